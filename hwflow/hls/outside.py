@@ -15,7 +15,15 @@ import numpy.typing as npt
 from hwflow_base.errors import HwflowError
 from hwflow_base.short_repr import fields_repr
 from hwflow_rtl.io import BoardTop
-from hwflow_rtl.memory import FlashPart, MemoryPart, SealedFlash, WeightMemory, WeightSharing, WeightStream
+from hwflow_rtl.memory import (
+    FlashPart,
+    MemoryPart,
+    SealedFlash,
+    UserFlashPart,
+    WeightMemory,
+    WeightSharing,
+    WeightStream,
+)
 from hwflow_rtl.memory.seal import MARK_BYTES, SEAL_WORDS
 from hwflow_rtl.vendor import Resources, Technology
 
@@ -23,8 +31,12 @@ from ..layers.base import Folding
 from .choices import Choices
 from .stages import Stage
 
-__all__ = ["OutsideMemory", "StreamPlan", "outside_cost", "paced", "reading_cost", "slowest_intervals", "streams_of",
-           "telling_cost"]
+__all__ = ["OutsideMemory", "StreamPlan", "TooManyWeights", "outside_cost", "paced", "reading_cost",
+           "slowest_intervals", "streams_of", "telling_cost"]
+
+
+class TooManyWeights(HwflowError):
+    """They do not fit the memory."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +51,12 @@ class OutsideMemory:
     @property
     def bytes(self) -> int:
         """That weights may take; of a flash without the seal of their image."""
-        words = self.part.words - (SEAL_WORDS if isinstance(self.part, FlashPart) else 0)
+        words = self.part.words - (SEAL_WORDS if isinstance(self.part, FlashPart | UserFlashPart) else 0)
         return words * self.part.width // 8
 
     def built(self, streams: Sequence[WeightStream]) -> MemoryPart:
         """What a board has for `streams`: of a flash one with an image and its seal."""
-        if isinstance(self.part, FlashPart):
+        if isinstance(self.part, FlashPart | UserFlashPart):
             return SealedFlash(self.part, self.sharing(streams).words, bytes(MARK_BYTES))
         return self.part
 
@@ -55,7 +67,7 @@ class OutsideMemory:
 
     @property
     def domain(self) -> str:
-        """The clock domain of memory and controller: that of the core for a flash, whose FPGAs have a single PLL."""
+        """The clock domain of memory and controller: that of the core for a flash."""
         return "memory" if self.part.writable else "sync"
 
     def intervals(self, streams: Sequence[WeightStream]) -> tuple[Fraction, ...]:
@@ -89,7 +101,7 @@ class StreamPlan:
 def paced(stages: Sequence[Stage], foldings: Sequence[Folding], outside: OutsideMemory | None) -> list[Folding]:
     """`foldings` with the `weight_interval` that `outside` keeps up.
 
-    HwflowError where a stage has a stream of weights, and `outside` is None or too small.
+    HwflowError where a stage has a stream of weights and `outside` is None, TooManyWeights where it is too small.
     """
     streams = {k: stream for k, (stage, folding) in enumerate(zip(stages, foldings, strict=True))
                if (stream := stage.weight_stream(folding)) is not None}
@@ -101,12 +113,12 @@ def paced(stages: Sequence[Stage], foldings: Sequence[Folding], outside: Outside
                           "from a memory outside of the FPGA, but the board has none", "set weight_rows to 0")
     size = sum(-(-stream.bits // 8) for stream in streams.values())
     if size > outside.bytes:
-        raise HwflowError(f"weights of {size} bytes do not fit the {outside.bytes} bytes of the memory "
-                          f"{outside.part.name}")
+        raise TooManyWeights(f"weights of {size} bytes do not fit the {outside.bytes} bytes of the memory "
+                             f"{outside.part.name}")
     place = outside.sharing(list(streams.values())).words * outside.part.width // 8
     if place > outside.bytes:
-        raise HwflowError(f"weights of {size} bytes, which with the gaps between bursts of {len(streams)} stages take "
-                          f"{place}, do not fit the {outside.bytes} bytes of the memory {outside.part.name}")
+        raise TooManyWeights(f"weights of {size} bytes, which with the gaps between bursts of {len(streams)} stages "
+                             f"take {place}, do not fit the {outside.bytes} bytes of the memory {outside.part.name}")
     intervals = dict(zip(streams, outside.intervals(list(streams.values())), strict=True))
     return [replace(folding, weight_interval=max(Fraction(1), intervals[k])) if k in streams else folding
             for k, folding in enumerate(foldings)]
@@ -140,7 +152,10 @@ def streams_of(stages: Sequence[Stage], foldings: Sequence[Folding]) -> tuple[St
 
 
 def outside_cost(outside: OutsideMemory | None, streams: Sequence[StreamPlan], technology: Technology) -> Resources:
-    """Of all that weights outside take; nothing where there are none."""
+    """Of all that weights outside take; nothing where there are none, or more than the memory has room for: which other
+    one would have them is not known."""
+    if outside is not None and sum(each.bytes for each in streams) > outside.bytes:
+        return Resources()
     return reading_cost(outside, streams, technology) + telling_cost(outside, streams, technology)
 
 

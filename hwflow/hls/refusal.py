@@ -24,16 +24,17 @@ EXAMPLE_MHZ = 100
 
 
 class DoesNotFit(AnswerIsNo):
-    """No plan fits.  `outside_helps`: it would with weights in a memory outside of the FPGA, which the board lacks.
+    """No plan fits.  `outside_helps`: it would with so many bytes of weights in a memory outside of the FPGA, which the
+    board lacks or which is too small; else 0.
     `lacking`: the resources that are short, and how many are needed.  `facts`: the message without what would help.
     """
 
-    outside_helps = False
+    outside_helps = 0
     lacking = ""
     facts = ""
 
     @classmethod
-    def of(cls, facts: str, *, lacking: str, outside_helps: bool) -> DoesNotFit:
+    def of(cls, facts: str, *, lacking: str, outside_helps: int) -> DoesNotFit:
         """The error for `facts`, sentences that end with a space."""
         error = cls(f"{facts}{HELP}")
         error.facts, error.lacking, error.outside_helps = facts, lacking, outside_helps
@@ -60,22 +61,23 @@ def does_not_fit(solver: Solver, picked: Sequence[Choice], *, even: str = "") ->
     lacking = f"'{solver.graph.name}' does not fit {budget.name}, {even}{'; '.join(parts)}"
     said = " and ".join(filter(None, (", ".join(short[:-1]), short[-1])))
     return DoesNotFit.of(f"{lacking}. {outside}", lacking=said,
-                         outside_helps=helps and solver.outside is None)
+                         outside_helps=0 if solver.outside and solver.outside.bytes >= helps else helps)
 
 
-def weights_outside(solver: Solver, picked: Sequence[Choice], excess: int) -> tuple[str, bool]:
-    """Which weights would have to leave the RAM blocks, and the bandwidth for it; whether that would be enough blocks.
+def weights_outside(solver: Solver, picked: Sequence[Choice], excess: int) -> tuple[str, int]:
+    """Which weights would have to leave the RAM blocks, and the bandwidth for it; their bytes if that would be enough
+    blocks, else 0.
 
     "" where RAM blocks are not short, or no weights can leave.
     """
     if excess <= 0:
-        return "", False
+        return "", 0
     pace = max(choice.schedule.interval for choice in picked)
     weights = dict.fromkeys(RESOURCE_NAMES, 1.0)
     moved = sorted(solver.moved_outside(pace, picked, frozenset(), excess, weights))
     rest = solver.pick(pace, weights, frozenset(moved)) if moved else None
     if rest is None:
-        return "", False
+        return "", 0
     streams = [solver.stages[k].weight_stream(rest[k].folding) for k in moved]
     size = sum(-(-stream.bits // 8) for stream in streams if stream is not None)
     names = ", ".join(solver.stages[k].name for k in moved[:MOST])
@@ -83,6 +85,8 @@ def weights_outside(solver: Solver, picked: Sequence[Choice], excess: int) -> tu
     left = solver.total(solver.styled(rest)).ram
     enough = left <= solver.budget.limit("ram")
     verdict = "the RAM blocks suffice" if enough else f"{left} block RAMs are still needed"
-    rate = size / pace * EXAMPLE_MHZ
+    rate, memory = size / pace * EXAMPLE_MHZ, solver.outside
+    few = "" if memory is None or size <= memory.bytes else (
+        f", and {memory.part.name} has {memory.bytes}, {size - memory.bytes} fewer")
     return (f"With the weights of {names}{more} in a memory outside of the FPGA {verdict}: {size} bytes a frame, "
-            f"{rate:.3g} MB/s at {EXAMPLE_MHZ} MHz. "), enough
+            f"{rate:.3g} MB/s at {EXAMPLE_MHZ} MHz{few}. "), size if enough else 0

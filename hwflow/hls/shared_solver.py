@@ -21,7 +21,7 @@ from ..layers.base import Folding, HardwareLayer, LayerGraph, divisors
 from ..layers.partition import SHARED, Group, Partition, SharedLayers
 from .budget import RESOURCE_NAMES, Budget
 from .links import links_cost, links_of, spram_around
-from .outside import OutsideMemory, outside_cost, paced, streams_of
+from .outside import OutsideMemory, TooManyWeights, outside_cost, paced, streams_of
 from .plan import Plan, make_plan
 from .shared.frame_room import frames_problem
 from .shared.support import shared_problems
@@ -105,6 +105,8 @@ class Search:
         #: the fewest cycles of those that fit.
         self.nearest: tuple[float, Folding, Resources] | None = None
         self.problem: HwflowError | None = None
+        #: Why the memory outside has no room, of the smallest image that was tried.
+        self.crowded: tuple[int, TooManyWeights] | None = None
         self.fastest: int | None = None
 
     def best(self, memory: OutsideMemory | None, interval: int | None) -> Found | None:
@@ -191,6 +193,11 @@ class Search:
         """The stage with its pace and cost, where the memory is large enough."""
         try:
             (folding,) = paced([stage], [folding], memory)
+        except TooManyWeights as error:
+            stream = stage.weight_stream(folding)
+            if stream is not None and (self.crowded is None or stream.bits < self.crowded[0]):
+                self.crowded = stream.bits, error
+            return
         except HwflowError as error:
             self.problem = error
             return
@@ -234,4 +241,5 @@ class Search:
         short = [f"{getattr(cost, kind)} {what} needed, {self.budget.limit(kind)} usable"
                  for kind, what in RESOURCE_NAMES.items() if getattr(cost, kind) > self.budget.limit(kind)]
         size = f"{folding.rows} x {folding.cols}"
+        short += [str(self.crowded[1])] if self.crowded else []
         return AnswerIsNo(f"{name} does not fit {self.budget.name}: with an array of {size}, {'; '.join(short)}")

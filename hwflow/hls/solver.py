@@ -25,7 +25,7 @@ from .budget import RESOURCE_NAMES, Budget
 from .choices import Choice, Choices, choices_of
 from .links import LinkPlan, link_cost, links_cost, links_of
 from .memories import Places, can_leave_blocks, gathered, moved, relieved, with_places
-from .outside import OutsideMemory, outside_cost, paced, slowest_intervals, streams_of
+from .outside import OutsideMemory, TooManyWeights, outside_cost, paced, slowest_intervals, streams_of
 from .plan import Plan, interval_of, make_plan
 from .refusal import does_not_fit
 from .stages import Stage
@@ -145,7 +145,10 @@ class Solver:
             picked = self.pick(target, weights, outside)
             if picked is None:
                 return None
-            picked = self.paced(self.styled(picked, weights))
+            try:
+                picked = self.paced(self.styled(picked, weights))
+            except TooManyWeights:
+                return None
             if max(choice.schedule.interval for choice in picked) > target:
                 return None
             total, foldings = self.total(picked, queues=queues), tuple(choice.folding for choice in picked)

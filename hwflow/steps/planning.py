@@ -87,5 +87,6 @@ def with_boards(error: DoesNotFit) -> AnswerIsNo:
     """The same refusal, with the boards that have what it lacks."""
     if not error.outside_helps:
         return error
-    others = [name for name in list_boards() if load_board(name).memories]
+    others = [name for name in list_boards() if (memory := outside_of(load_board(name))) is not None
+              and memory.bytes >= error.outside_helps]
     return AnswerIsNo(error.why, f"boards with such a memory are {', '.join(others)}")

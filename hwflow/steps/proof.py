@@ -125,7 +125,7 @@ def chip_of(board: Board, weights: BoardWeights | None, image: bytes | None) -> 
         return sdram.board_chip(part, weights.memory.pins)
     assert sealed is not None
     assert image is not None
-    return flash.board_chip(part, with_seal(image, sealed.mark), words=sealed.words + SEAL_WORDS)
+    return flash.flash_chip(part, with_seal(image, sealed.mark), words=sealed.words + SEAL_WORDS)
 
 
 def talk(port: LinePort, graph: LayerGraph, frames: Mapping[str, Frames], identity: bytes, interval: int,

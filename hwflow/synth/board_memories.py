@@ -1,4 +1,4 @@
-"""Memories on a board, outside of the FPGA: what a board file says of them, checked.
+"""Memories of a board for weights, beside the FPGA or a flash inside of it: what a board file says of them, checked.
 
 In: the entries of the section `memories`, which keep to the JSON schema.  Out: a `BoardMemory` for each, or sentences
 that say what is wrong.
@@ -8,20 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from amaranth.hdl import Shape
-from hwflow_rtl.memory import FlashPart, FlashTiming, PartNumberError, SdramPart, SdramTiming
+from hwflow_rtl.memory import (
+    FlashPart,
+    FlashTiming,
+    PartNumberError,
+    SdramPart,
+    SdramTiming,
+    UserFlashPart,
+    UserFlashTiming,
+)
 from hwflow_rtl.vendor.pads import PadTiming
 
-__all__ = ["BoardMemory", "memories_of", "memory_pins", "memory_violations"]
+__all__ = ["BoardMemory", "Part", "memories_of", "memory_pins", "memory_violations"]
 
 #: Times of a board file that are whole numbers of clocks or of commands.
 COUNTS = ("cas_latency", "t_rrd_clocks", "t_wr_clocks", "t_mrd_clocks", "power_up_refreshes")
 #: What a memory is called.
-NAMES = {"sdr_sdram": "SDRAM", "qspi_flash": "flash"}
+NAMES = {"sdr_sdram": "SDRAM", "qspi_flash": "flash", "user_flash": "user flash"}
 #: Data lines of a board file that are several ports of a controller.
 DATA_LINES = ("dq", "io")
+
+Part: TypeAlias = SdramPart | FlashPart | UserFlashPart
 
 
 @dataclass(frozen=True)
@@ -29,12 +39,12 @@ class BoardMemory:
     """A memory of a board, of a `kind` of `NAMES`.
 
     `pins` has the names of the package's pins for each of `part.pins()`, the lowest bit first; `dq` (of a flash `io`)
-    stands for `dq_i`, `dq_o` and `dq_oe`.  What the board ties to a level is not in it.  `source` says where all this
-    is from.
+    stands for `dq_i`, `dq_o` and `dq_oe`.  What the board ties to a level is not in it, and a flash inside of the FPGA
+    has none.  `source` says where all this is from.
     """
 
     kind: str
-    part: SdramPart | FlashPart
+    part: Part
     pins: Mapping[str, tuple[str, ...]]
     io_standard: str
     source: str
@@ -48,20 +58,23 @@ class BoardMemory:
             "sustained_bytes_per_second": part.sustained_bytes_per_second}
 
     def __str__(self) -> str:
-        return f"{self.part.bytes // 2**20} MiB of {NAMES[self.kind]}"
+        unit, name = (2**20, "MiB") if self.part.bytes >= 2**20 else (2**10, "KiB")
+        return f"{self.part.bytes // unit} {name} of {NAMES[self.kind]}"
 
 
-def memories_of(entries: Sequence[Mapping[str, Any]], io_standard: str, pads: PadTiming | None
-                ) -> tuple[BoardMemory, ...]:
+def memories_of(entries: Sequence[Mapping[str, Any]], io_standard: str, pads: PadTiming | None,
+                user_flash: str | None = None) -> tuple[BoardMemory, ...]:
     """The memories of a board file in which `memory_violations` finds nothing."""
-    return tuple(BoardMemory(entry["kind"], part_of(entry, pads), pins_of(entry["pins"]),
+    return tuple(BoardMemory(entry["kind"], part_of(entry, pads, user_flash), pins_of(entry.get("pins", {})),
                              entry.get("io_standard", io_standard), entry["source"]) for entry in entries)
 
 
-def part_of(entry: Mapping[str, Any], pads: PadTiming | None) -> SdramPart | FlashPart:
+def part_of(entry: Mapping[str, Any], pads: PadTiming | None, user_flash: str | None) -> Part:
     """Raises PartNumberError."""
     if entry["kind"] == "sdr_sdram":
         return sdram_of(entry)
+    if entry["kind"] == "user_flash":
+        return user_flash_of(entry, user_flash)
     if pads is None:
         raise PartNumberError("kind", "must be sdr_sdram: a flash needs registers in the pads of the FPGA, and their "
                                       "times are not known for this family")
@@ -73,6 +86,15 @@ def sdram_of(entry: Mapping[str, Any]) -> SdramPart:
         name: int(value) if name in COUNTS else float(value) for name, value in entry["timing"].items()}
     geometry = {name: int(entry[name]) for name in ("banks", "rows", "columns", "width")}
     return SdramPart(name=entry["part"], clock_mhz=float(entry["clock_mhz"]), timing=SdramTiming(**numbers), **geometry)
+
+
+def user_flash_of(entry: Mapping[str, Any], cell: str | None) -> UserFlashPart:
+    if cell is None:
+        raise PartNumberError("kind", "must be given only for a device whose user flash is known")
+    if entry["part"] != cell:
+        raise PartNumberError("part", f"must be {cell}, which is the user flash of the device, not {entry['part']!r}")
+    timing = UserFlashTiming(**{name: float(value) for name, value in entry["timing"].items()})
+    return UserFlashPart(name=cell, bytes=int(entry["bytes"]), clock_mhz=float(entry["clock_mhz"]), timing=timing)
 
 
 def flash_of(entry: Mapping[str, Any], pads: PadTiming) -> FlashPart:
@@ -88,18 +110,21 @@ def pins_of(pins: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
 
 def memory_pins(entries: Sequence[Mapping[str, Any]]) -> list[str]:
     """The names of all pins that go to memories."""
-    return [pin for entry in entries for pins in pins_of(entry["pins"]).values() for pin in pins]
+    return [pin for entry in entries for pins in pins_of(entry.get("pins", {})).values()
+            for pin in pins]
 
 
-def memory_violations(entries: Sequence[Mapping[str, Any]], pads: PadTiming | None) -> Iterator[str]:
+def memory_violations(entries: Sequence[Mapping[str, Any]], pads: PadTiming | None, user_flash: str | None = None
+                      ) -> Iterator[str]:
     """A sentence for each number that cannot be, and for pins that are too many or too few.
 
-    `pads` are those of the family, None where they have no registers.
+    `pads` are those of the family, None where they have no registers; `user_flash` is the primitive that the device
+    has, None where it has none.
     """
     for index, entry in enumerate(entries):
         where = f"memories.{index}"
         try:
-            part = part_of(entry, pads)
+            part = part_of(entry, pads, user_flash)
         except PartNumberError as error:
             inside = "timing." if error.key in entry["timing"] else ""
             yield f"key '{where}.{inside}{error.key}' {error.rule}"
@@ -107,10 +132,10 @@ def memory_violations(entries: Sequence[Mapping[str, Any]], pads: PadTiming | No
         if entry["bytes"] != part.bytes:  # of an SDRAM, whose geometry says it as well
             yield (f"key '{where}.bytes' must be banks * rows * columns * width / 8 = {part.bytes}, not "
                    f"{entry['bytes']!r}")
-        yield from pin_violations(where, part, pins_of(entry["pins"]))
+        yield from pin_violations(where, part, pins_of(entry.get("pins", {})))
 
 
-def pin_violations(where: str, part: SdramPart | FlashPart, pins: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+def pin_violations(where: str, part: Part, pins: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
     members = part.pins().members
     for name, given in pins.items():
         width = Shape.cast(members[f"{name}_i" if name in DATA_LINES else name].shape).width

@@ -6,12 +6,19 @@ import hashlib
 from dataclasses import dataclass, replace
 
 from hwflow_base.errors import HwflowError
-from hwflow_rtl.memory import FlashPart, SdramPart, SealedFlash, WeightMemory, WeightSharing, WeightStream
+from hwflow_rtl.memory import (
+    FlashPart,
+    SealedFlash,
+    UserFlashPart,
+    WeightMemory,
+    WeightSharing,
+    WeightStream,
+)
 from hwflow_rtl.memory.seal import MARK_BYTES
 from hwflow_rtl.vendor.pll import PllSettings
 
 from ..hls import Plan
-from .board_memories import BoardMemory
+from .board_memories import BoardMemory, Part
 from .boards import Board
 
 __all__ = ["DOMAIN", "BoardWeights"]
@@ -48,12 +55,12 @@ class BoardWeights:
         """A flash with the image of these streams; None where the memory is another one."""
         part = self.memory.part
         return SealedFlash(part, WeightSharing(part, self.streams).words, self.mark) if isinstance(
-            part, FlashPart) else None
+            part, FlashPart | UserFlashPart) else None
 
     @property
     def domain(self) -> str:
         """The clock domain of the memory."""
-        return CORE_DOMAIN if isinstance(self.memory.part, FlashPart) else DOMAIN
+        return CORE_DOMAIN if isinstance(self.memory.part, FlashPart | UserFlashPart) else DOMAIN
 
     @property
     def core_limit_mhz(self) -> float | None:
@@ -81,7 +88,7 @@ class BoardWeights:
                               f"or less, which no PLL of {board.device} makes of {board.clock_mhz:g} MHz")
         return settings
 
-    def part(self, board: Board) -> SdramPart | FlashPart:
+    def part(self, board: Board) -> Part:
         """The memory at the clock that it gets: times of its data sheet are other numbers of clocks then."""
         pll = self.pll(board)
         return self.memory.part if pll is None else replace(self.memory.part, clock_mhz=float(pll.output_mhz))

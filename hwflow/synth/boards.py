@@ -198,7 +198,8 @@ def device_violations(content: dict[str, Any]) -> Iterator[str]:
     if is_known:
         yield from spram_violations(family, device, content["resources"].get("spram", 0))
     yield from foreign_keys(family, content)
-    yield from memory_violations(content.get("memories", []), family.pad_timing)
+    yield from memory_violations(content.get("memories", []), family.pad_timing,
+                                 family.user_flashes.get(content.get("chip", "")))
     pins = [content["clock"]["pin"], content["uart"]["rx"], content["uart"]["tx"], *content["leds"]["pins"]]
     pins += [content["reset"]["pin"]] if "reset" in content else []
     pins += memory_pins(content.get("memories", []))
@@ -230,7 +231,7 @@ def foreign_keys(family: Family, content: dict[str, Any]) -> Iterator[str]:
 def assemble(path: Path, content: dict[str, Any]) -> Board:
     standard = content["io_standard"]
     clock, uart, leds, reset = content["clock"], content["uart"], content["leds"], content.get("reset")
-    programmer = content.get("programmer")
+    programmer, family = content.get("programmer"), FAMILIES[content["family"]]
 
     def pin(name: str, group: dict[str, Any]) -> Pin:
         return Pin(name, group.get("io_standard", standard), group.get("pull"))
@@ -248,5 +249,5 @@ def assemble(path: Path, content: dict[str, Any]) -> Board:
         programmer=Programmer(programmer["tool"], tuple(programmer.get("arguments", ())),
                               tuple(programmer.get("memory", ("sram", "flash")))) if programmer else None,
         source=content["source"], path=path, memories=memories_of(
-            content.get("memories", []), standard, FAMILIES[content["family"]].pad_timing),
+            content.get("memories", []), standard, family.pad_timing, family.user_flashes.get(content.get("chip", ""))),
     )

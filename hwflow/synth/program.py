@@ -9,13 +9,13 @@ import shutil
 import subprocess
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from hwflow_base.errors import HwflowError, MissingTool, ToolFailed
 from hwflow_base.tool_status import ToolStatus
-from hwflow_rtl.memory import FlashPart
+from hwflow_rtl.memory import FlashPart, UserFlashPart
 
 from .boards import Board, Programmer, list_boards, load_board
 from .toolchain import native_version, numbers
@@ -78,22 +78,26 @@ def program(board: Board, bitstream: Path, *, flash: bool = False,
 
 def program_weights(board: Board, image: Path, *, bitstream: Path,
                     progress: Callable[[str], None] = lambda text: None) -> Programmed:
-    """Put `image`, weights with their seal, into the flash of `board`, behind the bitstream.
+    """Put `image`, weights with their seal, into the flash of `board`: behind the bitstream, or into one inside of
+    the FPGA together with the bitstream: the programmer writes it only so.
 
     Raises as `program`, and HwflowError where the board has no flash for weights, or bitstream and image do not fit.
     """
     programmer = programmer_of(board)
     require_bitstream(board, bitstream)
-    part = next((memory.part for memory in board.memories if isinstance(memory.part, FlashPart)), None)
+    part = next((memory.part for memory in board.memories if isinstance(memory.part, FlashPart | UserFlashPart)), None)
     if part is None:
         raise HwflowError(f"{board.name} must have a flash that its design can read to keep weights in it")
     size, room = bitstream.stat().st_size, part.bytes - part.offset
-    if size > part.offset:
+    if isinstance(part, FlashPart) and size > part.offset:
         raise HwflowError(f"the bitstream '{bitstream}' must end before byte {part.offset} of the flash, where weights "
                           f"begin, not after {size}")
     if image.stat().st_size > room:
         raise HwflowError(f"'{image}' must have at most {room} bytes, which the flash of {board.name} has for weights, "
                           f"not {image.stat().st_size}")
+    if isinstance(part, UserFlashPart):
+        done = write(board, programmer, "flash", bitstream, ("--user-flash", str(image.absolute())), progress)
+        return replace(done, bitstream=image)
     return write(board, programmer, "flash", image, ("-o", str(part.offset)), progress)
 
 

@@ -48,7 +48,8 @@ def test_which_boards_have_which() -> None:
     sizes = {name: [str(memory) for memory in load_board(name).memories] for name in list_boards()}
     large = {f"ulx3s_{size}f": ["32 MiB of SDRAM"] for size in (12, 25, 45, 85)}
     small = {name: ["8 MiB of SDRAM"] for name in ("colorlight_i5", "colorlight_i9", "tangnano20k")}
-    flash = {"icebreaker": ["16 MiB of flash"], "icesugar": ["8 MiB of flash"], "upduino3": ["4 MiB of flash"]}
+    flash = {"icebreaker": ["16 MiB of flash"], "icesugar": ["8 MiB of flash"], "upduino3": ["4 MiB of flash"],
+             "tangnano9k": ["76 KiB of user flash"]}
     assert {name: found for name, found in sizes.items() if found} == large | small | flash
 
 
@@ -90,7 +91,7 @@ def test_every_memory_is_complete(name: str) -> None:
 
 
 @pytest.mark.parametrize(("section", "values", "expected"), [
-    ("", {"kind": "ddr3"}, "key 'memories.0.kind' must be one of sdr_sdram, qspi_flash, not 'ddr3'"),
+    ("", {"kind": "ddr3"}, "key 'memories.0.kind' must be one of sdr_sdram, qspi_flash, user_flash, not 'ddr3'"),
     ("", {"part": None}, "key 'memories.0.part' must be given"),
     ("", {"source": None}, "key 'memories.0.source' must be given"),
     ("", {"timing": None}, "key 'memories.0.timing' must be given"),

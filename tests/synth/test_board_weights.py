@@ -70,8 +70,8 @@ def test_weights_of_a_plan() -> None:
     plan = SimpleNamespace(streams=(SimpleNamespace(stream=stream),), outside=SimpleNamespace(part=part))
     assert BoardWeights.of(board, plan) == BoardWeights(board.memories[0], (stream,))
     assert BoardWeights.of(board, SimpleNamespace(streams=())) is None
-    with pytest.raises(HwflowError, match=f"the plan has weights in {part.name}, which tangnano9k must have"):
-        BoardWeights.of(load_board("tangnano9k"), plan)
+    with pytest.raises(HwflowError, match=f"the plan has weights in {part.name}, which icebreaker must have"):
+        BoardWeights.of(load_board("icebreaker"), plan)
 
 
 def test_a_flash_has_the_cores_clock() -> None:

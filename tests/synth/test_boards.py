@@ -81,7 +81,8 @@ def test_what_a_board_says() -> None:
         tx=Pin("17", "LVCMOS33"),
         baud=1_000_000, leds=tuple(Pin(pin, "LVCMOS18") for pin in ("10", "11", "13", "14", "15", "16")),
         leds_active_low=True, resources=Resources(lut=8640, ff=6480, dsp=40, ram=26),
-        programmer=Programmer("openFPGALoader", ("--board", "tangnano9k")), source=board.source, path=board.path)
+        programmer=Programmer("openFPGALoader", ("--board", "tangnano9k")), source=board.source, path=board.path,
+        memories=board.memories)
 
 
 def test_each_family_has_its_technology() -> None:

@@ -100,6 +100,18 @@ def test_weights_go_behind_the_bitstream(bin_folder: Path, bitstream: Path, tmp_
     assert asked(bin_folder) == [*before, "-o", "1048576", str(image)]
 
 
+def test_weights_inside_of_the_fpga_go_with_the_bitstream(bin_folder: Path, bitstream: Path, tmp_path: Path) -> None:
+    fake(bin_folder)
+    image = tmp_path / "weights.bin"
+    image.write_bytes(bytes(77824))
+    done = program_weights(load_board("tangnano9k"), image, bitstream=bitstream)
+    assert (done.bitstream, done.memory) == (image, "flash")
+    assert asked(bin_folder) == ["--board", "tangnano9k", "--write-flash", "--user-flash", str(image), str(bitstream)]
+    image.write_bytes(bytes(77825))
+    with pytest.raises(HwflowError, match=r"must have at most 77824 bytes, which the flash of tangnano9k has"):
+        program_weights(load_board("tangnano9k"), image, bitstream=bitstream)
+
+
 def test_weights_that_have_no_place(bin_folder: Path, bitstream: Path, tmp_path: Path) -> None:
     image = tmp_path / "weights.bin"
     image.write_bytes(bytes(3 << 20))
@@ -114,8 +126,8 @@ def test_weights_that_have_no_place(bin_folder: Path, bitstream: Path, tmp_path:
             f"the bitstream '{bitstream}' must end before byte 1048576 of the flash, where weights begin, not after "
             "1048577")):
         program_weights(load_board("upduino3"), image, bitstream=bitstream)
-    with pytest.raises(HwflowError, match=r"^tangnano9k must have a flash that its design can read"):
-        program_weights(load_board("tangnano9k"), image, bitstream=bitstream)
+    with pytest.raises(HwflowError, match=r"^ulx3s_85f must have a flash that its design can read"):
+        program_weights(load_board("ulx3s_85f"), image, bitstream=bitstream)
 
 
 def test_without_a_bitstream_nothing_is_started(bin_folder: Path, tmp_path: Path) -> None:

@@ -112,6 +112,8 @@ class Family(ABC):
     single_port_rams: Mapping[str, int] = {}
     #: Times of the registers in its pads; None where no design has them.
     pad_timing: PadTiming | None = None
+    #: The primitive of the flash inside that a design may read, by the chip that has one.
+    user_flashes: Mapping[str, str] = {}
     #: Clocks that its devices must not exceed; one of them is of "clock".
     limits: tuple[Limit, ...]
     #: The clock that place and route aims at, MHz.  nextpnr stops to improve a design that meets its goal, so this is

@@ -23,14 +23,16 @@ BOTH_WAYS = ("i", "o", "oe")
 class MemoryPads(wiring.Component):
     """Connects the pins of a controller to ports with the names of the board file, behind `memory_`.
 
-    Between a flash and its controller are the registers of `FlashPads`, in `sync`.
+    Between a flash and its controller are the registers of `FlashPads`, in `sync`.  A memory inside of the FPGA has no
+    ports: with `pads` its cell is here.
 
     Parameters
     ----------
     part
         The memory.
     names
-        The pins that the board has; the others are tied on the board, or not connected.
+        The pins that the board has; the others are tied on the board, or not connected.  A memory inside of the FPGA
+        has them all.
     pads
         Whether data lines are one port in both directions, of `both_ways`.
     technology
@@ -47,6 +49,9 @@ class MemoryPads(wiring.Component):
 
     def __init__(self, part: MemoryPart, names: Collection[str], *, pads: bool, technology: Technology):
         members = part.pins().members
+        self.cell = part.cell()
+        if self.cell is not None:
+            names = [] if pads else list(members)
         self.bidirectional = tuple(name for name in names if name not in members)
         for name in names:
             wanted = [name] if name in members else [f"{name}_{end}" for end in BOTH_WAYS]
@@ -67,6 +72,10 @@ class MemoryPads(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         pins = self.pins
+        if self.cell is not None and self.pads:
+            m.submodules.cell = self.cell
+            wiring.connect(m, wiring.flipped(self.pins), self.cell.pins)
+            return m
         if self.registers is not None:
             m.submodules.registers = self.registers
             wiring.connect(m, wiring.flipped(self.pins), self.registers.pins)

@@ -1,4 +1,4 @@
-"""Memories outside of the FPGA: SDR SDRAM, QSPI flash, their controllers, and streams of weights from them."""
+"""Memories for weights: SDR SDRAM, QSPI flash, the user flash of an FPGA, their controllers, and streams from them."""
 
 from .flash import FlashController, FlashError
 from .flash_pads import FlashPads
@@ -9,6 +9,9 @@ from .sdram import SdramController
 from .sdram_part import SdramClocks, SdramPart, SdramTiming
 from .sdram_pins import sdram_pins
 from .seal import SealCheck, SealedController, SealedFlash
+from .user_flash import UserFlashController
+from .user_flash_cell import UserFlashCell
+from .user_flash_part import UserFlashClocks, UserFlashPart, UserFlashTiming
 from .weight_image import WeightImage
 from .weight_memory import WeightMemory
 from .weight_reader import WeightReader
@@ -18,5 +21,6 @@ from .weight_stream import WeightStream
 __all__ = [
     "FlashClocks", "FlashController", "FlashError", "FlashPads", "FlashPart", "FlashTiming", "MemoryClocks",
     "MemoryPart", "PartNumberError", "SdramClocks", "SdramController", "SdramPart", "SdramTiming", "SealCheck",
-    "SealedController", "SealedFlash", "WeightImage", "WeightMemory", "WeightReader", "WeightSharing", "WeightStream",
-    "flash_pins", "request_of", "sdram_pins"]
+    "SealedController", "SealedFlash", "UserFlashCell", "UserFlashClocks", "UserFlashController", "UserFlashPart",
+    "UserFlashTiming", "WeightImage", "WeightMemory", "WeightReader", "WeightSharing", "WeightStream", "flash_pins",
+    "request_of", "sdram_pins"]

@@ -171,6 +171,11 @@ class FlashPart:
         return (self.bytes - self.offset) * 8 // self.width
 
     @property
+    def erased(self) -> tuple[int, ...]:
+        """What bytes are where nothing was written."""
+        return (0xFF,)
+
+    @property
     def continuous(self) -> bool:
         """`mode` keeps the chip in continuous read mode."""
         return self.mode >> 4 & 3 == 2
@@ -222,6 +227,9 @@ class FlashPart:
         from .flash_pads import FlashPads
 
         return FlashPads(self, pads=pads)
+
+    def cell(self) -> None:
+        """It is a chip of its own."""
 
 
 @dataclass(frozen=True, kw_only=True)

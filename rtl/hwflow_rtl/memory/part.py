@@ -13,6 +13,7 @@ from ..vendor.pads import Pads
 
 if TYPE_CHECKING:
     from .flash_pads import FlashPads
+    from .user_flash_cell import UserFlashCell
 
 __all__ = ["MemoryClocks", "MemoryPart", "PartNumberError", "request_of"]
 
@@ -61,7 +62,8 @@ class MemoryPart(Protocol):
     A controller has the streams `request` (`request_of(part)`) and `read`, which has words, or where words come slowly
     their pieces of `piece` bits, the low ones first; a stream `write` if the part is `writable`,
     and `restart`, `initialized` and `pins` as `SdramController` describes them.  `pad_registers` are between its `pins`
-    and those of the chip, in `pads` if given; None where the controller's are the chip's.
+    and those of the chip, in `pads` if given; None where the controller's are the chip's.  `cell` is the memory itself
+    where it is inside of the FPGA, else None.
     """
 
     @property
@@ -92,6 +94,8 @@ class MemoryPart(Protocol):
     def pins(self) -> wiring.Signature: ...
 
     def pad_registers(self, pads: Pads | None) -> FlashPads | None: ...
+
+    def cell(self) -> UserFlashCell | None: ...
 
 
 def request_of(part: MemoryPart) -> data.StructLayout:

@@ -220,6 +220,9 @@ class SdramPart:
     def pad_registers(self, pads: Pads | None) -> None:
         """The controller has its own."""
 
+    def cell(self) -> None:
+        """It is a chip of its own."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class SdramClocks:

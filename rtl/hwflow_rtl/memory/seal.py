@@ -23,10 +23,12 @@ from ..stream.streams import stream_of
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from ..vendor.pads import Pads
-from .flash import FlashController, FlashError
+from .flash import FlashError
 from .flash_pads import FlashPads
-from .flash_part import FlashClocks, FlashPart
-from .part import request_of
+from .flash_part import FlashPart
+from .part import MemoryClocks, request_of
+from .user_flash_cell import UserFlashCell
+from .user_flash_part import UserFlashPart
 
 __all__ = ["MARK_BYTES", "SEAL_WORDS", "SealCheck", "SealedController", "SealedFlash"]
 
@@ -35,8 +37,6 @@ MARK_BYTES = 8
 #: Words of 32 bits: the mark in front of an image, the digest and the CRC behind it, and all of these.
 FRONT_WORDS, BACK_WORDS = MARK_BYTES // 4, DIGEST_BYTES // 4 + 1
 SEAL_WORDS = FRONT_WORDS + BACK_WORDS
-#: What a flash gives where nothing was written.
-ERASED = 0xFF
 #: What a host hears of an error.
 STATES = {
     FlashError.NO_ANSWER: MemoryState.NO_ANSWER, FlashError.WRONG_PART: MemoryState.WRONG_PART,
@@ -51,7 +51,7 @@ class SealedFlash:
     `mark` has 8 bytes that differ between designs whose images differ in more than the values of weights.
     """
 
-    flash: FlashPart
+    flash: FlashPart | UserFlashPart
     words: int
     mark: bytes
 
@@ -83,14 +83,17 @@ class SealedFlash:
         return False
 
     @property
-    def clocks(self) -> FlashClocks:
+    def clocks(self) -> MemoryClocks:
         return self.flash.clocks
 
     def pins(self) -> wiring.Signature:
         return self.flash.pins()
 
-    def pad_registers(self, pads: Pads | None) -> FlashPads:
+    def pad_registers(self, pads: Pads | None) -> FlashPads | None:
         return self.flash.pad_registers(pads)
+
+    def cell(self) -> UserFlashCell | None:
+        return self.flash.cell()
 
     def controller(self, technology: Technology | None = None) -> SealedController:
         return SealedController(part=self, technology=technology)
@@ -110,6 +113,8 @@ class SealedFlash:
 class SealCheck(wiring.Component):
     """Takes an image of `words` words with its seal, a bit in a cycle, and says whether they fit.
 
+    `erased` are the values of bytes where nothing was written.
+
     Attributes
     ----------
     i : stream of bytes
@@ -120,9 +125,10 @@ class SealCheck(wiring.Component):
         All has come, and what is wrong: `NONE`, `EMPTY`, `OTHER_DESIGN` or `DAMAGED`.
     """
 
-    def __init__(self, *, words: int, mark: bytes):
+    def __init__(self, *, words: int, mark: bytes, erased: tuple[int, ...] = (0xFF,)):
         self.words = words
         self.mark = mark
+        self.values = erased
         super().__init__({"i": In(stream.Signature(8)), "digest": Out(stream_of(BYTE, 1)), "done": Out(1),
                           "error": Out(FlashError)})
 
@@ -173,21 +179,24 @@ class SealCheck(wiring.Component):
     def mark_check(self, m: Module, octet: Value, place: Signal, takes: Signal) -> Signal:
         """Whether a byte of the mark was another one; `self.erased` while all of them were as in an empty flash."""
         front, second = Signal(init=1), Signal()
-        other, self.erased = Signal(), Signal(init=1)
+        other, self.erased = Signal(), Signal()
+        empty = Cat(octet == value for value in self.values)
+        erased = Signal(len(self.values), init=-1)
+        m.d.comb += self.erased.eq(erased.any())
         expected = Signal(8)
         with m.Switch(Cat(place, second)):
             for n, each in enumerate(self.mark):
                 with m.Case(n):
                     m.d.comb += expected.eq(each)
         with m.If(takes & front):
-            m.d.sync += [other.eq(other | (octet != expected)), self.erased.eq(self.erased & (octet == ERASED))]
+            m.d.sync += [other.eq(other | (octet != expected)), erased.eq(erased & empty)]
             with m.If(place.all()):
                 m.d.sync += [second.eq(1), front.eq(~second)]
         return other
 
 
 class SealedController(wiring.Component):
-    """A `FlashController` that is `initialized` when it has read the whole image once and found its seal right.
+    """The controller of a flash that is `initialized` when it has read the whole image once and found its seal right.
 
     The check takes about ten cycles a byte.
 
@@ -196,9 +205,9 @@ class SealedController(wiring.Component):
     request : stream of `request_of(part)`
         Words of the image.
     read, restart, initialized, pins
-        As of `FlashController`; a restart before the end of the check does nothing.
+        As of the controller; a restart before the end of the check does nothing.
     error : Out(FlashError)
-        Those of `FlashController` and `SealCheck`.
+        Those of the controller and of `SealCheck`.
     digest : stream of bytes
         The digest of the image, once, before `initialized`.  Whoever does not take it stops the check.
     state : Out(MemoryState)
@@ -216,14 +225,14 @@ class SealedController(wiring.Component):
     @staticmethod
     def cost(*, part: SealedFlash, technology: Technology | None = None) -> Resources:
         """LUT and FF estimated."""
-        return (FlashController.cost(part=part.flash, technology=technology) + SealCheck.cost(words=part.words)
+        return (part.flash.controller_cost(technology) + SealCheck.cost(words=part.words)
                 + Resources(lut=3 * ceil_log2(part.words) + 8, ff=1))
 
     def elaborate(self, platform):
         m = Module()
         part, last = self.part, self.part.words + SEAL_WORDS - 1
-        m.submodules.controller = controller = FlashController(part=part.flash, technology=self.technology)
-        m.submodules.check = check = SealCheck(words=part.words, mark=part.mark)
+        m.submodules.controller = controller = part.flash.controller(self.technology)
+        m.submodules.check = check = SealCheck(words=part.words, mark=part.mark, erased=part.flash.erased)
         wiring.connect(m, wiring.flipped(self.pins), controller.pins)
         wiring.connect(m, check.digest, wiring.flipped(self.digest))
         asked, right = Signal(), Signal()

@@ -51,7 +51,7 @@ def read_netlist(path: Path, family: str) -> Netlist:
     """
     models = MODELS[family]
     try:
-        module = without_pads(json.loads(path.read_text())["modules"][TOP])
+        module = without_memory(without_pads(json.loads(path.read_text())["modules"][TOP]))
         cells = {name: cell for name, cell in module["cells"].items() if cell["type"] not in NOTES}
         contents: dict[str, str] = {}
         instances = []
@@ -150,6 +150,25 @@ def without_pads(module: Mapping[str, Any]) -> dict[str, Any]:
                                            if pin != PADS[cell["type"]].port}} if cell["type"] in PADS else cell
             for name, cell in cells.items() if cell["type"] not in PADS or PADS[cell["type"]].stays}
     return {**module, "ports": ports, "cells": kept}
+
+
+#: Memories inside of an FPGA that no bitstream fills, and their pins that carry something in a design that reads them.
+MEMORIES = {"FLASH608K": ("XADR", "YADR", "SE", "DOUT")}
+READ = "DOUT"
+
+
+def without_memory(module: Mapping[str, Any]) -> dict[str, Any]:
+    """The module with the pins of its memory as ports, as if that were a chip beside the FPGA: `memory_` and the name
+    of the pin.  A simulated one stands at them."""
+    found = [name for name, cell in module["cells"].items() if cell["type"] in MEMORIES]
+    if not found:
+        return dict(module)
+    (name,) = found  # there is one in a device
+    cell = module["cells"][name]
+    ports = {f"memory_{pin.lower()}": {"direction": "input" if pin == READ else "output",
+                                       "bits": cell["connections"][pin]} for pin in MEMORIES[cell["type"]]}
+    return {**module, "ports": {**module["ports"], **ports},
+            "cells": {each: other for each, other in module["cells"].items() if each != name}}
 
 
 def split_pads(module: Mapping[str, Any]) -> dict[str, Any]:

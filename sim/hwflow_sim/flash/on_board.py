@@ -8,16 +8,10 @@ import numpy as np
 from hwflow_rtl.memory import FlashPart
 
 from ..board import BoardChip
+from .faults import CONTENTS, ERASED, fault_of
 from .model import MODEL, VIOLATIONS, FlashLimits
 
 __all__ = ["board_chip"]
-
-#: The file of the contents, beside the executable.
-CONTENTS = "flash.hex"
-#: What a flash has where nothing was written.
-ERASED = b"\xff"
-#: The file of that name in Verilog.
-STANDARD_ERROR = "32'h8000_0002"
 
 
 def board_chip(part: FlashPart, contents: bytes, *, words: int) -> BoardChip:
@@ -34,11 +28,8 @@ def board_chip(part: FlashPart, contents: bytes, *, words: int) -> BoardChip:
     pulled = f"{{{missing}'b{'1' * missing}, memory_io_%s}}" if missing else "memory_io_%s"
     pins = [".sck(memory_sck)", ".cs_n(memory_cs_n)", f".io_in({pulled % 'o'})", f".io_driven({pulled % 'oe'})",
             ".io_out(chip_io)", ".total(chip_total)", ".first_kind(chip_kind)", ".first_time(chip_time)"]
-    kinds = "".join(f'      {number}: $fdisplay({STANDARD_ERROR}, "the flash, %0d ps: {text}", chip_time);\n'
-                    for number, text in enumerate(VIOLATIONS))
     octets = np.frombuffer(contents.ljust(4 * words, ERASED), dtype="<u4")
     return BoardChip(
-        "  wire [3:0] chip_io;\n  wire [31:0] chip_total, chip_kind;\n  wire [63:0] chip_time;\n"
+        "  wire [3:0] chip_io;\n"
         f"  hwflow_qspi_flash #({given}) chip ({', '.join(pins)});\n  assign memory_io_i = chip_io[{lines - 1}:0];\n"
-        f"  assign fault = chip_total != 0;\n  always @(posedge fault)\n    case (chip_kind)\n{kinds}    endcase\n",
-        MODEL, {CONTENTS: "".join(f"{word:08x}\n" for word in octets.tolist())})
+        + fault_of("flash", VIOLATIONS), MODEL, {CONTENTS: "".join(f"{word:08x}\n" for word in octets.tolist())})

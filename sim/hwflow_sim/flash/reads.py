@@ -13,13 +13,13 @@ import numpy.typing as npt
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import wiring
 from hwflow_base.errors import ToolFailed
-from hwflow_rtl.memory import FlashError, FlashPart, SealedFlash, WeightMemory
+from hwflow_rtl.memory import FlashError, SealedFlash, WeightMemory
 
 from ..board import Netlist
 from ..sdram.netlist_unit import NetlistUnit
 from ..sdram.program import compile_program
 from .chip import write_cells
-from .model import MODEL, VIOLATIONS, Flash
+from .kinds import AnyFlash, flash_at, flash_model, flash_of, flash_violations
 
 __all__ = ["ReadResult", "Reads", "compile_beats", "compile_reads"]
 
@@ -50,7 +50,7 @@ class ReadResult:
 class Reads:
     """A compiled program; `folder` is where runs take place, `pieces` how many come for a word, each of `bits` bits."""
 
-    part: FlashPart
+    part: AnyFlash
     executable: Path
     folder: Path
     pieces: int
@@ -75,13 +75,14 @@ class Reads:
             raise ToolFailed(f"the simulated flash must answer, and did not: {done.stdout}{done.stderr}")
         came = np.fromfile(self.folder / "pieces.bin", dtype=np.uint32).astype(np.int64).reshape(-1, self.pieces)
         words = (came << self.bits * np.arange(self.pieces)).sum(axis=1)
-        counted = {kind: found[f"violation{n}"] for n, kind in enumerate(VIOLATIONS) if found[f"violation{n}"]}
+        kinds = flash_violations(self.part)
+        counted = {kind: found[f"violation{n}"] for n, kind in enumerate(kinds) if found[f"violation{n}"]}
         return ReadResult(
-            words, counted, VIOLATIONS[found["first_kind"]] if counted else None, FlashError(found["error"]),
+            words, counted, kinds[found["first_kind"]] if counted else None, FlashError(found["error"]),
             found["initialized"], found["busy"], found["latency"], found["gap"], found["requests"])
 
 
-def compile_reads(part: FlashPart | SealedFlash, *, folder: Path, cache: Path, netlist: Netlist | None = None,
+def compile_reads(part: AnyFlash | SealedFlash, *, folder: Path, cache: Path, netlist: Netlist | None = None,
                   say: Callable[[str], None] = print) -> Reads:
     """The program for a controller of `part` and its chip; made, or found in `cache`.
 
@@ -132,12 +133,12 @@ def compile_beats(memory: WeightMemory, *, folder: Path, cache: Path, say: Calla
 class Bench:
     """The top of a simulation: a unit with the chip at its pins, and ports for all that the program drives."""
 
-    def __init__(self, m: Module, part: FlashPart | SealedFlash, pins, drives: Mapping[str, Value],
+    def __init__(self, m: Module, part: AnyFlash | SealedFlash, pins, drives: Mapping[str, Value],
                  shows: Mapping[str, Value]):
         self.module = m
-        self.flash = part.flash if isinstance(part, SealedFlash) else part
+        self.flash = flash_of(part)
         self.ports: list[Signal] = []
-        m.submodules.chip = chip = Flash(part=self.flash)
+        m.submodules.chip = chip = flash_at(self.flash)
         wiring.connect(m, pins, chip.pins)
         for name, value in drives.items():
             self.ports.append(Signal(len(value), name=name))
@@ -148,4 +149,4 @@ class Bench:
 
     def compile(self, folder: Path, cache: Path, netlist: Netlist | None, say: Callable[[str], None]) -> Path:
         return compile_program(self.module, self.ports, program=PROGRAM, folder=folder, cache=cache, say=say,
-                               netlist=netlist, model=MODEL)
+                               netlist=netlist, model=flash_model(self.flash))

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from hwflow_rtl.memory import FlashPart, SealedFlash, WeightMemory
+from hwflow_rtl.memory import WeightMemory
 
 from ..sdram.weights import Taken, WeightTraffic, WeightTrafficResult, traffic_program
 from .chip import write_cells
-from .model import MODEL, VIOLATIONS, Flash
+from .kinds import AnyFlash, flash_at, flash_model, flash_of, flash_violations
 
 __all__ = ["FlashTraffic", "compile_flash_traffic"]
 
@@ -21,7 +21,7 @@ __all__ = ["FlashTraffic", "compile_flash_traffic"]
 class FlashTraffic:
     """A compiled program for the flash `part`."""
 
-    part: FlashPart
+    part: AnyFlash
     traffic: WeightTraffic
 
     def run(self, contents: npt.NDArray[np.uint8], streams: Sequence[Taken], *, seed: int = 0,
@@ -35,8 +35,7 @@ class FlashTraffic:
 def compile_flash_traffic(memory: WeightMemory, *, folder: Path, cache: Path,
                           say: Callable[[str], None] = print) -> FlashTraffic:
     """The program for `memory`, in one clock domain.  Raises MissingTool, and ToolFailed with the path of the log."""
-    assert isinstance(memory.part, FlashPart | SealedFlash)
-    part = memory.part.flash if isinstance(memory.part, SealedFlash) else memory.part
-    made = traffic_program(memory, Flash(part=part), MODEL, streams=len(memory.streams), folder=folder, cache=cache,
-                           say=say)
-    return FlashTraffic(part, WeightTraffic(made, folder, crossed=False, violations=VIOLATIONS))
+    part = flash_of(memory.part)
+    made = traffic_program(memory, flash_at(part), flash_model(part), streams=len(memory.streams), folder=folder,
+                           cache=cache, say=say)
+    return FlashTraffic(part, WeightTraffic(made, folder, crossed=False, violations=flash_violations(part)))

@@ -32,6 +32,7 @@ class GowinFamily(Family):
     name = Gowin.name
     required_keys = ("speed", "chip")
     chips = ("GW1N-9C", "GW2A-18", "GW2A-18C")
+    user_flashes: Mapping[str, str] = {"GW1N-9C": "FLASH608K"}
     limits = (Limit("clock", 400.0, f"Gowin DS117, clock tree of GW1NR-9 C6/I5; {UNCHECKED}"),
               Limit("ram", 150.0, OWN),
               Limit("dsp", 150.0, OWN))
