@@ -97,7 +97,7 @@ def test_the_plan_counts_what_the_board_has(quantized: Quantized) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["ulx3s_12f", "tangnano20k", "icebreaker", "upduino3"])
+@pytest.mark.parametrize("name", ["ulx3s_12f", "tangnano20k", "icebreaker", "upduino3", "tangnano9k"])
 def test_the_netlist_gives_the_golden_models_results(name: str, quantized: Quantized, tmp_path: Path) -> None:
     """The host's driver fills the chip over the serial line, or a flash has its image, and it sends frames."""
     if locate("yosys") is None:

@@ -12,7 +12,7 @@ from hwflow_rtl.memory import SealedFlash, WeightMemory, WeightSharing
 from hwflow_rtl.memory.seal import SEAL_WORDS
 from hwflow_rtl.vendor import Generic
 from hwflow_sim.board import CompiledBoard, SimulatedBoard, compile_board, netlist_design, read_netlist, rtl_design
-from hwflow_sim.flash import board_chip
+from hwflow_sim.flash import board_chip, flash_chip
 
 from hwflow.host import LinkFailed
 from hwflow.host.packets import MemoryState
@@ -168,15 +168,15 @@ def test_a_flash_must_have_a_seal() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["icebreaker", "icesugar", "upduino3"])
+@pytest.mark.parametrize("name", ["icebreaker", "icesugar", "upduino3", "tangnano9k"])
 def test_the_netlist_of_a_board(name: str, tmp_path: Path, cache: Path) -> None:
-    """What yosys makes of all of it, pads and PLL included, with the chip at its pins."""
+    """What yosys makes of all of it, pads and PLL included, with the chip at the pins or those of the cell inside."""
     if locate("yosys") is None:
         pytest.skip("yosys must be installed for a netlist")
     board = load_board(name)
     weights = BoardWeights(board.memories[0], tuple(STREAMS))
     netlist = make_netlist_of(Weighted(), board, tmp_path, ends=None, identity=b"weighted", weights=weights)
-    chip = board_chip(weights.memory.part, with_seal(image(1)[0], weights.mark), words=WORDS + SEAL_WORDS)
+    chip = flash_chip(weights.memory.part, with_seal(image(1)[0], weights.mark), words=WORDS + SEAL_WORDS)
     design = netlist_design(read_netlist(netlist, board.family), reset_active_low=board.reset_active_low, chip=chip)
     made = compile_board(design, folder=tmp_path / "board", cache=cache, jobs=2)
     talk(made, board.clock_mhz * 1e6 / board.baud, button=board.reset is not None)

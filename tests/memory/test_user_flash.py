@@ -41,7 +41,7 @@ def test_every_word_comes_as_fast_as_the_cell_gives_it(part: UserFlashPart, tmp_
     whole = reads.run([[0, part.words - 1, 0, 0]], octets)
     assert (whole.violations, whole.error) == ({}, FlashError.NONE)
     assert np.array_equal(whole.words, words)
-    assert whole.busy == (part.words - 1) * part.clocks.word + 3
+    assert whole.busy == (part.words - 1) * part.clocks.word
     assert (whole.latency, whole.gap) == (part.clocks.worst_latency, part.clocks.worst_gap)
     requests, expected = requests_of(source, part.words, 300)
     for stall in (0.0, 0.5):

@@ -19,6 +19,7 @@ from amaranth.utils import ceil_log2
 
 from ..io.link_bytes import BYTE, Crc32
 from ..io.link_image import DIGEST_BYTES, MemoryState
+from ..stream.gearbox import Gearbox
 from ..stream.streams import stream_of
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
@@ -226,6 +227,7 @@ class SealedController(wiring.Component):
     def cost(*, part: SealedFlash, technology: Technology | None = None) -> Resources:
         """LUT and FF estimated."""
         return (part.flash.controller_cost(technology) + SealCheck.cost(words=part.words)
+                + Gearbox.cost(width=8, lanes_in=part.piece // 8, lanes_out=1, technology=technology)
                 + Resources(lut=3 * ceil_log2(part.words) + 8, ff=1))
 
     def elaborate(self, platform):
@@ -235,6 +237,8 @@ class SealedController(wiring.Component):
         m.submodules.check = check = SealCheck(words=part.words, mark=part.mark, erased=part.flash.erased)
         wiring.connect(m, wiring.flipped(self.pins), controller.pins)
         wiring.connect(m, check.digest, wiring.flipped(self.digest))
+        # The bytes of a memory that gives whole words.
+        m.submodules.octets = octets = Gearbox(shape=BYTE, lanes_in=part.piece // 8, lanes_out=1)
         asked, right = Signal(), Signal()
         request, wanted = controller.request, self.request
         with m.If(request.valid & request.ready):
@@ -244,9 +248,11 @@ class SealedController(wiring.Component):
             request.valid.eq(Mux(right, wanted.valid, ~asked)), wanted.ready.eq(request.ready & right),
             request.payload.first.eq(Mux(right, wanted.payload.first + FRONT_WORDS, 0)),
             request.payload.last.eq(Mux(right, wanted.payload.last + FRONT_WORDS, last)),
-            check.i.payload.eq(controller.read.payload), check.i.valid.eq(controller.read.valid),
+            Value.cast(octets.i.payload).eq(controller.read.payload), octets.i.valid.eq(controller.read.valid & ~right),
+            check.i.payload.eq(Value.cast(octets.o.payload)), check.i.valid.eq(octets.o.valid),
+            octets.o.ready.eq(check.i.ready),
             self.read.payload.eq(controller.read.payload), self.read.valid.eq(controller.read.valid & right),
-            controller.read.ready.eq(Mux(right, self.read.ready, check.i.ready)),
+            controller.read.ready.eq(Mux(right, self.read.ready, octets.i.ready)),
             controller.restart.eq(self.restart & right), self.initialized.eq(right),
             self.error.eq(Mux(check.done, check.error, controller.error))]
         m.d.comb += self.state.eq(Mux(right, MemoryState.FILLED, MemoryState.FILLING))

@@ -1,4 +1,4 @@
-"""`UserFlashController`: words of a flash inside of the FPGA as a stream of bytes."""
+"""`UserFlashController`: words of a flash inside of the FPGA as a stream."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class UserFlashController(wiring.Component):
     """Reads as many words in a row as a request wants.
 
     The address of a word is at the cell from the first of its clocks on.  Sense enable is low for `clocks.rest` and
-    then high until data are taken, `clocks.access` later or, while bytes of the word before wait at `read`, until there
-    is room.  All that the cell gets comes from registers, and its data go to one.
+    then high until data are taken, `clocks.access` later or, while the word before waits at `read`, until there is
+    room.  All that the cell gets comes from registers, and its data go to one.
 
     Parameters
     ----------
@@ -31,10 +31,9 @@ class UserFlashController(wiring.Component):
     ----------
     request : stream of `request_of(part)`
         Words from `first` to `last`, both included, `first` <= `last` < `part.words`; `write` is 0.
-    read : stream of bytes
-        Four for each word, those in the low bits first.
+    read : stream of words
     restart : In(1)
-        Drops the request under way and every byte that was not taken.  From a register; whoever makes requests must be
+        Drops the request under way and a word that was not taken.  From a register; whoever makes requests must be
         reset by the same.
     initialized : Out(1)
         High: the cell needs no start.
@@ -42,7 +41,7 @@ class UserFlashController(wiring.Component):
         `NONE`: the cell is asked nothing.
     pins : Out(part.pins())
 
-    Latency from a request to its first byte: `part.clocks.worst_latency`.  Between two bytes of a request at most:
+    Latency from a request to its first word: `part.clocks.worst_latency`.  Between two words of a request:
     `part.clocks.worst_gap`.
     """
 
@@ -54,25 +53,22 @@ class UserFlashController(wiring.Component):
 
     @staticmethod
     def cost(*, part: UserFlashPart) -> Resources:
-        """LUT and FF: address and words that are left, the word under way and its bytes, the clocks of a word."""
-        address, clocks = ceil_log2(part.words), ceil_log2(part.clocks.word)
-        control, bytes_there = 6, part.width // part.piece
-        return Resources(lut=3 * address + part.width + 2 * (clocks + control),
-                         ff=2 * address + part.width + bytes_there + clocks + control)
+        """LUT and FF: address and words that are left, the word, the clocks of one."""
+        address, clocks, control = ceil_log2(part.words), ceil_log2(part.clocks.word), 6
+        return Resources(lut=3 * address + 2 * (clocks + control), ff=2 * address + part.width + clocks + control)
 
     def elaborate(self, platform):
         m = Module()
-        pins, clocks, pieces = self.pins, self.part.clocks, self.part.width // self.part.piece
+        pins, clocks = self.pins, self.part.clocks
         address, left = Signal(ceil_log2(self.part.words)), Signal(ceil_log2(self.part.words))
         place, ends = Signal(range(clocks.word), init=clocks.word - 1), Signal()
-        word, there = Signal(self.part.width, reset_less=True), Signal(pieces)
-        moves, room, takes = Signal(), Signal(), Signal()
+        word, there = Signal(self.part.width, reset_less=True), Signal()
+        takes = Signal()
         m.d.comb += [
             self.initialized.eq(1), Cat(pins.yadr, pins.xadr).eq(address),
-            self.read.valid.eq(there[0]), self.read.payload.eq(word[:self.part.piece]),
-            moves.eq(there[0] & self.read.ready), room.eq(~there[0] | (moves & ~there[1])), takes.eq(ends & room)]
-        with m.If(moves):
-            m.d.sync += [word.eq(word >> self.part.piece), there.eq(there >> 1)]
+            self.read.valid.eq(there), self.read.payload.eq(word), takes.eq(ends & (~there | self.read.ready))]
+        with m.If(self.read.ready):
+            m.d.sync += there.eq(0)
         with m.FSM():
             with m.State("IDLE"):
                 asked = self.request.payload
@@ -85,7 +81,7 @@ class UserFlashController(wiring.Component):
                 m.d.sync += [place.eq(Mux(takes, clocks.word - 1, Mux(ends, 0, place - 1))), ends.eq(place <= 1),
                              pins.se.eq(place <= clocks.access)]
                 with m.If(takes):
-                    m.d.sync += [word.eq(pins.dout), there.eq(-1), left.eq(left - 1), address.eq(address + 1),
+                    m.d.sync += [word.eq(pins.dout), there.eq(1), left.eq(left - 1), address.eq(address + 1),
                                  pins.se.eq(0), ends.eq(0)]
                     with m.If(left == 0):
                         m.next = "IDLE"

@@ -93,8 +93,8 @@ class UserFlashPart:
 
     @property
     def piece(self) -> int:
-        """Bits that `read` gives at once."""
-        return 8
+        """Bits that `read` gives at once: a whole word."""
+        return self.width
 
     @property
     def words(self) -> int:
@@ -175,18 +175,18 @@ class UserFlashClocks:
 
     @property
     def word(self) -> int:
-        """Of a word; its bytes are given one in a clock, so no fewer than those."""
-        return max(self.rest + self.access, WORD_BYTES)
+        """Of a word."""
+        return self.rest + self.access
 
     @property
     def worst_latency(self) -> int:
-        """Most clocks from the transfer of a request to its first byte."""
+        """Most clocks from the transfer of a request to its first word."""
         return self.word + 1
 
     @property
     def worst_gap(self) -> int:
-        """Most clocks from one byte of a request to the next: the last one of a word and the first of the next."""
-        return self.word - WORD_BYTES + 1
+        """Most clocks from one word of a request to the next."""
+        return self.word
 
     @property
     def sustained_share(self) -> Fraction:
