@@ -50,7 +50,7 @@ def load_design(folder: Path) -> Design:
     source = folder / facts.quantized
     quantized = load_quantized(source)
     graph = quantized.graph
-    same = hardware_identity_of(graph, facts.foldings, facts.partition) == facts.identity
+    same = hardware_identity_of(graph, facts.foldings, facts.partition, facts.sums) == facts.identity
     if not same or (facts.weights and facts.weights.model != identity_of(graph, facts.foldings, facts.partition)):
         raise HwflowError(
             f"'{source}' must be the integer model of the bitstream in '{folder}' (design {facts.identity.hex()}), "

@@ -22,6 +22,7 @@ from hwflow_rtl.multiply.style import MultiplierStyle
 
 from hwflow.host.weight_image import IMAGE_SCHEMA, WeightImage
 from hwflow.layers.base import Folding, LayerGraph
+from hwflow.layers.matrix_layer import MatrixLayer
 from hwflow.layers.partition import DATAFLOW, Partition, SharedLayers
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ __all__ = [
     "hardware_identity_of",
     "identity",
     "identity_of",
+    "sums_outside",
 ]
 
 #: Length of an identity (docs/host-link.md).
@@ -66,20 +68,37 @@ def shared_of(partition: Partition) -> tuple[Partition, ...]:
     return (partition,) if partition.shared else ()
 
 
-def hardware_identity_of(graph: LayerGraph, foldings: Sequence[Folding], partition: Partition = DATAFLOW) -> bytes:
+def layers_outside(graph: LayerGraph, foldings: Sequence[Folding], partition: Partition = DATAFLOW) -> list[int]:
+    """The layers whose weights are in a memory beside the FPGA, by their numbers in the graph."""
+    return [k for group, folding in zip(partition.groups(graph), foldings, strict=True) if folding.weight_rows
+            for k in group.layers]
+
+
+def sums_outside(graph: LayerGraph, foldings: Sequence[Folding], partition: Partition = DATAFLOW) -> tuple[int, ...]:
+    """Bits of the accumulators that weights in a memory beside the FPGA are summed in, by layer.
+
+    The hardware has these widths, and they follow from the weights that it was made for: others may need more.
+    """
+    layers = (graph.layers[k] for k in layers_outside(graph, foldings, partition))
+    return tuple(layer.accumulator.bits for layer in layers if isinstance(layer, MatrixLayer))
+
+
+def hardware_identity_of(graph: LayerGraph, foldings: Sequence[Folding], partition: Partition = DATAFLOW,
+                         sums: Sequence[int] | None = None) -> bytes:
     """What names a bitstream: as `identity_of`, without the weights that are in a memory beside the FPGA.
 
-    Those have a digest of their own, that of their image.  So they may change while the bitstream stays.
+    Those have a digest of their own, that of their image.  So they may change while the bitstream stays.  `sums`: the
+    widths of `sums_outside` in the hardware, those of `graph` unless given.
     """
     if not any(folding.weight_rows for folding in foldings):
         return identity_of(graph, foldings, partition)
-    outside = {k for group, folding in zip(partition.groups(graph), foldings, strict=True) if folding.weight_rows
-               for k in group.layers}
+    outside = layers_outside(graph, foldings, partition)
+    sums = sums_outside(graph, foldings, partition) if sums is None else sums
     layers = [(type(layer).__name__, *((f.name, OUTSIDE if k in outside and f.name == WEIGHTS
                                         else getattr(layer, f.name)) for f in fields(layer)))  # type: ignore[arg-type]
               for k, layer in enumerate(graph.layers)]
     rest = [(f.name, getattr(graph, f.name)) for f in fields(graph) if f.name != "layers"]
-    return digested((rest, layers, tuple(foldings), *shared_of(partition)))
+    return digested((rest, layers, tuple(foldings), tuple(sums), *shared_of(partition)))
 
 
 def digested(value: object) -> bytes:
@@ -182,7 +201,8 @@ SCHEMA: Mapping[str, Any] = {
         "identity": {"type": "string", "pattern": f"^[0-9a-f]{{{2 * IDENTITY_BYTES}}}$"}, "model": TEXT, "board": TEXT,
         "quantized": TEXT, "baud": COUNT, "interval": COUNT, "bytes_in": COUNT, "bytes_out": COUNT,
         "clock_mhz": POSITIVE, "foldings": {"type": "array", "minItems": 1, "items": FOLDING},
-        "weights": IMAGE_SCHEMA, "shared": {"type": "array", "minItems": 1, "items": SHARED}},
+        "weights": IMAGE_SCHEMA, "shared": {"type": "array", "minItems": 1, "items": SHARED},
+        "sums": {"type": "array", "minItems": 1, "items": COUNT}},
     "additionalProperties": False,
 }
 
@@ -194,7 +214,7 @@ class DesignFacts:
     `interval`: cycles of a clock of `clock_mhz` between two frames; `bytes_in`, `bytes_out`: of one frame on the line
     of `baud` bits a second; `quantized`: the folder of the integer model, from the folder of `identity.json`;
     `weights`: what is to be in the memory beside the FPGA, None where the design has no weights there; `partition`:
-    which layers share a stage.
+    which layers share a stage; `sums`: the widths of `sums_outside` in the hardware.
     """
 
     identity: bytes
@@ -209,16 +229,20 @@ class DesignFacts:
     quantized: str
     weights: WeightImage | None = None
     partition: Partition = DATAFLOW
+    sums: tuple[int, ...] = ()
 
     @staticmethod
     def of(graph: LayerGraph, plan: Plan, *, board: str, baud: int, clock_mhz: float,
-           quantized: str = "../../quantized", weights: WeightImage | None = None) -> DesignFacts:
-        """The facts of `plan` on a board whose core runs at `clock_mhz`."""
+           quantized: str = "../../quantized", weights: WeightImage | None = None, structure: LayerGraph | None = None
+           ) -> DesignFacts:
+        """The facts of `plan` on a board whose core runs at `clock_mhz`; the hardware has the widths of `structure`,
+        of `graph` unless given."""
         foldings = tuple(stage.folding for stage in plan.stages)
+        sums = sums_outside(structure or graph, foldings, plan.partition)
         return DesignFacts(
-            hardware_identity_of(graph, foldings, plan.partition), graph.name, board, baud, clock_mhz,
+            hardware_identity_of(graph, foldings, plan.partition, sums), graph.name, board, baud, clock_mhz,
             plan.interval_at(clock_mhz), frame_bytes(graph, graph.inputs), frame_bytes(graph, graph.outputs), foldings,
-            quantized, weights, plan.partition)
+            quantized, weights, plan.partition, sums)
 
     def write(self, folder: Path) -> Path:
         """Write `identity.json` into `folder`."""
@@ -227,7 +251,7 @@ class DesignFacts:
                 "weights": self.weights and self.weights.facts(),
                 "shared": [asdict(each) for each in self.partition.shared]}
         del text["partition"]
-        text = {name: value for name, value in text.items() if value or name not in ("weights", "shared")}
+        text = {name: value for name, value in text.items() if value or name not in ("weights", "shared", "sums")}
         write_atomically(folder / IDENTITY_FILE, json.dumps(text, indent=1) + "\n")
         return folder / IDENTITY_FILE
 
@@ -253,4 +277,4 @@ class DesignFacts:
         weights = WeightImage.from_facts(text["weights"]) if "weights" in text else None
         partition = partition_of(text.pop("shared", []))
         return DesignFacts(**{**text, **counts, "identity": bytes.fromhex(text["identity"]), "foldings": foldings,
-                              "weights": weights, "partition": partition})
+                              "weights": weights, "partition": partition, "sums": tuple(text.get("sums", ()))})

@@ -60,8 +60,9 @@ def clock_of(plan: Plan, graph: LayerGraph, board: Board, folder: Path) -> CoreC
         facts = DesignFacts.read(folder)
     except HwflowError:  # nothing is routed, or the file is damaged
         facts = None
-    made = hardware_identity_of(graph, [stage.folding for stage in plan.stages], plan.partition)
-    if facts is not None and facts.identity == made and facts.board == board.name:
+    foldings = [stage.folding for stage in plan.stages]
+    if (facts is not None and facts.board == board.name
+            and facts.identity == hardware_identity_of(graph, foldings, plan.partition, facts.sums)):
         return CoreClock(facts.clock_mhz, f"the clock of the routed design in '{folder}'", True, board.clock_mhz,
                          expected)
     used = plan.resources

@@ -12,7 +12,7 @@ from hwflow_rtl.core import Core
 from hwflow_rtl.io import Ends
 
 from ..hls import Plan, lower, weight_image
-from ..host.identity import DesignFacts, hardware_identity_of, identity
+from ..host.identity import DesignFacts, hardware_identity_of, identity, sums_outside
 from ..host.weight_image import WeightImage
 from ..layers.base import Folding, LayerGraph
 from .bitstream import synthesize
@@ -48,7 +48,9 @@ class Design:
 
     def identity(self) -> bytes:
         """What names the bitstream to the host (docs/host-link.md); weights beside the FPGA are not in it."""
-        return hardware_identity_of(self.graph, self.foldings, self.plan.partition)
+        partition = self.plan.partition
+        sums = sums_outside(self.structure or self.graph, self.foldings, partition)
+        return hardware_identity_of(self.graph, self.foldings, partition, sums)
 
     @property
     def foldings(self) -> tuple[Folding, ...]:
@@ -101,7 +103,8 @@ def finish_design(design: Design, folder: Path, make: Callable[[], Report], *, q
         weights = WeightImage.write(folder, image, identity(design.graph, design.plan),
                                     mark=outside.mark if outside.flash else b"")
     DesignFacts.of(design.graph, design.plan, board=design.board.name, baud=design.board.baud,
-                   clock_mhz=report.clock_mhz, quantized=quantized, weights=weights).write(folder)
+                   clock_mhz=report.clock_mhz, quantized=quantized, weights=weights,
+                   structure=design.structure).write(folder)
     return report
 
 

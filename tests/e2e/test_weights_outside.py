@@ -18,6 +18,7 @@ from hwflow.hls.outside import outside_cost
 from hwflow.host.identity import DesignFacts, hardware_identity_of, identity_of
 from hwflow.host.weight_image import IMAGE_FILE
 from hwflow.layers.base import LayerGraph
+from hwflow.layers.room import with_room
 from hwflow.quantize import Quantized, quantize
 from hwflow.reweight.patching import reweight
 from hwflow.steps.proof import prove_netlist
@@ -66,6 +67,26 @@ def test_a_bitstream_and_its_weights_have_names_of_their_own(quantized: Quantize
     assert hardware_identity_of(graph, inside) == identity_of(graph, inside) != design.identity()
     half = (inside[0], *design.foldings[1:])
     assert hardware_identity_of(graph, half) != hardware_identity_of(other.graph, half)
+
+
+def test_a_bitstream_has_the_widths_of_its_weights_in_its_name(quantized: Quantized, tmp_path: Path) -> None:
+    """Weights outside whose sums need wider accumulators are those of another bitstream, unless there is room."""
+    graph = quantized.graph
+    layer = graph.layers[0]
+    smaller = replace(graph, layers=(replace(layer, weights=np.sign(layer.weights)), *graph.layers[1:]))
+    design, other = design_of(graph), design_of(smaller)
+    widths = [each.graph.layers[0].accumulator.bits for each in (design, other)]
+    assert widths[0] > widths[1]
+    assert design.identity() != other.identity()
+    room = with_room(graph)
+    roomy = [replace(each, structure=room) for each in (design, other)]
+    assert roomy[0].identity() == roomy[1].identity() != design.identity()
+    for each in (design, roomy[0]):
+        facts = DesignFacts.of(graph, each.plan, board=BOARD, baud=9600, clock_mhz=25.0, structure=each.structure)
+        facts.write(tmp_path)
+        assert DesignFacts.read(tmp_path) == facts
+        assert facts.identity == each.identity()
+        assert facts.sums[0] == (each.structure or graph).layers[0].accumulator.bits
 
 
 @pytest.mark.parametrize("clock", [60.0, ON_BOARD])
