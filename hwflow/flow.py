@@ -42,12 +42,11 @@ from .reweight.routed import keep_design
 from .steps import measurements
 from .steps.folders import board_folder, held
 from .steps.generation import generate, generate_axi_stream
-from .steps.planning import plan_for
+from .steps.planning import given_plan, plan_for
 from .steps.stimuli import Frames, stimuli
 from .synth import Board, SynthesisReport, load_board
 from .synth.design import Design, SynthesisOptions, synthesize_design
 from .synth.netlist import make_netlist_of
-from .synth.outside import outside_of
 
 if TYPE_CHECKING:
     from hwflow_sim import RunResult
@@ -248,15 +247,14 @@ class Flow:
     @cached_property
     def plan(self) -> hls.Plan:
         """The user's plan, or the fastest one that fits the board.  It is written to plan.yaml."""
-        technology = self.board.technology()
         if self.plan_text is None:
             wanted = self.hardware
             plan = plan_for(self.graph, self.structure, self.board, interval=wanted.interval,
                             frames_per_second=wanted.frames_per_second, logic=wanted.logic_multipliers,
                             stream_weights=wanted.stream_weights, execution=wanted.execution)
         else:
-            plan = hls.plan_from_yaml(self.plan_text, self.structure, technology, source=str(self.hardware.plan),
-                                      outside=outside_of(self.board))
+            plan, warnings = given_plan(self.plan_text, self.structure, self.board, str(self.hardware.plan))
+            self.warned.add(warnings)
         write_atomically(self.board_folder / "plan.yaml", hls.plan_to_yaml(plan))
         return plan
 

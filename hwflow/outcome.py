@@ -14,7 +14,7 @@ __all__ = ["OutcomeCode", "OutcomeWarning"]
 
 
 class OutcomeCode(enum.StrEnum):
-    """What the warnings are about: the data, then the outputs, then the accuracy."""
+    """What the warnings are about: the data, then the outputs, the accuracy and the plan."""
 
     EQUAL_CALIBRATION = "equal-calibration"
     RANGE_EXCEEDED = "range-exceeded"
@@ -26,6 +26,7 @@ class OutcomeCode(enum.StrEnum):
     ONE_CLASS = "one-class"
     LOW_SNR = "low-snr"
     ACCURACY_LOST = "accuracy-lost"
+    BOARD_EXCEEDED = "board-exceeded"
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,16 @@ from hwflow_base.errors import AnswerIsNo, HwflowError
 from hwflow_rtl.io.board_top import BoardTop
 
 from .. import hls
+from ..hls.budget import RESOURCE_NAMES
 from ..hls.refusal import DoesNotFit
 from ..layers.base import LayerGraph
 from ..layers.partition import Execution
+from ..outcome import OutcomeCode, OutcomeWarning
 from ..synth import Board, list_boards, load_board
 from ..synth.outside import expected_mhz, outside_of
 from ..synth.top import ends_before_plan
 
-__all__ = ["budget_of", "interval_for", "plan_for"]
+__all__ = ["budget_of", "given_plan", "interval_for", "plan_for"]
 
 #: Why a plan has the stages that it has.
 ASKED, FITS = "that was asked for", "that fits the board"
@@ -81,6 +83,22 @@ def plan_for(graph: LayerGraph, structure: LayerGraph, board: Board, *, interval
         return paced(partial(shared, why=f"a stage for each layer takes {refused.lacking}"))
     except AnswerIsNo as error:
         raise with_boards(refused.beside(error.why)) from None
+
+
+def given_plan(text: str, graph: LayerGraph, board: Board, source: str) -> tuple[hls.Plan, tuple[OutcomeWarning, ...]]:
+    """The plan in the `text` of the file `source`, and a warning where it needs more than `board` has.
+
+    Such a plan can be simulated: users may ask what a larger array would bring.
+    """
+    plan = hls.plan_from_yaml(text, graph, board.technology(), source=source, outside=outside_of(board))
+    budget, used = budget_of(board, graph), plan.resources
+    short = [f"{getattr(used, kind)} {RESOURCE_NAMES[kind]} of {budget.limit(kind)} usable"
+             for kind in budget.exceeded(used)]
+    if not short:
+        return plan, ()
+    return plan, (OutcomeWarning(OutcomeCode.BOARD_EXCEEDED, f"plan '{source}'",
+                                 f"does not fit {board.name}: it needs {', '.join(short)}",
+                                 "use a smaller array, or leave --plan out"),)
 
 
 def with_boards(error: DoesNotFit) -> AnswerIsNo:

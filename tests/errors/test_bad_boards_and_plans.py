@@ -15,7 +15,7 @@ from hwflow import onnx
 from hwflow.flow import Flow
 from hwflow.onnx.build import Builder
 from hwflow.report.console import Console
-from hwflow.request import Project
+from hwflow.request import BOARD, Project
 from hwflow.synth import list_boards, load_board
 from tests.e2e.command import Cli
 from tests.e2e.networks import small_network
@@ -161,6 +161,17 @@ def test_a_folding_that_does_not_divide(cli: Cli, model: Path, plan: dict[str, A
     name = plan["stages"][stage]["stage"]
     assert message.startswith(f"plan p.yaml, stage '{name}': {key} must "), message
     assert f"not {value}" in message
+
+
+def test_a_plan_with_more_multipliers_than_the_board_has(cli: Cli, model: Path, plan: dict[str, Any]) -> None:
+    """It is made as the user says, for a simulation, and the user is told."""
+    board = yaml.safe_load(load_board(BOARD).path.read_text())
+    Path("mine.yaml").write_text(yaml.safe_dump({**board, "resources": {**board["resources"], "dsp": 2}}))
+    made = cli("build", model, "--board", "mine.yaml", "--plan", edited(plan), "--json")
+    needed = sum(stage["resources"]["dsp"] for stage in plan["stages"])
+    assert made.code == 0
+    assert {"code": "board-exceeded", "where": "plan 'p.yaml'", "remedy": "use a smaller array, or leave --plan out",
+            "seen": f"does not fit mine: it needs {needed} multipliers of 2 usable"} in made.json["warnings"]
 
 
 def test_a_model_that_does_not_fit(cli: Cli) -> None:
