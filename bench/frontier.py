@@ -112,7 +112,7 @@ def relief(bench: Bench) -> str:
     solver = Solver(graph_of(RELIEVED), board.technology(), budget_of(board), logic=False)
     picked = solver.fastest()
     assert picked is not None, "the network fits"
-    links = solver.with_queues(tuple(picked))
+    links = solver.with_queues(picked)
     seen = set()
     for limit in range(board.resources.ram, 0, -8):
         total, places = solver.relieved(picked, links, limit)

@@ -126,7 +126,8 @@ def make_plan(quantized: Quantized, board: str | Path | Board = "ulx3s_85f", int
     `frames_per_second`, it is the cheapest plan for that rate at the clock that routed designs of the board's family
     reach at least (`hwflow.synth.outside.expected_mhz`), and it may multiply in logic.  With `stream_weights`, weights
     may be in the board's memory outside of the FPGA also if the design fits without.  `execution` "dataflow" is a stage
-    for each layer, "shared" one stage that computes one layer after another; "auto" is dataflow where that fits.
+    for each layer, "shared" one stage that computes one layer after another; "auto" is the faster one or a
+    mixture of both, as far as that pays.
     `Plan.with_folding` makes a plan with another folding of a stage.
     """
     graph, board = a_quantized(quantized).graph, as_board(board)

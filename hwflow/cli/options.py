@@ -180,7 +180,8 @@ def plan_options(command: F) -> F:
         click.option("--execution", type=click.Choice([each.value for each in Execution]), default=Execution.AUTO.value,
                      show_default=True, callback=lambda _context, _parameter, text: Execution(text),
                      help="dataflow: a stage for each layer, all at the same time, which is faster.  shared: one array "
-                          "that computes one layer after another, which is smaller.  auto: dataflow if it fits."),
+                          "that computes one layer after another, which is smaller.  auto: dataflow if it fits, else "
+                          "shared, or both side by side where that is faster."),
     ]
     for option in reversed(options):
         command = option(command)

@@ -29,13 +29,14 @@ class Choice:
     schedule: Schedule
 
 
-def choices_of(stages: Sequence[Stage], technology: Technology, *, word: int | None = None) -> list[Choices]:
-    """Of each stage; those that are alike have theirs in common."""
-    found: dict[Hashable, Choices] = {}
+def choices_of(stages: Sequence[Stage], technology: Technology, *, word: int | None = None,
+               known: dict[tuple[Hashable, int | None], Choices] | None = None) -> list[Choices]:
+    """Of each stage; those that are alike have theirs in common, also with `known`, to which new ones are added."""
+    found = {} if known is None else known
     for stage in stages:
-        if stage.likeness not in found:
-            found[stage.likeness] = Choices(stage, technology, word=word)
-    return [found[stage.likeness] for stage in stages]
+        if (stage.likeness, word) not in found:
+            found[stage.likeness, word] = Choices(stage, technology, word=word)
+    return [found[stage.likeness, word] for stage in stages]
 
 
 def arrives_in_words(stage: Stage, folding: Folding, word: int) -> bool:
@@ -49,12 +50,12 @@ class Choices:
 
     Foldings that differ only in style need the same cycles and are one choice; `styles` gives the styles of a choice.
     With `word`, those whose weights come from a memory outside that has words of so many bits, as fast as the stage
-    takes them; there may be none.
+    takes them; there may be none.  With `only`, this one alone, with its own schedule.
     """
 
-    def __init__(self, stage: Stage, technology: Technology, *, word: int | None = None):
+    def __init__(self, stage: Stage, technology: Technology, *, word: int | None = None, only: Choice | None = None):
         self.same: dict[Folding, list[MultiplierStyle]] = {}
-        for folding in stage.foldings():
+        for folding in stage.foldings() if only is None else ():
             plain = replace(folding, style=MultiplierStyle.BLOCKS)
             if word is not None:
                 streamed = (replace(plain, weight_rows=rows) for rows in stage.weight_rows(folding))
@@ -63,8 +64,11 @@ class Choices:
                     continue
                 plain = first
             self.same.setdefault(plain, []).append(folding.style)
+        if only is not None:
+            self.same[only.folding] = [only.folding.style]
         foldings = sorted(self.same, key=lambda f: (f.rows * f.cols, f.rows, f.lanes))
-        self.choices = [Choice(folding, stage.schedule(folding, technology)) for folding in foldings]
+        self.choices = [Choice(folding, stage.schedule(folding, technology)) if only is None else only
+                        for folding in foldings]
         self.shapes = np.array([(f.rows, f.cols) for f in foldings], dtype=np.int64).reshape(-1, 2)
         self.sizes = self.shapes.prod(axis=1)
         tensors = stage.graph.tensors

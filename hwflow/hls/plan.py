@@ -23,7 +23,20 @@ from .stages import Stage, StepPlan
 from .staging import stages_of
 from .timeline import latencies, pace_of, with_queues
 
-__all__ = ["Plan", "StagePlan", "interval_of", "make_plan", "no_such_stage", "require_possible"]
+__all__ = ["MIXED", "Alternative", "Plan", "StagePlan", "interval_of", "make_plan", "no_such_stage", "require_possible"]
+
+#: The execution of a plan with shared stages and others.
+MIXED = "mixed"
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """Another execution that was considered: `interval` is the fewest cycles that it could have, None where it has no
+    plan; `why` it is not the one that was taken."""
+
+    execution: str
+    interval: int | None
+    why: str
 
 
 @dataclass(frozen=True)
@@ -65,7 +78,8 @@ class Plan:
     has none.
     `latency` has for each output the cycles from the first input beat of a frame into the idle design to the first beat
     of the output.  `partition` says which layers share a stage.  The plan was made from `graph`, `device`, the
-    partition and the foldings; everything else follows from these.  `why` says for people why the stages are these.
+    partition and the foldings; everything else follows from these.  `why` says for people why the stages are these,
+    `alternatives` what else was considered.
     """
 
     model: str
@@ -83,6 +97,7 @@ class Plan:
     why: str = field(default="", compare=False)
     #: Cycles from frame to frame where frames have to wait for a shared stage; 0 where none has to.
     pace: int = 0
+    alternatives: tuple[Alternative, ...] = field(default=(), compare=False)
 
     def __repr__(self) -> str:
         need = ", ".join(f"{kind} {count}" for kind, count in self.resources.counts().items())
@@ -125,7 +140,7 @@ class Plan:
         neither."""
         if not self.partition.shared:
             return Execution.DATAFLOW.value
-        return Execution.SHARED.value if len(self.stages) == 1 else "mixed"
+        return Execution.SHARED.value if len(self.stages) == 1 else MIXED
 
     @property
     def memories(self) -> tuple[MemoryPlan, ...]:

@@ -7,53 +7,42 @@ the fewest cycles is played.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import islice, product
+from itertools import islice
 
-from amaranth.hdl import Shape
-from hwflow_base.errors import AnswerIsNo, HwflowError
-from hwflow_rtl.memory import WeightImage
-from hwflow_rtl.shared.steps import ELEMENT_BITS
+from hwflow_base.errors import AnswerIsNo
 from hwflow_rtl.vendor import Resources, Technology
 
-from ..layers.base import Folding, HardwareLayer, LayerGraph, divisors
-from ..layers.partition import SHARED, Group, Partition, SharedLayers
+from ..layers.base import Folding, LayerGraph
+from ..layers.partition import SHARED, Group, Partition
 from .budget import RESOURCE_NAMES, Budget
 from .links import links_cost, links_of, spram_around
-from .outside import OutsideMemory, TooManyWeights, outside_cost, paced, streams_of
+from .outside import OutsideMemory, outside_cost, streams_of
 from .plan import Plan, make_plan
 from .shared.frame_room import frames_problem
 from .shared.support import shared_problems
-from .shared_stage import COLUMNS, INTERVALS, SharedStage
+from .shared_candidates import Candidate, Candidates, columns_of
+from .shared_stage import SharedStage
 from .support import tensor_problems
 
 __all__ = ["shared_refusal", "solve_shared"]
 
-#: Words of weights that a stage may have room for.
-BUFFERS = (256, 512, 1024, 2048, 4096)
 #: Weights are outside of the FPGA, though ROMs fit, where frames are so many times as fast.
 WORTH = 1.25
-#: Beats of weights that a memory with a single port has room for.
-AHEAD = 1 << 14
 #: Candidates of each size that are played: the most promising ones.
 PLAYED = 6
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A shared stage with a folding: a frame takes at least `least` cycles, and about `promised`."""
-
-    stage: SharedStage
-    folding: Folding
-    least: int
-    promised: int
 
 
 def shared_refusal(graph: LayerGraph) -> str | None:
     """Why no shared stage can compute all of `graph`; None where one can."""
     problems = [*map(str, shared_problems(graph, graph.layers)), *tensor_problems(graph)]
     return "; ".join(problems) or None
+
+
+def whole(graph: LayerGraph) -> Group:
+    """All layers in one shared stage."""
+    return Group(f"{SHARED}0", tuple(range(len(graph.layers))))
 
 
 def solve_shared(graph: LayerGraph, technology: Technology, budget: Budget, *, interval: int | None = None,
@@ -99,20 +88,16 @@ class Search:
         self.technology = technology
         self.budget = replace(budget, usable_logic=max(budget.usable_logic, technology.usable_logic_shared))
         self.outside = outside
-        self.layers = tuple(layer for layer in graph.layers if isinstance(layer, HardwareLayer))
-        self.inputs = Group(f"{SHARED}0", tuple(range(len(graph.layers)))).inputs(graph)
-        #: What was tried, for the refusal: the one that exceeds the budget least, why a program could not be made, and
-        #: the fewest cycles of those that fit.
+        self.candidates = Candidates(graph, whole(graph), technology)
+        #: What was tried, for the refusal: the one that exceeds the budget least, and the fewest cycles of those that
+        #: fit.
         self.nearest: tuple[float, Folding, Resources] | None = None
-        self.problem: HwflowError | None = None
-        #: Why the memory outside has no room, of the smallest image that was tried.
-        self.crowded: tuple[int, TooManyWeights] | None = None
         self.fastest: int | None = None
 
     def best(self, memory: OutsideMemory | None, interval: int | None) -> Found | None:
         """The fastest candidate with its weights in `memory`, or (None) in ROMs; with `interval` the cheapest one that
         is as fast; None where none fits."""
-        sizes = [self.fitting(columns, memory) for columns in self.columns()]
+        sizes = [self.fitting(columns, memory) for columns in columns_of(self.technology, self.budget)]
         if interval is None:
             played = [(self.cycles(each), price, each) for size in sizes for price, each in islice(size, PLAYED)]
             best = min(played, key=lambda entry: entry[:2], default=None)
@@ -126,7 +111,7 @@ class Search:
 
     def fitting(self, columns: int, memory: OutsideMemory | None) -> Iterator[tuple[float, Candidate]]:
         """The candidates with an array of this size that fit, with their price, the most promising first."""
-        for each in sorted(self.candidates(columns, memory), key=lambda each: each.promised):
+        for each in sorted(self.candidates.of_size(columns, memory), key=lambda each: each.promised):
             cost = self.cost(each, memory)
             if self.fits(each, cost):
                 yield self.budget.price(cost), each
@@ -134,79 +119,6 @@ class Search:
     def cycles(self, each: Candidate) -> int:
         """From frame to frame."""
         return each.stage.schedule(each.folding, self.technology).interval
-
-    def columns(self) -> list[int]:
-        """Of the arrays for which there are multipliers; the smallest one if there are none, to say what it lacks."""
-        element = Shape(ELEMENT_BITS, signed=True)
-        found = [columns for columns in COLUMNS if self.technology.multipliers_cost(
-            count=columns * columns, a=element, b=element).dsp <= self.budget.limit("dsp")]
-        return found or [COLUMNS[0]]
-
-    def candidates(self, columns: int, memory: OutsideMemory | None) -> Iterator[Candidate]:
-        """All stages with an array of this size."""
-        for buffer in self.buffers(columns):
-            for rows in divisors(columns):
-                for lanes in divisors(columns):  # with time between sums there is one rescaler less
-                    for cycles in INTERVALS if lanes == 1 else (1,):
-                        for (single_port, banks, ahead), sliding in product(
-                                self.memories(memory), self.sliding(columns, buffer)):
-                            sizes = SharedLayers(f"{SHARED}0", tuple(range(len(self.layers))), single_port, buffer,
-                                                 cycles, rows, banks, sliding, ahead)
-                            stage = SharedStage.of(self.graph, sizes, self.layers, self.inputs)
-                            folding = Folding(columns, columns, lanes, weight_rows=0 if memory is None else rows)
-                            if rows in stage.weight_rows(folding) and self.can_stream(stage, folding, memory):
-                                yield from self.candidate(stage, folding, memory)
-
-    def memories(self, memory: OutsideMemory | None) -> Sequence[tuple[bool, int, int]]:
-        """For a frame memory: whether it has a single port, and its banks; and beats of weights that may come ahead."""
-        if not self.technology.single_port_rams:
-            return ((False, 1, 0),)
-        ahead = () if memory is None else ((True, 1, AHEAD), (False, 1, AHEAD))
-        return ((True, 2, 0), (True, 1, 0), (False, 1, 0), *ahead)
-
-    def sliding(self, columns: int, buffer: int) -> Sequence[bool]:
-        """Whether the array keeps words for windows that slide, where there are such windows."""
-        sizes = SharedLayers(f"{SHARED}0", tuple(range(len(self.layers))), False, buffer, 1, columns, sliding=True)
-        taps = SharedStage.of(self.graph, sizes, self.layers, self.inputs).made_for(columns).program.shape.taps
-        return (False, True) if taps > 1 else (False,)
-
-    def buffers(self, columns: int) -> Sequence[int]:
-        """The smallest buffer that has room for the weights of a block, and one of twice as many words: then the next
-        weights come meanwhile."""
-        for k, buffer in enumerate(BUFFERS):
-            sizes = SharedLayers(f"{SHARED}0", tuple(range(len(self.layers))), False, buffer, 1, columns)
-            try:
-                SharedStage.of(self.graph, sizes, self.layers, self.inputs).made_for(columns)
-            except HwflowError as error:
-                self.problem = error
-                continue
-            return BUFFERS[k:k + 2]
-        return ()
-
-    def can_stream(self, stage: SharedStage, folding: Folding, memory: OutsideMemory | None) -> bool:
-        if memory is None:
-            return True
-        stream = stage.weight_stream(folding)
-        return stream is not None and WeightImage.possible(stream, memory.part.width)
-
-    def candidate(self, stage: SharedStage, folding: Folding, memory: OutsideMemory | None) -> Iterator[Candidate]:
-        """The stage with its pace and cost, where the memory is large enough."""
-        try:
-            (folding,) = paced([stage], [folding], memory)
-        except TooManyWeights as error:
-            stream = stage.weight_stream(folding)
-            if stream is not None and (self.crowded is None or stream.bits < self.crowded[0]):
-                self.crowded = stream.bits, error
-            return
-        except HwflowError as error:
-            self.problem = error
-            return
-        shape = stage.shape(folding)
-        steps = [step for step, _ in stage.made_for(folding.cols).program.computed()]
-        blocks = [step.blocks * (step.outer if step.in_parts else 1) * shape.period(step) for step in steps]
-        weights = [int(shape.beats_of(step) * folding.weight_interval) for step in steps]
-        least = max(sum(blocks), sum(weights))
-        yield Candidate(stage, folding, least, least if shape.ahead else sum(map(max, blocks, weights)))
 
     def cost(self, each: Candidate, memory: OutsideMemory | None) -> Resources:
         """Of the whole design; `spram` with that of the queues around the core."""
@@ -235,11 +147,12 @@ class Search:
             return AnswerIsNo(f"{name} takes at least {self.fastest} cycles a frame on {self.budget.name}, more than "
                               f"the interval of {interval}")
         if self.nearest is None:
-            assert self.problem is not None, "a candidate fits, exceeds the budget, or cannot be made"
-            return AnswerIsNo(f"{name} cannot be on {self.budget.name}: {self.problem}")
+            problem = self.candidates.problem
+            assert problem is not None, "a candidate fits, exceeds the budget, or cannot be made"
+            return AnswerIsNo(f"{name} cannot be on {self.budget.name}: {problem}")
         _, folding, cost = self.nearest
         short = [f"{getattr(cost, kind)} {what} needed, {self.budget.limit(kind)} usable"
                  for kind, what in RESOURCE_NAMES.items() if getattr(cost, kind) > self.budget.limit(kind)]
         size = f"{folding.rows} x {folding.cols}"
-        short += [str(self.crowded[1])] if self.crowded else []
+        short += [str(self.candidates.crowded[1])] if self.candidates.crowded else []
         return AnswerIsNo(f"{name} does not fit {self.budget.name}: with an array of {size}, {'; '.join(short)}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import gcd
 from typing import Any
 
@@ -59,6 +59,8 @@ class SharedStage(Stage):
     """
 
     sizes: SharedLayers
+    #: What was played last.
+    _played: dict[tuple[Folding, Technology], SharedTimes] = field(init=False, repr=False, default_factory=dict)
 
     @classmethod
     def of(cls, graph: LayerGraph, sizes: SharedLayers, layers: tuple[HardwareLayer, ...],
@@ -146,8 +148,7 @@ class SharedStage(Stage):
 
     def made(self, folding: Folding) -> SharedProgram:
         """The program with `folding`.  HwflowError for layers that the stage cannot compute."""
-        made = self.made_for(folding.cols)
-        return replace(made, program=replace(made.program, shape=self.shape(folding)))
+        return self.made_for(folding.cols).of_shape(self.shape(folding))
 
     def shape(self, folding: Folding) -> SharedShape:
         """The sizes of the hardware.  HwflowError as of `made`."""
@@ -228,6 +229,13 @@ class SharedStage(Stage):
 
     def played(self, folding: Folding, technology: Technology) -> SharedTimes:
         """Frames whose beats are always there; the last one shows the steady state."""
+        key = folding, technology
+        if key not in self._played:
+            self._played.clear()
+            self._played[key] = self.play_at_once(folding, technology)
+        return self._played[key]
+
+    def play_at_once(self, folding: Folding, technology: Technology) -> SharedTimes:
         arrivals = [np.zeros(FRAMES * self.graph.tensors[name].frame.elements // lanes, np.int64)
                     for name, lanes in zip(self.inputs, self.lanes_in(folding), strict=True)]
         return self.play(folding, technology, *arrivals)

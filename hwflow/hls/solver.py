@@ -9,9 +9,9 @@ allowed.  Where RAM blocks do not suffice, weights move to a memory outside (`ou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -21,17 +21,18 @@ from hwflow_rtl.vendor import Resources, Technology
 from hwflow_rtl.vendor.memory import Place
 
 from ..layers.base import Folding, LayerGraph
+from ..layers.partition import DATAFLOW, Partition
 from .budget import RESOURCE_NAMES, Budget
-from .choices import Choice, Choices, choices_of
+from .choices import Choice, Choices
+from .known import Known
 from .links import LinkPlan, link_cost, links_cost, links_of
-from .memories import Places, can_leave_blocks, gathered, moved, relieved, with_places
+from .memories import Places, gathered, relieved, with_places
 from .outside import OutsideMemory, TooManyWeights, outside_cost, paced, slowest_intervals, streams_of
 from .plan import Plan, interval_of, make_plan
 from .refusal import does_not_fit
 from .stages import Stage
-from .staging import stages_of
 from .styles import Option, cheapest_options
-from .timeline import with_queues
+from .timeline import pace_of, with_queues
 
 __all__ = ["Budget", "solve"]
 
@@ -45,49 +46,45 @@ class Solver:
     """The stages of `graph` with all their foldings.  A cost is computed when it is first needed.
 
     Stages multiply in logic if `technology` has no other style, or if `logic` allows it.  Where RAM blocks are short,
-    weights move to the memory `outside`, if it is not None.  `like`, of the same graph and technology, shares its
-    foldings and their costs.
+    weights move to the memory `outside`, if it is not None.  With `partition`, layers share stages, whose choices are
+    `fixed`, in the order of the partition.  `known` is what solvers of the same graph and technology have in common.
     """
 
     def __init__(self, graph: LayerGraph, technology: Technology, budget: Budget, *, logic: bool,
-                 outside: OutsideMemory | None = None, like: Solver | None = None):
+                 outside: OutsideMemory | None = None, known: Known | None = None,
+                 partition: Partition = DATAFLOW, fixed: Sequence[Choice] = ()):
         self.graph = graph
-        self.stages = stages_of(graph)
         self.technology = technology
         self.budget = budget
         self.outside = outside
-        self.choices: list[Choices] = choices_of(self.stages, technology) if like is None else like.choices
-        self.like = like
+        self.logic = logic
+        self.known = Known(graph, technology) if known is None else known
+        self.partition = partition
+        self.stages = self.known.stages(partition)
+        self.fixed = {each.name: choice for each, choice in zip(partition.shared, fixed, strict=True)}
+        self.choices = self.choices_in(None)
         self.offered = [offered(stage.styles(technology), logic=logic) for stage in self.stages]
-        self.cost: Callable[[int, Folding], Resources] = cache(self._cost) if like is None else like.cost
-        self.movable: Callable[[int, Folding], list[Resources]] = (
-            cache(self._movable) if like is None else like.movable)
-        self.with_queues: Callable[[tuple[Choice, ...]], tuple[LinkPlan, ...]] = (
-            cache(self._with_queues) if like is None else like.with_queues)
+
+    def choices_in(self, word: int | None) -> list[Choices]:
+        """The foldings of each stage; with `word`, those with which its weights come in such words from outside."""
+        found = iter(self.known.choices([stage for stage in self.stages if stage.name not in self.fixed], word))
+        return [Choices(stage, self.technology, only=self.fixed[stage.name]) if stage.name in self.fixed else
+                next(found) for stage in self.stages]
 
     @cached_property
     def streamed(self) -> list[Choices]:
         """The foldings with which the weights of a stage come from outside, or would; of some stages none."""
-        if self.like is not None and self.like.outside is self.outside:
-            return self.like.streamed
-        word = 1 if self.outside is None else self.outside.part.width
-        return choices_of(self.stages, self.technology, word=word)
+        return self.choices_in(1 if self.outside is None else self.outside.part.width)
 
     @cached_property
     def slowest(self) -> npt.NDArray[np.int64]:
         """The `slowest_intervals` of the memory outside."""
         assert self.outside is not None
-        if self.like is not None and self.like.outside is self.outside:
-            return self.like.slowest
         return slowest_intervals(self.stages, self.streamed, self.outside, self.technology)
 
-    def _cost(self, position: int, folding: Folding) -> Resources:
-        return self.stages[position].cost(folding, self.technology)
-
-    def _movable(self, position: int, folding: Folding) -> list[Resources]:
-        """What a stage takes more, or less, with each memory that can leave the RAM blocks in tables."""
-        return [moved(memory, Place.TABLES, self.technology) for memory in self.cost(position, folding).memories
-                if can_leave_blocks(memory, self.technology)]
+    def cost(self, position: int, folding: Folding) -> Resources:
+        """Of a stage."""
+        return self.known.cost(self.stages[position], folding)
 
     def fastest(self) -> list[Choice] | None:
         """The choices for the shortest interval that fits; None if no interval fits.
@@ -193,8 +190,8 @@ class Solver:
         if not any(choice.folding.weight_rows for choice in picked):
             return picked
         foldings = paced(self.stages, [choice.folding for choice in picked], self.outside)
-        return [Choice(folding, stage.schedule(folding, self.technology))
-                for stage, folding in zip(self.stages, foldings, strict=True)]
+        return [choice if folding == choice.folding else Choice(folding, self.known.schedule(stage, folding))
+                for stage, folding, choice in zip(self.stages, foldings, picked, strict=True)]
 
     def pick(self, target: int, weights: Mapping[str, float] | None = None,
              outside: frozenset[int] = frozenset()) -> list[Choice] | None:
@@ -225,7 +222,7 @@ class Solver:
         def price(choice: Choice) -> float:
             folding = replace(choice.folding, style=self.styles(position, choice)[-1])
             cost = self.cost(position, folding) + self.joined(stage, choice, coming)
-            saved = sum(min(0.0, self.budget.price(each, weights)) for each in self.movable(position, folding))
+            saved = sum(min(0.0, self.budget.price(each, weights)) for each in self.known.movable(stage, folding))
             return self.budget.price(cost, weights) + saved
 
         return min(choices, key=price)
@@ -237,7 +234,8 @@ class Solver:
 
     def styled(self, picked: Sequence[Choice], weights: Mapping[str, float] | None = None) -> list[Choice]:
         """The same foldings with the styles that need the least logic within the multiplier blocks of the budget."""
-        styled = [[replace(choice.folding, style=style, rescale=rescale) for style in self.styles(position, choice)
+        styled = [[choice.folding] if self.stages[position].name in self.fixed else
+                  [replace(choice.folding, style=style, rescale=rescale) for style in self.styles(position, choice)
                    for rescale in (None, *self.stages[position].rescale_styles)]
                   for position, choice in enumerate(picked)]
         options = [[self.option(self.cost(position, folding), weights) for folding in foldings]
@@ -262,7 +260,7 @@ class Solver:
         without, _ = self.relieved(picked, links)
         if not queues or not self.budget.fits(without):
             return without
-        return self.relieved(picked, self.with_queues(tuple(picked)))[0]
+        return self.relieved(picked, self.with_queues(picked))[0]
 
     def places(self, picked: Sequence[Choice]) -> dict[str, Places]:
         """By stage, the memories that are not where the family prefers them.
@@ -271,7 +269,7 @@ class Solver:
         `ROOMY` of the logic is enough for that: a chip whose blocks are all taken has long wires.  So do those that
         hold next to nothing, where they are many (`gathered`).
         """
-        links = self.with_queues(tuple(picked))  # where memories are changes no cycle, so no queue
+        links = self.with_queues(picked)  # where memories are changes no cycle, so no queue
         total, places = self.relieved(picked, links)
         logic = [kind for kind in ("lut", "ff") if self.budget.limit(kind)]
         least = int(COMFORTABLE * self.budget.limit("ram"))
@@ -290,10 +288,16 @@ class Solver:
         """The links between the stages, without queues."""
         return links_of(self.graph, self.stages, [(choice.folding, choice.schedule.lanes_in) for choice in picked])
 
-    def _with_queues(self, picked: tuple[Choice, ...]) -> tuple[LinkPlan, ...]:
-        links = self.links(picked)
-        return with_queues(self.stages, [choice.folding for choice in picked], links, self.technology,
-                           interval_of([choice.schedule for choice in picked], links))
+    def with_queues(self, picked: Sequence[Choice]) -> tuple[LinkPlan, ...]:
+        """The links with the queues that they need, at the pace of the plan."""
+        found = self.known.queued.get((self.partition, tuple(picked)))
+        if found is None:
+            links, foldings = self.links(picked), [choice.folding for choice in picked]
+            interval = interval_of([choice.schedule for choice in picked], links)
+            pace = pace_of(self.stages, foldings, links, self.technology, interval)
+            found = with_queues(self.stages, foldings, links, self.technology, pace)
+            self.known.queued[self.partition, tuple(picked)] = found
+        return found
 
     def relieved(self, picked: Sequence[Choice], links: Sequence[LinkPlan],
                  blocks: int | None = None) -> tuple[Resources, list[dict[str, Place]]]:
@@ -321,7 +325,8 @@ def offered(styles: Sequence[MultiplierStyle], *, logic: bool) -> list[Multiplie
 
 
 def solve(graph: LayerGraph, technology: Technology, budget: Budget, *, interval: int | None = None,
-          logic: bool = False, outside: OutsideMemory | None = None, stream_weights: bool = False) -> Plan:
+          logic: bool = False, outside: OutsideMemory | None = None, stream_weights: bool = False,
+          known: Known | None = None) -> Plan:
     """The fastest plan within `budget`; with `interval`, the cheapest plan that is at least that fast.
 
     When all multiplier blocks are used, stages multiply in logic, if `logic` is set or no plan fits without.  When all
@@ -329,13 +334,12 @@ def solve(graph: LayerGraph, technology: Technology, budget: Budget, *, interval
     AnswerIsNo if no plan fits: it names the resource, the largest stages and the remedy.
     """
     memories = [outside] if stream_weights or outside is None else [None, outside]
-    solver = None
+    known = Known(graph, technology) if known is None else known
     for memory in memories:
         for each in ([True] if logic else [False, True]):
-            solver = Solver(graph, technology, budget, logic=each, outside=memory, like=solver)
+            solver = Solver(graph, technology, budget, logic=each, outside=memory, known=known)
             picked = solver.fastest() if interval is None else solver.fitting(interval)
             if picked is not None:
                 foldings = [choice.folding for choice in picked]
                 return make_plan(graph, foldings, technology, solver.places(picked), outside)
-    assert solver is not None, "there is always a way to try"
     raise solver.refusal(interval)

@@ -96,6 +96,7 @@ def show_layers(console: Console, plan: Plan, board: Board, clock: CoreClock) ->
 
 def execution_facts(plan: Plan, board: Board) -> dict[str, Any]:
     """The same as plain data."""
-    return {"board": board.name, "execution": plan.execution, "why": plan.why, "line": execution_line(plan, board),
+    return {"board": board.name, "execution": plan.execution, "why": plan.why,
+            "alternatives": [asdict(each) for each in plan.alternatives], "line": execution_line(plan, board),
             "interval": plan.interval, "waiting": waiting(plan), "multiplier_use": plan.multiplier_use,
             "layers": [asdict(each) for each in layers_of(plan)]}

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
 
 from hwflow_base.errors import AnswerIsNo, HwflowError
 from hwflow_rtl.io.board_top import BoardTop
@@ -21,9 +18,6 @@ from ..synth.outside import expected_mhz, outside_of
 from ..synth.top import ends_before_plan
 
 __all__ = ["budget_of", "given_plan", "interval_for", "plan_for"]
-
-#: Why a plan has the stages that it has.
-ASKED, FITS = "that was asked for", "that fits the board"
 
 
 def budget_of(board: Board, graph: LayerGraph | None = None) -> hls.Budget:
@@ -53,36 +47,23 @@ def plan_for(graph: LayerGraph, structure: LayerGraph, board: Board, *, interval
              execution: Execution = Execution.AUTO) -> hls.Plan:
     """The fastest plan that fits `board`, or the smallest for `interval` cycles a frame or `frames_per_second`.
 
-    `execution` AUTO is dataflow where that fits, else one shared stage.
+    `execution` AUTO is the fastest; with an interval or a rate dataflow where that fits, else a shared stage.
 
     `structure` is `graph` with the constants that the hardware has room for.  For a frame rate stages may multiply in
     logic, as with `logic`.  With `stream_weights`, weights may be outside of the FPGA also if the design fits without.
     """
     if frames_per_second is not None:
         interval, logic = interval_for(frames_per_second, board), True
-    fixed = structure, board.technology(), budget_of(board, graph)
-    dataflow = partial(hls.solve, *fixed, logic=logic, outside=outside_of(board), stream_weights=stream_weights)
-    shared = partial(hls.solve_shared, *fixed, outside=outside_of(board))
-
-    def paced(solve: Callable[..., hls.Plan]) -> hls.Plan:
-        plan = solve(interval=interval)
+    executions = hls.Executions(structure, board.technology(), budget_of(board, graph), logic=logic,
+                                outside=outside_of(board), stream_weights=stream_weights)
+    try:
+        plan = executions.plan(execution, interval)
         if frames_per_second is not None and plan.outside is not None and plan.streams:  # it may slow the core down
             slower = interval_for(frames_per_second, board, plan.outside.core_mhz)
-            return plan if slower == interval else solve(interval=slower)
-        return plan
-
-    if execution is Execution.SHARED:
-        return paced(partial(shared, why=ASKED))
-    try:
-        return replace(paced(dataflow), why=ASKED if execution is Execution.DATAFLOW else FITS)
+            plan = plan if slower == interval else executions.plan(execution, slower)
     except DoesNotFit as error:
-        refused = error
-        if execution is Execution.DATAFLOW:
-            raise with_boards(refused) from None
-    try:
-        return paced(partial(shared, why=f"a stage for each layer takes {refused.lacking}"))
-    except AnswerIsNo as error:
-        raise with_boards(refused.beside(error.why)) from None
+        raise with_boards(error) from None
+    return plan
 
 
 def given_plan(text: str, graph: LayerGraph, board: Board, source: str) -> tuple[hls.Plan, tuple[OutcomeWarning, ...]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from hwflow_base.errors import HwflowError
@@ -51,6 +51,13 @@ class SharedProgram:
     frames: FrameMap
     tensors: Mapping[str, Tensor]
     layouts: Mapping[str, Layout]
+    _of_shape: dict[SharedShape, SharedProgram] = field(init=False, repr=False, default_factory=dict)
+
+    def of_shape(self, shape: SharedShape) -> SharedProgram:
+        """With another shape of the stage that does not change the steps."""
+        if shape not in self._of_shape:
+            self._of_shape[shape] = replace(self, program=replace(self.program, shape=shape))
+        return self._of_shape[shape]
 
     def writings(self, golden: Mapping[str, IntArray]) -> Iterator[tuple[Making, Written]]:
         """What the steps that make the tensors of `golden` write for one frame, in order.

@@ -121,7 +121,7 @@ class Program:
                 raise ValueError(f"opens of a Program must be 0 or after the Load {number}, not {opens}")
             meanwhile = range(number) if opens == 0 else (*range(number), *range(opens, len(self.steps)))
             for k in meanwhile:
-                if np.intersect1d(self.shape.words_of(self.steps[k]), self.shape.words_of(load)).size:
+                if self.shape.uses(self.steps[k], self.shape.words_of(load)):
                     raise ValueError(f"step {k} of a Program must not use words of input {load.port}, whose frame "
                                      "comes in meanwhile")
 

@@ -10,7 +10,7 @@ from amaranth.hdl import Shape, signed
 
 from ..rescale.ranges import RequantizerRoom, RequantizerRounding
 from .constants import constants_bits
-from .steps import ELEMENT_BITS, Compute, IntArray, Operation, Step, Store, meet
+from .steps import ELEMENT_BITS, Compute, IntArray, Load, Operation, Step, Store, meet
 
 __all__ = ["SharedShape"]
 
@@ -106,13 +106,21 @@ class SharedShape:
         if span[0] < 0 or span[1] >= self.words:
             raise ValueError(f"words that a step {does} must be 0 to {self.words - 1}, not {span[0]} to {span[1]}")
 
-    def words_of(self, step: Step) -> IntArray:
-        """The words of the frame memory that a step reads or writes."""
-        if isinstance(step, Compute):
-            reads, inside = step.reads
-            return np.unique(np.concatenate([reads[inside], step.writes.reshape(-1)]))
+    def uses(self, step: Step, words: range) -> bool:
+        """Whether a step reads or writes any of these words of the frame memory."""
+        if not isinstance(step, Compute):
+            return meet(ends_of(self.words_of(step)), ends_of(words))
+        if meet(step.write_span, ends_of(words)) and any_in(words, step.writes):
+            return True
+        if step.read_span is None or not meet(step.read_span, ends_of(words)):
+            return False
+        addresses, inside = step.reads
+        return any_in(words, addresses[inside])
+
+    def words_of(self, step: Load | Store) -> range:
+        """The words of the frame memory that a step stores, or has from its input."""
         words = step.words(self.columns) if isinstance(step, Store) else step.pixels * -(-step.channels // self.columns)
-        return np.arange(step.base, step.base + words)
+        return range(step.base, step.base + words)
 
     @property
     def element(self) -> Shape:
@@ -159,3 +167,13 @@ class SharedShape:
     def quotients(self, sums: IntArray, bias: IntArray, factor: IntArray, extra: IntArray) -> IntArray:
         """round((sum * 2**fraction + bias) * factor / 2**shift)."""
         return self.rounding.of_quotient(((sums << self.fraction) + bias) * factor, self.room.base + extra)
+
+
+def ends_of(words: range) -> tuple[int, int]:
+    """The first and the last one."""
+    return words.start, words.stop - 1
+
+
+def any_in(words: range, addresses: IntArray) -> bool:
+    """Whether any address is one of `words`, which are consecutive."""
+    return bool(((addresses >= words.start) & (addresses < words.stop)).any())

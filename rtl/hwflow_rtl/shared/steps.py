@@ -247,10 +247,28 @@ class Compute:
 
     @cached_property
     def read_span(self) -> tuple[int, int] | None:
-        """The lowest and the highest address that is read inside the frame; None where all windows are padding."""
-        addresses, inside = self.reads
-        found = addresses[inside]
-        return (int(found.min()), int(found.max())) if found.size else None
+        """The lowest and the highest address that is read inside the frame; None where all windows are padding.
+
+        As of `reads`, without all their addresses: rows and columns of a word are inside or not by themselves.
+        """
+        outer, inner = np.indices((self.outer, self.inner))
+        rows = inside_of(self.first_row + outer * self.outer_rows + inner * self.inner_rows,
+                         self.height, self.row_stride, self.frame_height)
+        columns = inside_of(self.first_column + outer * self.outer_columns + inner * self.inner_columns,
+                            self.blocks_in_row, self.column_stride, self.frame_width)
+        inside = rows.any(axis=0) & columns.any(axis=0)
+        if not inside.any():
+            return None
+        ends = []
+        for lowest in (True, False):
+            address = outer * self.read_outer + inner * self.read_inner
+            for found, step in ((rows, self.read_row), (columns, self.read_column)):
+                first = found.argmax(axis=0)  # those inside follow each other
+                last = first + found.sum(axis=0) - 1
+                address = address + step * np.where((step > 0) == lowest, first, last)
+            ends.append(int((address.min if lowest else address.max)(where=inside, initial=address[inside][0])))
+        tiles = (self.tiles - 1) * self.read_tile
+        return (self.read_base + ends[0] + min(0, tiles), self.read_base + ends[1] + max(0, tiles) + self.words - 1)
 
     @cached_property
     def write_span(self) -> tuple[int, int]:
@@ -294,6 +312,12 @@ class Compute:
         """As `read_jumps`, of the write address."""
         return jumps({"tiles": (self.tiles, self.write_tile), "height": (self.height, self.write_row),
                       "width": (self.width, self.write_column)})
+
+
+def inside_of(first: IntArray, count: int, stride: int, size: int) -> npt.NDArray[np.bool_]:
+    """Whether first + k * stride is inside 0 to `size` - 1: [k, ...] for k below `count`."""
+    places = first + stride * np.arange(count).reshape(-1, *[1] * first.ndim)
+    return (places >= 0) & (places < size)
 
 
 def meet(one: tuple[int, int], other: tuple[int, int]) -> bool:

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from ..rescale.requantizer import RequantizerStyle
-from ..stream.times import Times, in_turn
+from ..stream.times import Times
 from ..vendor.base import Technology
 from .ahead import LATENCY, PERIOD
 from .array import SharedArray
@@ -54,7 +54,8 @@ class Player:
         self.array = SharedArray.latency_of(self.shape, technology)
         self.results = Results.latency_of(self.shape, style, technology)
         self.groups_cycles = (self.shape.columns // self.shape.lanes - 1) * self.shape.interval
-        self.next_beat = Fraction(first_beat)  # when the stream of weights has its next beat
+        #: When the stream of weights has its next beat: so many parts of a cycle, `interval.denominator` in each.
+        self.next_beat = first_beat * interval.denominator
         self.done = [-1] * SLOTS  # cycles in which slots of constants became free, the oldest first
         self.words = 0
         #: When the last beats left the queue of those that came ahead: as many as it has room for.
@@ -77,32 +78,38 @@ class Player:
 
     def come(self, earliest: Times) -> Times:
         """Beats that the stream gives, not before `earliest`."""
-        if self.interval == 1:
-            taken = in_turn(np.maximum(earliest, int(self.next_beat)))
-            self.next_beat = Fraction(int(taken[-1]) + 1)
-            return taken
         scale, step = self.interval.denominator, self.interval.numerator
-        first = -(-self.next_beat.numerator * scale // self.next_beat.denominator)
-        scaled = np.maximum(earliest * scale, first)
-        even = np.arange(len(scaled), dtype=np.int64) * step
-        scaled = np.maximum.accumulate(scaled - even) + even
-        self.next_beat = Fraction(int(scaled[-1]) + step, scale)
+        even = np.arange(len(earliest), dtype=np.int64) * step
+        scaled = np.maximum.accumulate(np.maximum(earliest * scale, self.next_beat) - even) + even
+        self.next_beat = int(scaled[-1]) + step
         return -(-scaled // scale)
+
+    def last_of(self, groups: Sequence[tuple[int, int]], count: int) -> int:
+        """The cycle of the last of `count` beats; of each group the number of its first beat, and the cycle before
+        which its beats cannot come."""
+        if self.shape.ahead:
+            firsts, earliest = np.array(groups, np.int64).T
+            return int(self.take(np.repeat(earliest, np.diff(firsts, append=count)))[-1])
+        scale, step = self.interval.denominator, self.interval.numerator  # as `come`, for the first beats of groups
+        begin = max(self.next_beat, *(earliest * scale - first * step for first, earliest in groups))
+        self.next_beat = begin + count * step
+        return -(-(self.next_beat - step) // scale)
 
     def tile(self) -> int:
         """Header and constants of a tile; the cycle of the last of these beats."""
-        beats = self.shape.header_beats
-        return int(self.take(np.full(beats, self.done.pop(0) + 1))[-1])
+        return self.last_of([(0, self.done.pop(0) + 1)], self.shape.header_beats)
 
     def part(self, words: int) -> int:
         """The weights of a part; the cycle of the last beat."""
-        needed = self.words + 1 + np.arange(words) - self.shape.buffer
-        # only the parts that make room for these words become arrays: a program frees many thousands
-        first, last = (bisect_left(self.freed_words, int(each)) for each in (needed[0], needed[-1]))
-        place = np.searchsorted(np.array(self.freed_words[first:last]), needed, side="left")
-        room = np.where(needed > 0, np.array([*self.freed_at[first:last + 1], 0])[place] + 2, 0)
+        beats = self.shape.columns // self.shape.stream_rows
+        first = self.words + 1 - self.shape.buffer  # as many words must be free for the first word, one more for each
+        groups, word = ([(0, 0)], 1 - first) if first <= 0 else ([], 0)
+        while word < words:
+            place = bisect_left(self.freed_words, first + word)
+            groups.append((word * beats, self.freed_at[place] + 2))
+            word = self.freed_words[place] + 1 - first
         self.words += words
-        return int(self.take(np.repeat(room, self.shape.columns // self.shape.stream_rows))[-1])
+        return self.last_of(groups, words * beats)
 
     def compute(self, step: Compute, begin: int, results: list[Times] | None) -> tuple[int, int]:
         """The cycle in which the sequencer starts to read the next step; cycles of waiting for weights.
@@ -179,5 +186,5 @@ def stored(step: Store, begin: int, columns: int, lanes: int, ram: int) -> tuple
     beats = np.tile(beats, step.pixels)
     more = ram + 1 if step.wide else 0  # the word with the high bytes comes so much later
     fetched = begin + 1 + more + np.concatenate([[0], np.cumsum(beats + ram + 1 + more)[:-1]])
-    of_word = np.concatenate([np.arange(count) for count in beats])
+    of_word = np.arange(beats.sum()) - np.repeat(np.cumsum(beats) - beats, beats)
     return int(fetched[-1]), np.repeat(fetched, beats) + ram + 1 + of_word

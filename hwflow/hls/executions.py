@@ -1,0 +1,151 @@
+"""Which execution a design gets: a stage for each layer, one shared stage, or shared stages beside others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from hwflow_base.errors import AnswerIsNo
+from hwflow_rtl.multiply.style import MultiplierStyle
+from hwflow_rtl.vendor import Technology
+
+from ..layers.base import LayerGraph
+from ..layers.partition import Execution
+from .budget import Budget
+from .known import Known
+from .outside import OutsideMemory
+from .partition_search import GAIN, PartitionSearch
+from .plan import MIXED, Alternative, Plan
+from .refusal import DoesNotFit
+from .shared.support import shared_problems
+from .shared_solver import shared_refusal, solve_shared
+from .solver import Solver, solve
+
+__all__ = ["Executions"]
+
+#: Why a plan has the stages that it has.
+ASKED, FITS = "that was asked for", "that fits the board"
+#: Shared stages pay where frames follow each other so many times as fast, in cycles, as with a stage for each layer: a
+#: shared stage routes at about two thirds of the clock.
+PAYS = 1.5
+#: Alternatives of a plan, for people.
+SLOWER = "it is slower"
+DATAFLOW, SHARED = Execution.DATAFLOW.value, Execution.SHARED.value
+
+
+@dataclass(frozen=True, eq=False)
+class Executions:
+    """The plans of `graph` within `budget`.
+
+    Stages multiply in logic with `logic`, or where nothing fits without.  Weights are in the memory `outside` with
+    `stream_weights`, or where nothing fits without.
+    """
+
+    graph: LayerGraph
+    technology: Technology
+    budget: Budget
+    logic: bool = False
+    outside: OutsideMemory | None = None
+    stream_weights: bool = False
+    known: Known = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "known", Known(self.graph, self.technology))
+
+    def plan(self, execution: Execution, interval: int | None) -> Plan:
+        """The fastest plan; with `interval`, the cheapest one that is so fast.  AnswerIsNo if no plan fits; DoesNotFit
+        where resources are short."""
+        if execution is Execution.DATAFLOW:
+            return replace(self.dataflow(interval), why=ASKED)
+        if execution is Execution.SHARED:
+            return self.shared(interval)
+        try:
+            plan = self.dataflow(interval)
+        except DoesNotFit as refused:
+            return self.instead_of_dataflow(refused, interval)
+        return replace(plan, why=FITS) if interval is not None else self.faster(plan)
+
+    def dataflow(self, interval: int | None) -> Plan:
+        """A stage for each layer."""
+        return solve(self.graph, self.technology, self.budget, interval=interval, logic=self.logic,
+                     outside=self.outside, stream_weights=self.stream_weights, known=self.known)
+
+    def one_stage(self, interval: int | None, why: str) -> Plan:
+        """One shared stage."""
+        return solve_shared(self.graph, self.technology, self.budget, interval=interval, outside=self.outside, why=why)
+
+    def shared(self, interval: int | None) -> Plan:
+        """One shared stage; where it cannot compute all layers, those that it can, and stages for the others."""
+        refused = shared_refusal(self.graph)
+        if refused is None:
+            return self.one_stage(interval, ASKED)
+        mixed = self.mixed(interval)
+        if mixed is None:
+            raise AnswerIsNo(f"'{self.graph.name}' cannot be one shared stage: {refused}; and no design of shared "
+                             f"stages beside stages of single layers was found that fits {self.budget.name}")
+        named = ", ".join(f"'{each.layer}'" for each in shared_problems(self.graph, self.graph.layers))
+        why = f"{ASKED}, and one shared stage cannot compute {named or 'all outputs'}"
+        return replace(mixed, why=why, alternatives=(Alternative(SHARED, None, refused),))
+
+    def faster(self, dataflow: Plan) -> Plan:
+        """`dataflow`, or a plan with shared stages, where that pays."""
+        kept = replace(dataflow, why=FITS, alternatives=(no_faster(PAYS),))
+        logic = self.logic or any(stage.folding.style is MultiplierStyle.LOGIC for stage in dataflow.stages)
+        outside = self.outside if self.stream_weights or dataflow.streams else None
+        search = self.search(logic=logic, outside=outside)
+        if search.least_interval * PAYS > dataflow.interval:  # all multipliers have enough to do
+            return kept
+        best = kept
+        if search.whole is not None and search.whole * PAYS < dataflow.interval:
+            best = self.one_stage_instead(None)[0] or kept  # it may take more than its bound
+        mixed = search.faster(min(best.interval * PAYS / GAIN, dataflow.interval), PAYS)
+        best = best if mixed is None else mixed
+        if best.interval * PAYS > dataflow.interval:
+            return kept
+        why = f"frames are {dataflow.interval / best.interval:.2f} times as fast as with a stage for each layer"
+        others = [Alternative(DATAFLOW, dataflow.interval, SLOWER)]
+        if best.execution != SHARED:
+            others.append(self.one_stage_instead(None)[1])
+        return replace(best, why=why, alternatives=tuple(others))
+
+    def instead_of_dataflow(self, refused: DoesNotFit, interval: int | None) -> Plan:
+        """The plan with shared stages, where a stage for each layer does not fit."""
+        why = f"a stage for each layer takes {refused.lacking}"
+        dataflow = Alternative(DATAFLOW, None, refused.facts.strip())
+        shared, other = self.one_stage_instead(interval)
+        if shared is None:
+            mixed = self.mixed(interval)
+            if mixed is None:
+                raise refused.beside(other.why)
+            return replace(mixed, why=f"{why}, and one shared stage is not possible", alternatives=(dataflow, other))
+        if interval is not None:
+            return replace(shared, why=why, alternatives=(dataflow,))
+        mixed = self.search(logic=self.logic, outside=self.outside).faster(shared.interval)
+        if mixed is None:
+            return replace(shared, why=why, alternatives=(dataflow, no_faster(GAIN)))
+        gain = f"frames are {shared.interval / mixed.interval:.2f} times as fast as in one shared stage"
+        return replace(mixed, why=f"{gain}, and {why}", alternatives=(dataflow, other))
+
+    def one_stage_instead(self, interval: int | None) -> tuple[Plan | None, Alternative]:
+        """The plan of one shared stage, None where there is none; and what it is as an alternative."""
+        try:
+            plan = self.one_stage(interval, "")
+        except AnswerIsNo as error:
+            return None, Alternative(SHARED, None, error.why)
+        return plan, Alternative(SHARED, plan.interval, SLOWER)
+
+    def mixed(self, interval: int | None) -> Plan | None:
+        """The fastest plan with shared stages beside others; with `interval` one that is so fast."""
+        for logic in [True] if self.logic else [False, True]:
+            search = self.search(logic=logic, outside=self.outside)
+            plan = search.fastest() if interval is None else search.at(interval)
+            if plan is not None:
+                return plan
+        return None
+
+    def search(self, *, logic: bool, outside: OutsideMemory | None) -> PartitionSearch:
+        return PartitionSearch(Solver(self.graph, self.technology, self.budget, logic=logic, outside=outside,
+                                      known=self.known), self.outside)
+
+
+def no_faster(gain: float) -> Alternative:
+    return Alternative(MIXED, None, f"no such plan was found whose frames are {gain} times as fast")

@@ -1,0 +1,61 @@
+"""What the stages of a graph take with their foldings: computed when it is first needed, and once for all partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from functools import cache
+
+from hwflow_rtl.vendor import Resources, Technology
+from hwflow_rtl.vendor.memory import Place
+
+from ..layers.base import Folding, LayerGraph, Schedule
+from ..layers.partition import Partition, SharedLayers
+from .choices import Choice, Choices, choices_of
+from .links import LinkPlan
+from .memories import can_leave_blocks, moved
+from .shared_stage import SharedStage
+from .stages import Stage
+from .staging import stages_of
+
+__all__ = ["Known"]
+
+
+class Known:
+    """The stages of `graph` on `technology`; those of equal layers are the same object in all partitions."""
+
+    def __init__(self, graph: LayerGraph, technology: Technology):
+        self.graph = graph
+        self.technology = technology
+        self.cost: Callable[[Stage, Folding], Resources] = cache(self._cost)
+        self.schedule: Callable[[Stage, Folding], Schedule] = cache(self._schedule)
+        self.movable: Callable[[Stage, Folding], list[Resources]] = cache(self._movable)
+        #: The links of a partition with the choices of its stages, and their queues.
+        self.queued: dict[tuple[Partition, tuple[Choice, ...]], tuple[LinkPlan, ...]] = {}
+        self._stages: dict[str, Stage] = {}
+        self._shared: dict[SharedLayers, SharedStage] = {}
+        self._choices: dict[tuple[Hashable, int | None], Choices] = {}
+
+    def stages(self, partition: Partition) -> tuple[Stage, ...]:
+        """As `stages_of`."""
+        return tuple(self.shared(stage) if isinstance(stage, SharedStage) else
+                     self._stages.setdefault(stage.name, stage) for stage in stages_of(self.graph, partition))
+
+    def shared(self, stage: SharedStage) -> SharedStage:
+        """The one that all partitions have instead of this stage, which is equal."""
+        return self._shared.setdefault(stage.sizes, stage)
+
+    def choices(self, stages: Sequence[Stage], word: int | None = None) -> list[Choices]:
+        """As `choices_of`."""
+        return choices_of(stages, self.technology, word=word, known=self._choices)
+
+    def _cost(self, stage: Stage, folding: Folding) -> Resources:
+        return stage.cost(folding, self.technology)
+
+    def _schedule(self, stage: Stage, folding: Folding) -> Schedule:
+        return stage.schedule(folding, self.technology)
+
+    def _movable(self, stage: Stage, folding: Folding) -> list[Resources]:
+        """What a stage takes more, or less, with each memory that can leave the RAM blocks in tables."""
+        return [moved(memory, Place.TABLES, self.technology) for memory in self.cost(stage, folding).memories
+                if can_leave_blocks(memory, self.technology)]

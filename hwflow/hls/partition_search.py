@@ -1,0 +1,342 @@
+"""The search of partitions: which layers share a stage, and which have stages of their own, so that frames follow each
+other fastest.
+
+Searched are partitions with one shared stage or two, each of consecutive layers in the order of the graph, beside
+dataflow stages for all other layers.  There are thousands.  Bounds of what layers take (`partition_bounds`) say which
+of them may fit at an interval; only of these, the cheapest first, stages are compiled and the foldings of the others
+solved.  So the interval grows from the shortest that any bound allows, until a partition really fits or a known plan is
+as fast.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice
+from types import MappingProxyType
+
+import numpy as np
+from hwflow_rtl.multiply.style import MultiplierStyle
+
+from ..layers.base import Folding, Schedule
+from ..layers.partition import SHARED, Group, Partition
+from .budget import RESOURCE_NAMES, Budget
+from .choices import Choice
+from .outside import OutsideMemory, TooManyWeights, paced
+from .partition_bounds import KINDS, Counts, DataflowBounds, Run, SharedBounds
+from .plan import Plan, make_plan
+from .shared_candidates import Candidate, Candidates, columns_of
+from .solver import HEAVIER, Solver
+
+__all__ = ["GAIN", "PartitionSearch"]
+
+#: A mixed design pays where its frames follow each other so many times as fast as in one shared stage.
+GAIN = 1.05
+#: From one interval to the next that is tried.
+STEP = 1.08
+#: Partitions with one shared stage, and with two, that are solved at an interval, and in all.
+AT_ONCE, MOST = (3, 2), (24, 16)
+#: What resources of shared stages count: all alike, or one that is short more.
+WEIGHTS: Sequence[Mapping[str, float]] = tuple(
+    {kind: HEAVIER if kind == heavy else 1.0 for kind in RESOURCE_NAMES} for heavy in ("", "dsp", "ram"))
+#: An interval is found but for its 2**-CLOSE.
+CLOSE = 10
+
+
+@dataclass(frozen=True)
+class Option:
+    """Shared stages that may fit, with the dataflow stages beside them, at a price (the share of the budget)."""
+
+    runs: tuple[Run, ...]
+    price: float
+
+    @cached_property
+    def crowds(self) -> tuple[float, ...]:
+        """How many times as long weights of each stage take, for those of the others come from the same memory."""
+        coming = sum(run.coming for run in self.runs)
+        return tuple(coming / run.coming if run.coming else 1.0 for run in self.runs)
+
+    @cached_property
+    def promised(self) -> int:
+        """Cycles of a frame in the slowest shared stage."""
+        return max(run.promised_beside(crowd) for run, crowd in zip(self.runs, self.crowds, strict=True))
+
+
+class PartitionSearch:
+    """The partitions of the graph of `dataflow`, a solver without shared stages, on its device.
+
+    Stages multiply in logic, and weights are in the memory outside, as that solver says; `memory` is that of the board,
+    if it has one.
+    """
+
+    def __init__(self, dataflow: Solver, memory: OutsideMemory | None = None):
+        self.dataflow = dataflow
+        self.graph, self.technology, self.budget = dataflow.graph, dataflow.technology, dataflow.budget
+        self.outside = dataflow.outside
+        self.memory = self.outside if memory is None else memory
+        self.limits = limits_of(self.budget)
+        #: The options at the interval that was asked for last.
+        self.allowed: dict[int, list[Option]] = {}
+        self.alone = DataflowBounds(dataflow)
+        self.candidates: dict[tuple[Run, str], list[Candidate]] = {}
+        #: Their cycles from frame to frame, where these are known, with the crowd at the memory outside.
+        self.played: dict[tuple[Candidate, float], int] = {}
+
+    @cached_property
+    def bounds(self) -> SharedBounds:
+        likenesses = [stage.likeness for stage in self.dataflow.stages]
+        return SharedBounds(self.graph, self.technology, columns_of(self.technology, self.budget), self.outside,
+                            likenesses)
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        """Those that may fit, of some layers, not of all."""
+        return [run for run in self.bounds.runs if not self.has_all(run) and (run.counts <= self.limits).all()]
+
+    @cached_property
+    def whole(self) -> int | None:
+        """About the cycles of a frame in one shared stage of all layers; None where none fits."""
+        budget = replace(self.budget, usable_logic=max(self.budget.usable_logic, self.technology.usable_logic_shared))
+        limits = limits_of(budget)
+        return min((run.promised for run in self.bounds.runs if self.has_all(run) and (run.counts <= limits).all()),
+                   default=None)
+
+    def has_all(self, run: Run) -> bool:
+        return run.end - run.first == len(self.graph.layers)
+
+    @cached_property
+    def least_interval(self) -> float:
+        """Cycles in which as many multipliers as there may be do all multiplications of a frame; 0 where logic
+        multiplies."""
+        styles = {style for each in self.dataflow.offered for style in each}
+        if MultiplierStyle.LOGIC in styles:
+            return 0.0
+        products = 2 if MultiplierStyle.PAIRS in styles else 1
+        blocks = max(1, self.budget.limit("dsp"))
+        return sum(stage.multiplications for stage in self.dataflow.stages) / (products * blocks)
+
+    def fastest(self) -> Plan | None:
+        """The fastest mixed plan that is found."""
+        return self.faster(GAIN * self.slowest)
+
+    @cached_property
+    def slowest(self) -> int:
+        """The longest interval that any partition makes use of."""
+        alone = [int(choices.stage_intervals.max()) for choices in self.dataflow.choices]
+        return max([*alone, *(run.promised for run in self.runs)])
+
+    def at(self, interval: int) -> Plan | None:
+        """A cheap mixed plan with an interval of at most `interval`."""
+        some = (self.some(interval, count, most) for count, most in enumerate(MOST, 1))
+        options = sorted((option for each in some for option in each), key=lambda option: option.price)
+        found = (self.plan(option, interval) for option in options)
+        return next((plan for plan in found if plan is not None and plan.interval <= interval), None)
+
+    def faster(self, interval: float, gain: float = GAIN) -> Plan | None:
+        """The fastest mixed plan that is found, where it is `gain` times as fast as `interval`; else None."""
+        longest = interval / gain
+        target = self.first_possible(longest)
+        left = list(MOST)
+        best: Plan | None = None
+        plans: dict[tuple[Run, ...], Plan] = {}
+        failed: Counter[tuple[Run, ...]] = Counter()
+        while target is not None and target <= longest and any(left):
+            for count, at_once in enumerate(AT_ONCE, 1):
+                for option in self.some(target, count, min(at_once, left[count - 1]), plans, failed):
+                    left[count - 1] -= 1
+                    plan = self.refined(option, target)
+                    if plan is None:
+                        failed[option.runs] += 1
+                    else:
+                        plans[option.runs] = plan
+                best = fastest_of(plan for plan in plans.values() if plan.interval <= longest)
+                longest = longest if best is None else best.interval
+            target = int(target * STEP) + 1
+        return best
+
+    def some(self, target: int, count: int, most: int, without: Collection[tuple[Run, ...]] = (),
+             failed: Mapping[tuple[Run, ...], int] = MappingProxyType({})) -> list[Option]:
+        """At most `most` options with so many shared stages, the cheapest first of those that failed least."""
+        options = (option for option in self.options(target)
+                   if len(option.runs) == count and option.runs not in without)
+        return list(islice(sorted(options, key=lambda option: failed.get(option.runs, 0)), most))
+
+    def first_possible(self, longest: float) -> int | None:
+        """The shortest interval up to `longest`, by steps, at which bounds allow any partition."""
+        low, high = 0, 64
+        targets = [int(longest / STEP**k) for k in range(high)][::-1]
+        if not self.options(targets[-1]):
+            return None
+        while low < high - 1:
+            middle = (low + high - 1) // 2
+            if self.options(targets[middle]):
+                high = middle + 1
+            else:
+                low = middle + 1
+        return targets[low]
+
+    def options(self, target: int) -> list[Option]:
+        """What bounds allow at an interval, the cheapest first."""
+        if target not in self.allowed:
+            self.allowed = {target: [option for option in self.cheap(target) if option.promised <= target]}
+        return self.allowed[target]
+
+    def cheap(self, target: int) -> list[Option]:
+        """What bounds of costs allow at an interval, the cheapest first."""
+        alone = self.alone.at(target)
+        before = np.concatenate([np.zeros((1, len(KINDS))), np.cumsum(np.where(np.isinf(alone), 0, alone), axis=0)])
+        slow = np.concatenate([[0], np.cumsum(np.isinf(alone).any(axis=1))])
+        fast = [run for run in self.runs if run.promised <= target]
+        if not fast:
+            return []
+        firsts, ends = np.array([(run.first, run.end) for run in fast]).T
+        coming = np.array([run.coming for run in fast])
+        saved = np.array([run.counts for run in fast]) - (before[ends] - before[firsts])
+        spared = slow[ends] - slow[firsts]
+        limits = self.limits - before[-1]
+        found: list[tuple[tuple[Run, ...], Counts]] = [((fast[k],), saved[k]) for k in np.flatnonzero(
+            (saved <= limits).all(axis=1) & (spared == slow[-1])).tolist()]
+        for k, run in enumerate(fast):
+            others = ((firsts >= run.end) & (saved + saved[k] <= limits).all(axis=1) & (spared + spared[k] == slow[-1])
+                      & (coming + coming[k] <= target))
+            found += [((run, fast[other]), saved[k] + saved[other]) for other in np.flatnonzero(others).tolist()]
+        prices = 1 / np.maximum(self.limits, 1)
+        priced = [Option(runs, float(((before[-1] + more) * prices).sum())) for runs, more in found]
+        return sorted(priced, key=lambda option: option.price)
+
+    def refined(self, option: Option, target: int) -> Plan | None:
+        """The fastest plan of a partition with an interval from `target` / `STEP` to about `target`; None where none is
+        found."""
+        if self.chosen(option, target) is None:
+            return None
+        low, high = int(target / STEP), target
+        while high - low > max(1, high >> CLOSE):
+            middle = (low + high) // 2
+            if self.chosen(option, middle) is None:
+                low = middle
+            else:
+                high = middle
+        plans = (self.plan(option, each) for each in dict.fromkeys((high, (high + target) // 2, target)))
+        return next((plan for plan in plans if plan is not None), None)
+
+    def chosen(self, option: Option, target: int) -> list[Candidate] | None:
+        """The shared stages with which a partition is as fast as `target`; None where it does not fit, also without
+        queues."""
+        tried: list[list[Candidate]] = []
+        for weights in WEIGHTS:
+            while True:
+                candidates = self.cheapest_of(option, target, weights)
+                if candidates is None:
+                    return None
+                if candidates in tried or not self.fits(option, candidates, target):
+                    break
+                if self.keeps(option, candidates, target):
+                    return candidates
+                tried.append(candidates)
+            tried.append(candidates)
+        return None
+
+    def fits(self, option: Option, candidates: Sequence[Candidate], target: int) -> bool:
+        """If the shared stages keep what they promise, and without queues."""
+        try:
+            foldings = self.paced(candidates)
+        except TooManyWeights:
+            return False
+        promised = [as_promised(*each) for each in zip(candidates, foldings, option.runs, option.crowds, strict=True)]
+        return self.solver(candidates, promised).fitting(target, queues=False) is not None
+
+    def keeps(self, option: Option, candidates: Sequence[Candidate], target: int) -> bool:
+        """Whether the shared stages are as fast as they promise."""
+        choices = self.choices(candidates)
+        for each, crowd, choice in zip(candidates, option.crowds, choices, strict=True):
+            self.played[each, crowd] = choice.schedule.interval
+        return all(choice.schedule.interval <= target for choice in choices)
+
+    def choices(self, candidates: Sequence[Candidate]) -> list[Choice]:
+        """With their schedules."""
+        return [Choice(folding, self.dataflow.known.schedule(each.stage, folding))
+                for each, folding in zip(candidates, self.paced(candidates), strict=True)]
+
+    def paced(self, candidates: Sequence[Candidate]) -> list[Folding]:
+        """Their foldings, where they share the memory outside."""
+        return paced([each.stage for each in candidates], [each.folding for each in candidates], self.outside)
+
+    def plan(self, option: Option, target: int) -> Plan | None:
+        """The plan of a partition, about as fast as `target`; None where none is found."""
+        candidates = self.chosen(option, target)
+        if candidates is None:
+            return None
+        solver = self.solver(candidates, self.choices(candidates))
+        picked = solver.fitting(target)
+        if picked is None:
+            return None
+        return make_plan(self.graph, [choice.folding for choice in picked], self.technology, solver.places(picked),
+                         self.memory, solver.partition)
+
+    def solver(self, candidates: Sequence[Candidate], fixed: Sequence[Choice]) -> Solver:
+        """With shared stages that have these choices, and all other layers in stages of their own."""
+        partition = Partition(tuple(each.stage.sizes for each in candidates))
+        return Solver(self.graph, self.technology, self.budget, logic=self.dataflow.logic, outside=self.outside,
+                      known=self.dataflow.known, partition=partition, fixed=fixed)
+
+    def cheapest_of(self, option: Option, target: int, weights: Mapping[str, float]) -> list[Candidate] | None:
+        """The cheapest shared stage for each run with at most `target` cycles; resources count by `weights`."""
+        found = [self.cheapest(run, f"{SHARED}{k}", crowd, target, weights)
+                 for k, (run, crowd) in enumerate(zip(option.runs, option.crowds, strict=True))]
+        candidates = [each for each in found if each is not None]
+        return candidates if len(candidates) == len(found) else None
+
+    def cheapest(self, run: Run, name: str, crowd: float, target: int,
+                 weights: Mapping[str, float]) -> Candidate | None:
+        def price(each: Candidate) -> float:
+            return self.budget.price(self.dataflow.known.cost(each.stage, each.folding), weights)
+
+        fast = [each for each in self.candidates_of(run, name)
+                if self.played.get((each, crowd), each.promised_beside(crowd) + run.idle) <= target]
+        return min(smallest(fast), key=price, default=None)
+
+    def candidates_of(self, run: Run, name: str) -> list[Candidate]:
+        if (run, name) not in self.candidates:
+            group = Group(name, tuple(range(run.first, run.end)))
+            memory = self.outside if run.sharing.outside else None
+            found = Candidates(self.graph, group, self.technology).of_size(run.sharing.columns, memory)
+            same = (replace(each, stage=self.dataflow.known.shared(each.stage)) for each in found)
+            self.candidates[run, name] = [each for one in same for each in with_rescalers(one)]
+        return self.candidates[run, name]
+
+
+def fastest_of(plans: Iterable[Plan]) -> Plan | None:
+    """By the intervals of the plans, in which frames wait for shared stages."""
+    return min(plans, key=lambda plan: plan.interval, default=None)
+
+
+def with_rescalers(candidate: Candidate) -> Iterator[Candidate]:
+    """The same stage, rescaling in multiplier blocks and in logic."""
+    yield candidate
+    for style in candidate.stage.rescale_styles:
+        yield replace(candidate, folding=replace(candidate.folding, rescale=style))
+
+
+def as_promised(candidate: Candidate, folding: Folding, run: Run, crowd: float) -> Choice:
+    """A shared stage that is not played yet."""
+    return Choice(folding, Schedule(0, candidate.promised_beside(crowd) + run.idle, folding.rows * folding.cols,
+                                    candidate.stage.lanes_in(folding)))
+
+
+def limits_of(budget: Budget) -> Counts:
+    """What a design may take of each of `KINDS`."""
+    return np.array([budget.limit(kind) for kind in KINDS], np.float64)
+
+
+def smallest(candidates: Sequence[Candidate]) -> Iterator[Candidate]:
+    """Of those that differ only in their rescalers the one with the fewest."""
+    seen = set()
+    for each in sorted(candidates, key=lambda each: (each.folding.lanes, -each.stage.sizes.interval)):
+        sizes = each.stage.sizes
+        kind = (sizes.single_port, sizes.banks, sizes.buffer, sizes.rom_rows, sizes.sliding, sizes.ahead,
+                each.folding.rescale)
+        if kind not in seen:
+            seen.add(kind)
+            yield each

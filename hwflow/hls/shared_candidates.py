@@ -1,0 +1,148 @@
+"""The shared stages that could compute some layers: every size of the array, of its memories and of its rescalers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+
+import numpy as np
+from amaranth.hdl import Shape
+from hwflow_base.errors import HwflowError
+from hwflow_rtl.memory import WeightImage
+from hwflow_rtl.shared.steps import ELEMENT_BITS
+from hwflow_rtl.vendor import Technology
+
+from ..layers.base import Folding, HardwareLayer, LayerGraph, divisors
+from ..layers.formats import IntArray
+from ..layers.partition import Group, SharedLayers
+from .budget import Budget
+from .outside import OutsideMemory, TooManyWeights, paced
+from .shared_stage import COLUMNS, INTERVALS, SharedStage
+
+__all__ = ["Candidate", "Candidates", "columns_of"]
+
+#: Words of weights that a stage may have room for.
+BUFFERS = (256, 512, 1024, 2048, 4096)
+#: Beats of weights that a memory with a single port has room for.
+AHEAD = 1 << 14
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A shared stage with a folding: its array works in `blocks` for each step, and the `weights` of the step come in
+    as many cycles at least."""
+
+    stage: SharedStage
+    folding: Folding
+    blocks: IntArray
+    weights: IntArray
+
+    @property
+    def least(self) -> int:
+        """Cycles of a frame."""
+        return int(max(self.blocks.sum(), self.weights.sum()))
+
+    @cached_property
+    def promised(self) -> int:
+        """About the cycles of a frame."""
+        return self.promised_beside(1.0)
+
+    def promised_beside(self, crowd: float) -> int:
+        """About the cycles of a frame where its weights take `crowd` times as long, for others come, too."""
+        weights = self.weights * crowd
+        return int(max(self.blocks.sum(), weights.sum()) if self.stage.sizes.ahead else
+                   np.maximum(self.blocks, weights).sum())
+
+
+def columns_of(technology: Technology, budget: Budget) -> list[int]:
+    """Of the arrays for which there are multipliers; the smallest one if there are none, to say what it lacks."""
+    element = Shape(ELEMENT_BITS, signed=True)
+    found = [columns for columns in COLUMNS if technology.multipliers_cost(
+        count=columns * columns, a=element, b=element).dsp <= budget.limit("dsp")]
+    return found or [COLUMNS[0]]
+
+
+class Candidates:
+    """Those of the layers of `group`; `problem` is why a program could not be made, where that is so."""
+
+    def __init__(self, graph: LayerGraph, group: Group, technology: Technology):
+        assert group.name is not None, "a shared stage has a name"
+        self.graph = graph
+        self.technology = technology
+        self.name, self.positions = group.name, group.layers
+        self.layers = tuple(layer for layer in (graph.layers[k] for k in group.layers)
+                            if isinstance(layer, HardwareLayer))
+        self.inputs = group.inputs(graph)
+        self.problem: HwflowError | None = None
+        #: Why the memory outside has no room, of the smallest image that was tried.
+        self.crowded: tuple[int, TooManyWeights] | None = None
+
+    def memories(self, memory: OutsideMemory | None) -> Sequence[tuple[bool, int, int]]:
+        """For a frame memory: whether it has a single port, and its banks; and beats of weights that may come ahead."""
+        if not self.technology.single_port_rams:
+            return ((False, 1, 0),)
+        ahead = () if memory is None else ((True, 1, AHEAD), (False, 1, AHEAD))
+        return ((True, 2, 0), (True, 1, 0), (False, 1, 0), *ahead)
+
+    def stage(self, *, single_port: bool = False, buffer: int, interval: int = 1, rom_rows: int, banks: int = 1,
+              sliding: bool = False, ahead: int = 0) -> SharedStage:
+        """With the sizes of `SharedLayers`."""
+        sizes = SharedLayers(self.name, self.positions, single_port, buffer, interval, rom_rows, banks, sliding, ahead)
+        return SharedStage.of(self.graph, sizes, self.layers, self.inputs)
+
+    def of_size(self, columns: int, memory: OutsideMemory | None) -> Iterator[Candidate]:
+        """All with an array of this size, and weights in `memory`, or (None) in ROMs."""
+        for buffer in self.buffers(columns):
+            for rows in divisors(columns):
+                for lanes in divisors(columns):  # with time between sums there is one rescaler less
+                    for interval in INTERVALS if lanes == 1 else (1,):
+                        for (single_port, banks, ahead), sliding in product(
+                                self.memories(memory), self.sliding(columns, buffer)):
+                            stage = self.stage(single_port=single_port, buffer=buffer, interval=interval, rom_rows=rows,
+                                               banks=banks, sliding=sliding, ahead=ahead)
+                            folding = Folding(columns, columns, lanes, weight_rows=0 if memory is None else rows)
+                            if rows in stage.weight_rows(folding) and self.can_stream(stage, folding, memory):
+                                yield from self.paced(stage, folding, memory)
+
+    def sliding(self, columns: int, buffer: int) -> Sequence[bool]:
+        """Whether the array keeps words for windows that slide, where there are such windows."""
+        taps = self.stage(buffer=buffer, rom_rows=columns, sliding=True).made_for(columns).program.shape.taps
+        return (False, True) if taps > 1 else (False,)
+
+    def buffers(self, columns: int) -> Sequence[int]:
+        """The smallest buffer that has room for the weights of a block, and one of twice as many words: then the next
+        weights come meanwhile."""
+        for k, buffer in enumerate(BUFFERS):
+            try:
+                self.stage(buffer=buffer, rom_rows=columns).made_for(columns)
+            except HwflowError as error:
+                self.problem = error
+                continue
+            return BUFFERS[k:k + 2]
+        return ()
+
+    def can_stream(self, stage: SharedStage, folding: Folding, memory: OutsideMemory | None) -> bool:
+        if memory is None:
+            return True
+        stream = stage.weight_stream(folding)
+        return stream is not None and WeightImage.possible(stream, memory.part.width)
+
+    def paced(self, stage: SharedStage, folding: Folding, memory: OutsideMemory | None) -> Iterator[Candidate]:
+        """The stage with the pace of its weights, where the memory is large enough."""
+        try:
+            (folding,) = paced([stage], [folding], memory)
+        except TooManyWeights as error:
+            stream = stage.weight_stream(folding)
+            if stream is not None and (self.crowded is None or stream.bits < self.crowded[0]):
+                self.crowded = stream.bits, error
+            return
+        except HwflowError as error:
+            self.problem = error
+            return
+        shape = stage.shape(folding)
+        steps = [step for step, _ in stage.made_for(folding.cols).program.computed()]
+        blocks = [step.blocks * (step.outer if step.in_parts else 1) * shape.period(step) for step in steps]
+        weights = [int(shape.beats_of(step) * folding.weight_interval) for step in steps]
+        yield Candidate(stage, folding, np.array(blocks, np.int64), np.array(weights, np.int64))
