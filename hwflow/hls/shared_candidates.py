@@ -57,11 +57,16 @@ class Candidate:
 
 
 def columns_of(technology: Technology, budget: Budget) -> list[int]:
-    """Of the arrays for which there are multipliers; the smallest one if there are none, to say what it lacks."""
-    element = Shape(ELEMENT_BITS, signed=True)
-    found = [columns for columns in COLUMNS if technology.multipliers_cost(
-        count=columns * columns, a=element, b=element).dsp <= budget.limit("dsp")]
+    """Of square arrays for which there are multipliers; of the smallest one if there are none, to say what it lacks."""
+    found = [columns for columns in COLUMNS if most_rows(columns, technology, budget) == columns]
     return found or [COLUMNS[0]]
+
+
+def most_rows(columns: int, technology: Technology, budget: Budget) -> int:
+    """Of an array of so many columns for which there are multipliers; 0 where one row has too many."""
+    element = Shape(ELEMENT_BITS, signed=True)
+    return max((rows for rows in divisors(columns) if technology.multipliers_cost(
+        count=rows * columns, a=element, b=element).dsp <= budget.limit("dsp")), default=0)
 
 
 class Candidates:
@@ -92,18 +97,37 @@ class Candidates:
         sizes = SharedLayers(self.name, self.positions, single_port, buffer, interval, rom_rows, banks, sliding, ahead)
         return SharedStage.of(self.graph, sizes, self.layers, self.inputs)
 
-    def of_size(self, columns: int, memory: OutsideMemory | None) -> Iterator[Candidate]:
-        """All with an array of this size, and weights in `memory`, or (None) in ROMs."""
+    def arrays(self, budget: Budget) -> list[tuple[int, int]]:
+        """Rows and columns: those of `columns_of`, and one of fewer rows that has yet more multipliers than they.
+
+        Large words make more of those useless that hold few channels.
+        """
+        found = [(columns, columns) for columns in columns_of(self.technology, budget)]
+        rows = {columns: most_rows(columns, self.technology, budget) for columns in COLUMNS}
+        most = max(COLUMNS, key=lambda columns: rows[columns] * columns)
+        more = rows[most] * most > found[-1][0] ** 2
+        return [*found, (rows[most], most)] if more and self.can_turn(most) else found
+
+    def can_turn(self, columns: int) -> bool:
+        """Whether an array may have fewer rows than columns."""
+        if self.technology.single_port_rams:  # whose frames mostly leave a cycle in each block
+            return False
+        buffers = self.buffers(columns)[:1]
+        return any(not self.stage(buffer=buffer, rom_rows=columns).multiplies_words(columns) for buffer in buffers)
+
+    def of_size(self, columns: int, memory: OutsideMemory | None, rows: int = 0) -> Iterator[Candidate]:
+        """All with an array of so many columns and `rows` (0: as many), and weights in `memory`, or (None) in ROMs."""
+        rows = rows or columns
         for buffer in self.buffers(columns):
-            for rows in divisors(columns):
+            for stream_rows in divisors(rows):
                 for lanes in divisors(columns):  # with time between sums there is one rescaler less
                     for interval in INTERVALS if lanes == 1 else (1,):
                         for (single_port, banks, ahead), sliding in product(
                                 self.memories(memory), self.sliding(columns, buffer)):
-                            stage = self.stage(single_port=single_port, buffer=buffer, interval=interval, rom_rows=rows,
-                                               banks=banks, sliding=sliding, ahead=ahead)
-                            folding = Folding(columns, columns, lanes, weight_rows=0 if memory is None else rows)
-                            if rows in stage.weight_rows(folding) and self.can_stream(stage, folding, memory):
+                            stage = self.stage(single_port=single_port, buffer=buffer, interval=interval,
+                                               rom_rows=stream_rows, banks=banks, sliding=sliding, ahead=ahead)
+                            folding = Folding(rows, columns, lanes, weight_rows=0 if memory is None else stream_rows)
+                            if stream_rows in stage.weight_rows(folding) and self.can_stream(stage, folding, memory):
                                 yield from self.paced(stage, folding, memory)
 
     def sliding(self, columns: int, buffer: int) -> Sequence[bool]:

@@ -22,7 +22,7 @@ from .outside import OutsideMemory, outside_cost, streams_of
 from .plan import Plan, make_plan
 from .shared.frame_room import frames_problem
 from .shared.support import shared_problems
-from .shared_candidates import Candidate, Candidates, columns_of
+from .shared_candidates import Candidate, Candidates
 from .shared_stage import SharedStage
 from .support import tensor_problems
 
@@ -97,7 +97,7 @@ class Search:
     def best(self, memory: OutsideMemory | None, interval: int | None) -> Found | None:
         """The fastest candidate with its weights in `memory`, or (None) in ROMs; with `interval` the cheapest one that
         is as fast; None where none fits."""
-        sizes = [self.fitting(columns, memory) for columns in columns_of(self.technology, self.budget)]
+        sizes = [self.fitting(*size, memory) for size in self.candidates.arrays(self.budget)]
         if interval is None:
             played = [(self.cycles(each), price, each) for size in sizes for price, each in islice(size, PLAYED)]
             best = min(played, key=lambda entry: entry[:2], default=None)
@@ -109,9 +109,9 @@ class Search:
             self.fastest = cycles if self.fastest is None else min(self.fastest, cycles)
         return None
 
-    def fitting(self, columns: int, memory: OutsideMemory | None) -> Iterator[tuple[float, Candidate]]:
+    def fitting(self, rows: int, columns: int, memory: OutsideMemory | None) -> Iterator[tuple[float, Candidate]]:
         """The candidates with an array of this size that fit, with their price, the most promising first."""
-        for each in sorted(self.candidates.of_size(columns, memory), key=lambda each: each.promised):
+        for each in sorted(self.candidates.of_size(columns, memory, rows), key=lambda each: each.promised):
             cost = self.cost(each, memory)
             if self.fits(each, cost):
                 yield self.budget.price(cost), each

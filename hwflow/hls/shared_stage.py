@@ -55,7 +55,8 @@ MADE: deque[tuple[LayerGraph, tuple[HardwareLayer, ...], tuple[int, ...], Shared
 class SharedStage(Stage):
     """A stage whose `layers` share its array.
 
-    A folding's `rows` and `cols` are those of the array, equal; `lanes` are the sums that are rescaled side by side.
+    A folding's `rows` and `cols` are those of the array; a word of `cols` elements meets `rows` rows of weights in a
+    cycle, and all of them in cols / rows.  `lanes` are the sums that are rescaled side by side.
     """
 
     sizes: SharedLayers
@@ -100,9 +101,13 @@ class SharedStage(Stage):
         return (MultiplierStyle.LOGIC,)
 
     def folding_problem(self, folding: Folding, technology: Technology) -> str | None:
-        if folding.rows != folding.cols or folding.cols not in COLUMNS:
-            sizes = ", ".join(f"{columns} x {columns}" for columns in COLUMNS)
-            return f"rows x cols of a shared stage must be one of {sizes}, not {folding.rows} x {folding.cols}"
+        if folding.cols not in COLUMNS or folding.cols % folding.rows:
+            sizes = ", ".join(map(str, COLUMNS))
+            return (f"cols of a shared stage must be one of {sizes}, and rows divide them, not {folding.rows} x "
+                    f"{folding.cols}")
+        if folding.rows < folding.cols and (self.sizes.single_port or self.multiplies_words(folding.cols)):
+            return (f"rows of a shared stage must be its cols, {folding.cols}, for frames in spram and where two "
+                    f"tensors are multiplied, not {folding.rows}")
         if folding.lanes not in divisors(folding.cols):
             return f"lanes must be one of {', '.join(map(str, divisors(folding.cols)))}, not {folding.lanes}"
         if folding.style is not MultiplierStyle.BLOCKS:
@@ -144,7 +149,11 @@ class SharedStage(Stage):
 
     def weight_rows(self, folding: Folding) -> tuple[int, ...]:
         """A beat has a header of two elements at least."""
-        return tuple(rows for rows in divisors(folding.cols) if rows * folding.cols >= 2)
+        return tuple(rows for rows in divisors(folding.rows) if rows * folding.cols >= 2)
+
+    def multiplies_words(self, columns: int) -> bool:
+        """Whether the array multiplies words of two tensors by each other."""
+        return self.made_for(columns).program.shape.products
 
     def made(self, folding: Folding) -> SharedProgram:
         """The program with `folding`.  HwflowError for layers that the stage cannot compute."""
@@ -154,7 +163,7 @@ class SharedStage(Stage):
         """The sizes of the hardware.  HwflowError as of `made`."""
         return replace(self.made_for(folding.cols).program.shape, lanes=folding.lanes, interval=self.sizes.interval,
                        single_port=self.sizes.single_port, stream_rows=folding.weight_rows or self.sizes.rom_rows,
-                       ahead=self.sizes.ahead)
+                       ahead=self.sizes.ahead, turns=folding.cols // folding.rows)
 
     def made_for(self, columns: int) -> SharedProgram:
         """A program for an array of this size; nothing else changes its steps."""
@@ -192,7 +201,8 @@ class SharedStage(Stage):
         return tuple(written(made, tensor) for tensor in self.boundaries if tensor not in self.outputs)
 
     def schedule(self, folding: Folding, technology: Technology) -> Schedule:
-        work = sum(step.blocks * step.beats for step, _ in self.made(folding).program.computed())
+        turns = folding.cols // folding.rows
+        work = sum(step.blocks * step.beats * turns for step, _ in self.made(folding).program.computed())
         return Schedule(work=work, interval=self.played(folding, technology).interval,
                         multipliers=folding.rows * folding.cols, lanes_in=self.lanes_in(folding))
 

@@ -16,6 +16,7 @@ from hwflow_base.errors import HwflowError, ToolFailed
 from hwflow_base.files.cache import MANIFEST, cached_step, digest, locked, sweep
 from hwflow_base.files.target import write_atomically
 from hwflow_rtl.io import BoardTop, Ends
+from hwflow_rtl.memory import FlashPart
 from hwflow_rtl.vendor import Resources
 
 from ..hls import Plan
@@ -209,12 +210,12 @@ def make_bitstream(job: Job) -> None:
 
 
 def require_room(job: Job) -> None:
-    """HwflowError where the bitstream would reach into the weights behind it in the flash."""
-    flash = job.weights.flash if job.weights else None
+    """HwflowError where the bitstream would reach into the weights behind it in the same flash."""
+    part = job.weights.memory.part if job.weights else None
     size = bitstream_path(job).stat().st_size
-    if flash is not None and size > flash.flash.offset:
+    if isinstance(part, FlashPart) and size > part.offset:
         raise HwflowError(f"the board file '{job.board.path}': key 'memories.offset' must be at least {size}, so that "
-                          f"weights stand behind the bitstream, not {flash.flash.offset}")
+                          f"weights stand behind the bitstream, not {part.offset}")
 
 
 def parts_of(job: Job) -> dict[str, Resources]:

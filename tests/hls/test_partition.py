@@ -147,8 +147,8 @@ def without(key: str) -> Callable[[Row], object]:
     (lambda row: row["layers"].remove("0_first"),
      "plan p: stage '0_first' is missing"),
     (lambda row: row.update(stage="all"), "plan p, stage 'all': the name of a shared stage must be shared0, shared1"),
-    (lambda row: row.update(rows=8), "plan p, stage 'shared0': rows x cols of a shared stage must be one of 2 x 2, "
-     "4 x 4, 8 x 8, 16 x 16, not 8 x 4"),
+    (lambda row: row.update(rows=8), "plan p, stage 'shared0': cols of a shared stage must be one of 2, 4, 8, "
+     "16, and rows divide them, not 8 x 4"),
     (lambda row: row.update(lanes=3), "plan p, stage 'shared0': lanes must be one of 1, 2, 4, not 3"),
     (lambda row: row.update(weight_rows=3), "plan p, stage 'shared0': weight_rows must be one of 0, 1, 2, 4, not 3"),
     (lambda row: row.update(frame_memory="spram"),

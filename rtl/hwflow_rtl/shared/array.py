@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -18,14 +18,17 @@ __all__ = ["SharedArray"]
 
 
 class SharedArray(wiring.Component):
-    """In each cycle a word of elements meets `columns` rows of weights.
+    """In each cycle a word of elements meets `rows` rows of weights; for all `columns` of them it stays for `turns`.
+
+    A row of multipliers and adders works for `turns` sums, one after the other.
 
     Ports
     -----
-    word, weights
-        The elements; the weights, row after row.
+    word, weights, turn
+        The elements; the weights of this turn, row after row.
     valid, first, last, next_digit
-        With the word: it belongs to a block; it is its first, its last; the sum is multiplied by 2**DIGIT_BITS before.
+        With the word: it belongs to a block; it is its first, its last, in the last turn; the sum is multiplied by
+        2**DIGIT_BITS before.
     slides
         Weight c of a row, of the first `shape.taps`, meets the row's lane of the word `c * shape.slide` words earlier,
         not lane c of the word.  It does not change while blocks are inside.
@@ -47,9 +50,9 @@ class SharedArray(wiring.Component):
         columns = shape.columns
         super().__init__({
             "word": In(data.ArrayLayout(shape.element, columns)),
-            "weights": In(data.ArrayLayout(shape.element, columns * columns)),
+            "weights": In(data.ArrayLayout(shape.element, shape.rows * columns)),
             "valid": In(1), "first": In(1), "last": In(1), "next_digit": In(1), "maximum": In(1), "slides": In(1),
-            "product": In(1),
+            "product": In(1), "turn": In(range(shape.turns)),
             "early": Out(1), "move": In(1), "results": Out(data.ArrayLayout(signed(shape.accumulator), columns))})
 
     @property
@@ -64,28 +67,31 @@ class SharedArray(wiring.Component):
     @staticmethod
     def cost(shape: SharedShape, technology: Technology) -> Resources:
         """Multipliers exact, LUT and FF estimated."""
-        columns, total = shape.columns, shape.accumulator
-        products = technology.multipliers_cost(count=columns * columns, a=shape.element, b=shape.element)
+        columns, total, turns = shape.columns, shape.accumulator, shape.turns
+        products = technology.multipliers_cost(count=shape.rows * columns, a=shape.element, b=shape.element)
         luts, registers, count, width = 0, 0, columns, 2 * shape.element.width
         while count > 1:
             width += 1
             luts += count // 2 * adder_luts(width, technology)
             count -= count // 2
             registers += count * width
-        row = Resources(lut=luts + adder_luts(total, technology) + 2 * total + 2 * shape.element.width,
-                        ff=registers + 2 * total + shape.element.width)
+        row = Resources(lut=luts + adder_luts(total, technology) + turns * (2 * total + shape.element.width)
+                        + shape.element.width, ff=registers + turns * (2 * total + shape.element.width))
         word = columns * shape.element.width
         lanes = word * (SharedArray.latency_of(shape, technology) - 1)
-        earlier = Resources(lut=word * shape.taps - shape.element.width if shape.slide else 0,
+        # where a row works for two lanes, a multiplexer is before that of the word
+        slides = (word * shape.taps - shape.element.width) if turns == 1 else (
+            shape.rows * shape.taps * shape.element.width * turns)
+        earlier = Resources(lut=slides if shape.slide else 0,
                             ff=word * (shape.taps - 1) * shape.slide)
         by_words = Resources(lut=2 * word, ff=word) if shape.products else Resources()
-        return products + row.copies(columns) + earlier + by_words + Resources(lut=4, ff=lanes + 12)
+        return products + row.copies(shape.rows) + earlier + by_words + Resources(lut=4, ff=lanes + 12)
 
     def elaborate(self, platform):
         m = Module()
         shape, columns = self.shape, self.shape.columns
         m.submodules.products = products = self.technology.multipliers(
-            count=columns * columns, a=shape.element, b=shape.element)
+            count=shape.rows * columns, a=shape.element, b=shape.element)
         earlier, before = self.earlier(m), self.word_before(m)
         wait = self.latency - 1
         word = delay(m, Value.cast(self.word), wait, "word")
@@ -95,25 +101,47 @@ class SharedArray(wiring.Component):
         early = self.last & self.valid
         m.d.comb += self.early.eq(delay(m, early, self.latency - self.technology.timing.ram, "early",
                                         reset_less=False))
-        for row in range(columns):
+        turn = delay(m, self.turn, wait, "turn")
+        for row in range(shape.rows):
             self.multiply(m, products, row, earlier, before)
             terms = [products.p[row * columns + column] for column in range(columns)]
-            total, largest = self.summed(m, terms, row), Signal(shape.element, name=f"largest{row}", reset_less=True)
-            sums = Signal(signed(shape.accumulator), name=f"sum{row}", reset_less=True)
-            scaled = Mux(flags["next_digit"], sums << DIGIT_BITS, sums)
+            total = self.summed(m, terms, row)
+            # of each turn, the last one first: a word later the oldest is that of the same turn
+            sums = [Signal(signed(shape.accumulator), name=f"sum{row}_{k}", reset_less=True)
+                    for k in range(shape.turns)]
+            largest = [Signal(shape.element, name=f"largest{row}_{k}", reset_less=True) for k in range(shape.turns)]
+            scaled = Mux(flags["next_digit"], sums[-1] << DIGIT_BITS, sums[-1])
             now = Signal(signed(shape.accumulator), name=f"now{row}")
             m.d.comb += now.eq(total + Mux(flags["first"], 0, scaled))
-            lane = word.word_select(row, shape.element.width).as_signed()
+            elements = [word.word_select(lane, shape.element.width) for lane in self.lanes_of(row)]
+            lane = self.of_turn(elements, turn).as_signed()
             maximum = Signal(shape.element, name=f"maximum{row}")
-            m.d.comb += maximum.eq(Mux(flags["first"] | (lane > largest), lane, largest))
+            m.d.comb += maximum.eq(Mux(flags["first"] | (lane > largest[-1]), lane, largest[-1]))
             with m.If(valid):
-                m.d.sync += [sums.eq(now), largest.eq(maximum)]
-            above = self.results[row + shape.lanes] if row + shape.lanes < columns else self.results[row]
-            with m.If(flags["last"]):
-                m.d.sync += self.results[row].eq(Mux(self.maximum, maximum, now))
-            with m.Elif(self.move):
-                m.d.sync += self.results[row].eq(above)
+                m.d.sync += [Cat(*sums).eq(Cat(now, *sums[:-1])), Cat(*largest).eq(Cat(maximum, *largest[:-1]))]
+            found = [*reversed(list(zip(largest, sums, strict=True))[:-1]), (maximum, now)]
+            for place, (most, whole) in zip(self.lanes_of(row), found, strict=True):
+                self.keep(m, place, flags["last"], Mux(self.maximum, most, whole))
         return m
+
+    def lanes_of(self, row: int) -> range:
+        """The lanes of results that a row of multipliers makes, turn by turn."""
+        return range(row, self.shape.columns, self.shape.rows)
+
+    def of_turn(self, values: Sequence[Value], turn: Value) -> Value:
+        """One of `values`, of which each belongs to a turn."""
+        found = values[0]
+        for k, value in enumerate(values[1:], 1):
+            found = Mux(turn == k, value, found)
+        return found
+
+    def keep(self, m: Module, lane: int, complete: Value, result: Value) -> None:
+        """A result of a block, until the next one; `move` brings that of a lane above."""
+        above = lane + self.shape.lanes
+        with m.If(complete):
+            m.d.sync += self.results[lane].eq(result)
+        with m.Elif(self.move):
+            m.d.sync += self.results[lane].eq(self.results[above if above < self.shape.columns else lane])
 
     def multiply(self, m: Module, products: Any, row: int, earlier: Sequence[data.View],
                  before: data.View | None) -> None:
@@ -123,7 +151,8 @@ class SharedArray(wiring.Component):
             place = row * shape.columns + column
             element, weight = self.word[column], self.weights[place]
             if column < shape.taps and shape.slide:
-                element = Mux(self.slides, earlier[column][row], element)
+                slid = self.of_turn([Value.cast(earlier[column][lane]) for lane in self.lanes_of(row)], self.turn)
+                element = Mux(self.slides, slid, Value.cast(element)).as_signed()
             if before is not None and column == row:
                 element = (Value.cast(element) ^ by_word.replicate(len(element))).as_signed()
                 weight = Mux(by_word, ~before[column], weight)
@@ -145,7 +174,7 @@ class SharedArray(wiring.Component):
         for tap in range(1, shape.taps):
             for k in range(shape.slide):
                 after = Signal(len(word), name=f"earlier{tap}_{k}", reset_less=True)
-                with m.If(self.valid):
+                with m.If(self.valid & (self.turn == shape.turns - 1)):
                     m.d.sync += after.eq(word)
                 word = after
             found.append(data.View(self.word.shape(), word))

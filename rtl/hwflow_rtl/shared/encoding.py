@@ -82,7 +82,7 @@ class Encoding:
     def row(self, step: Step) -> dict[str, int]:
         shape = self.program.shape
         if isinstance(step, Compute):
-            return compute_fields(step, shape.period(step) - step.run)
+            return compute_fields(step, shape.period(step) - shape.cycles(step))
         if isinstance(step, Load):
             return {"kind": Kind.LOAD, "port": step.port}
         return {"kind": Kind.STORE, "port": step.port, "read_base": step.base,

@@ -31,8 +31,9 @@ class Sequencer(wiring.Component):
     first, last, next_digit, ends_tile
         With `read_en`, of a `Compute`: the word is the first, the last of its block (but for one without results); the
         sum is multiplied by 2**DIGIT_BITS before it; the block is the last of its tile.
-    weight_addr
-        The place of the word of weights for it.
+    weight_addr, turn
+        The place of the word of weights for it, and which of its rows it meets in this cycle: each word that a block
+        reads stays for `SharedShape.turns` cycles.  `last` is set in the last one alone.
     weights_there, constants_there
         Words of weights in their buffer, from the current tile or part on; the constants of a tile wait there.
     take_constants, freed
@@ -62,8 +63,9 @@ class Sequencer(wiring.Component):
         super().__init__({
             "read_en": Out(1), "read_addr": Out(range(shape.words)), "inside": Out(1),
             "first": Out(1), "last": Out(1), "next_digit": Out(1), "ends_tile": Out(1),
-            "weight_addr": Out(range(shape.buffer)), "weights_there": In(range(shape.buffer + 1)),
-            "constants_there": In(1), "take_constants": Out(1), "freed": Out(range(shape.buffer + 1)),
+            "weight_addr": Out(range(shape.buffer)), "turn": Out(range(shape.turns)),
+            "weights_there": In(range(shape.buffer + 1)), "constants_there": In(1),
+            "take_constants": Out(1), "freed": Out(range(shape.buffer + 1)),
             "write_addr": Out(range(shape.words)), "written": In(1), "step": Out(range(steps)),
             "open": Out(encoding.program.inputs), "loaded": In(encoding.program.inputs),
             "store": Out(encoding.program.outputs), "fetch": In(1),
@@ -95,16 +97,21 @@ class Sequencer(wiring.Component):
         written = {loop: counts[loop] for loop in WRITE_LOOPS}
         written["width"] = fields.get("count_written", counts["width"])
         reads, writes = Loops(m, counts, "read"), Loops(m, written, "write")
-        playing, is_store = Signal(), Signal()
-        m.d.comb += [playing.eq(state["play"]), is_store.eq(state["store"]),
-                     self.read_en.eq(playing | (is_store & self.fetch)), self.computing.eq(playing)]
-        reads.run(load=begin, advance=self.read_en)
+        playing, is_store, self.moves = Signal(), Signal(), Signal(name="moves")
+        # `playing` is high for words that have met all their weights, and `moves` leads to the next word.
+        m.d.comb += [playing.eq(state["play"] & (self.turn == self.encoding.program.shape.turns - 1)),
+                     is_store.eq(state["store"]), self.computing.eq(state["play"]),
+                     self.read_en.eq(state["play"] | (is_store & self.fetch)),
+                     self.moves.eq(playing | (is_store & self.fetch))]
+        with m.If(state["play"]):
+            m.d.sync += self.turn.eq(self.turn + 1)
+        reads.run(load=begin, advance=self.moves)
         writes.run(load=begin, advance=self.written)
         self.addresses(m, fields, reads, writes)
         self.places(m, fields, reads)
         self.flags(m, fields, reads, playing)
         self.weights(m, fields, reads, playing)
-        self.control(m, fields, reads, writes)
+        self.control(m, fields, reads, writes, playing)
         for name in ("maximum", "slides", "product", "pad", "zero_point", "low", "high", "looks_up", "table",
                      "byte"):
             m.d.comb += getattr(self, name).eq(field(fields, name))
@@ -139,8 +146,11 @@ class Sequencer(wiring.Component):
 
     def addresses(self, m: Module, fields: Mapping[str, Value], reads: Loops, writes: Loops) -> None:
         ahead = {"words": Const(1, 2), **{loop: field(fields, f"read_{loop}") for loop in LOOPS[1:]}}
-        with m.If(self.read_en):
-            m.d.sync += self.read_addr.eq(self.read_addr + reads.jump(ahead))
+        jump = self.settled(m, reads.jump(ahead), "read_jump")
+        if self.encoding.program.shape.turns > 1:  # words that are stored follow each other at once
+            jump = Mux(self.state["store"], 1, jump)
+        with m.If(self.moves):
+            m.d.sync += self.read_addr.eq(self.read_addr + jump)
         with m.If(self.written):
             m.d.sync += self.write_addr.eq(
                 self.write_addr + writes.jump({loop: field(fields, f"write_{loop}") for loop in WRITE_LOOPS}))
@@ -159,12 +169,22 @@ class Sequencer(wiring.Component):
             limit, start = field(fields, size), field(fields, f"first_{name}")
             width = 1 + max(len(limit), len(start), *(len(value) for value in jumps.values()))
             at = Signal(signed(width), name=name)
-            with m.If(self.begin | (self.read_en & anew)):
+            following = self.settled(m, Mux(anew, start, at + reads.jump(jumps))[:width].as_signed(), f"{name}_next")
+            with m.If(self.begin):
                 m.d.sync += at.eq(start)
-            with m.Elif(self.read_en):
-                m.d.sync += at.eq(at + reads.jump(jumps))
+            with m.Elif(self.moves):
+                m.d.sync += at.eq(following)
             ends.append(~at[-1] & (at[:-1] < limit))
         m.d.comb += self.inside.eq(ends[0] & ends[1])
+
+    def settled(self, m: Module, value: Value, name: str) -> Value:
+        """`value` of the word that is read, out of a register where words stay for several cycles: it does not change
+        meanwhile, so the way to it may take a whole cycle."""
+        if self.encoding.program.shape.turns == 1:
+            return value
+        register = Signal(value.shape(), name=name, reset_less=True)
+        m.d.sync += register.eq(value)
+        return register
 
     def flags(self, m: Module, fields: Mapping[str, Value], reads: Loops, playing: Value) -> None:
         fresh, digit = Signal(init=1), Signal()
@@ -193,7 +213,7 @@ class Sequencer(wiring.Component):
         with m.Elif(playing & multiplies & ~field(fields, "repeated")):
             m.d.sync += self.weight_addr.eq(Mux(reads.ending["outer"] & ~in_parts, start, following))
 
-    def control(self, m: Module, fields: Mapping[str, Value], reads: Loops, writes: Loops) -> None:
+    def control(self, m: Module, fields: Mapping[str, Value], reads: Loops, writes: Loops, playing: Value) -> None:
         """One state after the other, from `fetch` to `drain`, and again."""
         state = self.state
         kind = field(fields, "kind")
@@ -202,7 +222,7 @@ class Sequencer(wiring.Component):
                 self.go(m, name)
         new_tile = Signal(init=1)
         self.gate(m, fields, new_tile)
-        self.blocks(m, fields, reads, new_tile)
+        self.blocks(m, fields, reads, new_tile, playing)
         all_written, stored, loaded, port = Signal(), Signal(), Signal(), field(fields, "port")
         with m.If(self.begin):
             m.d.sync += all_written.eq(0)
@@ -233,7 +253,8 @@ class Sequencer(wiring.Component):
                 m.d.comb += self.take_constants.eq(new_tile)
                 self.go(m, "play")
 
-    def blocks(self, m: Module, fields: Mapping[str, Value], reads: Loops, new_tile: Signal) -> None:
+    def blocks(self, m: Module, fields: Mapping[str, Value], reads: Loops, new_tile: Signal,
+               playing: Value) -> None:
         """Play block after block, with a pause where the period of blocks has more cycles than words."""
         state, in_parts, pause = self.state, field(fields, "in_parts"), field(fields, "pause")
         after, then, kept = ("play", "gate", "drain"), Signal(3), Signal(3, name="then_kept")
@@ -242,7 +263,7 @@ class Sequencer(wiring.Component):
         m.d.comb += then.eq(Mux(reads.done, 0b100, Mux(gate_next, 0b010, 0b001)))
         with m.If(self.begin):
             m.d.sync += new_tile.eq(1)
-        with m.If(state["play"] & Mux(in_parts, reads.ending["inner"], reads.ending["outer"])):
+        with m.If(playing & Mux(in_parts, reads.ending["inner"], reads.ending["outer"])):
             m.d.sync += [kept.eq(then), paused.eq(pause - 1), new_tile.eq(reads.ending["outer"])]
             with m.If(pause == 0):
                 m.d.sync += [state[each].eq(then[k]) for k, each in enumerate(after)]

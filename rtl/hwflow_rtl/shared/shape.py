@@ -20,7 +20,10 @@ class SharedShape:
     """What does not change from step to step.
 
     columns
-        Elements of a word, rows of the array, and columns of the array: it multiplies `columns` squared times a cycle.
+        Elements of a word, and columns of the array.
+    turns
+        Cycles for a word, a power of two: in each of them it meets `rows` other rows of its `columns` rows of weights.
+        So the array has `rows` times `columns` multipliers.
     lanes
         Sums that are rescaled side by side; a divisor of `columns`.
     interval
@@ -36,7 +39,7 @@ class SharedShape:
     buffer
         Words of weights that the stage has room for.
     stream_rows
-        Rows of a word of weights that arrive in a beat of the stream; a divisor of `columns`.
+        Rows of a word of weights that arrive in a beat of the stream; a divisor of `rows`.
     taps, slide
         Of windows that slide (`Compute.slides`): the most columns of one, and its rows.  The array keeps the last
         (`taps` - 1) * `slide` words.  1 and 0 where none does.
@@ -68,12 +71,16 @@ class SharedShape:
     products: bool = False
     tables: int = 0
     wide: bool = False
+    turns: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("lanes", "stream_rows"):
-            if self.columns % getattr(self, name):
-                raise ValueError(f"{name} of a SharedShape must divide its {self.columns} columns, not "
-                                 f"{getattr(self, name)}")
+        for name, whole, what in (("lanes", self.columns, "columns"), ("turns", self.columns, "columns"),
+                                  ("stream_rows", self.rows, "rows")):
+            if not whole or whole % getattr(self, name):
+                raise ValueError(f"{name} of a SharedShape must divide its {whole} {what}, not {getattr(self, name)}")
+        if self.turns & (self.turns - 1) or (self.turns > 1 and (self.single_port or self.products)):
+            raise ValueError(f"turns of a SharedShape must be a power of two, and 1 beside frames with a single port "
+                             f"or products of words, not {self.turns}")
         if self.banks not in (1, 2) or (self.banks == 2 and self.words & (self.words - 1)):
             raise ValueError(f"banks of a SharedShape must be 1, or 2 that are as large as a power of two, not "
                              f"{self.banks} of {self.words} words together")
@@ -123,6 +130,11 @@ class SharedShape:
         return range(step.base, step.base + words)
 
     @property
+    def rows(self) -> int:
+        """Of the array."""
+        return self.columns // self.turns
+
+    @property
     def element(self) -> Shape:
         return signed(ELEMENT_BITS)
 
@@ -147,7 +159,11 @@ class SharedShape:
 
     def period(self, step: Compute) -> int:
         """Cycles from block to block of a tile, or from part to part."""
-        return max(step.run + self.conflicts(step), self.columns // self.lanes * self.interval)
+        return max(self.cycles(step) + self.conflicts(step), self.columns // self.lanes * self.interval)
+
+    def cycles(self, step: Compute) -> int:
+        """In which the words of a block, or of a part of it, are read."""
+        return step.run * self.turns
 
     def conflicts(self, step: Compute) -> bool:
         """Whether a block must leave a cycle for the word that is written: to a bank that it reads."""

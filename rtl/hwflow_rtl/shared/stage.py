@@ -149,7 +149,7 @@ class SharedUnit(wiring.Component):
             wiring.connect(m, image.o, weights.i)
         m.d.comb += [
             frames.read_en.eq(sequencer.read_en), frames.read_addr.eq(sequencer.read_addr),
-            weights.addr.eq(sequencer.weight_addr), weights.freed.eq(sequencer.freed),
+            weights.addr.eq(sequencer.weight_addr), weights.turn.eq(sequencer.turn), weights.freed.eq(sequencer.freed),
             weights.take_constants.eq(sequencer.take_constants), sequencer.weights_there.eq(weights.there),
             sequencer.constants_there.eq(weights.constants_there), self.busy.eq(sequencer.computing)]
         self.compute(m, sequencer, weights, frames, array, results)
@@ -161,7 +161,7 @@ class SharedUnit(wiring.Component):
         """From the words that are read to the elements that they become."""
         wait = self.technology.timing.ram
         inside = delay(m, sequencer.inside, wait, "inside")
-        for name in ("first", "last", "next_digit"):
+        for name in ("first", "last", "next_digit", "turn"):
             m.d.comb += getattr(array, name).eq(delay(m, getattr(sequencer, name), wait, name))
         valid = delay(m, sequencer.computing, wait, "valid", reset_less=False)
         ends_tile = delay(m, sequencer.ends_tile, array.latency, "ends_tile")  # `early` is `wait` after `wait` before

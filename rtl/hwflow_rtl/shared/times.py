@@ -129,7 +129,7 @@ class Player:
                 gate = max(earliest, there)
                 waited += gate - earliest
                 blocks = step.blocks_in_tile
-                last = gate + (blocks - 1) * period + step.run
+                last = gate + (blocks - 1) * period + self.shape.cycles(step)
                 start = gate + 1 + blocks * period
                 if weighted:
                     self.freed_words.append(self.freed_words[-1] + step.part)

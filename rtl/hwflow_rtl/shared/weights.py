@@ -33,8 +33,9 @@ class Weights(wiring.Component):
         The stream, as `Program.beats`.
     there
         Complete words of weights in the buffer; `freed` says how many of the oldest go in this cycle.
-    addr, word
-        The word of weights at a place of the buffer, `timing.ram` cycles later: row after row, column after column.
+    addr, turn, word
+        The rows of a turn of the word of weights at a place of the buffer, `timing.ram` cycles later: row after row,
+        column after column.
     constants_there, take_constants
         The constants of a tile are there that was not taken yet; it is taken.
     group, constants
@@ -53,7 +54,8 @@ class Weights(wiring.Component):
         super().__init__({
             "i": In(stream_of(unsigned(ELEMENT_BITS), shape.stream_lanes)),
             "there": Out(range(shape.buffer + 1)), "freed": In(range(shape.buffer + 1)),
-            "addr": In(range(shape.buffer)), "word": Out(shape.columns * shape.columns * ELEMENT_BITS),
+            "addr": In(range(shape.buffer)), "turn": In(range(shape.turns)),
+            "word": Out(shape.rows * shape.columns * ELEMENT_BITS),
             "constants_there": Out(1), "take_constants": In(1),
             "group": In(range(self.groups)), "constants": Out(shape.lanes * constants_bits(shape.room)),
             "tile_done": In(1)})
@@ -62,8 +64,8 @@ class Weights(wiring.Component):
     def cost(shape: SharedShape, technology: Technology) -> Resources:
         """RAM exact, LUT and FF estimated."""
         width = shape.stream_lanes * ELEMENT_BITS
-        banks = technology.ram_cost(width=width, depth=shape.buffer, name="weights", holds=Holds.WEIGHTS).copies(
-            shape.columns // shape.stream_rows)
+        banks = technology.ram_cost(width=width, depth=shape.buffer * shape.turns, name="weights",
+                                    holds=Holds.WEIGHTS).copies(shape.rows // shape.stream_rows)
         constants = technology.ram_cost(width=constants_bits(shape.room), depth=SLOTS * shape.columns // shape.lanes,
                                         name="constants", holds=Holds.CONSTANTS).copies(shape.lanes)
         counters = 3 * ceil_log2(shape.buffer + 1) + 16
@@ -97,8 +99,10 @@ class Weights(wiring.Component):
         free, waiting = Signal(range(SLOTS + 1), init=SLOTS), Signal(range(SLOTS + 1))
         m.d.sync += [free.eq(free + self.tile_done - header), waiting.eq(waiting + tile_there - self.take_constants)]
         m.d.comb += [slot_free.eq(free != 0), self.constants_there.eq(waiting != 0)]
-        m.d.sync += self.there.eq(self.there + word_there - self.freed)
-        m.d.sync += room.eq(self.there + word_there < self.shape.buffer)
+        # A word is complete late in the cycle: it chooses between sums that do not wait for it.
+        m.d.sync += [
+            self.there.eq(Mux(word_there, self.there + 1 - self.freed, self.there - self.freed)),
+            room.eq(Mux(word_there, self.there < self.shape.buffer - 1, self.there < self.shape.buffer))]
         return m
 
     def keep_constants(self, m: Module, taken: Value) -> Signal:
@@ -140,19 +144,22 @@ class Weights(wiring.Component):
     def keep_words(self, m: Module, taken: Value) -> Signal:
         """Write the beats of a word into their banks; a signal: a word is complete."""
         shape = self.shape
-        parts = shape.columns // shape.stream_rows
+        parts = shape.rows // shape.stream_rows
         part, place, complete = Signal(parts, init=1), Signal(range(shape.buffer)), Signal(name="word_there")
-        m.d.comb += complete.eq(taken & part[-1])
+        turn = Signal(range(shape.turns), name="written_turn")
+        m.d.comb += complete.eq(taken & part[-1] & (turn == shape.turns - 1))
         with m.If(taken):
             m.d.sync += part.eq(part.rotate_left(1))
+        with m.If(taken & part[-1]):
+            m.d.sync += turn.eq(turn + 1)
         with m.If(complete):
             m.d.sync += place.eq(place + 1)
         banks = []
         for k in range(parts):
             m.submodules[f"weights{k}"] = ram = self.technology.ram(
-                width=shape.stream_lanes * ELEMENT_BITS, depth=shape.buffer, name=f"weights{k}")
-            m.d.comb += [ram.write_en.eq(taken & part[k]), ram.write_addr.eq(place),
-                         ram.write_data.eq(Value.cast(self.i.payload)), ram.read_addr.eq(self.addr)]
+                width=shape.stream_lanes * ELEMENT_BITS, depth=shape.buffer * shape.turns, name=f"weights{k}")
+            m.d.comb += [ram.write_en.eq(taken & part[k]), ram.write_addr.eq(Cat(turn, place)),
+                         ram.write_data.eq(Value.cast(self.i.payload)), ram.read_addr.eq(Cat(self.turn, self.addr))]
             banks.append(ram.read_data)
         m.d.comb += self.word.eq(Cat(*banks))
         return complete

@@ -155,6 +155,17 @@ CASES = {
     "dense in parts": Case(SHAPE, DENSE, (120, 4), (300, 1, 18), 4, 2),
     "dense in parts, single port": Case(replace(SHAPE, single_port=True, stream_rows=1, buffer=32), DENSE, (120, 4),
                                         (300, 1, 18), 4, 2),
+    "two turns, maximum, depthwise, digits": Case(replace(SHAPE, turns=2, stream_rows=1), POOLED, (16, 8),
+                                                  (400, 1, 8), 4, 4),
+    "two turns, windows that slide, eight columns": Case(
+        replace(SHAPE, columns=8, lanes=4, interval=1, stream_rows=2, taps=3, slide=3, turns=2), SLIDING, (20, 16),
+        (300, 2, 13), 1, 1),
+    "four turns, two outputs": Case(replace(SHAPE, lanes=4, interval=1, turns=4, stream_rows=1), TWO, (20, 8),
+                                    (200, 6, 12), 4, 4, second=(100, 20, 7)),
+    "two turns, dense in parts": Case(replace(SHAPE, buffer=32, turns=2, stream_rows=2), DENSE, (120, 4),
+                                      (300, 1, 18), 4, 2),
+    "two turns, two bytes": Case(replace(SHAPE, wide=True, turns=2, stream_rows=2), WIDE, (12, 8), (200, 12, 7), 4, 1,
+                                 wide=True),
     # of two inputs, which come in while others are computed: as soon as their words are free, later, and not before
     **{f"two inputs, from step {opens}": Case(
         replace(SHAPE, lanes=lanes), JOINED, (20, 8), (200, 6, 12), 1 + bool(opens), 4, flip=opens > 3,
@@ -168,7 +179,8 @@ CASES = {
 #: One of each structure.
 OFTEN = ("two inputs, from step 4", "an input that follows the one before", "two outputs", "two banks",
          "windows that slide", "words by words, tables", "two bytes", "four rescalers, rows one by one",
-         "maximum, depthwise, digits", "dense in parts, single port")
+         "maximum, depthwise, digits", "dense in parts, single port", "two turns, windows that slide, eight columns",
+         "four turns, two outputs")
 TIMINGS = (Timing(multiply=2), Timing(multiply=4, rom=3), Timing(multiply=1, rom=1, ram=1))
 
 
