@@ -66,8 +66,10 @@ def test_its_plan_is_given_back(cli: Cli) -> None:
 
 
 @pytest.mark.slow
-def test_sim_compares_every_tensor(cli: Cli) -> None:
-    done = cli(*SIM, "--board", "icebreaker", *SHARED, "--json")
+@pytest.mark.parametrize("board", ["icebreaker", "tangnano9k"])
+def test_sim_compares_every_tensor(cli: Cli, board: str) -> None:
+    """The array is a square one, or has fewer rows than columns."""
+    done = cli(*SIM, "--board", board, *SHARED, "--json")
     assert done.code == 0, done
     facts = done.json
     assert facts["equal"]

@@ -107,6 +107,22 @@ def test_more_multipliers_give_a_larger_array(deep: Quantized) -> None:
     assert sorted(found.values(), reverse=True) == list(found.values())
 
 
+def test_an_array_of_fewer_rows_uses_more_multipliers(deep: Quantized) -> None:
+    gowin, graph = board("tangnano9k").technology(), deep.graph
+    limits = hls.Budget("test", dataclasses.replace(PLENTY, dsp=40), Resources(), usable_logic=1.0)
+    plan = hls.solve_shared(graph, gowin, limits)
+    (stage,) = plan.stages
+    assert (stage.folding.rows, stage.folding.cols, plan.resources.dsp) == (4, 8, 32)
+    hls.require_current(plan, graph, gowin)
+    square = plan.with_folding("shared0", rows=8)
+    assert square.resources.dsp == 64
+    assert square.interval < plan.interval < 2 * square.interval
+    assert plan.interval < hls.solve_shared(graph, gowin, dataclasses.replace(
+        limits, available=dataclasses.replace(PLENTY, dsp=31))).interval
+    with pytest.raises(hwflow.HwflowError, match=r"cols of a shared stage must be one of 2, 4, 8, 16, and rows divide"):
+        plan.with_folding("shared0", rows=3)
+
+
 def test_an_interval_gets_the_cheapest_stage(deep: Quantized) -> None:
     technology = board("ulx3s_85f").technology()
     limits = hls.Budget("test", PLENTY, Resources(), usable_logic=1.0)
