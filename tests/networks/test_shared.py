@@ -33,7 +33,8 @@ STALLS = (StallPattern(0.4, 0.4, 1), StallPattern(0.0, 0.9, 2), StallPattern(0.9
 class Case:
     """`shared` are the stages: positions of layers, columns, weight_rows and whether frames are in SPRAM; `bands` and
     `words_ahead` theirs.  The other stages take at most `fast` cycles, or are the smallest ones.  `waits`: frames have
-    to wait for a shared stage, so that the planned interval is a bound."""
+    to wait for a shared stage, so that the planned interval is a bound.  `queued`: half a frame or more is in a queue,
+    because it goes around a shared stage, too, or because a frame has few beats."""
 
     board: str
     shared: tuple[tuple[tuple[int, ...], int, int, bool], ...]
@@ -42,6 +43,7 @@ class Case:
     words_ahead: int = 0
     fast: int | None = None
     waits: bool = False
+    queued: bool = False
 
     def __str__(self) -> str:
         return f"{self.model}-{self.board}-" + "-".join(
@@ -55,11 +57,11 @@ CASES = (
     Case("icebreaker", ((WHOLE, 4, 0, True),)),
     Case("icebreaker", (((0, 1, 2), 4, 1, True),), "small"),
     Case("ulx3s_85f", ((WHOLE, 8, 2, False),)),
-    Case("ulx3s_85f", (((1, 2), 2, 0, False),)),
-    Case("ulx3s_85f", (((0, 1), 4, 0, False),)),
+    Case("ulx3s_85f", (((1, 2), 2, 0, False),), queued=True),
+    Case("ulx3s_85f", (((0, 1), 4, 0, False),), queued=True),
     Case("icebreaker", ((WHOLE, 4, 0, True),), "two by two"),
     Case("icebreaker", (((0, 1, 2, 3, 4), 4, 1, True),), "gated"),
-    Case("ulx3s_85f", (((0,), 4, 0, False), ((2, 3), 2, 1, False))),
+    Case("ulx3s_85f", (((0,), 4, 0, False), ((2, 3), 2, 1, False)), queued=True),
     # both ways from a fork into a shared stage, which lets frames in beside its computation, or hardly so
     Case("ulx3s_85f", ((REST, 2, 0, False),), "forked", words_ahead=999, fast=2400),
     Case("ulx3s_85f", ((REST, 4, 0, False),), "forked", bands=3, fast=2400, waits=True),
@@ -120,7 +122,7 @@ def test_every_tensor_is_that_of_the_golden_model(case: Case, cache: Path, tmp_p
     frame = max(graph.tensors[link.tensor].frame.elements // link.lanes_in for link in plan.links
                 if link.sink.of_stage and plan.stages[link.sink.number].name in {
                     each.name for each in plan.partition.shared})
-    assert all(link.beats < frame // 2 for link in plan.links), "no queue holds a frame"
+    assert any(link.beats >= frame // 2 for link in plan.links) == case.queued
     assert plan.is_bound == (case.waits or bool(plan.streams))
     if plan.is_bound:
         assert result.interval is not None
