@@ -79,10 +79,12 @@ def latencies(stages: Sequence[Stage], foldings: Sequence[Folding], links: Seque
               technology: Technology) -> tuple[int, ...]:
     """For each output, the cycles from the first beat into the idle design to the output's first beat.
 
-    The sources never stall the inputs; `links` have their queues.
+    The sources never stall the inputs; `links` have their queues.  A second frame follows at once: its first rows may
+    be written into a ring in cycles in which the last windows of the first frame would be read.
     """
     network = Network(stages, foldings, links, technology)
-    played = network.play_held_back(network.one_frame())
+    played = network.play_held_back({source: np.arange(2 * len(times))
+                                     for source, times in network.one_frame().items()})
     firsts = {link.sink.number: int(played.arrivals[e][0]) for e, link in enumerate(links) if not link.sink.of_stage}
     return tuple(firsts[k] for k in range(len(firsts)))
 

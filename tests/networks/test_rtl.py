@@ -48,12 +48,14 @@ def stalls_of(seed: int) -> tuple[Stalls, ...]:
 def check_cycles(plan: hls.Plan, ends: Sequence[Sequence[int]], firsts: Sequence[int | None], told: str) -> None:
     """The latency of each output, and the interval between frames, to the cycle.
 
-    The slowest output gives frames at the plan's pace.  Others run ahead at the start, until their queues are full.
+    The slowest output gives frames at the plan's pace.  Others run ahead at the start, until their queues are full; and
+    the last frame may end a few cycles earlier, because no rows of a next one are written between its windows.
     """
     assert tuple(firsts) == plan.latency, f"latency {firsts}, not {plan.latency}; {told}"
     spans = [cycles[-1] - cycles[0] for cycles in ends]
     slowest = ends[spans.index(max(spans))]
-    assert slowest[-1] - slowest[-2] == plan.interval, f"frames end at {ends}, not every {plan.interval}; {told}"
+    interval = max(slowest[-1] - slowest[-2], slowest[-2] - slowest[-3])
+    assert interval == plan.interval, f"frames end at {ends}, not every {plan.interval}; {told}"
 
 
 def prove(seed: int, taste: Taste) -> int:
