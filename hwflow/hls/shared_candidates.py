@@ -57,7 +57,10 @@ class Candidate:
 
 
 def columns_of(technology: Technology, budget: Budget) -> list[int]:
-    """Of square arrays for which there are multipliers; of the smallest one if there are none, to say what it lacks."""
+    """Of square arrays for which there are multipliers; of the smallest one if there are too few, to say what it lacks;
+    none on a device without multipliers."""
+    if technology.operand_bits < ELEMENT_BITS:
+        return []
     found = [columns for columns in COLUMNS if most_rows(columns, technology, budget) == columns]
     return found or [COLUMNS[0]]
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from hwflow_base.errors import AnswerIsNo
+from hwflow_rtl.shared.steps import ELEMENT_BITS
 from hwflow_rtl.vendor import Resources, Technology
 
 from ..layers.base import Folding, LayerGraph
@@ -56,6 +57,8 @@ def solve_shared(graph: LayerGraph, technology: Technology, budget: Budget, *, i
     refused = shared_refusal(graph)
     if refused:
         raise AnswerIsNo(f"'{graph.name}' cannot be one shared stage: {refused}")
+    if technology.operand_bits < ELEMENT_BITS:
+        raise AnswerIsNo(f"'{graph.name}' cannot be one shared stage on {budget.name}, which has no multipliers")
     too_large = frames_problem(graph, technology, budget)
     if too_large:
         raise AnswerIsNo(f"'{graph.name}' as one shared stage does not fit {budget.name}: {too_large}")

@@ -85,6 +85,12 @@ def test_what_fits_is_dataflow(small: LayerGraph) -> None:
     assert shared.interval > plan.interval
 
 
+def test_a_device_without_multipliers(small: LayerGraph) -> None:
+    hx8k = board("ice40hx8k")
+    with pytest.raises(AnswerIsNo, match="cannot be one shared stage on ice40hx8k, which has no multipliers"):
+        plan_for(small, small, hx8k, execution=Execution.SHARED)
+
+
 def test_frames_that_no_memory_can_hold() -> None:
     """Refused at once, with the layers, their bytes, and what helps."""
     graph = quantize(model := convolutions(3, 32, 64), rows_for(model, 1)).graph
