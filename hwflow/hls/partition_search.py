@@ -10,11 +10,12 @@ as fast.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from itertools import islice
+from itertools import islice, takewhile
 from types import MappingProxyType
 
 import numpy as np
@@ -26,6 +27,7 @@ from .budget import RESOURCE_NAMES, Budget
 from .choices import Choice
 from .outside import OutsideMemory, TooManyWeights, paced
 from .partition_bounds import KINDS, Counts, DataflowBounds, Run, SharedBounds
+from .partition_options import Option, Options
 from .plan import Plan, make_plan
 from .shared_candidates import Candidate, Candidates, columns_of
 from .solver import HEAVIER, Solver
@@ -34,34 +36,18 @@ __all__ = ["GAIN", "PartitionSearch"]
 
 #: A mixed design pays where its frames follow each other so many times as fast as in one shared stage.
 GAIN = 1.05
-#: From one interval to the next that is tried.
+#: From one interval to the next that is tried, and all of them.
 STEP = 1.08
+INTERVALS = tuple(sorted({int(STEP**k) for k in range(500)}))
 #: Partitions with one shared stage, and with two, that are solved at an interval, and in all.
 AT_ONCE, MOST = (3, 2), (24, 16)
 #: What resources of shared stages count: all alike, or one that is short more.
 WEIGHTS: Sequence[Mapping[str, float]] = tuple(
     {kind: HEAVIER if kind == heavy else 1.0 for kind in RESOURCE_NAMES} for heavy in ("", "dsp", "ram"))
+#: Shorter and shorter intervals for which a partition is solved where its frames have to wait.
+SHORTER = 3
 #: An interval is found but for its 2**-CLOSE.
 CLOSE = 10
-
-
-@dataclass(frozen=True)
-class Option:
-    """Shared stages that may fit, with the dataflow stages beside them, at a price (the share of the budget)."""
-
-    runs: tuple[Run, ...]
-    price: float
-
-    @cached_property
-    def crowds(self) -> tuple[float, ...]:
-        """How many times as long weights of each stage take, for those of the others come from the same memory."""
-        coming = sum(run.coming for run in self.runs)
-        return tuple(coming / run.coming if run.coming else 1.0 for run in self.runs)
-
-    @cached_property
-    def promised(self) -> int:
-        """Cycles of a frame in the slowest shared stage."""
-        return max(run.promised_beside(crowd) for run, crowd in zip(self.runs, self.crowds, strict=True))
 
 
 class PartitionSearch:
@@ -77,9 +63,6 @@ class PartitionSearch:
         self.outside = dataflow.outside
         self.memory = self.outside if memory is None else memory
         self.limits = limits_of(self.budget)
-        #: The options at the interval that was asked for last.
-        self.allowed: dict[int, list[Option]] = {}
-        self.alone = DataflowBounds(dataflow)
         self.candidates: dict[tuple[Run, str], list[Candidate]] = {}
         #: Their cycles from frame to frame, where these are known, with the crowd at the memory outside.
         self.played: dict[tuple[Candidate, float], int] = {}
@@ -94,6 +77,10 @@ class PartitionSearch:
     def runs(self) -> list[Run]:
         """Those that may fit, of some layers, not of all."""
         return [run for run in self.bounds.runs if not self.has_all(run) and (run.counts <= self.limits).all()]
+
+    @cached_property
+    def options(self) -> Options:
+        return Options(self.runs, DataflowBounds(self.dataflow), self.limits)
 
     @cached_property
     def whole(self) -> int | None:
@@ -131,18 +118,31 @@ class PartitionSearch:
         """A cheap mixed plan with an interval of at most `interval`."""
         some = (self.some(interval, count, most) for count, most in enumerate(MOST, 1))
         options = sorted((option for each in some for option in each), key=lambda option: option.price)
-        found = (self.plan(option, interval) for option in options)
-        return next((plan for plan in found if plan is not None and plan.interval <= interval), None)
+        found = next((plan for option in options if (plan := self.within(option, interval)) is not None), None)
+        if found is None:  # shared stages may be faster than they promise
+            found = self.faster(interval * STEP, 1)
+        return None if found is None or found.interval > interval else found
+
+    def within(self, option: Option, interval: int) -> Plan | None:
+        """A plan of a partition with an interval of at most `interval`, also where frames have to wait."""
+        target = interval
+        for _ in range(SHORTER):
+            plan = self.plan(option, target)
+            if plan is None or plan.interval <= interval:
+                return plan
+            target = int(target * interval / plan.interval)
+        return None
 
     def faster(self, interval: float, gain: float = GAIN) -> Plan | None:
         """The fastest mixed plan that is found, where it is `gain` times as fast as `interval`; else None."""
         longest = interval / gain
-        target = self.first_possible(longest)
         left = list(MOST)
         best: Plan | None = None
         plans: dict[tuple[Run, ...], Plan] = {}
         failed: Counter[tuple[Run, ...]] = Counter()
-        while target is not None and target <= longest and any(left):
+        for target in self.targets(longest):
+            if target > longest or not any(left):
+                break
             for count, at_once in enumerate(AT_ONCE, 1):
                 for option in self.some(target, count, min(at_once, left[count - 1]), plans, failed):
                     left[count - 1] -= 1
@@ -153,58 +153,22 @@ class PartitionSearch:
                         plans[option.runs] = plan
                 best = fastest_of(plan for plan in plans.values() if plan.interval <= longest)
                 longest = longest if best is None else best.interval
-            target = int(target * STEP) + 1
         return best
 
     def some(self, target: int, count: int, most: int, without: Collection[tuple[Run, ...]] = (),
              failed: Mapping[tuple[Run, ...], int] = MappingProxyType({})) -> list[Option]:
         """At most `most` options with so many shared stages, the cheapest first of those that failed least."""
-        options = (option for option in self.options(target)
+        options = (option for option in self.options.at(target)
                    if len(option.runs) == count and option.runs not in without)
         return list(islice(sorted(options, key=lambda option: failed.get(option.runs, 0)), most))
 
-    def first_possible(self, longest: float) -> int | None:
-        """The shortest interval up to `longest`, by steps, at which bounds allow any partition."""
-        low, high = 0, 64
-        targets = [int(longest / STEP**k) for k in range(high)][::-1]
-        if not self.options(targets[-1]):
-            return None
-        while low < high - 1:
-            middle = (low + high - 1) // 2
-            if self.options(targets[middle]):
-                high = middle + 1
-            else:
-                low = middle + 1
-        return targets[low]
-
-    def options(self, target: int) -> list[Option]:
-        """What bounds allow at an interval, the cheapest first."""
-        if target not in self.allowed:
-            self.allowed = {target: [option for option in self.cheap(target) if option.promised <= target]}
-        return self.allowed[target]
-
-    def cheap(self, target: int) -> list[Option]:
-        """What bounds of costs allow at an interval, the cheapest first."""
-        alone = self.alone.at(target)
-        before = np.concatenate([np.zeros((1, len(KINDS))), np.cumsum(np.where(np.isinf(alone), 0, alone), axis=0)])
-        slow = np.concatenate([[0], np.cumsum(np.isinf(alone).any(axis=1))])
-        fast = [run for run in self.runs if run.promised <= target]
-        if not fast:
+    def targets(self, longest: float) -> list[int]:
+        """The intervals up to `longest` that are tried: from the shortest one on at which bounds allow any
+        partition."""
+        targets = list(takewhile(lambda target: target <= longest, INTERVALS))
+        if not targets or not self.options.at(targets[-1]):
             return []
-        firsts, ends = np.array([(run.first, run.end) for run in fast]).T
-        coming = np.array([run.coming for run in fast])
-        saved = np.array([run.counts for run in fast]) - (before[ends] - before[firsts])
-        spared = slow[ends] - slow[firsts]
-        limits = self.limits - before[-1]
-        found: list[tuple[tuple[Run, ...], Counts]] = [((fast[k],), saved[k]) for k in np.flatnonzero(
-            (saved <= limits).all(axis=1) & (spared == slow[-1])).tolist()]
-        for k, run in enumerate(fast):
-            others = ((firsts >= run.end) & (saved + saved[k] <= limits).all(axis=1) & (spared + spared[k] == slow[-1])
-                      & (coming + coming[k] <= target))
-            found += [((run, fast[other]), saved[k] + saved[other]) for other in np.flatnonzero(others).tolist()]
-        prices = 1 / np.maximum(self.limits, 1)
-        priced = [Option(runs, float(((before[-1] + more) * prices).sum())) for runs, more in found]
-        return sorted(priced, key=lambda option: option.price)
+        return targets[bisect_left(targets, True, key=lambda target: bool(self.options.at(target))):]
 
     def refined(self, option: Option, target: int) -> Plan | None:
         """The fastest plan of a partition with an interval from `target` / `STEP` to about `target`; None where none is

@@ -91,6 +91,25 @@ def test_the_search_finds_the_fastest_of_all_partitions(graph: LayerGraph, resou
     assert found.interval == fastest_of_all(graph, technology, budget)
 
 
+@pytest.mark.parametrize("resources", BUDGETS)
+def test_a_plan_for_an_interval(graph: LayerGraph, resources: Resources) -> None:
+    """There is one for the shortest interval that any partition has, none for a shorter one; the longer, the
+    cheaper."""
+    technology, budget = load_board("ulx3s_25f").technology(), budget_of(resources)
+    search = PartitionSearch(Solver(graph, technology, budget, logic=False))
+    fastest = search.fastest()
+    assert fastest is not None
+    assert search.at(fastest.interval - 1) is None
+    found = [search.at(round(times * fastest.interval)) for times in (1, 1.2, 1.5, 3)]
+    plans = [plan for plan in found if plan is not None]
+    assert len(plans) == len(found)
+    assert all(budget.fits(plan.resources) for plan in plans)
+    assert all(plan.interval <= times * fastest.interval for plan, times in zip(plans, (1, 1.2, 1.5, 3), strict=True))
+    prices = [budget.price(plan.resources) for plan in plans]
+    assert prices == sorted(prices, reverse=True)
+    assert prices[-1] < prices[0]
+
+
 def test_bounds_are_below_what_stages_take(graph: LayerGraph) -> None:
     """Of every run of layers with every array, against all stages that it can be."""
     technology, budget = load_board("ulx3s_25f").technology(), budget_of(BUDGETS[-1])
