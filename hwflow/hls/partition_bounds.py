@@ -146,7 +146,9 @@ class SharedBounds:
         self.columns = columns
         self.outside = outside
         self.likenesses = likenesses
+        #: Layers alone: those that are alike share one.
         self.parts: dict[tuple[Hashable, int], Part | None] = {}
+        self.part_of: dict[tuple[int, int], Part | None] = {}
 
     @cached_property
     def possible(self) -> list[bool]:
@@ -239,10 +241,12 @@ class SharedBounds:
 
     def part(self, k: int, columns: int) -> Part | None:
         """Layer k alone; None where it does not fit."""
-        key = self.likenesses[k], columns
-        if key not in self.parts:
-            self.parts[key] = self.made(k, columns)
-        return self.parts[key]
+        if (k, columns) not in self.part_of:
+            key = self.likenesses[k], columns
+            if key not in self.parts:
+                self.parts[key] = self.made(k, columns)
+            self.part_of[k, columns] = self.parts[key]
+        return self.part_of[k, columns]
 
     def made(self, k: int, columns: int) -> Part | None:
         candidates = Candidates(self.graph, Group(SHARED, (k,)), self.technology)

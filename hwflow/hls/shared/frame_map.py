@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import permutations
 from types import MappingProxyType
 
+import numpy as np
 from hwflow_base.errors import AnswerIsNo
 
 __all__ = ["FrameMap", "FrameMemoryFull", "Life", "Over", "Place", "busiest", "chains_of", "placed"]
@@ -132,13 +133,22 @@ def chains_of(lives: Sequence[Life], over: Mapping[str, Over]) -> list[Chain]:
 
 def busiest(lives: Sequence[Life], chains: Sequence[Chain] | None = None) -> tuple[int, int]:
     """The step in which most words are alive, and how many: no map needs fewer."""
-    chains = [{k: 0} for k in range(len(lives))] if chains is None else chains
-    alive = {}
-    for step in {life.first for life in lives} | {life.again for life in lives if life.again is not None}:
-        ends = [[(offset, offset + lives[k].words) for k, offset in chain.items() if lives[k].needed(step)]
-                for chain in chains]
-        alive[step] = sum(max(end for _, end in each) - min(first for first, _ in each) for each in ends if each)
-    return max(alive.items(), key=lambda item: (item[1], -item[0]), default=(0, 0))
+    if not lives:
+        return 0, 0
+    words = np.array([life.words for life in lives])
+    first, last = (np.array([getattr(life, name) for life in lives])[:, None] for name in ("first", "last"))
+    again = np.array([np.inf if life.again is None else life.again for life in lives])[:, None]
+    steps = np.unique(np.concatenate([first, again[np.isfinite(again)][:, None].astype(int)]))
+    needed = ((first <= steps) & (steps <= last)) | (steps >= again)  # [lives, steps]
+    alive = words @ needed
+    for chain in [] if chains is None else chains:
+        if len(chain) > 1:  # from the first of them to the end of the last one
+            numbers, offsets = np.array(list(chain)), np.array(list(chain.values()))[:, None]
+            on, ends = needed[numbers], offsets + words[numbers, None]
+            beyond = int(ends.max())
+            span = np.where(on, ends, 0).max(axis=0) - np.where(on, offsets, beyond).min(axis=0)
+            alive += np.where(on.any(axis=0), span, 0) - words[numbers] @ on
+    return int(steps[alive.argmax()]), int(alive.max())
 
 
 def lowest(lives: Sequence[Life], near: Sequence[Sequence[int]], order: Sequence[int],
