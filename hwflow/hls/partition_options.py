@@ -54,7 +54,7 @@ class Options:
         alone = self.alone.at(target)
         before = np.concatenate([np.zeros((1, len(KINDS))), np.cumsum(np.where(np.isinf(alone), 0, alone), axis=0)])
         slow = np.concatenate([[0], np.cumsum(np.isinf(alone).any(axis=1))])
-        fast = [run for run in self.runs if run.promised <= target]
+        fast = [run for run in self.runs if run.promised <= target]  # in the order of their first layers
         if not fast:
             return []
         firsts, ends = np.array([(run.first, run.end) for run in fast]).T
@@ -64,10 +64,17 @@ class Options:
         limits = self.limits - before[-1]
         found: list[tuple[tuple[Run, ...], Counts]] = [((fast[k],), saved[k]) for k in np.flatnonzero(
             (saved <= limits).all(axis=1) & (spared == slow[-1])).tolist()]
-        for k, run in enumerate(fast):
-            others = ((firsts >= run.end) & (saved + saved[k] <= limits).all(axis=1) & (spared + spared[k] == slow[-1])
-                      & (coming + coming[k] <= target))
-            found += [((run, fast[other]), saved[k] + saved[other]) for other in np.flatnonzero(others).tolist()]
+        begins = np.searchsorted(firsts, ends)  # of the runs behind each, for they are in order
+        least, most = (np.concatenate([function.accumulate(each[::-1], axis=0)[::-1], each[-1:]])
+                       for function, each in ((np.minimum, saved), (np.maximum, spared)))
+        possible = ((begins < len(fast)) & (saved + least[begins] <= limits).all(axis=1)
+                    & (spared + most[begins] >= slow[-1]))
+        for k in np.flatnonzero(possible).tolist():
+            begin = begins[k]
+            others = ((spared[begin:] + spared[k] == slow[-1]) & (coming[begin:] + coming[k] <= target)
+                      & (saved[begin:] + saved[k] <= limits).all(axis=1))
+            found += [((fast[k], fast[begin + other]), saved[k] + saved[begin + other])
+                      for other in np.flatnonzero(others).tolist()]
         prices = 1 / np.maximum(self.limits, 1)
         priced = [Option(runs, float(((before[-1] + more) * prices).sum())) for runs, more in found]
         return sorted(priced, key=lambda option: option.price)

@@ -40,7 +40,7 @@ GAIN = 1.05
 STEP = 1.08
 INTERVALS = tuple(sorted({int(STEP**k) for k in range(500)}))
 #: Partitions with one shared stage, and with two, that are solved at an interval, and in all.
-AT_ONCE, MOST = (3, 2), (24, 16)
+AT_ONCE, MOST = (3, 2), (18, 10)
 #: What resources of shared stages count: all alike, or one that is short more.
 WEIGHTS: Sequence[Mapping[str, float]] = tuple(
     {kind: HEAVIER if kind == heavy else 1.0 for kind in RESOURCE_NAMES} for heavy in ("", "dsp", "ram"))
