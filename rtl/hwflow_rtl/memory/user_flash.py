@@ -18,9 +18,9 @@ __all__ = ["UserFlashController"]
 class UserFlashController(wiring.Component):
     """Reads as many words in a row as a request wants.
 
-    The address of a word is at the cell from the first of its clocks on.  Sense enable is low for `clocks.rest` and
-    then high until data are taken, `clocks.access` later or, while the word before waits at `read`, until there is
-    room.  All that the cell gets comes from registers, and its data go to one.
+    The address of a word is at the cell from the first of its clocks on.  Sense enable is low for one and then high
+    until data are taken, `clocks.access` later or, while the word before waits at `read`, until there is room.  All
+    that the cell gets comes from registers, and its data go to one.
 
     Parameters
     ----------
@@ -77,9 +77,9 @@ class UserFlashController(wiring.Component):
                 with m.If(self.request.valid & self.request.ready):
                     m.next = "READ"
             with m.State("READ"):
-                # `place` counts the clocks of a word that are left; sense enable rises when those of its access are.
+                # `place` counts the clocks of a word that are left.
                 m.d.sync += [place.eq(Mux(takes, clocks.word - 1, Mux(ends, 0, place - 1))), ends.eq(place <= 1),
-                             pins.se.eq(place <= clocks.access)]
+                             pins.se.eq(1)]
                 with m.If(takes):
                     m.d.sync += [word.eq(pins.dout), there.eq(1), left.eq(left - 1), address.eq(address + 1),
                                  pins.se.eq(0), ends.eq(0)]

@@ -37,7 +37,8 @@ class UserFlashTiming:
     t_acc
         Sense enable high to valid data.
     t_pws
-        Shortest pulse of sense enable.  Low it is for as long, with the next address already there.
+        Shortest pulse of sense enable.  Low it is for as long, with the next address already there.  A clock of the
+        controller is not shorter: a restart may end a pulse after any of them.
     """
 
     t_acc: float
@@ -80,6 +81,9 @@ class UserFlashPart:
             raise PartNumberError("bytes", f"must be a multiple of {row} above 0, not {self.bytes!r}")
         if not (math.isfinite(self.clock_mhz) and self.clock_mhz > 0):
             raise PartNumberError("clock_mhz", f"must be a number above 0, not {self.clock_mhz!r}")
+        if self.period < Fraction(str(self.timing.t_pws)):
+            raise PartNumberError("clock_mhz", f"must be at most {1000 / self.timing.t_pws:.6g}, which t_pws = "
+                                                f"{self.timing.t_pws:g} ns allows, not {self.clock_mhz:g}")
 
     @property
     def period(self) -> Fraction:
@@ -122,11 +126,7 @@ class UserFlashPart:
 
     @property
     def clocks(self) -> UserFlashClocks:
-        def up(time: float) -> int:
-            return math.ceil(Fraction(str(time)) / self.period)
-
-        return UserFlashClocks(rest=up(self.timing.t_pws),
-                               access=up(max(self.timing.t_acc, self.timing.t_pws) + self.WIRES))
+        return UserFlashClocks(access=math.ceil(Fraction(str(self.timing.t_acc + self.WIRES)) / self.period))
 
     @property
     def peak_bytes_per_second(self) -> float:
@@ -167,16 +167,15 @@ class UserFlashPart:
 
 @dataclass(frozen=True, kw_only=True)
 class UserFlashClocks:
-    """The same in whole clocks: sense enable is low for `rest` of a word, and high for `access`, at whose end data are
+    """The same in whole clocks: sense enable is low for one of a word, and high for `access`, at whose end data are
     taken."""
 
-    rest: int
     access: int
 
     @property
     def word(self) -> int:
         """Of a word."""
-        return self.rest + self.access
+        return 1 + self.access
 
     @property
     def worst_latency(self) -> int:
