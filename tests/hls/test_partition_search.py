@@ -7,13 +7,14 @@ from dataclasses import replace
 from itertools import combinations
 
 import pytest
+from hwflow_base.errors import AnswerIsNo
 from hwflow_rtl.vendor import Resources, Technology
 
 from hwflow import hls, onnx
 from hwflow.hls.choices import Choice
 from hwflow.hls.executions import Executions
 from hwflow.hls.partition_bounds import KINDS
-from hwflow.hls.partition_search import PartitionSearch
+from hwflow.hls.partition_search import GAIN, PartitionSearch
 from hwflow.hls.shared.support import shared_problems
 from hwflow.hls.shared_candidates import Candidate, Candidates, columns_of
 from hwflow.hls.solver import Solver
@@ -108,6 +109,22 @@ def test_a_plan_for_an_interval(graph: LayerGraph, resources: Resources) -> None
     prices = [budget.price(plan.resources) for plan in plans]
     assert prices == sorted(prices, reverse=True)
     assert prices[-1] < prices[0]
+
+
+def test_which_execution_an_interval_gets(graph: LayerGraph) -> None:
+    """A stage for each layer does not fit: one shared stage where it is as fast, else a mixed design, else none."""
+    technology, budget = load_board("ulx3s_25f").technology(), budget_of(Resources(lut=1600, ff=1800, dsp=9, ram=9))
+    executions = Executions(graph, technology, budget)
+    fastest = executions.plan(Execution.AUTO, None)
+    assert (fastest.execution, [each.execution for each in fastest.alternatives]) == ("mixed", ["dataflow", "shared"])
+    one = fastest.alternatives[1].interval
+    assert one is not None
+    assert one > GAIN * fastest.interval
+    found = {interval: executions.plan(Execution.AUTO, interval) for interval in (one, one - 1, fastest.interval)}
+    assert [plan.execution for plan in found.values()] == ["shared", "mixed", "mixed"]
+    assert all(plan.interval <= interval and budget.fits(plan.resources) for interval, plan in found.items())
+    with pytest.raises(AnswerIsNo, match=f"more than the interval of {fastest.interval - 1}"):
+        executions.plan(Execution.AUTO, fastest.interval - 1)
 
 
 def test_bounds_are_below_what_stages_take(graph: LayerGraph) -> None:
