@@ -116,7 +116,8 @@ class Executions:
             mixed = self.mixed(interval)
             if mixed is None:
                 raise refused.beside(other.why)
-            return replace(mixed, why=f"{why}, and one shared stage is not possible", alternatives=(dataflow, other))
+            lacking = "one shared stage is not possible" if interval is None else "no single shared stage is so fast"
+            return replace(mixed, why=f"{why}, and {lacking}", alternatives=(dataflow, other))
         if interval is not None:
             return replace(shared, why=why, alternatives=(dataflow,))
         mixed = self.search(logic=self.logic, outside=self.outside).faster(shared.interval)

@@ -123,6 +123,7 @@ def test_which_execution_an_interval_gets(graph: LayerGraph) -> None:
     found = {interval: executions.plan(Execution.AUTO, interval) for interval in (one, one - 1, fastest.interval)}
     assert [plan.execution for plan in found.values()] == ["shared", "mixed", "mixed"]
     assert all(plan.interval <= interval and budget.fits(plan.resources) for interval, plan in found.items())
+    assert found[one - 1].why.endswith(", and no single shared stage is so fast")
     with pytest.raises(AnswerIsNo, match=f"more than the interval of {fastest.interval - 1}"):
         executions.plan(Execution.AUTO, fastest.interval - 1)
 
