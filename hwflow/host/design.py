@@ -8,7 +8,7 @@ from pathlib import Path
 from hwflow_base.errors import HwflowError
 
 from hwflow.host.elements import bytes_in, bytes_out
-from hwflow.host.identity import IDENTITY_FILE, DesignFacts, hardware_identity_of, identity_of
+from hwflow.host.identity import IDENTITY_FILE, DesignFacts, identity_of
 from hwflow.quantize import Quantized, load_quantized
 
 __all__ = ["Design", "find_designs", "load_design"]
@@ -50,13 +50,16 @@ def load_design(folder: Path) -> Design:
     source = folder / facts.quantized
     quantized = load_quantized(source)
     graph = quantized.graph
-    same = hardware_identity_of(graph, facts.foldings, facts.partition, facts.sums) == facts.identity
-    if not same or (facts.weights and facts.weights.model != identity_of(graph, facts.foldings, facts.partition)):
+    if not facts.is_of(graph) or (
+            facts.weights and facts.weights.model != identity_of(graph, facts.foldings, facts.partition)):
         raise HwflowError(
             f"'{source}' must be the integer model of the bitstream in '{folder}' (design {facts.identity.hex()}), "
             "but it has changed since then",
             "run `hwflow synth` again",
         )
+    if facts.weights is None and any(folding.weight_rows for folding in facts.foldings):
+        raise HwflowError(f"'{folder / IDENTITY_FILE}' must say what the memory beside the FPGA holds, for the design "
+                          "has weights there: key 'weights' is missing", "run `hwflow synth` again")
     if (facts.bytes_in, facts.bytes_out) != (bytes_in(graph), bytes_out(graph)):
         raise HwflowError(
             f"'{folder / IDENTITY_FILE}' must give {bytes_in(graph)} bytes in and {bytes_out(graph)} out for a frame, "

@@ -174,13 +174,15 @@ def folding_of(facts: Mapping[str, Any]) -> Folding:
 
 def partition_of(facts: Sequence[Mapping[str, Any]]) -> Partition:
     """The partition of which the shared stages are `facts`."""
-    return Partition(tuple(SharedLayers(**{**each, "layers": tuple(each["layers"])}) for each in facts))
+    return Partition(tuple(SharedLayers(**{**each, "layers": tuple(map(int, each["layers"]))}) for each in facts))
 
 
 COUNT: Mapping[str, Any] = {"type": "integer", "minimum": 1}
-POSITIVE: Mapping[str, Any] = {"type": "number", "exclusiveMinimum": 0}
+CLOCK: Mapping[str, Any] = {"type": "number", "exclusiveMinimum": 0, "maximum": 1000}
 TEXT: Mapping[str, Any] = {"type": "string", "minLength": 1}
-FRACTION: Mapping[str, Any] = {"type": "string", "pattern": "^[1-9][0-9]*(/[1-9][0-9]*)?$"}
+#: Without characters that no file's name has.
+FOLDER: Mapping[str, Any] = {"type": "string", "pattern": "^[^\\0\\ud800-\\udc7f\\udd00-\\udfff]+$"}
+FRACTION: Mapping[str, Any] = {"type": "string", "pattern": "^[1-9][0-9]{0,999}(/[1-9][0-9]{0,999})?$"}
 FOLDING: Mapping[str, Any] = {
     "type": "object", "required": ["rows", "cols", "lanes", "style"], "additionalProperties": False,
     "properties": {"rows": COUNT, "cols": COUNT, "lanes": COUNT,
@@ -199,8 +201,9 @@ SCHEMA: Mapping[str, Any] = {
                  "foldings"],
     "properties": {
         "identity": {"type": "string", "pattern": f"^[0-9a-f]{{{2 * IDENTITY_BYTES}}}$"}, "model": TEXT, "board": TEXT,
-        "quantized": TEXT, "baud": COUNT, "interval": COUNT, "bytes_in": COUNT, "bytes_out": COUNT,
-        "clock_mhz": POSITIVE, "foldings": {"type": "array", "minItems": 1, "items": FOLDING},
+        "quantized": FOLDER, "baud": {**COUNT, "maximum": 10**8}, "interval": COUNT, "bytes_in": COUNT,
+        "bytes_out": COUNT,
+        "clock_mhz": CLOCK, "foldings": {"type": "array", "minItems": 1, "items": FOLDING},
         "weights": IMAGE_SCHEMA, "shared": {"type": "array", "minItems": 1, "items": SHARED},
         "sums": {"type": "array", "minItems": 1, "items": COUNT}},
     "additionalProperties": False,
@@ -244,6 +247,20 @@ class DesignFacts:
             plan.interval_at(clock_mhz), frame_bytes(graph, graph.inputs), frame_bytes(graph, graph.outputs), foldings,
             quantized, weights, plan.partition, sums)
 
+    def is_of(self, graph: LayerGraph) -> bool:
+        """Whether the hardware was made of `graph`, whatever its weights beside the FPGA were.
+
+        An edited file may have stages that `graph` cannot have.
+        """
+        if any(k >= len(graph.layers) for each in self.partition.shared for k in each.layers):
+            return False
+        try:
+            groups = self.partition.groups(graph)
+        except HwflowError:
+            return False
+        return len(groups) == len(self.foldings) and self.identity == hardware_identity_of(
+            graph, self.foldings, self.partition, self.sums)
+
     def write(self, folder: Path) -> Path:
         """Write `identity.json` into `folder`."""
         text = {**asdict(self), "identity": self.identity.hex(),
@@ -275,6 +292,6 @@ class DesignFacts:
         foldings = tuple(map(folding_of, text["foldings"]))
         counts = {name: int(text[name]) for name in ("baud", "interval", "bytes_in", "bytes_out")}
         weights = WeightImage.from_facts(text["weights"]) if "weights" in text else None
-        partition = partition_of(text.pop("shared", []))
+        partition, sums = partition_of(text.pop("shared", [])), tuple(map(int, text.get("sums", ())))  # 4.0 is 4
         return DesignFacts(**{**text, **counts, "identity": bytes.fromhex(text["identity"]), "foldings": foldings,
-                              "weights": weights, "partition": partition, "sums": tuple(text.get("sums", ()))})
+                              "weights": weights, "partition": partition, "sums": sums})

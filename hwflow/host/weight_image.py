@@ -7,6 +7,7 @@ the digest and the CRC-32 of all that (docs/memory.md).
 from __future__ import annotations
 
 import hashlib
+import os
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ IMAGE_FILE = "weights.bin"
 #: In `identity.json`.
 IMAGE_SCHEMA: Mapping[str, Any] = {
     "type": "object", "required": ["file", "bytes", "digest", "model"], "additionalProperties": False,
-    "properties": {"file": {"type": "string", "pattern": "^[^/]+$"}, "bytes": {"type": "integer", "minimum": 1},
+    "properties": {"file": {"const": IMAGE_FILE}, "bytes": {"type": "integer", "minimum": 1},
                    "digest": {"type": "string", "pattern": f"^[0-9a-f]{{{2 * DIGEST_BYTES}}}$"},
                    "model": {"type": "string", "pattern": "^[0-9a-f]{16}$"},
                    "mark": {"type": "string", "pattern": "^[0-9a-f]{16}$"}}}
@@ -82,7 +83,8 @@ class WeightImage:
         around = SEAL_BYTES if self.mark else 0
         try:
             with open_plain(path) as file:
-                content = file.read(self.size + around + 1)
+                there = os.fstat(file.fileno()).st_size  # no file is read into more memory than it needs
+                content = file.read(min(self.size + around, there) + 1)
         except OSError as error:
             raise HwflowError(f"'{path}' must hold the weights for the memory of the board: {error.strerror}",
                               remedy) from None

@@ -6,6 +6,7 @@ that say what is wrong.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -81,11 +82,20 @@ def part_of(entry: Mapping[str, Any], pads: PadTiming | None, user_flash: str | 
     return flash_of(entry, pads)
 
 
+def number(value: float) -> float:
+    """Of a board file, where an integer may be larger than any float: that is infinite, which no part can be."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.copysign(math.inf, value > 0 or -1)
+
+
 def sdram_of(entry: Mapping[str, Any]) -> SdramPart:
     numbers: dict[str, Any] = {
-        name: int(value) if name in COUNTS else float(value) for name, value in entry["timing"].items()}
+        name: int(value) if name in COUNTS else number(value) for name, value in entry["timing"].items()}
     geometry = {name: int(entry[name]) for name in ("banks", "rows", "columns", "width")}
-    return SdramPart(name=entry["part"], clock_mhz=float(entry["clock_mhz"]), timing=SdramTiming(**numbers), **geometry)
+    timing, clock = SdramTiming(**numbers), number(entry["clock_mhz"])
+    return SdramPart(name=entry["part"], clock_mhz=clock, timing=timing, **geometry)
 
 
 def user_flash_of(entry: Mapping[str, Any], cell: str | None) -> UserFlashPart:
@@ -93,15 +103,15 @@ def user_flash_of(entry: Mapping[str, Any], cell: str | None) -> UserFlashPart:
         raise PartNumberError("kind", "must be given only for a device whose user flash is known")
     if entry["part"] != cell:
         raise PartNumberError("part", f"must be {cell}, which is the user flash of the device, not {entry['part']!r}")
-    timing = UserFlashTiming(**{name: float(value) for name, value in entry["timing"].items()})
-    return UserFlashPart(name=cell, bytes=int(entry["bytes"]), clock_mhz=float(entry["clock_mhz"]), timing=timing)
+    timing = UserFlashTiming(**{name: number(value) for name, value in entry["timing"].items()})
+    return UserFlashPart(name=cell, bytes=int(entry["bytes"]), clock_mhz=number(entry["clock_mhz"]), timing=timing)
 
 
 def flash_of(entry: Mapping[str, Any], pads: PadTiming) -> FlashPart:
-    timing = FlashTiming(**{name: float(value) for name, value in entry["timing"].items()})
+    timing = FlashTiming(**{name: number(value) for name, value in entry["timing"].items()})
     numbers = {name: int(entry[name]) for name in ("bytes", "offset", "lines", "command", "mode", "dummy_clocks")}
-    return FlashPart(name=entry["part"], clock_mhz=float(entry["clock_mhz"]), timing=timing, pads=pads,
-                     jedec_ids=tuple(int(number) for number in entry["jedec_ids"]), **numbers)
+    return FlashPart(name=entry["part"], clock_mhz=number(entry["clock_mhz"]), timing=timing, pads=pads,
+                     jedec_ids=tuple(int(each) for each in entry["jedec_ids"]), **numbers)
 
 
 def pins_of(pins: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
@@ -116,13 +126,15 @@ def memory_pins(entries: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def memory_violations(entries: Sequence[Mapping[str, Any]], pads: PadTiming | None, user_flash: str | None = None
                       ) -> Iterator[str]:
-    """A sentence for each number that cannot be, and for pins that are too many or too few.
+    """A sentence for each number that cannot be, for pins that are too many or too few, and for a second user flash.
 
     `pads` are those of the family, None where they have no registers; `user_flash` is the primitive that the device
     has, None where it has none.
     """
     for index, entry in enumerate(entries):
         where = f"memories.{index}"
+        if entry["kind"] == "user_flash" and any(other["kind"] == "user_flash" for other in entries[:index]):
+            yield f"key '{where}.kind' must be user_flash for one memory: a device has one user flash"
         try:
             part = part_of(entry, pads, user_flash)
         except PartNumberError as error:

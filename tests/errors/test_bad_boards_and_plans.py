@@ -62,6 +62,8 @@ WRONG_KEYS = {
     "family": ({"family": "virtex"}, "key 'family' must be one of ecp5, ice40, gowin, not 'virtex'"),
     "device": ({"device": "up9k"}, "key 'device' must be one of "),
     "type": ({"resources": 3}, "key 'resources' must be a mapping of keys, not 3"),
+    "more than any device has": ({"resources": {"lut": 10**400, "ff": 9, "dsp": 0, "ram": 9}},
+                                 "key 'resources.lut' must not break this rule: "),
     "pin twice": ({"uart": {"rx": "6", "tx": "6", "baud": 9600}}, "pin 6 must be used once, not 2 times"),
 }
 

@@ -142,6 +142,10 @@ def silent(path: Path) -> None:
     (swap("{", ""), "must be JSON, which it is not"),
     (swap("25.0", "NaN"), "must be JSON, which it is not \\(NaN is no number\\)"),
     (swap("25.0", "-1"), "clock_mhz: -1 is less than or equal to the minimum of 0"),
+    (swap("25.0", "1e999"), "clock_mhz: inf is greater than the maximum of 1000"),
+    (swap("115200", "1" + 400 * "0"), "baud: "),
+    (swap("../../quantized", "a\\u0000b"), "quantized: "),
+    (swap('"style"', f'"weight_interval": "{5000 * "1"}", "style"'), r"foldings/\d/weight_interval: "),
     (swap("115200", "1e999"), "baud: inf is not of type 'integer'"),
     (swap('"interval"', '"rest"'), "the top level: "),
 ])
@@ -153,3 +157,28 @@ def test_a_damaged_file_is_refused(design, tmp_path, damage: Callable[[Path], No
     damage(path)
     with pytest.raises(HwflowError, match=f"{message}.*; make it with `hwflow synth`"):
         DesignFacts.read(tmp_path)
+
+
+@pytest.mark.parametrize("change", [
+    lambda facts: {"foldings": facts.foldings * 2},
+    lambda facts: {"foldings": facts.foldings[:1]},
+    lambda facts: {"sums": (*facts.sums, 20)},
+    lambda facts: {"sums": ()},
+    lambda facts: {"partition": Partition((stage_of(99),))},
+    lambda facts: {"partition": Partition((stage_of(0, 1),))},
+    lambda facts: {"partition": Partition((stage_of(0), replace(stage_of(0), name="shared1")))},
+])
+def test_edited_stages_are_those_of_no_graph(design, tmp_path, change) -> None:
+    """With weights in a memory, for which the stages of layers are looked up."""
+    graph, plan = design
+    outside = replace(plan, stages=tuple(
+        replace(stage, folding=replace(stage.folding, weight_rows=1)) for stage in plan.stages))
+    facts = DesignFacts.of(graph, outside, board=BOARD, baud=9600, clock_mhz=25.0)
+    facts.write(tmp_path)
+    assert DesignFacts.read(tmp_path).is_of(graph)
+    replace(facts, **change(facts)).write(tmp_path)
+    assert not DesignFacts.read(tmp_path).is_of(graph)
+
+
+def stage_of(*layers: int) -> SharedLayers:
+    return SharedLayers("shared0", layers, single_port=False, buffer=256, interval=1, rom_rows=1)

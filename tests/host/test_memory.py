@@ -6,6 +6,7 @@ import hashlib
 import json
 import random
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,9 @@ from hwflow_base.files.cache import cached_step
 
 import hwflow.host
 from hwflow import golden, onnx
+from hwflow.host.design import load_design
 from hwflow.host.host_link import HostLink
-from hwflow.host.identity import DesignFacts, identity_of
+from hwflow.host.identity import DesignFacts, hardware_identity_of, identity_of, sums_outside
 from hwflow.host.pace import Patience
 from hwflow.host.weight_image import WeightImage
 from hwflow.host.wire import LinkFailed
@@ -200,6 +202,29 @@ def test_files_of_weights_that_are_wrong(quantized, filled, tmp_path, change, me
     assert not board.memory
 
 
+@pytest.mark.parametrize("size", [1 << 50, 1 << 90])
+def test_a_size_that_no_memory_has_is_not_read(filled, size):
+    path = filled / "identity.json"
+    text = json.loads(path.read_text())
+    text["weights"]["bytes"] = size
+    path.write_text(json.dumps(text))
+    weights = DesignFacts.read(filled).weights
+    with pytest.raises(HwflowError, match=f"must hold {size} bytes of weights, but is cut after 3000; make it again"):
+        weights.read(filled)
+
+
+def test_a_design_that_lost_what_its_memory_holds(quantized, tmp_path):
+    """Nothing would fill the memory, and every result would be wrong."""
+    folder = leave_design(quantized, tmp_path / "build")
+    facts = DesignFacts.read(folder)
+    foldings = tuple(replace(each, weight_rows=1) for each in facts.foldings)
+    sums = sums_outside(quantized.graph, foldings)
+    named = hardware_identity_of(quantized.graph, foldings, sums=sums)
+    replace(facts, foldings=foldings, sums=sums, identity=named).write(folder)
+    with pytest.raises(HwflowError, match=r"identity\.json' must say what the memory beside the FPGA holds"):
+        load_design(folder)
+
+
 def test_a_model_that_was_quantized_anew(quantized, filled, tmp_path):
     """Its weights are in the memory alone, so the bitstream says nothing of it."""
     text = json.loads((filled / "identity.json").read_text())
@@ -217,7 +242,7 @@ def test_a_memory_of_another_size(quantized, filled, tmp_path):
 def test_identities_with_weights_that_are_none(filled):
     path = filled / "identity.json"
     text = json.loads(path.read_text())
-    for wrong in ({"file": "../weights.bin"}, {"bytes": 0}, {"digest": "00"}, {"more": 1}):
+    for wrong in ({"file": "../weights.bin"}, {"file": "a\0b"}, {"bytes": 0}, {"digest": "00"}, {"more": 1}):
         path.write_text(json.dumps({**text, "weights": {**text["weights"], **wrong}}))
         with pytest.raises(HwflowError, match=r"identity\.json', weights"):
             DesignFacts.read(filled)

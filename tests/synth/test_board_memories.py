@@ -174,6 +174,35 @@ def test_one_fault_of_a_flash(tmp_path: Path, section: str, values: dict[str, An
     assert complaints(tmp_path, changed(section, "icebreaker", **values)) == [expected]
 
 
+HUGE = 10**400
+
+
+@pytest.mark.parametrize(("section", "values", "expected"), [
+    ("", {"bytes": 1 << 20}, "key 'memories.0.bytes' must be at most 77824, which a FLASH608K has, not 1048576"),
+    ("", {"bytes": 300}, "key 'memories.0.bytes' must be a multiple of 256 above 0, not 300"),
+    ("", {"clock_mhz": HUGE}, "key 'memories.0.clock_mhz' must be a number above 0, not inf"),
+    ("", {"clock_mhz": 1e300}, "key 'memories.0.clock_mhz' must be at most 1000, not 1e+300"),
+    ("timing", {"t_acc": 1e300}, "key 'memories.0.timing.t_acc' must be at most 10000 ns, not 1e+300"),
+    ("timing", {"t_pws": HUGE}, "key 'memories.0.timing.t_pws' must be a number of ns above 0, not inf"),
+    ("timing", {"t_pws": -HUGE}, "key 'memories.0.timing.t_pws' must be a number of ns above 0, not -inf")])
+def test_one_fault_of_a_user_flash(tmp_path: Path, section: str, values: dict[str, Any], expected: str) -> None:
+    assert complaints(tmp_path, changed(section, "tangnano9k", **values)) == [expected]
+
+
+def test_a_device_has_one_user_flash(tmp_path: Path) -> None:
+    data = content("tangnano9k")
+    data["memories"] += content("tangnano9k")["memories"]
+    assert complaints(tmp_path, data) == [
+        "key 'memories.1.kind' must be user_flash for one memory: a device has one user flash"]
+
+
+def test_numbers_that_no_float_holds(tmp_path: Path) -> None:
+    assert complaints(tmp_path, changed("", clock_mhz=HUGE)) == [
+        "key 'memories.0.clock_mhz' must be a number above 0, not inf"]
+    assert complaints(tmp_path, changed("timing", "icebreaker", t_clqv=HUGE)) == [
+        "key 'memories.0.timing.t_clqv' must be a number of ns above 0, not inf"]
+
+
 def test_a_flash_needs_registers_in_the_pads(tmp_path: Path) -> None:
     data = content() | {"memories": content("icebreaker")["memories"]}
     assert complaints(tmp_path, data)[0] == (

@@ -26,6 +26,10 @@ __all__ = ["UserFlashClocks", "UserFlashPart", "UserFlashTiming"]
 
 #: Words of a row, and bytes of a word.
 COLUMNS, WORD_BYTES = 64, 4
+#: Longest access, in ns, and fastest clock, in MHz, that are understood as such.
+LONGEST_ACCESS, FASTEST_CLOCK = 10_000, 1000
+#: Rows of each primitive (UG295).
+ROWS = {"FLASH608K": 304}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +53,8 @@ class UserFlashTiming:
             value = getattr(self, field.name)
             if not (math.isfinite(value) and value > 0):
                 raise PartNumberError(field.name, f"must be a number of ns above 0, not {value!r}")
+            if value > LONGEST_ACCESS:
+                raise PartNumberError(field.name, f"must be at most {LONGEST_ACCESS} ns, not {value:g}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +68,7 @@ class UserFlashPart:
     name
         The primitive.
     bytes
-        A multiple of a row of 64 words.
+        A multiple of a row of 64 words; at most what the primitive has.
     clock_mhz
         The fastest clock of the controller, which is the core's; at a slower one every time is longer.
     """
@@ -79,8 +85,13 @@ class UserFlashPart:
         row = COLUMNS * WORD_BYTES
         if self.bytes <= 0 or self.bytes % row:
             raise PartNumberError("bytes", f"must be a multiple of {row} above 0, not {self.bytes!r}")
+        most = ROWS[self.name] * row if self.name in ROWS else self.bytes
+        if self.bytes > most:
+            raise PartNumberError("bytes", f"must be at most {most}, which a {self.name} has, not {self.bytes!r}")
         if not (math.isfinite(self.clock_mhz) and self.clock_mhz > 0):
             raise PartNumberError("clock_mhz", f"must be a number above 0, not {self.clock_mhz!r}")
+        if self.clock_mhz > FASTEST_CLOCK:
+            raise PartNumberError("clock_mhz", f"must be at most {FASTEST_CLOCK}, not {self.clock_mhz:g}")
         if self.period < Fraction(str(self.timing.t_pws)):
             raise PartNumberError("clock_mhz", f"must be at most {1000 / self.timing.t_pws:.6g}, which t_pws = "
                                                 f"{self.timing.t_pws:g} ns allows, not {self.clock_mhz:g}")
