@@ -19,7 +19,7 @@ from typing import Any
 
 import jsonschema
 from hwflow_base.errors import HwflowError
-from hwflow_base.files.plain_yaml import NotPlainYaml, plain_yaml
+from hwflow_base.files.plain_yaml import NotPlainYaml, plain_yaml, short
 from hwflow_rtl.vendor import Resources, Technology
 
 from .board_memories import BoardMemory, memories_of, memory_pins, memory_violations
@@ -182,7 +182,7 @@ def sentences(error: Any) -> Iterator[str]:
         kind = kinds.get(str(error.validator_value), f"a {error.validator_value}")
         yield f"{f'key {where!r}' if where else 'the file'} must be {kind}, not {error.instance!r}{hint}"
     else:
-        yield f"key '{where}' must not break this rule: {error.message}"
+        yield f"key '{where}' must not break this rule: {short(error.message, 200)}"
 
 
 def device_violations(content: dict[str, Any]) -> Iterator[str]:

@@ -203,6 +203,15 @@ def test_numbers_that_no_float_holds(tmp_path: Path) -> None:
         "key 'memories.0.timing.t_clqv' must be a number of ns above 0, not inf"]
 
 
+def test_a_long_number_is_shortened_in_its_message(tmp_path: Path) -> None:
+    data = content()
+    data["resources"]["lut"] = HUGE
+    said, = complaints(tmp_path, data)
+    assert said.startswith("key 'resources.lut' must not break this rule: 1000")
+    assert said.endswith("000 is greater than the maximum of 1000000000")
+    assert len(said) < 300
+
+
 def test_a_flash_needs_registers_in_the_pads(tmp_path: Path) -> None:
     data = content() | {"memories": content("icebreaker")["memories"]}
     assert complaints(tmp_path, data)[0] == (
