@@ -16,10 +16,9 @@ from hwflow_base.errors import HwflowError
 from hwflow_base.short_repr import fields_repr
 from hwflow_rtl.io import BoardTop
 from hwflow_rtl.memory import (
-    FlashPart,
+    AnyFlash,
     MemoryPart,
     SealedFlash,
-    UserFlashPart,
     WeightMemory,
     WeightSharing,
     WeightStream,
@@ -51,12 +50,12 @@ class OutsideMemory:
     @property
     def bytes(self) -> int:
         """That weights may take; of a flash without the seal of their image."""
-        words = self.part.words - (SEAL_WORDS if isinstance(self.part, FlashPart | UserFlashPart) else 0)
+        words = self.part.words - (SEAL_WORDS if isinstance(self.part, AnyFlash) else 0)
         return words * self.part.width // 8
 
     def built(self, streams: Sequence[WeightStream]) -> MemoryPart:
         """What a board has for `streams`: of a flash one with an image and its seal."""
-        if isinstance(self.part, FlashPart | UserFlashPart):
+        if isinstance(self.part, AnyFlash):
             return SealedFlash(self.part, self.sharing(streams).words, bytes(MARK_BYTES))
         return self.part
 

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from amaranth.hdl import Shape
 from hwflow_rtl.memory import (
+    AnyFlash,
     FlashPart,
     FlashTiming,
     PartNumberError,
@@ -32,7 +33,7 @@ NAMES = {"sdr_sdram": "SDRAM", "qspi_flash": "flash", "user_flash": "user flash"
 #: Data lines of a board file that are several ports of a controller.
 DATA_LINES = ("dq", "io")
 
-Part: TypeAlias = SdramPart | FlashPart | UserFlashPart
+Part: TypeAlias = SdramPart | AnyFlash
 
 
 @dataclass(frozen=True)

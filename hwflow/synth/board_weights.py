@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from hwflow_base.errors import HwflowError
 from hwflow_rtl.memory import (
+    AnyFlash,
     FlashPart,
     SealedFlash,
-    UserFlashPart,
     WeightMemory,
     WeightSharing,
     WeightStream,
@@ -55,12 +55,12 @@ class BoardWeights:
         """A flash with the image of these streams; None where the memory is another one."""
         part = self.memory.part
         return SealedFlash(part, WeightSharing(part, self.streams).words, self.mark) if isinstance(
-            part, FlashPart | UserFlashPart) else None
+            part, AnyFlash) else None
 
     @property
     def domain(self) -> str:
         """The clock domain of the memory."""
-        return CORE_DOMAIN if isinstance(self.memory.part, FlashPart | UserFlashPart) else DOMAIN
+        return CORE_DOMAIN if isinstance(self.memory.part, AnyFlash) else DOMAIN
 
     @property
     def core_limit_mhz(self) -> float | None:

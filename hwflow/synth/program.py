@@ -15,7 +15,7 @@ from pathlib import Path
 
 from hwflow_base.errors import HwflowError, MissingTool, ToolFailed
 from hwflow_base.tool_status import ToolStatus
-from hwflow_rtl.memory import FlashPart, UserFlashPart
+from hwflow_rtl.memory import AnyFlash, FlashPart, UserFlashPart
 
 from .boards import Board, Programmer, list_boards, load_board
 from .toolchain import native_version, numbers
@@ -85,7 +85,7 @@ def program_weights(board: Board, image: Path, *, bitstream: Path,
     """
     programmer = programmer_of(board)
     require_bitstream(board, bitstream)
-    part = next((memory.part for memory in board.memories if isinstance(memory.part, FlashPart | UserFlashPart)), None)
+    part = next((memory.part for memory in board.memories if isinstance(memory.part, AnyFlash)), None)
     if part is None:
         raise HwflowError(f"{board.name} must have a flash that its design can read to keep weights in it")
     size, room = bitstream.stat().st_size, part.bytes - part.offset

@@ -33,7 +33,7 @@ from amaranth.hdl import (
 )
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from hwflow_rtl.memory import FlashPart, MemoryPart, UserFlashPart, WeightMemory, WeightStream
+from hwflow_rtl.memory import AnyFlash, MemoryPart, WeightMemory, WeightStream
 from hwflow_rtl.stream.streams import payload_of
 from hwflow_rtl.vendor import Technology
 
@@ -85,7 +85,7 @@ class CoreWithMemory(wiring.Component):
 
     @property
     def sources(self) -> tuple[Path, ...]:
-        return (flash.flash_model(self.part) if isinstance(self.part, FlashPart | UserFlashPart) else sdram.MODEL,)
+        return (flash.flash_model(self.part) if isinstance(self.part, AnyFlash) else sdram.MODEL,)
 
     def capacity(self, e: int) -> int:
         return int(self.core.capacity(e))
@@ -131,7 +131,7 @@ class CoreWithMemory(wiring.Component):
         In the times of a flash a cycle of the core counts as a period of the memory's clock, which is never shorter.
         """
         memory = self.memory
-        if isinstance(self.part, FlashPart | UserFlashPart):
+        if isinstance(self.part, AnyFlash):
             chip = flash.flash_at(self.part, image=f"{IMAGE}.hex", words=memory.words,
                                   tick=ceil(500 * self.part.period))
             first = chip.first_time

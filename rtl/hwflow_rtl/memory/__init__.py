@@ -8,7 +8,7 @@ from .part import MemoryClocks, MemoryPart, PartNumberError, request_of
 from .sdram import SdramController
 from .sdram_part import SdramClocks, SdramPart, SdramTiming
 from .sdram_pins import sdram_pins
-from .seal import SealCheck, SealedController, SealedFlash
+from .seal import AnyFlash, SealCheck, SealedController, SealedFlash
 from .user_flash import UserFlashController
 from .user_flash_cell import UserFlashCell
 from .user_flash_part import UserFlashClocks, UserFlashPart, UserFlashTiming
@@ -19,8 +19,8 @@ from .weight_sharing import WeightSharing
 from .weight_stream import WeightStream
 
 __all__ = [
-    "FlashClocks", "FlashController", "FlashError", "FlashPads", "FlashPart", "FlashTiming", "MemoryClocks",
-    "MemoryPart", "PartNumberError", "SdramClocks", "SdramController", "SdramPart", "SdramTiming", "SealCheck",
-    "SealedController", "SealedFlash", "UserFlashCell", "UserFlashClocks", "UserFlashController", "UserFlashPart",
-    "UserFlashTiming", "WeightImage", "WeightMemory", "WeightReader", "WeightSharing", "WeightStream", "flash_pins",
-    "request_of", "sdram_pins"]
+    "AnyFlash", "FlashClocks", "FlashController", "FlashError", "FlashPads", "FlashPart", "FlashTiming",
+    "MemoryClocks", "MemoryPart", "PartNumberError", "SdramClocks", "SdramController", "SdramPart", "SdramTiming",
+    "SealCheck", "SealedController", "SealedFlash", "UserFlashCell", "UserFlashClocks", "UserFlashController",
+    "UserFlashPart", "UserFlashTiming", "WeightImage", "WeightMemory", "WeightReader", "WeightSharing", "WeightStream",
+    "flash_pins", "request_of", "sdram_pins"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -31,8 +32,10 @@ from .part import MemoryClocks, request_of
 from .user_flash_cell import UserFlashCell
 from .user_flash_part import UserFlashPart
 
-__all__ = ["MARK_BYTES", "SEAL_WORDS", "SealCheck", "SealedController", "SealedFlash"]
+__all__ = ["MARK_BYTES", "SEAL_WORDS", "AnyFlash", "SealCheck", "SealedController", "SealedFlash"]
 
+#: What only a programmer writes, so that an image in it has a seal.
+AnyFlash: TypeAlias = FlashPart | UserFlashPart
 #: Length of what names the design that an image is for.
 MARK_BYTES = 8
 #: Words of 32 bits: the mark in front of an image, the digest and the CRC behind it, and all of these.
@@ -52,7 +55,7 @@ class SealedFlash:
     `mark` has 8 bytes that differ between designs whose images differ in more than the values of weights.
     """
 
-    flash: FlashPart | UserFlashPart
+    flash: AnyFlash
     words: int
     mark: bytes
 

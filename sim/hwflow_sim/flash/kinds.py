@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TypeAlias
 
-from hwflow_rtl.memory import FlashPart, SealedFlash, UserFlashPart
+from hwflow_rtl.memory import AnyFlash, SealedFlash, UserFlashPart
 
 from ..board import BoardChip
 from .model import MODEL, VIOLATIONS, Flash
 from .on_board import board_chip
 from .user_flash import USER_FLASH_MODEL, USER_FLASH_VIOLATIONS, UserFlash, user_flash_chip
 
-__all__ = ["AnyFlash", "flash_at", "flash_chip", "flash_model", "flash_of", "flash_violations"]
-
-AnyFlash: TypeAlias = FlashPart | UserFlashPart
+__all__ = ["flash_at", "flash_chip", "flash_model", "flash_of", "flash_violations"]
 
 
 def flash_of(part: AnyFlash | SealedFlash) -> AnyFlash:

@@ -13,13 +13,13 @@ import numpy.typing as npt
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import wiring
 from hwflow_base.errors import ToolFailed
-from hwflow_rtl.memory import FlashError, SealedFlash, WeightMemory
+from hwflow_rtl.memory import AnyFlash, FlashError, SealedFlash, WeightMemory
 
 from ..board import Netlist
 from ..sdram.netlist_unit import NetlistUnit
 from ..sdram.program import compile_program
 from .chip import write_cells
-from .kinds import AnyFlash, flash_at, flash_model, flash_of, flash_violations
+from .kinds import flash_at, flash_model, flash_of, flash_violations
 
 __all__ = ["ReadResult", "Reads", "compile_beats", "compile_reads"]
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from hwflow_rtl.memory import WeightMemory
+from hwflow_rtl.memory import AnyFlash, WeightMemory
 
 from ..sdram.weights import Taken, WeightTraffic, WeightTrafficResult, traffic_program
 from .chip import write_cells
-from .kinds import AnyFlash, flash_at, flash_model, flash_of, flash_violations
+from .kinds import flash_at, flash_model, flash_of, flash_violations
 
 __all__ = ["FlashTraffic", "compile_flash_traffic"]
 
