@@ -284,5 +284,5 @@ class SharedBounds:
 
 def work_of(stage: SharedStage, columns: int) -> int:
     """Cycles in which the array works for a frame."""
-    return sum(step.blocks * (step.outer if step.in_parts else 1) * step.run
+    return sum(step.blocks * step.turns_of_tile * step.run
                for step, _ in stage.made_for(columns).program.computed())

@@ -88,7 +88,7 @@ def number(value: float) -> float:
     try:
         return float(value)
     except OverflowError:
-        return math.copysign(math.inf, value > 0 or -1)
+        return math.inf if value > 0 else -math.inf
 
 
 def sdram_of(entry: Mapping[str, Any]) -> SdramPart:
@@ -121,8 +121,7 @@ def pins_of(pins: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
 
 def memory_pins(entries: Sequence[Mapping[str, Any]]) -> list[str]:
     """The names of all pins that go to memories."""
-    return [pin for entry in entries for pins in pins_of(entry.get("pins", {})).values()
-            for pin in pins]
+    return [pin for entry in entries for pins in pins_of(entry.get("pins", {})).values() for pin in pins]
 
 
 def memory_violations(entries: Sequence[Mapping[str, Any]], pads: PadTiming | None, user_flash: str | None = None

@@ -20,7 +20,7 @@ from tests.networks.generate import TINY, Taste, any_foldings, describe, frames_
 from tests.networks.playing import Stalls, play_plan
 from tests.random_cases import seeds
 
-FRAMES = 3
+FRAMES = 4
 BLOCK = 4
 #: Cycles of a frame at most, so that a simulator in Python gets through many.
 SLOWEST = 80
@@ -54,8 +54,9 @@ def check_cycles(plan: hls.Plan, ends: Sequence[Sequence[int]], firsts: Sequence
     assert tuple(firsts) == plan.latency, f"latency {firsts}, not {plan.latency}; {told}"
     spans = [cycles[-1] - cycles[0] for cycles in ends]
     slowest = ends[spans.index(max(spans))]
-    interval = max(slowest[-1] - slowest[-2], slowest[-2] - slowest[-3])
-    assert interval == plan.interval, f"frames end at {ends}, not every {plan.interval}; {told}"
+    before, last = slowest[-2] - slowest[-3], slowest[-1] - slowest[-2]
+    assert before == plan.interval, f"frames end at {ends}, not every {plan.interval}; {told}"
+    assert last <= plan.interval, f"frames end at {ends}, the last one late; {told}"
 
 
 def prove(seed: int, taste: Taste) -> int:

@@ -7,51 +7,29 @@ from pathlib import Path
 
 import pytest
 from amaranth.back import rtlil
-from amaranth.hdl import ClockDomain, Elaboratable, Module, Signal
-from amaranth.lib import wiring
 from hwflow_base.errors import MissingTool
-from hwflow_rtl.memory import FlashError, FlashPads, SealedFlash
+from hwflow_rtl.memory import FlashPads
 
 from hwflow.synth import Board, load_board
 from hwflow.synth.boards import Pin
 from hwflow.synth.families import FAMILIES
 from hwflow.synth.toolchain import find_tool, run_tool
+from tests.synth.flash_reader import Reader
 
 #: MHz of the fastest core that was routed beside a flash: whoever reads must not be what limits it.
 FASTEST_CORE = 42.6
 
 
-class Reader(Elaboratable):
-    """Reads all words again and again and shows a bit of them."""
-
-    def __init__(self, board: Board):
-        part, technology = board.memories[0].part, board.technology()
-        self.controller = SealedFlash(part, words=50_000, mark=b"anything").controller(technology)
-        self.pads = FlashPads(part, pads=technology.pads)
-        self.clk = Signal()
-        self.led = Signal()
-
-    def elaborate(self, platform):
-        m = Module()
-        sync = m.domains.sync = ClockDomain(reset_less=True)
-        m.d.comb += sync.clk.eq(self.clk)
-        m.submodules.controller, m.submodules.pads = controller, pads = self.controller, self.pads
-        wiring.connect(m, controller.pins, pads.pins)
-        m.d.comb += [controller.request.valid.eq(1), controller.request.payload.last.eq(49_999),
-                     controller.read.ready.eq(1)]
-        with m.If(controller.read.valid):
-            m.d.sync += self.led.eq(controller.read.payload.xor() ^ (controller.error != FlashError.NONE))
-        return m
-
-
 def design(board: Board) -> tuple[str, dict[str, Pin]]:
     """RTLIL of a `Reader`, and where its ports are."""
-    memory, reader = board.memories[0], Reader(board)
+    memory = board.memories[0]
+    pads = FlashPads(memory.part, pads=board.technology().pads)
+    reader = Reader(board, 50_000, pads)
     places = {"clk": board.clock, "led": board.leds[0]}
     for name, pins in memory.pins.items():
         for k, pin in enumerate(pins):
             places[f"memory_{name}[{k}]" if len(pins) > 1 else f"memory_{name}"] = Pin(pin, memory.io_standard)
-    ports = [reader.clk, reader.led, *reader.pads.ports.values()]
+    ports = [reader.clk, reader.led, *pads.ports.values()]
     return rtlil.convert(reader, name="board", ports=ports, emit_src=False), places
 
 

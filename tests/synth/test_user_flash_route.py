@@ -7,44 +7,21 @@ from pathlib import Path
 
 import pytest
 from amaranth.back import rtlil
-from amaranth.hdl import ClockDomain, Elaboratable, Module, Signal
-from amaranth.lib import wiring
 from hwflow_base.errors import MissingTool
-from hwflow_rtl.memory import FlashError, SealedFlash
 
 from hwflow.synth import load_board
 from hwflow.synth.families import FAMILIES
 from hwflow.synth.netlist import TEXT, yosys_script
 from hwflow.synth.toolchain import find_tool, run_tool
+from tests.synth.flash_reader import Reader
 
 BOARD = load_board("tangnano9k")
 PART = BOARD.memories[0].part
 
 
-class Reader(Elaboratable):
-    """Reads all words again and again and shows a bit of them."""
-
-    def __init__(self) -> None:
-        self.controller = SealedFlash(PART, words=19_000, mark=b"anything").controller(BOARD.technology())
-        self.clk = Signal()
-        self.led = Signal()
-
-    def elaborate(self, platform):
-        m = Module()
-        sync = m.domains.sync = ClockDomain(reset_less=True)
-        m.d.comb += sync.clk.eq(self.clk)
-        m.submodules.controller, m.submodules.cell = controller, cell = self.controller, PART.cell()
-        wiring.connect(m, controller.pins, cell.pins)
-        m.d.comb += [controller.request.valid.eq(1), controller.request.payload.last.eq(18_999),
-                     controller.read.ready.eq(1)]
-        with m.If(controller.read.valid):
-            m.d.sync += self.led.eq(controller.read.payload.xor() ^ (controller.error != FlashError.NONE))
-        return m
-
-
 @pytest.mark.slow
 def test_the_cell_is_placed_and_packed(tmp_path: Path) -> None:
-    family, reader = FAMILIES[BOARD.family], Reader()
+    family, reader = FAMILIES[BOARD.family], Reader(BOARD, 19_000, PART.cell())
     text = rtlil.convert(reader, name="top", ports=[reader.clk, reader.led], emit_src=False)
     (tmp_path / TEXT).write_text(text)
     (tmp_path / "synth.ys").write_text(yosys_script(BOARD))

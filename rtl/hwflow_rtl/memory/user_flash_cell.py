@@ -1,4 +1,4 @@
-"""`UserFlashCell`: Gowin's primitive of a user flash, which is read and never written by the design (UG295)."""
+"""`UserFlashCell`: Gowin's primitive of a user flash, which is read and never written by the design."""
 
 from __future__ import annotations
 

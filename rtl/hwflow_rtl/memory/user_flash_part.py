@@ -28,7 +28,7 @@ __all__ = ["UserFlashClocks", "UserFlashPart", "UserFlashTiming"]
 COLUMNS, WORD_BYTES = 64, 4
 #: Longest access, in ns, and fastest clock, in MHz, that are understood as such.
 LONGEST_ACCESS, FASTEST_CLOCK = 10_000, 1000
-#: Rows of each primitive (UG295).
+#: Rows of each primitive, from the source in the board file.
 ROWS = {"FLASH608K": 304}
 
 
@@ -59,7 +59,7 @@ class UserFlashTiming:
 
 @dataclass(frozen=True, kw_only=True)
 class UserFlashPart:
-    """The user flash of a Gowin FPGA (UG295), in words of 32 bits, the first byte of the image in the lowest ones.
+    """The user flash of a Gowin FPGA, in words of 32 bits, the first byte of the image in the lowest ones.
 
     It has no pins outside, no start and no refresh.  Only the programmer writes it, together with the bitstream.
 

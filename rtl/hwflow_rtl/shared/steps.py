@@ -187,6 +187,11 @@ class Compute:
         return self.tiles * self.blocks_in_tile
 
     @property
+    def turns_of_tile(self) -> int:
+        """How often the blocks of a tile are computed: once for each part of their weights."""
+        return self.outer if self.in_parts else 1
+
+    @property
     def beats(self) -> int:
         """Words that a block reads."""
         return self.outer * self.inner * self.words

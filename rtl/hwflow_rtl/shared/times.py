@@ -118,11 +118,10 @@ class Player:
         """
         period = self.shape.period(step)
         start, waited, last = begin + 1, 0, 0
-        parts = step.outer if step.in_parts else 1
         weighted = step.operation is not Operation.MAXIMUM
         for _ in range(step.tiles):
             there = self.tile() + 1
-            for _ in range(parts):
+            for _ in range(step.turns_of_tile):
                 if weighted:
                     there = max(there, self.part(step.part) + 2)
                 earliest = start + GATE_CYCLES - 1

@@ -1,7 +1,7 @@
 // The user flash of a Gowin FPGA with real storage that checks its pins against the data sheet and counts what breaks it.
 //
-// It is written from Gowin's UG295 alone, for reads; it writes no cells.  The rising sense enable takes the address; data
-// are there a time later and stay until sense enable falls or the address moves.  At all other times they are noise.
+// It is written from the numbers of Gowin's UG295 as public controllers have them (the source in the board file), for
+// reads; it writes no cells.  The rising sense enable takes the address; data are there a time later and stay until sense enable falls or the address moves.  At all other times they are noise.
 //
 // Times are in picoseconds; a step of simulated time is TICK of them, and `clk` changes every HALF.  A simulation knows
 // no moment between two edges: at the falling edge of `clk` the data become what the other side takes at the next rising
