@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 from hwflow_rtl.io.board_top import BoardTop
 from hwflow_rtl.io.clocking import Clocking
-from hwflow_sim.board import CompiledBoard, LinePort, SimulatedBoard, compile_board, rtl_design
+from hwflow_rtl.io.transports import Uart
+from hwflow_sim.board import CompiledBoard, LinePort, SimulatedBoard, UartLine, compile_board, rtl_design
 
 import hwflow.host
 from bench.sections import Bench, Subject, table
@@ -18,6 +19,7 @@ from hwflow import golden, hls, onnx
 from hwflow.commands import build
 from hwflow.flow import Flow
 from hwflow.host.identity import DesignFacts, identity
+from hwflow.host.transport import TransportFacts
 from hwflow.report.console import Console
 from hwflow.request import BuildRequest, HardwareOptions, Project
 from hwflow.steps.generation import simulation_technology
@@ -93,7 +95,7 @@ def link(bench: Bench) -> str:
     inputs = flow.dataset.first(FRAMES).inputs
     expected, rows = golden.predict(flow.quantized, inputs), []
     for rate in ERROR_RATES:
-        with SimulatedBoard(compiled, bit_cycles=DIVIDER) as board:
+        with SimulatedBoard(compiled, line=UartLine(DIVIDER)) as board:
             board.inject(rate, 1)
             port = LinePort(board)
             began = time.perf_counter()
@@ -117,11 +119,12 @@ def simulated_board(subject: Subject, folder: Path) -> tuple[CompiledBoard, Flow
     build(Console(quiet=True), BuildRequest(project, hardware=hardware))
     technology = simulation_technology(flow.plan)
     top = BoardTop(core=hls.lower(flow.graph, flow.plan, technology), ends=ends_of(flow.plan), technology=technology,
-                   clocking=Clocking(technology=technology, board_mhz=25.0, has_reset=True), divider=DIVIDER,
-                   identity=identity(flow.graph, flow.plan))
+                   clocking=Clocking(technology=technology, board_mhz=25.0, has_reset=True),
+                   transport=Uart(divider=DIVIDER), identity=identity(flow.graph, flow.plan))
     design = flow.synthesis
     design.mkdir(parents=True, exist_ok=True)
-    facts = DesignFacts.of(flow.graph, flow.plan, board=flow.board.name, baud=25_000_000 // DIVIDER, clock_mhz=25.0)
+    facts = DesignFacts.of(flow.graph, flow.plan, board=flow.board.name,
+                           transport=TransportFacts.of_serial_line(25_000_000 // DIVIDER), clock_mhz=25.0)
     facts.write(design)
     compiled = compile_board(rtl_design(top, technology.roms), folder=folder / "board", cache=folder / "cache")
     return compiled, flow, design

@@ -209,7 +209,7 @@ class Flow:
 
     @cached_property
     def board(self) -> Board:
-        return load_board(self.hardware.board)
+        return load_board(self.hardware.board).with_transport(self.hardware.transport)
 
     @property
     def board_folder(self) -> Path:

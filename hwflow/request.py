@@ -47,6 +47,7 @@ class HardwareOptions:
     """For which board, and with which plan, integers become hardware."""
 
     board: str = BOARD
+    transport: str | None = None
     plan: Path | None = None
     interval: int | None = None
     frames_per_second: float | None = None

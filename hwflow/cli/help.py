@@ -19,7 +19,7 @@ SECTIONS = {
     "Check": ("--strict", "--hardware", "check --board"),
     "Quantization": ("--bits", "--settings", "--hardware-argmax"),
     "Search for widths": ("--accuracy-drop", "--search-evaluations"),
-    "Board": ("--board", "--clock", "--flash", "--weights", "--port", "--baud", "--patience"),
+    "Board": ("--board", "--transport", "--clock", "--flash", "--weights", "--port", "--baud", "--patience"),
     "Plan": ("--plan", "--interval", "--frames-per-second", "--logic-multipliers", "--stream-weights",
              "--execution", "--reweightable"),
     "Place and route": ("synth --seed", "--seeds", "--jobs"),

@@ -164,6 +164,8 @@ board_option = click.option("--board", default=BOARD, show_default=True,
 def plan_options(command: F) -> F:
     """The options of every command that makes a plan."""
     options = [
+        click.option("--transport", metavar="KIND",
+                     help="The way from the host to the board, one that its file has, as uart; default: the first."),
         click.option("--plan", type=click.Path(path_type=Path),
                      help="Use this edited plan.yaml instead of a new plan."),
         click.option("--interval", type=click.IntRange(min=1), metavar="CYCLES",

@@ -16,7 +16,7 @@ from ..flow import Flow
 from ..host.design import find_designs
 from ..host.open_board import OpenBoard, open_board
 from ..host.pace import Patience
-from ..host.port import ports_text
+from ..host.ports.serial import ports_text
 from ..layers.formats import IntArray
 from ..report.board import BoardRun, differences, show_run
 from ..report.console import Console
@@ -46,8 +46,8 @@ def run(console: Console, request: RunRequest) -> Mapping[str, Any]:
         accuracy = flow.judged(compare(asked, dataset, reference, golden.run_epilogue(board.design.quantized, made)),
                                board.design.quantized, dataset)
         found = differences(board.design.quantized.graph, expected, made)
-        result = BoardRun(board.design.facts, request.port, board.baud, dataset.rows, seconds, board.statistics, found,
-                          accuracy, board.filled)
+        result = BoardRun(board.design.facts, request.port, board.transport, dataset.rows, seconds,
+                          board.statistics, found, accuracy, board.filled)
     show_run(console, result)
     return {"exit_code": 0 if result.equal else 1, **result.facts(), "warnings": flow.warned.facts()}
 

@@ -13,7 +13,7 @@ from hwflow_base.files.cache import is_whole
 from ..host.design import find_designs
 from ..host.identity import IDENTITY_FILE, DesignFacts
 from ..host.open_board import open_board
-from ..host.port import ports_text
+from ..host.ports.serial import ports_text
 from ..host.weight_image import WeightImage
 from ..report.console import Console
 from ..request import ProgramRequest

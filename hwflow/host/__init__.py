@@ -12,7 +12,7 @@ damaged.
 from hwflow.host.open_board import OpenBoard
 from hwflow.host.open_board import open_board as open
 from hwflow.host.pace import Patience
-from hwflow.host.port import PortInfo, found_ports
+from hwflow.host.ports.serial import PortInfo, found_ports
 from hwflow.host.wire import LinkFailed, Statistics
 
 __all__ = ["LinkFailed", "OpenBoard", "Patience", "PortInfo", "Statistics", "found_ports", "open"]

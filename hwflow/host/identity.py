@@ -20,6 +20,7 @@ from hwflow_base.files.sources import open_plain
 from hwflow_base.files.target import write_atomically
 from hwflow_rtl.multiply.style import MultiplierStyle
 
+from hwflow.host.transport import TRANSPORT_SCHEMA, TransportFacts
 from hwflow.host.weight_image import IMAGE_SCHEMA, WeightImage
 from hwflow.layers.base import Folding, LayerGraph
 from hwflow.layers.matrix_layer import MatrixLayer
@@ -197,12 +198,11 @@ SHARED: Mapping[str, Any] = {
                    **{name: {"type": "integer", "minimum": 0} for name in ("ahead", "bands", "words_ahead")}}}
 SCHEMA: Mapping[str, Any] = {
     "type": "object",
-    "required": ["identity", "model", "board", "baud", "clock_mhz", "interval", "bytes_in", "bytes_out", "quantized",
-                 "foldings"],
+    "required": ["identity", "model", "board", "transport", "clock_mhz", "interval", "bytes_in", "bytes_out",
+                 "quantized", "foldings"],
     "properties": {
         "identity": {"type": "string", "pattern": f"^[0-9a-f]{{{2 * IDENTITY_BYTES}}}$"}, "model": TEXT, "board": TEXT,
-        "quantized": FOLDER, "baud": {**COUNT, "maximum": 10**8}, "interval": COUNT, "bytes_in": COUNT,
-        "bytes_out": COUNT,
+        "quantized": FOLDER, "transport": TRANSPORT_SCHEMA, "interval": COUNT, "bytes_in": COUNT, "bytes_out": COUNT,
         "clock_mhz": CLOCK, "foldings": {"type": "array", "minItems": 1, "items": FOLDING},
         "weights": IMAGE_SCHEMA, "shared": {"type": "array", "minItems": 1, "items": SHARED},
         "sums": {"type": "array", "minItems": 1, "items": COUNT}},
@@ -215,7 +215,7 @@ class DesignFacts:
     """What a driver must know of a design on a board besides its integer model.
 
     `interval`: cycles of a clock of `clock_mhz` between two frames; `bytes_in`, `bytes_out`: of one frame on the line
-    of `baud` bits a second; `quantized`: the folder of the integer model, from the folder of `identity.json`;
+    of `transport`; `quantized`: the folder of the integer model, from the folder of `identity.json`;
     `weights`: what is to be in the memory beside the FPGA, None where the design has no weights there; `partition`:
     which layers share a stage; `sums`: the widths of `sums_outside` in the hardware.
     """
@@ -223,7 +223,7 @@ class DesignFacts:
     identity: bytes
     model: str
     board: str
-    baud: int
+    transport: TransportFacts
     clock_mhz: float
     interval: int
     bytes_in: int
@@ -235,7 +235,7 @@ class DesignFacts:
     sums: tuple[int, ...] = ()
 
     @staticmethod
-    def of(graph: LayerGraph, plan: Plan, *, board: str, baud: int, clock_mhz: float,
+    def of(graph: LayerGraph, plan: Plan, *, board: str, transport: TransportFacts, clock_mhz: float,
            quantized: str = "../../quantized", weights: WeightImage | None = None, structure: LayerGraph | None = None
            ) -> DesignFacts:
         """The facts of `plan` on a board whose core runs at `clock_mhz`; the hardware has the widths of `structure`,
@@ -243,7 +243,7 @@ class DesignFacts:
         foldings = tuple(stage.folding for stage in plan.stages)
         sums = sums_outside(structure or graph, foldings, plan.partition)
         return DesignFacts(
-            hardware_identity_of(graph, foldings, plan.partition, sums), graph.name, board, baud, clock_mhz,
+            hardware_identity_of(graph, foldings, plan.partition, sums), graph.name, board, transport, clock_mhz,
             plan.interval_at(clock_mhz), frame_bytes(graph, graph.inputs), frame_bytes(graph, graph.outputs), foldings,
             quantized, weights, plan.partition, sums)
 
@@ -265,7 +265,7 @@ class DesignFacts:
         """Write `identity.json` into `folder`."""
         text = {**asdict(self), "identity": self.identity.hex(),
                 "foldings": [folding_facts(folding) for folding in self.foldings],
-                "weights": self.weights and self.weights.facts(),
+                "transport": self.transport.facts(), "weights": self.weights and self.weights.facts(),
                 "shared": [asdict(each) for each in self.partition.shared]}
         del text["partition"]
         text = {name: value for name, value in text.items() if value or name not in ("weights", "shared", "sums")}
@@ -290,8 +290,9 @@ class DesignFacts:
             place = "/".join(map(str, error.absolute_path)) or "the top level"
             raise HwflowError(f"'{path}', {place}: {error.message[:200]}", remedy) from None
         foldings = tuple(map(folding_of, text["foldings"]))
-        counts = {name: int(text[name]) for name in ("baud", "interval", "bytes_in", "bytes_out")}
+        counts = {name: int(text[name]) for name in ("interval", "bytes_in", "bytes_out")}
         weights = WeightImage.from_facts(text["weights"]) if "weights" in text else None
         partition, sums = partition_of(text.pop("shared", [])), tuple(map(int, text.get("sums", ())))  # 4.0 is 4
         return DesignFacts(**{**text, **counts, "identity": bytes.fromhex(text["identity"]), "foldings": foldings,
-                              "weights": weights, "partition": partition, "sums": sums})
+                              "transport": TransportFacts.from_facts(text["transport"]), "weights": weights,
+                              "partition": partition, "sums": sums})

@@ -18,8 +18,9 @@ from hwflow.host.host_link import HostLink
 from hwflow.host.identity import DesignFacts
 from hwflow.host.pace import Patience
 from hwflow.host.packets import Identity
-from hwflow.host.port import SerialPort
+from hwflow.host.ports import is_serial, open_port
 from hwflow.host.session import Progress
+from hwflow.host.transport import TransportFacts
 from hwflow.host.wire import BytePort, LinkFailed, Statistics
 from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Array
@@ -30,17 +31,18 @@ Clock = Callable[[], float]
 
 
 class OpenBoard:
-    """The model `design` on the board behind `link`, whose line has `baud` bits a second.
+    """The model `design` on the board at the other end of `link`, over `transport`.
 
     `filled` says that opening it put the design's weights into the board's memory; they may have been there already.
     A context manager; one call at a time.
     """
 
-    def __init__(self, link: HostLink, design: Design, baud: int, *, filled: bool = False) -> None:
+    def __init__(self, link: HostLink, design: Design, transport: TransportFacts, *,
+                 filled: bool = False) -> None:
         self.filled = filled
         self.link = link
         self.design = design
-        self.baud = baud
+        self.transport = transport
 
     @property
     def statistics(self) -> Statistics:
@@ -142,13 +144,13 @@ def open_board(port: str | BytePort, *, design: str | Path | None = None, build:
             f"there must be a design below '{build}', but there is none",
             "make one with `hwflow synth`, or name the folder of one",
         )
-    rates = [baud] if baud is not None else list(dict.fromkeys(facts.baud for _, facts in known))
-    link, identity, rate = _connect(port, rates, patience, clock)
+    link, identity, rate = _connect(port, _rates(port, known, baud), patience, clock)
     try:
         place = Path(build) if model is None else Path(build) / model
         found = wanted or _the_one(known, identity, place, link.port.name)
         _require(found, identity, link.port.name)
-        return OpenBoard(link, found, rate, filled=_fill(link, found, refill, progress))
+        transport = found.facts.transport if rate is None else TransportFacts.of_serial_line(rate)
+        return OpenBoard(link, found, transport, filled=_fill(link, found, refill, progress))
     except BaseException:
         link.close()
         raise
@@ -178,12 +180,28 @@ def _fill(link: HostLink, design: Design, refill: bool, progress: Progress | Non
     return True
 
 
-def _connect(port: str | BytePort, rates: list[int], patience: Patience | None, clock: Clock
-             ) -> tuple[HostLink, Identity, int]:
+def _rates(port: str | BytePort, known: tuple[tuple[Path, DesignFacts], ...], baud: int | None
+           ) -> list[int | None]:
+    """The bit rates of the line to try: those of the designs unless `baud` is given; None for a line without one."""
+    if not isinstance(port, str) or not is_serial(port):
+        if baud is not None and isinstance(port, str):
+            raise HwflowError(f"--baud must be left out: the port '{port}' is no serial line")
+        return [baud]
+    rates = [baud] if baud is not None else [
+        facts.transport.options["baud"] for _, facts in known if "baud" in facts.transport.options]
+    if not rates:
+        names = ", ".join(sorted({facts.transport.kind for _, facts in known}))
+        raise HwflowError(f"the port '{port}' is a serial line, but the design is one for {names}",
+                          "name the port of that kind with --port, or the bit rate of the line with --baud")
+    return [int(rate) for rate in dict.fromkeys(rates)]
+
+
+def _connect(port: str | BytePort, rates: list[int | None], patience: Patience | None, clock: Clock
+             ) -> tuple[HostLink, Identity, int | None]:
     """The link at the first of the rates at which a board answers, and that rate.  LinkFailed where none does."""
     failures = []
     for baud in rates:
-        link = HostLink(SerialPort(port, baud) if isinstance(port, str) else port, patience=patience, clock=clock)
+        link = HostLink(open_port(port, baud or 0) if isinstance(port, str) else port, patience=patience, clock=clock)
         try:
             return link, link.reset(), baud
         except LinkFailed as error:
@@ -192,10 +210,8 @@ def _connect(port: str | BytePort, rates: list[int], patience: Patience | None, 
         except BaseException:
             link.close()
             raise
-        if not isinstance(port, str):
-            break
-    tried = ", ".join(map(str, rates))
-    raise LinkFailed(f"{failures[0]} (tried {tried} baud)" if isinstance(port, str) else str(failures[0]))
+    tried = ", ".join(str(rate) for rate in rates if rate is not None)
+    raise LinkFailed(f"{failures[0]} (tried {tried} baud)" if isinstance(port, str) and tried else str(failures[0]))
 
 
 def _the_one(known: tuple[tuple[Path, DesignFacts], ...], identity: Identity, place: Path, port: str) -> Design:

@@ -12,6 +12,7 @@ import numpy as np
 from ..accuracy import Accuracy
 from ..host import Statistics
 from ..host.identity import DesignFacts
+from ..host.transport import TransportFacts
 from ..layers.base import LayerGraph
 from ..layers.formats import IntArray
 from .accuracy import say_accuracy
@@ -67,7 +68,7 @@ class BoardRun:
 
     design: DesignFacts
     port: str
-    baud: int
+    transport: TransportFacts
     rows: int
     seconds: float
     statistics: Statistics
@@ -86,8 +87,8 @@ class BoardRun:
 
     @property
     def line_rate(self) -> float:
-        """Frames a second whose bytes the line can carry: ten bits a byte, the longer of both directions."""
-        return self.baud / 10 / max(self.design.bytes_in, self.design.bytes_out)
+        """Frames a second whose bytes the line can carry, by the longer of both directions."""
+        return self.transport.bytes_per_second / max(self.design.bytes_in, self.design.bytes_out)
 
     @property
     def core_rate(self) -> float:
@@ -99,7 +100,8 @@ class BoardRun:
         weights = self.design.weights
         return {
             "equal": self.equal, "rows": self.rows, "model": self.design.model, "board": self.design.board,
-            "design": self.design.identity.hex(), "port": self.port, "baud": self.baud, "seconds": self.seconds,
+            "design": self.design.identity.hex(), "port": self.port,
+            "transport": self.transport.facts(), "seconds": self.seconds,
             "frames_per_second": self.rate, "line_frames_per_second": self.line_rate,
             "core_frames_per_second": self.core_rate, "link": self.statistics.facts(),
             "differences": [vars(difference) for difference in self.differences],
@@ -120,13 +122,13 @@ def say_weights(console: Console, folder: Path) -> None:
 def show_run(console: Console, run: BoardRun) -> None:
     """The result for people; differences are failures."""
     design, link = run.design, run.statistics
-    console.say(f"{design.model} on {design.board}, {run.port} at {run.baud} baud, design {design.identity.hex()}")
+    console.say(f"{design.model} on {design.board}, {run.port} at {run.transport}, design {design.identity.hex()}")
     if design.weights is not None:
         what = "sent into" if run.filled else "already in"
         where = "flash of the board" if design.weights.in_flash else "memory beside the FPGA"
         console.say(f"  weights: {number(design.weights.size)} bytes, {what} the {where}")
     say_accuracy(console, run.accuracy)
-    console.say(f"  {run.rate:,.1f} frames/s measured, the serial line included; that carries at most "
+    console.say(f"  {run.rate:,.1f} frames/s measured, the line included; that carries at most "
                 f"{run.line_rate:,.0f} frames/s, the core alone computes {run.core_rate:,.0f} at "
                 f"{design.clock_mhz:g} MHz")
     console.say(f"  link: {number(link.packets_sent)} packets sent, {number(link.resent)} of them again; "

@@ -41,14 +41,20 @@ def planned_and_used(plan: Plan, board: Board, report: SynthesisReport) -> list[
     around = sum((each for part, each in used.items() if not part.startswith("stage") and part not in (LINKS, MEMORY)),
                  Resources())
     telling = telling_cost(plan.outside, plan.streams, technology)
-    rows.append(("around the core", technology.placed(BoardTop.cost(technology, ends_of(plan)) + telling), around))
+    rows.append(("around the core", technology.placed(around_cost(plan, board) + telling), around))
     return rows
 
 
 def planned_in_all(plan: Plan, board: Board) -> Resources:
     """Of the whole design; the plan has what weights outside take, and nothing else around the core."""
     technology = board.technology()
-    return plan.resources + technology.placed(BoardTop.cost(technology, ends_of(plan)))
+    return plan.resources + technology.placed(around_cost(plan, board))
+
+
+def around_cost(plan: Plan, board: Board) -> Resources:
+    """What the core's surroundings on the board take by their costs."""
+    technology = board.technology()
+    return BoardTop.cost(technology, ends_of(plan), transport=board.transport.cost(technology))
 
 
 def synthesis_facts(plan: Plan, board: Board, report: SynthesisReport) -> dict[str, Any]:
@@ -91,7 +97,7 @@ def show_synthesis(console: Console, plan: Plan, board: Board, report: Synthesis
         for text, mhz in ((f"at {report.clock_mhz:.6g} MHz, {source}", report.clock_mhz),
                           (f"at {report.usable_mhz:.1f} MHz, the highest that the layout allows", report.usable_mhz)):
             console.say(f"  {mhz * 1e6 / plan.interval_at(mhz):,.0f} frames/s {text}")
-    console.say(f"  the serial line ({board.baud} baud) carries {line_rate(plan, board):,.0f} frames/s")
+    console.say(f"  {board.transport.title} carries {line_rate(plan, board):,.0f} frames/s")
     console.say(f"  tools: {', '.join(report.tools.values())}")
     console.say("  time: " + ", ".join(f"{step} {seconds:.0f} s" for step, seconds in report.seconds.items()))
     console.say(f"  bitstream: {report.bitstream}")
@@ -151,11 +157,11 @@ def too_slow(report: SynthesisReport, wanted: float | str | None) -> str:
 
 
 def line_rate(plan: Plan, board: Board) -> float:
-    """Frames a second that fit through the serial line: ten bits a byte, the longer of both directions.
+    """Frames a second that fit through the line to the host, by the longer of both directions.
 
     An element takes as many bytes as it needs, and a tensor that has several readers goes over the line once.
     """
     entering = {link.source: link.elements * element_bytes(link.bits) for link in plan.links
                 if not link.source.of_stage}
     leaving = [link.elements * element_bytes(link.bits) for link in plan.links if not link.sink.of_stage]
-    return board.baud / 10 / max(sum(entering.values()), sum(leaving))
+    return board.transport.bytes_per_second / max(sum(entering.values()), sum(leaving))

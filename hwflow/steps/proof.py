@@ -1,7 +1,7 @@
 """The proof of a netlist: the cells that go to place and route give the golden model's bytes through a board's pins.
 
 The netlist is simulated cell by cell (`hwflow_sim.board`); the driver that talks to a real board (`hwflow.host`) sends
-it frames over a simulated serial line and takes its results.
+it frames over a simulated line and takes its results.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from ..host.weight_image import digest_of, with_seal
 from ..layers.base import LayerGraph
 from ..synth import Board
 from ..synth.board_weights import BoardWeights
+from .lines import line_of
 
 __all__ = ["NetlistProof", "prove_netlist"]
 
@@ -100,11 +101,12 @@ def prove_netlist(netlist: Path, board: Board, graph: LayerGraph, frames: Frames
     values = golden.run(graph, frames)
     expected = {name: to_bytes(values[name], graph.tensors[name].format) for name in graph.outputs}
     count = len(next(iter(expected.values())))
-    cells = read_netlist(netlist, board.family)
-    design = netlist_design(cells, reset_active_low=board.reset_active_low, chip=chip_of(board, weights, image))
-    compiled = compile_board(design, folder=folder, cache=cache, say=say)
+    cells, line = read_netlist(netlist, board.family), line_of(board)
+    compiled = compile_board(
+        netlist_design(cells, reset_active_low=board.reset_active_low, chip=chip_of(board, weights, image),
+                       line=type(line)), folder=folder, cache=cache, say=say)
     began = time.monotonic()
-    with SimulatedBoard(compiled, bit_cycles=board.clock_mhz * 1e6 / board.baud) as simulated:
+    with SimulatedBoard(compiled, line=line) as simulated:
         simulated.wait(b"", CYCLES_TO_START)
         try:
             data = talk(LinePort(simulated), graph, values, identity, interval, weights, image)

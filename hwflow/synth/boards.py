@@ -11,8 +11,8 @@ import importlib.resources
 import importlib.util
 import json
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,17 +24,10 @@ from hwflow_rtl.vendor import Resources, Technology
 
 from .board_memories import BoardMemory, memories_of, memory_pins, memory_violations
 from .families import FAMILIES, Family
+from .transports import KINDS, BoardTransport, Pin
+from .transports.base import Place
 
 __all__ = ["Board", "Pin", "Programmer", "list_boards", "load_board"]
-
-
-@dataclass(frozen=True)
-class Pin:
-    """A pin of the package: its name, its electrical standard, and `pull` (up, down, none) where that matters."""
-
-    name: str
-    io_standard: str
-    pull: str | None = None
 
 
 @dataclass(frozen=True)
@@ -55,8 +48,8 @@ class Board:
 
     `family` is a name in `families.FAMILIES`, and `resources` are the device's: tables of four inputs, flip-flops,
     multiplier blocks, RAM blocks and SPRAM in the units of `hwflow_rtl.vendor.Technology.name`.  `clock_mhz` is the
-    oscillator; `pll_pad` says that it is at the pad that an iCE40's PLL takes for itself.  `baud` is the rate of the
-    serial line.  `memories` are those beside the FPGA.
+    oscillator; `pll_pad` says that it is at the pad that an iCE40's PLL takes for itself.  `transports` are the ways to
+    a host by their kinds, `chosen` is the kind that designs use.  `memories` are those beside the FPGA.
     """
 
     name: str
@@ -71,9 +64,8 @@ class Board:
     pll_pad: bool
     reset: Pin | None
     reset_active_low: bool
-    rx: Pin
-    tx: Pin
-    baud: int
+    transports: Mapping[str, BoardTransport]
+    chosen: str
     leds: tuple[Pin, ...]
     leds_active_low: bool
     resources: Resources
@@ -85,6 +77,24 @@ class Board:
     def technology(self) -> Technology:
         """The device's way of making multipliers, memories and PLLs; a new object each time."""
         return FAMILIES[self.family].technology(self)
+
+    @property
+    def transport(self) -> BoardTransport:
+        """The way to a host that designs use."""
+        return self.transports[self.chosen]
+
+    def place(self, *, pads: bool = False) -> Place:
+        """Where a transport is; `pads` as there."""
+        return Place(self.technology(), self.clock_mhz, pads)
+
+    def with_transport(self, kind: str | None) -> Board:
+        """The same board with the way to a host of that kind; None changes nothing.  HwflowError where it has none."""
+        if kind is None or kind == self.chosen:
+            return self
+        if kind not in self.transports:
+            raise HwflowError(f"transport must be one that {self.name} has, {', '.join(self.transports)}, not {kind}",
+                              f"leave --transport out, or add the pins to a board file of your own ('{self.path}')")
+        return replace(self, chosen=kind)
 
 
 def list_boards() -> tuple[str, ...]:
@@ -124,6 +134,9 @@ def schema() -> dict[str, Any]:
     text = importlib.resources.files("hwflow.synth").joinpath("board_schema.json").read_text(encoding="utf-8")
     loaded: dict[str, Any] = json.loads(text)
     loaded["properties"]["family"] = {"enum": list(FAMILIES)}
+    loaded["properties"]["transports"]["properties"] = {
+        name: {**kind.schema, "properties": {**kind.schema["properties"], "io_standard": {"$ref": "#/$defs/word"}}}
+        for name, kind in KINDS.items()}
     loaded["allOf"] = [
         {"if": {"properties": {"family": {"const": name}}}, "then": {"required": list(family.required_keys)}}
         for name, family in FAMILIES.items() if family.required_keys]
@@ -171,6 +184,9 @@ def sentences(error: Any) -> Iterator[str]:
     elif error.validator == "additionalProperties":
         known = list(error.schema["properties"])
         for key in sorted(str(key) for key in set(error.instance) - set(known)):
+            if not where and key == "uart":
+                yield "key 'uart' must be inside of 'transports': 'transports: {uart: {rx: ..., tx: ..., baud: ...}}'"
+                continue
             near = difflib.get_close_matches(key, known, n=1)
             guess = f"; did you mean '{near[0]}'?" if near else ""
             yield f"key '{inside}{key}' must be one of {', '.join(known)}{guess}"
@@ -200,11 +216,14 @@ def device_violations(content: dict[str, Any]) -> Iterator[str]:
     yield from foreign_keys(family, content)
     yield from memory_violations(content.get("memories", []), family.pad_timing,
                                  family.user_flashes.get(content.get("chip", "")))
-    pins = [content["clock"]["pin"], content["uart"]["rx"], content["uart"]["tx"], *content["leds"]["pins"]]
+    pins = [content["clock"]["pin"], *content["leds"]["pins"]]
     pins += [content["reset"]["pin"]] if "reset" in content else []
     pins += memory_pins(content.get("memories", []))
-    for pin in sorted({pin for pin in pins if pins.count(pin) > 1}):
-        yield f"pin {pin} must be used once, not {pins.count(pin)} times"
+    # A design uses one transport, so that pins of two may be the same.
+    for line in transports_of(content).values():
+        used = pins + [pin.name for _, pin in line.ports()]
+        for pin in sorted({pin for pin in used if used.count(pin) > 1}):
+            yield f"pin {pin} must be used once, not {used.count(pin)} times"
 
 
 def spram_violations(family: Family, device: str, spram: int) -> Iterator[str]:
@@ -228,9 +247,15 @@ def foreign_keys(family: Family, content: dict[str, Any]) -> Iterator[str]:
                 yield f"key '{key}' must be given only for family {name}: {why}"
 
 
+def transports_of(content: dict[str, Any]) -> dict[str, BoardTransport]:
+    """The ways to a host, in the order of the file."""
+    return {name: BoardTransport(KINDS[name], entry, content["io_standard"])
+            for name, entry in content["transports"].items()}
+
+
 def assemble(path: Path, content: dict[str, Any]) -> Board:
     standard = content["io_standard"]
-    clock, uart, leds, reset = content["clock"], content["uart"], content["leds"], content.get("reset")
+    clock, leds, reset = content["clock"], content["leds"], content.get("reset")
     programmer, family = content.get("programmer"), FAMILIES[content["family"]]
 
     def pin(name: str, group: dict[str, Any]) -> Pin:
@@ -243,7 +268,7 @@ def assemble(path: Path, content: dict[str, Any]) -> Board:
         pll_pad=clock.get("pll_pad", False),
         reset=pin(reset["pin"], reset) if reset else None,
         reset_active_low=reset is not None and reset["active"] == "low",
-        rx=pin(uart["rx"], uart), tx=pin(uart["tx"], uart), baud=uart["baud"],
+        transports=transports_of(content), chosen=next(iter(content["transports"])),
         leds=tuple(pin(name, leds) for name in leds["pins"]), leds_active_low=leds["active"] == "low",
         resources=Resources.of_counts({name: int(count) for name, count in content["resources"].items()}),  # 4.0 is 4
         programmer=Programmer(programmer["tool"], tuple(programmer.get("arguments", ())),

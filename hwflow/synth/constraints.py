@@ -13,10 +13,10 @@ __all__ = ["constraints"]
 
 
 def constraints(board: Board, *, leds: int, memory: BoardMemory | None = None) -> tuple[str, str]:
-    """(suffix, text) for a top with the ports clk, rx, tx, rst where the board has a reset, `leds` LEDs, and those of
-    `memory`."""
+    """(suffix, text) for a top with the ports clk, those of the board's transport, rst where the board has a reset,
+    `leds` LEDs, and those of `memory`."""
     family = FAMILIES[board.family]
-    ports = {"clk": board.clock, "rx": board.rx, "tx": board.tx}
+    ports = {"clk": board.clock, **dict(board.transport.ports())}
     if board.reset is not None:
         ports["rst"] = board.reset
     for k, pin in enumerate(board.leds[:leds]):

@@ -102,7 +102,7 @@ def finish_design(design: Design, folder: Path, make: Callable[[], Report], *, q
     if image is not None and outside is not None:
         weights = WeightImage.write(folder, image, identity(design.graph, design.plan),
                                     mark=outside.mark if outside.flash else b"")
-    DesignFacts.of(design.graph, design.plan, board=design.board.name, baud=design.board.baud,
+    DesignFacts.of(design.graph, design.plan, board=design.board.name, transport=design.board.transport.facts(),
                    clock_mhz=report.clock_mhz, quantized=quantized, weights=weights,
                    structure=design.structure).write(folder)
     return report

@@ -1,4 +1,4 @@
-"""The design on a board before synthesis: a core behind its serial line, with its clocks, as text.
+"""The design on a board before synthesis: a core and the way to its host, with its clocks, as text.
 
 In: a core, a board, what names the design.  Out: a `BoardTop`, or its RTLIL.
 """
@@ -11,7 +11,6 @@ from amaranth.back import rtlil
 from hwflow_base.errors import HwflowError
 from hwflow_rtl.emit import without_collector
 from hwflow_rtl.io import BoardTop, Clocking, End, Ends
-from hwflow_rtl.io.uart import divider_for
 from hwflow_rtl.vendor.pll import PllSettings
 
 from ..hls import Plan
@@ -51,19 +50,15 @@ def board_top(core: Any, board: Board, ends: Ends | None = None, *, identity: by
     (docs/host-link.md); `pll` makes the core's clock of the board's, without it they are the same.  `weights` are those
     that the core takes from a memory of the board.
     """
-    try:
-        divider = divider_for(board.clock_mhz * 1e6, board.baud)
-    except ValueError as error:
-        raise HwflowError(f"the board file '{board.path}': key 'uart.baud': {error}") from None
-    technology = board.technology()
+    transport, technology = board.transport.gateware(board.place(pads=True), board.path), board.technology()
     outside: dict[str, Any] = {} if weights is None else {
         "memory": weights.gateware(board), "memory_pins": tuple(weights.memory.pins), "pads": True}
     clocking = Clocking(technology=technology, board_mhz=board.clock_mhz, pll=pll,
                         memory=weights is not None and weights.domain == DOMAIN,
-                        memory_pll=None if weights is None else weights.pll(board), has_reset=board.reset is not None,
-                        reset_active_low=board.reset_active_low)
-    return BoardTop(core=core, ends=ends, clocking=clocking, divider=divider, identity=identity, technology=technology,
-                    leds=leds_of(board), leds_active_low=board.leds_active_low, **outside)
+                        memory_pll=None if weights is None else weights.pll(board), line_mhz=transport.clock_mhz,
+                        has_reset=board.reset is not None, reset_active_low=board.reset_active_low)
+    return BoardTop(core=core, ends=ends, clocking=clocking, transport=transport, identity=identity,
+                    technology=technology, leds=leds_of(board), leds_active_low=board.leds_active_low, **outside)
 
 
 def clocked_top(core: Any, board: Board, ends: Ends | None, *, identity: bytes, clock: float | str | None = None,

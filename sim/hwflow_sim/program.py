@@ -21,20 +21,22 @@ CXX_FLAGS = ("-std=c++17", "-DVERILATOR=1", "-DVM_COVERAGE=0", "-DVM_SC=0", "-DV
              "-DVM_TRACE_FST=0", "-DVM_TRACE_VCD=0", "-DVM_TRACE_SAIF=0", "-faligned-new", "-w", "-I.")
 RUNTIME = ("verilated.cpp", "verilated_threads.cpp", "verilated_dpi.cpp")
 FAST, SLOW = "-O1", "-O0"
+HEADER = "line.h"
 
 
 @dataclass(frozen=True)
 class Program:
     """A C++ file with `main`, which drives the module `top` of a design as Verilator's class `V<name>`.
 
-    `undefined` is what a value is that has none, as in `--x-assign`: the same for a whole run and random (`unique`), or
-    whatever is quick (`fast`).
+    `header` is what the driver includes as `line.h`.  `undefined` is what a value is that has none, as in `--x-assign`:
+    the same for a whole run and random (`unique`), or whatever is quick (`fast`).
     """
 
     name: str
     top: str
     driver: Path
     undefined: str
+    header: Path | None = None
 
     @property
     def verilator_flags(self) -> tuple[str, ...]:
@@ -66,13 +68,16 @@ class Program:
             (place / "design.v").write_text(verilog)
             self.compile_in(place, tools, sources, runtime / "runtime.a", log, jobs)
 
-        made, compiled = cached_folder(cache, digest(verilog, self.driver, *sources, *flags), make, say)
+        files = [self.driver, *sources, *([self.header] if self.header else [])]
+        made, compiled = cached_folder(cache, digest(verilog, *files, *flags), make, say)
         return made / self.name, compiled
 
     def compile_in(self, place: Path, tools: Tools, sources: Sequence[Path], runtime: Path, log: Path,
                    jobs: int | None) -> None:
         run_tool([tools.verilator, *self.verilator_flags, "--Mdir", ".", "design.v", *sources], what="Verilator",
                  cwd=place, log=log, env={**os.environ, "VERILATOR_ROOT": str(tools.verilator_root)})
+        if self.header is not None:
+            (place / HEADER).write_text(self.header.read_text())
         generated = sorted(place.glob(f"V{self.name}*.cpp"))
         units = [(path, SLOW if path.stem.endswith("Slow") or "__Syms" in path.stem else FAST) for path in generated]
         compile_units(tools, [*units, (self.driver, FAST)], place, log=log, jobs=jobs)

@@ -64,7 +64,8 @@ WRONG_KEYS = {
     "type": ({"resources": 3}, "key 'resources' must be a mapping of keys, not 3"),
     "more than any device has": ({"resources": {"lut": 10**400, "ff": 9, "dsp": 0, "ram": 9}},
                                  "key 'resources.lut' must not break this rule: "),
-    "pin twice": ({"uart": {"rx": "6", "tx": "6", "baud": 9600}}, "pin 6 must be used once, not 2 times"),
+    "pin twice": ({"transports": {"uart": {"rx": "6", "tx": "6", "baud": 9600}}},
+                  "pin 6 must be used once, not 2 times"),
 }
 
 

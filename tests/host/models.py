@@ -12,6 +12,7 @@ import numpy as np
 
 from hwflow import golden, hls
 from hwflow.host.identity import DesignFacts
+from hwflow.host.transport import TransportFacts
 from hwflow.layers.formats import IntFormat
 from hwflow.quantize import Quantized, save_quantized
 from hwflow.synth.boards import load_board
@@ -30,7 +31,8 @@ def leave_design(quantized: Quantized, build: Path, board: str = "ulx3s_85f", **
     (model / "quantized").mkdir(parents=True, exist_ok=True)
     folder.mkdir(parents=True, exist_ok=True)
     save_quantized(quantized, model / "quantized")
-    DesignFacts.of(graph, plan, board=board, **{"baud": BAUD, "clock_mhz": 25.0, **more}).write(folder)
+    DesignFacts.of(graph, plan, board=board, **{
+        "transport": TransportFacts.of_serial_line(BAUD), "clock_mhz": 25.0, **more}).write(folder)
     return folder
 
 

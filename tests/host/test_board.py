@@ -20,7 +20,7 @@ from hwflow import golden
 from hwflow.host import LinkFailed, OpenBoard, Patience
 from hwflow.host.design import load_design
 from hwflow.host.identity import DesignFacts
-from hwflow.host.port import SerialPort, why_not_opened
+from hwflow.host.ports.serial import SerialPort, why_not_opened
 from hwflow.quantize import Quantized, quantize
 from tests.e2e.networks import residual, rows_for, small_network
 from tests.host.board import Line, MemoryPort
@@ -87,7 +87,7 @@ def test_numbers_that_the_inputs_type_does_not_hold_are_refused(quantized, desig
     (value,) = prologue.graph.inputs
     narrow = replace(value, type=replace(value.tensor, dtype=np.dtype(np.int8)))
     whole = replace(quantized, prologue=replace(prologue, graph=replace(prologue.graph, inputs=(narrow,))))
-    board = OpenBoard(board.link, replace(board.design, quantized=whole), board.baud)
+    board = OpenBoard(board.link, replace(board.design, quantized=whole), board.transport)
     with pytest.raises(HwflowError, match=r"x for the input 'x' must fit int8, not hold values from 0 to 300"):
         board.run(np.array([0, 300] * 16).reshape(1, 1, 2, 4, 4))
 
@@ -178,7 +178,7 @@ def test_over_a_terminal(quantized, design):
     rows = rows_for(small_network(), 40)
     with (Terminal(board_with(quantized, design)) as terminal, hwflow.host.open(terminal.port, design=design) as board):
         made = board.run(rows)
-        assert board.baud == BAUD
+        assert board.transport.options == {"baud": BAUD}
         assert board.statistics.dropped == 0
     for name, values in golden.predict(quantized, rows).items():
         np.testing.assert_array_equal(made[name], values)

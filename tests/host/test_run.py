@@ -62,7 +62,7 @@ def test_equal(cli, terminal, more):
     assert done.code == 0, done.err
     assert re.search(r"small on ulx3s_85f, /dev/pts/\d+ at (115200|9600) baud, design [0-9a-f]{16}\n", done.out)
     assert "  accuracy on 30 labelled rows: float " in done.out
-    assert re.search(r"  [\d.,]+ frames/s measured, the serial line included; that carries at most [\d,]+ frames/s, "
+    assert re.search(r"  [\d.,]+ frames/s measured, the line included; that carries at most [\d,]+ frames/s, "
                      r"the core alone computes [\d,]+ at 25 MHz\n", done.out)
     # How many results come twice is a matter of this machine's load: a slow answer is asked for again.
     assert re.search(r"  link: \d+ packets sent, 0 of them again; \d+ received, \d+ of them again; 0 dropped\n",
@@ -177,7 +177,7 @@ def test_synthesis_leaves_what_run_needs(cli, tmp_path, monkeypatch):
     folder = Path("build/small/icebreaker/synth")
     left = load_design(folder)
     assert left.facts.identity == made["identity"]
-    assert left.facts.baud == load_board("icebreaker").baud
+    assert left.facts.transport == load_board("icebreaker").transport.facts()
     assert (left.facts.clock_mhz, left.facts.board) == (62.5, "icebreaker")
     with Terminal(board_with(left.quantized, folder)) as terminal:
         facts = cli(*RUN, "--port", terminal.port, "--board", "icebreaker", "--json").json

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from hwflow_rtl.io.board_top import BoardTop
 from hwflow_rtl.io.clocking import Clocking
-from hwflow_sim.board import CompiledBoard, LinePort, SimulatedBoard, compile_board, rtl_design
+from hwflow_rtl.io.transports import Uart
+from hwflow_sim.board import CompiledBoard, LinePort, SimulatedBoard, UartLine, compile_board, rtl_design
 
 import hwflow.host
 from hwflow import golden, hls, onnx
@@ -51,15 +52,15 @@ def simulated_board(quantized: Quantized, place: Path) -> tuple[CompiledBoard, P
     plan = hls.make_plan(graph, foldings, load_board("ulx3s_85f").technology())
     technology = simulation_technology(plan)
     top = BoardTop(core=hls.lower(graph, plan, technology), ends=ends_of(plan), technology=technology,
-                   clocking=Clocking(technology=technology, board_mhz=25.0, has_reset=True), divider=DIVIDER,
-                   identity=identity(graph, plan))
+                   clocking=Clocking(technology=technology, board_mhz=25.0, has_reset=True),
+                   transport=Uart(divider=DIVIDER), identity=identity(graph, plan))
     compiled = compile_board(rtl_design(top, technology.roms), folder=place / "board", cache=place / "cache")
     return compiled, folder
 
 
 @pytest.fixture
 def board(simulated: tuple[CompiledBoard, Path]) -> Iterator[SimulatedBoard]:
-    with SimulatedBoard(simulated[0], bit_cycles=DIVIDER) as board:
+    with SimulatedBoard(simulated[0], line=UartLine(DIVIDER)) as board:
         yield board
 
 
@@ -119,7 +120,7 @@ def test_two_inputs_and_two_outputs(branching, rate):
     """Inputs follow each other on the line, and so do outputs, whatever the core takes and gives first."""
     quantized, compiled, folder = branching
     assert (len(quantized.graph.inputs), len(quantized.graph.outputs)) == (2, 2)
-    with SimulatedBoard(compiled, bit_cycles=DIVIDER, error_rate=rate, error_seed=3) as board:
+    with SimulatedBoard(compiled, line=UartLine(DIVIDER), error_rate=rate, error_seed=3) as board:
         port = LinePort(board)
         with hwflow.host.open(port, design=folder, clock=port.clock) as driver:
             for rows in (1, 25, 4):

@@ -8,10 +8,19 @@ from pathlib import Path
 import pytest
 from hwflow_base.errors import ToolFailed
 from hwflow_rtl.io import BoardTop, Clocking
+from hwflow_rtl.io.transports import Uart
 from hwflow_rtl.memory import SealedFlash, WeightMemory, WeightSharing
 from hwflow_rtl.memory.seal import SEAL_WORDS
 from hwflow_rtl.vendor import Generic
-from hwflow_sim.board import CompiledBoard, SimulatedBoard, compile_board, netlist_design, read_netlist, rtl_design
+from hwflow_sim.board import (
+    CompiledBoard,
+    SimulatedBoard,
+    UartLine,
+    compile_board,
+    netlist_design,
+    read_netlist,
+    rtl_design,
+)
 from hwflow_sim.flash import board_chip, flash_chip
 
 from hwflow.host import LinkFailed
@@ -45,7 +54,7 @@ def memory_of(part=QUAD) -> WeightMemory:
 def top_of(memory: WeightMemory) -> BoardTop:
     technology = Generic()
     return BoardTop(core=Weighted(), clocking=Clocking(technology=technology, board_mhz=25.0, has_reset=True),
-                    divider=DIVIDER, identity=b"weighted", technology=technology, memory=memory,
+                    transport=Uart(divider=DIVIDER), identity=b"weighted", technology=technology, memory=memory,
                     memory_pins=("sck", "cs_n", "io"))
 
 
@@ -68,7 +77,7 @@ def test_frames_are_computed_with_the_weights_in_the_flash(part, tmp_path: Path,
 def talk(board: CompiledBoard, bit_cycles: float, *, button: bool = True) -> None:
     """All that a host may do: frames for the image, for another one, resets anywhere, the board's `button` too."""
     (octets, digest), other, data = image(1), image(2)[1], noise(6)
-    with SimulatedBoard(board, bit_cycles=bit_cycles) as simulated:
+    with SimulatedBoard(board, line=UartLine(bit_cycles)) as simulated:
         host = linked(simulated)
         with pytest.raises(LinkFailed, match=rf"but has others \(digest {digest.hex()}\)"):
             host.exchange(data)  # who says nothing of weights
@@ -119,7 +128,7 @@ def test_the_host_hears_what_is_wrong(name: str, tmp_path: Path, cache: Path) ->
     """And gets no result, whatever it asks for."""
     contents, numbers, message = WRONG[name]
     message = "the memory of the board on the simulated board must have the weights of the design, but " + message
-    with SimulatedBoard(compiled(contents, tmp_path, cache), bit_cycles=DIVIDER, numbers=numbers) as simulated:
+    with SimulatedBoard(compiled(contents, tmp_path, cache), line=UartLine(DIVIDER), numbers=numbers) as simulated:
         host = linked(simulated)
         with pytest.raises(LinkFailed) as failed:
             host.wait_for_image(image(1)[1])
@@ -131,7 +140,7 @@ def test_the_host_hears_what_is_wrong(name: str, tmp_path: Path, cache: Path) ->
 
 def test_a_check_that_does_not_end(tmp_path: Path, cache: Path) -> None:
     """A board that says for ever that it reads."""
-    with SimulatedBoard(compiled(WHOLE, tmp_path, cache), bit_cycles=DIVIDER) as simulated:
+    with SimulatedBoard(compiled(WHOLE, tmp_path, cache), line=UartLine(DIVIDER)) as simulated:
         host = linked(simulated)
         memory = host.use(image(1)[1])
         stuck = replace(memory, state=MemoryState.FILLING)
@@ -155,7 +164,7 @@ class SlowHandshake:
 
 def test_a_violation_of_the_data_sheet_ends_the_simulation(tmp_path: Path, cache: Path) -> None:
     """The chip wants more time between two commands than the controller was told."""
-    with SimulatedBoard(compiled(WHOLE, tmp_path, cache), bit_cycles=DIVIDER,
+    with SimulatedBoard(compiled(WHOLE, tmp_path, cache), line=UartLine(DIVIDER),
                         numbers={"t_shsl": 10**6}) as simulated, pytest.raises(
             ToolFailed, match=r"the simulated board ended(.|\n)*the flash, \d+ ps: t_shsl"):
         linked(simulated).reset()
@@ -179,4 +188,4 @@ def test_the_netlist_of_a_board(name: str, tmp_path: Path, cache: Path) -> None:
     chip = flash_chip(weights.memory.part, with_seal(image(1)[0], weights.mark), words=WORDS + SEAL_WORDS)
     design = netlist_design(read_netlist(netlist, board.family), reset_active_low=board.reset_active_low, chip=chip)
     made = compile_board(design, folder=tmp_path / "board", cache=cache, jobs=2)
-    talk(made, board.clock_mhz * 1e6 / board.baud, button=board.reset is not None)
+    talk(made, board.clock_mhz * 1e6 / board.transport.entry["baud"], button=board.reset is not None)

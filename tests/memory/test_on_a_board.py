@@ -13,11 +13,20 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from hwflow_base.errors import ToolFailed
 from hwflow_rtl.io import BoardTop, Clocking
+from hwflow_rtl.io.transports import Uart
 from hwflow_rtl.memory import SdramPart, WeightMemory, WeightStream
 from hwflow_rtl.stream.queue import Queue
 from hwflow_rtl.stream.streams import link, payload_of, stream_of
 from hwflow_rtl.vendor import Generic, Technology
-from hwflow_sim.board import CompiledBoard, SimulatedBoard, compile_board, netlist_design, read_netlist, rtl_design
+from hwflow_sim.board import (
+    CompiledBoard,
+    SimulatedBoard,
+    UartLine,
+    compile_board,
+    netlist_design,
+    read_netlist,
+    rtl_design,
+)
 from hwflow_sim.sdram import board_chip
 
 from hwflow.host import LinkFailed
@@ -66,8 +75,8 @@ def top_of(part: SdramPart, technology: Technology, **more) -> BoardTop:
     domain = more.pop("domain", "memory")
     clocking = Clocking(technology=technology, board_mhz=25.0, memory=domain == "memory", has_reset=True)
     memory = WeightMemory(part=part, streams=STREAMS, technology=technology, domain=domain)
-    return BoardTop(core=Weighted(), clocking=clocking, divider=DIVIDER, identity=b"weighted", technology=technology,
-                    memory=memory, memory_pins=PINS, **more)
+    return BoardTop(core=Weighted(), clocking=clocking, transport=Uart(divider=DIVIDER), identity=b"weighted",
+                    technology=technology, memory=memory, memory_pins=PINS, **more)
 
 
 def image_of(memory: WeightMemory, seed: int) -> tuple[bytes, bytes]:
@@ -99,7 +108,7 @@ def test_a_violation_of_the_data_sheet_ends_the_simulation(tmp_path: Path, cache
     slower = replace(SMALL, timing=replace(SMALL.timing, t_rcd=SMALL.timing.t_rcd + 30))
     design = rtl_design(top_of(SMALL, Generic(), domain="sync"), {}, board_chip(slower, PINS))
     compiled = compile_board(design, folder=tmp_path, cache=cache, jobs=2)
-    with SimulatedBoard(compiled, bit_cycles=DIVIDER) as simulated, pytest.raises(
+    with SimulatedBoard(compiled, line=UartLine(DIVIDER)) as simulated, pytest.raises(
             ToolFailed, match=r"the simulated board ended(.|\n)*the memory chip, cycle \d+: t_rcd"):
         linked(simulated).fill(bytes(120), bytes(16))
 
@@ -112,7 +121,8 @@ def test_a_memory_that_does_not_give_what_was_written_is_never_filled(answer: st
     broken = f"  wire [15:0] chip_dq;\n  assign memory_dq_i = {answer};\n" + chip.verilog.replace(
         ".dq_out(memory_dq_i)", ".dq_out(chip_dq)")
     design = rtl_design(top, {}, replace(chip, verilog=broken))
-    with SimulatedBoard(compile_board(design, folder=tmp_path, cache=cache, jobs=2), bit_cycles=DIVIDER) as simulated:
+    compiled = compile_board(design, folder=tmp_path, cache=cache, jobs=2)
+    with SimulatedBoard(compiled, line=UartLine(DIVIDER)) as simulated:
         host = linked(simulated)
         with pytest.raises(LinkFailed, match=r"must take its weights, but did not in .* see that the board has the me"):
             host.fill(*image_of(top.memory, 1))
@@ -132,14 +142,14 @@ def test_the_netlist_of_a_board(name: str, tmp_path: Path, cache: Path) -> None:
     chip = board_chip(weights.part(board), weights.memory.pins)
     design = netlist_design(read_netlist(netlist, board.family), reset_active_low=board.reset_active_low, chip=chip)
     compiled = compile_board(design, folder=tmp_path / "board", cache=cache, jobs=2)
-    talk(compiled, weights.gateware(board), board.clock_mhz * 1e6 / board.baud)
+    talk(compiled, weights.gateware(board), board.clock_mhz * 1e6 / board.transport.entry["baud"])
 
 
 def talk(board: CompiledBoard, memory: WeightMemory, bit_cycles: float) -> None:
     """All that a host may do: frames without weights, weights, frames, others' weights, weights anew."""
     data = noise(6)
     first, second = image_of(memory, 1), image_of(memory, 2)
-    with SimulatedBoard(board, bit_cycles=bit_cycles) as simulated:
+    with SimulatedBoard(board, line=UartLine(bit_cycles)) as simulated:
         host = linked(simulated)
         assert host.use(first[1]).image_bytes == len(first[0])
         with pytest.raises(LinkFailed, match="must have the weights of the design, but has none"):

@@ -96,7 +96,8 @@ def test_the_clock_is_that_of_the_routed_design_or_a_limit(quantized: Quantized,
                                      "synth` gives the clock that it reaches; 120,000 at the 120 MHz that designs on "
                                      "the board reach at least, 25,000 with the oscillator's 25 MHz")
     assert goal.time(500) == "at least 2.00 µs at 250 MHz"
-    DesignFacts.of(quantized.graph, plan, board=BOARD.name, baud=BOARD.baud, clock_mhz=140.0).write(tmp_path)
+    DesignFacts.of(quantized.graph, plan, board=BOARD.name, transport=BOARD.transport.facts(),
+                   clock_mhz=140.0).write(tmp_path)
     routed = clock_of(plan, quantized.graph, BOARD, tmp_path)
     assert routed.rate(plan, 1000) == f"140,000 frames/s at 140 MHz, the clock of the routed design in '{tmp_path}'"
     assert routed.time(70) == "0.50 µs at 140 MHz"
@@ -110,11 +111,11 @@ def test_the_clock_is_that_of_the_routed_design_or_a_limit(quantized: Quantized,
 
 def test_the_serial_line_carries_every_input_and_output(plan: Plan) -> None:
     """32 elements of a byte go in, more than the 3 that come out."""
-    assert line_rate(plan, BOARD) == BOARD.baud / 10 / 32
+    assert line_rate(plan, BOARD) == BOARD.transport.bytes_per_second / 32
     links = tuple(replace(link, bits=32, elements=9) if not link.sink.of_stage else link for link in plan.links)
-    assert line_rate(replace(plan, links=links), BOARD) == BOARD.baud / 10 / 36
+    assert line_rate(replace(plan, links=links), BOARD) == BOARD.transport.bytes_per_second / 36
     twice = (*plan.links, replace(plan.links[0], source=Endpoint.core(1)))
-    assert line_rate(replace(plan, links=twice), BOARD) == BOARD.baud / 10 / 64
+    assert line_rate(replace(plan, links=twice), BOARD) == BOARD.transport.bytes_per_second / 64
 
 
 def test_the_table_says_how_a_stage_multiplies(plan: Plan) -> None:

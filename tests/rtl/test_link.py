@@ -6,9 +6,12 @@ import random
 from collections.abc import Callable
 
 import pytest
+from amaranth.hdl import Elaboratable, Module
+from amaranth.lib import wiring
 from amaranth.sim import Simulator
 from hwflow_rtl.io import HostLink
 from hwflow_rtl.io.link_image import Beside
+from hwflow_rtl.io.transports.framed import Framed
 from hwflow_rtl.vendor import Generic
 
 from .link_host import DATA, IDENTITY, POLL, RESET, RESULT, STATUS, Host, Seen, frame_of, packet, packets_in
@@ -25,13 +28,31 @@ def answers(frames: bytes, frame: int, out: int) -> bytes:
     return b"".join(bytes((sum(one) + 31 * k) & 255 for k in range(out)) for one in whole)
 
 
+class OnBytes(Elaboratable):
+    """A link on a line of bytes: `i` and `o` are those of the line."""
+
+    def __init__(self, link: HostLink):
+        self.link, self.framed = link, Framed()
+        self.i, self.o = self.framed.received, self.framed.sent
+
+    def __getattr__(self, name: str):
+        return getattr(self.link, name)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.link, m.submodules.framed = self.link, self.framed
+        wiring.connect(m, self.framed.o, self.link.i)
+        wiring.connect(m, self.link.o, self.framed.i)
+        return m
+
+
 class Bench:
     """A link between a Python core, whose input is kept in `seen`, and a line of bytes each way."""
 
     def __init__(self, frame: int = 4, out: int = 3, stall: float = 0.0, seed: int = 0, listens: bool = True,
                  image: int = 0):
-        self.link = HostLink(technology=Generic(), identity=DESIGN, bytes_in=frame, bytes_out=out,
-                             memory=Beside.FILLED if image else Beside.NOTHING, image_bytes=image)
+        self.link = OnBytes(HostLink(technology=Generic(), identity=DESIGN, bytes_in=frame, bytes_out=out,
+                                     memory=Beside.FILLED if image else Beside.NOTHING, image_bytes=image))
         self.image, self.memory = image, bytearray()
         self.frame, self.out, self.stall = frame, out, stall
         self.noise = random.Random(seed)

@@ -14,6 +14,7 @@ from hwflow_rtl.core import Core, Link
 from hwflow_rtl.io import BoardTop, Clocking, End, Ends
 from hwflow_rtl.io import clocking as clocking_module
 from hwflow_rtl.io.frame_bytes import FrameBytes
+from hwflow_rtl.io.transports import Uart
 from hwflow_rtl.io.uart import bytes_of
 from hwflow_rtl.stream.endpoint import Endpoint
 from hwflow_rtl.stream.queue import Queue
@@ -165,8 +166,8 @@ def board(core, ends: Ends | None = None, *, technology=None) -> BoardTop:
     technology = technology or Generic(like=ECP5())
     pll = technology.pll_settings(12, 100) if isinstance(technology, WithOwnClock) else None
     clocking = Clocking(technology=technology, board_mhz=12.0, pll=pll, has_reset=True, reset_active_low=True)
-    return BoardTop(core=core, ends=ends, clocking=clocking, divider=4, identity=DESIGN, leds=3, leds_active_low=True,
-                    technology=technology)
+    return BoardTop(core=core, ends=ends, clocking=clocking, transport=Uart(divider=4), identity=DESIGN, leds=3,
+                    leds_active_low=True, technology=technology)
 
 
 def talk(dut: BoardTop, octets: bytes, packets: int, sync_us: float = 1.0) -> tuple[list, int]:

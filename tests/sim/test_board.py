@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from hwflow_base.errors import HwflowError, ToolFailed
-from hwflow_sim.board import BoardDesign, CompiledBoard, SimulatedBoard, compile_board, rtl_design
+from hwflow_sim.board import BoardDesign, CompiledBoard, SimulatedBoard, UartLine, compile_board, rtl_design
 
 from hwflow.host import LinkFailed, Patience
 from hwflow.host.host_link import HostLink
-from hwflow.host.port import SerialPort
+from hwflow.host.ports.serial import SerialPort
 from tests.sim.small_board import DIVIDER, IDENTITY, answers, linked, noise, small_top
 
 #: A wire from pin to pin: what is sent comes back.
@@ -31,7 +31,7 @@ def small(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> CompiledBoar
 
 @pytest.mark.parametrize("bit_cycles", [4, 104.1666, 217.01])
 def test_bytes_pass_a_wire(echo: CompiledBoard, bit_cycles: float) -> None:
-    with SimulatedBoard(echo, bit_cycles=bit_cycles) as board:
+    with SimulatedBoard(echo, line=UartLine(bit_cycles)) as board:
         data = bytes(range(256))
         board.wait(b"", 1)  # before a start bit there is a line at rest
         assert board.exchange(data, until=256) == data
@@ -40,14 +40,14 @@ def test_bytes_pass_a_wire(echo: CompiledBoard, bit_cycles: float) -> None:
 
 
 def test_what_is_enough_can_be_a_function(echo: CompiledBoard) -> None:
-    with SimulatedBoard(echo, bit_cycles=10) as board:
+    with SimulatedBoard(echo, line=UartLine(10)) as board:
         board.wait(b"", 1)
         assert board.exchange(b"a packet\n", until=lambda data: data.endswith(b"\n")) == b"a packet\n"
         assert board.exchange(b"no end", until=lambda data: data.endswith(b"\n"), quiet=500) == b"no end"
 
 
 def test_silence_ends(echo: CompiledBoard) -> None:
-    with SimulatedBoard(echo, bit_cycles=10) as board:
+    with SimulatedBoard(echo, line=UartLine(10)) as board:
         assert board.exchange(b"", until=1, quiet=5000) == b""
         assert board.facts.cycles == 5000
 
@@ -56,7 +56,7 @@ def test_flipped_bits_hit_all_bits(echo: CompiledBoard) -> None:
     """On both ways, start and stop bits too; the same ones from the same seed."""
     data, runs = noise(2000), []
     for seed in (1, 1, 2):
-        with SimulatedBoard(echo, bit_cycles=10, error_rate=1e-2, error_seed=seed) as board:
+        with SimulatedBoard(echo, line=UartLine(10), error_rate=1e-2, error_seed=seed) as board:
             runs.append((board.exchange(data, quiet=300), board.facts))
     (first, facts), again, other = runs
     assert again == (first, facts)
@@ -68,7 +68,7 @@ def test_flipped_bits_hit_all_bits(echo: CompiledBoard) -> None:
 
 
 def test_the_link_gives_the_core_s_answers(small: CompiledBoard) -> None:
-    with SimulatedBoard(small, bit_cycles=DIVIDER) as board:
+    with SimulatedBoard(small, line=UartLine(DIVIDER)) as board:
         link = linked(board)
         found = link.reset()
         assert (found.design, found.bytes_in, found.bytes_out) == (IDENTITY, 1, 1)
@@ -87,7 +87,7 @@ def test_the_link_gives_the_core_s_answers(small: CompiledBoard) -> None:
 def test_no_wrong_answer_over_a_bad_line(small: CompiledBoard, frames: int, rate: float, seen: int) -> None:
     """Every exchange is right, and what was lost on the way is reported."""
     data = noise(frames)
-    with SimulatedBoard(small, bit_cycles=DIVIDER, error_rate=rate, error_seed=5) as board:
+    with SimulatedBoard(small, line=UartLine(DIVIDER), error_rate=rate, error_seed=5) as board:
         link = linked(board, Patience(20.0, 20.0))
         assert b"".join(link.exchange(data[k:k + 1]) for k in range(frames)) == answers(data)
         assert board.facts.flipped_to_board + board.facts.flipped_from_board >= seen
@@ -99,14 +99,14 @@ def test_no_wrong_answer_over_a_bad_line(small: CompiledBoard, frames: int, rate
 def test_sequences_of_the_board_go_round(small: CompiledBoard, rate: float) -> None:
     """A packet of data and one of results for each byte, more of them than there are sequences."""
     data = noise(290)
-    with SimulatedBoard(small, bit_cycles=DIVIDER, error_rate=rate, error_seed=8) as board:
+    with SimulatedBoard(small, line=UartLine(DIVIDER), error_rate=rate, error_seed=8) as board:
         link = linked(board, Patience(20.0, 20.0))
         assert b"".join(link.exchange(data[k:k + 1]) for k in range(len(data))) == answers(data)
         assert (link.statistics.losses > 0) == (rate > 0)
 
 
 def test_a_driver_talks_to_the_terminal(small: CompiledBoard) -> None:
-    with SimulatedBoard(small, bit_cycles=DIVIDER) as board:
+    with SimulatedBoard(small, line=UartLine(DIVIDER)) as board:
         board.wait(b"", 10_000)
         port = SerialPort(board.pty(), 115200)
         try:
@@ -121,17 +121,17 @@ def test_a_driver_talks_to_the_terminal(small: CompiledBoard) -> None:
 
 
 def test_what_is_no_board_is_given_up(echo: CompiledBoard) -> None:
-    with SimulatedBoard(echo, bit_cycles=DIVIDER) as board, pytest.raises(LinkFailed, match="comes back"):
+    with SimulatedBoard(echo, line=UartLine(DIVIDER)) as board, pytest.raises(LinkFailed, match="comes back"):
         linked(board).reset()
 
 
 def test_pins_must_be_those_of_a_board(tmp_path: Path, cache: Path) -> None:
-    with pytest.raises(HwflowError, match="must have the pins clk, rx and tx, perhaps rst and led, not clk, rx"):
+    with pytest.raises(HwflowError, match="must have the pins clk, rx, tx, perhaps rst and led, not clk, rx"):
         compile_board(BoardDesign("", {"clk": 1, "rx": 1}), folder=tmp_path, cache=cache)
 
 
 def test_a_board_that_ends_says_where_its_words_are(echo: CompiledBoard) -> None:
-    with SimulatedBoard(echo, bit_cycles=10) as board:
+    with SimulatedBoard(echo, line=UartLine(10)) as board:
         board._command(b"!")
         with pytest.raises(ToolFailed, match="unknown command 33"):
             board.exchange(b"")

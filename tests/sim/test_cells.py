@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from hwflow_sim.board import BoardDesign, SimulatedBoard, compile_board
+from hwflow_sim.board import BoardDesign, SimulatedBoard, UartLine, compile_board
 from hwflow_sim.cells import MODELS
 
 CYCLES = 20_000
@@ -191,7 +191,7 @@ def test_cells_are_those_of_yosys(family: str, cells, tmp_path: Path, cache: Pat
     ports = {"clk": 1, "rx": 1, "tx": 1, "led": 1}
     design = BoardDesign(verilog, ports, contents, (MODELS[family].verilog, models_of_yosys(family, tmp_path)))
     compiled = compile_board(design, folder=tmp_path / "run", cache=cache, jobs=2)
-    with SimulatedBoard(compiled, bit_cycles=100) as board:
+    with SimulatedBoard(compiled, line=UartLine(100)) as board:
         board.wait(b"", CYCLES)
         assert board.facts.cycles == CYCLES
         assert board.facts.leds == 0, (tmp_path / "run" / "board.log").read_text()[:2000]
@@ -227,6 +227,6 @@ def test_pads_are_those_of_yosys(tmp_path: Path, cache: Path) -> None:
     design = BoardDesign(pads(["010001", "011101", "110100", "101001"]), {"clk": 1, "rx": 1, "tx": 1, "led": 1}, {},
                          (MODELS["ice40"].verilog, models))
     compiled = compile_board(design, folder=tmp_path / "run", cache=cache, jobs=2)
-    with SimulatedBoard(compiled, bit_cycles=100) as board:
+    with SimulatedBoard(compiled, line=UartLine(100)) as board:
         board.wait(b"", 2000)
         assert board.facts.leds == 0, (tmp_path / "run" / "board.log").read_text()[:2000]

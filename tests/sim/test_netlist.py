@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from hwflow_base.errors import HwflowError
-from hwflow_sim.board import SimulatedBoard, compile_board, netlist_design, read_netlist
+from hwflow_sim.board import SimulatedBoard, UartLine, compile_board, netlist_design, read_netlist
 
 from hwflow.host import LinkFailed
 from hwflow.synth import Board, load_board
@@ -43,7 +43,7 @@ def played(netlist: Path, board: Board, folder: Path, cache: Path) -> bytes:
     """What the netlist answers to DATA."""
     design = netlist_design(read_netlist(netlist, board.family), reset_active_low=board.reset_active_low)
     compiled = compile_board(design, folder=folder, cache=cache, jobs=2)
-    with SimulatedBoard(compiled, bit_cycles=board.clock_mhz * 1e6 / board.baud) as simulated:
+    with SimulatedBoard(compiled, line=UartLine(board.clock_mhz * 1e6 / board.transport.entry["baud"])) as simulated:
         link = linked(simulated)
         assert link.reset().design == IDENTITY
         return link.exchange(DATA)

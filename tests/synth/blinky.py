@@ -39,7 +39,7 @@ class Blinky(wiring.Component):
         m.d.comb += clocking.clk.eq(self.clk)
         if board.reset is not None:
             m.d.comb += clocking.rst.eq(self.rst)
-        divider = divider_for(board.clock_mhz * 1e6, board.baud)
+        divider = divider_for(board.clock_mhz * 1e6, board.transport.entry["baud"])
         m.submodules.receiver = receiver = DomainRenamer("line")(UartReceiver(divider=divider))
         m.submodules.transmitter = transmitter = DomainRenamer("line")(UartTransmitter(divider=divider))
         link(m, receiver.o, transmitter.i)

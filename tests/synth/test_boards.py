@@ -62,7 +62,7 @@ def test_every_board_is_complete(name: str) -> None:
     fast = board.technology().pll_settings(board.clock_mhz, 100)
     assert fast is not None
     assert 95 < fast.output_mhz <= 100
-    assert board_top(EchoOf(), board, identity=bytes(8)).divider >= 4
+    assert board_top(EchoOf(), board, identity=bytes(8)).transport.divider >= 4
 
 
 class EchoOf(wiring.Component):
@@ -77,12 +77,21 @@ def test_what_a_board_says() -> None:
     assert board == Board(
         name="tangnano9k", title="Sipeed Tang Nano 9K, Gowin GW1NR-9", family="gowin", device="GW1NR-LV9QN88PC6/I5",
         package="QN88P", speed="C6/I5", chip="GW1N-9C", clock=Pin("52", "LVCMOS33"), clock_mhz=27.0,
-        pll_pad=False, reset=Pin("4", "LVCMOS18", "up"), reset_active_low=True, rx=Pin("18", "LVCMOS33"),
-        tx=Pin("17", "LVCMOS33"),
-        baud=1_000_000, leds=tuple(Pin(pin, "LVCMOS18") for pin in ("10", "11", "13", "14", "15", "16")),
+        pll_pad=False, reset=Pin("4", "LVCMOS18", "up"), reset_active_low=True,
+        transports=board.transports, chosen="uart",
+        leds=tuple(Pin(pin, "LVCMOS18") for pin in ("10", "11", "13", "14", "15", "16")),
         leds_active_low=True, resources=Resources(lut=8640, ff=6480, dsp=40, ram=26),
         programmer=Programmer("openFPGALoader", ("--board", "tangnano9k")), source=board.source, path=board.path,
         memories=board.memories)
+
+
+def test_the_ways_to_a_board() -> None:
+    board = load_board("tangnano9k")
+    assert dict(board.transport.ports()) == {"rx": Pin("18", "LVCMOS33"), "tx": Pin("17", "LVCMOS33")}
+    assert board.transport.facts().facts() == {"kind": "uart", "bytes_per_second": 100_000.0, "baud": 1_000_000}
+    assert board.with_transport(None) is board.with_transport("uart") is board
+    with pytest.raises(HwflowError, match=r"transport must be one that tangnano9k has, uart.*, not telex; leave"):
+        board.with_transport("telex")
 
 
 def test_each_family_has_its_technology() -> None:
@@ -140,9 +149,9 @@ def test_broken_yaml_is_refused_with_its_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("change", "expected"), [
     ({"colour": "red"}, "key 'colour' must be one of title, family, device, package, speed, chip, io_standard, clock, "
-                        "reset, uart, leds, resources, programmer, memories, source"),
+                        "reset, transports, leds, resources, programmer, memories, source"),
     ({"clok": 1}, "key 'clok' must be one of title, family, device, package, speed, chip, io_standard, clock, "
-                  "reset, uart, leds, resources, programmer, memories, source; did you mean 'clock'?"),
+                  "reset, transports, leds, resources, programmer, memories, source; did you mean 'clock'?"),
     ({"family": "ecp6"}, "key 'family' must be one of ecp5, ice40, gowin, not 'ecp6'"),
     ({"speed": 6}, "key 'speed' must be a string, not 6; put it in quotes"),
     ({"clock": {"pin": "G2"}}, "key 'clock.mhz' must be given"),
@@ -153,7 +162,12 @@ def test_broken_yaml_is_refused_with_its_line(tmp_path: Path) -> None:
                                                               "io_standard, pll_pad; did you mean 'io_standard'?"),
     ({"leds": {"pins": ["B2", 3], "active": "high"}}, "key 'leds.pins.1' must be a string, not 3; put it in quotes"),
     ({"reset": {"pin": "R1", "active": "up"}}, "key 'reset.active' must be one of high, low, not 'up'"),
-    ({"uart": []}, "key 'uart' must be a mapping of keys, not []"),
+    ({"transports": []}, "key 'transports' must be a mapping of keys, not []"),
+    ({"transports": {}}, "key 'transports' must not break this rule: {} should be non-empty"),
+    ({"transports": {"uart": []}}, "key 'transports.uart' must be a mapping of keys, not []"),
+    ({"transports": {"telex": {}}}, "key 'transports.telex' must be one of uart"),
+    ({"uart": {"rx": "M1", "tx": "L4", "baud": 9600}}, "key 'uart' must be inside of 'transports': "
+                                                    "'transports: {uart: {rx: ..., tx: ..., baud: ...}}'"),
     ({"resources": {"lut": 1, "ff": 1, "dsp": -1, "ram": 0}},
      "key 'resources.dsp' must not break this rule: -1 is less than the minimum of 0"),
     ({"resources": {"lut": 1, "ff": 1, "dsp": 0, "ram": 0, "spram": 4}},
@@ -179,7 +193,7 @@ def test_broken_yaml_is_refused_with_its_line(tmp_path: Path) -> None:
     ({"package": "--x"}, "key 'package' must not break this rule: '--x' does not match "
                          "'^[A-Za-z0-9][A-Za-z0-9_/-]*\\\\Z'"),
     ({"family": "gowin", "chip": "GW5A-25A"}, "key 'chip' must be one of GW1N-9C, GW2A-18, GW2A-18C, not 'GW5A-25A'"),
-    ({"uart": {"rx": "G2", "tx": "L4", "baud": 115200}}, "pin G2 must be used once, not 2 times"),
+    ({"transports": {"uart": {"rx": "G2", "tx": "L4", "baud": 115200}}}, "pin G2 must be used once, not 2 times"),
     ({"family": "gowin"}, "key 'chip' must be given"),
 ])
 def test_one_fault(tmp_path: Path, change: dict, expected: str) -> None:
@@ -203,8 +217,8 @@ def test_a_file_without_keys(tmp_path: Path) -> None:
 
 
 def test_a_baud_rate_that_the_clock_cannot_give(tmp_path: Path) -> None:
-    path = written(tmp_path, content() | {"uart": {"rx": "M1", "tx": "L4", "baud": 9_000_000}})
-    with pytest.raises(HwflowError, match=r"mine.yaml': key 'uart.baud': baud rate must be .* not 9000000"):
+    path = written(tmp_path, content() | {"transports": {"uart": {"rx": "M1", "tx": "L4", "baud": 9_000_000}}})
+    with pytest.raises(HwflowError, match=r"mine.yaml': key 'transports.uart': baud rate must be .* not 9000000"):
         board_top(EchoOf(), load_board(path), identity=bytes(8))
 
 

@@ -12,7 +12,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from hwflow_base.errors import MissingTool
 from hwflow_rtl.vendor import FAMILIES
-from hwflow_sim.board import BoardDesign, SimulatedBoard, compile_board, read_netlist
+from hwflow_sim.board import BoardDesign, SimulatedBoard, UartLine, compile_board, read_netlist
 
 from hwflow.synth.toolchain import find_tool, run_tool
 
@@ -132,7 +132,7 @@ def check_netlist(folder: Path, cache: Path, family: str, units: list[wiring.Com
     design = BoardDesign(bench + netlist.verilog.replace("module top (", "module dut ("),
                          {"clk": 1, "rx": 1, "tx": 1, "led": 1}, {**contents, **netlist.contents}, (netlist.models,))
     compiled = compile_board(design, folder=folder / "run", cache=cache, jobs=2)
-    with SimulatedBoard(compiled, bit_cycles=100) as board:
+    with SimulatedBoard(compiled, line=UartLine(100)) as board:
         board.wait(b"", cycles + 1)
         assert board.facts.leds == 0, (folder / "run" / "board.log").read_text()[:2000]
     return sum(value is not None for column in late for value in column)

@@ -1,4 +1,4 @@
-"""The design on a board: clocks and resets, the host link on a serial line, the core, its memory, LEDs.
+"""The design on a board: clocks and resets, the way to the host, the host link, the core, its memory, LEDs.
 
 Its ports are the pins; `hwflow.synth` writes the constraint file that places them.
 """
@@ -23,7 +23,7 @@ from .image_crossing import ImageCrossing
 from .link_image import Beside
 from .memory_pads import MemoryPads
 from .seal_crossing import SealCrossing
-from .uart import UartReceiver, UartTransmitter
+from .transports import Transport, Uart
 
 if TYPE_CHECKING:  # which imports parts of the host link
     from ..memory import WeightMemory
@@ -32,9 +32,10 @@ __all__ = ["BoardTop", "End", "Ends"]
 
 
 class BoardTop(wiring.Component):
-    """A core with `FrameBytes`, and a `HostLink`.
+    """A core with `FrameBytes`, a `HostLink`, and a `Transport` to the host.
 
-    The link runs in the domain `line`, at the clock of the board's oscillator, so that it never limits the core's.
+    The link runs in the domain `line`, at the clock of the board's oscillator or of the transport, so that it never
+    limits the core's.
     The core runs in the domain `run`: that is `sync` with a reset of its own.  Between them stands a `CoreCrossing`.
     A memory beside the FPGA gives the core's streams `weights0`, `weights1`, ...  Where it can be written, the host
     fills it through the link and an `ImageCrossing`.  Else it is a `SealedFlash`, and the host hears through a
@@ -48,8 +49,8 @@ class BoardTop(wiring.Component):
         What makes memories: those of the link, and queues for whole frames.
     clocking
         Makes the clocks of the pins `clk` and `rst`.
-    divider
-        Cycles of the board's oscillator, which drives `line`, of one bit.
+    transport
+        The way to the host.
     identity
         The 8 bytes that name the design to the host.
     leds, leds_active_low
@@ -65,20 +66,21 @@ class BoardTop(wiring.Component):
 
     Attributes
     ----------
-    clk, rx, rst : In(1)
-    tx : Out(1)
+    clk, rst : In(1)
     led : Out(leds)
+    rx, tx, ... : In, Out
+        The pins of the transport, by their names.
     memory_... : In, Out
         The pins of the memory, by their names.
     """
 
-    def __init__(self, *, core: Any, clocking: Clocking, divider: int, identity: bytes, technology: Technology,
+    def __init__(self, *, core: Any, clocking: Clocking, transport: Transport, identity: bytes, technology: Technology,
                  ends: Ends | None = None, leds: int = 0, leds_active_low: bool = False,
                  memory: WeightMemory | None = None, memory_pins: Collection[str] = (), pads: bool = False):
         self.core = core
         self.technology = technology
         self.clocking = clocking
-        self.divider = divider
+        self.transport = transport
         self.identity = identity
         self.leds = leds
         self.leds_active_low = leds_active_low
@@ -94,18 +96,21 @@ class BoardTop(wiring.Component):
                              bytes_out=self.frames.bytes_out, memory=self.beside,
                              image_bytes=0 if memory is None else memory.words * memory.part.width // 8)
         super().__init__({
-            "clk": In(1), "rx": In(1), "tx": Out(1, init=1),
+            "clk": In(1), **transport.pins,
             **({"rst": In(1)} if clocking.has_reset else {}), **({"led": Out(leds)} if leds else {}),
             **({} if self.chip is None else self.chip.ports),
         })
 
     @staticmethod
-    def cost(technology: Technology, ends: Ends | None = None) -> Resources:
-        """What stands around the core: RAM exact, LUT and FF as synthesized; without `ends` for streams of bytes.
+    def cost(technology: Technology, ends: Ends | None = None, *, transport: Resources | None = None) -> Resources:
+        """What is around the core: RAM exact, LUT and FF as synthesized; without `ends` for streams of bytes.
+
+        `transport` is the cost of the way to the host, by default that of a serial line.
 
         Of a core with several inputs or outputs a whole frame of all but one input and one output waits in a queue.
         """
-        around = HostLink.cost(technology) + CoreCrossing.cost() + Clocking.cost() + fitted("BoardTop")
+        around = (HostLink.cost(technology) + (Uart.cost() if transport is None else transport) + CoreCrossing.cost()
+                  + Clocking.cost() + fitted("BoardTop"))
         return around if ends is None else around + FrameBytes.cost(ends, technology)
 
     @staticmethod
@@ -119,8 +124,8 @@ class BoardTop(wiring.Component):
     def pins(self) -> list[Value | IOPort]:
         """The top-level ports, in the order of the constraint file."""
         chip = [] if self.chip is None else [*(getattr(self, name) for name in self.chip.ports), *self.chip.both_ways]
-        return [self.clk, self.rx, self.tx, *([self.rst] if self.clocking.has_reset else []),
-                *([self.led] if self.leds else []), *chip]
+        return [self.clk, *(getattr(self, name) for name in self.transport.pins), *self.transport.both_ways,
+                *([self.rst] if self.clocking.has_reset else []), *([self.led] if self.leds else []), *chip]
 
     def elaborate(self, platform):
         m = Module()
@@ -129,23 +134,25 @@ class BoardTop(wiring.Component):
         if self.clocking.has_reset:
             m.d.comb += self.clocking.rst.eq(self.rst)
         on_line = DomainRenamer("line")
-        receiver, transmitter = UartReceiver(divider=self.divider), UartTransmitter(divider=self.divider)
-        m.submodules.receiver, m.submodules.transmitter = on_line(receiver), on_line(transmitter)
-        m.submodules.link = on_line(self.link)
+        m.submodules.transport, m.submodules.link = on_line(self.transport), on_line(self.link)
+        for name, member in self.transport.pins.items():
+            here, there = getattr(self, name), getattr(self.transport, name)
+            m.d.comb += there.eq(here) if member.flow is In else here.eq(there)
+        if self.transport.clock is not None:
+            m.d.comb += self.clocking.line.eq(getattr(self, self.transport.clock))
         m.submodules.crossing = crossing = CoreCrossing()
         # One register resets the core: what reads it can be placed near a copy of it (`Family.prepared`).
         run = m.domains.run = ClockDomain("run")
         m.d.comb += [run.clk.eq(self.clocking.sync_clk), run.rst.eq(crossing.reset)]
         in_core = DomainRenamer("run")
         m.submodules.core, m.submodules.frames = in_core(self.core), in_core(self.frames)
-        m.d.comb += [receiver.rx.eq(self.rx), self.tx.eq(transmitter.tx),
-                     crossing.restart.eq(self.link.restart), self.link.stopped.eq(crossing.stopped)]
-        link(m, receiver.o, self.link.i)
+        m.d.comb += [crossing.restart.eq(self.link.restart), self.link.stopped.eq(crossing.stopped)]
+        link(m, self.transport.o, self.link.i)
         self.weights(m, crossing)
         link(m, crossing.core_data, self.frames.i)
         link(m, self.frames.o, crossing.core_results)
         link(m, crossing.results, self.link.results)
-        link(m, self.link.o, transmitter.i)
+        link(m, self.link.o, self.transport.i)
         if self.leds:
             self.lights(m)
         return m
@@ -182,7 +189,7 @@ class BoardTop(wiring.Component):
         wiring.connect(m, image.words, memory.fill)
 
     def lights(self, m: Module) -> None:
-        # Each second of the oscillator has a few ticks.
+        # Each second of `line` has a few ticks.
         cycle, tick = Signal(20), Signal()
         beat, recent, error = Signal(4), Signal(2), Signal()
         data, results = self.link.data, self.link.results

@@ -1,5 +1,5 @@
-"""The clocks of a board with their resets: `line`, as fast as its oscillator, `sync`, as fast as a PLL makes it, and
-`memory`, as fast as a memory beside the FPGA wants it."""
+"""The clocks of a board with their resets: `line`, as fast as its oscillator or as the way to the host, `sync`, as fast
+as a PLL makes it, and `memory`, as fast as a memory beside the FPGA wants it."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Clocking(wiring.Component):
     """Makes the clock domains `line` and `sync`, and `memory` for a board with one; `add_to` puts it into a design with
     them.
 
-    All start in reset, and leave it when the PLLs have been locked and the button up for RESET_CYCLES: `line` then, the
-    others three of their own cycles later.  All are reset together, so that what crosses between them starts anew on
-    both sides.
+    All start in reset, and leave it when the PLLs have been locked and the button up for RESET_CYCLES of the
+    oscillator: `line` then if it has the oscillator's clock, the others three of their own cycles later.  All are reset
+    together, so that what crosses between them starts anew on both sides.
 
     Parameters
     ----------
@@ -38,6 +38,8 @@ class Clocking(wiring.Component):
     memory, memory_pll
         Whether there is a domain `memory`, and the settings of its own PLL, or None: then it runs on the oscillator.
         It is another PLL than that of `sync`, whose dividers are set anew when a routed design is known.
+    line_mhz
+        The clock of the way to the host, which `line` then has; None: `line` runs on the oscillator.
     has_reset, reset_active_low
         Whether there is a reset button, and its polarity.
 
@@ -47,13 +49,15 @@ class Clocking(wiring.Component):
         The oscillator's pin; nothing else may use it.
     rst : In(1)
         The button, asynchronous; only where there is one.
+    line : In(1)
+        The clock of the way to the host; only with `line_mhz`.
     line_clk, line_rst, sync_clk, sync_rst, memory_clk, memory_rst : Out(1)
         What drives the domains.
     """
 
     def __init__(self, *, technology: Technology, board_mhz: float, pll: PllSettings | None = None,
-                 memory: bool = False, memory_pll: PllSettings | None = None, has_reset: bool = False,
-                 reset_active_low: bool = False):
+                 memory: bool = False, memory_pll: PllSettings | None = None, line_mhz: float | None = None,
+                 has_reset: bool = False, reset_active_low: bool = False):
         for name, settings in (("pll", pll), ("memory_pll", memory_pll)):
             if settings is not None and settings.input_mhz != exact(board_mhz):
                 raise ValueError(f"{name} must have settings for the oscillator's {board_mhz:g} MHz, not for "
@@ -63,10 +67,12 @@ class Clocking(wiring.Component):
         self.pll = pll
         self.memory = memory
         self.memory_pll = memory_pll
+        self.line_mhz = board_mhz if line_mhz is None else line_mhz
+        self.own_line = line_mhz is not None
         self.has_reset = has_reset
         self.reset_active_low = reset_active_low
         super().__init__({
-            "clk": In(1), **({"rst": In(1)} if has_reset else {}),
+            "clk": In(1), **({"rst": In(1)} if has_reset else {}), **({"line": In(1)} if self.own_line else {}),
             "line_clk": Out(1), "line_rst": Out(1), "sync_clk": Out(1), "sync_rst": Out(1),
             **({"memory_clk": Out(1), "memory_rst": Out(1)} if memory else {}),
         })
@@ -103,7 +109,7 @@ class Clocking(wiring.Component):
         start = m.domains.start = ClockDomain("start", reset_less=True, local=True)
         core = m.domains.core = ClockDomain("core", reset_less=True, local=True)
         m.d.comb += [
-            source.clk_in.eq(self.clk), self.line_clk.eq(source.clk_through), start.clk.eq(source.clk_through),
+            source.clk_in.eq(self.clk), start.clk.eq(source.clk_through),
             self.sync_clk.eq(source.clk_out), core.clk.eq(source.clk_out)]
 
         button, locked = Signal(), Signal()
@@ -123,7 +129,13 @@ class Clocking(wiring.Component):
         reset_core = Signal(init=1)
         # The third register, behind the two that settle, may be copied for each part of a large design.
         m.submodules.reset_core = FFSynchronizer(reset, reset_core, o_domain="core", init=1, stages=3)
-        m.d.comb += [self.line_rst.eq(reset), self.sync_rst.eq(reset_core)]
+        m.d.comb += self.sync_rst.eq(reset_core)
+        if self.own_line:
+            on_line = m.domains.on_line = ClockDomain("on_line", reset_less=True, local=True)
+            m.d.comb += [on_line.clk.eq(self.line), self.line_clk.eq(self.line)]
+            m.submodules.reset_line = FFSynchronizer(reset, self.line_rst, o_domain="on_line", init=1, stages=3)
+        else:
+            m.d.comb += [self.line_clk.eq(source.clk_through), self.line_rst.eq(reset)]
         if self.memory:
             m.submodules.reset_memory = FFSynchronizer(reset, self.memory_rst, o_domain="memory_start", init=1,
                                                        stages=3)

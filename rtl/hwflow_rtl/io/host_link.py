@@ -1,15 +1,15 @@
-"""The board's end of the host link (docs/host-link.md): bytes of the line on one side, bytes of frames on the other."""
+"""The board's end of the host link (docs/host-link.md): tokens of a line on one side, bytes of frames on the other."""
 
 from __future__ import annotations
 
 from amaranth.hdl import Module, ResetInserter, Signal
-from amaranth.lib import wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..stream.streams import link, stream_of
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
-from .link_bytes import Deframer, Framer
+from .link_bytes import TOKEN
 from .link_image import DIGEST_BYTES, Beside, FilledImage, MemoryState, SealedImage
 from .link_queues import ROOM, DataQueue, ResultQueue
 from .link_receiver import PacketReceiver
@@ -35,8 +35,8 @@ class HostLink(wiring.Component):
 
     Attributes
     ----------
-    i, o : streams of bytes
-        From the line and to it; what waits at `o` stays through a reset.
+    i, o : streams of TOKEN
+        From the line and to it, as of a `Transport`.
     data : stream of bytes
         For the core.
     results : stream of bytes
@@ -71,7 +71,7 @@ class HostLink(wiring.Component):
         self.sender = PacketSender(results=results, identity=identity, bytes_in=bytes_in, technology=technology,
                                    image_bytes=image_bytes)
         super().__init__({
-            "i": In(stream_of(BYTE, 1)), "o": Out(stream_of(BYTE, 1)), "data": Out(stream_of(BYTE, 1)),
+            "i": In(stream.Signature(TOKEN)), "o": Out(stream.Signature(TOKEN)), "data": Out(stream_of(BYTE, 1)),
             "results": In(stream_of(BYTE, 1)), "restart": Out(1, init=1), "stopped": In(1),
             "error": Out(1),
             **({"filling": Out(1), "clear": Out(1), "cleared": In(1), "complete": In(1)}
@@ -96,24 +96,20 @@ class HostLink(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         data, results, sender = self.data_queue, self.result_queue, self.sender
-        m.submodules.deframer = deframer = Deframer()
         m.submodules.receiver = receiver = PacketReceiver(memory=self.memory)
-        m.submodules.framer = framer = Framer()
         restarting = Signal()
         m.d.comb += restarting.eq(self.restart | self.stopped)
         restarted = ResetInserter(restarting)
         m.submodules.data = restarted(data)
         m.submodules.results = restarted(results)
         m.submodules.sender = restarted(sender)
-        link(m, wiring.flipped(self.i), deframer.i)
-        link(m, deframer.o, receiver.i)
+        link(m, wiring.flipped(self.i), receiver.i)
         link(m, data.o, wiring.flipped(self.data))
         link(m, wiring.flipped(self.results), results.i)
-        link(m, sender.o, framer.i)
-        link(m, framer.o, wiring.flipped(self.o))
+        link(m, sender.o, wiring.flipped(self.o))
         m.d.comb += [
-            receiver.aborted.eq(deframer.aborted), receiver.room.eq(data.room), data.write.eq(receiver.write),
-            data.byte.eq(deframer.o.payload.byte), data.commit.eq(receiver.commit),
+            receiver.room.eq(data.room), data.write.eq(receiver.write),
+            data.byte.eq(self.i.payload.byte), data.commit.eq(receiver.commit),
             data.rollback.eq(receiver.rollback), sender.room.eq(data.room),
             receiver.identity_sent.eq(sender.identity_sent), self.restart.eq(receiver.restart),
             receiver.stopped.eq(self.stopped), self.error.eq(receiver.error),

@@ -24,8 +24,9 @@ FLAG, ESCAPE, FLIP = 0x7E, 0x7D, 0x20
 POLYNOMIAL = 0xEDB88320
 
 
-#: A byte of a packet, or, where `flag` is set, what stands between two packets; `byte` means nothing then.
-TOKEN = data.StructLayout({"byte": 8, "flag": 1})
+#: A byte of a packet, or, where `flag` is set, what is between two packets; `byte` means nothing then.  A flag with
+#: `bad` says that what came before it is to be dropped.
+TOKEN = data.StructLayout({"byte": 8, "flag": 1, "bad": 1})
 
 
 class ByteCrossing(wiring.Component):
@@ -77,12 +78,11 @@ class ByteCrossing(wiring.Component):
 class Deframer(wiring.Component):
     """Bytes of the line to tokens: escapes are undone.
 
-    An escape before a flag is said by `aborted`, which holds with the flag: such a packet is to be dropped.
-    Latency 1 cycle; a byte every 2 cycles.
+    A flag with an escape before it is `bad`.  Latency 1 cycle; a byte every 2 cycles.
     """
 
     def __init__(self):
-        super().__init__({"i": In(stream_of(BYTE, 1)), "o": Out(stream.Signature(TOKEN)), "aborted": Out(1)})
+        super().__init__({"i": In(stream_of(BYTE, 1)), "o": Out(stream.Signature(TOKEN))})
 
     @staticmethod
     def model(octets: bytes) -> list[bytes]:
@@ -107,7 +107,7 @@ class Deframer(wiring.Component):
         begins = Signal()  # an escape, which is not itself escaped
         m.d.comb += [
             begins.eq(looked & is_escape & ~escaped), self.o.valid.eq(looked & ~begins),
-            self.o.payload.flag.eq(is_flag), self.aborted.eq(escaped),
+            self.o.payload.flag.eq(is_flag), self.o.payload.bad.eq(escaped),
             self.o.payload.byte.eq(Cat(byte[:5], byte[5] ^ escaped, byte[6:])),
             self.i.ready.eq(begins | looked & self.o.ready),
         ]

@@ -41,7 +41,7 @@ class State(enum.Enum, shape=3):
 
 
 class PacketReceiver(wiring.Component):
-    """Takes the tokens of a `Deframer` and says what to do.
+    """Takes the tokens of a line and says what to do.
 
     All pulses but `write` come one cycle after the flag that ends a packet.  A token takes ten cycles, in which the
     checksum is counted; what is compared with its byte has all that time.
@@ -54,8 +54,8 @@ class PacketReceiver(wiring.Component):
 
     Attributes
     ----------
-    i, aborted
-        From the Deframer.
+    i
+        From the line: the `o` of a `Transport`.
     room : In(range(ROOM + 1))
         Of the data queue.
     write : Out(1)
@@ -87,7 +87,7 @@ class PacketReceiver(wiring.Component):
     def __init__(self, *, memory: Beside = Beside.NOTHING):
         self.names, self.fills = memory is not Beside.NOTHING, memory is Beside.FILLED
         super().__init__({
-            "i": In(stream.Signature(TOKEN)), "aborted": In(1), "room": In(range(ROOM + 1)),
+            "i": In(stream.Signature(TOKEN)), "room": In(range(ROOM + 1)),
             "write": Out(1), "commit": Out(1), "rollback": Out(1), "expected": Out(8),
             "wants_status": Out(1), "repeat": Out(1),
             "wants_identity": Out(1), "sequence": Out(8), "identity_sent": In(1),
@@ -111,7 +111,7 @@ class PacketReceiver(wiring.Component):
             crc.tail.eq(state == State.CHECK), self.write.eq(act & writes),
             self.rollback.eq(closed & ~self.commit),
         ]
-        good = (state == State.END) & crc.good & ~self.aborted
+        good = (state == State.END) & crc.good & ~self.i.payload.bad
         empty = (state == State.HEADER) & (place == 0)
         m.d.sync += [started.eq(self.i.valid & ~crc.done), closed.eq(end), accepted.eq(end & good),
                      self.error.eq(end & ~good & ~empty), writes.eq(taken & (state == State.PAYLOAD)),

@@ -8,7 +8,7 @@ only slow down the loop over clock cycles.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hwflow_base.errors import HwflowError
@@ -16,6 +16,7 @@ from hwflow_base.files.target import create_folder
 
 from ..program import Program
 from ..rom import hex_text
+from .lines import Line, UartLine
 from .netlist import Netlist
 
 __all__ = ["BoardChip", "BoardDesign", "CompiledBoard", "compile_board", "netlist_design", "rtl_design"]
@@ -23,7 +24,7 @@ __all__ = ["BoardChip", "BoardDesign", "CompiledBoard", "compile_board", "netlis
 HERE = Path(__file__).parent
 ROM_MODULE = HERE.parent / "verilog" / "hwflow_rom.sv"
 #: What has no value has a random one when the program starts, and so does what is written as undefined.
-ENGINE = Program("board", top="hwflow_board", driver=HERE / "engine.cpp", undefined="unique")
+ENGINE = Program("board", top="hwflow_board", driver=HERE / "engine.cpp", undefined="unique", header=UartLine.header)
 LEDS = 8
 #: How the names of pins to a memory beside the FPGA begin.
 MEMORY = "memory_"
@@ -42,7 +43,8 @@ class BoardChip:
 
 @dataclass(frozen=True)
 class BoardDesign:
-    """What stands on a board: Verilog with a module `top` of the pins clk, rx, tx, and where there are any rst and led.
+    """What is on a board: Verilog with a module `top` of the pins clk, those of `line`, and where there are any rst and
+    led.
 
     `ports` are its pins with their widths; `contents` the files that it reads when it starts, as texts.  Those that
     begin with `memory_` are for `chip`.
@@ -54,6 +56,7 @@ class BoardDesign:
     sources: tuple[Path, ...] = ()
     reset_active_low: bool = False
     chip: BoardChip | None = None
+    line: type[Line] = UartLine
 
 
 @dataclass(frozen=True)
@@ -65,12 +68,14 @@ class CompiledBoard:
     compiled: bool
 
 
-def netlist_design(netlist: Netlist, *, reset_active_low: bool = False, chip: BoardChip | None = None) -> BoardDesign:
+def netlist_design(netlist: Netlist, *, reset_active_low: bool = False, chip: BoardChip | None = None,
+                   line: type[Line] = UartLine) -> BoardDesign:
     """A netlist with the models of its cells."""
-    return BoardDesign(netlist.verilog, netlist.ports, netlist.contents, (netlist.models,), reset_active_low, chip)
+    return BoardDesign(netlist.verilog, netlist.ports, netlist.contents, (netlist.models,), reset_active_low, chip,
+                       line)
 
 
-def rtl_design(top, roms: Mapping, chip: BoardChip | None = None) -> BoardDesign:
+def rtl_design(top, roms: Mapping, chip: BoardChip | None = None, line: type[Line] = UartLine) -> BoardDesign:
     """A `BoardTop` without pads before synthesis.
 
     `roms` are the `Generic.roms` of the technology of its core: uint8[depth, bytes]
@@ -82,18 +87,17 @@ def rtl_design(top, roms: Mapping, chip: BoardChip | None = None) -> BoardDesign
         text = rtlil.convert(top, name="top", ports=top.pins, emit_src=False)
     ports = {signal.name: len(signal) for signal in top.pins}
     contents = {f"{name}.hex": hex_text(rows) for name, rows in roms.items()}
-    return BoardDesign(to_verilog(text), ports, contents, (ROM_MODULE,), top.clocking.reset_active_low, chip)
+    return BoardDesign(to_verilog(text), ports, contents, (ROM_MODULE,), top.clocking.reset_active_low, chip, line)
 
 
 def wrapper(design: BoardDesign) -> str:
     """The pins that the engine knows around those that the design has."""
-    ports = design.ports
-    needed = {"clk", "rx", "tx"}
+    ports, line = design.ports, {**design.line.inputs, **design.line.outputs}
     memory = [name for name in ports if name.startswith(MEMORY)] if design.chip is not None else []
-    if not needed <= set(ports) or set(ports) - needed - {"rst", "led", *memory}:
-        raise HwflowError(f"a board's design must have the pins clk, rx and tx, perhaps rst and led, not "
+    if not {"clk", *line} <= set(ports) or set(ports) - {"clk", *line, "rst", "led", *memory}:
+        raise HwflowError(f"a board's design must have the pins clk, {', '.join(line)}, perhaps rst and led, not "
                           f"{', '.join(ports)}")
-    pins = [".clk(clk)", ".rx(rx)", ".tx(tx)"]
+    pins = [f".{name}({name})" for name in ("clk", *line)]
     if "rst" in ports:
         pins.append(f".rst({'~' if design.reset_active_low else ''}press)")
     leds = min(ports.get("led", 0), LEDS)
@@ -103,7 +107,9 @@ def wrapper(design: BoardDesign) -> str:
     chip = "  assign fault = 0;\n" if design.chip is None else wires + design.chip.verilog
     pins += [f".{name}({name})" for name in memory]
     unused = f"  assign led[{LEDS - 1}:{leds}] = 0;\n" if leds < LEDS else ""
-    return (f"module hwflow_board(input clk, rx, press, output tx, output fault, output [{LEDS - 1}:0] led);\n"
+    moved = [f"{direction} [{width - 1}:0] {name}" for direction, found in (
+        ("input", design.line.inputs), ("output", design.line.outputs)) for name, width in found.items()]
+    return (f"module hwflow_board(input clk, press, output fault, output [{LEDS - 1}:0] led, {', '.join(moved)});\n"
             f"{chip}  top dut ({', '.join(pins)});\n{unused}endmodule\n")
 
 
@@ -116,7 +122,8 @@ def compile_board(design: BoardDesign, *, folder: Path, cache: Path, jobs: int |
     folder = folder.resolve()
     create_folder(folder)
     chips = () if design.chip is None else (design.chip.source,)
-    made, compiled = ENGINE.compile(wrapper(design) + design.verilog, sources=(*design.sources, *chips),
+    engine = replace(ENGINE, header=design.line.header)
+    made, compiled = engine.compile(wrapper(design) + design.verilog, sources=(*design.sources, *chips),
                                     cache=cache.resolve(), log=folder / "compile.log", jobs=jobs, say=say)
     for stale in folder.glob("*.hex"):
         stale.unlink()

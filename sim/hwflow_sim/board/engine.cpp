@@ -1,4 +1,4 @@
-// A board that runs: the clock, and a serial line on its pins as the other end sees it.
+// A board that runs: the clock, and the line to the host on its pins as the other end sees it.
 //
 // Commands come on standard input, answers go to standard output; both are what `process.py` says.  Between two commands
 // the clock stands still, so that a run depends on nothing but its commands.
@@ -24,8 +24,16 @@
 #include "verilated.h"
 
 namespace {
-
 constexpr uint64_t NEVER = ~0ULL;
+// Cycles of the board's clock since the start.
+uint64_t now = 0;
+}  // namespace
+
+// One of `lines/` with a class `Line`: uart.h says what it has.
+#include "line.h"
+
+namespace {
+
 constexpr int COMMANDS = 0, ANSWERS = 1;
 int terminal = -1;
 // Bytes that wait to be sent to the board: more stay with the operating system, as a serial adapter leaves them there.
@@ -37,133 +45,21 @@ constexpr uint64_t BURST = 2000, LONG_QUIET = 1u << 21;
 
 VerilatedContext* simulation = nullptr;
 Vboard* top = nullptr;
-uint64_t now = 0;
-double bit_cycles = 0;
-
-// Bit times in which the line has the wrong level, each with the same probability.
-class Noise {
-  public:
-    void set(double rate, uint64_t seed) {
-        rate_ = rate;
-        random_.seed(seed);
-        level = false;
-        plan();
-    }
-    void step() {
-        if (now < next_) return;
-        level = !level;
-        if (level) {
-            next_ = now + std::llround(bit_cycles);
-            flips++;
-        } else {
-            plan();
-        }
-    }
-    bool level = false;
-    uint64_t flips = 0;
-
-  private:
-    void plan() {
-        if (rate_ <= 0) {
-            next_ = NEVER;
-            return;
-        }
-        const double slots = std::floor(std::log1p(-std::uniform_real_distribution<>()(random_)) / std::log1p(-rate_));
-        next_ = now + std::llround(slots * bit_cycles);
-    }
-    double rate_ = 0;
-    uint64_t next_ = NEVER;
-    std::mt19937_64 random_;
-};
-
-// Bytes to the board: a start bit, eight data bits, a stop bit, at the exact rate.
-class Sender {
-  public:
-    std::deque<uint8_t> bytes;
-    bool level = true;
-    bool busy() const { return next_ != NEVER || !bytes.empty(); }
-    void step() {
-        if (next_ == NEVER) {
-            if (bytes.empty()) return;
-            shift_ = bytes.front() << 1 | 0x200u;
-            bytes.pop_front();
-            bit_ = 0;
-            began_ = now;
-        } else if (now < next_) {
-            return;
-        } else if (++bit_ == 10) {
-            next_ = NEVER;
-            step();
-            return;
-        }
-        level = shift_ >> bit_ & 1;
-        next_ = began_ + std::llround((bit_ + 1) * bit_cycles);
-    }
-
-  private:
-    unsigned shift_ = 0, bit_ = 0;
-    uint64_t began_ = 0, next_ = NEVER;
-};
-
-// Bytes from the board, sampled in the middle of their bits.  A byte whose stop bit is low is passed on as a terminal in
-// raw mode does.
-class Receiver {
-  public:
-    std::vector<uint8_t> bytes;
-    uint64_t broken = 0;
-    bool busy() const { return next_ != NEVER; }
-    void step(bool level) {
-        if (next_ == NEVER) {
-            if (level) {
-                idle_ = true;
-            } else if (idle_) {
-                began_ = now;
-                bit_ = 0;
-                shift_ = 0;
-                idle_ = false;
-                plan();
-            }
-            return;
-        }
-        if (now < next_) return;
-        if (bit_ == 0 && level) {
-            next_ = NEVER;
-        } else if (bit_ == 9) {
-            bytes.push_back(shift_ >> 1);
-            broken += !level;
-            next_ = NEVER;
-        } else {
-            shift_ |= unsigned(level) << bit_++;
-            plan();
-        }
-    }
-
-  private:
-    void plan() { next_ = began_ + std::llround((bit_ + 0.5) * bit_cycles); }
-    unsigned shift_ = 0, bit_ = 0;
-    bool idle_ = false;
-    uint64_t began_ = 0, next_ = NEVER;
-};
-
-Sender sender;
-Receiver receiver;
-Noise to_board, from_board;
+Line* line = nullptr;
 uint64_t last_activity = 0;
 
 inline void cycle() {
-    sender.step();
-    to_board.step();
-    from_board.step();
-    top->rx = sender.level ^ to_board.level;
+    line->drive(*top);
     for (const int level : {1, 0}) {  // a step of simulated time is half a cycle
         top->clk = level;
         top->eval();
+        line->half(*top);
         simulation->timeInc(1);
     }
     now++;
     if (top->fault) std::exit(1);  // its reason is on standard error
-    receiver.step(top->tx ^ from_board.level);
-    if (sender.busy() || receiver.busy()) last_activity = now;
+    line->sample(*top);
+    if (line->busy()) last_activity = now;
 }
 
 bool read_all(void* place, size_t size) {
@@ -197,10 +93,11 @@ template <class T> T number() {
 }
 
 void answer() {
-    const uint64_t facts[] = {receiver.bytes.size(), now, receiver.broken, to_board.flips, from_board.flips, top->led};
+    const uint64_t facts[] = {line->from_board.size(), now, line->broken(), line->flips_to_board(),
+                              line->flips_from_board(), top->led};
     write_all(facts, sizeof facts);
-    write_all(receiver.bytes.data(), receiver.bytes.size());
-    receiver.bytes.clear();
+    write_all(line->from_board.data(), line->from_board.size());
+    line->from_board.clear();
 }
 
 // Send bytes; until so many have come back, or nothing moved on either line for `quiet` cycles.
@@ -208,9 +105,9 @@ void exchange() {
     std::vector<uint8_t> bytes(number<uint64_t>());
     if (!read_all(bytes.data(), bytes.size())) std::exit(0);
     const auto wanted = number<uint64_t>(), quiet = number<uint64_t>();
-    sender.bytes.insert(sender.bytes.end(), bytes.begin(), bytes.end());
+    line->to_board.insert(line->to_board.end(), bytes.begin(), bytes.end());
     last_activity = now;
-    while ((sender.busy() || receiver.bytes.size() < wanted) && now - last_activity < quiet) cycle();
+    while ((line->sending() || line->from_board.size() < wanted) && now - last_activity < quiet) cycle();
     answer();
 }
 
@@ -218,28 +115,28 @@ void exchange() {
 void wait() {
     std::vector<uint8_t> bytes(number<uint64_t>());
     if (!read_all(bytes.data(), bytes.size())) std::exit(0);
-    sender.bytes.insert(sender.bytes.end(), bytes.begin(), bytes.end());
-    for (auto left = number<uint64_t>(); receiver.bytes.empty() && left > 0; left--) cycle();
+    line->to_board.insert(line->to_board.end(), bytes.begin(), bytes.end());
+    for (auto left = number<uint64_t>(); line->from_board.empty() && left > 0; left--) cycle();
     answer();
 }
 
-// Let the terminal be the other end, until the next command.
+// Let the terminal be the other end, until the next command; only of a line that has one.
 void serve() {
     pollfd ends[] = {{COMMANDS, POLLIN, 0}, {terminal, POLLIN, 0}};
     while (true) {
         const bool slow = now - last_activity > LONG_QUIET;
         poll(ends, 2, slow ? 1 : 0);
         if (ends[0].revents != 0) break;
-        if (ends[1].revents & POLLIN && sender.bytes.size() < WAITING) {
+        if (ends[1].revents & POLLIN && line->to_board.size() < WAITING) {
             uint8_t bytes[WAITING];
             const ssize_t got = read(terminal, bytes, sizeof bytes);
-            if (got > 0) sender.bytes.insert(sender.bytes.end(), bytes, bytes + got);
+            if (got > 0) line->to_board.insert(line->to_board.end(), bytes, bytes + got);
         }
         for (uint64_t k = 0; k < BURST; k++) cycle();
-        if (!receiver.bytes.empty()) {
-            const ssize_t put = write(terminal, receiver.bytes.data(), receiver.bytes.size());
-            if (put > 0) receiver.bytes.erase(receiver.bytes.begin(), receiver.bytes.begin() + put);
-            if (receiver.bytes.size() > UNREAD) receiver.bytes.clear();
+        if (!line->from_board.empty()) {
+            const ssize_t put = write(terminal, line->from_board.data(), line->from_board.size());
+            if (put > 0) line->from_board.erase(line->from_board.begin(), line->from_board.begin() + put);
+            if (line->from_board.size() > UNREAD) line->from_board.clear();
         }
     }
     answer();
@@ -257,8 +154,7 @@ void obey() {
         } else if (command == 'N') {
             const auto rate = number<double>();
             const auto seed = number<uint64_t>();
-            to_board.set(rate, 2 * seed);
-            from_board.set(rate, 2 * seed + 1);
+            line->noise(rate, seed);
         } else if (command == 'R') {
             top->press = 1;
             for (uint64_t left = number<uint64_t>(); left > 0; left--) cycle();
@@ -272,7 +168,7 @@ void obey() {
 
 }  // namespace
 
-// Arguments: clock cycles of a bit on the line, seed of everything that is undefined at first, file of the terminal;
+// Arguments: those of the line, seed of everything that is undefined at first, file of the terminal;
 // then those of models, which begin with a +.
 int main(int argc, char** argv) {
 #ifdef __linux__
@@ -281,7 +177,8 @@ int main(int argc, char** argv) {
     signal(SIGPIPE, SIG_IGN);
     if (argc < 4) return 2;
     terminal = std::atoi(argv[3]);
-    bit_cycles = std::atof(argv[1]);
+    const auto other_end = std::make_unique<Line>(argv[1]);
+    line = other_end.get();
     const auto context = std::make_unique<VerilatedContext>();
     context->commandArgs(argc, argv);  // models ask for arguments
     simulation = context.get();
@@ -289,7 +186,7 @@ int main(int argc, char** argv) {
     context->randSeed(std::atoi(argv[2]));
     const auto model = std::make_unique<Vboard>(context.get(), "board");
     top = model.get();
-    top->rx = 1;
+    line->begin(*top);
     top->clk = top->press = 0;
     obey();
     top->final();

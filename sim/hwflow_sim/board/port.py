@@ -6,10 +6,9 @@ from .process import SimulatedBoard
 
 __all__ = ["LinePort"]
 
-#: Bits on the line in one second of the driver's time.  The slower the line, the less of it passes while a driver waits
-#: for an answer that does not come; a packet takes 7 ms.
-BITS_A_SECOND = 200_000
-BITS_OF_A_BYTE = 10
+#: Bytes on the line in one second of the driver's time.  The slower the line, the less of it passes while a driver
+#: waits for an answer that does not come; a packet takes 7 ms.
+BYTES_A_SECOND = 20_000
 
 
 class LinePort:
@@ -22,16 +21,16 @@ class LinePort:
 
     def clock(self) -> float:
         """Seconds since the board started, as the line counts them."""
-        return self.board.facts.cycles / self.board.bit_cycles / BITS_A_SECOND
+        return self.board.facts.cycles / self.board.line.byte_cycles / BYTES_A_SECOND
 
     def cycles(self, seconds: float) -> int:
         """Clock cycles of the board in a driver's seconds."""
-        return round(seconds * BITS_A_SECOND * self.board.bit_cycles)
+        return round(seconds * BYTES_A_SECOND * self.board.line.byte_cycles)
 
     def read(self, timeout: float) -> bytes:
         """What has arrived; waits at most `timeout` seconds for the first byte, and at least the time of a byte."""
         data, self._waiting = self._waiting, b""
-        return self.board.wait(data, max(self.cycles(timeout), round(BITS_OF_A_BYTE * self.board.bit_cycles)))
+        return self.board.wait(data, max(self.cycles(timeout), round(self.board.line.byte_cycles)))
 
     def write(self, data: bytes) -> None:
         self._waiting += data

@@ -1,4 +1,4 @@
-"""A simulated board with its serial line: bytes in, bytes out, or a pseudo-terminal for a driver."""
+"""A simulated board with its line to the host: bytes in, bytes out, or a pseudo-terminal for a driver."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ from hwflow_base.errors import ToolFailed
 
 from ..tools import end_of
 from .compiled import CompiledBoard
+from .lines import Line
 
 __all__ = ["LineFacts", "SimulatedBoard"]
 
-#: Bit times without any movement after which the board is taken to have said all: what a frame may take it.
-QUIET_BITS = 20_000
 LOG = "board.log"
 FACTS = struct.Struct("<6Q")
 SECONDS_TO_END = 5.0
@@ -44,8 +43,8 @@ class SimulatedBoard:
     ----------
     compiled
         From `compile_board`.
-    bit_cycles
-        Clock cycles of one bit on the line, at the rate of the other end: the board's clock by its baud rate.
+    line
+        The line to the host, of the kind that was compiled.
     seed
         Of all that is undefined when a board starts: registers without a value, contents of RAM.
     numbers
@@ -57,14 +56,12 @@ class SimulatedBoard:
     Use it in a `with` statement; what the simulator prints is in `board.log` in the folder of `compiled`.
     """
 
-    def __init__(self, compiled: CompiledBoard, *, bit_cycles: float, seed: int = 1, error_rate: float = 0.0,
+    def __init__(self, compiled: CompiledBoard, *, line: Line, seed: int = 1, error_rate: float = 0.0,
                  error_seed: int = 0, numbers: Mapping[str, int] | None = None):
-        if bit_cycles < 4:
-            raise ValueError(f"bit_cycles must be at least 4, not {bit_cycles}")
         if not 0 <= error_rate < 1:
             raise ValueError(f"error_rate must be from 0 to below 1, not {error_rate}")
         self.compiled = compiled
-        self.bit_cycles = bit_cycles
+        self.line = line
         self.seed = seed
         self.errors = (error_rate, error_seed)
         self.numbers = dict(numbers or {})
@@ -80,7 +77,7 @@ class SimulatedBoard:
         self._terminals = (master, slave)
         with (self.compiled.folder / LOG).open("wb") as log:
             self._process = subprocess.Popen(
-                [self.compiled.executable, repr(float(self.bit_cycles)), str(self.seed), str(master),
+                [self.compiled.executable, self.line.argument, str(self.seed), str(master),
                  *(f"+{name}={value}" for name, value in self.numbers.items())],
                 cwd=self.compiled.folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
                 pass_fds=[master], start_new_session=True)
@@ -121,9 +118,9 @@ class SimulatedBoard:
         until
             How many bytes to wait for, or whether what came is enough; 0 waits until the line is quiet.
         quiet
-            Give up after so many clock cycles in which nothing moved on either line; those of 20 000 bits if None.
+            Give up after so many clock cycles in which nothing moved on either line; those of the line if None.
         """
-        limit = round(QUIET_BITS * self.bit_cycles) if quiet is None else quiet
+        limit = self.line.quiet_cycles if quiet is None else quiet
         wanted = 1 if callable(until) else until or 1 << 62
         got = self._exchange(data, wanted, limit)
         while callable(until) and got and not until(got):

@@ -1,0 +1,15 @@
+"""The ways to a host that boards have, a kind in each file: pins of board files, gateware, and what a driver must know.
+
+`KINDS` is the list.
+"""
+
+from collections.abc import Mapping
+
+from .base import BoardTransport, Kind
+from .pins import Pin
+from .uart import UART
+
+__all__ = ["KINDS", "BoardTransport", "Kind", "Pin"]
+
+#: All kinds by the names that board files use.
+KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (UART,)}

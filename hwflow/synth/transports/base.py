@@ -1,0 +1,112 @@
+"""A way to a host: what a board file says of it, and what is made of that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hwflow_base.errors import HwflowError
+from hwflow_rtl.io.transports import Transport
+from hwflow_rtl.vendor import Resources, Technology
+
+from ...host.transport import TransportFacts
+from .pins import Pin
+
+__all__ = ["BoardTransport", "Kind", "Place"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a transport is: the family's technology, and the oscillator.
+
+    `pads`: pins in both directions are single ports, as for place and route; else three ports, as for a simulation.
+    """
+
+    technology: Technology
+    clock_mhz: float
+    pads: bool = False
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is known of a kind of transport.
+
+    Attributes
+    ----------
+    name
+        As in board files, on the command line and in `identity.json`.
+    title
+        What people call it in a sentence, of an entry.
+    schema
+        JSON schema of its entry in a board file, without `io_standard`; keys that are pins refer to `pin` or `pins`.
+    pins
+        The keys of the entry that are pins, a string or a list of strings.
+    gateware
+        The `Transport` for an entry on a board.  ValueError where the entry cannot be had there: the key and the rule.
+    cost
+        Of that gateware.
+    rate
+        Bytes a second that the line of an entry carries, all overhead of packets included.
+    options
+        What the host's half must know besides the kind, plain data.
+    """
+
+    name: str
+    title: Callable[[Mapping[str, Any]], str]
+    schema: Mapping[str, Any]
+    pins: tuple[str, ...]
+    gateware: Callable[[Mapping[str, Any], Place], Transport]
+    cost: Callable[[Mapping[str, Any], Technology], Resources]
+    rate: Callable[[Mapping[str, Any]], float]
+    options: Callable[[Mapping[str, Any]], dict[str, Any]] = field(default=lambda entry: {})
+
+
+@dataclass(frozen=True)
+class BoardTransport:
+    """A transport of a board: `entry` is what its file says, `ports` the pins by the names of the top's ports."""
+
+    kind: Kind
+    entry: Mapping[str, Any]
+    io_standard: str
+
+    @property
+    def bytes_per_second(self) -> float:
+        """What the line carries, overhead of packets included."""
+        return self.kind.rate(self.entry)
+
+    @property
+    def title(self) -> str:
+        """What people call it, in a sentence."""
+        return self.kind.title(self.entry)
+
+    def ports(self) -> Iterator[tuple[str, Pin]]:
+        """The pins of the board by the names of the top's ports; those of a wide port as `name[0]`, `name[1]`, ..."""
+        standard, pull = self.entry.get("io_standard", self.io_standard), self.entry.get("pull")
+        for name, pins in self.named_pins():
+            if isinstance(pins, str):
+                yield name, Pin(pins, standard, pull)
+            else:
+                yield from ((f"{name}[{k}]" if len(pins) > 1 else name, Pin(pin, standard, pull))
+                            for k, pin in enumerate(pins))
+
+    def named_pins(self) -> Iterator[tuple[str, str | list[str]]]:
+        """The ports of the top and their pins: the keys of a serial line, of others with the kind before them."""
+        for key in self.kind.pins:
+            if key in self.entry:
+                yield key if self.kind.name == "uart" else f"{self.kind.name}_{key}", self.entry[key]
+
+    def gateware(self, place: Place, source: object) -> Transport:
+        """The component.  HwflowError naming `source`, the board's file, where the board cannot have it."""
+        try:
+            return self.kind.gateware(self.entry, place)
+        except ValueError as error:
+            raise HwflowError(f"the board file '{source}': key 'transports.{self.kind.name}': {error}") from None
+
+    def cost(self, technology: Technology) -> Resources:
+        """Of the component."""
+        return self.kind.cost(self.entry, technology)
+
+    def facts(self) -> TransportFacts:
+        """What the driver must know."""
+        return TransportFacts(self.kind.name, self.bytes_per_second, self.kind.options(self.entry))

@@ -1,0 +1,6 @@
+"""The ways from a host to a design on a board, a kind in each file."""
+
+from .base import Transport
+from .uart import Uart
+
+__all__ = ["Transport", "Uart"]

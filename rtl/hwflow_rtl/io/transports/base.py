@@ -1,0 +1,53 @@
+"""What every way from a host to a design is: pins of the board on one side, tokens of packets on the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from amaranth.hdl import IOPort
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Member, Out
+
+from ..link_bytes import TOKEN
+
+__all__ = ["Transport"]
+
+
+class Transport(wiring.Component):
+    """A line between the pins of a board and its `HostLink`.  A subclass is one kind of line.
+
+    It runs in the domain `sync`, which `BoardTop` renames to `line`.  Other domains it makes itself.
+
+    Parameters
+    ----------
+    pins
+        Its ports of the top, as members of a signature, by names that no other part of the top has.
+    both_ways
+        Ports in both directions, which are no members of a signature.
+    clock, clock_mhz
+        The pin of `pins` whose clock is that of `line`, and its frequency.  None: `line` has the oscillator's.
+    members
+        Further members, for a part of the board that knows this kind.
+
+    Attributes
+    ----------
+    i, o : streams of TOKEN
+        Packets to the host, and from it.  Empty packets mean nothing.  What waits at `i` stays through a reset of the
+        core.
+    """
+
+    #: The name of the kind in board files.
+    kind = ""
+
+    def __init__(self, pins: Mapping[str, Member], *, both_ways: tuple[IOPort, ...] = (), clock: str | None = None,
+                 clock_mhz: float | None = None, members: Mapping[str, Member] | None = None):
+        if clock is not None and (clock not in pins or not clock_mhz):
+            raise ValueError(f"clock of a {self.kind or 'Transport'} must be one of its pins {', '.join(pins)} with a "
+                             f"frequency, not {clock} of {clock_mhz} MHz")
+        self.pins: Mapping[str, Member] = dict(pins)
+        self.both_ways = both_ways
+        self.clock = clock
+        self.clock_mhz = clock_mhz
+        token: Any = stream.Signature(TOKEN)
+        super().__init__({**pins, "i": In(token), "o": Out(token), **(members or {})})

@@ -1,0 +1,6 @@
+"""The lines to the host that a simulated board may have: a header in C++ for each, and how fast it is."""
+
+from .base import Line
+from .uart import UartLine
+
+__all__ = ["Line", "UartLine"]

@@ -1,0 +1,37 @@
+"""What every line of a simulated board is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+__all__ = ["Line"]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line to the host: its model in C++ and its speed.
+
+    `byte_cycles` are cycles of the board's clock in which a byte passes, `quiet_cycles` those without any movement
+    after which the board is taken to have said all.
+    """
+
+    #: The file with a class `Line`; that of a serial line says what it has.
+    header: ClassVar[Path]
+    #: The ports of the board's top that are its pins, with their widths; those that the board drives.
+    inputs: ClassVar[dict[str, int]]
+    outputs: ClassVar[dict[str, int]]
+
+    @property
+    def argument(self) -> str:
+        """What the model is made with."""
+        raise NotImplementedError
+
+    @property
+    def byte_cycles(self) -> float:
+        raise NotImplementedError
+
+    @property
+    def quiet_cycles(self) -> int:
+        raise NotImplementedError
