@@ -134,9 +134,16 @@ def boards(console: Console) -> Result:
         for memory in board.memories:
             sizes.setdefault(str(memory), []).append(board.name)
     console.say("memory beside the FPGA: " + "; ".join(f"{size} on {', '.join(on)}" for size, on in sizes.items()))
+    ways: dict[str, list[str]] = {}
+    for board in found:
+        for kind in board.transports:
+            ways.setdefault(kind, []).append(board.name)
+    console.say("ways to the host: " + "; ".join(
+        f"{kind} on {'all' if len(on) == len(found) else ', '.join(on)}" for kind, on in ways.items()))
     console.say("A board of your own: pass its YAML file as --board; see docs/add-a-board.md")
     return {"boards": [{"name": b.name, "title": b.title, "device": b.device, "clock_mhz": b.clock_mhz,
-                        "resources": b.resources.counts(), "memories": [memory.facts() for memory in b.memories]}
+                        "resources": b.resources.counts(), "memories": [memory.facts() for memory in b.memories],
+                        "transports": [transport.facts().facts() for transport in b.transports.values()]}
                        for b in found]}
 
 

@@ -99,18 +99,18 @@ def prove_netlist(netlist: Path, board: Board, graph: LayerGraph, frames: Frames
     HwflowError for a file that is no netlist, MissingTool and ToolFailed.
     """
     values = golden.run(graph, frames)
-    expected = {name: to_bytes(values[name], graph.tensors[name].format) for name in graph.outputs}
-    count = len(next(iter(expected.values())))
+    expected = [to_bytes(values[name], graph.tensors[name].format) for name in graph.outputs]
+    count = len(expected[0])
     cells, line = read_netlist(netlist, board.family), line_of(board)
-    compiled = compile_board(
-        netlist_design(cells, reset_active_low=board.reset_active_low, chip=chip_of(board, weights, image),
-                       line=type(line)), folder=folder, cache=cache, say=say)
+    chip = chip_of(board, weights, image)
+    design = netlist_design(cells, reset_active_low=board.reset_active_low, chip=chip, line=type(line))
+    compiled = compile_board(design, folder=folder, cache=cache, say=say)
     began = time.monotonic()
     with SimulatedBoard(compiled, line=line) as simulated:
         simulated.wait(b"", CYCLES_TO_START)
         try:
             data = talk(LinePort(simulated), graph, values, identity, interval, weights, image)
-            difference = first_difference(np.concatenate(list(expected.values()), axis=1), data, graph)
+            difference = first_difference(np.concatenate(expected, axis=1), data, graph)
         except LinkFailed as error:
             difference = str(error)
         facts = simulated.facts
