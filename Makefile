@@ -11,6 +11,7 @@ DATA        ?=
 SETTINGS    ?=
 BITS        ?=
 BOARD       ?=
+TRANSPORT   ?=
 PORT        ?=
 PLAN        ?=
 WAVES       ?=
@@ -34,7 +35,7 @@ option        = $(if $(2),--$(1) '$(2)')
 EXAMPLE       = models/digits_cnn
 MODEL_OPTIONS = '$(or $(MODEL),$(EXAMPLE).onnx)' $(call option,input-shape,$(INPUT_SHAPE)) $(call option,build,$(BUILD)) $(ARGS)
 DATA_OPTIONS  = $(MODEL_OPTIONS) $(call option,data,$(or $(DATA),$(if $(MODEL),,$(EXAMPLE).npz))) $(call option,settings,$(SETTINGS)) $(call option,bits,$(BITS))
-BOARD_OPTIONS = $(DATA_OPTIONS) $(call option,board,$(BOARD)) $(call option,plan,$(PLAN))
+BOARD_OPTIONS = $(DATA_OPTIONS) $(call option,board,$(BOARD)) $(call option,transport,$(TRANSPORT)) $(call option,plan,$(PLAN))
 
 .DEFAULT_GOAL := help
 .PHONY: help sim synth reweight program run check info quantize golden build boards doctor test test-all fuzz test-lowest upgrade bench lint docs train wheel clean distclean
@@ -49,6 +50,7 @@ help: ## list the targets
 	@echo '  DATA=x.npz     inputs, labels and calibration data (docs/data-files.md)'
 	@echo '  BITS=w or w,a  bits of all weights and activations, 1 to 8; SETTINGS=x.yaml has them by layer'
 	@echo '  BOARD=name     see `make boards`'
+	@echo '  TRANSPORT=kind the way from the host to the board, as uart; without it, the first of the board'
 	@echo '  PLAN=x.yaml    an edited plan instead of the one that hwflow makes'
 	@echo '  PORT=/dev/ttyUSB0   for run: the serial port of the board'
 	@echo '  INPUT_SHAPE=name=1,3,32,32   fixes a shape that the model leaves open'

@@ -15,7 +15,7 @@ from hwflow_base.files.cache import cached_step, digest
 
 from .. import hls
 from ..flow import Flow
-from ..host.identity import identity
+from ..host.identity import IDENTITY_FILE, DesignFacts, identity
 from ..layers.base import LayerGraph
 from ..layers.rescale import Requantize, Thresholds
 from ..layers.room import fitted, with_rescale_of
@@ -23,6 +23,7 @@ from ..quantize import Quantized, comes_quantized, save_quantized
 from ..quantize.settings import OutputStage, QuantizationSettings
 from ..quantize.settings_file import UnknownName, settings_from_yaml
 from ..request import QuantizationOptions
+from ..synth import Board, load_board
 from .patching import REMEDY, ReweightReport, reweight
 from .routed import DESIGN, SETTINGS, RoutedDesign
 
@@ -42,6 +43,14 @@ class Retrained(Flow):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.folder = self.base / "reweighted" / self.project.model.stem
+
+    @cached_property
+    def board(self) -> Board:
+        """With the transport of the routed design."""
+        board = load_board(self.hardware.board)
+        folder = self.base / board.name / "synth"
+        return board.with_transport(
+            DesignFacts.read(folder).transport.kind if (folder / IDENTITY_FILE).is_file() else None)
 
     @cached_property
     def routed(self) -> RoutedDesign:

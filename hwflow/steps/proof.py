@@ -102,15 +102,15 @@ def prove_netlist(netlist: Path, board: Board, graph: LayerGraph, frames: Frames
     expected = [to_bytes(values[name], graph.tensors[name].format) for name in graph.outputs]
     count = len(expected[0])
     cells, line = read_netlist(netlist, board.family), line_of(board)
-    chip = chip_of(board, weights, image)
-    design = netlist_design(cells, reset_active_low=board.reset_active_low, chip=chip, line=type(line))
+    design = netlist_design(cells, reset_active_low=board.reset_active_low, chip=chip_of(board, weights, image),
+                            line=type(line))
     compiled = compile_board(design, folder=folder, cache=cache, say=say)
     began = time.monotonic()
     with SimulatedBoard(compiled, line=line) as simulated:
         simulated.wait(b"", CYCLES_TO_START)
         try:
-            data = talk(LinePort(simulated), graph, values, identity, interval, weights, image)
-            difference = first_difference(np.concatenate(expected, axis=1), data, graph)
+            difference = first_difference(np.concatenate(expected, axis=1), talk(
+                LinePort(simulated), graph, values, identity, interval, weights, image), graph)
         except LinkFailed as error:
             difference = str(error)
         facts = simulated.facts
