@@ -99,8 +99,7 @@ def prove_netlist(netlist: Path, board: Board, graph: LayerGraph, frames: Frames
     HwflowError for a file that is no netlist, MissingTool and ToolFailed.
     """
     values = golden.run(graph, frames)
-    expected = [to_bytes(values[name], graph.tensors[name].format) for name in graph.outputs]
-    count = len(expected[0])
+    expected = np.concatenate([to_bytes(values[name], graph.tensors[name].format) for name in graph.outputs], axis=1)
     cells, line = read_netlist(netlist, board.family), line_of(board)
     design = netlist_design(cells, reset_active_low=board.reset_active_low, chip=chip_of(board, weights, image),
                             line=type(line))
@@ -109,12 +108,12 @@ def prove_netlist(netlist: Path, board: Board, graph: LayerGraph, frames: Frames
     with SimulatedBoard(compiled, line=line) as simulated:
         simulated.wait(b"", CYCLES_TO_START)
         try:
-            difference = first_difference(np.concatenate(expected, axis=1), talk(
-                LinePort(simulated), graph, values, identity, interval, weights, image), graph)
+            data = talk(LinePort(simulated), graph, values, identity, interval, weights, image)
+            difference = first_difference(expected, data, graph)
         except LinkFailed as error:
             difference = str(error)
         facts = simulated.facts
-    return NetlistProof(netlist, board.name, cells.digest, cells.cells, count, count * bytes_out(graph), facts.cycles,
+    return NetlistProof(netlist, board.name, cells.digest, cells.cells, len(expected), expected.size, facts.cycles,
                         time.monotonic() - began, difference)
 
 
