@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable, Iterator
+
+from hwflow_base.errors import HwflowError
 
 from hwflow.host.handshake import Handshake
 from hwflow.host.pace import Patience
 from hwflow.host.packets import Identity, Kind, Memory, MemoryState
-from hwflow.host.session import Progress, Session, without_weights
+from hwflow.host.session import Item, Progress, Session, without_weights
 from hwflow.host.wire import BytePort, LinkFailed, Statistics, Wire
 
 __all__ = ["HostLink"]
@@ -27,7 +29,8 @@ SEAL_SECONDS = 1e-5
 class HostLink:
     """The board on `port`.  Its line belongs to this object until `close`.
 
-    An exception out of `exchange`, also an interrupt, leaves frames half-way: the next call starts the board anew.
+    An exception out of `exchange` or `stream`, also an interrupt, or a stream that was not read to its end, leaves
+    frames half-way: the next call starts the board anew.
     """
 
     def __init__(self, port: BytePort, *, patience: Patience | None = None,
@@ -37,6 +40,8 @@ class HostLink:
         self._wire = Wire(port, clock)
         self._chance = random.Random(seed)
         self._session: Session | None = None
+        #: Calls so far: a stream ends with the next one.
+        self._calls = 0
         self._identity: Identity | None = None
         #: The image that frames are for, and what the board said of its memory.
         self._digest: bytes | None = None
@@ -45,6 +50,15 @@ class HostLink:
     @property
     def statistics(self) -> Statistics:
         return self._wire.statistics
+
+    @property
+    def waited(self) -> float:
+        """Seconds in which this end waited for the line."""
+        return self._wire.waited
+
+    def clock(self) -> float:
+        """Seconds by the clock of the line."""
+        return self._wire.clock()
 
     def reset(self) -> Identity:
         """Start the board anew and ask what it is, and for the image of `use`.
@@ -103,17 +117,38 @@ class HostLink:
 
     def exchange(self, data: bytes, progress: Progress | None = None) -> bytes:
         """The outputs of the whole frames `data`, in order.  LinkFailed where they do not come or might be others."""
+        return b"".join(self.stream((data,), progress))
+
+    def stream(self, source: Iterable[Item], progress: Progress | None = None) -> Generator[bytes, None, None]:
+        """The outputs of each item of `source`, in order: any number of whole frames, or None where there are none at
+        the moment.  LinkFailed as of `exchange`; HwflowError where another call began before this one ended."""
+        self._calls += 1
+        call = self._calls
         if self._session is None:
             self.reset()
         session, self._session = self._session, None
         assert session is not None
-        if len(data) % session.identity.bytes_in:
-            raise ValueError(f"data must be whole frames of {session.identity.bytes_in} bytes, not {len(data)} bytes")
         if self._digest is not None and self._memory is not None and not self._memory.holds(self._digest):
             raise without_weights(self.port.name, self._memory)
-        results = session.exchange(data, progress)
+        for results in session.stream(self._whole(source, call), progress):
+            yield results
+            self._require_mine(call)
         self._session = session
-        return results
+
+    def _whole(self, source: Iterable[Item], call: int) -> Iterator[Item]:
+        """The items of `source`, which must be whole frames."""
+        assert self._identity is not None
+        size = self._identity.bytes_in
+        for item in source:
+            self._require_mine(call)
+            if item is not None and len(item) % size:
+                raise ValueError(f"data must be whole frames of {size} bytes, not {len(item)} bytes")
+            yield item
+
+    def _require_mine(self, call: int) -> None:
+        if call != self._calls:
+            raise HwflowError("a stream must end before the next call on the same board begins",
+                              "read it to its end, or close it")
 
     def close(self) -> None:
         self.port.close()

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeAlias, TypeVar, Union
 
-import numpy as np
 from hwflow_base.errors import HwflowError
 
 from hwflow import golden
@@ -19,7 +18,9 @@ from hwflow.host.identity import DesignFacts
 from hwflow.host.pace import Patience
 from hwflow.host.packets import Identity
 from hwflow.host.ports import is_serial, open_port
+from hwflow.host.rows import rows_of
 from hwflow.host.session import Progress
+from hwflow.host.stream import Stream
 from hwflow.host.transport import TransportFacts
 from hwflow.host.wire import BytePort, LinkFailed, Statistics
 from hwflow.layers.formats import IntArray
@@ -28,6 +29,11 @@ from hwflow.onnx.model import Array
 __all__ = ["OpenBoard", "open_board"]
 
 Clock = Callable[[], float]
+#: What the model takes, and what its integer graph takes.
+Rows: TypeAlias = Union[Array, Mapping[str, Array]]
+Frames: TypeAlias = Union[IntArray, Mapping[str, IntArray]]
+Given = TypeVar("Given")
+Made = TypeVar("Made")
 
 
 class OpenBoard:
@@ -49,30 +55,63 @@ class OpenBoard:
         """What went over the line since it was opened, and what of it was lost."""
         return self.link.statistics
 
-    def run(self, x: Array | Mapping[str, Array], progress: Progress | None = None) -> dict[str, Array]:
+    def run(self, x: Rows, progress: Progress | None = None) -> dict[str, Array]:
         """The model's outputs by name, [n, *output shape], for rows of its inputs, [n, *input shape].
 
         `x` are the inputs by name, or the array of the only one.  The host computes what stands around the integer
         graph; `progress` hears of (frames done, frames in all).  LinkFailed where the board does not give all results.
         """
         quantized = self.design.quantized
-        frames = self.run_integers(golden.run_prologue(quantized, self._rows(x)), progress)
+        frames = self.run_integers(golden.run_prologue(quantized, rows_of(quantized, x)), progress)
         return golden.run_epilogue(quantized, frames)
 
-    def run_integers(self, frames: IntArray | Mapping[str, IntArray], progress: Progress | None = None
-                     ) -> dict[str, IntArray]:
+    def run_integers(self, frames: Frames, progress: Progress | None = None) -> dict[str, IntArray]:
         """The integer graph's outputs by name for frames by name, or of the only input; both [n, h, w, c]."""
         graph, size = self.design.quantized.graph, self.design.facts.bytes_out
-        named = golden.checked(graph, frames)
-        counts = {len(array) for array in named.values()}
-        if len(counts) > 1:
-            raise HwflowError(f"all inputs must have the same number of frames, not {sorted(counts)}")
+        data = pack(graph, self._checked(frames))
 
         def frames_done(done: int, total: int) -> None:
             if progress is not None:
                 progress(done // size, total // size)
 
-        return unpack(graph, self.link.exchange(pack(graph, named), frames_done))
+        return unpack(graph, self.link.exchange(data, frames_done))
+
+    def stream(self, source: Iterable[Rows | None]) -> Stream[Rows, dict[str, Array]]:
+        """The outputs of each item of `source`, in order, while further items are on their way.
+
+        An item is what `run` takes, with any number of rows, and its result is what `run` gives.  It is taken when the
+        board has room for it; None says that there is none at the moment, and the source is asked again soon.  A source
+        that waits for its next item holds results back: they are given when it has it.  The board belongs to the stream
+        until that ends: at the end of the source, by `close`, or by an exception.  LinkFailed as of `run`.
+        """
+        quantized = self.design.quantized
+
+        def packed(x: Rows) -> bytes:
+            return pack(quantized.graph, self._checked(golden.run_prologue(quantized, rows_of(quantized, x))))
+
+        return self._stream(source, packed, lambda data: golden.run_epilogue(quantized, unpack(quantized.graph, data)))
+
+    def stream_integers(self, source: Iterable[Frames | None]) -> Stream[Frames, dict[str, IntArray]]:
+        """As `stream`, with what `run_integers` takes and gives."""
+        graph = self.design.quantized.graph
+        return self._stream(source, lambda frames: pack(graph, self._checked(frames)),
+                            lambda data: unpack(graph, data))
+
+    def stream_bytes(self, source: Iterable[bytes | None]) -> Stream[bytes, bytes]:
+        """As `stream`, with whole frames as they are on the line (docs/host-link.md)."""
+        return self._stream(source, lambda data: data, lambda data: data)
+
+    def _stream(self, source: Iterable[Given | None], packed: Callable[[Given], bytes],
+                unpacked: Callable[[bytes], Made]) -> Stream[Given, Made]:
+        return Stream(self.link, self.design.facts, self.transport.bytes_per_second, source, packed, unpacked)
+
+    def _checked(self, frames: Frames) -> Mapping[str, IntArray]:
+        """Frames by the names of the inputs, as many of each."""
+        named = golden.checked(self.design.quantized.graph, frames)
+        counts = {len(array) for array in named.values()}
+        if len(counts) > 1:
+            raise HwflowError(f"all inputs must have the same number of frames, not {sorted(counts)}")
+        return named
 
     def close(self) -> None:
         """Let the port go.  The board keeps its design; what was on its way is lost."""
@@ -84,42 +123,6 @@ class OpenBoard:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
         self.close()
-
-    def _rows(self, x: Array | Mapping[str, Array]) -> dict[str, Array]:
-        """Rows of the model's inputs, in their types."""
-        values = self.design.quantized.prologue.graph.inputs
-        if not isinstance(x, Mapping):
-            if len(values) != 1:
-                names = ", ".join(f"'{value.name}'" for value in values)
-                raise HwflowError(f"x must be arrays by name for the inputs {names}, not one array")
-            x = {values[0].name: x}
-        rows = {}
-        for value in values:
-            if value.name not in x:
-                raise HwflowError(f"x must have an array for the input '{value.name}', not only for {sorted(x)}")
-            assert value.tensor is not None
-            array, shape, dtype = np.asarray(x[value.name]), value.tensor.shape, value.tensor.dtype
-            assert shape is not None, "the shapes of a host program are known"
-            if array.shape[1:] != shape or not np.can_cast(array.dtype, dtype, "same_kind"):
-                wanted = ", ".join(["n", *map(str, shape)])
-                raise HwflowError(f"x for the input '{value.name}' must be {dtype} [{wanted}], not {array.dtype} "
-                                  f"{list(array.shape)}")
-            rows[value.name] = _fitting(value.name, array, dtype)
-        return rows
-
-
-def _fitting(name: str, array: Array, dtype: np.dtype[np.generic]) -> Array:
-    """Rows of an input in its type.  HwflowError where that has no room for them."""
-    with np.errstate(over="ignore"):  # looked for below
-        converted = array.astype(dtype)
-    if dtype.kind in "iu":
-        lost = bool((converted != array).any())
-    else:
-        lost = bool((~np.isfinite(converted) & np.isfinite(array)).any())
-    if lost:
-        raise HwflowError(f"x for the input '{name}' must fit {dtype}, not hold values from {array.min()} to "
-                          f"{array.max()}")
-    return converted
 
 
 def open_board(port: str | BytePort, *, design: str | Path | None = None, build: str | Path = "build",

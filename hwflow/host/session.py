@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NoReturn
 
 from hwflow.host.pace import Pace, Patience
@@ -11,27 +11,38 @@ from hwflow.host.packets import Identity, Kind, Memory, MemoryState, Packet, Sta
 from hwflow.host.sliding_window import Arrival, Collector, Outbox, Unanswered
 from hwflow.host.wire import LinkFailed, Wire
 
-__all__ = ["Progress", "Session", "without_weights"]
+__all__ = ["Item", "Progress", "Session", "without_weights"]
 
 #: Called with (bytes that came of results, or arrived of an image; bytes in all).
 Progress = Callable[[int, int], None]
+#: Whole frames to send, any number; None: there are none at the moment.
+Item = bytes | None
+#: What a source gives that has ended.
+END = object()
 
 #: Packets that are written before the host looks what came.
 BURST = 8
 #: Packets of results that are acknowledged by themselves where data, whose answer lets more data go, are on their way.
 PATIENT = 4
+#: Seconds until a source that has nothing at the moment is asked again.
+PAUSE = 1e-3
 
 
 class Session:
-    """What host and board have of each other since a RESET."""
+    """What host and board have of each other since a RESET.
+
+    Its clock stands still while the caller of `stream`, or the source, has its turn: the board is not late then.
+    """
 
     def __init__(self, wire: Wire, identity: Identity, patience: Patience, round_trip: float) -> None:
         self.wire, self.identity, self.patience = wire, identity, patience
-        self.clock, self.statistics = wire.clock, wire.statistics
+        self.statistics = wire.statistics
+        #: Seconds of the caller's and the source's turns.
+        self.away = 0.0
         self.pace = Pace(patience, round_trip)
         self.outbox, self.collector = Outbox(identity.room), Collector()
-        #: Bytes of results that are to come, and of data to send.
-        self.wanted = self.size = 0
+        #: Bytes of results that were asked for, that came, and of data to send.
+        self.wanted = self.came = self.size = 0
         self.progress: Progress | None = None
         #: When something right came, when something new came, since when an answer is waited for.
         self.heard = self.moved = self.timer = self.clock()
@@ -44,39 +55,90 @@ class Session:
         #: When the packets from `outbox.base` on were sent; None for those sent again.
         self.sent: deque[float | None] = deque()
 
+    def clock(self) -> float:
+        """Seconds of the wire's clock, without the turns of others."""
+        return self.wire.clock() - self.away
+
     def exchange(self, data: bytes, progress: Progress | None = None) -> bytes:
         """The outputs of the whole frames `data`.  LinkFailed where they do not come or might be others."""
-        self.collector.data.clear()
-        self.run(data, len(data) // self.identity.bytes_in * self.identity.bytes_out, progress)
-        if self.owed:
-            self.acknowledge()
-        return bytes(self.collector.data)
+        return b"".join(self.stream((data,), progress))
 
     def fill(self, image: bytes, progress: Progress | None = None) -> None:
         """All bytes of an image to the board, after a CLEAR.  LinkFailed where they do not arrive."""
-        self.run(image, 0, progress)
+        for _ in self._play(iter((image,)), 0, progress):
+            pass
 
-    def run(self, data: bytes, wanted: int, progress: Progress | None) -> None:
-        """Send `data`, and take `wanted` bytes of results."""
-        self.outbox.offer(data)
-        self.wanted, self.progress, self.size = wanted, progress, len(data)
+    def stream(self, source: Iterable[Item], progress: Progress | None = None) -> Iterator[bytes]:
+        """The outputs of each item of `source`, in order, as soon as they are all there.
+
+        An item is taken while less waits to be sent than the board has room for, and results are read while the caller
+        waits for some: so neither side runs away from the other.  LinkFailed where results do not come or might be
+        others.
+        """
+        yield from self._play(iter(source), self.identity.bytes_out, progress)
+        if self.owed:
+            self.acknowledge()
+
+    def _play(self, source: Iterator[Item], bytes_out: int, progress: Progress | None) -> Iterator[bytes]:
+        """Send the items, and give `bytes_out` bytes of results for each of their frames."""
+        self.collector.data.clear()
+        self.wanted = self.came = self.size = 0
+        self.progress = progress
         self.heard = self.moved = self.timer = self.clock()
-        while len(self.collector.data) < self.wanted or not self.outbox.done:
-            more = self.send()
-            packets = self.wire.receive(0.0 if more else self.timer + self.pace.wait - self.clock())
-            if packets:
-                self.heard, self.unanswered = self.clock(), 0
-            for packet in packets:
-                self.take(packet)
-            self.look_at_the_clock()
+        under_way: deque[int] = deque()  # bytes of the results of each item
+        ended = False
+        while not (ended and not under_way and self.outbox.done):
+            while under_way and len(self.collector.data) >= under_way[0]:
+                results = self.collector.away(under_way.popleft())
+                since = self.wire.clock()
+                yield results
+                self.away += self.wire.clock() - since
+            pause = False
+            if not ended and self.hungry:
+                since = self.wire.clock()
+                item = next(source, END)
+                self.away += self.wire.clock() - since
+                ended, pause = item is END, item is None
+                if isinstance(item, bytes):
+                    under_way.append(len(item) // self.identity.bytes_in * bytes_out)
+                    self.offer(item, under_way[-1])
+            more = self.send(short=ended or pause)
+            self.listen(0.0 if more or (self.hungry and not ended and not pause) else PAUSE if pause else None)
 
-    def send(self) -> bool:
-        """Put on the line what has room; whether there may be more."""
+    @property
+    def hungry(self) -> bool:
+        """Whether there is room for more data."""
+        return self.outbox.uncut < self.outbox.capacity
+
+    def offer(self, data: bytes, wanted: int) -> None:
+        """Send `data`, and take `wanted` bytes of results for them."""
+        self.outbox.offer(data)
+        self.size += len(data)
+        self.wanted += wanted
+
+    def listen(self, limit: float | None) -> None:
+        """Take what comes; waits for it until the next question is due, and at most `limit` seconds."""
+        wait = self.timer + self.pace.wait - self.clock()
+        packets = self.wire.receive(wait if limit is None else min(wait, limit))
+        if packets:
+            self.heard, self.unanswered = self.clock(), 0
+        for packet in packets:
+            self.take(packet)
+        if not self.outbox.done or self.came < self.wanted:
+            self.look_at_the_clock()
+        else:  # nothing is under way
+            self.heard = self.moved = self.timer = self.clock()
+
+    def send(self, *, short: bool = True) -> bool:
+        """Put on the line what has room; whether there may be more.
+
+        Without `short`, as long as more data come, packets are full where the board is not idle (RFC 896).
+        """
         packets: list[Packet] = []
         waiting = self.outbox.in_flight
         while len(packets) < BURST:
             place, again = self.outbox.in_flight, self.outbox.again
-            found = self.outbox.next()
+            found = self.outbox.next(short=short or not self.outbox.in_flight)
             if found is None:
                 break
             if again:
@@ -160,11 +222,12 @@ class Session:
         if arrival is Arrival.REPEAT:
             self.statistics.repeated += 1
         elif arrival is Arrival.NEXT:
+            self.came += len(packet.payload)
             self.check(len(packet.payload))
             self.owed += 1
             self.progressed()
             if self.progress is not None:
-                self.progress(len(self.collector.data), self.wanted)
+                self.progress(self.came, self.wanted)
         elif self.gap != self.collector.expected:  # once; where the answer is lost, the clock asks again
             self.gap = self.collector.expected
             self.statistics.gaps += 1
@@ -172,7 +235,7 @@ class Session:
 
     def check(self, length: int) -> None:
         """A packet of results ends where a frame ends, and none comes unasked."""
-        total, size = len(self.collector.data), self.identity.bytes_out
+        total, size = self.came, self.identity.bytes_out
         if total > self.wanted:
             self.lost(f"sent more than the {self.wanted} bytes of results that were asked for")
         if (total - length) // size != (total - 1) // size:

@@ -40,12 +40,15 @@ class Outbox:
         #: The first packet that was never on the line.
         self.fresh = 0
         self._packets: deque[bytes] = deque()
-        self._data = memoryview(b"")
+        self._data: deque[memoryview] = deque()
+        #: Bytes that are not cut into packets yet.
+        self.uncut = 0
 
     def offer(self, data: bytes) -> None:
-        """Bytes to send behind those that the board has; all before must have arrived."""
-        assert self.done, "data wait already"
-        self._data = memoryview(data)
+        """Bytes to send behind all before."""
+        if data:
+            self._data.append(memoryview(data))
+            self.uncut += len(data)
 
     @property
     def in_flight(self) -> int:
@@ -55,22 +58,25 @@ class Outbox:
     @property
     def done(self) -> bool:
         """Whether the board has everything."""
-        return self.base == self.end and not self._data
+        return self.base == self.end and not self.uncut
 
     @property
     def left(self) -> int:
         """Bytes that the board is not known to have."""
-        return sum(map(len, self._packets)) + len(self._data)
+        return sum(map(len, self._packets)) + self.uncut
 
     @property
     def again(self) -> bool:
         """Whether the next packet was on the line before."""
         return self.cursor < self.fresh
 
-    def next(self) -> tuple[int, bytes] | None:
-        """The next packet for the line, as sequence and payload; None where there is none or no room for it."""
+    def next(self, *, short: bool = True) -> tuple[int, bytes] | None:
+        """The next packet for the line, as sequence and payload; None where there is none or no room for it.
+
+        Without `short` no packet is cut that more data would make longer.
+        """
         before = sum(map(len, self._first(self.in_flight)))
-        if self.cursor == self.end and not self._cut(self.room - before):
+        if self.cursor == self.end and not self._cut(self.room - before, short):
             return None
         payload = self._packets[self.in_flight]
         if before + len(payload) > self.room or self.in_flight >= MOST_IN_FLIGHT:
@@ -82,15 +88,29 @@ class Outbox:
     def _first(self, count: int) -> Iterator[bytes]:
         return (self._packets[k] for k in range(count))
 
-    def _cut(self, room: int) -> bool:
+    def _cut(self, room: int, short: bool) -> bool:
         """Make the next packet of the data, where it has room."""
-        size = min(MAX_PAYLOAD, self.capacity, len(self._data))
-        if not size or size > room:
+        most = min(MAX_PAYLOAD, self.capacity)
+        size = min(most, self.uncut)
+        if not size or size > room or (size < most and not short):
             return False
-        self._packets.append(bytes(self._data[:size]))
-        self._data = self._data[size:]
+        self._packets.append(self._taken(size))
+        self.uncut -= size
         self.end += 1
         return True
+
+    def _taken(self, size: int) -> bytes:
+        """The next bytes of the data."""
+        parts: list[memoryview] = []
+        while size:
+            first = self._data[0]
+            parts.append(first[:size])
+            size -= len(parts[-1])
+            if len(first) == len(parts[-1]):
+                self._data.popleft()
+            else:
+                self._data[0] = first[len(parts[-1]):]
+        return b"".join(parts)
 
     def unexpected(self) -> int:
         """A sequence that the board does not expect, whatever it has."""
@@ -167,7 +187,7 @@ class Arrival(enum.Enum):
 
 
 class Collector:
-    """Results in their order.  `expected` counts the packets taken."""
+    """Results in their order.  `expected` counts the packets taken; `data` are those that nobody took away yet."""
 
     def __init__(self) -> None:
         self.expected = 0
@@ -185,3 +205,9 @@ class Collector:
         self.expected += 1
         self.data += payload
         return Arrival.NEXT
+
+    def away(self, size: int) -> bytes:
+        """The first bytes of `data`, which are gone from it."""
+        first = bytes(self.data[:size])
+        del self.data[:size]
+        return first

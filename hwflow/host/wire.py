@@ -85,6 +85,8 @@ class Wire:
         self.port = port
         self.clock = clock
         self.statistics = Statistics()
+        #: Seconds in which the port was waited for.
+        self.waited = 0.0
         self._decoder = Decoder()
         self.statistics.drops = self._decoder.drops
         #: Sequences of what was sent last, which late answers may have.
@@ -100,11 +102,15 @@ class Wire:
         self.statistics.packets_sent += len(packets)
         self.statistics.polls += sum(packet.kind == Kind.POLL for packet in packets)
         self.statistics.bytes_sent += len(data)
+        since = self.clock()
         self.port.write(data)
+        self.waited += self.clock() - since
 
     def receive(self, timeout: float) -> list[Packet]:
         """The packets that have come; waits at most `timeout` seconds for bytes."""
+        since = self.clock()
         data = self.port.read(max(timeout, 0.0))
+        self.waited += self.clock() - since
         packets = self._decoder.feed(data)
         self.statistics.bytes_received += len(data)
         self.statistics.packets_received += len(packets)
