@@ -56,6 +56,11 @@ class HostLink:
         """Seconds in which this end waited for the line."""
         return self._wire.waited
 
+    @property
+    def room(self) -> int:
+        """Bytes of data for which the board has room; 0 before it said so."""
+        return 0 if self._identity is None else self._identity.room
+
     def clock(self) -> float:
         """Seconds by the clock of the line."""
         return self._wire.clock()
