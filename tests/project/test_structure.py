@@ -21,6 +21,7 @@ PARTS = {
     "hls": {"layers"},
     "precision": {"onnx", "data", "layers", "quantize", "golden", "accuracy", "hls"},
     "host": {"onnx", "layers", "quantize", "golden", "hls"},
+    "serve": {"onnx", "layers", "quantize", "golden", "host"},
     "synth": {"layers", "hls", "host"},
 }
 #: The parts that describe hardware may use the units.
