@@ -6,12 +6,15 @@ import random
 from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
-from hwflow.host.packets import VERSION, Identity, Kind, Memory, Packet
+from hwflow.host.packets import LARGEST_PAYLOAD, VERSION, Identity, Kind, Memory, Packet
 from hwflow.host.wire import LinkFailed, Wire
 
 __all__ = ["Handshake"]
 
 Answer = TypeVar("Answer")
+
+#: Length of what a line can be set to.
+SETTINGS_BYTES = 4
 
 #: Seconds that the first question waits for its answer, how much longer each further one, and the longest as a share of
 #: all the time: where one bit of 1000 is wrong, every third question has no answer.
@@ -51,6 +54,12 @@ class Handshake:
                 f"{identity.bytes_out} and {identity.room} bytes",
                 "make its bitstream again with `hwflow synth`",
             )
+        if not 0 < identity.largest <= LARGEST_PAYLOAD:
+            raise LinkFailed(
+                f"the board on {name} must have packets with up to {LARGEST_PAYLOAD} bytes of payload, not "
+                f"{identity.largest}",
+                "make its bitstream again with `hwflow synth`",
+            )
         return identity
 
     def memory(self, digest: bytes) -> Memory:
@@ -63,6 +72,14 @@ class Handshake:
                 "load the bitstream of its design again",
             )
         return memory
+
+    def settings(self, wanted: int) -> int | None:
+        """Ask the line for other settings, 32 bits that mean what its transport says: what it takes of them, which
+        counts from the end of its answer on.  None where no answer comes, and so nothing is known.
+        """
+        return self.ask(Kind.LINE, wanted.to_bytes(SETTINGS_BYTES, "little"), lambda packet, sequence: (
+            int.from_bytes(packet.payload, "little") if packet.kind == Kind.SETTINGS and packet.sequence == sequence
+            and len(packet.payload) == SETTINGS_BYTES else None))
 
     def ask(self, kind: Kind, payload: bytes, answer: Callable[[Packet, int], Answer | None]) -> Answer | None:
         """One answer to one question, which is asked again, with another sequence, where none comes; None at last."""
@@ -114,6 +131,6 @@ class Handshake:
             )
         raise LinkFailed(
             f"nothing answers on {name} in {seconds}",
-            "is it the board's port, is the bitstream loaded (it may be gone after power off), and is the rate that "
-            "of the board's file (--baud)?",
+            "is it the board's port, is the bitstream loaded (it may be gone after power off) and made by this version "
+            "of hwflow, and is the rate that of the board's file (--baud)?",
         )

@@ -1,7 +1,7 @@
 """The host's end of the link: bytes of inputs in, bytes of outputs out, over a line that loses and damages bytes.
 
-Everything stands on a `BytePort` and a clock, so tests can have any line and any time.  What comes out is what the
-board computed of what went in, or an exception.
+Everything stands on a `BytePort` or a `Line` and a clock, so tests can have any line and any time.  What comes out is
+what the board computed of what went in, or an exception.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hwflow.host.handshake import Handshake
 from hwflow.host.pace import Patience
 from hwflow.host.packets import Identity, Kind, Memory, MemoryState
 from hwflow.host.session import Item, Progress, Session, without_weights
-from hwflow.host.wire import BytePort, LinkFailed, Statistics, Wire
+from hwflow.host.wire import BytePort, Line, LinkFailed, Statistics, Wire
 
 __all__ = ["HostLink"]
 
@@ -33,7 +33,7 @@ class HostLink:
     frames half-way: the next call starts the board anew.
     """
 
-    def __init__(self, port: BytePort, *, patience: Patience | None = None,
+    def __init__(self, port: BytePort | Line, *, patience: Patience | None = None,
                  clock: Callable[[], float] = time.monotonic, seed: int | None = None) -> None:
         self.port = port
         self.patience = patience or Patience()
@@ -74,6 +74,10 @@ class HostLink:
         if self._digest is not None:
             self._memory = self._handshake().memory(self._digest)
         return identity
+
+    def settle(self, wanted: int) -> int | None:
+        """Ask the line for other settings: see `Handshake.settings`."""
+        return self._handshake().settings(wanted)
 
     def use(self, digest: bytes) -> Memory:
         """Frames are for the image with this digest from now on.  What the board says of its memory."""

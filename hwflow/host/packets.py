@@ -1,35 +1,26 @@
 """The packets between host and board (docs/host-link.md) as bytes, and back from bytes that may be anything.
 
-In: `Packet` objects, or bytes in pieces of any size.  Out: bytes, or the packets that arrived whole, with a count of
-what did not and why.
+In: `Packet` objects, or what a line says is one packet.  Out: bytes, or the packet, or why there is none.
 """
 
 from __future__ import annotations
 
 import enum
-import re
 import zlib
-from collections import Counter
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-__all__ = ["MAX_PAYLOAD", "VERSION", "Decoder", "Drop", "Identity", "Kind", "Memory", "MemoryState", "Packet", "Status",
-           "encode"]
+__all__ = ["LARGEST_PAYLOAD", "LONGEST", "VERSION", "Drop", "Identity", "Kind", "Memory", "MemoryState", "Packet",
+           "Status", "decode", "encode"]
 
 #: Version of the protocol.
-VERSION = 1
-#: Bytes of payload in one packet, at most.
-MAX_PAYLOAD = 128
+VERSION = 2
+#: Bytes of payload in one packet, at most, whatever the board says.
+LARGEST_PAYLOAD = 1463
 
-HEADER, CHECKSUM = 4, 4
-#: The longest packet, and the longest between two flags, where every byte may be two.
-LONGEST = HEADER + MAX_PAYLOAD + CHECKSUM
-LONGEST_ESCAPED = 2 * LONGEST
-
-FLAG, ESCAPE = b"\x7e", b"\x7d"
-ESCAPED_FLAG, ESCAPED_ESCAPE = b"\x7d\x5e", b"\x7d\x5d"
-#: An escape in front of nothing that is escaped.
-WRONG_ESCAPE = re.compile(rb"\x7d(?![\x5d\x5e])")
+HEADER, CHECKSUM = 5, 4
+#: The longest packet.
+LONGEST = HEADER + LARGEST_PAYLOAD + CHECKSUM
 
 
 class Kind(enum.IntEnum):
@@ -40,14 +31,16 @@ class Kind(enum.IntEnum):
     POLL = 0x03
     CLEAR = 0x04
     IMAGE = 0x05
+    LINE = 0x06
     IDENTITY = 0x81
     STATUS = 0x82
     RESULT = 0x83
     MEMORY = 0x84
+    SETTINGS = 0x85
 
 
 class Drop(enum.StrEnum):
-    """Why something between two flags is no packet."""
+    """Why what came is no packet."""
 
     CHECKSUM = "wrong checksum"
     LENGTH = "wrong length"
@@ -67,81 +60,58 @@ class Packet:
 
 
 def encode(packet: Packet) -> bytes:
-    """The packet between two flags.  ValueError where it has more payload than a packet holds."""
-    if len(packet.payload) > MAX_PAYLOAD:
-        raise ValueError(f"the payload of a packet must have at most {MAX_PAYLOAD} bytes, not {len(packet.payload)}")
-    body = bytes((packet.kind, packet.sequence, packet.acknowledge, len(packet.payload))) + packet.payload
-    body += zlib.crc32(body).to_bytes(CHECKSUM, "little")
-    return FLAG + body.replace(ESCAPE, ESCAPED_ESCAPE).replace(FLAG, ESCAPED_FLAG) + FLAG
+    """The packet with its checksum.  ValueError where it has more payload than a packet holds."""
+    size = len(packet.payload)
+    if size > LARGEST_PAYLOAD:
+        raise ValueError(f"the payload of a packet must have at most {LARGEST_PAYLOAD} bytes, not {size}")
+    header = bytes((packet.kind, packet.sequence, packet.acknowledge)) + size.to_bytes(2, "little")
+    body = header + packet.payload
+    return body + zlib.crc32(body).to_bytes(CHECKSUM, "little")
 
 
-class Decoder:
-    """Takes bytes in pieces of any size and gives the packets in them; no bytes make it raise.
-
-    `drops` counts what stood between two flags and was no packet.  How the bytes are cut makes no difference.
-    """
-
-    def __init__(self) -> None:
-        self.drops: Counter[Drop] = Counter()
-        self._begun = b""
-
-    def feed(self, data: bytes) -> list[Packet]:
-        """The packets that end in `data`, in order."""
-        *whole, self._begun = (self._begun + data).split(FLAG)
-        self._begun = self._begun[: LONGEST_ESCAPED + 1]  # enough to know that it is too long
-        packets = []
-        for escaped in filter(None, whole):
-            found = decoded(escaped)
-            if isinstance(found, Packet):
-                packets.append(found)
-            else:
-                self.drops[found] += 1
-        return packets
-
-
-def decoded(escaped: bytes) -> Packet | Drop:
-    """What stands between two flags."""
-    if len(escaped) > LONGEST_ESCAPED:
+def decode(whole: bytes) -> Packet | Drop:
+    """The packet that `whole` is, or why it is none; no bytes make it raise."""
+    if len(whole) > LONGEST:
         return Drop.TOO_LONG
-    if WRONG_ESCAPE.search(escaped):
-        return Drop.ESCAPE
-    body = escaped.replace(ESCAPED_FLAG, FLAG).replace(ESCAPED_ESCAPE, ESCAPE)
-    if len(body) > LONGEST:
-        return Drop.TOO_LONG
-    if len(body) < HEADER + CHECKSUM:
+    if len(whole) < HEADER + CHECKSUM:
         return Drop.TOO_SHORT
-    kind, sequence, acknowledge, length = body[:HEADER]
-    if zlib.crc32(body[:-CHECKSUM]).to_bytes(CHECKSUM, "little") != body[-CHECKSUM:]:
+    body = whole[:-CHECKSUM]
+    if zlib.crc32(body).to_bytes(CHECKSUM, "little") != whole[-CHECKSUM:]:
         return Drop.CHECKSUM
-    if len(body) != HEADER + length + CHECKSUM:
+    if int.from_bytes(body[3:HEADER], "little") != len(body) - HEADER:
         return Drop.LENGTH
-    return Packet(kind, sequence, acknowledge, body[HEADER:-CHECKSUM])
+    return Packet(body[0], body[1], body[2], body[HEADER:])
 
 
 @dataclass(frozen=True)
 class Identity:
-    """What a board says of itself: the design, bytes of all inputs and of all outputs of a frame, room for data."""
+    """What a board says of itself: the design, bytes of all inputs and of all outputs of a frame, room for data in
+    bytes, and bytes of the largest payload."""
 
     design: bytes
     bytes_in: int
     bytes_out: int
     room: int
+    largest: int
     version: int = VERSION
 
-    SIZE: ClassVar = 19
+    SIZE: ClassVar = 21
 
     @classmethod
     def parse(cls, payload: bytes) -> Self | None:
         """None for a payload of another length.  Of another `version` only that field counts."""
+        if payload and payload[0] != VERSION:
+            return cls(b"", 0, 0, 0, 0, payload[0])
         if len(payload) != cls.SIZE:
-            return cls(b"", 0, 0, 0, payload[0]) if payload and payload[0] != VERSION else None
-        size_in, size_out, room = (int.from_bytes(payload[a:b], "little") for a, b in ((9, 13), (13, 17), (17, 19)))
-        return cls(payload[1:9], size_in, size_out, room, payload[0])
+            return None
+        places = ((9, 13), (13, 17), (17, 19), (19, 21))
+        return cls(payload[1:9], *(int.from_bytes(payload[a:b], "little") for a, b in places))
 
     def payload(self) -> bytes:
         """The bytes that `parse` reads."""
-        sizes = self.bytes_in.to_bytes(4, "little") + self.bytes_out.to_bytes(4, "little")
-        return bytes([self.version]) + self.design + sizes + self.room.to_bytes(2, "little")
+        numbers = ((self.bytes_in, 4), (self.bytes_out, 4), (self.room, 2), (self.largest, 2))
+        return bytes([self.version]) + self.design + b"".join(number.to_bytes(size, "little")
+                                                              for number, size in numbers)
 
 
 @dataclass(frozen=True)

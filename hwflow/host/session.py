@@ -40,7 +40,7 @@ class Session:
         #: Seconds of the caller's and the source's turns.
         self.away = 0.0
         self.pace = Pace(patience, round_trip)
-        self.outbox, self.collector = Outbox(identity.room), Collector()
+        self.outbox, self.collector = Outbox(identity.room, identity.largest), Collector()
         #: Bytes of results that were asked for, that came, and of data to send.
         self.wanted = self.came = self.size = 0
         self.progress: Progress | None = None
@@ -192,7 +192,7 @@ class Session:
     def take(self, packet: Packet) -> None:
         if packet.kind == Kind.STATUS and (status := Status.of(packet)) is not None:
             self.take_status(status)
-        elif packet.kind == Kind.RESULT and packet.payload:
+        elif packet.kind == Kind.RESULT and 0 < len(packet.payload) <= self.identity.largest:
             self.take_result(packet)
         elif packet.kind == Kind.IDENTITY:
             self.lost("started anew")

@@ -9,8 +9,6 @@ import enum
 from collections import deque
 from collections.abc import Iterator
 
-from hwflow.host.packets import MAX_PAYLOAD
-
 __all__ = ["Arrival", "Collector", "Outbox", "Unanswered", "near"]
 
 MODULUS = 256
@@ -32,11 +30,13 @@ class Outbox:
     first that is not cut yet: base <= cursor <= end.
     """
 
-    def __init__(self, room: int) -> None:
+    def __init__(self, room: int, largest: int) -> None:
+        """`room`: bytes that the board can take at first; `largest`: bytes of its largest payload."""
         self.base = self.cursor = self.end = 0
         #: Free bytes on the board behind all packets before `base`.
         self.room = room
-        self.capacity = room
+        #: Bytes of the packets that are cut.
+        self.size = min(room, largest)
         #: The first packet that was never on the line.
         self.fresh = 0
         self._packets: deque[bytes] = deque()
@@ -90,9 +90,8 @@ class Outbox:
 
     def _cut(self, room: int, short: bool) -> bool:
         """Make the next packet of the data, where it has room."""
-        most = min(MAX_PAYLOAD, self.capacity)
-        size = min(most, self.uncut)
-        if not size or size > room or (size < most and not short):
+        size = min(self.size, self.uncut)
+        if not size or size > room or (size < self.size and not short):
             return False
         self._packets.append(self._taken(size))
         self.uncut -= size

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from hwflow_base.errors import HwflowError
 
-from hwflow.host.packets import Decoder, Drop, Kind, Packet, encode
+from hwflow.host.hdlc import HdlcLine
+from hwflow.host.packets import Drop, Kind, Packet, decode, encode
 
 #: Packets whose sequences are remembered: more than are ever on their way, and fewer than there are sequences.
 REMEMBERED = 160
 
-__all__ = ["BytePort", "LinkFailed", "Statistics", "Wire"]
+__all__ = ["BytePort", "Line", "LinkFailed", "Statistics", "Wire"]
 
 
 class LinkFailed(HwflowError):
@@ -34,6 +35,34 @@ class BytePort(Protocol):
 
     def write(self, data: bytes) -> None:
         """Send all of `data`."""
+
+    def close(self) -> None:
+        """Let the line go.  May be called twice."""
+
+
+@runtime_checkable
+class Line(Protocol):
+    """A line that carries packets both ways, each with its checksum; it may lose, double, damage and reorder them.
+
+    `bytes_sent` and `bytes_received` count what went over it, with all that stands around packets; `drops` what came
+    and can be no packet.  Errors of the device are LinkFailed.
+    """
+
+    bytes_sent: int
+    bytes_received: int
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+
+    @property
+    def drops(self) -> Counter[Drop]: ...
+
+    def send(self, packets: Sequence[bytes]) -> None:
+        """Send all of them."""
+
+    def receive(self, timeout: float) -> list[bytes]:
+        """What has arrived; waits at most `timeout` seconds for something."""
 
     def close(self) -> None:
         """Let the line go.  May be called twice."""
@@ -81,37 +110,40 @@ class Statistics:
 class Wire:
     """Packets over `port`, with the clock (in seconds) by which both ends of a wait are measured."""
 
-    def __init__(self, port: BytePort, clock: Callable[[], float] = time.monotonic) -> None:
-        self.port = port
+    def __init__(self, port: BytePort | Line, clock: Callable[[], float] = time.monotonic) -> None:
+        self.line = port if isinstance(port, Line) else HdlcLine(port)
         self.clock = clock
-        self.statistics = Statistics()
+        self.statistics = Statistics(drops=self.line.drops)
         #: Seconds in which the port was waited for.
         self.waited = 0.0
-        self._decoder = Decoder()
-        self.statistics.drops = self._decoder.drops
         #: Sequences of what was sent last, which late answers may have.
         self.recent: deque[int] = deque(maxlen=REMEMBERED)
 
     @property
     def name(self) -> str:
-        return self.port.name
+        return self.line.name
 
     def send(self, *packets: Packet) -> None:
-        data = b"".join(map(encode, packets))
         self.recent.extend(packet.sequence for packet in packets)
         self.statistics.packets_sent += len(packets)
         self.statistics.polls += sum(packet.kind == Kind.POLL for packet in packets)
-        self.statistics.bytes_sent += len(data)
         since = self.clock()
-        self.port.write(data)
+        self.line.send([encode(packet) for packet in packets])
         self.waited += self.clock() - since
+        self.statistics.bytes_sent = self.line.bytes_sent
 
     def receive(self, timeout: float) -> list[Packet]:
-        """The packets that have come; waits at most `timeout` seconds for bytes."""
+        """The packets that have come; waits at most `timeout` seconds for something."""
         since = self.clock()
-        data = self.port.read(max(timeout, 0.0))
+        received = self.line.receive(max(timeout, 0.0))
         self.waited += self.clock() - since
-        packets = self._decoder.feed(data)
-        self.statistics.bytes_received += len(data)
+        packets = []
+        for whole in received:
+            found = decode(whole)
+            if isinstance(found, Packet):
+                packets.append(found)
+            else:
+                self.statistics.drops[found] += 1
+        self.statistics.bytes_received = self.line.bytes_received
         self.statistics.packets_received += len(packets)
         return packets

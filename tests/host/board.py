@@ -20,9 +20,14 @@ RESET, DATA, POLL, CLEAR, IMAGE, IDENTITY, STATUS, RESULT, MEMORY = 1, 2, 3, 4, 
 Network = Callable[[bytes], bytes]
 
 
+def whole(kind: int, sequence: int, acknowledge: int, payload: bytes = b"") -> bytes:
+    """A packet with its checksum."""
+    body = bytes([kind, sequence, acknowledge, *divmod(len(payload), 256)[::-1], *payload])
+    return body + binascii.crc32(body).to_bytes(4, "little")
+
+
 def framed(kind: int, sequence: int, acknowledge: int, payload: bytes = b"") -> bytes:
-    body = bytes([kind, sequence, acknowledge, len(payload), *payload])
-    body += binascii.crc32(body).to_bytes(4, "little")
+    body = whole(kind, sequence, acknowledge, payload)
     escaped = b"".join({0x7E: b"\x7d\x5e", 0x7D: b"\x7d\x5d"}.get(byte, bytes([byte])) for byte in body)
     return b"\x7e" + escaped + b"\x7e"
 
@@ -44,9 +49,10 @@ class ReferenceBoard:
     bytes_out: int
     design: bytes = b"hwflow01"
     room: int = 512
+    largest: int = 128
     window: int = 4
     speed: float = 1e9
-    version: int = 1
+    version: int = 2
     lost: int = 0
     refused: int = 0
     full: int = 0
@@ -92,16 +98,16 @@ class ReferenceBoard:
                 self.escape = False
             elif byte == 0x7D:
                 self.escape = True
-            elif len(self.begun) <= 136:
+            elif len(self.begun) <= 9 + self.largest:
                 self.begun.append(byte)
         return bytes(answers)
 
     def packet(self, body: bytes, *, whole: bool) -> bytes:
-        right = whole and 8 <= len(body) <= 136 and len(body) == 8 + body[3]
+        right = whole and 9 <= len(body) <= 9 + self.largest and len(body) == 9 + body[3] + 256 * body[4]
         if not right or binascii.crc32(body[:-4]) != int.from_bytes(body[-4:], "little"):
             self.lost += 1
             return b""
-        kind, sequence, acknowledge, _ = body[:4]
+        kind, sequence, acknowledge = body[:3]
         if kind == RESET or (kind == CLEAR and self.image_bytes and not self.in_flash):
             self.resets += 1
             self.open = True
@@ -116,12 +122,12 @@ class ReferenceBoard:
         if not self.open:
             return self.identity(sequence)
         if kind == IMAGE:
-            return self.image(sequence, body[4:-4])
+            return self.image(sequence, body[5:-4])
         if self.image_bytes and not self.filling and (not self.digest or self.chosen != self.digest):
             return self.state(sequence)
         self.acknowledged(acknowledge)
         if kind == DATA:
-            self.data(sequence, body[4:-4])
+            self.data(sequence, body[5:-4])
         else:
             self.sent_again += self.next - self.base
             self.next = self.base
@@ -131,7 +137,8 @@ class ReferenceBoard:
 
     def identity(self, sequence: int) -> bytes:
         sizes = self.bytes_in.to_bytes(4, "little") + self.bytes_out.to_bytes(4, "little")
-        said = bytes([self.version]) + self.design + sizes + self.room.to_bytes(2, "little")
+        sizes += self.room.to_bytes(2, "little") + self.largest.to_bytes(2, "little")
+        said = bytes([self.version]) + self.design + sizes
         return framed(IDENTITY, sequence, 0, said)
 
     def image(self, sequence: int, digest: bytes) -> bytes:
@@ -188,7 +195,7 @@ class ReferenceBoard:
                 return
             made = self.network(bytes(self.inside))
             assert len(made) == self.bytes_out
-            self.results += [made[k : k + 128] for k in range(0, len(made), 128)]
+            self.results += [made[k : k + self.largest] for k in range(0, len(made), self.largest)]
             self.inside.clear()
             self.done -= 1
 
@@ -206,7 +213,8 @@ class Line:
     """One direction of a line.  `bits`: probability that a bit is wrong; `bytes_`: that a byte is lost, or comes twice
     (half of them each); `bursts`: that behind a byte comes noise; `cuts`: that behind a byte all is lost for a while.
 
-    `damaged` counts everything that it did; `hits` the packets that did not pass as they were, by kind and length.
+    `damaged` counts everything that it did; `hits` the packets that did not pass as they were, by kind and low byte
+    of length.
     """
 
     seed: int = 0

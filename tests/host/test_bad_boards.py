@@ -60,7 +60,7 @@ def test_an_echo():
 
 
 def test_another_version():
-    fails(talker(lambda board, kind, answer: answer, version=2), "must speak version 1 of the protocol, not version 2")
+    fails(talker(lambda board, kind, answer: answer, version=3), "must speak version 2 of the protocol, not version 3")
 
 
 @pytest.mark.parametrize("change", [{"bytes_in": 0}, {"bytes_out": 0}, {"room": 0}])
@@ -70,7 +70,15 @@ def test_sizes_that_cannot_be(change):
     fails(link_of(board), "must have inputs, outputs and room for data, not")
 
 
-@pytest.mark.parametrize("payload", [b"", b"\1", bytes(18), b"\1" + bytes(19)])
+@pytest.mark.parametrize("largest", [0, 1464, 65535])
+def test_packets_that_cannot_be(largest):
+    board = board_of()
+    board.identity = lambda sequence: framed(IDENTITY, sequence, 0, b"\2" + bytes(8) + b"\1\0\0\0" * 2 + b"\1\0" + (
+        largest.to_bytes(2, "little")))
+    fails(link_of(board), f"must have packets with up to 1463 bytes of payload, not {largest}; make its bitstream")
+
+
+@pytest.mark.parametrize("payload", [b"", b"\2", b"\2" + bytes(19), b"\2" + bytes(21)])
 def test_an_identity_of_another_form(payload):
     def say(board: ReferenceBoard, kind: int, answer: bytes) -> bytes:
         return framed(IDENTITY, 0x99, 0, payload)
@@ -94,12 +102,13 @@ def after(count: int, what: bytes) -> Callable[[ReferenceBoard, int, bytes], byt
 @pytest.mark.parametrize("what, message", [
     (b"", "does not answer any more; run again when it is powered"),
     (b"noise", "does not answer any more"),
-    (framed(IDENTITY, 0, 0, bytes(19)), "started anew; it was reset, or another program uses the port: no"),
+    (framed(IDENTITY, 0, 0, bytes(21)), "started anew; it was reset, or another program uses the port: no"),
     (framed(STATUS, 0, 200, b"\0\2"), "asks for data that was never sent to it, or that it has already"),
     (framed(STATUS, 0, 5, b"\0\0"), "answers, but took no data and gave no results for 5 s"),
     (framed(STATUS, 0, 5, b"\0"), "answers, but took no data and gave no results for 5 s"),
     (framed(0x55, 0, 5, b"\0"), "answers, but took no data and gave no results for 5 s"),
     (framed(DATA, 0, 5, b"\0"), "answers, but took no data and gave no results for 5 s"),
+    (framed(RESULT, 0, 5, bytes(129)), "answers, but took no data and gave no results for 5 s"),
     (framed(RESULT, 100, 5, b"\0"), "answers, but took no data and gave no results for 5 s"),
     (b"".join(framed(RESULT, k, 5, bytes(11)) for k in range(20)), "sent results across the end of a frame of 10 "),
 ])

@@ -34,8 +34,9 @@ def link_to(board: ReferenceBoard, there: Line | None = None, back: Line | None 
 
 @pytest.mark.parametrize("sizes", [(64, 10), (1, 1), (3072, 10), (127, 129), (128, 128), (129, 500), (7, 1000)])
 @pytest.mark.parametrize("room, window", [(1, 4), (100, 1), (128, 4), (512, 1), (512, 4), (65535, 4)])
-def test_every_result_comes_and_nothing_is_sent_twice(sizes, room, window):
-    board = board_of(*sizes, room=room, window=window)
+@pytest.mark.parametrize("largest", [128, 1463])
+def test_every_result_comes_and_nothing_is_sent_twice(sizes, room, window, largest):
+    board = board_of(*sizes, room=room, window=window, largest=largest)
     link = link_to(board)
     for count in (1, 0, 23 if room > 1 else 2):
         data, expected = frames_of(board, count, seed=count)

@@ -7,20 +7,29 @@ import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-RESET, DATA, POLL, CLEAR, IMAGE = 0x01, 0x02, 0x03, 0x04, 0x05
-IDENTITY, STATUS, RESULT, MEMORY = 0x81, 0x82, 0x83, 0x84
+RESET, DATA, POLL, CLEAR, IMAGE, LINE = 0x01, 0x02, 0x03, 0x04, 0x05, 0x06
+IDENTITY, STATUS, RESULT, MEMORY, SETTINGS = 0x81, 0x82, 0x83, 0x84, 0x85
 FLAG, ESCAPE = 0x7E, 0x7D
+
+
+def whole_of(body: bytes) -> bytes:
+    """A packet with its checksum."""
+    return body + zlib.crc32(body).to_bytes(4, "little")
 
 
 def frame_of(body: bytes) -> bytes:
     """A packet with its checksum, escaped, between flags."""
-    whole = body + zlib.crc32(body).to_bytes(4, "little")
+    whole = whole_of(body)
     escaped = b"".join(bytes([ESCAPE, octet ^ 0x20]) if octet in (FLAG, ESCAPE) else bytes([octet]) for octet in whole)
     return bytes([FLAG]) + escaped + bytes([FLAG])
 
 
 def packet(kind: int, sequence: int = 0, acknowledge: int = 0, payload: bytes = b"") -> bytes:
-    return frame_of(bytes([kind, sequence, acknowledge, len(payload)]) + payload)
+    return frame_of(body_of(kind, sequence, acknowledge, payload))
+
+
+def body_of(kind: int, sequence: int, acknowledge: int, payload: bytes) -> bytes:
+    return bytes([kind, sequence, acknowledge]) + len(payload).to_bytes(2, "little") + payload
 
 
 @dataclass(frozen=True)
@@ -33,15 +42,22 @@ class Seen:
     payload: bytes = b""
 
 
+def packet_in(whole: bytes) -> Seen | None:
+    """What a packet with its checksum is; None where it is none."""
+    if len(whole) < 9 or zlib.crc32(whole[:-4]) != int.from_bytes(whole[-4:], "little"):
+        return None
+    return Seen(*whole[:3], payload=whole[5:-4]) if len(whole) == 9 + whole[3] + 256 * whole[4] else None
+
+
 def packets_in(octets: Iterable[int]) -> tuple[list[Seen], int, bytes]:
     """What came: packets, how many times something else stood between flags, and what stands behind the last flag."""
     found, wrong = [], 0
     *bodies, rest = bytes(octets).split(bytes([FLAG]))
     for escaped in filter(None, bodies):
         body = escaped.replace(b"\x7d\x5e", b"\x7e").replace(b"\x7d\x5d", b"\x7d")
-        whole = len(body) >= 8 and zlib.crc32(body[:-4]) == int.from_bytes(body[-4:], "little")
-        if whole and len(body) == 8 + body[3] and escaped[-1] != ESCAPE:
-            found.append(Seen(*body[:3], payload=body[4:-4]))
+        seen = None if escaped[-1] == ESCAPE else packet_in(body)
+        if seen is not None:
+            found.append(seen)
         else:
             wrong += 1
     return found, wrong, rest
@@ -54,7 +70,7 @@ class Host:
     says that nothing has come for long.
     """
 
-    def __init__(self, data: bytes, wanted: int, seed: int = 0):
+    def __init__(self, data: bytes, wanted: int, seed: int = 0, sizes: tuple[int, ...] = (1, 2, 17, 64, 127, 128)):
         self.noise = random.Random(seed)
         self.data = data
         self.wanted = wanted
@@ -64,7 +80,7 @@ class Host:
         self.token = self.noise.randrange(256)
         self.chunks: list[bytes] = []
         while data:
-            size = self.noise.choice((1, 2, 17, 64, 127, 128))
+            size = self.noise.choice(sizes)
             self.chunks.append(data[:size])
             data = data[size:]
         self.taken = self.sent = 0  # chunks

@@ -11,6 +11,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 from hwflow_rtl.io.core_crossing import RESTART_CYCLES, CoreCrossing
 from hwflow_rtl.io.link_queues import DataQueue
+from hwflow_rtl.io.link_shape import LinkShape
 from hwflow_rtl.stream.streams import link, stream_of
 from hwflow_rtl.vendor import Generic
 
@@ -120,7 +121,7 @@ def test_a_byte_crosses_in_twenty_cycles_of_the_line(sync: float) -> None:
 
     class Flow(wiring.Component):
         def __init__(self):
-            self.queue, self.around = DataQueue(technology=Generic()), Around()
+            self.queue, self.around = DataQueue(shape=LinkShape(), technology=Generic()), Around()
             super().__init__({})
 
         def elaborate(self, platform):

@@ -1,173 +1,32 @@
-"""The host link at the level of bytes, without a serial line: against the protocol's page, with errors on both ways."""
+"""The host link on a line of bytes without bits: against the protocol's page, with errors on both ways."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 
 import pytest
-from amaranth.hdl import Elaboratable, Module
-from amaranth.lib import wiring
-from amaranth.sim import Simulator
-from hwflow_rtl.io import HostLink
-from hwflow_rtl.io.link_image import Beside
-from hwflow_rtl.io.transports.framed import Framed
-from hwflow_rtl.vendor import Generic
+from hwflow_rtl.io.link_shape import LinkShape
 
-from .link_host import DATA, IDENTITY, POLL, RESET, RESULT, STATUS, Host, Seen, frame_of, packet, packets_in
+from .link_bench import PACE, Bench, Page, answers, identity, short
+from .link_host import (
+    DATA,
+    IDENTITY,
+    LINE,
+    POLL,
+    RESET,
+    RESULT,
+    SETTINGS,
+    STATUS,
+    Host,
+    Seen,
+    body_of,
+    frame_of,
+    packet,
+    packets_in,
+)
 
-DESIGN = bytes(range(0x7A, 0x82))  # with a flag and an escape in it
-#: Cycles of a byte: faster than any line.
-PACE = 16
-ROOM = 512
-
-
-def answers(frames: bytes, frame: int, out: int) -> bytes:
-    """What the core of these tests makes of whole frames of `frame` bytes: `out` bytes for each."""
-    whole = (frames[k:k + frame] for k in range(0, len(frames) // frame * frame, frame))
-    return b"".join(bytes((sum(one) + 31 * k) & 255 for k in range(out)) for one in whole)
-
-
-class OnBytes(Elaboratable):
-    """A link on a line of bytes: `i` and `o` are those of the line."""
-
-    def __init__(self, link: HostLink):
-        self.link, self.framed = link, Framed()
-        self.i, self.o = self.framed.received, self.framed.sent
-
-    def __getattr__(self, name: str):
-        return getattr(self.link, name)
-
-    def elaborate(self, platform):
-        m = Module()
-        m.submodules.link, m.submodules.framed = self.link, self.framed
-        wiring.connect(m, self.framed.o, self.link.i)
-        wiring.connect(m, self.link.o, self.framed.i)
-        return m
-
-
-class Bench:
-    """A link between a Python core, whose input is kept in `seen`, and a line of bytes each way."""
-
-    def __init__(self, frame: int = 4, out: int = 3, stall: float = 0.0, seed: int = 0, listens: bool = True,
-                 image: int = 0):
-        self.link = OnBytes(HostLink(technology=Generic(), identity=DESIGN, bytes_in=frame, bytes_out=out,
-                                     memory=Beside.FILLED if image else Beside.NOTHING, image_bytes=image))
-        self.image, self.memory = image, bytearray()
-        self.frame, self.out, self.stall = frame, out, stall
-        self.noise = random.Random(seed)
-        self.seen, self.came, self.errors, self.moves = bytearray(), bytearray(), 0, 0
-        self.listens = listens
-
-    async def core(self, ctx) -> None:
-        """The core, and the line, which takes a byte in `PACE` cycles."""
-        link, owes, begun, pause = self.link, bytearray(), bytearray(), 0
-        while True:
-            pause -= pause > 0
-            ctx.set(link.o.ready, not pause)
-            ctx.set(link.stopped, ctx.get(link.restart))  # a cycle later
-            filling = bool(self.image) and ctx.get(link.filling)
-            if self.image:
-                if ctx.get(link.clear):
-                    self.memory.clear()
-                ctx.set(link.cleared, ctx.get(link.clear))
-                ctx.set(link.complete, len(self.memory) == self.image)
-            ready = len(owes) < 2 * self.out and self.listens and self.noise.random() >= self.stall
-            valid = bool(owes) and self.noise.random() >= self.stall
-            ctx.set(link.data.ready, ready)
-            ctx.set(link.results.valid, valid)
-            ctx.set(link.results.payload[0], owes[0] if valid else self.noise.randrange(256))
-            _, _, offered, byte, taken, restart, error, sends, sent = await ctx.tick().sample(
-                link.data.valid, link.data.payload[0], link.results.ready, link.restart, link.error, link.o.valid,
-                link.o.payload[0])
-            self.errors += error
-            self.moves += (sends and not pause) + (taken and valid) + (offered and ready)
-            if sends and not pause:
-                self.came.append(sent)
-                pause = PACE
-            if restart:
-                owes.clear()
-                begun.clear()
-                self.seen.clear()
-                continue
-            if taken and valid:
-                del owes[0]
-            if offered and ready and filling:
-                self.memory.append(byte)
-            elif offered and ready:
-                self.seen.append(byte)
-                begun.append(byte)
-                if len(begun) == self.frame:
-                    owes += answers(bytes(begun), self.frame, self.out)
-                    begun.clear()
-
-    async def send(self, ctx, octets: bytes) -> None:
-        for octet in octets:
-            ctx.set(self.link.i.payload[0], octet)
-            ctx.set(self.link.i.valid, 1)
-            await ctx.tick().until(self.link.i.ready)
-            ctx.set(self.link.i.valid, 0)
-            await ctx.tick().repeat(PACE - 14)
-
-    async def quiet(self, ctx, cycles: int = 12 * PACE) -> None:
-        """Until nothing has moved for so long."""
-        count = -1
-        while count != self.moves:
-            count = self.moves
-            await ctx.tick().repeat(cycles)
-
-    async def ask(self, ctx, octets: bytes) -> list[Seen]:
-        """What comes back."""
-        self.came.clear()
-        await self.send(ctx, octets)
-        await self.quiet(ctx)
-        found, wrong, rest = packets_in(self.came)
-        assert (wrong, rest) == (0, b"")
-        return found
-
-    def run(self, host: Callable) -> None:
-        simulator = Simulator(self.link)
-        simulator.add_clock(1e-6)
-        simulator.add_testbench(self.core, background=True)
-        simulator.add_testbench(host)
-        simulator.run()
-
-
-def identity(sequence: int, frame: int, out: int, expected: int = 0) -> Seen:
-    numbers = frame.to_bytes(4, "little") + out.to_bytes(4, "little") + ROOM.to_bytes(2, "little")
-    return Seen(IDENTITY, sequence, expected, b"\1" + DESIGN + numbers)
-
-
-def short(found: list[Seen]) -> list[tuple]:
-    """Packets without what says nothing: the sequence of a STATUS."""
-    return [(STATUS, seen.acknowledge, int.from_bytes(seen.payload, "little")) if seen.kind == STATUS
-            else (seen.kind, seen.sequence, seen.acknowledge, seen.payload) for seen in found]
-
-
-class Page:
-    """The board as the page has it, with a core that takes nothing: what it answers to the packets of the host."""
-
-    def __init__(self, frame: int, out: int):
-        self.frame, self.out = frame, out
-        self.awake, self.expected, self.room = False, 0, ROOM
-
-    def answer(self, octets: bytes) -> list[tuple]:
-        answers = []
-        for seen in packets_in(octets)[0]:
-            if seen.kind == RESET and not seen.payload:
-                self.awake, self.expected, self.room = True, 0, ROOM
-                answers.append(identity(seen.sequence, self.frame, self.out))
-            elif (seen.kind, bool(seen.payload)) in ((DATA, True), (POLL, False)):
-                size = len(seen.payload)
-                if size > 128:
-                    continue
-                if not self.awake:
-                    answers.append(identity(seen.sequence, self.frame, self.out))
-                    continue
-                if seen.kind == DATA and seen.sequence == self.expected and size <= self.room:
-                    self.expected, self.room = self.expected + 1 & 255, self.room - size
-                answers.append(Seen(STATUS, 0, self.expected, self.room.to_bytes(2, "little")))
-        return short(answers)
+#: Of an FPGA whose RAM blocks have 2048 bytes.
+LARGE = LinkShape(payload=512, room=2048)
 
 
 def test_a_frame_goes_in_and_its_results_come_back() -> None:
@@ -192,9 +51,12 @@ WRONG = [
     (GOOD[:-1] + b"\0\x7e", 1),  # a byte too many
     (GOOD[:-1] + b"\x7d\x7e", 1),  # an escape before the flag
     (GOOD.replace(b"b", b"c"), 1),  # a wrong bit
-    (frame_of(bytes([DATA, 0, 0, 4]) + b"abc"), 1),  # too short
-    (frame_of(bytes([DATA, 0, 0, 2]) + b"abc"), 1),
+    (frame_of(bytes([DATA, 0, 0, 4, 0]) + b"abc"), 1),  # too short
+    (frame_of(bytes([DATA, 0, 0, 2, 0]) + b"abc"), 1),
+    (frame_of(bytes([DATA, 0, 0, 3, 1]) + b"abc"), 1),  # a wrong high byte of the length
+    (frame_of(bytes([DATA, 0, 0, 0, 128]) + b"abc"), 1),
     (frame_of(bytes([DATA, 0, 0])), 1),
+    (frame_of(bytes([DATA, 0, 0, 3]) + b"abc"), 1),  # of another version
     (b"\x7e\x7e\x7d\x7e\x7e", 0),  # nothing, and an escape of nothing
     (packet(DATA, 1, 0, b"abc"), 0),  # not in turn
     (packet(DATA, 255, 0, b"abc"), 0),
@@ -203,10 +65,13 @@ WRONG = [
     (packet(POLL, 9, 0, b"x"), 0),
     (packet(0x81, 0, 0, b""), 0),
     (packet(0x12, 0, 0, b"abc"), 0),
+    (packet(LINE, 0, 0, b"abcd"), 0),
 ]
 LONG = [
-    (frame_of(bytes([DATA, 0, 0, 129]) + bytes(129)), 1),
-    (frame_of(bytes([DATA, 0, 0, 255]) + bytes(255)), 1),
+    (frame_of(body_of(DATA, 0, 0, bytes(129))), 1),
+    (frame_of(body_of(DATA, 0, 0, bytes(255))), 1),
+    (frame_of(body_of(DATA, 0, 0, bytes(256))), 1),
+    (frame_of(body_of(DATA, 0, 0, bytes(384))), 1),
     (bytes(range(256)) + b"\x7e", 2),  # with a flag in it
 ]
 
@@ -223,22 +88,24 @@ def test_what_is_wrong_is_dropped_and_what_follows_counts(wrong: list[tuple[byte
             assert short(await bench.ask(ctx, octets)) == page.answer(octets)
             assert bench.errors == errors, octets
         assert page.expected == 0
-        assert short(await bench.ask(ctx, GOOD)) == page.answer(GOOD) == [(STATUS, 1, ROOM - 3)]
+        assert short(await bench.ask(ctx, GOOD)) == page.answer(GOOD) == [(STATUS, 1, 512 - 3)]
 
     bench.run(host)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("shape", [LinkShape(), LARGE, LinkShape(payload=1463, room=4096), LinkShape(settings=True)])
 @pytest.mark.parametrize("seed", range(3))
-def test_any_packets_are_answered_as_on_the_page(seed: int) -> None:
+def test_any_packets_are_answered_as_on_the_page(shape: LinkShape, seed: int) -> None:
     """The core takes nothing, so that the room is known; one packet at a time, so that no answer stands for two."""
     noise = random.Random(seed)
-    bench, page = Bench(listens=False), Page(4, 3)
+    bench, page = Bench(listens=False, shape=shape), Page(4, 3, shape)
 
     async def host(ctx):
         for number in range(28):
-            kind = RESET if number in (2, 23) else noise.choice((DATA, DATA, DATA, POLL))
-            size = noise.choice((0, 1, 3, 127, 128)) if kind == DATA else 0
+            kind = RESET if number in (2, 23) else noise.choice((DATA, DATA, DATA, POLL, LINE))
+            size = noise.choice((0, 1, 3, 255, 256, shape.payload - 1, shape.payload)) if kind == DATA else 0
+            size = noise.choice((0, 3, 4, 4, 4, 5)) if kind == LINE else size
             sequence = noise.choice((page.expected, page.expected, page.expected + 1, noise.randrange(256))) & 255
             octets = packet(kind, sequence, noise.choice((0, 0, 1, 200)), noise.randbytes(size))
             if noise.random() < 0.15:
@@ -271,6 +138,26 @@ def test_results_are_kept_until_they_are_acknowledged() -> None:
             assert results_of(await bench.ask(ctx, packet(DATA, 9, never, b"z"))) == []
         assert results_of(await bench.ask(ctx, packet(POLL, 0, 7))) == kept[7:]
         assert results_of(await bench.ask(ctx, packet(POLL, 0, 8))) == []
+
+    bench.run(host)
+
+
+def test_the_line_is_set_when_its_answer_has_left() -> None:
+    """Before the first RESET, too; what was damaged or of another length changes nothing."""
+    bench, wanted = Bench(shape=LinkShape(settings=True)), b"\x01\x02\x03\x04"
+
+    async def host(ctx):
+        for octets in (wanted[:3], wanted + b"5"):
+            assert await bench.ask(ctx, packet(LINE, 7, 0, octets)) == []
+        assert await bench.ask(ctx, packet(LINE, 7, 0, wanted).replace(b"\3", b"\4")) == []
+        assert bench.settings == []
+        # Of two at once, the second comes while the first one's answer is under way.
+        assert await bench.ask(ctx, packet(LINE, 7, 0, wanted) + packet(LINE, 8, 0, b"zzzz")) == [
+            Seen(SETTINGS, 7, 0, wanted[:3] + b"\0")]
+        assert bench.settings == [0x030201]
+        assert await bench.ask(ctx, packet(RESET, 3)) == [identity(3, 4, 3, shape=bench.shape)]
+        assert await bench.ask(ctx, packet(LINE, 9, 0, b"\7\0\0\0")) == [Seen(SETTINGS, 9, 0, b"\7\0\0\0")]
+        assert bench.settings == [0x030201, 7]
 
     bench.run(host)
 
@@ -343,15 +230,19 @@ def test_a_reset_in_the_middle_of_anything(after: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("frame", "out", "seed", "rate"), [
-    (4, 3, 0, 0.0), (7, 200, 1, 0.0), (64, 10, 2, 3e-3), (300, 5, 3, 3e-3), (5, 129, 4, 3e-3), (3, 1, 5, 1e-2),
-    (100, 256, 6, 2e-3)])
-def test_every_result_comes_once_and_in_order_through_errors(frame: int, out: int, seed: int, rate: float) -> None:
+@pytest.mark.parametrize(("frame", "out", "seed", "rate", "shape"), [
+    *((frame, out, seed, rate, LinkShape()) for frame, out, seed, rate in (
+        (4, 3, 0, 0.0), (7, 200, 1, 0.0), (64, 10, 2, 3e-3), (300, 5, 3, 3e-3), (5, 129, 4, 3e-3), (3, 1, 5, 1e-2),
+        (100, 256, 6, 2e-3))),
+    (300, 700, 7, 1e-3, LARGE), (7, 200, 8, 3e-3, LARGE)])
+def test_every_result_comes_once_and_in_order_through_errors(frame: int, out: int, seed: int, rate: float,
+                                                             shape: LinkShape) -> None:
     noise = random.Random(seed)
     frames = max(2, 400 // (frame + out))
     data = noise.randbytes(frame * frames)
     expected = answers(data, frame, out)
-    bench, driver = Bench(frame, out, stall=noise.choice((0.0, 0.5, 0.95)), seed=seed), Host(data, len(expected), seed)
+    bench = Bench(frame, out, stall=noise.choice((0.0, 0.5, 0.95)), seed=seed, shape=shape)
+    driver = Host(data, len(expected), seed, sizes=(1, 17, shape.payload // 2, shape.payload - 1, shape.payload))
 
     def line(octets: bytes) -> bytes:
         """Flipped bits, lost bytes and bytes from nowhere."""

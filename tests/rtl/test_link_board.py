@@ -228,7 +228,7 @@ def test_a_board_answers_at_its_pins(sync_us: float | None, monkeypatch: pytest.
     found, lights = talk(dut, sent, 4, sync_us or 1.0)
     kinds = [(seen.kind, seen.sequence) for seen in found if seen.kind != STATUS]
     assert kinds == [(IDENTITY, 200), (RESULT, 0), (RESULT, 1)]
-    assert found[0].payload == b"\1" + DESIGN + b"\2\0\0\0" + b"\2\0\0\0" + b"\0\2"
+    assert found[0].payload == b"\2" + DESIGN + b"\2\0\0\0" + b"\2\0\0\0" + b"\0\x08" + b"\0\2"
     assert [seen.payload for seen in found if seen.kind == RESULT] == [b"\xff\x7e", b"\x7d\xfc"]
     assert lights == 0b101  # active low: only "active" is lit
 

@@ -58,7 +58,7 @@ def test_checksum_and_its_check() -> None:
 
 def test_frames_are_made_and_undone() -> None:
     body = noisy(3, 60)
-    # A token is its byte and the flag above it.
+    # A token is its byte and the flag above it, and above that `bad`, which bytes may have.
     tokens = [[0x100], *([octet] for octet in body), [0x100]]
     whole = b"\x7e" + Framer.model(body) + b"\x7e"
     traces = simulate(Framer(), sends={"i": np.array(tokens)}, receives={"o": len(whole)}, stall_in=0.3, stall_out=0.3)

@@ -9,8 +9,8 @@ from amaranth.sim import Simulator
 from hwflow_rtl.io.link_image import MemoryState, SealedImage
 from hwflow_rtl.vendor import Generic
 
+from .link_bench import Bench, answers, identity, short
 from .link_host import CLEAR, DATA, IMAGE, MEMORY, POLL, RESET, RESULT, STATUS, Seen, packet, packets_in
-from .test_link import ROOM, Bench, answers, identity, short
 
 FIRST, SECOND = bytes(range(0x70, 0x80)), bytes(range(16))
 
@@ -35,7 +35,7 @@ class MemoryPage:
         self.start()
 
     def start(self) -> None:
-        self.expected, self.room, self.chosen = 0, ROOM, b""
+        self.expected, self.room, self.chosen = 0, 512, b""
 
     def answer(self, octets: bytes) -> list[tuple]:
         return known([answer for seen in packets_in(octets)[0] for answer in self.to(seen)])

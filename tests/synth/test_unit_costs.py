@@ -45,8 +45,8 @@ HELD_OUT: dict[str, tuple[Shape, ...]] = {
         *({"unit": "SealedController", "board": board, "words": words}
           for board, words in (("icebreaker", 48_000), ("upduino3", 700), ("icesugar", 1_500_000))),
         *({"unit": "SealCheck", "words": words} for words in (2000, 200_000)),
-        *({"unit": "HostLink", "bytes_in": bytes_in, "bytes_out": bytes_out, "image_bytes": 50_000, "memory": "SEALED"}
-          for bytes_in, bytes_out in ((64, 1), (27648, 1000)))),
+        *({"unit": "HostLink", "bytes_in": bytes_in, "bytes_out": bytes_out, "payload": 128, "room": 512,
+           "image_bytes": 50_000, "memory": "SEALED"} for bytes_in, bytes_out in ((64, 1), (27648, 1000)))),
     "weights in a flash": tuple(
         {"unit": "Flash weights", "board": board, "beats": beats, "lanes": lanes} for board, beats, lanes in (
             ("icebreaker", (122880, 36864, 36864), 1), ("icebreaker", (192000,), 1), ("icebreaker", (48000,), 4),
@@ -88,8 +88,9 @@ HELD_OUT: dict[str, tuple[Shape, ...]] = {
             ("RearrangeStage", "upsample", 7, 7, 3, 2), ("RearrangeStage", "pad", 10, 10, 4, 1),
             ("SelectionStage", "crop", 14, 14, 1, 2), ("SelectionStage", "thin", 16, 16, 4, 1))),
     "links": (
-        *({"unit": "HostLink", "bytes_in": bytes_in, "bytes_out": bytes_out}
-          for bytes_in, bytes_out in ((64, 1), (27648, 1000))),
+        *({"unit": "HostLink", "bytes_in": bytes_in, "bytes_out": bytes_out, "payload": payload, "room": room,
+           "settings": settings} for bytes_in, bytes_out, payload, room, settings in (
+               (64, 1, 128, 512, False), (27648, 1000, 512, 2048, False), (300, 200, 512, 2048, True))),
         *({"unit": "RegisterSlice", "width": width} for width in (9, 40))),
     "tables": (
         *({"unit": "LookupStage", "bits_in": bits_in, "bits_out": bits_out, "lanes": lanes}

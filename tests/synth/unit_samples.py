@@ -11,6 +11,7 @@ from amaranth.hdl import signed, unsigned
 from hwflow_rtl.io.axi_stream import RegisterSlice
 from hwflow_rtl.io.host_link import HostLink
 from hwflow_rtl.io.link_image import Beside
+from hwflow_rtl.io.link_shape import LinkShape
 from hwflow_rtl.matrix.row_patch import RowPatch
 from hwflow_rtl.matrix.stage import MatrixShape, MatrixStage
 from hwflow_rtl.matrix.streamed_weights import StreamSource
@@ -148,11 +149,12 @@ def flash_weights(technology: Technology, board: str, beats: Sequence[int], lane
     return Sample(lambda: WeightMemory(**arguments), lambda: WeightMemory.cost(**arguments))
 
 
-def host_link(technology: Technology, bytes_in: int, bytes_out: int, image_bytes: int = 0, memory: str = "NOTHING"
-              ) -> Sample:
-    return Sample(lambda: HostLink(technology=technology, identity=bytes(range(8)), bytes_in=bytes_in,
+def host_link(technology: Technology, bytes_in: int, bytes_out: int, payload: int, room: int, *,
+              settings: bool = False, image_bytes: int = 0, memory: str = "NOTHING") -> Sample:
+    shape = LinkShape(payload, room, settings=settings)
+    return Sample(lambda: HostLink(shape=shape, technology=technology, identity=bytes(range(8)), bytes_in=bytes_in,
                                    bytes_out=bytes_out, image_bytes=image_bytes, memory=Beside[memory]),
-                  lambda: HostLink.cost(technology) + HostLink.memory_cost(technology, Beside[memory]))
+                  lambda: HostLink.cost(shape, technology) + HostLink.memory_cost(technology, Beside[memory]))
 
 
 def seal_check(technology: Technology, words: int) -> Sample:

@@ -21,6 +21,7 @@ from .frame_bytes import End, Ends, FrameBytes
 from .host_link import HostLink
 from .image_crossing import ImageCrossing
 from .link_image import Beside
+from .link_shape import LinkShape
 from .memory_pads import MemoryPads
 from .seal_crossing import SealCrossing
 from .transports import Transport, Uart
@@ -92,8 +93,9 @@ class BoardTop(wiring.Component):
             raise ValueError(f"memory must have an image with a seal, or be one that can be written, not be a plain "
                              f"{memory.part.name}")
         self.frames = FrameBytes(core=core, ends=ends, technology=technology)
-        self.link = HostLink(technology=technology, identity=identity, bytes_in=self.frames.bytes_in,
-                             bytes_out=self.frames.bytes_out, memory=self.beside,
+        self.shape = transport.shape or LinkShape.of(technology)
+        self.link = HostLink(shape=self.shape, technology=technology, identity=identity, memory=self.beside,
+                             bytes_in=self.frames.bytes_in, bytes_out=self.frames.bytes_out,
                              image_bytes=0 if memory is None else memory.words * memory.part.width // 8)
         super().__init__({
             "clk": In(1), **transport.pins,
@@ -102,15 +104,17 @@ class BoardTop(wiring.Component):
         })
 
     @staticmethod
-    def cost(technology: Technology, ends: Ends | None = None, *, transport: Resources | None = None) -> Resources:
+    def cost(technology: Technology, ends: Ends | None = None, *, transport: Resources | None = None,
+             shape: LinkShape | None = None) -> Resources:
         """What is around the core: RAM exact, LUT and FF as synthesized; without `ends` for streams of bytes.
 
-        `transport` is the cost of the way to the host, by default that of a serial line.
+        `transport` is the cost of the way to the host, by default that of a serial line; `shape` that of its packets.
 
         Of a core with several inputs or outputs a whole frame of all but one input and one output waits in a queue.
         """
-        around = (HostLink.cost(technology) + (Uart.cost() if transport is None else transport) + CoreCrossing.cost()
-                  + Clocking.cost() + fitted("BoardTop"))
+        around = (HostLink.cost(shape or LinkShape.of(technology), technology)
+                  + (Uart.cost() if transport is None else transport) + CoreCrossing.cost() + Clocking.cost()
+                  + fitted("BoardTop"))
         return around if ends is None else around + FrameBytes.cost(ends, technology)
 
     @staticmethod
@@ -148,6 +152,10 @@ class BoardTop(wiring.Component):
         m.submodules.core, m.submodules.frames = in_core(self.core), in_core(self.frames)
         m.d.comb += [crossing.restart.eq(self.link.restart), self.link.stopped.eq(crossing.stopped)]
         link(m, self.transport.o, self.link.i)
+        if self.shape.settings:
+            m.d.comb += [self.transport.settings.eq(self.link.settings),
+                         self.transport.settings_changed.eq(self.link.settings_changed),
+                         self.link.settings_taken.eq(self.transport.settings_taken)]
         self.weights(m, crossing)
         link(m, crossing.core_data, self.frames.i)
         link(m, self.frames.o, crossing.core_results)

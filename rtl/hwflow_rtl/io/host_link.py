@@ -5,15 +5,17 @@ from __future__ import annotations
 from amaranth.hdl import Module, ResetInserter, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
 
 from ..stream.streams import link, stream_of
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from .link_bytes import TOKEN
 from .link_image import DIGEST_BYTES, Beside, FilledImage, MemoryState, SealedImage
-from .link_queues import ROOM, DataQueue, ResultQueue
-from .link_receiver import PacketReceiver
+from .link_queues import DataQueue, ResultQueue
+from .link_receiver import SETTINGS_BYTES, PacketReceiver
 from .link_sender import PacketSender
+from .link_shape import LinkShape
 from .uart import BYTE
 
 __all__ = ["HostLink"]
@@ -24,8 +26,10 @@ class HostLink(wiring.Component):
 
     Parameters
     ----------
+    shape
+        The size of packets and of the two queues.
     technology
-        Makes the RAM of the two queues and the ROM of the identity.
+        Makes the RAM of the queues and the ROM of the identity.
     identity
         The 8 bytes that name the design.
     bytes_in, bytes_out
@@ -36,7 +40,8 @@ class HostLink(wiring.Component):
     Attributes
     ----------
     i, o : streams of TOKEN
-        From the line and to it, as of a `Transport`.
+        From the line and to it, as of a `Transport`.  A token that waits at `o` may go, and a packet be cut, at a restart:
+        the next flag is `bad` then, and so is every one that opens a packet.
     data : stream of bytes
         For the core.
     results : stream of bytes
@@ -58,16 +63,26 @@ class HostLink(wiring.Component):
     digest, state : stream of bytes, In(MemoryState)
         As in `SealedImage`.
 
+    With a line that has settings also
+    settings : Out(32)
+        What the host wants of the line.
+    settings_taken : In(32)
+        What the line can have of `settings`, in the same cycle, which is what the host hears.
+    settings_changed : Out(1)
+        A pulse: the host's answer has been taken at `o`, and the line is to have `settings_taken` of this cycle when
+        it is through.  `settings` mean nothing at other times.
+
     `i` takes a byte in 12 cycles; it must not bring them faster for long.  All of it is in one clock domain, which may
     be another than the core's.
     """
 
-    def __init__(self, *, technology: Technology, identity: bytes, bytes_in: int, bytes_out: int,
+    def __init__(self, *, shape: LinkShape, technology: Technology, identity: bytes, bytes_in: int, bytes_out: int,
                  memory: Beside = Beside.NOTHING, image_bytes: int = 0):
+        self.shape = shape
         self.technology = technology
         self.memory = memory
-        results = ResultQueue(frame=bytes_out, technology=technology)
-        self.data_queue, self.result_queue = DataQueue(technology=technology), results
+        results = ResultQueue(shape=shape, frame=bytes_out, technology=technology)
+        self.data_queue, self.result_queue = DataQueue(shape=shape, technology=technology), results
         self.sender = PacketSender(results=results, identity=identity, bytes_in=bytes_in, technology=technology,
                                    image_bytes=image_bytes)
         super().__init__({
@@ -76,13 +91,16 @@ class HostLink(wiring.Component):
             "error": Out(1),
             **({"filling": Out(1), "clear": Out(1), "cleared": In(1), "complete": In(1)}
                if memory is Beside.FILLED else {}),
-            **({"digest": In(stream_of(BYTE, 1)), "state": In(MemoryState)} if memory is Beside.SEALED else {})})
+            **({"digest": In(stream_of(BYTE, 1)), "state": In(MemoryState)} if memory is Beside.SEALED else {}),
+            **({"settings": Out(8 * SETTINGS_BYTES), "settings_taken": In(8 * SETTINGS_BYTES),
+                "settings_changed": Out(1)} if shape.settings else {})})
 
     @staticmethod
-    def cost(technology: Technology) -> Resources:
+    def cost(shape: LinkShape, technology: Technology) -> Resources:
         """LUT and FF as synthesized, RAM exact; without a memory beside the FPGA."""
-        ram = technology.ram_cost(width=8, depth=ROOM).ram
-        return fitted("HostLink") + Resources(ram=2 * ram)
+        queue = technology.ram_cost(width=8, depth=shape.room)
+        settings = fitted("HostLink with settings") if shape.settings else Resources()
+        return fitted("HostLink", bits=ceil_log2(shape.room)) + settings + queue + queue
 
     @staticmethod
     def memory_cost(technology: Technology, memory: Beside) -> Resources:
@@ -96,7 +114,7 @@ class HostLink(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         data, results, sender = self.data_queue, self.result_queue, self.sender
-        m.submodules.receiver = receiver = PacketReceiver(memory=self.memory)
+        m.submodules.receiver = receiver = PacketReceiver(shape=self.shape, memory=self.memory)
         restarting = Signal()
         m.d.comb += restarting.eq(self.restart | self.stopped)
         restarted = ResetInserter(restarting)
@@ -122,6 +140,11 @@ class HostLink(wiring.Component):
             m.d.comb += getattr(sender, name).eq(getattr(results, name))
         if self.memory is not Beside.NOTHING:
             self.connect_memory(m, receiver)
+        if self.shape.settings:
+            m.d.comb += [
+                self.settings.eq(receiver.settings), sender.settings.eq(self.settings_taken),
+                sender.wants_settings.eq(receiver.wants_settings), receiver.settings_sent.eq(sender.settings_sent),
+                self.settings_changed.eq(sender.settings_sent)]
         return m
 
     def connect_memory(self, m: Module, receiver: PacketReceiver) -> None:

@@ -76,9 +76,9 @@ class ByteCrossing(wiring.Component):
 
 
 class Deframer(wiring.Component):
-    """Bytes of the line to tokens: escapes are undone.
+    """Bytes of the line to tokens: escapes are undone.  A flag behind an escape is `bad`.
 
-    A flag with an escape before it is `bad`.  Latency 1 cycle; a byte every 2 cycles.
+    Latency 1 cycle; a byte every 2 cycles.
     """
 
     def __init__(self):
@@ -86,7 +86,7 @@ class Deframer(wiring.Component):
 
     @staticmethod
     def model(octets: bytes) -> list[bytes]:
-        """What stood between flags, nothing for what was aborted or empty, without what follows the last flag."""
+        """What stood between flags, nothing for what was bad or empty, without what follows the last flag."""
         packets = []
         for escaped in octets.split(bytes([FLAG]))[:-1]:
             packet, flip = bytearray(), 0
@@ -120,7 +120,8 @@ class Deframer(wiring.Component):
 class Framer(wiring.Component):
     """Tokens to bytes of the line: what looks like a flag or an escape is escaped.
 
-    It has no reset, so that the byte that it offers stays; a flag in the middle of a packet ends it at any time.
+    It has no reset, so that the byte that it offers stays; a flag in the middle of a packet ends it at any time.  One
+    that is `bad` looks like any other: what it ends has no right checksum.
     """
 
     def __init__(self):

@@ -1,7 +1,7 @@
 """The two queues of the host link: data that become the core's only when their packet was right, and results that stay
-until the host has them.  Each stands in one RAM of 512 bytes.
+until the host has them.  Each stands in one RAM.
 
-The line gives or takes a byte in forty cycles at best, so a byte goes in or out every few cycles only.
+The line gives or takes a byte in twelve cycles at best, so a byte goes in or out every few cycles only.
 """
 
 from __future__ import annotations
@@ -13,14 +13,10 @@ from amaranth.utils import ceil_log2
 
 from ..stream.streams import stream_of
 from ..vendor.base import Technology
+from .link_shape import LinkShape
 from .uart import BYTE
 
-__all__ = ["MAX_PAYLOAD", "ROOM", "DataQueue", "ResultQueue"]
-
-#: Bytes of payload in one packet, at most.
-MAX_PAYLOAD = 128
-#: Bytes of each queue: a block of iCE40's RAM, the smallest of the families'.
-ROOM = 512
+__all__ = ["DataQueue", "ResultQueue"]
 
 
 class DataQueue(wiring.Component):
@@ -33,31 +29,33 @@ class DataQueue(wiring.Component):
     write, byte : In(1), In(8)
         Store a byte behind those written since the last commit or rollback.  There must be room for it.
     commit, rollback : In(1)
-    room : Out(range(ROOM + 1))
+    room : Out(range(shape.room + 1))
         Bytes that can be written behind the last commit, as of the cycle before.
     o : stream of bytes
         The payload from a register without reset.
     """
 
-    def __init__(self, *, technology: Technology):
+    def __init__(self, *, shape: LinkShape, technology: Technology):
+        self.shape = shape
         self.technology = technology
         super().__init__({
-            "write": In(1), "byte": In(8), "commit": In(1), "rollback": In(1), "room": Out(range(ROOM + 1)),
+            "write": In(1), "byte": In(8), "commit": In(1), "rollback": In(1), "room": Out(range(shape.room + 1)),
             "o": Out(stream_of(BYTE, 1)),
         })
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.ram = ram = self.technology.ram(width=8, depth=ROOM)
+        room = self.shape.room
+        m.submodules.ram = ram = self.technology.ram(width=8, depth=room)
         # One bit more than an address has, so that full and empty differ.
-        written, committed, read = (Signal(ceil_log2(ROOM) + 1, name=name) for name in ("written", "committed", "read"))
+        written, committed, read = (Signal(ceil_log2(room) + 1, name=name) for name in ("written", "committed", "read"))
         some, valid, word = Signal(), Signal(), Signal(8, reset_less=True)
         fetching = Signal(self.technology.timing.ram)
         m.d.comb += [
             ram.write_en.eq(self.write), ram.write_addr.eq(written[:-1]), ram.write_data.eq(self.byte),
             ram.read_addr.eq(read[:-1]), self.o.payload[0].eq(word), self.o.valid.eq(valid),
         ]
-        m.d.sync += [self.room.eq(read + ROOM - committed), some.eq(committed != read)]
+        m.d.sync += [self.room.eq(read + room - committed), some.eq(committed != read)]
         with m.If(self.rollback):
             m.d.sync += written.eq(committed)
         with m.Else():
@@ -76,11 +74,13 @@ class DataQueue(wiring.Component):
 class ResultQueue(wiring.Component):
     """Bytes of results in slots, each for one packet; a slot is filled, read as often as is needed, and freed in order.
 
-    A packet has `MAX_PAYLOAD` bytes, or fewer where a frame ends.  Slots are as large as the largest packet, rounded up
-    to a power of two; there are as many as fit into the RAM, at most `MOST_SLOTS`.
+    A packet has `shape.payload` bytes, or fewer where a frame ends.  Slots are as large as the largest packet, rounded
+    up to a power of two; there are as many as fit into the RAM, at most `MOST_SLOTS`.
 
     Parameters
     ----------
+    shape
+        The size of packets, and of the RAM.
     frame
         Bytes of a frame's results.
 
@@ -95,24 +95,25 @@ class ResultQueue(wiring.Component):
         What to read: slots count round from 0 at reset.
     byte : Out(8)
         `latency` cycles later.
-    length, last : Out(8), Out(7)
+    length, last : Out(shape.length_bits), Out(range(shape.payload))
         Bytes of `slot`, and the place of the last of them, in the same cycle.
     """
 
     #: More would hardly shorten the wait for acknowledgements.
     MOST_SLOTS = 8
 
-    def __init__(self, *, frame: int, technology: Technology):
+    def __init__(self, *, shape: LinkShape, frame: int, technology: Technology):
         if frame < 1:
             raise ValueError(f"frame of a ResultQueue must be at least 1 byte, not {frame}")
+        self.shape = shape
         self.frame = frame
         self.technology = technology
-        self.size = max(1 << ceil_log2(min(frame, MAX_PAYLOAD)), 2)
-        self.slots = min(ROOM // self.size, self.MOST_SLOTS)
+        self.size = max(1 << ceil_log2(min(frame, shape.payload)), 2)
+        self.slots = min(shape.room // self.size, self.MOST_SLOTS)
         super().__init__({
             "i": In(stream_of(BYTE, 1)), "filled": Out(range(self.slots + 1)), "free": In(1),
-            "slot": In(range(self.slots)), "place": In(range(self.size)), "byte": Out(8), "length": Out(8),
-            "last": Out(range(MAX_PAYLOAD)),
+            "slot": In(range(self.slots)), "place": In(range(self.size)), "byte": Out(8),
+            "length": Out(shape.length_bits), "last": Out(range(shape.payload)),
         })
 
     @property
@@ -122,16 +123,16 @@ class ResultQueue(wiring.Component):
     @property
     def packets(self) -> int:
         """Packets of a frame."""
-        return -(-self.frame // MAX_PAYLOAD)
+        return -(-self.frame // self.shape.payload)
 
     @property
     def last_length(self) -> int:
         """Bytes of a frame's last packet."""
-        return self.frame - (self.packets - 1) * MAX_PAYLOAD
+        return self.frame - (self.packets - 1) * self.shape.payload
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.ram = ram = self.technology.ram(width=8, depth=ROOM)
+        m.submodules.ram = ram = self.technology.ram(width=8, depth=self.shape.room)
         slot, place = Signal(range(self.slots)), Signal(range(self.size))
         opened, complete, wrote, shut = Signal(), Signal(), Signal(), Signal()
         last_place = self.lengths(m, complete, slot)
@@ -151,16 +152,17 @@ class ResultQueue(wiring.Component):
 
     def lengths(self, m: Module, complete: Signal, slot: Signal):
         """Says how long the packets in the slots are; gives the last place of the packet that is being written."""
-        if self.packets == 1 or self.last_length == MAX_PAYLOAD:
-            length = min(self.frame, MAX_PAYLOAD)
+        payload = self.shape.payload
+        if self.packets == 1 or self.last_length == payload:
+            length = min(self.frame, payload)
             m.d.comb += [self.length.eq(length), self.last.eq(length - 1)]
             return length - 1
         # Down to its sign bit: the packets of the frame that follow this one, less one.
         left = Signal(range(-1, self.packets - 1), init=self.packets - 2)
         short = Signal(self.slots)
         is_short = short.bit_select(self.slot, 1)
-        m.d.comb += [self.length.eq(Mux(is_short, self.last_length, MAX_PAYLOAD)),
-                     self.last.eq(Mux(is_short, self.last_length - 1, MAX_PAYLOAD - 1))]
+        m.d.comb += [self.length.eq(Mux(is_short, self.last_length, payload)),
+                     self.last.eq(Mux(is_short, self.last_length - 1, payload - 1))]
         with m.If(complete):
             m.d.sync += [left.eq(Mux(left[-1], self.packets - 2, left - 1)), short.bit_select(slot, 1).eq(left[-1])]
-        return Mux(left[-1], self.last_length - 1, MAX_PAYLOAD - 1)
+        return Mux(left[-1], self.last_length - 1, payload - 1)

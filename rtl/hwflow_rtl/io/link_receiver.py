@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from amaranth.hdl import Const, Module, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .link_bytes import TOKEN, Crc32
 from .link_image import DIGEST_BYTES, IMAGE_PACKETS, Beside
-from .link_queues import MAX_PAYLOAD, ROOM
+from .link_shape import LinkShape
 
-__all__ = ["Kind", "PacketReceiver"]
+__all__ = ["HEADER_BYTES", "SETTINGS_BYTES", "Kind", "PacketReceiver"]
+
+#: Length of a header, and of what a line can be set to.
+HEADER_BYTES, SETTINGS_BYTES = 5, 4
 
 
 class Kind(IntEnum):
@@ -23,10 +26,12 @@ class Kind(IntEnum):
     POLL = 0x03
     CLEAR = 0x04
     IMAGE = 0x05
+    LINE = 0x06
     IDENTITY = 0x81
     STATUS = 0x82
     RESULT = 0x83
     MEMORY = 0x84
+    SETTINGS = 0x85
 
 
 class State(enum.Enum, shape=3):
@@ -48,15 +53,16 @@ class PacketReceiver(wiring.Component):
 
     Parameters
     ----------
+    shape
+        The size of packets; what follows `memory_sent` is only there where the line has settings.
     memory
         What stands beside the FPGA: what follows `error` is only there with a memory, `clear` and `cleared` with one
         that the host fills.
 
     Attributes
     ----------
-    i
         From the line: the `o` of a `Transport`.
-    room : In(range(ROOM + 1))
+    room : In(range(shape.room + 1))
         Of the data queue.
     write : Out(1)
         The byte of `i` is payload of DATA that are expected and have room.
@@ -82,12 +88,17 @@ class PacketReceiver(wiring.Component):
         The memory is to forget its image; it has.  Each falls after the other; DATA are dropped meanwhile.
     wants_memory, memory_sent : Out(1), In(1)
         The host is to have a MEMORY with `sequence`; it has.
+    wants_settings, settings_sent : Out(1), In(1)
+        The host is to have a SETTINGS with `sequence`; it has.
+    settings : Out(32)
+        What the host wants; holds while `wants_settings`.
     """
 
-    def __init__(self, *, memory: Beside = Beside.NOTHING):
+    def __init__(self, *, shape: LinkShape, memory: Beside = Beside.NOTHING):
+        self.shape = shape
         self.names, self.fills = memory is not Beside.NOTHING, memory is Beside.FILLED
         super().__init__({
-            "i": In(stream.Signature(TOKEN)), "room": In(range(ROOM + 1)),
+            "i": In(stream.Signature(TOKEN)), "room": In(range(shape.room + 1)),
             "write": Out(1), "commit": Out(1), "rollback": Out(1), "expected": Out(8),
             "wants_status": Out(1), "repeat": Out(1),
             "wants_identity": Out(1), "sequence": Out(8), "identity_sent": In(1),
@@ -95,6 +106,8 @@ class PacketReceiver(wiring.Component):
             "error": Out(1),
             **({"image": Out(IMAGE_PACKETS), "wants_memory": Out(1), "memory_sent": In(1)} if self.names else {}),
             **({"clear": Out(1), "cleared": In(1)} if self.fills else {}),
+            **({"wants_settings": Out(1), "settings_sent": In(1), "settings": Out(8 * SETTINGS_BYTES)}
+               if shape.settings else {}),
         })
 
     def elaborate(self, platform):
@@ -102,8 +115,8 @@ class PacketReceiver(wiring.Component):
         m.submodules.crc = crc = Crc32()
         byte = self.i.payload.byte
         started, act, end, closed = Signal(), Signal(), Signal(), Signal()
-        taken, writes, accepted, last = Signal(), Signal(), Signal(), Signal()
-        state, place, left = Signal(State), Signal(2), Signal(range(MAX_PAYLOAD + 1))
+        taken, writes, accepted = Signal(), Signal(), Signal()
+        state, place, left = Signal(State), Signal(range(HEADER_BYTES)), Signal(max(8, self.shape.length_bits))
         # The checksum runs over a flag as well, which does no harm: the flag clears it.
         m.d.comb += [
             crc.byte.eq(byte), crc.start.eq(self.i.valid & ~started), self.i.ready.eq(crc.done),
@@ -114,13 +127,13 @@ class PacketReceiver(wiring.Component):
         good = (state == State.END) & crc.good & ~self.i.payload.bad
         empty = (state == State.HEADER) & (place == 0)
         m.d.sync += [started.eq(self.i.valid & ~crc.done), closed.eq(end), accepted.eq(end & good),
-                     self.error.eq(end & ~good & ~empty), writes.eq(taken & (state == State.PAYLOAD)),
-                     last.eq(left == 1)]
-        self.parts(m, act, state, place, left, last)
-        with m.If(end):
+                     self.error.eq(end & ~good & ~empty), writes.eq(taken & (state == State.PAYLOAD))]
+        fields = [act & (state == State.HEADER) & (place == k) for k in range(HEADER_BYTES)]
+        header = Header(m, byte, left, fields, names=self.names, fills=self.fills,
+                        asks=~self.wants_settings if self.shape.settings else None)
+        self.parts(m, act, state, place, left, header)
+        with m.If(end):  # whatever the part was
             m.d.sync += [state.eq(State.HEADER), place.eq(0)]
-        header = Header(m, byte, [act & (state == State.HEADER) & (place == k) for k in range(4)],
-                        names=self.names, fills=self.fills)
         usable, ready = Const(1, 1), ~self.restart & ~self.stopped
         if self.fills:
             ready = ready & ~self.clear & ~self.cleared
@@ -132,22 +145,27 @@ class PacketReceiver(wiring.Component):
         with m.If(header.has_sequence):
             m.d.sync += in_turn.eq(byte == self.expected)
         with m.If(header.has_length):
-            m.d.sync += taken.eq(header.is_data & in_turn & awake & usable & ready & (self.room >= byte))
+            m.d.sync += taken.eq(header.is_data & in_turn & awake & usable & ready & (self.room >= header.count))
         self.obey(m, header, accepted, taken, awake, usable)
+        if self.shape.settings:
+            self.set_line(m, header, act & (state == State.PAYLOAD), accepted)
         return m
 
-    def parts(self, m: Module, act: Signal, state: Signal, place: Signal, left: Signal, last: Signal) -> None:
-        """Which part of the packet comes next.  `last`: the byte is the last one of the payload."""
-        byte = self.i.payload.byte
+    def parts(self, m: Module, act: Signal, state: Signal, place: Signal, left: Signal, header: Header) -> None:
+        """Which part of the packet comes next.  `left`: the low byte of its length, then the bytes of payload."""
+        length, last = header.length, Signal()  # the byte is the last one of the payload
+        m.d.sync += last.eq(left == 1)
         with m.If(act):
             m.d.sync += place.eq(place + 1)
             with m.Switch(state):
-                with m.Case(State.HEADER), m.If(place == 3):
-                    m.d.sync += [left.eq(byte), state.eq(State.PAYLOAD)]
-                    with m.If(byte == 0):
-                        m.d.sync += state.eq(State.CHECK)
-                    with m.Elif(byte > MAX_PAYLOAD):
-                        m.d.sync += state.eq(State.DROP)
+                with m.Case(State.HEADER):
+                    m.d.sync += left.eq(Mux(place[-1], length, length[8:]))
+                    with m.If(place[-1]):
+                        m.d.sync += [place.eq(0), state.eq(State.PAYLOAD)]
+                        with m.If(length == 0):
+                            m.d.sync += state.eq(State.CHECK)
+                        with m.Elif(length > self.shape.payload):
+                            m.d.sync += state.eq(State.DROP)
                 with m.Case(State.PAYLOAD):
                     m.d.sync += [left.eq(left - 1), place.eq(0)]
                     with m.If(last):
@@ -187,19 +205,33 @@ class PacketReceiver(wiring.Component):
             with m.If(answers & awake & (header.is_image | ~usable)):
                 m.d.sync += [self.wants_memory.eq(1), self.sequence.eq(header.sequence)]
 
+    def set_line(self, m: Module, header: Header, act: Value, accepted: Signal) -> None:
+        """A LINE is kept, right or wrong; a right one is answered, and no other is kept until that has left."""
+        with m.If(act & header.is_line):
+            m.d.sync += self.settings.eq(Cat(self.settings[8:], self.i.payload.byte))
+        with m.If(self.settings_sent):
+            m.d.sync += self.wants_settings.eq(0)
+        with m.If(accepted & header.is_line):
+            m.d.sync += [self.wants_settings.eq(1), self.sequence.eq(header.sequence)]
+
 
 class Header:
-    """What the header of a packet says: signals that hold from the byte of its length to the next packet.
+    """What the header of a packet says: signals that hold from the last byte of its length to the next packet.
 
-    `fields` are the moments of its four bytes.  CLEAR is a RESET that does more.
+    `fields` are the moments of its bytes; in the last one `left` has the low byte of the length.  CLEAR is a RESET that
+    does more.  `asks`: whether a LINE may come, None where the line has no settings.
     """
 
-    def __init__(self, m: Module, byte: Value, fields: list[Value], *, names: bool, fills: bool):
-        self.begins, self.has_sequence, has_acknowledge, self.has_length = fields
+    def __init__(self, m: Module, byte: Value, left: Signal, fields: list[Value], *, names: bool, fills: bool,
+                 asks: Value | None):
+        self.begins, self.has_sequence, has_acknowledge, _, self.has_length = fields
+        #: In the moment `has_length`; `count` is enough where it is not too long.
+        self.length = Cat(left[:8], byte)
+        self.count = self.length[:len(left)]
         self.is_reset, self.is_data, self.is_poll = (Signal(name=f"is_{kind}") for kind in ("reset", "data", "poll"))
-        self.is_clear, self.is_image = (Signal(name=f"is_{kind}") for kind in ("clear", "image"))
+        self.is_clear, self.is_image, self.is_line = (Signal(name=f"is_{kind}") for kind in ("clear", "image", "line"))
         self.sequence, self.acknowledge = Signal(8, name="given_sequence"), Signal(8, name="given_acknowledge")
-        reset, empty = byte == Kind.RESET, byte == 0
+        reset, empty = byte == Kind.RESET, self.length == 0
         with m.If(self.begins):
             m.d.sync += [self.is_reset.eq(reset | (byte == Kind.CLEAR) if fills else reset),
                          self.is_data.eq(byte == Kind.DATA), self.is_poll.eq(byte == Kind.POLL)]
@@ -213,8 +245,11 @@ class Header:
         if fills:
             with m.If(self.begins):
                 m.d.sync += self.is_clear.eq(byte == Kind.CLEAR)
-        if names:
-            with m.If(self.begins):
-                m.d.sync += self.is_image.eq(byte == Kind.IMAGE)
-            with m.If(self.has_length):
-                m.d.sync += self.is_image.eq(self.is_image & (byte == DIGEST_BYTES))
+        for there, signal, allowed, kind, size in (
+                (names, self.is_image, Const(1, 1), Kind.IMAGE, DIGEST_BYTES),
+                (asks is not None, self.is_line, asks, Kind.LINE, SETTINGS_BYTES)):
+            if there:
+                with m.If(self.begins):
+                    m.d.sync += signal.eq((byte == kind) & allowed)
+                with m.If(self.has_length):
+                    m.d.sync += signal.eq(signal & (self.length == size))

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, ValueLike
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, ValueLike
 from amaranth.lib import enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..vendor.base import Rom, Technology
 from .link_bytes import TOKEN, Crc32
 from .link_image import DIGEST_BYTES, IMAGE_CONTENTS, TURN_CYCLES
-from .link_queues import MAX_PAYLOAD, ROOM, ResultQueue
-from .link_receiver import Kind
+from .link_queues import ResultQueue
+from .link_receiver import SETTINGS_BYTES, Kind
 
 __all__ = ["IDENTITY_BYTES", "VERSION", "PacketSender", "identity_rom"]
 
 #: Version of the protocol.
-VERSION = 1
+VERSION = 2
 #: Length of what names a design.
 IDENTITY_BYTES = 8
-IDENTITY_LENGTH, STATUS_LENGTH = 1 + IDENTITY_BYTES + 10, 2
-MEMORY_LENGTH = 1 + DIGEST_BYTES + 4
+#: Bytes of payload of the packets that always have the same.
+LENGTHS = {Kind.IDENTITY: 1 + IDENTITY_BYTES + 12, Kind.STATUS: 2, Kind.MEMORY: 1 + DIGEST_BYTES + 4,
+           Kind.SETTINGS: SETTINGS_BYTES}
 
 
 class State(enum.Enum, shape=3):
@@ -43,24 +45,24 @@ def identity_rom(technology: Technology, identity: bytes) -> Rom:
 
 
 class Chosen:
-    """Which packet is sent: a result where it is none of the others."""
+    """Which packet is sent: a result where it is none of the others, of which there are those in `kinds`."""
 
-    def __init__(self, fills: bool):
-        self.identity, self.status = Signal(name="identity"), Signal(name="status")
-        self.memory: Value = Signal(name="memory") if fills else Const(0, 1)
+    def __init__(self, *kinds: Kind):
+        self.kinds = {kind: Signal(name=f"sends_{kind.name.lower()}") for kind in kinds}
 
     @property
     def result(self) -> Value:
-        return ~self.identity & ~self.memory & ~self.status
+        return ~Cat(*self.kinds.values()).any()
 
-    def eq(self, *, identity: int = 0, memory: int = 0, status: int = 0) -> list[Any]:
-        fills = [self.memory.eq(memory)] if isinstance(self.memory, Signal) else []
-        return [self.identity.eq(identity), self.status.eq(status), *fills]
+    def eq(self, chosen: Kind = Kind.RESULT) -> list[Any]:
+        return [signal.eq(kind is chosen) for kind, signal in self.kinds.items()]
 
-    def of(self, identity: ValueLike, memory: ValueLike, status: ValueLike, result: ValueLike) -> Value:
+    def of(self, what: Mapping[Kind, ValueLike]) -> Value:
         """What is said of that packet."""
-        rest = Mux(self.status, status, result)
-        return Mux(self.identity, identity, Mux(self.memory, memory, rest) if isinstance(self.memory, Signal) else rest)
+        value = Value.cast(what[Kind.RESULT])
+        for kind, signal in reversed(self.kinds.items()):
+            value = Mux(signal, what[kind], value)
+        return value
 
 
 class PacketSender(wiring.Component):
@@ -91,6 +93,10 @@ class PacketSender(wiring.Component):
     wants_memory, memory_sent
         As in `PacketReceiver`.
     image : In(IMAGE_CONTENTS)
+    wants_settings, settings_sent : In(1), Out(1)
+        As in `PacketReceiver`.
+    settings : In(32)
+        What the line takes of those that the host wants.
     """
 
     def __init__(self, *, results: ResultQueue, identity: bytes, bytes_in: int, technology: Technology,
@@ -98,18 +104,28 @@ class PacketSender(wiring.Component):
         if len(identity) != IDENTITY_BYTES:
             raise ValueError(f"identity must be {IDENTITY_BYTES} bytes, not {len(identity)}")
         self.results = results
+        self.shape = results.shape
         self.identity = identity
         self.bytes_in = bytes_in
         self.image_bytes = image_bytes
         self.technology = technology
         queue = results.signature.members
         super().__init__({
-            "o": Out(stream.Signature(TOKEN)), "expected": In(8), "room": In(range(ROOM + 1)),
+            "o": Out(stream.Signature(TOKEN)), "expected": In(8), "room": In(range(results.shape.room + 1)),
             "wants_status": In(1), "repeat": In(1), "wants_identity": In(1), "identity_sent": Out(1),
             "sequence": In(8), "acknowledged": In(1), "acknowledge": In(8),
             **{name: queue[name].flip() for name in ("filled", "free", "slot", "place", "byte", "length", "last")},
             **({"wants_memory": In(1), "memory_sent": Out(1), "image": In(IMAGE_CONTENTS)} if image_bytes else {}),
+            **({"wants_settings": In(1), "settings_sent": Out(1), "settings": In(8 * SETTINGS_BYTES)}
+               if results.shape.settings else {}),
         })
+
+    @property
+    def asked(self) -> dict[Kind, tuple[Signal, Signal]]:
+        """The answers that the host asked for by a sequence: whether it wants one, and that it was sent."""
+        return {Kind.IDENTITY: (self.wants_identity, self.identity_sent),
+                **({Kind.SETTINGS: (self.wants_settings, self.settings_sent)} if self.shape.settings else {}),
+                **({Kind.MEMORY: (self.wants_memory, self.memory_sent)} if self.image_bytes else {})}
 
     @property
     def settle(self) -> int:
@@ -119,14 +135,14 @@ class PacketSender(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        state, place, last, step = Signal(State), Signal(range(MAX_PAYLOAD)), Signal(), Signal()
-        chosen, go, sequence = Chosen(bool(self.image_bytes)), Signal(), Signal(8)
-        flag = (state == State.OPEN) | (state == State.CLOSE)
-        length = chosen.of(IDENTITY_LENGTH, MEMORY_LENGTH, STATUS_LENGTH, self.length)
-        m.d.comb += self.place.eq(place)
+        state, place, last, step = Signal(State), Signal(range(self.shape.payload)), Signal(), Signal()
+        chosen, go, sequence = Chosen(*self.asked, Kind.STATUS), Signal(), Signal(8)
+        flag, length = (state == State.OPEN) | (state == State.CLOSE), Signal(16)
+        m.d.comb += [self.place.eq(place), length.eq(chosen.of({**LENGTHS, Kind.RESULT: self.length}))]
         # There are ten cycles from a step to the next.
-        last_place = chosen.of(IDENTITY_LENGTH - 1, MEMORY_LENGTH - 1, STATUS_LENGTH - 1, self.last)
-        m.d.sync += last.eq(flag | Mux(state == State.PAYLOAD, place == last_place, place[:2] == 3))
+        last_place = chosen.of({**{kind: size - 1 for kind, size in LENGTHS.items()}, Kind.RESULT: self.last})
+        m.d.sync += last.eq(flag | Mux(state == State.PAYLOAD, place == last_place,
+                                       Mux(state == State.HEADER, place[2], place[:2] == 3)))
         with m.If(go):
             m.d.sync += state.eq(State.OPEN)
         with m.If(step):
@@ -134,31 +150,38 @@ class PacketSender(wiring.Component):
             with m.If(last):
                 m.d.sync += [place.eq(0), state.eq(Mux(state == State.CLOSE, State.IDLE, state.as_value() + 1))]
 
-        header = Array([
-            chosen.of(Kind.IDENTITY, Kind.MEMORY, Kind.STATUS, Kind.RESULT),
-            chosen.of(self.sequence, self.sequence, sequence, sequence), self.expected, length])
+        given = dict.fromkeys((Kind.IDENTITY, Kind.SETTINGS, Kind.MEMORY), self.sequence)
+        header = Array([chosen.of({kind: kind for kind in Kind}),
+                        chosen.of({**given, Kind.STATUS: sequence, Kind.RESULT: sequence}), self.expected,
+                        length[:8], length[8:]])
         field, payload = Signal(8), Signal(8)
-        m.d.sync += [field.eq(header[place[:2]]), payload.eq(self.payload(m, state, place, chosen))]
+        m.d.sync += [field.eq(header[place[:3]]), payload.eq(self.payload(m, state, place, chosen))]
         m.submodules.crc = crc = Crc32()
         m.d.comb += [crc.tail.eq(state == State.CHECK), crc.clear.eq(state == State.OPEN)]
         byte = Mux(state == State.HEADER, field, Mux(state == State.PAYLOAD, payload, crc.octet))
         closed = step & (state == State.CLOSE)
-        self.offer(m, crc, byte, flag, go | step & ~closed, step)
+        self.offer(m, crc, byte, (flag, state == State.OPEN), go | step & ~closed, step)
         self.choose(m, state, chosen, go)
         sent_one = Signal()
-        m.d.sync += [sent_one.eq(closed & chosen.result), self.identity_sent.eq(closed & chosen.identity)]
-        if self.image_bytes:
-            m.d.sync += self.memory_sent.eq(closed & chosen.memory)
+        m.d.sync += sent_one.eq(closed & chosen.result)
+        for kind, (_, sent) in self.asked.items():
+            m.d.sync += sent.eq(closed & chosen.kinds[kind])
         self.window(m, sequence, sent_one)
         return m
 
-    def offer(self, m: Module, crc: Crc32, byte: Value, flag: Value, begin: Value, step: Signal) -> None:
-        """After `begin` a byte settles; then it is offered while its checksum is counted; then comes a `step`."""
+    def offer(self, m: Module, crc: Crc32, byte: Value, flags: tuple[Value, Value], begin: Value, step: Signal
+              ) -> None:
+        """After `begin` a byte settles; then it is offered while its checksum is counted; then comes a `step`.
+
+        `flags`: whether a flag is offered in its place, and whether it opens a packet.
+        """
+        flag, opens = flags
         settling, fresh, offered, counted = Signal(self.settle), Signal(), Signal(), Signal()
         word = Signal(8)
         m.d.comb += [
             self.o.valid.eq(offered), self.o.payload.byte.eq(word), self.o.payload.flag.eq(flag),
-            crc.byte.eq(word), crc.start.eq(fresh), step.eq(counted & ~offered),
+            # A reset cuts what is under way: the flag that follows says so.
+            self.o.payload.bad.eq(opens), crc.byte.eq(word), crc.start.eq(fresh), step.eq(counted & ~offered),
         ]
         m.d.sync += [settling.eq(Cat(begin, settling)), fresh.eq(settling[-1])]
         with m.If(settling[-1]):
@@ -174,7 +197,7 @@ class PacketSender(wiring.Component):
         m.submodules.identity = rom = identity_rom(self.technology, self.identity)
         m.d.comb += rom.addr.eq(place[:3] - 1)
         numbers = b"".join(number.to_bytes(size, "little") for number, size in (
-            (self.bytes_in, 4), (self.results.frame, 4), (ROOM, 2)))
+            (self.bytes_in, 4), (self.results.frame, 4), (self.shape.room, 2), (self.shape.payload, 2)))
         octet = Signal(8)
         with m.Switch(place[:5]):
             with m.Case(0):
@@ -188,7 +211,9 @@ class PacketSender(wiring.Component):
         room = Signal.like(self.room)
         with m.If((state == State.HEADER) & (place[:2] == 3)):
             m.d.sync += room.eq(self.room)
-        return chosen.of(octet, self.memory(m, place), Mux(place[0], room[8:], room[:8]), self.byte)
+        settings = self.settings.word_select(place[:2], 8) if self.shape.settings else 0
+        return chosen.of({Kind.IDENTITY: octet, Kind.SETTINGS: settings, Kind.MEMORY: self.memory(m, place),
+                          Kind.STATUS: Mux(place[0], room[8:], room[:8]), Kind.RESULT: self.byte})
 
     def memory(self, m: Module, place: Signal) -> Value:
         """The byte at `place` of the payload of MEMORY."""
@@ -222,15 +247,13 @@ class PacketSender(wiring.Component):
                 m.d.sync += self.acknowledging.eq(self.within)
             with m.Elif(self.repeating):
                 m.d.sync += self.repeating.eq(0)
-            with m.Elif(self.wants_identity):
-                m.d.comb += go.eq(1)
-                m.d.sync += chosen.eq(identity=1)
-            with m.Elif(self.wants_memory if self.image_bytes else 0):
-                m.d.comb += go.eq(1)
-                m.d.sync += chosen.eq(memory=1)
+            for kind, (wanted, _) in self.asked.items():
+                with m.Elif(wanted):
+                    m.d.comb += go.eq(1)
+                    m.d.sync += chosen.eq(kind)
             with m.Elif(owes_status):
                 m.d.comb += go.eq(1)
-                m.d.sync += [chosen.eq(status=1), owes_status.eq(0)]
+                m.d.sync += [*chosen.eq(Kind.STATUS), owes_status.eq(0)]
             with m.Else():
                 m.d.comb += go.eq(self.unsent)
         for pulse, kept in ((self.acknowledged, self.acknowledging), (self.repeat, self.repeating),

@@ -10,6 +10,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Member, Out
 
 from ..link_bytes import TOKEN
+from ..link_shape import LinkShape
 
 __all__ = ["Transport"]
 
@@ -28,17 +29,20 @@ class Transport(wiring.Component):
     clock, clock_mhz
         The pin of `pins` whose clock is that of `line`, and its frequency.  None: `line` has the oscillator's.
     members
-        Further members, for a part of the board that knows this kind.
+        Further members, for a part of the board that knows this kind.  With `shape.settings` it has `settings`, In(32),
+        `settings_taken`, Out(32), and `settings_changed`, In(1), as of a `HostLink`.
 
     Attributes
     ----------
     i, o : streams of TOKEN
-        Packets to the host, and from it.  Empty packets mean nothing.  What waits at `i` stays through a reset of the
-        core.
+        Packets to the host, and from it.  Empty packets mean nothing.  A token that waits at `i` may go at a reset of
+        the core, and a packet be cut; then a flag that is `bad` comes next.
     """
 
     #: The name of the kind in board files.
     kind = ""
+    #: The size of its packets; None: what fits the FPGA's RAM best.
+    shape: LinkShape | None = None
 
     def __init__(self, pins: Mapping[str, Member], *, both_ways: tuple[IOPort, ...] = (), clock: str | None = None,
                  clock_mhz: float | None = None, members: Mapping[str, Member] | None = None):
