@@ -137,13 +137,7 @@ class BoardTop(wiring.Component):
         m.d.comb += self.clocking.clk.eq(self.clk)
         if self.clocking.has_reset:
             m.d.comb += self.clocking.rst.eq(self.rst)
-        on_line = DomainRenamer("line")
-        m.submodules.transport, m.submodules.link = on_line(self.transport), on_line(self.link)
-        for name, member in self.transport.pins.items():
-            here, there = getattr(self, name), getattr(self.transport, name)
-            m.d.comb += there.eq(here) if member.flow is In else here.eq(there)
-        if self.transport.clock is not None:
-            m.d.comb += self.clocking.line.eq(getattr(self, self.transport.clock))
+        self.line(m)
         m.submodules.crossing = crossing = CoreCrossing()
         # One register resets the core: what reads it can be placed near a copy of it (`Family.prepared`).
         run = m.domains.run = ClockDomain("run")
@@ -151,19 +145,29 @@ class BoardTop(wiring.Component):
         in_core = DomainRenamer("run")
         m.submodules.core, m.submodules.frames = in_core(self.core), in_core(self.frames)
         m.d.comb += [crossing.restart.eq(self.link.restart), self.link.stopped.eq(crossing.stopped)]
-        link(m, self.transport.o, self.link.i)
-        if self.shape.settings:
-            m.d.comb += [self.transport.settings.eq(self.link.settings),
-                         self.transport.settings_changed.eq(self.link.settings_changed),
-                         self.link.settings_taken.eq(self.transport.settings_taken)]
         self.weights(m, crossing)
         link(m, crossing.core_data, self.frames.i)
         link(m, self.frames.o, crossing.core_results)
         link(m, crossing.results, self.link.results)
-        link(m, self.link.o, self.transport.i)
         if self.leds:
             self.lights(m)
         return m
+
+    def line(self, m: Module) -> None:
+        """The transport and the link, in the domain `line`."""
+        on_line, transport = DomainRenamer("line"), self.transport
+        m.submodules.transport, m.submodules.link = on_line(transport), on_line(self.link)
+        for name, member in transport.pins.items():
+            here, there = getattr(self, name), getattr(transport, name)
+            m.d.comb += there.eq(here) if member.flow is In else here.eq(there)
+        if transport.clock is not None:
+            m.d.comb += self.clocking.line.eq(getattr(self, transport.clock))
+        link(m, transport.o, self.link.i)
+        link(m, self.link.o, transport.i)
+        if self.shape.settings:
+            m.d.comb += [transport.settings.eq(self.link.settings),
+                         transport.settings_changed.eq(self.link.settings_changed),
+                         self.link.settings_taken.eq(transport.settings_taken)]
 
     def weights(self, m: Module, crossing: CoreCrossing) -> None:
         """Connects data of the link to the core, and those of an image to the memory; the memory to the core."""

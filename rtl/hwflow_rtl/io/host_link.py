@@ -40,8 +40,8 @@ class HostLink(wiring.Component):
     Attributes
     ----------
     i, o : streams of TOKEN
-        From the line and to it, as of a `Transport`.  A token that waits at `o` may go, and a packet be cut, at a restart:
-        the next flag is `bad` then, and so is every one that opens a packet.
+        From the line and to it, as of a `Transport`.  A token that waits at `o` may go, and a packet be cut, at a
+        restart: the next flag is `bad` then, and so is every one that opens a packet.
     data : stream of bytes
         For the core.
     results : stream of bytes
