@@ -22,7 +22,7 @@ from hwflow.host.rows import rows_of
 from hwflow.host.session import Progress
 from hwflow.host.stream import Stream
 from hwflow.host.transport import TransportFacts
-from hwflow.host.wire import BytePort, LinkFailed, Statistics
+from hwflow.host.wire import BytePort, Line, LinkFailed, Statistics
 from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Array
 
@@ -125,7 +125,7 @@ class OpenBoard:
         self.close()
 
 
-def open_board(port: str | BytePort, *, design: str | Path | None = None, build: str | Path = "build",
+def open_board(port: str | BytePort | Line, *, design: str | Path | None = None, build: str | Path = "build",
                model: str | None = None, board: str | None = None, baud: int | None = None,
                patience: Patience | None = None, clock: Clock = time.monotonic, refill: bool = False,
                progress: Progress | None = None) -> OpenBoard:
@@ -183,7 +183,7 @@ def _fill(link: HostLink, design: Design, refill: bool, progress: Progress | Non
     return True
 
 
-def _rates(port: str | BytePort, known: tuple[tuple[Path, DesignFacts], ...], baud: int | None
+def _rates(port: str | BytePort | Line, known: tuple[tuple[Path, DesignFacts], ...], baud: int | None
            ) -> list[int | None]:
     """The bit rates of the line to try: those of the designs unless `baud` is given; None for a line without one."""
     if not isinstance(port, str) or not is_serial(port):
@@ -199,7 +199,7 @@ def _rates(port: str | BytePort, known: tuple[tuple[Path, DesignFacts], ...], ba
     return [int(rate) for rate in dict.fromkeys(rates)]
 
 
-def _connect(port: str | BytePort, rates: list[int | None], patience: Patience | None, clock: Clock
+def _connect(port: str | BytePort | Line, rates: list[int | None], patience: Patience | None, clock: Clock
              ) -> tuple[HostLink, Identity, int | None]:
     """The link at the first of the rates at which a board answers, and that rate.  LinkFailed where none does."""
     failures = []

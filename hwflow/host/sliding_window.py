@@ -35,6 +35,7 @@ class Outbox:
         self.base = self.cursor = self.end = 0
         #: Free bytes on the board behind all packets before `base`.
         self.room = room
+        self.capacity = room
         #: Bytes of the packets that are cut.
         self.size = min(room, largest)
         #: The first packet that was never on the line.

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from hwflow.host.wire import BytePort
+from hwflow.host.wire import BytePort, Line
 
 __all__ = ["OTHER_PORTS", "is_serial", "open_port"]
 
 #: What opens the ports that are no serial lines, by the first part of their names, up to the colon.
-OTHER_PORTS: Mapping[str, Callable[[str], BytePort]] = {}
+OTHER_PORTS: Mapping[str, Callable[[str], BytePort | Line]] = {}
 
 
 def is_serial(name: str) -> bool:
@@ -20,7 +20,7 @@ def is_serial(name: str) -> bool:
     return name.partition(":")[0] not in OTHER_PORTS
 
 
-def open_port(name: str, baud: int) -> BytePort:
+def open_port(name: str, baud: int) -> BytePort | Line:
     """The port `name`, a serial line at `baud` bits a second.  LinkFailed where that does not go."""
     if is_serial(name):
         from hwflow.host.ports.serial import SerialPort
