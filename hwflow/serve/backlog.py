@@ -125,12 +125,10 @@ class Backlog:
         with self._change:
             self._closed = True
 
-    def end(self, error: NotServed) -> None:
-        """Whoever takes is told to end; what waits still fails."""
+    def end(self) -> None:
+        """Whoever takes is told to end; what waits is forgotten."""
         with self._change:
             self._closed = self._ended = True
-            for piece in self._pieces:
-                piece.job.fail(error)
             self._pieces.clear()
             self.frames = 0
             self._change.notify_all()

@@ -23,7 +23,7 @@ __all__ = ["Pool"]
 
 LOG = logging.getLogger("hwflow.serve")
 #: Seconds that boards have to let their ports go when all is over.
-SECONDS_TO_CLOSE = 5.0
+SECONDS_TO_CLOSE = 2.0
 
 
 class Pool:
@@ -44,7 +44,8 @@ class Pool:
         self.limits, self.bytes_in, self.bytes_out = limits, bytes_in, bytes_out
         self.backlog = Backlog(limits.queue)
         self.workers = tuple(Worker(name, opener, self.backlog, limits) for name, opener in openers.items())
-        self._jobs: set[Future[bytes]] = set()
+        #: By their futures.
+        self._jobs: dict[Future[bytes], Job] = {}
         self._lock = threading.Lock()
 
     def start(self) -> None:
@@ -87,7 +88,7 @@ class Pool:
         cuts = range(0, len(data), size * most)
         job = Job(len(cuts), time.monotonic() + (self.limits.timeout if timeout is None else timeout))
         with self._lock:
-            self._jobs.add(job.future)
+            self._jobs[job.future] = job
         job.future.add_done_callback(self._done)
         try:
             parts = (data[k:k + size * most] for k in cuts)
@@ -99,25 +100,29 @@ class Pool:
 
     def _done(self, future: Future[bytes]) -> None:
         with self._lock:
-            self._jobs.discard(future)
+            self._jobs.pop(future, None)
 
     def close(self, timeout: float) -> None:
         """Take no more requests, compute for at most `timeout` seconds what was accepted, and close the boards."""
         self.backlog.close()
         with self._lock:
             jobs = tuple(self._jobs)
-        left = wait(jobs, timeout).not_done
-        if left:
+        if left := wait(jobs, timeout).not_done:
             LOG.warning("%d requests have no answer after %g s", len(left), timeout)
-        error = ServerStops("the server stopped before the request had a board")
         for worker in self.workers:
             worker.stop()
-        self.backlog.end(error)
+        self.abandon()
         end = time.monotonic() + SECONDS_TO_CLOSE
         for worker in self.workers:
             worker.join(max(end - time.monotonic(), 0.0))
-        for future in left:
-            future.cancel()
+
+    def abandon(self) -> None:
+        """Every request without an answer fails with ServerStops, and the boards are closed."""
+        self.backlog.end()
+        with self._lock:
+            jobs = tuple(self._jobs.values())
+        for job in jobs:
+            job.fail(ServerStops("the server stopped before the request had its result"))
 
     def facts(self) -> Sequence[Mapping[str, Any]]:
         """Of each board plain data for JSON."""

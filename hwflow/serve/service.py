@@ -1,0 +1,202 @@
+"""HTTP around a pool of boards: the endpoints of the Open Inference Protocol (KServe v2), and `/metrics`."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from aiohttp import web
+from hwflow_base.errors import HwflowError
+
+from hwflow import golden
+from hwflow.host.elements import pack, unpack
+from hwflow.quantize import Quantized
+from hwflow.serve.errors import BadRequest, NotServed, QueueFull, TimedOut
+from hwflow.serve.interface import Interface
+from hwflow.serve.limits import MEBIBYTE, ServeLimits
+from hwflow.serve.metrics import CONTENT_TYPE, Metrics
+from hwflow.serve.pool import Pool
+from hwflow.serve.protocol import HEADER_LENGTH, InferRequest, answer_of, request_of
+
+__all__ = ["Service"]
+
+LOG = logging.getLogger("hwflow.serve")
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+#: Seconds after which a client may try again.
+RETRY_AFTER = "1"
+#: Headers of refusals that HTTP wants.
+KEPT = ("Allow", "WWW-Authenticate")
+#: What a request costs besides its body, in bytes: bounds how many there are.
+OVERHEAD = 1 << 15
+#: Paths that need no token: whoever watches the server asks for them.
+OPEN_PATHS = ("/v2/health/live", "/v2/health/ready")
+
+
+class Service:
+    """The model `quantized`, called `model`, on the boards of `pool`.
+
+    With `token`, requests must have it: `Authorization: Bearer TOKEN`.
+    """
+
+    def __init__(self, quantized: Quantized, model: str, pool: Pool, limits: ServeLimits, token: str | None = None
+                 ) -> None:
+        self.quantized, self.model, self.pool, self.limits = quantized, model, pool, limits
+        self.interface = Interface.of(quantized)
+        self.metrics = Metrics()
+        self.token = token
+        #: Bytes of the bodies of requests without an answer.
+        self.held = 0
+        # One thread: numpy and JSON hold Python's lock anyway, and the loop stays free to say no.
+        self._computing = ThreadPoolExecutor(1, "requests")
+
+    def application(self) -> web.Application:
+        """What aiohttp serves."""
+        made = web.Application(middlewares=[self.guarded], client_max_size=self.limits.max_body)
+        model = "/v2/models/{model}{version:(/versions/[^/]+)?}"
+        made.add_routes([
+            web.get("/v2", self.server), web.get("/v2/health/live", self.live), web.get("/v2/health/ready", self.ready),
+            web.get(model, self.metadata), web.get(f"{model}/ready", self.model_ready),
+            web.post(f"{model}/infer", self.infer), web.get("/metrics", self.measured)])
+        made.on_cleanup.append(self._end)
+        return made
+
+    async def _end(self, _application: web.Application) -> None:
+        self._computing.shutdown(wait=False)
+
+    @web.middleware
+    async def guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Refuses who may not ask, and makes every error an answer with a message."""
+        try:
+            self.require_allowed(request)
+            return await handler(request)
+        except NotServed as error:
+            headers = {"Retry-After": RETRY_AFTER} if error.retry_after else {}
+            return refusal(str(error), error.status, headers)
+        except web.HTTPException as error:
+            headers = {name: error.headers[name] for name in KEPT if name in error.headers}
+            return refusal(said(error, request, self.limits), error.status, headers)
+        except Exception as error:
+            LOG.exception("%s %s", request.method, request.path)
+            return refusal(f"an error in hwflow ({type(error).__name__}); the log of the server has its place", 500, {})
+
+    def require_allowed(self, request: web.Request) -> None:
+        """HTTPUnauthorized, HTTPForbidden."""
+        if request.path in OPEN_PATHS:
+            return
+        if self.token is None:
+            if "Origin" in request.headers:  # a page in a browser on this machine, from anywhere
+                raise web.HTTPForbidden(reason="pages of other servers may not use this one")
+            return
+        given = request.headers.get("Authorization", "").encode("utf-8", "surrogateescape")
+        if not hmac.compare_digest(given, f"Bearer {self.token}".encode()):
+            raise web.HTTPUnauthorized(headers={"WWW-Authenticate": "Bearer"})
+
+    async def server(self, _request: web.Request) -> web.Response:
+        from importlib.metadata import version
+
+        return web.json_response({"name": "hwflow", "version": version("hwflow"), "extensions": ["binary_tensor_data"]})
+
+    async def live(self, _request: web.Request) -> web.Response:
+        return web.json_response({"live": True})
+
+    async def ready(self, _request: web.Request) -> web.Response:
+        ready = self.pool.ready
+        return web.json_response({"ready": ready, "boards": list(self.pool.facts())}, status=200 if ready else 503)
+
+    async def model_ready(self, request: web.Request) -> web.Response:
+        self.require_model(request)
+        ready = self.pool.ready
+        return web.json_response({"name": self.model, "ready": ready}, status=200 if ready else 503)
+
+    async def metadata(self, request: web.Request) -> web.Response:
+        self.require_model(request)
+        return web.json_response({**self.interface.facts(), "name": self.model})
+
+    async def measured(self, _request: web.Request) -> web.Response:
+        return web.Response(text=self.metrics.text(self.pool), headers={"Content-Type": CONTENT_TYPE})
+
+    def require_model(self, request: web.Request) -> None:
+        """HTTPNotFound for another model or version."""
+        if request.match_info["model"] != self.model or request.match_info["version"] not in ("", "/versions/1"):
+            raise web.HTTPNotFound
+
+    async def infer(self, request: web.Request) -> web.Response:
+        """Rows in, rows out."""
+        began, status, rows = time.monotonic(), 500, 0
+        try:
+            self.require_model(request)
+            asked, made = await self.infer_within(request, began + self.limits.timeout)
+            status, rows = made.status, asked.count
+            return made
+        except (NotServed, web.HTTPException) as error:
+            status = error.status
+            raise
+        finally:
+            self.metrics.answered(status, rows, time.monotonic() - began)
+
+    async def infer_within(self, request: web.Request, deadline: float) -> tuple[InferRequest, web.Response]:
+        """The answer until the deadline; TimedOut."""
+        self.pool.require_room()
+        size = self.limits.max_body if request.content_length is None else request.content_length
+        if size > self.limits.max_body:
+            raise web.HTTPRequestEntityTooLarge(self.limits.max_body, size)
+        size += OVERHEAD
+        if self.held + size > self.limits.memory:
+            raise QueueFull(f"the requests that wait have {self.limits.memory} bytes already", "send it again later")
+        self.held += size
+        try:
+            async with asyncio.timeout(deadline - time.monotonic()):
+                body = await request.read()
+                return await self.computed(body, request.headers.get(HEADER_LENGTH), deadline)
+        except TimeoutError:
+            raise TimedOut(f"the result did not come in {self.limits.timeout:g} s") from None
+        finally:
+            self.held -= size
+
+    async def computed(self, body: bytes, header_length: str | None, deadline: float
+                       ) -> tuple[InferRequest, web.Response]:
+        """The answer to a body."""
+        loop = asyncio.get_running_loop()
+        asked, data = await loop.run_in_executor(self._computing, self.prepared, body, header_length)
+        future = self.pool.submit(data, deadline - time.monotonic())
+        results = await asyncio.wrap_future(future)  # where this is cancelled, so is the future
+        return asked, await loop.run_in_executor(self._computing, self.answered, asked, results)
+
+    def prepared(self, body: bytes, header_length: str | None) -> tuple[InferRequest, bytes]:
+        """The request of a body, and its frames for the line.  BadRequest."""
+        asked = request_of(body, header_length, self.interface)
+        if asked.count > self.limits.queue:
+            raise BadRequest(f"a request must have at most {self.limits.queue} rows, not {asked.count}",
+                             "send several")
+        try:
+            return asked, pack(self.quantized.graph, golden.run_prologue(self.quantized, asked.rows))
+        except HwflowError as error:
+            raise BadRequest(error.why, error.remedy, where=error.where) from None
+
+    def answered(self, asked: InferRequest, results: bytes) -> web.Response:
+        """What the board made of it, for the client."""
+        outputs = golden.run_epilogue(self.quantized, unpack(self.quantized.graph, results))
+        body, length = answer_of(self.interface, asked, outputs)
+        kind = "application/json" if length is None else "application/octet-stream"
+        headers = {} if length is None else {HEADER_LENGTH: str(length)}
+        return web.Response(body=body, content_type=kind, headers=headers)
+
+
+def refusal(message: str, status: int, headers: dict[str, Any]) -> web.Response:
+    """An answer without a result: one message, and after an error of the server or a refused body a new connection."""
+    return web.json_response({"error": message}, status=status, headers=headers)
+
+
+def said(error: web.HTTPException, request: web.Request, limits: ServeLimits) -> str:
+    """What to tell about an error of HTTP."""
+    texts = {
+        401: "the request must have the token of the server: Authorization: Bearer TOKEN",
+        404: f"there is no {request.path}; GET /v2/models/MODEL says what the model takes",
+        405: f"{request.path} does not take {request.method}",
+        413: f"the body must have at most {limits.max_body / MEBIBYTE:g} MiB: send fewer rows at a time"}
+    return texts.get(error.status, error.reason)
