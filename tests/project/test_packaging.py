@@ -22,6 +22,8 @@ SETTINGS = tomllib.loads(PYPROJECT)
 #: Distributions whose import name differs from theirs.
 IMPORT_NAMES = {"protobuf": "google", "google-re2": "re2", "pyyaml": "yaml", "cocotb": "cocotb cocotb_tools",
                 "pyserial": "serial"}
+#: Folders whose code needs an extra.
+EXTRAS = {"hwflow/serve": "serve"}
 
 
 def test_every_package_is_listed():
@@ -39,13 +41,22 @@ def test_every_dependency_gives_its_reason():
     assert [name for name, line in lines.items() if line is None] == []
 
 
+def import_names(dependencies: list[str]) -> set[str]:
+    """What their packages are called in imports."""
+    names = {re.split(r"[\[><=]", line)[0] for line in dependencies}
+    return {name for dist in names for name in IMPORT_NAMES.get(dist, dist.replace("-", "_")).split()}
+
+
 def test_every_import_is_a_dependency():
-    names = {re.split(r"[\[><=]", line)[0] for line in SETTINGS["project"]["dependencies"]}
-    allowed = {name for dist in names for name in IMPORT_NAMES.get(dist, dist.replace("-", "_")).split()}
-    allowed |= set(sys.stdlib_module_names) | set(PACKAGES)
+    """Those of an extra are imported in the folder that is for it alone."""
+    allowed = import_names(SETTINGS["project"]["dependencies"]) | set(sys.stdlib_module_names) | set(PACKAGES)
     packages = [PACKAGES[name] for name in ("hwflow_base", "hwflow", "hwflow_rtl", "hwflow_sim", "hwflow_boards")]
-    found = {name.split(".")[0]: file for file in python_files(*packages) for _, name in imports(file)}
-    assert {name: str(file) for name, file in found.items() if name not in allowed} == {}
+    wrong = []
+    for file in python_files(*packages):
+        extra = EXTRAS.get(str(file.parent.relative_to(ROOT)))
+        more = import_names(SETTINGS["project"]["optional-dependencies"][extra]) if extra else set()
+        wrong += [f"{file}: {name}" for _, name in imports(file) if name.split(".")[0] not in allowed | more]
+    assert wrong == []
 
 
 @pytest.fixture(scope="module")
