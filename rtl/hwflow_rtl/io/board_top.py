@@ -162,6 +162,8 @@ class BoardTop(wiring.Component):
             m.d.comb += there.eq(here) if member.flow is In else here.eq(there)
         if transport.clock is not None:
             m.d.comb += self.clocking.line.eq(getattr(self, transport.clock))
+        if "started" in transport.signature.members:
+            m.d.comb += transport.started.eq(self.clocking.started)
         link(m, transport.o, self.link.i)
         link(m, self.link.o, transport.i)
         if self.shape.settings:

@@ -51,6 +51,8 @@ class Clocking(wiring.Component):
         The button, asynchronous; only where there is one.
     line : In(1)
         The clock of the way to the host; only with `line_mhz`.
+    started : Out(1)
+        The reset is over; of the oscillator.
     line_clk, line_rst, sync_clk, sync_rst, memory_clk, memory_rst : Out(1)
         What drives the domains.
     """
@@ -73,7 +75,7 @@ class Clocking(wiring.Component):
         self.reset_active_low = reset_active_low
         super().__init__({
             "clk": In(1), **({"rst": In(1)} if has_reset else {}), **({"line": In(1)} if self.own_line else {}),
-            "line_clk": Out(1), "line_rst": Out(1), "sync_clk": Out(1), "sync_rst": Out(1),
+            "started": Out(1), "line_clk": Out(1), "line_rst": Out(1), "sync_clk": Out(1), "sync_rst": Out(1),
             **({"memory_clk": Out(1), "memory_rst": Out(1)} if memory else {}),
         })
 
@@ -129,7 +131,7 @@ class Clocking(wiring.Component):
         reset_core = Signal(init=1)
         # The third register, behind the two that settle, may be copied for each part of a large design.
         m.submodules.reset_core = FFSynchronizer(reset, reset_core, o_domain="core", init=1, stages=3)
-        m.d.comb += self.sync_rst.eq(reset_core)
+        m.d.comb += [self.sync_rst.eq(reset_core), self.started.eq(~reset)]
         if self.own_line:
             on_line = m.domains.on_line = ClockDomain("on_line", reset_less=True, local=True)
             m.d.comb += [on_line.clk.eq(self.line), self.line_clk.eq(self.line)]

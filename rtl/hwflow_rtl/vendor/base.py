@@ -22,6 +22,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..multiply.style import MultiplierStyle
+from .double_rate import DoubleRate
 from .memory import Holds, Memory, MemoryKind, Place
 from .pads import Pads
 from .pll import Pll, PllSettings
@@ -215,8 +216,9 @@ class Technology(ABC):
 
     #: Bits of a RAM block.
     ram_block_bits: int = 18432
-    #: The registers in its pads; None where no design has them.
+    #: The registers in its pads, and those with two bits in a cycle; None where no design has them.
     pads: Pads | None = None
+    double_rate: DoubleRate | None = None
     #: Large memories with a single port that the device has, each of which `Resources.spram` counts as 1.
     single_port_rams: int = 0
     #: Logic cells that a RAM block is worth when a queue may use those memories instead.

@@ -33,6 +33,7 @@ from .blocks import (
     tiling_of,
     write_decoder_cost,
 )
+from .double_rate_ecp5 import ECP5DoubleRate
 from .dsp_ecp5 import ECP5Multipliers, ECP5MultiplyAccumulate, ECP5Pairs
 from .memory import Memory, MemoryKind, Place
 from .pairs import packing
@@ -203,6 +204,7 @@ class ECP5(Technology):
     #: They are in rows of their own, up to 4 ns from each other, and what chooses between the blocks of a deep ROM is
     #: after their registers: without another one, 191 MHz at best for 8 x 8 multipliers, and 147 MHz after four banks.
     has_distant_blocks = True
+    double_rate = ECP5DoubleRate()
     #: What a block saves elsewhere: an 8 x 8 product in logic takes 100 tables and 80 flip-flops more than in a block.
     cells_for_a_multiplier = 180
 

@@ -15,6 +15,7 @@ from amaranth.hdl import ClockSignal, Instance, Module, Mux, Shape, Signal, Valu
 from amaranth.lib import memory
 
 from .base import Multipliers, MultiplyAccumulate, Ram, Resources, Rom, SinglePortRam, Technology, Timing
+from .double_rate import GenericDoubleRate
 from .memory import Memory, Place
 from .pairs import PairMultipliers, packing
 from .pll import Pll, PllSettings, Wire, exact
@@ -134,6 +135,7 @@ class Generic(Technology):
     """
 
     name = "generic"
+    double_rate = GenericDoubleRate()
     operand_bits = 18
 
     def __init__(self, *, timing: Timing = Timing(multiply=4), hex_roms: bool = False, like: Technology | None = None):

@@ -2,5 +2,6 @@
 
 from .base import Transport
 from .uart import Uart
+from .udp import Udp
 
-__all__ = ["Transport", "Uart"]
+__all__ = ["Transport", "Uart", "Udp"]

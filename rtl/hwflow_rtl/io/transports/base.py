@@ -30,7 +30,8 @@ class Transport(wiring.Component):
         The pin of `pins` whose clock is that of `line`, and its frequency.  None: `line` has the oscillator's.
     members
         Further members, for a part of the board that knows this kind.  With `shape.settings` it has `settings`, In(32),
-        `settings_taken`, Out(32), and `settings_changed`, In(1), as of a `HostLink`.
+        `settings_taken`, Out(32), and `settings_changed`, In(1), as of a `HostLink`.  With `started`, In(1), it gets
+        that of `Clocking`, for a chip beside the FPGA that is to be reset.
 
     Attributes
     ----------
