@@ -1,6 +1,7 @@
 """The lines to the host that a simulated board may have: a header in C++ for each, and how fast it is."""
 
 from .base import Line
+from .rgmii import RgmiiLine
 from .uart import UartLine
 
-__all__ = ["Line", "UartLine"]
+__all__ = ["Line", "RgmiiLine", "UartLine"]
