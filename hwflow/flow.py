@@ -209,7 +209,7 @@ class Flow:
 
     @cached_property
     def board(self) -> Board:
-        return load_board(self.hardware.board).with_transport(self.hardware.transport)
+        return load_board(self.hardware.board).with_transport(self.hardware.transport, self.hardware.address)
 
     @property
     def board_folder(self) -> Path:

@@ -48,6 +48,7 @@ class HardwareOptions:
 
     board: str = BOARD
     transport: str | None = None
+    address: str | None = None
     plan: Path | None = None
     interval: int | None = None
     frames_per_second: float | None = None

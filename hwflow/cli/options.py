@@ -166,6 +166,9 @@ def plan_options(command: F) -> F:
     options = [
         click.option("--transport", metavar="KIND",
                      help="The way from the host to the board, one that its file has, as uart; default: the first."),
+        click.option("--address", metavar="IP",
+                     help="The board's IPv4 address in the network, for --transport udp; default: that of its file, or "
+                          "192.168.1.50."),
         click.option("--plan", type=click.Path(path_type=Path),
                      help="Use this edited plan.yaml instead of a new plan."),
         click.option("--interval", type=click.IntRange(min=1), metavar="CYCLES",

@@ -54,7 +54,8 @@ def planned_in_all(plan: Plan, board: Board) -> Resources:
 def around_cost(plan: Plan, board: Board) -> Resources:
     """What the core's surroundings on the board take by their costs."""
     technology = board.technology()
-    return BoardTop.cost(technology, ends_of(plan), transport=board.transport.cost(technology))
+    return BoardTop.cost(technology, ends_of(plan), transport=board.transport.cost(technology),
+                         shape=board.transport.kind.shape)
 
 
 def synthesis_facts(plan: Plan, board: Board, report: SynthesisReport) -> dict[str, Any]:
@@ -125,7 +126,8 @@ def show_clocks(console: Console, report: SynthesisReport) -> None:
     for clock in report.clocks:
         if not clock.is_core and clock.routed_mhz is not None:
             against = "TOO SLOW for" if clock in report.slow_clocks else "enough for"
-            console.say(f"  {clock.title}: routed {clock.routed_mhz:.1f} MHz ({against} the "
+            title = "the clock of the way to the host" if report.of_line(clock) else clock.title
+            console.say(f"  {title}: routed {clock.routed_mhz:.1f} MHz ({against} the "
                         f"{report.source_mhz(clock):g} MHz of its source)")
         if clock.path is not None:
             console.say(f"  its longest path: {clock.path}")
@@ -145,7 +147,8 @@ def too_slow(report: SynthesisReport, wanted: float | str | None) -> str:
         return ""
     if report.core_meets_clock:
         slow = report.slow_clocks[0]
-        whose = "memory" if slow.is_memory else "board's oscillator"
+        whose = ("way to the host" if report.of_line(slow) else "memory" if slow.is_memory
+                 else "board's oscillator")
         what = "weights may be wrong" if slow.is_memory else "the board may not answer"
         return (f"the clock '{slow.net}' must run at no more than the {slow.routed_mhz:.1f} MHz that the routed design "
                 f"allows, not at the {report.source_mhz(slow):g} MHz of the {whose}: {what}; "

@@ -49,8 +49,11 @@ class Retrained(Flow):
         """With the transport of the routed design."""
         board = load_board(self.hardware.board)
         folder = self.base / board.name / "synth"
-        return board.with_transport(
-            DesignFacts.read(folder).transport.kind if (folder / IDENTITY_FILE).is_file() else None)
+        if not (folder / IDENTITY_FILE).is_file():
+            return board
+        transport = DesignFacts.read(folder).transport
+        address = transport.options.get("address")
+        return board.with_transport(transport.kind, None if address is None else str(address))
 
     @cached_property
     def routed(self) -> RoutedDesign:

@@ -253,6 +253,7 @@ def collect(job: Job, attempts: Sequence[Attempt], plan: Plan | None) -> Synthes
         **fields, board=job.board.name, device=job.board.device, board_mhz=job.board.clock_mhz,
         clock_mhz=clock["mhz"], pll=clock["pll"],
         memory_mhz=job.weights.own_mhz(job.board) if job.weights else None,
+        line_clock=job.board.transport.clock,
         data_margins=job.weights.data_margins(clock["mhz"]) if job.weights else None,
         bitstream=bitstream_path(job), seed=best_of(attempts).seed, seeds=tuple(attempts),
         tools=versions(job.tools), options=options_of(job), parts=parts,

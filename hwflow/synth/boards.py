@@ -87,14 +87,29 @@ class Board:
         """Where a transport is; `pads` as there."""
         return Place(self.technology(), self.clock_mhz, pads)
 
-    def with_transport(self, kind: str | None) -> Board:
-        """The same board with the way to a host of that kind; None changes nothing.  HwflowError where it has none."""
+    def with_transport(self, kind: str | None, address: str | None = None) -> Board:
+        """The same board with the way to a host of that kind, at that address; None changes nothing.  HwflowError where
+        it has none, or one without addresses."""
+        if address is not None:
+            return self.with_transport(kind).with_address(address)
         if kind is None or kind == self.chosen:
             return self
         if kind not in self.transports:
             raise HwflowError(f"transport must be one that {self.name} has, {', '.join(self.transports)}, not {kind}",
                               f"leave --transport out, or add the pins to a board file of your own ('{self.path}')")
         return replace(self, chosen=kind)
+
+    def with_address(self, address: str) -> Board:
+        """The same board at another address in its network.  HwflowError where that cannot be."""
+        line = self.transport
+        if line.kind.moved is None:
+            having = ", ".join(name for name, kind in KINDS.items() if kind.moved is not None)
+            raise HwflowError(f"--address must be left out: it is for the transport {having}, not {line.kind.name}")
+        try:
+            changed = replace(line, entry=line.kind.moved(line.entry, address))
+        except ValueError as error:
+            raise HwflowError(f"--address must be the IPv4 address of a host, as 192.168.1.50: {error}") from None
+        return replace(self, transports={**self.transports, self.chosen: changed})
 
 
 def list_boards() -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """The file that places a top's ports on a board's pins, in the form that each family's place and route tool reads.
 
-The oscillator's frequency is in it; what a PLL makes of it has the goal that place and route gets on its command line.
+The frequencies of the oscillator and of a transport's clock are in it; what a PLL makes of the oscillator has the goal
+that place and route gets on its command line.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ def constraints(board: Board, *, leds: int, memory: BoardMemory | None = None) -
         ports[f"led[{k}]" if leds > 1 else "led"] = pin
     ports |= {} if memory is None else memory_ports(memory)
     lines = [family.pin_constraint(port, pin) for port, pin in ports.items()]
-    return family.constraints_suffix, "".join([*lines, family.clock_constraint(board.clock_mhz)])
+    clocks = {"clk": board.clock_mhz, **dict([board.transport.clock] if board.transport.clock else [])}
+    return family.constraints_suffix, "".join([*lines, *(family.clock_constraint(port, mhz)
+                                                        for port, mhz in clocks.items())])
 
 
 def memory_ports(memory: BoardMemory) -> dict[str, Pin]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -41,7 +42,8 @@ class SynthesisReport:
     the figure to compute frame rates from.  `memory_mhz` is the clock of a memory beside the FPGA, None where none has
     a clock of its own.  `data_margins`, ns: how long before they must be, and how much longer after it than they must,
     data of a memory with the core's clock are at the pads that take them, at the slowest and at the fastest of its chip
-    and of the pads; None without such a memory.  `board_mhz`, the oscillator, drives all other clocks.  `seed` is
+    and of the pads; None without such a memory.  `line_clock` is the port and the MHz of the clock that the transport
+    brings, None where it has none; `board_mhz`, the oscillator, drives all other clocks.  `seed` is
     the one of `seeds` that was taken.  `clocks` are all clocks with their longest paths, that of the stages first;
     `part_delays` the longest path into each part of the design, the slowest first; `parts` what each part takes.
     `options` are the words that yosys and nextpnr were run with.
@@ -73,6 +75,7 @@ class SynthesisReport:
     spram: Usage = Usage(0, 0)
     memory_mhz: float | None = None
     data_margins: tuple[float, float] | None = None
+    line_clock: tuple[str, float] | None = None
 
     def __repr__(self) -> str:
         need = ", ".join(f"{name} {getattr(self, name)}" for name in ("lut", "ff", "dsp", "ram", "spram"))
@@ -100,8 +103,16 @@ class SynthesisReport:
                      and clock.routed_mhz < self.source_mhz(clock))
 
     def source_mhz(self, clock: Clock) -> float:
-        """What drives a clock that is not the core's: the oscillator, or the PLL of a memory."""
+        """What drives a clock that is not the core's: the oscillator, the transport, or the PLL of a memory."""
+        if self.of_line(clock):
+            assert self.line_clock is not None
+            return self.line_clock[1]
         return self.memory_mhz if self.memory_mhz is not None and clock.is_memory else self.board_mhz
+
+    def of_line(self, clock: Clock) -> bool:
+        """Whether the transport brings it."""
+        return self.line_clock is not None and re.search(rf"\b{self.line_clock[0]}\b", clock.net.replace("$", " ")
+                                                         ) is not None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""

@@ -11,8 +11,14 @@ from hwflow.host.wire import BytePort, Line
 
 __all__ = ["OTHER_PORTS", "is_serial", "open_port"]
 
+def _udp(name: str) -> Line:
+    from hwflow.host.ports.udp import open_udp
+
+    return open_udp(name)
+
+
 #: What opens the ports that are no serial lines, by the first part of their names, up to the colon.
-OTHER_PORTS: Mapping[str, Callable[[str], BytePort | Line]] = {}
+OTHER_PORTS: Mapping[str, Callable[[str], BytePort | Line]] = {"udp": _udp}
 
 
 def is_serial(name: str) -> bool:

@@ -177,8 +177,8 @@ class Family(ABC):
     def pin_constraint(self, port: str, pin: Pin) -> str:
         """The lines of the constraint file that place a top's port on a pin."""
 
-    def clock_constraint(self, mhz: float) -> str:
-        """The line that tells the frequency of the port `clk`; nothing where constraint files cannot say it."""
+    def clock_constraint(self, port: str, mhz: float) -> str:
+        """The line that tells the frequency of a port; nothing where constraint files cannot say it."""
         return ""
 
     @abstractmethod

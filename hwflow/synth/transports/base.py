@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hwflow_base.errors import HwflowError
+from hwflow_rtl.io.link_shape import LinkShape
 from hwflow_rtl.io.transports import Transport
 from hwflow_rtl.vendor import Resources, Technology
 
@@ -50,6 +51,12 @@ class Kind:
         Bytes a second that the line of an entry carries, all overhead of packets included.
     options
         What the host's half must know besides the kind, plain data.
+    moved
+        The entry with another address in a network, ValueError where that is none; None: it has no address.
+    shape
+        Of the host link; None: what fits the FPGA's RAM best.
+    clock
+        The key of the pin whose clock the host link then has, and its MHz; None: it has the oscillator's.
     """
 
     name: str
@@ -60,6 +67,9 @@ class Kind:
     cost: Callable[[Mapping[str, Any], Technology], Resources]
     rate: Callable[[Mapping[str, Any]], float]
     options: Callable[[Mapping[str, Any]], dict[str, Any]] = field(default=lambda entry: {})
+    moved: Callable[[Mapping[str, Any], str], Mapping[str, Any]] | None = None
+    shape: LinkShape | None = None
+    clock: tuple[str, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -94,7 +104,16 @@ class BoardTransport:
         """The ports of the top and their pins: the keys of a serial line, of others with the kind before them."""
         for key in self.kind.pins:
             if key in self.entry:
-                yield key if self.kind.name == "uart" else f"{self.kind.name}_{key}", self.entry[key]
+                yield self.port(key), self.entry[key]
+
+    def port(self, key: str) -> str:
+        """The port of the top for a key of the entry that is a pin."""
+        return key if self.kind.name == "uart" else f"{self.kind.name}_{key}"
+
+    @property
+    def clock(self) -> tuple[str, float] | None:
+        """The port of the top whose clock the host link has, and its MHz; None: it has the oscillator's."""
+        return self.kind.clock and (self.port(self.kind.clock[0]), self.kind.clock[1])
 
     def gateware(self, place: Place, source: object) -> Transport:
         """The component.  HwflowError naming `source`, the board's file, where the board cannot have it."""

@@ -68,8 +68,8 @@ class ECP5Family(Family):
         pull = f" PULLMODE={pin.pull.upper()}" if pin.pull else ""
         return f'LOCATE COMP "{port}" SITE "{pin.name}";\nIOBUF PORT "{port}" IO_TYPE={pin.io_standard}{pull};\n'
 
-    def clock_constraint(self, mhz: float) -> str:
-        return f'FREQUENCY PORT "clk" {mhz:g} MHZ;\n'
+    def clock_constraint(self, port: str, mhz: float) -> str:
+        return f'FREQUENCY PORT "{port}" {mhz:g} MHZ;\n'
 
     def synth_command(self, board: Board) -> str:
         return "synth_ecp5 -nodsp -nobram"

@@ -74,8 +74,8 @@ class ICE40Family(Family):
         pull = "-pullup yes " if pin.pull == "up" else ""
         return f"set_io {pull}{port} {pin.name}\n"
 
-    def clock_constraint(self, mhz: float) -> str:
-        return f"set_frequency clk {mhz:g}\n"
+    def clock_constraint(self, port: str, mhz: float) -> str:
+        return f"set_frequency {port} {mhz:g}\n"
 
     def synth_command(self, board: Board) -> str:
         return f"synth_ice40 -device {'u' if board.device == 'up5k' else 'hx'} -dffe_min_ce_use {FEWEST_ENABLED}"
