@@ -15,6 +15,8 @@ Answer = TypeVar("Answer")
 
 #: Length of what a line can be set to.
 SETTINGS_BYTES = 4
+#: A sequence that a board does not expect after a RESET.
+UNEXPECTED = 128
 
 #: Seconds that the first question waits for its answer, how much longer each further one, and the longest as a share of
 #: all the time: where one bit of 1000 is wrong, every third question has no answer.
@@ -80,6 +82,28 @@ class Handshake:
         return self.ask(Kind.LINE, wanted.to_bytes(SETTINGS_BYTES, "little"), lambda packet, sequence: (
             int.from_bytes(packet.payload, "little") if packet.kind == Kind.SETTINGS and packet.sequence == sequence
             and len(packet.payload) == SETTINGS_BYTES else None))
+
+    def proves(self, rounds: int, largest: int) -> bool:
+        """Whether so many questions of each size are answered at once, and nothing else comes: RESET, which has a long
+        answer, and DATA of any bytes, which the board does not expect and drops."""
+        losses = self.wire.statistics.losses
+        for _ in range(rounds):
+            for question, answers in (
+                (Packet(Kind.RESET, self.chance.randrange(256)), (Kind.IDENTITY,)),
+                (Packet(Kind.DATA, UNEXPECTED, 0, self.chance.randbytes(largest)), (Kind.STATUS, Kind.MEMORY)),
+            ):
+                self.wire.send(question)
+                if not self.came(question, answers):
+                    return False
+        return self.wire.statistics.losses == losses
+
+    def came(self, question: Packet, answers: tuple[Kind, ...]) -> bool:
+        """Whether the first packet that comes is an answer to this one question."""
+        end = self.wire.clock() + FIRST_ANSWER
+        while (left := end - self.wire.clock()) > 0:
+            for packet in self.wire.receive(left):
+                return packet.kind in answers and (packet.kind != Kind.IDENTITY or packet.sequence == question.sequence)
+        return False
 
     def ask(self, kind: Kind, payload: bytes, answer: Callable[[Packet, int], Answer | None]) -> Answer | None:
         """One answer to one question, which is asked again, with another sequence, where none comes; None at last."""

@@ -79,6 +79,15 @@ class HostLink:
         """Ask the line for other settings: see `Handshake.settings`."""
         return self._handshake().settings(wanted)
 
+    def proves(self, rounds: int) -> bool:
+        """Whether so many packets of each size go both ways, none of them lost; then the board is as after a RESET."""
+        self._session = None
+        assert self._identity is not None, "a board that was reset"
+        if not self._handshake().proves(rounds, self._identity.largest):
+            return False
+        self.reset()
+        return True
+
     def use(self, digest: bytes) -> Memory:
         """Frames are for the image with this digest from now on.  What the board says of its memory."""
         self._digest = digest

@@ -15,9 +15,11 @@ from hwflow.host.design import Design, find_designs, load_design
 from hwflow.host.elements import pack, unpack
 from hwflow.host.host_link import HostLink
 from hwflow.host.identity import DesignFacts
+from hwflow.host.line_rate import raise_rate, start_safe
 from hwflow.host.pace import Patience
 from hwflow.host.packets import Identity
 from hwflow.host.ports import is_serial, open_port
+from hwflow.host.rates import rates_of
 from hwflow.host.rows import rows_of
 from hwflow.host.session import Progress
 from hwflow.host.stream import Stream
@@ -133,7 +135,8 @@ def open_board(port: str | BytePort | Line, *, design: str | Path | None = None,
 
     `design` is a folder that `hwflow synth` filled, build/<model>/<board>/synth; without it the design that the board
     names is looked for below `build`, of `model` and for `board` alone where they are given.  `baud` is the line's
-    rate, by default what the design was made for.  `clock` gives seconds; a port that is simulated has its own.
+    rate, by default the highest that the board, its bridge and the line carry (`hwflow.host.line_rate`).  `clock` gives
+    seconds; a port that is simulated has its own.
 
     Where the design has weights in the board's memory, they are sent if others are there, or none, as after power off;
     with `refill` in any case.  Those in a flash must be there.  `progress` hears of (bytes that arrived, bytes in all).
@@ -152,11 +155,19 @@ def open_board(port: str | BytePort | Line, *, design: str | Path | None = None,
         place = Path(build) if model is None else Path(build) / model
         found = wanted or _the_one(known, identity, place, link.port.name)
         _require(found, identity, link.port.name)
-        transport = found.facts.transport if rate is None else TransportFacts.of_serial_line(rate)
+        transport = _raised(link, found.facts.transport, baud, rate)
         return OpenBoard(link, found, transport, filled=_fill(link, found, refill, progress))
     except BaseException:
         link.close()
         raise
+
+
+def _raised(link: HostLink, facts: TransportFacts, baud: int | None, rate: int | None) -> TransportFacts:
+    """The line, after it went up to the rate `baud`, or to the highest one; it was opened at `rate`."""
+    safe = facts.options.get("baud")
+    if "fastest" in facts.options and rate in (None, safe) and baud != safe:
+        rate = raise_rate(link, facts.options, baud) or rate
+    return facts if rate is None else TransportFacts.of_serial_line(rate)
 
 
 def _fill(link: HostLink, design: Design, refill: bool, progress: Progress | None) -> bool:
@@ -190,8 +201,10 @@ def _rates(port: str | BytePort | Line, known: tuple[tuple[Path, DesignFacts], .
         if baud is not None and isinstance(port, str):
             raise HwflowError(f"--baud must be left out: the port '{port}' is no serial line")
         return [baud]
-    rates = [baud] if baud is not None else [
-        facts.transport.options["baud"] for _, facts in known if "baud" in facts.transport.options]
+    lines = [facts.transport.options for _, facts in known if "baud" in facts.transport.options]
+    if baud is not None:  # the line is opened at the rate of the board file, where it goes up to that one
+        lines = [options for options in lines if baud in rates_of(options)]
+    rates = [options["baud"] for options in lines] or ([] if baud is None else [baud])
     if not rates:
         names = ", ".join(sorted({facts.transport.kind for _, facts in known}))
         raise HwflowError(f"the port '{port}' is a serial line, but the design is one for {names}",
@@ -206,6 +219,7 @@ def _connect(port: str | BytePort | Line, rates: list[int | None], patience: Pat
     for baud in rates:
         link = HostLink(open_port(port, baud or 0) if isinstance(port, str) else port, patience=patience, clock=clock)
         try:
+            start_safe(link.port)
             return link, link.reset(), baud
         except LinkFailed as error:
             failures.append(error)

@@ -264,7 +264,7 @@ def foreign_keys(family: Family, content: dict[str, Any]) -> Iterator[str]:
 
 def transports_of(content: dict[str, Any]) -> dict[str, BoardTransport]:
     """The ways to a host, in the order of the file."""
-    return {name: BoardTransport(KINDS[name], entry, content["io_standard"])
+    return {name: BoardTransport(KINDS[name], entry, content["io_standard"], content["clock"]["mhz"])
             for name, entry in content["transports"].items()}
 
 

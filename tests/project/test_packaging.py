@@ -22,8 +22,8 @@ SETTINGS = tomllib.loads(PYPROJECT)
 #: Distributions whose import name differs from theirs.
 IMPORT_NAMES = {"protobuf": "google", "google-re2": "re2", "pyyaml": "yaml", "cocotb": "cocotb cocotb_tools",
                 "pyserial": "serial"}
-#: Folders whose code needs an extra.
-EXTRAS = {"hwflow/serve": "serve"}
+#: Folders and files whose code needs an extra.
+EXTRAS = {"hwflow/serve": "serve", "hwflow/host/ports/spi.py": "spi"}
 
 
 def test_every_package_is_listed():
@@ -53,7 +53,8 @@ def test_every_import_is_a_dependency():
     packages = [PACKAGES[name] for name in ("hwflow_base", "hwflow", "hwflow_rtl", "hwflow_sim", "hwflow_boards")]
     wrong = []
     for file in python_files(*packages):
-        extra = EXTRAS.get(str(file.parent.relative_to(ROOT)))
+        place = file.relative_to(ROOT)
+        extra = EXTRAS.get(str(place)) or EXTRAS.get(str(place.parent))
         more = import_names(SETTINGS["project"]["optional-dependencies"][extra]) if extra else set()
         wrong += [f"{file}: {name}" for _, name in imports(file) if name.split(".")[0] not in allowed | more]
     assert wrong == []

@@ -11,7 +11,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 from hwflow_rtl.io.link_bytes import ByteCrossing, Crc32, Deframer, Framer
-from hwflow_rtl.io.uart import UartReceiver, UartTransmitter
+from hwflow_rtl.io.uart import PARTS, UartReceiver, UartTransmitter
 from hwflow_rtl.stream.streams import link, stream_of
 
 from .harness import simulate
@@ -147,7 +147,8 @@ class Loop(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         on_line = DomainRenamer("line")
-        pairs = [(UartTransmitter(divider=self.divider), UartReceiver(divider=self.divider)) for _ in range(2)]
+        time = self.divider * PARTS
+        pairs = [(UartTransmitter(time=time), UartReceiver(time=time)) for _ in range(2)]
         for k, (transmitter, receiver) in enumerate(pairs):
             m.submodules[f"transmitter{k}"], m.submodules[f"receiver{k}"] = on_line(transmitter), on_line(receiver)
             m.d.comb += receiver.rx.eq(transmitter.tx)

@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, DomainRenamer, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from hwflow_rtl.io.clocking import Clocking
-from hwflow_rtl.io.uart import UartReceiver, UartTransmitter, divider_for
+from hwflow_rtl.io.uart import UartReceiver, UartTransmitter, bit_time_for
 from hwflow_rtl.stream.streams import link
 from hwflow_rtl.vendor.pll import PllSettings
 
@@ -39,9 +39,9 @@ class Blinky(wiring.Component):
         m.d.comb += clocking.clk.eq(self.clk)
         if board.reset is not None:
             m.d.comb += clocking.rst.eq(self.rst)
-        divider = divider_for(board.clock_mhz * 1e6, board.transport.entry["baud"])
-        m.submodules.receiver = receiver = DomainRenamer("line")(UartReceiver(divider=divider))
-        m.submodules.transmitter = transmitter = DomainRenamer("line")(UartTransmitter(divider=divider))
+        time = bit_time_for(board.clock_mhz * 1e6, board.transport.entry["baud"])
+        m.submodules.receiver = receiver = DomainRenamer("line")(UartReceiver(time=time))
+        m.submodules.transmitter = transmitter = DomainRenamer("line")(UartTransmitter(time=time))
         link(m, receiver.o, transmitter.i)
         count, carry, high = Signal(16), Signal(), Signal(12)
         m.d.sync += [Cat(count, carry).eq(count + 1), high.eq(high + carry)]

@@ -13,7 +13,7 @@ from hwflow_rtl.io.core_crossing import CoreCrossing
 from hwflow_rtl.io.frame_bytes import FrameBytes
 from hwflow_rtl.io.image_crossing import ImageCrossing
 from hwflow_rtl.io.seal_crossing import SealCrossing
-from hwflow_rtl.io.transports import Uart
+from hwflow_rtl.io.transports import Spi, Uart
 from hwflow_rtl.matrix.streamed_weights import StreamSource, TileFiller, freed_after
 from hwflow_rtl.matrix.weights import BankWords
 from hwflow_rtl.stream.queue import Queue
@@ -107,8 +107,12 @@ def axi_stream_top(technology: Technology, streams: int, lanes: int, elements: i
                   lambda: AxiStreamTop.cost(ends) + Through.cost(streams, lanes, bits))
 
 
-def uart(technology: Technology, divider: int) -> Sample:
-    return Sample(lambda: Uart(divider=divider), Uart.cost)
+def uart(technology: Technology, divider: int, settable: bool = False) -> Sample:
+    return Sample(lambda: Uart(divider=divider, settable=settable), lambda: Uart.cost(divider, settable=settable))
+
+
+def spi(technology: Technology) -> Sample:
+    return Sample(Spi, Spi.cost)
 
 
 def board_top(technology: Technology, divider: int, leds: int, lanes: int = 1, has_pll: bool = True) -> Sample:
@@ -117,7 +121,7 @@ def board_top(technology: Technology, divider: int, leds: int, lanes: int = 1, h
     return Sample(
         lambda: BoardTop(core=Through(1, lanes), ends=ends, clocking=clocking_of(technology, has_pll),
                          transport=Uart(divider=divider), identity=bytes(range(8)), leds=leds, technology=technology),
-        lambda: BoardTop.cost(technology, ends) + Through.cost(1, lanes))
+        lambda: BoardTop.cost(technology, ends, transport=Uart.cost(divider)) + Through.cost(1, lanes))
 
 
 def tile_filler(technology: Technology, beats: int, banks: int, rows: int, together: int) -> Sample:
@@ -134,4 +138,4 @@ BOARDS: Mapping[str, Callable[..., Sample]] = {
     "Clocking": clocking, "CoreCrossing": core_crossing, "ImageCrossing": image_crossing,
     "SealCrossing": seal_crossing,
     "FrameBytes": frame_bytes, "AxiStreamTop": axi_stream_top,
-    "BoardTop": board_top, "Uart": uart, "TileFiller": tile_filler}
+    "BoardTop": board_top, "Uart": uart, "Spi": spi, "TileFiller": tile_filler}

@@ -16,6 +16,7 @@ from hwflow_rtl.io.core_crossing import CoreCrossing
 from hwflow_rtl.io.host_link import HostLink
 from hwflow_rtl.io.image_crossing import ImageCrossing
 from hwflow_rtl.io.seal_crossing import SealCrossing
+from hwflow_rtl.io.transports import Transport
 from hwflow_rtl.matrix.streamed_weights import TileFiller
 from hwflow_rtl.memory import SealCheck, SealedController
 from hwflow_rtl.rescale.datapath import RequantizerDatapath
@@ -34,7 +35,7 @@ __all__ = ["SideBySide", "used_by"]
 
 #: Units whose ports are all pins.
 WHOLE = (AxiStreamTop, BoardTop, Clocking, CoreCrossing, CreditCounter, HostLink, ImageCrossing, LineBuffer,
-         RequantizerDatapath, Rescaler, SealCheck, SealCrossing, SealedController, TileFiller)
+         RequantizerDatapath, Rescaler, SealCheck, SealCrossing, SealedController, TileFiller, Transport)
 
 
 class SideBySide(wiring.Component):

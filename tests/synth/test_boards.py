@@ -10,6 +10,7 @@ from amaranth.hdl import Shape
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from hwflow_base.errors import HwflowError
+from hwflow_rtl.io.uart import SHORTEST
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.stream.streams import stream_of
 from hwflow_rtl.vendor import ECP5, ICE40, Gowin, Resources
@@ -62,7 +63,7 @@ def test_every_board_is_complete(name: str) -> None:
     fast = board.technology().pll_settings(board.clock_mhz, 100)
     assert fast is not None
     assert 95 < fast.output_mhz <= 100
-    assert board_top(EchoOf(), board, identity=bytes(8)).transport.divider >= 4
+    assert board_top(EchoOf(), board, identity=bytes(8)).transport.time >= SHORTEST
 
 
 class EchoOf(wiring.Component):
@@ -88,7 +89,10 @@ def test_what_a_board_says() -> None:
 def test_the_ways_to_a_board() -> None:
     board = load_board("tangnano9k")
     assert dict(board.transport.ports()) == {"rx": Pin("18", "LVCMOS33"), "tx": Pin("17", "LVCMOS33")}
-    assert board.transport.facts().facts() == {"kind": "uart", "bytes_per_second": 100_000.0, "baud": 1_000_000}
+    assert board.transport.facts().facts() == {"kind": "uart", "bytes_per_second": 300_000.0, "baud": 1_000_000,
+                                               "fastest": 3_000_000, "clock_hz": 27_000_000}
+    assert load_board("icesugar").transport.facts().facts() == {"kind": "uart", "bytes_per_second": 11520.0,
+                                                                "baud": 115200}
     assert board.with_transport(None) is board.with_transport("uart") is board
     with pytest.raises(HwflowError, match=r"transport must be one that tangnano9k has, uart.*, not telex; leave"):
         board.with_transport("telex")
@@ -165,7 +169,7 @@ def test_broken_yaml_is_refused_with_its_line(tmp_path: Path) -> None:
     ({"transports": []}, "key 'transports' must be a mapping of keys, not []"),
     ({"transports": {}}, "key 'transports' must not break this rule: {} should be non-empty"),
     ({"transports": {"uart": []}}, "key 'transports.uart' must be a mapping of keys, not []"),
-    ({"transports": {"telex": {}}}, "key 'transports.telex' must be one of uart, udp"),
+    ({"transports": {"telex": {}}}, "key 'transports.telex' must be one of uart, spi, udp"),
     ({"uart": {"rx": "M1", "tx": "L4", "baud": 9600}}, "key 'uart' must be inside of 'transports': "
                                                     "'transports: {uart: {rx: ..., tx: ..., baud: ...}}'"),
     ({"resources": {"lut": 1, "ff": 1, "dsp": -1, "ram": 0}},

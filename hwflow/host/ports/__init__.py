@@ -1,6 +1,6 @@
 """The ports of this machine behind which a board may be, a kind in each file.
 
-A name says which: `/dev/ttyUSB0` or `socket://host:port` is a serial line; others begin with their kind, as in `udp:`.
+A name says which: `/dev/ttyUSB0` or `socket://host:port` is a serial line; others begin with their kind, as in `spi:`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,12 @@ from hwflow.host.wire import BytePort, Line
 
 __all__ = ["OTHER_PORTS", "is_serial", "open_port"]
 
+def _spi(name: str) -> BytePort:
+    from hwflow.host.ports.spi import open_spi
+
+    return open_spi(name)
+
+
 def _udp(name: str) -> Line:
     from hwflow.host.ports.udp import open_udp
 
@@ -18,7 +24,7 @@ def _udp(name: str) -> Line:
 
 
 #: What opens the ports that are no serial lines, by the first part of their names, up to the colon.
-OTHER_PORTS: Mapping[str, Callable[[str], BytePort | Line]] = {"udp": _udp}
+OTHER_PORTS: Mapping[str, Callable[[str], BytePort | Line]] = {"spi": _spi, "udp": _udp}
 
 
 def is_serial(name: str) -> bool:

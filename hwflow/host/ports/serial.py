@@ -10,6 +10,7 @@ import errno
 import grp
 import os
 import select
+import time
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -22,6 +23,10 @@ __all__ = ["PortInfo", "SerialPort", "found_ports", "ports_text"]
 
 #: Seconds in which a port must take what is written.
 WRITE_TIMEOUT = 10.0
+#: Seconds of a break, and those in which a byte leaves an adapter and its driver.
+BREAK, SETTLE = 0.01, 0.01
+#: Major numbers of pseudo-terminals (Documentation/admin-guide/devices.txt of Linux).
+PSEUDO_TERMINALS = range(136, 144)
 #: Bytes that one read takes at most.
 PIECE = 1 << 16
 #: How the name of a board behind a network begins.
@@ -82,6 +87,32 @@ class SerialPort:
         with contextlib.suppress(OSError, ValueError, AttributeError, NotImplementedError):
             # Adapters of FTDI else keep answers for 16 ms (AN232B-04); others, and terminals, know nothing of it.
             self._serial.set_low_latency_mode(True)
+
+    @property
+    def has_rate(self) -> bool:
+        """Whether there are bits on a line: not of a pseudo-terminal, and not behind a network."""
+        return not self.name.startswith(SOCKET) and os.major(os.fstat(self._file).st_rdev) not in PSEUDO_TERMINALS
+
+    def set_rate(self, baud: int) -> None:
+        """Bits a second from now on; what is on its way leaves before, and what comes meanwhile is lost."""
+        try:
+            self._serial.flush()
+            time.sleep(SETTLE)  # what an adapter still has in its own buffer
+            self._serial.baudrate = baud
+            time.sleep(SETTLE)
+            self._serial.reset_input_buffer()
+        except (OSError, ValueError, OverflowError) as error:
+            raise LinkFailed(why_not_opened(self.name, baud, error)) from None
+
+    def send_break(self) -> None:
+        """Hold the line low for a hundredth of a second, which no byte is, and forget what came."""
+        try:
+            self._serial.flush()
+            self._serial.send_break(BREAK)
+            time.sleep(SETTLE)
+            self._serial.reset_input_buffer()
+        except OSError as error:
+            raise self._gone(error) from None
 
     def read(self, timeout: float) -> bytes:
         """What has arrived; waits at most `timeout` seconds for the first byte."""

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 
 from .base import BoardTransport, Kind
 from .pins import Pin
+from .spi import SPI
 from .uart import UART
 from .udp import UDP
 
 __all__ = ["KINDS", "BoardTransport", "Kind", "Pin"]
 
 #: All kinds by the names that board files use.
-KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (UART, UDP)}
+KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (UART, SPI, UDP)}

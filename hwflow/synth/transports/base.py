@@ -31,7 +31,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Kind:
-    """What is known of a kind of transport.
+    """What is known of a kind of transport.  Functions of an entry have the board's `clock_mhz` in it besides.
 
     Attributes
     ----------
@@ -74,21 +74,28 @@ class Kind:
 
 @dataclass(frozen=True)
 class BoardTransport:
-    """A transport of a board: `entry` is what its file says, `ports` the pins by the names of the top's ports."""
+    """A transport of a board: `entry` is what its file says, `ports` the pins by the names of the top's ports;
+    `clock_mhz` is the board's oscillator."""
 
     kind: Kind
     entry: Mapping[str, Any]
     io_standard: str
+    clock_mhz: float
+
+    @property
+    def known(self) -> dict[str, Any]:
+        """The entry, and the clock that everything in it may depend on."""
+        return {**self.entry, "clock_mhz": self.clock_mhz}
 
     @property
     def bytes_per_second(self) -> float:
         """What the line carries, overhead of packets included."""
-        return self.kind.rate(self.entry)
+        return self.kind.rate(self.known)
 
     @property
     def title(self) -> str:
         """What people call it, in a sentence."""
-        return self.kind.title(self.entry)
+        return self.kind.title(self.known)
 
     def ports(self) -> Iterator[tuple[str, Pin]]:
         """The pins of the board by the names of the top's ports; those of a wide port as `name[0]`, `name[1]`, ..."""
@@ -118,14 +125,14 @@ class BoardTransport:
     def gateware(self, place: Place, source: object) -> Transport:
         """The component.  HwflowError naming `source`, the board's file, where the board cannot have it."""
         try:
-            return self.kind.gateware(self.entry, place)
+            return self.kind.gateware(self.known, place)
         except ValueError as error:
             raise HwflowError(f"the board file '{source}': key 'transports.{self.kind.name}': {error}") from None
 
     def cost(self, technology: Technology) -> Resources:
         """Of the component."""
-        return self.kind.cost(self.entry, technology)
+        return self.kind.cost(self.known, technology)
 
     def facts(self) -> TransportFacts:
         """What the driver must know."""
-        return TransportFacts(self.kind.name, self.bytes_per_second, self.kind.options(self.entry))
+        return TransportFacts(self.kind.name, self.bytes_per_second, self.kind.options(self.known))

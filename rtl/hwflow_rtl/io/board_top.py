@@ -93,7 +93,7 @@ class BoardTop(wiring.Component):
             raise ValueError(f"memory must have an image with a seal, or be one that can be written, not be a plain "
                              f"{memory.part.name}")
         self.frames = FrameBytes(core=core, ends=ends, technology=technology)
-        self.shape = transport.shape or LinkShape.of(technology)
+        self.shape = transport.shape or LinkShape.of(technology, settings=transport.settable)
         self.link = HostLink(shape=self.shape, technology=technology, identity=identity, memory=self.beside,
                              bytes_in=self.frames.bytes_in, bytes_out=self.frames.bytes_out,
                              image_bytes=0 if memory is None else memory.words * memory.part.width // 8)

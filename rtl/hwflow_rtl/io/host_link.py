@@ -99,8 +99,13 @@ class HostLink(wiring.Component):
     def cost(shape: LinkShape, technology: Technology) -> Resources:
         """LUT and FF as synthesized, RAM exact; without a memory beside the FPGA."""
         queue = technology.ram_cost(width=8, depth=shape.room)
-        settings = fitted("HostLink with settings") if shape.settings else Resources()
+        settings = HostLink.settings_cost() if shape.settings else Resources()
         return fitted("HostLink", bits=ceil_log2(shape.room)) + settings + queue + queue
+
+    @staticmethod
+    def settings_cost() -> Resources:
+        """What it takes more where the host can change settings of the line."""
+        return fitted("HostLink with settings")
 
     @staticmethod
     def memory_cost(technology: Technology, memory: Beside) -> Resources:

@@ -1,85 +1,99 @@
-"""A serial line, 8 data bits, no parity, one stop bit: a receiver and a transmitter with byte streams."""
+"""A serial line, 8 data bits, no parity, one stop bit: a receiver and a transmitter with byte streams.
+
+The time of a bit is a fraction: it is given in 1/16 clock cycles, and bits begin in the nearest cycle, so that their
+errors do not add up.  Where a bit is 8 cycles long, as 3 Mbaud are at 25 MHz, that is right to 0.4 %.
+"""
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Module, Shape, Signal, unsigned
+from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In, Out
 
 from ..stream.streams import stream_of
 
-__all__ = ["UartReceiver", "UartTransmitter", "bytes_of", "divider_for"]
+__all__ = ["PARTS", "SHORTEST", "UartReceiver", "UartTransmitter", "bit_time_for", "bytes_of"]
 
 BYTE = unsigned(8)
-#: Both ends sample a bit in its middle; the last one is 9.5 bit times after the start edge, and half a bit of error
-#: there is lost data.  3 % leaves room for the other end.
-LARGEST_ERROR = 0.03
+#: Parts of a clock cycle in which bit times are counted.
+PARTS = 16
+#: The shortest bit that the receiver samples in its middle, with room for another clock at the other end.
+SHORTEST = 4 * PARTS
+#: A break is that many times nine bits without a one, after a byte of zeros whose stop bit is one of them.  Noise that
+#: makes one of a row of bytes of zeros must hit a stop bit as often.
+BREAK_PASSES = 8
 
 
-def divider_for(clock_hz: float, baud: int) -> int:
-    """Clock cycles a bit, the nearest whole number.
-
-    Raises ValueError where that misses the rate by more than 3 % or is below 4 cycles.
-    """
-    divider = round(clock_hz / baud)
-    if divider < 4 or abs(clock_hz / divider / baud - 1) > LARGEST_ERROR:
-        raise ValueError(f"baud rate must be a rate that a clock of {clock_hz / 1e6:g} MHz can be divided to within "
-                         f"{LARGEST_ERROR:.0%}, with at least 4 cycles a bit, not {baud}")
-    return divider
+def bit_time_for(clock_hz: float, baud: int) -> int:
+    """1/16 clock cycles a bit, the nearest whole number.  Raises ValueError below 4 cycles."""
+    time = round(clock_hz * PARTS / baud)
+    if time < SHORTEST:
+        raise ValueError(f"baud rate must be at most {clock_hz * PARTS / SHORTEST:.0f}, a quarter of the clock of "
+                         f"{clock_hz / 1e6:g} MHz, not {baud}")
+    return time
 
 
 class UartReceiver(wiring.Component):
     """Bytes from the line.  A byte waits at `o` until it is taken; one that comes meanwhile is lost: `overrun`.
 
+    The line is filtered: what lasts a single cycle is not seen.
+
     Parameters
     ----------
-    divider
-        Clock cycles of one bit, at least 4.
+    time
+        The longest time of a bit, in 1/16 clock cycles, at least 4 cycles.
 
     Attributes
     ----------
     rx : In(1)
         The line, asynchronous, idle high.
+    period : In(unsigned)
+        The time of a bit less one cycle; that of `time` where nothing drives it.
     overrun, broken : Out(1)
         High for one cycle when a byte was lost, or dropped because its stop bit was low.
+    long_low : Out(1)
+        High for one cycle when the line has been low for 10 + 9 BREAK_PASSES bits, and again as long as it stays so.
     """
 
-    def __init__(self, *, divider: int):
-        check_divider(divider)
-        self.divider = divider
+    def __init__(self, *, time: int):
+        check_time(time)
+        self.width = time.bit_length()
         super().__init__({
-            "rx": In(1), "o": Out(stream_of(BYTE, 1)), "overrun": Out(1), "broken": Out(1),
+            "rx": In(1), "period": In(self.width, init=time - PARTS), "o": Out(stream_of(BYTE, 1)),
+            "overrun": Out(1), "broken": Out(1), "long_low": Out(1),
         })
 
     def elaborate(self, platform):
         m = Module()
-        rx = Signal(init=1)
-        m.submodules.sync = FFSynchronizer(self.rx, rx, init=1)
-        # Down to its sign bit; the middle of the first data bit is one and a half bits after the edge.
-        first = self.divider + self.divider // 2 - 2
-        timer = Signal(Shape.cast(range(-1, first + 1)), init=first)
+        seen, before, filtered = Signal(init=1), Signal(2, init=-1), Signal(init=1)
+        m.submodules.sync = FFSynchronizer(self.rx, seen, init=1)
+        m.d.sync += [before.eq(Cat(seen, before)),
+                     filtered.eq(seen & before[0] | seen & before[1] | before[0] & before[1])]
         shift = Signal(9, reset_less=True)  # a one goes before the data; where it is the last, the stop bit is next
         word = Signal(8, reset_less=True)
-        active = Signal()
-        low = Signal()
-        done = Signal()
-        good = Signal()
-        full = Signal()
+        active, starts, low, stops = Signal(), Signal(), Signal(), Signal()
+        passes = Signal(range(BREAK_PASSES))
+        done, good, full = Signal(), Signal(), Signal()
         m.d.comb += [self.o.valid.eq(full), self.o.payload[0].eq(word)]
+        begins = ~active & ~filtered
+        sample = self.ticks(m, active & ~stops, begins)
+        # At the end of a stop bit or of a start bit that does not stay; after a stop bit that is low the line has to
+        # come back to idle first.
+        m.d.comb += stops.eq(active & filtered & (low | sample & (starts | shift[0])))
 
-        m.d.sync += [done.eq(0), low.eq(low & ~rx)]
+        m.d.sync += [active.eq(begins | active & ~stops), done.eq(0), self.long_low.eq(0)]
         with m.If(~active):
-            m.d.sync += [timer.eq(first), shift.eq(1 << 8), active.eq(~rx & ~low)]
-        with m.Elif(~timer[-1]):
-            m.d.sync += timer.eq(timer - 1)
-        with m.Else():
-            m.d.sync += timer.eq(self.divider - 2)
+            m.d.sync += [shift.eq(1 << 8), starts.eq(1), low.eq(0), passes.eq(0)]
+        with m.Elif(sample):
+            m.d.sync += starts.eq(0)
             with m.If(shift[0]):
-                # After a stop bit that is low the line has to come back to idle first.
-                m.d.sync += [active.eq(0), done.eq(1), good.eq(rx), low.eq(~rx)]
-            with m.Else():
-                m.d.sync += shift.eq(Cat(shift[1:], rx))
+                m.d.sync += [low.eq(1), passes.eq(passes + low), done.eq(~low), good.eq(filtered),
+                             self.long_low.eq(low & (passes == BREAK_PASSES - 1))]
+            with m.If(shift[0] & ~filtered):
+                m.d.sync += shift.eq(1 << 8)
+            with m.Elif(~shift[0] & ~starts):
+                m.d.sync += shift.eq(Cat(shift[1:], filtered))
 
         m.d.sync += [self.broken.eq(done & ~good), self.overrun.eq(done & good & full & ~self.o.ready)]
         with m.If(done & good & (~full | self.o.ready)):
@@ -88,48 +102,67 @@ class UartReceiver(wiring.Component):
             m.d.sync += full.eq(0)
         return m
 
+    def ticks(self, m: Module, active: Value, begins: Value) -> Value:
+        """High in the middle of each bit while `active`; `begins` says that the start bit is seen."""
+        # Counts down to below zero.  It starts so that the first middle is half a bit behind the edge, which came half
+        # a cycle before it was seen, on the average, and the next cycle is the first that counts.
+        idle = (1 << self.width + 1) - 3 * PARTS // 2
+        timer = Signal(self.width + 1, init=idle)
+        over = timer[-1]
+        with m.If(active | begins):
+            step = Mux(over, self.period, -PARTS & (1 << self.width + 1) - 1)
+            m.d.sync += timer.eq(timer + Mux(active, step, self.period >> 1))
+        with m.Else():
+            m.d.sync += timer.eq(idle)
+        return over
+
 
 class UartTransmitter(wiring.Component):
     """Bytes to the line, one after the other without a gap.
 
     Parameters
     ----------
-    divider
-        Clock cycles of one bit, at least 4.
+    time
+        As of the receiver.
 
     Attributes
     ----------
+    period : In(unsigned)
+        As of the receiver.
+    pause : In(1)
+        No byte begins while it is high.
     tx : Out(1)
         The line, from a register, idle high.
+    busy : Out(1)
+        A byte is on the line.
     """
 
-    def __init__(self, *, divider: int):
-        check_divider(divider)
-        self.divider = divider
-        super().__init__({"i": In(stream_of(BYTE, 1)), "tx": Out(1, init=1)})
+    def __init__(self, *, time: int):
+        check_time(time)
+        self.width = time.bit_length()
+        super().__init__({"period": In(self.width, init=time - PARTS), "i": In(stream_of(BYTE, 1)), "pause": In(1),
+                          "tx": Out(1, init=1), "busy": Out(1)})
 
     def elaborate(self, platform):
         m = Module()
-        last = self.divider - 2
-        timer = Signal(Shape.cast(range(-1, last + 1)), init=last)
-        shift = Signal(9, reset_less=True)  # the stop bit goes last: behind it there are zeros
-        busy, sent = Signal(), Signal()
+        timer = Signal(self.width + 1, init=-1)  # down to below zero, where it waits
+        over, sent, begins = timer[-1], Signal(), Signal()
+        shift = Signal(9)  # the stop bit goes last: behind it there are zeros
         line = Signal(init=1)
-        m.d.comb += [self.tx.eq(line), self.i.ready.eq(~busy), sent.eq(shift == 0)]
-        with m.If(~busy):
-            m.d.sync += timer.eq(last)
-            with m.If(self.i.valid):
-                m.d.sync += [line.eq(0), shift.eq(Cat(self.i.payload[0], 1)), busy.eq(1)]
-        with m.Elif(~timer[-1]):
-            m.d.sync += timer.eq(timer - 1)
-        with m.Else():
-            m.d.sync += [timer.eq(last), busy.eq(~sent), line.eq(shift[0] | sent), shift.eq(shift >> 1)]
+        m.d.comb += [self.tx.eq(line), sent.eq(shift == 0), begins.eq(self.i.valid & self.i.ready),
+                     self.i.ready.eq(over & sent & ~self.pause), self.busy.eq(~over | ~sent)]
+        with m.If(~over | ~sent | begins):
+            m.d.sync += timer.eq(timer + Mux(over, self.period, -PARTS & (1 << self.width + 1) - 1))
+        with m.If(begins):
+            m.d.sync += [line.eq(0), shift.eq(Cat(self.i.payload[0], 1))]
+        with m.Elif(over & ~sent):
+            m.d.sync += [line.eq(shift[0]), shift.eq(shift >> 1)]
         return m
 
 
-def check_divider(divider: int) -> None:
-    if divider < 4:
-        raise ValueError(f"divider must be at least 4 clock cycles a bit, not {divider}")
+def check_time(time: int) -> None:
+    if time < SHORTEST:
+        raise ValueError(f"time of a bit must be at least {SHORTEST // PARTS} clock cycles, not {time / PARTS:g}")
 
 
 def bytes_of(shape: Shape) -> int:

@@ -1,10 +1,11 @@
 """A fast simulation of a whole board with its line to the host, for the driver's tests and the proof of a netlist."""
 
 from .compiled import BoardChip, BoardDesign, CompiledBoard, compile_board, netlist_design, rtl_design
-from .lines import Line, RgmiiLine, UartLine
+from .lines import Line, RgmiiLine, SpiLine, UartLine
 from .netlist import Netlist, read_netlist
-from .port import LinePort
+from .port import LinePort, RatedPort
 from .process import LineFacts, SimulatedBoard
 
-__all__ = ["BoardChip", "BoardDesign", "CompiledBoard", "Line", "LineFacts", "LinePort", "Netlist",
-           "RgmiiLine", "SimulatedBoard", "UartLine", "compile_board", "netlist_design", "read_netlist", "rtl_design"]
+__all__ = ["BoardChip", "BoardDesign", "CompiledBoard", "Line", "LineFacts", "LinePort", "Netlist", "RatedPort",
+           "RgmiiLine", "SimulatedBoard", "SpiLine", "UartLine", "compile_board", "netlist_design", "read_netlist",
+           "rtl_design"]

@@ -142,6 +142,13 @@ void serve() {
     answer();
 }
 
+// Lines that can be set have `set`.
+template <class Some> auto set(Some& some, const char* text, int) -> decltype(some.set(text)) { some.set(text); }
+template <class Some> void set(Some&, const char* text, long) {
+    std::fprintf(stderr, "the line cannot be set: %s\n", text);
+    std::exit(1);
+}
+
 void obey() {
     char command;
     while (read_all(&command, 1)) {
@@ -155,6 +162,10 @@ void obey() {
             const auto rate = number<double>();
             const auto seed = number<uint64_t>();
             line->noise(rate, seed);
+        } else if (command == 'L') {
+            std::vector<char> text(number<uint64_t>() + 1);
+            if (!read_all(text.data(), text.size() - 1)) std::exit(0);
+            set(*line, text.data(), 0);
         } else if (command == 'R') {
             top->press = 1;
             for (uint64_t left = number<uint64_t>(); left > 0; left--) cycle();

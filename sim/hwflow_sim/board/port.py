@@ -37,3 +37,42 @@ class LinePort:
 
     def close(self) -> None:
         """The board belongs to its own `with` statement."""
+
+
+class RatedPort(LinePort):
+    """A serial line in the time of the board's clock, `clock_hz`, whose bit rate the driver sets, and its breaks."""
+
+    has_rate = True
+    #: Seconds of a break.
+    BREAK = 1e-3
+
+    def __init__(self, board: SimulatedBoard, clock_hz: float, name: str = "the simulated board"):
+        super().__init__(board, name)
+        self.clock_hz = clock_hz
+        #: The rates that were set.
+        self.rates: list[int] = []
+
+    def clock(self) -> float:
+        """Seconds since the board started."""
+        return self.board.facts.cycles / self.clock_hz
+
+    def cycles(self, seconds: float) -> int:
+        """Clock cycles of the board."""
+        return round(seconds * self.clock_hz)
+
+    def set_rate(self, baud: int) -> None:
+        """Bits a second from now on, when all that is on its way has passed."""
+        self.drain()
+        self.rates.append(baud)
+        self.board.set_line(f"rate {self.clock_hz / baud!r}")
+
+    def send_break(self) -> None:
+        """Hold the line low."""
+        self.drain()
+        self.board.set_line(f"break {self.cycles(self.BREAK)}")
+        self.board.wait(b"", self.cycles(2 * self.BREAK))
+
+    def drain(self) -> None:
+        """Wait until all has passed, and forget what came meanwhile."""
+        data, self._waiting = self._waiting, b""
+        self.board.exchange(data, quiet=round(4 * self.board.line.byte_cycles))

@@ -110,6 +110,10 @@ class SimulatedBoard:
         """Press the reset button for some clock cycles."""
         self._command(b"R" + struct.pack("<Q", cycles))
 
+    def set_line(self, text: str) -> None:
+        """Change a line that can be changed; its header says what it understands."""
+        self._command(b"L" + struct.pack("<Q", len(text)) + text.encode())
+
     def exchange(self, data: bytes, until: int | Callable[[bytes], bool] = 0, *, quiet: int | None = None) -> bytes:
         """Send bytes to the board, and give what comes back.
 

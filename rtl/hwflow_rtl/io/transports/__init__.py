@@ -1,7 +1,8 @@
 """The ways from a host to a design on a board, a kind in each file."""
 
 from .base import Transport
+from .spi import Spi
 from .uart import Uart
 from .udp import Udp
 
-__all__ = ["Transport", "Uart", "Udp"]
+__all__ = ["Spi", "Transport", "Uart", "Udp"]

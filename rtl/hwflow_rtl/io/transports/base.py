@@ -29,7 +29,7 @@ class Transport(wiring.Component):
     clock, clock_mhz
         The pin of `pins` whose clock is that of `line`, and its frequency.  None: `line` has the oscillator's.
     members
-        Further members, for a part of the board that knows this kind.  With `shape.settings` it has `settings`, In(32),
+        Further members, for a part of the board that knows this kind.  With `settable` it has `settings`, In(32),
         `settings_taken`, Out(32), and `settings_changed`, In(1), as of a `HostLink`.  With `started`, In(1), it gets
         that of `Clocking`, for a chip beside the FPGA that is to be reset.
 
@@ -44,6 +44,8 @@ class Transport(wiring.Component):
     kind = ""
     #: The size of its packets; None: what fits the FPGA's RAM best.
     shape: LinkShape | None = None
+    #: Whether the host can change settings of the line.
+    settable = False
 
     def __init__(self, pins: Mapping[str, Member], *, both_ways: tuple[IOPort, ...] = (), clock: str | None = None,
                  clock_mhz: float | None = None, members: Mapping[str, Member] | None = None):

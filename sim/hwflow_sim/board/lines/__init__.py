@@ -2,6 +2,7 @@
 
 from .base import Line
 from .rgmii import RgmiiLine
+from .spi import SpiLine
 from .uart import UartLine
 
-__all__ = ["Line", "RgmiiLine", "UartLine"]
+__all__ = ["Line", "RgmiiLine", "SpiLine", "UartLine"]

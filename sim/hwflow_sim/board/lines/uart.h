@@ -2,6 +2,7 @@
 #pragma once
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <deque>
 #include <random>
@@ -52,10 +53,13 @@ class Sender {
   public:
     std::deque<uint8_t> bytes;
     bool level = true;
-    bool busy() const { return next_ != NEVER || !bytes.empty(); }
+    bool busy() const { return next_ != NEVER || !bytes.empty() || now < low_until_; }
+    // From now on, between two bytes, the line is low for so many cycles, and then idle for a bit.
+    void low(uint64_t cycles) { low_until_ = now + cycles; }
     void step() {
         if (next_ == NEVER) {
-            if (bytes.empty()) return;
+            level = now >= low_until_;
+            if (now < low_until_ + uint64_t(bit_cycles) || bytes.empty()) return;
             shift_ = bytes.front() << 1 | 0x200u;
             bytes.pop_front();
             bit_ = 0;
@@ -73,7 +77,7 @@ class Sender {
 
   private:
     unsigned shift_ = 0, bit_ = 0;
-    uint64_t began_ = 0, next_ = NEVER;
+    uint64_t began_ = 0, next_ = NEVER, low_until_ = 0;
 };
 
 // Bytes from the board, sampled in the middle of their bits.  A byte whose stop bit is low is passed on as a terminal in
@@ -136,6 +140,12 @@ class Line {
     template <class Top> void half(Top&) {}
     // After it.
     template <class Top> void sample(Top& top) { receiver_.step(top.tx ^ noise_from_board_.level); }
+    // `rate CYCLES`: another length of a bit, for both directions; `break CYCLES`.  Both between two bytes.
+    void set(const char* text) {
+        double cycles = 0;
+        if (std::sscanf(text, "rate %lf", &cycles) == 1) bit_cycles = cycles;
+        if (std::sscanf(text, "break %lf", &cycles) == 1) sender_.low(uint64_t(cycles));
+    }
     // Whether bytes to the board are on their way; whether anything moves.
     bool sending() const { return sender_.busy(); }
     bool busy() const { return sender_.busy() || receiver_.busy(); }
