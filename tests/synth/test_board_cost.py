@@ -31,7 +31,7 @@ def test_what_stands_around_a_core(name: str, streams: int, lanes: int, tmp_path
     make_netlist(Job(board, tmp_path, tools_of_family(board.family), lambda text: None), design_text(top))
     parts = read_parts(tmp_path / "netlist" / "netlist.json", board.family)
     used = sum((resources for part, resources in parts.items() if part != LINKS), Resources())
-    planned = technology.placed(BoardTop.cost(technology, ends))
+    planned = technology.placed(BoardTop.cost(technology, ends, transport=board.transport.cost(technology)))
     assert (planned.ram, planned.spram) == (used.ram, used.spram)
     assert (used.spram > 0) == (name == "icebreaker" and streams > 1)
     assert abs(planned.lut / used.lut - 1) < 0.15, (planned, used)
