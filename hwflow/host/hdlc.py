@@ -74,6 +74,8 @@ def unescaped(escaped: bytes) -> bytes | Drop:
 class HdlcLine:
     """A `Line` of the bytes of `port`."""
 
+    ordered = True
+
     def __init__(self, port: BytePort) -> None:
         self.port = port
         self.bytes_sent = self.bytes_received = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Pace", "Patience"]
+__all__ = ["DEVIATIONS", "Pace", "Patience"]
 
 #: The shortest time before the host asks again, in seconds: what an operating system takes now and then.
 SHORTEST = 0.05

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import NoReturn
 
-from hwflow.host.pace import Pace, Patience
+from hwflow.host.pace import DEVIATIONS, Pace, Patience
 from hwflow.host.packets import Identity, Kind, Memory, MemoryState, Packet, Status
 from hwflow.host.sliding_window import Arrival, Collector, Outbox, Unanswered
 from hwflow.host.wire import LinkFailed, Wire
@@ -26,6 +26,10 @@ BURST = 8
 PATIENT = 4
 #: Seconds until a source that has nothing at the moment is asked again.
 PAUSE = 1e-3
+#: Packets in a row that say what cannot be, which may be late ones where a line does not keep the order.
+LATE = 16
+#: STATUS in a row without news that mean there, as in TCP, that data were lost.
+SAME = 3
 
 
 class Session:
@@ -47,6 +51,10 @@ class Session:
         #: When something right came, when something new came, since when an answer is waited for.
         self.heard = self.moved = self.timer = self.clock()
         self.unanswered = 0
+        #: Packets in a row that said what cannot be.
+        self.strange = 0
+        #: STATUS in a row that said nothing new, and until when they may answer what was repeated.
+        self.same, self.repeated_until = 0, 0.0
         self.unsettled = Unanswered()
         #: The packet of results that was missing when the host last asked for it.
         self.gap: int | None = None
@@ -187,6 +195,7 @@ class Session:
             self.pace.asked()
             self.unanswered += 1
             self.unsettled.forget(now - self.pace.late)
+            self.same = SAME
             self.poll()
 
     def take(self, packet: Packet) -> None:
@@ -195,27 +204,53 @@ class Session:
         elif packet.kind == Kind.RESULT and 0 < len(packet.payload) <= self.identity.largest:
             self.take_result(packet)
         elif packet.kind == Kind.IDENTITY:
-            self.lost("started anew")
+            if not self.late():
+                self.lost("started anew")
         elif (memory := Memory.of(packet)) is not None:
-            raise without_weights(self.wire.name, memory)
+            if not self.late():
+                raise without_weights(self.wire.name, memory)
         else:
             self.statistics.unknown += 1
+
+    def late(self) -> bool:
+        """Whether a packet that says what cannot be may have been on its way for long."""
+        self.strange += 1
+        return not self.wire.line.ordered and self.strange <= LATE
 
     def take_status(self, status: Status) -> None:
         arrived = self.outbox.status(status.expected, status.room)
         if arrived is None:
-            self.lost("asks for data that was never sent to it, or that it has already")
-        elif arrived:
+            if not self.late():
+                self.lost("asks for data that was never sent to it, or that it has already")
+            return
+        self.strange = 0
+        if arrived:
             for _ in range(arrived):
                 begun = self.sent.popleft()
                 if begun is not None:
                     self.pace.sample(self.clock() - begun)
+            self.same = 0
             self.unsettled.settle(self.outbox.base - 1)
             self.progressed()
             if self.progress is not None and not self.wanted:
                 self.progress(self.size - self.outbox.left, self.size)
-        elif self.outbox.in_flight and self.unsettled.dropped(self.outbox.base):
+        elif self.outbox.in_flight and self.dropped():
             self.outbox.go_back()
+
+    def dropped(self) -> bool:
+        """A STATUS says nothing new: whether the board has not got data that are on the line.
+
+        Where the line keeps the order it is known which packet a STATUS answers.  Else several of them mean it, but
+        those that answer what was sent before the last repetition do not.
+        """
+        if self.wire.line.ordered:
+            return self.unsettled.dropped(self.outbox.base)
+        self.same += 1
+        now = self.clock()
+        if self.same < SAME or now < self.repeated_until:
+            return False
+        self.same, self.repeated_until = 0, now + self.pace.round_trip + DEVIATIONS * self.pace.deviation
+        return True
 
     def take_result(self, packet: Packet) -> None:
         arrival = self.collector.take(packet.sequence, packet.payload)

@@ -42,14 +42,16 @@ class BytePort(Protocol):
 
 @runtime_checkable
 class Line(Protocol):
-    """A line that carries packets both ways, each with its checksum; it may lose, double, damage and reorder them.
+    """A line that carries packets both ways, each with its checksum; it may lose and damage them.
 
+    Where it is not `ordered` it may double and reorder them, too, but brings none later than two round trips.
     `bytes_sent` and `bytes_received` count what went over it, with all that stands around packets; `drops` what came
     and can be no packet.  Errors of the device are LinkFailed.
     """
 
     bytes_sent: int
     bytes_received: int
+    ordered: bool
 
     @property
     def name(self) -> str:

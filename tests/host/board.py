@@ -84,6 +84,11 @@ class ReferenceBoard:
 
     # -- the line
 
+    def datagram(self, data: bytes) -> list[bytes]:
+        """The packets that it says to one, without framing."""
+        pieces = filter(None, self.packet(data, whole=True).split(b"\x7e"))
+        return [re.sub(rb"\x7d(.)", lambda found: bytes([found[1][0] ^ 0x20]), piece, flags=re.S) for piece in pieces]
+
     def feed(self, data: bytes) -> bytes:
         """What it says to these bytes."""
         answers = bytearray()
