@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from hwflow_base.errors import HwflowError
-from hwflow_sim.board import Line, UartLine
+from hwflow_sim.board import Line, LinePort, NetworkPort, RgmiiLine, SimulatedBoard, UartLine
 
 from ..synth import Board
 
-__all__ = ["line_of"]
+__all__ = ["line_of", "port_of"]
 
 
 def uart(board: Board) -> UartLine:
     return UartLine(board.clock_mhz * 1e6 / board.transport.entry["baud"])
 
 
+def rgmii(board: Board) -> RgmiiLine:
+    clock = board.transport.clock
+    assert clock is not None
+    return RgmiiLine(clock[1] / board.clock_mhz)
+
+
 #: By the kind of the transport.
-LINES: Mapping[str, Callable[[Board], Line]] = {"uart": uart}
+LINES: Mapping[str, Callable[[Board], Line]] = {"uart": uart, "udp": rgmii}
 
 
 def line_of(board: Board) -> Line:
@@ -27,3 +33,11 @@ def line_of(board: Board) -> Line:
         raise HwflowError(f"transport must be one that can be simulated, {', '.join(LINES)}, not {kind}",
                           "choose one with --transport")
     return LINES[kind](board)
+
+
+def port_of(simulated: SimulatedBoard, board: Board) -> LinePort | NetworkPort:
+    """What a driver opens to reach a simulated board with the line of `line_of`."""
+    if isinstance(simulated.line, RgmiiLine):
+        options = board.transport.facts().options
+        return NetworkPort(simulated, str(options["address"]), int(options["port"]))
+    return LinePort(simulated)

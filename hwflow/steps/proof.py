@@ -18,7 +18,15 @@ from hwflow_base.errors import HwflowError
 from hwflow_rtl.memory import SdramPart
 from hwflow_rtl.memory.seal import SEAL_WORDS
 from hwflow_sim import flash, sdram
-from hwflow_sim.board import BoardChip, LinePort, SimulatedBoard, compile_board, netlist_design, read_netlist
+from hwflow_sim.board import (
+    BoardChip,
+    LinePort,
+    NetworkPort,
+    SimulatedBoard,
+    compile_board,
+    netlist_design,
+    read_netlist,
+)
 
 from .. import golden
 from ..host import LinkFailed, Patience
@@ -29,7 +37,7 @@ from ..host.weight_image import digest_of, with_seal
 from ..layers.base import LayerGraph
 from ..synth import Board
 from ..synth.board_weights import BoardWeights
-from .lines import line_of
+from .lines import line_of, port_of
 
 __all__ = ["NetlistProof", "prove_netlist"]
 
@@ -108,7 +116,7 @@ def prove_netlist(netlist: Path, board: Board, graph: LayerGraph, frames: Frames
     with SimulatedBoard(compiled, line=line) as simulated:
         simulated.wait(b"", CYCLES_TO_START)
         try:
-            data = talk(LinePort(simulated), graph, values, identity, interval, weights, image)
+            data = talk(port_of(simulated, board), graph, values, identity, interval, weights, image)
             difference = first_difference(expected, data, graph)
         except LinkFailed as error:
             difference = str(error)
@@ -129,7 +137,7 @@ def chip_of(board: Board, weights: BoardWeights | None, image: bytes | None) -> 
     return flash.flash_chip(part, with_seal(image, sealed.mark), words=sealed.words + SEAL_WORDS)
 
 
-def talk(port: LinePort, graph: LayerGraph, frames: Mapping[str, Frames], identity: bytes, interval: int,
+def talk(port: LinePort | NetworkPort, graph: LayerGraph, frames: Mapping[str, Frames], identity: bytes, interval: int,
          weights: BoardWeights | None = None, image: bytes | None = None) -> bytes:
     """What the board behind `port` answers to `frames`, also of other tensors than inputs, with `image` in its memory;
     a flash has it already.

@@ -67,16 +67,6 @@ def record(frame: bytes, gap: int = 12) -> bytes:
     return len(frame).to_bytes(2, "little") + bytes([gap]) + frame
 
 
-def frames_in(data: bytes) -> list[bytes]:
-    """As `RgmiiLine` gives them."""
-    found = []
-    while data:
-        size = int.from_bytes(data[:2], "little")
-        found.append(data[2:2 + size])
-        data = data[2 + size:]
-    return found
-
-
 def started(compiled: CompiledBoard, **more) -> SimulatedBoard:
     """To be used in a `with` statement; then `wait(b"", START_CYCLES)` brings it out of reset."""
     return SimulatedBoard(compiled, line=RgmiiLine(), **more)

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 from hwflow_sim.board import CompiledBoard, SimulatedBoard
-from hwflow_sim.board.frames import Datagram, Host, arp, off_line, on_line, taken_apart
+from hwflow_sim.board.frames import Datagram, Host, arp, on_line, received, received_datagram
+from hwflow_sim.board.network import cut
 
-from .echo import BOARD, START_CYCLES, compile_echo, frames_in, record, started
+from .echo import BOARD, START_CYCLES, compile_echo, record, started
 from .mutants import Mutants
 from .reference import RESET, Reference
 
@@ -33,15 +34,17 @@ def records(lines: list[bytes], mutants: Mutants) -> bytes:
 def heard(board: SimulatedBoard, lines: bytes) -> tuple[list[tuple[Host, bytes]], list[Host]]:
     """The packets that came back, each with where it went, and the answers to requests for the MAC."""
     packets, answers = [], []
-    for line in frames_in(board.exchange(lines, quiet=QUIET)):
-        frame = off_line(line)
+    for line in cut(board.exchange(lines, quiet=QUIET)):
+        frame = received(line)
+        assert frame is not None, line.hex()
         if frame[12:14] == b"\x08\x06":
             asker = Host(frame[32:38], ".".join(map(str, frame[38:42])), 0)
             assert frame == arp(2, BOARD, asker, to=asker.mac, asked=asker.mac)
             answers.append(asker)
         else:
-            found = taken_apart(frame)
-            assert (found.source, found.fragment) == (BOARD, 0x4000)
+            found = received_datagram(frame)
+            assert found is not None, frame.hex()
+            assert found.source == BOARD
             packets.append((found.target, found.payload))
     return packets, answers
 

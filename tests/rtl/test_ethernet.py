@@ -13,7 +13,7 @@ from hwflow_rtl.io.ethernet.headers import Address
 from hwflow_rtl.io.ethernet.packet_store import LARGEST
 from hwflow_rtl.io.ethernet.sender import OVERHEAD
 from hwflow_rtl.vendor import Generic
-from hwflow_sim.board.frames import Datagram, Host, arp, internet_sum, off_line, on_line, taken_apart
+from hwflow_sim.board.frames import Datagram, Host, arp, internet_sum, on_line, received, received_datagram
 
 ADDRESS = Address("192.168.1.50", 17510)
 BOARD = Host(ADDRESS.mac, ADDRESS.ip, ADDRESS.port)
@@ -99,8 +99,16 @@ class Talk:
                 self.begins += [] if frame else [cycle]
                 frame += bytes([data])
             elif frame:
-                self.frames.append(off_line(frame))
+                whole = received(frame)
+                assert whole is not None, frame.hex()
+                self.frames.append(whole)
                 frame = b""
+
+    def datagrams(self) -> list[Datagram]:
+        """The frames, all of which must be datagrams."""
+        found = [each for each in map(received_datagram, self.frames) if each]
+        assert len(found) == len(self.frames)
+        return found
 
     def run(self, bench) -> None:
         run(self.dut, bench, self.listen)
@@ -144,7 +152,7 @@ def test_packets_of_the_session_alone() -> None:
 
     talk.run(bench)
     assert talk.packets == heard
-    assert [(found.target, found.payload) for found in map(taken_apart, talk.frames)] == [(OTHER, b"answer")]
+    assert [(found.target, found.payload) for found in talk.datagrams()] == [(OTHER, b"answer")]
 
 
 def test_what_only_the_end_tells_makes_a_packet_bad() -> None:
@@ -177,5 +185,5 @@ def test_packets_go_back_to_back() -> None:
         await ctx.tick().repeat(2500)
 
     talk.run(bench)
-    assert [taken_apart(frame).payload for frame in talk.frames] == packets
+    assert [found.payload for found in talk.datagrams()] == packets
     assert talk.begins[1] - talk.begins[0] == LARGEST + OVERHEAD

@@ -16,7 +16,8 @@ from hwflow.steps.stimuli import noise
 from hwflow.synth import load_board
 from tests.e2e.command import process
 from tests.e2e.networks import small_network, two_by_two, write_data
-from tests.sim.axi_design import AxiSimulation, compile_axi
+from tests.sim.axi_design import compile_axi
+from tests.sim.open_bench import OpenSimulation
 
 pytestmark = pytest.mark.slow  # Verilator and a compiler
 
@@ -25,7 +26,7 @@ NETWORKS = {"small": small_network, "two_by_two": two_by_two}
 TESTS = ("frames_are_golden", "pace_is_that_of_the_plan", "a_wrong_tlast_stops_the_frame", "a_reset_in_the_middle")
 
 
-def built(model: Model, place: Path, *words: str) -> AxiSimulation:
+def built(model: Model, place: Path, *words: str) -> OpenSimulation:
     onnx.save(model, place / "m.onnx")
     write_data(place / "m.npz", model, rows=FRAMES)
     done = process(["build", "m.onnx", "--data", "m.npz", "--axi-stream", *words], cwd=place)
@@ -44,11 +45,11 @@ def built(model: Model, place: Path, *words: str) -> AxiSimulation:
 
 @pytest.fixture(scope="module", params=[(name, words) for name in NETWORKS for words in ((), ("--bits", "4,5"))],
                 ids=lambda param: "_".join([param[0], *param[1]]).replace("--", ""))
-def design(request, tmp_path_factory: pytest.TempPathFactory) -> AxiSimulation:
+def design(request, tmp_path_factory: pytest.TempPathFactory) -> OpenSimulation:
     name, words = request.param
     return built(NETWORKS[name](), tmp_path_factory.mktemp(name), *words)
 
 
 @pytest.mark.parametrize("test", TESTS)
-def test_ports(design: AxiSimulation, test: str) -> None:
+def test_ports(design: OpenSimulation, test: str) -> None:
     design.run(test)

@@ -3,9 +3,10 @@
 from .compiled import BoardChip, BoardDesign, CompiledBoard, compile_board, netlist_design, rtl_design
 from .lines import Line, RgmiiLine, SpiLine, UartLine
 from .netlist import Netlist, read_netlist
+from .network import NetworkPort
 from .port import LinePort, RatedPort
 from .process import LineFacts, SimulatedBoard
 
-__all__ = ["BoardChip", "BoardDesign", "CompiledBoard", "Line", "LineFacts", "LinePort", "Netlist", "RatedPort",
-           "RgmiiLine", "SimulatedBoard", "SpiLine", "UartLine", "compile_board", "netlist_design", "read_netlist",
-           "rtl_design"]
+__all__ = ["BoardChip", "BoardDesign", "CompiledBoard", "Line", "LineFacts", "LinePort", "Netlist", "NetworkPort",
+           "RatedPort", "RgmiiLine", "SimulatedBoard", "SpiLine", "UartLine", "compile_board", "netlist_design",
+           "read_netlist", "rtl_design"]
