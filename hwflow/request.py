@@ -110,6 +110,8 @@ class BuildRequest:
     quantization: QuantizationOptions = QuantizationOptions()
     hardware: HardwareOptions = HardwareOptions()
     axi_stream: bool = False
+    export: tuple[str, ...] = ()
+    output: Path | None = None
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ SECTIONS = {
              "--execution", "--reweightable"),
     "Place and route": ("synth --seed", "--seeds", "--jobs"),
     "Simulation": ("--frames", "--stalls", "--seed", "--waves", "--netlist"),
-    "Output": ("--build", "--export", "--svg", "--layer-rows", "--axi-stream", "--opset", "--external-data",
+    "Output": ("--build", "--export", "--output", "--svg", "--layer-rows", "--axi-stream", "--opset", "--external-data",
                "--json", "--help"),
 }
 

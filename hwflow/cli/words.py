@@ -10,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 from .. import commands
+from ..export import FORMATS
 from ..onnx.limits import Limits
 from ..report.console import Console
 from ..request import (
@@ -127,9 +128,18 @@ def golden(console: Console, request: GoldenRequest) -> Result:
 @reweightable_option
 @click.option("--axi-stream", is_flag=True,
               help="Also write hwflow_axi_stream.v, the design with AXI4-Stream ports (docs/embedding.md).")
+@click.option("--export", type=click.Choice(sorted(FORMATS)), multiple=True,
+              help="Also write it as a part of another design, with a test bench (repeatable): plain Verilog, a "
+                   "FuseSoC core, or a LiteX module with an example SoC (docs/embedding.md).")
+@click.option("--output", type=click.Path(path_type=Path), metavar="DIR",
+              help="With --export: the folder that gets a folder for each format; default: export, beside the plan.")
 @takes(BuildRequest)
 def build(console: Console, request: BuildRequest) -> Result:
-    """Plan the stages of MODEL for a board and generate the Verilog."""
+    """Plan the stages of MODEL for a board and generate the Verilog.
+
+    Exit codes: 0 success; 1 if the model does not fit the board; 2 if the model, the data or the options are invalid,
+    or a folder of --output holds something else.
+    """
     return commands.build(console, request)
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from hwflow_base.errors import HwflowError
 from hwflow_sim.doctor import simulation_tools
 from hwflow_sim.tools import find_tools
 
+from ..export import export, require_room
 from ..flow import Flow
 from ..report import tables
 from ..report.accuracy import say_accuracy
@@ -21,6 +24,7 @@ from ..report.numbers import counted
 from ..report.plan import plan_facts, show_plan, show_simulation, simulation_facts
 from ..report.synthesis import show_synthesis, synthesis_facts, too_slow
 from ..request import BuildRequest, SimRequest, SynthRequest
+from ..steps.exporting import network_of
 from ..synth import list_boards, load_board, tool_status
 from ..synth.outside import expected_mhz
 from ..synth.program import programmer_status
@@ -32,15 +36,23 @@ Result = Mapping[str, Any]
 
 #: Frames of a simulation: of the RTL, and of a netlist, whose cells take longer.
 FRAMES, NETLIST_FRAMES = 10, 3
+#: Where exports go by default, in the folder of the board.
+EXPORTS = "export"
 
 
 def build(console: Console, request: BuildRequest) -> Result:
-    """The plan and the Verilog below build/<model>/<board>."""
+    """The plan and the Verilog below build/<model>/<board>, and the exports."""
     flow = Flow(console, request.project, request.quantization, request.hardware)
-    flow.prepare()
+    exports = _exports(flow, request)
+    flow.prepare(*(partial(require_room, place) for place in exports.values()))
     with flow.locked():
         folder = flow.generate()
-        axi_stream = flow.generate(axi_stream=True) if request.axi_stream else None
+        axi_stream = flow.generate(axi_stream=True) if request.axi_stream or exports else None
+        if axi_stream is not None and exports:
+            network = network_of(flow.graph, flow.plan, flow.board, axi_stream.parent, flow.frames(FRAMES),
+                                 flow.folder.name)
+            for kind, place in exports.items():
+                export(network, kind, place)
     clock = core_clock(flow)
     show_plan(console, flow.plan, flow.board, clock)
     rate = request.hardware.frames_per_second
@@ -54,7 +66,18 @@ def build(console: Console, request: BuildRequest) -> Result:
         facts |= {"axi_stream": str(axi_stream), "ports": port_facts(flow.graph, flow.plan)}
         show_ports(console, facts["ports"])
         console.say(f"with AXI4-Stream ports: {axi_stream}")
+        facts |= {"exports": {kind: str(place) for kind, place in exports.items()}}
+        for kind, place in exports.items():
+            console.say(f"as {kind}: {place}, which says in README.md how to use it")
     return facts
+
+
+def _exports(flow: Flow, request: BuildRequest) -> dict[str, Path]:
+    """The folder of each export."""
+    if request.output is not None and not request.export:
+        raise HwflowError("--output must be given together with --export, whose folders it holds")
+    output = request.output or flow.board_folder / EXPORTS
+    return {kind: output / kind for kind in request.export}
 
 
 def sim(console: Console, request: SimRequest) -> Result:

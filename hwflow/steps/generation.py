@@ -12,7 +12,7 @@ from amaranth.lib.wiring import Component
 from hwflow_base.errors import HwflowError, ToolFailed
 from hwflow_base.files.cache import cached_step, digest
 from hwflow_base.files.target import write_atomically
-from hwflow_rtl.emit import emit
+from hwflow_rtl.emit import emit, settled_at_start
 from hwflow_rtl.io import AxiStreamTop
 from hwflow_rtl.vendor import FAMILIES, Generic
 from hwflow_sim.rom import ROM_MODULE, write_roms
@@ -63,7 +63,7 @@ def write_axi_stream(graph: LayerGraph, plan: hls.Plan, folder: Path) -> None:
 def verilog_of(component: Component, name: str) -> str:
     """Its text.  ToolFailed with what yosys says."""
     try:
-        return emit(component, name=name)
+        return settled_at_start(emit(component, name=name))
     except YosysError as error:
         reason = str(error).strip().splitlines()[-1:]
         raise ToolFailed(f"Amaranth's own yosys could not write the Verilog: {' '.join(reason)}") from None

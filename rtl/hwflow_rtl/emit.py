@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import re
 from collections.abc import Iterator
 
 from amaranth.back import rtlil, verilog
 from amaranth.lib import wiring
 
-__all__ = ["emit", "emit_rtlil", "to_verilog", "without_collector"]
+__all__ = ["emit", "emit_rtlil", "settled_at_start", "to_verilog", "without_collector"]
+
+#: The variable that yosys puts into each combinational block of a module, so that an event at the start evaluates it.
+START = re.compile(r"^( *)reg (\\\$auto\$verilog_backend\S+ ) = 0;\n", re.MULTILINE)
 
 
 @contextlib.contextmanager
@@ -35,6 +39,18 @@ def to_verilog(text: str) -> str:
     """
     result: str = verilog._convert_rtlil_text(text, strip_internal_attrs=True)
     return result
+
+
+def settled_at_start(text: str) -> str:
+    """Verilog of `to_verilog` for any simulator: with every combinational block evaluated at time 0.
+
+    yosys gives such blocks a variable with an initial value, whose event is to evaluate them.  Simulators that set
+    initial values before any process starts, as SystemVerilog asks for and Icarus does, see no event, and what depends
+    on constants alone stays X.  A nonblocking assignment comes after all processes have started.
+    """
+    return START.sub(lambda match: (
+        f"{match[0]}`ifndef SYNTHESIS\n{match[1]}/* verilator lint_off INITIALDLY */\n"
+        f"{match[1]}initial {match[2]}<= 1'h1;\n{match[1]}/* verilator lint_on INITIALDLY */\n`endif\n"), text)
 
 
 def emit(component: wiring.Component, *, name: str) -> str:

@@ -23,6 +23,7 @@ PARTS = {
     "host": {"onnx", "layers", "quantize", "golden", "hls"},
     "serve": {"onnx", "layers", "quantize", "golden", "host"},
     "synth": {"layers", "hls", "host"},
+    "export": set(),
 }
 #: The parts that describe hardware may use the units.
 USES_RTL = {"layers", "hls", "precision", "synth", "host"}

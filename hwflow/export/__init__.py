@@ -1,0 +1,27 @@
+"""A planned network as files for other people's designs: one format a file, what they share in `network` and `folder`.
+
+`FORMATS` is the list; `export` writes one.  `hwflow.steps.exporting` makes the `Network` of a plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from .folder import require_room, write_folder
+from .network import Clock, Files, Leds, Network, Port, facts_text, frames_file
+from .verilog import verilog_files
+
+__all__ = ["FORMATS", "Clock", "Files", "Leds", "Network", "Port", "export", "frames_file", "require_room"]
+
+#: What makes the files of each format.
+FORMATS: dict[str, Callable[[Network], Files]] = {"verilog": verilog_files}
+
+
+def export(network: Network, kind: str, folder: Path) -> None:
+    """Write `network` in a format of `FORMATS` into `folder`, as a whole or not at all.
+
+    HwflowError where the folder holds something else, or files of an earlier export that were edited.
+    """
+    files = FORMATS[kind](network)
+    write_folder(folder, files, facts_text(network, kind, files))

@@ -1,0 +1,124 @@
+"""A network as other people's designs see it: a module with AXI4-Stream ports, its files, and frames that check it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from importlib import resources
+from string import Template
+from typing import Any
+
+__all__ = ["Clock", "Files", "Leds", "Network", "Port", "digest_of", "facts_text", "frames_file", "template"]
+
+#: Contents by the name of the file, relative to the folder of an export.
+Files = Mapping[str, bytes]
+
+#: The name of the file with the facts, which is also what tells the folder of an export from any other.
+FACTS = "hwflow.json"
+
+
+@dataclass(frozen=True)
+class Port:
+    """An AXI4-Stream port of the module.
+
+    `prefix` is that of its signals, `s_axis` or `m1_axis`; `tensor`, `frame` (height x width x channels), `format`,
+    `scale` and `zero_point` say what it carries.  A beat is `tdata_bits` wide, whole bytes; a frame has `beats`.
+    """
+
+    prefix: str
+    tensor: str
+    frame: str
+    format: str
+    scale: float
+    zero_point: int
+    tdata_bits: int
+    beats: int
+
+    @property
+    def frame_bytes(self) -> int:
+        return self.beats * self.tdata_bits // 8
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The oscillator of a board: the pin of the FPGA, MHz, and the pin's standard."""
+
+    pin: str
+    mhz: float
+    standard: str
+
+
+@dataclass(frozen=True)
+class Leds:
+    """The LEDs of a board, the first one lowest."""
+
+    pins: tuple[str, ...]
+    active_low: bool
+
+
+@dataclass(frozen=True)
+class Network:
+    """A planned model as Verilog with AXI4-Stream ports, for `board`, whose FPGA is `device` in `package`.
+
+    `verilog` are the files to compile, in order; `weights` the contents of the ROMs; `played` are `frames` frames of
+    each port, one beat a line: what goes in, and what the golden model makes of it (`frames_file` names them).
+    `interval` is the cycles from frame to frame, `latency` those from the first beat in to the first beat out of each
+    output.
+    """
+
+    name: str
+    board: str
+    family: str
+    device: str
+    package: str
+    speed: str | None
+    clock: Clock
+    leds: Leds
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    interval: int
+    latency: tuple[int, ...]
+    frames: int
+    verilog: Files
+    weights: Files
+    played: Files
+
+    @property
+    def ports(self) -> tuple[Port, ...]:
+        return self.inputs + self.outputs
+
+    @property
+    def identifier(self) -> str:
+        """The name with letters, digits and underscores alone, and a letter first."""
+        word = re.sub(r"\W", "_", self.name, flags=re.ASCII)
+        return word if word[:1].isalpha() else f"n_{word}"
+
+    def facts(self) -> dict[str, Any]:
+        """What a script wants to know."""
+        return {"name": self.name, "board": self.board, "interval": self.interval, "latency": list(self.latency),
+                "frames": self.frames, "inputs": [asdict(port) for port in self.inputs],
+                "outputs": [asdict(port) for port in self.outputs]}
+
+
+def frames_file(port: Port) -> str:
+    """The name of the file with the frames of a port."""
+    return f"hwflow_tb_{port.prefix}.hex"
+
+
+def digest_of(contents: bytes) -> str:
+    return hashlib.sha256(contents).hexdigest()
+
+
+def facts_text(network: Network, kind: str, files: Files) -> str:
+    """The text of `FACTS`: the format, the facts, and the SHA-256 of every other file."""
+    digests = {name: digest_of(contents) for name, contents in sorted(files.items())}
+    return json.dumps({"export": kind, **network.facts(), "files": digests}, indent=1) + "\n"
+
+
+def template(path: str, **words: object) -> bytes:
+    """A file of `hwflow/export/files`, with $word replaced if `words` are given."""
+    text = resources.files(__package__).joinpath("files", path).read_text(encoding="utf-8")
+    return (Template(text).substitute(words) if words else text).encode()

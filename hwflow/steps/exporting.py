@@ -1,0 +1,49 @@
+"""From a plan and its Verilog to the `Network` that is written for other people's designs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hwflow_sim.rom import ROM_MODULE, hex_text
+
+from .. import golden, hls
+from ..export import Clock, Leds, Network, Port, frames_file
+from ..host.elements import to_bytes
+from ..layers.base import LayerGraph
+from ..layers.formats import IntArray, Tensor
+from ..report.axi_stream import port_facts
+from ..synth import Board
+from .generation import AXI_STREAM
+from .stimuli import Frames
+
+__all__ = ["network_of"]
+
+
+def network_of(graph: LayerGraph, plan: hls.Plan, board: Board, rtl: Path, frames: Mapping[str, Frames],
+               name: str) -> Network:
+    """The network in `rtl`, which `generate_axi_stream` filled, with `frames` by input and what they become."""
+    ports = [port_of(fact) for fact in port_facts(graph, plan)]
+    inputs, outputs = tuple(ports[:len(graph.inputs)]), tuple(ports[len(graph.inputs):])
+    values = {**frames, **golden.run(graph, dict(frames), keep=False)}
+    played = {frames_file(port): beats(values[port.tensor], graph.tensors[port.tensor], port) for port in ports}
+    verilog = {file.name: file.read_bytes() for file in (rtl / ROM_MODULE.name, rtl / f"{AXI_STREAM}.v")}
+    weights = {file.name: file.read_bytes() for file in sorted(rtl.glob("*.hex"))}
+    return Network(
+        name=name, board=board.name, family=board.family, device=board.device, package=board.package,
+        speed=board.speed, clock=Clock(board.clock.name, board.clock_mhz, board.clock.io_standard),
+        leds=Leds(tuple(pin.name for pin in board.leds), board.leds_active_low), inputs=inputs, outputs=outputs,
+        interval=plan.interval, latency=plan.latency, frames=len(next(iter(frames.values()))), verilog=verilog,
+        weights=weights, played=played)
+
+
+def port_of(fact: Mapping[str, Any]) -> Port:
+    """A port from the facts that the command prints."""
+    same = {name: fact[name] for name in ("tensor", "frame", "format", "scale", "zero_point", "tdata_bits")}
+    return Port(prefix=fact["port"], beats=fact["beats_of_frame"], **same)
+
+
+def beats(values: IntArray, tensor: Tensor, port: Port) -> bytes:
+    """Frames [n, height, width, channels] for `$readmemh`, one beat a line."""
+    return hex_text(to_bytes(values, tensor.format).reshape(-1, port.tdata_bits // 8)).encode()
