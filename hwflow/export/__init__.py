@@ -9,13 +9,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .folder import require_room, write_folder
-from .network import Clock, Files, Leds, Network, Port, facts_text, frames_file
+from .fusesoc import fusesoc_files
+from .litex import litex_files
+from .network import Example, Files, Network, Port, facts_text, frames_file
 from .verilog import verilog_files
 
-__all__ = ["FORMATS", "Clock", "Files", "Leds", "Network", "Port", "export", "frames_file", "require_room"]
+__all__ = ["FORMATS", "Example", "Files", "Network", "Port", "export", "frames_file", "require_room"]
 
 #: What makes the files of each format.
-FORMATS: dict[str, Callable[[Network], Files]] = {"verilog": verilog_files}
+FORMATS: dict[str, Callable[[Network], Files]] = {
+    "fusesoc": fusesoc_files, "litex": litex_files, "verilog": verilog_files}
 
 
 def export(network: Network, kind: str, folder: Path) -> None:

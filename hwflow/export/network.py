@@ -11,7 +11,7 @@ from importlib import resources
 from string import Template
 from typing import Any
 
-__all__ = ["Clock", "Files", "Leds", "Network", "Port", "digest_of", "facts_text", "frames_file", "template"]
+__all__ = ["Example", "Files", "Network", "Port", "digest_of", "facts_text", "frames_file", "template"]
 
 #: Contents by the name of the file, relative to the folder of an export.
 Files = Mapping[str, bytes]
@@ -43,26 +43,30 @@ class Port:
 
 
 @dataclass(frozen=True)
-class Clock:
-    """The oscillator of a board: the pin of the FPGA, MHz, and the pin's standard."""
+class Example:
+    """A board on which the network shows itself, at its oscillator's `mhz`, on `leds` LEDs, through edalize.
 
-    pin: str
+    `flow` is edalize's, `synth` yosys' command, `device` nextpnr's options for the device; `pins` is the text of the
+    constraint file for ports `clk` and `led`, of edalize's type `pins_type`.  `scripts` are the wheels' names of the
+    programs after yosys.
+    """
+
     mhz: float
-    standard: str
-
-
-@dataclass(frozen=True)
-class Leds:
-    """The LEDs of a board, the first one lowest."""
-
-    pins: tuple[str, ...]
+    leds: int
     active_low: bool
+    flow: str
+    synth: str
+    device: tuple[str, ...]
+    pins: str
+    pins_type: str
+    scripts: Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class Network:
-    """A planned model as Verilog with AXI4-Stream ports, for `board`, whose FPGA is `device` in `package`.
+    """A planned model as Verilog with AXI4-Stream ports, for `board`; `example` is None where it has no flow or LED.
 
+    `version` is that of hwflow, which made it.
     `verilog` are the files to compile, in order; `weights` the contents of the ROMs; `played` are `frames` frames of
     each port, one beat a line: what goes in, and what the golden model makes of it (`frames_file` names them).
     `interval` is the cycles from frame to frame, `latency` those from the first beat in to the first beat out of each
@@ -70,13 +74,10 @@ class Network:
     """
 
     name: str
+    version: str
     board: str
-    family: str
     device: str
-    package: str
-    speed: str | None
-    clock: Clock
-    leds: Leds
+    example: Example | None
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     interval: int
@@ -98,7 +99,8 @@ class Network:
 
     def facts(self) -> dict[str, Any]:
         """What a script wants to know."""
-        return {"name": self.name, "board": self.board, "interval": self.interval, "latency": list(self.latency),
+        return {"name": self.name, "hwflow": self.version, "board": self.board, "device": self.device,
+                "interval": self.interval, "latency": list(self.latency),
                 "frames": self.frames, "inputs": [asdict(port) for port in self.inputs],
                 "outputs": [asdict(port) for port in self.outputs]}
 
@@ -115,7 +117,8 @@ def digest_of(contents: bytes) -> str:
 def facts_text(network: Network, kind: str, files: Files) -> str:
     """The text of `FACTS`: the format, the facts, and the SHA-256 of every other file."""
     digests = {name: digest_of(contents) for name, contents in sorted(files.items())}
-    return json.dumps({"export": kind, **network.facts(), "files": digests}, indent=1) + "\n"
+    facts = {"export": kind, **network.facts(), "weights": sorted(network.weights), "files": digests}
+    return json.dumps(facts, indent=1) + "\n"
 
 
 def template(path: str, **words: object) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .network import Files, Network, Port, frames_file, template
+from .tools import tools
 
 __all__ = ["bench", "table", "verilog_files"]
 
@@ -12,7 +13,7 @@ BENCH = ("hwflow_tb_ports.v", "hwflow_tb.v")
 
 def verilog_files(network: Network) -> Files:
     """The module, its weights, the test bench with its frames, and how to run it."""
-    return {**network.verilog, **network.weights, **network.played, **bench(network),
+    return {**network.verilog, **network.weights, **network.played, **bench(network), **tools({}),
             "Makefile": template("verilog/Makefile"),
             "README.md": template("verilog/README.md.in", name=network.name, board=network.board,
                                   interval=network.interval, frames=network.frames, table=table(network))}

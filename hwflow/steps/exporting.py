@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from hwflow_sim.rom import ROM_MODULE, hex_text
 
 from .. import golden, hls
-from ..export import Clock, Leds, Network, Port, frames_file
+from ..export import Example, Network, Port, frames_file
 from ..host.elements import to_bytes
 from ..layers.base import LayerGraph
 from ..layers.formats import IntArray, Tensor
 from ..report.axi_stream import port_facts
 from ..synth import Board
+from ..synth.families import FAMILIES
 from .generation import AXI_STREAM
 from .stimuli import Frames
 
@@ -31,11 +33,24 @@ def network_of(graph: LayerGraph, plan: hls.Plan, board: Board, rtl: Path, frame
     verilog = {file.name: file.read_bytes() for file in (rtl / ROM_MODULE.name, rtl / f"{AXI_STREAM}.v")}
     weights = {file.name: file.read_bytes() for file in sorted(rtl.glob("*.hex"))}
     return Network(
-        name=name, board=board.name, family=board.family, device=board.device, package=board.package,
-        speed=board.speed, clock=Clock(board.clock.name, board.clock_mhz, board.clock.io_standard),
-        leds=Leds(tuple(pin.name for pin in board.leds), board.leds_active_low), inputs=inputs, outputs=outputs,
+        name=name, version=version("hwflow"), board=board.name, device=board.device,
+        example=example_of(board), inputs=inputs, outputs=outputs,
         interval=plan.interval, latency=plan.latency, frames=len(next(iter(frames.values()))), verilog=verilog,
         weights=weights, played=played)
+
+
+def example_of(board: Board) -> Example | None:
+    """How the network shows itself on `board`; None where the board has no LED, or its family no flow of edalize."""
+    family = FAMILIES[board.family]
+    if family.edalize is None or not board.leds:
+        return None
+    ports = {"clk": board.clock, **{f"led[{k}]": pin for k, pin in enumerate(board.leds)}}
+    pins = "".join([*(family.pin_constraint(port, pin) for port, pin in ports.items()),
+                    family.clock_constraint(board.clock_mhz)])
+    scripts = {name: program.script for name, program in family.programs.items()}
+    return Example(mhz=board.clock_mhz, leds=len(board.leds), active_low=board.leds_active_low,
+                   flow=family.edalize.flow, synth=family.edalize.synth, device=tuple(family.device_arguments(board)),
+                   pins=pins, pins_type=family.edalize.constraints, scripts=scripts)
 
 
 def port_of(fact: Mapping[str, Any]) -> Port:

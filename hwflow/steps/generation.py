@@ -12,7 +12,7 @@ from amaranth.lib.wiring import Component
 from hwflow_base.errors import HwflowError, ToolFailed
 from hwflow_base.files.cache import cached_step, digest
 from hwflow_base.files.target import write_atomically
-from hwflow_rtl.emit import emit, settled_at_start
+from hwflow_rtl.emit import emit, for_any_tool
 from hwflow_rtl.io import AxiStreamTop
 from hwflow_rtl.vendor import FAMILIES, Generic
 from hwflow_sim.rom import ROM_MODULE, write_roms
@@ -30,6 +30,8 @@ Step = Callable[[str], AbstractContextManager[object]]
 TOP = "hwflow_core"
 #: The same with AXI4-Stream ports, on demand.
 AXI_STREAM = "hwflow_axi_stream"
+#: What Verilator says of the expressions that yosys writes; in a design of somebody else it would be an error.
+LINT = ("WIDTHEXPAND", "WIDTHTRUNC", "ASCRANGE")
 
 
 def simulation_technology(plan: hls.Plan) -> Generic:
@@ -57,13 +59,14 @@ def write_axi_stream(graph: LayerGraph, plan: hls.Plan, folder: Path) -> None:
             f"a design with AXI4-Stream ports must have its weights inside, not those of {plan.streams[0].stage} in a "
             "memory outside", "set weight_rows to 0 in plan.yaml, or feed the streams weights0, ... of hwflow_core.v")
     top = AxiStreamTop(core=hls.lower(graph, plan, simulation_technology(plan)), ends=ends_of(plan))
-    (folder / f"{AXI_STREAM}.v").write_text(verilog_of(top, AXI_STREAM))
+    off, on = ("".join(f"/* verilator lint_{word} {warning} */\n" for warning in LINT) for word in ("off", "on"))
+    (folder / f"{AXI_STREAM}.v").write_text(f"{off}{verilog_of(top, AXI_STREAM)}{on}")
 
 
 def verilog_of(component: Component, name: str) -> str:
     """Its text.  ToolFailed with what yosys says."""
     try:
-        return settled_at_start(emit(component, name=name))
+        return for_any_tool(emit(component, name=name))
     except YosysError as error:
         reason = str(error).strip().splitlines()[-1:]
         raise ToolFailed(f"Amaranth's own yosys could not write the Verilog: {' '.join(reason)}") from None

@@ -13,8 +13,10 @@ from collections.abc import Iterator
 from amaranth.back import rtlil, verilog
 from amaranth.lib import wiring
 
-__all__ = ["emit", "emit_rtlil", "settled_at_start", "to_verilog", "without_collector"]
+__all__ = ["emit", "emit_rtlil", "for_any_tool", "to_verilog", "without_collector"]
 
+#: A name with an index in it, as Amaranth gives the elements of an array.
+INDEXED = re.compile(r"\\\S*\[\S*")
 #: The variable that yosys puts into each combinational block of a module, so that an event at the start evaluates it.
 START = re.compile(r"^( *)reg (\\\$auto\$verilog_backend\S+ ) = 0;\n", re.MULTILINE)
 
@@ -41,13 +43,16 @@ def to_verilog(text: str) -> str:
     return result
 
 
-def settled_at_start(text: str) -> str:
-    """Verilog of `to_verilog` for any simulator: with every combinational block evaluated at time 0.
+def for_any_tool(text: str) -> str:
+    """Verilog of `to_verilog` for tools that are not this project's.
 
+    No name has an index in it: abc9 of yosys 0.70 dies of an assertion where a wire of several bits is named like the
+    bit of another one (YosysHQ/yosys issue 4349).  And every combinational block is evaluated at time 0.
     yosys gives such blocks a variable with an initial value, whose event is to evaluate them.  Simulators that set
     initial values before any process starts, as SystemVerilog asks for and Icarus does, see no event, and what depends
     on constants alone stays X.  A nonblocking assignment comes after all processes have started.
     """
+    text = INDEXED.sub(lambda match: match[0].replace("[", ".").replace("]", ""), text)
     return START.sub(lambda match: (
         f"{match[0]}`ifndef SYNTHESIS\n{match[1]}/* verilator lint_off INITIALDLY */\n"
         f"{match[1]}initial {match[2]}<= 1'h1;\n{match[1]}/* verilator lint_on INITIALDLY */\n`endif\n"), text)

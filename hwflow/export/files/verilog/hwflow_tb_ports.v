@@ -1,6 +1,5 @@
 // The two ends of the test bench hwflow_tb.v: a source and a sink of an AXI4-Stream with random stalls.
 // Every simulator draws the same stalls from the same seed.
-`timescale 1ns / 1ps
 
 // A random bit that is 1 in `percent` of the cycles.
 module hwflow_tb_random #(

@@ -11,7 +11,7 @@ from hwflow_rtl.vendor.pll import PllSettings
 
 from ...contents import Contents
 from ...spots import Spot, Wires
-from ..base import ROUTED, UNCHECKED, Cells, Family, Limit, NetlistCells, Program, RoutedCells
+from ..base import ROUTED, UNCHECKED, Cells, Edalize, Family, Limit, NetlistCells, Program, RoutedCells
 from . import packing, placement, routed
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ class ECP5Family(Family):
     constraints_suffix = "lpf"
     layout = "layout.config"
     bitstream_suffix = "bit"
+    edalize = Edalize("trellis", "LPF", "synth_ecp5")
 
     netlist_cells = NetlistCells(ff="TRELLIS_FF", dsp={"MULT18X18D": 1}, ram=("DP16KD",))
     routed_cells = RoutedCells(lut={"TRELLIS_COMB": 1}, ff={"TRELLIS_FF": 1}, dsp={"MULT18X18D": 1},
@@ -83,11 +84,13 @@ class ECP5Family(Family):
     def logic_cells(self, cells: Cells) -> Mapping[str, int]:
         return packing.logic_cells(cells)
 
-    def nextpnr_arguments(self, board: Board, pins: str) -> list[str]:
+    def device_arguments(self, board: Board) -> list[str]:
         kind, size = board.device.removeprefix("LFE5").lower().split("-")
         die = "-".join(part for part in (kind.removesuffix("u"), size.rstrip("f") + "k") if part)
-        return [f"--{die}", "--package", board.package, "--speed", str(board.speed), "--lpf", pins,
-                "--textcfg", self.layout, "--write", ROUTED]
+        return [f"--{die}", "--package", board.package, "--speed", str(board.speed)]
+
+    def nextpnr_arguments(self, board: Board, pins: str) -> list[str]:
+        return [*self.device_arguments(board), "--lpf", pins, "--textcfg", self.layout, "--write", ROUTED]
 
     def packer_arguments(self, board: Board, layout: str, bitstream: str) -> list[str]:
         return ["--compress", layout, bitstream]

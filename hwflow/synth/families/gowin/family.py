@@ -74,9 +74,11 @@ class GowinFamily(Family):
     def logic_cells(self, cells: Cells) -> Mapping[str, int]:
         return weighted(cells, WEIGHTS)
 
+    def device_arguments(self, board: Board) -> list[str]:
+        return ["--device", board.device, "--vopt", f"family={board.chip}"]
+
     def nextpnr_arguments(self, board: Board, pins: str) -> list[str]:
-        return ["--device", board.device, "--vopt", f"family={board.chip}", "--vopt", f"cst={pins}",
-                "--write", self.layout]
+        return [*self.device_arguments(board), "--vopt", f"cst={pins}", "--write", self.layout]
 
     def packer_arguments(self, board: Board, layout: str, bitstream: str) -> list[str]:
         return ["-d", str(board.chip), "-o", bitstream, layout]

@@ -83,8 +83,11 @@ class ICE40Family(Family):
     def logic_cells(self, cells: Cells) -> Mapping[str, int]:
         return packing.logic_cells(cells)
 
+    def device_arguments(self, board: Board) -> list[str]:
+        return [f"--{board.device}", "--package", board.package]
+
     def nextpnr_arguments(self, board: Board, pins: str) -> list[str]:
-        return [f"--{board.device}", "--package", board.package, "--pcf", pins, "--asc", self.layout, "--write", ROUTED]
+        return [*self.device_arguments(board), "--pcf", pins, "--asc", self.layout, "--write", ROUTED]
 
     def packer_arguments(self, board: Board, layout: str, bitstream: str) -> list[str]:
         return [layout, bitstream]
