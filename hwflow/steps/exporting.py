@@ -46,7 +46,7 @@ def example_of(board: Board) -> Example | None:
         return None
     ports = {"clk": board.clock, **{f"led[{k}]": pin for k, pin in enumerate(board.leds)}}
     pins = "".join([*(family.pin_constraint(port, pin) for port, pin in ports.items()),
-                    family.clock_constraint(board.clock_mhz)])
+                    family.clock_constraint("clk", board.clock_mhz)])
     scripts = {name: program.script for name, program in family.programs.items()}
     return Example(mhz=board.clock_mhz, leds=len(board.leds), active_low=board.leds_active_low,
                    flow=family.edalize.flow, synth=family.edalize.synth, device=tuple(family.device_arguments(board)),
