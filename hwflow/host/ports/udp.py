@@ -57,6 +57,8 @@ def parsed(name: str) -> tuple[str, int]:
 class UdpLine:
     """A `hwflow.host.wire.Line` to the board at `host` and `port`.  What others send is not heard."""
 
+    ordered = False
+
     def __init__(self, host: str, port: int) -> None:
         self.name = f"udp://{host}:{port}"
         self.bytes_sent = self.bytes_received = 0

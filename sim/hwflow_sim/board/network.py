@@ -24,6 +24,8 @@ class NetworkPort:
     Like the system of a host it asks for the board's MAC first; what is to be sent is lost where nobody answers.
     """
 
+    ordered = False
+
     def __init__(self, board: SimulatedBoard, ip: str, port: int, *, host: Host | None = None,
                  name: str = "the simulated board"):
         self.board = board
