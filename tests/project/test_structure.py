@@ -36,6 +36,8 @@ PROJECT_MAY_IMPORT = {
 }
 #: The gateware needs nothing but these.
 RTL_MAY_IMPORT = {"amaranth", "numpy", "hwflow_rtl"} | set(sys.stdlib_module_names)
+#: Besides in these modules, which a design imports only if it has what they are for.
+RTL_EXTRAS = {"hwflow_rtl.io.usb.luna_parts": {"luna", "usb_protocol"}}
 ORACLES = {"onnx", "onnxruntime", "sklearn", "torch"}
 
 #: Most lines of a file and of a function, `elaborate` like any other, in the packages.
@@ -63,7 +65,7 @@ def allowed(module: str, name: str) -> bool:
     if target in PACKAGES and target != package and target not in PROJECT_MAY_IMPORT[package]:
         return False
     if package == "hwflow_rtl":
-        return target in RTL_MAY_IMPORT
+        return target in RTL_MAY_IMPORT | RTL_EXTRAS.get(module, set())
     if package == "hwflow" and part in PARTS:
         leftwards = target != "hwflow" or part_of(name) in PARTS[part] | {part}
         return leftwards and target != "hwflow_sim" and (target != "hwflow_rtl" or part in USES_RTL)

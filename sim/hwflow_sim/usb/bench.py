@@ -1,0 +1,202 @@
+"""A simulated device with a USB host: the program, and its commands."""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO
+
+from hwflow_base.errors import ToolFailed
+from hwflow_base.files.target import create_folder
+
+from ..program import Program
+from ..tools import end_of
+
+__all__ = ["BENCHES", "CompiledBench", "Faults", "HostFacts", "UsbBench", "compile_bench"]
+
+HERE = Path(__file__).parent
+#: The program of each kind of port; the design's module is `top`.
+BENCHES = {kind: Program(f"usb_{kind}", top="top", driver=HERE / f"{kind}.cpp", undefined="unique")
+           for kind in ("full_speed", "ulpi")}
+HEADERS = ("packets.h", "host.h", "bench.h", "full_speed.h", "ulpi.h")
+LOG = "usb.log"
+FACTS = struct.Struct("<3d13Q")
+SECONDS_TO_END = 5.0
+NEVER = (1 << 64) - 1
+
+
+@dataclass(frozen=True)
+class CompiledBench:
+    """`executable` is in the cache, `folder` has the log and what memories hold."""
+
+    executable: Path
+    folder: Path
+
+
+@dataclass(frozen=True)
+class Faults:
+    """Probabilities: of a packet in either direction to be lost or to have a wrong bit, of data to come twice."""
+
+    loss: float = 0.0
+    damage: float = 0.0
+    twice: float = 0.0
+
+
+@dataclass(frozen=True)
+class HostFacts:
+    """Since the start.
+
+    `seconds` of the bus; `first_answer` and `last_answer`, the least and the most time that the device took, in bit
+    times; `frames` or microframes; packets of data `out` and `in_`; those `refused` with NAK; `empty` ones;
+    transactions without a right answer, packets that came once more, faults that were made, STALLs; cycles in which
+    host and device drove the bus; packets of the device that did not end as packets do; bytes that wait to be sent.
+    """
+
+    seconds: float = 0.0
+    first_answer: float = 0.0
+    last_answer: float = 0.0
+    frames: int = 0
+    out: int = 0
+    in_: int = 0
+    refused: int = 0
+    empty: int = 0
+    unanswered: int = 0
+    repeated: int = 0
+    faults: int = 0
+    stalled: int = 0
+    contention: int = 0
+    bad_endings: int = 0
+    waiting: int = 0
+
+
+def compile_bench(kind: str, verilog: str, *, folder: Path, cache: Path, contents: Mapping[str, str] | None = None,
+                  sources: Sequence[Path] = (), say: Callable[[str], None] = print) -> CompiledBench:
+    """The program for a design, Verilog with the module `top`; `kind` is one of `BENCHES`.
+
+    Its pins are those of a `FullSpeedUsb` or an `UlpiUsb` without pads.  At full speed there is clk, the clock of the
+    line, and perhaps usb_sample_clk, of 48 MHz.  `contents` are files that it reads when it starts.
+
+    Raises MissingTool, and ToolFailed with the path of the log.
+    """
+    folder = folder.resolve()
+    create_folder(folder)
+    # The headers are a part of the program; the key of the cache knows only its driver.
+    headers = "".join(f"// {name}\n{(HERE / name).read_text()}" for name in HEADERS)
+    text = f"{verilog}\n/*\n{headers.replace('*/', '')}\n*/\n"
+    made, _ = BENCHES[kind].compile(text, sources=sources, cache=cache.resolve(), log=folder / "compile.log", say=say)
+    for name, words in (contents or {}).items():
+        (folder / name).write_text(words)
+    return CompiledBench(made, folder)
+
+
+class UsbBench:
+    """A device that runs while its host does something; use it in a `with` statement.
+
+    Parameters
+    ----------
+    compiled
+        From `compile_bench`.
+    line_mhz
+        The clock of the line, at full speed.
+    ppm
+        Parts per million by which the host's clock is slow; the specification allows 2 500 at full speed (7.1.11).
+    seed
+        Of all that is undefined at first, of the phases of the host's packets, and of the faults.
+    high_speed
+        Whether the host knows high speed, behind an ULPI PHY.
+    """
+
+    def __init__(self, compiled: CompiledBench, *, line_mhz: float = 25.0, ppm: float = 0.0, seed: int = 1,
+                 high_speed: bool = True):
+        self.compiled = compiled
+        self.arguments = [repr(float(line_mhz)), repr(float(ppm)), str(seed), str(int(high_speed))]
+        self.facts = HostFacts()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> UsbBench:
+        with (self.compiled.folder / LOG).open("wb") as log:
+            self._process = subprocess.Popen([self.compiled.executable, *self.arguments], cwd=self.compiled.folder,
+                                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
+                                             start_new_session=True)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        process, self._process = self._process, None
+        assert process is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+        process.stdout.close()
+        try:
+            process.wait(SECONDS_TO_END)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def reset(self, milliseconds: float = 1.0) -> int:
+        """A reset of the bus: 0 where no device is there, 1 of one at full speed, 2 at high speed."""
+        answer = self._command(b"R" + struct.pack("<d", milliseconds))
+        return answer[0]
+
+    def idle(self, bits: float) -> None:
+        """Nothing on the bus for so many bit times."""
+        self._command(b"I" + struct.pack("<d", bits))
+
+    def transact(self, pid: int, address: int, endpoint: int, data_pid: int = 0, payload: bytes = b"") -> bytes:
+        """A token, the packet of data behind it where there is one, and the packet that comes back, if one does."""
+        return self._command(b"T" + bytes((pid, address, endpoint, data_pid)) + sized(payload))
+
+    def packet(self, octets: bytes, *, flips: Sequence[int] = (), cut: int = NEVER) -> bytes:
+        """Any bytes as a packet; `flips` are bits on the wire that are wrong, and only `cut` of them go out.  Answers
+        as `transact`."""
+        return self._command(b"P" + sized(octets) + struct.pack(f"<Q{len(flips)}QQ", len(flips), *flips, cut))
+
+    def inject(self, faults: Faults) -> None:
+        """From now on."""
+        self._command(b"F" + struct.pack("<3d", faults.loss, faults.damage, faults.twice))
+
+    def configured(self, address: int, packet: int, *, reading: bool = True) -> None:
+        """The device has this address now; its data endpoint takes packets of so many bytes.  Its toggles are 0.
+
+        Without `reading` the host asks for no data."""
+        self._command(b"C" + struct.pack("<3Q", address, packet, reading))
+
+    def exchange(self, data: bytes, wanted: int, seconds: float) -> bytes:
+        """Send data in frames; what has come as soon as it is `wanted` bytes, or when `seconds` of the bus have passed.
+
+        What was not sent by then goes on in the next call."""
+        return self._command(b"X" + sized(data) + struct.pack("<Qd", wanted, seconds))
+
+    def _command(self, text: bytes) -> bytes:
+        into, out = self._pipe("stdin"), self._pipe("stdout")
+        try:
+            into.write(text)
+            into.flush()
+        except BrokenPipeError:
+            raise self._failure() from None
+        head = out.read(FACTS.size)
+        if len(head) < FACTS.size:
+            raise self._failure()
+        seconds, first, last, count, *rest = FACTS.unpack(head)
+        self.facts = HostFacts(seconds, first, last, *rest)
+        return out.read(count)
+
+    def _pipe(self, name: str) -> BinaryIO:
+        if self._process is None:
+            raise ValueError("a UsbBench must be used in a `with` statement")
+        pipe: BinaryIO = getattr(self._process, name)
+        return pipe
+
+    def _failure(self) -> ToolFailed:
+        return ToolFailed(f"the simulated device ended; {end_of(self.compiled.folder / LOG)}")
+
+
+def sized(data: bytes) -> bytes:
+    return struct.pack("<Q", len(data)) + data
