@@ -55,7 +55,7 @@ def around_cost(plan: Plan, board: Board) -> Resources:
     """What the core's surroundings on the board take by their costs."""
     technology = board.technology()
     return BoardTop.cost(technology, ends_of(plan), transport=board.transport.cost(technology),
-                         shape=board.transport.kind.shape)
+                         shape=board.transport.shape)
 
 
 def synthesis_facts(plan: Plan, board: Board, report: SynthesisReport) -> dict[str, Any]:

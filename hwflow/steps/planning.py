@@ -24,7 +24,7 @@ def budget_of(board: Board, graph: LayerGraph | None = None) -> hls.Budget:
     """The resources of `board` for the core of `graph`; without a graph, for a core with one input and one output."""
     technology = board.technology()
     around = BoardTop.cost(technology, None if graph is None else ends_before_plan(graph),
-                           transport=board.transport.cost(technology), shape=board.transport.kind.shape)
+                           transport=board.transport.cost(technology), shape=board.transport.shape)
     return hls.Budget(board.name, board.resources, around, technology.usable_logic)
 
 

@@ -24,7 +24,7 @@ def constraints(board: Board, *, leds: int, memory: BoardMemory | None = None) -
         ports[f"led[{k}]" if leds > 1 else "led"] = pin
     ports |= {} if memory is None else memory_ports(memory)
     lines = [family.pin_constraint(port, pin) for port, pin in ports.items()]
-    clocks = {"clk": board.clock_mhz, **dict([board.transport.clock] if board.transport.clock else [])}
+    clocks = {"clk": board.clock_mhz, **dict([board.transport.port_clock] if board.transport.port_clock else [])}
     return family.constraints_suffix, "".join([*lines, *(family.clock_constraint(port, mhz)
                                                         for port, mhz in clocks.items())])
 

@@ -169,7 +169,7 @@ def test_broken_yaml_is_refused_with_its_line(tmp_path: Path) -> None:
     ({"transports": []}, "key 'transports' must be a mapping of keys, not []"),
     ({"transports": {}}, "key 'transports' must not break this rule: {} should be non-empty"),
     ({"transports": {"uart": []}}, "key 'transports.uart' must be a mapping of keys, not []"),
-    ({"transports": {"telex": {}}}, "key 'transports.telex' must be one of uart, spi, udp"),
+    ({"transports": {"telex": {}}}, "key 'transports.telex' must be one of uart, spi, udp, usb"),
     ({"uart": {"rx": "M1", "tx": "L4", "baud": 9600}}, "key 'uart' must be inside of 'transports': "
                                                     "'transports: {uart: {rx: ..., tx: ..., baud: ...}}'"),
     ({"resources": {"lut": 1, "ff": 1, "dsp": -1, "ram": 0}},

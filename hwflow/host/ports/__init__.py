@@ -23,8 +23,14 @@ def _udp(name: str) -> Line:
     return open_udp(name)
 
 
+def _usb(name: str) -> BytePort:
+    from hwflow.host.ports.usb import open_usb
+
+    return open_usb(name)
+
+
 #: What opens the ports that are no serial lines, by the first part of their names, up to the colon.
-OTHER_PORTS: Mapping[str, Callable[[str], BytePort | Line]] = {"spi": _spi, "udp": _udp}
+OTHER_PORTS: Mapping[str, Callable[[str], BytePort | Line]] = {"spi": _spi, "udp": _udp, "usb": _usb}
 
 
 def is_serial(name: str) -> bool:

@@ -10,8 +10,9 @@ from .pins import Pin
 from .spi import SPI
 from .uart import UART
 from .udp import UDP
+from .usb import USB
 
 __all__ = ["KINDS", "BoardTransport", "Kind", "Pin"]
 
 #: All kinds by the names that board files use.
-KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (UART, SPI, UDP)}
+KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (UART, SPI, UDP, USB)}

@@ -56,7 +56,8 @@ class Kind:
     shape
         Of the host link; None: what fits the FPGA's RAM best.
     clock
-        The key of the pin whose clock the host link then has, and its MHz; None: it has the oscillator's.
+        The key of the pin whose clock the host link then has, or the net of one that the gateware makes for itself, and
+        its MHz; None: all of it has the oscillator's.
     """
 
     name: str
@@ -68,8 +69,8 @@ class Kind:
     rate: Callable[[Mapping[str, Any]], float]
     options: Callable[[Mapping[str, Any]], dict[str, Any]] = field(default=lambda entry: {})
     moved: Callable[[Mapping[str, Any], str], Mapping[str, Any]] | None = None
-    shape: LinkShape | None = None
-    clock: tuple[str, float] | None = None
+    shape: Callable[[Mapping[str, Any]], LinkShape | None] = field(default=lambda entry: None)
+    clock: Callable[[Mapping[str, Any]], tuple[str, float] | None] = field(default=lambda entry: None)
 
 
 @dataclass(frozen=True)
@@ -118,9 +119,21 @@ class BoardTransport:
         return key if self.kind.name == "uart" else f"{self.kind.name}_{key}"
 
     @property
+    def shape(self) -> LinkShape | None:
+        """Of the host link; None: what fits the FPGA's RAM best."""
+        return self.kind.shape(self.known)
+
+    @property
     def clock(self) -> tuple[str, float] | None:
-        """The port of the top whose clock the host link has, and its MHz; None: it has the oscillator's."""
-        return self.kind.clock and (self.port(self.kind.clock[0]), self.kind.clock[1])
+        """The port of the top, or the net, of a clock that is not the oscillator's, and its MHz."""
+        found = self.kind.clock(self.known)
+        return found and (self.port(found[0]) if found[0] in self.kind.pins else found[0], found[1])
+
+    @property
+    def port_clock(self) -> tuple[str, float] | None:
+        """The same where it comes in at a port."""
+        found = self.kind.clock(self.known)
+        return self.clock if found and found[0] in self.kind.pins else None
 
     def gateware(self, place: Place, source: object) -> Transport:
         """The component.  HwflowError naming `source`, the board's file, where the board cannot have it."""

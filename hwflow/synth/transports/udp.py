@@ -53,6 +53,7 @@ UDP = Kind(
             "address": {"type": "string", "pattern": rf"^(?!127\.){FIRST}(\.{OCTET}){{3}}\Z"},
             "port": {"type": "integer", "minimum": 1, "maximum": 65535}}},
     pins=("rxc", "rxd", "rx_ctl", "txc", "txd", "tx_ctl", "reset_n"), gateware=gateware,
-    cost=lambda entry, technology: Udp.cost(technology), moved=moved, shape=Udp.shape, clock=("rxc", CLOCK_MHZ),
+    cost=lambda entry, technology: Udp.cost(technology), moved=moved, shape=lambda entry: Udp.shape,
+    clock=lambda entry: ("rxc", CLOCK_MHZ),
     rate=lambda entry: BYTES_PER_SECOND * DATAGRAM / ON_LINE,
     options=lambda entry: {"address": address(entry).ip, "port": address(entry).port})

@@ -4,5 +4,6 @@ from .base import Transport
 from .spi import Spi
 from .uart import Uart
 from .udp import Udp
+from .usb import FullSpeedUsb, UlpiUsb
 
-__all__ = ["Spi", "Transport", "Uart", "Udp"]
+__all__ = ["FullSpeedUsb", "Spi", "Transport", "Uart", "Udp", "UlpiUsb"]

@@ -1,0 +1,56 @@
+"""The driver of the host with boards on the bus: whole frames, at the rate of the bus, and with its errors."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from hwflow_sim.usb import Faults, UsbBench, UsbPort, enumerate_device
+
+from hwflow.host import Patience
+from hwflow.host.host_link import HostLink
+from tests.usb.designs import DESIGN, Stretch, compiled_board
+
+#: Bytes a second of payload in a direction, by the bytes of a frame in and out.  The bus carries 1 216 000 in packets
+#: of 64 bytes.  The host asks for answers after each of its packets, and a refusal takes a tenth of a packet's time; so
+#: data to the board come a little slower than results from it.
+WANTED = {(3072, 10): 1.04e6, (10, 3072): 0.9 * 1.2e6}
+#: Of 60 MHz: until a board has left its reset.
+START_BITS = 8 * 20_000
+
+
+def run(kind: str, taken: int, given: int, frames: int, folder: Path, cache: Path, faults: Faults | None = None
+        ) -> tuple[float, HostLink, UsbBench]:
+    """Seconds of the bus for so many frames; their results are right."""
+    compiled = compiled_board(kind, taken, given, folder, cache)
+    data = random.Random(frames).randbytes(frames * taken)
+    with UsbBench(compiled, line_mhz=48) as bench:
+        bench.idle(START_BITS)
+        assert enumerate_device(bench).serial == "board-7"
+        port = UsbPort(bench)
+        link = HostLink(port, patience=Patience(1.0, 5.0), clock=port.clock, seed=1)
+        assert link.reset().design == DESIGN
+        bench.inject(faults or Faults())
+        before = bench.facts.seconds
+        assert link.exchange(data) == Stretch.model(data, taken, given)
+        return bench.facts.seconds - before, link, bench
+
+
+@pytest.mark.parametrize(("taken", "given"), [pytest.param(3072, 10), pytest.param(10, 3072, marks=pytest.mark.slow)])
+def test_frames_at_the_rate_of_the_bus(taken: int, given: int, tmp_path: Path, cache: Path) -> None:
+    frames = 30
+    seconds, link, bench = run("full_speed", taken, given, frames, tmp_path, cache)
+    assert frames * max(taken, given) / seconds >= WANTED[taken, given]
+    assert link.statistics.losses == 0
+    assert bench.facts.contention == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["full_speed", "ulpi"])
+def test_10000_frames_with_errors(kind: str, tmp_path: Path, cache: Path) -> None:
+    """Packets of the bus that are lost, damaged or come twice, one of a hundred each."""
+    frames = 10_000
+    _, link, bench = run(kind, 24, 8, frames, tmp_path, cache, Faults(0.01, 0.01, 0.01))
+    assert bench.facts.faults > 100
+    assert link.statistics.packets_received > 10
