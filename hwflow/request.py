@@ -12,11 +12,12 @@ from pathlib import Path
 from .host.pace import Patience
 from .layers.partition import Execution
 from .onnx.limits import DEFAULT_LIMITS, Limits
+from .serve.limits import MEBIBYTE, ServeLimits
 from .synth.design import SynthesisOptions
 
 __all__ = ["BOARD", "BUILD", "PARTS", "BuildRequest", "CheckRequest", "GoldenRequest", "HardwareOptions", "InfoRequest",
            "ProgramRequest", "Project", "QuantizationOptions", "QuantizeRequest", "ReweightRequest", "RunRequest",
-           "SimRequest", "SynthRequest"]
+           "ServeRequest", "SimRequest", "SynthRequest"]
 
 #: The board where none is named, and where every intermediate result is written.
 BOARD, BUILD = "ulx3s_85f", Path("build")
@@ -173,3 +174,27 @@ class RunRequest:
     board: str | None = None
     rows: int | None = None
     patience: float = Patience().silence
+    simulate: bool = False
+    transport: str | None = None
+
+
+@dataclass(frozen=True)
+class ServeRequest:
+    """`hwflow serve`; `simulate` is a number of simulated boards, `max_body` in MiB."""
+
+    project: Project
+    ports: tuple[str, ...] = ()
+    baud: int | None = None
+    board: str | None = None
+    patience: float = Patience().silence
+    simulate: int = 0
+    transport: str | None = None
+    host: str = "127.0.0.1"
+    http_port: int = 8000
+    token_file: Path | None = None
+    queue: int = ServeLimits.queue
+    max_batch: int = ServeLimits.max_batch
+    batch_wait: float = ServeLimits.batch_wait
+    timeout: float = ServeLimits.timeout
+    max_body: int = ServeLimits.max_body // MEBIBYTE
+    verbose: bool = False

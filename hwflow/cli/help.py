@@ -24,7 +24,9 @@ SECTIONS = {
     "Plan": ("--plan", "--interval", "--frames-per-second", "--logic-multipliers", "--stream-weights",
              "--execution", "--reweightable"),
     "Place and route": ("synth --seed", "--seeds", "--jobs"),
-    "Simulation": ("--frames", "--stalls", "--seed", "--waves", "--netlist"),
+    "Server": ("--host", "--http-port", "--token-file", "--timeout", "--queue", "--max-batch", "--batch-wait",
+               "--max-body", "--verbose"),
+    "Simulation": ("--simulate", "--terminal", "--frames", "--stalls", "--seed", "--waves", "--netlist"),
     "Output": ("--build", "--export", "--output", "--svg", "--layer-rows", "--axi-stream", "--opset", "--external-data",
                "--json", "--help"),
 }

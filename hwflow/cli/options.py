@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 from hwflow_base.errors import HwflowError
 
+from ..host.pace import Patience
 from ..layers.partition import Execution
 from ..onnx.limits import parse_limits
 from ..onnx.schemas import canonical_domain
@@ -18,7 +19,7 @@ from ..synth.clock import ON_BOARD
 
 __all__ = ["LAST_SEED", "MOST_SEEDS", "board_option", "clock", "clock_option", "data_option", "input_shape",
            "json_option", "limit_option", "model_argument", "model_options", "one_version", "operator_set",
-           "plan_options", "quantization_options", "reweightable_option", "seconds", "widths"]
+           "plan_options", "port_options", "quantization_options", "reweightable_option", "seconds", "widths"]
 
 #: The highest clock that --clock accepts; no FPGA of hwflow is faster.
 MOST_MHZ = 1000.0
@@ -187,6 +188,28 @@ def plan_options(command: F) -> F:
                      help="dataflow: a stage for each layer, all at the same time, which is faster.  shared: one array "
                           "that computes one layer after another, which is smaller.  auto: dataflow if it fits, else "
                           "shared, or both side by side where that is faster."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def port_options(command: F) -> F:
+    """The options of every command that talks to boards, of `run` for a single one."""
+    several = command.__name__ == "serve"
+    options = [
+        click.option("--port", "ports" if several else "port", metavar="PORT", multiple=several,
+                     help="The board's port, like /dev/ttyUSB0, or socket://HOST:PORT." + (
+                         "  Repeat it for several boards." if several else
+                         "  Without it, hwflow lists the ports of this machine.")),
+        click.option("--baud", type=click.IntRange(min=1), help="The bit rate, if it is not that of the design."),
+        click.option("--board", help="Accept only the design for this board, or simulate this one; default: any design "
+                                     f"of MODEL, or {BOARD}."),
+        click.option("--transport", metavar="KIND",
+                     help="With --simulate: the way from the host to the board, one that its file has, as uart; "
+                          "default: the first."),
+        click.option("--patience", type=seconds, default=Patience().silence, show_default=True, metavar="SECONDS",
+                     help="How long the board may be silent."),
     ]
     for option in reversed(options):
         command = option(command)

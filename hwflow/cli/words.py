@@ -40,11 +40,12 @@ from .options import (
     one_version,
     operator_set,
     plan_options,
+    port_options,
     quantization_options,
     reweightable_option,
-    seconds,
 )
 from .requests import finish, takes
+from .serving import serve
 
 __all__ = ["cli"]
 
@@ -237,18 +238,14 @@ def reweight(console: Console, request: ReweightRequest) -> Result:
 
 @cli.command()
 @model_options
-@click.option("--port", metavar="PORT",
-              help="The board's serial port, like /dev/ttyUSB0, or socket://HOST:PORT.  Without it, hwflow lists the "
-                   "ports of this machine.")
-@click.option("--baud", type=click.IntRange(min=1), help="The bit rate, if it is not that of the design.")
+@port_options
 @data_option
-@click.option("--board", help="Accept only the design for this board; default: any design of MODEL.")
 @click.option("--rows", type=click.IntRange(min=1), help="Run only the first rows of the data.")
-@click.option("--patience", type=seconds, default=RunRequest.patience, show_default=True,
-              metavar="SECONDS", help="How long the board may be silent; simulated boards need more.")
+@click.option("--simulate", is_flag=True,
+              help="Simulate the whole board and its line in place of a real one, with what is in the build folder.")
 @takes(RunRequest)
 def run(console: Console, request: RunRequest) -> Result:
-    """Run MODEL on a programmed board: compare every row of the data with the golden model, bit for bit.
+    """Run MODEL on a programmed or a simulated board: compare every row of the data with the golden model, bit for bit.
 
     The design is the one that `hwflow synth` left in the build folder.  Exit codes: 0 equal; 1 if a number differs; 2
     if no board answers, the board holds another design, or the link to it is lost.
@@ -268,6 +265,9 @@ def boards(as_json: bool) -> None:
 def doctor(as_json: bool) -> None:
     """Show which tools are installed, which are missing, and how to install them."""
     finish(commands.doctor(Console(quiet=as_json)), as_json)
+
+
+cli.add_command(serve)
 
 
 @cli.group("onnx")

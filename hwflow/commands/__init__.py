@@ -12,6 +12,7 @@ from .integers import golden, quantize
 from .onnx_files import convert, diff, extract, rules
 from .programming import program
 from .retraining import reweight
+from .serving import serve
 
 __all__ = [
     "boards",
@@ -28,6 +29,7 @@ __all__ = [
     "reweight",
     "rules",
     "run",
+    "serve",
     "sim",
     "synth",
 ]

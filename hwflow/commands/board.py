@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 from hwflow_base.errors import HwflowError
 from hwflow_base.files.cache import locked
 
@@ -14,49 +15,90 @@ from .. import golden
 from ..accuracy import compare, float_outputs, question
 from ..flow import Flow
 from ..host.design import find_designs
+from ..host.identity import DesignFacts
 from ..host.open_board import OpenBoard, open_board
 from ..host.pace import Patience
 from ..host.ports.serial import ports_text
+from ..host.stream import Throughput
 from ..layers.formats import IntArray
 from ..report.board import BoardRun, differences, show_run
 from ..report.console import Console
-from ..request import RunRequest
+from ..request import BOARD, HardwareOptions, RunRequest
 from ..steps.folders import other_model
 from ..steps.measurements import required_dataset
 from ..synth import load_board
+from .simulated import simulated_design
 
-__all__ = ["run"]
+__all__ = ["designs_of", "run"]
 
 
 def run(console: Console, request: RunRequest) -> Mapping[str, Any]:
     """All rows of the data on the board, against the golden model; exit code 1 where an integer differs."""
-    flow = Flow(console, request.project)
+    flow = Flow(console, request.project, hardware=HardwareOptions(request.board or BOARD, request.transport))
     whole = required_dataset(flow, "run must have inputs to run on")
-    if request.port is None:
-        raise HwflowError("the board's serial port must be named with --port", ports_text())
+    require_place(request)
     dataset = whole if request.rows is None else whole.first(request.rows)
     asked = question(flow.model, dataset)  # labels that do not fit are refused before anything runs
-    with locked(flow.folder, console.progress), opened(flow, request, request.port) as board:
-        frames = golden.run_prologue(board.design.quantized, dataset.inputs)
-        made, seconds = measured(console, board, frames)
+    with contextlib.ExitStack() as stack:
+        board = stack.enter_context(opened_for(flow, request, stack))
+        quantized = board.design.quantized
+        frames = golden.run_prologue(quantized, dataset.inputs)
+        made, throughput = measured(console, board, frames, simulated=request.simulate)
         with console.rows("golden model") as progress:
-            expected = golden.run(board.design.quantized, frames, keep=False, progress=progress)
+            expected = golden.run(quantized, frames, keep=False, progress=progress)
         with console.rows("float model") as progress:
             reference = float_outputs(flow.model, dataset.inputs, progress)
-        accuracy = flow.judged(compare(asked, dataset, reference, golden.run_epilogue(board.design.quantized, made)),
-                               board.design.quantized, dataset)
-        found = differences(board.design.quantized.graph, expected, made)
-        result = BoardRun(board.design.facts, request.port, board.transport, dataset.rows, seconds,
-                          board.statistics, found, accuracy, board.filled)
+        accuracy = flow.judged(compare(asked, dataset, reference, golden.run_epilogue(quantized, made)), quantized,
+                               dataset)
+        result = BoardRun(board.design.facts, board.link.port.name, board.transport, throughput, board.statistics,
+                          differences(quantized.graph, expected, made), accuracy, board.filled, request.simulate)
     show_run(console, result)
     return {"exit_code": 0 if result.equal else 1, **result.facts(), "warnings": flow.warned.facts()}
+
+
+def require_place(request: RunRequest) -> None:
+    """HwflowError unless the request says where the board is."""
+    if request.simulate:
+        given = {"--port": request.port, "--baud": request.baud}
+        wrong = next((name for name, value in given.items() if value is not None), None)
+        if wrong:
+            raise HwflowError(f"{wrong} must be left out with --simulate, which has a line of its own")
+    elif request.transport is not None:
+        raise HwflowError("--transport must be left out without --simulate: the name of the port says what the way to "
+                          "the board is")
+    elif request.port is None:
+        raise HwflowError("the board's port must be named with --port, or --simulate be given", ports_text())
+
+
+def opened_for(flow: Flow, request: RunRequest, stack: contextlib.ExitStack) -> OpenBoard:
+    """The board of the request, real or simulated."""
+    if request.simulate:
+        _, made = simulated_design(flow)
+        return made.open()
+    assert request.port is not None
+    stack.enter_context(locked(flow.folder, flow.console.progress))
+    return opened(flow, request, request.port)
 
 
 def opened(flow: Flow, request: RunRequest, port: str) -> OpenBoard:
     """The board, with the design of the model that it names; of that alone where the user named the board, too."""
     patience = Patience(silence=request.patience, stall=max(Patience().stall, 10 * request.patience))
     build, model = flow.project.build, flow.folder.name
+    found = designs_of(flow, request.board)
     board = None if request.board is None else load_board(request.board).name
+    design = found[0][0] if board is not None and len(found) == 1 else None
+    with contextlib.ExitStack() as stack:
+        weights = any(facts.weights is not None for _, facts in found)
+        progress = stack.enter_context(flow.console.rows("weights of the board's memory")) if weights else None
+        return open_board(port, design=design, build=build, model=model, board=board, baud=request.baud,
+                          patience=patience, progress=progress)
+
+
+def designs_of(flow: Flow, name: str | None) -> tuple[tuple[Path, DesignFacts], ...]:
+    """The designs of the model, the newest first, or those for the board of that name.  HwflowError where there are
+    none, or where they belong to another model of the same name."""
+    build, model = flow.project.build, flow.folder.name
+    board = None if name is None else load_board(name).name
     found = find_designs(build, model, board)
     if not found:
         what, which = (f" for {board}", board) if board else ("", "BOARD")
@@ -71,17 +113,19 @@ def opened(flow: Flow, request: RunRequest, port: str) -> OpenBoard:
             f"of the same name, '{other}'",
             "run `hwflow synth` for this one first, or name the folder of its results with --build",
         )
-    design = found[0][0] if board is not None and len(found) == 1 else None
-    with contextlib.ExitStack() as stack:
-        weights = any(facts.weights is not None for _, facts in found)
-        progress = stack.enter_context(flow.console.rows("weights of the board's memory")) if weights else None
-        return open_board(port, design=design, build=build, model=model, board=board, baud=request.baud,
-                          patience=patience, progress=progress)
+    return found
 
 
-def measured(console: Console, board: OpenBoard, frames: Mapping[str, IntArray]) -> tuple[dict[str, IntArray], float]:
-    """What the board makes of the frames, and how many seconds that takes, the line included."""
-    with console.rows("run on the board") as progress:
-        started = time.perf_counter()
-        made = board.run_integers(frames, progress)
-        return made, time.perf_counter() - started
+def measured(console: Console, board: OpenBoard, frames: Mapping[str, IntArray], *, simulated: bool
+             ) -> tuple[dict[str, IntArray], Throughput]:
+    """What the board makes of the frames, and what the time went for."""
+    count, at_once = len(next(iter(frames.values()))), max(1, board.link.room // board.design.facts.bytes_in)
+    pieces = ({name: array[k:k + at_once] for name, array in frames.items()} for k in range(0, count, at_once))
+    parts: list[dict[str, IntArray]] = []
+    unit = "frames/s simulated on this machine" if simulated else "frames/s"
+    with console.rows("run on the simulated board" if simulated else "run on the board", unit) as progress, (
+            board.stream_integers(pieces)) as stream:
+        for part in stream:
+            parts.append(part)
+            progress(stream.throughput.frames, count)
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, stream.throughput

@@ -57,8 +57,11 @@ class Throughput:
 
     def facts(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        return {"frames": self.frames, "seconds": self.seconds, "frames_per_second": self.rate, "line": self.line,
-                "core": self.core, "host": self.host}
+        return {"frames": self.frames, "seconds": self.seconds, "frames_per_second": self.rate, **self.shares()}
+
+    def shares(self) -> dict[str, float]:
+        """The shares of the time by what it went for."""
+        return {"line": self.line, "core": self.core, "host": self.host}
 
     def _share(self, seconds: float) -> float:
         return min(seconds / max(self.seconds, INSTANT), 1.0)

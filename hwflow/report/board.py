@@ -12,6 +12,7 @@ import numpy as np
 from ..accuracy import Accuracy
 from ..host import Statistics
 from ..host.identity import DesignFacts
+from ..host.stream import Throughput
 from ..host.transport import TransportFacts
 from ..layers.base import LayerGraph
 from ..layers.formats import IntArray
@@ -20,10 +21,6 @@ from .console import Console
 from .numbers import number
 
 __all__ = ["BoardRun", "OutputDifference", "differences", "show_run"]
-
-#: Seconds in which a rate cannot be told.
-INSTANT = 1e-9
-
 
 @dataclass(frozen=True)
 class OutputDifference:
@@ -61,20 +58,21 @@ def differences(graph: LayerGraph, golden: Mapping[str, IntArray], board: Mappin
 
 @dataclass(frozen=True)
 class BoardRun:
-    """`rows` rows on the board at `port` in `seconds`, the line included.
+    """The rows of a file on the board at `port`.
 
-    `filled`: the weights of the design were sent into the memory beside the FPGA first.
+    `filled`: the weights of the design were sent into the memory beside the FPGA first.  `simulated`: the board is, and
+    the seconds of `throughput` are its own.
     """
 
     design: DesignFacts
     port: str
     transport: TransportFacts
-    rows: int
-    seconds: float
+    throughput: Throughput
     statistics: Statistics
     differences: tuple[OutputDifference, ...]
     accuracy: Accuracy | None
     filled: bool = False
+    simulated: bool = False
 
     @property
     def equal(self) -> bool:
@@ -83,7 +81,11 @@ class BoardRun:
     @property
     def rate(self) -> float:
         """Frames a second, the line included."""
-        return self.rows / max(self.seconds, INSTANT)
+        return self.throughput.rate
+
+    @property
+    def rows(self) -> int:
+        return self.throughput.frames
 
     @property
     def line_rate(self) -> float:
@@ -101,7 +103,8 @@ class BoardRun:
         return {
             "equal": self.equal, "rows": self.rows, "model": self.design.model, "board": self.design.board,
             "design": self.design.identity.hex(), "port": self.port,
-            "transport": self.transport.facts(), "seconds": self.seconds,
+            "transport": self.transport.facts(), "simulated": self.simulated,
+            "seconds": self.throughput.seconds, "shares": self.throughput.shares(),
             "frames_per_second": self.rate, "line_frames_per_second": self.line_rate,
             "core_frames_per_second": self.core_rate, "link": self.statistics.facts(),
             "differences": [vars(difference) for difference in self.differences],
@@ -134,6 +137,9 @@ def show_run(console: Console, run: BoardRun) -> None:
     console.say(f"  link: {number(link.packets_sent)} packets sent, {number(link.resent)} of them again; "
                 f"{number(link.packets_received)} received, {number(link.repeated)} of them again; "
                 f"{number(link.dropped)} dropped")
+    shares = ", ".join(f"{name} {share:.0%}" for name, share in run.throughput.shares().items())
+    console.say(f"  shares of the time, side by side: {shares}" + (
+        "; a simulated board stands still while the host computes" if run.simulated else ""))
     for difference in run.differences:
         console.fail(str(difference))
     if run.equal:

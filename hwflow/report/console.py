@@ -35,6 +35,18 @@ class Stream(rich.console.Console):
         raise BrokenPipeError
 
 
+class Rate(rich.progress.ProgressColumn):
+    """Steps a second of a task."""
+
+    def __init__(self, unit: str) -> None:
+        super().__init__()
+        self.unit = unit
+
+    def render(self, task: rich.progress.Task) -> rich.text.Text:
+        speed = task.finished_speed or task.speed
+        return rich.text.Text("" if speed is None else f"{speed:,.1f} {self.unit}")
+
+
 class Console:
     """`quiet` (JSON on standard output) keeps tables and notes to itself; progress and failures still show."""
 
@@ -77,11 +89,14 @@ class Console:
         self.progress(f"{text}: {time.monotonic() - started:.1f} s")
 
     @contextlib.contextmanager
-    def rows(self, text: str) -> Iterator[Callable[[int, int], None]]:
-        """As `step`, for work on rows: it gives a function to call with (rows done, rows in all)."""
+    def rows(self, text: str, rate: str = "") -> Iterator[Callable[[int, int], None]]:
+        """As `step`, for work on rows: it gives a function to call with (rows done, rows in all).
+
+        With `rate`, the unit of their rate, a terminal shows that, too."""
         started = time.monotonic()
         if self.err.is_terminal:
-            with rich.progress.Progress(console=self.err, transient=True) as bar:
+            columns = (*rich.progress.Progress.get_default_columns(), *([Rate(rate)] if rate else []))
+            with rich.progress.Progress(*columns, console=self.err, transient=True) as bar:
                 task = bar.add_task(rich.markup.escape(text), total=None)
                 yield lambda done, total: bar.update(task, completed=done, total=total)
         else:

@@ -15,6 +15,7 @@ from hwflow_rtl.memory import (
     WeightStream,
 )
 from hwflow_rtl.memory.seal import MARK_BYTES
+from hwflow_rtl.vendor import Technology
 from hwflow_rtl.vendor.pll import PllSettings
 
 from ..hls import Plan
@@ -93,7 +94,9 @@ class BoardWeights:
         pll = self.pll(board)
         return self.memory.part if pll is None else replace(self.memory.part, clock_mhz=float(pll.output_mhz))
 
-    def gateware(self, board: Board) -> WeightMemory:
-        """In the clock domain `domain`.  A flash gives nothing unless it has an image with the seal of this design."""
-        return WeightMemory(part=self.flash or self.part(board), streams=self.streams, technology=board.technology(),
-                            domain=self.domain)
+    def gateware(self, board: Board, technology: Technology | None = None) -> WeightMemory:
+        """In the clock domain `domain`.  A flash gives nothing unless it has an image with the seal of this design.
+
+        `technology` is that of the board's family unless given."""
+        return WeightMemory(part=self.flash or self.part(board), streams=self.streams,
+                            technology=technology or board.technology(), domain=self.domain)

@@ -1,0 +1,112 @@
+"""The command that serves a model on boards over HTTP."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from hwflow_base.errors import HwflowError, MissingTool
+from hwflow_base.files.cache import locked
+
+from ..flow import Flow
+from ..host.design import load_design
+from ..host.identity import DesignFacts
+from ..host.open_board import OpenBoard, open_board
+from ..host.pace import Patience
+from ..host.ports.serial import ports_text
+from ..quantize import Quantized
+from ..report.console import Console
+from ..request import BOARD, HardwareOptions, ServeRequest
+from ..serve import Pool, ServeLimits
+from ..serve.limits import MEBIBYTE
+from .board import designs_of
+from .simulated import simulated_design
+
+__all__ = ["serve"]
+
+Opener = Callable[[], OpenBoard]
+#: Of the lines of the log.
+FORMAT = "%(asctime)s %(levelname)s %(message)s"
+
+
+def serve(console: Console, request: ServeRequest) -> Mapping[str, Any]:
+    """Serve until a signal; the facts say what was served."""
+    try:
+        from ..serve.server import run_server, token_of
+        from ..serve.service import Service
+    except ModuleNotFoundError as error:
+        if str(error.name).partition(".")[0] == "hwflow":
+            raise
+        raise MissingTool(f"the Python package '{error.name}' must be installed for `hwflow serve`",
+                          "run `pip install 'hwflow[serve]'`") from None
+
+    token = token_of(request.host, request.token_file, os.environ)
+    flow = Flow(console, request.project, hardware=HardwareOptions(request.board or BOARD, request.transport))
+    quantized, facts, openers = boards_of(flow, request)
+    limits = ServeLimits(queue=request.queue, max_batch=request.max_batch, batch_wait=request.batch_wait,
+                         timeout=request.timeout, max_body=request.max_body * MEBIBYTE,
+                         memory=max(ServeLimits.memory, 2 * request.max_body * MEBIBYTE))
+    logging.basicConfig(format=FORMAT)
+    logging.getLogger("hwflow.serve").setLevel(logging.DEBUG if request.verbose else logging.INFO)
+    pool = Pool(openers, limits, bytes_in=facts.bytes_in, bytes_out=facts.bytes_out)
+    service = Service(quantized, flow.folder.name, pool, limits, token)
+    pool.start()
+    try:
+        run_server(service, request.host, request.http_port, lambda url: console.say(
+            f"{flow.folder.name} on {len(openers)} board{'s' if len(openers) > 1 else ''}: {url}/v2/models/"
+            f"{flow.folder.name}"))
+    finally:
+        pool.close(0.0)
+    return {"model": flow.folder.name, "answers": {str(k): v for k, v in sorted(service.metrics.answers.items())},
+            "rows": service.metrics.rows, "boards": list(pool.facts())}
+
+
+def boards_of(flow: Flow, request: ServeRequest) -> tuple[Quantized, DesignFacts, dict[str, Opener]]:
+    """The integer model, the facts of a design with it, and what opens each board, by name."""
+    if request.simulate:
+        if request.ports:
+            raise HwflowError("--port must be left out with --simulate, whose boards have lines of their own")
+        quantized, made = simulated_design(flow)
+        names = [f"simulated board {number}" for number in range(1, request.simulate + 1)]
+        return quantized, DesignFacts.read(made.folder), {
+            name: partial(made.open, name=name, seed=number) for number, name in enumerate(names, 1)}
+    if request.transport is not None:
+        raise HwflowError("--transport must be left out without --simulate: the name of the port says what the way to "
+                          "the board is")
+    if not request.ports:
+        raise HwflowError("the boards' ports must be named with --port, or --simulate be given", ports_text())
+    twice = next((port for port in request.ports if request.ports.count(port) > 1), None)
+    if twice is not None:
+        raise HwflowError(f"the port '{twice}' must be named once")
+    return real_boards(flow, request)
+
+
+def real_boards(flow: Flow, request: ServeRequest) -> tuple[Quantized, DesignFacts, dict[str, Opener]]:
+    """Those behind ports: any of the designs that there are now of the model, all of the same integers."""
+    with locked(flow.folder, flow.console.progress):
+        found = designs_of(flow, request.board)
+        design = load_design(found[0][0])
+    same = [(folder, facts) for folder, facts in found if integers_of(folder, facts) == integers_of(*found[0])]
+    patience = Patience(silence=request.patience, stall=max(Patience().stall, 10 * request.patience))
+    known = {facts.identity: facts for _, facts in same}
+
+    def opened(port: str) -> OpenBoard:
+        board = open_board(port, build=flow.project.build, model=flow.folder.name, board=request.board,
+                           baud=request.baud, patience=patience)
+        facts = board.design.facts
+        if known.get(facts.identity) != facts:
+            board.close()
+            raise HwflowError(f"the board on {port} holds the design {facts.identity.hex()}, which was made of other "
+                              "integers than are served", "start the server again")
+        return board
+
+    return design.quantized, design.facts, {port: partial(opened, port) for port in request.ports}
+
+
+def integers_of(folder: Path, facts: DesignFacts) -> Path:
+    """The folder of the integer model of a design."""
+    return (folder / facts.quantized).resolve()

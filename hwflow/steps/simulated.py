@@ -1,0 +1,152 @@
+"""A board that is simulated whole: the RTL of its top behind the line of a transport, for the driver of real boards.
+
+In: a design.  Out: a folder as `hwflow synth` leaves it, without a bitstream, and a program that behaves as the board
+does.  No tools of the FPGA's vendor or for place and route take part.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hwflow_base.errors import ToolFailed
+from hwflow_base.files.target import create_folder
+from hwflow_rtl.io import BoardTop, Clocking
+from hwflow_rtl.memory import SdramPart
+from hwflow_sim.board import CompiledBoard, Line, SimulatedBoard, compile_board, rtl_design
+
+from .. import hls
+from ..host import LinkFailed, Patience
+from ..host.open_board import OpenBoard, open_board
+from ..host.session import Progress
+from ..synth import Board, ends_of
+from ..synth.board_memories import BoardMemory
+from ..synth.board_weights import DOMAIN, BoardWeights
+from ..synth.design import Design, finish_design
+from ..synth.top import leds_of
+from ..synth.transports.base import Place
+from .generation import simulation_technology
+from .lines import line_of
+from .proof import chip_of
+
+__all__ = ["SimulatedDesign", "SimulatedPort", "compile_design"]
+
+#: Clock cycles in which a board is left alone at first: its reset counts down.
+CYCLES_TO_START = 10_000
+#: For a board whose seconds are simulated, and whose line loses nothing: what does not answer is soon given up.
+PATIENCE = Patience(silence=0.4, stall=4.0)
+NAME = "the simulated board"
+
+
+@dataclass(frozen=True)
+class _Report:
+    """What a simulated design is finished with, in place of a report of place and route."""
+
+    clock_mhz: float
+
+
+@dataclass(frozen=True)
+class SimulatedDesign:
+    """A design whose board can be simulated: `folder` describes it to the driver, as that of a bitstream.
+
+    All clocks of the FPGA are those of its oscillator, `clock_mhz`: a PLL is not simulated.
+    """
+
+    folder: Path
+    compiled: CompiledBoard
+    line: Line
+    clock_mhz: float
+
+    def board(self, *, seed: int = 1) -> SimulatedBoard:
+        """The board, not switched on yet; its `pty` is for programs in other languages."""
+        return SimulatedBoard(self.compiled, line=self.line, seed=seed)
+
+    def open(self, *, name: str = NAME, seed: int = 1, patience: Patience | None = None,
+             progress: Progress | None = None) -> OpenBoard:
+        """Switch a board on and open it.  Its time is simulated: the line has its real rate in the time of `clock_mhz`.
+
+        `seed` is that of all that is undefined when a board starts.  `close` switches it off.
+        """
+        port = SimulatedPort(self.board(seed=seed), self.clock_mhz * 1e6, name)
+        return open_board(port, design=self.folder, clock=port.clock, patience=patience or PATIENCE, progress=progress)
+
+
+class SimulatedPort:
+    """A `hwflow.host.wire.BytePort` on a board that it switches on, and off at `close`; and its clock.
+
+    The board's clock of `hertz` runs while somebody waits for the board, and only then.
+    """
+
+    def __init__(self, board: SimulatedBoard, hertz: float, name: str = NAME) -> None:
+        self.board, self.hertz, self.name = board, hertz, name
+        self._waiting = b""
+        self._on = contextlib.ExitStack()
+        self._on.enter_context(board)
+        self._wait(CYCLES_TO_START)
+
+    def clock(self) -> float:
+        """Seconds since the board was switched on."""
+        return self.board.facts.cycles / self.hertz
+
+    def read(self, timeout: float) -> bytes:
+        """What has arrived; waits at most `timeout` seconds for the first byte, and at least the time of a byte."""
+        return self._wait(max(round(timeout * self.hertz), round(self.board.line.byte_cycles)))
+
+    def write(self, data: bytes) -> None:
+        self._waiting += data
+
+    def close(self) -> None:
+        self._on.close()
+
+    def _wait(self, cycles: int) -> bytes:
+        data, self._waiting = self._waiting, b""
+        try:
+            return self.board.wait(data, cycles)
+        except (ToolFailed, ValueError) as error:  # its process ended, or it was switched off
+            raise LinkFailed(f"{self.name} is gone: {error}") from None
+
+
+def compile_design(design: Design, folder: Path, cache: Path, *, quantized: str, keep: Callable[[], object],
+                   say: Callable[[str], None] = print) -> SimulatedDesign:
+    """The board of `design`, with what the driver must know in `folder`; `quantized` and `keep` as of `finish_design`.
+
+    `cache` keeps what was compiled.  HwflowError for a transport or a memory that is not simulated, MissingTool and
+    ToolFailed as of `compile_board`.
+    """
+    board, line = design.board, line_of(design.board)
+    weights = slower(design.weights(), board)
+    create_folder(folder)
+    finish_design(design, folder, lambda: _Report(board.clock_mhz), quantized=quantized, keep=keep)
+    technology = simulation_technology(design.plan)
+    top = simulated_top(design, weights, technology)
+    chip = chip_of(board, weights, design.image())
+    compiled = compile_board(rtl_design(top, technology.roms, chip, line=type(line)), folder=folder / "board",
+                             cache=cache, say=say)
+    return SimulatedDesign(folder, compiled, line, board.clock_mhz)
+
+
+def slower(weights: BoardWeights | None, board: Board) -> BoardWeights | None:
+    """The same in a memory that has the clock of the oscillator, as all of a simulated board."""
+    if weights is None or not isinstance(weights.memory.part, SdramPart):
+        return weights
+    part = replace(weights.memory.part, clock_mhz=board.clock_mhz)
+    memory: BoardMemory = replace(weights.memory, part=part)
+    return replace(weights, memory=memory)
+
+
+def simulated_top(design: Design, weights: BoardWeights | None, technology: Any) -> BoardTop:
+    """The top of the board in portable hardware, with simple pins."""
+    board, plan = design.board, design.plan
+    transport = board.transport.gateware(Place(technology, board.clock_mhz), board.path)
+    outside: dict[str, Any] = {} if weights is None else {
+        "memory": weights.gateware(board, technology), "memory_pins": tuple(weights.memory.pins)}
+    clocking = Clocking(technology=technology, board_mhz=board.clock_mhz,
+                        memory=weights is not None and weights.domain == DOMAIN, line_mhz=transport.clock_mhz,
+                        has_reset=board.reset is not None, reset_active_low=board.reset_active_low)
+    core = hls.lower(design.structure or design.graph, plan, technology)
+    return BoardTop(core=core, ends=ends_of(plan), clocking=clocking, transport=transport,
+                    identity=design.identity(), technology=technology, leds=leds_of(board),
+                    leds_active_low=board.leds_active_low, **outside)

@@ -1,0 +1,87 @@
+"""A simulated board of any design: driver, transport and RTL together give what the golden model gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hwflow import golden, hls, onnx
+from hwflow.host import LinkFailed
+from hwflow.quantize import Quantized, quantize, save_quantized
+from hwflow.steps.simulated import SimulatedDesign, compile_design
+from hwflow.synth import load_board
+from hwflow.synth.design import Design
+from tests.e2e.networks import rows_for, small_network
+from tests.e2e.test_weights_outside import design_of
+
+pytestmark = pytest.mark.slow  # Verilator and a compiler
+
+
+@pytest.fixture(scope="module")
+def quantized() -> Quantized:
+    model = small_network()
+    return quantize(onnx.simplify(model), rows_for(model, 20))
+
+
+def compiled(design: Design, quantized: Quantized, folder: Path) -> SimulatedDesign:
+    def keep() -> None:
+        (folder / "quantized").mkdir()
+        save_quantized(quantized, folder / "quantized")
+
+    return compile_design(design, folder, folder / "cache", quantized="quantized", keep=keep)
+
+
+def require_golden(quantized: Quantized, board, rows: int = 40) -> None:
+    x = rows_for(small_network(), rows)
+    made = board.run(x)
+    for name, values in golden.predict(quantized, x).items():
+        np.testing.assert_array_equal(made[name], values)
+
+
+def inside(quantized: Quantized, board: str = "ulx3s_85f") -> Design:
+    """A design with all weights in the FPGA."""
+    graph, place = quantized.graph, load_board(board)
+    foldings = [next(iter(layer.foldings(graph))) for layer in graph.layers]
+    return Design(graph, hls.make_plan(graph, foldings, place.technology()), place)
+
+
+@pytest.mark.parametrize("board", ["ulx3s_12f", "icebreaker", "tangnano9k"])
+def test_weights_in_an_sdram_a_flash_and_a_user_flash(quantized: Quantized, tmp_path: Path, board: str) -> None:
+    made = compiled(design_of(quantized.graph, board), quantized, tmp_path)
+    with made.open() as driver:
+        assert driver.filled == (board == "ulx3s_12f")
+        require_golden(quantized, driver)
+        assert driver.statistics.losses == driver.statistics.polls == 0
+
+
+def test_the_line_is_kept_full(quantized: Quantized, tmp_path: Path) -> None:
+    """32 bytes in and 3 out: at least 95 % of the time the line carries data, with all that stands around them."""
+    made = compiled(inside(quantized), quantized, tmp_path)
+    with made.open() as driver:
+        x = rows_for(small_network(), 400)["x"]
+        with driver.stream(x[k:k + 5] for k in range(0, 400, 5)) as stream:
+            results = list(stream)
+        (name,) = results[0]
+        np.testing.assert_array_equal(np.concatenate([each[name] for each in results]),
+                                      golden.predict(quantized, {"x": x})[name])
+        found, facts = stream.throughput, driver.design.facts
+        assert found.frames == 400
+        assert 0.95 < found.line <= 1
+        assert found.core == pytest.approx(400 * facts.interval / 25e6 / found.seconds)
+        assert found.host == pytest.approx(0, abs=1e-9)
+        assert driver.statistics.losses == driver.statistics.polls == 0
+
+
+def test_a_simulation_that_ends_is_an_unplugged_board(quantized: Quantized, tmp_path: Path) -> None:
+    made = compiled(inside(quantized), quantized, tmp_path)
+    with made.open(name="board 7") as driver:
+        require_golden(quantized, driver, 3)
+        process = driver.link.port.board._process
+        process.kill()
+        process.wait()
+        with pytest.raises(LinkFailed, match="board 7 is gone: the simulated board ended"):
+            require_golden(quantized, driver, 3)
+    with made.open(seed=5) as driver:
+        require_golden(quantized, driver, 3)
