@@ -26,12 +26,13 @@ from bench.random_sets import RANDOM_SECTIONS
 from bench.routes import ROUTE_SECTIONS
 from bench.sections import SECTIONS as HARDWARE_SECTIONS
 from bench.sections import Bench
+from bench.serve import SERVE_SECTIONS
 from bench.stages import STAGE_SECTIONS
 
 DOCS = Path(__file__).parents[1] / "docs"
 SECTIONS = {**HARDWARE_SECTIONS, **ESTIMATE_SECTIONS, **ROUTE_SECTIONS, **STAGE_SECTIONS, **BOARD_SECTIONS,
             **NETWORK_SECTIONS, **MEMORY_SECTIONS, **FLASH_SECTIONS, **FRONTIER_SECTIONS, **QUANTIZATION_SECTIONS,
-            **ONNX_SECTIONS, **RANDOM_SECTIONS}
+            **ONNX_SECTIONS, **RANDOM_SECTIONS, **SERVE_SECTIONS}
 
 
 def report_of(section: str) -> Path:

@@ -67,7 +67,7 @@ def require_place(request: RunRequest) -> None:
         raise HwflowError("--transport must be left out without --simulate: the name of the port says what the way to "
                           "the board is")
     elif request.port is None:
-        raise HwflowError("the board's port must be named with --port, or --simulate be given", ports_text())
+        raise HwflowError("the board's port must be named with --port, or simulated with --simulate", ports_text())
 
 
 def opened_for(flow: Flow, request: RunRequest, stack: contextlib.ExitStack) -> OpenBoard:

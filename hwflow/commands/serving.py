@@ -78,7 +78,8 @@ def boards_of(flow: Flow, request: ServeRequest) -> tuple[Quantized, DesignFacts
         raise HwflowError("--transport must be left out without --simulate: the name of the port says what the way to "
                           "the board is")
     if not request.ports:
-        raise HwflowError("the boards' ports must be named with --port, or --simulate be given", ports_text())
+        raise HwflowError("the boards' ports must be named with --port, or simulated with --simulate COUNT",
+                          ports_text())
     twice = next((port for port in request.ports if request.ports.count(port) > 1), None)
     if twice is not None:
         raise HwflowError(f"the port '{twice}' must be named once")

@@ -120,8 +120,8 @@ def test_without_a_port_the_ports_are_listed(cli, place, monkeypatch):
     known.description, known.hwid = "ULX3S FPGA 85K", "USB VID:PID=0403:6015"
     builtin = serial.tools.list_ports_common.ListPortInfo("/dev/ttyS0")
     monkeypatch.setattr(serial.tools.list_ports, "comports", lambda: [builtin, known])
-    assert cli.refuses(*RUN) == ("the board's serial port must be named with --port; this machine has /dev/ttyUSB3 "
-                                 "(ULX3S FPGA 85K)")
+    assert cli.refuses(*RUN) == ("the board's port must be named with --port, or simulated with --simulate; "
+                                 "this machine has /dev/ttyUSB3 (ULX3S FPGA 85K)")
     monkeypatch.setattr(serial.tools.list_ports, "comports", lambda: [builtin])
     assert cli.refuses(*RUN).endswith("; this machine has none: is the board plugged in?")
 
