@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         read_data,
         run_golden,
         simulate,
+        simulated_board,
         synthesize,
     )
 
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AnswerIsNo", "HwflowError", "MissingTool", "ToolFailed", "backend", "check", "export_model", "generate", "host",
     "load", "make_plan", "measure_accuracy", "measure_layers", "onnx", "quantize_model", "read_data", "run_golden",
-    "simulate", "synthesize",
+    "simulate", "simulated_board", "synthesize",
 ]
 
 #: Packages of their own.

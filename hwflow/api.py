@@ -19,6 +19,7 @@ from .data.dataset import Dataset, described, load_dataset
 from .data.given import dataset_of
 from .data.shapes import shapes_of_data
 from .host.identity import identity
+from .host.open_board import OpenBoard
 from .layers.partition import Execution
 from .onnx import Finding, Model
 from .onnx.container.files import read
@@ -29,12 +30,13 @@ from .quantize.settings import QuantizationSettings, settings_of_bits
 from .quantize.settings_file import settings_from_yaml
 from .steps.generation import write_rtl
 from .steps.planning import plan_for
+from .steps.simulated import compile_design
 from .steps.simulation import compile_plan, run_plan
 from .synth import Board, SynthesisReport, load_board
 from .synth.design import Design, SynthesisOptions, synthesize_design
 
 __all__ = ["check", "export_model", "generate", "load", "make_plan", "measure_accuracy", "measure_layers",
-           "quantize_model", "read_data", "run_golden", "simulate", "synthesize"]
+           "quantize_model", "read_data", "run_golden", "simulate", "simulated_board", "synthesize"]
 
 #: The subfolder for the integer model of a bitstream.
 QUANTIZED = "quantized"
@@ -177,10 +179,31 @@ def synthesize(quantized: Quantized, plan: hls.Plan, board: str | Path | Board =
     first, count = whole_number(seed, "seed", 0), whole_number(seeds, "seeds", 1)
     options, place = SynthesisOptions(first, count, at_once, megahertz(clock, "clock")), folder_of(folder)
     design = Design(quantized.graph, plan, board)
-    key = digest(identity(quantized.graph, plan), onnx.dumps(quantized.prologue), onnx.dumps(quantized.epilogue))
-    return synthesize_design(
-        design, place, options, quantized=QUANTIZED,
-        keep=lambda: cached_step(place / QUANTIZED, key, lambda working: save_quantized(quantized, working)))
+    return synthesize_design(design, place, options, quantized=QUANTIZED,
+                             keep=lambda: keep_integers(design, quantized, place))
+
+
+def simulated_board(quantized: Quantized, plan: hls.Plan | None = None, board: str | Path | Board = "ulx3s_85f",
+                    folder: str | Path = "build/simulated", *, transport: str | None = None) -> OpenBoard:
+    """A board with this design that is simulated whole, from the line to the core, and opened: see `hwflow.host`.
+
+    Programs for a board can be written and tested with it.  `plan` is the fastest one that fits unless given,
+    `transport` the first way to a host of the board's file; `folder` keeps what was compiled.  The seconds of its
+    throughput are those of the line and of the board's oscillator.  `close` switches it off.
+    """
+    place = as_board(board).with_transport(transport)
+    chosen = make_plan(quantized, place) if plan is None else plan
+    require_plan(quantized, chosen, place)
+    design, kept = Design(quantized.graph, chosen, place), folder_of(folder)
+    made = compile_design(design, kept, kept / "cache", quantized=QUANTIZED,
+                          keep=lambda: keep_integers(design, quantized, kept))
+    return made.open()
+
+
+def keep_integers(design: Design, quantized: Quantized, folder: Path) -> None:
+    """The integer model into the folder of a design, where it is another one than there."""
+    key = digest(identity(design.graph, design.plan), onnx.dumps(quantized.prologue), onnx.dumps(quantized.epilogue))
+    cached_step(folder / QUANTIZED, key, lambda working: save_quantized(quantized, working))
 
 
 def execution_of(execution: object) -> Execution:

@@ -175,6 +175,7 @@ class RunRequest:
     rows: int | None = None
     patience: float = Patience().silence
     simulate: bool = False
+    terminal: bool = False
     transport: str | None = None
 
 

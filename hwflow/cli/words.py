@@ -243,6 +243,8 @@ def reweight(console: Console, request: ReweightRequest) -> Result:
 @click.option("--rows", type=click.IntRange(min=1), help="Run only the first rows of the data.")
 @click.option("--simulate", is_flag=True,
               help="Simulate the whole board and its line in place of a real one, with what is in the build folder.")
+@click.option("--terminal", is_flag=True,
+              help="With --simulate: give the board a pseudo-terminal for other programs, until Ctrl-C; run no data.")
 @takes(RunRequest)
 def run(console: Console, request: RunRequest) -> Result:
     """Run MODEL on a programmed or a simulated board: compare every row of the data with the golden model, bit for bit.

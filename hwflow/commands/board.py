@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from hwflow_base.errors import HwflowError
@@ -31,10 +31,15 @@ from .simulated import simulated_design
 
 __all__ = ["designs_of", "run"]
 
+#: How often it is looked whether a simulation still runs.
+SECONDS_TO_LOOK = 1.0
+
 
 def run(console: Console, request: RunRequest) -> Mapping[str, Any]:
     """All rows of the data on the board, against the golden model; exit code 1 where an integer differs."""
     flow = Flow(console, request.project, hardware=HardwareOptions(request.board or BOARD, request.transport))
+    if request.terminal:
+        return offered(flow, request)
     whole = required_dataset(flow, "run must have inputs to run on")
     require_place(request)
     dataset = whole if request.rows is None else whole.first(request.rows)
@@ -68,6 +73,17 @@ def require_place(request: RunRequest) -> None:
                           "the board is")
     elif request.port is None:
         raise HwflowError("the board's port must be named with --port, or simulated with --simulate", ports_text())
+
+
+def offered(flow: Flow, request: RunRequest) -> NoReturn:
+    """A simulated board behind a pseudo-terminal, until a signal; ToolFailed where the simulation ends by itself."""
+    if not request.simulate:
+        raise HwflowError("--terminal must be given with --simulate: it is for simulated boards")
+    _, made = simulated_design(flow)
+    with made.board() as board:
+        flow.console.say(f"{flow.folder.name} on {flow.board.name}, simulated: {board.pty()} at {made.transport}")
+        while True:
+            board.join(SECONDS_TO_LOOK)
 
 
 def opened_for(flow: Flow, request: RunRequest, stack: contextlib.ExitStack) -> OpenBoard:

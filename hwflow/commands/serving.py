@@ -54,9 +54,10 @@ def serve(console: Console, request: ServeRequest) -> Mapping[str, Any]:
     logging.getLogger("hwflow.serve").setLevel(logging.DEBUG if request.verbose else logging.INFO)
     pool = Pool(openers, limits, bytes_in=facts.bytes_in, bytes_out=facts.bytes_out)
     service = Service(quantized, flow.folder.name, pool, limits, token)
+    say = console.progress if console.quiet else console.say
     pool.start()
     try:
-        run_server(service, request.host, request.http_port, lambda url: console.say(
+        run_server(service, request.host, request.http_port, lambda url: say(
             f"{flow.folder.name} on {len(openers)} board{'s' if len(openers) > 1 else ''}: {url}/v2/models/"
             f"{flow.folder.name}"))
     finally:

@@ -22,6 +22,7 @@ from .. import hls
 from ..host import LinkFailed, Patience
 from ..host.open_board import OpenBoard, open_board
 from ..host.session import Progress
+from ..host.transport import TransportFacts
 from ..synth import Board, ends_of
 from ..synth.board_memories import BoardMemory
 from ..synth.board_weights import DOMAIN, BoardWeights
@@ -59,6 +60,7 @@ class SimulatedDesign:
     compiled: CompiledBoard
     line: Line
     clock_mhz: float
+    transport: TransportFacts
 
     def board(self, *, seed: int = 1) -> SimulatedBoard:
         """The board, not switched on yet; its `pty` is for programs in other languages."""
@@ -125,7 +127,7 @@ def compile_design(design: Design, folder: Path, cache: Path, *, quantized: str,
     chip = chip_of(board, weights, design.image())
     compiled = compile_board(rtl_design(top, technology.roms, chip, line=type(line)), folder=folder / "board",
                              cache=cache, say=say)
-    return SimulatedDesign(folder, compiled, line, board.clock_mhz)
+    return SimulatedDesign(folder, compiled, line, board.clock_mhz, board.transport.facts())
 
 
 def slower(weights: BoardWeights | None, board: Board) -> BoardWeights | None:

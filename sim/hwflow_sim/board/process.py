@@ -142,6 +142,13 @@ class SimulatedBoard:
         self._command(b"W" + struct.pack("<Q", len(data)) + data + struct.pack("<Q", cycles))
         return self._answer()
 
+    def join(self, seconds: float) -> None:
+        """Wait so long.  ToolFailed where the simulation ends meanwhile."""
+        assert self._process is not None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+            raise self._failure()
+
     def pty(self) -> str:
         """The path of a pseudo-terminal behind which the board runs until the next call, or its end."""
         assert self._terminals is not None
