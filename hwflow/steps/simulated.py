@@ -12,14 +12,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hwflow_base.errors import ToolFailed
 from hwflow_base.files.target import create_folder
 from hwflow_rtl.io import BoardTop, Clocking
 from hwflow_rtl.memory import SdramPart
-from hwflow_sim.board import CompiledBoard, Line, SimulatedBoard, compile_board, rtl_design
+from hwflow_sim.board import (
+    CompiledBoard,
+    Line,
+    NetworkPort,
+    RatedPort,
+    RgmiiLine,
+    SimulatedBoard,
+    compile_board,
+    rtl_design,
+)
 
 from .. import hls
-from ..host import LinkFailed, Patience
+from ..host import Patience
 from ..host.open_board import OpenBoard, open_board
 from ..host.session import Progress
 from ..host.transport import TransportFacts
@@ -33,7 +41,7 @@ from .generation import simulation_technology
 from .lines import line_of
 from .proof import chip_of
 
-__all__ = ["SimulatedDesign", "SimulatedPort", "compile_design"]
+__all__ = ["SimulatedDesign", "compile_design"]
 
 #: Clock cycles in which a board is left alone at first: its reset counts down.
 CYCLES_TO_START = 10_000
@@ -72,43 +80,47 @@ class SimulatedDesign:
 
         `seed` is that of all that is undefined when a board starts.  `close` switches it off.
         """
-        port = SimulatedPort(self.board(seed=seed), self.clock_mhz * 1e6, name)
+        board, hertz, options = self.board(seed=seed), self.clock_mhz * 1e6, self.transport.options
+        port: SimulatedSerial | SimulatedNetwork
+        if isinstance(self.line, RgmiiLine):
+            port = SimulatedNetwork(board, hertz, name, str(options["address"]), int(options["port"]))
+        else:
+            port = SimulatedSerial(board, hertz, name)
         return open_board(port, design=self.folder, clock=port.clock, patience=patience or PATIENCE, progress=progress)
 
 
-class SimulatedPort:
-    """A `hwflow.host.wire.BytePort` on a board that it switches on, and off at `close`; and its clock.
+class SimulatedSerial(RatedPort):
+    """The serial line of a board that it switches on, and off at `close`.  The clock of the board, of `hertz`, runs
+    while somebody waits for the board, and only then."""
 
-    The board's clock of `hertz` runs while somebody waits for the board, and only then.
-    """
+    def __init__(self, board: SimulatedBoard, hertz: float, name: str) -> None:
+        super().__init__(board, hertz, name)
+        self.close = switched_on(board)  # type: ignore[method-assign]
 
-    def __init__(self, board: SimulatedBoard, hertz: float, name: str = NAME) -> None:
-        self.board, self.hertz, self.name = board, hertz, name
-        self._waiting = b""
-        self._on = contextlib.ExitStack()
-        self._on.enter_context(board)
-        self._wait(CYCLES_TO_START)
+
+class SimulatedNetwork(NetworkPort):
+    """The same of a board with Ethernet, at an address."""
+
+    def __init__(self, board: SimulatedBoard, hertz: float, name: str, address: str, port: int) -> None:
+        super().__init__(board, address, port, name=name)
+        self.hertz = hertz
+        self.close = switched_on(board)  # type: ignore[method-assign]
 
     def clock(self) -> float:
         """Seconds since the board was switched on."""
         return self.board.facts.cycles / self.hertz
 
-    def read(self, timeout: float) -> bytes:
-        """What has arrived; waits at most `timeout` seconds for the first byte, and at least the time of a byte."""
-        return self._wait(max(round(timeout * self.hertz), round(self.board.line.byte_cycles)))
+    def cycles(self, seconds: float) -> int:
+        """Clock cycles of the board."""
+        return round(seconds * self.hertz)
 
-    def write(self, data: bytes) -> None:
-        self._waiting += data
 
-    def close(self) -> None:
-        self._on.close()
-
-    def _wait(self, cycles: int) -> bytes:
-        data, self._waiting = self._waiting, b""
-        try:
-            return self.board.wait(data, cycles)
-        except (ToolFailed, ValueError) as error:  # its process ended, or it was switched off
-            raise LinkFailed(f"{self.name} is gone: {error}") from None
+def switched_on(board: SimulatedBoard) -> Callable[[], None]:
+    """Switch the board on, and let its reset pass.  What switches it off, which may be called twice."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(board)
+        board.wait(b"", CYCLES_TO_START)
+        return stack.pop_all().close
 
 
 def compile_design(design: Design, folder: Path, cache: Path, *, quantized: str, keep: Callable[[], object],

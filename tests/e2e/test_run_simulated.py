@@ -45,12 +45,12 @@ def cli(place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
 def test_run(cli):
     done = cli(*RUN)
     assert done.code == 0, done.err
-    assert re.search(r"small on ulx3s_85f, the simulated board at 1000000 baud, design [0-9a-f]{16}\n", done.out)
+    assert re.search(r"small on ulx3s_85f, the simulated board at 3000000 baud, design [0-9a-f]{16}\n", done.out)
     assert "  shares of the time, side by side: line " in done.out
     assert done.out.endswith("equal: 30 frames, every output of the board is that of the golden model, bit for bit\n")
     facts = cli(*RUN, "--rows", "9", "--json").json
     assert (facts["equal"], facts["rows"], facts["simulated"]) == (True, 9, True)
-    assert facts["frames_per_second"] < facts["line_frames_per_second"] == 100_000 / 32
+    assert facts["frames_per_second"] < facts["line_frames_per_second"] == 300_000 / 32
     assert facts["shares"].keys() == {"line", "core", "host"}
 
 
