@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from amaranth.hdl import Module
-from amaranth.lib import wiring
+from amaranth.hdl import Module, Value
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 from hwflow_rtl.io import HostLink
-from hwflow_rtl.io.link_bytes import Deframer, Framer
+from hwflow_rtl.io.link_bytes import TOKEN, Deframer, Framer
 from hwflow_rtl.io.link_image import Beside
 from hwflow_rtl.io.link_shape import LinkShape
 from hwflow_rtl.stream.streams import link, stream_of
 from hwflow_rtl.vendor import Generic
 
-from .link_host import DATA, IDENTITY, LINE, POLL, RESET, SETTINGS, STATUS, Seen, packets_in
+from .link_host import DATA, ESCAPE, FLAG, IDENTITY, LINE, POLL, RESET, SETTINGS, STATUS, Seen, packets_in
 
 #: Of an FPGA whose RAM blocks have 512 bytes.
 SMALL = LinkShape()
@@ -48,17 +48,82 @@ class OnBytes(wiring.Component):
         return m
 
 
+    @property
+    def given(self) -> Value:
+        return self.i.payload[0]
+
+    @property
+    def got(self) -> Value:
+        return self.o.payload[0]
+
+    @staticmethod
+    def of(octets: bytes) -> Iterable[int]:
+        """What goes over the line for them."""
+        return octets
+
+    @staticmethod
+    def arrived(came: bytearray, value: int) -> None:
+        came.append(value)
+
+
+class OnTokens(wiring.Component):
+    """A link on a line of packets, of which the bench makes bytes with flags and escapes."""
+
+    def __init__(self, link: HostLink):
+        self.link = link
+        super().__init__({"i": In(stream.Signature(TOKEN)), "o": Out(stream.Signature(TOKEN))})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.link = self.link
+        link(m, wiring.flipped(self.i), self.link.i)
+        link(m, self.link.o, wiring.flipped(self.o))
+        return m
+
+    @property
+    def given(self) -> Value:
+        return Value.cast(self.i.payload)
+
+    @property
+    def got(self) -> Value:
+        return Value.cast(self.o.payload)
+
+    @staticmethod
+    def of(octets: bytes) -> Iterable[int]:
+        flip = 0
+        for octet in octets:
+            if octet == FLAG:
+                yield 1 << 8 | bool(flip) << 9
+            elif octet != ESCAPE or flip:
+                yield octet ^ flip
+            flip = 0x20 if octet == ESCAPE and not flip else 0
+
+    @staticmethod
+    def arrived(came: bytearray, value: int) -> None:
+        octet, flag, bad = value & 255, value >> 8 & 1, value >> 9
+        if flag:
+            if bad:
+                del came[came.rfind(FLAG) + 1:]
+            came.append(FLAG)
+        else:
+            came += bytes([ESCAPE, octet ^ 0x20]) if octet in (FLAG, ESCAPE) else bytes([octet])
+
+
 class Bench:
-    """A link between a Python core, whose input is kept in `seen`, and a line of bytes each way.
+    """A link between a Python core, whose input is kept in `seen`, and a line of bytes each way; where the link is fast
+    a byte may pass in every cycle, and there is a gap behind one of `1 / gaps`.
 
     A line with settings takes the low 24 bits of them; `settings` are those that it was told to have.
     """
 
     def __init__(self, frame: int = 4, out: int = 3, stall: float = 0.0, seed: int = 0, listens: bool = True,
-                 image: int = 0, shape: LinkShape = SMALL):
+                 image: int = 0, shape: LinkShape = SMALL, gaps: float = 0.0):
         self.link = HostLink(shape=shape, technology=Generic(), identity=DESIGN, bytes_in=frame, bytes_out=out,
                              memory=Beside.FILLED if image else Beside.NOTHING, image_bytes=image)
-        self.line, self.shape, self.settings = OnBytes(self.link), shape, []
+        self.line = OnTokens(self.link) if shape.fast else OnBytes(self.link)
+        self.shape, self.settings, self.gaps, self.pace = shape, [], gaps, 0 if shape.fast else PACE
+        #: Cycles that have passed.
+        self.cycles = 0
         self.image, self.memory = image, bytearray()
         self.frame, self.out, self.stall = frame, out, stall
         self.noise = random.Random(seed)
@@ -89,12 +154,13 @@ class Bench:
             ctx.set(link.results.payload[0], owes[0] if valid else self.noise.randrange(256))
             _, _, offered, byte, taken, restart, error, sends, sent = await ctx.tick().sample(
                 link.data.valid, link.data.payload[0], link.results.ready, link.restart, link.error, line.o.valid,
-                line.o.payload[0])
+                line.got)
+            self.cycles += 1
             self.errors += error
             self.moves += (sends and not pause) + (taken and valid) + (offered and ready)
             if sends and not pause:
-                self.came.append(sent)
-                pause = PACE
+                line.arrived(self.came, sent)
+                pause = self.pace
             if restart:
                 owes.clear()
                 begun.clear()
@@ -112,12 +178,13 @@ class Bench:
                     begun.clear()
 
     async def send(self, ctx, octets: bytes) -> None:
-        for octet in octets:
-            ctx.set(self.line.i.payload[0], octet)
+        for value in self.line.of(octets):
+            ctx.set(self.line.given, value)
             ctx.set(self.line.i.valid, 1)
             await ctx.tick().until(self.line.i.ready)
             ctx.set(self.line.i.valid, 0)
-            await ctx.tick().repeat(PACE - 14)
+            if self.pace or self.noise.random() < self.gaps:
+                await ctx.tick().repeat(2)
 
     async def quiet(self, ctx, cycles: int = 12 * PACE) -> None:
         """Until nothing has moved for so long."""

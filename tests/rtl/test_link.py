@@ -29,11 +29,12 @@ from .link_host import (
 LARGE = LinkShape(payload=512, room=2048)
 
 
-def test_a_frame_goes_in_and_its_results_come_back() -> None:
-    bench = Bench(frame=5, out=3)
+@pytest.mark.parametrize("shape", [LinkShape(), LinkShape(payload=1463, room=8192, fast=True)])
+def test_a_frame_goes_in_and_its_results_come_back(shape: LinkShape) -> None:
+    bench = Bench(frame=5, out=3, shape=shape)
 
     async def host(ctx):
-        assert await bench.ask(ctx, packet(RESET, 77)) == [identity(77, 5, 3)]
+        assert await bench.ask(ctx, packet(RESET, 77)) == [identity(77, 5, 3, shape=shape)]
         found = await bench.ask(ctx, packet(DATA, 0, 0, b"\x7e\x7d\0\xff\x20"))
         assert [(seen.kind, seen.acknowledge) for seen in found] == [(STATUS, 1), (RESULT, 1)]
         assert found[1] == Seen(RESULT, 0, 1, answers(b"\x7e\x7d\0\xff\x20", 5, 3))
@@ -76,9 +77,14 @@ LONG = [
 ]
 
 
+#: The same sizes on a line with a byte in every cycle, and those of a line of datagrams.
+FAST, WIDE = LinkShape(fast=True), LinkShape(payload=1463, room=8192, fast=True)
+
+
+@pytest.mark.parametrize("shape", [LinkShape(), FAST])
 @pytest.mark.parametrize("wrong", [WRONG, pytest.param(LONG, marks=pytest.mark.slow)])
-def test_what_is_wrong_is_dropped_and_what_follows_counts(wrong: list[tuple[bytes, int]]) -> None:
-    bench, page = Bench(listens=False), Page(4, 3)
+def test_what_is_wrong_is_dropped_and_what_follows_counts(shape: LinkShape, wrong: list[tuple[bytes, int]]) -> None:
+    bench, page = Bench(listens=False, shape=shape), Page(4, 3, shape)
 
     async def host(ctx):
         await bench.quiet(ctx, 60)
@@ -94,7 +100,8 @@ def test_what_is_wrong_is_dropped_and_what_follows_counts(wrong: list[tuple[byte
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", [LinkShape(), LARGE, LinkShape(payload=1463, room=4096), LinkShape(settings=True)])
+@pytest.mark.parametrize("shape", [LinkShape(), LARGE, LinkShape(payload=1463, room=4096), LinkShape(settings=True), FAST,
+                                   WIDE])
 @pytest.mark.parametrize("seed", range(3))
 def test_any_packets_are_answered_as_on_the_page(shape: LinkShape, seed: int) -> None:
     """The core takes nothing, so that the room is known; one packet at a time, so that no answer stands for two."""
@@ -120,9 +127,10 @@ def results_of(found: list[Seen]) -> list[tuple[int, bytes]]:
 
 
 @pytest.mark.slow
-def test_results_are_kept_until_they_are_acknowledged() -> None:
+@pytest.mark.parametrize("shape", [LinkShape(), FAST])
+def test_results_are_kept_until_they_are_acknowledged(shape: LinkShape) -> None:
     """Frames of one byte and results of 200: packets of 128 and 72, four of which wait."""
-    bench = Bench(frame=1, out=200)
+    bench = Bench(frame=1, out=200, shape=shape)
     whole = answers(b"abcd", 1, 200)
     pieces = [whole[200 * k + a:200 * k + b] for k in range(4) for a, b in ((0, 128), (128, 200))]
 
@@ -163,9 +171,10 @@ def test_the_line_is_set_when_its_answer_has_left() -> None:
 
 
 @pytest.mark.slow
-def test_what_was_acknowledged_before_a_reset_is_not_after_it() -> None:
+@pytest.mark.parametrize("shape", [LinkShape(), FAST])
+def test_what_was_acknowledged_before_a_reset_is_not_after_it(shape: LinkShape) -> None:
     """Results, acknowledgements and the expected sequence of one session mean nothing to the next."""
-    bench = Bench(frame=1, out=100)
+    bench = Bench(frame=1, out=100, shape=shape)
 
     async def host(ctx):
         await bench.ask(ctx, packet(RESET, 3))
@@ -192,8 +201,9 @@ def test_what_was_acknowledged_before_a_reset_is_not_after_it() -> None:
 
 
 @pytest.mark.slow
-def test_what_was_sent_once_may_be_acknowledged_while_it_is_repeated() -> None:
-    bench = Bench(frame=1, out=100)
+@pytest.mark.parametrize("shape", [LinkShape(), FAST])
+def test_what_was_sent_once_may_be_acknowledged_while_it_is_repeated(shape: LinkShape) -> None:
+    bench = Bench(frame=1, out=100, shape=shape)
     whole = answers(b"abcdef", 1, 100)
 
     async def host(ctx):

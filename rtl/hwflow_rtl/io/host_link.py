@@ -11,6 +11,9 @@ from ..stream.streams import link, stream_of
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from .link_bytes import TOKEN
+from .link_fast_queues import FastDataQueue, FastResultQueue
+from .link_fast_receiver import FastReceiver
+from .link_fast_sender import FastSender
 from .link_image import DIGEST_BYTES, Beside, FilledImage, MemoryState, SealedImage
 from .link_queues import DataQueue, ResultQueue
 from .link_receiver import SETTINGS_BYTES, PacketReceiver
@@ -19,6 +22,11 @@ from .link_shape import LinkShape
 from .uart import BYTE
 
 __all__ = ["HostLink"]
+
+Parts = tuple[type[PacketReceiver], type[DataQueue], type[ResultQueue], type[PacketSender]]
+#: The parts of a link on a line with many cycles for a byte, and on one with a byte in each.
+SLOW: Parts = (PacketReceiver, DataQueue, ResultQueue, PacketSender)
+FAST: Parts = (FastReceiver, FastDataQueue, FastResultQueue, FastSender)
 
 
 class HostLink(wiring.Component):
@@ -72,7 +80,7 @@ class HostLink(wiring.Component):
         A pulse: the host's answer has been taken at `o`, and the line is to have `settings_taken` of this cycle when
         it is through.  `settings` mean nothing at other times.
 
-    `i` takes a byte in 12 cycles; it must not bring them faster for long.  All of it is in one clock domain, which may
+    `i` takes a byte in 12 cycles, with a fast shape in each; it must not bring them faster for long.  All of it is in one clock domain, which may
     be another than the core's.
     """
 
@@ -81,9 +89,11 @@ class HostLink(wiring.Component):
         self.shape = shape
         self.technology = technology
         self.memory = memory
-        results = ResultQueue(shape=shape, frame=bytes_out, technology=technology)
-        self.data_queue, self.result_queue = DataQueue(shape=shape, technology=technology), results
-        self.sender = PacketSender(results=results, identity=identity, bytes_in=bytes_in, technology=technology,
+        receiver, data_queue, result_queue, sender = FAST if shape.fast else SLOW
+        results = result_queue(shape=shape, frame=bytes_out, technology=technology)
+        self.data_queue, self.result_queue = data_queue(shape=shape, technology=technology), results
+        self.receiver = receiver(shape=shape, memory=memory)
+        self.sender = sender(results=results, identity=identity, bytes_in=bytes_in, technology=technology,
                                    image_bytes=image_bytes)
         super().__init__({
             "i": In(stream.Signature(TOKEN)), "o": Out(stream.Signature(TOKEN)), "data": Out(stream_of(BYTE, 1)),
@@ -119,7 +129,7 @@ class HostLink(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         data, results, sender = self.data_queue, self.result_queue, self.sender
-        m.submodules.receiver = receiver = PacketReceiver(shape=self.shape, memory=self.memory)
+        m.submodules.receiver = receiver = self.receiver
         restarting = Signal()
         m.d.comb += restarting.eq(self.restart | self.stopped)
         restarted = ResetInserter(restarting)
@@ -132,7 +142,7 @@ class HostLink(wiring.Component):
         link(m, sender.o, wiring.flipped(self.o))
         m.d.comb += [
             receiver.room.eq(data.room), data.write.eq(receiver.write),
-            data.byte.eq(self.i.payload.byte), data.commit.eq(receiver.commit),
+            data.byte.eq(receiver.byte), data.commit.eq(receiver.commit),
             data.rollback.eq(receiver.rollback), sender.room.eq(data.room),
             receiver.identity_sent.eq(sender.identity_sent), self.restart.eq(receiver.restart),
             receiver.stopped.eq(self.stopped), self.error.eq(receiver.error),
@@ -162,7 +172,7 @@ class HostLink(wiring.Component):
                 self.filling.eq(receiver.image.filling), image.complete.eq(self.complete),
                 self.clear.eq(receiver.clear), receiver.cleared.eq(self.cleared)]
         else:
-            m.submodules.image = image = SealedImage(technology=self.technology)
+            m.submodules.image = image = SealedImage(technology=self.technology, fast=self.shape.fast)
             wiring.connect(m, wiring.flipped(self.digest), image.digest)
             m.d.comb += image.state.eq(self.state)
         wiring.connect(m, receiver.image, image.packets)

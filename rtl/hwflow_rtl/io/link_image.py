@@ -104,7 +104,8 @@ class FilledImage(wiring.Component):
 class SealedImage(wiring.Component):
     """The state of a flash, and the digest of its image, which came from there.
 
-    The digest is in one RAM.  Its two readers take turns, a cycle each: their places change far more seldom.
+    The digest is in one RAM.  Its two readers take turns, a cycle each: their places change far more seldom.  Where a
+    byte of an IMAGE may come in every cycle, the digest is in tables instead, with a port for each.
 
     An IMAGE that began before `FILLED` was not compared with a whole digest.  So until the next one `contents` say
     `FILLING`: a host that reads `FILLED` and the digest of its IMAGE may send frames.
@@ -113,6 +114,8 @@ class SealedImage(wiring.Component):
     ----------
     technology
         Makes the RAM.
+    fast
+        Whether there is a byte in every cycle.
 
     Attributes
     ----------
@@ -123,28 +126,23 @@ class SealedImage(wiring.Component):
     state : In(MemoryState)
     """
 
-    def __init__(self, *, technology: Technology):
+    def __init__(self, *, technology: Technology, fast: bool = False):
         self.technology = technology
+        self.fast = fast
         super().__init__({"packets": In(IMAGE_PACKETS), "contents": Out(IMAGE_CONTENTS),
                           "digest": In(stream_of(BYTE, 1)), "state": In(MemoryState)})
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.digest = ram = self.technology.ram(width=8, depth=DIGEST_BYTES)
-        place, turn, old = Signal(4), Signal(), Signal(8)
+        place, old = Signal(4), Signal(8)
         differs, matches, whole, early = Signal(), Signal(), Signal(), Signal()
         packets, contents, filled = self.packets, self.contents, self.state == MemoryState.FILLED
         # As `IMAGE_PACKETS` counts.
         m.d.sync += place.eq(place - self.digest.valid)
         m.d.comb += [
-            self.digest.ready.eq(1), ram.write_en.eq(self.digest.valid), ram.write_addr.eq(place),
-            ram.write_data.eq(self.digest.payload[0]), ram.read_addr.eq(Mux(turn, packets.place, contents.place)),
-            packets.usable.eq(matches), contents.state.eq(Mux(early & filled, MemoryState.FILLING, self.state))]
-        m.d.sync += turn.eq(~turn)
-        with m.If(delay(m, turn, self.technology.timing.ram, "turn_of_data")):
-            m.d.sync += old.eq(ram.read_data)
-        with m.Else():
-            m.d.sync += contents.byte.eq(ram.read_data)
+            self.digest.ready.eq(1), packets.usable.eq(matches),
+            contents.state.eq(Mux(early & filled, MemoryState.FILLING, self.state))]
+        self.in_tables(m, place, old) if self.fast else self.in_ram(m, place, old)
         with m.If(packets.begin):
             m.d.sync += [differs.eq(0), whole.eq(filled)]
         with m.Elif(packets.write):
@@ -154,3 +152,26 @@ class SealedImage(wiring.Component):
         with m.If(packets.resets):
             m.d.sync += [matches.eq(0), early.eq(0)]
         return m
+
+    def in_ram(self, m: Module, place: Signal, old: Signal) -> None:
+        """The digest's bytes to `contents` and, for the byte of an IMAGE, to `old`, some cycles behind their places."""
+        m.submodules.digest = ram = self.technology.ram(width=8, depth=DIGEST_BYTES)
+        turn = Signal()
+        m.d.comb += [
+            ram.write_en.eq(self.digest.valid), ram.write_addr.eq(place), ram.write_data.eq(self.digest.payload[0]),
+            ram.read_addr.eq(Mux(turn, self.packets.place, self.contents.place))]
+        m.d.sync += turn.eq(~turn)
+        with m.If(delay(m, turn, self.technology.timing.ram, "turn_of_data")):
+            m.d.sync += old.eq(ram.read_data)
+        with m.Else():
+            m.d.sync += self.contents.byte.eq(ram.read_data)
+
+    def in_tables(self, m: Module, place: Signal, old: Signal) -> None:
+        """The same in the cycle of the place."""
+        m.submodules.digest = digest = memory.Memory(shape=8, depth=DIGEST_BYTES, init=[],
+                                                     attrs={"ram_style": "distributed"})
+        new, *reads = digest.write_port(), *(digest.read_port(domain="comb") for _ in range(2))
+        m.d.comb += [
+            new.en.eq(self.digest.valid), new.addr.eq(place), new.data.eq(self.digest.payload[0]),
+            reads[0].addr.eq(self.packets.place), old.eq(reads[0].data),
+            reads[1].addr.eq(self.contents.place), self.contents.byte.eq(reads[1].data)]

@@ -64,8 +64,8 @@ class PacketReceiver(wiring.Component):
         From the line: the `o` of a `Transport`.
     room : In(range(shape.room + 1))
         Of the data queue.
-    write : Out(1)
-        The byte of `i` is payload of DATA that are expected and have room.
+    write, byte : Out(1), Out(8)
+        A byte of payload of DATA that are expected and have room.
     commit, rollback : Out(1)
         To the data queue: take what was written; forget it, after every flag else.
     expected : Out(8)
@@ -99,7 +99,7 @@ class PacketReceiver(wiring.Component):
         self.names, self.fills = memory is not Beside.NOTHING, memory is Beside.FILLED
         super().__init__({
             "i": In(stream.Signature(TOKEN)), "room": In(range(shape.room + 1)),
-            "write": Out(1), "commit": Out(1), "rollback": Out(1), "expected": Out(8),
+            "write": Out(1), "byte": Out(8), "commit": Out(1), "rollback": Out(1), "expected": Out(8),
             "wants_status": Out(1), "repeat": Out(1),
             "wants_identity": Out(1), "sequence": Out(8), "identity_sent": In(1),
             "acknowledged": Out(1), "acknowledge": Out(8), "restart": Out(1, init=1), "stopped": In(1),
@@ -121,7 +121,7 @@ class PacketReceiver(wiring.Component):
         m.d.comb += [
             crc.byte.eq(byte), crc.start.eq(self.i.valid & ~started), self.i.ready.eq(crc.done),
             act.eq(crc.done & ~self.i.payload.flag), end.eq(crc.done & self.i.payload.flag), crc.clear.eq(end),
-            crc.tail.eq(state == State.CHECK), self.write.eq(act & writes),
+            crc.tail.eq(state == State.CHECK), self.write.eq(act & writes), self.byte.eq(byte),
             self.rollback.eq(closed & ~self.commit),
         ]
         good = (state == State.END) & crc.good & ~self.i.payload.bad

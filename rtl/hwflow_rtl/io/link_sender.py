@@ -150,12 +150,11 @@ class PacketSender(wiring.Component):
             with m.If(last):
                 m.d.sync += [place.eq(0), state.eq(Mux(state == State.CLOSE, State.IDLE, state.as_value() + 1))]
 
-        given = dict.fromkeys((Kind.IDENTITY, Kind.SETTINGS, Kind.MEMORY), self.sequence)
-        header = Array([chosen.of({kind: kind for kind in Kind}),
-                        chosen.of({**given, Kind.STATUS: sequence, Kind.RESULT: sequence}), self.expected,
-                        length[:8], length[8:]])
+        # The room of one moment, which is not before that of `expected`: data are not taken for room.
+        moment = (state == State.HEADER) & (place[:2] == 3)
         field, payload = Signal(8), Signal(8)
-        m.d.sync += [field.eq(header[place[:3]]), payload.eq(self.payload(m, state, place, chosen))]
+        m.d.sync += [field.eq(self.header(chosen, sequence, length)[place[:3]]),
+                     payload.eq(self.payload(m, moment, place, chosen))]
         m.submodules.crc = crc = Crc32()
         m.d.comb += [crc.tail.eq(state == State.CHECK), crc.clear.eq(state == State.OPEN)]
         byte = Mux(state == State.HEADER, field, Mux(state == State.PAYLOAD, payload, crc.octet))
@@ -192,8 +191,15 @@ class PacketSender(wiring.Component):
             m.d.sync += offered.eq(0)
         m.d.sync += counted.eq(crc.done | counted & ~step)
 
-    def payload(self, m: Module, state: Signal, place: Signal, chosen: Chosen) -> Value:
-        """The byte at `place` of the payload."""
+    def header(self, chosen: Chosen, sequence: Signal, length: Signal) -> Array:
+        """The bytes of a header."""
+        given = dict.fromkeys((Kind.IDENTITY, Kind.SETTINGS, Kind.MEMORY), self.sequence)
+        return Array([chosen.of({kind: kind for kind in Kind}),
+                      chosen.of({**given, Kind.STATUS: sequence, Kind.RESULT: sequence}), self.expected,
+                      length[:8], length[8:]])
+
+    def payload(self, m: Module, moment: Value, place: Signal, chosen: Chosen) -> Value:
+        """The byte at `place` of the payload; room is said of `moment`."""
         m.submodules.identity = rom = identity_rom(self.technology, self.identity)
         m.d.comb += rom.addr.eq(place[:3] - 1)
         numbers = b"".join(number.to_bytes(size, "little") for number, size in (
@@ -207,9 +213,8 @@ class PacketSender(wiring.Component):
             for k, number in enumerate(numbers, 1 + IDENTITY_BYTES):
                 with m.Case(k):
                     m.d.comb += octet.eq(number)
-        # Both bytes of one moment, which is not before that of `expected`: data are not taken for room.
         room = Signal.like(self.room)
-        with m.If((state == State.HEADER) & (place[:2] == 3)):
+        with m.If(moment):
             m.d.sync += room.eq(self.room)
         settings = self.settings.word_select(place[:2], 8) if self.shape.settings else 0
         return chosen.of({Kind.IDENTITY: octet, Kind.SETTINGS: settings, Kind.MEMORY: self.memory(m, place),

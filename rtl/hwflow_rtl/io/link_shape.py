@@ -30,7 +30,7 @@ class LinkShape:
     fast
         Whether the line may bring and take a byte in every cycle; else it takes 12 cycles for one.
     settings
-        Whether the line has settings that the host can change.
+        Whether the line has settings that the host can change; a fast one has none.
     """
 
     payload: int = 128
@@ -44,6 +44,8 @@ class LinkShape:
         if self.room & (self.room - 1) or not 2 * self.payload <= self.room <= LARGEST_ROOM:
             raise ValueError(f"room must be a power of two of at least two packets, {2 * self.payload} bytes, and at "
                              f"most {LARGEST_ROOM}, not {self.room}")
+        if self.fast and self.settings:
+            raise ValueError("settings must be those of a line that is not fast")
 
     @classmethod
     def of(cls, technology: Technology, *, fast: bool = False, settings: bool = False) -> LinkShape:
