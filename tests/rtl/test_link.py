@@ -25,6 +25,8 @@ from .link_host import (
     packets_in,
 )
 
+#: Packets that a host may send until all its results must be there, most of them lost on the worst line.
+STEPS = 6000
 #: Of an FPGA whose RAM blocks have 2048 bytes.
 LARGE = LinkShape(payload=512, room=2048)
 
@@ -100,8 +102,8 @@ def test_what_is_wrong_is_dropped_and_what_follows_counts(shape: LinkShape, wron
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", [LinkShape(), LARGE, LinkShape(payload=1463, room=4096), LinkShape(settings=True), FAST,
-                                   WIDE])
+@pytest.mark.parametrize("shape", [LinkShape(), LARGE, LinkShape(payload=1463, room=4096), LinkShape(settings=True),
+                                   FAST, WIDE])
 @pytest.mark.parametrize("seed", range(3))
 def test_any_packets_are_answered_as_on_the_page(shape: LinkShape, seed: int) -> None:
     """The core takes nothing, so that the room is known; one packet at a time, so that no answer stands for two."""
@@ -270,7 +272,7 @@ def test_every_result_comes_once_and_in_order_through_errors(frame: int, out: in
 
     async def host(ctx):
         silent = 0
-        for _ in range(3000):
+        for _ in range(STEPS):
             await bench.send(ctx, line(driver.send()))
             await ctx.tick().repeat(PACE)
             came = bytes(bench.came)

@@ -14,6 +14,7 @@ from hwflow_rtl.core import Core, Link
 from hwflow_rtl.io import BoardTop, Clocking, End, Ends
 from hwflow_rtl.io import clocking as clocking_module
 from hwflow_rtl.io.frame_bytes import FrameBytes
+from hwflow_rtl.io.link_shape import LinkShape
 from hwflow_rtl.io.transports import Uart
 from hwflow_rtl.io.uart import bytes_of
 from hwflow_rtl.stream.endpoint import Endpoint
@@ -71,8 +72,8 @@ class Sum(wiring.Component):
 class Whole(wiring.Component):
     """`FrameBytes` with its core beside it, as in a `BoardTop`."""
 
-    def __init__(self, core, ends: Ends | None = None, technology: Technology | None = None):
-        self.frames = FrameBytes(core=core, ends=ends, technology=technology or Generic(like=ECP5()))
+    def __init__(self, core, ends: Ends | None = None, technology: Technology | None = None, *, wide: bool = False):
+        self.frames = FrameBytes(core=core, ends=ends, technology=technology or Generic(like=ECP5()), wide=wide)
         super().__init__(self.frames.signature)
 
     def elaborate(self, platform):
@@ -83,9 +84,10 @@ class Whole(wiring.Component):
 
 
 def through(dut: Whole, octets: list[int], expected: list[int], seed: int) -> None:
-    traces = simulate(dut, sends={"i": np.array(octets)[:, None]}, receives={"o": len(expected)}, stall_in=0.3,
-                      stall_out=0.3, seed=seed)
-    assert traces["o"].beats[:, 0].tolist() == expected
+    frames = dut.frames
+    traces = simulate(dut, sends={"i": np.array(octets).reshape(-1, frames.width_in)},
+                      receives={"o": len(expected) // frames.width_out}, stall_in=0.3, stall_out=0.3, seed=seed)
+    assert traces["o"].beats.reshape(-1).tolist() == expected
 
 
 @pytest.mark.parametrize("width", [8, 5, 12, 21])
@@ -108,14 +110,16 @@ def core_of_sums(elements: int) -> tuple[Core, Ends]:
 
 
 @pytest.mark.parametrize("elements", [2, 4, 14])
-def test_frames_of_several_inputs_and_outputs_take_turns(elements: int) -> None:
+@pytest.mark.parametrize("wide", [False, True])
+def test_frames_of_several_inputs_and_outputs_take_turns(elements: int, wide: bool) -> None:
     noise, octets, expected = random.Random(elements), [], []
     for _ in range(3):
         x, y, z = ([noise.randrange(-128, 128) for _ in range(elements)] for _ in range(3))
         octets += [value & 255 for value in (*x, *y, *z)]
         sums = [octet for a, b in zip(x, y, strict=True) for octet in (a + b & 0xffff).to_bytes(2, "little")]
         expected += [*sums, *(value & 255 for value in z), *sums]
-    dut = Whole(*core_of_sums(elements))
+    dut = Whole(*core_of_sums(elements), wide=wide)
+    assert (dut.frames.width_in, dut.frames.width_out) == ((2, 2) if wide else (1, 1))
     assert (dut.frames.bytes_in, dut.frames.bytes_out) == (3 * elements, 5 * elements)
     through(dut, octets, expected, seed=elements)
 
@@ -162,11 +166,14 @@ class WithOwnClock(Generic):
         return self.own
 
 
-def board(core, ends: Ends | None = None, *, technology=None) -> BoardTop:
+def board(core, ends: Ends | None = None, *, technology=None, fast: bool = False) -> BoardTop:
     technology = technology or Generic(like=ECP5())
     pll = technology.pll_settings(12, 100) if isinstance(technology, WithOwnClock) else None
     clocking = Clocking(technology=technology, board_mhz=12.0, pll=pll, has_reset=True, reset_active_low=True)
-    return BoardTop(core=core, ends=ends, clocking=clocking, transport=Uart(divider=4), identity=DESIGN, leds=3,
+    transport = Uart(divider=4)
+    if fast:  # a line may be slower than its link
+        transport.shape = LinkShape(payload=512, room=2048, fast=True)
+    return BoardTop(core=core, ends=ends, clocking=clocking, transport=transport, identity=DESIGN, leds=3,
                     leds_active_low=True, technology=technology)
 
 
@@ -220,10 +227,12 @@ def talk(dut: BoardTop, octets: bytes, packets: int, sync_us: float = 1.0) -> tu
 
 
 @pytest.mark.parametrize("sync_us", [None, 3.31, pytest.param(0.053, marks=pytest.mark.slow)])
-def test_a_board_answers_at_its_pins(sync_us: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("fast", [False, True])
+def test_a_board_answers_at_its_pins(sync_us: float | None, fast: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """At the line's full rate, with one clock and with two, the core's slower or faster than the oscillator."""
     monkeypatch.setattr(clocking_module, "RESET_CYCLES", 16)
-    dut = board(Negate(8), technology=WithOwnClock() if sync_us else None)
+    dut = board(Negate(8), technology=WithOwnClock() if sync_us else None, fast=fast)
+    assert dut.frames.width_in == (2 if fast else 1)
     sent = packet(RESET, 200) + packet(DATA, 0, 0, b"\x01\x82\x83\x04")
     found, lights = talk(dut, sent, 4, sync_us or 1.0)
     kinds = [(seen.kind, seen.sequence) for seen in found if seen.kind != STATUS]

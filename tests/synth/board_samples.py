@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Out
 from hwflow_rtl.io import BoardTop, Clocking, End, Ends
 from hwflow_rtl.io.axi_stream import AxiStreamTop
 from hwflow_rtl.io.core_crossing import CoreCrossing
+from hwflow_rtl.io.fast_crossing import FastCrossing
 from hwflow_rtl.io.frame_bytes import FrameBytes
 from hwflow_rtl.io.image_crossing import ImageCrossing
 from hwflow_rtl.io.seal_crossing import SealCrossing
@@ -86,6 +87,11 @@ def core_crossing(technology: Technology) -> Sample:
     return Sample(CoreCrossing, CoreCrossing.cost)
 
 
+def fast_crossing(technology: Technology, data_bytes: int, result_bytes: int) -> Sample:
+    return Sample(lambda: FastCrossing(data_bytes=data_bytes, result_bytes=result_bytes),
+                  lambda: FastCrossing.cost(technology, data_bytes=data_bytes, result_bytes=result_bytes))
+
+
 def image_crossing(technology: Technology, width: int) -> Sample:
     return Sample(lambda: ImageCrossing(width=width), lambda: ImageCrossing.cost(width))
 
@@ -135,7 +141,7 @@ def tile_filler(technology: Technology, beats: int, banks: int, rows: int, toget
 
 
 BOARDS: Mapping[str, Callable[..., Sample]] = {
-    "Clocking": clocking, "CoreCrossing": core_crossing, "ImageCrossing": image_crossing,
+    "Clocking": clocking, "CoreCrossing": core_crossing, "FastCrossing": fast_crossing, "ImageCrossing": image_crossing,
     "SealCrossing": seal_crossing,
     "FrameBytes": frame_bytes, "AxiStreamTop": axi_stream_top,
     "BoardTop": board_top, "Uart": uart, "Spi": spi, "TileFiller": tile_filler}

@@ -13,6 +13,7 @@ from amaranth.lib import wiring
 from hwflow_rtl.io import BoardTop, Clocking
 from hwflow_rtl.io.axi_stream import AxiStreamTop
 from hwflow_rtl.io.core_crossing import CoreCrossing
+from hwflow_rtl.io.fast_crossing import FastCrossing
 from hwflow_rtl.io.host_link import HostLink
 from hwflow_rtl.io.image_crossing import ImageCrossing
 from hwflow_rtl.io.seal_crossing import SealCrossing
@@ -34,8 +35,8 @@ from hwflow.synth.usage import count_parts
 __all__ = ["SideBySide", "used_by"]
 
 #: Units whose ports are all pins.
-WHOLE = (AxiStreamTop, BoardTop, Clocking, CoreCrossing, CreditCounter, HostLink, ImageCrossing, LineBuffer,
-         RequantizerDatapath, Rescaler, SealCheck, SealCrossing, SealedController, TileFiller, Transport)
+WHOLE = (AxiStreamTop, BoardTop, Clocking, CoreCrossing, CreditCounter, FastCrossing, HostLink, ImageCrossing,
+         LineBuffer, RequantizerDatapath, Rescaler, SealCheck, SealCrossing, SealedController, TileFiller, Transport)
 
 
 class SideBySide(wiring.Component):

@@ -150,8 +150,8 @@ def flash_weights(technology: Technology, board: str, beats: Sequence[int], lane
 
 
 def host_link(technology: Technology, bytes_in: int, bytes_out: int, payload: int, room: int, *,
-              settings: bool = False, image_bytes: int = 0, memory: str = "NOTHING") -> Sample:
-    shape = LinkShape(payload, room, settings=settings)
+              settings: bool = False, fast: bool = False, image_bytes: int = 0, memory: str = "NOTHING") -> Sample:
+    shape = LinkShape(payload, room, fast=fast, settings=settings)
     return Sample(lambda: HostLink(shape=shape, technology=technology, identity=bytes(range(8)), bytes_in=bytes_in,
                                    bytes_out=bytes_out, image_bytes=image_bytes, memory=Beside[memory]),
                   lambda: HostLink.cost(shape, technology) + HostLink.memory_cost(technology, Beside[memory]))

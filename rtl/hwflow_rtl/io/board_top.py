@@ -17,6 +17,7 @@ from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from .clocking import Clocking
 from .core_crossing import CoreCrossing
+from .fast_crossing import FastCrossing
 from .frame_bytes import End, Ends, FrameBytes
 from .host_link import HostLink
 from .image_crossing import ImageCrossing
@@ -37,7 +38,8 @@ class BoardTop(wiring.Component):
 
     The link runs in the domain `line`, at the clock of the board's oscillator or of the transport, so that it never
     limits the core's.
-    The core runs in the domain `run`: that is `sync` with a reset of its own.  Between them stands a `CoreCrossing`.
+    The core runs in the domain `run`: that is `sync` with a reset of its own.  Between them stands a `CoreCrossing`,
+    or where the line is fast a `FastCrossing` of words.
     A memory beside the FPGA gives the core's streams `weights0`, `weights1`, ...  Where it can be written, the host
     fills it through the link and an `ImageCrossing`.  Else it is a `SealedFlash`, and the host hears through a
     `SealCrossing` which image it has, or what is wrong.
@@ -92,8 +94,8 @@ class BoardTop(wiring.Component):
         if self.beside is Beside.SEALED and "state" not in memory.signature.members:
             raise ValueError(f"memory must have an image with a seal, or be one that can be written, not be a plain "
                              f"{memory.part.name}")
-        self.frames = FrameBytes(core=core, ends=ends, technology=technology)
         self.shape = transport.shape or LinkShape.of(technology, settings=transport.settable)
+        self.frames = FrameBytes(core=core, ends=ends, technology=technology, wide=self.shape.fast)
         self.link = HostLink(shape=self.shape, technology=technology, identity=identity, memory=self.beside,
                              bytes_in=self.frames.bytes_in, bytes_out=self.frames.bytes_out,
                              image_bytes=0 if memory is None else memory.words * memory.part.width // 8)
@@ -112,10 +114,15 @@ class BoardTop(wiring.Component):
 
         Of a core with several inputs or outputs a whole frame of all but one input and one output waits in a queue.
         """
-        around = (HostLink.cost(shape or LinkShape.of(technology), technology)
-                  + (Uart.cost() if transport is None else transport) + CoreCrossing.cost() + Clocking.cost()
-                  + fitted("BoardTop"))
-        return around if ends is None else around + FrameBytes.cost(ends, technology)
+        shape = shape or LinkShape.of(technology)
+        around = (HostLink.cost(shape, technology) + (Uart.cost() if transport is None else transport)
+                  + Clocking.cost() + fitted("BoardTop"))
+        if shape.fast:
+            width_in, width_out = (1, 1) if ends is None else ends.words
+            around += FastCrossing.cost(technology, data_bytes=width_in, result_bytes=width_out)
+        else:
+            around += CoreCrossing.cost()
+        return around if ends is None else around + FrameBytes.cost(ends, technology, wide=shape.fast)
 
     @staticmethod
     def memory_cost(technology: Technology, *, writable: bool, width: int) -> Resources:
@@ -138,7 +145,8 @@ class BoardTop(wiring.Component):
         if self.clocking.has_reset:
             m.d.comb += self.clocking.rst.eq(self.rst)
         self.line(m)
-        m.submodules.crossing = crossing = CoreCrossing()
+        m.submodules.crossing = crossing = FastCrossing(
+            data_bytes=self.frames.width_in, result_bytes=self.frames.width_out) if self.shape.fast else CoreCrossing()
         # One register resets the core: what reads it can be placed near a copy of it (`Family.prepared`).
         run = m.domains.run = ClockDomain("run")
         m.d.comb += [run.clk.eq(self.clocking.sync_clk), run.rst.eq(crossing.reset)]
@@ -171,7 +179,7 @@ class BoardTop(wiring.Component):
                          transport.settings_changed.eq(self.link.settings_changed),
                          self.link.settings_taken.eq(transport.settings_taken)]
 
-    def weights(self, m: Module, crossing: CoreCrossing) -> None:
+    def weights(self, m: Module, crossing: CoreCrossing | FastCrossing) -> None:
         """Connects data of the link to the core, and those of an image to the memory; the memory to the core."""
         if self.memory is None:
             link(m, self.link.data, crossing.data)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import gcd
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Shape, Signal, Value, unsigned
@@ -17,7 +18,10 @@ from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from .uart import BYTE, bytes_of
 
-__all__ = ["End", "Ends", "FrameBytes"]
+__all__ = ["WIDEST", "End", "Ends", "FrameBytes"]
+
+#: Bytes of the widest word between a core and a fast line: more in a cycle than any of them brings.
+WIDEST = 8
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,11 @@ class End:
         return self.lanes * self.width
 
     @property
+    def beat_bytes(self) -> int:
+        """Of a beat on the line."""
+        return self.lanes * bytes_of(unsigned(self.width))
+
+    @property
     def depth(self) -> int:
         return max(2, self.elements // self.lanes)
 
@@ -48,6 +57,12 @@ class Ends:
 
     inputs: tuple[End, ...]
     outputs: tuple[End, ...]
+
+    @property
+    def words(self) -> tuple[int, int]:
+        """Bytes of the widest words of which all beats of the inputs, and of the outputs, are made, up to `WIDEST`."""
+        most_in, most_out = (gcd(*(end.beat_bytes for end in group)) for group in (self.inputs, self.outputs))
+        return widest(most_in), widest(most_out)
 
     @property
     def waiting(self) -> tuple[End, ...]:
@@ -85,25 +100,32 @@ class FrameBytes(wiring.Component):
         The frames of its inputs and outputs.  Without, a core with one of each has frames of one beat.
     technology
         What makes the queues for whole frames.
+    wide
+        Whether the streams have words of several bytes, as many as all beats of the core are made of, at most
+        `WIDEST`.  So they take as much as the core, where all beats have as many bytes.
 
     Attributes
     ----------
     i, o : streams of bytes
     """
 
-    def __init__(self, *, core: Any, ends: Ends | None = None, technology: Technology | None = None):
+    def __init__(self, *, core: Any, ends: Ends | None = None, technology: Technology | None = None,
+                 wide: bool = False):
         self.core = core
         self.technology = technology
         self.inputs, self.outputs = streams_of(core, "i"), streams_of(core, "o")
         self.ends = checked_ends(self.inputs, self.outputs, ends)
-        super().__init__({"i": In(stream_of(BYTE, 1)), "o": Out(stream_of(BYTE, 1))})
+        self.width_in, self.width_out = self.ends.words if wide else (1, 1)
+        super().__init__({"i": In(stream_of(BYTE, self.width_in)), "o": Out(stream_of(BYTE, self.width_out))})
 
     @staticmethod
-    def cost(ends: Ends, technology: Technology) -> Resources:
+    def cost(ends: Ends, technology: Technology, *, wide: bool = False) -> Resources:
         """What changes lanes, and queues for whole frames of more than one input and one output."""
         total = Resources()
-        for end in (*ends.inputs, *ends.outputs):
-            total += Gearbox.cost(width=8, lanes_in=1, lanes_out=end.lanes * bytes_of(unsigned(end.width)))
+        width_in, width_out = ends.words if wide else (1, 1)
+        for width, group in ((width_in, ends.inputs), (width_out, ends.outputs)):
+            for end in group:
+                total += Gearbox.cost(width=8, lanes_in=width, lanes_out=end.beat_bytes)
         for queue in ends.queues(technology):
             total += queue.cost + fitted("FrameBytes queue")
         return total
@@ -127,17 +149,18 @@ class FrameBytes(wiring.Component):
         turns = self.turns(m, "out", self.outputs, self.o.valid & self.o.ready)
         offers = [self.scatter(m, k, self.o, turn) for k, turn in enumerate(turns)]
         m.d.comb += self.o.valid.eq(Cat(*(valid for valid, _ in offers)).any())
-        for turn, (_, byte) in zip(turns, offers, strict=True):
+        for turn, (_, word) in zip(turns, offers, strict=True):
             with m.If(turn):
-                m.d.comb += self.o.payload[0].eq(byte)
+                m.d.comb += Value.cast(self.o.payload).eq(word)
         return m
 
     def turns(self, m: Module, name: str, streams: Sequence[Any], step: Value) -> list[Value]:
-        """Which of the streams the line serves: each for the bytes of a frame, one for each `step`, in order."""
+        """Which of the streams the line serves: each for the words of a frame, one for each `step`, in order."""
         if len(streams) == 1:
             return [Const(1, 1)]
         ends = self.ends.inputs if name == "in" else self.ends.outputs
-        last = [end.elements * bytes_of(payload_of(port).elem_shape) - 2
+        width = self.width_in if name == "in" else self.width_out
+        last = [end.elements * bytes_of(payload_of(port).elem_shape) // width - 2
                 for end, port in zip(ends, streams, strict=True)]
         turn = Signal(len(streams), init=1, name=f"turn_{name}")
         left = Signal(Shape.cast(range(-1, max(last) + 1)), init=last[0], name=f"left_{name}")  # down to its sign bit
@@ -155,7 +178,8 @@ class FrameBytes(wiring.Component):
         port = self.inputs[k]
         shape, lanes = payload_of(port).elem_shape, payload_of(port).length
         count, width = bytes_of(shape), Shape.cast(shape).width
-        m.submodules[f"gather{k}"] = gather = Gearbox(shape=BYTE, lanes_in=1, lanes_out=lanes * count)
+        m.submodules[f"gather{k}"] = gather = Gearbox(shape=BYTE, lanes_in=self.width_in,
+                                                               lanes_out=lanes * count)
         m.d.comb += [gather.i.valid.eq(line.valid & turn), gather.i.payload.eq(line.payload)]
         sink = port
         if k < len(self.inputs) - 1:
@@ -169,11 +193,12 @@ class FrameBytes(wiring.Component):
         return gather.i.ready & turn
 
     def scatter(self, m: Module, k: int, line: Any, turn: Value) -> tuple[Value, Value]:
-        """Bytes of output k to the line while it is its turn: whether there is one, and which."""
+        """Words of output k to the line while it is its turn: whether there is one, and which."""
         port = self.outputs[k]
         shape, lanes = payload_of(port).elem_shape, payload_of(port).length
         count = bytes_of(shape)
-        m.submodules[f"scatter{k}"] = scatter = Gearbox(shape=BYTE, lanes_in=lanes * count, lanes_out=1)
+        m.submodules[f"scatter{k}"] = scatter = Gearbox(shape=BYTE, lanes_in=lanes * count,
+                                                                 lanes_out=self.width_out)
         source = port
         if k:
             m.submodules[f"frame_out{k}"] = queue = self.frame_queue(port, len(self.inputs) - 1 + k - 1)
@@ -185,13 +210,18 @@ class FrameBytes(wiring.Component):
             element = Signal(Shape(8 * count, signed=Shape.cast(shape).signed), name=f"element{k}_{n}")
             m.d.comb += [element.eq(source.payload[n]),
                          Value.cast(scatter.i.payload).word_select(n, 8 * count).eq(element)]
-        return scatter.o.valid & turn, scatter.o.payload[0]
+        return scatter.o.valid & turn, Value.cast(scatter.o.payload)
 
     def frame_queue(self, port: Any, place: int) -> wiring.Component:
         """For the frames of `port`, which of all that wait is at `place`."""
         choice = self.ends.queues(self.technology)[place]
         return make_queue(shape=payload_of(port), depth=choice.depth, technology=self.technology,
                           spram=choice.in_spram)
+
+
+def widest(most: int) -> int:
+    """The widest word of which `most` bytes are made."""
+    return max(width for width in range(1, WIDEST + 1) if most % width == 0)
 
 
 def streams_of(core: Any, letter: str) -> list[Any]:

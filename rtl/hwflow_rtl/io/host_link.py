@@ -7,6 +7,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
+from ..stream.queue import Queue
 from ..stream.streams import link, stream_of
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
@@ -80,8 +81,8 @@ class HostLink(wiring.Component):
         A pulse: the host's answer has been taken at `o`, and the line is to have `settings_taken` of this cycle when
         it is through.  `settings` mean nothing at other times.
 
-    `i` takes a byte in 12 cycles, with a fast shape in each; it must not bring them faster for long.  All of it is in one clock domain, which may
-    be another than the core's.
+    `i` takes a byte in 12 cycles, with a fast shape in each; it must not bring them faster for long.  All of it is in
+    one clock domain, which may be another than the core's.
     """
 
     def __init__(self, *, shape: LinkShape, technology: Technology, identity: bytes, bytes_in: int, bytes_out: int,
@@ -109,6 +110,11 @@ class HostLink(wiring.Component):
     def cost(shape: LinkShape, technology: Technology) -> Resources:
         """LUT and FF as synthesized, RAM exact; without a memory beside the FPGA."""
         queue = technology.ram_cost(width=8, depth=shape.room)
+        if shape.fast:
+            words = technology.timing.ram + 7
+            queues = Queue.cost(width=8, depth=words, technology=technology) + Queue.cost(
+                width=10, depth=words, technology=technology)
+            return fitted("HostLink on a fast line", bits=ceil_log2(shape.room)) + queue + queue + queues
         settings = HostLink.settings_cost() if shape.settings else Resources()
         return fitted("HostLink", bits=ceil_log2(shape.room)) + settings + queue + queue
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from amaranth.hdl import Cat, Module, Signal
-from amaranth.lib import data, wiring
+from amaranth.lib import wiring
 from amaranth.utils import ceil_log2
 
 from ..stream.credit import CreditCounter
@@ -23,7 +23,8 @@ class FastDataQueue(DataQueue):
         latency, bits = self.technology.timing.ram, ceil_log2(self.shape.room)
         m.submodules.ram = ram = self.technology.ram(width=8, depth=self.shape.room)
         # One bit more than an address has, so that full and empty differ.
-        written, committed, read = (Signal(bits + 1, name=name) for name in ("written", "committed", "read"))
+        written, committed, read, left = (Signal(bits + 1, name=name) for name in (
+            "written", "committed", "read", "left"))
         m.d.comb += [ram.write_en.eq(self.write), ram.write_addr.eq(written[:-1]), ram.write_data.eq(self.byte)]
         with m.If(self.rollback):
             m.d.sync += written.eq(committed)
@@ -31,8 +32,9 @@ class FastDataQueue(DataQueue):
             m.d.sync += written.eq(written + self.write)
         with m.If(self.commit):
             m.d.sync += committed.eq(written)
-        # The place behind the last one that is free is a whole turn ahead of what is read next.
-        m.d.sync += self.room.eq((Cat(read[:-1], ~read[-1]) - committed)[:bits + 1])
+        # The place behind the last one that is free is a whole turn ahead of what leaves next.
+        m.d.sync += [left.eq(left + (self.o.valid & self.o.ready)),
+                     self.room.eq((Cat(left[:-1], ~left[-1]) - committed)[:bits + 1])]
 
         words = latency + 5  # from a credit to the same one again
         m.submodules.credits = credits = CreditCounter(words=words, take=1)
