@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hwflow_rtl.io.board_top import BoardTop
 from hwflow_rtl.io.clocking import Clocking
+from hwflow_rtl.io.link_shape import LinkShape
 from hwflow_rtl.io.transports import Uart
 from hwflow_rtl.vendor import Generic, Technology, Timing
 from hwflow_sim.board import LinePort, SimulatedBoard
@@ -22,11 +23,13 @@ def small_core(technology: Technology) -> SmallCore:
     return SmallCore(technology, products=PRODUCTS, rows=ROWS, words=300)
 
 
-def small_top() -> tuple[BoardTop, Generic]:
-    """Before synthesis; the contents of its ROM are a file."""
+def small_top(shape: LinkShape | None = None) -> tuple[BoardTop, Generic]:
+    """Before synthesis; the contents of its ROM are a file.  `shape`: of its link, else what fits the RAM."""
     technology = Generic(timing=Timing(multiply=3), hex_roms=True)
     clocking = Clocking(technology=technology, board_mhz=12.0, has_reset=True, reset_active_low=True)
-    top = BoardTop(core=small_core(technology), clocking=clocking, transport=Uart(divider=DIVIDER), identity=IDENTITY,
+    transport = Uart(divider=DIVIDER)
+    transport.shape = shape
+    top = BoardTop(core=small_core(technology), clocking=clocking, transport=transport, identity=IDENTITY,
                    technology=technology, leds=3)
     return top, technology
 
