@@ -96,9 +96,11 @@ def has_reset(piece: bytes) -> bool:
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["slow line", "fast link"])
-def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, cache: Path) -> CompiledBoard:
+def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, cache: Path
+             ) -> CompiledBoard:
     top, technology = small_top(shape=LinkShape(PAYLOAD, ROOM, fast=request.param))
-    return compile_board(rtl_design(top, technology.roms), folder=tmp_path_factory.mktemp("fuzzed"), cache=cache, jobs=2)
+    folder = tmp_path_factory.mktemp("fuzzed")
+    return compile_board(rtl_design(top, technology.roms), folder=folder, cache=cache, jobs=2)
 
 
 @pytest.mark.parametrize("rounds", [8, pytest.param(1700, marks=pytest.mark.slow)])
