@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,6 +11,8 @@ from dataclasses import dataclass
 RESET, DATA, POLL, CLEAR, IMAGE, LINE = 0x01, 0x02, 0x03, 0x04, 0x05, 0x06
 IDENTITY, STATUS, RESULT, MEMORY, SETTINGS = 0x81, 0x82, 0x83, 0x84, 0x85
 FLAG, ESCAPE = 0x7E, 0x7D
+#: An escape of nothing that is escaped.
+WRONG_ESCAPE = re.compile(rb"\x7d(?![\x5d\x5e])")
 
 
 def whole_of(body: bytes) -> bytes:
@@ -55,7 +58,7 @@ def packets_in(octets: Iterable[int]) -> tuple[list[Seen], int, bytes]:
     *bodies, rest = bytes(octets).split(bytes([FLAG]))
     for escaped in filter(None, bodies):
         body = escaped.replace(b"\x7d\x5e", b"\x7e").replace(b"\x7d\x5d", b"\x7d")
-        seen = None if escaped[-1] == ESCAPE else packet_in(body)
+        seen = None if WRONG_ESCAPE.search(escaped) else packet_in(body)
         if seen is not None:
             found.append(seen)
         else:
