@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from hwflow_base.errors import HwflowError
-from hwflow_sim.board import Line, LinePort, NetworkPort, RgmiiLine, SimulatedBoard, UartLine
+from hwflow_rtl.io.spi import CYCLES_A_BIT
+from hwflow_sim.board import Line, LinePort, NetworkPort, RgmiiLine, SimulatedBoard, SpiLine, UartLine
 
 from ..synth import Board
 
@@ -16,6 +17,10 @@ def uart(board: Board) -> UartLine:
     return UartLine(board.clock_mhz * 1e6 / board.transport.entry["baud"])
 
 
+def spi(board: Board) -> SpiLine:
+    return SpiLine(CYCLES_A_BIT)
+
+
 def rgmii(board: Board) -> RgmiiLine:
     clock = board.transport.clock
     assert clock is not None
@@ -23,7 +28,7 @@ def rgmii(board: Board) -> RgmiiLine:
 
 
 #: By the kind of the transport.
-LINES: Mapping[str, Callable[[Board], Line]] = {"uart": uart, "udp": rgmii}
+LINES: Mapping[str, Callable[[Board], Line]] = {"spi": spi, "uart": uart, "udp": rgmii}
 
 
 def line_of(board: Board) -> Line:

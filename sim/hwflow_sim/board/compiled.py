@@ -94,7 +94,7 @@ def wrapper(design: BoardDesign) -> str:
     """The pins that the engine knows around those that the design has."""
     ports, line = design.ports, {**design.line.inputs, **design.line.outputs}
     memory = [name for name in ports if name.startswith(MEMORY)] if design.chip is not None else []
-    if not {"clk", *line} <= set(ports) or set(ports) - {"clk", *line, "rst", "led", *memory}:
+    if not {"clk", *line} <= set(ports) or set(ports) - {"clk", *line, *design.line.tied, "rst", "led", *memory}:
         raise HwflowError(f"a board's design must have the pins clk, {', '.join(line)}, perhaps rst and led, not "
                           f"{', '.join(ports)}")
     pins = [f".{name}({name})" for name in ("clk", *line)]
@@ -106,6 +106,7 @@ def wrapper(design: BoardDesign) -> str:
     wires = "".join(f"  wire [{ports[name] - 1}:0] {name};\n" for name in memory)
     chip = "  assign fault = 0;\n" if design.chip is None else wires + design.chip.verilog
     pins += [f".{name}({name})" for name in memory]
+    pins += [f".{name}({level})" for name, level in design.line.tied.items() if name in ports]
     unused = f"  assign led[{LEDS - 1}:{leds}] = 0;\n" if leds < LEDS else ""
     moved = [f"{direction} [{width - 1}:0] {name}" for direction, found in (
         ("input", design.line.inputs), ("output", design.line.outputs)) for name, width in found.items()]

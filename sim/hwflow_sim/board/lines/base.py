@@ -22,6 +22,8 @@ class Line:
     #: The ports of the board's top that are its pins, with their widths; those that the board drives.
     inputs: ClassVar[dict[str, int]]
     outputs: ClassVar[dict[str, int]]
+    #: Ports that the top may have besides, and the Verilog that they are connected to.
+    tied: ClassVar[dict[str, str]] = {}
 
     @property
     def argument(self) -> str:

@@ -24,6 +24,7 @@ class UartLine(Line):
     header = Path(__file__).with_name("uart.h")
     inputs: ClassVar = {"rx": 1}
     outputs: ClassVar = {"tx": 1}
+    tied: ClassVar = {"rts_n": "1'b0", "cts_n": ""}
 
     def __post_init__(self) -> None:
         if self.bit_cycles < 4:
