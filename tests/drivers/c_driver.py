@@ -36,18 +36,17 @@ def compiled_c(program: str, folder: Path, *flags: str) -> Path:
     """The driver with `program`.c of this folder, compiled with every warning an error, and with sanitizers."""
     # The program may be as it likes; the driver is as strict as a compiler can be.
     made, part = folder / program, folder / "hwflow_link.o"
-    include = f"-I{C_FOLDER}"
-    for command in (["gcc", *FLAGS, *SANITIZERS, *flags, include, "-c", str(C_FOLDER / "hwflow_link.c"), "-o", str(part)],
-                    ["gcc", *FLAGS[:5], *SANITIZERS, *flags, include, str(HERE / f"{program}.c"), str(part), "-o",
-                     str(made)]):
+    common = [*SANITIZERS, *flags, f"-I{C_FOLDER}"]
+    for command in (["gcc", *FLAGS, *common, "-c", str(C_FOLDER / "hwflow_link.c"), "-o", str(part)],
+                    ["gcc", *FLAGS[:5], *common, str(HERE / f"{program}.c"), str(part), "-o", str(made)]):
         subprocess.run(command, check=True, timeout=SECONDS)
     return made
 
 
 def drive(program: Path, exchange: Callable[[bytes, int], bytes | None], milliseconds: Callable[[], int], *,
           frames: bytes, bytes_in: int, bytes_out: int, design: bytes, capacity: int, runs: int = 1) -> Outcome:
-    """Let the driver run `frames` over `exchange`, which takes what it sends and the most that it wants, and gives what
-    came, or None for a line that is gone."""
+    """Let the driver run `frames` over `exchange`, which takes what it sends and the most that it wants, and gives
+    what came, or None for a line that is gone."""
     with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None

@@ -65,6 +65,8 @@ class SpiPort:
         self.name = name
         self.bus = bus
         self._came = bytearray()
+        #: The last byte was none of flags: the one that ends its packet may be alone in the next transfer.
+        self._unended = False
         self._open = True
 
     def read(self, timeout: float) -> bytes:
@@ -99,10 +101,7 @@ class SpiPort:
             raise LinkFailed(f"the port {self.name} failed ({error})",
                              "see that the bus is there, and run again") from None
         some = came.count(IDLE) < len(came)
-        # The flag that ends a packet may be alone in the next transfer.
-        if some or (self._came and self._came[-1] != IDLE) or self._unended:
+        if some or self._unended:
             self._came += came
             self._unended = came[-1:] != bytes([IDLE])
         return some
-
-    _unended = False

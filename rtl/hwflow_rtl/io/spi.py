@@ -52,13 +52,15 @@ class SpiSlave(wiring.Component):
         for name, pin, seen, idle in (("sck", self.sck, sck, 1), ("mosi", self.mosi, mosi, 0),
                                       ("cs_n", self.cs_n, off, 1)):
             m.submodules[name] = FFSynchronizer(pin, seen, init=idle)
-        edge, last, loads, held = Signal(), Signal(), Signal(), Signal()
+        edge, last, loads, held, begun = Signal(), Signal(), Signal(), Signal(), Signal()
         count = Signal(3)
         into, out = Signal(7, reset_less=True), Signal(8, init=FLAG)
         full, word = Signal(), Signal(8, reset_less=True)
-        m.d.sync += before.eq(sck)
+        # After a reset in the middle of a transfer nobody knows where its bytes begin.
+        m.d.sync += [before.eq(sck), begun.eq(begun | off)]
         m.d.comb += [
-            edge.eq(sck & ~before & ~off), last.eq(edge & (count == 7)), self.miso.eq(out[-1]), self.driven.eq(~off),
+            edge.eq(sck & ~before & ~off & begun), last.eq(edge & (count == 7)), self.miso.eq(out[-1]),
+            self.driven.eq(~off),
             # A byte that was not begun stays through a pause; the flag that stands for none does not.
             loads.eq(last | off & (~held | (count != 0))), self.i.ready.eq(loads),
             self.o.valid.eq(full), self.o.payload[0].eq(word),
