@@ -6,7 +6,17 @@ from collections.abc import Callable, Mapping
 
 from hwflow_base.errors import HwflowError
 from hwflow_rtl.io.spi import CYCLES_A_BIT
-from hwflow_sim.board import Line, LinePort, NetworkPort, RgmiiLine, SimulatedBoard, SpiLine, UartLine
+from hwflow_sim.board import (
+    Line,
+    LinePort,
+    NetworkPort,
+    RgmiiLine,
+    SimulatedBoard,
+    SpiLine,
+    UartLine,
+    UlpiLine,
+    UsbLine,
+)
 
 from ..synth import Board
 
@@ -27,8 +37,12 @@ def rgmii(board: Board) -> RgmiiLine:
     return RgmiiLine(clock[1] / board.clock_mhz)
 
 
+def usb(board: Board) -> Line:
+    return UlpiLine() if "clk" in board.transport.entry else UsbLine()
+
+
 #: By the kind of the transport.
-LINES: Mapping[str, Callable[[Board], Line]] = {"spi": spi, "uart": uart, "udp": rgmii}
+LINES: Mapping[str, Callable[[Board], Line]] = {"spi": spi, "uart": uart, "udp": rgmii, "usb": usb}
 
 
 def line_of(board: Board) -> Line:

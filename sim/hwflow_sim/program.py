@@ -28,7 +28,7 @@ HEADER = "line.h"
 class Program:
     """A C++ file with `main`, which drives the module `top` of a design as Verilator's class `V<name>`.
 
-    `header` is what the driver includes as `line.h`.  `undefined` is what a value is that has none, as in `--x-assign`:
+    `header` is what the driver includes as `line.h`, `parts` are files beside that, by their names.  `undefined` is what a value is that has none, as in `--x-assign`:
     the same for a whole run and random (`unique`), or whatever is quick (`fast`).
     """
 
@@ -37,6 +37,7 @@ class Program:
     driver: Path
     undefined: str
     header: Path | None = None
+    parts: tuple[Path, ...] = ()
 
     @property
     def verilator_flags(self) -> tuple[str, ...]:
@@ -68,7 +69,7 @@ class Program:
             (place / "design.v").write_text(verilog)
             self.compile_in(place, tools, sources, runtime / "runtime.a", log, jobs)
 
-        files = [self.driver, *sources, *([self.header] if self.header else [])]
+        files = [self.driver, *sources, *([self.header] if self.header else []), *self.parts]
         made, compiled = cached_folder(cache, digest(verilog, *files, *flags), make, say)
         return made / self.name, compiled
 
@@ -78,6 +79,8 @@ class Program:
                  cwd=place, log=log, env={**os.environ, "VERILATOR_ROOT": str(tools.verilator_root)})
         if self.header is not None:
             (place / HEADER).write_text(self.header.read_text())
+        for part in self.parts:
+            (place / part.name).write_text(part.read_text())
         generated = sorted(place.glob(f"V{self.name}*.cpp"))
         units = [(path, SLOW if path.stem.endswith("Slow") or "__Syms" in path.stem else FAST) for path in generated]
         compile_units(tools, [*units, (self.driver, FAST)], place, log=log, jobs=jobs)

@@ -123,7 +123,7 @@ def compile_board(design: BoardDesign, *, folder: Path, cache: Path, jobs: int |
     folder = folder.resolve()
     create_folder(folder)
     chips = () if design.chip is None else (design.chip.source,)
-    engine = replace(ENGINE, header=design.line.header)
+    engine = replace(ENGINE, header=design.line.header, parts=design.line.parts)
     made, compiled = engine.compile(wrapper(design) + design.verilog, sources=(*design.sources, *chips),
                                     cache=cache.resolve(), log=folder / "compile.log", jobs=jobs, say=say)
     for stale in folder.glob("*.hex"):

@@ -20,10 +20,11 @@ from ..tools import end_of
 __all__ = ["BENCHES", "CompiledBench", "Faults", "HostFacts", "UsbBench", "compile_bench"]
 
 HERE = Path(__file__).parent
+#: What the drivers include.
+HEADERS = ("packets.h", "host.h", "bench.h", "full_speed.h", "ulpi_phy.h")
 #: The program of each kind of port; the design's module is `top`.
-BENCHES = {kind: Program(f"usb_{kind}", top="top", driver=HERE / f"{kind}.cpp", undefined="unique")
-           for kind in ("full_speed", "ulpi")}
-HEADERS = ("packets.h", "host.h", "bench.h", "full_speed.h", "ulpi.h")
+BENCHES = {kind: Program(f"usb_{kind}", top="top", driver=HERE / f"{kind}.cpp", undefined="unique",
+                         parts=tuple(HERE / name for name in HEADERS)) for kind in ("full_speed", "ulpi")}
 LOG = "usb.log"
 FACTS = struct.Struct("<3d13Q")
 SECONDS_TO_END = 5.0
@@ -85,10 +86,8 @@ def compile_bench(kind: str, verilog: str, *, folder: Path, cache: Path, content
     """
     folder = folder.resolve()
     create_folder(folder)
-    # The headers are a part of the program; the key of the cache knows only its driver.
-    headers = "".join(f"// {name}\n{(HERE / name).read_text()}" for name in HEADERS)
-    text = f"{verilog}\n/*\n{headers.replace('*/', '')}\n*/\n"
-    made, _ = BENCHES[kind].compile(text, sources=sources, cache=cache.resolve(), log=folder / "compile.log", say=say)
+    made, _ = BENCHES[kind].compile(verilog, sources=sources, cache=cache.resolve(), log=folder / "compile.log",
+                                    say=say)
     for name, words in (contents or {}).items():
         (folder / name).write_text(words)
     return CompiledBench(made, folder)

@@ -31,6 +31,7 @@ template <class Bus> class Host {
     std::deque<uint8_t> to_send;
     Bytes received;
     bool reading = true;
+    uint64_t silent = 0;  // transactions without any answer, one after the other
 
     void restart() { out_toggle_ = in_toggle_ = false; }
 
@@ -42,6 +43,7 @@ template <class Bus> class Host {
             send(data(data_pid, payload));
         }
         Bytes answer = bus.receive();
+        silent = answer.empty() ? silent + 1 : 0;
         if (!answer.empty() && chance(faults.loss)) answer.clear();
         if (!answer.empty() && chance(faults.damage)) answer[random_() % answer.size()] ^= uint8_t(1u << random_() % 8);
         if (pid == IN && is_data(answer)) {
@@ -55,6 +57,26 @@ template <class Bus> class Host {
     // Frames until so many bytes have come, or a time has passed.
     void run(size_t wanted, double until) {
         while (received.size() < wanted && bus.seconds() < until) frame(wanted, until);
+    }
+
+    // What is left of a frame, or the next one.
+    void frame(size_t wanted, double until) {
+        if (bus.seconds() >= next_) {  // else a frame goes on that another call began
+            while (next_ <= bus.seconds()) next_ += FRAME;
+            number_++;
+            done_ = 0;
+            counts.frames++;
+            send(token(SOF, number_ / (Bus::high_speed ? 8 : 1) & 0x7FF));
+            bus.idle(Bus::GAP_BITS);
+        }
+        const double whole = Bus::duration(3) + Bus::duration(packet + 3) + Bus::duration(1) + 3 * Bus::GAP_BITS + 8;
+        while (done_ < most && bus.bits_to(next_) > whole) {
+            if (received.size() >= wanted || bus.seconds() >= until) return;
+            if (!to_send.empty()) done_ += out();
+            if (reading && done_ < most && bus.bits_to(next_) > whole) done_ += in();
+            if (!reading && to_send.empty()) break;
+        }
+        if (bus.seconds() < next_) bus.idle(bus.bits_to(next_) + 1);
     }
 
     void send(const Bytes& packet) {
@@ -73,25 +95,6 @@ template <class Bus> class Host {
         const bool hit = rate > 0 && std::uniform_real_distribution<>()(random_) < rate;
         counts.faults += hit;
         return hit;
-    }
-
-    void frame(size_t wanted, double until) {
-        if (bus.seconds() >= next_) {  // else a frame goes on that another call began
-            while (next_ <= bus.seconds()) next_ += FRAME;
-            number_++;
-            done_ = 0;
-            counts.frames++;
-            send(token(SOF, number_ / (Bus::high_speed ? 8 : 1) & 0x7FF));
-            bus.idle(Bus::GAP_BITS);
-        }
-        const double whole = Bus::duration(3) + Bus::duration(packet + 3) + Bus::duration(1) + 3 * Bus::GAP_BITS + 8;
-        while (done_ < most && bus.bits_to(next_) > whole) {
-            if (received.size() >= wanted || bus.seconds() >= until) return;
-            if (!to_send.empty()) done_ += out();
-            if (reading && done_ < most && bus.bits_to(next_) > whole) done_ += in();
-            if (!reading && to_send.empty()) break;
-        }
-        if (bus.seconds() < next_) bus.idle(bus.bits_to(next_) + 1);
     }
 
     bool out() {

@@ -7,7 +7,7 @@
 
 #include "Vusb_ulpi.h"
 #include "bench.h"
-#include "ulpi.h"
+#include "ulpi_phy.h"
 #include "verilated.h"
 
 namespace {

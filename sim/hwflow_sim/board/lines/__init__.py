@@ -4,5 +4,6 @@ from .base import Line
 from .rgmii import RgmiiLine
 from .spi import SpiLine
 from .uart import UartLine
+from .usb import UlpiLine, UsbLine
 
-__all__ = ["Line", "RgmiiLine", "SpiLine", "UartLine"]
+__all__ = ["Line", "RgmiiLine", "SpiLine", "UartLine", "UlpiLine", "UsbLine"]

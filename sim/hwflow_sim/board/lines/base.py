@@ -19,6 +19,8 @@ class Line:
 
     #: The file with a class `Line`; that of a serial line says what it has.
     header: ClassVar[Path]
+    #: Files that it includes.
+    parts: ClassVar[tuple[Path, ...]] = ()
     #: The ports of the board's top that are its pins, with their widths; those that the board drives.
     inputs: ClassVar[dict[str, int]]
     outputs: ClassVar[dict[str, int]]
