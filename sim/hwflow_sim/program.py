@@ -28,8 +28,9 @@ HEADER = "line.h"
 class Program:
     """A C++ file with `main`, which drives the module `top` of a design as Verilator's class `V<name>`.
 
-    `header` is what the driver includes as `line.h`, `parts` are files beside that, by their names.  `undefined` is what a value is that has none, as in `--x-assign`:
-    the same for a whole run and random (`unique`), or whatever is quick (`fast`).
+    `header` is what the driver includes as `line.h`, `parts` are files beside that, by their names.  `undefined` is
+    what a value is that has none, as in `--x-assign`: the same for a whole run and random (`unique`), or whatever is
+    quick (`fast`).
     """
 
     name: str
