@@ -1,4 +1,7 @@
-"""`hwflow build --export fusesoc`: FuseSoC itself reads the core, and runs its targets."""
+"""`hwflow build --export fusesoc`: FuseSoC itself reads the core, and runs its targets.
+
+test_pages.py runs those for Verilator and the board.
+"""
 
 from __future__ import annotations
 
@@ -95,16 +98,3 @@ def test_a_tcl_script_that_is_more_than_commands_is_refused(core: Path) -> None:
                           env=tools(), capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == ("error: yosys of pip has no Tcl, and other.tcl is more than a list of yosys' commands\n")
-
-
-@pytest.mark.slow  # Verilator and a compiler
-def test_the_test_bench_runs_under_verilator(core: Path) -> None:
-    assert "PASS: 10 frames" in fusesoc(core, "--target=sim", NAME).stdout
-    assert "PASS: 2 frames" in fusesoc(core, "--target=sim_selftest", NAME).stdout
-
-
-@pytest.mark.slow  # yosys and nextpnr
-def test_the_self_test_becomes_a_bitstream(core: Path) -> None:
-    done = fusesoc(core, "--target=synth", NAME)
-    assert done.returncode == 0, done
-    assert (core / "build" / "hwflow_network_m_0.1.0" / "synth" / "hwflow_network_m_0.1.0.bit").stat().st_size > 0

@@ -1,4 +1,7 @@
-"""`hwflow build --export litex`: frames go through serial line, bus, memory and network of the example SoC."""
+"""`hwflow build --export litex`: frames go through serial line, bus, memory and network of the example SoC.
+
+test_pages.py makes its bitstream.
+"""
 
 from __future__ import annotations
 
@@ -57,9 +60,9 @@ def test_frames_come_back_golden_and_a_wrong_bit_is_found(kind: str, request: py
     assert "frame 0 is" in done.stdout
 
 
-@pytest.mark.slow  # yosys and nextpnr
-def test_the_soc_becomes_a_bitstream(small: Path, tmp_path: Path) -> None:
-    folder = copied(small, tmp_path)
-    done = soc(folder, "build")
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    assert (folder / "build" / "gateware" / "ulx3s.bit").stat().st_size > 0
+@pytest.mark.parametrize("bits, beats", [(8, 10), (16, 3), (24, 5), (32, 4), (40, 3), (64, 2), (8, 1)])
+def test_frames_of_any_width_lie_in_memory_and_come_back(small: Path, bits: int, beats: int) -> None:
+    program = Path(__file__).parent / "frames_in_memory.py"
+    done = subprocess.run([sys.executable, "-W", "ignore", program, small / "litex", str(bits), str(beats)],
+                          capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr[-3000:]

@@ -134,7 +134,7 @@ def test_the_facts_name_every_file_and_no_folder_of_this_machine(small: Path) ->
 
 
 def test_no_name_looks_like_the_bit_of_another_one(two: Path) -> None:
-    """abc9 of yosys dies of such names; tests/export/test_fusesoc.py and test_litex.py run it."""
+    """abc9 of yosys dies of such names; test_pages.py runs it."""
     text = (two / "verilog" / "hwflow_axi_stream.v").read_text()
     names = set(re.findall(r"\\\S+", text))
     assert len(names) > 100
