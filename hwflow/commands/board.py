@@ -138,7 +138,7 @@ def measured(console: Console, board: OpenBoard, frames: Mapping[str, IntArray],
     count, at_once = len(next(iter(frames.values()))), max(1, board.link.room // board.design.facts.bytes_in)
     pieces = ({name: array[k:k + at_once] for name, array in frames.items()} for k in range(0, count, at_once))
     parts: list[dict[str, IntArray]] = []
-    unit = "frames/s simulated on this machine" if simulated else "frames/s"
+    unit = "frames/s simulated" if simulated else "frames/s"
     with console.rows("run on the simulated board" if simulated else "run on the board", unit) as progress, (
             board.stream_integers(pieces)) as stream:
         for part in stream:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -268,3 +269,41 @@ def test_tokens_and_addresses(tmp_path):
             token_of("127.0.0.1", tmp_path / "token", {})
     with pytest.raises(HwflowError, match=r"a token must be given where others reach the server \('0.0.0.0' is not"):
         token_of("0.0.0.0", None, {})
+
+
+#: What stands where something else is expected.
+WRONG = [None, True, -1, 0, 1.5, 1 << 70, 1e308, "", "x", "\x00", [], [[]], [1, "2"], [[1], [2, 3]], {}, {"name": "x"},
+         [None] * 5, {"parameters": {"binary_data_size": -1}}, [{"name": "x"}] * 2]
+
+
+def mutated(value: object, chance: random.Random) -> object:
+    """The value with something else at a random place in it."""
+    if chance.random() < 0.15 or not isinstance(value, dict | list) or not value:
+        return chance.choice(WRONG)
+    if isinstance(value, list):
+        place = chance.randrange(len(value))
+        return [mutated(each, chance) if k == place else each for k, each in enumerate(value)]
+    place = chance.choice(list(value))
+    return {name: mutated(each, chance) if name == place else each for name, each in value.items()}
+
+
+def test_no_body_is_more_than_a_bad_request(quantized):
+    """Thousands of requests with something wrong in them, in their JSON and in their bytes: one kind of error."""
+    interface, chance = Interface.of(quantized), random.Random(7)
+    messages: list[str] = []
+    whole = {**request_for(np.ones((2, 1, 2, 4, 4), np.float32), id="a"), "parameters": {"binary_data_output": False},
+             "outputs": [{"name": interface.outputs[0].name, "parameters": {"binary_data": True}}]}
+    for _ in range(4000):
+        body = json.dumps(mutated(whole, chance)).encode()
+        if chance.random() < 0.5:
+            damaged = bytearray(body)
+            for _ in range(chance.randrange(1, 4)):
+                damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+            body = bytes(damaged)
+        header = chance.choice([None, None, "0", str(len(body)), str(len(body) // 2), "-1", "\u0663", "9" * 30])
+        try:
+            request_of(body, header, interface)
+        except BadRequest as error:
+            messages.append(str(error))
+    assert 3000 < len(messages) < 4000
+    assert max(map(len, messages)) < 400
