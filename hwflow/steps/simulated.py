@@ -22,6 +22,7 @@ from hwflow_sim.board import (
     RatedPort,
     RgmiiLine,
     SimulatedBoard,
+    UartLine,
     compile_board,
     rtl_design,
 )
@@ -81,20 +82,21 @@ class SimulatedDesign:
         `seed` is that of all that is undefined when a board starts.  `close` switches it off.
         """
         board, hertz, options = self.board(seed=seed), self.clock_mhz * 1e6, self.transport.options
-        port: SimulatedSerial | SimulatedNetwork
+        port: SimulatedBytes | SimulatedNetwork
         if isinstance(self.line, RgmiiLine):
             port = SimulatedNetwork(board, hertz, name, str(options["address"]), int(options["port"]))
         else:
-            port = SimulatedSerial(board, hertz, name)
+            port = SimulatedBytes(board, hertz, name)
         return open_board(port, design=self.folder, clock=port.clock, patience=patience or PATIENCE, progress=progress)
 
 
-class SimulatedSerial(RatedPort):
-    """The serial line of a board that it switches on, and off at `close`.  The clock of the board, of `hertz`, runs
-    while somebody waits for the board, and only then."""
+class SimulatedBytes(RatedPort):
+    """The line of bytes of a board that it switches on, and off at `close`.  The clock of the board, of `hertz`, runs
+    while somebody waits for the board, and only then.  The bit rate of a serial line can be set."""
 
     def __init__(self, board: SimulatedBoard, hertz: float, name: str) -> None:
         super().__init__(board, hertz, name)
+        self.has_rate = isinstance(board.line, UartLine)
         self.close = switched_on(board)  # type: ignore[method-assign]
 
 

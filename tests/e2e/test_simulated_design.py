@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +55,16 @@ def test_weights_in_an_sdram_a_flash_and_a_user_flash(quantized: Quantized, tmp_
         assert driver.filled == (board == "ulx3s_12f")
         require_golden(quantized, driver)
         assert driver.statistics.losses == driver.statistics.polls == 0
+
+
+@pytest.mark.parametrize("board, transport", [("ulx3s_85f", "spi"), ("colorlight_i5", "udp")])
+def test_other_ways_to_the_board(quantized: Quantized, tmp_path: Path, board: str, transport: str) -> None:
+    design = inside(quantized, board)
+    design = replace(design, board=design.board.with_transport(transport))
+    with compiled(design, quantized, tmp_path).open() as driver:
+        assert driver.transport.kind == transport
+        require_golden(quantized, driver, 200)
+        assert driver.statistics.resent == driver.statistics.gaps == driver.statistics.polls == 0
 
 
 def test_the_line_is_kept_full(tmp_path: Path) -> None:
