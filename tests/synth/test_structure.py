@@ -39,6 +39,11 @@ def flow(tmp_path_factory: pytest.TempPathFactory) -> Flow:
                 hardware=HardwareOptions("icebreaker", interval=2200, reweightable=True))
 
 
+def test_a_board_says_the_same_in_every_run() -> None:
+    """What it says of itself is a part of the digest: nothing in it is an address."""
+    assert " at 0x" not in repr(load_board("ecpix5_45f"))
+
+
 def other_weights(graph: LayerGraph) -> LayerGraph:
     """Every weight replaced by another one of the layer."""
     return replace(graph, layers=tuple(

@@ -72,6 +72,10 @@ class Kind:
     shape: Callable[[Mapping[str, Any]], LinkShape | None] = field(default=lambda entry: None)
     clock: Callable[[Mapping[str, Any]], tuple[str, float] | None] = field(default=lambda entry: None)
 
+    def __repr__(self) -> str:
+        """Without the functions, whose addresses differ from run to run: a board's is a part of digests."""
+        return f"Kind({self.name!r})"
+
 
 @dataclass(frozen=True)
 class BoardTransport:

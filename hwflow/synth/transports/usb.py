@@ -17,8 +17,8 @@ from .base import Kind, Place
 __all__ = ["USB"]
 
 #: Bytes a second of bulk packets, at most: 19 of 64 bytes in a millisecond (USB 2.0, table 5-9), and at high speed what
-#: the host link takes, a byte in 12 cycles of 60 MHz.
-FULL_SPEED_RATE, HIGH_SPEED_RATE = 19 * 64 * 1000.0, 60e6 / 12
+#: the framing takes, a byte in two cycles of 60 MHz.
+FULL_SPEED_RATE, HIGH_SPEED_RATE = 19 * 64 * 1000.0, 60e6 / 2
 #: The net of the clock that a PLL makes.
 SAMPLE_NET = "transport.sample_clk"
 FULL_SPEED_PINS = ("d_p", "d_n", "pullup")

@@ -53,7 +53,8 @@ class UlpiLine(Line):
 
     @property
     def byte_cycles(self) -> float:
-        """What the host link takes."""
+        """More than the two that the framing takes: a driver's time is counted in bytes, and a host takes 8 ms to
+        configure a device at high speed."""
         return 12
 
     @property
