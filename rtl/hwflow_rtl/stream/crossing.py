@@ -87,14 +87,15 @@ class StreamCrossing(wiring.Component):
         stopped = self.stops(m)
 
         space, push, next_written = Signal(), Signal(), Signal(bits + 1)
+        inside = Signal(bits + 1)  # words, all places taken where its highest bit is set; `push` comes late in a cycle
         m.d.comb += [
             self.i.ready.eq(space & ~self.restarted), push.eq(self.i.valid & self.i.ready),
-            next_written.eq(written + push),
+            next_written.eq(written + push), inside.eq(written - binary(taken_seen)),
             write.en.eq(push), write.addr.eq(written), write.data.eq(self.i.payload)]
         m.d[self.source] += [
             written.eq(Mux(self.restarted, 0, next_written)),
             written_code.eq(Mux(self.restarted, 0, gray(next_written))),
-            space.eq(~self.restarted & ((next_written - binary(taken_seen))[:bits + 1] < self.depth))]
+            space.eq(~self.restarted & ~inside[-1] & ~(inside[:-1].all() & push))]
 
         # The queue and the registers keep the reader's `ready` and the codes out of each other's paths.
         queue = Queue(shape=self.shape, depth=2)
