@@ -38,7 +38,7 @@ DATA_OPTIONS  = $(MODEL_OPTIONS) $(call option,data,$(or $(DATA),$(if $(MODEL),,
 BOARD_OPTIONS = $(DATA_OPTIONS) $(call option,board,$(BOARD)) $(call option,transport,$(TRANSPORT)) $(call option,plan,$(PLAN))
 
 .DEFAULT_GOAL := help
-.PHONY: help sim synth reweight program run check info quantize golden build boards doctor test test-all fuzz test-lowest upgrade bench lint docs train wheel clean distclean
+.PHONY: help sim synth reweight program run serve check info quantize golden build boards doctor test test-all fuzz test-lowest upgrade bench lint docs train wheel clean distclean
 
 help: ## list the targets
 	@echo 'hwflow: an ONNX model in; bit-exact RTL simulation and a bitstream out.'
@@ -80,6 +80,10 @@ program: ## put the bitstream of MODEL onto BOARD [FLASH=1]
 run: ## run DATA through MODEL on the board at PORT, against the golden model [BOARD]
 	$(SETUP)
 	$(HWFLOW) run $(MODEL_OPTIONS) $(call option,data,$(or $(DATA),$(if $(MODEL),,$(EXAMPLE).npz))) $(call option,port,$(PORT)) $(call option,board,$(BOARD))
+
+serve: ## serve MODEL over HTTP on the board at PORT, or on simulated ones: ARGS='--simulate 2' [DATA BOARD]
+	$(SETUP) --compiler --extras serve
+	$(HWFLOW) serve $(MODEL_OPTIONS) $(call option,data,$(or $(DATA),$(if $(MODEL),,$(EXAMPLE).npz))) $(call option,port,$(PORT)) $(call option,board,$(BOARD))
 
 check: ## check MODEL against the ONNX rules
 	$(SETUP)
