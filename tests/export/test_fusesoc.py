@@ -64,7 +64,7 @@ def test_the_test_bench_runs_and_fails_where_a_bit_is_wrong(core: Path) -> None:
 
 
 @ICARUS
-@pytest.mark.parametrize("kind", ["small", "two"])
+@pytest.mark.parametrize("kind", ["small", pytest.param("two", marks=pytest.mark.slow)])
 def test_the_self_test_passes_and_fails(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     core = tmp_path / "fusesoc"
     shutil.copytree(request.getfixturevalue(kind) / "fusesoc", core)
