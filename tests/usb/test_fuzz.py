@@ -74,13 +74,12 @@ def works(bench: UsbBench) -> bool:
 
 
 @pytest.mark.parametrize("kind", ["full_speed", "ulpi"])
-@seeds(quick=range(1), slow=range(1, 52))
+@seeds(quick=range(1), slow=range(1, 102))
 def test_any_packets(kind: str, seed: int, request: pytest.FixtureRequest) -> None:
     """Random ones, right ones in the wrong order, cut ones and ones with wrong bits."""
     with UsbBench(request.getfixturevalue(kind), seed=seed + 1) as bench:
         bench.idle(2000)
         chance = random.Random(seed)
-        for _ in range(2):
-            assert works(bench)
-            disturb(bench, chance, ROUND)
+        assert works(bench)
+        disturb(bench, chance, ROUND)
         assert works(bench)
