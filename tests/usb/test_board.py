@@ -55,3 +55,30 @@ def test_10000_frames_with_errors(kind: str, tmp_path: Path, cache: Path) -> Non
     _, link, bench = run(kind, 24, 8, frames, tmp_path, cache, Faults(0.01, 0.01, 0.01))
     assert bench.facts.faults > 100
     assert link.statistics.packets_received > 10
+
+
+class Restless(UsbPort):
+    """A port whose bus the host resets now and then, and configures the device again."""
+
+    reads = 0
+
+    def read(self, timeout: float) -> bytes:
+        self.reads += 1
+        if self.reads % 7 == 0:
+            enumerate_device(self.bench, 3 + self.reads % 100)
+        return super().read(timeout)
+
+
+@pytest.mark.slow
+def test_the_bus_is_reset_under_way(tmp_path: Path, cache: Path) -> None:
+    taken, given, frames = 24, 8, 500
+    compiled = compiled_board("full_speed", taken, given, tmp_path, cache)
+    data = random.Random(2).randbytes(frames * taken)
+    with UsbBench(compiled, line_mhz=48, seed=2) as bench:
+        bench.idle(START_BITS)
+        enumerate_device(bench)
+        port = Restless(bench)
+        link = HostLink(port, patience=Patience(1.0, 5.0), clock=port.clock, seed=1)
+        assert link.reset().design == DESIGN
+        assert link.exchange(data) == Stretch.model(data, taken, given)
+        assert port.reads > 20
