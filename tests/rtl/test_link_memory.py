@@ -7,11 +7,14 @@ import random
 import pytest
 from amaranth.sim import Simulator
 from hwflow_rtl.io.link_image import MemoryState, SealedImage
+from hwflow_rtl.io.link_shape import LinkShape
 from hwflow_rtl.vendor import Generic
 
-from .link_bench import Bench, answers, identity, short
+from .link_bench import SMALL, Bench, answers, identity, short
 from .link_host import CLEAR, DATA, IMAGE, MEMORY, POLL, RESET, RESULT, STATUS, Seen, packet, packets_in
 
+#: The sizes of `SMALL` on a line with a byte in every cycle.
+FAST = LinkShape(fast=True)
 FIRST, SECOND = bytes(range(0x70, 0x80)), bytes(range(16))
 
 
@@ -67,8 +70,9 @@ class MemoryPage:
         return [Seen(STATUS, 0, self.expected, self.room.to_bytes(2, "little"))]
 
 
-def test_a_memory_is_filled_and_frames_follow() -> None:
-    bench, image = Bench(frame=4, out=3, image=200), random.Random(1).randbytes(200)
+@pytest.mark.parametrize("shape", [SMALL, FAST])
+def test_a_memory_is_filled_and_frames_follow(shape: LinkShape) -> None:
+    bench, image = Bench(frame=4, out=3, image=200, shape=shape), random.Random(1).randbytes(200)
 
     async def said(ctx, *octets: bytes) -> list[tuple]:
         return known(await bench.ask(ctx, b"".join(octets)))
@@ -107,10 +111,11 @@ def test_a_memory_is_filled_and_frames_follow() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
-def test_any_packets_are_answered_as_on_the_page(seed: int) -> None:
+@pytest.mark.parametrize("shape", [SMALL, FAST])
+def test_any_packets_are_answered_as_on_the_page(seed: int, shape: LinkShape) -> None:
     """There are no frames that may be taken, and no bytes behind the end of an image."""
     noise, size = random.Random(seed), 130
-    bench, page, states = Bench(image=size, seed=seed), MemoryPage(4, 3, size), set()
+    bench, page, states = Bench(image=size, seed=seed, shape=shape), MemoryPage(4, 3, size), set()
 
     def payload(kind: int) -> bytes:
         if kind == IMAGE:
@@ -136,9 +141,10 @@ def test_any_packets_are_answered_as_on_the_page(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_what_is_said_of_a_flash_is_what_frames_are_taken_for(seed: int) -> None:
+@pytest.mark.parametrize("fast", [False, True])
+def test_what_is_said_of_a_flash_is_what_frames_are_taken_for(seed: int, fast: bool) -> None:
     """The digest comes, and the check ends, at any moment of an IMAGE; answers are read at any later moment."""
-    noise, image = random.Random(seed), SealedImage(technology=Generic())
+    noise, image = random.Random(seed), SealedImage(technology=Generic(), fast=fast)
     seen = set()
 
     async def flash(ctx) -> None:
@@ -153,7 +159,7 @@ def test_what_is_said_of_a_flash_is_what_frames_are_taken_for(seed: int) -> None
         ctx.set(image.state, MemoryState.FILLED)
 
     async def host(ctx) -> None:
-        """IMAGE after IMAGE, a byte in ten cycles, and what is said and done behind each."""
+        """IMAGE after IMAGE, a byte in ten cycles or in each, and what is said and done behind each."""
         packets, contents = image.packets, image.contents
         for _ in range(60):
             asked = noise.choice((FIRST, FIRST, bytes([FIRST[0] ^ 1]) + FIRST[1:], FIRST[:15] + b"x"))
@@ -161,7 +167,7 @@ def test_what_is_said_of_a_flash_is_what_frames_are_taken_for(seed: int) -> None
             for k, byte in enumerate(asked):
                 ctx.set(packets.place, -k & 15)
                 ctx.set(packets.byte, byte)
-                await ctx.tick().repeat(9)
+                await ctx.tick().repeat(0 if fast else 9)
                 await pulse(ctx, packets.write)
             await pulse(ctx, packets.asked)
             await ctx.tick().repeat(1 + noise.randrange(200))
