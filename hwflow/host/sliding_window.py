@@ -15,6 +15,8 @@ MODULUS = 256
 #: Packets of data that are on their way at a time, at most: fewer than half of the sequences, so that an old one is
 #: never taken for a new one, and a sequence that is surely not expected exists.
 MOST_IN_FLIGHT = 64
+#: Bytes of the packets on a line that loses many, and packets in a row that arrive before larger ones are tried.
+FEW, STREAK = 128, 16
 
 
 def near(sequence: int, count: int) -> int:
@@ -36,8 +38,11 @@ class Outbox:
         #: Free bytes on the board behind all packets before `base`.
         self.room = room
         self.capacity = room
-        #: Bytes of the packets that are cut.
-        self.size = min(room, largest)
+        #: Bytes of the packets that are cut: at first few, which pass a bad line, and more and more on a good one.
+        self.most = min(room, largest)
+        self.size = self.least = min(self.most, FEW)
+        #: Packets that arrived since the last that did not.
+        self.streak = 0
         #: The first packet that was never on the line.
         self.fresh = 0
         self._packets: deque[bytes] = deque()
@@ -128,12 +133,16 @@ class Outbox:
         for _ in range(arrived):
             self._packets.popleft()
         self.base, self.room = count, room
+        self.streak += arrived
+        if self.streak >= STREAK:
+            self.size, self.streak = min(2 * self.size, self.most), 0
         self.cursor = max(self.cursor, count)
         return arrived
 
     def go_back(self) -> None:
         """Send again all that the board is not known to have."""
         self.cursor = self.base
+        self.size, self.streak = max(self.size // 2, self.least), 0
 
 
 class Unanswered:
