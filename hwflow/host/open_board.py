@@ -165,8 +165,8 @@ def open_board(port: str | BytePort | Line, *, design: str | Path | None = None,
 def _raised(link: HostLink, facts: TransportFacts, baud: int | None, rate: int | None) -> TransportFacts:
     """The line, after it went up to the rate `baud`, or to the highest one; it was opened at `rate`."""
     safe = facts.options.get("baud")
-    if "fastest" in facts.options and rate in (None, safe) and baud != safe:
-        rate = raise_rate(link, facts.options, baud) or rate
+    if "fastest" in facts.options and rate in (None, safe):
+        rate = (None if baud == safe else raise_rate(link, facts.options, baud)) or int(facts.options["baud"])
     return facts if rate is None else TransportFacts.of_serial_line(rate)
 
 

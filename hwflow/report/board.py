@@ -12,6 +12,7 @@ import numpy as np
 from ..accuracy import Accuracy
 from ..host import Statistics
 from ..host.identity import DesignFacts
+from ..host.rates import rates_of
 from ..host.stream import Throughput
 from ..host.transport import TransportFacts
 from ..layers.base import LayerGraph
@@ -126,6 +127,10 @@ def show_run(console: Console, run: BoardRun) -> None:
     """The result for people; differences are failures."""
     design, link = run.design, run.statistics
     console.say(f"{design.model} on {design.board}, {run.port} at {run.transport}, design {design.identity.hex()}")
+    highest = next(iter(rates_of(design.transport.options)), 0)
+    if (baud := int(run.transport.options.get("baud", highest))) < highest:
+        console.say(f"  the board could have {highest} baud: this line has no bit rate of its own, was held at {baud} "
+                    "by --baud, or lost packets above it")
     if design.weights is not None:
         what = "sent into" if run.filled else "already in"
         where = "flash of the board" if design.weights.in_flash else "memory beside the FPGA"
