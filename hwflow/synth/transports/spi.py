@@ -25,6 +25,6 @@ SPI = Kind(
     name="spi", title=lambda entry: f"the SPI bus ({fastest(entry) / 1e6:g} MHz)",
     schema={"type": "object", "additionalProperties": False, "required": ["sck", "mosi", "miso", "cs_n"],
             "properties": {"sck": PIN, "mosi": PIN, "miso": PIN, "cs_n": PIN}},
-    pins=("sck", "mosi", "miso", "cs_n"), gateware=lambda entry, place: Spi(pads=place.pads),
+    pins=("sck", "mosi", "miso", "cs_n"), gateware=lambda entry, place: Spi(),
     cost=lambda entry, technology: Spi.cost(), rate=lambda entry: fastest(entry) / BITS_OF_A_BYTE,
     options=lambda entry: {"hz": fastest(entry)})

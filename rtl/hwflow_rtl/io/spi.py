@@ -32,8 +32,8 @@ class SpiSlave(wiring.Component):
     sck, mosi, cs_n : In(1)
         The bus, asynchronous: at least CYCLES_A_BIT cycles a bit, half of them high and half low, and as many from the
         edges of `cs_n` to those of `sck`.
-    miso, driven : Out(1)
-        From registers.  `driven` says that the slave is selected; the pin floats otherwise.
+    miso : Out(1)
+        From a register; driven also while the slave is not selected.
     i, o : streams of bytes
         To the master, and from it.  A byte waits at `o` until it is taken; one that comes meanwhile is lost: `overrun`.
     overrun : Out(1)
@@ -42,7 +42,7 @@ class SpiSlave(wiring.Component):
 
     def __init__(self):
         super().__init__({
-            "sck": In(1), "mosi": In(1), "cs_n": In(1), "miso": Out(1), "driven": Out(1),
+            "sck": In(1), "mosi": In(1), "cs_n": In(1), "miso": Out(1),
             "i": In(stream_of(BYTE, 1)), "o": Out(stream_of(BYTE, 1)), "overrun": Out(1),
         })
 
@@ -60,7 +60,6 @@ class SpiSlave(wiring.Component):
         m.d.sync += [before.eq(sck), begun.eq(begun | off)]
         m.d.comb += [
             edge.eq(sck & ~before & ~off & begun), last.eq(edge & (count == 7)), self.miso.eq(out[-1]),
-            self.driven.eq(~off),
             # A byte that was not begun stays through a pause; the flag that stands for none does not.
             loads.eq(last | off & (~held | (count != 0))), self.i.ready.eq(loads),
             self.o.valid.eq(full), self.o.payload[0].eq(word),
