@@ -1,9 +1,7 @@
 """A model on one or several boards behind HTTP: requests in, shared between the boards, answers out (docs/serve.md).
 
-    from hwflow.serve import Pool, Service, serve
-
 `Pool` shares frames between boards and knows no HTTP; `protocol` reads and writes the bodies and knows no boards;
-`Service` joins both.
+`service.Service` joins both, and `server.serve` listens.
 """
 
 from hwflow.serve.limits import ServeLimits

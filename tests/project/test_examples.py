@@ -33,6 +33,7 @@ ELSEWHERE = {
     ("docs/add-a-layer.md", 1): "test_documents.py runs the four as one module",
     ("docs/add-a-layer.md", 2): "test_documents.py runs the four as one module",
     ("docs/add-a-layer.md", 3): "test_documents.py runs the four as one module",
+    ("docs/serve.md", 0): "tests/serve/serving.py has such a pool",
     ("docs/embedding.md", 0): "test_documents.py runs it and compares its bytes",
     ("docs/onnx.md", 1): "tests/onnx/test_conformance.py runs ONNX's whole suite, which takes minutes",
     ("hwflow/onnx/run/training.py", 0): "the shipped models have no training information; tests/onnx/test_training.py",
@@ -91,7 +92,7 @@ def test_example(place: str, number: int, quantized: Quantized, tmp_path: Path,
     images = np.load(DATA)["in_image"]
     names: dict[str, Any] = {
         "hwflow": hwflow, "images": images, "x": images[0], "model": hwflow.load(MODEL),
-        "test_images": images[:, 0], "train_images": images[:, 0], "test_labels": np.load(DATA)["labels"]}
+        "camera": lambda: [images], "test_images": images[:, 0], "train_images": images[:, 0], "test_labels": np.load(DATA)["labels"]}
     text = EXAMPLES[place, number].replace('{"x": (1, 3, 32, 32)}', '{"image": (1, 1, 8, 8)}')
     text = text.replace('{"x": x}', '{"image": x}').replace('{"input": x}', '{"image": x}')
     text = text.replace('["scores"]', '["logits"]').replace("conv3_out", "pool1")
@@ -101,6 +102,11 @@ def test_example(place: str, number: int, quantized: Quantized, tmp_path: Path,
             exec(compile(text.replace("/dev/ttyUSB0", terminal.port), place, "exec"), names)
         found = names.get("scores", names.get("outputs", {}).get("logits"))
         assert np.array_equal(found, hwflow.run_golden(quantized, images)["logits"])
+    elif "frames.bin" in text:
+        folder = leave_design(quantized, tmp_path / "build", board="icebreaker")
+        exec(compile(text.replace("build/model/icebreaker/synth", str(folder)).replace("data.npz", str(DATA)), place,
+                     "exec"), names)
+        assert len((tmp_path / "frames.bin").read_bytes()) == 10 * names["design"].facts.bytes_in
     elif "onnxruntime" in text:
         import onnxruntime
 
