@@ -30,7 +30,7 @@ class Spi(Transport):
 
     kind = "spi"
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__({"spi_sck": In(1), "spi_mosi": In(1), "spi_miso": Out(1), "spi_cs_n": In(1, init=1)})
 
     @staticmethod
