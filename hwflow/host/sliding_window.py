@@ -15,6 +15,8 @@ MODULUS = 256
 #: Packets of data that are on their way at a time, at most: fewer than half of the sequences, so that an old one is
 #: never taken for a new one, and a sequence that is surely not expected exists.
 MOST_IN_FLIGHT = 64
+#: The same where many are lost.
+LEAST_IN_FLIGHT = 3
 #: Bytes of the packets on a line that loses many, and packets in a row that arrive before larger ones are tried.
 FEW, STREAK = 128, 16
 
@@ -41,8 +43,9 @@ class Outbox:
         #: Bytes of the packets that are cut: at first few, which pass a bad line, and more and more on a good one.
         self.most = min(room, largest)
         self.size = self.least = min(self.most, FEW)
-        #: Packets that arrived since the last that did not.
-        self.streak = 0
+        #: Packets that arrived since the last that did not, and how many may be on their way: behind one that is lost all
+        #: are sent again.
+        self.streak, self.window = 0, MOST_IN_FLIGHT
         #: The first packet that was never on the line.
         self.fresh = 0
         self._packets: deque[bytes] = deque()
@@ -85,7 +88,7 @@ class Outbox:
         if self.cursor == self.end and not self._cut(self.room - before, short):
             return None
         payload = self._packets[self.in_flight]
-        if before + len(payload) > self.room or self.in_flight >= MOST_IN_FLIGHT:
+        if before + len(payload) > self.room or self.in_flight >= self.window:
             return None
         self.cursor += 1
         self.fresh = max(self.fresh, self.cursor)
@@ -133,6 +136,7 @@ class Outbox:
         for _ in range(arrived):
             self._packets.popleft()
         self.base, self.room = count, room
+        self.window = min(self.window + arrived, MOST_IN_FLIGHT)
         self.streak += arrived
         if self.streak >= STREAK:
             self.size, self.streak = min(2 * self.size, self.most), 0
@@ -143,6 +147,7 @@ class Outbox:
         """Send again all that the board is not known to have."""
         self.cursor = self.base
         self.size, self.streak = max(self.size // 2, self.least), 0
+        self.window = max(self.window // 2, LEAST_IN_FLIGHT)
 
 
 class Unanswered:
