@@ -43,8 +43,8 @@ class Outbox:
         #: Bytes of the packets that are cut: at first few, which pass a bad line, and more and more on a good one.
         self.most = min(room, largest)
         self.size = self.least = min(self.most, FEW)
-        #: Packets that arrived since the last that did not, and how many may be on their way: behind one that is lost all
-        #: are sent again.
+        #: Packets that arrived since the last that did not, and how many may be on their way: all behind a lost one are
+        #: sent again.
         self.streak, self.window = 0, MOST_IN_FLIGHT
         #: The first packet that was never on the line.
         self.fresh = 0
