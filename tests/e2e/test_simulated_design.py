@@ -95,7 +95,7 @@ def test_a_simulation_that_ends_is_an_unplugged_board(quantized: Quantized, tmp_
     made = compiled(inside(quantized), quantized, tmp_path)
     with made.open(name="board 7") as driver:
         require_golden(quantized, driver, 3)
-        process = driver.link.port.board._process
+        process = driver.link.port.board._child._process
         process.kill()
         process.wait()
         with pytest.raises(HwflowError, match="the simulated board ended"):

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import struct
-import subprocess
 import tty
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import BinaryIO
 
-from hwflow_base.errors import ToolFailed
-
-from ..tools import end_of
+from ..child import Child
 from .compiled import CompiledBoard
 from .lines import Line
 
@@ -22,7 +17,6 @@ __all__ = ["LineFacts", "SimulatedBoard"]
 
 LOG = "board.log"
 FACTS = struct.Struct("<6Q")
-SECONDS_TO_END = 5.0
 
 
 @dataclass(frozen=True)
@@ -66,7 +60,8 @@ class SimulatedBoard:
         self.errors = (error_rate, error_seed)
         self.numbers = dict(numbers or {})
         self.facts = LineFacts()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._child = Child(compiled.executable, compiled.folder, log=LOG, what="the simulated board",
+                            user="SimulatedBoard")
         self._terminals: tuple[int, int] | None = None
         self._serving = False
 
@@ -75,30 +70,15 @@ class SimulatedBoard:
         tty.setraw(slave)  # as a driver opens it: no echo while nobody has
         os.set_blocking(master, False)
         self._terminals = (master, slave)
-        with (self.compiled.folder / LOG).open("wb") as log:
-            self._process = subprocess.Popen(
-                [self.compiled.executable, self.line.argument, str(self.seed), str(master),
-                 *(f"+{name}={value}" for name, value in self.numbers.items())],
-                cwd=self.compiled.folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
-                pass_fds=[master], start_new_session=True)
+        self._child.start([self.line.argument, str(self.seed), str(master),
+                           *(f"+{name}={value}" for name, value in self.numbers.items())], [master])
         self.inject(*self.errors)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
-        process, self._process = self._process, None
-        assert process is not None
-        assert process.stdin is not None
-        assert process.stdout is not None
         assert self._terminals is not None
-        with contextlib.suppress(OSError):
-            process.stdin.close()
-        process.stdout.close()
-        try:
-            process.wait(SECONDS_TO_END)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        self._child.stop()
         for file in self._terminals:
             os.close(file)
 
@@ -144,10 +124,7 @@ class SimulatedBoard:
 
     def join(self, seconds: float) -> None:
         """Wait so long.  ToolFailed where the simulation ends meanwhile."""
-        assert self._process is not None
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(seconds)
-            raise self._failure()
+        self._child.join(seconds)
 
     def pty(self) -> str:
         """The path of a pseudo-terminal behind which the board runs until the next call, or its end."""
@@ -162,31 +139,12 @@ class SimulatedBoard:
         return self._answer()
 
     def _command(self, text: bytes) -> None:
-        pipe = self._pipe("stdin")
-        try:
-            pipe.write(text)
-            pipe.flush()
-        except BrokenPipeError:
-            raise self._failure() from None
+        self._child.write(text)
         if self._serving:
             self._serving = False
             self._answer()
 
     def _answer(self) -> bytes:
-        pipe = self._pipe("stdout")
-        head = pipe.read(FACTS.size)
-        if len(head) < FACTS.size:
-            raise self._failure()
-        count, *facts = FACTS.unpack(head)
-        data = pipe.read(count)
+        count, *facts = FACTS.unpack(self._child.read(FACTS.size))
         self.facts = LineFacts(*facts)
-        return data
-
-    def _pipe(self, name: str) -> BinaryIO:
-        if self._process is None:
-            raise ValueError("a SimulatedBoard must be used in a `with` statement")
-        pipe: BinaryIO = getattr(self._process, name)
-        return pipe
-
-    def _failure(self) -> ToolFailed:
-        return ToolFailed(f"the simulated board ended; {end_of(self.compiled.folder / LOG)}")
+        return self._child.read(count)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import struct
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO
 
-from hwflow_base.errors import ToolFailed
 from hwflow_base.files.target import create_folder
 
+from ..child import Child
 from ..program import Program
-from ..tools import end_of
 
 __all__ = ["BENCHES", "CompiledBench", "Faults", "HostFacts", "UsbBench", "compile_bench"]
 
@@ -27,7 +23,6 @@ BENCHES = {kind: Program(f"usb_{kind}", top="top", driver=HERE / f"{kind}.cpp", 
                          parts=tuple(HERE / name for name in HEADERS)) for kind in ("full_speed", "ulpi")}
 LOG = "usb.log"
 FACTS = struct.Struct("<3d13Q")
-SECONDS_TO_END = 5.0
 NEVER = (1 << 64) - 1
 
 
@@ -115,29 +110,15 @@ class UsbBench:
         self.compiled = compiled
         self.arguments = [repr(float(line_mhz)), repr(float(ppm)), str(seed), str(int(high_speed))]
         self.facts = HostFacts()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._child = Child(compiled.executable, compiled.folder, log=LOG, what="the simulated device", user="UsbBench")
 
     def __enter__(self) -> UsbBench:
-        with (self.compiled.folder / LOG).open("wb") as log:
-            self._process = subprocess.Popen([self.compiled.executable, *self.arguments], cwd=self.compiled.folder,
-                                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
-                                             start_new_session=True)
+        self._child.start(self.arguments)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
-        process, self._process = self._process, None
-        assert process is not None
-        assert process.stdin is not None
-        assert process.stdout is not None
-        with contextlib.suppress(OSError):
-            process.stdin.close()
-        process.stdout.close()
-        try:
-            process.wait(SECONDS_TO_END)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        self._child.stop()
 
     def reset(self, milliseconds: float = 1.0) -> int:
         """A reset of the bus: 0 where no device is there, 1 of one at full speed, 2 at high speed."""
@@ -174,27 +155,10 @@ class UsbBench:
         return self._command(b"X" + sized(data) + struct.pack("<Qd", wanted, seconds))
 
     def _command(self, text: bytes) -> bytes:
-        into, out = self._pipe("stdin"), self._pipe("stdout")
-        try:
-            into.write(text)
-            into.flush()
-        except BrokenPipeError:
-            raise self._failure() from None
-        head = out.read(FACTS.size)
-        if len(head) < FACTS.size:
-            raise self._failure()
-        seconds, first, last, count, *rest = FACTS.unpack(head)
+        self._child.write(text)
+        seconds, first, last, count, *rest = FACTS.unpack(self._child.read(FACTS.size))
         self.facts = HostFacts(seconds, first, last, *rest)
-        return out.read(count)
-
-    def _pipe(self, name: str) -> BinaryIO:
-        if self._process is None:
-            raise ValueError("a UsbBench must be used in a `with` statement")
-        pipe: BinaryIO = getattr(self._process, name)
-        return pipe
-
-    def _failure(self) -> ToolFailed:
-        return ToolFailed(f"the simulated device ended; {end_of(self.compiled.folder / LOG)}")
+        return self._child.read(count)
 
 
 def sized(data: bytes) -> bytes:
