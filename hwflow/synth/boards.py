@@ -11,6 +11,7 @@ import importlib.resources
 import importlib.util
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -92,12 +93,13 @@ class Board:
         it has none, or one without addresses."""
         if address is not None:
             return self.with_transport(kind).with_address(address)
-        if kind is None or kind == self.chosen:
+        if kind is None:
             return self
-        if kind not in self.transports:
-            raise HwflowError(f"transport must be one that {self.name} has, {', '.join(self.transports)}, not {kind}",
+        if not isinstance(kind, str) or kind not in self.transports:  # a script may give anything
+            raise HwflowError(f"transport must be one that {self.name} has, {', '.join(self.transports)}, not "
+                              f"{kind if isinstance(kind, str) else type(kind).__name__}",
                               f"leave --transport out, or add the pins to a board file of your own ('{self.path}')")
-        return replace(self, chosen=kind)
+        return self if kind == self.chosen else replace(self, chosen=kind)
 
     def with_address(self, address: str) -> Board:
         """The same board at another address in its network.  HwflowError where that cannot be."""
@@ -235,10 +237,11 @@ def device_violations(content: dict[str, Any]) -> Iterator[str]:
     pins += [content["reset"]["pin"]] if "reset" in content else []
     pins += memory_pins(content.get("memories", []))
     # A design uses one transport, so that pins of two may be the same.
-    for line in transports_of(content).values():
-        used = pins + [pin.name for _, pin in line.ports()]
-        for pin in sorted({pin for pin in used if used.count(pin) > 1}):
-            yield f"pin {pin} must be used once, not {used.count(pin)} times"
+    used = [pins + [pin.name for _, pin in line.ports()] for line in transports_of(content).values()]
+    counts = Counter[str]()
+    for each in used:
+        counts |= Counter(each)  # the larger one of each pin
+    yield from (f"pin {pin} must be used once, not {count} times" for pin, count in sorted(counts.items()) if count > 1)
 
 
 def spram_violations(family: Family, device: str, spram: int) -> Iterator[str]:

@@ -146,7 +146,7 @@ def test_nothing_but_errors_of_hwflow(folder: Path, model: Model, data: Dataset,
 
     Compilers and synthesis would begin behind the checks that are meant, and take long.
     """
-    for work in ("compile_plan", "write_rtl", "synthesize_design"):
+    for work in ("compile_plan", "write_rtl", "synthesize_design", "compile_design"):
         monkeypatch.setattr(hwflow.api, work, begins)
     path = folder / "small.onnx"
     calls: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
@@ -158,6 +158,7 @@ def test_nothing_but_errors_of_hwflow(folder: Path, model: Model, data: Dataset,
         "make_plan": ((quantized, "icebreaker", 9999), {"logic_multipliers": False}),
         "generate": ((quantized, plan, tmp_path), {}),
         "simulate": ((quantized, plan, data), {"folder": tmp_path, "stalls": None}),
+        "simulated_board": ((quantized, plan, "ulx3s_85f", tmp_path), {"transport": None}),
         "synthesize": ((quantized, plan, "ulx3s_85f", tmp_path), {"seed": 1, "seeds": 1, "jobs": 1, "clock": "board"}),
     }
     assert set(calls) == set(hwflow.api.__all__)

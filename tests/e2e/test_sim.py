@@ -159,8 +159,8 @@ def spoil(monkeypatch: pytest.MonkeyPatch, layer: str, frame: int, position: tup
 
 
 @pytest.mark.parametrize("layer, stage, frame, position", [
-    ("conv", "0_conv", 0, (0, 0, 0)), ("conv", "0_conv", 9, (3, 2, 1)), ("pool", "1_pool", 4, (1, 0, 1)),
-    ("fc", "2_fc", 7, (0, 0, 2))])
+    pytest.param("conv", "0_conv", 0, (0, 0, 0), marks=pytest.mark.slow), ("conv", "0_conv", 9, (3, 2, 1)),
+    pytest.param("pool", "1_pool", 4, (1, 0, 1), marks=pytest.mark.slow), ("fc", "2_fc", 7, (0, 0, 2))])
 def test_one_different_element_is_found(cli: Cli, monkeypatch: pytest.MonkeyPatch, layer: str, stage: str, frame: int,
                                         position: tuple[int, int, int]) -> None:
     spoil(monkeypatch, layer, frame, position, by=1)

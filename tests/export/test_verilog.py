@@ -126,11 +126,11 @@ def test_the_facts_name_every_file_and_no_folder_of_this_machine(small: Path) ->
     for folder in sorted(small.iterdir()):
         facts = json.loads((folder / "hwflow.json").read_text())
         found = {str(path.relative_to(folder)): digest_of(path.read_bytes()) for path in folder.rglob("*")
-                 if path.is_file() and path.name != "hwflow.json"}
+                 if path.is_file() and path.name != "hwflow.json" and path.suffix != ".pyc"}  # another test runs them
         assert facts["export"] == folder.name
         assert facts["files"] == found
-        for path in folder.rglob("*"):
-            assert not path.is_file() or str(small.parents[1]).encode() not in path.read_bytes(), path
+        for name in found:
+            assert str(small.parents[1]).encode() not in (folder / name).read_bytes(), name
 
 
 def test_no_name_looks_like_the_bit_of_another_one(two: Path) -> None:

@@ -111,7 +111,8 @@ def test_data_that_come_late_or_go_early_are_not_the_right_ones(reads: Programs)
         assert reads(QUAD).run(ONE_READ, CELLS, numbers=wrong).error == FlashError.WRONG_PART
 
 
-@pytest.mark.parametrize("takes", [("fall",), ("fall", "sync")], ids=["late", "early"])
+@pytest.mark.parametrize("takes", [
+    pytest.param(("fall",), id="late"), pytest.param(("fall", "sync"), id="early", marks=pytest.mark.slow)])
 def test_another_moment_to_take_data_is_wrong(cache: Path, tmp_path: Path, takes: tuple[str, ...],
                                               monkeypatch: pytest.MonkeyPatch) -> None:
     """Half a period after the right one the chip has moved on, half a period before it the data are not there."""

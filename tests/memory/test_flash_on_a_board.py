@@ -68,7 +68,8 @@ def image(seed: int) -> tuple[bytes, bytes]:
     return image_of(memory_of(), seed)
 
 
-@pytest.mark.parametrize("part", [QUAD, DUAL], ids=["quad", "dual"])
+@pytest.mark.parametrize("part", [
+    pytest.param(QUAD, id="quad"), pytest.param(DUAL, id="dual", marks=pytest.mark.slow)])
 def test_frames_are_computed_with_the_weights_in_the_flash(part, tmp_path: Path, cache: Path) -> None:
     board = compiled(with_seal(image(1)[0], MARK), tmp_path, cache, part)
     talk(board, DIVIDER)

@@ -97,7 +97,8 @@ class Shared:
         return [Taken(count * each.beats + 5, **options) for each in self.memory.streams]
 
 
-@pytest.fixture(scope="module", params=["three", pytest.param("two", marks=pytest.mark.slow), "five"])
+@pytest.fixture(scope="module", params=[
+    "three", *(pytest.param(name, marks=pytest.mark.slow) for name in ("two", "five"))])
 def shared(request: pytest.FixtureRequest, cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Shared:
     part, streams = SHARED[request.param]
     memory = WeightMemory(part=part, streams=streams)

@@ -96,7 +96,7 @@ def noise(frames: int) -> bytes:
     return np.random.default_rng(9).integers(0, 256, frames * BEATS, dtype=np.uint8).tobytes()
 
 
-@pytest.mark.parametrize("domain", ["memory", "sync"])
+@pytest.mark.parametrize("domain", ["memory", pytest.param("sync", marks=pytest.mark.slow)])
 def test_filled_over_the_line_and_read_for_every_frame(domain: str, tmp_path: Path, cache: Path) -> None:
     top = top_of(SMALL, Generic(), domain=domain)
     board = compile_board(rtl_design(top, {}, board_chip(SMALL, PINS)), folder=tmp_path, cache=cache, jobs=2)
@@ -171,5 +171,5 @@ def reset_in_a_frame(host: HostLink, data: bytes) -> None:
     """The core has taken a part of a frame's weights when it is reset."""
     host.reset()
     assert host._session is not None
-    host._session.run(data[:BEATS // 2], 0, None)
+    host._session.fill(data[:BEATS // 2])  # as if it were an image: no results are waited for
     host.reset()

@@ -156,7 +156,7 @@ def test_nothing_comes_before_the_last_word(one: Filled) -> None:
 
 @pytest.mark.parametrize("board", ["ulx3s_85f", *(pytest.param(name, marks=pytest.mark.slow)
                                                   for name in ("colorlight_i5", "tangnano20k"))])
-@pytest.mark.parametrize("count", [2, 5])
+@pytest.mark.parametrize("count", [pytest.param(2, marks=pytest.mark.slow), 5])
 def test_hungry_readers_get_nine_tenths_of_the_peak(tmp_path: Path, cache: Path, board: str, count: int) -> None:
     """Streams of a word a beat, from 2000 words on, each twice the one before; refreshes included."""
     part = load_board(board).memories[0].part

@@ -68,6 +68,8 @@ def is_code(text: str) -> bool:
 
 EXAMPLES = {(place, number): text for place, number, text in (*in_documents(), *in_docstrings())}
 HERE = [key for key in EXAMPLES if key not in ELSEWHERE]
+#: Half a minute to compile a whole board; tests/e2e/test_simulated_design.py has a small one.
+LONG = [("docs/running-on-a-board.md", 0)]
 
 
 def test_the_list_is_of_examples_that_are_there() -> None:
@@ -81,7 +83,8 @@ def quantized() -> Quantized:
     return hwflow.quantize_model(model, hwflow.read_data(DATA, model))
 
 
-@pytest.mark.parametrize("place, number", HERE, ids=str)
+@pytest.mark.parametrize("place, number", [
+    pytest.param(*key, marks=[pytest.mark.slow] if key in LONG else []) for key in HERE], ids=str)
 def test_example(place: str, number: int, quantized: Quantized, tmp_path: Path,
                  monkeypatch: pytest.MonkeyPatch) -> None:
     """Names of files, ports and tensors that stand for the reader's own are replaced by those of the shipped model."""

@@ -16,6 +16,7 @@ from hwflow_base.files.cache import cached_step
 
 from hwflow.cli.words import cli
 from hwflow.host.identity import DesignFacts
+from hwflow.host.transport import TransportFacts
 from hwflow.layers.base import Folding
 from hwflow.synth import load_board
 from hwflow.synth import program as programming
@@ -255,7 +256,8 @@ def test_a_reweighted_model_is_found(bin_folder: Path, tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     folder = Path("build/first/reweighted/second/ulx3s_85f/synth")
     cached_step(folder / "bitstream", "key", written)
-    facts = DesignFacts(bytes(8), "second", "ulx3s_85f", 115200, 25.0, 10, 4, 4, (Folding(1, 1, 1),), "../../quantized")
+    facts = DesignFacts(bytes(8), "second", "ulx3s_85f", TransportFacts.of_serial_line(115200), 25.0, 10, 4, 4,
+                        (Folding(1, 1, 1),), "../../quantized")
     facts.write(folder)
     done = CliRunner().invoke(cli, ["program", "second.onnx", "--board", "ulx3s_85f"])
     assert done.exit_code == 0, done.output
