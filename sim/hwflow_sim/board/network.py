@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from math import ceil
 from typing import Any
 
 from .frames import Datagram, Host, answered_by, arp, on_line, received, received_datagram
@@ -49,10 +50,11 @@ class NetworkPort:
         self.bytes_sent += sum(map(len, packets))
 
     def receive(self, timeout: float) -> list[bytes]:
-        """What has arrived; waits at most `timeout` seconds for the first packet, and at least the time of a byte."""
+        """What has arrived; waits at most `timeout` seconds for the first packet, and at least the time of a
+        byte, in whole cycles: time has to go on for a driver that waits for less than one."""
         lines, self._waiting = self._frames(), []
         data = self.board.wait(b"".join(len(line).to_bytes(2, "little") + bytes([GAP]) + line for line in lines),
-                               max(self.cycles(timeout), round(self.board.line.byte_cycles)))
+                               max(self.cycles(timeout), ceil(self.board.line.byte_cycles)))
         packets = []
         for frame in filter(None, map(received, cut(data))):
             found = received_datagram(frame)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 from .process import SimulatedBoard
 
 __all__ = ["LinePort"]
@@ -30,7 +32,7 @@ class LinePort:
     def read(self, timeout: float) -> bytes:
         """What has arrived; waits at most `timeout` seconds for the first byte, and at least the time of a byte."""
         data, self._waiting = self._waiting, b""
-        return self.board.wait(data, max(self.cycles(timeout), round(self.board.line.byte_cycles)))
+        return self.board.wait(data, max(self.cycles(timeout), ceil(self.board.line.byte_cycles)))
 
     def write(self, data: bytes) -> None:
         self._waiting += data
