@@ -26,7 +26,7 @@ from .link_host import (
 )
 
 #: Packets that a host may send until all its results must be there, most of them lost on the worst line.
-STEPS = 6000
+STEPS = 3000
 #: Of an FPGA whose RAM blocks have 2048 bytes.
 LARGE = LinkShape(payload=512, room=2048)
 
@@ -272,7 +272,7 @@ def test_every_result_comes_once_and_in_order_through_errors(frame: int, out: in
 
     async def host(ctx):
         silent = 0
-        for _ in range(STEPS):
+        for _ in range(STEPS if rate < 1e-2 else 2 * STEPS):  # one byte of a hundred: a tenth of all headers is wrong
             await bench.send(ctx, line(driver.send()))
             await ctx.tick().repeat(PACE)
             came = bytes(bench.came)
