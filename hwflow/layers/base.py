@@ -88,6 +88,14 @@ class Layer(EqualByValue, ABC):
     def compute(self, graph: LayerGraph, *inputs: Planes) -> Planes:
         """As `evaluate`, but from planes to planes, without a check of the formats of the inputs."""
 
+    def deviation(self, graph: LayerGraph) -> int:
+        """How many steps of the output the layer may be away from the ONNX operator in reals, ties aside.
+
+        0 where the layer is that operator, exactly rounded; more where the definition of the layer is one in integers
+        (docs/integer-functions.md).
+        """
+        return 0
+
     @abstractmethod
     def multiplications(self, graph: LayerGraph) -> int:
         """Useful multiplications for one frame."""

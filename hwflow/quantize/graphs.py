@@ -11,7 +11,7 @@ import numpy as np
 from hwflow.onnx import evaluate
 from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
 from hwflow.onnx.rewrite.renaming import reads
-from hwflow.quantize.operators import HOST_AFTER, HOST_ONLY, KNOWN, MOVES, NEVER_ON_HOST
+from hwflow.quantize.operators import COMPUTED, HOST_AFTER, HOST_ONLY, KNOWN, MOVES, NEVER_ON_HOST
 
 __all__ = [
     "Additions",
@@ -25,6 +25,7 @@ __all__ = [
     "dynamic_inputs",
     "host_prefix",
     "host_suffix",
+    "is_computed",
     "is_layer",
     "label_of",
     "moves",
@@ -87,6 +88,11 @@ def is_layer(node: Node, constants: Container[str]) -> bool:
     """True for a Conv or Gemm whose weights and bias both are among `constants`."""
     named = node.inputs[1:3]
     return node.op_type in ("Conv", "Gemm") and len(named) == 2 and all(name in constants for name in named)
+
+
+def is_computed(node: Node) -> bool:
+    """True for an operator that becomes a layer of its own between layers (`operators.COMPUTED`)."""
+    return (node.domain, node.op_type) in COMPUTED
 
 
 def dynamic_inputs(node: Node, graph: Graph) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 __all__ = [
     "AFFINE",
     "CLAMPS",
+    "COMPUTED",
     "ELEMENTWISE",
     "HOST_AFTER",
     "HOST_BEFORE",
@@ -92,5 +93,9 @@ NEVER_ON_HOST = MATRIX | POOLS | frozenset(
         "TreeEnsembleClassifier", "TreeEnsembleRegressor",
     }
 )  # fmt: skip
+
+#: (domain, operator) that a handler of `importer/kinds` makes a layer of where layers follow.  Where none does, or in
+#: front of the first layer, the host computes those that are not in `NEVER_ON_HOST`.
+COMPUTED: frozenset[tuple[str, str]] = frozenset()
 
 KNOWN = MATRIX | POOLS | ELEMENTWISE | JOINS | LAYOUT | MOVES | QUANTIZERS | HOST_ONLY

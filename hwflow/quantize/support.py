@@ -11,7 +11,7 @@ from hwflow_base.errors import HwflowError
 from hwflow.onnx.model import Graph, Model, Node
 from hwflow.onnx.ops import find_operator
 from hwflow.onnx.rewrite.passes import is_identity
-from hwflow.quantize.graphs import attribute, consumers, dynamic_inputs, host_prefix, host_suffix, moves
+from hwflow.quantize.graphs import attribute, consumers, dynamic_inputs, host_prefix, host_suffix, is_computed, moves
 from hwflow.quantize.operators import (
     AFFINE,
     HOST_AFTER,
@@ -51,7 +51,7 @@ def operators_without_hardware(model: Model) -> list[Problem]:
     for node in model.graph.nodes:
         if node.op_type in ("Shape", "Size") or all(name in folded for name in node.inputs if name):
             folded.update(filter(None, node.outputs))
-        elif host.intersection(node.outputs) or node.op_type in KNOWN or node.op_type == "ConvTranspose":
+        elif host.intersection(node.outputs) or node.op_type in KNOWN | {"ConvTranspose"} or is_computed(node):
             continue
         elif find_operator(node.domain, node.op_type, model.opsets.get(node.domain, 0)):
             found.append(Problem.of(node, f"operator {node.op_type} has no hardware", REPLACE, cut=CUT))
@@ -112,6 +112,8 @@ def _of_node(node: Node, model: Model, host: set[str], weights: set[str]) -> Ite
     graph = model.graph
     if (node.domain or node.op_type not in KNOWN) and host.intersection(node.outputs):
         return
+    if is_computed(node):
+        return  # its handler says what it cannot do
     if node.domain or node.op_type not in KNOWN:
         operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
         yield Problem.of(node, f"operator {operator} has no hardware", REPLACE, cut=CUT)

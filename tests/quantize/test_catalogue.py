@@ -18,7 +18,8 @@ from hwflow.onnx.schemas.table import SCHEMAS
 from hwflow.quantize import quantize
 from hwflow.quantize.catalogue import CATALOGUE, FUSED, host
 from hwflow.quantize.dialects.standard import RULES
-from hwflow.quantize.operators import HOST_ONLY, KNOWN, NEVER_ON_HOST
+from hwflow.quantize.importer.kinds import HANDLERS
+from hwflow.quantize.operators import COMPUTED, HOST_ONLY, KNOWN, NEVER_ON_HOST
 from hwflow.quantize.settings import QuantizationSettings
 from tests.quantize.catalogue_cases import CASES, MS
 
@@ -51,6 +52,11 @@ def test_every_known_operator_and_every_dialect_is_there() -> None:
     assert set(CATALOGUE) >= known
     assert set(CATALOGUE) >= set(RULES) - refused
     assert set(CATALOGUE).isdisjoint(refused)
+
+
+def test_every_operator_with_a_layer_of_its_own_has_a_handler() -> None:
+    assert COMPUTED <= set(HANDLERS)
+    assert set(HANDLERS) <= set(CATALOGUE)
 
 
 def test_what_is_listed_exists() -> None:

@@ -23,6 +23,7 @@ from hwflow.quantize.importer.states import (
     Held,
     Joined,
     Kept,
+    LayerAnchor,
     Matrix,
     Moved,
     Parameters,
@@ -145,6 +146,9 @@ class Building:
             except ValueError as error:
                 raise _wide(x, error) if x.format.bits > _TABLE_BITS else error from None
         name, stage = self.name_of(anchor.node), self._stage(anchor.node)
+        if isinstance(anchor, LayerAnchor):
+            xs = tuple(self.tensors[held.tensor] for held in anchor.sources)
+            return anchor.layer(pending, xs, y, name, p, stage, self._opsets)
         if isinstance(anchor, Matrix):
             x = self.tensors[anchor.source.tensor]
             return matrix_layer(pending, anchor, x, y, name, p, stage, self._opsets)

@@ -8,36 +8,32 @@ from dataclasses import replace
 import numpy as np
 from hwflow_base.errors import reason_of
 
-from hwflow.layers import Frame, LayerGraph, MaxPool, Tensor
+from hwflow.layers import Frame, LayerGraph, Tensor
 from hwflow.onnx.model import Model, Node
 from hwflow.quantize import operators
 from hwflow.quantize.constants import quantities
 from hwflow.quantize.graphs import (
-    as_ints,
-    attribute,
     dynamic_inputs,
     host_prefix,
     host_suffix,
+    is_computed,
     moves,
     producers,
 )
-from hwflow.quantize.importer.anchors import average, matrix, mean, reduced_axes
 from hwflow.quantize.importer.building import Building
-from hwflow.quantize.importer.channels import channel_order
-from hwflow.quantize.importer.geometry import frame_of, window_of
+from hwflow.quantize.importer.geometry import frame_of
 from hwflow.quantize.importer.inputs import Inputs
 from hwflow.quantize.importer.joins import concat, element_wise
+from hwflow.quantize.importer.kinds import HANDLERS
 from hwflow.quantize.importer.movement import Movement, renamed
 from hwflow.quantize.importer.quantizers import integer_limits, parameters, selection
+from hwflow.quantize.importer.site import Site
 from hwflow.quantize.importer.states import (
     QUANTIZE_ALL,
-    Average,
     Broken,
     Entry,
     Held,
-    Joined,
     Kept,
-    Matrix,
     Misplaced,
     OnHost,
     Parameters,
@@ -45,7 +41,6 @@ from hwflow.quantize.importer.states import (
     Rounded,
     State,
     Unsupported,
-    image_index,
 )
 from hwflow.quantize.problems import Cause, Problem
 from hwflow.quantize.scale import quantize_value
@@ -72,6 +67,9 @@ class Importer:
         self.problems: list[Problem] = []
         self.movement = Movement(model.graph, model.opsets, self.building)
         self._made = producers(model.graph)
+        self.site = Site(
+            model.graph, model.opsets, self.constants, self.states, self.building, self.inputs, self.movement
+        )
 
     @property
     def tensors(self) -> dict[str, Tensor]:
@@ -114,8 +112,9 @@ class Importer:
         state, op = self.states[dynamic[0]], node.op_type
         if node.outputs[0] in self.front:
             return OnHost(in_epilogue=False)
-        if op in operators.MATRIX or op in operators.POOLS:
-            return self._compute(node, dynamic[0])
+        made = self._handled(node, dynamic)
+        if made is not None:
+            return made
         states = [self.states[name] for name in dynamic]
         if any(isinstance(other, OnHost) for other in states):
             return self._on_host(node, states)
@@ -132,8 +131,8 @@ class Importer:
         if op in operators.CLAMPS and isinstance(state, (Rounded, Held)) and not getattr(state, "real", False):
             return self._narrow(node, state)
         if op in operators.ELEMENTWISE:
-            made = self._element_wise(node, dynamic)
-            return selection(node, made, self.constants) or made
+            pending = self._element_wise(node, dynamic)
+            return selection(node, pending, self.constants) or pending
         return OnHost(in_epilogue=True)
 
     def _on_host(self, node: Node, states: list[State]) -> State:
@@ -250,85 +249,21 @@ class Importer:
         x = self.tensors[held.tensor]
         return replace(Pending.of(Kept(node, x.name, x.frame, held), held.index), moved=held.moved)
 
-    # Layers that compute.
+    # Operators that become layers of their own.
 
-    def _compute(self, node: Node, name: str) -> State:
-        state = self.states[name]
-        if isinstance(state, OnHost):
-            raise Unsupported(
-                "comes after a node that runs on the host" if state.in_epilogue
-                else "reads values that are not quantized",
-                "remove that node" if state.in_epilogue else QUANTIZE_ALL,
-                Cause.NEIGHBOUR,
-            )
-        if isinstance(state, Pending):
-            if not isinstance(state.anchor, Joined) or state.steps:
-                where = state.steps[-1].node if state.steps else state.anchor.node
-                why = f"reads the result of {where.label}, which no QuantizeLinear made integer"
-                raise Unsupported(why, QUANTIZE_ALL)
-            state = self.building.joined(state)
+    def _handled(self, node: Node, dynamic: list[str]) -> State | dict[str, State] | None:
+        """What the handler of `node` makes of it; None where it has none, or leaves it to others."""
+        handler = HANDLERS.get((node.domain, node.op_type))
+        if handler is None or (is_computed(node) and self._is_for_host(node)):
+            return None
         try:
-            if node.op_type in ("Gemm", "MatMul"):
-                return self._dense(node, state, name)
-            if isinstance(state, Rounded):
-                state = self.building.held(state)
-            held = self.inputs.enter(state, None) if isinstance(state, Entry) else state
-            assert isinstance(held, Held)
-            if node.op_type == "ReduceMean":
-                return self._mean(node, held, name)
-            held = self.movement.image(held, name)
-            if node.op_type in operators.MAX_POOLS:
-                return self._max_pool(node, held)
-            frame = self.tensors[held.tensor].frame
-            if node.op_type == "Conv":
-                return self._padded(node, matrix(node, held, frame, self.constants))
-            return self._padded(node, average(node, held, frame))
+            return handler(self.site, node, dynamic)
         except ValueError as error:
             why, remedy = reason_of(error)
             if remedy:
                 raise Unsupported(why, remedy) from None
             raise Unsupported(why, "change this layer in the model", cut="") from None
 
-    def _padded(self, node: Node, made: Pending) -> Pending:
-        """A Conv or mean of `node` whose input has the zero that its window pads with."""
-        anchor = made.anchor
-        if not isinstance(anchor, (Matrix, Average)) or anchor.window is None or not any(anchor.window.pads):
-            return made
-        return replace(made, anchor=replace(anchor, source=self.building.holding_zero(anchor.source, node)))
-
-    def _dense(self, node: Node, state: State, name: str) -> State:
-        if isinstance(state, Entry):
-            elements = int(np.prod(state.shape))
-            state = self.inputs.enter(state, Frame(1, 1, elements))
-        if not isinstance(state, Held):
-            raise ValueError("its input must be dequantized first (DequantizeLinear)")
-        return matrix(node, self.movement.whole(state, name), None, self.constants)
-
-    def _mean(self, node: Node, held: Held, name: str) -> State:
-        """A mean over pixels; where the axes are no pixels, of a frame in which they are."""
-        axes = reduced_axes(node, self.graph, held.index.ndim)
-        held = self.movement.whole(held, name)
-        try:
-            return mean(node, held, self.tensors[held.tensor].frame, axes)
-        except Misplaced:
-            held = self.movement.pixels(held, name, axes)
-            return mean(node, held, self.tensors[held.tensor].frame, axes)
-
-    def _max_pool(self, node: Node, held: Held) -> State:
-        if len([name for name in node.outputs if name]) > 1:
-            raise Unsupported("the second output (indices) has no hardware", "use MaxPool without its indices")
-        x, rank = self.tensors[held.tensor], held.index.ndim
-        frame = x.frame
-        spatial = (frame.height, frame.width)[4 - rank :]
-        kernel = spatial if node.op_type == "GlobalMaxPool" else as_ints(node.attributes["kernel_shape"])
-        if attribute(node, "storage_order", 0):
-            raise Unsupported("storage_order must be 0", "export the model with storage_order 0")
-        window = window_of(node, kernel, frame)
-        made = Frame(*window.positions(frame), frame.channels)
-        y = replace(x, name=self.building.tensor_name(node.outputs[0]), frame=made)
-        sizes = (window.kernel, window.strides, window.dilations, window.pads)
-        layer = MaxPool(self.building.name_of(node), (x.name,), y.name, x.format, *sizes)
-        self.building.add(layer, y)
-        index = image_index(y.frame, rank)[:, channel_order(frame, held.index)]
-        self.building.sources[y.name] = (node.outputs[0], index)
-        return Held(y.name, index, held.real)
+    def _is_for_host(self, node: Node) -> bool:
+        """True for what the host computes behind the last layer."""
+        return node.outputs[0] in self.suffix and node.op_type not in operators.NEVER_ON_HOST

@@ -27,7 +27,7 @@ from hwflow.quantize.importer.states import (
 )
 from hwflow.quantize.importer.steps import combined, step
 
-__all__ = ["concat", "element_wise"]
+__all__ = ["concat", "element_wise", "operand"]
 
 #: Concats of Concats become layers from the outermost on, one call inside of the other.
 _DEEPEST = 64
@@ -56,7 +56,7 @@ def element_wise(node: Node, pendings: Mapping[str, Pending], constants: Mapping
 
 def _joined(node: Node, a: Pending, b: Pending) -> Pending:
     frame, index = _broadcast(a, b)
-    (x, f), (y, g) = _operand(a), _operand(b)
+    (x, f), (y, g) = operand(a), operand(b)
     anchor: Anchor
     if node.op_type == "Mul":
         anchor = Product(node, node.outputs[0], frame, (x, y), f * g)
@@ -65,7 +65,7 @@ def _joined(node: Node, a: Pending, b: Pending) -> Pending:
     return Pending.of(anchor, index)
 
 
-def _operand(pending: Pending) -> tuple[Held, Fraction]:
+def operand(pending: Pending) -> tuple[Held, Fraction]:
     """A tensor and the constant that it is multiplied with."""
     anchor = pending.anchor
     form = form_of(pending, Form.linear((Fraction(1),))) if isinstance(anchor, Kept) else None

@@ -89,6 +89,20 @@ class Movement:
             return self.in_place(held, name)
         return self.building.arranged(held, Moved(self._made[name], name), pixels=axes)
 
+    def rows(self, held: Held, name: str, axis: int = -1) -> Held:
+        """The tensor `name` as pixels whose channels are its elements along `axis`, in order.
+
+        The pixels are the elements along the other axes, in order.  The frame stays where its raster is that already;
+        else it has one row of pixels.
+        """
+        rank, size = held.index.ndim, held.index.shape[axis]
+        frame = self.building.tensors[held.tensor].frame
+        raster = np.moveaxis(held.index, axis, -1).ravel()
+        if frame.channels == size and np.array_equal(raster, np.arange(frame.elements)):
+            return held
+        others = tuple(k for k in range(rank) if k != axis % rank)
+        return self.building.arranged(held, Moved(self._made[name], name), pixels=others)
+
     def whole(self, held: Held, name: str) -> Held:
         """`held`, with its elements in place unless they are all those of its frame, each once."""
         return held if is_whole(held.index, self.building.tensors[held.tensor].frame) else self.in_place(held, name)

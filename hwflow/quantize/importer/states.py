@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
+from hwflow.layers.base import Layer
 from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor
 from hwflow.layers.window import Window
 from hwflow.onnx.model import Node
 from hwflow.quantize.constants import Quantity
 from hwflow.quantize.problems import Cause, Problem
+from hwflow.quantize.settings import OutputStage
 
 __all__ = [
     "QUANTIZE_ALL",
@@ -23,6 +27,7 @@ __all__ = [
     "Held",
     "Joined",
     "Kept",
+    "LayerAnchor",
     "Matrix",
     "Misplaced",
     "Moved",
@@ -188,6 +193,30 @@ class Product(Anchor):
 
     sources: tuple[Held, Held]
     factor: Fraction
+
+
+@dataclass(frozen=True)
+class LayerAnchor(Anchor):
+    """An operator that one layer computes from whole tensors; each kind derives one in `importer/kinds`."""
+
+    sources: tuple[Held, ...]
+
+    @abstractmethod
+    def layer(
+        self,
+        pending: Pending,
+        xs: tuple[Tensor, ...],
+        y: Tensor,
+        name: str,
+        p: Parameters,
+        stage: OutputStage,
+        opsets: Mapping[str, int],
+    ) -> Layer:
+        """The layer called `name` that makes `y` of `xs`, the tensors of `sources`.
+
+        `pending` has the steps up to the QuantizeLinear, whose parameters are `p`.  `stage` is the user's choice of
+        what makes elements of sums.  ValueError in words for the user where there is no such layer.
+        """
 
 
 @dataclass(frozen=True)

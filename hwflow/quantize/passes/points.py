@@ -16,6 +16,8 @@ from hwflow.quantize.graphs import (
     consumers,
     dynamic_inputs,
     host_prefix,
+    host_suffix,
+    is_computed,
     label_of,
     needs_host,
     producers,
@@ -205,7 +207,8 @@ class _Walk:
 
     def _computes(self, node: Node) -> bool:
         """True for what is neither a function of elements nor keeps its input's values."""
-        known = node.op_type in ELEMENTWISE | KEEPS or needs_host(node, self.graph)
+        on_host = needs_host(node, self.graph) and not is_computed(node)
+        known = node.op_type in ELEMENTWISE | KEEPS or on_host
         return (not known or pads_values(node, self.graph)) and bool(dynamic_inputs(node, self.graph))
 
     def _is_join(self, node: Node) -> bool:
@@ -261,10 +264,12 @@ class _Walk:
         return self.ranks and node.op_type in RANKINGS and not node.domain
 
     def _forced(self) -> Iterator[str]:
-        """Results of operators that only the host has, and of all that follows."""
+        """Results of operators that the host computes behind the last layer, and of all that follows."""
         forced: set[str] = set()
+        at_the_end = host_suffix(self.graph, HOST_AFTER)
         for node in self.graph.nodes:
-            reached = needs_host(node, self.graph) or forced.intersection(node.inputs)
+            on_host = needs_host(node, self.graph) and (not is_computed(node) or node.outputs[0] in at_the_end)
+            reached = on_host or forced.intersection(node.inputs)
             if reached and node.outputs[0] not in self.before:
                 forced.update(filter(None, node.outputs))
         yield from forced

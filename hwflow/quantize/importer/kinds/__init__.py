@@ -1,0 +1,34 @@
+"""The operators that become layers of their own: a file for each kind, and `HANDLERS`, which names them all.
+
+A handler gives what becomes of the node's results: one state for all of them, or one for each by name; None where
+another part of the importer has to look at the node.  What it raises as ValueError is the reason, in words for the
+user, why there is no layer; a Refusal also says what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from hwflow.onnx.model import Node
+from hwflow.quantize.importer.kinds.matrix import conv, dense
+from hwflow.quantize.importer.kinds.pools import average_pool, max_pool, reduce_mean
+from hwflow.quantize.importer.site import Site
+from hwflow.quantize.importer.states import State
+
+__all__ = ["HANDLERS", "Handler"]
+
+#: `dynamic` are the inputs of the node that are not constant.
+Handler: TypeAlias = Callable[[Site, Node, list[str]], State | dict[str, State] | None]
+
+#: (domain, operator) to its handler.
+HANDLERS: Mapping[tuple[str, str], Handler] = {
+    ("", "AveragePool"): average_pool,
+    ("", "Conv"): conv,
+    ("", "Gemm"): dense,
+    ("", "GlobalAveragePool"): average_pool,
+    ("", "GlobalMaxPool"): max_pool,
+    ("", "MatMul"): dense,
+    ("", "MaxPool"): max_pool,
+    ("", "ReduceMean"): reduce_mean,
+}

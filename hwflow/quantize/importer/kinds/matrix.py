@@ -1,0 +1,31 @@
+"""Products with constant weights: Conv, Gemm, MatMul."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hwflow.onnx.model import Node
+from hwflow.quantize.importer.anchors import matrix
+from hwflow.quantize.importer.site import Site
+from hwflow.quantize.importer.states import Average, Matrix, Pending, State
+
+__all__ = ["conv", "dense", "padded"]
+
+
+def conv(site: Site, node: Node, dynamic: list[str]) -> State:
+    """A Conv over an image or a signal."""
+    held = site.image(dynamic[0], real=False)
+    return padded(site, node, matrix(node, held, site.tensors[held.tensor].frame, site.constants))
+
+
+def dense(site: Site, node: Node, dynamic: list[str]) -> State:
+    """A Gemm or MatMul of one row."""
+    return matrix(node, site.flat(dynamic[0]), None, site.constants)
+
+
+def padded(site: Site, node: Node, made: Pending) -> Pending:
+    """A Conv or mean of `node` whose input has the zero that its window pads with."""
+    anchor = made.anchor
+    if not isinstance(anchor, (Matrix, Average)) or anchor.window is None or not any(anchor.window.pads):
+        return made
+    return replace(made, anchor=replace(anchor, source=site.building.holding_zero(anchor.source, node)))

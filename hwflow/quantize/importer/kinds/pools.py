@@ -1,0 +1,58 @@
+"""Windows without weights: maxima and means."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hwflow.layers import Frame, MaxPool
+from hwflow.onnx.model import Node
+from hwflow.quantize.graphs import as_ints, attribute
+from hwflow.quantize.importer.anchors import average, mean, reduced_axes
+from hwflow.quantize.importer.channels import channel_order
+from hwflow.quantize.importer.geometry import window_of
+from hwflow.quantize.importer.kinds.matrix import padded
+from hwflow.quantize.importer.site import Site
+from hwflow.quantize.importer.states import Held, Misplaced, State, Unsupported, image_index
+
+__all__ = ["average_pool", "max_pool", "reduce_mean"]
+
+
+def average_pool(site: Site, node: Node, dynamic: list[str]) -> State:
+    """An AveragePool or GlobalAveragePool."""
+    held = site.image(dynamic[0], real=False)
+    return padded(site, node, average(node, held, site.tensors[held.tensor].frame))
+
+
+def reduce_mean(site: Site, node: Node, dynamic: list[str]) -> State:
+    """A mean over pixels; where the axes are no pixels, of a frame in which they are."""
+    name = dynamic[0]
+    held = site.held(name, real=False)
+    axes = reduced_axes(node, site.graph, held.index.ndim)
+    held = site.movement.whole(held, name)
+    try:
+        return mean(node, held, site.tensors[held.tensor].frame, axes)
+    except Misplaced:
+        held = site.movement.pixels(held, name, axes)
+        return mean(node, held, site.tensors[held.tensor].frame, axes)
+
+
+def max_pool(site: Site, node: Node, dynamic: list[str]) -> State:
+    """A MaxPool or GlobalMaxPool, of integers or reals."""
+    if len([name for name in node.outputs if name]) > 1:
+        raise Unsupported("the second output (indices) has no hardware", "use MaxPool without its indices")
+    held = site.image(dynamic[0], real=False)
+    x, rank = site.tensors[held.tensor], held.index.ndim
+    frame = x.frame
+    spatial = (frame.height, frame.width)[4 - rank :]
+    kernel = spatial if node.op_type == "GlobalMaxPool" else as_ints(node.attributes["kernel_shape"])
+    if attribute(node, "storage_order", 0):
+        raise Unsupported("storage_order must be 0", "export the model with storage_order 0")
+    window = window_of(node, kernel, frame)
+    made = Frame(*window.positions(frame), frame.channels)
+    y = replace(x, name=site.building.tensor_name(node.outputs[0]), frame=made)
+    sizes = (window.kernel, window.strides, window.dilations, window.pads)
+    layer = MaxPool(site.building.name_of(node), (x.name,), y.name, x.format, *sizes)
+    site.building.add(layer, y)
+    index = image_index(y.frame, rank)[:, channel_order(frame, held.index)]
+    site.building.sources[y.name] = (node.outputs[0], index)
+    return Held(y.name, index, held.real)
