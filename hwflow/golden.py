@@ -52,6 +52,7 @@ def run(
 
     Gives every tensor by name, the inputs and every stage boundary; without `keep` the outputs alone.  HwflowError
     where frames are missing, of the wrong shape, or outside their tensor's format.
+    Layers that stream begin in their initial states and go on from frame to frame.
     """
     graph = graph.graph if isinstance(graph, Quantized) else graph
     inputs = checked(graph, frames)
@@ -59,9 +60,10 @@ def run(
     names = graph.computed if keep else graph.outputs
     parts: dict[str, list[IntArray]] = {name: [] for name in names}
     rows = _rows_at_once(graph)
+    states: dict[str, IntArray | None] = {}
     for start in range(0, max(count, 1), rows):
         block = {name: array[start : start + rows] for name, array in inputs.items()}
-        for name, made in _stages(graph, block):
+        for name, made in _stages(graph, block, states):
             if name in parts:
                 parts[name].append(to_frames(made))
         if progress is not None:
@@ -75,13 +77,18 @@ def _rows_at_once(graph: LayerGraph) -> int:
     return max(1, min(_ROWS, _ELEMENTS // largest))
 
 
-def _stages(graph: LayerGraph, frames: Mapping[str, IntArray]) -> Iterator[tuple[str, Planes]]:
-    """Every tensor as planes, the inputs first; each is dropped behind its last reader."""
+def _stages(graph: LayerGraph, frames: Mapping[str, IntArray],
+            states: dict[str, IntArray | None]) -> Iterator[tuple[str, Planes]]:
+    """Every tensor as planes, the inputs first; each is dropped behind its last reader.
+
+    `states` has the state of each layer after the frames before, and then after these.
+    """
     readers = Counter(name for layer in graph.layers for name in layer.inputs)
     values = {name: to_planes(array, graph.tensors[name].format) for name, array in frames.items()}
     yield from values.items()
     for layer in graph.layers:
-        made = layer.compute(graph, *(values[name] for name in layer.inputs))
+        made, states[layer.name] = layer.resume(
+            graph, states.get(layer.name), *(values[name] for name in layer.inputs))
         readers.subtract(layer.inputs)
         values = {name: planes for name, planes in values.items() if readers[name]}
         if readers[layer.output]:

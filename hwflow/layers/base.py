@@ -88,6 +88,13 @@ class Layer(EqualByValue, ABC):
     def compute(self, graph: LayerGraph, *inputs: Planes) -> Planes:
         """As `evaluate`, but from planes to planes, without a check of the formats of the inputs."""
 
+    def resume(self, graph: LayerGraph, state: IntArray | None, *inputs: Planes) -> tuple[Planes, IntArray | None]:
+        """As `compute`, for frames that follow those after which the layer was in `state`; gives the state after them.
+
+        None: the state in which a sequence begins, or that of a layer which keeps none from frame to frame.
+        """
+        return self.compute(graph, *inputs), None
+
     def deviation(self, graph: LayerGraph) -> int:
         """How many steps of the output the layer may be away from the ONNX operator in reals, ties aside.
 
