@@ -31,6 +31,7 @@ from hwflow.quantize.passes.floats import float_note, floats_to_float32
 from hwflow.quantize.passes.normalise import layout_before_dequantize, max_pool_last, merge_equal
 from hwflow.quantize.passes.opset import convert_old
 from hwflow.quantize.passes.pads import fold_pads
+from hwflow.quantize.passes.rows import rows_to_conv
 from hwflow.quantize.passes.sums import sum_to_add
 from hwflow.quantize.passes.transposed import transposed_to_conv
 from hwflow.quantize.post_training import PostTraining, to_qdq
@@ -49,6 +50,7 @@ DIALECT_PASSES: tuple[Pass, ...] = (
     Pass("floats-to-float32", "Compute in float32 what is float16, bfloat16 or float64.", floats_to_float32),
     Pass("to-standard-qdq", "Write QOperator and QONNX nodes as standard ones between quantizers.", to_standard_qdq),
     Pass("sum-to-add", "Write Sum with Add.", sum_to_add),
+    Pass("rows-to-conv", "Write products of several rows with constants as 1x1 convolutions.", rows_to_conv),
     Pass("constant-layout", "Change the layout of quantized constants once.", fold_constant_layout),
     Pass("transposed-to-conv", "Write ConvTranspose as a Conv whose channels become pixels.", transposed_to_conv),
     Pass("fold-pads", "Write Pad as padding of the next window.", fold_pads),
