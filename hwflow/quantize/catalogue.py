@@ -35,7 +35,10 @@ class Entry:
 
 
 _CONV = "one or two spatial axes; weights and bias constant; any stride, dilation, group and padding with zeros"
-_ROW = "one row of elements; weights and bias constant, one scale per tensor or output channel"
+_ROW = (
+    "one factor constant, on either side, one matrix or one for each batch; bias constant; one scale per tensor or "
+    "output channel; several rows are the pixels of a 1x1 convolution"
+)
 _POOL = "one or two spatial axes; any stride, padding and ceil_mode"
 _SMOOTH = "one computed input of up to 8 bits, or fused into the previous layer if it only rises or only falls"
 _DECIDES = "functions of one computed tensor; the other operands constant, one value or one per channel"
@@ -59,8 +62,8 @@ _SETS: Mapping[str, Entry] = {
 _STANDARD: Mapping[str, Entry] = {
     "Conv": Entry(("conv",), _CONV),
     "ConvTranspose": Entry(("conv", "rearrange"), f"{_CONV}; runs as a Conv whose channels become pixels"),
-    "Gemm": Entry(("dense",), f"{_ROW}; transA 0"),
-    "MatMul": Entry(("dense",), _ROW),
+    "Gemm": Entry(("dense", "conv"), _ROW),
+    "MatMul": Entry(("dense", "conv"), _ROW),
     "MaxPool": Entry(("max_pool",), f"{_POOL}; any dilation; without the second output (indices)"),
     "GlobalMaxPool": Entry(("max_pool",)),
     "AveragePool": Entry(("average_pool",), f"{_POOL}; count_include_pad 0 and 1"),
@@ -87,15 +90,15 @@ _STANDARD: Mapping[str, Entry] = {
     "ArgMin": Entry(("top_k",), "at the end, over the channels, with --hardware-argmax; else on the host"),
     "TopK": Entry(("top_k",), "at the end, over the channels, with --hardware-argmax; else on the host"),
     "QLinearConv": Entry(("conv",), f"{_CONV}; {_INTEGERS}"),
-    "QLinearMatMul": Entry(("dense",), f"{_ROW}; {_INTEGERS}"),
+    "QLinearMatMul": Entry(("dense", "conv"), f"{_ROW}; {_INTEGERS}"),
     "ConvInteger": Entry(("conv",), f"{_CONV}; with the Cast and Mul after it; its input from a QuantizeLinear"),
-    "MatMulInteger": Entry(("dense",), f"{_ROW}; with the Cast and Mul after it; its input from a QuantizeLinear"),
+    "MatMulInteger": Entry(("dense", "conv"), f"{_ROW}; with the Cast and Mul after it; its input from a QuantizeLinear"),
 }
 _MICROSOFT: Mapping[str, Entry] = {
     "QuantizeLinear": Entry((FUSED,), _SCALES),
     "DequantizeLinear": Entry((FUSED,), _SCALES),
-    "QGemm": Entry(("dense",), f"{_ROW}; {_INTEGERS}"),
-    "MatMulIntegerToFloat": Entry(("dense",), f"{_ROW}; its input from a QuantizeLinear"),
+    "QGemm": Entry(("dense", "conv"), f"{_ROW}; {_INTEGERS}"),
+    "MatMulIntegerToFloat": Entry(("dense", "conv"), f"{_ROW}; its input from a QuantizeLinear"),
     "QLinearAdd": Entry(("add", FUSED), f"{_INTEGERS}; {_TWO}"),
     "QLinearMul": Entry(("multiply", FUSED), f"{_INTEGERS}; {_TWO}"),
     "QLinearAveragePool": Entry(("average_pool",), f"{_POOL}; {_INTEGERS}"),

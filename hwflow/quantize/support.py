@@ -151,7 +151,8 @@ def _of_inputs(node: Node, graph: Graph, weights: set[str]) -> Iterator[Problem]
                 else "products of two computed tensors (attention, outer products) have no hardware: remove them",
             )
         elif node.op_type == "Gemm" and node.attributes.get("transA"):
-            yield Problem.of(node, "transA has no hardware", "export the model with the batch as the first axis")
+            why = "transA has no hardware where alpha or beta scale quantized weights"
+            yield Problem.of(node, why, "export the model with the batch as the first axis")
     elif node.op_type in QUANTIZERS and any(name not in weights for name in node.inputs[1:] if name):
         yield Problem.of(node, "scale and zero point must be constants", "quantize the model statically")
     elif len(dynamic) > 1 and node.op_type not in AFFINE | SELECTIONS | JOINS:

@@ -157,6 +157,12 @@ def qonnx() -> Model:
     return onnx.infer(m.model(m.quant(y, 0.5, 0, 8), domains={QONNX: 1}))
 
 
+def sequence() -> Model:
+    net = Net((1, 5, 4))
+    net.x = net.b.node("MatMul", net.x, net.b.constant("w", net.weights(4, 6)), name="fc")
+    return net.node("Relu").model()
+
+
 def with_identity() -> Model:
     net = Net((1, 3, 8, 8)).conv(4).node("Identity")
     return net.node("Relu").conv(2).model()
@@ -195,6 +201,7 @@ CASES: Mapping[str, tuple[Callable[[], Model], Mistake]] = {
     "floats-to-float32": (doubles, computes("Conv", 1, lambda w: 1.01 * w)),
     "to-standard-qdq": (qonnx, computes("QuantizeLinear", 1, lambda scale: 2 * scale)),
     "sum-to-add": (sums, reads("Add", 0, 0)),
+    "rows-to-conv": (sequence, computes("Conv", 1, lambda w: 1.01 * w)),
     "constant-layout": (qdq_with_weights_moved, computes("DequantizeLinear", 0, lambda w: w[::-1])),
     "transposed-to-conv": (transposed, computes("Conv", 1, lambda w: w[..., ::-1])),
     "fold-pads": (padded, writes("Conv", pads=(0, 0, 2, 2))),

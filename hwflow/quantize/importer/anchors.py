@@ -17,7 +17,7 @@ from hwflow.layers.window import Window
 from hwflow.onnx.model import Array, Graph, Node
 from hwflow.quantize.constants import Quantity
 from hwflow.quantize.graphs import as_ints, attribute
-from hwflow.quantize.importer.channels import channel_order, ordered_weights
+from hwflow.quantize.importer.channels import channel_order, ordered_weights, pixel_places
 from hwflow.quantize.importer.geometry import counts, window_of
 from hwflow.quantize.importer.states import (
     QUANTIZE_ALL,
@@ -29,7 +29,7 @@ from hwflow.quantize.importer.states import (
     image_index,
 )
 
-__all__ = ["average", "identity", "matrix", "mean", "reduced_axes"]
+__all__ = ["average", "identity", "is_pointwise", "matrix", "mean", "reduced_axes"]
 
 
 def matrix(node: Node, held: Held, frame: Frame | None, constants: Mapping[str, Quantity]) -> Pending:
@@ -88,11 +88,26 @@ def _conv(node: Node, held: Held, frame: Frame, weights: Quantity) -> tuple[Matr
     window = window_of(node, weights.integers.shape[2:], frame)
     made = Frame(*window.positions(frame), cout)
     channels_last = np.ascontiguousarray(np.transpose(integers, (0, 2, 3, 1)))
-    moved, groups, places = ordered_weights(channels_last, groups, channel_order(frame, held.index))
+    found = pixel_places(frame, held.index) if window == Window((1, 1)) else None
+    order, pixels = found or (channel_order(frame, held.index), None)
+    moved, groups, places = ordered_weights(channels_last, groups, order)
     scales = np.empty(cout)
     scales[places] = _scales(weights, 0)
     anchor = Matrix(node, node.outputs[0], made, held, moved, scales, window, groups)
-    return anchor, image_index(made, rank)[:, places]
+    if pixels is None:
+        return anchor, image_index(made, rank)[:, places]
+    return anchor, (places[:, None] + pixels * cout).reshape(1, cout, *held.index.shape[2:])
+
+
+def is_pointwise(node: Node, constants: Mapping[str, Quantity]) -> bool:
+    """True for a Conv of single pixels, each of which gives one."""
+    weights = constants.get(node.inputs[1])
+    return (
+        weights is not None
+        and all(size == 1 for size in weights.real.shape[2:])
+        and all(step == 1 for step in as_ints(node.attributes.get("strides", ())))
+        and not any(as_ints(node.attributes.get("pads", ())))
+    )
 
 
 def _require_row(node: Node, held: Held, weights: Quantity) -> None:

@@ -9,7 +9,7 @@ from hwflow_base.errors import Refusal
 from hwflow.layers.formats import Frame, IntArray
 from hwflow.quantize.importer.states import image_index
 
-__all__ = ["channel_order", "ordered_weights"]
+__all__ = ["channel_order", "ordered_weights", "pixel_places"]
 
 
 def channel_order(frame: Frame, index: IntArray) -> IntArray:
@@ -28,6 +28,20 @@ def channel_order(frame: Frame, index: IntArray) -> IntArray:
         f"its input is a frame {frame} whose elements a Transpose or Reshape has put into another order "
         f"({list(index.shape)})", "between such layers the order must stay [1, C, H, W]"
     )
+
+
+def pixel_places(frame: Frame, index: IntArray) -> tuple[IntArray, IntArray] | None:
+    """For each channel of an ONNX tensor [1, C, ...] the channel of `frame`, and for each of its places the pixel.
+
+    None where it does not have every element of the frame once, in whole pixels.
+    """
+    if index.ndim < 2 or index.shape[:2] != (1, frame.channels) or index.size != frame.elements:
+        return None
+    flat = index.reshape(frame.channels, -1)
+    order, pixels = flat[:, 0] % frame.channels, flat[0] // frame.channels
+    whole = np.array_equal(flat, pixels * frame.channels + order[:, None])
+    once = len(np.unique(order)) == len(order) and len(np.unique(pixels)) == len(pixels)
+    return (order, pixels) if whole and once and flat.min() >= 0 else None
 
 
 def ordered_weights(weights: IntArray, groups: int, order: IntArray) -> tuple[IntArray, int, IntArray]:

@@ -51,20 +51,31 @@ def prologue(importer: Importer) -> Model:
     added, layout = Additions(graph), list[Node]()
     outputs = []
     for name, entry in importer.inputs.entries.items():
-        tensor = importer.tensors[name]
-        source, rank = entry.integers, len(entry.shape)
-        image = rank > 2 and tensor.frame.channels == entry.shape[1] and tensor.frame.elements > tensor.frame.channels
-        if image:
-            source = added.new(f"{entry.integers}.channels_last")
-            order = (0, *range(2, rank), 1)
-            layout.append(Node("Transpose", (entry.integers,), (source,), {"perm": order}, source))
-        sizes = np.array([1, tensor.frame.height, tensor.frame.width, tensor.frame.channels], np.int64)
-        shape = added.constant(f"{name}.shape", sizes)
+        tensor, source = importer.tensors[name], entry.integers
+        sizes = (tensor.frame.height, tensor.frame.width, tensor.frame.channels)
+        placed = importer.inputs.placed[name]
+        if not np.array_equal(placed.ravel(), np.arange(placed.size)):
+            source = _in_frame(source, placed, tensor, added, layout)
+        shape = added.constant(f"{name}.shape", np.array([1, *sizes], np.int64))
         layout.append(Node("Reshape", (source, shape), (name,), name=name))
         outputs.append(Value(name, _frames_type(tensor)))
     nodes = (*ancestors(graph, [entry.integers for entry in importer.inputs.entries.values()]), *layout)
     made = Graph(f"{graph.name}, before the hardware", nodes, graph.inputs, tuple(outputs), _used(nodes, graph, added))
     return replace(importer.model, graph=made)
+
+
+def _in_frame(source: str, placed: IntArray, tensor: Tensor, added: Additions, layout: list[Node]) -> str:
+    """The elements of `source` in the order of a frame, where `placed` says that they stand."""
+    moved = added.new(f"{source}.channels_last")
+    if np.array_equal(placed, image_index(tensor.frame, placed.ndim)):
+        layout.append(Node("Transpose", (source,), (moved,), {"perm": (0, *range(2, placed.ndim), 1)}, moved))
+        return moved
+    row, order = added.new(f"{source}.row"), np.empty(placed.size, np.int64)
+    order[placed.ravel()] = np.arange(placed.size)
+    count = added.constant(f"{row}.shape", np.array([-1], np.int64))
+    layout.append(Node("Reshape", (source, count), (row,), name=row))
+    layout.append(Node("Gather", (row, added.constant(f"{moved}.order", order)), (moved,), {"axis": 0}, moved))
+    return moved
 
 
 def epilogue(importer: Importer, hardware_argmax: bool = False) -> tuple[Model, tuple[str, ...]]:

@@ -63,7 +63,7 @@ class Importer:
         self.suffix = host_suffix(model.graph, operators.HOST_AFTER, never=layers)
         self.states: dict[str, State] = {value.name: OnHost(in_epilogue=False) for value in model.graph.inputs}
         self.building = Building(model, self.suffix, stage)
-        self.inputs = Inputs(model.graph, self.constants, self.building)
+        self.inputs = Inputs(model, self.constants, self.building)
         self.problems: list[Problem] = []
         self.movement = Movement(model.graph, model.opsets, self.building)
         self._made = producers(model.graph)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -9,10 +10,11 @@ import numpy as np
 
 from hwflow.layers import Frame, Tensor
 from hwflow.layers.formats import IntArray
-from hwflow.onnx.model import Graph, Node
+from hwflow.onnx.model import Model, Node
 from hwflow.quantize import operators
 from hwflow.quantize.constants import Quantity
 from hwflow.quantize.graphs import producers, shape_of
+from hwflow.quantize.importer.ahead import Ahead, laid_out, raster
 from hwflow.quantize.importer.building import Building
 from hwflow.quantize.importer.geometry import frame_of
 from hwflow.quantize.importer.quantizers import integer_limits, parameters
@@ -25,13 +27,22 @@ __all__ = ["Inputs"]
 class Inputs:
     """`entries` has, by the name of each input of the layer graph, the ONNX tensor of integers that feeds it."""
 
-    def __init__(self, graph: Graph, constants: Mapping[str, Quantity], building: Building) -> None:
-        self.graph, self.constants, self.building = graph, constants, building
+    def __init__(self, model: Model, constants: Mapping[str, Quantity], building: Building) -> None:
+        self.graph, self.constants, self.building = model.graph, constants, building
         self.entries: dict[str, Entry] = {}
-        self._made = producers(graph)
+        self._opsets, self._made = model.opsets, producers(model.graph)
+        self._ahead = Ahead(model)
+        #: Integers of the host to how often they are dequantized in another layout.
+        self._views = Counter(self._root(name) for name in dict.fromkeys(
+            node.inputs[0] for node in model.graph.nodes if node.op_type == "DequantizeLinear"))  # fmt: skip
+        #: Name of an input of the layer graph to the places in its frame that the elements of its integers have.
+        self.placed: dict[str, IntArray] = {}
 
     def read_by(self, node: Node) -> Entry:
-        """The integers that `node`, a DequantizeLinear, reads from the host, with the limits of Clips before it."""
+        """The integers that `node`, a DequantizeLinear, reads from the host, with the limits of Clips before it.
+
+        Where others read the same integers in another layout, those in front of both layouts.
+        """
         shape = shape_of(self.graph, node.inputs[0])
         if shape is None:
             raise Unsupported("the shape of its input must be known", "fix the model's input shape with --input-shape")
@@ -42,32 +53,66 @@ class Inputs:
                 low, high = integer_limits(before, self.constants, p)
                 p = replace(p, low=low, high=high)
             name = before.inputs[0]
-        return Entry(node.inputs[0], shape, p)
+        root = self._root(node.inputs[0])
+        own = shape_of(self.graph, root) if self._views[root] > 1 else None
+        if own is None:
+            return Entry(node.inputs[0], raster(shape), p)
+        return Entry(root, self._index_of(node.inputs[0], raster(own)), p)
+
+    def _index_of(self, name: str, index: IntArray) -> IntArray:
+        """The index of a layout of integers whose own index is `index`."""
+        steps = []
+        while name in self._made and self._made[name].op_type in operators.LAYOUT:
+            steps.append(self._made[name])
+            name = steps[-1].inputs[0]
+        for step in reversed(steps):
+            index = laid_out(step, index, self.graph, self._opsets)
+        return index
+
+    def _root(self, name: str) -> str:
+        """What `name` is another layout of."""
+        while name in self._made and self._made[name].op_type in operators.LAYOUT:
+            name = self._made[name].inputs[0]
+        return name
 
     def enter(self, entry: Entry, frame: Frame | None) -> Held:
-        """The entry as an input of the layer graph: as an image, or as `frame` in the order of its elements.
+        """The entry as an input of the layer graph.
 
-        Where another layer has entered it already, its frame is taken as it is.
+        Its frame is the one that its first layers want (`Ahead`); else it is an image, or `frame` in the order of its
+        elements.  Where another layer has entered it already, its frame is taken as it is.
         """
         name, tensors = f"{entry.integers}.frame", self.building.tensors
-        if name in self.entries and frame is not None:
-            return Held(name, self.building.sources[name][1], real=True)
-        index: IntArray
-        if frame is None:
+        wanted = self._ahead.of(entry.integers)
+        if name in self.entries and (frame is not None or wanted is not None):
+            return self._held(name, entry)
+        placed: IntArray
+        if wanted is not None:
+            frame, placed = wanted
+        elif frame is None:
             frame = _image(entry)
-            index = image_index(frame, len(entry.shape))
+            placed = self._placed_as(entry, image_index(frame, len(entry.shape)))
         else:
-            index = np.arange(frame.elements, dtype=np.int64).reshape(entry.shape)
+            placed = self._placed_as(entry, raster(entry.shape))
         if name in self.entries and tensors[name].frame != frame:
             name = f"{entry.integers}.image"
         p = entry.parameters
         if name not in self.entries:
-            self.entries[name] = entry
+            self.entries[name], self.placed[name] = entry, placed
             tensors[name] = Tensor(name, frame, p.narrow, p.scale, p.zero_point)
-            self.building.sources[name] = (entry.integers, index)
-        elif (tensors[name].scale, tensors[name].zero_point) != (p.scale, p.zero_point):
+            self.building.sources[name] = (entry.integers, placed)
+        return self._held(name, entry)
+
+    def _placed_as(self, entry: Entry, index: IntArray) -> IntArray:
+        """The places of the elements of the integers, of those of the view."""
+        places = np.empty(index.size, np.int64)
+        places[entry.index.ravel()] = index.ravel()
+        return places.reshape(shape_of(self.graph, entry.integers) or ())
+
+    def _held(self, name: str, entry: Entry) -> Held:
+        x, p = self.building.tensors[name], entry.parameters
+        if (x.scale, x.zero_point) != (p.scale, p.zero_point):
             raise Unsupported("dequantizes an input with another scale than its first reader", "use one scale")
-        return Held(name, index, real=True)
+        return Held(name, self.placed[name].ravel()[entry.index], real=True)
 
 
 def _image(entry: Entry) -> Frame:

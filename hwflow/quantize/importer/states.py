@@ -96,11 +96,20 @@ class OnHost:
 
 @dataclass(frozen=True)
 class Entry:
-    """The dequantized view of an integer tensor that the host makes; it enters the hardware where it is first used."""
+    """The dequantized view of an integer tensor that the host makes; it enters the hardware where it is first used.
+
+    `index` has the shape of the view; an entry is the element's place in the tensor `integers`.
+    """
 
     integers: str
-    shape: tuple[int, ...]
+    index: IntArray
     parameters: Parameters
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of the view."""
+        shape: tuple[int, ...] = self.index.shape
+        return shape
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ and function.  What only moves or selects elements (layout, maximum) keeps the i
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hwflow.onnx.model import Graph, Model, Node
 from hwflow.quantize.graphs import (
@@ -158,8 +159,22 @@ class _Walk:
         """A tensor that the host makes."""
         self.found.setdefault(name, Point(name, ""))
 
+    def _merge_starts(self) -> None:
+        """Tensors that the host makes of one tensor by other layouts alone become integers there, once."""
+        roots = {name: self._layout_root(name) for name, point in self.found.items() if not point.owner}
+        counts = Counter(roots.values())
+        shared = {name: root for name, root in roots.items() if counts[root] > 1}
+        self.found = {shared.get(name, name): replace(point, tensor=shared.get(name, name))
+                      for name, point in self.found.items()}  # fmt: skip
+
+    def _layout_root(self, name: str) -> str:
+        while name in self.made and self.made[name].op_type in LAYOUT:
+            name = self.made[name].inputs[0]
+        return name
+
     def _with_owners(self) -> dict[str, Point]:
         """An input owns itself, or else the first of what the host makes of it; the rest belongs to its last node."""
+        self._merge_starts()
         owners: dict[str, str] = {}
         starts = [name for name, point in self.found.items() if not point.owner]
         for name in sorted(starts, key=lambda name: name in self.made):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hwflow.onnx.model import Node
-from hwflow.quantize.importer.anchors import matrix
+from hwflow.quantize.importer.anchors import is_pointwise, matrix
+from hwflow.quantize.importer.channels import pixel_places
 from hwflow.quantize.importer.site import Site
 from hwflow.quantize.importer.states import Average, Matrix, Pending, State
 
@@ -13,8 +14,10 @@ __all__ = ["conv", "dense", "padded"]
 
 
 def conv(site: Site, node: Node, dynamic: list[str]) -> State:
-    """A Conv over an image or a signal."""
-    held = site.image(dynamic[0], real=False)
+    """A Conv over an image or a signal; of single pixels these may stand in any order."""
+    held = site.held(dynamic[0], real=False)
+    if not is_pointwise(node, site.constants) or pixel_places(site.tensors[held.tensor].frame, held.index) is None:
+        held = site.movement.image(held, dynamic[0])
     return padded(site, node, matrix(node, held, site.tensors[held.tensor].frame, site.constants))
 
 
