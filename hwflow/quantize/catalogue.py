@@ -92,7 +92,8 @@ _STANDARD: Mapping[str, Entry] = {
     "QLinearConv": Entry(("conv",), f"{_CONV}; {_INTEGERS}"),
     "QLinearMatMul": Entry(("dense", "conv"), f"{_ROW}; {_INTEGERS}"),
     "ConvInteger": Entry(("conv",), f"{_CONV}; with the Cast and Mul after it; its input from a QuantizeLinear"),
-    "MatMulInteger": Entry(("dense", "conv"), f"{_ROW}; with the Cast and Mul after it; its input from a QuantizeLinear"),
+    "MatMulInteger": Entry(
+        ("dense", "conv"), f"{_ROW}; with the Cast and Mul after it; its input from a QuantizeLinear"),
 }
 _MICROSOFT: Mapping[str, Entry] = {
     "QuantizeLinear": Entry((FUSED,), _SCALES),
