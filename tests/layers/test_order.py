@@ -16,7 +16,7 @@ from amaranth.back import rtlil
 from hwflow_rtl.matrix.array import MatrixArray
 from hwflow_rtl.vendor import ECP5, ICE40, Technology
 
-from hwflow.layers import KINDS, LayerGraph
+from hwflow.layers import KINDS, Dense, LayerGraph
 from hwflow.layers.base import Folding, HardwareLayer
 from hwflow.layers.hardware import codes_of
 from hwflow.layers.matrix_layer import MatrixLayer
@@ -134,7 +134,9 @@ def answer(question: Question, asked: Asked) -> Any:
         return f"{type(error).__name__}: {error}"
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if issubclass(kind, HardwareLayer)], ids=lambda k: k.kind)
+@pytest.mark.parametrize("kind", [
+    pytest.param(kind, marks=[pytest.mark.slow] if kind is Dense else []) for kind in KINDS
+    if issubclass(kind, HardwareLayer)], ids=lambda k: k.kind)
 def test_answers_depend_on_no_earlier_question(kind: type[HardwareLayer]) -> None:
     rescale = {Requantize, Thresholds} if "requantize" in {field.name for field in fields(kind)} else {type(None)}
     for seed in range(100):  # until there was a layer for each way from sums to elements

@@ -115,6 +115,7 @@ def test_the_same_design_gives_the_same_text() -> None:
     assert str(Path(__file__).parent) not in first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("built", ["icebreaker"], indirect=True)
 def test_another_seed_places_again_and_the_first_comes_back(built: tuple[SynthesisReport, Path]) -> None:
     """The text of a whole top does as well as a core."""

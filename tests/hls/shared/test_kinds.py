@@ -48,7 +48,8 @@ def possible(kind: type[Layer], rng: np.random.Generator) -> Case:
             return case
 
 
-@pytest.mark.parametrize("columns", [2, 4, 8])
+@pytest.mark.parametrize("columns", [
+    pytest.param(2, marks=pytest.mark.slow), 4, pytest.param(8, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", COMPUTED, ids=lambda kind: kind.kind)
 def test_random_layers(kind: type[Layer], columns: int) -> None:
     rng = np.random.default_rng([columns, KINDS.index(kind)])

@@ -177,10 +177,9 @@ CASES = {
                                        for k in range(2))), (20, 8), (300, 20, 8), 4, 4, opens=2),
 }
 #: One of each structure.
-OFTEN = ("two inputs, from step 4", "an input that follows the one before", "two outputs", "two banks",
-         "windows that slide", "words by words, tables", "two bytes", "four rescalers, rows one by one",
-         "maximum, depthwise, digits", "dense in parts, single port", "two turns, windows that slide, eight columns",
-         "four turns, two outputs")
+OFTEN = ("two inputs, from step 4", "two banks", "two outputs", "words by words, tables", "windows that slide",
+         "four rescalers, rows one by one", "two bytes", "maximum, depthwise, digits",
+         "two turns, windows that slide, eight columns")
 TIMINGS = (Timing(multiply=2), Timing(multiply=4, rom=3), Timing(multiply=1, rom=1, ram=1))
 
 
