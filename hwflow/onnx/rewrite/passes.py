@@ -83,11 +83,14 @@ def _within_no_limit(node: Node, model: Model) -> str | None:
 
 
 def is_identity(node: Node, model: Model) -> bool:
-    """True for a node of the main graph whose first output is its first input: Identity, or Dropout in inference.
+    """True for a node of the main graph whose first output is its first input.
 
-    Before operator set 7 Dropout drops unless `is_test` says otherwise; from 12 on it does where its third input is
-    true, which only a constant excludes.
+    These are Identity, a Cast to the type that its input is known to have, and Dropout in inference: before operator
+    set 7 it drops unless `is_test` says otherwise; from 12 on it does where its third input is true, which only a
+    constant excludes.
     """
+    if not node.domain and node.op_type in ("Cast", "CastLike"):
+        return _keeps_type(node, model)
     if node.domain or node.op_type != "Dropout":
         return not node.domain and node.op_type == "Identity"
     if model.opsets.get("", 0) < 7:
@@ -97,6 +100,12 @@ def is_identity(node: Node, model: Model) -> bool:
     training = model.graph.initializers.get(node.inputs[2])
     fed = any(value.name == node.inputs[2] for value in model.graph.overridable)
     return training is not None and not fed and not training.any()
+
+
+def _keeps_type(node: Node, model: Model) -> bool:
+    """Whether input and output of a Cast are known, and of one element type."""
+    before, after = (model.graph.tensor_type(name) for name in (node.inputs[0], node.outputs[0]))
+    return before is not None and after is not None and before.dtype == after.dtype
 
 
 def remove_unused(model: Model) -> Model:
