@@ -8,6 +8,7 @@ from hwflow.layers.base import Folding, Layer, LayerGraph
 from hwflow.layers.concat import Concat
 from hwflow.layers.conv import Conv
 from hwflow.layers.dense import Dense
+from hwflow.layers.embedding import Embedding
 from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor
 from hwflow.layers.lookup import Lookup
 from hwflow.layers.max_pool import MaxPool
@@ -23,6 +24,7 @@ __all__ = [
     "Concat",
     "Conv",
     "Dense",
+    "Embedding",
     "Folding",
     "Frame",
     "IntArray",
@@ -39,4 +41,6 @@ __all__ = [
 ]
 
 #: Every kind of layer.
-KINDS: tuple[type[Layer], ...] = (Conv, Dense, MaxPool, AveragePool, Lookup, Add, Multiply, Concat, Rearrange, TopK)
+KINDS: tuple[type[Layer], ...] = (
+    Conv, Dense, MaxPool, AveragePool, Lookup, Embedding, Add, Multiply, Concat, Rearrange, TopK
+)  # fmt: skip

@@ -26,6 +26,7 @@ __all__ = [
     "host_prefix",
     "host_suffix",
     "is_computed",
+    "is_embedding",
     "is_layer",
     "label_of",
     "moves",
@@ -95,6 +96,17 @@ def is_computed(node: Node) -> bool:
     return (node.domain, node.op_type) in COMPUTED
 
 
+def is_embedding(node: Node, graph: Graph) -> bool:
+    """True for a Gather that chooses rows of a constant table by computed numbers: a layer, wherever it stands.
+
+    Integers in one axis are no table of rows; that is how numbers are brought into range (`passes/tables.py`).
+    """
+    if node.domain or node.op_type != "Gather" or node.inputs[1] in graph.initializers:
+        return False
+    table = graph.initializers.get(node.inputs[0])
+    return table is not None and table.size > 0 and (table.ndim > 1 or (table.ndim == 1 and table.dtype.kind == "f"))
+
+
 def dynamic_inputs(node: Node, graph: Graph) -> tuple[str, ...]:
     """The inputs of `node` that are not initializers."""
     return tuple(name for name in node.inputs if name and name not in graph.initializers)
@@ -145,7 +157,7 @@ def needs_host(node: Node, graph: Graph) -> bool:
     if node.domain not in ("", "ai.onnx.ml") or node.op_type in NEVER_ON_HOST:
         return False
     if node.op_type in MOVES and not node.domain:
-        return not moves(node, graph)
+        return not moves(node, graph) and not is_embedding(node, graph)
     return bool(node.domain) or node.op_type not in KNOWN or node.op_type in HOST_ONLY
 
 
@@ -156,7 +168,7 @@ def host_prefix(graph: Graph, allowed: frozenset[str] = frozenset()) -> set[str]
     """
     names, front = {value.name for value in graph.inputs}, _front(graph)
     for node in graph.nodes:
-        there = all(n in names for n in dynamic_inputs(node, graph))
+        there = all(n in names for n in dynamic_inputs(node, graph)) and not is_embedding(node, graph)
         if there and ((node.op_type in allowed and not node.domain) or front.intersection(node.outputs)):
             names.update(filter(None, node.outputs))
     return names
@@ -168,12 +180,16 @@ def _front(graph: Graph) -> set[str]:
     Only where nothing in front of such a node is a layer.
     """
     light, made, names = {value.name for value in graph.inputs}, producers(graph), set[str]()
-    todo, at_the_end = list[str](), host_suffix(graph, HOST_AFTER)
+    todo, at_the_end, of_tables = list[str](), host_suffix(graph, HOST_AFTER), set[str]()
     for node in graph.nodes:
         dynamic = dynamic_inputs(node, graph)
         if not dynamic or node.op_type in NEVER_ON_HOST or not light.issuperset(dynamic):
             continue
         light.update(filter(None, node.outputs))
+        if is_embedding(node, graph) or of_tables.intersection(dynamic):
+            of_tables.update(filter(None, node.outputs))
+            if is_computed(node):  # a layer can read a table's rows; what is none brings the table to the host
+                continue
         if needs_host(node, graph) and not at_the_end.intersection(node.outputs):
             todo += filter(None, node.outputs)
     while todo:

@@ -33,6 +33,7 @@ from hwflow.quantize.passes.opset import convert_old
 from hwflow.quantize.passes.pads import fold_pads
 from hwflow.quantize.passes.rows import rows_to_conv
 from hwflow.quantize.passes.sums import sum_to_add
+from hwflow.quantize.passes.tables import numbers_of_rows, one_hot_to_gather, tables_to_constants
 from hwflow.quantize.passes.transposed import transposed_to_conv
 from hwflow.quantize.post_training import PostTraining, to_qdq
 from hwflow.quantize.problems import raise_all
@@ -50,6 +51,9 @@ DIALECT_PASSES: tuple[Pass, ...] = (
     Pass("floats-to-float32", "Compute in float32 what is float16, bfloat16 or float64.", floats_to_float32),
     Pass("to-standard-qdq", "Write QOperator and QONNX nodes as standard ones between quantizers.", to_standard_qdq),
     Pass("sum-to-add", "Write Sum with Add.", sum_to_add),
+    Pass("one-hot-to-gather", "Write a product with one-hot rows as a Gather of rows.", one_hot_to_gather),
+    Pass("tables-to-constants", "Choose rows of a table before they are dequantized.", tables_to_constants),
+    Pass("numbers-of-rows", "Bring the numbers that choose rows of a table into its range.", numbers_of_rows),
     Pass("rows-to-conv", "Write products of several rows with constants as 1x1 convolutions.", rows_to_conv),
     Pass("constant-layout", "Change the layout of quantized constants once.", fold_constant_layout),
     Pass("transposed-to-conv", "Write ConvTranspose as a Conv whose channels become pixels.", transposed_to_conv),

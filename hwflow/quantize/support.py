@@ -11,7 +11,7 @@ from hwflow_base.errors import HwflowError
 from hwflow.onnx.model import Graph, Model, Node
 from hwflow.onnx.ops import find_operator
 from hwflow.onnx.rewrite.passes import is_identity
-from hwflow.quantize.graphs import attribute, consumers, dynamic_inputs, host_prefix, host_suffix, is_computed, moves
+from hwflow.quantize.graphs import attribute, consumers, dynamic_inputs, host_prefix, host_suffix, is_computed, is_embedding, moves
 from hwflow.quantize.operators import (
     AFFINE,
     HOST_AFTER,
@@ -117,6 +117,8 @@ def _of_node(node: Node, model: Model, host: set[str], weights: set[str]) -> Ite
     if node.domain or node.op_type not in KNOWN:
         operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
         yield Problem.of(node, f"operator {operator} has no hardware", REPLACE, cut=CUT)
+        return
+    if is_embedding(node, graph):
         return
     if node.op_type in MOVES and not moves(node, graph) and not host.intersection(node.outputs):
         yield _of_move(node, graph)

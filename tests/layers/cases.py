@@ -13,6 +13,7 @@ from hwflow.layers import (
     Concat,
     Conv,
     Dense,
+    Embedding,
     Frame,
     IntFormat,
     Layer,
@@ -182,6 +183,19 @@ def lookup(rng: Rng) -> Case:
     return case(layer, {"x": source}, y, np.vectorize(lambda value: known[value], otypes=[np.int64]))
 
 
+def embedding(rng: Rng) -> Case:
+    y, bits, width = pick(rng, FORMATS), int(rng.integers(1, 7)), int(rng.integers(1, 9))
+    x = IntFormat(bits, False)
+    table = integers(rng, y, (1 << bits, width))
+    source = Tensor("x", Frame(*(int(n) for n in rng.integers(1, 5, 3))), x, 1.0, 0)
+
+    def meaning(frame: np.ndarray) -> np.ndarray:
+        rows = [[[value for number in pixel for value in table[number].tolist()] for pixel in row] for row in frame]
+        return np.array(rows, np.int64)
+
+    return case(Embedding("embedding", ("x",), "y", x, table), {"x": source}, y, meaning)
+
+
 def operands(rng: Rng) -> dict[str, Tensor]:
     whole = Frame(*(int(n) for n in rng.integers((1, 1, 1), (5, 5, 7))))
     part = [whole, Frame(1, 1, whole.channels), Frame(1, 1, 1)][int(rng.integers(3))]
@@ -271,5 +285,6 @@ def top_k(rng: Rng) -> Case:
 
 
 CASES: dict[type[Layer], Callable[[Rng], Case]] = {
-    Conv: conv, Dense: dense, MaxPool: max_pool, AveragePool: average_pool, Lookup: lookup, Add: add,
+    Conv: conv, Dense: dense, MaxPool: max_pool, AveragePool: average_pool, Lookup: lookup,
+    Embedding: embedding, Add: add,
     Multiply: multiply, Concat: concat, Rearrange: rearrange, TopK: top_k}  # fmt: skip

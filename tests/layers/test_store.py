@@ -16,6 +16,7 @@ from hwflow.layers import (
     Concat,
     Conv,
     Dense,
+    Embedding,
     Frame,
     IntFormat,
     LayerGraph,
@@ -57,13 +58,14 @@ def every_kind() -> LayerGraph:
         Multiply("gate", ("f", "d"), "g", 2**17 + 1, 30, -4, -128, 9),
         Dense("fc", ("d",), "y", rng.integers(-8, 8, (3, 4)), IntFormat(4, True), INT8, q(3)),
         Rearrange("move", ("g",), "h", INT8, *picked(frame, [0, 3, -1], range(8), [2, 2]), -7),
+        Embedding("rows", ("x",), "r", UINT4, rng.integers(-128, 128, (16, 3))),
         TopK("best", ("g",), "k", INT8, 2, largest=False, last_index=True),
     )
     frames = dict.fromkeys("abcfg", frame)
     frames |= {"h": Frame(3, 8, 2), "x": Frame(8, 8, 2), "d": Frame(1, 1, 4), "e": Frame(4, 8, 8), "y": Frame(1, 1, 3)}
-    frames["k"] = Frame(4, 8, 2)
+    frames |= {"k": Frame(4, 8, 2), "r": Frame(8, 8, 6)}
     tensors = {n: Tensor(n, f, UINT4 if n == "x" else INT8, 1 / 3, 7) for n, f in frames.items()}
-    graph = LayerGraph("every kind", tensors, layers, ("x",), ("y", "e", "h", "k"))
+    graph = LayerGraph("every kind", tensors, layers, ("x",), ("y", "e", "h", "k", "r"))
     graph.check()
     return graph
 

@@ -54,6 +54,9 @@ class Blocks(Growing):
         """A convolution every other time."""
         others = {"max_pool": self.max_pool, "average_pool": self.average_pool, "lookup": self.lookup,
                   "dense": self.dense, "rearrange": self.rearrange, "top_k": self.top_k}
+        format = self.tensors[x].format
+        if not (format.signed or format.bipolar):
+            others["embedding"] = self.embedding
         allowed = [make for kind, make in others.items() if kind not in self.taste.without]
         return self.conv(x) if self.rng.random() < 0.5 else allowed[int(self.rng.integers(len(allowed)))](x)
 

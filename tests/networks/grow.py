@@ -14,6 +14,7 @@ from hwflow.layers import (
     Concat,
     Conv,
     Dense,
+    Embedding,
     Frame,
     IntFormat,
     Layer,
@@ -205,6 +206,13 @@ class Growing:
         like, t = like or self.elements(), self.tensors[x]
         table = integers(self.rng, like.format, (1 << t.format.bits,))
         return self.put(Lookup, (x,), like, input_format=t.format, table=table)
+
+    def embedding(self, x: str, like: Elements | None = None) -> str:
+        """A row of a few elements for each integer of `x`, which is unsigned."""
+        like, t = like or self.elements(), self.tensors[x]
+        width = int(self.rng.integers(1, max(1, self.taste.channels // t.frame.channels) + 1))
+        table = integers(self.rng, like.format, (t.format.high + 1, width))
+        return self.put(Embedding, (x,), like, input_format=t.format, table=table)
 
     def rearrange(self, x: str) -> str:
         """Resizing, crops, pads, shuffles, transposes."""

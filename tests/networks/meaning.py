@@ -19,6 +19,7 @@ from hwflow.layers import (
     Concat,
     Conv,
     Dense,
+    Embedding,
     Layer,
     LayerGraph,
     Lookup,
@@ -120,6 +121,11 @@ def lookup(graph: LayerGraph, layer: Any, x: Ints) -> Ints:
     return np.array([known[value] for value in x.reshape(-1).tolist()], np.int64).reshape(x.shape)
 
 
+def embedding(graph: LayerGraph, layer: Any, x: Ints) -> Ints:
+    rows = [layer.table[number].tolist() for number in x.reshape(-1).tolist()]
+    return np.array(rows, np.int64).reshape(*x.shape[:-1], -1)
+
+
 def joined(graph: LayerGraph, layer: Any, a: Ints, b: Ints, combine: Callable[[Ints, Ints], Ints]) -> Ints:
     zeros = (graph.tensors[name].zero_point for name in layer.inputs)
     one, two = ((x - zero).astype(object) for x, zero in zip((a, b), zeros, strict=True))
@@ -164,6 +170,6 @@ def top_k(graph: LayerGraph, layer: Any, x: Ints) -> Ints:
 
 
 MEANINGS: dict[type[Layer], Callable[..., Ints]] = {
-    Conv: conv, Dense: dense, MaxPool: max_pool, AveragePool: average_pool, Lookup: lookup, Add: add,
+    Conv: conv, Dense: dense, MaxPool: max_pool, AveragePool: average_pool, Lookup: lookup, Embedding: embedding, Add: add,
     Multiply: multiply, Concat: concat, Rearrange: rearrange,
     TopK: top_k}

@@ -11,6 +11,7 @@ from hwflow_rtl.join.add import AddFunction
 from hwflow_rtl.join.concat import ConcatStage
 from hwflow_rtl.join.feed import Hold, Replay
 from hwflow_rtl.join.join import JoinShape, JoinStage
+from hwflow_rtl.embedding import EmbeddingStage
 from hwflow_rtl.lookup import LookupStage
 from hwflow_rtl.multiply.products import Operand
 from hwflow_rtl.pool.fold_pool import FoldAveragePoolStage
@@ -146,6 +147,14 @@ def lookup(technology: Technology, bits_in: int, bits_out: int, lanes: int) -> S
     return Sample(lambda: LookupStage(**arguments, table=table, name="lookup"), lambda: LookupStage.cost(**arguments))
 
 
+def embedding(technology: Technology, rows: int, width: int, lanes: int, bits: int = 8) -> Sample:
+    table = np.random.default_rng(rows).integers(0, 1 << bits, (rows, width))
+    arguments = {"shape_in": unsigned((rows - 1).bit_length()), "shape_out": unsigned(bits), "lanes": lanes,
+                 "technology": technology}
+    return Sample(lambda: EmbeddingStage(**arguments, table=table, name="embedding"),
+                  lambda: EmbeddingStage.cost(**arguments, rows=rows, width=width))
+
+
 def top_k(technology: Technology, channels: int, lanes: int, k: int, bits: int = 8) -> Sample:
     arguments = {"channels": channels, "lanes": lanes, "element": signed(bits),
                  "output": unsigned((channels - 1).bit_length()), "k": k, "largest": True, "gives_indices": True,
@@ -158,4 +167,4 @@ STAGES: Mapping[str, Callable[..., Sample]] = {
     "JoinStage": join, "Hold": hold, "Replay": replay,
     "ConcatStage": concat, "AveragePoolStage": average_pool(AveragePoolStage),
     "FoldAveragePoolStage": average_pool(FoldAveragePoolStage), "RearrangeStage": rearrange,
-    "SelectionStage": selection, "LookupStage": lookup, "TopKStage": top_k}
+    "SelectionStage": selection, "LookupStage": lookup, "EmbeddingStage": embedding, "TopKStage": top_k}

@@ -95,6 +95,8 @@ HELD_OUT: dict[str, tuple[Shape, ...]] = {
     "tables": (
         *({"unit": "LookupStage", "bits_in": bits_in, "bits_out": bits_out, "lanes": lanes}
           for bits_in, bits_out, lanes in ((5, 8, 1), (8, 4, 2), (7, 8, 8))),
+        *({"unit": "EmbeddingStage", "rows": rows, "width": width, "lanes": lanes}
+          for rows, width, lanes in ((40, 8, 8), (100, 24, 2), (500, 32, 4))),
         *({"unit": "TopKStage", "channels": channels, "lanes": lanes, "k": k}
           for channels, lanes, k in ((20, 1, 1), (16, 4, 1), (50, 1, 2), (1000, 2, 1)))),
     "AXI4-Stream ports": tuple({"unit": "AxiStreamTop", **sizes} for sizes in AROUND_A_CORE),

@@ -8,6 +8,7 @@ import numpy as np
 
 from hwflow.layers import IntFormat, Tensor
 from hwflow.layers.formats import IntArray
+from hwflow.onnx.dtypes import element_type_of
 from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
 from hwflow.quantize.graphs import Additions, ancestors, producers
 from hwflow.quantize.importer.finish import raw_layer
@@ -52,13 +53,18 @@ def prologue(importer: Importer) -> Model:
     outputs = []
     for name, entry in importer.inputs.entries.items():
         tensor, source = importer.tensors[name], entry.integers
-        sizes = (tensor.frame.height, tensor.frame.width, tensor.frame.channels)
+        frames, sizes = _frames_type(tensor), (tensor.frame.height, tensor.frame.width, tensor.frame.channels)
+        kind = graph.tensor_type(entry.integers)
+        if kind is not None and kind.dtype in (np.int32, np.int64):  # numbers of rows, which ONNX wants wide
+            source = added.new(f"{entry.integers}.narrow")
+            code = element_type_of(frames.dtype, name).code
+            layout.append(Node("Cast", (entry.integers,), (source,), {"to": code}, source))
         placed = importer.inputs.placed[name]
         if not np.array_equal(placed.ravel(), np.arange(placed.size)):
             source = _in_frame(source, placed, tensor, added, layout)
         shape = added.constant(f"{name}.shape", np.array([1, *sizes], np.int64))
         layout.append(Node("Reshape", (source, shape), (name,), name=name))
-        outputs.append(Value(name, _frames_type(tensor)))
+        outputs.append(Value(name, frames))
     nodes = (*ancestors(graph, [entry.integers for entry in importer.inputs.entries.values()]), *layout)
     made = Graph(f"{graph.name}, before the hardware", nodes, graph.inputs, tuple(outputs), _used(nodes, graph, added))
     return replace(importer.model, graph=made)

@@ -19,6 +19,7 @@ from hwflow.quantize.graphs import (
     host_prefix,
     host_suffix,
     is_computed,
+    is_embedding,
     label_of,
     needs_host,
     producers,
@@ -144,7 +145,7 @@ class _Walk:
             if not dynamic or result in self.before or result in self.after:
                 continue
             for name in dynamic:
-                if name in self.before:
+                if name in self.before and not is_embedding(node, self.graph):
                     self._add_start(name)
             if self._is_join(node) or self._computes(node):
                 self._add(self.ends.get(result, result), node)
@@ -224,7 +225,8 @@ class _Walk:
         """True for what is neither a function of elements nor keeps its input's values."""
         on_host = needs_host(node, self.graph) and not is_computed(node)
         known = node.op_type in ELEMENTWISE | KEEPS or on_host
-        return (not known or pads_values(node, self.graph)) and bool(dynamic_inputs(node, self.graph))
+        makes = not known or pads_values(node, self.graph) or is_embedding(node, self.graph)
+        return makes and bool(dynamic_inputs(node, self.graph))
 
     def _is_join(self, node: Node) -> bool:
         return node.op_type in ELEMENTWISE and node.outputs[0] not in self.roots and self._is_dynamic(node)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from hwflow.onnx.model import Node
+from hwflow.quantize.importer.kinds.embedding import embedding
 from hwflow.quantize.importer.kinds.matrix import conv, dense
 from hwflow.quantize.importer.kinds.pools import average_pool, max_pool, reduce_mean
 from hwflow.quantize.importer.site import Site
@@ -25,6 +26,7 @@ Handler: TypeAlias = Callable[[Site, Node, list[str]], State | dict[str, State] 
 HANDLERS: Mapping[tuple[str, str], Handler] = {
     ("", "AveragePool"): average_pool,
     ("", "Conv"): conv,
+    ("", "Gather"): embedding,
     ("", "Gemm"): dense,
     ("", "GlobalAveragePool"): average_pool,
     ("", "GlobalMaxPool"): max_pool,

@@ -1,0 +1,210 @@
+"""Passes for tables that integers choose rows of: one form for all that exporters write, and functions of rows.
+
+    Gather(table, numbers)        stays, its numbers behind a Gather of 0, 1, 2, ...: as ONNX says a negative number
+                                  counts from the end, and one that is no row is an error of the host
+    MatMul(OneHot(numbers), W)    Gather(W and a row of zeros, numbers), and so is Cast(Equal(numbers, 0 1 2 ...))
+    f(Gather(table, numbers))     Gather(f(table), numbers)
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from hwflow.onnx import infer, simplify
+from hwflow.onnx.model import Array, Graph, Model, Node
+from hwflow.quantize.graphs import (
+    Additions,
+    apply,
+    attribute,
+    consumers,
+    dynamic_inputs,
+    is_embedding,
+    label_of,
+    producers,
+    shape_of,
+    with_graph,
+)
+from hwflow.quantize.operators import ELEMENTWISE
+
+__all__ = ["functions_into_tables", "numbers_of_rows", "one_hot_to_gather", "tables_to_constants"]
+
+
+def one_hot_to_gather(model: Model) -> Model:
+    """A product with one-hot rows becomes a Gather of the rows of its weights; numbers without a one, of zeros."""
+    graph = model.graph
+    made, added, nodes, changed = producers(graph), Additions(graph), list[Node](), False
+    for node in graph.nodes:
+        weights = graph.initializers.get(node.inputs[1]) if node.op_type == "MatMul" and not node.domain else None
+        found = _one_hot(node.inputs[0], graph, made) if weights is not None and weights.ndim == 2 else None
+        if weights is None or found is None or found[1] != len(weights):
+            nodes.append(node)
+            continue
+        changed, base = True, label_of(node)
+        table = added.constant(f"{base}.table", np.concatenate([weights, np.zeros_like(weights[:1])]))
+        numbers = _limited(found, graph, base, added, nodes)
+        nodes.append(replace(node, op_type="Gather", inputs=(table, numbers), attributes={"axis": 0}))
+    return simplify(infer(with_graph(model, nodes, added.initializers))) if changed else model
+
+
+def _one_hot(name: str, graph: Graph, made: dict[str, Node]) -> tuple[str, int, bool] | None:
+    """The numbers, how many classes there are, and whether negative numbers count from the end; None if `name` is no
+    one-hot tensor with the classes along its last axis."""
+    while name in made and made[name].op_type in ("Cast", "Identity"):
+        name = made[name].inputs[0]
+    node, shape = made.get(name), shape_of(graph, name)
+    if node is None or node.domain or shape is None:
+        return None
+    if node.op_type == "OneHot":
+        values = graph.initializers.get(node.inputs[2])
+        last = attribute(node, "axis", -1) in (-1, len(shape) - 1)
+        whole = _is_integer(node.inputs[0], graph)
+        plain = values is not None and values.tolist() == [0, 1] and last and whole
+        return (node.inputs[0], shape[-1], True) if plain else None
+    if node.op_type != "Equal":
+        return None
+    for numbers, classes in (node.inputs, node.inputs[::-1]):
+        found, source = graph.initializers.get(classes), shape_of(graph, numbers)
+        if found is None or source is None or numbers in graph.initializers or not _is_integer(numbers, graph):
+            continue
+        if found.size == shape[-1] == found.shape[-1] and np.array_equal(found.ravel(), np.arange(found.size)):
+            return (numbers, shape[-1], False) if source == (*shape[:-1], 1) else None
+    return None
+
+
+def _is_integer(name: str, graph: Graph) -> bool:
+    kind = graph.tensor_type(name)
+    return kind is not None and kind.dtype.kind in "iu"
+
+
+def _limited(found: tuple[str, int, bool], graph: Graph, base: str, added: Additions, nodes: list[Node]) -> str:
+    """The numbers, where those without a one are `count`, the row of zeros, or -1, which is the same one."""
+    name, count, wraps = found
+    kind, shape = graph.tensor_type(name), shape_of(graph, name)
+    assert kind is not None
+    assert shape is not None
+    if not wraps:  # the last axis is one of classes
+        row = added.constant(f"{base}.shape", np.array(shape[:-1], np.int64))
+        name = _then(nodes, added, "Reshape", (name, row), f"{base}.numbers")
+    wide = _then(nodes, added, "Cast", (name,), f"{base}.wide", to=7)
+    if wraps:
+        zero, size = (added.constant(f"{base}.{what}", np.array(value, np.int64))
+                      for what, value in (("zero", 0), ("size", count)))  # fmt: skip
+        below = _then(nodes, added, "Less", (wide, zero), f"{base}.below")
+        ahead = _then(nodes, added, "Add", (wide, size), f"{base}.ahead")
+        wide = _then(nodes, added, "Where", (below, ahead, wide), f"{base}.from_end")
+    ends = [added.constant(f"{base}.{end}", np.array(value, np.int64)) for end, value in (("low", -1), ("high", count))]
+    return _then(nodes, added, "Clip", (wide, *ends), f"{base}.limited")
+
+
+def _then(nodes: list[Node], added: Additions, op: str, inputs: tuple[str, ...], wish: str, **attributes: int) -> str:
+    name = added.new(wish)
+    nodes.append(Node(op, inputs, (name,), attributes, name))
+    return name
+
+
+def tables_to_constants(model: Model) -> Model:
+    """A Gather of dequantized rows reads the integers, and its rows are dequantized; where rows have scales of their
+    own the table is one of reals."""
+    graph = model.graph
+    made, added, nodes = producers(graph), Additions(graph), list[Node]()
+    for node in graph.nodes:
+        source = made.get(node.inputs[0]) if node.op_type == "Gather" and not node.domain else None
+        constant = source is not None and source.op_type == "DequantizeLinear" and not source.domain and all(
+            name in graph.initializers for name in source.inputs if name
+        )  # fmt: skip
+        if source is None or not constant or node.inputs[1] in graph.initializers:
+            nodes.append(node)
+        elif graph.initializers[source.inputs[1]].size == 1:
+            rows = added.new(f"{node.outputs[0]}.integers")
+            nodes.append(replace(node, inputs=(source.inputs[0], node.inputs[1]), outputs=(rows,)))
+            nodes.append(replace(source, inputs=(rows, *source.inputs[1:]), outputs=node.outputs,
+                                 name=f"{node.outputs[0]}.dequantize", attributes={}))  # fmt: skip
+        else:
+            reals = apply(source, model.opsets, {name: graph.initializers[name] for name in source.inputs if name})
+            table = added.constant(f"{node.inputs[0]}.reals", reals)
+            nodes.append(replace(node, inputs=(table, node.inputs[1])))
+    return with_graph(model, nodes, added.initializers)
+
+
+def numbers_of_rows(model: Model) -> Model:
+    """Numbers that choose rows of a table are 0, 1, ... when they come to it: a Gather of these makes them so."""
+    graph = model.graph
+    made, added, nodes, known = producers(graph), Additions(graph), list[Node](), dict[tuple[str, int], str]()
+    for node in graph.nodes:
+        if not is_embedding(node, graph) or _is_number(node.inputs[1], graph, made):
+            nodes.append(node)
+            continue
+        table, numbers = graph.initializers[node.inputs[0]], node.inputs[1]
+        rows = table.shape[attribute(node, "axis", 0)]
+        if (numbers, rows) not in known:
+            every = added.constant(f"{numbers}.rows", np.arange(rows, dtype=np.int64))
+            known[numbers, rows] = _then(nodes, added, "Gather", (every, numbers), f"{numbers}.row", axis=0)
+        nodes.append(replace(node, inputs=(node.inputs[0], known[numbers, rows])))
+    return simplify(infer(with_graph(model, nodes, added.initializers))) if known else model
+
+
+def _is_number(name: str, graph: Graph, made: dict[str, Node]) -> bool:
+    """Whether `name` was made by `numbers_of_rows`."""
+    node = made.get(name)
+    every = graph.initializers.get(node.inputs[0]) if node is not None and node.op_type == "Gather" else None
+    return every is not None and every.ndim == 1 and np.array_equal(every, np.arange(len(every), dtype=np.int64))
+
+
+def functions_into_tables(model: Model) -> Model:
+    """What is computed of rows of a table, element by element, is computed of the table once.
+
+    Where one tensor comes out of the nodes that follow; constants are the same for every row that is chosen.
+    """
+    graph = model.graph
+    read, outputs = consumers(graph), {value.name for value in graph.outputs}
+    added, gone, instead = Additions(graph), set[int](), dict[str, Node]()
+    for node in graph.nodes:
+        if not is_embedding(node, graph) or attribute(node, "axis", 0) or not graph.initializers[
+            node.inputs[0]].dtype.kind == "f":  # fmt: skip
+            continue
+        inside, values = _of_rows(node, model, read)
+        ends = [name for name in values if name in outputs or any(n not in inside for n in read.get(name, []))]
+        if not inside or len(ends) != 1 or ends[0] == node.outputs[0]:
+            continue
+        table = added.constant(f"{label_of(node)}.of_rows", values[ends[0]])
+        gone.update(map(id, (node, *inside)))
+        instead[ends[0]] = replace(node, inputs=(table, node.inputs[1]), outputs=(ends[0],))
+    nodes = list[Node]()
+    for node in graph.nodes:
+        if node.outputs[0] in instead:
+            nodes.append(instead[node.outputs[0]])
+        elif id(node) not in gone:
+            nodes.append(node)
+    return with_graph(model, nodes, added.initializers)
+
+
+def _of_rows(node: Node, model: Model, read: dict[str, list[Node]]) -> tuple[list[Node], dict[str, Array]]:
+    """The nodes that compute element by element of the rows of `node`, and the values of each for the whole table."""
+    graph = model.graph
+    table = graph.initializers[node.inputs[0]]
+    values: dict[str, Array] = {node.outputs[0]: table}
+    inside = list[Node]()
+    for follower in graph.nodes:
+        dynamic = dynamic_inputs(follower, graph)
+        if follower.op_type not in ELEMENTWISE or follower.domain or not dynamic or not values.keys() >= set(dynamic):
+            continue
+        shapes = {shape_of(graph, name) for name in (*dynamic, follower.outputs[0])}
+        constants = {name: _of_row(graph.initializers[name], table) for name in follower.inputs
+                     if name in graph.initializers}  # fmt: skip
+        if len(shapes) > 1 or any(value is None for value in constants.values()):
+            continue
+        operands = {name: values[name] for name in dynamic} | {n: v for n, v in constants.items() if v is not None}
+        values[follower.outputs[0]] = apply(follower, model.opsets, operands)
+        inside.append(follower)
+    return inside, values
+
+
+def _of_row(constant: Array, table: Array) -> Array | None:
+    """`constant` in the axes of one row; None where it has others."""
+    while constant.ndim > table.ndim - 1:
+        if len(constant) != 1:
+            return None
+        constant = constant[0]
+    return constant
