@@ -60,6 +60,9 @@ _SETS: Mapping[str, Entry] = {
     **dict.fromkeys(MOVES, Entry((FUSED, "rearrange"), _MOVE)),
 }
 _STANDARD: Mapping[str, Entry] = {
+    "Gather": Entry(
+        (FUSED, "rearrange", "embedding"), f"{_MOVE}; or rows of a constant table by integers that the host makes"
+    ),
     "Conv": Entry(("conv",), _CONV),
     "ConvTranspose": Entry(("conv", "rearrange"), f"{_CONV}; runs as a Conv whose channels become pixels"),
     "Gemm": Entry(("dense", "conv"), _ROW),

@@ -29,8 +29,8 @@ from hwflow.quantize.passes.names import name_nodes
 from hwflow.quantize.passes.normalise import matrix_to_gemm, max_pool_last
 from hwflow.quantize.passes.pads import fold_pads
 from hwflow.quantize.passes.points import Point, common_ranges, points, scale_source
-from hwflow.quantize.passes.tables import functions_into_tables
 from hwflow.quantize.passes.prelu import prelu_to_relu
+from hwflow.quantize.passes.tables import functions_into_tables
 from hwflow.quantize.settings import ActivationSettings, LayerSettings, QuantizationSettings, WeightSettings
 from hwflow.quantize.settings_file import nearest_name, settings_to_yaml
 from hwflow.quantize.tuning.choices import equalizes, resolved

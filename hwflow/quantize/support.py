@@ -11,7 +11,16 @@ from hwflow_base.errors import HwflowError
 from hwflow.onnx.model import Graph, Model, Node
 from hwflow.onnx.ops import find_operator
 from hwflow.onnx.rewrite.passes import is_identity
-from hwflow.quantize.graphs import attribute, consumers, dynamic_inputs, host_prefix, host_suffix, is_computed, is_embedding, moves
+from hwflow.quantize.graphs import (
+    attribute,
+    consumers,
+    dynamic_inputs,
+    host_prefix,
+    host_suffix,
+    is_computed,
+    is_embedding,
+    moves,
+)
 from hwflow.quantize.operators import (
     AFFINE,
     HOST_AFTER,

@@ -36,8 +36,7 @@ class EmbeddingStage(wiring.Component):
 
     The address is the integer, then the beat of the row; where the beats of a row are no power of two the ROM has words
     that nobody reads.  What comes out of an integer that is no row is undefined.
-    Latency `latency`; initiation interval of a row `width / lanes`, so a beat leaves in every cycle.  `busy` says that a
-    beat is read.
+    Latency `latency`; initiation interval of a row `width / lanes`: a beat in every cycle.  `busy`: a beat is read.
     """
 
     def __init__(self, *, shape_in: Shape, shape_out: Shape, table: npt.NDArray[np.int64], lanes: int,

@@ -170,6 +170,5 @@ def top_k(graph: LayerGraph, layer: Any, x: Ints) -> Ints:
 
 
 MEANINGS: dict[type[Layer], Callable[..., Ints]] = {
-    Conv: conv, Dense: dense, MaxPool: max_pool, AveragePool: average_pool, Lookup: lookup, Embedding: embedding, Add: add,
-    Multiply: multiply, Concat: concat, Rearrange: rearrange,
-    TopK: top_k}
+    Conv: conv, Dense: dense, MaxPool: max_pool, AveragePool: average_pool, Lookup: lookup, Embedding: embedding,
+    Add: add, Multiply: multiply, Concat: concat, Rearrange: rearrange, TopK: top_k}

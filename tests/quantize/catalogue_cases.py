@@ -80,6 +80,12 @@ def second(m: Maker, x: str) -> str:
     return m.node("Conv", x, weights(4, 4, 1, 1))
 
 
+def with_rows(m: Maker, x: str) -> str:
+    """The sum of `x` and a row of a table."""
+    row = m.node("Gather", weights(10, 144), m.b.input("numbers", np.int64, (1,)))
+    return m.node("Add", x, m.node("Reshape", row, ints(1, 4, 6, 6)))
+
+
 def two(op: str) -> Case:
     return Case(lambda m, x: m.node(op, x, second(m, x)))
 
@@ -128,7 +134,7 @@ STANDARD: Mapping[str, list[Case]] = {
     "DepthToSpace": [unary("DepthToSpace", blocksize=2)],
     "SpaceToDepth": [unary("SpaceToDepth", blocksize=2)],
     "Expand": [Case(lambda m, x: m.node("Expand", m.node("GlobalMaxPool", x), ints(1, 4, 3, 3)))],
-    "Gather": [Case(lambda m, x: m.node("Gather", x, ints(3, 1), axis=1))],
+    "Gather": [Case(lambda m, x: m.node("Gather", x, ints(3, 1), axis=1)), Case(with_rows)],
     "GatherElements": [Case(lambda m, x: m.node("GatherElements", x, np.zeros((1, 4, 6, 2), np.int64), axis=3))],
     "GatherND": [Case(lambda m, x: m.node("GatherND", x, np.array([[[2], [0]]], np.int64), batch_dims=1))],
     "ReverseSequence": [Case(lambda m, x: m.node("ReverseSequence", x, ints(4), batch_axis=0, time_axis=1))],

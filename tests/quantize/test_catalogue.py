@@ -29,8 +29,8 @@ RANKINGS = {("", "ArgMax"), ("", "ArgMin"), ("", "TopK")}
 OLD = {("", "Upsample")}
 #: Operators that are refused whatever their parameters, or run on the host.
 REFUSED = {("", "DynamicQuantizeLinear"), *((MS, name) for name in ("DynamicQuantizeMatMul", "QLinearSoftmax"))}
-#: What the quantizer reads besides: constants and shapes.
-FOLDED = {"CastLike", "Shape", "Size", "Constant"}
+#: What the quantizer reads besides: constants, shapes, and what chooses rows of a table.
+FOLDED = {"CastLike", "Shape", "Size", "Constant", "OneHot"}
 
 
 def test_every_operator_that_the_quantizer_names_is_there() -> None:

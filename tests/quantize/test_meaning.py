@@ -18,6 +18,7 @@ from hwflow.onnx.rewrite.passes import Pass
 from hwflow.quantize import post_training, quantization, quantize
 from hwflow.quantize.meaning import Meaning, MeaningChanged, Trail
 from hwflow.quantize.settings import QuantizationSettings
+from tests.quantize import test_embedding
 from tests.quantize.dialects.cases import QONNX, Maker
 from tests.quantize.models import Qdq, rows
 from tests.quantize.tuning.networks import Net
@@ -206,6 +207,14 @@ CASES: Mapping[str, tuple[Callable[[], Model], Mistake]] = {
     "transposed-to-conv": (transposed, computes("Conv", 1, lambda w: w[..., ::-1])),
     "fold-pads": (padded, writes("Conv", pads=(0, 0, 2, 2))),
     "dequantize-before-pool": (pooled_integers, computes("DequantizeLinear", 1, lambda scale: 2 * scale)),
+    "one-hot-to-gather": (lambda: onnx.infer(test_embedding.model(test_embedding.compared)),
+                          computes("Gather", 0, lambda table: table[::-1])),
+    "tables-to-constants": (lambda: onnx.infer(test_embedding.quantized_model()),
+                            computes("Gather", 0, lambda table: table[::-1])),
+    "numbers-of-rows": (lambda: onnx.infer(test_embedding.model(test_embedding.gathered)),
+                        computes("Gather", 0, lambda every: every[::-1])),
+    "functions-into-tables": (lambda: onnx.infer(test_embedding.model(test_embedding.with_functions)),
+                              computes("Gather", 0, lambda every: every[::-1])),
     "name-nodes": (float_model, forgets("Relu")),
     "convert-opset": (limited, computes("Clip", 2, lambda high: 0.5 * high)),
     "matrix-to-gemm": (gemm, computes("Gemm", 1, np.transpose)),

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 from amaranth.hdl import signed, unsigned
+from hwflow_rtl.embedding import EmbeddingStage
 from hwflow_rtl.join.add import AddFunction
 from hwflow_rtl.join.concat import ConcatStage
 from hwflow_rtl.join.feed import Hold, Replay
 from hwflow_rtl.join.join import JoinShape, JoinStage
-from hwflow_rtl.embedding import EmbeddingStage
 from hwflow_rtl.lookup import LookupStage
 from hwflow_rtl.multiply.products import Operand
 from hwflow_rtl.pool.fold_pool import FoldAveragePoolStage

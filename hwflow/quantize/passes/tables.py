@@ -161,16 +161,16 @@ def functions_into_tables(model: Model) -> Model:
     read, outputs = consumers(graph), {value.name for value in graph.outputs}
     added, gone, instead = Additions(graph), set[int](), dict[str, Node]()
     for node in graph.nodes:
-        if not is_embedding(node, graph) or attribute(node, "axis", 0) or not graph.initializers[
-            node.inputs[0]].dtype.kind == "f":  # fmt: skip
+        table = graph.initializers.get(node.inputs[0]) if is_embedding(node, graph) else None
+        if table is None or attribute(node, "axis", 0) or table.dtype.kind != "f":
             continue
         inside, values = _of_rows(node, model, read)
         ends = [name for name in values if name in outputs or any(n not in inside for n in read.get(name, []))]
         if not inside or len(ends) != 1 or ends[0] == node.outputs[0]:
             continue
-        table = added.constant(f"{label_of(node)}.of_rows", values[ends[0]])
+        of_rows = added.constant(f"{label_of(node)}.of_rows", values[ends[0]])
         gone.update(map(id, (node, *inside)))
-        instead[ends[0]] = replace(node, inputs=(table, node.inputs[1]), outputs=(ends[0],))
+        instead[ends[0]] = replace(node, inputs=(of_rows, node.inputs[1]), outputs=(ends[0],))
     nodes = list[Node]()
     for node in graph.nodes:
         if node.outputs[0] in instead:

@@ -1,0 +1,69 @@
+import re
+
+import numpy as np
+import pytest
+from amaranth.hdl import signed, unsigned
+from hwflow_rtl.embedding import EmbeddingStage
+from hwflow_rtl.vendor import ECP5, Generic, Timing
+
+from tests.rtl.harness import simulate
+
+INT8 = signed(8)
+
+
+def make(rows: int, width: int, lanes: int, rom: int = 2, element=INT8) -> EmbeddingStage:
+    low = -(1 << (element.width - 1)) if element.signed else 0
+    table = np.random.default_rng(rows).integers(low, low + (1 << element.width), (rows, width))
+    return EmbeddingStage(shape_in=unsigned((rows - 1).bit_length()), shape_out=element, table=table, lanes=lanes,
+                          technology=Generic(timing=Timing(multiply=4, rom=rom)), name="words")
+
+
+@pytest.mark.parametrize(("rows", "width", "lanes", "element"), [
+    (16, 4, 4, INT8), (5, 6, 2, unsigned(3)), (33, 12, 1, signed(5)), (9, 10, 2, INT8), (2, 1, 1, unsigned(1))])
+def test_every_row(rows, width, lanes, element) -> None:
+    """Also where the beats of a row are no power of two, and the last row is not the last that there could be."""
+    unit = make(rows, width, lanes, element=element)
+    numbers = np.random.default_rng(1).permutation(np.tile(np.arange(rows), 3))
+    expected = unit.table[numbers].reshape(-1, lanes)
+    traces = simulate(unit, sends={"i": numbers[:, None]}, receives={"o": len(expected)})
+    assert np.array_equal(traces["o"].beats, expected)
+    assert np.array_equal(unit.model(numbers), expected)
+
+
+@pytest.mark.parametrize(("stall_in", "stall_out"), [(0.0, 0.9), (0.9, 0.0), (0.5, 0.5)])
+@pytest.mark.parametrize("lanes", [2, 6])
+def test_stalls(stall_in, stall_out, lanes) -> None:
+    unit = make(11, 6, lanes)
+    numbers = np.random.default_rng(2).integers(0, 11, 40)
+    expected = unit.model(numbers)
+    traces = simulate(unit, sends={"i": numbers[:, None]}, receives={"o": len(expected)}, stall_in=stall_in,
+                      stall_out=stall_out)
+    assert np.array_equal(traces["o"].beats, expected)
+
+
+@pytest.mark.parametrize(("rom", "lanes"), [(1, 1), (2, 2), (4, 6), (4, 1)])
+def test_a_beat_leaves_in_every_cycle(rom, lanes) -> None:
+    unit = make(11, 6, lanes, rom)
+    numbers = np.random.default_rng(2).integers(0, 11, 30)
+    beats = EmbeddingStage.cycles(numbers=30, width=6, lanes=lanes)
+    traces = simulate(unit, sends={"i": numbers[:, None]}, receives={"o": beats})
+    assert traces["o"].span == beats
+    assert traces["o"].cycles[0] - traces["i"].cycles[0] == unit.latency
+
+
+def test_cost_has_the_rom_once() -> None:
+    cost = EmbeddingStage.cost(shape_in=unsigned(8), shape_out=signed(8), rows=256, width=64, lanes=8,
+                               technology=ECP5())
+    assert cost.ram == ECP5().rom_cost(width=64, depth=2048).ram > 0
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    ({"shape_in": signed(4)}, "integers of embedding 'words' must be unsigned, not signed(4)"),
+    ({"shape_in": unsigned(2)}, "table of embedding 'words' must have at most 4 rows, not 5"),
+    ({"lanes": 4}, "lanes of embedding 'words' must divide the width 6 of its table, not be 4"),
+    ({"shape_out": signed(3)}, "table of embedding 'words' must have entries in the range of signed(3), not 0 to 29")])
+def test_refuses(arguments, message) -> None:
+    usual = {"shape_in": unsigned(3), "shape_out": unsigned(5), "table": np.arange(30).reshape(5, 6), "lanes": 2,
+             "technology": Generic(), "name": "words"}
+    with pytest.raises(ValueError, match=re.escape(message)):
+        EmbeddingStage(**{**usual, **arguments})
