@@ -25,8 +25,8 @@ __all__ = ["Embedding"]
 class Embedding(HardwareLayer):
     """y[..., c * width + k] = table[x[..., c], k]: each integer becomes a row of the table.
 
-    `table` is [rows, width].  The integers are numbers of rows, from 0 on, so the input's format is unsigned.  `compute`
-    raises ValueError for one that is no row.
+    `table` is [rows, width].  The integers are numbers of rows, from 0 on, so the input's format is unsigned.
+    `compute` raises ValueError for one that is no row.
     """
 
     kind: ClassVar[str] = "embedding"

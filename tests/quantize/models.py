@@ -82,7 +82,7 @@ class Qdq:
 
 
 def rows(model: Model, count: int = 100, seed: int = 1) -> dict[str, np.ndarray]:
-    """Random inputs: normal floats, or all integers of the type."""
+    """Random inputs: normal floats, all integers of a type of up to 16 bits, or numbers of a few rows of a table."""
     rng, found = np.random.default_rng(seed), {}
     for value in model.graph.inputs:
         assert value.tensor is not None
@@ -91,7 +91,8 @@ def rows(model: Model, count: int = 100, seed: int = 1) -> dict[str, np.ndarray]
             found[value.name] = rng.standard_normal(shape).astype(dtype)
         else:
             info = np.iinfo(dtype)
-            found[value.name] = rng.integers(info.min, info.max + 1, shape, dtype=dtype)
+            low, high = (info.min, info.max) if info.bits <= 16 else (0, 15)
+            found[value.name] = rng.integers(low, high + 1, shape, dtype=dtype)
     return found
 
 

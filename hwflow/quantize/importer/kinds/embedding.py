@@ -12,6 +12,7 @@ from hwflow_base.errors import Refusal
 from hwflow.layers import Embedding, Frame, IntFormat, Layer, Tensor
 from hwflow.onnx.model import Array, Node
 from hwflow.quantize.graphs import attribute, is_embedding, shape_of
+from hwflow.quantize.importer.ahead import raster
 from hwflow.quantize.importer.search import quantized
 from hwflow.quantize.importer.site import Site
 from hwflow.quantize.importer.states import Entry, Held, LayerAnchor, OnHost, Parameters, Pending, State
@@ -65,7 +66,7 @@ def _numbers(site: Site, node: Node, rows: int) -> Held:
             "make them an input of the model, or run the part up to here as a model of its own"
         )
     p = Parameters(1.0, 0, IntFormat.covering(0, max(1, rows - 1)), 0, rows - 1)
-    return site.inputs.enter(Entry(name, shape, p), Frame(1, int(np.prod(shape)), 1))
+    return site.inputs.enter(Entry(name, raster(shape), p), Frame(1, int(np.prod(shape)), 1))
 
 
 def _of_integers(site: Site, node: Node, held: Held, rows: Array, made: Held) -> Held:
