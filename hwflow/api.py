@@ -25,9 +25,11 @@ from .onnx import Finding, Model
 from .onnx.container.files import read
 from .onnx.model import Array
 from .onnx.rewrite.passes import remove_unused
+from .onnx.run.sequences import inputs_of_rows, outputs_of_rows
 from .quantize import Quantized, quantize, save_quantized
 from .quantize.settings import QuantizationSettings, settings_of_bits
 from .quantize.settings_file import settings_from_yaml
+from .quantize.streaming import keep_states
 from .steps.generation import write_rtl
 from .steps.planning import plan_for
 from .steps.simulated import compile_design
@@ -46,22 +48,33 @@ Rows: TypeAlias = Union[Dataset, Array, Mapping[str, Array], Sequence[Array]]
 
 
 def load(path: str | Path, input_shapes: Mapping[str, tuple[int, ...]] | None = None, *,
-         data: str | Path | None = None) -> Model:
+         data: str | Path | None = None, states: Mapping[str, str] | None = None) -> Model:
     """The model of an ONNX file with static shapes.
 
     If inputs have symbolic sizes, `input_shapes` or the rows of `data` (an NPZ file for `read_data`) decide them.
-    HwflowError if shapes or rows contradict the file or each other.
+    `states` maps the inputs that are states of a recurrent layer to the outputs that are their next values; hwflow
+    finds them by itself (docs/streaming.md).  HwflowError if shapes or rows contradict the file or each other, and for
+    a state that no output gives.
     """
     shapes = shapes_of(input_shapes, "input_shapes")
     source = onnx.load(path_of(path, "path"))
     if data is not None:
         shapes |= shapes_of_data(path_of(data, "data"), source, shapes)
-    return onnx.simplify(onnx.infer(source, shapes))
+    return keep_states(onnx.simplify(onnx.infer(source, shapes)), states_of(states))
 
 
 def check(path: str | Path) -> tuple[Finding, ...]:
     """Findings: everything in an ONNX file that breaks a rule of ONNX or that hwflow cannot evaluate."""
     return onnx.check(read(path_of(path, "path")))
+
+
+def states_of(states: object) -> dict[str, str]:
+    """HwflowError unless `states` is a dictionary of names, or None."""
+    if states is None:
+        return {}
+    if not isinstance(states, Mapping) or not all(isinstance(n, str) for pair in states.items() for n in pair):
+        raise HwflowError(f"states must be a dictionary of outputs by input, not {described(states)}")
+    return dict(states)
 
 
 def read_data(path: str | Path, model: Model) -> Dataset:
@@ -79,7 +92,7 @@ def quantize_model(model: Model, data: Rows | None = None, *, bits: int | tuple[
     object.  HwflowError if both are given or they do not fit the model.
     """
     a_model(model)
-    rows = None if data is None else dataset_of(data, model.graph.inputs, model.graph.outputs).calibration
+    rows = None if data is None else dataset_of(data, inputs_of_rows(model), outputs_of_rows(model)).calibration
     if bits is not None and settings is not None:
         raise HwflowError("bits and settings must not be given together", "write the widths into the settings")
     choices = settings
@@ -106,7 +119,7 @@ def measure_accuracy(model: Model, quantized: Quantized, data: Rows) -> Accuracy
     two models.
     """
     require_same(a_model(model), a_quantized(quantized))
-    return measure(model, quantized, dataset_of(data, model.graph.inputs, model.graph.outputs))[0]
+    return measure(model, quantized, dataset_of(data, inputs_of_rows(model), outputs_of_rows(model)))[0]
 
 
 def measure_layers(quantized: Quantized, data: Rows) -> tuple[LayerNoise, ...]:
@@ -257,8 +270,8 @@ def require_plan(quantized: object, plan: object, board: Board | None = None) ->
 
 def require_same(model: Model, quantized: Quantized) -> None:
     """HwflowError unless the integer model has the inputs and outputs of `model`."""
-    for what, ours, theirs in (("inputs", model.graph.inputs, quantized.prologue.graph.inputs),
-                               ("outputs", model.graph.outputs, quantized.epilogue.graph.outputs)):
+    for what, ours, theirs in (("inputs", inputs_of_rows(model), quantized.prologue.graph.inputs),
+                               ("outputs", outputs_of_rows(model), quantized.epilogue.graph.outputs)):
         if [value.name for value in ours] != [value.name for value in theirs]:
             names = [", ".join(f"'{value.name}'" for value in values) for values in (ours, theirs)]
             raise HwflowError(f"quantized must be made of this model, with the {what} {names[0]}, not {names[1]}")

@@ -17,6 +17,7 @@ from hwflow.layers.formats import IntArray, IntFormat, Tensor
 from hwflow.layers.rescale import Requantize, Thresholds
 from hwflow.onnx import evaluate
 from hwflow.onnx.model import Array, Model
+from hwflow.onnx.run.sequences import with_state_rows
 from hwflow.quantize import Quantized
 from hwflow.quantize.quantized import View
 from hwflow.quantize.used import used_elements
@@ -86,14 +87,17 @@ def layer_noise(
 ) -> tuple[LayerNoise, ...]:
     """Every tensor of the graph in its order, measured on rows `inputs` [n, *input shape].
 
-    Elements that nothing computes with are left out: no range was chosen for them.  The twin and the original are
-    evaluated in their own types row by row, the golden model on many rows at once.
+    Rows of a streaming model are one sequence.  Elements that nothing computes with are left out: no range was chosen
+    for them.  The twin and the original are evaluated in their own types row by row, the golden model on many rows at
+    once.
     """
+    inputs = with_state_rows(quantized.twin, inputs)
     graph, count, used = quantized.graph, min(len(array) for array in inputs.values()), _used(quantized)
     against = [_Against(quantized.twin, quantized.views, graph, used)]
     if quantized.original is not None:
         against.append(_Against(quantized.original, quantized.originals, graph, used))
     at_once = max(1, _ELEMENTS // sum(tensor.frame.elements for tensor in graph.tensors.values()))
+    at_once = count if graph.streaming else at_once  # one sequence
     for start in range(0, count if any(other.sums for other in against) else 0, at_once):
         rows = {name: array[start : start + at_once] for name, array in inputs.items()}
         integers = golden.run(quantized, golden.run_prologue(quantized, rows))

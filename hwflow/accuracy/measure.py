@@ -28,6 +28,7 @@ from hwflow.accuracy.question import Question, Task, question
 from hwflow.data.dataset import Dataset, classes
 from hwflow.golden import Progress
 from hwflow.onnx.model import Array, Model
+from hwflow.onnx.run.sequences import in_order, state_pairs
 from hwflow.outcome import OutcomeWarning
 from hwflow.quantize import Quantized
 
@@ -169,7 +170,12 @@ def measure(
 
 
 def float_outputs(model: Model, inputs: Mapping[str, Array], progress: Progress | None = None) -> dict[str, Array]:
-    """The model as its file has it on rows [n, *input shape]: [n, *output shape] by name, bfloat16 as float32."""
+    """The model as its file has it on rows [n, *input shape]: [n, *output shape] by name, bfloat16 as float32.
+
+    Rows of a streaming model are one sequence.
+    """
+    if state_pairs(model):
+        return in_order(model, inputs, progress)
     count = min(len(array) for array in inputs.values())
     parts = []
     for start in range(0, count, _ROWS):

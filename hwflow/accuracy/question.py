@@ -12,6 +12,7 @@ from hwflow_base.errors import HwflowError
 
 from hwflow.data.dataset import Dataset
 from hwflow.onnx.model import Array, Model, Value
+from hwflow.onnx.run.sequences import outputs_of_rows
 
 __all__ = ["Question", "Task", "question"]
 
@@ -45,7 +46,7 @@ def question(model: Model, dataset: Dataset) -> Question:
 
     HwflowError where its labels are of no use for any output: not a class that there is, or not as many numbers.
     """
-    labels, outputs = dataset.labels, [value for value in model.graph.outputs if _elements(value)]
+    labels, outputs = dataset.labels, [value for value in outputs_of_rows(model) if _elements(value)]
     if labels is None:
         return Question(Task.VALUES if any(value.name in dataset.outputs for value in outputs) else Task.NONE)
     if labels.dtype.kind == "f":

@@ -26,6 +26,7 @@ from hwflow_base.short_repr import screen
 from hwflow.data.archive import Archive, read_archive
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
 from hwflow.onnx.model import Array, Model, Value
+from hwflow.onnx.run.sequences import inputs_of_rows, outputs_of_rows, state_names
 
 __all__ = ["CALIBRATION_ROWS", "Dataset", "accuracy", "array_of_input", "checked_dataset", "classes", "described",
            "load_dataset", "read_arrays", "spellings", "with_batch"]
@@ -81,12 +82,16 @@ class Dataset:
 def load_dataset(path: str | Path, model: Model, limits: Limits = DEFAULT_LIMITS) -> Dataset:
     """Read the data file `path` for `model`; its arrays have no more than `limits.total_bytes` together.
 
-    An open dimension of an input takes any size, an open batch 1.  HwflowError says what is wrong with the file, which
+    An open dimension of an input takes any size, an open batch 1.  States of a streaming model are not read: its rows
+    are one sequence.  HwflowError says what is wrong with the file, which
     array it is about, and what it must be.  Nothing is ever unpickled.
     """
     file = Path(path)
-    arrays = read_arrays(file, model.graph.inputs, model.graph.outputs, limits)
-    return checked_dataset(file, arrays, model.graph.inputs, model.graph.outputs, CALIBRATION_ROWS)
+    inputs, outputs = inputs_of_rows(model), outputs_of_rows(model)
+    arrays = read_arrays(file, inputs, outputs, limits)
+    states = {f"calib_{name}" for name in state_names(model)} | {f"out_{name}" for name in state_names(model).values()}
+    arrays.names = [name for name in arrays.names if name not in states]
+    return checked_dataset(file, arrays, inputs, outputs, CALIBRATION_ROWS)
 
 
 def described(value: object, *, plain: bool = False) -> str:

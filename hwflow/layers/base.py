@@ -95,6 +95,11 @@ class Layer(EqualByValue, ABC):
         """
         return self.compute(graph, *inputs), None
 
+    @property
+    def keeps_state(self) -> bool:
+        """Whether a frame's result depends on the frames before it."""
+        return False
+
     def deviation(self, graph: LayerGraph) -> int:
         """How many steps of the output the layer may be away from the ONNX operator in reals, ties aside.
 
@@ -268,6 +273,11 @@ class LayerGraph:
             sources = ", ".join(described(name) for name in layer.inputs)
             yield f"{layer.kind} '{layer.name}': {sources} -> {described(layer.output)}"
         yield f"outputs: {', '.join(self.outputs)}"
+
+    @property
+    def streaming(self) -> bool:
+        """Whether a layer keeps its state from frame to frame: then the order of frames means something."""
+        return any(layer.keeps_state for layer in self.layers)
 
     @property
     def computed(self) -> tuple[str, ...]:

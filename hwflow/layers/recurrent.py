@@ -30,6 +30,9 @@ VALUE = IntFormat(16, signed=True)
 #: The values of gates (of r, z, i, f and o) count in steps of 2**-15, so 1 is 32767.
 ONE_FRACTION = 15
 
+#: A layer is inside of one part in so many of the real operator.
+_DEVIATION = 32
+
 _MOST_GATE_BITS, _MOST_HIDDEN_BITS, _MOST_CELL_BITS, _MOST_TABLE_BITS = 18, 16, 24, 14
 
 
@@ -88,6 +91,10 @@ class Recurrent(Layer):
     requantize: Rescale
     linear_before_reset: bool
     streaming: bool
+
+    @property
+    def keeps_state(self) -> bool:
+        return self.streaming
 
     @property
     def hidden(self) -> int:
@@ -182,6 +189,12 @@ class Recurrent(Layer):
                 raise ValueError(f"{name} must have 2 to {1 << _MOST_TABLE_BITS} entries, not {len(table)}")
             if there:
                 yield name, table, format
+
+    def deviation(self, graph: LayerGraph) -> int:
+        """A part in 32 of a hidden state of 1: tables, and what the steps before rounded, add up to less."""
+        assert isinstance(self.requantize, Requantize)
+        unit = int(self.requantize.multiplier[0]) << self.hidden_fraction >> int(self.requantize.shift[0])
+        return max(1, -(-unit // _DEVIATION))
 
     def multiplications(self, graph: LayerGraph) -> int:
         return graph.tensors[self.inputs[0]].frame.width * self.hidden_weights.size

@@ -25,6 +25,7 @@ from hwflow.onnx.errors import EvaluationError, LimitError, Unsupported
 from hwflow.onnx.model import Array, Model, Node, Operand
 from hwflow.onnx.rewrite.passes import Pass
 from hwflow.onnx.run.evaluate import program_of
+from hwflow.onnx.run.sequences import state_pairs
 from hwflow.quantize.calibration import ranges as calibrate
 from hwflow.quantize.graphs import ancestors
 from hwflow.quantize.operators import QUANTIZERS
@@ -113,10 +114,12 @@ class Meaning:
     def of(model: Model, rows: Mapping[str, Array] | None, static: Model | None = None) -> Meaning:
         """Of `model` on some of `rows` [n, *input shape], or on made-up ones.
 
-        `static` is the same model with static input shapes, where `model` leaves some open.
+        `static` is the same model with static input shapes, where `model` leaves some open.  Each row is a sequence of
+        its own: the states of a streaming model are 0, as those of its layers are then.
         """
         static = static or model
         data = calibrate.synthetic(static) if rows is None else calibrate.checked(static, rows)
+        data |= {name: np.zeros_like(data[name]) for name in state_pairs(static)}
         count = min((len(array) for array in data.values()), default=0)
         enough = -(-_ELEMENTS // max(1, sum(array[:1].size for array in data.values())))
         chosen = np.linspace(0, count - 1, min(count, _ROWS, enough)).round().astype(int).tolist()

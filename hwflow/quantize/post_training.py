@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from hwflow_base.errors import HwflowError
 
@@ -17,6 +17,7 @@ from hwflow.quantize.calibration.activations import activation_form
 from hwflow.quantize.calibration.histogram import Histogram
 from hwflow.quantize.calibration.methods import choose_range, resolved_method
 from hwflow.quantize.calibration.ranges import Progress
+from hwflow.quantize.calibration.recurrent import Reach, reaches, with_reaches
 from hwflow.quantize.calibration.silent import ranges_of_silent
 from hwflow.quantize.forms import ActivationForm
 from hwflow.quantize.graphs import as_ints, is_layer, label_of, producers
@@ -30,6 +31,7 @@ from hwflow.quantize.passes.normalise import matrix_to_gemm, max_pool_last
 from hwflow.quantize.passes.pads import fold_pads
 from hwflow.quantize.passes.points import Point, common_ranges, points, scale_source
 from hwflow.quantize.passes.prelu import prelu_to_relu
+from hwflow.quantize.passes.recurrent_weights import recurrent_weights
 from hwflow.quantize.passes.tables import functions_into_tables
 from hwflow.quantize.settings import ActivationSettings, LayerSettings, QuantizationSettings, WeightSettings
 from hwflow.quantize.settings_file import nearest_name, settings_to_yaml
@@ -81,8 +83,9 @@ class Prepared:
 
     `points` become integers, each group of `common` best in the same way.  `rows` are the calibration data, None where
     there are none.  `seen` has the values of each point on them, or on made-up rows; it is None where there are no rows
-    and nothing has to be measured, because the settings say every range.
-    `equalized` says whether weights of `twin` were equalized across layers.
+    and nothing has to be measured, because the settings say every range.  `reaches` has the values inside of recurrent
+    layers, by their nodes' names, of those rows.  `equalized` says whether weights of `twin` were equalized across
+    layers.
     """
 
     twin: Model
@@ -91,6 +94,7 @@ class Prepared:
     rows: Mapping[str, Array] | None
     seen: Mapping[str, Histogram] | None
     equalized: bool
+    reaches: Mapping[str, Reach] = field(default_factory=dict)
 
     @property
     def layers(self) -> tuple[Node, ...]:
@@ -147,10 +151,12 @@ def prepare(
             f"no calibration data: ranges come from {calibrate.SYNTHETIC_ROWS} rows of normally distributed noise, "
             "and the accuracy will suffer; give real inputs with --data"
         )
-        seen = calibrate.measure(model, calibrate.synthetic(model), tensors, progress)
-        return Prepared(model, found, common, None, seen, equalized)
+        rows = calibrate.synthetic(model)
+        seen = calibrate.measure(model, rows, tensors, progress)
+        return Prepared(model, found, common, None, seen, equalized, reaches(model, rows))
     rows = calibrate.checked(model, calibration)
-    return Prepared(model, found, common, rows, calibrate.measure(model, rows, tensors, progress), equalized)
+    seen = calibrate.measure(model, rows, tensors, progress)
+    return Prepared(model, found, common, rows, seen, equalized, reaches(model, rows))
 
 
 def _check_types(model: Model, found: tuple[Point, ...]) -> None:
@@ -172,8 +178,9 @@ def finish(prepared: Prepared, settings: QuantizationSettings, notes: list[str])
     _check_padding(prepared, activations)
     tuned = tune(prepared.twin, activations, settings, prepared.rows)
     made = insert(tuned.model, activations, tuned.weights)
+    qdq = recurrent_weights(made.model, lambda node: settings.layer(label_of(node)).weights)
     text = settings_to_yaml(_resolved(prepared, settings, chosen, tuned.settings))
-    return PostTraining(made.model, prepared.twin, made.sources, text)
+    return PostTraining(with_reaches(qdq, prepared.reaches), prepared.twin, made.sources, text)
 
 
 def _check_padding(prepared: Prepared, activations: Mapping[str, ActivationForm]) -> None:

@@ -16,6 +16,7 @@ from hwflow.layers.base import LayerGraph
 from hwflow.onnx import infer, simplify
 from hwflow.onnx.model import Array, Model, Node
 from hwflow.onnx.rewrite.passes import PASSES, Pass
+from hwflow.onnx.run.sequences import state_pairs, with_state_rows
 from hwflow.outcome import OutcomeWarning
 from hwflow.quantize import operators
 from hwflow.quantize.calibration.equal import equal_rows
@@ -31,6 +32,7 @@ from hwflow.quantize.passes.floats import float_note, floats_to_float32
 from hwflow.quantize.passes.normalise import layout_before_dequantize, max_pool_last, merge_equal
 from hwflow.quantize.passes.opset import convert_old
 from hwflow.quantize.passes.pads import fold_pads
+from hwflow.quantize.passes.recurrent_weights import has_real_weights, recurrent_weights
 from hwflow.quantize.passes.rows import rows_to_conv
 from hwflow.quantize.passes.sums import sum_to_add
 from hwflow.quantize.passes.tables import numbers_of_rows, one_hot_to_gather, tables_to_constants
@@ -38,7 +40,8 @@ from hwflow.quantize.passes.transposed import transposed_to_conv
 from hwflow.quantize.post_training import PostTraining, to_qdq
 from hwflow.quantize.problems import raise_all
 from hwflow.quantize.quantized import Quantized
-from hwflow.quantize.settings import OutputStage, QuantizationSettings, choices_of_widths
+from hwflow.quantize.settings import OutputStage, QuantizationSettings, WeightSettings, choices_of_widths
+from hwflow.quantize.streaming import keep_states
 from hwflow.quantize.support import unsupported
 from hwflow.quantize.twin import Places, originals, renamed_sources, twin, views
 
@@ -82,31 +85,45 @@ def quantize(
 
     `calibration` maps each input to rows [n, *its shape with batch 1]; only float models read it, and without it they
     are calibrated on made-up data, which `notes` says.  `settings` are the user's choices; of a model that is quantized
-    already only output stages can be chosen.  `input_shapes` fixes open input shapes as in
+    already only output stages can be chosen.  Rows of a streaming model are one sequence, and its states need none.
+    `input_shapes` fixes open input shapes as in
     `hwflow.onnx.infer`.  `progress` is called with (rows done, rows in all) while ranges are measured.
     `original` is the model as its file has it, where `model` was made of it; every rewrite from there on is checked
     (`hwflow.quantize.meaning`).
 
     HwflowError: settings that do not fit the model, or everything in it that cannot become hardware, in one message.
     """
-    inferred = infer(model, input_shapes)
+    inferred, calibration, original = _with_states(infer(model, input_shapes), calibration, original)
     notes = [note for note in inferred.notes if note not in model.notes]
     notes.extend(filter(None, (float_note(inferred),)))
     trail = Trail(inferred).run((*PASSES, *DIALECT_PASSES))
     model = trail.end
     raise_all(unsupported(model))
     _require_values(model)
-    meaning = Meaning.of(original or inferred, calibration, inferred)
+    meaning = Meaning.of(original, calibration, inferred)
     if meaning.problem:
         notes.append(f"the rewritten model was not compared with the file's, which {meaning.problem}")
     settings = settings or QuantizationSettings()
     if _is_quantized(model):
         _require_no_widths(settings)
-        form = _of_quantized(trail, meaning)
+        form = _of_quantized(trail, meaning, calibration)
     else:
         form = _of_floats(to_qdq(model, calibration, settings, notes, progress, meaning, trail), calibration)
     warnings = equal_rows(calibration) if form.settings and calibration else ()
-    return _integers(form, settings, original or inferred, notes, warnings)
+    return _integers(form, settings, original, notes, warnings)
+
+
+def _with_states(
+    model: Model, calibration: Mapping[str, Array] | None, original: Model | None
+) -> tuple[Model, Mapping[str, Array] | None, Model]:
+    """`model` with states of its layers, `calibration` with rows of them, and what the rewritten model is compared to.
+
+    That is `original` where there is one, but of a streaming model, whose file may have its states elsewhere.
+    """
+    kept = keep_states(model)
+    if not state_pairs(kept):
+        return kept, calibration, original or kept
+    return kept, None if calibration is None else with_state_rows(kept, calibration), kept
 
 
 @dataclass(frozen=True)
@@ -124,12 +141,20 @@ class _Form:
     settings: str = ""
 
 
-def _of_quantized(trail: Trail, meaning: Meaning) -> _Form:
+def _of_quantized(trail: Trail, meaning: Meaning, calibration: Mapping[str, Array] | None) -> _Form:
     """Of a model that came quantized, which is the end of `trail`."""
     whole = trail.run(QDQ_PASSES)
     meaning.require(whole)
+    if has_real_weights(whole.end):
+        return _of_recurrent(recurrent_weights(whole.end, lambda node: WeightSettings()), calibration)
     model = _known(whole.end)
     return _Form(trail.end, model, meaning, *twin(model))
+
+
+def _of_recurrent(qdq: Model, calibration: Mapping[str, Array] | None) -> _Form:
+    """Of a QDQ model whose recurrent nodes had real weights."""
+    model = _known(qdq)
+    return _Form(qdq, model, Meaning.of(qdq, calibration), *twin(model))
 
 
 def _of_floats(made: PostTraining, calibration: Mapping[str, Array] | None) -> _Form:

@@ -15,6 +15,7 @@ from hwflow_base.files.cache import cached_step, content, digest
 from .. import golden, onnx
 from ..accuracy import Accuracy, LayerNoise, compare, float_outputs, layer_noise, layer_warnings, question
 from ..onnx.model import Array
+from ..onnx.run.sequences import outputs_of_rows
 
 if TYPE_CHECKING:
     from ..data.dataset import Dataset
@@ -62,7 +63,7 @@ def _float_key(flow: Flow) -> str:
 
 def _float_outputs(flow: Flow, dataset: Dataset) -> Mapping[str, Array]:
     """The float model on every row; its own step, because settings of the quantization change nothing of it."""
-    names = [value.name for value in flow.model.graph.outputs]
+    names = [value.name for value in outputs_of_rows(flow.model)]
 
     def make(place: Path) -> None:
         with flow.console.rows("float model") as progress:

@@ -9,6 +9,7 @@ from hwflow_base.errors import HwflowError
 
 from hwflow.onnx import evaluate
 from hwflow.onnx.model import Array, Model, Value
+from hwflow.onnx.run.sequences import with_state_rows
 from hwflow.quantize.calibration.histogram import Histogram
 from hwflow.quantize.used import used_elements
 
@@ -24,7 +25,8 @@ SYNTHETIC_ROWS = 64
 def synthetic(model: Model) -> dict[str, Array]:
     """Rows for every input of `model` where there is no data: normal values, mean 0, deviation 1, seed 0.
 
-    Integers of 8 bits are pixels or quantized values: all of them are equally likely.
+    Integers of 8 bits are pixels or quantized values: all of them are equally likely.  States are what the rows before
+    left.
     """
     generator = np.random.default_rng(0)
     rows: dict[str, Array] = {}
@@ -37,7 +39,7 @@ def synthetic(model: Model) -> dict[str, Array]:
             rows[value.name] = generator.integers(256, size=shape, dtype=np.uint8).view(dtype)
         else:
             rows[value.name] = generator.standard_normal(shape).astype(dtype)
-    return rows
+    return with_state_rows(model, rows)
 
 
 def checked(model: Model, rows: Mapping[str, Array]) -> dict[str, Array]:

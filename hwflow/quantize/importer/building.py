@@ -55,7 +55,7 @@ class Building:
         self.sources: dict[str, tuple[str, IntArray]] = {}
         self._opsets, self._stage = model.opsets, stage
         self._taken: set[str] = set()
-        self._names = Names(model.graph)
+        self.names = Names(model.graph)
         self._made: dict[str, str] = {}
         self._read_as_real: set[str] = set()
         #: Result of a Concat or Rearrange to the tensors that it puts elsewhere, which mean what it means.
@@ -120,7 +120,7 @@ class Building:
         pending, p = rounded.pending, rounded.parameters
         anchor = pending.anchor
         own = is_whole(pending.index, anchor.frame)  # else ONNX sees its elements only after the nodes that move them
-        name = self.tensor_name(rounded.output) if own else self._names.new(f"{rounded.output}.before")
+        name = self.tensor_name(rounded.output) if own else self.names.new(f"{rounded.output}.before")
         y = Tensor(name, anchor.frame, p.narrow, p.scale, p.zero_point)
         if isinstance(anchor, Joined):
             layer: Layer = self._concat(rounded, anchor, name)
@@ -248,7 +248,7 @@ class Building:
         if padding is None:
             padding = x.zero_point if x.format.contains(np.array([x.zero_point])) else x.format.low
         own = self.tensor_name(wish)
-        name = own if wish == by.output and own not in self.tensors else self._names.new(wish)
+        name = own if wish == by.output and own not in self.tensors else self.names.new(wish)
         layer = Rearrange(self.name_of(by.node), (x.name,), name, x.format, *to, padding)
         y = replace(x, name=name, frame=to.frame)
         layer.check(LayerGraph("", {**self.tensors, name: y}, (), (), ()))
@@ -284,7 +284,7 @@ class Building:
         key = (x.name, integer)
         if key not in self._arranged:
             codes = np.arange(x.format.low, x.format.high + 1, x.format.step)
-            y = replace(x, name=self._names.new(f"{x.name}.wide"), format=_with(x.format, integer))
+            y = replace(x, name=self.names.new(f"{x.name}.wide"), format=_with(x.format, integer))
             layer = Lookup(self.name_of(node), (x.name,), y.name, x.format, codes)
             layer.check(LayerGraph("", {**self.tensors, y.name: y}, (), (), ()))
             self.add(layer, y)

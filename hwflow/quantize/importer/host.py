@@ -10,6 +10,7 @@ from hwflow.layers import IntFormat, Tensor
 from hwflow.layers.formats import IntArray
 from hwflow.onnx.dtypes import element_type_of
 from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
+from hwflow.onnx.run.sequences import state_pairs
 from hwflow.quantize.graphs import Additions, ancestors, producers
 from hwflow.quantize.importer.finish import raw_layer
 from hwflow.quantize.importer.importer import Importer
@@ -47,7 +48,7 @@ def _used(nodes: tuple[Node, ...], graph: Graph, added: Additions) -> dict[str, 
 
 
 def prologue(importer: Importer) -> Model:
-    """The user's inputs in, one integer frame [1, h, w, c] for each input of the layer graph out."""
+    """The user's inputs in, without states; one integer frame [1, h, w, c] for each input of the layer graph out."""
     graph = importer.graph
     added, layout = Additions(graph), list[Node]()
     outputs = []
@@ -66,7 +67,9 @@ def prologue(importer: Importer) -> Model:
         layout.append(Node("Reshape", (source, shape), (name,), name=name))
         outputs.append(Value(name, frames))
     nodes = (*ancestors(graph, [entry.integers for entry in importer.inputs.entries.values()]), *layout)
-    made = Graph(f"{graph.name}, before the hardware", nodes, graph.inputs, tuple(outputs), _used(nodes, graph, added))
+    states = state_pairs(importer.model)
+    inputs = tuple(value for value in graph.inputs if value.name not in states)
+    made = Graph(f"{graph.name}, before the hardware", nodes, inputs, tuple(outputs), _used(nodes, graph, added))
     return replace(importer.model, graph=made)
 
 
@@ -85,7 +88,7 @@ def _in_frame(source: str, placed: IntArray, tensor: Tensor, added: Additions, l
 
 
 def epilogue(importer: Importer, hardware_argmax: bool = False) -> tuple[Model, tuple[str, ...]]:
-    """Integer frames in, the model's original outputs out; and the names of the frames.
+    """Integer frames in, the model's original outputs out, without next states; and the names of the frames.
 
     With `hardware_argmax` an ArgMax, ArgMin or TopK that would be computed here becomes a layer of the importer.
 
@@ -94,14 +97,16 @@ def epilogue(importer: Importer, hardware_argmax: bool = False) -> tuple[Model, 
     """
     graph = importer.graph
     builder = _Epilogue(importer, hardware_argmax)
-    for value in graph.outputs:
+    kept = set(state_pairs(importer.model).values())
+    outputs = tuple(value for value in graph.outputs if value.name not in kept)
+    for value in outputs:
         builder.make(value.name)
     inputs = tuple(Value(name, _frames_type(importer.tensors[name])) for name in builder.frames)
     nodes = tuple(builder.nodes)
     constants = _used(nodes, graph, builder.added)  # an output may be one itself
-    names = [value.name for value in graph.outputs if value.name in graph.initializers]
+    names = [value.name for value in outputs if value.name in graph.initializers]
     constants |= {name: graph.initializers[name] for name in names}
-    made = Graph(f"{graph.name}, after the hardware", nodes, inputs, graph.outputs, constants)
+    made = Graph(f"{graph.name}, after the hardware", nodes, inputs, outputs, constants)
     return replace(importer.model, graph=made), tuple(builder.frames)
 
 

@@ -68,8 +68,9 @@ class Importer:
         self.movement = Movement(model.graph, model.opsets, self.building)
         self._made = producers(model.graph)
         self.site = Site(
-            model.graph, model.opsets, self.constants, self.states, self.building, self.inputs, self.movement
-        )
+            model.graph, model.opsets, model.metadata, self.constants, self.states, self.building, self.inputs,
+            self.movement,
+        )  # fmt: skip
 
     @property
     def tensors(self) -> dict[str, Tensor]:

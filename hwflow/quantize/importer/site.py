@@ -37,8 +37,8 @@ _IMAGE = 4
 
 @dataclass(frozen=True)
 class Site:
-    """The importer at one node.  `constants` has every constant, also behind a DequantizeLinear; `states` what is known
-    of each computed tensor.
+    """The importer at one node.  `metadata` is that of the model, `constants` has every constant, also behind a
+    DequantizeLinear; `states` what is known of each computed tensor.
 
     Each method makes layers only where elements have to be put in place.  Unsupported: a tensor that the hardware
     cannot read.
@@ -46,6 +46,7 @@ class Site:
 
     graph: Graph
     opsets: Mapping[str, int]
+    metadata: Mapping[str, str]
     constants: Mapping[str, Quantity]
     states: Mapping[str, State]
     building: Building

@@ -36,6 +36,7 @@ from hwflow.quantize.operators import (
     MOVES,
     RANKINGS,
 )
+from hwflow.quantize.passes.recurrent import INITIAL_STATES, is_recurrent
 
 __all__ = ["KEEPS", "Point", "common_ranges", "points", "scale_source"]
 
@@ -145,7 +146,8 @@ class _Walk:
             if not dynamic or result in self.before or result in self.after:
                 continue
             for name in dynamic:
-                if name in self.before and not is_embedding(node, self.graph):
+                is_state = is_recurrent(node) and name in node.inputs[INITIAL_STATES]
+                if name in self.before and not is_state and not is_embedding(node, self.graph):
                     self._add_start(name)
             if self._is_join(node) or self._computes(node):
                 self._add(self.ends.get(result, result), node)

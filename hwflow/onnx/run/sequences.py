@@ -1,0 +1,101 @@
+"""Rows that are one sequence: a streaming model reads its states as inputs, and a row finds what the one before left.
+
+Such a model went through `hwflow.quantize.streaming.keep_states`, whose pairs are in its metadata.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+from hwflow_base.errors import HwflowError
+
+from hwflow.onnx.model import Array, Model, Value
+from hwflow.onnx.run.evaluate import evaluate
+
+__all__ = ["FILE_KEY", "KEY", "in_order", "inputs_of_rows", "outputs_of_rows", "state_names", "state_pairs",
+           "with_state_rows"]
+
+#: Of the model's metadata: a JSON object that maps the inputs which are states to the outputs that give the next ones.
+KEY = "hwflow.states"
+#: The same of the model's file, where a state may be several of a layer, or of layers, in one tensor.
+FILE_KEY = "hwflow.states_of_file"
+
+
+def _read(model: Model, key: str) -> dict[str, str]:
+    text = model.metadata.get(key, "{}")
+    try:
+        return {str(name): str(output) for name, output in json.loads(text).items()}
+    except (ValueError, AttributeError):
+        raise HwflowError(
+            f"the model's metadata '{key}' must be a JSON object of an output's name for each state, not {text[:60]!r}",
+            "remove that entry; hwflow finds states by itself",
+        ) from None
+
+
+def state_names(model: Model) -> dict[str, str]:
+    """The states of `model` as its file has them: inputs, each with the output that is its next value."""
+    return _read(model, FILE_KEY)
+
+
+def state_pairs(model: Model) -> dict[str, str]:
+    """The inputs of `model` that are states of a layer, each with the output that is its next state."""
+    inputs, outputs = ({value.name for value in values} for values in (model.graph.inputs, model.graph.outputs))
+    found = _read(model, KEY)
+    return {name: output for name, output in found.items() if name in inputs and output in outputs}
+
+
+def inputs_of_rows(model: Model) -> tuple[Value, ...]:
+    """The inputs that somebody feeds: all but states."""
+    states = state_pairs(model)
+    return tuple(value for value in model.graph.inputs if value.name not in states)
+
+
+def outputs_of_rows(model: Model) -> tuple[Value, ...]:
+    """The outputs that somebody gets: all but the next values of states."""
+    states = set(state_pairs(model).values())
+    return tuple(value for value in model.graph.outputs if value.name not in states)
+
+
+def _steps(model: Model, rows: Mapping[str, Array]) -> Iterator[tuple[dict[str, Array], dict[str, Array]]]:
+    """For each row in order what the model is fed, states included, and its outputs."""
+    pairs = state_pairs(model)
+    states = {value.name: _zeros(value) for value in model.graph.inputs if value.name in pairs}
+    count = min(len(array) for name, array in rows.items() if name not in pairs)
+    for k in range(count):
+        fed = {**{value.name: rows[value.name][k] for value in inputs_of_rows(model)}, **states}
+        made = evaluate(model, fed)
+        yield fed, made
+        states = {name: made[output] for name, output in pairs.items()}
+
+
+def _zeros(value: Value) -> Array:
+    assert value.tensor is not None
+    assert value.tensor.shape is not None
+    return np.zeros([size for size in value.tensor.shape if isinstance(size, int)], value.tensor.dtype)
+
+
+def in_order(
+    model: Model, rows: Mapping[str, Array], progress: Callable[[int, int], None] | None = None
+) -> dict[str, Array]:
+    """The outputs [n, *shape] of a streaming model for rows [n, *input shape] in order, without its states.
+
+    The first row finds states of 0, each other one what the row before it left.  `progress` hears of (rows done, rows
+    in all).
+    """
+    made = []
+    for _, outputs in _steps(model, rows):
+        made.append(outputs)
+        if progress is not None:
+            progress(len(made), min(map(len, rows.values())))
+    return {value.name: np.stack([outputs[value.name] for outputs in made]) for value in outputs_of_rows(model)}
+
+
+def with_state_rows(model: Model, rows: Mapping[str, Array]) -> dict[str, Array]:
+    """`rows` [n, *input shape] with what each state is in each row; `rows` itself where `model` has no states."""
+    pairs = state_pairs(model)
+    if not pairs:
+        return dict(rows)
+    fed = [states for states, _ in _steps(model, rows)]
+    return {**rows, **{name: np.stack([each[name] for each in fed]) for name in pairs}}
