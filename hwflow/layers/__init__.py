@@ -11,6 +11,7 @@ from hwflow.layers.dense import Dense
 from hwflow.layers.embedding import Embedding
 from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor
 from hwflow.layers.lookup import Lookup
+from hwflow.layers.matmul import MatMul
 from hwflow.layers.max_pool import MaxPool
 from hwflow.layers.multiply import Multiply
 from hwflow.layers.rearrange import Rearrange
@@ -32,6 +33,7 @@ __all__ = [
     "Layer",
     "LayerGraph",
     "Lookup",
+    "MatMul",
     "MaxPool",
     "Multiply",
     "Rearrange",
@@ -42,5 +44,5 @@ __all__ = [
 
 #: Every kind of layer.
 KINDS: tuple[type[Layer], ...] = (
-    Conv, Dense, MaxPool, AveragePool, Lookup, Embedding, Add, Multiply, Concat, Rearrange, TopK
+    Conv, Dense, MaxPool, AveragePool, Lookup, Embedding, Add, Multiply, Concat, Rearrange, TopK, MatMul
 )  # fmt: skip

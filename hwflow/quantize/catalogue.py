@@ -39,6 +39,7 @@ _ROW = (
     "one factor constant, on either side, one matrix or one for each batch; bias constant; one scale per tensor or "
     "output channel; several rows are the pixels of a 1x1 convolution"
 )
+_TWO_MATRICES = "or both computed, over any batch axes; a constant factor is fused"
 _POOL = "one or two spatial axes; any stride, padding and ceil_mode"
 _SMOOTH = "one computed input of up to 8 bits, or fused into the previous layer if it only rises or only falls"
 _DECIDES = "functions of one computed tensor; the other operands constant, one value or one per channel"
@@ -65,8 +66,8 @@ _STANDARD: Mapping[str, Entry] = {
     ),
     "Conv": Entry(("conv",), _CONV),
     "ConvTranspose": Entry(("conv", "rearrange"), f"{_CONV}; runs as a Conv whose channels become pixels"),
-    "Gemm": Entry(("dense", "conv"), _ROW),
-    "MatMul": Entry(("dense", "conv"), _ROW),
+    "Gemm": Entry(("dense", "conv", "matmul"), f"{_ROW}; {_TWO_MATRICES}"),
+    "MatMul": Entry(("dense", "conv", "matmul"), f"{_ROW}; {_TWO_MATRICES}"),
     "MaxPool": Entry(("max_pool",), f"{_POOL}; any dilation; without the second output (indices)"),
     "GlobalMaxPool": Entry(("max_pool",)),
     "AveragePool": Entry(("average_pool",), f"{_POOL}; count_include_pad 0 and 1"),

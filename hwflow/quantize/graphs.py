@@ -28,6 +28,7 @@ __all__ = [
     "is_computed",
     "is_embedding",
     "is_layer",
+    "is_product",
     "label_of",
     "moves",
     "needs_host",
@@ -105,6 +106,12 @@ def is_embedding(node: Node, graph: Graph) -> bool:
         return False
     table = graph.initializers.get(node.inputs[0])
     return table is not None and table.size > 0 and (table.ndim > 1 or (table.ndim == 1 and table.dtype.kind == "f"))
+
+
+def is_product(node: Node, graph: Graph) -> bool:
+    """True for a MatMul or Gemm of two computed tensors."""
+    known = graph.initializers
+    return not node.domain and node.op_type in ("MatMul", "Gemm") and not any(x in known for x in node.inputs[:2])
 
 
 def dynamic_inputs(node: Node, graph: Graph) -> tuple[str, ...]:

@@ -153,15 +153,14 @@ def _of_inputs(node: Node, graph: Graph, weights: set[str]) -> Iterator[Problem]
     dynamic = [name for name in dynamic_inputs(node, graph) if name not in weights]
     if node.op_type in MATRIX:
         late = [name for name in node.inputs[1:] if name and name not in weights]
-        if late:
+        of_two = node.op_type in ("MatMul", "Gemm") and dynamic[:2] == list(node.inputs[:2]) and late == dynamic[1:2]
+        if late and not of_two:
             yield Problem.of(
                 node,
                 f"weights and bias must be constants, not computed ('{late[0]}')",
-                "export the model for inference with its weights as initializers"
-                if len(dynamic) == 1
-                else "products of two computed tensors (attention, outer products) have no hardware: remove them",
+                "export the model for inference with its weights as initializers",
             )
-        elif node.op_type == "Gemm" and node.attributes.get("transA"):
+        elif node.op_type == "Gemm" and node.attributes.get("transA") and not of_two:
             why = "transA has no hardware where alpha or beta scale quantized weights"
             yield Problem.of(node, why, "export the model with the batch as the first axis")
     elif node.op_type in QUANTIZERS and any(name not in weights for name in node.inputs[1:] if name):

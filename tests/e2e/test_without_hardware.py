@@ -105,16 +105,3 @@ def test_recurrent_layers(cli: Cli, op_type: str, gates: int) -> None:
     assert (done.code, why in done.out, done.out.endswith(POINTER)) == (0, True, True)
     done = cli("check", "r.onnx", "--hardware")
     assert (done.code, f"  {why}; " in done.out) == (1, True)
-
-
-def test_products_of_two_computed_tensors(cli: Cli) -> None:
-    """The heart of attention."""
-    b = Builder("attention")
-    x = b.node("Gemm", b.input("x", np.float32, (4, 4)), b.constant("w", np.ones((4, 4), np.float32)), name="query",
-               output="q")
-    b.output(b.node("MatMul", x, x, name="scores", output="y"), np.float32, (4, 4))
-    onnx.save(b.model(), "a.onnx")
-    why = "'scores' (MatMul): weights and bias must be constants, not computed ('q')"
-    assert why in cli.refuses("build", "a.onnx")
-    assert f"  {why}; products of two computed tensors (attention, outer products) have no hardware: remove them\n" in (
-        cli("check", "a.onnx", "--hardware").out)

@@ -19,6 +19,7 @@ from hwflow.layers import (
     Layer,
     LayerGraph,
     Lookup,
+    MatMul,
     MaxPool,
     Multiply,
     Rearrange,
@@ -284,7 +285,25 @@ def top_k(rng: Rng) -> Case:
     return case(layer, {"x": source}, y, meaning)
 
 
+def matmul(rng: Rng) -> Case:
+    """Heads side by side or one after the other, the second operand in any order, constants for all or each place."""
+    heads, rows, depth, columns = (int(n) for n in rng.integers(1, (4, 5, 7, 7)))
+    interleaved = bool(rng.integers(2))
+    order = str(rng.choice(["hnk", "hkn", "nhk", "khn"] if interleaved else ["hnk", "hkn"]))
+    frames = [Frame(heads, rows, depth), Frame(1, heads * depth, columns)]
+    inputs = {n: tensor(rng, n, frame, pick(rng, FORMATS)) for n, frame in zip("ab", frames, strict=True)}
+    y = pick(rng, FORMATS)
+    ends = [max(abs(t.format.low - t.zero_point), abs(t.format.high - t.zero_point)) for t in inputs.values()]
+    places = rng.random() < 0.3
+    q = rescale(rng, rows * columns if places else 1, y, max(1, depth * ends[0] * ends[1] // 4))
+    made = Frame(rows, heads, columns) if interleaved else Frame(1, heads * rows, columns)
+    layer = MatMul("product", ("a", "b"), "y", heads, rows, depth, columns, interleaved, order, made, q)
+    za, zb = (t.zero_point for t in inputs.values())
+    return case(layer, inputs, y, lambda a, b: reference.matmul(
+        a, b, q, za, zb, {"h": heads, "m": rows, "k": depth, "n": columns}, interleaved, order, places))  # fmt: skip
+
+
 CASES: dict[type[Layer], Callable[[Rng], Case]] = {
     Conv: conv, Dense: dense, MaxPool: max_pool, AveragePool: average_pool, Lookup: lookup,
     Embedding: embedding, Add: add,
-    Multiply: multiply, Concat: concat, Rearrange: rearrange, TopK: top_k}  # fmt: skip
+    Multiply: multiply, Concat: concat, Rearrange: rearrange, TopK: top_k, MatMul: matmul}  # fmt: skip

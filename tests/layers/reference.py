@@ -89,3 +89,25 @@ def elementwise(a: Ints, b: Ints, exact, shift: int, zero_point: int, low: int, 
         one, two = (int(x[tuple(min(p, s - 1) for p, s in zip(place, x.shape, strict=True))]) for x in (a, b))
         y[place] = clamp(rounded(Fraction(exact(one, two), 2**shift), "half_even") + zero_point, low, high)
     return y
+
+
+def matmul(a: Ints, b: Ints, q, za: int, zb: int, sizes: dict[str, int], interleaved: bool, order: str,
+           places: bool) -> Ints:
+    """The product of two frames, head by head; places of elements are counted from the letters of their orders."""
+    def place(letters: str, at: dict[str, int]) -> int:
+        found = 0
+        for letter in letters:
+            found = found * sizes[letter] + at[letter]
+        return found
+
+    first, made = ("mhk", "mhn") if interleaved else ("hmk", "hmn")
+    flat_a, flat_b = a.reshape(-1).tolist(), b.reshape(-1).tolist()
+    y = [0] * (sizes["h"] * sizes["m"] * sizes["n"])
+    for h, m, n in np.ndindex(sizes["h"], sizes["m"], sizes["n"]):
+        total = 0
+        for k in range(sizes["k"]):
+            at = {"h": h, "m": m, "n": n, "k": k}
+            total += (flat_a[place(first, at)] - za) * (flat_b[place(order, at)] - zb)
+        y[place(made, {"h": h, "m": m, "n": n})] = rescale(q, total, m * sizes["n"] + n if places else 0)
+    shape = (sizes["m"], sizes["h"], sizes["n"]) if interleaved else (1, sizes["h"] * sizes["m"], sizes["n"])
+    return np.array(y).reshape(shape)

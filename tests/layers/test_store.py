@@ -21,6 +21,7 @@ from hwflow.layers import (
     IntFormat,
     LayerGraph,
     Lookup,
+    MatMul,
     MaxPool,
     Multiply,
     Rearrange,
@@ -60,12 +61,13 @@ def every_kind() -> LayerGraph:
         Rearrange("move", ("g",), "h", INT8, *picked(frame, [0, 3, -1], range(8), [2, 2]), -7),
         Embedding("rows", ("x",), "r", UINT4, rng.integers(-128, 128, (16, 3))),
         TopK("best", ("g",), "k", INT8, 2, largest=False, last_index=True),
+        MatMul("scores", ("g", "h"), "m", 2, 16, 4, 6, False, "hkn", Frame(2, 16, 6), q(1)),
     )
     frames = dict.fromkeys("abcfg", frame)
     frames |= {"h": Frame(3, 8, 2), "x": Frame(8, 8, 2), "d": Frame(1, 1, 4), "e": Frame(4, 8, 8), "y": Frame(1, 1, 3)}
-    frames |= {"k": Frame(4, 8, 2), "r": Frame(8, 8, 6)}
+    frames |= {"k": Frame(4, 8, 2), "r": Frame(8, 8, 6), "m": Frame(2, 16, 6)}
     tensors = {n: Tensor(n, f, UINT4 if n == "x" else INT8, 1 / 3, 7) for n, f in frames.items()}
-    graph = LayerGraph("every kind", tensors, layers, ("x",), ("y", "e", "h", "k", "r"))
+    graph = LayerGraph("every kind", tensors, layers, ("x",), ("y", "e", "h", "k", "r", "m"))
     graph.check()
     return graph
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from hwflow_rtl.vendor import Technology
@@ -10,6 +11,7 @@ from hwflow_rtl.vendor import Technology
 from hwflow.layers import Folding, Frame, Layer, LayerGraph
 from hwflow.layers.formats import IntArray
 from tests.networks.grow import Growing, Taste
+from tests.networks.grow_matmul import matmul
 from tests.networks.numbers import Rng, integers
 
 __all__ = ["TINY", "USUAL", "Blocks", "Taste", "any_foldings", "describe", "frames_for", "network"]
@@ -53,7 +55,8 @@ class Blocks(Growing):
     def layer(self, x: str) -> str:
         """A convolution every other time."""
         others = {"max_pool": self.max_pool, "average_pool": self.average_pool, "lookup": self.lookup,
-                  "dense": self.dense, "rearrange": self.rearrange, "top_k": self.top_k}
+                  "dense": self.dense, "rearrange": self.rearrange, "top_k": self.top_k,
+                  "matmul": partial(matmul, self)}
         format = self.tensors[x].format
         if not (format.signed or format.bipolar):
             others["embedding"] = self.embedding

@@ -23,11 +23,13 @@ from hwflow.layers import (
     Layer,
     LayerGraph,
     Lookup,
+    MatMul,
     MaxPool,
     Multiply,
     Rearrange,
     TopK,
 )
+from tests.networks.meaning_matmul import sums_of
 
 __all__ = ["MEANINGS", "meaning"]
 
@@ -141,6 +143,15 @@ def multiply(graph: LayerGraph, layer: Any, a: Ints, b: Ints) -> Ints:
     return joined(graph, layer, a, b, lambda x, y: x * y * layer.multiplier)
 
 
+def matmul(graph: LayerGraph, layer: Any, a: Ints, b: Ints) -> Ints:
+    sums, q = sums_of(graph, layer, a, b), layer.requantize
+    count = len(q.values if hasattr(q, "values") else q.bias)  # one for all, or one for each place of a head
+    places = rescaled(q, sums.reshape(*sums.shape[:2], -1, count)).reshape(sums.shape)
+    frame = layer.frame
+    made = places.transpose(0, 2, 1, 3) if layer.interleaved else places
+    return made.reshape(len(a), frame.height, frame.width, frame.channels)
+
+
 def concat(graph: LayerGraph, layer: Any, *inputs: Ints) -> Ints:
     return np.concatenate(inputs, axis=3)
 
@@ -171,4 +182,4 @@ def top_k(graph: LayerGraph, layer: Any, x: Ints) -> Ints:
 
 MEANINGS: dict[type[Layer], Callable[..., Ints]] = {
     Conv: conv, Dense: dense, MaxPool: max_pool, AveragePool: average_pool, Lookup: lookup, Embedding: embedding,
-    Add: add, Multiply: multiply, Concat: concat, Rearrange: rearrange, TopK: top_k}
+    Add: add, Multiply: multiply, Concat: concat, Rearrange: rearrange, TopK: top_k, MatMul: matmul}

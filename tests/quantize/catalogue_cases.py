@@ -95,7 +95,8 @@ STANDARD: Mapping[str, list[Case]] = {
     "ConvTranspose": [Case(lambda m, x: m.node("ConvTranspose", x, weights(4, 3, 2, 2), strides=[2, 2]))],
     "Gemm": [Case(lambda m, x: m.node("Gemm", m.node("Flatten", x), weights(144, 5), weights(5)))],
     "MatMul": [Case(lambda m, x: m.node("MatMul", m.node("Flatten", x), weights(144, 5))),
-               Case(lambda m, x: m.node("Flatten", m.node("MatMul", x, weights(6, 5))))],
+               Case(lambda m, x: m.node("Flatten", m.node("MatMul", x, weights(6, 5)))),
+               Case(lambda m, x: m.node("MatMul", x, m.node("Transpose", x, perm=[0, 1, 3, 2])))],
     "MaxPool": [unary("MaxPool", kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1, dilations=[1, 2])],
     "GlobalMaxPool": [unary("GlobalMaxPool")],
     "AveragePool": [

@@ -29,7 +29,7 @@ def test_everything_is_reported_at_once() -> None:
     first = m.x
     m.do("Relu").do("LayerNormalization", m.c(6)).do("Add", first)
     m.do("Softmax").conv(4, 6, 3, 3)
-    m.b.node("MatMul", m.x, m.x, name="square", output="y")
+    m.b.node("Conv", m.x, m.x, name="square", output="y")
     m.x = "y"
     assert refusal(m.model()) == [
         "3 parts of the model cannot become hardware:",
@@ -37,18 +37,18 @@ def test_everything_is_reported_at_once() -> None:
         "replace it in the model before the export, or cut the model in front of it and run the rest on the host",
         "'softmax8' (Softmax): Softmax runs on the host, but layers after it need hardware",
         "remove it, or end the model with it and run the rest as a model of its own",
-        "'square' (MatMul): weights and bias must be constants, not computed ('conv11_out')",
-        "products of two computed tensors (attention, outer products) have no hardware: remove them",
+        "'square' (Conv): weights and bias must be constants, not computed ('conv11_out')",
+        "export the model for inference with its weights as initializers",
     ]
 
 
 def test_weights_that_are_inputs() -> None:
     b = Builder("dynamic")
-    x, w = b.input("x", np.float32, (1, 4)), b.input("w", np.float32, (4, 3))
-    b.output(b.node("MatMul", x, w, name="fc"))
+    x, w = b.input("x", np.float32, (1, 4, 5)), b.input("w", np.float32, (3, 4, 2))
+    b.output(b.node("Conv", x, w, name="fc"))
     assert refusal(b.model())[1:] == [
-        "'fc' (MatMul): weights and bias must be constants, not computed ('w')",
-        "products of two computed tensors (attention, outer products) have no hardware: remove them",
+        "'fc' (Conv): weights and bias must be constants, not computed ('w')",
+        "export the model for inference with its weights as initializers",
     ]
 
 

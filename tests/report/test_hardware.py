@@ -40,10 +40,10 @@ def broken() -> Model:
     x = b.node("Conv", x, b.constant("w1", ones(4, 4, 3, 3)), name="second")
     x = b.node("AveragePool", x, name="mean", kernel_shape=(2, 2), pads=(2, 2, 0, 0))
     x = b.node("Conv", x, b.constant("w2", ones(2, 4, 4, 4)), name="third", output="third_out")
-    x = b.node("MatMul", x, x, output="square")
+    x = b.node("Conv", x, x, output="square")
     b.output(b.node("Softmax", b.node("Flatten", x, name="flat"), name="soft"))
     model = b.model(opset=18)
-    nodes = tuple(replace(node, name="") if node.op_type == "MatMul" else node for node in model.graph.nodes)
+    nodes = tuple(replace(node, name="") if "square" in node.outputs else node for node in model.graph.nodes)
     return replace(model, graph=replace(model.graph, nodes=nodes))
 
 
@@ -57,13 +57,13 @@ def test_everything_is_said_at_once(cli: Cli) -> None:
         "the export, or cut the model in front of it with `hwflow onnx extract MODEL front.onnx --to first_out` and "
         "run the rest on the host",
         "  'mean' (AveragePool): a window lies in the padding alone, and has no mean; use smaller pads",
-        "  'square' (MatMul): weights and bias must be constants, not computed ('third_out'); products of two computed "
-        "tensors (attention, outer products) have no hardware: remove them",
+        "  'square' (Conv): weights and bias must be constants, not computed ('third_out'); export the model for "
+        "inference with its weights as initializers",
     ]
     facts = cli("check", "b.onnx", "--hardware", "--json").json
     assert (facts["possible"], facts["complete"], facts["exit_code"], facts["layers"]) == (False, True, 1, None)
     lost = [node["name"] for node in facts["nodes"] if node["where"] == "none"]
-    assert lost == ["norm", "mean", "MatMul of 'square'"]
+    assert lost == ["norm", "mean", "Conv of 'square'"]
     assert facts["counts"] == {"hardware": 3, "host": 2, "constant": 0, "none": 3, "unknown": 0}
 
 

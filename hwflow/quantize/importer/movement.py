@@ -89,19 +89,29 @@ class Movement:
             return self.in_place(held, name)
         return self.building.arranged(held, Moved(self._made[name], name), pixels=axes)
 
-    def rows(self, held: Held, name: str, axis: int = -1) -> Held:
+    def rows(self, held: Held, name: str, axis: int = -1, in_order: bool = True) -> Held:
         """The tensor `name` as pixels whose channels are its elements along `axis`, in order.
 
-        The pixels are the elements along the other axes, in order.  The frame stays where its raster is that already;
-        else it has one row of pixels.
+        The pixels are the elements along the other axes, in order, or (`in_order` False) in any order.  The frame stays
+        where its raster is that already; else it has one row of pixels.
         """
         rank, size = held.index.ndim, held.index.shape[axis]
         frame = self.building.tensors[held.tensor].frame
-        raster = np.moveaxis(held.index, axis, -1).ravel()
-        if frame.channels == size and np.array_equal(raster, np.arange(frame.elements)):
+        pixels = np.moveaxis(held.index, axis, -1).reshape(-1, size)
+        if not in_order:
+            pixels = pixels[np.argsort(pixels[:, 0])]
+        if frame.channels == size and np.array_equal(pixels.ravel(), np.arange(frame.elements)):
             return held
         others = tuple(k for k in range(rank) if k != axis % rank)
         return self.building.arranged(held, Moved(self._made[name], name), pixels=others)
+
+    def chosen(self, held: Held, name: str, wanted: IntArray) -> Held:
+        """The elements of the tensor `name` at the places `wanted` [pixels, channels] of its frame, as a frame of them.
+
+        Unlike the results of other methods it is no tensor of ONNX's in another order: elements may come again.
+        """
+        by = replace(held.moved or Moved(self._made[name], name), computed=True)
+        return self.building.arranged(replace(held, index=wanted, moved=by), by, pixels=(0,))
 
     def whole(self, held: Held, name: str) -> Held:
         """`held`, with its elements in place unless they are all those of its frame, each once."""

@@ -78,11 +78,12 @@ class Site:
             state = self.inputs.enter(state, Frame(1, 1, int(np.prod(state.shape))))
         return self.movement.whole(_real(state), name)
 
-    def rows(self, name: str, axis: int = -1) -> Held:
+    def rows(self, name: str, axis: int = -1, in_order: bool = True) -> Held:
         """The tensor `name` as pixels whose channels are its elements along `axis`, in order.
 
         The pixels are the elements along all other axes, in order; the frame has one row of them, or is that of the
-        tensor before where it is the same raster.
+        tensor before where it is the same raster.  With `in_order` False they may be in any order: a layer that treats
+        all pixels alike gives its result the same frame and the same index.
         """
         state = self._there(name)
         if isinstance(state, Entry):
@@ -94,7 +95,7 @@ class Site:
                 held = self.inputs.enter(state, Frame(1, int(np.prod(state.shape)) // last, last))
         else:
             held = state
-        return self.movement.rows(_real(held), name, axis)
+        return self.movement.rows(_real(held), name, axis, in_order)
 
     def operand(self, name: str) -> tuple[Held, Fraction]:
         """The tensor `name` as it is in the graph, and the constant factor of the nodes behind it."""

@@ -20,6 +20,7 @@ from hwflow.quantize.graphs import (
     host_suffix,
     is_computed,
     is_embedding,
+    is_product,
     label_of,
     needs_host,
     producers,
@@ -133,7 +134,7 @@ class _Walk:
         self.before = host_prefix(graph, HOST_BEFORE)
         for node in graph.nodes:
             if self._computes(node) and node.op_type != "Concat":
-                self._fuse(node.outputs[0], node.op_type in MATRIX)
+                self._fuse(node.outputs[0], node.op_type in MATRIX, is_product(node, graph))
         self._find_roots()
         while self._cut():
             self._find_roots()
@@ -231,20 +232,23 @@ class _Walk:
         return makes and bool(dynamic_inputs(node, self.graph))
 
     def _is_join(self, node: Node) -> bool:
-        return node.op_type in ELEMENTWISE and node.outputs[0] not in self.roots and self._is_dynamic(node)
+        apart = node.outputs[0] not in self.roots and node.outputs[0] not in self.fused
+        return node.op_type in ELEMENTWISE and apart and self._is_dynamic(node)
 
     def _is_dynamic(self, node: Node) -> bool:
         return bool(dynamic_inputs(node, self.graph))
 
-    def _fuse(self, name: str, is_matrix: bool = False) -> None:
+    def _fuse(self, name: str, is_matrix: bool = False, of_two: bool = False) -> None:
         """Follow the Relu and Clip (and layout between them) that alone read `name`: they are a part of what made it.
 
-        Behind a product so is a PRelu with a slope per channel: no table for all elements can hold it.
+        Behind a product so is a PRelu with a slope per channel: no table for all elements can hold it; and behind one
+        `of_two` computed tensors, which has no weights that could take it, a scaling with a constant.
         """
         start, passed = name, list[str]()
         while name not in self.outputs and len(self.read.get(name, [])) == 1:
             follower = self.read[name][0]
-            if follower.op_type not in LAYOUT and not _is_fusible(follower, self.graph, is_matrix):
+            if follower.op_type not in LAYOUT and not (
+                    _is_fusible(follower, self.graph, is_matrix) or (of_two and _scales(follower, self.graph))):
                 return
             name = follower.outputs[0]
             passed.append(name)
@@ -298,3 +302,11 @@ def _is_fusible(node: Node, graph: Graph, is_matrix: bool) -> bool:
     if node.op_type == "PRelu":
         return is_matrix and any(value.size > 1 for value in constants(node, graph))
     return node.op_type in CLAMPS and len(dynamic_inputs(node, graph)) == 1
+
+
+def _scales(node: Node, graph: Graph) -> bool:
+    """Whether `node` multiplies with one constant above 0, or divides by it."""
+    if node.op_type not in ("Mul", "Div") or (node.op_type == "Div" and node.inputs[0] in graph.initializers):
+        return False
+    factors = constants(node, graph)
+    return len(factors) == 1 and factors[0].size == 1 and bool(factors[0].min() > 0)

@@ -195,7 +195,7 @@ class MatrixArray(wiring.Component):
     def address(self, m: Module, playing: Value) -> Value:
         """The address of the words of weights, which counts through the places of the source.
 
-        Where a tile is for several blocks, it goes back to the tile's start at the end of each of them but the last.
+        Where a tile is for several pixels, it goes back to the tile's start at the end of each of them but the last.
         """
         words = self.shape.bank_words(self.bank)
         depth = self.shape.source.places(words)
@@ -206,7 +206,7 @@ class MatrixArray(wiring.Component):
         with m.If(playing):
             m.d.sync += [addr.eq(following), at_end.eq(ends)]
         if self.shape.weight_lanes and words.pixels > 1:
-            nest = Nest(m, (words.beats, words.pixels), name="of_tile")
+            nest = Nest(m, (self.shape.source.tile(words), words.pixels), name="of_tile")
             nest.advance(playing)
             first, first_at_end = Signal.like(addr, name="tile_start"), Signal()
             with m.If(playing & nest.last[0]):

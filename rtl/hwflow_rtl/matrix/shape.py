@@ -194,7 +194,7 @@ class MatrixShape:
     @property
     def weight_lanes(self) -> int:
         """Weights of a beat of the stream `weights`; 0 where there is none."""
-        return self.source.arriving_rows * self.cols
+        return self.source.lanes(self.cols)
 
     @property
     def weight_beats(self) -> int:
@@ -203,9 +203,8 @@ class MatrixShape:
 
     @property
     def block_weights(self) -> int:
-        """Beats of the stream `weights` for a tile, the words of a block."""
-        arriving = self.source.arriving_rows
-        return self.played.beats * self.rows // arriving if arriving else 0
+        """Beats of the stream `weights` for the words of a block."""
+        return self.played.beats * self.rows * self.cols // self.weight_lanes if self.weight_lanes else 0
 
     @cached_property
     def paces(self) -> tuple[int, int]:
@@ -213,7 +212,7 @@ class MatrixShape:
 
     @property
     def tile_cycles(self) -> int:
-        """Least cycles in which the weights of a tile arrive; all output pixels are computed with it."""
+        """Least cycles in which the weights of a block arrive; all output pixels are computed with them."""
         return self.source.block_cycles(self.block_weights)
 
     @property
@@ -279,7 +278,7 @@ class MatrixShape:
     def bank_words(self, bank: int) -> BankWords:
         """What banks of `bank` rows read."""
         return BankWords(width=bank * self.cols * self.weight.width, beats=self.played.beats, blocks=self.tiles,
-                         pixels=self.pixels, banks=self.rows // bank, rows=bank)
+                         pixels=self.pixels, banks=self.rows // bank, rows=bank, interval=self.block_interval)
 
     def weights_wait(self, bank: int, technology: Technology) -> bool:
         """Whether weights pass a register between source and multipliers, and their address comes a cycle earlier.

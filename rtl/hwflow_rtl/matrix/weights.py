@@ -39,6 +39,8 @@ class BankWords:
         Output pixels of a frame.
     banks, rows
         Banks of the stage; rows of a bank.
+    interval
+        Cycles from the start of a block to the next, at least.
     """
 
     width: int
@@ -47,6 +49,7 @@ class BankWords:
     pixels: int
     banks: int
     rows: int
+    interval: int = 1
 
 
 class StageWeights(Protocol):
@@ -79,6 +82,19 @@ class WeightSource(ABC):
     def arriving_rows(self) -> int:
         """Rows whose weights arrive in a beat of the stage's stream `weights`; 0 where the stage has no such stream."""
         return 0
+
+    def lanes(self, cols: int) -> int:
+        """Weights of a beat of the stream `weights`, of a stage whose rows make `cols` products."""
+        return self.arriving_rows * cols
+
+    @property
+    def whole(self) -> bool:
+        """A tile, what all pixels read again, is the words of all blocks of a pixel; else those of one block."""
+        return False
+
+    def tile(self, words: BankWords) -> int:
+        """Words of a tile in a bank."""
+        return words.beats * (words.blocks if self.whole else 1)
 
     def block_cycles(self, words: int) -> int:
         """Least cycles in which the weights of a tile arrive, `words` times those of `arriving_rows` rows."""

@@ -12,8 +12,9 @@ from typing import TypeAlias
 
 from hwflow.onnx.model import Node
 from hwflow.quantize.importer.kinds.embedding import embedding
-from hwflow.quantize.importer.kinds.matrix import conv, dense
+from hwflow.quantize.importer.kinds.matrix import conv
 from hwflow.quantize.importer.kinds.pools import average_pool, max_pool, reduce_mean
+from hwflow.quantize.importer.kinds.products import matmul
 from hwflow.quantize.importer.site import Site
 from hwflow.quantize.importer.states import State
 
@@ -27,10 +28,10 @@ HANDLERS: Mapping[tuple[str, str], Handler] = {
     ("", "AveragePool"): average_pool,
     ("", "Conv"): conv,
     ("", "Gather"): embedding,
-    ("", "Gemm"): dense,
+    ("", "Gemm"): matmul,
     ("", "GlobalAveragePool"): average_pool,
     ("", "GlobalMaxPool"): max_pool,
-    ("", "MatMul"): dense,
+    ("", "MatMul"): matmul,
     ("", "MaxPool"): max_pool,
     ("", "ReduceMean"): reduce_mean,
 }

@@ -1,0 +1,208 @@
+"""Products of two computed tensors: MatMul and Gemm, over any batch axes, which are the heads of a layer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+from hwflow_base.errors import Refusal
+
+from hwflow.layers import Frame, MatMul, Tensor
+from hwflow.layers.formats import IntArray
+from hwflow.layers.rescale import Rescale, Thresholds
+from hwflow.onnx.model import Graph, Node
+from hwflow.quantize.graphs import attribute, consumers, shape_of
+from hwflow.quantize.importer.affine_forms import Form, form_of
+from hwflow.quantize.importer.choose_rescale import Accumulator, affine, rescale
+from hwflow.quantize.importer.kinds.matrix import dense
+from hwflow.quantize.importer.search import search
+from hwflow.quantize.importer.site import Site
+from hwflow.quantize.importer.states import (
+    Entry,
+    Held,
+    LayerAnchor,
+    Parameters,
+    Pending,
+    State,
+    Unsupported,
+)
+from hwflow.quantize.importer.steps import Function, uniform, varies
+from hwflow.quantize.operators import ELEMENTWISE, LAYOUT, QUANTIZERS
+from hwflow.quantize.settings import OutputStage
+
+__all__ = ["matmul"]
+
+#: Axes of a matrix.
+_MATRIX = 2
+
+
+def matmul(site: Site, node: Node, dynamic: list[str]) -> State:
+    """A MatMul or Gemm; with one constant operand it is a dense layer."""
+    if dynamic[0] != node.inputs[0] or node.inputs[1] not in dynamic:
+        return dense(site, node, dynamic)
+    if len(node.inputs) > _MATRIX and node.inputs[2]:
+        raise Unsupported("adds to a product of two computed tensors", "write a MatMul and an Add")
+    return Pending.of(*_anchor(site, node))
+
+
+@dataclass(frozen=True)
+class Products(LayerAnchor):
+    """factor * a @ b; the fields are those of the layer."""
+
+    factor: Fraction
+    heads: int
+    rows: int
+    depth: int
+    columns: int
+    interleaved: bool
+    order: str
+
+    def layer(
+        self,
+        pending: Pending,
+        xs: tuple[Tensor, ...],
+        y: Tensor,
+        name: str,
+        p: Parameters,
+        stage: OutputStage,
+        opsets: Mapping[str, int],
+    ) -> MatMul:
+        a, b = xs
+        unit = self.factor * Fraction(a.scale) * Fraction(b.scale)
+        made = self._rescale(pending, unit, _sums(self.depth, a, b), y, p, stage, opsets)
+        return MatMul(name, (a.name, b.name), y.name, self.heads, self.rows, self.depth, self.columns,
+                      self.interleaved, self.order, y.frame, made)
+
+    def _rescale(
+        self, pending: Pending, unit: Fraction, sums: Accumulator, y: Tensor, p: Parameters, stage: OutputStage,
+        opsets: Mapping[str, int],
+    ) -> Rescale:  # fmt: skip
+        """One constant where the steps have one for all columns; else one for each place of a head."""
+        channels = self.frame.channels if varies(pending) else 1
+        pending = pending if channels > 1 else uniform(pending)
+        sums = Accumulator(*(np.repeat(end, channels) for end in (sums.zero, sums.low, sums.high)))
+        start = Form.linear((unit,) * channels)
+        form = form_of(pending, start)
+        made: Rescale
+        if form is None or (form.rounding is not None and p.scale != 1):
+            sign, made = search(start, sums, Function(pending, opsets), p)
+            positive = bool(np.all(sign > 0))
+        else:
+            positive = all(part > 0 for part in form.unit)
+            form = form if positive else start
+            made = rescale(affine(form, sums, p), sums, y.format, stage)
+        if not positive:
+            raise Refusal("a product of two computed tensors must not be negated or made constant before its "
+                          "QuantizeLinear", "negate one of its operands")
+        return self._of_places(made) if channels > 1 else made
+
+    def _of_places(self, made: Rescale) -> Rescale:
+        """The constants of the channels of the frame as those of the places of a head.  ValueError: heads differ."""
+        def moved(values: IntArray) -> IntArray:
+            heads = values.reshape(-1, self.columns, *values.shape[1:])
+            if not np.array_equal(heads, np.broadcast_to(heads[:1], heads.shape)):
+                raise Refusal("constants behind a product of two computed tensors must be the same for all heads",
+                              "add them behind its QuantizeLinear")
+            return np.tile(heads[0], (self.rows, *[1] * (values.ndim - 1)))
+
+        if isinstance(made, Thresholds):
+            return replace(made, values=moved(made.values))
+        return replace(made, bias=moved(made.bias), multiplier=moved(made.multiplier), shift=moved(made.shift))
+
+
+def _sums(depth: int, a: Tensor, b: Tensor) -> Accumulator:
+    """The ends of the sums of products of elements less their zero points."""
+    ends = [(x.format.low - x.zero_point, x.format.high - x.zero_point) for x in (a, b)]
+    found = [depth * p * q for p, q in product(*ends)]
+    return Accumulator(np.zeros(1, np.int64), np.array([min(found)]), np.array([max(found)]))
+
+
+def _anchor(site: Site, node: Node) -> tuple[Products, IntArray]:
+    """The anchor of `node`, and the index of its result."""
+    (a, f), (b, g) = (_operand(site, name) for name in node.inputs[:2])
+    factor = f * g
+    one, two = a.index, b.index
+    if node.op_type == "Gemm":
+        one = one.T if attribute(node, "transA", 0) else one
+        two = two.T if attribute(node, "transB", 0) else two
+        factor *= Fraction(attribute(node, "alpha", 1.0))
+    vectors = one.ndim < _MATRIX, two.ndim < _MATRIX
+    one, two = one[None] if vectors[0] else one, two[:, None] if vectors[1] else two
+    batch = np.broadcast_shapes(one.shape[:-2], two.shape[:-2])
+    if int(np.prod(two.shape[:-2])) == 1:  # all rows of all batches meet the same matrix
+        rows, heads = one.reshape(1, -1, one.shape[-1]), 1
+        two = two.reshape(1, *two.shape[-2:])
+    else:
+        heads = int(np.prod(batch))
+        rows, two = (np.broadcast_to(index, (*batch, *index.shape[-2:])).reshape(heads, *index.shape[-2:])
+                     for index in (one, two))
+    (_, count, depth), columns = rows.shape, two.shape[2]
+    interleaved, order = _order_of_a(rows, site.tensors[a.tensor].frame), _order_of_b(two, site.tensors[b.tensor].frame)
+    if interleaved is None:
+        interleaved = order in ("nhk", "khn")
+        a = _arranged(site, a, rows, "mhk" if interleaved else "hmk", node.inputs[0])
+    if order is None or not (interleaved or order[0] == "h"):
+        order = "hnk" if two.shape[2] > 1 and two[0, 0, 1] - two[0, 0, 0] != 1 else "hkn"
+        b = _arranged(site, b, two.transpose(0, 2, 1) if order == "hnk" else two, "hmk", node.inputs[1])
+    made = (count, heads, columns) if interleaved else (heads, count, columns)
+    index = np.arange(heads * count * columns, dtype=np.int64).reshape(made)
+    index = index.transpose(1, 0, 2) if interleaved else index
+    shape = [*batch, *(() if vectors[0] else one.shape[-2:-1]), *(() if vectors[1] else (columns,))]
+    frame = _frame_for_reader(site.graph, node, made)
+    anchor = Products(node, node.outputs[0], frame, (a, b), factor, heads, count, depth, columns, interleaved, order)
+    return anchor, index.reshape(shape)
+
+
+def _operand(site: Site, name: str) -> tuple[Held, Fraction]:
+    """A matrix, and the constant that it is multiplied with; one that the host makes enters row by row."""
+    state = site.states[name]
+    if isinstance(state, Entry):
+        last = state.shape[-1]
+        return site.inputs.enter(state, Frame(1, int(np.prod(state.shape)) // last, last)), Fraction(1)
+    return site.operand(name)
+
+
+def _order_of_a(rows: IntArray, frame: Frame) -> bool | None:
+    """Whether the heads of the first matrix [heads, rows, depth] are interleaved; None where it is in no order."""
+    for interleaved in (False, True):
+        if _is_raster(rows.transpose(1, 0, 2) if interleaved else rows, frame):
+            return interleaved
+    return None
+
+
+def _order_of_b(matrix: IntArray, frame: Frame) -> str | None:
+    """The order of the second matrix [heads, depth, columns] in its frame, in letters; None where it is in no order."""
+    for order in ("hkn", "hnk", "khn", "nhk"):
+        if _is_raster(matrix.transpose(["hkn".index(letter) for letter in order]), frame):
+            return order
+    return None
+
+
+def _is_raster(index: IntArray, frame: Frame) -> bool:
+    return index.size == frame.elements and np.array_equal(index.ravel(), np.arange(frame.elements))
+
+
+def _arranged(site: Site, held: Held, wanted: IntArray, order: str, name: str) -> Held:
+    """The elements [heads, rows, depth] at the places `wanted` of `held`, as a frame of that order."""
+    wanted = wanted.transpose(1, 0, 2) if order == "mhk" else wanted
+    return site.movement.chosen(held, name, wanted.reshape(-1, wanted.shape[2]))
+
+
+def _frame_for_reader(graph: Graph, node: Node, made: tuple[int, int, int]) -> Frame:
+    """The frame of a product whose raster has the sizes `made`: channels are the last axis of what its reader sees.
+
+    A Softmax wants the columns as channels, a projection the columns of all heads.  Another frame costs a Rearrange,
+    and is no error.
+    """
+    first, second, columns = made
+    name = node.outputs[0]
+    readers = consumers(graph)
+    while len(readers.get(name, ())) == 1 and readers[name][0].op_type in LAYOUT | QUANTIZERS | ELEMENTWISE:
+        name = readers[name][0].outputs[0]
+    shape = shape_of(graph, name)
+    if shape and shape[-1] == second * columns:
+        return Frame(1, first, second * columns)
+    return Frame(first, second, columns)
