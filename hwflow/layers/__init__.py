@@ -14,8 +14,10 @@ from hwflow.layers.lookup import Lookup
 from hwflow.layers.matmul import MatMul
 from hwflow.layers.max_pool import MaxPool
 from hwflow.layers.multiply import Multiply
+from hwflow.layers.normalize import Normalize
 from hwflow.layers.rearrange import Rearrange
 from hwflow.layers.rescale import Requantize
+from hwflow.layers.softmax import Softmax
 from hwflow.layers.top_k import TopK
 
 __all__ = [
@@ -36,13 +38,16 @@ __all__ = [
     "MatMul",
     "MaxPool",
     "Multiply",
+    "Normalize",
     "Rearrange",
     "Requantize",
+    "Softmax",
     "Tensor",
     "TopK",
 ]
 
 #: Every kind of layer.
 KINDS: tuple[type[Layer], ...] = (
-    Conv, Dense, MaxPool, AveragePool, Lookup, Embedding, Add, Multiply, Concat, Rearrange, TopK, MatMul
+    Conv, Dense, MaxPool, AveragePool, Lookup, Embedding, Add, Multiply, Concat, Rearrange, TopK, MatMul,
+    Softmax, Normalize
 )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,8 +22,10 @@ from hwflow.layers import (
     MatMul,
     MaxPool,
     Multiply,
+    Normalize,
     Rearrange,
     Requantize,
+    Softmax,
     Tensor,
     TopK,
 )
@@ -303,7 +305,38 @@ def matmul(rng: Rng) -> Case:
         a, b, q, za, zb, {"h": heads, "m": rows, "k": depth, "n": columns}, interleaved, order, places))  # fmt: skip
 
 
+def rows_of(rng: Rng, formats: list[IntFormat]) -> Tensor:
+    """Few rows of up to 20 elements; a scale from where nothing differs to where only the largest counts."""
+    frame = Frame(*(int(n) for n in rng.integers((1, 1, 1), (3, 4, 21))))
+    x = tensor(rng, "x", frame, formats[int(rng.integers(len(formats)))])
+    return replace(x, scale=float(2.0 ** rng.uniform(-x.format.bits - 2, 3)))
+
+
+def softmax(rng: Rng) -> Case:
+    x, y = rows_of(rng, [*NUMBERS[2:], IntFormat(11, True), IntFormat(12, False)]), pick(rng, NUMBERS)
+    scale, zero_point = float(2.0 ** -rng.uniform(1, y.bits + 1)), int(rng.integers(y.low, y.high + 1))
+    layer = Softmax.of("softmax", x, Tensor("y", x.frame, y, scale, zero_point))
+    return case(layer, {"x": x}, y, lambda frame: np.stack([
+        [reference.softmax(layer, pixel) for pixel in row] for row in frame.tolist()]), zero_point)  # fmt: skip
+
+
+def normalize(rng: Rng) -> Case:
+    x, y = rows_of(rng, [*NUMBERS[2:], IntFormat(12, True), IntFormat(16, True)]), pick(rng, NUMBERS)
+    pixels, channels = x.frame.height * x.frame.width, x.frame.channels
+    shape = (int(rng.choice([1, pixels])), int(rng.choice([n for n in range(1, channels + 1) if channels % n == 0])))
+    centred, mean = (bool(n) for n in rng.integers(0, 2, 2))
+    gamma, beta = rng.normal(size=shape) * rng.integers(0, 2, shape), rng.normal(size=shape)
+    zero_point = int(rng.integers(y.low, y.high + 1))
+    layer = Normalize.of(
+        "norm", x, Tensor("y", x.frame, y, float(2.0 ** -rng.uniform(0, y.bits)), zero_point), centred=centred,
+        mean=centred or mean, epsilon=float(rng.choice([0.0, 1e-9, 1e-5, 1e-3, 1.0])), gamma=gamma, beta=beta)
+    return case(layer, {"x": x}, y, lambda frame: np.array([
+        reference.normalize(layer, pixel, r) for r, pixel in enumerate(frame.reshape(pixels, channels).tolist())
+    ]).reshape(frame.shape), zero_point)  # fmt: skip
+
+
 CASES: dict[type[Layer], Callable[[Rng], Case]] = {
     Conv: conv, Dense: dense, MaxPool: max_pool, AveragePool: average_pool, Lookup: lookup,
     Embedding: embedding, Add: add,
-    Multiply: multiply, Concat: concat, Rearrange: rearrange, TopK: top_k, MatMul: matmul}  # fmt: skip
+    Multiply: multiply, Concat: concat, Rearrange: rearrange, TopK: top_k, MatMul: matmul,
+    Softmax: softmax, Normalize: normalize}  # fmt: skip

@@ -20,7 +20,7 @@ from ..vendor.base import Resources, Technology, price
 from ..vendor.fitted import fitted
 from .tree import SumPlan, Term, holding, signed_digits, trailing_zeros
 
-__all__ = ["RoundedSum", "rounded_half_even"]
+__all__ = ["TAIL", "RoundedSum", "rounded_half_even"]
 
 #: Bits that one OR reduces in a cycle: two levels of 4-input tables.
 OR_BITS = 16
@@ -209,13 +209,17 @@ class RoundedSum:
 
     def cost(self, technology: Technology) -> Resources:
         """LUT and FF estimated; there is nothing else."""
+        widths = [operand.width for operand in self.operands]
+        return self.tail_cost(technology) + self.ways.cost(widths, technology)
+
+    def tail_cost(self, technology: Technology) -> Resources:
+        """Of what divides, rounds and clamps a sum that is there: `finished`."""
         low, high = self.ends
         above, result = holding(low >> self.drop, high >> self.drop).width, self.output.width
         compare = 0 if is_mask(self.high - self.low) else adder_luts(above, technology)
         moves = result if self.low % (1 << (result - 1)) else 0
         tail = Resources(lut=compare + moves + result, ff=above + -(-self.drop // OR_BITS) + 2 * result)
-        tail += fitted("RoundedSum", dropped_bits=self.drop, result_bits=above)
-        return tail + self.ways.cost([operand.width for operand in self.operands], technology)
+        return tail + fitted("RoundedSum", dropped_bits=self.drop, result_bits=above)
 
     def build(self, m: Module, values: Sequence[Value], name: str) -> Value:
         """y of the operands' bits, `latency` cycles later."""

@@ -1,0 +1,91 @@
+"""Iterations that compute one number of a row: bits of a quotient or a root, one a cycle, as fast as rows come.
+
+A chain has so many segments that a row can enter every `interval` cycles; each does some of the iterations.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..stream.pipeline import delay
+from ..vendor.base import Resources, Technology
+from ..vendor.fitted import fitted
+
+__all__ = ["Chain", "Iteration"]
+
+
+class Iteration(ABC):
+    """One step of a recurrence that needs no index."""
+
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """Steps in all."""
+
+    @property
+    @abstractmethod
+    def state(self) -> data.StructLayout:
+        """What a step takes and gives."""
+
+    @abstractmethod
+    def step(self, m: Module, state: data.View, name: str) -> dict[str, Value]:
+        """The fields that change."""
+
+    @abstractmethod
+    def step_cost(self, technology: Technology) -> Resources:
+        """LUT of a step, estimated, without what chooses between a new row and the one that is there."""
+
+
+class Chain(wiring.Component):
+    """`iteration.count` steps, one a cycle; a row may enter every `interval` cycles.
+
+    Ports
+    -----
+    i_valid, i_state
+        A row enters.
+    o_valid, o_state
+        It leaves, `iteration.count` cycles later.
+    """
+
+    def __init__(self, *, iteration: Iteration, interval: int):
+        self.iteration = iteration
+        self.parts = self.parts_of(iteration.count, interval)
+        super().__init__({"i_valid": In(1), "i_state": In(iteration.state), "o_valid": Out(1),
+                          "o_state": Out(iteration.state)})
+
+    @staticmethod
+    def parts_of(count: int, interval: int) -> list[int]:
+        """Steps of each segment, as even as can be."""
+        segments = -(-count // interval)
+        return [count // segments + (k < count % segments) for k in range(segments)] if count else []
+
+    @staticmethod
+    def cost(*, iteration: Iteration, interval: int, technology: Technology) -> Resources:
+        """LUT and FF estimated."""
+        total, width = Resources(), iteration.state.size
+        for steps in Chain.parts_of(iteration.count, interval):
+            total += iteration.step_cost(technology) + Resources(lut=width if steps > 1 else 0, ff=width + steps)
+            total += fitted("Chain")
+        return total
+
+    def elaborate(self, platform):
+        m = Module()
+        valid, state = self.i_valid, self.i_state
+        for n, steps in enumerate(self.parts):
+            held = Signal(self.iteration.state, name=f"state{n}", reset_less=True)
+            before = held
+            if steps > 1:
+                before = Signal(self.iteration.state, name=f"before{n}")
+                m.d.comb += Value.cast(before).eq(Mux(valid, Value.cast(state), Value.cast(held)))
+            else:
+                before = state
+            made = self.iteration.step(m, before, f"segment{n}")
+            for field in self.iteration.state.members:
+                m.d.sync += held[field].eq(made.get(field, before[field]))
+            valid, state = delay(m, valid, steps, f"valid{n}", reset_less=False), held
+        m.d.comb += [self.o_valid.eq(valid), Value.cast(self.o_state).eq(Value.cast(state))]
+        return m

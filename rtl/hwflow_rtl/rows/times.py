@@ -1,0 +1,66 @@
+"""When the words of rows move through phases, each of which begins a row when the phase before it knows all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..stream.queue import Queue
+from ..stream.times import Times, in_turn
+
+__all__ = ["Phase", "play_rows"]
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A pass over the words of a row, which come from a ring of `depth` words that the pass before it fills.
+
+    What it must know of a row is in a queue for up to `rows` rows, `latency` cycles after the last word of the row
+    started in the pass before it.
+    """
+
+    latency: int
+    depth: int
+    rows: int
+
+    @staticmethod
+    def of(words: int, latency: int) -> Phase:
+        """For rows of `words` words, known `latency` cycles after their last word, without the queue.
+
+        The ring is a power of two with which a word in every cycle never waits for room.  Rows that have come whole and
+        have not started their last word are at most those whose words fill it, and one more.
+        """
+        depth = 1 << (words + latency + 2 - 1).bit_length()
+        rows = max(2, 1 + (depth - 1) // words)
+        return Phase(latency + Queue.latency_of(rows), depth, rows)
+
+
+def play_rows(arrivals: Times, room: Times, words: int, phases: Sequence[Phase]) -> list[Times]:
+    """The cycles in which words are taken, and in which they start in each of `phases`.
+
+    `room`: the earliest cycles in which words may start in the last phase.
+    A place of a ring is free again in the cycle after its word has started.
+    """
+    count = len(arrivals)
+    starts = [np.zeros(count, np.int64) for _ in range(len(phases) + 1)]
+    previous = [-1] * len(starts)
+    for begin in range(0, count, words):
+        row = slice(begin, begin + words)
+        for n, start in enumerate(starts):
+            if n == 0:
+                earliest = arrivals[row].copy()
+            else:
+                earliest = np.full(words, starts[n - 1][begin + words - 1] + phases[n - 1].latency)
+            if n < len(phases):  # the ring behind it; words are at most its depth, so what is read there is known
+                first = begin - phases[n].depth
+                known = max(0, -first)
+                if known < words:
+                    np.maximum(earliest[known:], starts[n + 1][first + known:first + words] + 1, out=earliest[known:])
+            else:
+                np.maximum(earliest, room[row], out=earliest)
+            earliest[0] = max(earliest[0], previous[n] + 1)
+            start[row] = in_turn(earliest)
+            previous[n] = int(start[begin + words - 1])
+    return starts
