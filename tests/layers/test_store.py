@@ -24,8 +24,10 @@ from hwflow.layers import (
     MatMul,
     MaxPool,
     Multiply,
+    Normalize,
     Rearrange,
     Requantize,
+    Softmax,
     Tensor,
     TopK,
 )
@@ -63,11 +65,17 @@ def every_kind() -> LayerGraph:
         TopK("best", ("g",), "k", INT8, 2, largest=False, last_index=True),
         MatMul("scores", ("g", "h"), "m", 2, 16, 4, 6, False, "hkn", Frame(2, 16, 6), q(1)),
     )
-    frames = dict.fromkeys("abcfg", frame)
+    scores, row = Tensor("c", frame, INT8, 1 / 3, 7), rng.normal(size=(1, 4))
+    layers += (
+        Softmax.of("softmax", scores, Tensor("p", frame, INT8, 1 / 3, 7)),
+        Normalize.of("norm", scores, Tensor("n", frame, INT8, 1 / 3, 7), centred=True, mean=True, epsilon=1e-5,
+                     gamma=row, beta=row),
+    )
+    frames = dict.fromkeys("abcfgnp", frame)
     frames |= {"h": Frame(3, 8, 2), "x": Frame(8, 8, 2), "d": Frame(1, 1, 4), "e": Frame(4, 8, 8), "y": Frame(1, 1, 3)}
     frames |= {"k": Frame(4, 8, 2), "r": Frame(8, 8, 6), "m": Frame(2, 16, 6)}
     tensors = {n: Tensor(n, f, UINT4 if n == "x" else INT8, 1 / 3, 7) for n, f in frames.items()}
-    graph = LayerGraph("every kind", tensors, layers, ("x",), ("y", "e", "h", "k", "r", "m"))
+    graph = LayerGraph("every kind", tensors, layers, ("x",), ("y", "e", "h", "k", "r", "m", "p", "n"))
     graph.check()
     return graph
 

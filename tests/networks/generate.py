@@ -56,7 +56,8 @@ class Blocks(Growing):
         """A convolution every other time."""
         others = {"max_pool": self.max_pool, "average_pool": self.average_pool, "lookup": self.lookup,
                   "dense": self.dense, "rearrange": self.rearrange, "top_k": self.top_k,
-                  "matmul": partial(matmul, self)}
+                  "matmul": partial(matmul, self),
+                  "softmax": self.softmax, "normalize": self.normalize}
         format = self.tensors[x].format
         if not (format.signed or format.bipolar):
             others["embedding"] = self.embedding

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,10 @@ from hwflow.layers import (
     Lookup,
     MaxPool,
     Multiply,
+    Normalize,
     Rearrange,
     Requantize,
+    Softmax,
     Tensor,
     TopK,
 )
@@ -231,6 +233,37 @@ class Growing:
             t.format, t.zero_point)
         return self.put(TopK, (x,), like, input_format=t.format, k=k, largest=bool(rng.integers(2)),
                         gives_indices=indices, last_index=bool(rng.integers(2)))
+
+    def softmax(self, x: str) -> str:
+        """Of the channels; the scale of the scores is such that their exponentials differ, but not too much."""
+        x, like, rng = self.plain(x), self.elements(bipolar=False), self.rng
+        t = self.tensors[x]
+        scores = replace(t, scale=float(rng.uniform(0.5, 6) / spread(self.samples[x])))
+        steps = (like.format.high - like.format.low + 1) * rng.uniform(0.5, 1.5)
+        made = Tensor("t", t.frame, like.format, float(1 / steps), like.format.low)
+        return self.put_made(Softmax.of("t", scores, made), x, Elements(like.format, like.format.low))
+
+    def normalize(self, x: str) -> str:
+        """Of the channels, with the mean or without, and with constants of any period."""
+        x, like, rng = self.plain(x), self.elements(bipolar=False), self.rng
+        t, centred = self.tensors[x], bool(rng.integers(2))
+        shape = (int(rng.choice([1, t.frame.height * t.frame.width])), divisor(rng, t.frame.channels))
+        scale = float(rng.uniform(2, 6) / (like.format.high - like.format.low + 1))
+        layer = Normalize.of(
+            "t", t, Tensor("t", t.frame, like.format, scale, like.zero_point), centred=centred,
+            mean=centred or bool(rng.integers(2)), epsilon=float(rng.choice([0.0, 1e-5, 0.1])),
+            gamma=rng.normal(1, 0.5, shape), beta=rng.normal(0, 0.5, shape))
+        return self.put_made(layer, x, like)
+
+    def plain(self, x: str) -> str:
+        """`x`, or behind a table where its elements are bipolar."""
+        return self.lookup(x, self.elements(bipolar=False)) if self.tensors[x].format.bipolar else x
+
+    def put_made(self, layer: Layer, x: str, like: Elements) -> str:
+        """Add a layer that is there but for its names."""
+        found = {each.name: getattr(layer, each.name) for each in fields(layer)  # type: ignore[arg-type]
+                 if each.name not in ("name", "inputs", "output")}
+        return self.put(type(layer), (x,), like, **found)
 
     def offsets(self, frame: Frame) -> Offsets:
         """Of a frame that becomes no larger than the taste allows."""

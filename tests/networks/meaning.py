@@ -26,9 +26,12 @@ from hwflow.layers import (
     MatMul,
     MaxPool,
     Multiply,
+    Normalize,
     Rearrange,
+    Softmax,
     TopK,
 )
+from tests.layers import reference
 from tests.networks.meaning_matmul import sums_of
 
 __all__ = ["MEANINGS", "meaning"]
@@ -180,6 +183,22 @@ def top_k(graph: LayerGraph, layer: Any, x: Ints) -> Ints:
     return made
 
 
+def rows(layer: Any, x: Ints, row_of: Callable[[Any, list[int], int], list[int]]) -> Ints:
+    """`row_of` of each pixel, with its number in the frame."""
+    pixels = x.reshape(len(x), -1, x.shape[3])
+    made = [[row_of(layer, pixel, r) for r, pixel in enumerate(frame)] for frame in pixels.tolist()]
+    return np.array(made, np.int64).reshape(x.shape)
+
+
+def softmax(graph: LayerGraph, layer: Any, x: Ints) -> Ints:
+    return rows(layer, x, lambda q, pixel, _: reference.softmax(q, pixel))
+
+
+def normalize(graph: LayerGraph, layer: Any, x: Ints) -> Ints:
+    return rows(layer, x, reference.normalize)
+
+
 MEANINGS: dict[type[Layer], Callable[..., Ints]] = {
     Conv: conv, Dense: dense, MaxPool: max_pool, AveragePool: average_pool, Lookup: lookup, Embedding: embedding,
-    Add: add, Multiply: multiply, Concat: concat, Rearrange: rearrange, TopK: top_k, MatMul: matmul}
+    Add: add, Multiply: multiply, Concat: concat, Rearrange: rearrange, TopK: top_k, MatMul: matmul,
+    Softmax: softmax, Normalize: normalize}

@@ -12,7 +12,7 @@ from tests.networks.meaning import MEANINGS, meaning
 from tests.random_cases import seeds
 
 #: Networks of a test, so that a test reports more than one seed.
-BLOCK = 50
+BLOCK = 80
 
 
 def check(seed: int, taste: Taste) -> None:

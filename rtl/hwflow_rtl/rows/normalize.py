@@ -78,23 +78,24 @@ class NormalizeStage(wiring.Component):
     def cost(*, shape: NormalizeShape, technology: Technology) -> Resources:
         """DSP and RAM exact, LUT and FF estimated."""
         phase, lanes = shape.phase(technology), shape.lanes
-        known = shape.root.state.size - shape.root.rest_width * 2 - 1 - (shape.precision + 2)
+        members = {name: shape.root.state.members[name].width for name in ("total", "place", "root")}
         latency = shape.result_latency(technology)
         depth = queue_depth(latency)
         total = RowRing.cost(width=lanes * shape.element.width, depth=phase.depth, technology=technology, name="row")
         total += shape.power.cost(technology)
         for iteration in (shape.levelling, shape.root):
             total += Chain.cost(iteration=iteration, interval=shape.words, technology=technology)
-        total += Queue.cost(width=known, depth=phase.rows)
+        total += Queue.cost(width=sum(members.values()), depth=phase.rows)
         total += RowConstants.cost(walk=shape.walk, shapes=shape.constant_shapes, technology=technology)
         lane = lane_cost(shape, technology)
         for _ in range(lanes):
             total += lane
         total += Queue.cost(width=shape.output.width * lanes, depth=depth, technology=technology)
         counters = 2 * Nest.bits((shape.words,))
-        root_waits = (shape.gamma_time(technology) - shape.first_product.latency(technology)) * known
+        ram, moved = technology.timing.ram, technology.timing.ram + shape.distance_latency
+        waits = members["total"] * ram + members["place"] * moved + members["root"] * (moved + shape.shifts)
         return total + CreditCounter.cost(words=depth) + fitted("NormalizeStage") + Resources(
-            lut=counters, ff=counters + latency + root_waits)
+            lut=counters, ff=counters + latency + waits)
 
     def model(self, beats: IntArray) -> IntArray:
         """Beats of whole frames, [beats, lanes], to as many; from the hardware's recurrences, a row after the other."""

@@ -57,8 +57,9 @@ class PowerShape:
 
     @property
     def sum_ends(self) -> tuple[int, int]:
+        """Of the sum of a row; nothing wants it where no mean is subtracted."""
         low, high = self.element_ends
-        return self.elements * low, self.elements * high
+        return (self.elements * low, self.elements * high) if self.centred else (0, 0)
 
     @property
     def squares_end(self) -> int:

@@ -23,8 +23,10 @@ from hwflow.layers import (
     Lookup,
     MaxPool,
     Multiply,
+    Normalize,
     Rearrange,
     Requantize,
+    Softmax,
     Tensor,
     TopK,
 )
@@ -36,6 +38,8 @@ from tests.layers.cases import CASES, Case, integers
 COMPUTED = (Conv, Dense, MaxPool, AveragePool, Add, Multiply, Lookup, Concat, Rearrange)
 #: The others, and what a shared stage lacks for them.
 REFUSED = {
+    Softmax: "a shared stage has no softmax",
+    Normalize: "a shared stage has no normalize",
     TopK: "a shared stage compares elements of one channel, not channels with each other"}
 LAYERS = 60
 
