@@ -28,6 +28,7 @@ from hwflow.quantize.imported import require_layers
 from hwflow.quantize.importer import host
 from hwflow.quantize.importer.importer import Importer
 from hwflow.quantize.meaning import Meaning, Trail
+from hwflow.quantize.partly import complete, trial_form, with_quantizers
 from hwflow.quantize.passes.floats import float_note, floats_to_float32
 from hwflow.quantize.passes.normalise import layout_before_dequantize, max_pool_last, merge_equal
 from hwflow.quantize.passes.opset import convert_old
@@ -106,7 +107,7 @@ def quantize(
     settings = settings or QuantizationSettings()
     if _is_quantized(model):
         _require_no_widths(settings)
-        form = _of_quantized(trail, meaning, calibration)
+        form = _of_quantized(trail, meaning, calibration, settings, notes, progress)
     else:
         form = _of_floats(to_qdq(model, calibration, settings, notes, progress, meaning, trail), calibration)
     warnings = equal_rows(calibration) if form.settings and calibration else ()
@@ -141,10 +142,40 @@ class _Form:
     settings: str = ""
 
 
-def _of_quantized(trail: Trail, meaning: Meaning, calibration: Mapping[str, Array] | None) -> _Form:
+def _lacking(model: Model, settings: QuantizationSettings) -> tuple[str, ...]:
+    """The tensors of the QDQ `model` that layers read and no quantizer makes integers, and constants likewise.
+
+    Each round finds those behind the ones that are known; their ranges play no part.
+    """
+    found: dict[str, None] = {}
+    while True:
+        trial = with_quantizers(model, {name: trial_form() for name in found})
+        whole = trial
+        for step in QDQ_PASSES:
+            whole = step.run(whole)
+        importer = Importer(_known(whole), lambda node: settings.layers.get(node.name, settings.default).output_stage)
+        importer.walk()
+        own = {*model.graph.initializers, *(name for node in model.graph.nodes for name in node.outputs),
+               *(value.name for value in model.graph.inputs)}  # fmt: skip
+        new = [name for name in importer.lacking if name in own and name not in found]
+        if not new:
+            return tuple(found)
+        found.update(dict.fromkeys(new))
+
+
+def _of_quantized(
+    trail: Trail, meaning: Meaning, calibration: Mapping[str, Array] | None, settings: QuantizationSettings,
+    notes: list[str], progress: Progress | None,
+) -> _Form:  # fmt: skip
     """Of a model that came quantized, which is the end of `trail`."""
     whole = trail.run(QDQ_PASSES)
     meaning.require(whole)
+    lacking = _lacking(trail.end, settings)
+    if lacking:
+        completed = complete(trail.end, lacking, calibration, notes, progress)
+        trail, meaning = Trail(completed), Meaning.of(completed, calibration)
+        whole = trail.run(QDQ_PASSES)
+        meaning.require(whole)
     if has_real_weights(whole.end):
         return _of_recurrent(recurrent_weights(whole.end, lambda node: WeightSettings()), calibration)
     model = _known(whole.end)

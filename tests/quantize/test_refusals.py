@@ -85,29 +85,6 @@ def test_a_transpose_that_cannot_be_absorbed_is_a_layer() -> None:
     assert kinds(assert_agrees(m.model(), 0.5, share=0.99)) == ["conv", "rearrange", "conv"]
 
 
-def test_a_product_without_a_quantizer_in_the_middle() -> None:
-    m = Qdq((1, 4)).qdq(0.1, 0).matmul(4, 5).matmul(5, 3).qdq(0.1, 0)
-    lines = refusal(m.model())
-    assert "which no QuantizeLinear made integer" in lines[1]
-    assert lines[2] == "quantize the whole model: a QuantizeLinear and DequantizeLinear after every layer"
-
-
-def test_a_mean_of_floats_is_refused() -> None:
-    """Quantizers leave functions in floats that they do not know, and then the mean behind them."""
-    m = Qdq((1, 3, 6, 6)).qdq(0.1, 0).conv((4, 3, 3, 3)).qdq(0.1, 0)
-    m.node("Elu").node("ReduceMean", axes=(2, 3), keepdims=0).qdq(0.1, 0).matmul(4, 3).qdq(0.1, 0)
-    assert refusal(m.model())[1:] == [
-        "'reducemean22' (ReduceMean): reads the result of 'elu21' (Elu), which no QuantizeLinear made integer",
-        "quantize the whole model: a QuantizeLinear and DequantizeLinear after every layer",
-    ]
-
-
-def test_float_weights_in_a_quantized_model() -> None:
-    m = Qdq((1, 4)).qdq(0.1, 0)
-    m.node("MatMul", m.constant("w", np.ones((4, 3), np.float32))).qdq(0.1, 0)
-    assert "its weights 'w7' must be integers with a DequantizeLinear, as the rest is" in refusal(m.model())[1]
-
-
 def test_a_quantizer_per_channel_on_an_activation() -> None:
     m = Qdq((1, 3, 6, 6))
     p = m.constant("s", np.ones(3, np.float32)), m.constant("z", np.zeros(3, np.int8))
@@ -254,16 +231,6 @@ def test_a_division_of_two_tensors() -> None:
         "'join' (Div): joins two computed tensors; only Add, Sub, Mul and Concat of two have an integer form",
         "replace it in the model before the export",
     ]
-
-
-def test_a_sum_with_a_result_that_is_not_quantized() -> None:
-    m = Qdq((1, 3, 6, 6)).qdq(0.1, 0).conv((4, 3, 3, 3)).qdq(0.1, 0)
-    first = m.x
-    m.conv((4, 4, 1, 1))
-    m.x = m.b.node("Add", first, m.x, name="join")
-    lines = refusal(m.qdq(0.1, 0).conv((4, 4, 2, 2)).qdq(0.1, 0).model())
-    assert lines[1].startswith("'join' (Add): reads the result of 'conv")
-    assert lines[1].endswith("which no QuantizeLinear made integer")
 
 
 def test_concat_of_frames_of_different_size() -> None:

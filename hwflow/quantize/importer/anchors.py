@@ -10,7 +10,6 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
-from hwflow_base.errors import Refusal
 
 from hwflow.layers.formats import Frame, IntArray
 from hwflow.layers.window import Window
@@ -23,6 +22,7 @@ from hwflow.quantize.importer.states import (
     QUANTIZE_ALL,
     Average,
     Held,
+    Lacking,
     Matrix,
     Misplaced,
     Pending,
@@ -42,9 +42,8 @@ def matrix(node: Node, held: Held, frame: Frame | None, constants: Mapping[str, 
     if frame is None:
         _require_row(node, held, weights)
     if not weights.is_quantized:
-        raise Refusal(
-            f"its weights '{node.inputs[1]}' must be integers with a DequantizeLinear, as the rest is", "take the "
-            "float model, or one whose quantizer wrote QuantizeLinear and DequantizeLinear around every layer"
+        raise Lacking(
+            f"its weights '{node.inputs[1]}' must be integers with a DequantizeLinear, as the rest is", node.inputs[1:2]
         )
     anchor, index = _conv(node, held, frame, weights) if frame is not None else _dense(node, held, weights)
     places = index.reshape(anchor.frame.channels, -1)[:, 0] % anchor.frame.channels

@@ -34,6 +34,7 @@ from hwflow.quantize.importer.states import (
     Entry,
     Held,
     Kept,
+    Lacking,
     Misplaced,
     OnHost,
     Parameters,
@@ -65,6 +66,8 @@ class Importer:
         self.building = Building(model, self.suffix, stage)
         self.inputs = Inputs(model, self.constants, self.building)
         self.problems: list[Problem] = []
+        #: What the problems come from that a quantizer would solve.
+        self.lacking: list[str] = []
         self.movement = Movement(model.graph, model.opsets, self.building)
         self._made = producers(model.graph)
         self.site = Site(
@@ -93,6 +96,7 @@ class Importer:
                     state = OnHost(in_epilogue=True)
                 else:
                     self.problems.append(problem.of(node))
+                    self.lacking += problem.names if isinstance(problem, Lacking) else ()
                     state = Broken()
             for name in filter(None, node.outputs):
                 self.states[name] = state[name] if isinstance(state, dict) else state
@@ -118,7 +122,7 @@ class Importer:
             return made
         states = [self.states[name] for name in dynamic]
         if any(isinstance(other, OnHost) for other in states):
-            return self._on_host(node, states)
+            return self._on_host(node, dict(zip(dynamic, states, strict=True)))
         if op == "QuantizeLinear":
             return self._quantize(node, dynamic[0])
         if op == "DequantizeLinear":
@@ -136,13 +140,14 @@ class Importer:
             return selection(node, pending, self.constants) or pending
         return OnHost(in_epilogue=True)
 
-    def _on_host(self, node: Node, states: list[State]) -> State:
-        if any(isinstance(state, OnHost) and state.in_epilogue for state in states):
+    def _on_host(self, node: Node, states: dict[str, State]) -> State:
+        reals = tuple(name for name, state in states.items() if isinstance(state, OnHost))
+        if any(isinstance(state, OnHost) and state.in_epilogue for state in states.values()):
             return OnHost(in_epilogue=True)
         if node.op_type == "DequantizeLinear":
             return self.inputs.read_by(node)
-        if any(not isinstance(state, OnHost) for state in states):
-            raise Unsupported("joins values that are not quantized with integers", QUANTIZE_ALL, Cause.NEIGHBOUR)
+        if len(reals) < len(states):
+            raise Lacking("joins values that are not quantized with integers", reals, Cause.NEIGHBOUR)
         return OnHost(in_epilogue=False)
 
     def _quantize(self, node: Node, name: str) -> State:

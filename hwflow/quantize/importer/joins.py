@@ -19,6 +19,7 @@ from hwflow.quantize.importer.states import (
     Held,
     Joined,
     Kept,
+    Lacking,
     Misplaced,
     Pending,
     Product,
@@ -72,7 +73,7 @@ def operand(pending: Pending) -> tuple[Held, Fraction]:
     plain = form is not None and not form.limited and form.rounding is None and not form.offset[0]
     if form is None or not plain or form.unit[0] == 0:
         where = pending.steps[-1].node if pending.steps else anchor.node
-        raise Unsupported(f"reads the result of {where.label}, which no QuantizeLinear made integer", QUANTIZE_ALL)
+        raise Lacking(f"reads the result of {where.label}, which no QuantizeLinear made integer", (pending.result,))
     assert isinstance(anchor, Kept)
     return anchor.source, form.unit[0]
 

@@ -16,11 +16,11 @@ from hwflow.quantize.importer.inputs import Inputs
 from hwflow.quantize.importer.joins import operand
 from hwflow.quantize.importer.movement import Movement
 from hwflow.quantize.importer.states import (
-    QUANTIZE_ALL,
     Entry,
     Held,
     Joined,
     Kept,
+    Lacking,
     OnHost,
     Pending,
     Rounded,
@@ -108,17 +108,14 @@ class Site:
         """The tensor `name` as something that a layer can read."""
         state = self.states[name]
         if isinstance(state, OnHost):
-            raise Unsupported(
-                "comes after a node that runs on the host" if state.in_epilogue
-                else "reads values that are not quantized",
-                "remove that node" if state.in_epilogue else QUANTIZE_ALL,
-                Cause.NEIGHBOUR,
-            )
+            if not state.in_epilogue:
+                raise Lacking("reads values that are not quantized", (name,), Cause.NEIGHBOUR)
+            raise Unsupported("comes after a node that runs on the host", "remove that node", Cause.NEIGHBOUR)
         if isinstance(state, Pending):
             if not isinstance(state.anchor, Joined) or state.steps:
                 where = state.steps[-1].node if state.steps else state.anchor.node
                 why = f"reads the result of {where.label}, which no QuantizeLinear made integer"
-                raise Unsupported(why, QUANTIZE_ALL)
+                raise Lacking(why, (name,))
             state = self.building.joined(state)
         if isinstance(state, Rounded):
             state = self.building.held(state)

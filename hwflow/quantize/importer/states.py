@@ -27,6 +27,7 @@ __all__ = [
     "Held",
     "Joined",
     "Kept",
+    "Lacking",
     "LayerAnchor",
     "Matrix",
     "Misplaced",
@@ -58,6 +59,14 @@ class Unsupported(Exception):
     def of(self, node: Node) -> Problem:
         """The problem of that node."""
         return Problem.of(node, self.why, self.remedy, self.cause, self.cut)
+
+
+class Lacking(Unsupported):
+    """`names` are tensors without a quantizer, or constants without integers, that a layer reads."""
+
+    def __init__(self, why: str, names: tuple[str, ...], cause: Cause = Cause.NODE) -> None:
+        super().__init__(why, QUANTIZE_ALL, cause)
+        self.names = names
 
 
 class Misplaced(Unsupported):

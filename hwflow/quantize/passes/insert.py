@@ -19,7 +19,7 @@ from hwflow.quantize.graphs import Additions, label_of, producers, with_graph
 from hwflow.quantize.passes.points import scale_source
 from hwflow.quantize.scale import SMALLEST_NORMAL
 
-__all__ = ["Insertion", "insert", "insert_quantizers"]
+__all__ = ["Insertion", "insert", "insert_quantizers", "quantizer_nodes"]
 
 #: A bias must fit int32 with a bit to spare for the sum; a channel with a larger one gets a larger weight scale.
 _BIAS_LIMIT = 2.0**30
@@ -89,34 +89,44 @@ def insert(model: Model, activations: Mapping[str, ActivationForm], weights: Map
 
 def _activation(name: str, raw: str, output: str, form: ActivationForm, inserted: _Inserted) -> list[Node]:
     """The nodes that make the tensor `raw` integer and real again; `output` is the name the result must have."""
-    result = output or inserted.new(f"{name}_dequantized")
+    nodes = quantizer_nodes(name, raw, output, form, inserted)
+    result = nodes[-1].outputs[0]
+    inserted.dequantized[name] = result
+    inserted.sources.update(dict.fromkeys((raw, *(n.outputs[0] for n in nodes)), name))
+    return nodes
+
+
+def quantizer_nodes(name: str, raw: str, output: str, form: ActivationForm, added: Additions) -> list[Node]:
+    """The nodes that make the tensor `raw` integer and real again, the last of which gives the reals.
+
+    New tensors are called like `name`; `output`, where it is given, is the name that the result must have.
+    """
+    result = output or added.new(f"{name}_dequantized")
     dtype = np.int8 if form.low < 0 else np.uint8
-    scale = inserted.constant(f"{name}_scale", np.array(form.scale, np.float32))
-    zero_point = inserted.constant(f"{name}_zero_point", np.array(form.zero_point, dtype))
-    quantized = inserted.new(f"{name}_quantized")
+    scale = added.constant(f"{name}_scale", np.array(form.scale, np.float32))
+    zero_point = added.constant(f"{name}_zero_point", np.array(form.zero_point, dtype))
+    quantized = added.new(f"{name}_quantized")
     if form.format.bipolar:
-        nodes = _bipolar(name, raw, quantized, inserted)
+        nodes = _bipolar(name, raw, quantized, added)
     else:
         nodes = [Node("QuantizeLinear", (raw, scale, zero_point), (quantized,), name=quantized)]
         if (form.low, form.high) != (np.iinfo(dtype).min, np.iinfo(dtype).max):
             limits = (("low", form.low), ("high", form.high))
-            ends = [inserted.constant(f"{name}_{end}", np.array(value, dtype)) for end, value in limits]
-            clipped = inserted.new(f"{name}_clipped")
+            ends = [added.constant(f"{name}_{end}", np.array(value, dtype)) for end, value in limits]
+            clipped = added.new(f"{name}_clipped")
             nodes.append(Node("Clip", (quantized, *ends), (clipped,), name=clipped))
     nodes.append(
         Node("DequantizeLinear", (nodes[-1].outputs[0], scale, zero_point), (result,), name=f"{name}_dequantize")
     )
-    inserted.dequantized[name] = result
-    inserted.sources.update(dict.fromkeys((raw, result, *(n.outputs[0] for n in nodes)), name))
     return nodes
 
 
-def _bipolar(name: str, raw: str, quantized: str, inserted: _Inserted) -> list[Node]:
+def _bipolar(name: str, raw: str, quantized: str, added: Additions) -> list[Node]:
     """-1 below 0, else 1."""
-    zero = inserted.constant(f"{name}_zero", np.array(0, np.float32))
-    signs = (inserted.constant(f"{name}_plus", np.array(1, np.int8)),
-             inserted.constant(f"{name}_minus", np.array(-1, np.int8)))  # fmt: skip
-    positive = inserted.new(f"{name}_positive")
+    zero = added.constant(f"{name}_zero", np.array(0, np.float32))
+    signs = (added.constant(f"{name}_plus", np.array(1, np.int8)),
+             added.constant(f"{name}_minus", np.array(-1, np.int8)))  # fmt: skip
+    positive = added.new(f"{name}_positive")
     return [
         Node("GreaterOrEqual", (raw, zero), (positive,), name=positive),
         Node("Where", (positive, *signs), (quantized,), name=quantized),
