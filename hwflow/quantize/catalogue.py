@@ -61,6 +61,8 @@ _SETS: Mapping[str, Entry] = {
     **dict.fromkeys(MOVES, Entry((FUSED, "rearrange"), _MOVE)),
 }
 _STANDARD: Mapping[str, Entry] = {
+    "STFT": Entry(("conv",), "real signals; step, window and length constant"),
+    "DFT": Entry(("conv", "dense"), "real, forwards, along the axis before the last; length constant"),
     "Gather": Entry(
         (FUSED, "rearrange", "embedding"), f"{_MOVE}; or rows of a constant table by integers that the host makes"
     ),

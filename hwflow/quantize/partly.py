@@ -42,8 +42,8 @@ def complete(
 ) -> Model:  # fmt: skip
     """The QDQ `model` with quantizers at the tensors `lacking`, and integers for the constants among them.
 
-    `calibration` maps each input to rows [n, *its shape]; None stands for made-up data.  `notes` gets a sentence on what
-    was added.  HwflowError: calibration data that does not fit the model.
+    `calibration` maps each input to rows [n, *its shape]; None stands for made-up data.  `notes` gets sentences on what
+    is added.  HwflowError: calibration data that does not fit the model.
     """
     constants = [name for name in lacking if name in model.graph.initializers]
     tensors = [name for name in lacking if name not in model.graph.initializers]

@@ -30,6 +30,7 @@ from hwflow.quantize.importer.importer import Importer
 from hwflow.quantize.meaning import Meaning, Trail
 from hwflow.quantize.partly import complete, trial_form, with_quantizers
 from hwflow.quantize.passes.floats import float_note, floats_to_float32
+from hwflow.quantize.passes.fourier import fourier_to_products
 from hwflow.quantize.passes.normalise import layout_before_dequantize, max_pool_last, merge_equal
 from hwflow.quantize.passes.opset import convert_old
 from hwflow.quantize.passes.pads import fold_pads
@@ -55,6 +56,7 @@ DIALECT_PASSES: tuple[Pass, ...] = (
     Pass("floats-to-float32", "Compute in float32 what is float16, bfloat16 or float64.", floats_to_float32),
     Pass("to-standard-qdq", "Write QOperator and QONNX nodes as standard ones between quantizers.", to_standard_qdq),
     Pass("sum-to-add", "Write Sum with Add.", sum_to_add),
+    Pass("fourier-to-products", "Write STFT and DFT as products with constants.", fourier_to_products),
     Pass("one-hot-to-gather", "Write a product with one-hot rows as a Gather of rows.", one_hot_to_gather),
     Pass("tables-to-constants", "Choose rows of a table before they are dequantized.", tables_to_constants),
     Pass("numbers-of-rows", "Bring the numbers that choose rows of a table into its range.", numbers_of_rows),

@@ -86,11 +86,19 @@ def with_rows(m: Maker, x: str) -> str:
     return m.node("Add", x, m.node("Reshape", row, ints(1, 4, 6, 6)))
 
 
+def transformed(op: str, *constants: Any) -> Case:
+    """A Fourier transform of all elements behind one another."""
+    return Case(lambda m, x: m.node(op, m.node("Reshape", x, ints(1, 144, 1)), *constants, onesided=1))
+
+
 def two(op: str) -> Case:
     return Case(lambda m, x: m.node(op, x, second(m, x)))
 
 
 STANDARD: Mapping[str, list[Case]] = {
+    "STFT": [transformed("STFT", np.int64(16), np.ones(32, F))],
+    "DFT": [transformed("DFT", np.int64(32)), Case(lambda m, x: m.node(
+        "DFT", m.node("Reshape", x, ints(1, 4, 36, 1)), axis=2))],
     "Conv": [Case(lambda m, x: m.node("Conv", x, weights(4, 1, 3, 3), group=4, dilations=[2, 2], strides=[2, 1]))],
     "ConvTranspose": [Case(lambda m, x: m.node("ConvTranspose", x, weights(4, 3, 2, 2), strides=[2, 2]))],
     "Gemm": [Case(lambda m, x: m.node("Gemm", m.node("Flatten", x), weights(144, 5), weights(5)))],
