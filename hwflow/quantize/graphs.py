@@ -33,6 +33,7 @@ __all__ = [
     "moves",
     "needs_host",
     "producers",
+    "read_by_host",
     "shape_of",
     "with_graph",
 ]
@@ -221,6 +222,21 @@ def host_suffix(graph: Graph, allowed: frozenset[str], never: frozenset[str] = f
         if fits and all(names.intersection(n.outputs) for n in followers):
             names.update(filter(None, node.outputs))
     return names
+
+
+def read_by_host(graph: Graph, suffix: set[str]) -> set[str]:
+    """Tensors that the epilogue may make or read.
+
+    The epilogue computes outputs from results of the hardware, even where a layer reads the same function of them.
+    """
+    made, todo = producers(graph), [value.name for value in graph.outputs]
+    found = {*todo, *(name for node in graph.nodes if suffix.intersection(node.outputs) for name in node.inputs)}
+    while todo:
+        node = made.pop(todo.pop(), None)  # each once
+        if node is not None and node.op_type not in NEVER_ON_HOST | {"QuantizeLinear"}:
+            todo += node.inputs
+            found.update(node.inputs)
+    return found
 
 
 class Names:

@@ -276,14 +276,6 @@ def test_too_many_levels() -> None:
     assert "a function after a layer must have at most 256 levels, not" in refusal(m.model(opset=21))[1]
 
 
-def test_a_constant_for_each_element() -> None:
-    m = conv()
-    m.node("Add", m.constant("image", m.rng.normal(size=(1, 4, 4, 4)).astype(np.float32))).qdq(0.1, 0).conv(
-        (2, 4, 4, 4)
-    )
-    assert "must have one value, or one per channel of [1, 4, 4, 4]" in refusal(m.qdq(0.1, 0).model())[1]
-
-
 def test_a_function_behind_two_pools_of_integers_is_a_table() -> None:
     """Relu stays behind pools that read integers, so that it joins what follows it up to the QuantizeLinear."""
     m = Qdq((1, 3, 8, 8)).qdq(0.1, 0).node("MaxPool", kernel_shape=(2, 2), strides=(2, 2))

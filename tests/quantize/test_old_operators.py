@@ -23,13 +23,10 @@ from tests.quantize.old_operators import NEWEST, Old, networks
 
 PAGE = Path(__file__).parents[2] / "docs" / "operator-sets.md"
 
-_CHANNEL = "must have one value, or one per channel"
 _TRAINING = "normalizes with the statistics of the batch, as in training"
 _TWO = "joins two computed tensors"
 #: Operators, a form, and a part of the reason why it cannot become hardware.
 REFUSED = [
-    ("Add Sub Mul Div", "rows", _CHANNEL),
-    ("Add Sub Mul Div", "columns", _CHANNEL),
     ("Equal Greater Less GreaterOrEqual LessOrEqual", "product", "Cast runs on the host"),
     ("Max Min", "computed", _TWO),
     ("BatchNormalization", "training", _TRAINING),

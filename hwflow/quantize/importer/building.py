@@ -12,12 +12,12 @@ from hwflow.layers import IntFormat, Layer, LayerGraph, Lookup, Tensor
 from hwflow.layers.concat import Concat
 from hwflow.layers.formats import IntArray
 from hwflow.layers.rearrange import Offsets, Rearrange, picked
-from hwflow.onnx.model import Graph, Model, Node
-from hwflow.quantize.constants import Quantity
-from hwflow.quantize.graphs import Names, label_of, producers
+from hwflow.onnx.model import Model, Node
+from hwflow.quantize.graphs import Names, label_of, read_by_host
 from hwflow.quantize.importer.anchors import identity
 from hwflow.quantize.importer.finish import average_layer, matrix_layer, product_layer, sum_layer, table_layer
 from hwflow.quantize.importer.moving import is_whole, offsets, places
+from hwflow.quantize.importer.placed import Placed, is_placed
 from hwflow.quantize.importer.states import (
     Average,
     Held,
@@ -30,12 +30,10 @@ from hwflow.quantize.importer.states import (
     Pending,
     Product,
     Rounded,
-    Step,
     Sum,
     Unsupported,
 )
-from hwflow.quantize.importer.steps import varies
-from hwflow.quantize.operators import NEVER_ON_HOST
+from hwflow.quantize.importer.steps import of_part, varies
 from hwflow.quantize.settings import OutputStage
 
 __all__ = ["Building"]
@@ -62,7 +60,7 @@ class Building:
         self._parts: dict[str, tuple[str, ...]] = {}
         #: What a Rearrange does to which tensor, or the integer that a wider format has, to the result.
         self._arranged: dict[object, str] = {}
-        self._host_reads = _read_by_host(model.graph, suffix)
+        self._host_reads = read_by_host(model.graph, suffix)
 
     def add(self, layer: Layer, tensor: Tensor) -> None:
         self.layers.append(layer)
@@ -77,8 +75,11 @@ class Building:
 
     def name_of(self, node: Node) -> str:
         """A layer's name: the node's, made unique."""
-        wish = name = label_of(node)
-        count = 1
+        return self.unique(label_of(node))
+
+    def unique(self, wish: str) -> str:
+        """A name for a layer, or a tensor that ONNX does not have, that no other layer has."""
+        name, count = wish, 1
         while name in self._taken:
             count += 1
             name = f"{wish}_{count}"
@@ -135,6 +136,8 @@ class Building:
     def _layer(self, rounded: Rounded, y: Tensor) -> Layer:
         pending, p = rounded.pending, rounded.parameters
         anchor = pending.anchor
+        if is_placed(pending):
+            return self._placed(rounded, y)
         if isinstance(anchor, Kept):
             x = self.tensors[anchor.source.tensor]
             node = pending.steps[0].node if pending.steps else rounded.node
@@ -161,6 +164,19 @@ class Building:
             return sum_layer(pending, anchor, (a, b), y, name, p)
         return product_layer(pending, anchor, (a, b), y, name, p)
 
+    def _placed(self, rounded: Rounded, y: Tensor) -> Layer:
+        """The layer that makes `y` with constants for each element; those in front of it are added."""
+        pending, source = rounded.pending, getattr(rounded.pending.anchor, "source", None)
+        x = self.tensors[source.tensor] if isinstance(source, Held) else y
+        placed = Placed(
+            pending, x, y, rounded.parameters, self._stage(pending.anchor.node), self._opsets, self.unique,
+            self._names.new)
+        *before, (last, _) = placed.layers()
+        for layer, tensor in before:
+            layer.check(LayerGraph("", {**self.tensors, tensor.name: tensor}, (), (), ()))
+            self.add(layer, tensor)
+        return last
+
     def _concat(self, rounded: Rounded, anchor: Joined, name: str) -> Concat:
         """A Concat that makes `name`.  Where a part is a tensor of its own, the meaning of all is fixed."""
         before = {*self.tensors}
@@ -176,7 +192,7 @@ class Building:
         start = sum(other.anchor.frame.channels for other in anchor.parts[:number])
         pending = part
         for step in rounded.pending.steps:
-            pending = pending.then(_sliced(step, anchor.key, part.result, start, part.anchor.frame.channels))
+            pending = pending.then(of_part(step, anchor, part, start))
         if isinstance(part.anchor, Kept) and not pending.steps:
             x = self.tensors[part.anchor.source.tensor]
             inside = p.low <= x.format.low and x.format.high <= p.high
@@ -321,29 +337,3 @@ def _wide(x: Tensor, error: ValueError) -> Refusal:
         f"its input '{x.name}' has {x.format.bits} bits, and tables are for at most {_TABLE_BITS}: {why}",
         f"quantize that input with {_TABLE_BITS} bits"
     )
-
-
-def _sliced(step: Step, key: str, result: str, start: int, count: int) -> Step:
-    """A step after a Concat, for the channels of one part."""
-
-    def moved(source: str | Quantity | None) -> str | Quantity | None:
-        if isinstance(source, Quantity) and source.real.ndim > 0:
-            return source.moved(lambda array: array[start : start + count])
-        return result if source == key else source
-
-    return Step(step.node, tuple(moved(source) for source in step.inputs))
-
-
-def _read_by_host(graph: Graph, suffix: set[str]) -> set[str]:
-    """Tensors that the epilogue may make or read.
-
-    The epilogue computes outputs from results of the hardware, even where a layer reads the same function of them.
-    """
-    made, todo = producers(graph), [value.name for value in graph.outputs]
-    found = {*todo, *(name for node in graph.nodes if suffix.intersection(node.outputs) for name in node.inputs)}
-    while todo:
-        node = made.pop(todo.pop(), None)  # each once
-        if node is not None and node.op_type not in NEVER_ON_HOST | {"QuantizeLinear"}:
-            todo += node.inputs
-            found.update(node.inputs)
-    return found

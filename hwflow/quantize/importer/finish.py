@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import chain
@@ -26,7 +26,17 @@ from hwflow.quantize.importer.steps import Function, uniform
 from hwflow.quantize.scale import fixed_point
 from hwflow.quantize.settings import OutputStage
 
-__all__ = ["average_layer", "matrix_layer", "product_layer", "raw_layer", "sum_layer", "table_layer", "weight_format"]
+__all__ = [
+    "average_layer",
+    "joined_thresholds",
+    "matrix_form",
+    "matrix_layer",
+    "product_layer",
+    "raw_layer",
+    "sum_layer",
+    "table_layer",
+    "weight_format",
+]
 
 #: Multipliers of a sum stay below this, so that its exact result stays far inside int64.
 _WIDEST = 1 << 34
@@ -180,17 +190,22 @@ def _scaled(
 def _searched(
     starts: list[Form], sums: list[Accumulator], function: Function, p: Parameters
 ) -> tuple[list[IntArray], Thresholds]:
-    """The signs and the thresholds of all classes, with the same levels."""
+    """The signs and the thresholds of all classes."""
     found = [search(start, each, function, p) for start, each in zip(starts, sums, strict=True)]
-    low, high = min(made.low for _, made in found), max(made.high for _, made in found)
+    return [sign for sign, _ in found], joined_thresholds([made for _, made in found], sums)
+
+
+def joined_thresholds(found: Sequence[Thresholds], sums: Sequence[Accumulator]) -> Thresholds:
+    """The thresholds of all classes, with the same levels."""
+    low, high = min(made.low for made in found), max(made.high for made in found)
     if high - low > MAX_LEVELS:
         raise ValueError(f"a function after a layer must have at most {MAX_LEVELS + 1} levels, not {high - low + 1}")
     rows = []
-    for (_, made), each in zip(found, sums, strict=True):
+    for made, each in zip(found, sums, strict=True):
         always = np.repeat(each.low[:, None], made.low - low, axis=1)
         never = np.repeat(each.high[:, None] + 1, high - made.high, axis=1)
         rows.append(np.concatenate([always, made.values, never], axis=1))
-    return [sign for sign, _ in found], Thresholds(np.concatenate(rows), low)
+    return Thresholds(np.concatenate(rows), low)
 
 
 def table_layer(pending: Pending, x: Tensor, y: Tensor, name: str, p: Parameters, opsets: Mapping[str, int]) -> Layer:

@@ -26,6 +26,7 @@ from hwflow.quantize.importer.inputs import Inputs
 from hwflow.quantize.importer.joins import concat, element_wise
 from hwflow.quantize.importer.kinds import HANDLERS
 from hwflow.quantize.importer.movement import Movement, renamed
+from hwflow.quantize.importer.moving import in_vectors, places
 from hwflow.quantize.importer.quantizers import integer_limits, parameters, selection
 from hwflow.quantize.importer.site import Site
 from hwflow.quantize.importer.states import (
@@ -43,6 +44,7 @@ from hwflow.quantize.importer.states import (
     State,
     Unsupported,
 )
+from hwflow.quantize.importer.steps import varies
 from hwflow.quantize.problems import Cause, Problem
 from hwflow.quantize.scale import quantize_value
 from hwflow.quantize.settings import OutputStage
@@ -203,10 +205,24 @@ class Importer:
         try:
             return element_wise(node, pendings, self.constants)
         except Misplaced:
-            if len(pendings) == 1 and node.outputs[0] in self.suffix:
+            if len(pendings) == 1 and node.outputs[0] in self.suffix and not self._reads_host(dynamic):
                 raise  # the host computes it without another layer
+            if len(pendings) == 1 and not self._fits_in_place(node, *pendings.values()):
+                return element_wise(node, pendings, self.constants, placed=True)
             moved = {name: self.movement.pending_in_place(pending, name) for name, pending in pendings.items()}
             return element_wise(node, moved, self.constants)
+
+    def _fits_in_place(self, node: Node, pending: Pending) -> bool:
+        """True where elements that stand across each other's pixels have, once in order, one constant per channel."""
+        if not isinstance(pending.anchor, Kept) or varies(pending) or in_vectors(pending.index, pending.anchor.frame):
+            return False
+        own = places(pending.index)
+        moved = Pending.of(replace(pending.anchor, frame=own[0]), own[2])
+        try:
+            element_wise(node, {name: moved for name in node.inputs if name not in self.constants}, self.constants)
+        except Misplaced:
+            return False
+        return True
 
     def _concat(self, node: Node, dynamic: list[str]) -> State:
         states = [self.states[name] for name in node.inputs if name in self.states]

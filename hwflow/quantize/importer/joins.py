@@ -34,8 +34,13 @@ __all__ = ["concat", "element_wise", "operand"]
 _DEEPEST = 64
 
 
-def element_wise(node: Node, pendings: Mapping[str, Pending], constants: Mapping[str, Quantity]) -> Pending:
-    """`node` on its computed inputs `pendings`, in the order of its inputs."""
+def element_wise(
+    node: Node, pendings: Mapping[str, Pending], constants: Mapping[str, Quantity], placed: bool = False
+) -> Pending:
+    """`node` on its computed inputs `pendings`, in the order of its inputs.
+
+    Misplaced where a constant differs inside a channel, unless `placed`.
+    """
     first, *others = pendings.values()
     if all(first.anchor.key == other.anchor.key and np.array_equal(first.index, other.index) for other in others):
         merged = first
@@ -43,7 +48,7 @@ def element_wise(node: Node, pendings: Mapping[str, Pending], constants: Mapping
             merged = combined(merged, other)
         values = {name: pending.result for name, pending in pendings.items()}
         try:
-            return merged.then(step(node, merged, values, constants))
+            return merged.then(step(node, merged, values, constants, placed))
         except ValueError as error:
             why, remedy = reason_of(error)
             raise Misplaced(why, remedy or QUANTIZE_ALL) from None

@@ -15,7 +15,7 @@ from hwflow.quantize.graphs import attribute
 from hwflow.quantize.importer.geometry import frame_of
 from hwflow.quantize.importer.states import image_index
 
-__all__ = ["is_whole", "moved", "offsets", "padding_of", "places"]
+__all__ = ["in_vectors", "is_whole", "moved", "offsets", "padding_of", "places"]
 
 
 def padding_of(node: Node, graph: Graph) -> float:
@@ -50,6 +50,15 @@ def is_whole(index: IntArray, frame: Frame) -> bool:
     if flat.size != frame.elements or (flat < 0).any():
         return False
     return bool((np.bincount(flat, minlength=frame.elements) == 1).all())
+
+
+def in_vectors(index: IntArray, frame: Frame) -> bool:
+    """True if the elements along some axis of a tensor with `index` are the channels of a pixel, in any order."""
+    return any(
+        size == frame.channels
+        and (np.ptp(np.moveaxis(index, axis, -1).reshape(-1, size) // size, axis=1) == 0).all()
+        for axis, size in enumerate(index.shape)
+    )
 
 
 def places(

@@ -12,17 +12,21 @@ from hwflow.layers.formats import IntArray
 from hwflow.onnx import evaluate
 from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
 from hwflow.quantize.constants import Quantity
-from hwflow.quantize.importer.states import Pending, Step
+from hwflow.quantize.importer.states import Joined, Pending, Step
 
-__all__ = ["Function", "combined", "per_channel", "step", "uniform", "varies"]
+__all__ = ["Function", "combined", "of_part", "per_channel", "step", "uniform", "varies"]
 
 
-def step(node: Node, pending: Pending, values: Mapping[str, str], constants: Mapping[str, Quantity]) -> Step:
+def step(
+    node: Node, pending: Pending, values: Mapping[str, str], constants: Mapping[str, Quantity], placed: bool = False
+) -> Step:
     """`node` after `pending`; `values` maps its computed inputs to values of `pending`.
 
-    ValueError where a constant differs inside a channel or does not broadcast.
+    ValueError where a constant differs inside a channel or does not broadcast; where `placed`, it may differ there, and
+    then has an entry for each element of the frame.
     """
-    channels = pending.anchor.frame.channels
+    frame = pending.anchor.frame
+    channels = frame.channels
     inputs: list[str | Quantity | None] = []
     for name in node.inputs:
         if not name or name in values:
@@ -32,12 +36,20 @@ def step(node: Node, pending: Pending, values: Mapping[str, str], constants: Map
             found = per_channel(shaped, pending.index, channels, name)
             inputs.append(found.moved(lambda array: np.broadcast_to(array, (channels,))))
         else:
-            inputs.append(per_channel(constants[name], pending.index, channels, name))
+            try:
+                inputs.append(per_channel(constants[name], pending.index, channels, name))
+            except ValueError:
+                if not placed:
+                    raise
+                inputs.append(per_channel(constants[name], pending.index, frame.elements, name))
     return Step(node, tuple(inputs))
 
 
 def per_channel(value: Quantity, index: IntArray, channels: int, name: str) -> Quantity:
-    """`value`, which ONNX broadcasts to the shape of `index`, with one entry for all or one per channel."""
+    """`value`, which ONNX broadcasts to the shape of `index`, with one entry for all or one per channel.
+
+    With as many `channels` as there are elements it is one for each of these.
+    """
     if value.real.size == 1 and value.real.ndim <= index.ndim:
         return value.moved(lambda array: array.reshape(()))
     channel = index.ravel() % channels
@@ -78,6 +90,18 @@ def uniform(pending: Pending) -> Pending:
         return source.moved(lambda array: array[:1]) if many and isinstance(source, Quantity) else source
 
     return replace(pending, steps=tuple(replace(s, inputs=tuple(map(one, s.inputs))) for s in pending.steps))
+
+
+def of_part(step: Step, whole: Joined, part: Pending, start: int) -> Step:
+    """A step after the Concat `whole`, for one part of it, whose channels begin with number `start`."""
+    channels, count = whole.frame.channels, part.anchor.frame.channels
+
+    def moved(source: str | Quantity | None) -> str | Quantity | None:
+        if isinstance(source, Quantity) and source.real.ndim > 0:  # of all channels, or of all elements
+            return source.moved(lambda array: array.reshape(-1, channels)[:, start : start + count].ravel())
+        return part.result if source == whole.key else source
+
+    return Step(step.node, tuple(moved(source) for source in step.inputs))
 
 
 def _differs(value: Quantity) -> bool:

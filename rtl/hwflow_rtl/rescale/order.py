@@ -68,6 +68,11 @@ class PixelOrder(Order):
     def depth(self) -> int:
         return (max(self.rows) + 1) * (max(self.columns) + 1) * self.channels
 
+    @property
+    def is_raster(self) -> bool:
+        """Every pixel is a class of its own, in order: the places are counted through."""
+        return self.rows == tuple(range(len(self.rows))) and self.columns == tuple(range(len(self.columns)))
+
     def start(self, row: int, column: int) -> int:
         """Place of the first constant of the class of these classes of rows and columns."""
         return (row * (max(self.columns) + 1) + column) * self.channels
@@ -80,6 +85,8 @@ class PixelOrder(Order):
     def cost(self) -> Resources:
         """Of `count`, estimated: the place, the start of the next pixel, and the counters of the pixels."""
         place = (self.depth - 1).bit_length()
+        if self.is_raster:
+            return fitted("Rescaler channel", counter_bits=place)
         counters = sum((size - 1).bit_length() + 1 for size in (self.channels, len(self.columns), len(self.rows)))
         edges = sum(len(classes) - max(Counter(classes).values()) for classes in (self.rows, self.columns))
         return fitted("ElementOrder", place_bits=place, counter_bits=counters, edges=edges)
@@ -90,6 +97,11 @@ class PixelOrder(Order):
         The start of the next pixel's class is another register, chosen during the pixel before it.  So each of the two
         registers has only a multiplexer before it.
         """
+        if self.is_raster:
+            place = Signal(range(self.depth))
+            with m.If(valid):
+                m.d.sync += place.eq(Mux(place == self.depth - 1, 0, place + 1))
+            return place
         width, height = len(self.columns), len(self.rows)
         pixels = [self.start(row, column) for row in self.rows for column in self.columns]
         place = Signal(range(self.depth), init=pixels[0])

@@ -1,0 +1,236 @@
+"""Functions of elements whose constants differ from element to element, as those of positions and masks.
+
+    x -> AveragePool of single pixels, whose classes have constants of their own
+    x -> Rearrange to one row -> Conv, a channel for each element -> Rearrange back    where an element is negated
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+from hwflow_base.errors import Refusal
+
+from hwflow.layers import AveragePool, Layer, Requantize, Tensor
+from hwflow.layers.formats import Frame, IntArray
+from hwflow.layers.rearrange import Rearrange, picked
+from hwflow.layers.rescale import Rescale, Thresholds
+from hwflow.onnx.model import Array
+from hwflow.quantize.constants import Quantity
+from hwflow.quantize.graphs import label_of
+from hwflow.quantize.importer.affine_forms import Form, form_of
+from hwflow.quantize.importer.anchors import identity
+from hwflow.quantize.importer.choose_rescale import Accumulator, Affine, affine, rescale, signed
+from hwflow.quantize.importer.finish import joined_thresholds, matrix_form, matrix_layer, raw_layer
+from hwflow.quantize.importer.search import search
+from hwflow.quantize.importer.states import QUANTIZE_ALL, Held, Kept, Matrix, Parameters, Pending, Step, Unsupported
+from hwflow.quantize.importer.steps import Function
+from hwflow.quantize.settings import OutputStage
+
+__all__ = ["Placed", "is_placed"]
+
+#: Elements whose thresholds are searched for at a time.
+_AT_ONCE = 1024
+
+
+class Negated(Exception):
+    """Raised where a mean of single pixels would have to negate an element, or to forget it."""
+
+
+def is_placed(pending: Pending) -> bool:
+    """True where a step has a constant for each element of the frame, and not for each channel."""
+    return any(_has_per_element(step, pending.anchor.frame) for step in pending.steps)
+
+
+def _has_per_element(step: Step, frame: Frame) -> bool:
+    return any(_is_per_element(source, frame) for source in step.inputs)
+
+
+def _is_per_element(source: str | Quantity | None, frame: Frame) -> bool:
+    return isinstance(source, Quantity) and source.real.ndim > 0 and source.real.size > frame.channels
+
+
+@dataclass(frozen=True)
+class Placed:
+    """What makes `y` of `x` by the steps of `pending`, of which `is_placed` is true.
+
+    `p` are the parameters of the QuantizeLinear behind it.  `layer_name` and `tensor_name` make names that are free.
+    """
+
+    pending: Pending
+    x: Tensor
+    y: Tensor
+    p: Parameters
+    stage: OutputStage
+    opsets: Mapping[str, int]
+    layer_name: Callable[[str], str]
+    tensor_name: Callable[[str], str]
+
+    def layers(self) -> Iterator[tuple[Layer, Tensor]]:
+        """The layers, each with what it makes, `y` last.
+
+        Unsupported: steps behind anything but a tensor of the graph or a product.
+        """
+        anchor, x = self.pending.anchor, self.x
+        if isinstance(anchor, Kept):
+            start = Form.linear((Fraction(x.scale),) * x.frame.channels)
+            try:
+                yield self._average(start, x), self.y
+            except Negated:
+                yield from self._by_channels()
+            return
+        if not isinstance(anchor, Matrix):
+            raise Unsupported(
+                f"computes with constants that differ from element to element and the result of {anchor.node.label}, "
+                "which no QuantizeLinear made integer", QUANTIZE_ALL)
+        name = self.layer_name(label_of(anchor.node))
+        layer, sums, _ = raw_layer(replace(anchor, bias=None), x, name, self.tensor_name(f"{anchor.key}.sums"))
+        yield layer, sums
+        try:
+            yield self._average(matrix_form(anchor, x), sums), self.y
+        except Negated:
+            raise Refusal(
+                f"multiplies the result of {anchor.node.label} by constants that differ from element to element and "
+                "are not all positive", QUANTIZE_ALL) from None
+
+    @property
+    def _name(self) -> str:
+        """That of the first node with such constants."""
+        frame = self.pending.anchor.frame
+        return label_of(next(step.node for step in self.pending.steps if _has_per_element(step, frame)))
+
+    def _average(self, start: Form, x: Tensor) -> AveragePool:
+        """A mean of single pixels; an element of channel c of `x` has the form `start`, entry c.
+
+        Pixels with equal constants are a class, as far as rows and columns are.  Negated: there is none.
+        """
+        classes, frame = _Classes.of(self.pending, x.frame), x.frame
+
+        def part(places: IntArray) -> tuple[Pending, Form, Accumulator]:
+            ones = np.ones(len(places), np.int64)
+            sums = Accumulator(x.zero_point * ones, x.format.low * ones, x.format.high * ones)
+            return _chosen(self.pending, frame, places), _of(start, places % frame.channels), sums
+
+        whole, begin, sums = part(classes.elements)
+        form = form_of(whole, begin)
+        if form is not None and (form.rounding is None or self.p.scale == 1):
+            made = self._affine(form, sums)
+        else:
+            cuts = range(_AT_ONCE, len(classes.elements), _AT_ONCE)
+            made = self._searched([part(places) for places in np.split(classes.elements, cuts)])
+        return AveragePool(
+            self.layer_name(self._name), (x.name,), self.y.name, x.format, made, (1, 1), row_classes=classes.rows,
+            column_classes=classes.columns)
+
+    def _affine(self, form: Form, sums: Accumulator) -> Rescale:
+        sign, p = signed(form), self.p
+        gone = sign == 0
+        if (sign < 0).any() or any(_constant(form, k, p) != p.zero_point for k in np.flatnonzero(gone).tolist()):
+            raise Negated
+        exact = _saturated(affine(_with_units(form, gone, p), sums, p), sums, p)
+        return _without(rescale(exact, sums, self.y.format, self.stage), gone, sums, p)
+
+    def _searched(self, parts: list[tuple[Pending, Form, Accumulator]]) -> Rescale:
+        found = [search(form, sums, Function(steps, self.opsets), self.p) for steps, form, sums in parts]
+        if any((sign < 0).any() for sign, _ in found):
+            raise Negated
+        return joined_thresholds([levels for _, levels in found], [sums for _, _, sums in parts])
+
+    def _by_channels(self) -> Iterator[tuple[Layer, Tensor]]:
+        """All elements as the channels of one pixel, for a depthwise Conv whose weights negate some of them."""
+        anchor, x, y, frame = self.pending.anchor, self.x, self.y, self.x.frame
+        row = replace(x, name=self.tensor_name(f"{y.name}.row"), frame=Frame(1, 1, frame.elements))
+        made = replace(y, name=self.tensor_name(f"{y.name}.made"), frame=row.frame)
+        zero, every = np.zeros(1, np.int64), np.arange(frame.elements, dtype=np.int64)
+        to_row, back = self.layer_name(f"{self._name}.to_row"), self.layer_name(f"{self._name}.back")
+        yield Rearrange(to_row, (x.name,), row.name, x.format, zero, zero, every, x.format.low), row
+        conv = identity(anchor.node, anchor.key, Held(row.name, self.pending.index, real=True), row.frame)
+        steps = replace(_chosen(self.pending, frame, every), anchor=conv)
+        name = self.layer_name(self._name)
+        yield matrix_layer(steps, conv, row, made, name, self.p, self.stage, self.opsets), made
+        offsets = picked(frame)
+        yield Rearrange(back, (made.name,), y.name, y.format, *offsets, y.format.low), y
+
+
+def _of(start: Form, channels: IntArray) -> Form:
+    """The entries of `start` for these channels."""
+    unit, offset, low, high = (
+        tuple(entries[c] for c in channels) for entries in (start.unit, start.offset, start.low, start.high))
+    return Form(unit, start.whole[channels], offset, low, high)
+
+
+def _with_units(form: Form, gone: IntArray, p: Parameters) -> Form:
+    """With elements that count nothing as if they counted; `_without` takes them out again."""
+    unit = tuple(Fraction(p.scale) if none else unit for unit, none in zip(form.unit, gone, strict=True))
+    return replace(form, unit=unit)
+
+
+def _constant(form: Form, at: int, p: Parameters) -> int:
+    """The integer of an element that counts nothing."""
+    value = min(max(form.offset[at], form.low[at]), form.high[at])
+    return min(max(round(Fraction(value) / Fraction(p.scale)) + p.zero_point, p.low), p.high)
+
+
+def _saturated(a: Affine, sums: Accumulator, p: Parameters) -> Affine:
+    """`a` with biases no larger than what makes every sum saturate: a mask of -1e9 needs no wide constants."""
+    bias = []
+    for b, ratio, low, high in zip(a.bias, a.ratio, sums.low.tolist(), sums.high.tolist(), strict=True):
+        most = Fraction(p.high - a.zero_point + 1) / ratio - low
+        least = Fraction(p.low - a.zero_point - 1) / ratio - high
+        bias.append(b if least <= b <= most else Fraction(round(min(max(b, least - 1), most + 1))))
+    return replace(a, bias=tuple(bias))
+
+
+def _without(made: Rescale, gone: IntArray, sums: Accumulator, p: Parameters) -> Rescale:
+    """`made` with the zero point for elements that count nothing."""
+    if not gone.any():
+        return made
+    if isinstance(made, Requantize):
+        bias, multiplier, shift = (np.where(gone, 0, field) for field in (made.bias, made.multiplier, made.shift))
+        return replace(made, bias=bias, multiplier=multiplier, shift=shift)
+    levels = np.arange(made.low + 1, made.high + 1)
+    fixed = np.where(levels <= p.zero_point, sums.low[:, None], sums.high[:, None] + 1)
+    return Thresholds(np.where(gone[:, None], fixed, made.values), made.low)
+
+
+@dataclass(frozen=True)
+class _Classes:
+    """The class of each row and of each column; `elements` are those of the first pixel of each class of pixels."""
+
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
+    elements: IntArray
+
+    @staticmethod
+    def of(pending: Pending, frame: Frame) -> _Classes:
+        """Rows with equal constants are a class, and columns."""
+        shape = (frame.height, frame.width, frame.channels)
+        many = [source.real.reshape(shape) for step in pending.steps for source in step.inputs
+                if isinstance(source, Quantity) and _is_per_element(source, frame)]  # fmt: skip
+        rows, first_rows = _alike([value.reshape(frame.height, -1) for value in many])
+        columns, first_columns = _alike([value.transpose(1, 0, 2).reshape(frame.width, -1) for value in many])
+        pixels = (first_rows[:, None] * frame.width + first_columns).reshape(-1, 1)
+        return _Classes(rows, columns, (pixels * frame.channels + np.arange(frame.channels)).ravel())
+
+
+def _chosen(pending: Pending, frame: Frame, elements: IntArray) -> Pending:
+    """`pending` with the constants of these elements of `frame`."""
+
+    def of(source: str | Quantity | None) -> str | Quantity | None:
+        if not isinstance(source, Quantity) or source.real.ndim == 0:
+            return source
+        places = elements if _is_per_element(source, frame) else elements % frame.channels
+        return source.moved(lambda array: array[places])
+
+    steps = tuple(replace(step, inputs=tuple(map(of, step.inputs))) for step in pending.steps)
+    return replace(pending, steps=steps)
+
+
+def _alike(values: list[Array]) -> tuple[tuple[int, ...], IntArray]:
+    """The class of each line of all `values` together, in the order in which they come, and its first line."""
+    lines = [b"".join(value[k].tobytes() for value in values) for k in range(len(values[0]))]
+    numbers = {line: number for number, line in enumerate(dict.fromkeys(lines))}
+    classes = tuple(numbers[line] for line in lines)
+    return classes, np.array([classes.index(number) for number in range(len(numbers))], np.int64)
