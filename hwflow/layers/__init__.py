@@ -16,6 +16,7 @@ from hwflow.layers.max_pool import MaxPool
 from hwflow.layers.multiply import Multiply
 from hwflow.layers.normalize import Normalize
 from hwflow.layers.rearrange import Rearrange
+from hwflow.layers.recurrent import Recurrent
 from hwflow.layers.rescale import Requantize
 from hwflow.layers.softmax import Softmax
 from hwflow.layers.top_k import TopK
@@ -40,6 +41,7 @@ __all__ = [
     "Multiply",
     "Normalize",
     "Rearrange",
+    "Recurrent",
     "Requantize",
     "Softmax",
     "Tensor",
@@ -49,5 +51,6 @@ __all__ = [
 #: Every kind of layer.
 KINDS: tuple[type[Layer], ...] = (
     Conv, Dense, MaxPool, AveragePool, Lookup, Embedding, Add, Multiply, Concat, Rearrange, TopK, MatMul,
-    Softmax, Normalize
+    Softmax, Normalize,
+    Recurrent,
 )  # fmt: skip

@@ -8,16 +8,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from hwflow_rtl.stream.times import StageTimes, Times
 
-from hwflow.layers.base import Layer, LayerGraph
-from hwflow.layers.formats import Frame, IntArray, IntFormat
+from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule
+from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor
 from hwflow.layers.matrix import accumulator_format, errors_of, exact_type, require
 from hwflow.layers.planes import Planes, compact
-from hwflow.layers.rescale import Requantize, Rescale, shift_right
+from hwflow.layers.rescale import Requantize, shift_right
 from hwflow.layers.rescale_planes import PlanesRescaler
+
+if TYPE_CHECKING:
+    from amaranth.lib.wiring import Component
+    from hwflow_rtl.multiply.style import MultiplierStyle
+    from hwflow_rtl.vendor import Resources, Technology
+
+    from hwflow.layers.recurrent_stage import RecurrentHardware
 
 __all__ = ["GATES", "ONE_FRACTION", "VALUE", "Recurrent"]
 
@@ -37,7 +45,7 @@ _MOST_GATE_BITS, _MOST_HIDDEN_BITS, _MOST_CELL_BITS, _MOST_TABLE_BITS = 18, 16, 
 
 
 @dataclass(frozen=True, eq=False)
-class Recurrent(Layer):
+class Recurrent(HardwareLayer):
     """One direction of a recurrent layer over Frame(1, steps, gates * hidden); gives Frame(1, steps, hidden).
 
     The input holds for each step the products of the layer's input with its weights and biases, as gate sums: integers
@@ -76,7 +84,7 @@ class Recurrent(Layer):
     input_format: IntFormat
     hidden_weights: IntArray
     weight_format: IntFormat
-    hidden_rescale: Rescale
+    hidden_rescale: Requantize
     gate_fraction: int
     gate_table: IntArray
     candidate_table: IntArray
@@ -88,7 +96,7 @@ class Recurrent(Layer):
     cell_fraction: int
     candidate_fraction: int
     initial: IntArray
-    requantize: Rescale
+    requantize: Requantize
     linear_before_reset: bool
     streaming: bool
 
@@ -142,17 +150,12 @@ class Recurrent(Layer):
                 if table.dtype != np.int64 or table.shape != (1 << max(0, len(table).bit_length() - 1),):
                     raise ValueError(f"{name} must be int64 [2**bits], not {table.dtype} {list(table.shape)}")
                 require(name, table, format)
-            assert isinstance(self.hidden_rescale, Requantize)
-            assert isinstance(self.requantize, Requantize)
             self.hidden_rescale.check(len(self.hidden_weights), self.accumulator, self.input_format)
             self.requantize.check(1, self.hidden_format, graph.tensors[self.output].format)
 
     def _problems(self) -> Iterator[str]:
         """What contradicts, beside tables and rescaling."""
         lstm = self.cell == "lstm"
-        for name in ("hidden_rescale", "requantize"):
-            if not isinstance(getattr(self, name), Requantize):
-                yield f"{name} must be a multiplication, not thresholds"
         if not self.input_format.signed or self.input_format.bits > _MOST_GATE_BITS:
             yield f"gate sums must be signed, of at most {_MOST_GATE_BITS} bits, not {self.input_format}"
         if not 2 <= self.hidden_bits <= _MOST_HIDDEN_BITS:
@@ -199,6 +202,42 @@ class Recurrent(Layer):
     def multiplications(self, graph: LayerGraph) -> int:
         return graph.tensors[self.inputs[0]].frame.width * self.hidden_weights.size
 
+    @cached_property
+    def _hardware(self) -> dict[tuple[Tensor, Tensor], RecurrentHardware]:
+        """What `hardware_of` has given: it depends on the layer and its two tensors alone."""
+        return {}
+
+    def hardware_of(self, graph: LayerGraph) -> RecurrentHardware:
+        """The hardware of the layer between its tensors in `graph`."""
+        from hwflow.layers.recurrent_stage import RecurrentHardware
+
+        key = x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]
+        if key not in self._hardware:
+            self._hardware[key] = RecurrentHardware(self, x, y)
+        return self._hardware[key]
+
+    def shared_problem(self, graph: LayerGraph) -> str | None:
+        return "a shared stage has no product in a loop"
+
+    def styles(self, graph: LayerGraph, technology: Technology) -> tuple[MultiplierStyle, ...]:
+        return self.hardware_of(graph).styles(technology)
+
+    def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
+        return self.hardware_of(graph).foldings()
+
+    def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
+        return self.hardware_of(graph).schedule(folding)
+
+    def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
+        return self.hardware_of(graph).cost(folding, technology)
+
+    def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
+        return self.hardware_of(graph).unit(folding, technology, name)
+
+    def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times,
+              left: Times | None = None) -> StageTimes:
+        return self.hardware_of(graph).times(folding, technology, arrivals[0], left)
+
     def compute(self, graph: LayerGraph, *inputs: Planes) -> Planes:
         return self.resume(graph, None, *inputs)[0]
 
@@ -225,9 +264,8 @@ def halved(values: IntArray, times: int) -> IntArray:
     return shift_right(values, np.asarray(times, np.int64))
 
 
-def _rows(requantize: Rescale, count: int) -> Requantize:
+def _rows(requantize: Requantize, count: int) -> Requantize:
     """The constants of the only row for `count` rows."""
-    assert isinstance(requantize, Requantize)
     bias, multiplier, shift = (np.repeat(values, count) for values in (
         requantize.bias, requantize.multiplier, requantize.shift))
     return replace(requantize, bias=bias, multiplier=multiplier, shift=shift)
@@ -241,7 +279,6 @@ class _Steps:
         self.state = np.repeat(begin[:, :, None], sequences, axis=2)
         dtype = exact_type(layer.accumulator)
         self.weights = np.split(layer.hidden_weights.astype(dtype), len(layer.gates))
-        assert isinstance(layer.hidden_rescale, Requantize)
         constants = [np.split(values, len(layer.gates)) for values in (
             layer.hidden_rescale.bias, layer.hidden_rescale.multiplier, layer.hidden_rescale.shift)]
         self.rescalers = [

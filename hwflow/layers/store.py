@@ -101,7 +101,7 @@ def _object(cls: type[Any], values: Mapping[str, Any], arrays: Mapping[str, Any]
 def _typed(hint: Any, value: Any, arrays: Mapping[str, Any]) -> Any:
     if hint is IntFormat:
         return IntFormat.parse(value)
-    if hint is Frame:
+    if hint in (Frame, Requantize):
         return _object(hint, value, arrays)
     if hint == Rescale:
         return _object(Thresholds if "values" in value else Requantize, value, arrays)

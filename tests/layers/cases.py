@@ -24,6 +24,7 @@ from hwflow.layers import (
     Multiply,
     Normalize,
     Rearrange,
+    Recurrent,
     Requantize,
     Softmax,
     Tensor,
@@ -32,7 +33,7 @@ from hwflow.layers import (
 from hwflow.layers.formats import BIPOLAR
 from hwflow.layers.rescale import Rescale, Rounding, Thresholds
 from hwflow.layers.window import Window
-from tests.layers import reference
+from tests.layers import recurrent_cases, recurrent_reference, reference
 
 Rng = np.random.Generator
 
@@ -335,8 +336,16 @@ def normalize(rng: Rng) -> Case:
     ]).reshape(frame.shape), zero_point)  # fmt: skip
 
 
+def recurrent(rng: Rng) -> Case:
+    y = pick(rng, NUMBERS)
+    layer = recurrent_cases.random_layer(rng, y=y)
+    x = tensor(rng, "x", Frame(1, int(rng.integers(1, 5)), len(layer.hidden_weights)), layer.input_format)
+    return case(layer, {"x": x}, y, lambda frame: recurrent_reference.recurrent(layer, frame[None])[0][0])
+
+
 CASES: dict[type[Layer], Callable[[Rng], Case]] = {
     Conv: conv, Dense: dense, MaxPool: max_pool, AveragePool: average_pool, Lookup: lookup,
     Embedding: embedding, Add: add,
     Multiply: multiply, Concat: concat, Rearrange: rearrange, TopK: top_k, MatMul: matmul,
-    Softmax: softmax, Normalize: normalize}  # fmt: skip
+    Softmax: softmax, Normalize: normalize,
+    Recurrent: recurrent}  # fmt: skip

@@ -28,13 +28,13 @@ def scaled(rng: Rng, rows: int, magnitude: int, y: IntFormat) -> Requantize:
 
 
 def random_layer(rng: Rng, *, cell: str | None = None, hidden: int | None = None, y: IntFormat | None = None,
-                 streaming: bool = False, before: bool | None = None, zero: bool = False) -> Recurrent:
-    """A layer from 'x' to 'y'; `before`: its linear_before_reset; `zero`: its initial state."""
+                 sums: IntFormat | None = None, streaming: bool = False, after: bool | None = None) -> Recurrent:
+    """A layer from 'x' to 'y'; `after`: its linear_before_reset."""
     cell = cell or str(rng.choice(list(GATES)))
     hidden = hidden or int(rng.integers(1, 7))
     y = y or IntFormat(int(rng.integers(4, 17)), signed=True)
     lstm, gates = cell == "lstm", len(GATES[cell])
-    weight, sums = IntFormat(int(rng.integers(3, 9)), True), IntFormat(int(rng.integers(8, 19)), True)
+    weight, sums = IntFormat(int(rng.integers(3, 9)), True), sums or IntFormat(int(rng.integers(8, 19)), True)
     state, memory = IntFormat(int(rng.integers(6, 17)), True), IntFormat(int(rng.integers(8, 25)), True)
     bits, table_fraction = int(rng.integers(3, 9)), int(rng.integers(0, 5))
     # Sums use the table, and the cell state its table, over about their whole range.
@@ -58,6 +58,6 @@ def random_layer(rng: Rng, *, cell: str | None = None, hidden: int | None = None
         hidden_bits=state.bits, hidden_fraction=state.bits - 1, cell_bits=memory.bits if lstm else 0,
         cell_fraction=cell_fraction if lstm else 0,
         candidate_fraction=cell_fraction + int(rng.integers(-3, 4)) if lstm else 0,
-        initial=np.zeros_like(initial) if zero or rng.random() < 0.5 else initial, requantize=out,
-        linear_before_reset=cell == "gru" and (bool(rng.integers(2)) if before is None else before),
+        initial=np.zeros_like(initial) if rng.random() < 0.5 else initial, requantize=out,
+        linear_before_reset=cell == "gru" and (bool(rng.integers(2)) if after is None else after),
         streaming=streaming)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ from hwflow.layers import KINDS, Dense, LayerGraph
 from hwflow.layers.base import Folding, HardwareLayer
 from hwflow.layers.hardware import codes_of
 from hwflow.layers.matrix_layer import MatrixLayer
-from hwflow.layers.rescale import Requantize, Thresholds
+from hwflow.layers.rescale import Requantize, Rescale, Thresholds
 from tests.layers.cases import CASES, integers
 
 #: How many foldings of a layer are asked about.
@@ -138,7 +138,8 @@ def answer(question: Question, asked: Asked) -> Any:
     pytest.param(kind, marks=[pytest.mark.slow] if kind is Dense else []) for kind in KINDS
     if issubclass(kind, HardwareLayer)], ids=lambda k: k.kind)
 def test_answers_depend_on_no_earlier_question(kind: type[HardwareLayer]) -> None:
-    rescale = {Requantize, Thresholds} if "requantize" in {field.name for field in fields(kind)} else {type(None)}
+    hint = get_type_hints(kind).get("requantize", type(None))
+    rescale = {Requantize, Thresholds} if hint == Rescale else {hint}
     for seed in range(100):  # until there was a layer for each way from sums to elements
         asked, random = Asked(kind, seed), np.random.default_rng(seed)
         way = type(getattr(asked.layer, "requantize", None))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +34,7 @@ from hwflow.layers import (
 )
 from hwflow.layers.rearrange import picked
 from hwflow.layers.store import load_graph, save_graph
+from tests.layers.recurrent_cases import random_layer
 
 INT8, UINT4 = IntFormat(8, True), IntFormat(4, False)
 
@@ -64,6 +66,7 @@ def every_kind() -> LayerGraph:
         Embedding("rows", ("x",), "r", UINT4, rng.integers(-128, 128, (16, 3))),
         TopK("best", ("g",), "k", INT8, 2, largest=False, last_index=True),
         MatMul("scores", ("g", "h"), "m", 2, 16, 4, 6, False, "hkn", Frame(2, 16, 6), q(1)),
+        replace(random_layer(rng, cell="lstm", hidden=1, y=INT8, sums=INT8), inputs=("d",), output="l"),
     )
     scores, row = Tensor("c", frame, INT8, 1 / 3, 7), rng.normal(size=(1, 4))
     layers += (
@@ -73,9 +76,9 @@ def every_kind() -> LayerGraph:
     )
     frames = dict.fromkeys("abcfgnp", frame)
     frames |= {"h": Frame(3, 8, 2), "x": Frame(8, 8, 2), "d": Frame(1, 1, 4), "e": Frame(4, 8, 8), "y": Frame(1, 1, 3)}
-    frames |= {"k": Frame(4, 8, 2), "r": Frame(8, 8, 6), "m": Frame(2, 16, 6)}
+    frames |= {"k": Frame(4, 8, 2), "r": Frame(8, 8, 6), "m": Frame(2, 16, 6), "l": Frame(1, 1, 1)}
     tensors = {n: Tensor(n, f, UINT4 if n == "x" else INT8, 1 / 3, 7) for n, f in frames.items()}
-    graph = LayerGraph("every kind", tensors, layers, ("x",), ("y", "e", "h", "k", "r", "m", "p", "n"))
+    graph = LayerGraph("every kind", tensors, layers, ("x",), ("y", "e", "h", "k", "r", "m", "p", "n", "l"))
     graph.check()
     return graph
 

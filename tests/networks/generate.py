@@ -12,6 +12,7 @@ from hwflow.layers import Folding, Frame, Layer, LayerGraph
 from hwflow.layers.formats import IntArray
 from tests.networks.grow import Growing, Taste
 from tests.networks.grow_matmul import matmul
+from tests.networks.grow_recurrent import recurrent
 from tests.networks.numbers import Rng, integers
 
 __all__ = ["TINY", "USUAL", "Blocks", "Taste", "any_foldings", "describe", "frames_for", "network"]
@@ -57,7 +58,8 @@ class Blocks(Growing):
         others = {"max_pool": self.max_pool, "average_pool": self.average_pool, "lookup": self.lookup,
                   "dense": self.dense, "rearrange": self.rearrange, "top_k": self.top_k,
                   "matmul": partial(matmul, self),
-                  "softmax": self.softmax, "normalize": self.normalize}
+                  "softmax": self.softmax, "normalize": self.normalize,
+                  "recurrent": partial(recurrent, self)}
         format = self.tensors[x].format
         if not (format.signed or format.bipolar):
             others["embedding"] = self.embedding
@@ -175,7 +177,7 @@ def layer_line(layer: Layer) -> str:
         value = getattr(layer, field)
         if isinstance(value, np.ndarray):
             value = list(value.shape)
-        elif field == "requantize":
+        elif field in ("requantize", "hidden_rescale"):
             value = type(value).__name__
         found.append(f"{field}={value}")
     return f" {' '.join(str(each) for each in found)}" if found else ""

@@ -28,11 +28,14 @@ from hwflow.layers import (
     Multiply,
     Normalize,
     Rearrange,
+    Recurrent,
     Softmax,
     TopK,
 )
 from tests.layers import reference
 from tests.networks.meaning_matmul import sums_of
+from tests.networks.meaning_recurrent import recurrent
+from tests.networks.rounding import rescaled, round_exactly
 
 __all__ = ["MEANINGS", "meaning"]
 
@@ -42,26 +45,6 @@ Ints = np.ndarray
 def meaning(graph: LayerGraph, layer: Layer, *inputs: Ints) -> Ints:
     """The output [n, h, w, c] of `layer` for frames [n, h, w, c]."""
     return MEANINGS[type(layer)](graph, layer, *inputs)
-
-
-def round_exactly(numerator: Ints, shift: Any, how: str = "half_even") -> Ints:
-    """numerator / 2**shift to integers; both arrays of Python's integers."""
-    unit = np.asarray(shift, object)
-    unit = np.vectorize(lambda s: 1 << int(s), otypes=[object])(unit)
-    floor = numerator // unit
-    twice = 2 * (numerator - floor * unit)
-    up = {
-        "half_even": (twice > unit) | ((twice == unit) & (floor % 2 == 1)),
-        "half_up": (twice >= unit), "half_down": twice > unit, "floor": twice < 0, "ceil": twice > 0}[how]
-    return floor + up.astype(int)
-
-
-def rescaled(q: Any, sums: Ints) -> Ints:
-    """Sums [..., channels] of raw integers through a Requantize or Thresholds."""
-    if hasattr(q, "values"):
-        return q.low + (sums[..., None] >= q.values).sum(axis=-1)
-    product = (sums.astype(object) * 2 ** int(q.fraction) + q.bias.astype(object)) * q.multiplier.astype(object)
-    return np.clip(round_exactly(product, q.shift, str(q.rounding)) + q.zero_point, q.low, q.high).astype(np.int64)
 
 
 def taps(x: Ints, kernel: Any, strides: Any, dilations: Any, pads: Any, outside: float) -> Ints:
@@ -201,4 +184,5 @@ def normalize(graph: LayerGraph, layer: Any, x: Ints) -> Ints:
 MEANINGS: dict[type[Layer], Callable[..., Ints]] = {
     Conv: conv, Dense: dense, MaxPool: max_pool, AveragePool: average_pool, Lookup: lookup, Embedding: embedding,
     Add: add, Multiply: multiply, Concat: concat, Rearrange: rearrange, TopK: top_k, MatMul: matmul,
-    Softmax: softmax, Normalize: normalize}
+    Softmax: softmax, Normalize: normalize,
+    Recurrent: recurrent}

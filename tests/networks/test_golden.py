@@ -12,7 +12,7 @@ from tests.networks.meaning import MEANINGS, meaning
 from tests.random_cases import seeds
 
 #: Networks of a test, so that a test reports more than one seed.
-BLOCK = 80
+BLOCK = 100
 
 
 def check(seed: int, taste: Taste) -> None:
@@ -36,7 +36,7 @@ def test_tiny_networks(block: int) -> None:
         check(seed, TINY)
 
 
-@seeds(quick=[0], slow=range(1, 20), name="block")
+@seeds(quick=[0], slow=range(1, 10), name="block")
 def test_networks(block: int) -> None:
     for seed in range(block * BLOCK, (block + 1) * BLOCK):
         check(seed, USUAL)

@@ -17,7 +17,7 @@ __all__ = ["shared_network"]
 
 def shared_network(seed: int, taste: Taste = USUAL) -> LayerGraph:
     """The network of this seed."""
-    return network(seed, replace(taste, without=("embedding", "normalize", "softmax", "top_k")), Computed)
+    return network(seed, replace(taste, without=("embedding", "normalize", "recurrent", "softmax", "top_k")), Computed)
 
 
 class Computed(Blocks):

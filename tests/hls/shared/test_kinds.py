@@ -25,6 +25,7 @@ from hwflow.layers import (
     Multiply,
     Normalize,
     Rearrange,
+    Recurrent,
     Requantize,
     Softmax,
     Tensor,
@@ -40,6 +41,7 @@ COMPUTED = (Conv, Dense, MaxPool, AveragePool, Add, Multiply, Lookup, Concat, Re
 REFUSED = {
     Softmax: "a shared stage has no softmax",
     Normalize: "a shared stage has no normalize",
+    Recurrent: "a shared stage has no product in a loop",
     TopK: "a shared stage compares elements of one channel, not channels with each other"}
 LAYERS = 60
 

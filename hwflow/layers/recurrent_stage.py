@@ -1,0 +1,158 @@
+"""The hardware of recurrent layers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from amaranth.lib.wiring import Component
+from hwflow_rtl.matrix.stage import MatrixStage
+from hwflow_rtl.multiply.products import Operand, ProductShape
+from hwflow_rtl.multiply.style import MultiplierStyle
+from hwflow_rtl.recurrent.stage import LoopPace, LoopTiming, RecurrentShape, RecurrentStage
+from hwflow_rtl.rescale.requantizer import RequantizerConstants, RequantizerRounding, RequantizerStyle
+from hwflow_rtl.stream.times import StageTimes, Times
+from hwflow_rtl.vendor import ECP5, ICE40, Gowin, Resources, Technology
+
+from hwflow.layers.base import Folding, Schedule, divisors
+from hwflow.layers.formats import IntArray, Tensor
+from hwflow.layers.hardware import rescaler_constants, shape_of, too_wide_for_blocks
+from hwflow.layers.rescale import Requantize
+
+if TYPE_CHECKING:
+    from hwflow.layers.recurrent import Recurrent
+
+__all__ = ["RecurrentHardware"]
+
+#: Units whose gates are computed at once, at most.
+MOST_LANES = 8
+#: What makes the products of the loop.
+STYLES = (MultiplierStyle.BLOCKS, MultiplierStyle.LOGIC)
+
+
+def families() -> tuple[Technology, ...]:
+    """Each with its latencies."""
+    return ECP5(), Gowin(), ICE40(), ICE40(has_multipliers=False)
+
+
+class RecurrentHardware:
+    """A recurrent layer from gate sums `x` to `y`."""
+
+    def __init__(self, layer: Recurrent, x: Tensor, y: Tensor):
+        self.layer, self.x, self.y = layer, x, y
+        self._paces: dict[tuple[int, int, int], LoopPace] = {}
+        self._rescalers: dict[RequantizerStyle, RequantizerConstants] = {}
+
+    def foldings(self) -> Iterator[Folding]:
+        """Rows and columns divide the units, lanes both; results are rescaled as fast as they come."""
+        hidden = self.layer.hidden
+        for rows in divisors(hidden):
+            for cols in divisors(hidden):
+                for lanes in divisors(int(np.gcd(rows, cols))):
+                    if rows // lanes <= hidden // cols and lanes <= MOST_LANES:
+                        for style in self.all_styles:
+                            yield Folding(rows, cols, lanes, style)
+
+    @cached_property
+    def products(self) -> ProductShape:
+        return ProductShape(Operand(shape_of(self.layer.hidden_format)), Operand(shape_of(self.layer.weight_format)))
+
+    @cached_property
+    def all_styles(self) -> tuple[MultiplierStyle, ...]:
+        return tuple(style for style in STYLES if any(style in self.styles(family) for family in families()))
+
+    def styles(self, technology: Technology) -> tuple[MultiplierStyle, ...]:
+        return tuple(style for style in self.products.styles(technology) if style in STYLES)
+
+    @cached_property
+    def tables(self) -> list[IntArray]:
+        """By index of the unit: gates and candidates have tables of one size."""
+        layer = self.layer
+        first = [table for table in (layer.gate_table, layer.candidate_table) if len(table)]
+        most = max(len(table) for table in first)
+        return [*(widened(table, most) for table in first), *([layer.output_table] if len(layer.output_table) else [])]
+
+    def shape(self, folding: Folding) -> RecurrentShape:
+        layer, lstm = self.layer, self.layer.cell == "lstm"
+        fields: dict[str, Any] = {}
+        if lstm:
+            fields = {"memory": shape_of(layer.cell_format), "output_index_bits": index_bits(layer.output_table),
+                      "memory_drop": layer.cell_fraction - layer.table_fraction,
+                      "finer": layer.candidate_fraction - layer.cell_fraction}
+        return RecurrentShape(
+            cell=layer.cell, hidden=layer.hidden, steps=self.x.frame.width, rows=folding.rows, cols=folding.cols,
+            lanes=folding.lanes, sum=shape_of(layer.input_format), state=shape_of(layer.hidden_format),
+            output=shape_of(self.y.format), weight=shape_of(layer.weight_format),
+            accumulator=shape_of(layer.accumulator), index_bits=index_bits(self.tables[0]),
+            sum_drop=layer.gate_fraction - layer.table_fraction, reset_after=layer.linear_before_reset,
+            streaming=layer.streaming, style=folding.style, **fields)
+
+    def rescaler(self, technology: Technology) -> RequantizerConstants:
+        """Of sums: in multiplier blocks where the family has wide ones, for they are fast."""
+        in_logic = technology.prefers_fabric_requantizer or too_wide_for_blocks(
+            self.layer.hidden_rescale, self.layer.accumulator)
+        style = RequantizerStyle.FABRIC if in_logic else RequantizerStyle.DSP
+        if style not in self._rescalers:  # which keeps what it was asked
+            self._rescalers[style] = constants_of(self.layer.hidden_rescale, style)
+        return self._rescalers[style]
+
+    def output(self, technology: Technology) -> RequantizerConstants:
+        made = rescaler_constants(self.layer.requantize, self.layer.hidden_format, self.y.format, technology)
+        assert isinstance(made, RequantizerConstants)
+        return made
+
+    def pace(self, folding: Folding) -> LoopPace:
+        """What is enough on all families, with each style."""
+        key = folding.rows, folding.cols, folding.lanes
+        found = self._paces.get(key)
+        if found is None:
+            timings = []
+            for technology in families():
+                for style in self.styles(technology):
+                    shape = self.shape(replace(folding, style=style))
+                    rescaling = MatrixStage.rescaler_latency(shape.matrix, self.rescaler(technology), technology)
+                    timings.append(LoopTiming.of(shape, technology, rescaling))
+            found = self._paces[key] = LoopPace.of(self.shape(folding), timings)
+        return found
+
+    def schedule(self, folding: Folding) -> Schedule:
+        shape = self.shape(folding)
+        blocks = shape.steps * len(shape.gates) * shape.blocks
+        return Schedule(work=blocks * shape.words, interval=self.pace(folding).cycles(shape),
+                        multipliers=folding.rows * folding.cols, lanes_in=(folding.lanes,))
+
+    def arguments(self, folding: Folding, technology: Technology) -> dict[str, Any]:
+        return {"shape": self.shape(folding), "rescaler": self.rescaler(technology), "output": self.output(technology),
+                "pace": self.pace(folding), "technology": technology}
+
+    def cost(self, folding: Folding, technology: Technology) -> Resources:
+        zero = not self.layer.initial.any()
+        return RecurrentStage.cost(zero=zero, **self.arguments(folding, technology))
+
+    def unit(self, folding: Folding, technology: Technology, name: str) -> Component:
+        return RecurrentStage(weights=self.layer.hidden_weights, tables=self.tables, initial=self.layer.initial,
+                              name=name, **self.arguments(folding, technology))
+
+    def times(self, folding: Folding, technology: Technology, arrivals: Times, left: Times | None) -> StageTimes:
+        return RecurrentStage.times(arrivals, left=left, **self.arguments(folding, technology))
+
+
+def constants_of(rescale: Requantize, style: RequantizerStyle) -> RequantizerConstants:
+    return RequantizerConstants(
+        bias=rescale.bias, multiplier=rescale.multiplier, shift=rescale.shift, zero_point=rescale.zero_point,
+        low=rescale.low, high=rescale.high, style=style, fraction=rescale.fraction,
+        rounding=RequantizerRounding(rescale.rounding.value))
+
+
+def index_bits(table: IntArray) -> int:
+    return (len(table) - 1).bit_length()
+
+
+def widened(table: IntArray, count: int) -> IntArray:
+    """The same function with `count` entries: indices beyond the ends had the entries there."""
+    more = (count - len(table)) // 2
+    return np.pad(table, more, mode="edge")
+

@@ -1,0 +1,1 @@
+"""Recurrent layers: a matrix product whose results come back as its next operand, with gates between."""
