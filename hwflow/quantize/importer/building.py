@@ -170,7 +170,7 @@ class Building:
         x = self.tensors[source.tensor] if isinstance(source, Held) else y
         placed = Placed(
             pending, x, y, rounded.parameters, self._stage(pending.anchor.node), self._opsets, self.unique,
-            self._names.new)
+            self.names.new)
         *before, (last, _) = placed.layers()
         for layer, tensor in before:
             layer.check(LayerGraph("", {**self.tensors, tensor.name: tensor}, (), (), ()))
