@@ -33,6 +33,7 @@ from .quantize import Quantized, load_quantized, quantize, save_quantized
 from .quantize.problems import Cause, NoHardware, with_cuts
 from .quantize.settings import QuantizationSettings, settings_of_bits
 from .quantize.settings_file import settings_from_yaml
+from .quantize.streaming import keep_states
 from .quantize.support import operators_without_hardware, require_small_frames
 from .report.console import Console
 from .report.mapping import mapped
@@ -93,7 +94,7 @@ class Flow:
 
     @cached_property
     def model(self) -> onnx.Model:
-        """The model with static shapes and folded constants."""
+        """The model with static shapes and folded constants, and its states where layers keep them."""
         self.require_small_enough()
         shapes = self.shapes
         try:
@@ -101,10 +102,11 @@ class Flow:
         except HwflowError as error:
             kind = type(error) if isinstance(error, LimitError) else HwflowError
             raise kind(str(error) + self.without_hardware()) from None
-        for note in inferred.notes:
-            self.console.progress(note)
         require_small_frames(inferred.graph)
-        return onnx.simplify(inferred)
+        model = keep_states(onnx.simplify(inferred), dict(self.project.states))
+        for note in model.notes:
+            self.console.progress(note)
+        return model
 
     def require_small_enough(self) -> None:
         """HwflowError for a far too large model, before hours of work: no board holds more than 500 000 weights."""

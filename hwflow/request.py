@@ -29,6 +29,7 @@ class Project:
 
     model: Path
     input_shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    states: tuple[tuple[str, str], ...] = ()
     data: Path | None = None
     build: Path = BUILD
     limits: Limits = DEFAULT_LIMITS
@@ -117,7 +118,7 @@ class BuildRequest:
 
 @dataclass(frozen=True)
 class SimRequest:
-    """`hwflow sim`; `frames` is None for 10, or 3 with `netlist`."""
+    """`hwflow sim`; `frames` is None for 10, 3 with `netlist`, or with `streaming` all rows of the data, up to 100."""
 
     project: Project
     quantization: QuantizationOptions = QuantizationOptions()
@@ -127,6 +128,7 @@ class SimRequest:
     seed: int = 1
     waves: bool = False
     netlist: bool = False
+    streaming: bool = False
     clock: float | str | None = None
 
 

@@ -337,6 +337,17 @@ int hwflow_open(struct hwflow_link *link, const struct hwflow_port *port, uint8_
     return link->failure;
 }
 
+int hwflow_reset_state(struct hwflow_link *link)
+{
+    struct hwflow_identity before;
+    if (link == NULL || !link->opened)
+        return HWFLOW_ERROR_ARGUMENT;
+    before = link->identity;
+    if (start(link) == HWFLOW_OK)
+        link->failure = check(link, before.design);
+    return link->failure;
+}
+
 int hwflow_begin(struct hwflow_link *link, const uint8_t *frames, size_t count, uint8_t *results)
 {
     const struct hwflow_identity *identity;
@@ -346,10 +357,7 @@ int hwflow_begin(struct hwflow_link *link, const uint8_t *frames, size_t count, 
     if (count > (size_t)-1 / identity->bytes_in || count > (size_t)-1 / identity->bytes_out)
         return HWFLOW_ERROR_ARGUMENT;
     if (link->failure != HWFLOW_OK || link->taken < link->wanted || link->base < link->packets) {
-        struct hwflow_identity before = *identity;
-        if (start(link) != HWFLOW_OK)
-            return link->failure;
-        if ((link->failure = check(link, before.design)) != HWFLOW_OK)
+        if (hwflow_reset_state(link) != HWFLOW_OK)
             return link->failure;
     }
     link->sequence = (uint8_t)(link->sequence + link->base);

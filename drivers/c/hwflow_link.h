@@ -125,6 +125,10 @@ int hwflow_open(struct hwflow_link *link, const struct hwflow_port *port, uint8_
  */
 int hwflow_run(struct hwflow_link *link, const uint8_t *frames, size_t count, uint8_t *results);
 
+/* Begin a new sequence: a design that keeps a state from frame to frame goes on from run to run, and begins anew after
+ * this.  It takes a round trip; nothing may be under way.  HWFLOW_OK, or what is wrong. */
+int hwflow_reset_state(struct hwflow_link *link);
+
 /* The same without waiting: begin, then step until it does not return HWFLOW_BUSY.  A step sends at most one packet and
  * takes what came; `link->taken` says how many bytes of results are there. */
 int hwflow_begin(struct hwflow_link *link, const uint8_t *frames, size_t count, uint8_t *results);

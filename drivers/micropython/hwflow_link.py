@@ -158,6 +158,10 @@ class Link:
                 self.listen()
         self.room = self.room_of_all
 
+    def reset_state(self):
+        """Begin a new sequence, of a design that keeps a state from frame to frame and goes on from run to run."""
+        self.start()
+
     def progressed(self):
         self.moved = self.timer = self.port.milliseconds()
         self.questions = self.stale = 0

@@ -69,6 +69,23 @@ def once(shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> tuple[tuple[str, tu
     return shapes
 
 
+def state(text: str) -> tuple[str, str]:
+    """`h0=hn` as the names of an input and an output."""
+    name, equal, output = text.partition("=")
+    if not name or not equal or not output:
+        raise click.BadParameter(f"{text!r} must be an input's name and an output's, like h0=hn")
+    return name, output
+
+
+def each_once(pairs: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """The pairs, unchanged.  Refuses an input, or an output, of two of them."""
+    for names in zip(*pairs, strict=True):
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise click.BadParameter(f"'{twice}' must be named once, not {names.count(twice)} times")
+    return pairs
+
+
 def widths(text: str) -> tuple[int, int]:
     """`4` or `4,8` as the widths of weights and activations; `4` alone means 8 bits for activations."""
     try:
@@ -128,6 +145,10 @@ def model_options(command: F) -> F:
         click.option("--input-shape", "input_shapes", type=input_shape, multiple=True, metavar="NAME=D,D,...",
                      callback=lambda _context, _parameter, shapes: once(shapes),
                      help="Set the shape of an input that has symbolic sizes in the model."),
+        click.option("--state", "states", type=state, multiple=True, metavar="INPUT=OUTPUT",
+                     callback=lambda _context, _parameter, pairs: each_once(pairs),
+                     help="An input that is the state of a recurrent layer, and the output that is its next value "
+                          "(docs/streaming.md); default: hwflow finds them."),
         click.option("--build", type=click.Path(path_type=Path), default=BUILD, show_default=True,
                      help="The folder for all results."),
         limit_option,

@@ -157,6 +157,9 @@ def build(console: Console, request: BuildRequest) -> Result:
 @click.option("--waves", is_flag=True, help="Write an FST wave file of each run.")
 @click.option("--netlist", is_flag=True,
               help="Simulate the netlist from yosys instead, and compare the bytes at the board's pins.")
+@click.option("--streaming", is_flag=True,
+              help="Play all rows of the data, up to 100, as one sequence, of a model that keeps a state from frame to "
+                   "frame (docs/streaming.md).")
 @clock_option
 @takes(SimRequest)
 def sim(console: Console, request: SimRequest) -> Result:

@@ -36,6 +36,8 @@ Result = Mapping[str, Any]
 
 #: Frames of a simulation: of the RTL, and of a netlist, whose cells take longer.
 FRAMES, NETLIST_FRAMES = 10, 3
+#: Frames of a sequence, at most, where the user gives no number.
+SEQUENCE = 100
 #: Where exports go by default, in the folder of the board.
 EXPORTS = "export"
 
@@ -88,9 +90,9 @@ def sim(console: Console, request: SimRequest) -> Result:
     flow = Flow(console, request.project, request.quantization, request.hardware)
     if request.netlist:
         return _prove(console, flow, request)
-    count = request.frames or FRAMES
     flow.prepare(find_tools)
     with flow.locked():
+        count = _frames(flow, request, FRAMES)
         runs = flow.simulate(count, stalls=request.stalls, seed=request.seed, waves=request.waves)
         accuracy = flow.accuracy()
     clock = core_clock(flow)
@@ -105,10 +107,25 @@ def sim(console: Console, request: SimRequest) -> Result:
             console.fail(f"{name}: {line}")
     if equal:
         stages = counted(len(flow.plan.stages), "stage")
-        console.say(f"equal: {stages}, {count} frames, {' and '.join(runs)}, bit for bit")
-    return {"exit_code": 0 if equal else 1, "equal": equal, "accuracy": accuracy.facts() if accuracy else None,
-            "warnings": flow.warned.facts(),
+        how = "frames of one sequence" if flow.graph.streaming else "frames"
+        console.say(f"equal: {stages}, {count} {how}, {' and '.join(runs)}, bit for bit")
+    return {"exit_code": 0 if equal else 1, "equal": equal, "streaming": flow.graph.streaming,
+            "accuracy": accuracy.facts() if accuracy else None, "warnings": flow.warned.facts(),
             **simulation_facts(flow.plan, flow.board, runs, clock)}
+
+
+def _frames(flow: Flow, request: SimRequest, usual: int) -> int:
+    """How many frames to simulate.  HwflowError where --streaming has no state to keep."""
+    if not request.streaming:
+        return request.frames or usual
+    if not flow.graph.streaming:
+        raise HwflowError(
+            "--streaming must be given for a model that keeps a state from frame to frame, and this one keeps none",
+            "leave it out, or export the model with the state of its recurrent layer as an input and an output "
+            "(docs/streaming.md)",
+        )
+    rows = flow.dataset.rows if flow.dataset is not None and not request.netlist else usual
+    return request.frames or max(2, min(rows, SEQUENCE))
 
 
 def core_clock(flow: Flow) -> CoreClock:
@@ -121,7 +138,7 @@ def _prove(console: Console, flow: Flow, request: SimRequest) -> Result:
         raise HwflowError("--waves must not be given with --netlist, whose wires have no names")
     flow.prepare(find_tools, lambda: find_tool("yosys"))
     with flow.locked():
-        proof = flow.prove(request.frames or NETLIST_FRAMES, seed=request.seed, clock=request.clock)
+        proof = flow.prove(_frames(flow, request, NETLIST_FRAMES), seed=request.seed, clock=request.clock)
     console.table("netlist", ("cell", "how many"), [(kind, str(count)) for kind, count in proof.cells.items()])
     if proof.difference is not None:
         console.fail(proof.difference)

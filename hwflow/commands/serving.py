@@ -47,6 +47,7 @@ def serve(console: Console, request: ServeRequest) -> Mapping[str, Any]:
     token = token_of(request.host, request.token_file, os.environ)
     flow = Flow(console, request.project, hardware=HardwareOptions(request.board or BOARD, request.transport))
     quantized, facts, openers = boards_of(flow, request)
+    require_no_state(quantized)
     limits = ServeLimits(queue=request.queue, max_batch=request.max_batch, batch_wait=request.batch_wait,
                          timeout=request.timeout, max_body=request.max_body * MEBIBYTE,
                          memory=max(ServeLimits.memory, 2 * request.max_body * MEBIBYTE))
@@ -64,6 +65,16 @@ def serve(console: Console, request: ServeRequest) -> Mapping[str, Any]:
         pool.close(0.0)
     return {"model": flow.folder.name, "answers": {str(k): v for k, v in sorted(service.metrics.answers.items())},
             "rows": service.metrics.rows, "boards": list(pool.facts())}
+
+
+def require_no_state(quantized: Quantized) -> None:
+    """HwflowError where frames of one client would change what another one gets."""
+    if quantized.graph.streaming:
+        raise HwflowError(
+            "a model that is served must keep no state from frame to frame, and this one does: requests of several "
+            "clients, in any order and on any board, would be one sequence",
+            "drive its board with hwflow.host (docs/streaming.md), one sequence at a time",
+        )
 
 
 def boards_of(flow: Flow, request: ServeRequest) -> tuple[Quantized, DesignFacts, dict[str, Opener]]:

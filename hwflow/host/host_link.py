@@ -75,6 +75,11 @@ class HostLink:
             self._memory = self._handshake().memory(self._digest)
         return identity
 
+    def restart(self) -> None:
+        """`reset`, between two calls: a stream that was not read to its end is over."""
+        self._calls += 1
+        self.reset()
+
     def settle(self, wanted: int) -> int | None:
         """Ask the line for other settings: see `Handshake.settings`."""
         return self._handshake().settings(wanted)

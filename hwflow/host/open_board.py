@@ -115,6 +115,15 @@ class OpenBoard:
             raise HwflowError(f"all inputs must have the same number of frames, not {sorted(counts)}")
         return named
 
+    def reset_state(self) -> None:
+        """Begin a new sequence: the next frame finds the states that a board has after power-up.
+
+        For designs that keep a state from frame to frame (docs/streaming.md); without that, every `run` goes on where
+        the one before ended.  Takes a round trip.  It ends a stream that was not read to its end; what of its frames
+        was on the way is lost.  LinkFailed where the board does not answer.
+        """
+        self.link.restart()
+
     def close(self) -> None:
         """Let the port go.  The board keeps its design; what was on its way is lost."""
         self.link.close()

@@ -194,10 +194,10 @@ class Recurrent(HardwareLayer):
                 yield name, table, format
 
     def deviation(self, graph: LayerGraph) -> int:
-        """A part in 32 of a hidden state of 1: tables, and what the steps before rounded, add up to less."""
+        """A part in 32 of the largest hidden state: tables, and what the steps before rounded, add up to less."""
         assert isinstance(self.requantize, Requantize)
-        unit = int(self.requantize.multiplier[0]) << self.hidden_fraction >> int(self.requantize.shift[0])
-        return max(1, -(-unit // _DEVIATION))
+        largest = int(self.requantize.multiplier[0]) << self.hidden_bits - 1 >> int(self.requantize.shift[0])
+        return max(1, -(-largest // _DEVIATION))
 
     def multiplications(self, graph: LayerGraph) -> int:
         return graph.tensors[self.inputs[0]].frame.width * self.hidden_weights.size

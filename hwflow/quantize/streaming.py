@@ -196,7 +196,7 @@ def _output_of(
         if given is not None and all(_is_next(use, given, numbers) for use in uses):
             return value.name
         tried.append(value.name)
-    ports, results = (", ".join(texts) for texts in zip(*((u.port.title, u.port.result) for u in uses), strict=True))
+    ports, results = (" and ".join(texts) for texts in zip(*((u.port.title, u.port.result) for u in uses), strict=True))
     same = f" (of its shape {list(shape or ())} there is {', '.join(map(repr, tried))})" if tried else ""
     raise HwflowError(
         f"input '{name}' is a state, the {ports}, so an output of the model must give its next value, the {results} in "

@@ -107,7 +107,7 @@ def prove_netlist(netlist: Path, board: Board, graph: LayerGraph, frames: Frames
     HwflowError for a file that is no netlist, MissingTool and ToolFailed.
     """
     values = golden.run(graph, frames)
-    expected = np.concatenate([to_bytes(values[name], graph.tensors[name].format) for name in graph.outputs], axis=1)
+    expected = answers(graph, values)
     cells, line = read_netlist(netlist, board.family), line_of(board)
     design = netlist_design(cells, reset_active_low=board.reset_active_low, chip=chip_of(board, weights, image),
                             line=type(line))
@@ -125,6 +125,12 @@ def prove_netlist(netlist: Path, board: Board, graph: LayerGraph, frames: Frames
                         time.monotonic() - began, difference)
 
 
+def answers(graph: LayerGraph, values: Mapping[str, Frames]) -> Bytes:
+    """What a board says to `talk`, [n, bytes of a frame]: a RESET begins the sequence of a design with a state anew."""
+    once = np.concatenate([to_bytes(values[name], graph.tensors[name].format) for name in graph.outputs], axis=1)
+    return np.concatenate([once, once]) if graph.streaming else once
+
+
 def chip_of(board: Board, weights: BoardWeights | None, image: bytes | None) -> BoardChip | None:
     """The simulated memory at the pins of `board`; a flash has `image`."""
     if weights is None:
@@ -140,7 +146,7 @@ def chip_of(board: Board, weights: BoardWeights | None, image: bytes | None) -> 
 def talk(port: LinePort | NetworkPort, graph: LayerGraph, frames: Mapping[str, Frames], identity: bytes, interval: int,
          weights: BoardWeights | None = None, image: bytes | None = None) -> bytes:
     """What the board behind `port` answers to `frames`, also of other tensors than inputs, with `image` in its memory;
-    a flash has it already.
+    a flash has it already.  One that keeps a state answers twice, with a reset between.
 
     LinkFailed where it is no board with this design.
     """
@@ -156,7 +162,12 @@ def talk(port: LinePort | NetworkPort, graph: LayerGraph, frames: Mapping[str, F
             link.wait_for_image(digest_of(image))
         else:
             link.fill(image, digest_of(image))
-    return link.exchange(pack(graph, {name: frames[name] for name in graph.inputs}))
+    data = pack(graph, {name: frames[name] for name in graph.inputs})
+    made = link.exchange(data)
+    if graph.streaming:
+        link.reset()
+        made += link.exchange(data)
+    return made
 
 
 def first_difference(expected: Bytes, data: bytes, graph: LayerGraph) -> str | None:

@@ -87,7 +87,8 @@ class Example:
 
 
 def test_an_option_without_a_field_and_a_field_without_an_option() -> None:
-    options = {"model": MODEL, "input_shapes": (), "data": None, "build": Path("b"), "limits": requests.DEFAULT_LIMITS}
+    options = {"model": MODEL, "input_shapes": (), "states": (), "data": None, "build": Path("b"),
+               "limits": requests.DEFAULT_LIMITS}
     assert request_of(Example, {**options, "rows": 3}) == Example(requests.Project(MODEL, build=Path("b")), 3)
     with pytest.raises(TypeError, match="Example must have a field for each option of its command, and has none for "
                                         "more"):

@@ -68,10 +68,12 @@ int main(void)
     need(fread(design, 1, sizeof design, stdin) == sizeof design);
     need(fread(frames, 1, (size_t)count * bytes_in, stdin) == (size_t)count * bytes_in);
     status = hwflow_open(&link, &port, buffer, capacity, design);
-    /* In so many runs, one after the other. */
+    /* In so many runs, one after the other; the second one and every other begins a new sequence. */
     for (k = 0; k < runs && status == HWFLOW_OK; k++) {
         uint32_t first = (uint32_t)((uint64_t)count * k / runs), last = (uint32_t)((uint64_t)count * (k + 1) / runs);
-        if (last > first)
+        if (k % 2 == 1)
+            status = hwflow_reset_state(&link);
+        if (last > first && status == HWFLOW_OK)
             status = hwflow_run(&link, frames + (size_t)first * bytes_in, last - first, results + (size_t)first * bytes_out);
     }
     putchar('E');
