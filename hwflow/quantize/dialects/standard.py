@@ -9,14 +9,14 @@ import numpy as np
 from hwflow.onnx import infer, simplify
 from hwflow.onnx.model import Model
 from hwflow.onnx.versioning.releases import least_ir
-from hwflow.quantize.dialects import microsoft, qonnx, qoperator
+from hwflow.quantize.dialects import attention, microsoft, qonnx, qoperator
 from hwflow.quantize.dialects.rewriting import Rewriting, Table
 from hwflow.quantize.passes.opset import in_opset
 
 __all__ = ["RULES", "to_standard_qdq"]
 
 #: Every operator that has no place in a QDQ model, and what becomes of it.
-RULES: Table = {**qoperator.RULES, **microsoft.RULES, **qonnx.RULES}
+RULES: Table = {**qoperator.RULES, **microsoft.RULES, **qonnx.RULES, **attention.RULES}
 
 #: The first operator set whose QuantizeLinear has 16 bits.
 _SIXTEEN_BITS = 21
