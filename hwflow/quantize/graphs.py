@@ -34,6 +34,7 @@ __all__ = [
     "needs_host",
     "producers",
     "read_by_host",
+    "scales",
     "shape_of",
     "with_graph",
 ]
@@ -113,6 +114,15 @@ def is_product(node: Node, graph: Graph) -> bool:
     """True for a MatMul or Gemm of two computed tensors."""
     known = graph.initializers
     return not node.domain and node.op_type in ("MatMul", "Gemm") and not any(x in known for x in node.inputs[:2])
+
+
+def scales(node: Node, graph: Graph) -> bool:
+    """True for a node that multiplies with one constant above 0, or divides by it."""
+    if node.domain or node.op_type not in ("Mul", "Div"):
+        return False
+    factors = constants(node, graph)
+    is_reciprocal = node.op_type == "Div" and node.inputs[0] in graph.initializers
+    return not is_reciprocal and len(factors) == 1 and factors[0].size == 1 and bool(factors[0].min() > 0)
 
 
 def dynamic_inputs(node: Node, graph: Graph) -> tuple[str, ...]:

@@ -31,6 +31,7 @@ from hwflow.quantize.passes.normalise import matrix_to_gemm, max_pool_last
 from hwflow.quantize.passes.pads import fold_pads
 from hwflow.quantize.passes.points import Point, common_ranges, points, scale_source
 from hwflow.quantize.passes.prelu import prelu_to_relu
+from hwflow.quantize.passes.products import factors_behind_products
 from hwflow.quantize.passes.recurrent_weights import recurrent_weights
 from hwflow.quantize.passes.tables import functions_into_tables
 from hwflow.quantize.settings import ActivationSettings, LayerSettings, QuantizationSettings, WeightSettings
@@ -45,6 +46,8 @@ __all__ = ["BEFORE_RANKINGS", "EQUALIZE", "FLOAT_PASSES", "PostTraining", "Prepa
 FLOAT_PASSES: tuple[Pass, ...] = (
     Pass("name-nodes", "Give every node a name of its own.", name_nodes),
     Pass("functions-into-tables", "Compute functions of a table's rows once, for the table.", functions_into_tables),
+    Pass("factors-behind-products", "Scale products of two computed tensors, not what they multiply.",
+         factors_behind_products),
     Pass("matrix-to-gemm", "Give products one form: Gemm with transB and bias, Conv with bias.", matrix_to_gemm),
     Pass("functions-before-moves", "Compute functions of elements before elements move.", functions_before_moves),
     Pass("fold-affine", "Fold batch normalization, bias and scaling into the weights before them.", fold_affine),

@@ -34,6 +34,7 @@ from hwflow.quantize.passes.fourier import fourier_to_products
 from hwflow.quantize.passes.normalise import layout_before_dequantize, max_pool_last, merge_equal
 from hwflow.quantize.passes.opset import convert_old
 from hwflow.quantize.passes.pads import fold_pads
+from hwflow.quantize.passes.products import gemm_of_two
 from hwflow.quantize.passes.recurrent_weights import has_real_weights, recurrent_weights
 from hwflow.quantize.passes.rows import rows_to_conv
 from hwflow.quantize.passes.sums import sum_to_add
@@ -60,6 +61,7 @@ DIALECT_PASSES: tuple[Pass, ...] = (
     Pass("one-hot-to-gather", "Write a product with one-hot rows as a Gather of rows.", one_hot_to_gather),
     Pass("tables-to-constants", "Choose rows of a table before they are dequantized.", tables_to_constants),
     Pass("numbers-of-rows", "Bring the numbers that choose rows of a table into its range.", numbers_of_rows),
+    Pass("gemm-of-two", "Write the bias of a Gemm of two computed tensors as a sum.", gemm_of_two),
     Pass("rows-to-conv", "Write products of several rows with constants as 1x1 convolutions.", rows_to_conv),
     Pass("constant-layout", "Change the layout of quantized constants once.", fold_constant_layout),
     Pass("transposed-to-conv", "Write ConvTranspose as a Conv whose channels become pixels.", transposed_to_conv),

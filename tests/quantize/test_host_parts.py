@@ -140,10 +140,10 @@ REFUSED: dict[str, tuple[tuple[int, ...], Callable[[Net], tuple[str, ...]], str]
         lambda n: (n.conv(resize(n), 4, (1, 1)),),
         "'grow' (Resize): between layers only mode 'nearest' has hardware, not 'linear'",
     ),
-    "a product of two computed tensors behind": (
+    "a product with a computed bias behind": (
         ROW,
-        lambda n: (n.b.node("MatMul", n.node("Transpose", n.matmul(n.x, 4)), n.matmul(n.x, 3), name="outer"),),
-        "'outer' (MatMul): weights and bias must be constants, not computed",
+        lambda n: (n.b.node("Gemm", n.x, n.constant(np.ones((12, 3))), n.matmul(n.x, 3), name="biased"),),
+        "'biased' (Gemm): weights and bias must be constants, not computed",
     ),
     "all of it": (
         ROW,

@@ -18,7 +18,7 @@ from hwflow.onnx.rewrite.passes import Pass
 from hwflow.quantize import post_training, quantization, quantize
 from hwflow.quantize.meaning import Meaning, MeaningChanged, Trail
 from hwflow.quantize.settings import QuantizationSettings
-from tests.quantize import test_audio, test_embedding
+from tests.quantize import test_audio, test_embedding, test_products
 from tests.quantize.dialects.cases import QONNX, Maker
 from tests.quantize.models import Qdq, rows
 from tests.quantize.tuning.networks import Net
@@ -202,6 +202,8 @@ CASES: Mapping[str, tuple[Callable[[], Model], Mistake]] = {
     "floats-to-float32": (doubles, computes("Conv", 1, lambda w: 1.01 * w)),
     "to-standard-qdq": (qonnx, computes("QuantizeLinear", 1, lambda scale: 2 * scale)),
     "sum-to-add": (sums, reads("Add", 0, 0)),
+    "gemm-of-two": (lambda: onnx.infer(test_products.biased()), writes("Gemm", alpha=0.6)),
+    "factors-behind-products": (lambda: onnx.infer(test_products.scaled()), computes("Mul", 1, lambda by: 1.01 * by)),
     "rows-to-conv": (sequence, computes("Conv", 1, lambda w: 1.01 * w)),
     "constant-layout": (qdq_with_weights_moved, computes("DequantizeLinear", 0, lambda w: w[::-1])),
     "transposed-to-conv": (transposed, computes("Conv", 1, lambda w: w[..., ::-1])),

@@ -40,8 +40,9 @@ class Negated(Exception):
 
 
 def is_placed(pending: Pending) -> bool:
-    """True where a step has a constant for each element of the frame, and not for each channel."""
-    return any(_has_per_element(step, pending.anchor.frame) for step in pending.steps)
+    """True where a step has a constant for each element of the frame, and the anchor takes fewer."""
+    sources = (source for step in pending.steps for source in step.inputs)
+    return any(isinstance(x, Quantity) and x.real.ndim > 0 and x.real.size > pending.anchor.constants for x in sources)
 
 
 def _has_per_element(step: Step, frame: Frame) -> bool:

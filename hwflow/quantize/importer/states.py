@@ -160,6 +160,16 @@ class Anchor:
     key: str
     frame: Frame
 
+    @property
+    def constants(self) -> int:
+        """How many constants of a step may differ: mostly one for each channel."""
+        return self.frame.channels
+
+    def constant_of(self, index: IntArray) -> IntArray:
+        """Which of them are those of the elements at the places `index` of the frame."""
+        channel: IntArray = index % self.frame.channels
+        return channel
+
 
 @dataclass(frozen=True)
 class Kept(Anchor):

@@ -25,38 +25,38 @@ def step(
     ValueError where a constant differs inside a channel or does not broadcast; where `placed`, it may differ there, and
     then has an entry for each element of the frame.
     """
-    frame = pending.anchor.frame
-    channels = frame.channels
+    anchor = pending.anchor
+    flat = pending.index.ravel()
+    channel = anchor.constant_of(flat)
     inputs: list[str | Quantity | None] = []
     for name in node.inputs:
         if not name or name in values:
             inputs.append(values.get(name))
         elif node.op_type == "BatchNormalization":
             shaped = constants[name].moved(lambda array: array.reshape(-1, *[1] * (pending.index.ndim - 2)))
-            found = per_channel(shaped, pending.index, channels, name)
-            inputs.append(found.moved(lambda array: np.broadcast_to(array, (channels,))))
+            found = per_channel(shaped, pending.index, channel, anchor.constants, name)
+            inputs.append(found.moved(lambda array: np.broadcast_to(array, (anchor.constants,))))
         else:
             try:
-                inputs.append(per_channel(constants[name], pending.index, channels, name))
+                inputs.append(per_channel(constants[name], pending.index, channel, anchor.constants, name))
             except ValueError:
                 if not placed:
                     raise
-                inputs.append(per_channel(constants[name], pending.index, frame.elements, name))
+                inputs.append(per_channel(constants[name], pending.index, flat, anchor.frame.elements, name))
     return Step(node, tuple(inputs))
 
 
-def per_channel(value: Quantity, index: IntArray, channels: int, name: str) -> Quantity:
-    """`value`, which ONNX broadcasts to the shape of `index`, with one entry for all or one per channel.
+def per_channel(value: Quantity, index: IntArray, channel: IntArray, count: int, name: str) -> Quantity:
+    """`value`, which ONNX broadcasts to the shape of `index`, with one entry for all, or `count`, one per channel.
 
-    With as many `channels` as there are elements it is one for each of these.
+    `channel` has that of each element of `index`; with elements in place of channels it is one for each of these.
     """
     if value.real.size == 1 and value.real.ndim <= index.ndim:
         return value.moved(lambda array: array.reshape(()))
-    channel = index.ravel() % channels
 
     def move(array: Array) -> Array:
         full = np.broadcast_to(array, index.shape).ravel()
-        result = np.full(channels, full[0], array.dtype)  # a channel that nothing reads may have any constant
+        result = np.full(count, full[0], array.dtype)  # a channel that nothing reads may have any constant
         result[channel] = full
         if not np.array_equal(result[channel], full, equal_nan=array.dtype.kind == "f"):
             raise ValueError

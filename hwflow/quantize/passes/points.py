@@ -24,6 +24,7 @@ from hwflow.quantize.graphs import (
     label_of,
     needs_host,
     producers,
+    scales,
 )
 from hwflow.quantize.operators import (
     CLAMPS,
@@ -242,13 +243,14 @@ class _Walk:
         """Follow the Relu and Clip (and layout between them) that alone read `name`: they are a part of what made it.
 
         Behind a product so is a PRelu with a slope per channel: no table for all elements can hold it; and behind one
-        `of_two` computed tensors, which has no weights that could take it, a scaling with a constant.
+        `of_two` computed tensors, which has no weights that could take them in, a factor and constants that are added.
         """
         start, passed = name, list[str]()
         while name not in self.outputs and len(self.read.get(name, [])) == 1:
             follower = self.read[name][0]
             if follower.op_type not in LAYOUT and not (
-                    _is_fusible(follower, self.graph, is_matrix) or (of_two and _scales(follower, self.graph))):
+                    _is_fusible(follower, self.graph, is_matrix)
+                    or (of_two and _follows_product(follower, self.graph))):
                 return
             name = follower.outputs[0]
             passed.append(name)
@@ -304,9 +306,7 @@ def _is_fusible(node: Node, graph: Graph, is_matrix: bool) -> bool:
     return node.op_type in CLAMPS and len(dynamic_inputs(node, graph)) == 1
 
 
-def _scales(node: Node, graph: Graph) -> bool:
-    """Whether `node` multiplies with one constant above 0, or divides by it."""
-    if node.op_type not in ("Mul", "Div") or (node.op_type == "Div" and node.inputs[0] in graph.initializers):
-        return False
-    factors = constants(node, graph)
-    return len(factors) == 1 and factors[0].size == 1 and bool(factors[0].min() > 0)
+def _follows_product(node: Node, graph: Graph) -> bool:
+    """What a product of two computed tensors takes in: a factor, or constants that are added, such as a mask."""
+    added = node.op_type == "Add" or (node.op_type == "Sub" and node.inputs[0] not in graph.initializers)
+    return scales(node, graph) or (added and len(constants(node, graph)) == 1)

@@ -16,11 +16,13 @@ from hwflow.layers import (
     Concat,
     Conv,
     Dense,
+    Embedding,
     Frame,
     IntFormat,
     Layer,
     LayerGraph,
     Lookup,
+    MatMul,
     MaxPool,
     Multiply,
     Normalize,
@@ -39,6 +41,8 @@ from tests.layers.cases import CASES, Case, integers
 COMPUTED = (Conv, Dense, MaxPool, AveragePool, Add, Multiply, Lookup, Concat, Rearrange)
 #: The others, and what a shared stage lacks for them.
 REFUSED = {
+    MatMul: "a shared stage has no matmul",
+    Embedding: "a shared stage has no embedding",
     Softmax: "a shared stage has no softmax",
     Normalize: "a shared stage has no normalize",
     Recurrent: "a shared stage has no product in a loop",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 
@@ -12,7 +12,7 @@ from hwflow_base.errors import Refusal
 
 from hwflow.layers import Frame, MatMul, Tensor
 from hwflow.layers.formats import IntArray
-from hwflow.layers.rescale import Rescale, Thresholds
+from hwflow.layers.rescale import Rescale
 from hwflow.onnx.model import Graph, Node
 from hwflow.quantize.graphs import attribute, consumers, shape_of
 from hwflow.quantize.importer.affine_forms import Form, form_of
@@ -60,6 +60,18 @@ class Products(LayerAnchor):
     interleaved: bool
     order: str
 
+    @property
+    def constants(self) -> int:
+        """One for each place of a head."""
+        return self.rows * self.columns
+
+    def constant_of(self, index: IntArray) -> IntArray:
+        if not self.interleaved:
+            return index % self.constants
+        row, column = index // (self.heads * self.columns), index % self.columns
+        place: IntArray = row * self.columns + column
+        return place
+
     def layer(
         self,
         pending: Pending,
@@ -80,11 +92,11 @@ class Products(LayerAnchor):
         self, pending: Pending, unit: Fraction, sums: Accumulator, y: Tensor, p: Parameters, stage: OutputStage,
         opsets: Mapping[str, int],
     ) -> Rescale:  # fmt: skip
-        """One constant where the steps have one for all columns; else one for each place of a head."""
-        channels = self.frame.channels if varies(pending) else 1
-        pending = pending if channels > 1 else uniform(pending)
-        sums = Accumulator(*(np.repeat(end, channels) for end in (sums.zero, sums.low, sums.high)))
-        start = Form.linear((unit,) * channels)
+        """One constant where the steps have no others; else one for each place of a head."""
+        places = self.constants if varies(pending) else 1
+        pending = pending if places > 1 else uniform(pending)
+        sums = Accumulator(*(np.repeat(end, places) for end in (sums.zero, sums.low, sums.high)))
+        start = Form.linear((unit,) * places)
         form = form_of(pending, start)
         made: Rescale
         if form is None or (form.rounding is not None and p.scale != 1):
@@ -97,20 +109,7 @@ class Products(LayerAnchor):
         if not positive:
             raise Refusal("a product of two computed tensors must not be negated or made constant before its "
                           "QuantizeLinear", "negate one of its operands")
-        return self._of_places(made) if channels > 1 else made
-
-    def _of_places(self, made: Rescale) -> Rescale:
-        """The constants of the channels of the frame as those of the places of a head.  ValueError: heads differ."""
-        def moved(values: IntArray) -> IntArray:
-            heads = values.reshape(-1, self.columns, *values.shape[1:])
-            if not np.array_equal(heads, np.broadcast_to(heads[:1], heads.shape)):
-                raise Refusal("constants behind a product of two computed tensors must be the same for all heads",
-                              "add them behind its QuantizeLinear")
-            return np.tile(heads[0], (self.rows, *[1] * (values.ndim - 1)))
-
-        if isinstance(made, Thresholds):
-            return replace(made, values=moved(made.values))
-        return replace(made, bias=moved(made.bias), multiplier=moved(made.multiplier), shift=moved(made.shift))
+        return made
 
 
 def _sums(depth: int, a: Tensor, b: Tensor) -> Accumulator:
