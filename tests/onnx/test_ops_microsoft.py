@@ -201,3 +201,25 @@ def test_skip_layer_normalization(oracle, given, skip) -> None:
 )  # fmt: skip
 def test_message(wanted, message) -> None:
     assert error_of(wanted) == message
+
+
+@pytest.mark.parametrize("attributes", [{}, {"scale": 0.3}, {"unidirectional": 1}], ids=str)
+def test_multi_head_attention(oracle, attributes) -> None:
+    q, k, v = draw(2, 5, 8), draw(2, 5, 8), draw(2, 5, 8)
+    agree(microsoft("MultiHeadAttention", q, k, v, attributes={"num_heads": 2, **attributes}), oracle)
+    agree(microsoft("MultiHeadAttention", q, k, v, draw(24), None, draw(1, 2, 5, 5),
+                    attributes={"num_heads": 2, **attributes}), oracle)
+
+
+def test_attention_with_projections(oracle) -> None:
+    x, weights, bias = draw(2, 5, 6), draw(6, 24), draw(24)
+    agree(microsoft("Attention", x, weights, bias, attributes={"num_heads": 2}), oracle)
+    agree(microsoft("Attention", x, weights, bias, attributes={"num_heads": 4, "unidirectional": 1}), oracle)
+
+
+@pytest.mark.parametrize(("op", "inputs", "message"), [
+    ("MultiHeadAttention", (draw(1, 3, 6), draw(1, 3, 6), draw(1, 3, 6)), "'num_heads' must divide 6 and 6, not be 4"),
+    ("MultiHeadAttention", (draw(1, 3, 6),), "query, key and value must be three tensors of three axes"),
+    ("Attention", (draw(1, 3, 6), draw(5, 24)), "must fit together, not have the shapes")])
+def test_attention_refuses(op, inputs, message) -> None:
+    assert message in error_of(microsoft(op, *inputs, attributes={"num_heads": 4}))

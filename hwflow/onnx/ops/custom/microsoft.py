@@ -14,7 +14,7 @@ import numpy as np
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 from hwflow.onnx.ops.cells import named_activation, sigmoid
 from hwflow.onnx.ops.convolution import conv_shapes, convolution
-from hwflow.onnx.ops.custom import microsoft_quantized
+from hwflow.onnx.ops.custom import microsoft_attention, microsoft_quantized
 from hwflow.onnx.ops.precision import widened, working_type
 from hwflow.onnx.ops.quantized_matrix import matmul_shape
 from hwflow.onnx.ops.shapes import as_first, broadcast_shape
@@ -169,5 +169,6 @@ OPERATORS: Table = {
     (_DOMAIN, "FastGelu"): (Operator(1, _fast_gelu, as_first),),
     (_DOMAIN, "QuickGelu"): (Operator(1, _quick_gelu, as_first),),
     (_DOMAIN, "SkipLayerNormalization"): (Operator(1, _skip_layer_normalization, _skip_shapes),),
+    **microsoft_attention.OPERATORS,
     **microsoft_quantized.OPERATORS,
 }
