@@ -79,7 +79,10 @@ _STANDARD: Mapping[str, Entry] = {
     "Sub": Entry(("add", FUSED), _AFFINE + _TWO),
     "Sum": Entry(("add", FUSED), _AFFINE + _TWO),
     "Mul": Entry(("multiply", FUSED), _AFFINE + _TWO),
-    "Div": Entry((FUSED, "lookup"), "by constants, one value or one per channel"),
+    "Div": Entry(
+        (FUSED, "lookup", "multiply"), f"by constants, one value or one per channel; {_TWO}: times the reciprocal"
+    ),
+    **dict.fromkeys(("Max", "Min"), Entry((*_TABLE, "add"), f"{_DECIDES}; or {_TWO}")),
     "BatchNormalization": Entry((FUSED,), "for inference; after a layer"),
     "Relu": Entry(_TABLE),
     "Clip": Entry(_TABLE, "limits constant"),

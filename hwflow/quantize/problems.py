@@ -30,7 +30,7 @@ class Problem:
     """One node (or tensor) that cannot become hardware: which, why, and what the user can do.
 
     `cut` is None where it does not help to cut the model in front of the node; else what the advice to do so ends with,
-    " and run the rest on the host" or nothing.
+    " and run the rest on the host" or nothing.  `remedy` is empty where nothing else helps.
     """
 
     where: str
@@ -54,7 +54,8 @@ class Problem:
             return self
         how = "cut the model in front of it" if "--to" in command or not command else "cut it off"
         done = f" with {command}" if command else ""
-        return replace(self, remedy=f"{self.remedy}, or {how}{done}{self.cut}", cut=None)
+        first = f"{self.remedy}, or " if self.remedy else ""
+        return replace(self, remedy=f"{first}{how}{done}{self.cut}", cut=None)
 
 
 def with_cuts(problems: Iterable[Problem], graph: Graph) -> tuple[Problem, ...]:

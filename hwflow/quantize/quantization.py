@@ -31,6 +31,7 @@ from hwflow.quantize.meaning import Meaning, Trail
 from hwflow.quantize.partly import complete, trial_form, with_quantizers
 from hwflow.quantize.passes.floats import float_note, floats_to_float32
 from hwflow.quantize.passes.fourier import fourier_to_products
+from hwflow.quantize.passes.joins import joins_to_sums_and_products
 from hwflow.quantize.passes.normalise import layout_before_dequantize, max_pool_last, merge_equal
 from hwflow.quantize.passes.opset import convert_old
 from hwflow.quantize.passes.pads import fold_pads
@@ -63,6 +64,8 @@ DIALECT_PASSES: tuple[Pass, ...] = (
     Pass("numbers-of-rows", "Bring the numbers that choose rows of a table into its range.", numbers_of_rows),
     Pass("gemm-of-two", "Write the bias of a Gemm of two computed tensors as a sum.", gemm_of_two),
     Pass("rows-to-conv", "Write products of several rows with constants as 1x1 convolutions.", rows_to_conv),
+    Pass("joins-to-sums-and-products", "Write Div, Max and Min of two tensors with Mul, Add and Sub.",
+         joins_to_sums_and_products),
     Pass("constant-layout", "Change the layout of quantized constants once.", fold_constant_layout),
     Pass("transposed-to-conv", "Write ConvTranspose as a Conv whose channels become pixels.", transposed_to_conv),
     Pass("fold-pads", "Write Pad as padding of the next window.", fold_pads),

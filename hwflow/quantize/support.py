@@ -11,6 +11,7 @@ from hwflow_base.errors import HwflowError
 from hwflow.onnx.model import Graph, Model, Node
 from hwflow.onnx.ops import find_operator
 from hwflow.onnx.rewrite.passes import is_identity
+from hwflow.quantize import remedies
 from hwflow.quantize.graphs import (
     attribute,
     consumers,
@@ -20,6 +21,7 @@ from hwflow.quantize.graphs import (
     is_computed,
     is_embedding,
     moves,
+    needs_host,
 )
 from hwflow.quantize.operators import (
     AFFINE,
@@ -31,6 +33,7 @@ from hwflow.quantize.operators import (
     LAYOUT,
     MATRIX,
     MOVES,
+    NEVER_ON_HOST,
     QUANTIZERS,
     SELECTIONS,
 )
@@ -42,10 +45,8 @@ __all__ = ["operators_without_hardware", "require_small_frames", "unsupported"]
 #: hours and more memory than there is, and so does playing its frames.
 MAX_ELEMENTS = 1 << 24
 
-#: The remedy for an operator without hardware, and how the other one, to cut the model in front of it, ends.
-REPLACE, CUT = "replace it in the model before the export", " and run the rest on the host"
-
-FOR_INFERENCE = "export the model for inference"
+#: How the advice to cut the model in front of a node ends.
+CUT = " and run the rest on the host"
 
 
 def operators_without_hardware(model: Model) -> list[Problem]:
@@ -63,8 +64,30 @@ def operators_without_hardware(model: Model) -> list[Problem]:
         elif host.intersection(node.outputs) or node.op_type in KNOWN | {"ConvTranspose"} or is_computed(node):
             continue
         elif find_operator(node.domain, node.op_type, model.opsets.get(node.domain, 0)):
-            found.append(Problem.of(node, f"operator {node.op_type} has no hardware", REPLACE, cut=CUT))
+            found.append(_of_operator(node, model))
     return found
+
+
+def _of_operator(node: Node, model: Model) -> Problem:
+    """Of a node whose operator has no hardware, and which the host does not run either."""
+    operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+    why = f"operator {operator} has no hardware"
+    follower = _layer_behind(node, model.graph) if needs_host(node, model.graph) else None
+    if follower is not None:
+        why += f", and the host cannot run it because {follower.label} follows"
+    return Problem.of(node, why, remedies.of_operator(node, model), cut=CUT)
+
+
+def _layer_behind(node: Node, graph: Graph) -> Node | None:
+    """The first layer that reads what comes of `node`."""
+    reached = set(node.outputs)
+    for other in graph.nodes:
+        if other is node or not reached.intersection(other.inputs):
+            continue
+        reached.update(other.outputs)
+        if other.op_type in NEVER_ON_HOST or is_computed(other):
+            return other
+    return None
 
 
 def require_small_frames(graph: Graph) -> None:
@@ -97,7 +120,7 @@ def _of_constant(node: Node, graph: Graph) -> Iterator[Problem]:
     """Of a node that only depends on constants, and that constant folding has left."""
     if node.op_type == "DequantizeLinear" and graph.initializers[node.inputs[1]].ndim > 1:
         yield Problem.of(
-            node, "constants must have one scale per tensor or axis, not per block", "quantize per channel"
+            node, "constants must have one scale per tensor or axis, not per block", remedies.BLOCKS.general
         )
     elif node.op_type != "DequantizeLinear" and node.op_type not in LAYOUT:
         yield Problem.of(
@@ -124,21 +147,20 @@ def _of_node(node: Node, model: Model, host: set[str], weights: set[str]) -> Ite
     if is_computed(node):
         return  # its handler says what it cannot do
     if node.domain or node.op_type not in KNOWN:
-        operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
-        yield Problem.of(node, f"operator {operator} has no hardware", REPLACE, cut=CUT)
+        yield _of_operator(node, model)
         return
     if is_embedding(node, graph):
         return
     if node.op_type in MOVES and not moves(node, graph) and not host.intersection(node.outputs):
-        yield _of_move(node, graph)
+        yield _of_move(node, model)
         return
     if node.op_type == "BatchNormalization" and _trains(node):
-        yield Problem.of(node, "normalizes with the statistics of the batch, as in training", FOR_INFERENCE)
+        yield Problem.of(node, "normalizes with the statistics of the batch, as in training", remedies.INFERENCE.to(model))
         return
     if node.op_type == "Dropout" and not is_identity(node, model):
-        yield Problem.of(node, "drops elements at random, as in training", FOR_INFERENCE)
+        yield Problem.of(node, "drops elements at random, as in training", remedies.INFERENCE.to(model))
         return
-    computed = list(_of_inputs(node, graph, weights))
+    computed = list(_of_inputs(node, model, weights))
     yield from computed
     if not computed and node.op_type in HOST_ONLY and not host.intersection(node.outputs):
         yield Problem.of(
@@ -148,8 +170,9 @@ def _of_node(node: Node, model: Model, host: set[str], weights: set[str]) -> Ite
         )
 
 
-def _of_inputs(node: Node, graph: Graph, weights: set[str]) -> Iterator[Problem]:
+def _of_inputs(node: Node, model: Model, weights: set[str]) -> Iterator[Problem]:
     """Of a node that computes what must be constant: weights, scales, limits."""
+    graph = model.graph
     dynamic = [name for name in dynamic_inputs(node, graph) if name not in weights]
     if node.op_type in MATRIX:
         late = [name for name in node.inputs[1:] if name and name not in weights]
@@ -158,7 +181,7 @@ def _of_inputs(node: Node, graph: Graph, weights: set[str]) -> Iterator[Problem]
             yield Problem.of(
                 node,
                 f"weights and bias must be constants, not computed ('{late[0]}')",
-                "export the model for inference with its weights as initializers",
+                remedies.WEIGHTS.to(model),
             )
         elif node.op_type == "Gemm" and node.attributes.get("transA") and not of_two:
             why = "transA has no hardware where alpha or beta scale quantized weights"
@@ -169,7 +192,7 @@ def _of_inputs(node: Node, graph: Graph, weights: set[str]) -> Iterator[Problem]
         yield Problem.of(
             node,
             f"all inputs but the first must be constants, not computed ('{dynamic[1]}')",
-            "export the model with constant parameters (fixed shapes, fixed limits)",
+            remedies.PARAMETERS.to(model),
         )
 
 
@@ -178,20 +201,20 @@ def _trains(node: Node) -> bool:
     return bool(node.attributes.get("training_mode")) or any(node.outputs[1:])
 
 
-def _of_move(node: Node, graph: Graph) -> Problem:
+def _of_move(node: Node, model: Model) -> Problem:
     """Of a node that would only move elements if its numbers were other ones."""
     mode = attribute(node, "mode", "nearest")
     if node.op_type in ("Resize", "Upsample") and mode != "nearest":
         return Problem.of(
             node,
             f"between layers only mode 'nearest' has hardware, not '{mode}', which computes between elements",
-            "export the model with nearest, or with a ConvTranspose of fixed weights that interpolates",
+            remedies.NEAREST.to(model),
         )
-    late = [name for name in dynamic_inputs(node, graph) if name != node.inputs[0]] or list(node.inputs[:1])
+    late = [name for name in dynamic_inputs(node, model.graph) if name != node.inputs[0]] or list(node.inputs[:1])
     return Problem.of(
         node,
         f"all inputs but the first must be constants, not computed ('{late[0]}')",
-        "export the model with constant parameters (fixed shapes, fixed indices)",
+        remedies.PARAMETERS.to(model),
     )
 
 

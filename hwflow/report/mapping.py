@@ -56,7 +56,7 @@ ASSUMED = QuantizationSettings(
 )
 
 WITHOUT_OPERATOR = "write it with operators of ONNX, or as a function in the model"
-WITHOUT_STAGE = "`hwflow golden` runs it; for hardware, replace it in the model before the export"
+WITHOUT_STAGE = "`hwflow golden` runs it; for hardware, cut the model in front of it and run the rest on the host"
 
 
 def mapped(source: Model, shapes: Mapping[str, tuple[int, ...]], limits: Limits = DEFAULT_LIMITS,
@@ -178,7 +178,7 @@ class _Look:
             self.add(Problem(f"'{layer}' (layer)", why, WITHOUT_STAGE))
         if whole:
             for line in tensor_problems(graph):
-                self.general.append(Problem("the model", line, "change it in the model before the export"))
+                self.general.append(Problem("the model", line, "leave it out of the model (`hwflow onnx extract` cuts models)"))
 
     def result(
         self, static: Model | None, quantized: Quantized | None, forms: Mapping[str, str] | None = None

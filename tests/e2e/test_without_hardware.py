@@ -68,8 +68,8 @@ def test_check_of_hardware(cli: Cli) -> None:
     assert done.code == 1
     assert done.out.splitlines()[-2:] == [
         "r.onnx: 4 of 5 nodes map to hardware:",
-        "  'add' (Add): sums over the equator have no stage; `hwflow golden` runs it; for hardware, replace it in the "
-        "model before the export"]
+        "  'add' (Add): sums over the equator have no stage; `hwflow golden` runs it; for hardware, cut the model in "
+        "front of it and run the rest on the host"]
 
 
 @pytest.mark.usefixtures("no_stage")

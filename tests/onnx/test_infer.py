@@ -159,7 +159,8 @@ def test_shapes_that_depend_on_data() -> None:
     b.output(b.node("Expand", b.constant("c", np.float32([1])), shape, name="e", output="y"))
     assert refused(b.model()) == (
         "graph/node[1] 'e' (Expand): input 1 ('s') must be constant, not computed from the data; "
-        "hardware needs static shapes, export the model with fixed shapes"
+        "hardware needs static shapes; export with fixed sizes (torch.onnx.export without dynamic_axes and "
+        "dynamic_shapes, tf2onnx with --inputs NAME:0[1,224,224,3])"
     )
 
 

@@ -34,10 +34,12 @@ FOLDED = {"CastLike", "Shape", "Size", "Constant", "OneHot"}
 
 
 def test_every_operator_that_the_quantizer_names_is_there() -> None:
-    """Each string in its source that is an operator's name."""
+    """Each string in its source that is an operator's name, but for the advice on those that it does not know."""
     names = {name for _, name in SCHEMAS}
     found = set()
     for file in Path(hwflow.quantize.__path__[0]).rglob("*.py"):
+        if file.name == "remedies.py":
+            continue
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in names:
                 found.add(node.value)

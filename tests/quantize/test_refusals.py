@@ -33,8 +33,9 @@ def test_everything_is_reported_at_once() -> None:
     m.x = "y"
     assert refusal(m.model()) == [
         "3 parts of the model cannot become hardware:",
-        "'layernormalization6' (LayerNormalization): operator LayerNormalization has no hardware",
-        "replace it in the model before the export, or cut the model in front of it and run the rest on the host",
+        "'layernormalization6' (LayerNormalization): operator LayerNormalization has no hardware, and the host cannot "
+        "run it because 'conv11' (Conv) follows",
+        "cut the model in front of it and run the rest on the host",
         "'softmax8' (Softmax): Softmax runs on the host, but layers after it need hardware",
         "remove it, or end the model with it and run the rest as a model of its own",
         "'square' (Conv): weights and bias must be constants, not computed ('conv11_out')",
@@ -128,7 +129,7 @@ def test_a_scale_per_block() -> None:
     m.node("MatMul", m.b.node("DequantizeLinear", q, s, name="blocks", axis=0, block_size=2)).qdq(0.5, 0)
     assert refusal(m.model(opset=21))[1:] == [
         "'blocks' (DequantizeLinear): constants must have one scale per tensor or axis, not per block",
-        "quantize per channel",
+        "quantize per channel (onnxruntime.quantization.quantize_static with per_channel=True)",
     ]
 
 
@@ -222,14 +223,14 @@ def test_a_sum_with_a_transpose() -> None:
     assert kinds(q) == ["conv", "rearrange", "add", "conv"]
 
 
-def test_a_division_of_two_tensors() -> None:
+def test_a_power_of_two_tensors() -> None:
     m = Qdq((1, 3, 6, 6)).qdq(0.1, 0).conv((4, 3, 3, 3)).qdq(0.1, 0)
     first = m.x
     m.conv((4, 4, 1, 1)).qdq(0.1, 0)
-    m.x = m.b.node("Div", first, m.x, name="join")
+    m.x = m.b.node("Pow", first, m.x, name="join")
     assert refusal(m.qdq(0.1, 0).conv((4, 4, 2, 2)).qdq(0.1, 0).model())[1:] == [
-        "'join' (Div): joins two computed tensors; only Add, Sub, Mul and Concat of two have an integer form",
-        "replace it in the model before the export",
+        "'join' (Pow): joins two computed tensors; only Add, Sub, Mul and Concat of two have an integer form",
+        "compute it from one of them, or with Add, Sub and Mul",
     ]
 
 

@@ -166,7 +166,8 @@ class _Walk:
         schema, operator = find(node, self.opsets)
         call = Call(node, self.opsets.get(node.domain, 0), path, schema, self.meter)
         if operator is None:
-            raise call.error("the operator must be one that hwflow has", "replace it in the model before the export")
+            raise call.error("the operator must be one that hwflow has", "export the model with operators of ONNX alone, as "
+                             "torch.onnx.export(..., dynamo=True) does")
         operands = [self.known[name] if name else None for name in node.inputs]
         constant = all(operand is None or operand.value is not None for operand in operands)
         random = schema is not None and schema.random
@@ -232,14 +233,16 @@ def _types(call: Call, operator: Operator, operands: list[Known | None]) -> tupl
     if operator.shapes is None:
         raise call.error(
             "the outputs must be tensors whose shape follows from the shapes of the inputs, not from their elements",
-            "hardware needs static shapes, export the model without this operator"
+            "hardware needs static shapes; choose with a mask in place of a list of places (torch.where in place of "
+            "x[mask]), which keeps the size"
         )
     for position in operator.constant:
         operand = operands[position] if position < len(operands) else None
         if operand is not None and operand.value is None:
             raise call.error(
                 f"input {position} ('{call.node.inputs[position]}') must be constant, not computed from the data",
-                "hardware needs static shapes, export the model with fixed shapes"
+                "hardware needs static shapes; export with fixed sizes (torch.onnx.export without dynamic_axes and "
+                "dynamic_shapes, tf2onnx with --inputs NAME:0[1,224,224,3])"
             )
     try:
         with np.errstate(all="ignore"):

@@ -284,7 +284,7 @@ class Importer:
             why, remedy = reason_of(error)
             if remedy:
                 raise Unsupported(why, remedy) from None
-            raise Unsupported(why, "change this layer in the model", cut="") from None
+            raise Unsupported(why, "", cut="") from None
 
     def _is_for_host(self, node: Node) -> bool:
         """True for what the host computes behind the last layer."""

@@ -55,7 +55,7 @@ def element_wise(
     if len(others) != 1 or node.op_type not in ("Add", "Sub", "Mul"):
         raise Unsupported(
             "joins two computed tensors; only Add, Sub, Mul and Concat of two have an integer form",
-            "replace it in the model before the export",
+            "compute it from one of them, or with Add, Sub and Mul",
         )
     return _joined(node, first, others[0])
 
@@ -105,7 +105,7 @@ def _broadcast(a: Pending, b: Pending) -> tuple[Frame, IntArray]:
     raise Misplaced(
         f"joins tensors of shapes {shapes}; they must be equal and in the same order, or one of them [1, C, 1, 1] or "
         "a single element",
-        "change the shapes in the model before the export",
+        "give both one shape in front of it (torch.Tensor.expand, tf.broadcast_to)",
     )
 
 

@@ -1,0 +1,69 @@
+"""What to do about a part without hardware, in terms of the framework that a model was exported from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hwflow.onnx import infer
+from hwflow.onnx.build import Builder
+from hwflow.onnx.model import Model
+from hwflow.quantize.problems import Problem
+from hwflow.quantize.support import unsupported
+
+F = np.float32
+
+
+def network(op: str, *constants: np.ndarray, opset: int = 17, **attributes: object) -> Model:
+    """An operator between two convolutions."""
+    b = Builder()
+    weights = b.constant("w", np.ones((4, 4, 1, 1), F))
+    x = b.node("Conv", b.input("x", F, (1, 4, 8, 8)), weights, name="first")
+    y = b.node(op, x, *(b.constant(f"c{k}", value) for k, value in enumerate(constants)), name="it", **attributes)
+    b.output(b.node("Conv", y, weights, name="last"), F)
+    return infer(b.model(opset=opset))
+
+
+def problem(model: Model, producer: str) -> Problem:
+    (found,) = unsupported(replace(model, producer_name=producer))
+    return found.advised()
+
+
+@pytest.mark.parametrize(("producer", "remedy"), [
+    ("pytorch", "train the model with torch.nn.BatchNorm2d in place of torch.nn.LocalResponseNorm"),
+    ("tf2onnx", "train the model with BatchNormalization in place of local_response_normalization"),
+    ("", "train the model with BatchNormalization in its place")])
+def test_the_call_of_the_framework(producer: str, remedy: str) -> None:
+    found = problem(network("LRN", size=3), producer)
+    assert found.why == "operator LRN has no hardware, and the host cannot run it because 'last' (Conv) follows"
+    assert found.remedy == f"{remedy}, or cut the model in front of it and run the rest on the host"
+
+
+@pytest.mark.parametrize(("producer", "remedy"), [
+    ("pytorch", "torch.nn.Upsample(mode='nearest') in its place"), ("tf2onnx", "UpSampling2D(interpolation='nearest')"),
+    ("onnx-example", "export the model with nearest")])
+def test_interpolation(producer: str, remedy: str) -> None:
+    roi, scales = np.zeros(0, F), np.array([1, 1, 2, 2], F)
+    assert problem(network("Resize", roi, scales, mode="linear"), producer).remedy.startswith(remedy)
+
+
+def test_statistics_of_the_batch() -> None:
+    model = network("BatchNormalization", *[np.ones(4, F)] * 4, training_mode=1)
+    assert problem(model, "pytorch").remedy == "call model.eval() before torch.onnx.export"
+
+
+def test_what_can_only_be_cut() -> None:
+    """Nothing is said of another operator where none computes the same."""
+    found = problem(network("Hardmax", axis=1), "pytorch")
+    assert found.why == "Hardmax runs on the host, but layers after it need hardware"
+    found = problem(network("Mod", F(2), fmod=1), "pytorch")
+    assert found.remedy == "cut the model in front of it and run the rest on the host"
+
+
+def test_behind_the_last_layer_the_host_runs_it() -> None:
+    b = Builder()
+    x = b.node("Conv", b.input("x", F, (1, 4, 8, 8)), b.constant("w", np.ones((4, 4, 1, 1), F)), name="first")
+    b.output(b.node("LRN", x, name="it", size=3), F)
+    assert unsupported(infer(b.model(opset=17))) == []
