@@ -107,7 +107,8 @@ _OPERATORS: Mapping[str, Advice] = {
         tensorflow="tf.where between the results of both branches in place of tf.cond",
     ),
     "MaxUnpool": Advice(
-        "use nearest upsampling in its place", torch="torch.nn.Upsample(mode='nearest') in place of torch.nn.MaxUnpool2d"
+        "use nearest upsampling in its place",
+        torch="torch.nn.Upsample(mode='nearest') in place of torch.nn.MaxUnpool2d",
     ),
     "DeformConv": Advice(
         "train the model with Conv in its place",

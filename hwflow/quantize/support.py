@@ -155,7 +155,8 @@ def _of_node(node: Node, model: Model, host: set[str], weights: set[str]) -> Ite
         yield _of_move(node, model)
         return
     if node.op_type == "BatchNormalization" and _trains(node):
-        yield Problem.of(node, "normalizes with the statistics of the batch, as in training", remedies.INFERENCE.to(model))
+        why = "normalizes with the statistics of the batch, as in training"
+        yield Problem.of(node, why, remedies.INFERENCE.to(model))
         return
     if node.op_type == "Dropout" and not is_identity(node, model):
         yield Problem.of(node, "drops elements at random, as in training", remedies.INFERENCE.to(model))

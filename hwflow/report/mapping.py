@@ -178,7 +178,8 @@ class _Look:
             self.add(Problem(f"'{layer}' (layer)", why, WITHOUT_STAGE))
         if whole:
             for line in tensor_problems(graph):
-                self.general.append(Problem("the model", line, "leave it out of the model (`hwflow onnx extract` cuts models)"))
+                remedy = "leave it out of the model (`hwflow onnx extract` cuts models)"
+                self.general.append(Problem("the model", line, remedy))
 
     def result(
         self, static: Model | None, quantized: Quantized | None, forms: Mapping[str, str] | None = None

@@ -93,8 +93,8 @@ def test_unknown_operators_and_those_without_hardware_are_named_at_once(cli: Cli
     Path("m.onnx").write_bytes(convolution((1, 2, 4, 4), None, "Nonsense", "ReduceMax", "GlobalAveragePool"))
     besides = ("besides, it has operators without hardware:\n"
                "  'reducemax' (ReduceMax): operator ReduceMax has no hardware, and the host cannot run it because "
-               "'globalaveragepool' (GlobalAveragePool) follows; cut the model in front of it with `hwflow onnx extract MODEL front.onnx --to nonsense_out` "
-               "and run the rest on the host")
+               "'globalaveragepool' (GlobalAveragePool) follows; cut the model in front of it with `hwflow onnx "
+               "extract MODEL front.onnx --to nonsense_out` and run the rest on the host")
     assert cli.refuses("sim", "m.onnx") == (
         "graph/node[1] 'nonsense' (Nonsense): the operator must be one of operator set 'ai.onnx', not 'Nonsense'; "
         f"replace it in the model before the export [OS-08]\n{besides}")
@@ -111,8 +111,8 @@ def test_every_operator_without_hardware_is_named_at_once(cli: Cli) -> None:
     onnx.save(b.model(), "m.onnx")
     assert cli.refuses("sim", "m.onnx") == (
         "2 parts of the model cannot become hardware:\n"
-        "  'norm' (LayerNormalization): operator LayerNormalization has no hardware, and the host cannot run it because "
-        "'last' (Gemm) follows\n"
+        "  'norm' (LayerNormalization): operator LayerNormalization has no hardware, and the host cannot run it "
+        "because 'last' (Gemm) follows\n"
         "    cut the model in front of it with `hwflow onnx extract "
         "MODEL front.onnx --to fc_out` and run the rest on the host\n"
         "  'sums' (CumSum): operator CumSum has no hardware, and the host cannot run it because 'last' (Gemm) follows\n"

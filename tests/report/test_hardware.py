@@ -53,8 +53,8 @@ def test_everything_is_said_at_once(cli: Cli) -> None:
     assert done.code == 1, done
     assert done.out.splitlines()[-4:] == [
         "b.onnx: 3 of 8 nodes map to hardware (2 on the host: flat, soft):",
-        "  'norm' (LayerNormalization): operator LayerNormalization has no hardware, and the host cannot run it because "
-        "'second' (Conv) follows; cut the model in front of it with `hwflow onnx extract MODEL front.onnx --to "
+        "  'norm' (LayerNormalization): operator LayerNormalization has no hardware, and the host cannot run it "
+        "because 'second' (Conv) follows; cut the model in front of it with `hwflow onnx extract MODEL front.onnx --to "
         "first_out` and run the rest on the host",
         "  'mean' (AveragePool): a window lies in the padding alone, and has no mean; use smaller pads",
         "  'square' (Conv): weights and bias must be constants, not computed ('third_out'); export the model for "
@@ -131,9 +131,9 @@ def test_open_shapes_hide_nothing(cli: Cli) -> None:
         "o.onnx: 2 of 3 nodes map to hardware:",
         "  the model: the shape of input 'x' must be known, not float32[n, 3, h, w]; give it with --input-shape "
         "x=1,3,32,32",
-        "  'lp' (GlobalLpPool): operator GlobalLpPool has no hardware, and the host cannot run it because 'last' (Conv) "
-        "follows; cut the model in front of it with `hwflow onnx extract MODEL front.onnx --to conv_out` and run the rest on "
-        "the host",
+        "  'lp' (GlobalLpPool): operator GlobalLpPool has no hardware, and the host cannot run it because 'last' "
+        "(Conv) follows; cut the model in front of it with `hwflow onnx extract MODEL front.onnx --to conv_out` and "
+        "run the rest on the host",
     ]
     facts = cli("check", "o.onnx", "--hardware", "--input-shape", "x=1,3,10,10", "--json").json
     assert (facts["possible"], facts["problems"]) == (False, [])

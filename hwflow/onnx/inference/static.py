@@ -166,8 +166,10 @@ class _Walk:
         schema, operator = find(node, self.opsets)
         call = Call(node, self.opsets.get(node.domain, 0), path, schema, self.meter)
         if operator is None:
-            raise call.error("the operator must be one that hwflow has", "export the model with operators of ONNX alone, as "
-                             "torch.onnx.export(..., dynamo=True) does")
+            raise call.error(
+                "the operator must be one that hwflow has",
+                "export the model with operators of ONNX alone, as torch.onnx.export(..., dynamo=True) does"
+            )
         operands = [self.known[name] if name else None for name in node.inputs]
         constant = all(operand is None or operand.value is not None for operand in operands)
         random = schema is not None and schema.random
