@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ from hwflow_rtl.vendor import ECP5, ICE40, Gowin, Resources, Technology
 from hwflow.layers.base import Folding, Schedule, divisors
 from hwflow.layers.formats import IntArray, Tensor
 from hwflow.layers.hardware import rescaler_constants, shape_of, too_wide_for_blocks
-from hwflow.layers.rescale import Requantize
+from hwflow.layers.rescale import MULTIPLIER_BITS, Requantize
 
 if TYPE_CHECKING:
     from hwflow.layers.recurrent import Recurrent
@@ -29,8 +28,6 @@ __all__ = ["RecurrentHardware"]
 
 #: Units whose gates are computed at once, at most.
 MOST_LANES = 8
-#: What makes the products of the loop.
-STYLES = (MultiplierStyle.BLOCKS, MultiplierStyle.LOGIC)
 
 
 def families() -> tuple[Technology, ...]:
@@ -43,7 +40,7 @@ class RecurrentHardware:
 
     def __init__(self, layer: Recurrent, x: Tensor, y: Tensor):
         self.layer, self.x, self.y = layer, x, y
-        self._paces: dict[tuple[int, int, int], LoopPace] = {}
+        self._paces: dict[tuple[int, int, int, MultiplierStyle], LoopPace] = {}
         self._rescalers: dict[RequantizerStyle, RequantizerConstants] = {}
 
     def foldings(self) -> Iterator[Folding]:
@@ -62,10 +59,12 @@ class RecurrentHardware:
 
     @cached_property
     def all_styles(self) -> tuple[MultiplierStyle, ...]:
-        return tuple(style for style in STYLES if any(style in self.styles(family) for family in families()))
+        return tuple(dict.fromkeys(style for family in families() for style in self.styles(family)))
 
     def styles(self, technology: Technology) -> tuple[MultiplierStyle, ...]:
-        return tuple(style for style in self.products.styles(technology) if style in STYLES)
+        """One for each family: latencies count here, and the cycles of a schedule are those of a style."""
+        wanted = MultiplierStyle.BLOCKS if technology.operand_bits else MultiplierStyle.LOGIC
+        return tuple(style for style in self.products.styles(technology) if style is wanted)
 
     @cached_property
     def tables(self) -> list[IntArray]:
@@ -88,11 +87,11 @@ class RecurrentHardware:
             output=shape_of(self.y.format), weight=shape_of(layer.weight_format),
             accumulator=shape_of(layer.accumulator), index_bits=index_bits(self.tables[0]),
             sum_drop=layer.gate_fraction - layer.table_fraction, reset_after=layer.linear_before_reset,
-            streaming=layer.streaming, style=folding.style, **fields)
+            saturates=bool((layer.gate_table < 0).any()), streaming=layer.streaming, style=folding.style, **fields)
 
     def rescaler(self, technology: Technology) -> RequantizerConstants:
         """Of sums: in multiplier blocks where the family has wide ones, for they are fast."""
-        in_logic = technology.prefers_fabric_requantizer or too_wide_for_blocks(
+        in_logic = technology.operand_bits < MULTIPLIER_BITS or too_wide_for_blocks(
             self.layer.hidden_rescale, self.layer.accumulator)
         style = RequantizerStyle.FABRIC if in_logic else RequantizerStyle.DSP
         if style not in self._rescalers:  # which keeps what it was asked
@@ -105,17 +104,16 @@ class RecurrentHardware:
         return made
 
     def pace(self, folding: Folding) -> LoopPace:
-        """What is enough on all families, with each style."""
-        key = folding.rows, folding.cols, folding.lanes
+        """What is enough on all families that have the style."""
+        key = folding.rows, folding.cols, folding.lanes, folding.style
         found = self._paces.get(key)
         if found is None:
-            timings = []
+            shape, timings = self.shape(folding), []
             for technology in families():
-                for style in self.styles(technology):
-                    shape = self.shape(replace(folding, style=style))
+                if folding.style in self.styles(technology):
                     rescaling = MatrixStage.rescaler_latency(shape.matrix, self.rescaler(technology), technology)
                     timings.append(LoopTiming.of(shape, technology, rescaling))
-            found = self._paces[key] = LoopPace.of(self.shape(folding), timings)
+            found = self._paces[key] = LoopPace.of(shape, timings)
         return found
 
     def schedule(self, folding: Folding) -> Schedule:

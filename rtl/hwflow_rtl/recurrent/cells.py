@@ -164,7 +164,7 @@ class GruCell(Cell):
                                  self.lanes(self.reset, VALUE))
         of_n, found = trail.at(t.x).gates["n"], []
         for lane, product in enumerate(products):
-            kept = rounded(m, product, ONE_FRACTION, f"reset{lane}")
+            kept = quotient(m, product, ONE_FRACTION, f"reset{lane}")
             late = delay(m, self.sums[lane], t.x, f"sum{lane}")
             found.append(Mux(of_n, kept[:shape.sum.width + 1].as_signed(), late))
         return found
@@ -201,8 +201,9 @@ class GruCell(Cell):
             base = delay(m, values[lane][:shape.state.width], wait, f"candidate{lane}")
             if shape.reset_before:
                 base = Mux(of_n, base, 0)
-            total = rounded(m, product, ONE_FRACTION, f"moved{lane}", base.as_signed())
-            states.append(saturated(m, total, shape.state, f"state{lane}"))
+            total = quotient(m, product, ONE_FRACTION, f"moved{lane}", base.as_signed())
+            states.append(saturated(m, total, shape.state, f"state{lane}") if shape.saturates
+                          else total[:shape.state.width].as_signed())
         done = trail.at(t.state)
         self.written(m, memory, done.of("n"), done, states)
         if shape.reset_before:
@@ -236,7 +237,7 @@ class LstmCell(Cell):
         shown = [self.shown(m, cell, lane) for lane, cell in enumerate(cells)]
         done = trail.at(t.shown)
         functions = self.lanes(self.beats(m, "shown", read=read, write=done.of("c"), beat=done, values=shown), VALUE)
-        return [saturated(m, rounded(m, product, ONE_FRACTION, f"hidden{lane}"), shape.state, f"state{lane}")
+        return [saturated(m, quotient(m, product, ONE_FRACTION, f"hidden{lane}"), shape.state, f"state{lane}")
                 for lane, product in enumerate(self.products(m, "output", functions, VALUE, values))]
 
     def shown(self, m: Module, cell: Value, lane: int) -> Value:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Const, Module, Mux, Shape, Signal, Value, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, signed
 
 from ..stream.pipeline import delay
 
@@ -16,21 +16,23 @@ def rounds_up(value: Value, bits: int) -> Value:
     return value[bits - 1] & (value[bits] | value[:bits - 1].any()) if bits > 1 else value[0] & value[1]
 
 
-def quotient(m: Module, value: Value, bits: int, name: str) -> Signal:
-    """value / 2**bits, one cycle later."""
-    made = Signal(signed(max(1, len(value) - bits) + 1), name=name, reset_less=True)
-    m.d.sync += made.eq((value >> bits) + rounds_up(value, bits))
+def quotient(m: Module, value: Value, bits: int, name: str, base: Value | None = None) -> Signal:
+    """base + value / 2**bits, one cycle later."""
+    above = (value >> bits).as_signed()
+    width = max(len(above), 0 if base is None else len(base)) + 1
+    made = Signal(signed(width), name=name, reset_less=True)
+    # One carry chain: the lowest bits of both operands make the carry.
+    low, high = Cat(1, above).as_signed(), Cat(rounds_up(value, bits), Const(0, 1) if base is None else base)
+    m.d.sync += made.eq((low + high.as_signed()) >> 1)
     return made
 
 
-def rounded(m: Module, value: Value, bits: int, name: str, base: Value | None = None) -> Signal:
-    """base + value / 2**bits, two cycles later; for quotients of many bits."""
-    width = max(max(1, len(value) - bits), 0 if base is None else len(base)) + 1
-    floor, up = Signal(signed(width), name=f"{name}_floor", reset_less=True), delay(
+def rounded(m: Module, value: Value, bits: int, name: str) -> Signal:
+    """value / 2**bits, two cycles later; for quotients of many bits."""
+    above, up = delay(m, (value >> bits).as_signed(), 1, f"{name}_floor"), delay(
         m, rounds_up(value, bits), 1, f"{name}_up")
-    m.d.sync += floor.eq((value >> bits) + (0 if base is None else base))
-    made = Signal(signed(width + 1), name=name, reset_less=True)
-    m.d.sync += made.eq(floor + up)
+    made = Signal(signed(len(above) + 1), name=name, reset_less=True)
+    m.d.sync += made.eq(above + up)
     return made
 
 

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from amaranth.hdl import Shape, signed
 
-from ..matrix.shape import MatrixShape
+from ..matrix.shape import SLOWEST_DRAIN, MatrixShape
 from ..multiply.style import MultiplierStyle
 from ..window.shape import WindowShape
 
@@ -18,8 +18,8 @@ GATES = {"rnn": ("h",), "gru": ("r", "z", "n"), "lstm": ("i", "f", "c", "o")}
 #: What tables give; the gates r, z, i, f and o in units of 2**-15.
 VALUE = signed(16)
 ONE_FRACTION = 15
-#: The most cycles from result to result: with two, one multiplier block rescales a wide sum in two parts.
-SLOWEST_DRAIN = 2
+#: Results of a block leave in this part of its cycles, if each can have a cycle of its own.
+DRAINED_IN = 8
 
 
 class LoopMatrix(MatrixShape):
@@ -27,7 +27,7 @@ class LoopMatrix(MatrixShape):
 
     @cached_property
     def paces(self) -> tuple[int, int]:
-        result = max(1, min(SLOWEST_DRAIN, self.played.beats // self.drain))
+        result = max(1, min(SLOWEST_DRAIN, self.played.beats // (DRAINED_IN * self.drain)))
         return result, max(self.played.beats, self.drain * result)
 
     @property
@@ -56,6 +56,8 @@ class RecurrentShape:
         Bits of a gate sum, and of a cell state, below those of the indices.
     finer
         Fractional bits that an lstm's candidates have more than its cell state.
+    saturates
+        A gate may be negative, so that a gru's state may leave its format.
     streaming
         The state goes on from frame to frame.
     """
@@ -78,6 +80,7 @@ class RecurrentShape:
     output_index_bits: int = 0
     memory_drop: int = 0
     finer: int = 0
+    saturates: bool = True
     streaming: bool = False
     style: MultiplierStyle = MultiplierStyle.BLOCKS
 

@@ -46,16 +46,17 @@ class LoopTiming:
         banks = shape.rows // matrix.bank_rows(technology)
         sums = (1 + ram + 1 + shape.words - 1 + matrix.word_delay(technology) + matrix.bank_latency(technology) + banks
                 + rescaling)
-        x = WideMultipliers.latency(shape.sum, VALUE, technology) + 2 if shape.reset_after else 0
+        x = WideMultipliers.latency(shape.sum, VALUE, technology) + 1 if shape.reset_after else 0
         value = x + 3 + rom
         memory = shown = 0
         state = value
         if shape.cell == "gru":
-            state = value + 1 + WideMultipliers.latency(signed(shape.state.width + 1), VALUE, technology) + 3
+            state = value + 1 + WideMultipliers.latency(signed(shape.state.width + 1), VALUE, technology) + 1
+            state += shape.saturates
         elif shape.cell == "lstm":
             memory = value + max(WideMultipliers.latency(a, VALUE, technology) for a in (shape.memory, VALUE)) + 4
             shown = memory + 2 + rom
-            state = value + WideMultipliers.latency(VALUE, VALUE, technology) + 3
+            state = value + WideMultipliers.latency(VALUE, VALUE, technology) + 2
         return LoopTiming(sums, ram if shape.reset_after else 0, x, value, memory, shown, state, ram)
 
     def hazards(self, shape: RecurrentShape) -> list[tuple[int, int]]:
