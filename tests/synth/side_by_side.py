@@ -18,6 +18,7 @@ from hwflow_rtl.io.host_link import HostLink
 from hwflow_rtl.io.image_crossing import ImageCrossing
 from hwflow_rtl.io.seal_crossing import SealCrossing
 from hwflow_rtl.io.transports import Transport
+from hwflow_rtl.matmul.operand import OperandFiller
 from hwflow_rtl.matrix.streamed_weights import TileFiller
 from hwflow_rtl.memory import SealCheck, SealedController
 from hwflow_rtl.rescale.datapath import RequantizerDatapath
@@ -36,7 +37,8 @@ __all__ = ["SideBySide", "used_by"]
 
 #: Units whose ports are all pins.
 WHOLE = (AxiStreamTop, BoardTop, Clocking, CoreCrossing, CreditCounter, FastCrossing, HostLink, ImageCrossing,
-         LineBuffer, RequantizerDatapath, Rescaler, SealCheck, SealCrossing, SealedController, TileFiller, Transport)
+         LineBuffer, OperandFiller, RequantizerDatapath, Rescaler, SealCheck, SealCrossing, SealedController,
+         TileFiller, Transport)
 
 
 class SideBySide(wiring.Component):

@@ -103,6 +103,12 @@ HELD_OUT: dict[str, tuple[Shape, ...]] = {
     "frames of bytes": tuple({"unit": "FrameBytes", **sizes} for sizes in AROUND_A_CORE),
     "tile fillers": tuple({"unit": "TileFiller", "beats": beats, "banks": banks, "rows": rows, "together": together}
                           for beats, banks, rows, together in ((24, 6, 1, 2), (100, 3, 1, 1), (5, 2, 4, 4))),
+    "products": tuple(
+        {"unit": "MatMulStage", "heads": heads, "rows": rows, "depth": depth, "columns": columns, "order": order,
+         "together": together, "cols": cols, "zero_point": zero_point}
+        for heads, rows, depth, columns, order, together, cols, zero_point in (
+            (4, 64, 16, 64, "nhk", 4, 4, 0), (4, 64, 64, 16, "khn", 4, 4, -128), (1, 16, 24, 16, "hnk", 2, 3, 5),
+            (2, 32, 12, 8, "hkn", 8, 2, 0))),
     "small matrix stages": tuple(
         {"unit": "Conv", "size": size, "channels": channels, "outputs": outputs, "kernel": kernel, "rows": rows,
          "cols": cols, "bits": bits, "style": style}

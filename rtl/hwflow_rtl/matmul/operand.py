@@ -28,9 +28,6 @@ from ..vendor.memory import Holds
 
 __all__ = ["Loop", "OperandSource"]
 
-#: Counters of an `OperandFiller` in carry chains: the address, free matrices, complete ones.
-CHAINS = 3
-
 
 @dataclass(frozen=True)
 class Loop:
@@ -114,18 +111,21 @@ class OperandSource(WeightSource):
         return self.parts if self.by_columns else words.rows
 
     def control_cost(self, words: BankWords, technology: Technology) -> Resources:
-        places, copies = self.places(words), self.copies(words)
-        address = (places - 1).bit_length()
-        chains = CHAINS * adder_luts(address, technology)
-        counters = Nest.bits(loop.count for loop in self.loops)
+        address = (self.places(words) - 1).bit_length()
         # The array goes back to the start of the matrix for each row of the first one; it counts both.
         again = Nest.bits((self.tile(words), words.pixels)) + address + 1
         blocks = Nest.bits((words.pixels * words.blocks,))
-        bits = address + self.parts + 2 * copies.bit_length()
-        control = fitted("OperandFiller", counter_bits=counters, parts=self.parts)
-        total = Resources(lut=control.lut + chains) + flip_flops(
-            control.ff + bits + counters + freed_after(words), freed_after(words), technology)
-        return total + Resources(lut=again + address + blocks, ff=again + blocks)
+        return self.filler_cost(words, technology) + Resources(lut=again + address + blocks, ff=again + blocks)
+
+    def filler_cost(self, words: BankWords, technology: Technology) -> Resources:
+        """Of an `OperandFiller`, estimated."""
+        places, copies = self.places(words), self.copies(words)
+        address, loops = (places - 1).bit_length(), Nest.bits(loop.count for loop in self.loops)
+        control = fitted("OperandFiller", counter_bits=loops, address_bits=address, parts=self.parts,
+                         copy_bits=copies.bit_length())
+        chains = adder_luts(address, technology)
+        return Resources(lut=control.lut + chains) + flip_flops(
+            control.ff + address + loops + self.parts + freed_after(words), freed_after(words), technology)
 
     def starts(self, earliest: Times, pace: int, words: BankWords, arrivals: Times | None) -> tuple[Times, ...]:
         """Each matrix is filled into the place that the last block of an earlier one has freed."""
