@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -30,7 +30,7 @@ from hwflow.quantize.importer.states import (
     Unsupported,
 )
 from hwflow.quantize.importer.steps import Function, uniform, varies
-from hwflow.quantize.operators import ELEMENTWISE, LAYOUT, QUANTIZERS
+from hwflow.quantize.operators import ELEMENTWISE, LAYOUT, POOLS, QUANTIZERS
 from hwflow.quantize.settings import OutputStage
 
 __all__ = ["matmul"]
@@ -139,19 +139,19 @@ def _anchor(site: Site, node: Node) -> tuple[Products, IntArray]:
         rows, two = (np.broadcast_to(index, (*batch, *index.shape[-2:])).reshape(heads, *index.shape[-2:])
                      for index in (one, two))
     (_, count, depth), columns = rows.shape, two.shape[2]
-    interleaved, order = _order_of_a(rows, site.tensors[a.tensor].frame), _order_of_b(two, site.tensors[b.tensor].frame)
-    if interleaved is None:
-        interleaved = order in ("nhk", "khn")
-        a = _arranged(site, a, rows, "mhk" if interleaved else "hmk", node.inputs[0])
-    if order is None or not (interleaved or order[0] == "h"):
-        order = "hnk" if two.shape[2] > 1 and two[0, 0, 1] - two[0, 0, 0] != 1 else "hkn"
-        b = _arranged(site, b, two.transpose(0, 2, 1) if order == "hnk" else two, "hmk", node.inputs[1])
+    of_a, of_b = (_order(index, letters, orders) for index, letters, orders in (
+        (rows, "hmk", ("hmk", "mhk")), (two, "hkn", ("hkn", "hnk", "khn", "nhk"))))
+    of_a = of_a or ("mhk" if of_b in ("khn", "nhk") else "hmk")
+    of_b = of_b if of_b is not None and (of_a == "mhk" or of_b[0] == "h") else "hkn"
+    a, b = (_in_order(site, held, index, letters, order, name) for held, index, letters, order, name in (
+        (a, rows, "hmk", of_a, node.inputs[0]), (b, two, "hkn", of_b, node.inputs[1])))
+    interleaved = of_a == "mhk"
     made = (count, heads, columns) if interleaved else (heads, count, columns)
     index = np.arange(heads * count * columns, dtype=np.int64).reshape(made)
     index = index.transpose(1, 0, 2) if interleaved else index
     shape = [*batch, *(() if vectors[0] else one.shape[-2:-1]), *(() if vectors[1] else (columns,))]
     frame = _frame_for_reader(site.graph, node, made)
-    anchor = Products(node, node.outputs[0], frame, (a, b), factor, heads, count, depth, columns, interleaved, order)
+    anchor = Products(node, node.outputs[0], frame, (a, b), factor, heads, count, depth, columns, interleaved, of_b)
     return anchor, index.reshape(shape)
 
 
@@ -164,44 +164,36 @@ def _operand(site: Site, name: str) -> tuple[Held, Fraction]:
     return site.operand(name)
 
 
-def _order_of_a(rows: IntArray, frame: Frame) -> bool | None:
-    """Whether the heads of the first matrix [heads, rows, depth] are interleaved; None where it is in no order."""
-    for interleaved in (False, True):
-        if _is_raster(rows.transpose(1, 0, 2) if interleaved else rows, frame):
-            return interleaved
-    return None
-
-
-def _order_of_b(matrix: IntArray, frame: Frame) -> str | None:
-    """The order of the second matrix [heads, depth, columns] in its frame, in letters; None where it is in no order."""
-    for order in ("hkn", "hnk", "khn", "nhk"):
-        if _is_raster(matrix.transpose(["hkn".index(letter) for letter in order]), frame):
+def _order(index: IntArray, letters: str, orders: Sequence[str]) -> str | None:
+    """The first of `orders` of its axes in which the elements of a matrix, whose axes are `letters`, follow each other
+    in their frame, other elements between them or not; None where there is none."""
+    for order in orders:
+        if np.all(np.diff(index.transpose([letters.index(letter) for letter in order]).ravel()) > 0):
             return order
     return None
 
 
-def _is_raster(index: IntArray, frame: Frame) -> bool:
-    return index.size == frame.elements and np.array_equal(index.ravel(), np.arange(frame.elements))
-
-
-def _arranged(site: Site, held: Held, wanted: IntArray, order: str, name: str) -> Held:
-    """The elements [heads, rows, depth] at the places `wanted` of `held`, as a frame of that order."""
-    wanted = wanted.transpose(1, 0, 2) if order == "mhk" else wanted
+def _in_order(site: Site, held: Held, index: IntArray, letters: str, order: str, name: str) -> Held:
+    """The matrix `name`, whose elements are at the places `index` of `held`, as a frame of nothing but them."""
+    wanted = index.transpose([letters.index(letter) for letter in order])
+    if np.array_equal(wanted.ravel(), np.arange(site.tensors[held.tensor].frame.elements)):
+        return held
     return site.movement.chosen(held, name, wanted.reshape(-1, wanted.shape[2]))
 
 
 def _frame_for_reader(graph: Graph, node: Node, made: tuple[int, int, int]) -> Frame:
-    """The frame of a product whose raster has the sizes `made`: channels are the last axis of what its reader sees.
+    """The frame of a product whose raster has the sizes `made`: with as many channels as its reader wants.
 
-    A Softmax wants the columns as channels, a projection the columns of all heads.  Another frame costs a Rearrange,
-    and is no error.
+    A Softmax wants the columns, a projection (a Conv of one pixel) the columns of all heads.  Another frame costs a
+    Rearrange, and is no error.
     """
     first, second, columns = made
     name = node.outputs[0]
     readers = consumers(graph)
     while len(readers.get(name, ())) == 1 and readers[name][0].op_type in LAYOUT | QUANTIZERS | ELEMENTWISE:
         name = readers[name][0].outputs[0]
-    shape = shape_of(graph, name)
-    if shape and shape[-1] == second * columns:
+    shape = shape_of(graph, name) or ()
+    is_image = len(shape) > _MATRIX and any(reader.op_type in POOLS | {"Conv"} for reader in readers.get(name, ()))
+    if shape and shape[1 if is_image else -1] == second * columns:
         return Frame(1, first, second * columns)
     return Frame(first, second, columns)
