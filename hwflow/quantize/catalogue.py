@@ -53,6 +53,11 @@ _SCALES = "scale and zero point constant; activations per tensor, weights per te
 _INTEGERS = "parameters constant; activations per tensor, weights per tensor or output channel"
 _QONNX = "1 to 8 bits, scale, zero point and width constant; activations per tensor"
 
+_RECURRENT = (
+    "one sequence of any number of steps; weights, bias and initial states constant, or a state that is an input and "
+    "an output and stays in the layer; both directions; clip; no peepholes, no sequence_lens, Y_c only as a state"
+)
+
 _TABLE = ("lookup", FUSED)
 _SETS: Mapping[str, Entry] = {
     **dict.fromkeys(UNARY, Entry(_TABLE, _SMOOTH)),
@@ -70,6 +75,7 @@ _STANDARD: Mapping[str, Entry] = {
     "ConvTranspose": Entry(("conv", "rearrange"), f"{_CONV}; runs as a Conv whose channels become pixels"),
     "Gemm": Entry(("dense", "conv", "matmul"), f"{_ROW}; {_TWO_MATRICES}"),
     "MatMul": Entry(("dense", "conv", "matmul"), f"{_ROW}; {_TWO_MATRICES}"),
+    **dict.fromkeys(("GRU", "LSTM", "RNN"), Entry(("recurrent", "conv"), _RECURRENT)),
     "MaxPool": Entry(("max_pool",), f"{_POOL}; any dilation; without the second output (indices)"),
     "GlobalMaxPool": Entry(("max_pool",)),
     "AveragePool": Entry(("average_pool",), f"{_POOL}; count_include_pad 0 and 1"),

@@ -36,6 +36,7 @@ from hwflow.quantize.passes.normalise import layout_before_dequantize, max_pool_
 from hwflow.quantize.passes.opset import convert_old
 from hwflow.quantize.passes.pads import fold_pads
 from hwflow.quantize.passes.products import gemm_of_two
+from hwflow.quantize.passes.recurrent import batch_second, last_states_of_y, whole_sequences
 from hwflow.quantize.passes.recurrent_weights import has_real_weights, recurrent_weights
 from hwflow.quantize.passes.rows import rows_to_conv
 from hwflow.quantize.passes.sums import sum_to_add
@@ -69,6 +70,9 @@ DIALECT_PASSES: tuple[Pass, ...] = (
     Pass("constant-layout", "Change the layout of quantized constants once.", fold_constant_layout),
     Pass("transposed-to-conv", "Write ConvTranspose as a Conv whose channels become pixels.", transposed_to_conv),
     Pass("fold-pads", "Write Pad as padding of the next window.", fold_pads),
+    Pass("whole-sequences", "Leave out sequence_lens of whole sequences.", whole_sequences),
+    Pass("batch-second", "Write recurrent nodes of layout 1 as layout 0.", batch_second),
+    Pass("last-states-of-y", "Read the last hidden state of a recurrent node from its Y.", last_states_of_y),
     Pass("dequantize-before-pool", "Pool the dequantized input, not its integers.", dequantize_before_pool),
 )
 

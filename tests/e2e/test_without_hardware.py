@@ -84,18 +84,17 @@ def test_info(cli: Cli) -> None:
     assert where["first"] == ("hardware", "")
 
 
-def recurrent(op_type: str, gates: int) -> onnx.Model:
-    b = Builder("recurrent")
-    w, r = (b.constant(name, np.ones((1, 2 * gates, 2), np.float32)) for name in "wr")
-    b.output(b.node(op_type, b.input("x", np.float32, (5, 1, 2)), w, r, name="cell", output="y", hidden_size=2),
-             np.float32, (5, 1, 1, 2))
+def of_regions() -> onnx.Model:
+    b = Builder("regions")
+    regions = b.constant("regions", np.array([[0, 0, 0, 3, 3]], np.float32))
+    b.output(b.node("MaxRoiPool", b.input("x", np.float32, (1, 1, 4, 4)), regions, pooled_shape=[2, 2], name="pool",
+                    output="y"), np.float32, (1, 1, 2, 2))
     return b.model()
 
 
-@pytest.mark.parametrize(("op_type", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
-def test_recurrent_layers(cli: Cli, op_type: str, gates: int) -> None:
-    onnx.save(recurrent(op_type, gates), "r.onnx")
-    why = f"'cell' ({op_type}): operator {op_type} has no hardware"
+def test_layers_that_there_are_none_of(cli: Cli) -> None:
+    onnx.save(of_regions(), "r.onnx")
+    why = "'pool' (MaxRoiPool): operator MaxRoiPool has no hardware"
     facts = cli("info", "r.onnx", "--json").json
     assert facts["golden"] is False
     assert why in facts["problem"]

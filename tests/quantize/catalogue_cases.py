@@ -95,7 +95,21 @@ def two(op: str) -> Case:
     return Case(lambda m, x: m.node(op, x, second(m, x)))
 
 
+def recurrent(op: str, gates: int) -> Case:
+    """Over the six columns of the image, whose 24 rows and channels are the input."""
+    def make(m: Maker, x: str) -> str:
+        steps = m.node("Transpose", m.node("Reshape", x, ints(1, 24, 6)), perm=[2, 0, 1])
+        y = m.b.nodes(op, steps, m.constant(weights(1, 5 * gates, 24)), m.constant(weights(1, 5 * gates, 5)),
+                      outputs=("cell_y", "cell_h"), name="cell", hidden_size=5)[0]
+        return m.node("Reshape", y, ints(1, 30))
+
+    return Case(make)
+
+
 STANDARD: Mapping[str, list[Case]] = {
+    "RNN": [recurrent("RNN", 1)],
+    "GRU": [recurrent("GRU", 3)],
+    "LSTM": [recurrent("LSTM", 4)],
     "STFT": [transformed("STFT", np.int64(16), np.ones(32, F))],
     "DFT": [transformed("DFT", np.int64(32)), Case(lambda m, x: m.node(
         "DFT", m.node("Reshape", x, ints(1, 4, 36, 1)), axis=2))],

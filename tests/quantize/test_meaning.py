@@ -21,6 +21,7 @@ from hwflow.quantize.settings import QuantizationSettings
 from tests.quantize import test_audio, test_embedding, test_joins_rewritten, test_products
 from tests.quantize.dialects.cases import QONNX, Maker
 from tests.quantize.models import Qdq, rows
+from tests.quantize.recurrent_models import sequence as recurrent
 from tests.quantize.tuning.networks import Net
 
 #: What a mistake does to the result of a pass.
@@ -205,6 +206,9 @@ CASES: Mapping[str, tuple[Callable[[], Model], Mistake]] = {
     "gemm-of-two": (lambda: onnx.infer(test_products.biased()), writes("Gemm", alpha=0.6)),
     "factors-behind-products": (lambda: onnx.infer(test_products.scaled()), computes("Mul", 1, lambda by: 1.01 * by)),
     "rows-to-conv": (sequence, computes("Conv", 1, lambda w: 1.01 * w)),
+    "whole-sequences": (lambda: recurrent("GRU", "lengths"), computes("GRU", 3, lambda bias: bias + 0.1)),
+    "batch-second": (lambda: recurrent("LSTM", "layout"), computes("LSTM", 1, lambda w: 0.9 * w)),
+    "last-states-of-y": (lambda: recurrent("RNN", "last"), computes("Gather", 1, lambda step: step - 1)),
     "constant-layout": (qdq_with_weights_moved, computes("DequantizeLinear", 0, lambda w: w[::-1])),
     "transposed-to-conv": (transposed, computes("Conv", 1, lambda w: w[..., ::-1])),
     "fold-pads": (padded, writes("Conv", pads=(0, 0, 2, 2))),

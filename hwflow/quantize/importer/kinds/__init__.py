@@ -15,6 +15,7 @@ from hwflow.quantize.importer.kinds.embedding import embedding
 from hwflow.quantize.importer.kinds.matrix import conv
 from hwflow.quantize.importer.kinds.pools import average_pool, max_pool, reduce_mean
 from hwflow.quantize.importer.kinds.products import matmul
+from hwflow.quantize.importer.kinds.recurrent import recurrent
 from hwflow.quantize.importer.site import Site
 from hwflow.quantize.importer.states import State
 
@@ -33,5 +34,8 @@ HANDLERS: Mapping[tuple[str, str], Handler] = {
     ("", "GlobalMaxPool"): max_pool,
     ("", "MatMul"): matmul,
     ("", "MaxPool"): max_pool,
+    ("", "GRU"): recurrent,
+    ("", "LSTM"): recurrent,
+    ("", "RNN"): recurrent,
     ("", "ReduceMean"): reduce_mean,
 }
