@@ -20,6 +20,7 @@ from hwflow.layers.recurrent import Recurrent
 from hwflow.layers.rescale import Requantize
 from hwflow.layers.softmax import Softmax
 from hwflow.layers.top_k import TopK
+from hwflow.layers.trees import Trees
 
 __all__ = [
     "KINDS",
@@ -46,6 +47,7 @@ __all__ = [
     "Softmax",
     "Tensor",
     "TopK",
+    "Trees",
 ]
 
 #: Every kind of layer.
@@ -53,4 +55,5 @@ KINDS: tuple[type[Layer], ...] = (
     Conv, Dense, MaxPool, AveragePool, Lookup, Embedding, Add, Multiply, Concat, Rearrange, TopK, MatMul,
     Softmax, Normalize,
     Recurrent,
+    Trees,
 )  # fmt: skip

@@ -29,6 +29,7 @@ from hwflow.layers import (
     Softmax,
     Tensor,
     TopK,
+    Trees,
 )
 from hwflow.layers.formats import BIPOLAR
 from hwflow.layers.rescale import Rescale, Rounding, Thresholds
@@ -343,9 +344,38 @@ def recurrent(rng: Rng) -> Case:
     return case(layer, {"x": x}, y, lambda frame: recurrent_reference.recurrent(layer, frame[None])[0][0])
 
 
+def trees(rng: Rng) -> Case:
+    """Any trees, some of them a single node; thresholds that no element reaches, and that all do."""
+    x = pick(rng, NUMBERS)
+    source = tensor(rng, "x", Frame(*(int(n) for n in rng.integers(1, (3, 3, 9)))), x)
+    targets, aggregate = int(rng.integers(1, 5)), ("sum", "sum", "min", "max")[int(rng.integers(4))]
+    nodes: list[list[int]] = []
+    roots, leaves = [], 0
+
+    def grown(depth: int, root: bool = False) -> int:
+        nonlocal leaves
+        if depth == 0 or (not root and rng.random() < 0.3):
+            leaves += 1
+            return -leaves
+        own = len(nodes)
+        nodes.append([])
+        nodes[own] = [int(rng.integers(source.frame.channels)), int(rng.integers(x.low - 1, x.high + 3)),
+                      int(rng.random() < 0.2), grown(depth - 1), grown(depth - 1)]
+        return own
+
+    for _ in range(int(rng.integers(1, 15))):
+        roots.append(grown(int(rng.integers(1, 5)), root=True))
+    features, thresholds, equal, fails, holds = np.array(nodes).T
+    votes = rng.integers(-100, 101, (leaves, targets))
+    layer = Trees("trees", ("x",), "y", x, features, thresholds, equal, np.stack([fails, holds], axis=1),
+                  np.array(roots), votes, aggregate)
+    y = IntFormat.covering(int(min(layer.ends.min(), votes.min())), int(max(layer.ends.max(), votes.max(), 0)))
+    return case(layer, {"x": source}, y, lambda frame: reference.trees(frame, nodes, roots, votes.tolist(), aggregate))
+
+
 CASES: dict[type[Layer], Callable[[Rng], Case]] = {
     Conv: conv, Dense: dense, MaxPool: max_pool, AveragePool: average_pool, Lookup: lookup,
     Embedding: embedding, Add: add,
     Multiply: multiply, Concat: concat, Rearrange: rearrange, TopK: top_k, MatMul: matmul,
     Softmax: softmax, Normalize: normalize,
-    Recurrent: recurrent}  # fmt: skip
+    Recurrent: recurrent, Trees: trees}  # fmt: skip

@@ -141,3 +141,20 @@ def normalize(q, pixel: list[int], row: int) -> list[int]:
     gamma, beta = (values[row % len(values)].tolist() for values in (q.gamma, q.beta))
     return [clamp(round(Fraction(z * gamma[j % len(gamma)], 2**q.shift) + Fraction(beta[j % len(beta)], 256))
                   + q.zero_point, q.low, q.high) for j, z in enumerate(normal)]
+
+
+def trees(x: Ints, nodes: list[list[int]], roots: list[int], leaves: list[list[int]], aggregate: str) -> Ints:
+    """One frame [h, w, c]; nodes are [channel, threshold, equal, child where it fails, child where it holds]."""
+    y = np.zeros((*x.shape[:2], len(leaves[0])), np.int64)
+    for row, column in np.ndindex(x.shape[:2]):
+        votes = []
+        for root in roots:
+            here = root
+            while here >= 0:
+                channel, threshold, equal, fails, holds = nodes[here]
+                value = int(x[row, column, channel])
+                here = holds if (value == threshold if equal else value >= threshold) else fails
+            votes.append(leaves[-1 - here])
+        combine = {"sum": sum, "min": min, "max": max}[aggregate]
+        y[row, column] = [combine(target) for target in zip(*votes, strict=True)]
+    return y

@@ -1,0 +1,255 @@
+"""Ensembles of decision trees over the channels of a pixel, with integer thresholds and integer votes."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from hwflow_rtl.stream.times import StageTimes, Times
+
+from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule, divisors
+from hwflow.layers.formats import Frame, IntArray, IntFormat
+from hwflow.layers.matrix import require
+from hwflow.layers.planes import Planes, compact
+
+if TYPE_CHECKING:
+    from amaranth.lib.wiring import Component
+    from hwflow_rtl.trees.forest import Forest
+    from hwflow_rtl.vendor import Resources, Technology
+
+__all__ = ["AGGREGATES", "Trees"]
+
+AGGREGATES = ("sum", "min", "max")
+
+#: Nodes that are compared all at once, at most; more fit no device.
+MOST_PARALLEL = 1 << 14
+
+#: Elements of a beat of which a walker chooses one.
+MOST_COLS = 8
+
+#: Trees that a walker has under way, as in `hwflow_rtl.trees.walk`, which imports Amaranth.
+SLOTS = 6
+
+#: Trees times pixels that the golden model walks at a time.
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class Trees(HardwareLayer):
+    """y[t] = the sum (`aggregate` "min": the least, "max": the greatest) over all trees of the vote of the leaf that x
+    reaches.
+
+    Node n holds where x[features[n]] >= thresholds[n], or, where `equal[n]` is 1, where both are equal.  From it, x goes
+    to `children[n, 1]` where it holds, else to `children[n, 0]`: a node's number, or -1 - j for leaf j.  Each tree begins
+    at one of `roots`.  `leaves` [leaves, targets] are the votes.
+    """
+
+    kind: ClassVar[str] = "trees"
+
+    name: str
+    inputs: tuple[str, ...]
+    output: str
+    input_format: IntFormat
+    features: IntArray
+    thresholds: IntArray
+    equal: IntArray
+    children: IntArray
+    roots: IntArray
+    leaves: IntArray
+    aggregate: str = "sum"
+
+    def output_frame(self, *inputs: Frame) -> Frame:
+        (frame,) = inputs
+        if self.features.size and not (self.features.min() >= 0 and self.features.max() < frame.channels):
+            raise ValueError(f"layer '{self.name}': features must be channels 0 to {frame.channels - 1}, not "
+                             f"{self.features.min()} to {self.features.max()}")
+        return Frame(frame.height, frame.width, self.leaves.shape[1])
+
+    def check(self, graph: LayerGraph) -> None:
+        self._check_fields()
+        super().check(graph)
+        self.check_input_format(graph, self.input_format)
+        if self.input_format.bipolar:
+            raise ValueError(f"layer '{self.name}': the input must be numbers, not {self.input_format}")
+        y = graph.tensors[self.output].format
+        require(f"layer '{self.name}': the results", self.ends, y)
+        if self.aggregate != "sum":
+            require(f"layer '{self.name}': votes", self.leaves, y)
+
+    def _check_fields(self) -> None:
+        count, leaves = len(self.features), len(self.leaves)
+        shapes = {"thresholds": (count,), "equal": (count,), "children": (count, 2)}
+        for field, shape in shapes.items():
+            if getattr(self, field).shape != shape:
+                raise ValueError(f"layer '{self.name}': {field} must have the shape {list(shape)}, not "
+                                 f"{list(getattr(self, field).shape)}")
+        if self.aggregate not in AGGREGATES:
+            raise ValueError(f"layer '{self.name}': aggregate must be {', '.join(AGGREGATES)}, not {self.aggregate}")
+        if self.leaves.ndim != 2 or not self.leaves.size or not self.roots.size:
+            raise ValueError(f"layer '{self.name}': there must be a tree, a leaf and a target")
+        reached = np.concatenate([self.roots, self.children[self.children >= 0]])
+        if reached.min() < 0 or reached.max() >= count or not np.array_equal(np.sort(reached), np.arange(count)):
+            raise ValueError(f"layer '{self.name}': each of the {count} nodes must be a root or the child of one node")
+        ends = -1 - self.children[self.children < 0]
+        if ends.max() >= leaves or len(np.unique(ends)) != len(ends):
+            raise ValueError(f"layer '{self.name}': each of the {leaves} leaves must be the child of one node at most")
+        if sum(len(level) for level in self._levels) != count:
+            raise ValueError(f"layer '{self.name}': nodes must not follow each other in a circle")
+
+    @cached_property
+    def _levels(self) -> list[IntArray]:
+        """The nodes of each level, the roots first.  Nodes with one parent each end, or are in no level."""
+        levels, level = [], self.roots
+        while level.size:
+            levels.append(level)
+            below = self.children[level].ravel()
+            level = below[below >= 0]
+        return levels
+
+    @cached_property
+    def ends(self) -> IntArray:
+        """The lowest and the highest result of each target, over all leaves that trees could end in: [2, targets]."""
+        count = len(self.features)
+        found = []
+        for best in (np.minimum, np.maximum):
+            values = np.zeros((count, self.leaves.shape[1]), np.int64)
+            for level in reversed(self._levels):
+                sides = [np.where((side >= 0)[:, None], values[np.maximum(side, 0)], self.leaves[np.maximum(-1 - side, 0)])
+                         for side in self.children[level].T]
+                values[level] = best(*sides)
+            trees = values[self.roots]
+            found.append({"sum": trees.sum(axis=0), "min": trees.min(axis=0), "max": trees.max(axis=0)}[self.aggregate])
+        return np.stack(found)
+
+    def compute(self, graph: LayerGraph, *inputs: Planes) -> Planes:
+        (x,) = inputs
+        pixels = x.reshape(len(x), -1)
+        made = np.empty((self.leaves.shape[1], pixels.shape[1]), compact(graph.tensors[self.output].format))
+        step = max(1, _BLOCK // len(self.roots))
+        for start in range(0, pixels.shape[1], step):
+            part = pixels[:, start:start + step]
+            made[:, start:start + step] = self._votes(self._reached(part)).T
+        return made.reshape(len(made), *x.shape[1:])
+
+    def _reached(self, pixels: Planes) -> IntArray:
+        """The leaf of each tree for each pixel [channels, pixels]: [trees, pixels]."""
+        count = len(self.features)
+        # Behind the nodes come the leaves, which follow themselves.
+        itself = count + np.arange(len(self.leaves))
+        after = np.concatenate([np.where(self.children >= 0, self.children, count - 1 - self.children),
+                                np.stack([itself, itself], axis=1)])
+        none = np.zeros(len(self.leaves), np.int64)
+        features, thresholds, equal = (np.concatenate([values, none]) for values in (
+            self.features, self.thresholds, self.equal))
+        here = np.repeat(self.roots[:, None], pixels.shape[1], axis=1)
+        each = np.arange(pixels.shape[1])
+        for _ in self._levels:
+            values, limits = pixels[features[here], each].astype(np.int64), thresholds[here]
+            holds = np.where(equal[here] != 0, values == limits, values >= limits)
+            here = after[here, holds.astype(np.intp)]
+        return here - count
+
+    def _votes(self, reached: IntArray) -> IntArray:
+        """[trees, pixels] to [pixels, targets]."""
+        combine = {"sum": np.add, "min": np.minimum, "max": np.maximum}[self.aggregate]
+        total = self.leaves[reached[0]]
+        for leaf in reached[1:]:
+            total = combine(total, self.leaves[leaf])
+        return total
+
+    def likeness(self, graph: LayerGraph) -> Hashable:
+        return self.name
+
+    def multiplications(self, graph: LayerGraph) -> int:
+        return 0
+
+    def shared_problem(self, graph: LayerGraph) -> str | None:
+        return "a shared stage multiplies, and trees compare"
+
+    def hardware_problem(self, graph: LayerGraph) -> str | None:
+        return None
+
+    def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
+        """`rows` are comparisons in a cycle.  All nodes at once, or walkers that each look at a node in a cycle: as few
+        as make do with a number of rounds.  `cols` are channels of a beat, `lanes` targets of a beat.
+        """
+        channels, targets = graph.tensors[self.inputs[0]].frame.channels, self.leaves.shape[1]
+        nodes, trees = len(self.features), len(self.roots)
+        if nodes <= MOST_PARALLEL:
+            for cols in divisors(channels):
+                yield from (Folding(nodes, cols, lanes) for lanes in divisors(targets))
+        starts = -(-trees // SLOTS)
+        walkers = sorted({-(-starts // rounds) for rounds in range(1, starts + 1)})
+        for rows in walkers:
+            for cols in divisors(channels):
+                if cols <= MOST_COLS and rows < nodes:
+                    yield from (Folding(rows, cols, lanes) for lanes in divisors(targets))
+
+    def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
+        x, targets = graph.tensors[self.inputs[0]].frame, self.leaves.shape[1]
+        pixels, beats, groups = x.height * x.width, x.channels // folding.cols, targets // folding.lanes
+        if self._is_parallel(folding):
+            return Schedule(work=pixels * beats, interval=pixels * max(beats, groups), multipliers=0,
+                            lanes_in=(folding.cols,))
+        rounds = -(-len(self.roots) // (folding.rows * SLOTS))
+        cycles = pixels * (beats + rounds * SLOTS * (len(self._levels) + groups))
+        return Schedule(work=cycles, interval=cycles, multipliers=0, lanes_in=(folding.cols,))
+
+    def _is_parallel(self, folding: Folding) -> bool:
+        return folding.rows == len(self.features)
+
+    def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
+        from hwflow_rtl.trees.parallel import ParallelTrees
+        from hwflow_rtl.trees.walk import WalkedTrees
+
+        unit = ParallelTrees if self._is_parallel(folding) else WalkedTrees
+        return unit.cost(**self._arguments(graph, folding, technology))
+
+    def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
+        from hwflow_rtl.trees.parallel import ParallelTrees
+        from hwflow_rtl.trees.walk import WalkedTrees
+
+        unit = ParallelTrees if self._is_parallel(folding) else WalkedTrees
+        return unit(**self._arguments(graph, folding, technology), name=name)
+
+    def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times,
+              left: Times | None = None) -> StageTimes:
+        from hwflow_rtl.trees.parallel import ParallelTrees
+        from hwflow_rtl.trees.walk import WalkedTrees
+
+        unit = ParallelTrees if self._is_parallel(folding) else WalkedTrees
+        return unit.times(arrivals[0], **self._arguments(graph, folding, technology), left=left)
+
+    def _arguments(self, graph: LayerGraph, folding: Folding, technology: Technology) -> dict[str, Any]:
+        arguments = {"channels": graph.tensors[self.inputs[0]].frame.channels, "cols": folding.cols,
+                     "technology": technology, "plan": self._plan(graph, folding)}
+        return {**arguments, "lanes": folding.lanes} if self._is_parallel(folding) else arguments
+
+    def _plan(self, graph: LayerGraph, folding: Folding) -> Any:
+        """What follows from the trees, once for each folding that needs another one."""
+        from hwflow_rtl.trees.parallel import ParallelPlan
+        from hwflow_rtl.trees.walk import WalkPlan
+
+        from hwflow.layers.hardware import shape_of
+
+        output = shape_of(graph.tensors[self.output].format)
+        key = (output.width, output.signed, *(() if self._is_parallel(folding) else (folding.rows, folding.lanes)))
+        if key not in self._plans:
+            element = shape_of(self.input_format)
+            self._plans[key] = ParallelPlan(self._forest, element, output) if self._is_parallel(folding) else WalkPlan(
+                self._forest, element, output, folding.rows, folding.lanes)
+        return self._plans[key]
+
+    @cached_property
+    def _plans(self) -> dict[Hashable, Any]:
+        return {}
+
+    @cached_property
+    def _forest(self) -> Forest:
+        from hwflow_rtl.trees.forest import Aggregate, Forest
+
+        return Forest(self.features, self.thresholds, self.equal, self.children, self.roots, self.leaves,
+                      Aggregate(self.aggregate))

@@ -1,0 +1,313 @@
+"""All nodes of all trees compared in every cycle: a frame a cycle where its elements come in one beat."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..join.tree import holding
+from ..pool.results import Results
+from ..stream.pipeline import Nest, delay
+from ..stream.queue import Queue
+from ..stream.streams import stream_of
+from ..stream.times import StageTimes, Times, in_turn
+from ..vendor.base import Resources, Rom, Technology
+from ..vendor.fitted import fitted
+from ..vendor.memory import Holds
+from .codes import Merge, Side, merges
+from .forest import Aggregate, Combiner, Forest, packed
+
+__all__ = ["ParallelPlan", "ParallelTrees"]
+
+IntArray = npt.NDArray[np.int64]
+
+
+class ParallelPlan:
+    """What follows from the trees alone: the comparisons, the codes of the leaves and when they are there.
+
+    Nodes that compare the same are compared once: `comparisons` are (channel, threshold, equal), `comparison_of` has
+    the number of each node's.
+    """
+
+    def __init__(self, forest: Forest, element: Shape, output: Shape):
+        self.forest, self.element, self.output = forest, element, output
+        keys = np.stack([forest.features, forest.clamped(element), forest.equal], axis=1)
+        self.comparisons, self.comparison_of = np.unique(keys, axis=0, return_inverse=True)
+        self.comparison_of = self.comparison_of.reshape(-1)
+        self.merges = merges(forest)
+        made = {merge.node: merge.made for merge in self.merges}
+        #: The codes of each tree's leaves.
+        self.trees = tuple(made[root] for root in forest.roots.tolist())
+        #: Cycles from the comparisons to the codes of all trees.
+        self.cycles = max(side.cycle for side in self.trees)
+        ends = tuple((int(low), int(high)) for low, high in forest.leaf_ends)
+        self.combiner = Combiner(ends, forest.aggregate, output)
+        self.votes = tuple(output if forest.aggregate is not Aggregate.SUM else holding(*pair) for pair in ends)
+
+    def word(self, tree: int, lanes: int) -> int:
+        """Bits of a word of the ROM of a tree's leaves."""
+        return lanes * self.votes[tree].width
+
+    def depth(self, tree: int, groups: int) -> int:
+        side = self.trees[tree]
+        return ((groups - 1) << side.width) + side.size
+
+    def contents(self, tree: int, lanes: int) -> npt.NDArray[np.uint8]:
+        """The votes of a tree's leaves, `lanes` targets in a word; the address is a leaf's code, above it the group."""
+        side, groups = self.trees[tree], self.forest.targets // lanes
+        words = np.zeros((self.depth(tree, groups), lanes), np.int64)
+        for group in range(groups):
+            words[(group << side.width) + side.codes] = self.forest.leaves[side.leaves, group * lanes:][:, :lanes]
+        return packed([(words[:, lane], self.votes[tree].width) for lane in range(lanes)])
+
+    @cached_property
+    def waits(self) -> int:
+        """Bits that wait for others: comparisons for their choices, codes for longer ones."""
+        last = np.zeros(len(self.comparisons), np.int64)
+        bits = sum((self.cycles - side.cycle) * side.width for side in self.trees)
+        for merge in self.merges:
+            number = self.comparison_of[merge.node]
+            last[number] = max(last[number], merge.start)
+            bits += sum((merge.start - side.cycle) * side.width for side in (merge.low, merge.high)
+                        if side.node is not None)
+        return int(bits + last.sum())
+
+    @cached_property
+    def registers(self) -> int:
+        return sum(merge.made.width for merge in self.merges if merge.registered)
+
+    @cached_property
+    def choices(self) -> int:
+        """Bits that are chosen between two."""
+        return sum(merge.made.width for merge in self.merges if not merge.is_comparison)
+
+    @cached_property
+    def compared(self) -> int:
+        """Tables of four inputs that compare: one for three bits and the carry of those below, about."""
+        return len(self.comparisons) * max(1, -(-(self.element.width - 1) // 3))
+
+
+class ParallelTrees(wiring.Component):
+    """The votes of all trees for each target, combined.
+
+    Parameters
+    ----------
+    plan
+        The trees, and the shapes of elements and results.
+    channels, cols, lanes
+        Of a pixel; of a beat of the input; targets of a beat of the output.
+    technology, name
+        Makes the ROMs; the prefix of their names, unique in the design.
+
+    Latency `latency` from the last beat of a pixel to its first result; initiation interval the larger one of
+    channels / cols and targets / lanes.  `busy` says that a beat goes in.
+    """
+
+    def __init__(self, *, plan: ParallelPlan, channels: int, cols: int, lanes: int, technology: Technology, name: str):
+        self.plan, self.forest = plan, plan.forest
+        self.channels, self.cols, self.lanes = channels, cols, lanes
+        self.technology, self.name = technology, name
+        if channels % cols or self.forest.targets % lanes:
+            raise ValueError(f"cols and lanes of trees must divide their {channels} channels and {self.forest.targets} "
+                             f"targets, not be {cols} and {lanes}")
+        self.results = results_of(plan, channels, cols, lanes, technology)
+        super().__init__({"i": In(stream_of(plan.element, cols)), "o": Out(stream_of(plan.output, lanes)),
+                          "busy": Out(1)})
+
+    @property
+    def groups(self) -> int:
+        return self.forest.targets // self.lanes
+
+    @property
+    def latency(self) -> int:
+        return self.results.latency - (self.groups - 1) + Queue.latency_of(self.results.depth)
+
+    @staticmethod
+    def times(arrivals: Times, *, plan: ParallelPlan, channels: int, cols: int, lanes: int, technology: Technology,
+              left: Times | None = None) -> StageTimes:
+        """When beats are taken and results given, for beats that come as `arrivals` says; `left`: see `with_room`."""
+        results, beats, groups = results_of(plan, channels, cols, lanes, technology), channels // cols, results_groups(
+            plan, lanes)
+        earliest = arrivals.copy()
+        earliest[beats - 1::beats] = results.starts(arrivals[beats - 1::beats], left)
+        if groups > beats:
+            behind = np.arange(beats - 1, -1, -1)
+            ends = (earliest.reshape(-1, beats) + behind).max(axis=1)
+            earliest[beats - 1::beats] = in_turn(ends, groups)
+        taken = in_turn(earliest)
+        first = taken[beats - 1::beats] + results.latency - (groups - 1) + Queue.latency_of(results.depth)
+        return StageTimes((taken,), (first[:, None] + np.arange(groups)).ravel())
+
+    @staticmethod
+    def cycles(*, channels: int, cols: int, targets: int, lanes: int) -> int:
+        """Cycles from pixel to pixel."""
+        return max(channels // cols, targets // lanes)
+
+    @staticmethod
+    def cost(*, plan: ParallelPlan, channels: int, cols: int, lanes: int, technology: Technology) -> Resources:
+        """RAM exact, LUT and FF estimated."""
+        groups = results_groups(plan, lanes)
+        total = Resources(
+            lut=plan.compared + plan.choices,
+            ff=(channels - cols) * plan.element.width + len(plan.comparisons) + plan.registers + plan.waits)
+        for tree in range(len(plan.trees)):
+            total += technology.rom_cost(width=plan.word(tree, lanes), depth=plan.depth(tree, groups),
+                                         name=f"leaves{tree}", holds=Holds.WEIGHTS)
+        for _ in range(lanes):
+            total += plan.combiner.cost(technology)
+        results = results_of(plan, channels, cols, lanes, technology)
+        steps = results.latency if groups == 1 else 2 * results.latency + 2 * groups.bit_length()
+        return (total + results.cost(lanes * plan.output.width) + Resources(ff=steps)
+                + fitted("ParallelTrees", beat_bits=(channels // cols - 1).bit_length()))
+
+    def model(self, frames: IntArray) -> IntArray:
+        """Beats at the output, [n, lanes]; frames are [n, height, width, channels]."""
+        pixels = np.asarray(frames).reshape(-1, self.channels)
+        features, thresholds, equal = self.plan.comparisons.T
+        x = pixels[:, features]
+        holds = np.where(equal != 0, x == thresholds, x >= thresholds)[:, self.plan.comparison_of]
+        codes: dict[int, IntArray] = {}
+        none = np.zeros(len(pixels), np.int64)
+        for merge in self.plan.merges:
+            low, high = (none if side.node is None else codes.pop(side.node) for side in (merge.low, merge.high))
+            codes[merge.node] = np.where(holds[:, merge.node] == merge.high_holds, merge.offset + high, low)
+        beats = []
+        for group in range(self.groups):
+            votes = []
+            for tree, side in enumerate(self.plan.trees):
+                assert side.node is not None
+                rom, shape = self.plan.contents(tree, self.lanes), self.plan.votes[tree]
+                bits = np.unpackbits(rom, axis=1, bitorder="little")[:, :self.lanes * shape.width]
+                words = bits.reshape(len(bits), self.lanes, -1).astype(np.int64) @ (1 << np.arange(shape.width))
+                words = words - (words >> (shape.width - 1) << shape.width if shape.signed else 0)
+                votes.append(words[(group << side.width) + codes[side.node]])
+            combine = {Aggregate.SUM: np.sum, Aggregate.MIN: np.min, Aggregate.MAX: np.max}[self.forest.aggregate]
+            beats.append(combine(np.stack(votes), axis=0))
+        return np.stack(beats, axis=1).reshape(-1, self.lanes)
+
+    def elaborate(self, platform):
+        m = Module()
+        take, go = Signal(), Signal()
+        nest = Nest(m, (self.channels // self.cols,), name="left")
+        nest.advance(take)
+        last = nest.last[0]
+        running, group, free = self.sequence(m, go)
+        comparisons = self.comparisons(m, self.elements(m, take), go)
+        codes = self.codes(m, comparisons)
+        wait = self.plan.cycles
+        address_group = delay(m, group, wait, "group") if group is not None else None
+        words = self.leaves(m, codes, address_group)
+        found = [self.plan.combiner.build(m, [word[lane] for word in words], f"votes{lane}")
+                 for lane in range(self.lanes)]
+        lanes = [Signal(self.plan.output, name=f"result{lane}") for lane in range(self.lanes)]
+        m.d.comb += [result.eq(value) for result, value in zip(lanes, found, strict=True)]
+        after = wait + self.technology.timing.rom + self.plan.combiner.latency
+        valid = delay(m, running, after, "valid", reset_less=False)
+        credit = self.results.build(m, go, valid, Cat(*lanes), wiring.flipped(self.o),
+                                    data.ArrayLayout(self.plan.output, self.lanes))
+        m.d.comb += [
+            self.i.ready.eq((credit & free) | ~last), take.eq(self.i.valid & self.i.ready), go.eq(take & last),
+            self.busy.eq(take),
+        ]
+        return m
+
+    def sequence(self, m: Module, go: Value) -> tuple[Value, Value | None, Value]:
+        """Whether a group of targets is looked up, which one, and whether a pixel may end: the last group is the next.
+
+        The comparisons stay until the next pixel ends.
+        """
+        if self.groups == 1:
+            return delay(m, go, 1, "running", reset_less=False), None, Const(1)
+        running, free = Signal(), Signal(init=1)
+        group = Signal(range(self.groups))
+        with m.If(go):
+            m.d.sync += [running.eq(1), group.eq(0), free.eq(0)]
+        with m.Elif(running):
+            m.d.sync += [group.eq(group + 1), free.eq(group >= self.groups - 2)]
+            with m.If(group == self.groups - 1):
+                m.d.sync += running.eq(0)
+        return running, group, free
+
+    def elements(self, m: Module, take: Value) -> list[Value]:
+        """The channels of a pixel in the cycle of its last beat: those of the beats before are in a shift register."""
+        beats = [self.i.payload]
+        for n in range(self.channels // self.cols - 1):
+            kept = Signal.like(self.i.payload, name=f"beat{n}", reset_less=True)
+            with m.If(take):
+                m.d.sync += kept.eq(beats[-1])
+            beats.append(kept)
+        return [beat[k] for beat in reversed(beats) for k in range(self.cols)]
+
+    def comparisons(self, m: Module, elements: list[Value], go: Value) -> list[Signal]:
+        made = []
+        for n, (feature, threshold, equal) in enumerate(self.plan.comparisons.tolist()):
+            holds = Signal(name=f"holds{n}", reset_less=True)
+            value = elements[feature]
+            with m.If(go):
+                m.d.sync += holds.eq(value == threshold if equal else value >= threshold)
+            made.append(holds)
+        return made
+
+    def codes(self, m: Module, comparisons: list[Signal]) -> list[Value]:
+        """The code of the leaf that each tree reaches, `plan.cycles` cycles after the comparisons."""
+        late: dict[tuple[int, int], Value] = {(n, 0): holds for n, holds in enumerate(comparisons)}
+
+        def comparison(number: int, cycle: int) -> Value:
+            if (number, cycle) not in late:
+                late[number, cycle] = delay(m, comparison(number, cycle - 1), 1, f"holds{number}_{cycle}")
+            return late[number, cycle]
+
+        made: dict[int, Value] = {}
+        for merge in self.plan.merges:
+            holds = comparison(int(self.plan.comparison_of[merge.node]), merge.start)
+            made[merge.node] = self.choice(m, merge, holds if merge.high_holds else ~holds, made)
+        found = []
+        for tree, side in enumerate(self.plan.trees):
+            assert side.node is not None
+            found.append(delay(m, made[side.node], self.plan.cycles - side.cycle, f"code{tree}"))
+        return found
+
+    def choice(self, m: Module, merge: Merge, takes_high: Value, made: dict[int, Value]) -> Value:
+        if merge.is_comparison:
+            return takes_high
+
+        def code(side: Side, name: str) -> Value:
+            if side.node is None:
+                return Const(0, 0)
+            return delay(m, made.pop(side.node), merge.start - side.cycle, f"{name}{side.node}")
+
+        low, high = code(merge.low, "low"), code(merge.high, "high")
+        chosen = Signal(merge.made.width, name=f"code_of{merge.node}", reset_less=True)
+        domain = m.d.sync if merge.registered else m.d.comb
+        domain += chosen.eq(Mux(takes_high, Cat(high, Const(merge.offset >> len(high), merge.made.width)), low))
+        return chosen
+
+    def leaves(self, m: Module, codes: list[Value], group: Value | None) -> list[list[Value]]:
+        """The votes of the leaf with each tree's code, for the targets of a group."""
+        words = []
+        for tree, code in enumerate(codes):
+            rom: Rom = self.technology.rom(
+                width=self.plan.word(tree, self.lanes), contents=self.plan.contents(tree, self.lanes),
+                name=f"{self.name}_leaves{tree}")
+            m.submodules[f"leaves{tree}"] = rom
+            m.d.comb += rom.addr.eq(code if group is None else Cat(code, group))
+            shape = self.plan.votes[tree]
+            votes = [rom.data[lane * shape.width:(lane + 1) * shape.width] for lane in range(self.lanes)]
+            words.append([vote.as_signed() if shape.signed else vote for vote in votes])
+        return words
+
+
+def results_groups(plan: ParallelPlan, lanes: int) -> int:
+    return plan.forest.targets // lanes
+
+
+def results_of(plan: ParallelPlan, channels: int, cols: int, lanes: int, technology: Technology) -> Results:
+    """The comparisons, the codes, the ROM and the sums come between the last beat of a pixel and its results."""
+    groups = results_groups(plan, lanes)
+    latency = 1 + plan.cycles + technology.timing.rom + plan.combiner.latency + groups - 1
+    return Results(words=groups, interval=max(channels // cols, groups), latency=latency, technology=technology)
