@@ -21,6 +21,7 @@ from hwflow.outcome import OutcomeWarning
 from hwflow.quantize import operators
 from hwflow.quantize.calibration.equal import equal_rows
 from hwflow.quantize.calibration.ranges import Progress
+from hwflow.quantize.dialects.classical.rules import classical_to_standard
 from hwflow.quantize.dialects.constant_layout import fold_constant_layout
 from hwflow.quantize.dialects.integer_pools import dequantize_before_pool
 from hwflow.quantize.dialects.standard import to_standard_qdq
@@ -57,6 +58,7 @@ __all__ = ["DIALECT_PASSES", "QDQ_PASSES", "comes_quantized", "quantize"]
 DIALECT_PASSES: tuple[Pass, ...] = (
     Pass("convert-opset", "Write models of older operator sets as operator set 13 does.", convert_old),
     Pass("floats-to-float32", "Compute in float32 what is float16, bfloat16 or float64.", floats_to_float32),
+    Pass("classical-to-standard", "Write trees with integers, linear models as Gemm.", classical_to_standard),
     Pass("to-standard-qdq", "Write QOperator and QONNX nodes as standard ones between quantizers.", to_standard_qdq),
     Pass("sum-to-add", "Write Sum with Add.", sum_to_add),
     Pass("fourier-to-products", "Write STFT and DFT as products with constants.", fourier_to_products),

@@ -146,6 +146,10 @@ class Rewriting:
         self.constants[name] = value
         return name
 
+    def new_name(self, wish: str) -> str:
+        """A name that no tensor has."""
+        return self._names.new(wish)
+
     def emit(
         self,
         op: str,

@@ -13,7 +13,7 @@ from hwflow.quantize.dialects import attention, microsoft, qonnx, qoperator
 from hwflow.quantize.dialects.rewriting import Rewriting, Table
 from hwflow.quantize.passes.opset import in_opset
 
-__all__ = ["RULES", "to_standard_qdq"]
+__all__ = ["RULES", "in_needed_opset", "to_standard_qdq"]
 
 #: Every operator that has no place in a QDQ model, and what becomes of it.
 RULES: Table = {**qoperator.RULES, **microsoft.RULES, **qonnx.RULES, **attention.RULES}
@@ -32,8 +32,13 @@ def to_standard_qdq(model: Model) -> Model:
     """
     if not any((node.domain, node.op_type) in RULES for node in model.graph.nodes):
         return model
-    model = _imported(Rewriting(model).run(RULES))
-    return simplify(infer(_with_16_bits(model) if _has_16_bits(model) else model))
+    return simplify(infer(in_needed_opset(Rewriting(model).run(RULES))))
+
+
+def in_needed_opset(model: Model) -> Model:
+    """With the operator sets that the nodes need: 21 where integers have 16 bits."""
+    model = _imported(model)
+    return _with_16_bits(model) if _has_16_bits(model) else model
 
 
 def _imported(model: Model) -> Model:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
@@ -19,11 +21,47 @@ from hwflow.onnx.ops.ml.common import (
 )
 from hwflow.onnx.ops.ml.forest import MEMBER, MODES, Forest
 
-__all__ = ["OPERATORS"]
+__all__ = ["OPERATORS", "Ensemble", "ensemble_of", "scores_of_two"]
 
 _AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 _Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """What a node of any of the three operators means: the `aggregate` of the votes of `forest`, plus `base`
+    (no, one or a number for each target), by `transform`.  `labels` are those of a classifier, else None.
+    """
+
+    forest: Forest
+    aggregate: str
+    base: Floats
+    transform: str
+    labels: Arr | None = None
+
+
+def ensemble_of(call: Call) -> Ensemble:
+    """The trees of a TreeEnsembleClassifier, TreeEnsembleRegressor or TreeEnsemble."""
+    match call.node.op_type:
+        case "TreeEnsembleClassifier":
+            labels = class_labels(call, "classlabels_int64s")
+            forest = _classic(call, "class", len(labels))
+            return Ensemble(forest, "SUM", floats(call, "base_values"), call.text("post_transform"), labels)
+        case "TreeEnsembleRegressor":
+            forest = _classic(call, "target", _target_count(call, "target_ids"))
+            base, transform = floats(call, "base_values"), call.text("post_transform")
+            return Ensemble(forest, _aggregate(call), base, transform)
+    aggregate, transform = _numbered(call)
+    forest = _modern(call, _target_count(call, "leaf_targetids"))
+    return Ensemble(forest, aggregate, np.zeros(0), transform)
+
+
+def scores_of_two(made: Ensemble) -> int | None:
+    """The class that the leaves name, where two classes share one score; else None."""
+    voted = np.unique(made.forest.vote_targets)
+    shared = made.labels is not None and len(made.labels) == 2 and len(voted) == 1 and made.base.size <= 1
+    return int(voted[0]) if shared else None
 
 
 def _of_length(call: Call, name: str, values: Arr, count: int, optional: bool = False) -> Arr:
@@ -136,13 +174,18 @@ def _target_count(call: Call, name: str) -> int:
 
 
 def _regressor(call: Call, x: Arr) -> Arr:
-    aggregate = call.text("aggregate_function")
-    if aggregate not in _AGGREGATES:
-        raise call.error(f"'aggregate_function' must be one of {', '.join(_AGGREGATES)}, not '{aggregate}'")
+    aggregate = _aggregate(call)
     result = _regressor_shapes(call, Known(x.dtype, x.shape))
     call.check_size(result.shape, result.dtype)
     scores = _classic(call, "target", result.shape[1]).scores(_rows(call, x), aggregate)
     return post_transform(call, _based(call, scores)).astype(result.dtype)
+
+
+def _aggregate(call: Call) -> str:
+    aggregate = call.text("aggregate_function")
+    if aggregate not in _AGGREGATES:
+        raise call.error(f"'aggregate_function' must be one of {', '.join(_AGGREGATES)}, not '{aggregate}'")
+    return aggregate
 
 
 def _regressor_shapes(call: Call, x: Known) -> Known:
@@ -180,15 +223,21 @@ def _classifier_shapes(call: Call, x: Known) -> tuple[Known, Known]:
 
 def _ensemble(call: Call, x: Arr) -> Arr:
     """TreeEnsemble: leaves are numbered on their own and vote once."""
+    aggregate, transform = _numbered(call)
+    result = _ensemble_shapes(call, Known(x.dtype, x.shape))
+    call.check_size(result.shape, result.dtype)
+    scores = _modern(call, result.shape[1]).scores(_rows(call, x), aggregate)
+    return post_transform(call, scores, transform).astype(x.dtype)
+
+
+def _numbered(call: Call) -> tuple[str, str]:
+    """The aggregate function and the post transform of a TreeEnsemble, which names them by numbers."""
     aggregate, transform = call.integer("aggregate_function"), call.integer("post_transform")
     if not (0 <= aggregate < len(_AGGREGATES) and 0 <= transform < len(_TRANSFORMS)):
         raise call.error(
             f"'aggregate_function' must be 0 to 3 and 'post_transform' 0 to 4, not {aggregate}, {transform}"
         )
-    result = _ensemble_shapes(call, Known(x.dtype, x.shape))
-    call.check_size(result.shape, result.dtype)
-    scores = _modern(call, result.shape[1]).scores(_rows(call, x), _AGGREGATES[aggregate])
-    return post_transform(call, scores, _TRANSFORMS[transform]).astype(x.dtype)
+    return _AGGREGATES[aggregate], _TRANSFORMS[transform]
 
 
 def _ensemble_shapes(call: Call, x: Known) -> Known:

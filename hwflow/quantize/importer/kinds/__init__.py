@@ -16,6 +16,7 @@ from hwflow.quantize.importer.kinds.matrix import conv
 from hwflow.quantize.importer.kinds.pools import average_pool, max_pool, reduce_mean
 from hwflow.quantize.importer.kinds.products import matmul
 from hwflow.quantize.importer.kinds.recurrent import recurrent
+from hwflow.quantize.importer.kinds.trees import trees
 from hwflow.quantize.importer.site import Site
 from hwflow.quantize.importer.states import State
 
@@ -38,4 +39,6 @@ HANDLERS: Mapping[tuple[str, str], Handler] = {
     ("", "LSTM"): recurrent,
     ("", "RNN"): recurrent,
     ("", "ReduceMean"): reduce_mean,
+    ("ai.onnx.ml", "TreeEnsemble"): trees,
+    ("ai.onnx.ml", "TreeEnsembleRegressor"): trees,
 }

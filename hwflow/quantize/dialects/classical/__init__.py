@@ -1,0 +1,3 @@
+"""Classical models of ai.onnx.ml: trees with integer features and votes, linear models as Gemm, around both what the host
+computes.
+"""

@@ -1,0 +1,236 @@
+"""Tree ensembles: ranks of features on the host, trees of integers for the hardware, labels and probabilities on the host.
+
+The trees stay a node of ai.onnx.ml, which any runtime computes exactly: its features, thresholds and votes are integers,
+and sums stay below 2**24.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from hwflow_base.errors import HwflowError
+
+from hwflow.layers.formats import IntArray
+from hwflow.onnx.model import Attribute, Node
+from hwflow.onnx.ops.base import Call
+from hwflow.onnx.ops.ml.forest import MEMBER, MODES, Forest
+from hwflow.onnx.ops.ml.trees import Ensemble, ensemble_of, scores_of_two
+from hwflow.onnx.run.calls import find
+from hwflow.quantize.dialects.classical.features import as_rows_of_float
+from hwflow.quantize.dialects.classical.ranks import Comparisons, compared, emit_ranks
+from hwflow.quantize.dialects.classical.scores import best_label, label_of_two, transformed, two_scores
+from hwflow.quantize.dialects.classical.votes import SUM_BITS, Votes, votes_of
+from hwflow.quantize.dialects.rewriting import Refused, Rewriting
+from hwflow.quantize.graphs import ancestors, label_of
+from hwflow.quantize.operators import NEVER_ON_HOST, QUANTIZERS
+
+__all__ = ["MOST_NODES", "is_integer", "read_ensemble", "rewrite_trees"]
+
+#: Nodes and leaves of an ensemble: more than the memories of any board hold.
+MOST_NODES = 1 << 17
+
+#: The operator set of ai.onnx.ml that has TreeEnsemble in place of the two before.
+_TREE_ENSEMBLE = 5
+
+
+def read_ensemble(node: Node, opsets: dict[str, int]) -> Ensemble:
+    """The trees of a node.  Refused: nodes that are no trees, too many of them, thresholds without a meaning."""
+    count = max((len(value) for name, value in node.attributes.items()
+                 if name in ("nodes_featureids", "leaf_weights", "leaf_targetids") and hasattr(value, "__len__")), default=0)
+    if count > MOST_NODES:
+        raise Refused(f"trees must have at most {MOST_NODES} nodes in all, not {count}", "train fewer or smaller trees")
+    schema, _ = find(node, opsets)
+    try:
+        made = ensemble_of(Call(node, opsets.get(node.domain, 1), schema=schema))
+    except HwflowError as error:
+        raise Refused(getattr(error, "why", str(error)), getattr(error, "remedy", "") or "export it again") from None
+    _check_thresholds(made.forest)
+    return made
+
+
+def _check_thresholds(forest: Forest) -> None:
+    """Refused: a threshold that is not-a-number, or a comparison that only infinities decide."""
+    split = ~forest.leaf & (forest.modes != MEMBER)
+    if not split.any():
+        raise Refused("trees must compare features, not give the same for all of them", "leave out a constant model")
+    for node in np.flatnonzero(split & np.isnan(forest.thresholds))[:1].tolist():
+        raise Refused(f"thresholds must be numbers, not NaN as of the node that compares feature {forest.features[node]}",
+                      "train or export the model again")
+    modes, largest = forest.modes, float(np.finfo(np.float32).max)
+    names = np.array([*MODES, "MEMBER"])
+    equal = np.isin(names[modes], ("BRANCH_EQ", "BRANCH_NEQ"))
+    above = np.isin(names[modes], ("BRANCH_LEQ", "BRANCH_GT"))
+    thresholds = forest.thresholds
+    bad = split & ((above & (thresholds == largest)) | (~above & (thresholds == np.inf)) | (equal & np.isinf(thresholds)))
+    for node in np.flatnonzero(bad)[:1].tolist():
+        raise Refused(f"thresholds must tell finite numbers apart, not be {thresholds[node]:g} with "
+                      f"{names[modes[node]]}", "train or export the model again")
+
+
+def is_integer(made: Ensemble) -> bool:
+    """Whether the hardware can take the votes of an ensemble as they are: integers whose sums have `SUM_BITS` bits."""
+    weights = made.forest.vote_weights
+    plain = made.labels is None and not made.base.size and made.transform == "NONE" and made.aggregate != "AVERAGE"
+    return plain and not np.remainder(weights, 1).any() and bool((np.abs(weights) < 1 << (SUM_BITS - 1)).all())
+
+
+def rewrite_trees(r: Rewriting, node: Node) -> None:
+    """One node of any of the three operators."""
+    made = read_ensemble(node, dict(r.model.opsets))
+    x = node.inputs[0]
+    before = ancestors(r.graph, [x])
+    behind_layers = any(other.op_type in QUANTIZERS for other in before)
+    if is_integer(made) and behind_layers:
+        r.nodes.append(node)
+        return
+    if not behind_layers and any(other.op_type in NEVER_ON_HOST for other in before):
+        first = next(other for other in before if other.op_type in NEVER_ON_HOST)
+        raise Refused(f"reads what {first.label} computes, in a model of floats", "quantize the layers in front of the "
+                      "trees before the export, or make two models of it")
+    shared = scores_of_two(made)
+    targets = np.arange(made.forest.targets) if shared is None else np.array([shared])
+    votes = votes_of(made, targets)
+    wish = next(name for name in reversed(node.outputs) if name)
+    if behind_layers:
+        trees = _integer_trees(made, votes, None)
+        ranks = x
+    else:
+        comparisons = compared(made.forest)
+        trees = _integer_trees(made, votes, comparisons)
+        features = as_rows_of_float(r, x, wish)
+        ranks = r.emit("DequantizeLinear", emit_ranks(r, features, comparisons, f"{wish}.ranks"),
+                       r.constant(f"{wish}.ranks.scale", np.array(1, np.float32)), wish=f"{wish}.ranks")
+    sums = _emit_trees(r, node, ranks, trees, f"{wish}.sums")
+    scale = np.array(votes.scale * votes.factor, np.float32)
+    scores = r.emit("Mul", sums, r.constant(f"{wish}.scale", scale), wish=f"{wish}.scores")
+    if made.labels is None:
+        transformed(r, scores, made.transform, node.outputs[0])
+        return
+    probabilities = node.outputs[1] if len(node.outputs) > 1 and node.outputs[1] else ""
+    if shared is None:
+        best_label(r, node, sums, made.labels)
+        if probabilities:
+            transformed(r, scores, made.transform, probabilities)
+        return
+    positive = bool((made.forest.vote_weights >= 0).all())
+    label_of_two(r, node, scores, 0.5 if positive else 0.0, made.labels)
+    if probabilities and shared:
+        second = r.constant(f"{probabilities}.second", np.array([[0, 1]], np.float32))
+        transformed(r, r.emit("Mul", scores, second, wish=f"{wish}.both"), made.transform, probabilities)
+    elif probabilities:
+        two_scores(r, scores, made.transform, positive, probabilities)
+
+
+@dataclass(frozen=True)
+class _Trees:
+    """Nodes with leaves behind them, in the order of a forest; `names` of modes.  `votes` are (leaf, target, integer)."""
+
+    trees: IntArray
+    ids: IntArray
+    features: IntArray
+    thresholds: IntArray
+    names: list[str]
+    true: IntArray
+    false: IntArray
+    leaf: IntArray
+    votes: tuple[IntArray, IntArray, IntArray]
+    targets: int
+    aggregate: str
+
+
+def _integer_trees(made: Ensemble, votes: Votes, comparisons: Comparisons | None) -> _Trees:
+    """The trees with `votes`, and with `comparisons` of ranks; None: with the comparisons that they have."""
+    forest = made.forest
+    inner = ~forest.leaf
+    trees = np.full(len(forest.leaf), -1)
+    ids = np.zeros(len(forest.leaf), np.int64)
+    for tree, root in enumerate(forest.roots.tolist()):
+        level, count = np.array([root]), 0
+        while level.size:
+            trees[level], ids[level] = tree, count + np.arange(len(level))
+            count += len(level)
+            level = level[inner[level]]
+            level = np.concatenate([forest.true[level], forest.false[level]])
+    features, thresholds, names = forest.features.copy(), forest.thresholds, [MODES[mode] for mode in forest.modes % MEMBER]
+    true, false = forest.true, forest.false
+    if comparisons is not None:
+        turned = np.zeros(len(inner), np.bool_)
+        turned[inner] = comparisons.turned != 0
+        true, false = np.where(turned, false, true), np.where(turned, true, false)
+        features[inner] = comparisons.columns
+        thresholds = np.zeros(len(inner))
+        thresholds[inner] = comparisons.places
+        equal = np.zeros(len(inner), np.bool_)
+        equal[inner] = comparisons.equal != 0
+        names = ["BRANCH_EQ" if each else "BRANCH_GTE" for each in equal.tolist()]
+    leaves = np.flatnonzero(forest.leaf)
+    rows, columns = np.nonzero(votes.integers) if made.aggregate in ("SUM", "AVERAGE") else np.indices(
+        votes.integers.shape).reshape(2, -1)
+    there = trees[leaves[rows]] >= 0
+    rows, columns = rows[there], columns[there]
+    return _Trees(trees, ids, features, thresholds, names, true, false, forest.leaf,
+                  (leaves[rows], columns, votes.integers[rows, columns]), votes.integers.shape[1],
+                  "SUM" if made.aggregate == "AVERAGE" else made.aggregate)
+
+
+def _emit_trees(r: Rewriting, node: Node, x: str, trees: _Trees, wish: str) -> str:
+    """A TreeEnsembleRegressor, or where the operator set has none, a TreeEnsemble."""
+    modern = r.model.opsets.get(node.domain, 1) >= _TREE_ENSEMBLE
+    attributes = _modern_attributes(trees) if modern else _classic_attributes(trees)
+    sums = r.new_name(wish)
+    op = "TreeEnsemble" if modern else "TreeEnsembleRegressor"
+    r.nodes.append(Node(op, (x,), (sums,), attributes, label_of(node), domain=node.domain))
+    return sums
+
+
+def _ints(values: IntArray) -> tuple[int, ...]:
+    return tuple(values.tolist())
+
+
+def _floats(values: IntArray) -> tuple[float, ...]:
+    return tuple(values.astype(np.float64).tolist())
+
+
+def _classic_attributes(t: _Trees) -> dict[str, Attribute]:
+    there = np.flatnonzero(t.trees >= 0)
+    leaf, targets, votes = t.votes
+    modes = tuple("LEAF" if t.leaf[node] else t.names[node] for node in there.tolist())
+    inner = ~t.leaf[there]
+    return {
+        "n_targets": t.targets, "aggregate_function": t.aggregate, "post_transform": "NONE",
+        "nodes_treeids": _ints(t.trees[there]), "nodes_nodeids": _ints(t.ids[there]), "nodes_modes": modes,
+        "nodes_featureids": _ints(np.where(inner, t.features[there], 0)),
+        "nodes_values": _floats(np.where(inner, t.thresholds[there], 0)),
+        "nodes_truenodeids": _ints(np.where(inner, t.ids[t.true[there]], 0)),
+        "nodes_falsenodeids": _ints(np.where(inner, t.ids[t.false[there]], 0)),
+        "target_treeids": _ints(t.trees[leaf]), "target_nodeids": _ints(t.ids[leaf]), "target_ids": _ints(targets),
+        "target_weights": _floats(votes),
+    }
+
+
+def _modern_attributes(t: _Trees) -> dict[str, Attribute]:
+    """Each leaf votes once."""
+    leaf, targets, votes = t.votes
+    there = np.flatnonzero((t.trees >= 0) & ~t.leaf)
+    leaves = np.flatnonzero((t.trees >= 0) & t.leaf)
+    if len(np.unique(leaf)) != len(leaf):
+        raise Refused(f"with aggregate_function {t.aggregate} all leaves must vote for one target", "train one regressor "
+                      "for each target")
+    place = np.zeros(len(t.leaf), np.int64)
+    place[there], place[leaves] = np.arange(len(there)), np.arange(len(leaves))
+    of_leaf = np.zeros((2, len(leaves)), np.int64)
+    of_leaf[:, place[leaf]] = targets, votes
+    roots = there[t.ids[there] == 0]
+    if len(roots) != len(np.unique(t.trees[t.trees >= 0])):
+        raise Refused("each tree must compare a feature, not be a leaf alone", "leave out trees that are constant")
+    return {
+        "n_targets": t.targets, "aggregate_function": ("AVERAGE", "SUM", "MIN", "MAX").index(t.aggregate),
+        "post_transform": 0, "tree_roots": _ints(place[roots[np.argsort(t.trees[roots])]]),
+        "nodes_featureids": _ints(t.features[there]),
+        "nodes_modes": np.array([MODES.index(t.names[node]) for node in there.tolist()], np.uint8),
+        "nodes_splits": t.thresholds[there].astype(np.float32),
+        "nodes_truenodeids": _ints(place[t.true[there]]), "nodes_trueleafs": _ints(t.leaf[t.true[there]].astype(int)),
+        "nodes_falsenodeids": _ints(place[t.false[there]]), "nodes_falseleafs": _ints(t.leaf[t.false[there]].astype(int)),
+        "leaf_targetids": _ints(of_leaf[0]), "leaf_weights": of_leaf[1].astype(np.float32),
+    }
