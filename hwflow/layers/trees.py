@@ -39,12 +39,12 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class Trees(HardwareLayer):
-    """y[t] = the sum (`aggregate` "min": the least, "max": the greatest) over all trees of the vote of the leaf that x
-    reaches.
+    """y[t] = the sum, over all trees, of the votes for target t of the leaves that x reaches.
 
-    Node n holds where x[features[n]] >= thresholds[n], or, where `equal[n]` is 1, where both are equal.  From it, x goes
-    to `children[n, 1]` where it holds, else to `children[n, 0]`: a node's number, or -1 - j for leaf j.  Each tree begins
-    at one of `roots`.  `leaves` [leaves, targets] are the votes.
+    `aggregate`: "sum", or "min" or "max" for the least or the greatest vote.  Node n holds where x[features[n]] >=
+    thresholds[n], or, where `equal[n]` is 1, where both are equal.  From it, x goes to `children[n, 1]` where it holds,
+    else to `children[n, 0]`: a node's number, or -1 - j for leaf j.  Each tree begins at one of `roots`.  `leaves`
+    [leaves, targets] are the votes.
     """
 
     kind: ClassVar[str] = "trees"
@@ -117,9 +117,9 @@ class Trees(HardwareLayer):
         for best in (np.minimum, np.maximum):
             values = np.zeros((count, self.leaves.shape[1]), np.int64)
             for level in reversed(self._levels):
-                sides = [np.where((side >= 0)[:, None], values[np.maximum(side, 0)], self.leaves[np.maximum(-1 - side, 0)])
-                         for side in self.children[level].T]
-                values[level] = best(*sides)
+                at_node, at_leaf = np.maximum(self.children[level], 0), np.maximum(-1 - self.children[level], 0)
+                sides = np.where(self.children[level][..., None] >= 0, values[at_node], self.leaves[at_leaf])
+                values[level] = best(sides[:, 0], sides[:, 1])
             trees = values[self.roots]
             found.append({"sum": trees.sum(axis=0), "min": trees.min(axis=0), "max": trees.max(axis=0)}[self.aggregate])
         return np.stack(found)
@@ -155,7 +155,7 @@ class Trees(HardwareLayer):
     def _votes(self, reached: IntArray) -> IntArray:
         """[trees, pixels] to [pixels, targets]."""
         combine = {"sum": np.add, "min": np.minimum, "max": np.maximum}[self.aggregate]
-        total = self.leaves[reached[0]]
+        total: IntArray = self.leaves[reached[0]]
         for leaf in reached[1:]:
             total = combine(total, self.leaves[leaf])
         return total

@@ -1,8 +1,8 @@
 """From the comparisons of a tree's nodes to the number of the leaf that is reached, from the leaves to the root.
 
-The leaves below a node have *codes* 0, 1, ... with few gaps.  The side with more codes keeps its own; those of the other
-side come behind, from a multiple of a power of two on, so that no bit of a code needs an adder: each is one of two bits,
-chosen by the node's comparison.
+The leaves below a node have *codes* 0, 1, ... with few gaps.  The side with more codes keeps its own; those of the
+other side come behind, from a multiple of a power of two on, so that no bit of a code needs an adder: each is one of
+two bits, chosen by the node's comparison.
 """
 
 from __future__ import annotations

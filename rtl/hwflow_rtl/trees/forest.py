@@ -35,8 +35,8 @@ class Forest:
     """Trees over the channels of a pixel.
 
     Node n holds where channel `features[n]` >= `thresholds[n]`, or, with `equal[n]`, where both are equal.  Its child
-    is `children[n, 1]` where it holds, else `children[n, 0]`: node k as k, leaf j as -1 - j.  `roots` are nodes, one for
-    each tree.  `leaves` is [leaves, targets].
+    is `children[n, 1]` where it holds, else `children[n, 0]`: node k as k, leaf j as -1 - j.  `roots` are nodes, one
+    for each tree.  `leaves` is [leaves, targets].
     """
 
     features: IntArray

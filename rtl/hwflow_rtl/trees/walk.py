@@ -1,8 +1,8 @@
 """A walk through trees, one level of a tree a cycle in each walker.
 
-From the address of a node to that of its child it takes `SLOTS` cycles: the ROM of the nodes, the RAM of the elements, a
-choice of lanes, and the comparison.  So a walker has as many trees under way, a cycle apart.  After `depth` levels all
-of them have reached their leaves; the address of a leaf then goes on counting through the votes for its targets.
+From the address of a node to that of its child it takes `SLOTS` cycles: the ROM of the nodes, the RAM of the elements,
+a choice of lanes, and the comparison.  So a walker has as many trees under way, a cycle apart.  After `depth` levels
+all of them have reached their leaves; the address of a leaf then goes on counting through the votes for its targets.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..vendor.fitted import fitted
 from ..vendor.memory import Holds
 from .forest import Aggregate, Combiner, Forest, packed
 
-__all__ = ["SLOTS", "Walker", "WalkPlan", "WalkedTrees"]
+__all__ = ["SLOTS", "WalkPlan", "WalkedTrees", "Walker"]
 
 IntArray = npt.NDArray[np.int64]
 
@@ -150,8 +150,8 @@ class WalkedTrees(wiring.Component):
         Makes the memories; the prefix of the ROMs' names, unique in the design.
 
     A pixel is taken, walked through, and only then is the next one taken: initiation interval channels / cols +
-    `plan.cycles`.  Its last result enters the queue `results_of(...).latency` cycles after its last beat was taken, those
-    before it `SLOTS` cycles apart.  `busy` says that a beat goes in or trees are walked through.
+    `plan.cycles`.  Its last result enters the queue `results_of(...).latency` cycles after its last beat was taken,
+    those before it `SLOTS` cycles apart.  `busy` says that a beat goes in or trees are walked through.
     """
 
     def __init__(self, *, plan: WalkPlan, channels: int, cols: int, technology: Technology, name: str):
@@ -163,8 +163,8 @@ class WalkedTrees(wiring.Component):
                              f"targets, not be {cols} and {plan.lanes}")
         timing = technology.timing
         if timing.rom + timing.ram + 2 > SLOTS:
-            raise ValueError(f"latencies of the memories of {technology.name} must leave room for two cycles of {SLOTS}, "
-                             f"not be {timing.rom} and {timing.ram}")
+            raise ValueError(f"latencies of the memories of {technology.name} must leave two cycles of {SLOTS}, not be "
+                             f"{timing.rom} and {timing.ram}")
         self.results = results_of(plan, channels, cols, technology)
         super().__init__({"i": In(stream_of(plan.element, cols)), "o": Out(stream_of(plan.output, plan.lanes)),
                           "busy": Out(1)})
@@ -273,7 +273,7 @@ class WalkedTrees(wiring.Component):
         return root
 
     def memories(self, m: Module, take: Value) -> list:
-        """For each walker what gives it elements: a RAM with the beats of the pixel, or the register of its only beat."""
+        """What gives each walker elements: a RAM with the beats of the pixel, or the register of its only beat."""
         count = self.channels // self.cols
         if count == 1:
             kept = Signal.like(Value.cast(self.i.payload), name="beat", reset_less=True)

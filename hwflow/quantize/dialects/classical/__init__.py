@@ -1,3 +1,1 @@
-"""Classical models of ai.onnx.ml: trees with integer features and votes, linear models as Gemm, around both what the host
-computes.
-"""
+"""Classical models of ai.onnx.ml: trees with integer features and votes, linear models as Gemm."""

@@ -104,7 +104,7 @@ def _require_linear(node: Node) -> None:
     kernel = _text(node, "kernel_type", "LINEAR")
     if kernel != "LINEAR":
         raise Refused(
-            f"'kernel_type' must be LINEAR in hardware, not {kernel}: each of its support vectors would be a layer's row "
+            f"'kernel_type' must be LINEAR in hardware, not {kernel}: each support vector would be a row of a layer "
             "with a function behind it", "train a LinearSVC, or approximate the kernel by features (Nystroem) in front "
             "of a linear model"
         )
@@ -123,7 +123,8 @@ def svm_regressor(r: Rewriting, node: Node) -> None:
         weights = _table(node, "coefficients", 1, features)
     scores = _gemm(r, node, weights, rho[:1], _named(node))
     if _integer(node, "one_class"):
-        above = r.emit("Greater", scores, r.constant(f"{scores}.limit", np.zeros((), np.float32)), wish=f"{scores}.above")
+        limit = r.constant(f"{scores}.limit", np.zeros((), np.float32))
+        above = r.emit("Greater", scores, limit, wish=f"{scores}.above")
         ends = [r.constant(f"{scores}.{name}", np.array(end, np.float32)) for name, end in (("in", 1), ("out", -1))]
         scores = r.emit("Where", above, *ends, wish=f"{scores}.side")
     transformed(r, scores, _text(node, "post_transform", "NONE"), node.outputs[0])
@@ -195,8 +196,8 @@ def _label_by_votes(r: Rewriting, node: Node, decisions: str, labels: Array) -> 
 def _probability(r: Rewriting, node: Node, decisions: str, count: int, kind: str, output: str) -> None:
     """Platt's probabilities of two classes, 1 / (1 + exp(a d + b)) for the first."""
     if count != 2:
-        raise Refused(f"probabilities of pairs ('prob_a') must be those of 2 classes, not {count}, whose coupling is an "
-                      "optimization", "train with probability=False")
+        raise Refused(f"probabilities of pairs ('prob_a') must be those of 2 classes, not {count}, which only an "
+                      "optimization combines", "train with probability=False")
     a, b = (_table(node, name, 1, 1)[0, 0] for name in ("prob_a", "prob_b"))
     slope = r.constant(f"{output}.slope", np.array([[-a, a]], np.float32))
     bias = r.constant(f"{output}.bias", np.array([[-b, b]], np.float32))

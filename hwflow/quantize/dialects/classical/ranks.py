@@ -1,16 +1,16 @@
 """Features as ranks: how many of its thresholds a feature reaches (docs/trees.md has the proof).
 
-Every comparison of a node with a threshold t becomes one of "x >= s" with a float32 s: x < t and x >= t with s = t, x <= t
-and x > t with the next float32 above t, because there is none between.  A *column* is a feature with all such s of its
-nodes in order; the rank of x is the number of those that x reaches, and x >= s is the same as rank >= place of s.
+Every comparison of a node with a threshold t becomes one of "x >= s" with a float32 s: x < t and x >= t with s = t,
+x <= t and x > t with the next float32 above t, because there is none between.  A *column* is a feature with all such s
+of its nodes in order.  The rank of x is the number of those that x reaches; x >= s is the same as rank >= place of s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Array
@@ -18,6 +18,8 @@ from hwflow.onnx.ops.ml.forest import MEMBER, MODES, Forest
 from hwflow.quantize.dialects.rewriting import Rewriting
 
 __all__ = ["Comparisons", "compared", "emit_ranks"]
+
+Floats = npt.NDArray[np.float32]
 
 _EQ, _NEQ = MODES.index("BRANCH_EQ"), MODES.index("BRANCH_NEQ")
 
@@ -32,10 +34,10 @@ class _Column:
 
     feature: int
     nan_high: bool
-    steps: Array = field(default_factory=lambda: np.zeros(0, np.float32))
+    steps: Floats = field(default_factory=lambda: np.zeros(0, np.float32))
 
     @property
-    def finite(self) -> Array:
+    def finite(self) -> Floats:
         return self.steps[np.isfinite(self.steps)]
 
     @property
@@ -49,7 +51,7 @@ class _Set:
     """1 where a feature is one of `values`, or (`has_nan`) not-a-number; else 0."""
 
     feature: int
-    values: Array
+    values: Floats
     has_nan: bool
 
 
@@ -99,7 +101,9 @@ class _Found:
         self.ranked: list[_Column] = []
         self.sets: list[_Set] = []
 
-    def rank(self, nodes: IntArray, features: IntArray, high: Array, modes: IntArray, thresholds: Array) -> None:
+    def rank(
+        self, nodes: IntArray, features: IntArray, high: npt.NDArray[np.bool_], modes: IntArray, thresholds: Floats
+    ) -> None:
         """Of the nodes that compare with steps; a column for each feature and side of not-a-number."""
         with np.errstate(over="ignore"):
             above = np.nextafter(thresholds, np.float32(np.inf))
@@ -136,7 +140,7 @@ def emit_ranks(r: Rewriting, x: str, made: Comparisons, wish: str) -> str:
     return r.emit("Clip", ranks, *ends, wish=f"{wish}.limited")  # says how many bits they have
 
 
-def _table(rows: list[Array]) -> tuple[Array, Array]:
+def _table(rows: list[Floats]) -> tuple[Array, Array]:
     """Rows of different lengths as [rows, longest], and which entries are there."""
     longest = max(1, max(map(len, rows)))
     table, there = np.zeros((len(rows), longest), np.float32), np.zeros((len(rows), longest), np.bool_)
@@ -146,7 +150,8 @@ def _table(rows: list[Array]) -> tuple[Array, Array]:
 
 
 def _emit_columns(r: Rewriting, x: str, columns: tuple[_Column, ...], wish: str) -> str:
-    counts, picked = _emit_counts(r, x, "GreaterOrEqual", [c.feature for c in columns], [c.finite for c in columns], wish)
+    features, rows = [column.feature for column in columns], [column.finite for column in columns]
+    counts, picked = _emit_counts(r, x, "GreaterOrEqual", features, rows, wish)
     base = np.array([[column.base for column in columns]], np.float32)
     if base.any():
         counts = r.emit("Add", counts, r.constant(f"{wish}.base", base), wish=wish)
@@ -161,7 +166,7 @@ def _emit_sets(r: Rewriting, x: str, sets: tuple[_Set, ...], wish: str) -> str:
 
 
 def _emit_counts(
-    r: Rewriting, x: str, op: str, features: list[int], rows: list[Array], wish: str
+    r: Rewriting, x: str, op: str, features: list[int], rows: list[Floats], wish: str
 ) -> tuple[str, str]:
     """How often `op` holds between each feature and the values of its row, float32[n, features]; and the features."""
     table, there = _table(rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import numpy.typing as npt
 
 from hwflow.onnx.model import Array, Node
 from hwflow.quantize.dialects.rewriting import Refused, Rewriting
@@ -20,7 +21,7 @@ _NO_SCORE = 1e-7
 _STEPS = 2
 
 
-def _float(r: Rewriting, wish: str, value: float | Array) -> str:
+def _float(r: Rewriting, wish: str, value: npt.ArrayLike) -> str:
     return r.constant(wish, np.asarray(value, np.float32))
 
 

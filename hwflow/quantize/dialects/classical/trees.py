@@ -1,14 +1,16 @@
-"""Tree ensembles: ranks of features on the host, trees of integers for the hardware, labels and probabilities on the host.
+"""Tree ensembles: ranks of features on the host, trees of integers for the hardware, labels and scores on the host.
 
-The trees stay a node of ai.onnx.ml, which any runtime computes exactly: its features, thresholds and votes are integers,
-and sums stay below 2**24.
+The trees stay a node of ai.onnx.ml, which any runtime computes exactly: its features, thresholds and votes are
+integers, and sums stay below 2**24.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from hwflow_base.errors import HwflowError
 
 from hwflow.layers.formats import IntArray
@@ -36,8 +38,8 @@ _TREE_ENSEMBLE = 5
 
 def read_ensemble(node: Node, opsets: dict[str, int]) -> Ensemble:
     """The trees of a node.  Refused: nodes that are no trees, too many of them, thresholds without a meaning."""
-    count = max((len(value) for name, value in node.attributes.items()
-                 if name in ("nodes_featureids", "leaf_weights", "leaf_targetids") and hasattr(value, "__len__")), default=0)
+    lists = [node.attributes.get(name) for name in ("nodes_featureids", "leaf_targetids")]
+    count = max(len(values) for values in (*lists, ()) if isinstance(values, tuple))
     if count > MOST_NODES:
         raise Refused(f"trees must have at most {MOST_NODES} nodes in all, not {count}", "train fewer or smaller trees")
     schema, _ = find(node, opsets)
@@ -55,14 +57,15 @@ def _check_thresholds(forest: Forest) -> None:
     if not split.any():
         raise Refused("trees must compare features, not give the same for all of them", "leave out a constant model")
     for node in np.flatnonzero(split & np.isnan(forest.thresholds))[:1].tolist():
-        raise Refused(f"thresholds must be numbers, not NaN as of the node that compares feature {forest.features[node]}",
+        raise Refused(f"thresholds must be numbers, not NaN as in a node of feature {forest.features[node]}",
                       "train or export the model again")
     modes, largest = forest.modes, float(np.finfo(np.float32).max)
     names = np.array([*MODES, "MEMBER"])
     equal = np.isin(names[modes], ("BRANCH_EQ", "BRANCH_NEQ"))
     above = np.isin(names[modes], ("BRANCH_LEQ", "BRANCH_GT"))
     thresholds = forest.thresholds
-    bad = split & ((above & (thresholds == largest)) | (~above & (thresholds == np.inf)) | (equal & np.isinf(thresholds)))
+    infinite = (~above & (thresholds == np.inf)) | (equal & np.isinf(thresholds))
+    bad = split & (infinite | (above & (thresholds == largest)))
     for node in np.flatnonzero(bad)[:1].tolist():
         raise Refused(f"thresholds must tell finite numbers apart, not be {thresholds[node]:g} with "
                       f"{names[modes[node]]}", "train or export the model again")
@@ -86,8 +89,8 @@ def rewrite_trees(r: Rewriting, node: Node) -> None:
         return
     if not behind_layers and any(other.op_type in NEVER_ON_HOST for other in before):
         first = next(other for other in before if other.op_type in NEVER_ON_HOST)
-        raise Refused(f"reads what {first.label} computes, in a model of floats", "quantize the layers in front of the "
-                      "trees before the export, or make two models of it")
+        raise Refused(f"reads what {first.label} computes, in a model of floats",
+                      "quantize the layers in front of the trees before the export, or make two models of it")
     shared = scores_of_two(made)
     targets = np.arange(made.forest.targets) if shared is None else np.array([shared])
     votes = votes_of(made, targets)
@@ -124,16 +127,16 @@ def rewrite_trees(r: Rewriting, node: Node) -> None:
 
 @dataclass(frozen=True)
 class _Trees:
-    """Nodes with leaves behind them, in the order of a forest; `names` of modes.  `votes` are (leaf, target, integer)."""
+    """Nodes and leaves in the order of a forest, with `names` of modes.  `votes` are (leaf, target, integer)."""
 
     trees: IntArray
     ids: IntArray
     features: IntArray
-    thresholds: IntArray
+    thresholds: npt.NDArray[np.float64]
     names: list[str]
     true: IntArray
     false: IntArray
-    leaf: IntArray
+    leaf: npt.NDArray[np.bool_]
     votes: tuple[IntArray, IntArray, IntArray]
     targets: int
     aggregate: str
@@ -152,7 +155,8 @@ def _integer_trees(made: Ensemble, votes: Votes, comparisons: Comparisons | None
             count += len(level)
             level = level[inner[level]]
             level = np.concatenate([forest.true[level], forest.false[level]])
-    features, thresholds, names = forest.features.copy(), forest.thresholds, [MODES[mode] for mode in forest.modes % MEMBER]
+    features, thresholds = forest.features.copy(), forest.thresholds
+    names = [MODES[mode] for mode in (forest.modes % MEMBER).tolist()]
     true, false = forest.true, forest.false
     if comparisons is not None:
         turned = np.zeros(len(inner), np.bool_)
@@ -188,7 +192,7 @@ def _ints(values: IntArray) -> tuple[int, ...]:
     return tuple(values.tolist())
 
 
-def _floats(values: IntArray) -> tuple[float, ...]:
+def _floats(values: npt.NDArray[Any]) -> tuple[float, ...]:
     return tuple(values.astype(np.float64).tolist())
 
 
@@ -215,8 +219,8 @@ def _modern_attributes(t: _Trees) -> dict[str, Attribute]:
     there = np.flatnonzero((t.trees >= 0) & ~t.leaf)
     leaves = np.flatnonzero((t.trees >= 0) & t.leaf)
     if len(np.unique(leaf)) != len(leaf):
-        raise Refused(f"with aggregate_function {t.aggregate} all leaves must vote for one target", "train one regressor "
-                      "for each target")
+        raise Refused(f"with aggregate_function {t.aggregate} all leaves must vote for one target",
+                      "train one regressor for each target")
     place = np.zeros(len(t.leaf), np.int64)
     place[there], place[leaves] = np.arange(len(there)), np.arange(len(leaves))
     of_leaf = np.zeros((2, len(leaves)), np.int64)
@@ -231,6 +235,7 @@ def _modern_attributes(t: _Trees) -> dict[str, Attribute]:
         "nodes_modes": np.array([MODES.index(t.names[node]) for node in there.tolist()], np.uint8),
         "nodes_splits": t.thresholds[there].astype(np.float32),
         "nodes_truenodeids": _ints(place[t.true[there]]), "nodes_trueleafs": _ints(t.leaf[t.true[there]].astype(int)),
-        "nodes_falsenodeids": _ints(place[t.false[there]]), "nodes_falseleafs": _ints(t.leaf[t.false[there]].astype(int)),
+        "nodes_falsenodeids": _ints(place[t.false[there]]),
+        "nodes_falseleafs": _ints(t.leaf[t.false[there]].astype(int)),
         "leaf_targetids": _ints(of_leaf[0]), "leaf_weights": of_leaf[1].astype(np.float32),
     }

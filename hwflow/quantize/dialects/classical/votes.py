@@ -17,7 +17,7 @@ __all__ = ["SUM_BITS", "Votes", "tree_of_leaves", "votes_of"]
 
 Floats = npt.NDArray[np.float64]
 
-#: Bits of the sums of votes.  Below 2**24 every partial sum is exact in float32 too, so a runtime gets the same integers.
+#: Bits of the sums of votes.  Below 2**24 every partial sum is exact in float32 too: a runtime gets the same integers.
 SUM_BITS = 24
 
 #: Leaves times targets.
@@ -51,7 +51,7 @@ def tree_of_leaves(forest: Forest) -> IntArray:
 
 
 def votes_of(made: Ensemble, targets: IntArray) -> Votes:
-    """Of the leaves of an ensemble in the order of its nodes, for the targets `targets`; base values are a part of them.
+    """Of the leaves of an ensemble in the order of its nodes, for the targets `targets`, with the base values in them.
 
     Refused: votes that are no numbers, too many, or without a meaning.
     """

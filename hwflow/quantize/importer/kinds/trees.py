@@ -29,7 +29,7 @@ def trees(site: Site, node: Node, dynamic: list[str]) -> State:
     x = site.tensors[held.tensor]
     layer = _layer(site.building.name_of(node), x, site.building.tensor_name(node.outputs[0]), made, held.index.ravel())
     results = layer.ends if layer.aggregate == "sum" else layer.leaves
-    format = IntFormat.covering(min(int(results.min()), -1), max(int(results.max()), 0))  # signed, as ONNX wants wide ones
+    format = IntFormat.covering(min(int(results.min()), -1), max(int(results.max()), 0))  # signed: ONNX has no uint32
     y = Tensor(layer.output, layer.output_frame(x.frame), format, 1.0, 0)
     site.building.add(layer, y)
     index = image_index(y.frame, 2)
