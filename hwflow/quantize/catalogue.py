@@ -131,9 +131,26 @@ _QONNX_OPERATORS: Mapping[str, Entry] = {
     "MultiThreshold": Entry((FUSED, "lookup"), "thresholds constant, one row for all or one per channel"),
 }
 
+_TREE = (
+    "in front of all layers or behind quantized ones; features become ranks on the host; finite votes; at most 131072 "
+    "nodes ([how](trees.md))"
+)
+_LINEAR = "a Gemm; labels and probabilities on the host"
+_SVM = f"{_LINEAR}; kernel_type LINEAR; probabilities of two classes"
+_CLASSICAL: Mapping[str, Entry] = {
+    "TreeEnsemble": Entry(("trees",), _TREE),
+    "TreeEnsembleClassifier": Entry(("trees",), _TREE),
+    "TreeEnsembleRegressor": Entry(("trees",), _TREE),
+    "LinearClassifier": Entry(("dense",), _LINEAR),
+    "LinearRegressor": Entry(("dense",), _LINEAR),
+    "SVMClassifier": Entry(("dense",), _SVM),
+    "SVMRegressor": Entry(("dense",), _SVM),
+}
+
 #: (domain, operator) to what it becomes between layers.
 CATALOGUE: Mapping[tuple[str, str], Entry] = {
     **{("", name): entry for name, entry in {**_SETS, **_STANDARD}.items()},
+    **{("ai.onnx.ml", name): entry for name, entry in _CLASSICAL.items()},
     **{("com.microsoft", name): entry for name, entry in _MICROSOFT.items()},
     **{(domain, name): entry for name, entry in _QONNX_OPERATORS.items()
        for domain in ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general")},

@@ -12,6 +12,7 @@ from hwflow.onnx.model import Graph, Model, Node
 from hwflow.onnx.ops import find_operator
 from hwflow.onnx.rewrite.passes import is_identity
 from hwflow.quantize import remedies
+from hwflow.quantize.dialects.classical.rules import CLASSICAL_RULES
 from hwflow.quantize.graphs import (
     attribute,
     consumers,
@@ -63,6 +64,8 @@ def operators_without_hardware(model: Model) -> list[Problem]:
             folded.update(filter(None, node.outputs))
         elif host.intersection(node.outputs) or node.op_type in KNOWN | {"ConvTranspose"} or is_computed(node):
             continue
+        elif (node.domain, node.op_type) in CLASSICAL_RULES:
+            continue  # it gets another form, or is refused with a reason
         elif find_operator(node.domain, node.op_type, model.opsets.get(node.domain, 0)):
             found.append(_of_operator(node, model))
     return found
@@ -144,7 +147,7 @@ def _of_node(node: Node, model: Model, host: set[str], weights: set[str]) -> Ite
     graph = model.graph
     if (node.domain or node.op_type not in KNOWN) and host.intersection(node.outputs):
         return
-    if is_computed(node):
+    if is_computed(node) or (node.domain, node.op_type) in CLASSICAL_RULES:
         return  # its handler says what it cannot do
     if node.domain or node.op_type not in KNOWN:
         yield _of_operator(node, model)

@@ -23,6 +23,7 @@ from ..onnx.model import Graph, TensorType, Value
 from ..onnx.rewrite.inline import inline_functions
 from ..onnx.run.functions import Functions
 from ..quantize import Quantized, quantize
+from ..quantize.dialects.classical.rules import TREES
 from ..quantize.dialects.standard import RULES
 from ..quantize.graphs import consumers, dynamic_inputs, host_prefix
 from ..quantize.operators import HOST_BEFORE, QUANTIZERS
@@ -259,7 +260,7 @@ def _static(base: Model, look: _Look, missing: Iterable[int], shapes: Mapping[st
 
 
 def _trial(model: Model) -> Quantized:
-    integers = any(n.op_type in QUANTIZERS or (n.domain, n.op_type) in RULES for n in model.graph.nodes)
+    integers = any(n.op_type in QUANTIZERS or (n.domain, n.op_type) in {*RULES, *TREES} for n in model.graph.nodes)
     return quantize(model, settings=None if integers else ASSUMED)
 
 

@@ -176,6 +176,10 @@ def result_names(graph: Graph, forms: Mapping[str, str]) -> list[tuple[str, ...]
             for node in graph.nodes]  # fmt: skip
 
 
+#: What the quantizer writes with other operators, which the host runs.
+REWRITTEN_FOR_HOST = frozenset({("ai.onnx.ml", "Scaler")})
+
+
 def made_on_host(model: Model, quantized: Quantized | None) -> set[tuple[str, str]]:
     """Operator and result of the nodes of `model` around the hardware; `quantized` is None where it is not known.
 
@@ -193,6 +197,9 @@ def made_on_host(model: Model, quantized: Quantized | None) -> set[tuple[str, st
             found.update((node.op_type, name) for name in node.outputs)
             if node.op_type == "Cast" and node.inputs[0] in made:
                 found.update((made[node.inputs[0]].op_type, name) for name in node.outputs)
+    results = {name for _, name in found}
+    found |= {(node.op_type, name) for node in model.graph.nodes for name in node.outputs
+              if (node.domain, node.op_type) in REWRITTEN_FOR_HOST and name in results}
     return found
 
 

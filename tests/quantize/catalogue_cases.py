@@ -11,6 +11,9 @@ from hwflow import onnx
 from hwflow.onnx.model import Model
 from tests.quantize.dialects.cases import QONNX, Maker
 
+from tests.quantize.classical_models import OPERATORS as CLASSICAL
+from tests.quantize.classical_models import classical_model
+
 __all__ = ["CASES", "HEAD", "MS", "Case"]
 
 F, MS = np.float32, "com.microsoft"
@@ -289,6 +292,19 @@ QONNX_CASES: Mapping[str, Callable[[str], Case]] = {
         lambda m, y: m.node("MultiThreshold", y, LEVELS, domain=d, out_scale=0.25, out_bias=-0.5, out_dtype="INT4"), d),
     "Trunc": trunc,
 }
+
+
+class Classical(Case):
+    """A model of one operator of ai.onnx.ml alone."""
+
+    def __init__(self, op: str) -> None:
+        super().__init__(lambda m, x: x)
+        self.op = op
+
+    def model(self) -> Model:
+        return onnx.infer(classical_model(self.op, np.random.default_rng(0)))
+
+
 CASES: Mapping[tuple[str, str], list[Case]] = {
     **{("", op): cases for op, cases in STANDARD.items()},
     ("", "QuantizeLinear"): [Integers(lambda m, x: quantized_conv(m, x, ""))],
@@ -298,6 +314,7 @@ CASES: Mapping[tuple[str, str], list[Case]] = {
         "QLinearMatMul", m.node("Flatten", x), *SCALED, whole(144, 5), F(0.01), np.int8(0), *SCALED))],
     ("", "ConvInteger"): [product_of_integers("ConvInteger", whole(4, 4, 3, 3), flat=False)],
     ("", "MatMulInteger"): [product_of_integers("MatMulInteger", whole(144, 3), flat=True)],
+    **{("ai.onnx.ml", op): [Classical(op)] for op in CLASSICAL},
     **{(MS, op): cases for op, cases in MICROSOFT.items()},
     **{(d, op): [case(d)] for op, case in QONNX_CASES.items() for d in (QONNX, "onnx.brevitas",
                                                                         "finn.custom_op.general")},

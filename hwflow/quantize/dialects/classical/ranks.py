@@ -127,7 +127,10 @@ class _Found:
 
 
 def emit_ranks(r: Rewriting, x: str, made: Comparisons, wish: str) -> str:
-    """The nodes that make uint8 or uint16 ranks [n, columns] of the float32 features `x` [n, features]."""
+    """The nodes that make ranks [n, columns] of the float32 features `x` [n, features].
+
+    They are uint8 or uint16, and then float32 again: a DequantizeLinear says that they enter the hardware here.
+    """
     parts = []
     if made.ranked:
         parts.append(_emit_columns(r, x, made.ranked, f"{wish}.reached"))
@@ -137,7 +140,9 @@ def emit_ranks(r: Rewriting, x: str, made: Comparisons, wish: str) -> str:
     code, dtype = (2, np.uint8) if made.highest <= 255 else (4, np.uint16)
     ranks = r.emit("Cast", counts, wish=f"{wish}.integers", attributes={"to": code})
     ends = [r.constant(f"{wish}.{name}", np.array(end, dtype)) for name, end in (("low", 0), ("high", made.highest))]
-    return r.emit("Clip", ranks, *ends, wish=f"{wish}.limited")  # says how many bits they have
+    limited = r.emit("Clip", ranks, *ends, wish=f"{wish}.limited")  # says how many bits they have
+    scale, zero = r.constant(f"{wish}.scale", np.array(1, np.float32)), r.constant(f"{wish}.zero", np.array(0, dtype))
+    return r.emit("DequantizeLinear", limited, scale, zero, wish=wish)
 
 
 def _table(rows: list[Floats]) -> tuple[Array, Array]:

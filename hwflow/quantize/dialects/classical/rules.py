@@ -13,13 +13,16 @@ from hwflow.quantize.dialects.rewriting import Rewriting, Table
 from hwflow.quantize.dialects.standard import in_needed_opset
 from hwflow.quantize.passes.opset import OPSET
 
-__all__ = ["CLASSICAL_RULES", "classical_to_standard"]
+__all__ = ["CLASSICAL_RULES", "TREES", "classical_to_standard"]
 
 _ML = "ai.onnx.ml"
 
+#: Operators that become trees of integers.
+TREES = frozenset((_ML, name) for name in ("TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor"))
+
 #: (domain, operator) to what becomes of it.
 CLASSICAL_RULES: Table = {
-    **{(_ML, name): rewrite_trees for name in ("TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor")},
+    **dict.fromkeys(TREES, rewrite_trees),
     **LINEAR_RULES,
     (_ML, "Scaler"): rewrite_scaler,
 }

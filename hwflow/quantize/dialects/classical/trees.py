@@ -65,7 +65,7 @@ def _check_thresholds(forest: Forest) -> None:
     above = np.isin(names[modes], ("BRANCH_LEQ", "BRANCH_GT"))
     thresholds = forest.thresholds
     infinite = (~above & (thresholds == np.inf)) | (equal & np.isinf(thresholds))
-    bad = split & (infinite | (above & (thresholds == largest)))
+    bad = split & (infinite | ((above | equal) & (thresholds == largest)))
     for node in np.flatnonzero(bad)[:1].tolist():
         raise Refused(f"thresholds must tell finite numbers apart, not be {thresholds[node]:g} with "
                       f"{names[modes[node]]}", "train or export the model again")
@@ -82,15 +82,10 @@ def rewrite_trees(r: Rewriting, node: Node) -> None:
     """One node of any of the three operators."""
     made = read_ensemble(node, dict(r.model.opsets))
     x = node.inputs[0]
-    before = ancestors(r.graph, [x])
-    behind_layers = any(other.op_type in QUANTIZERS for other in before)
+    behind_layers = _is_behind_layers(r, x)
     if is_integer(made) and behind_layers:
         r.nodes.append(node)
         return
-    if not behind_layers and any(other.op_type in NEVER_ON_HOST for other in before):
-        first = next(other for other in before if other.op_type in NEVER_ON_HOST)
-        raise Refused(f"reads what {first.label} computes, in a model of floats",
-                      "quantize the layers in front of the trees before the export, or make two models of it")
     shared = scores_of_two(made)
     targets = np.arange(made.forest.targets) if shared is None else np.array([shared])
     votes = votes_of(made, targets)
@@ -102,14 +97,38 @@ def rewrite_trees(r: Rewriting, node: Node) -> None:
         comparisons = compared(made.forest)
         trees = _integer_trees(made, votes, comparisons)
         features = as_rows_of_float(r, x, wish)
-        ranks = r.emit("DequantizeLinear", emit_ranks(r, features, comparisons, f"{wish}.ranks"),
-                       r.constant(f"{wish}.ranks.scale", np.array(1, np.float32)), wish=f"{wish}.ranks")
+        _check_features(made.forest, r.shape(x)[-1])
+        ranks = emit_ranks(r, features, comparisons, f"{wish}.ranks")
     sums = _emit_trees(r, node, ranks, trees, f"{wish}.sums")
     scale = np.array(votes.scale * votes.factor, np.float32)
     scores = r.emit("Mul", sums, r.constant(f"{wish}.scale", scale), wish=f"{wish}.scores")
+    _emit_results(r, node, made, sums, scores)
+
+
+def _check_features(forest: Forest, count: int) -> None:
+    """Refused: a feature that is not there."""
+    used = forest.features[~forest.leaf]
+    for feature in used[(used < 0) | (used >= count)][:1].tolist():
+        raise Refused(f"features must be 0 to {count - 1}, not {feature}", "export the model again")
+
+
+def _is_behind_layers(r: Rewriting, x: str) -> bool:
+    """Whether `x` is made of integers.  Refused: of floats, by layers."""
+    before = ancestors(r.graph, [x])
+    if any(other.op_type in QUANTIZERS for other in before):
+        return True
+    for first in [other for other in before if other.op_type in NEVER_ON_HOST][:1]:
+        raise Refused(f"reads what {first.label} computes, in a model of floats",
+                      "quantize the layers in front of the trees before the export, or make two models of it")
+    return False
+
+
+def _emit_results(r: Rewriting, node: Node, made: Ensemble, sums: str, scores: str) -> None:
+    """The outputs of `node` from the `scores` of its targets, which have the order of the integers `sums`."""
     if made.labels is None:
         transformed(r, scores, made.transform, node.outputs[0])
         return
+    shared = scores_of_two(made)
     probabilities = node.outputs[1] if len(node.outputs) > 1 and node.outputs[1] else ""
     if shared is None:
         best_label(r, node, sums, made.labels)
@@ -120,7 +139,7 @@ def rewrite_trees(r: Rewriting, node: Node) -> None:
     label_of_two(r, node, scores, 0.5 if positive else 0.0, made.labels)
     if probabilities and shared:
         second = r.constant(f"{probabilities}.second", np.array([[0, 1]], np.float32))
-        transformed(r, r.emit("Mul", scores, second, wish=f"{wish}.both"), made.transform, probabilities)
+        transformed(r, r.emit("Mul", scores, second, wish=f"{probabilities}.both"), made.transform, probabilities)
     elif probabilities:
         two_scores(r, scores, made.transform, positive, probabilities)
 

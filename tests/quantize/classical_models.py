@@ -1,0 +1,154 @@
+"""Small random models of ai.onnx.ml: trees of any shape and comparison, linear models and linear SVM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hwflow.onnx.build import Builder
+from hwflow.onnx.model import Model
+
+__all__ = ["FEATURES", "MODES", "OPERATORS", "classical_model", "classic_trees", "modern_trees", "one_node"]
+
+ML = "ai.onnx.ml"
+FEATURES = 5
+MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
+OPERATORS = ("LinearClassifier", "LinearRegressor", "SVMClassifier", "SVMRegressor", "TreeEnsemble",
+             "TreeEnsembleClassifier", "TreeEnsembleRegressor")
+
+Rng = np.random.Generator
+
+
+def one_node(op: str, version: int, outputs: tuple[str, ...], dtype: Any = np.float32, **attributes: Any) -> Model:
+    """A model of `op` alone, with the input x [1, FEATURES]."""
+    b = Builder()
+    x = b.input("x", dtype, (1, FEATURES))
+    for name in b.nodes(op, x, outputs=outputs, name="classical", domain=ML, **attributes):
+        b.output(name)
+    return b.model(opset=17, opsets={ML: version})
+
+
+def threshold(rng: Rng) -> float:
+    """Few different ones, so that features meet them."""
+    return float(np.float32(rng.integers(-4, 5) / 2))
+
+
+def grown(rng: Rng, depth: int, modes: tuple[str, ...], missing: bool) -> list[dict[str, Any]]:
+    """The nodes of a tree, the root first: leaves have the mode LEAF."""
+    nodes: list[dict[str, Any]] = [{}]
+    if depth == 0 or rng.random() < 0.15:
+        nodes[0] = {"mode": "LEAF"}
+        return nodes
+    sides = []
+    for _ in range(2):
+        sides.append(len(nodes))
+        below = grown(rng, depth - 1, modes, missing)
+        nodes += [{**node, **{key: node[key] + sides[-1] for key in ("true", "false") if key in node}}
+                  for node in below]
+    nodes[0] = {"mode": str(rng.choice(modes)), "feature": int(rng.integers(FEATURES)), "value": threshold(rng),
+                "true": sides[0], "false": sides[1], "missing": int(missing and rng.random() < 0.5)}
+    return nodes
+
+
+def classic_trees(rng: Rng, prefix: str, targets: int, modes: tuple[str, ...] = MODES, trees: int = 4, depth: int = 4,
+                  missing: bool = True, every_target: bool = False) -> dict[str, Any]:
+    """The attributes of TreeEnsembleClassifier (prefix class) or -Regressor (target) that are trees."""
+    found: dict[str, list[Any]] = {f"nodes_{name}": [] for name in (
+        "treeids", "nodeids", "modes", "featureids", "values", "truenodeids", "falsenodeids",
+        "missing_value_tracks_true")}
+    found |= {f"{prefix}_{name}": [] for name in ("treeids", "nodeids", "ids", "weights")}
+    for tree in range(trees):
+        for number, node in enumerate(grown(rng, depth, modes, missing)):
+            values = {"treeids": tree, "nodeids": number, "modes": node["mode"], "featureids": node.get("feature", 0),
+                      "values": node.get("value", 0.0), "truenodeids": node.get("true", 0),
+                      "falsenodeids": node.get("false", 0), "missing_value_tracks_true": node.get("missing", 0)}
+            for name, value in values.items():
+                found[f"nodes_{name}"].append(value)
+            if node["mode"] == "LEAF":
+                voted = range(targets) if every_target else rng.choice(targets, int(rng.integers(1, targets + 1)), False)
+                for target in voted:
+                    for name, value in (("treeids", tree), ("nodeids", number), ("ids", int(target)),
+                                        ("weights", float(np.float32(rng.normal())))):
+                        found[f"{prefix}_{name}"].append(value)
+    if all(mode == "LEAF" for mode in found["nodes_modes"]):
+        return classic_trees(rng, prefix, targets, modes, trees, depth, missing, every_target)
+    return found
+
+
+def modern_trees(rng: Rng, targets: int, trees: int = 4, depth: int = 4, members: bool = True) -> dict[str, Any]:
+    """The attributes of a TreeEnsemble that are trees; some of its nodes ask whether a feature is in a set."""
+    inner: list[dict[str, Any]] = []
+    roots, leaves = [], []
+    for _ in range(trees):
+        nodes = grown(rng, depth, MODES, True)
+        while nodes[0]["mode"] == "LEAF":
+            nodes = grown(rng, depth, MODES, True)
+        place = {}
+        for number, node in enumerate(nodes):
+            group = leaves if node["mode"] == "LEAF" else inner
+            place[number] = len(group)
+            group.append({**node, "tree": len(roots), "number": number})
+        roots.append(place[0])
+        for node in inner:
+            if node["tree"] == len(roots) - 1:
+                node["places"] = {side: (place[node[side]], int(nodes[node[side]]["mode"] == "LEAF"))
+                                  for side in ("true", "false")}
+    modes = [MODES.index(node["mode"]) for node in inner]
+    sets: list[float] = []
+    for number in range(len(modes)):
+        if members and rng.random() < 0.2:
+            modes[number] = len(MODES)
+            sets += [threshold(rng) for _ in range(int(rng.integers(1, 4)))] + [float("nan")]
+    attributes: dict[str, Any] = {
+        "tree_roots": roots, "nodes_featureids": [node["feature"] for node in inner],
+        "nodes_modes": np.array(modes, np.uint8),
+        "nodes_splits": np.array([node["value"] for node in inner], np.float32),
+        "nodes_missing_value_tracks_true": [node["missing"] for node in inner],
+        "leaf_targetids": [int(rng.integers(targets)) for _ in leaves],
+        "leaf_weights": rng.normal(size=len(leaves)).astype(np.float32),
+    }
+    for side in ("true", "false"):
+        attributes[f"nodes_{side}nodeids"] = [node["places"][side][0] for node in inner]
+        attributes[f"nodes_{side}leafs"] = [node["places"][side][1] for node in inner]
+    return {**attributes, "membership_values": np.array(sets, np.float32)} if sets else attributes
+
+
+def normal(rng: Rng, count: int) -> list[float]:
+    return rng.normal(size=count).astype(np.float32).tolist()
+
+
+def linear_classifier(rng: Rng) -> Model:
+    return one_node("LinearClassifier", 1, ("label", "scores"), coefficients=normal(rng, 3 * FEATURES),
+                    intercepts=normal(rng, 3), classlabels_ints=[3, 1, 7], post_transform="SOFTMAX")
+
+
+def svm_classifier(rng: Rng) -> Model:
+    sizes = [2, 1, 3]
+    return one_node("SVMClassifier", 1, ("label", "scores"), classlabels_strings=["a", "b", "c"], kernel_type="LINEAR",
+                    vectors_per_class=sizes, support_vectors=normal(rng, 6 * FEATURES), rho=normal(rng, 3),
+                    coefficients=normal(rng, 12), post_transform="NONE")
+
+
+MAKERS: dict[str, Callable[[Rng], Model]] = {
+    "LinearClassifier": linear_classifier,
+    "LinearRegressor": lambda rng: one_node(
+        "LinearRegressor", 1, ("y",), coefficients=normal(rng, 2 * FEATURES), intercepts=normal(rng, 2), targets=2),
+    "SVMClassifier": svm_classifier,
+    "SVMRegressor": lambda rng: one_node(
+        "SVMRegressor", 1, ("y",), kernel_type="LINEAR", n_supports=4, support_vectors=normal(rng, 4 * FEATURES),
+        coefficients=normal(rng, 4), rho=[0.5]),
+    "TreeEnsemble": lambda rng: one_node("TreeEnsemble", 5, ("y",), n_targets=3, aggregate_function=1, post_transform=0,
+                                         **modern_trees(rng, 3)),
+    "TreeEnsembleClassifier": lambda rng: one_node(
+        "TreeEnsembleClassifier", 3, ("label", "scores"), classlabels_int64s=[4, 5, 9], post_transform="SOFTMAX",
+        **classic_trees(rng, "class", 3)),
+    "TreeEnsembleRegressor": lambda rng: one_node(
+        "TreeEnsembleRegressor", 1, ("y",), n_targets=2, **classic_trees(rng, "target", 2)),
+}
+
+
+def classical_model(op: str, rng: Rng) -> Model:
+    """Any model of the operator `op` alone."""
+    return MAKERS[op](rng)
