@@ -231,7 +231,7 @@ class Trees(HardwareLayer):
     def _plan(self, graph: LayerGraph, folding: Folding) -> Any:
         """What follows from the trees, once for each folding that needs another one."""
         from hwflow_rtl.trees.parallel import ParallelPlan
-        from hwflow_rtl.trees.walk import WalkPlan
+        from hwflow_rtl.trees.walk_plan import WalkPlan
 
         from hwflow.layers.hardware import shape_of
 

@@ -13,6 +13,7 @@ from hwflow.layers.formats import IntArray
 from tests.networks.grow import Growing, Taste
 from tests.networks.grow_matmul import matmul
 from tests.networks.grow_recurrent import recurrent
+from tests.networks.grow_trees import trees
 from tests.networks.numbers import Rng, integers
 
 __all__ = ["TINY", "USUAL", "Blocks", "Taste", "any_foldings", "describe", "frames_for", "network"]
@@ -59,7 +60,8 @@ class Blocks(Growing):
                   "dense": self.dense, "rearrange": self.rearrange, "top_k": self.top_k,
                   "matmul": partial(matmul, self),
                   "softmax": self.softmax, "normalize": self.normalize,
-                  "recurrent": partial(recurrent, self)}
+                  "recurrent": partial(recurrent, self),
+                  "trees": partial(trees, self)}
         format = self.tensors[x].format
         if not (format.signed or format.bipolar):
             others["embedding"] = self.embedding

@@ -31,10 +31,12 @@ from hwflow.layers import (
     Recurrent,
     Softmax,
     TopK,
+    Trees,
 )
 from tests.layers import reference
 from tests.networks.meaning_matmul import sums_of
 from tests.networks.meaning_recurrent import recurrent
+from tests.networks.meaning_trees import trees
 from tests.networks.rounding import rescaled, round_exactly
 
 __all__ = ["MEANINGS", "meaning"]
@@ -185,4 +187,4 @@ MEANINGS: dict[type[Layer], Callable[..., Ints]] = {
     Conv: conv, Dense: dense, MaxPool: max_pool, AveragePool: average_pool, Lookup: lookup, Embedding: embedding,
     Add: add, Multiply: multiply, Concat: concat, Rearrange: rearrange, TopK: top_k, MatMul: matmul,
     Softmax: softmax, Normalize: normalize,
-    Recurrent: recurrent}
+    Recurrent: recurrent, Trees: trees}

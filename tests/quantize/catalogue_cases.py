@@ -9,10 +9,9 @@ import numpy as np
 
 from hwflow import onnx
 from hwflow.onnx.model import Model
-from tests.quantize.dialects.cases import QONNX, Maker
-
 from tests.quantize.classical_models import OPERATORS as CLASSICAL
 from tests.quantize.classical_models import classical_model
+from tests.quantize.dialects.cases import QONNX, Maker
 
 __all__ = ["CASES", "HEAD", "MS", "Case"]
 

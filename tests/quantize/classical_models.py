@@ -10,7 +10,7 @@ import numpy as np
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Model
 
-__all__ = ["FEATURES", "MODES", "OPERATORS", "classical_model", "classic_trees", "modern_trees", "one_node"]
+__all__ = ["FEATURES", "MODES", "OPERATORS", "classic_trees", "classical_model", "modern_trees", "one_node"]
 
 ML = "ai.onnx.ml"
 FEATURES = 5
@@ -67,8 +67,8 @@ def classic_trees(rng: Rng, prefix: str, targets: int, modes: tuple[str, ...] = 
             for name, value in values.items():
                 found[f"nodes_{name}"].append(value)
             if node["mode"] == "LEAF":
-                voted = range(targets) if every_target else rng.choice(targets, int(rng.integers(1, targets + 1)), False)
-                for target in voted:
+                count = targets if every_target else int(rng.integers(1, targets + 1))
+                for target in rng.choice(targets, count, replace=False):
                     for name, value in (("treeids", tree), ("nodeids", number), ("ids", int(target)),
                                         ("weights", float(np.float32(rng.normal())))):
                         found[f"{prefix}_{name}"].append(value)

@@ -65,15 +65,23 @@ def check_trees(model: Model, x: np.ndarray, quantized: Quantized | None = None)
         assert a.dtype == b.dtype
         ends = np.sort(expected.reshape(len(x), -1), axis=1)
         clear = ends[:, -1] - ends[:, -2] > 4 * bound
-        assert clear.mean() > 0.5 and np.array_equal(a[clear], b[clear])
+        assert clear.mean() > 0.5
+        assert np.array_equal(a[clear], b[clear])
     return quantized
 
 
 @pytest.mark.parametrize("op", OPERATORS[4:])
-@seeds(quick=range(3), slow=range(3, 40))
+@seeds(quick=[0], slow=range(1, 40))
 def test_trees_of_all_operators(op: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     check_trees(classical_model(op, rng), rows_of(rng))
+
+
+def only_infinity_decides(mode: str, threshold: float) -> bool:
+    """Whether finite numbers are all on one side, but not because the threshold is beyond them all."""
+    if mode in ("BRANCH_EQ", "BRANCH_NEQ"):
+        return abs(threshold) == np.inf or threshold == np.finfo(F).max
+    return threshold == (np.finfo(F).max if mode in ("BRANCH_LEQ", "BRANCH_GT") else np.inf)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -93,16 +101,16 @@ def test_every_comparison_is_exact(mode: str, missing: bool) -> None:
         with np.errstate(over="ignore"):
             x[:, 0, 3] = [near, np.nextafter(near, F(np.inf)), np.nextafter(near, F(-np.inf)), 0.0, -0.0, 1.0, -1.0,
                           np.nan, np.inf, -np.inf, np.finfo(F).max, np.finfo(F).min]
-        try:
-            quantized = quantize(hwflow.onnx.infer(model))
-        except HwflowError as error:
-            assert "thresholds must tell finite numbers apart" in str(error) and abs(threshold) > 1e38
+        if only_infinity_decides(mode, float(threshold)):
+            with pytest.raises(HwflowError, match="thresholds must tell finite numbers apart"):
+                quantize(hwflow.onnx.infer(model))
             continue
+        quantized = quantize(hwflow.onnx.infer(model))
         assert np.array_equal(found(quantized, x)[0], outputs(model, x)[0]), threshold
 
 
 @pytest.mark.parametrize("transform", TRANSFORMS)
-@pytest.mark.parametrize("targets", [1, 3])
+@pytest.mark.parametrize("targets", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_every_transform(transform: str, targets: int) -> None:
     """Votes between 0 and 1, which PROBIT wants; two classes with one score, and three."""
     rng = np.random.default_rng(len(transform))
@@ -169,19 +177,22 @@ def test_linear_models(op: str) -> None:
     *integer_labels, scores = found(quantized, x)
     assert np.abs(scores - expected).max() < 0.05 * np.ptp(expected)
     for a, b in zip(labels, integer_labels, strict=True):
-        assert a.dtype == b.dtype and np.mean(a == b) > 0.9
+        assert a.dtype == b.dtype
+        assert np.mean(a == b) > 0.9
 
 
 def test_two_classes_of_a_linear_svm_and_their_probabilities() -> None:
     rng = np.random.default_rng(4)
     model = one_node(
-        "SVMClassifier", 1, ("label", "scores"), classlabels_ints=[0, 1], kernel_type="LINEAR", vectors_per_class=[1, 2],
-        support_vectors=rng.normal(size=3 * FEATURES).tolist(), coefficients=[0.5, -0.25, -0.75], rho=[0.125],
+        "SVMClassifier", 1, ("label", "scores"), classlabels_ints=[0, 1], kernel_type="LINEAR",
+        vectors_per_class=[1, 2], support_vectors=rng.normal(size=3 * FEATURES).tolist(),
+        coefficients=[0.5, -0.25, -0.75], rho=[0.125],
         prob_a=[-1.5], prob_b=[0.25])
     x = rng.normal(size=(100, 1, FEATURES)).astype(F)
     made = found(quantize(hwflow.onnx.infer(model), {"x": x}), x)
     expected = outputs(model, x)
-    assert np.mean(made[0] == expected[0]) > 0.97 and np.abs(made[1] - expected[1]).max() < 0.05
+    assert np.mean(made[0] == expected[0]) > 0.97
+    assert np.abs(made[1] - expected[1]).max() < 0.05
 
 
 def regressor(**changes: Any) -> Model:
@@ -196,8 +207,8 @@ def regressor(**changes: Any) -> Model:
 
 LARGE = 1_000_000
 BAD = {
-    "a circle": ({"nodes_modes": ["BRANCH_LEQ", "BRANCH_LT", "LEAF"], "nodes_truenodeids": [1, 0, 0],
-                  "nodes_falsenodeids": [2, 2, 0]}, "the nodes must be trees, not have several ways to node"),
+    "a circle": ({"nodes_modes": ["BRANCH_LEQ", "BRANCH_LT", "LEAF"], "nodes_falsenodeids": [2, 2, 0]},
+                 "the nodes must be trees, not have several ways to node"),
     "a missing node": ({"nodes_falsenodeids": [7, 0, 0]}, "the children must be nodes of their tree, not node 7"),
     "a missing leaf": ({"target_nodeids": [1, 9]}, "the leaves with votes must be nodes of their tree, not node 9"),
     "no roots": ({"nodes_nodeids": [1, 2, 2]}, "each node id must be there once in a tree, not twice"),
@@ -206,7 +217,7 @@ BAD = {
     "a NaN vote": ({"target_weights": [1.0, float("nan")]}, "the votes of leaves and base values must be finite"),
     "a huge target": ({"target_ids": [0, 1 << 40]}, "the targets of leaves must be 0 to 0, not 0 to 1099511627776"),
     "a missing feature": ({"nodes_featureids": [99, 0, 0]}, "features must be 0 to 4, not 99"),
-    "an unknown mode": ({"nodes_modes": ["BRANCH_UP", "LEAF", "LEAF"]}, "the value must be one of BRANCH_EQ, BRANCH_GT"),
+    "an unknown mode": ({"nodes_modes": ["BRANCH_UP", "LEAF", "LEAF"]}, "the value must be one of BRANCH_EQ"),
     "lists of different lengths": ({"nodes_truenodeids": [1]}, "'nodes_truenodeids' must have 3 elements, not 1"),
     "leaves alone": ({"nodes_modes": ["LEAF"] * 3, "target_nodeids": [0, 0]},
                      "trees must compare features, not give the same for all of them"),
@@ -224,7 +235,8 @@ def test_bad_trees(name: str) -> None:
     changes, message = BAD[name]
     with pytest.raises(HwflowError) as caught:
         quantize(hwflow.onnx.infer(regressor(**changes)))
-    assert message in str(caught.value) and "classical" in str(caught.value), str(caught.value)
+    assert message in str(caught.value), str(caught.value)
+    assert "classical" in str(caught.value)
 
 
 def test_what_is_refused_by_name() -> None:
