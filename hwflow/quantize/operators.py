@@ -96,9 +96,8 @@ NEVER_ON_HOST = MATRIX | POOLS | frozenset(
 
 #: (domain, operator) that a handler of `importer/kinds` makes a layer of where layers follow.  Where none does, or in
 #: front of the first layer, the host computes those that are not in `NEVER_ON_HOST`.
-COMPUTED: frozenset[tuple[str, str]] = frozenset({("", "GRU"), ("", "LSTM"), ("", "RNN")})
 COMPUTED: frozenset[tuple[str, str]] = frozenset(
-    {("ai.onnx.ml", "TreeEnsemble"), ("ai.onnx.ml", "TreeEnsembleRegressor")}
+    {("", "GRU"), ("", "LSTM"), ("", "RNN"), ("ai.onnx.ml", "TreeEnsemble"), ("ai.onnx.ml", "TreeEnsembleRegressor")}
 )
 
 KNOWN = MATRIX | POOLS | ELEMENTWISE | JOINS | LAYOUT | MOVES | QUANTIZERS | HOST_ONLY
