@@ -1,7 +1,7 @@
-"""Normalization of each pixel's channels, in integers: exact sums, an exact reciprocal root, one rounding.
+"""Normalization of rows, in integers: exact sums, an exact reciprocal root, one rounding.
 
 LayerNormalization and RMSNormalization are of this kind; InstanceNormalization and GroupNormalization too, once a
-Rearrange has made the elements that are normalized together the channels of a pixel.
+Rearrange has put the elements that are normalized together one after the other.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ import numpy as np
 import numpy.typing as npt
 from hwflow_rtl.stream.times import StageTimes, Times
 
-from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule, divisors
+from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule
 from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor
-from hwflow.layers.planes import Planes, compact
+from hwflow.layers.planes import Planes
 from hwflow.layers.rescale import shift_right
+from hwflow.layers.rows import row_foldings, rows_mapped
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
     from hwflow_rtl.rows.normalize import NormalizeShape
     from hwflow_rtl.vendor import Resources, Technology
 
-__all__ = ["BETA_BITS", "MOST_LANES", "WIDEST_INPUT", "Normalize"]
+__all__ = ["BETA_BITS", "WIDEST_INPUT", "Normalize"]
 
 #: Fractional bits of `beta`, which counts steps of the output.
 BETA_BITS = 8
@@ -34,8 +35,6 @@ BETA_BITS = 8
 PRECISION, WIDE_PRECISION = 16, 20
 #: Fractional bits of a product with `gamma`: more of them than this change nothing.
 MOST_SHIFT = 24
-#: Elements of a beat: squares and products grow with them.
-MOST_LANES = 16
 #: Bits of an input.
 WIDEST_INPUT = 16
 #: Sums of squares, times the elements of a row, stay below 2**WIDEST_POWER.
@@ -48,8 +47,9 @@ Floats = npt.NDArray[np.float64]
 class Normalize(HardwareLayer):
     """y = clamp(round_half_even((n * gamma + beta * 2**(shift - 8)) / 2**shift) + zero_point, low, high).
 
-    n are the elements of a row, the channels of a pixel, divided by their deviation, or, where not `centred`, by the
-    root of the sum of their squares, as fixed-point numbers with `fraction_of_n` bits: see `normalized`.
+    A row are `elements` of the raster: the channels of a pixel, or of several, or some of them.
+    n are the elements of a row less their mean, divided by their deviation, or, where not `centred`, divided by the
+    root of the sum of their squares, in fixed point: see `normalized`.
     `epsilon` and the power that it is added to count 4**-guard.  `gamma` and `beta` are int64 [rows, period]: element j
     of row r has gamma[r % rows, j % period].  docs/integer-functions.md has the derivation.
     """
@@ -60,6 +60,7 @@ class Normalize(HardwareLayer):
     inputs: tuple[str, ...]
     output: str
     input_format: IntFormat
+    elements: int
     centred: bool
     center: int
     guard: int
@@ -74,13 +75,14 @@ class Normalize(HardwareLayer):
 
     @staticmethod
     def of(name: str, x: Tensor, y: Tensor, *, centred: bool, mean: bool, epsilon: float, gamma: Floats,
-           beta: Floats) -> Normalize:
-        """(x - mean) / sqrt(power + epsilon) * gamma + beta, quantized as `y` says.
+           beta: Floats, elements: int = 0) -> Normalize:
+        """(x - mean) / sqrt(power + epsilon) * gamma + beta, quantized as `y` says, over rows of `elements`.
 
-        `centred`: the mean of the row is subtracted first.  The power is the mean of the squares, or with `mean` False
-        their sum.  gamma and beta are float64 [rows, period].  ValueError where no integers are near it.
+        `elements` 0: over the channels.  `centred`: the mean of the row is subtracted first.  The power is the mean of
+        the squares, or with `mean` False their sum.  gamma and beta are float64 [rows, period].
+        ValueError where no integers are near it.
         """
-        count = x.frame.channels
+        count = elements or x.frame.channels
         if x.format.bits > WIDEST_INPUT or x.format.bipolar:
             raise ValueError(f"the input of a normalization must have 2 to {WIDEST_INPUT} bits, not {x.format}")
         # What is under the root counts x.scale**2, N**2 times it where the mean is subtracted, N times it of a mean.
@@ -101,17 +103,21 @@ class Normalize(HardwareLayer):
             raise ValueError(f"gamma must be smaller for an output of scale {y.scale:g}: with {np.abs(gamma).max():g} "
                              f"a step of what is normalized is {reach / 2.0**most:g} steps of the output")
         return Normalize(
-            name, (x.name,), y.name, x.format, centred, 0 if centred else x.zero_point, guard, counted, precision,
-            np.rint(factor * 2.0 ** (shift - most)).astype(np.int64),
+            name, (x.name,), y.name, x.format, count, centred, 0 if centred else x.zero_point, guard, counted,
+            precision, np.rint(factor * 2.0 ** (shift - most)).astype(np.int64),
             np.rint(beta / y.scale * (1 << BETA_BITS)).astype(np.int64), shift, y.zero_point, y.format.low,
             y.format.high)
 
     def output_frame(self, *inputs: Frame) -> Frame:
         (frame,) = inputs
         rows, period = self.gamma.shape
-        if frame.channels % period or rows not in (1, frame.height * frame.width):
-            raise ValueError(f"layer '{self.name}': gamma must be [1 or {frame.height * frame.width}, a divisor of "
-                             f"{frame.channels}], not {list(self.gamma.shape)}")
+        if frame.elements % self.elements:
+            raise ValueError(f"layer '{self.name}': rows must have a divisor of {frame.elements} elements, not "
+                             f"{self.elements}")
+        count = frame.elements // self.elements
+        if self.elements % period or rows not in (1, count):
+            raise ValueError(f"layer '{self.name}': gamma must be [1 or {count}, a divisor of {self.elements}], not "
+                             f"{list(self.gamma.shape)}")
         return frame
 
     def check(self, graph: LayerGraph) -> None:
@@ -121,8 +127,8 @@ class Normalize(HardwareLayer):
         x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]
         if x.format.bits > WIDEST_INPUT or x.format.bipolar or y.format.bipolar:
             raise ValueError(f"layer '{self.name}': formats must be integers, of the input up to {WIDEST_INPUT} bits")
-        if self.power_ends(x.frame.channels)[1] >> WIDEST_POWER:
-            raise ValueError(f"layer '{self.name}': epsilon and the squares of {x.frame.channels} elements must stay "
+        if self.power_ends()[1] >> WIDEST_POWER:
+            raise ValueError(f"layer '{self.name}': epsilon and the squares of {self.elements} elements must stay "
                              f"below 2**{WIDEST_POWER}")
         if not y.format.low <= self.low <= self.high <= y.format.high:
             raise ValueError(f"layer '{self.name}': low and high must be inside {y.format}, not {self.low} and "
@@ -144,9 +150,9 @@ class Normalize(HardwareLayer):
             raise ValueError(f"layer '{self.name}': the center must be inside {self.input_format}, and 0 where the "
                              f"mean is subtracted, not {self.center}")
 
-    def power_ends(self, count: int) -> tuple[int, int]:
-        """The least power of a row of `count` elements that are not all alike, or not all 0, and the largest there is.
-        """
+    def power_ends(self) -> tuple[int, int]:
+        """The least power of a row whose elements are not all alike, or not all 0, and the largest there is."""
+        count = self.elements
         low, high = self.input_format.low - self.center, self.input_format.high - self.center
         if self.centred:
             least, most = max(count - 1, 1), (count * count // 4) * (high - low) ** 2
@@ -156,44 +162,42 @@ class Normalize(HardwareLayer):
 
     def compute(self, graph: LayerGraph, *inputs: Planes) -> Planes:
         (x,) = inputs
-        channels, height, width, _ = x.shape
-        index = np.arange(height * width) % len(self.gamma)
-        period = np.arange(channels) % self.gamma.shape[1]
-        gamma, beta = (values[index][:, period].T.reshape(channels, height, width, 1)
-                       for values in (self.gamma, self.beta << (self.shift - BETA_BITS)))
-        made = np.empty(x.shape, compact(graph.tensors[self.output].format))
-        for row in range(height):  # numbers of 64 bits are those of a row of pixels at a time
-            total = self.normalized(x[:, row]) * gamma[:, row] + beta[:, row]
-            rounded = shift_right(total, np.int64(self.shift))  # type: ignore[arg-type]
-            made[:, row] = np.clip(rounded + self.zero_point, self.low, self.high)
+        return rows_mapped(x, self.elements, graph.tensors[self.output].format, self._rows)
+
+    def _rows(self, x: IntArray, first: int) -> IntArray:
+        rows = np.arange(first, first + len(x)) % len(self.gamma)
+        period = np.arange(self.elements) % self.gamma.shape[1]
+        gamma, beta = (values[rows][:, period, None] for values in (self.gamma, self.beta))
+        total = self.normalized(x) * gamma + (beta << (self.shift - BETA_BITS))
+        rounded = shift_right(total, np.int64(self.shift))  # type: ignore[arg-type]
+        made: IntArray = np.clip(rounded + self.zero_point, self.low, self.high)
         return made
 
-    def normalized(self, x: Planes) -> IntArray:
-        """n of rows along the first axis, each factor rounded down.
+    def normalized(self, x: IntArray) -> IntArray:
+        """n of the rows along axis 1, each factor rounded down.
 
         The power V is 4**guard times N * sum(x**2) - sum(x)**2, or sum(x**2), plus epsilon; m = floor(V / 4**k) has
         precision + 1 or + 2 bits, by the choice of k.
         """
-        count, bits = len(x), self.precision
-        u = x.astype(np.int64) - self.center
-        power = (u * u).sum(axis=0)
+        count, bits = self.elements, self.precision
+        u = x - self.center
+        power = (u * u).sum(axis=1, keepdims=True)
         if self.centred:
-            total = u.sum(axis=0)
+            total = u.sum(axis=1, keepdims=True)
             power, u = count * power - total * total, count * u - total
         power = (power << 2 * self.guard) + self.epsilon
-        least, _ = self.power_ends(count)
+        least, _ = self.power_ends()
         k = np.maximum((bit_length(power) - 1 - bits) >> 1, level(least, bits))
-        mantissa = moved(power, 2 * k)
-        root = reciprocal_root(mantissa, bits)
-        height = bits // 2 - 2 + self.guard - peak(count, self.centred)
-        return moved(u, k - height) * root >> (bits - 1)
+        root = reciprocal_root(moved(power, 2 * k), bits)
+        place = bits // 2 - 2 + self.guard - peak(count, self.centred) - k
+        made: IntArray = moved(u, -place) * root >> (bits - 1)
+        return made
 
     def error(self, graph: LayerGraph) -> float:
         """Steps of the output by which it differs at most from the operator in reals, before that is rounded."""
-        x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]
-        count, bits = x.frame.channels, self.precision
+        y, count, bits = graph.tensors[self.output], self.elements, self.precision
         largest = math.sqrt(count - 1) if self.centred else 1.0
-        least, _ = self.power_ends(count)
+        least, _ = self.power_ends()
         relative = 0.25 / least + 2.0 ** -(bits + 1) + 2.0 ** (1 - bits)
         unit = 2.0 ** -(bits - 1 - peak(count, self.centred))
         steps = float(np.abs(self.gamma).max()) / 2.0**self.shift / unit
@@ -210,13 +214,10 @@ class Normalize(HardwareLayer):
 
     def likeness(self, graph: LayerGraph) -> Hashable:
         x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]
-        return (self.kind, x.frame, x.format, y.format, self.gamma.shape, self.centred)
+        return (self.kind, x.frame, x.format, y.format, self.elements, self.gamma.shape, self.centred)
 
     def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
-        """Any divisor of the channels, up to `MOST_LANES`, that does not cut through a period of the constants."""
-        period = self.gamma.shape[1]
-        lanes = divisors(graph.tensors[self.output].frame.channels if period == 1 else period)
-        return (Folding(1, count, count) for count in lanes if count <= MOST_LANES)
+        return row_foldings(graph.tensors[self.output].frame, self.elements)
 
     def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
         beats = graph.tensors[self.output].frame.elements // folding.lanes
@@ -230,7 +231,9 @@ class Normalize(HardwareLayer):
     def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
         from hwflow_rtl.rows.normalize import NormalizeStage
 
-        return NormalizeStage(shape=self._shape(graph, folding), gamma=self.gamma, beta=self.beta,
+        shape = self._shape(graph, folding)
+        repeats = (1, shape.constants[1] // self.gamma.shape[1])
+        return NormalizeStage(shape=shape, gamma=np.tile(self.gamma, repeats), beta=np.tile(self.beta, repeats),
                               technology=technology, name=name)
 
     def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times,
@@ -244,10 +247,12 @@ class Normalize(HardwareLayer):
 
         from hwflow.layers.hardware import shape_of
 
+        rows, period = self.gamma.shape  # constants of a beat are a word, unless they are all the same
         return NormalizeShape(
-            elements=graph.tensors[self.output].frame.channels, lanes=folding.lanes,
+            elements=self.elements, lanes=folding.lanes,
             element=shape_of(self.input_format), output=shape_of(graph.tensors[self.output].format),
-            constants=(len(self.gamma), self.gamma.shape[1]), beta_ends=(int(self.beta.min()), int(self.beta.max())),
+            constants=(rows, 1 if period == 1 else math.lcm(period, folding.lanes)),
+            beta_ends=(int(self.beta.min()), int(self.beta.max())),
             **{name: getattr(self, name) for name in (
                 "centred", "center", "guard", "epsilon", "precision", "shift", "zero_point", "low", "high")})
 

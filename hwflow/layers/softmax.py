@@ -1,26 +1,28 @@
-"""Softmax of each pixel's channels, in integers: a table of exponentials, one exact reciprocal, one rounding."""
+"""Softmax of rows, in integers: a table of exponentials, one exact reciprocal, one rounding."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from hwflow_rtl.stream.times import StageTimes, Times
 
-from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule, divisors
+from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule
 from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor
-from hwflow.layers.planes import Planes, compact
+from hwflow.layers.planes import Planes
 from hwflow.layers.rescale import shift_right
+from hwflow.layers.rows import row_foldings, rows_mapped
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
     from hwflow_rtl.rows.softmax import SoftmaxShape
     from hwflow_rtl.vendor import Resources, Technology
 
-__all__ = ["MOST_LANES", "WIDEST_INPUT", "Softmax"]
+__all__ = ["WIDEST_INPUT", "Softmax"]
 
 #: Bits of an exponential in rows of up to 64 elements, and of a reciprocal.
 PRECISION = 16
@@ -28,14 +30,13 @@ PRECISION = 16
 FEW = 64
 #: Bits of an input whose differences are in a table.
 WIDEST_INPUT = 12
-#: Elements of a beat: the logic of a row's maximum and sum grows with them.
-MOST_LANES = 16
 
 
 @dataclass(frozen=True, eq=False)
 class Softmax(HardwareLayer):
-    """y[c] = clamp(round_half_even(e[c] * r / 2**shift) + zero_point, low, high), for each pixel.
+    """y[c] = clamp(round_half_even(e[c] * r / 2**shift) + zero_point, low, high), for each row.
 
+    A row are `elements` of the raster: the channels of a pixel, or of several, or some of them.
     e[c] = table[largest x - x[c]], r = floor(numerator * 2**precision / sum of e).  `table` is int64
     [2**input_format.bits], not above table[0] and not below 0.  docs/integer-functions.md has the derivation.
     """
@@ -46,6 +47,7 @@ class Softmax(HardwareLayer):
     inputs: tuple[str, ...]
     output: str
     input_format: IntFormat
+    elements: int
     table: IntArray
     numerator: int
     precision: int
@@ -55,28 +57,37 @@ class Softmax(HardwareLayer):
     high: int
 
     @staticmethod
-    def of(name: str, x: Tensor, y: Tensor) -> Softmax:
-        """The softmax of `x` over its channels, quantized as `y` says.  ValueError where no integers are near it."""
+    def of(name: str, x: Tensor, y: Tensor, elements: int = 0, factor: Fraction = Fraction(1)) -> Softmax:
+        """The softmax of `factor` * `x` over rows of `elements`, quantized as `y` says.  0: over the channels.
+
+        ValueError where no integers are near it.
+        """
         if x.format.bits > WIDEST_INPUT or x.format.bipolar:
             raise ValueError(f"the input of a Softmax must have 2 to {WIDEST_INPUT} bits, not {x.format}: its "
                              f"differences are looked up in a table")
-        bits = PRECISION + max(0, math.ceil(math.log2(x.frame.channels / FEW)))
+        if factor <= 0:
+            raise ValueError("what a Softmax reads must not be negated, or made 0, behind its DequantizeLinear")
+        elements = elements or x.frame.channels
+        bits = PRECISION + max(0, math.ceil(math.log2(elements / FEW)))
         largest = (1 << bits) - 1
         distances = np.arange(1 << x.format.bits)
-        table = np.rint(largest * np.exp(-x.scale * distances)).astype(np.int64)
+        table = np.rint(largest * np.exp(-x.scale * float(factor) * distances)).astype(np.int64)
         precision = PRECISION if y.format.bits <= 10 else 20
         # The largest reciprocal is that of a sum of one exponential; it has `precision` bits.
         shift = math.floor(math.log2(y.scale * largest)) + precision
         numerator = round(2.0 ** (shift - precision) / y.scale)
         if numerator >= largest:  # the logarithm was rounded up, or the quotient
             shift, numerator = shift - 1, round(2.0 ** (shift - 1 - precision) / y.scale)
-        return Softmax(name, (x.name,), y.name, x.format, table, numerator, precision, shift, y.zero_point,
+        return Softmax(name, (x.name,), y.name, x.format, elements, table, numerator, precision, shift, y.zero_point,
                        y.format.low, y.format.high)
 
     def output_frame(self, *inputs: Frame) -> Frame:
         (frame,) = inputs
         if self.table.shape != (1 << self.input_format.bits,):
             raise ValueError(f"layer '{self.name}': the table must have {1 << self.input_format.bits} entries")
+        if frame.elements % self.elements:
+            raise ValueError(f"layer '{self.name}': rows must have a divisor of {frame.elements} elements, not "
+                             f"{self.elements}")
         return frame
 
     def check(self, graph: LayerGraph) -> None:
@@ -88,7 +99,7 @@ class Softmax(HardwareLayer):
         if self.table.dtype != np.int64 or first < 2 or self.table.min() < 0 or self.table.max() > first:
             raise ValueError(f"layer '{self.name}': the table must be int64 from 0 to its first entry, and that be "
                              f"above 1")
-        total = first * graph.tensors[self.inputs[0]].frame.channels
+        total = first * self.elements
         if not (0 < self.numerator < first and 1 <= self.precision <= 24) or total >> 40:
             raise ValueError(f"layer '{self.name}': the numerator must be from 1 to {first - 1}, the precision from 1 "
                              f"to 24, and sums below 2**40")
@@ -97,23 +108,23 @@ class Softmax(HardwareLayer):
 
     def compute(self, graph: LayerGraph, *inputs: Planes) -> Planes:
         (x,) = inputs
-        made = np.empty(x.shape, compact(graph.tensors[self.output].format))
-        for row in range(x.shape[1]):  # numbers of 64 bits are those of a row of pixels at a time
-            wide = x[:, row].astype(np.int64)
-            found = self.table[wide.max(axis=0) - wide]
-            reciprocal = (self.numerator << self.precision) // found.sum(axis=0)
-            rounded = shift_right(found * reciprocal, np.int64(self.shift))  # type: ignore[arg-type]
-            made[:, row] = np.clip(rounded + self.zero_point, self.low, self.high)
+        return rows_mapped(x, self.elements, graph.tensors[self.output].format, self._rows)
+
+    def _rows(self, x: IntArray, first: int) -> IntArray:
+        found = self.table[x.max(axis=1, keepdims=True) - x]
+        reciprocal = (self.numerator << self.precision) // found.sum(axis=1, keepdims=True)
+        rounded = shift_right(found * reciprocal, np.int64(self.shift))  # type: ignore[arg-type]
+        made: IntArray = np.clip(rounded + self.zero_point, self.low, self.high)
         return made
 
     def error(self, graph: LayerGraph) -> float:
         """Steps of the output by which it differs at most from the quotient in reals, before that is rounded."""
-        x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]
-        first, largest = int(self.table[0]), 1 / y.scale
-        exact = first * np.exp(-x.scale * np.arange(len(self.table)))
-        table = float(np.abs(exact - self.table).max()) / first
-        # One exponential is off by `table`, and the sum, which is 1 at least, by that of all but the largest.
-        quotient = table * (1 + x.frame.channels - 1) * largest
+        first, y = int(self.table[0]), graph.tensors[self.output]
+        largest = 1 / y.scale
+        # An entry is the exponential rounded.  One is off by `table` of the largest, which is exact, and so the sum,
+        # which is 1 at least, by as much for each of the others.
+        table = 0.5 / first
+        quotient = table * self.elements * largest
         constant = abs(self.numerator * y.scale / 2.0 ** (self.shift - self.precision) - 1) * largest
         return quotient + constant + first / 2.0**self.shift
 
@@ -125,12 +136,10 @@ class Softmax(HardwareLayer):
 
     def likeness(self, graph: LayerGraph) -> Hashable:
         x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]
-        return (self.kind, x.frame, x.format, y.format)
+        return (self.kind, x.frame, x.format, y.format, self.elements)
 
     def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
-        """Any divisor of the channels goes through at once, up to `MOST_LANES`."""
-        lanes = divisors(graph.tensors[self.output].frame.channels)
-        return (Folding(1, count, count) for count in lanes if count <= MOST_LANES)
+        return row_foldings(graph.tensors[self.output].frame, self.elements)
 
     def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
         beats = graph.tensors[self.output].frame.elements // folding.lanes
@@ -160,6 +169,6 @@ class Softmax(HardwareLayer):
         fields: dict[str, Any] = {name: getattr(self, name) for name in (
             "numerator", "precision", "shift", "zero_point", "low", "high")}
         return SoftmaxShape(
-            elements=graph.tensors[self.output].frame.channels, lanes=folding.lanes,
+            elements=self.elements, lanes=folding.lanes,
             element=shape_of(self.input_format), output=shape_of(graph.tensors[self.output].format),
             exponentials=tuple(self.table.tolist()), **fields)

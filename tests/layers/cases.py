@@ -307,34 +307,49 @@ def matmul(rng: Rng) -> Case:
         a, b, q, za, zb, {"h": heads, "m": rows, "k": depth, "n": columns}, interleaved, order, places))  # fmt: skip
 
 
-def rows_of(rng: Rng, formats: list[IntFormat]) -> Tensor:
-    """Few rows of up to 20 elements; a scale from where nothing differs to where only the largest counts."""
+def rows_of(rng: Rng, formats: list[IntFormat]) -> tuple[Tensor, int]:
+    """Few rows of up to 20 elements, most often the channels of a pixel, and their length.
+
+    The scale is from where nothing differs to where only the largest counts.
+    """
     frame = Frame(*(int(n) for n in rng.integers((1, 1, 1), (3, 4, 21))))
     x = tensor(rng, "x", frame, formats[int(rng.integers(len(formats)))])
-    return replace(x, scale=float(2.0 ** rng.uniform(-x.format.bits - 2, 3)))
+    count = frame.channels if rng.random() < 0.7 else divisor(rng, frame.elements)
+    return replace(x, scale=float(2.0 ** rng.uniform(-x.format.bits - 2, 3))), count
+
+
+def divisor(rng: Rng, count: int) -> int:
+    return int(rng.choice([n for n in range(1, count + 1) if count % n == 0]))
+
+
+def in_rows(frame: np.ndarray, count: int, row_of: Callable[[list[int], int], list[int]]) -> np.ndarray:
+    """`row_of` of each row of `count` elements, with its number."""
+    rows = frame.reshape(-1, count).tolist()
+    return np.array([row_of(row, r) for r, row in enumerate(rows)]).reshape(frame.shape)
 
 
 def softmax(rng: Rng) -> Case:
-    x, y = rows_of(rng, [*NUMBERS[2:], IntFormat(11, True), IntFormat(12, False)]), pick(rng, NUMBERS)
+    x, count = rows_of(rng, [*NUMBERS[2:], IntFormat(11, True), IntFormat(12, False)])
+    y = pick(rng, NUMBERS)
     scale, zero_point = float(2.0 ** -rng.uniform(1, y.bits + 1)), int(rng.integers(y.low, y.high + 1))
-    layer = Softmax.of("softmax", x, Tensor("y", x.frame, y, scale, zero_point))
-    return case(layer, {"x": x}, y, lambda frame: np.stack([
-        [reference.softmax(layer, pixel) for pixel in row] for row in frame.tolist()]), zero_point)  # fmt: skip
+    layer = Softmax.of("softmax", x, Tensor("y", x.frame, y, scale, zero_point), count)
+    return case(layer, {"x": x}, y, lambda frame: in_rows(
+        frame, count, lambda row, _: reference.softmax(layer, row)), zero_point)  # fmt: skip
 
 
 def normalize(rng: Rng) -> Case:
-    x, y = rows_of(rng, [*NUMBERS[2:], IntFormat(12, True), IntFormat(16, True)]), pick(rng, NUMBERS)
-    pixels, channels = x.frame.height * x.frame.width, x.frame.channels
-    shape = (int(rng.choice([1, pixels])), int(rng.choice([n for n in range(1, channels + 1) if channels % n == 0])))
+    x, count = rows_of(rng, [*NUMBERS[2:], IntFormat(12, True), IntFormat(16, True)])
+    y = pick(rng, NUMBERS)
+    shape = (int(rng.choice([1, x.frame.elements // count])), divisor(rng, count))
     centred, mean = (bool(n) for n in rng.integers(0, 2, 2))
     gamma, beta = rng.normal(size=shape) * rng.integers(0, 2, shape), rng.normal(size=shape)
     zero_point = int(rng.integers(y.low, y.high + 1))
     layer = Normalize.of(
         "norm", x, Tensor("y", x.frame, y, float(2.0 ** -rng.uniform(0, y.bits)), zero_point), centred=centred,
-        mean=centred or mean, epsilon=float(rng.choice([0.0, 1e-9, 1e-5, 1e-3, 1.0])), gamma=gamma, beta=beta)
-    return case(layer, {"x": x}, y, lambda frame: np.array([
-        reference.normalize(layer, pixel, r) for r, pixel in enumerate(frame.reshape(pixels, channels).tolist())
-    ]).reshape(frame.shape), zero_point)  # fmt: skip
+        mean=centred or mean, epsilon=float(rng.choice([0.0, 1e-9, 1e-5, 1e-3, 1.0])), gamma=gamma, beta=beta,
+        elements=count)
+    return case(layer, {"x": x}, y, lambda frame: in_rows(
+        frame, count, lambda row, r: reference.normalize(layer, row, r)), zero_point)  # fmt: skip
 
 
 def recurrent(rng: Rng) -> Case:

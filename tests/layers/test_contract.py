@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hwflow import golden
-from hwflow.layers import KINDS, Layer, LayerGraph, conv, elementwise, rescale_planes
+from hwflow.layers import KINDS, Layer, LayerGraph, conv, elementwise, rescale_planes, rows
 from hwflow.layers.store import load_graph, save_graph
 from tests.layers.cases import CASES, integers
 
@@ -55,7 +55,7 @@ def test_blocks_do_not_show(kind: type[Layer], monkeypatch: pytest.MonkeyPatch) 
     frames = [frames_of(np.random.default_rng(k), graph) for k, graph in enumerate(cases)]
     whole = [golden.run(graph, given)["y"] for graph, given in zip(cases, frames, strict=True)]
     for block in (1, 50):
-        for module in (conv, elementwise, rescale_planes):
+        for module in (conv, elementwise, rescale_planes, rows):
             monkeypatch.setattr(module, "_BLOCK", block)
         monkeypatch.setattr(golden, "_ROWS", 3)
         for graph, given, expected in zip(cases, frames, whole, strict=True):

@@ -169,9 +169,9 @@ def top_k(graph: LayerGraph, layer: Any, x: Ints) -> Ints:
 
 
 def rows(layer: Any, x: Ints, row_of: Callable[[Any, list[int], int], list[int]]) -> Ints:
-    """`row_of` of each pixel, with its number in the frame."""
-    pixels = x.reshape(len(x), -1, x.shape[3])
-    made = [[row_of(layer, pixel, r) for r, pixel in enumerate(frame)] for frame in pixels.tolist()]
+    """`row_of` of each row, with its number in the frame."""
+    frames = x.reshape(len(x), -1, layer.elements)
+    made = [[row_of(layer, row, r) for r, row in enumerate(frame)] for frame in frames.tolist()]
     return np.array(made, np.int64).reshape(x.shape)
 
 
