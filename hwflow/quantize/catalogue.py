@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from hwflow.quantize.dialects.standard import RULES
 from hwflow.quantize.operators import (
+    COMPUTED,
     HOST_AFTER,
     HOST_BEFORE,
     HOST_ONLY,
@@ -57,6 +58,8 @@ _RECURRENT = (
     "one sequence of any number of steps; weights, bias and initial states constant, or a state that is an input and "
     "an output and stays in the layer; both directions; clip; no peepholes, no sequence_lens, Y_c only as a state"
 )
+_ROWS = "along any axes; the axes that are not the fastest ones of the frame need a rearrange"
+_NORMAL = f"{_ROWS}; scale and bias constant; further results are not there; within one step of the output"
 
 _TABLE = ("lookup", FUSED)
 _SETS: Mapping[str, Entry] = {
@@ -81,6 +84,13 @@ _STANDARD: Mapping[str, Entry] = {
     "AveragePool": Entry(("average_pool",), f"{_POOL}; count_include_pad 0 and 1"),
     "GlobalAveragePool": Entry(("average_pool",)),
     "ReduceMean": Entry(("average_pool", "rearrange"), "over any axes; height and width need no rearrange"),
+    "Softmax": Entry(("softmax", "rearrange"), "input of up to 12 bits, along any axis; within one step of the output"),
+    "LayerNormalization": Entry(("normalize", "rearrange"), _NORMAL),
+    "RMSNormalization": Entry(("normalize", "rearrange"), _NORMAL),
+    "GroupNormalization": Entry(("normalize", "rearrange"), _NORMAL),
+    "InstanceNormalization": Entry(("normalize", "rearrange"), _NORMAL),
+    "MeanVarianceNormalization": Entry(("normalize", "rearrange"), _NORMAL),
+    "LpNormalization": Entry(("normalize", "rearrange"), f"p = 2; {_ROWS}"),
     "Add": Entry(("add", FUSED), _AFFINE + _TWO),
     "Sub": Entry(("add", FUSED), _AFFINE + _TWO),
     "Sum": Entry(("add", FUSED), _AFFINE + _TWO),
@@ -171,7 +181,7 @@ def host(domain: str, op_type: str) -> Host:
         return Host(before=False, after=True)
     if domain not in ("", "ai.onnx.ml") or op_type in NEVER_ON_HOST or (domain, op_type) in RULES:
         return Host(before=False, after=False)
-    if domain or (("", op_type) not in CATALOGUE and op_type not in HOST_ONLY):
+    if domain or ("", op_type) in COMPUTED or (("", op_type) not in CATALOGUE and op_type not in HOST_ONLY):
         return Host(before=True, after=True)
     # A node of HOST_ONLY, like one that moves elements by computed numbers, goes in front with all that it needs.
     return Host(before=op_type in HOST_BEFORE | HOST_ONLY, after=op_type in HOST_AFTER)

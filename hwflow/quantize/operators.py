@@ -97,7 +97,13 @@ NEVER_ON_HOST = MATRIX | POOLS | frozenset(
 #: (domain, operator) that a handler of `importer/kinds` makes a layer of where layers follow.  Where none does, or in
 #: front of the first layer, the host computes those that are not in `NEVER_ON_HOST`.
 COMPUTED: frozenset[tuple[str, str]] = frozenset(
-    {("", "GRU"), ("", "LSTM"), ("", "RNN"), ("ai.onnx.ml", "TreeEnsemble"), ("ai.onnx.ml", "TreeEnsembleRegressor")}
-)
+    {
+        *(("", name) for name in (
+            "GRU", "GroupNormalization", "InstanceNormalization", "LayerNormalization", "LSTM", "LpNormalization",
+            "MeanVarianceNormalization", "RMSNormalization", "RNN", "Softmax",
+        )),
+        ("ai.onnx.ml", "TreeEnsemble"), ("ai.onnx.ml", "TreeEnsembleRegressor"),
+    }
+)  # fmt: skip
 
 KNOWN = MATRIX | POOLS | ELEMENTWISE | JOINS | LAYOUT | MOVES | QUANTIZERS | HOST_ONLY

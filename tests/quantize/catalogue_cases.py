@@ -130,6 +130,16 @@ STANDARD: Mapping[str, list[Case]] = {
     "ReduceMean": [
         Case(lambda m, x, axes=axes: m.node("ReduceMean", x, ints(*axes), keepdims=0)) for axes in ((2, 3), (1,))
     ],
+    "Softmax": [Case(lambda m, x: m.node("Softmax", x, axis=1)), Case(lambda m, x: m.node("Softmax", x))],
+    "LayerNormalization": [
+        Case(lambda m, x: m.node("LayerNormalization", x, weights(6), weights(6))),
+        Case(lambda m, x: m.node("LayerNormalization", x, weights(4, 6, 6), axis=1))],
+    "RMSNormalization": [Case(lambda m, x: m.node("RMSNormalization", x, weights(6, 6), axis=2))],
+    "GroupNormalization": [
+        Case(lambda m, x: m.node("GroupNormalization", x, weights(4), weights(4), num_groups=2))],
+    "InstanceNormalization": [Case(lambda m, x: m.node("InstanceNormalization", x, weights(4), weights(4)))],
+    "MeanVarianceNormalization": [Case(lambda m, x: m.node("MeanVarianceNormalization", x))],
+    "LpNormalization": [Case(lambda m, x: m.node("LpNormalization", x, axis=1))],
     "Add": [two("Add"), Case(lambda m, x: m.node("Add", x, F(0.5)))],
     "Sub": [two("Sub"), Case(lambda m, x: m.node("Sub", x, weights(1, 4, 1, 1)))],
     "Sum": [two("Sum")],

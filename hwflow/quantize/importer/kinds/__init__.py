@@ -13,10 +13,19 @@ from typing import TypeAlias
 from hwflow.onnx.model import Node
 from hwflow.quantize.importer.kinds.embedding import embedding
 from hwflow.quantize.importer.kinds.matrix import conv
+from hwflow.quantize.importer.kinds.normalize import (
+    group_normalization,
+    instance_normalization,
+    layer_normalization,
+    length_normalization,
+    mean_variance_normalization,
+    rms_normalization,
+)
 from hwflow.quantize.importer.kinds.pools import average_pool, max_pool, reduce_mean
 from hwflow.quantize.importer.kinds.products import matmul
 from hwflow.quantize.importer.kinds.recurrent import recurrent
 from hwflow.quantize.importer.kinds.trees import trees
+from hwflow.quantize.importer.kinds.softmax import softmax
 from hwflow.quantize.importer.site import Site
 from hwflow.quantize.importer.states import State
 
@@ -33,12 +42,19 @@ HANDLERS: Mapping[tuple[str, str], Handler] = {
     ("", "Gemm"): matmul,
     ("", "GlobalAveragePool"): average_pool,
     ("", "GlobalMaxPool"): max_pool,
+    ("", "GroupNormalization"): group_normalization,
+    ("", "InstanceNormalization"): instance_normalization,
+    ("", "LayerNormalization"): layer_normalization,
+    ("", "LpNormalization"): length_normalization,
     ("", "MatMul"): matmul,
     ("", "MaxPool"): max_pool,
     ("", "GRU"): recurrent,
     ("", "LSTM"): recurrent,
     ("", "RNN"): recurrent,
+    ("", "MeanVarianceNormalization"): mean_variance_normalization,
+    ("", "RMSNormalization"): rms_normalization,
     ("", "ReduceMean"): reduce_mean,
     ("ai.onnx.ml", "TreeEnsemble"): trees,
     ("ai.onnx.ml", "TreeEnsembleRegressor"): trees,
+    ("", "Softmax"): softmax,
 }
