@@ -17,6 +17,7 @@ __all__ = [
     "MAX_POOLS",
     "MOVES",
     "NEVER_ON_HOST",
+    "ORDERLY",
     "POOLS",
     "QUANTIZERS",
     "RANKINGS",
@@ -74,6 +75,9 @@ QUANTIZERS = frozenset({"QuantizeLinear", "DequantizeLinear"})
 
 #: The best elements along an axis: on the host, or as the last layer where the user wants that.
 RANKINGS = frozenset({"ArgMax", "ArgMin", "TopK"})
+
+#: Functions of a row that grow with each of its elements: they change no order.
+ORDERLY = frozenset({"Softmax", "LogSoftmax"})
 
 #: On the host, behind the hardware.
 HOST_ONLY = RANKINGS | frozenset({"Softmax", "LogSoftmax", "Hardmax", "Cast"})

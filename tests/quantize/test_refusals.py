@@ -27,18 +27,18 @@ def refusal(model: Model) -> list[str]:
 def test_everything_is_reported_at_once() -> None:
     m = Float((1, 2, 8, 8)).conv(6, 2, 3, 3)
     first = m.x
-    m.do("Relu").do("LayerNormalization", m.c(6)).do("Add", first)
-    m.do("Softmax").conv(4, 6, 3, 3)
+    m.do("Relu").do("LRN", size=3).do("Add", first)
+    m.do("LogSoftmax").conv(4, 6, 3, 3)
     m.b.node("Conv", m.x, m.x, name="square", output="y")
     m.x = "y"
     assert refusal(m.model()) == [
         "3 parts of the model cannot become hardware:",
-        "'layernormalization6' (LayerNormalization): operator LayerNormalization has no hardware, and the host cannot "
-        "run it because 'conv11' (Conv) follows",
-        "cut the model in front of it and run the rest on the host",
-        "'softmax8' (Softmax): Softmax runs on the host, but layers after it need hardware",
+        "'lrn5' (LRN): operator LRN has no hardware, and the host cannot run it because 'conv10' (Conv) follows",
+        "train the model with BatchNormalization in its place, or cut the model in front of it and run the rest on "
+        "the host",
+        "'logsoftmax7' (LogSoftmax): LogSoftmax runs on the host, but layers after it need hardware",
         "remove it, or end the model with it and run the rest as a model of its own",
-        "'square' (Conv): weights and bias must be constants, not computed ('conv11_out')",
+        "'square' (Conv): weights and bias must be constants, not computed ('conv10_out')",
         "export the model for inference with its weights as initializers",
     ]
 

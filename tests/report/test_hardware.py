@@ -36,7 +36,7 @@ def broken() -> Model:
     b = Builder("broken")
     x = b.input("x", F, (1, 4, 8, 8))
     x = b.node("Conv", x, b.constant("w0", ones(4, 4, 3, 3)), name="first")
-    x = b.node("LayerNormalization", x, b.constant("scale", ones(6)), name="norm")
+    x = b.node("LRN", x, name="norm", size=3)
     x = b.node("Conv", x, b.constant("w1", ones(4, 4, 3, 3)), name="second")
     x = b.node("AveragePool", x, name="mean", kernel_shape=(2, 2), pads=(2, 2, 0, 0))
     x = b.node("Conv", x, b.constant("w2", ones(2, 4, 4, 4)), name="third", output="third_out")
@@ -53,9 +53,9 @@ def test_everything_is_said_at_once(cli: Cli) -> None:
     assert done.code == 1, done
     assert done.out.splitlines()[-4:] == [
         "b.onnx: 3 of 8 nodes map to hardware (2 on the host: flat, soft):",
-        "  'norm' (LayerNormalization): operator LayerNormalization has no hardware, and the host cannot run it "
-        "because 'second' (Conv) follows; cut the model in front of it with `hwflow onnx extract MODEL front.onnx --to "
-        "first_out` and run the rest on the host",
+        "  'norm' (LRN): operator LRN has no hardware, and the host cannot run it because 'second' (Conv) follows; "
+        "train the model with BatchNormalization in its place, or cut the model in front of it with `hwflow onnx extract "
+        "MODEL front.onnx --to first_out` and run the rest on the host",
         "  'mean' (AveragePool): a window lies in the padding alone, and has no mean; use smaller pads",
         "  'square' (Conv): weights and bias must be constants, not computed ('third_out'); export the model for "
         "inference with its weights as initializers",
@@ -194,7 +194,7 @@ def test_a_model_that_is_too_large_is_not_looked_at(cli: Cli, monkeypatch: pytes
     done = cli("check", "b.onnx", "--hardware")
     assert done.code == 1
     assert "  the model: a model that becomes hardware must have at most 4 nodes and " in done.out
-    assert "'norm' (LayerNormalization): operator LayerNormalization has no hardware" in done.out
+    assert "'norm' (LRN): operator LRN has no hardware" in done.out
 
 
 def test_a_file_with_errors(cli: Cli) -> None:

@@ -64,6 +64,7 @@ class Importer:
         self.front = host_prefix(model.graph)
         layers = operators.RANKINGS if ranks else frozenset[str]()
         self.suffix = host_suffix(model.graph, operators.HOST_AFTER, never=layers)
+        self._behind = host_suffix(model.graph, operators.HOST_AFTER)
         self.states: dict[str, State] = {value.name: OnHost(in_epilogue=False) for value in model.graph.inputs}
         self.building = Building(model, self.suffix, stage)
         self.inputs = Inputs(model, self.constants, self.building)
@@ -288,4 +289,6 @@ class Importer:
 
     def _is_for_host(self, node: Node) -> bool:
         """True for what the host computes behind the last layer."""
-        return node.outputs[0] in self.suffix and node.op_type not in operators.NEVER_ON_HOST
+        # What ranks the result of such a function leaves it out.
+        ranked = node.op_type in operators.ORDERLY and node.outputs[0] in self._behind
+        return (ranked or node.outputs[0] in self.suffix) and node.op_type not in operators.NEVER_ON_HOST

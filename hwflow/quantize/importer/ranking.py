@@ -17,11 +17,9 @@ from hwflow.quantize.graphs import as_ints, attribute, label_of, producers
 from hwflow.quantize.importer.finish import raw_layer
 from hwflow.quantize.importer.importer import Importer
 from hwflow.quantize.importer.states import Held, Kept, Matrix, Pending, Rounded, Unsupported
+from hwflow.quantize.operators import ORDERLY
 
 __all__ = ["Ranked", "ranked"]
-
-#: Functions of a row that grow with each of its elements.
-_ORDERLY = frozenset({"Softmax", "LogSoftmax"})
 
 #: Real numbers at least this far apart, in a range at most this wide, stay different after exp() and a division in
 #: float32.
@@ -83,7 +81,7 @@ def _source(importer: Importer, node: Node) -> tuple[str, list[Node]]:
     made, name, orderly = producers(importer.graph), node.inputs[0], list[Node]()
     while name not in importer.states or not isinstance(importer.states[name], (Held, Pending, Rounded)):
         before = made.get(name)
-        if before is None or before.op_type not in _ORDERLY:
+        if before is None or before.op_type not in ORDERLY:
             what = f"the result of {before.label}" if before else f"'{name}'"
             raise Unsupported(f"reads {what}, which may change the order of what the hardware gives", _REMEDY)
         orderly.append(before)

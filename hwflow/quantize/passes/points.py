@@ -36,6 +36,7 @@ from hwflow.quantize.operators import (
     MATRIX,
     MAX_POOLS,
     MOVES,
+    ORDERLY,
     RANKINGS,
 )
 from hwflow.quantize.passes.recurrent import INITIAL_STATES, is_recurrent
@@ -119,6 +120,8 @@ class _Walk:
     outputs: set[str] = field(init=False)
     before: set[str] = field(init=False)
     after: set[str] = field(init=False)
+    #: Results behind the last layer, if ArgMax and TopK are on the host.
+    at_the_end: set[str] = field(init=False)
     #: Results of fused functions: tensor in front of them to the last one.
     ends: dict[str, str] = field(default_factory=dict)
     fused: set[str] = field(default_factory=set)
@@ -133,6 +136,7 @@ class _Walk:
         self.read, self.made = consumers(graph), producers(graph)
         self.outputs = {value.name for value in graph.outputs}
         self.before = host_prefix(graph, HOST_BEFORE)
+        self.at_the_end = host_suffix(graph, HOST_AFTER)
         for node in graph.nodes:
             if self._computes(node) and node.op_type != "Concat":
                 self._fuse(node.outputs[0], node.op_type in MATRIX, is_product(node, graph))
@@ -227,7 +231,8 @@ class _Walk:
 
     def _computes(self, node: Node) -> bool:
         """True for what is neither a function of elements nor keeps its input's values."""
-        on_host = needs_host(node, self.graph) and not is_computed(node)
+        ranked = node.op_type in ORDERLY and node.outputs[0] in self.at_the_end  # what ranks its result leaves it out
+        on_host = needs_host(node, self.graph) and (ranked or not is_computed(node))
         known = node.op_type in ELEMENTWISE | KEEPS or on_host
         makes = not known or pads_values(node, self.graph) or is_embedding(node, self.graph)
         return makes and bool(dynamic_inputs(node, self.graph))
@@ -291,9 +296,8 @@ class _Walk:
     def _forced(self) -> Iterator[str]:
         """Results of operators that the host computes behind the last layer, and of all that follows."""
         forced: set[str] = set()
-        at_the_end = host_suffix(self.graph, HOST_AFTER)
         for node in self.graph.nodes:
-            on_host = needs_host(node, self.graph) and (not is_computed(node) or node.outputs[0] in at_the_end)
+            on_host = needs_host(node, self.graph) and (not is_computed(node) or node.outputs[0] in self.at_the_end)
             reached = on_host or forced.intersection(node.inputs)
             if reached and node.outputs[0] not in self.before:
                 forced.update(filter(None, node.outputs))
