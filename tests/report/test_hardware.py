@@ -54,8 +54,8 @@ def test_everything_is_said_at_once(cli: Cli) -> None:
     assert done.out.splitlines()[-4:] == [
         "b.onnx: 3 of 8 nodes map to hardware (2 on the host: flat, soft):",
         "  'norm' (LRN): operator LRN has no hardware, and the host cannot run it because 'second' (Conv) follows; "
-        "train the model with BatchNormalization in its place, or cut the model in front of it with `hwflow onnx extract "
-        "MODEL front.onnx --to first_out` and run the rest on the host",
+        "train the model with BatchNormalization in its place, or cut the model in front of it with `hwflow onnx "
+        "extract MODEL front.onnx --to first_out` and run the rest on the host",
         "  'mean' (AveragePool): a window lies in the padding alone, and has no mean; use smaller pads",
         "  'square' (Conv): weights and bias must be constants, not computed ('third_out'); export the model for "
         "inference with its weights as initializers",
