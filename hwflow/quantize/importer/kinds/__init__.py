@@ -24,8 +24,8 @@ from hwflow.quantize.importer.kinds.normalize import (
 from hwflow.quantize.importer.kinds.pools import average_pool, max_pool, reduce_mean
 from hwflow.quantize.importer.kinds.products import matmul
 from hwflow.quantize.importer.kinds.recurrent import recurrent
-from hwflow.quantize.importer.kinds.trees import trees
 from hwflow.quantize.importer.kinds.softmax import softmax
+from hwflow.quantize.importer.kinds.trees import trees
 from hwflow.quantize.importer.site import Site
 from hwflow.quantize.importer.states import State
 
