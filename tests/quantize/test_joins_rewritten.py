@@ -44,3 +44,18 @@ def test_functions_of_one_tensor_stay_tables() -> None:
     x = n.conv(n.x, 4, (3, 3))
     y = n.node("Div", x, n.node("Add", n.node("Abs", x), n.constant(1.0)))
     assert kinds(quantize(infer(n.model(n.conv(y, 3, (3, 3)))))) == ["conv", "lookup", "conv"]
+
+
+def test_a_division_that_is_guarded_against_zero() -> None:
+    """Where(m == 0, 0, x / m), as TensorFlow's divide_no_nan is exported."""
+    n = Net(SHAPE)
+    x = n.node("Relu", n.conv(n.x, 4, (3, 3)))
+    m = n.node("Relu", n.node("GlobalAveragePool", n.conv(x, 1, (1, 1)), channels=1))
+    is_zero = n.node("Equal", m, n.constant(0.0))
+    y = n.node("Where", is_zero, n.constant(0.0), n.node("Div", x, m), channels=4)
+    model = infer(n.model(n.conv(y, 3, (3, 3))))
+    feeds = data(model, 60)
+    quantized = quantize(model, feeds)
+    assert "multiply" in kinds(quantized)
+    name = model.graph.outputs[0].name
+    assert np.isfinite(golden.predict(quantized, feeds)[name]).all()

@@ -1,16 +1,26 @@
 """The pass that writes joins of two tensors for which there is no layer with those for which there is.
 
-    a / b         a * Reciprocal(b)
-    Max(a, b)     b + Relu(a - b)
-    Min(a, b)     a - Relu(a - b)
+    a / b                     a * Reciprocal(b)
+    Where(c(b), 0, a / b)     a * Where(c(b), 0, Reciprocal(b))     as exporters guard a division by 0
+    Max(a, b)                 b + Relu(a - b)
+    Min(a, b)                 a - Relu(a - b)
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from hwflow.onnx.model import Model, Node
-from hwflow.quantize.graphs import Additions, dynamic_inputs, host_prefix, host_suffix, label_of, with_graph
+from hwflow.onnx.model import Graph, Model, Node
+from hwflow.quantize.graphs import (
+    Additions,
+    consumers,
+    dynamic_inputs,
+    host_prefix,
+    host_suffix,
+    label_of,
+    producers,
+    with_graph,
+)
 from hwflow.quantize.operators import ELEMENTWISE, HOST_AFTER, HOST_BEFORE
 
 __all__ = ["joins_to_sums_and_products"]
@@ -20,23 +30,68 @@ def joins_to_sums_and_products(model: Model) -> Model:
     """Div, Max and Min of two tensors that are not functions of one; those on the host stay as they are."""
     graph = model.graph
     on_host = host_prefix(graph, HOST_BEFORE) | host_suffix(graph, HOST_AFTER)
-    roots, added, nodes = dict[str, str](), Additions(graph), list[Node]()
+    roots, added, nodes = _roots(graph), Additions(graph), list[Node]()
+    joins = [node for node in graph.nodes if _is_join(node, graph, roots) and node.outputs[0] not in on_host]
+    quotients = {node.outputs[0]: node for node in joins if node.op_type == "Div"}
+    guards = _guards(graph, roots, quotients)
     for node in graph.nodes:
-        dynamic = dict.fromkeys(dynamic_inputs(node, graph))
-        sources = {roots.get(name, name) for name in dynamic}
-        if node.op_type in ELEMENTWISE and not node.domain and len(sources) == 1:
-            roots.update(dict.fromkeys(node.outputs, sources.pop()))
-        one = node.op_type in ("Div", "Max", "Min") and not node.domain and len(node.inputs) == len(dynamic) == 2
-        if one and len(sources) == 2 and node.outputs[0] not in on_host:
+        if node.outputs[0] in guards:
+            nodes += _guarded(node, guards[node.outputs[0]], added)
+        elif any(node is quotient for quotient in guards.values()):
+            continue
+        elif any(node is join for join in joins):
             nodes += _written(node, added)
         else:
             nodes.append(node)
     return with_graph(model, nodes, added.initializers)
 
 
+def _roots(graph: Graph) -> dict[str, str]:
+    """Result of an element-wise node to the one tensor that it is a function of."""
+    roots = dict[str, str]()
+    for node in graph.nodes:
+        sources = {roots.get(name, name) for name in dynamic_inputs(node, graph)}
+        if node.op_type in ELEMENTWISE and not node.domain and len(sources) == 1:
+            roots.update(dict.fromkeys(node.outputs, sources.pop()))
+    return roots
+
+
+def _is_join(node: Node, graph: Graph, roots: dict[str, str]) -> bool:
+    """Whether this is a Div, Max or Min of two tensors with roots of their own."""
+    dynamic = dynamic_inputs(node, graph)
+    of_two = node.op_type in ("Div", "Max", "Min") and not node.domain and len(node.inputs) == len(dynamic) == 2
+    return of_two and len({roots.get(name, name) for name in dynamic}) == 2
+
+
+def _guards(graph: Graph, roots: dict[str, str], quotients: dict[str, Node]) -> dict[str, Node]:
+    """Result of a Where that gives 0 in place of a quotient, by its divisor, to that quotient; nothing else reads it."""
+    read, outputs, made = consumers(graph), {value.name for value in graph.outputs}, producers(graph)
+    found = {}
+    for node in graph.nodes:
+        if node.op_type != "Where" or node.domain or node.inputs[2] not in quotients:
+            continue
+        name, zero = node.inputs[2], graph.initializers.get(node.inputs[1])
+        divisor = quotients[name].inputs[1]
+        alone = len(read[name]) == 1 and name not in outputs and node.inputs[0] in made
+        same = roots.get(node.inputs[0]) == roots.get(divisor, divisor)
+        if zero is not None and not zero.any() and alone and same:
+            found[node.outputs[0]] = quotients[name]
+    return found
+
+
+def _guarded(node: Node, quotient: Node, added: Additions) -> list[Node]:
+    """The Where on the reciprocal of the divisor."""
+    base, (a, b) = label_of(node), quotient.inputs
+    reciprocal, factor = added.new(f"{base}.reciprocal"), added.new(f"{base}.factor")
+    return [
+        Node("Reciprocal", (b,), (reciprocal,), name=reciprocal),
+        replace(node, inputs=(*node.inputs[:2], reciprocal), outputs=(factor,), name=factor),
+        replace(quotient, op_type="Mul", inputs=(a, factor), outputs=node.outputs),
+    ]
+
+
 def _written(node: Node, added: Additions) -> list[Node]:
-    a, b = node.inputs
-    base = label_of(node)
+    base, (a, b) = label_of(node), node.inputs
     if node.op_type == "Div":
         factor = added.new(f"{base}.reciprocal")
         return [
