@@ -30,6 +30,7 @@ from hwflow.quantize.importer import host
 from hwflow.quantize.importer.importer import Importer
 from hwflow.quantize.meaning import Meaning, Trail
 from hwflow.quantize.partly import complete, trial_form, with_quantizers
+from hwflow.quantize.passes.decomposed import decomposed_to_operators
 from hwflow.quantize.passes.floats import float_note, floats_to_float32
 from hwflow.quantize.passes.fourier import fourier_to_products
 from hwflow.quantize.passes.joins import joins_to_sums_and_products
@@ -61,6 +62,7 @@ DIALECT_PASSES: tuple[Pass, ...] = (
     Pass("classical-to-standard", "Write trees with integers, linear models as Gemm.", classical_to_standard),
     Pass("to-standard-qdq", "Write QOperator and QONNX nodes as standard ones between quantizers.", to_standard_qdq),
     Pass("sum-to-add", "Write Sum with Add.", sum_to_add),
+    Pass("decomposed-to-operators", "Write normalizations and softmaxes of many nodes as one.", decomposed_to_operators),
     Pass("fourier-to-products", "Write STFT and DFT as products with constants.", fourier_to_products),
     Pass("one-hot-to-gather", "Write a product with one-hot rows as a Gather of rows.", one_hot_to_gather),
     Pass("tables-to-constants", "Choose rows of a table before they are dequantized.", tables_to_constants),

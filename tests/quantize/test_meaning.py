@@ -18,7 +18,7 @@ from hwflow.onnx.rewrite.passes import Pass
 from hwflow.quantize import post_training, quantization, quantize
 from hwflow.quantize.meaning import Meaning, MeaningChanged, Trail
 from hwflow.quantize.settings import QuantizationSettings
-from tests.quantize import test_audio, test_embedding, test_joins_rewritten, test_products
+from tests.quantize import test_audio, test_decomposed, test_embedding, test_joins_rewritten, test_products
 from tests.quantize.dialects.cases import QONNX, Maker
 from tests.quantize.models import Qdq, rows
 from tests.quantize.recurrent_models import sequence as recurrent
@@ -213,6 +213,8 @@ CASES: Mapping[str, tuple[Callable[[], Model], Mistake]] = {
     "transposed-to-conv": (transposed, computes("Conv", 1, lambda w: w[..., ::-1])),
     "fold-pads": (padded, writes("Conv", pads=(0, 0, 2, 2))),
     "dequantize-before-pool": (pooled_integers, computes("DequantizeLinear", 1, lambda scale: 2 * scale)),
+    "decomposed-to-operators": (lambda: onnx.infer(test_decomposed.network(test_decomposed.torch)),
+                                computes("LayerNormalization", 1, lambda gamma: 1.1 * gamma)),
     "fourier-to-products": (lambda: onnx.infer(test_audio.features("STFT")),
                             computes("Conv", 1, lambda waves: waves[:, :, ::-1])),
     "joins-to-sums-and-products": (lambda: onnx.infer(test_joins_rewritten.joined("Max", whole=False)),
