@@ -1,8 +1,8 @@
 """The pass that finds normalizations and softmaxes that exporters wrote as many small nodes.
 
-There are many ways to write them (torch, TensorFlow, jax), and more with every version.  So it does not compare nodes:
-it looks for a tensor x and a tensor y that depends on x alone, with a root or an exponential between them, and evaluates
-that part of the graph on random numbers.  Where the results are those of
+There are many ways to write them (torch, TensorFlow, jax), and more with every version.  So this does not compare
+nodes: it looks for a tensor x and a tensor y that depends on x alone, with a root or an exponential between them, and
+evaluates that part of the graph on random numbers.  Where the results are those of
 
     gamma * (x - mean) / Sqrt(variance + epsilon) + beta    over some axes, for constant gamma and beta
     gamma * x / Sqrt(mean of squares + epsilon) + beta
@@ -242,7 +242,7 @@ def _fitted(z: Floats, y: Floats) -> tuple[Floats, Floats] | None:
 
 
 def _written(found: _Found, node: Node, added: Additions) -> list[Node]:
-    """The operator along the last axes, between Transposes where it is others, and what its gamma and beta cannot be."""
+    """The operator along the last axes, Transposes where it is others, and what its gamma and beta cannot be."""
     part, rank, base = found.part, len(found.part.shape), label_of(node)
     order = (*(a for a in range(rank) if a not in found.axes), *found.axes)
     back = tuple(int(k) for k in np.argsort(order))

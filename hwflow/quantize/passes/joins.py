@@ -64,7 +64,7 @@ def _is_join(node: Node, graph: Graph, roots: dict[str, str]) -> bool:
 
 
 def _guards(graph: Graph, roots: dict[str, str], quotients: dict[str, Node]) -> dict[str, Node]:
-    """Result of a Where that gives 0 in place of a quotient, by its divisor, to that quotient; nothing else reads it."""
+    """Result of a Where that gives 0 in place of a quotient, by its divisor, to that quotient, which it alone reads."""
     read, outputs, made = consumers(graph), {value.name for value in graph.outputs}, producers(graph)
     found = {}
     for node in graph.nodes:
