@@ -192,6 +192,36 @@ def test_wide_sums(style, interval, accumulator):
     check(unit, values, interval, seed=interval)
 
 
+WIDTHS = [19, 22, 26, 32]
+PARTS = [signed(16), signed(21), signed(28)]
+
+
+@pytest.mark.parametrize("style, bits, accumulator, interval", some(
+    list(itertools.product(STYLES, WIDTHS, PARTS, [1, 2, 3, 4, 5, 9, 30])),
+    [(DSP, bits, accumulator, interval) for k, accumulator in enumerate(PARTS)
+     for j, interval in enumerate([1, 2, 3, 4, 9]) for bits in [WIDTHS[(j + k) % 4]]]
+    + [(FABRIC, bits, PARTS[k % 3], interval) for k, (bits, interval) in enumerate(zip(WIDTHS, [1, 4, 9, 30]))]))
+def test_wide_factors(style, bits, accumulator, interval):
+    """Multipliers of more bits than an operand has: values next to the rounding points, where each bit counts."""
+    source = random.Random(f"{style}{interval}{accumulator}{bits}")
+    least, most = shape_range(accumulator)
+    bias, multiplier, shift, values = [], [], [], []
+    for _ in range(6):
+        bias.append(source.randint(least // 4, most // 4))
+        multiplier.append(source.choice([(1 << bits) - 1, (1 << (bits - 1)) + 1, source.getrandbits(bits - 1) << 1 | 1]))
+        shift.append(accumulator.width + bits - 10 + source.randint(0, 4))
+    for _ in range(30):
+        for b, m, k in zip(bias, multiplier, shift, strict=True):
+            near = Fraction(2 * source.randint(-130, 130) + 1, 2) * (1 << k) / m - b
+            value = source.choice([least, most, math.floor(near), math.floor(near) + 1, source.randint(least, most)])
+            values.append(min(max(value, least), most))
+    unit = make(accumulator=accumulator, bias=bias, multiplier=multiplier, shift=shift, low=-128, high=127,
+                output=signed(8), interval=interval, style=style, timing=Timing(multiply=3, rom=2))
+    check(unit, values, interval, seed=interval)
+    check(make(accumulator=accumulator, bias=bias[:1], multiplier=multiplier[:1], shift=shift[:1], low=-128, high=127,
+               output=signed(8), interval=interval, style=style, timing=Timing(multiply=2, rom=1)), values, interval)
+
+
 @pytest.mark.parametrize("rom", [1, 2, 3])
 @pytest.mark.parametrize("multiply", [1, 2, 4])
 @pytest.mark.parametrize("interval", [1, 2, 3, 4])
@@ -211,6 +241,9 @@ def test_multiplier_blocks():
     assert blocks(make(accumulator=wide, multiplier=(99,), shift=(9,), interval=1, style=DSP)) == 2
     assert blocks(make(accumulator=wide, multiplier=(99,), shift=(9,), interval=2, style=DSP)) == 1
     assert blocks(make(accumulator=narrow, multiplier=(99,), shift=(9,), interval=1, style=DSP)) == 1
+    for factor, sum_shape, counts in (((1 << 26) - 1, wide, [4, 2, 2, 1, 1]), ((1 << 26) - 1, narrow, [2, 1, 1, 1, 1])):
+        assert [blocks(make(accumulator=sum_shape, multiplier=(factor,), shift=(30,), interval=interval, style=DSP))
+                for interval in (1, 2, 3, 4, 9)] == counts
     assert blocks(make(accumulator=wide, bias=(0, 0), multiplier=(4, 8), shift=(9, 9), interval=1, style=DSP)) == 0
     assert blocks(make(accumulator=wide, multiplier=(99,), shift=(9,), interval=1, style=FABRIC)) == 0
 
@@ -273,8 +306,8 @@ def test_verilog_is_deterministic(style):
 
 
 @pytest.mark.parametrize("arguments, message", [
-    ({"multiplier": (1 << 18,)}, "multiplier of a Requantizer must be from 0 to 262143, not 262144 to 262144"),
-    ({"multiplier": (-1,)}, "multiplier of a Requantizer must be from 0 to 262143, not -1 to -1"),
+    ({"multiplier": (1 << 32,)}, "multiplier of a Requantizer must be from 0 to 4294967295, not 4294967296 to 4294967296"),
+    ({"multiplier": (-1,)}, "multiplier of a Requantizer must be from 0 to 4294967295, not -1 to -1"),
     ({"shift": (63,)}, "shift of a Requantizer must be from 0 to 62, not 63 to 63"),
     ({"shift": (1, 2)}, "must have one entry for each channel, not 1, 1 and 2"),
     ({"low": -9}, "in the range of its output, -8 to 7, not -9 and 7"),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, unsigned
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, signed, unsigned
 from amaranth.lib import wiring
 
 from ..stream.pipeline import delay
-from .plan import LOW_PART, SHIFT_BITS, RequantizerPlan, ShiftAddArguments
+from .plan import FACTOR_PART, LOW_PART, SHIFT_BITS, RequantizerPlan, ShiftAddArguments
 
 __all__ = ["RequantizerDatapath"]
 
@@ -39,7 +39,7 @@ class RequantizerDatapath(wiring.Component):
         total = Signal(ranges.sum_shape, name="sum", reset_less=True)
         factor = Signal(unsigned(ranges.factor_bits), reset_less=True)
         extra = Signal(constants["extra"].shape(), reset_less=True)
-        with m.If(valid | (plan.passes == 1)):  # the second pass wants the same sum; else no enable: they part tiles
+        with m.If(valid | (plan.passes == 1)):  # later passes want the same sum; else no enable: they part tiles
             m.d.sync += [total.eq(biased(value, constants["bias"], ranges.fraction)), factor.eq(constants["factor"]),
                          extra.eq(constants["extra"])]
         valid = delay(m, valid, 1, "sum_valid", reset_less=False)
@@ -60,28 +60,56 @@ class RequantizerDatapath(wiring.Component):
         return m
 
     def multiply(self, m: Module, valid: Value, total: Value, factor: Value) -> Value:
-        """The product, `plan.multiply_latency` cycles later, in multiplier blocks."""
+        """The product, `plan.multiply_latency` cycles later, in multiplier blocks.
+
+        Low and high parts of the sum make the product of the sum with a part of the factor; with two parts of the
+        factor there are two of these, one of each group of blocks or one after the other.
+        """
         plan = self.plan
         m.submodules.multiplier = block = plan.technology.multipliers(**plan.multiplier)
-        if plan.passes == 2 and "factor" in plan.ranges.stored:
-            factor = delay(m, factor, 1, "factor_late")
-        for n in range(plan.multiplier["count"]):
-            m.d.comb += block.b[n].eq(factor)
-        if plan.passes == 1 and plan.multiplier["count"] == 1:
-            m.d.comb += block.a[0].eq(total)
-            return block.p[0]
-        low, high = Cat(total[:LOW_PART], Const(0, 1)).as_signed(), total[LOW_PART:].as_signed()
+        sums, factors = self.operands(m, valid, total, factor)
+        pairs = [(a, b) for b in factors for a in sums]
+        m.d.comb += [block.a[n].eq(a) for n, (a, _) in enumerate(pairs)]
+        m.d.comb += [block.b[n].eq(b) for n, (_, b) in enumerate(pairs)]
+        joined = []
+        for group in range(len(factors)):
+            parts = [block.p[group * len(sums) + n] for n in range(len(sums))]
+            if plan.sum_passes == 2:
+                parts.insert(0, delay(m, parts[0], 1, "low_product"))
+            shape = signed(len(total) + len(factors[0])) if plan.factor_split else plan.ranges.product_shape
+            joined.append(added(m, *parts, LOW_PART, shape, f"product{group or ''}") if plan.split else parts[0])
+        if not plan.factor_split:
+            return joined[0]
+        if plan.factor_passes == 2:
+            joined.insert(0, delay(m, joined[0], plan.sum_passes, "low_part"))
+        return added(m, *joined, FACTOR_PART, plan.ranges.product_shape, "whole_product")
+
+    def operands(self, m: Module, valid: Value, total: Value, factor: Value) -> tuple[list[Value], list[Value]]:
+        """The operands of the blocks: of the sum, and of the factor.  A sum stays until the next one comes."""
+        plan = self.plan
+        sums, factors = [total], [factor]
+        if plan.split:
+            sums = [Cat(total[:LOW_PART], Const(0, 1)).as_signed(), total[LOW_PART:].as_signed()]
+        if plan.factor_split:
+            factors = [factor[:FACTOR_PART], factor[FACTOR_PART:]]
         if plan.passes == 1:
-            m.d.comb += [block.a[0].eq(low), block.a[1].eq(high)]
-            first, second = block.p[0], block.p[1]
-        else:  # the sum stays until the next one comes
-            part = Signal(block.a[0].shape(), name="part", reset_less=True)  # the way to the block has its own cycle
-            m.d.sync += part.eq(Mux(valid, low, high))
-            m.d.comb += block.a[0].eq(part)
-            first, second = delay(m, block.p[0], 1, "low_product"), block.p[0]
-        product = Signal(plan.ranges.product_shape, reset_less=True)
-        m.d.sync += product.eq(Cat(first[:LOW_PART], (first[LOW_PART:] + second)).as_signed())
-        return product
+            return sums, factors
+        shape = plan.multiplier["a"]  # the way to the block has its own cycle
+        if plan.sum_passes == 2:
+            again = delay(m, valid, 2, "second_part", reset_less=False) if plan.factor_passes == 2 else Const(0, 1)
+            part = Signal(shape, name="part", reset_less=True)
+            m.d.sync += part.eq(Mux(valid | again, *sums))
+            sums = [part]
+        else:
+            sums = [delay(m, each, 1, f"part{n}") for n, each in enumerate(sums)]
+        if plan.factor_passes == 2:
+            again = delay(m, valid, 1, "first_part", reset_less=False) if plan.sum_passes == 2 else Const(0, 1)
+            part = Signal(plan.multiplier["b"], name="factor_part", reset_less=True)
+            m.d.sync += part.eq(Mux(valid | again, *factors))
+            factors = [part]
+        elif "factor" in plan.ranges.stored:
+            factors = [delay(m, factor, 1, "factor_late")]
+        return sums, factors
 
     def shift_add(self, m: Module, valid: Value, total: Value, factor: Value, extra: Value):
         arguments = self.plan.multiplier
@@ -114,6 +142,13 @@ class RequantizerDatapath(wiring.Component):
                     m.d.sync += shifted.eq(halves >> (n * step))
                     m.d.sync += fallen.eq(below.any() | halves[:n * step].any())
         return shifted, fallen, delay(m, extra[SHIFT_BITS:], 1, f"extra{number + 1}")
+
+
+def added(m: Module, low: Value, high: Value, place: int, shape: Shape, name: str) -> Value:
+    """low + high * 2**place, a cycle later."""
+    total = Signal(shape, name=name, reset_less=True)
+    m.d.sync += total.eq(Cat(low[:place], (low[place:].as_signed() + high)).as_signed())
+    return total
 
 
 def biased(value: Value, bias: Value, fraction: int) -> Value:

@@ -16,7 +16,8 @@ from ..vendor.memory import Holds
 from .ranges import RequantizerRanges
 
 __all__ = [
-    "LOW_PART", "OPERAND", "SHIFT_BITS", "WIDEST_SUM", "RequantizerPlan", "RequantizerStyle", "ShiftAddArguments"]
+    "FACTOR_PART", "LOW_PART", "OPERAND", "SHIFT_BITS", "WIDEST_SUM", "RequantizerPlan", "RequantizerStyle",
+    "ShiftAddArguments"]
 
 #: Operand of a multiplier block, signed.
 OPERAND = 18
@@ -24,6 +25,8 @@ OPERAND = 18
 LOW_PART = OPERAND - 1
 #: Bits of a sum that two operands of multiplier blocks hold.
 WIDEST_SUM = LOW_PART + OPERAND
+#: Bits of the low part of a factor that does not fit the operand; it has no sign, nor has the high part.
+FACTOR_PART = OPERAND
 #: Bits that one OR reduces in a cycle: two levels of 4-input tables.
 OR_BITS = 16
 #: Bits of the shift distance that one cycle handles: a 4-to-1 multiplexer.
@@ -61,7 +64,7 @@ class RequantizerPlan:
         ranges = RequantizerRanges.of(**constants)
         aligned = ranges.aligned
         if style is RequantizerStyle.DSP:
-            align = ranges.multiplies and aligned.factor_bits <= OPERAND
+            align = ranges.multiplies and factor_parts(aligned) == factor_parts(ranges)
         else:
             split = shift_add_of(technology).split
             align = ranges.multiplies and len(split(aligned.factor_bits, interval)) == len(
@@ -100,8 +103,30 @@ class RequantizerPlan:
         return self.ranges.sum_shape.width > OPERAND
 
     @property
+    def factor_split(self) -> bool:
+        """The factor is too wide for a multiplier block."""
+        return self.style is RequantizerStyle.DSP and self.ranges.factor_bits > FACTOR_PART
+
+    @property
+    def factor_passes(self) -> int:
+        """Parts of the factor that a block takes one after the other."""
+        return 2 if self.factor_split and self.interval > 1 else 1
+
+    @property
+    def sum_passes(self) -> int:
+        """Parts of the sum that a block takes one after the other, for each part of the factor."""
+        return 2 if self.split and self.interval // self.factor_passes > 1 and (
+            not self.factor_split or self.factor_passes == 2) else 1
+
+    @property
     def passes(self) -> int:
-        return 2 if self.split and self.interval > 1 else 1
+        """Products of a sum that a block makes, each in a cycle of its own: as many as the interval has time for."""
+        return self.sum_passes * self.factor_passes
+
+    @property
+    def products(self) -> int:
+        """Of parts of the sum with parts of the factor."""
+        return (1 + self.split) * (1 + self.factor_split)
 
     @cached_property
     def multiplier(self) -> dict | None:
@@ -114,8 +139,11 @@ class RequantizerPlan:
             if width > WIDEST_SUM:
                 raise ValueError(f"a + bias of a Requantizer must be at most {WIDEST_SUM} bits for two "
                                  f"multiplier operands, not {width}; multiply in the fabric")
-            return {"count": 2 if self.split and self.passes == 1 else 1, "a": signed(OPERAND if self.split else width),
-                    "b": unsigned(ranges.factor_bits)}
+            if ranges.factor_bits > FACTOR_PART + OPERAND:
+                raise ValueError(f"multiplier of a Requantizer must be at most {FACTOR_PART + OPERAND} bits for two "
+                                 f"multiplier operands, not {ranges.factor_bits}; multiply in the fabric")
+            return {"count": self.products // self.passes, "a": signed(OPERAND if self.split else width),
+                    "b": unsigned(min(ranges.factor_bits, FACTOR_PART))}
         mask = (1 << ranges.factor_bits) - 1
         ones, zeros = mask, mask
         for factor in ranges.factor if ranges.room is None else (0, mask):
@@ -135,7 +163,8 @@ class RequantizerPlan:
             return 0
         if isinstance(self.multiplier, ShiftAddArguments):
             return self.shift_add.latency_for(self.multiplier["factor_bits"], self.multiplier["interval"])
-        return self.technology.timing.multiply + 2 * (self.passes - 1) + self.split
+        waits = self.passes if self.passes > 1 else 0  # the way to the block, and the passes after the first
+        return self.technology.timing.multiply + waits + self.split + self.factor_split
 
     @property
     def dropped(self) -> int:
@@ -221,11 +250,29 @@ class RequantizerPlan:
         if isinstance(self.multiplier, ShiftAddArguments):
             resources += self.shift_add.cost(**self.multiplier)
         elif self.multiplier is not None:
-            resources += technology.multipliers_cost(**self.multiplier)
-            high = ranges.product_shape.width - LOW_PART
-            if self.split:
-                resources += Resources(lut=high, ff=ranges.product_shape.width)
-            if self.passes == 2:
-                resources += Resources(lut=OPERAND, ff=factor + ranges.factor_bits + 2 * OPERAND)
+            resources += technology.multipliers_cost(**self.multiplier) + self.parts_cost(factor)
             resources += Resources(ff=extra * self.multiply_latency)
         return resources
+
+    def parts_cost(self, factor: int) -> Resources:
+        """Of what joins the products of parts; `factor` bits of the factor come from a ROM."""
+        ranges, resources = self.ranges, Resources()
+        part_bits = min(ranges.factor_bits, FACTOR_PART)
+        joined = ranges.product_shape.width if not self.factor_split else ranges.sum_shape.width + part_bits
+        if self.split:
+            groups = 2 if self.factor_split and self.passes == 1 else 1
+            resources += Resources(lut=groups * (joined - LOW_PART), ff=groups * joined)
+        if self.sum_passes == 2:
+            waits = 0 if self.factor_split else factor
+            resources += Resources(lut=OPERAND, ff=waits + part_bits + 2 * OPERAND)
+        if self.factor_split:
+            resources += Resources(lut=ranges.product_shape.width - FACTOR_PART, ff=ranges.product_shape.width)
+        if self.factor_passes == 2:
+            resources += Resources(lut=FACTOR_PART if factor else 0, ff=FACTOR_PART + self.sum_passes * joined)
+            resources += Resources(ff=ranges.sum_shape.width if self.sum_passes == 1 else 0)
+        return resources
+
+
+def factor_parts(ranges: RequantizerRanges) -> int:
+    """Operands of multiplier blocks that hold a factor."""
+    return -(-ranges.factor_bits // FACTOR_PART)

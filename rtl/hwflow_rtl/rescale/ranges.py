@@ -13,7 +13,8 @@ from amaranth.hdl import Const, Shape, Value, signed, unsigned
 
 __all__ = ["RequantizerRanges", "RequantizerRoom", "RequantizerRounding", "shape_range", "union"]
 
-MULTIPLIER_BITS = 18
+#: Bits of a multiplier.
+MULTIPLIER_BITS = 32
 LARGEST_SHIFT = 62
 
 
