@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias, Union
+from typing import Literal, TypeAlias, Union
 
 from hwflow_base.errors import HwflowError
 from hwflow_base.files.cache import cached_step, digest
@@ -27,7 +27,7 @@ from .onnx.model import Array
 from .onnx.rewrite.passes import remove_unused
 from .onnx.run.sequences import inputs_of_rows, outputs_of_rows
 from .quantize import Quantized, quantize, save_quantized
-from .quantize.settings import QuantizationSettings, settings_of_bits
+from .quantize.settings import QuantizationSettings, settings_of_bits, with_rescale_bits
 from .quantize.settings_file import settings_from_yaml
 from .quantize.streaming import keep_states
 from .steps.generation import write_rtl
@@ -83,13 +83,15 @@ def read_data(path: str | Path, model: Model) -> Dataset:
 
 
 def quantize_model(model: Model, data: Rows | None = None, *, bits: int | tuple[int, int] | None = None,
-                   settings: str | Path | QuantizationSettings | None = None) -> Quantized:
+                   settings: str | Path | QuantizationSettings | None = None,
+                   rescale_bits: int | Literal["auto"] | None = None) -> Quantized:
     """Quantize `model`.  A float model is calibrated on `data`; an already quantized model keeps its integers.
 
     For calibration it uses the calibration rows of a Dataset, or all rows of arrays.  With None it invents rows: speed
     and size are then realistic, the accuracy is ruined.  `bits` is the width of all weights, or a pair with the widths
     of all weights and all activations.  `settings` has widths and other choices for each layer, as a YAML file or as an
-    object.  HwflowError if both are given or they do not fit the model.
+    object.  `rescale_bits` is the width of the multipliers that turn sums into elements, in every layer: 18 to 32, or
+    "auto" for as many as are exact.  HwflowError if both `bits` and `settings` are given, or they do not fit the model.
     """
     a_model(model)
     rows = None if data is None else dataset_of(data, inputs_of_rows(model), outputs_of_rows(model)).calibration
@@ -102,6 +104,8 @@ def quantize_model(model: Model, data: Rows | None = None, *, bits: int | tuple[
         place = path_of(settings, "settings, where they are no QuantizationSettings,")
         choices = settings_from_yaml(read_text(place), str(place), model)
     assert choices is None or isinstance(choices, QuantizationSettings)
+    if rescale_bits is not None:
+        choices = with_rescale_bits(choices or QuantizationSettings(), None if rescale_bits == "auto" else rescale_bits)
     return quantize(model, rows, settings=choices)
 
 

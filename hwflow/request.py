@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from .host.pace import Patience
 from .layers.partition import Execution
@@ -41,6 +42,7 @@ class QuantizationOptions:
 
     bits: tuple[int, int] | None = None
     settings: Path | None = None
+    rescale_bits: int | Literal["auto"] | None = None
     hardware_argmax: bool = False
 
 

@@ -17,7 +17,7 @@ __all__ = ["SECTIONS", "Command", "Group", "section_of"]
 SECTIONS = {
     "Model and data": ("--input-shape", "--limit", "--data", "--rows", "--base", "--from", "--to"),
     "Check": ("--strict", "--hardware", "check --board"),
-    "Quantization": ("--bits", "--settings", "--hardware-argmax"),
+    "Quantization": ("--bits", "--settings", "--rescale-bits", "--hardware-argmax"),
     "Search for widths": ("--accuracy-drop", "--search-evaluations"),
     "Board": ("--board", "--transport", "--address", "--clock", "--flash", "--weights", "--port", "--baud",
               "--patience"),

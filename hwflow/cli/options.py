@@ -12,6 +12,7 @@ from hwflow_base.errors import HwflowError
 
 from ..host.pace import Patience
 from ..layers.partition import Execution
+from ..layers.rescale import BLOCK_BITS, MULTIPLIER_BITS
 from ..onnx.limits import parse_limits
 from ..onnx.schemas import canonical_domain
 from ..request import BOARD, BUILD
@@ -19,7 +20,8 @@ from ..synth.clock import ON_BOARD
 
 __all__ = ["LAST_SEED", "MOST_SEEDS", "board_option", "clock", "clock_option", "data_option", "input_shape",
            "json_option", "limit_option", "model_argument", "model_options", "one_version", "operator_set",
-           "plan_options", "port_options", "quantization_options", "reweightable_option", "seconds", "widths"]
+           "plan_options", "port_options", "quantization_options", "rescale_bits", "reweightable_option",
+           "seconds", "widths"]
 
 #: The highest clock that --clock accepts; no FPGA of hwflow is faster.
 MOST_MHZ = 1000.0
@@ -27,6 +29,9 @@ MOST_MHZ = 1000.0
 SHORTEST = 0.01
 #: Seeds are 32 bits wide; the second is a sensible limit on their number.
 LAST_SEED, MOST_SEEDS = 2**32 - 1, 1000
+
+#: The --rescale-bits that is no number.
+AUTO = "auto"
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -96,6 +101,16 @@ def widths(text: str) -> tuple[int, int]:
         raise click.BadParameter(f"{text!r} must be the bits of weights, or of weights and activations, from 1 to 8 "
                                  "each, like 4 or 4,8")
     return bits[0], bits[-1] if len(bits) == 2 else 8
+
+
+def rescale_bits(text: str) -> int | str:
+    """`auto` as it is, or a whole number from 18 to 32."""
+    if text == AUTO:
+        return text
+    if not text.isdecimal() or not BLOCK_BITS <= int(text) <= MULTIPLIER_BITS:
+        raise click.BadParameter(f"{text!r} must be {AUTO}, or a whole number from {BLOCK_BITS} to {MULTIPLIER_BITS}: "
+                                 "the bits of the multipliers that turn sums into elements")
+    return int(text)
 
 
 def clock(text: str) -> float | str:
@@ -171,6 +186,8 @@ def quantization_options(command: F) -> F:
                      help="Bits of all weights, and of all activations (default 8): 4 or 4,6."),
         click.option("--settings", type=click.Path(path_type=Path),
                      help="YAML file with settings for each layer (docs/quantization-guide.md)."),
+        click.option("--rescale-bits", type=rescale_bits, metavar="N",
+                     help="Bits of the multipliers that turn sums into elements, 18 to 32; auto: as few as are exact."),
         click.option("--hardware-argmax", is_flag=True,
                      help="Compute the final ArgMax or TopK in hardware, which then gives indices, not scores."),
     ]

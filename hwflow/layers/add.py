@@ -26,7 +26,7 @@ class Add(Elementwise):
     """y = clamp(round_half_even((m0 * (a - za) + m1 * (b - zb)) / 2**shift) + zero_point, low, high).
 
     m0 and m1 are `multipliers`: the ratios s_a / s_y and s_b / s_y over the common denominator 2**shift, so that there
-    is one rounding.  Each has at most 18 significant bits; a negative one subtracts.
+    is one rounding.  Each has at most 32 significant bits; a negative one subtracts.
     """
 
     kind: ClassVar[str] = "add"

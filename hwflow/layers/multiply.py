@@ -23,7 +23,7 @@ __all__ = ["Multiply"]
 class Multiply(Elementwise):
     """y = clamp(round_half_even((a - za) * (b - zb) * multiplier / 2**shift) + zero_point, low, high).
 
-    `multiplier` / 2**shift is the ratio s_a * s_b / s_y; the multiplier has at most 18 significant bits.
+    `multiplier` / 2**shift is the ratio s_a * s_b / s_y; the multiplier has at most 32 significant bits.
     """
 
     kind: ClassVar[str] = "multiply"

@@ -11,6 +11,8 @@ import numpy.typing as npt
 from hwflow.layers.formats import EqualByValue, IntArray, IntFormat
 
 __all__ = [
+    "BLOCK_BITS",
+    "MAX_PRODUCT",
     "MAX_SHIFT",
     "MULTIPLIER_BITS",
     "Requantize",
@@ -20,11 +22,18 @@ __all__ = [
     "Rounding",
     "Thresholds",
     "accumulator_of",
+    "largest_sum",
     "shift_right",
 ]
 
-#: The largest number of significant bits of a requantization multiplier: one port of an 18 x 18 multiplier.
-MULTIPLIER_BITS = 18
+#: The largest number of significant bits of a requantization multiplier.
+MULTIPLIER_BITS = 32
+
+#: Bits of a multiplier that one port of an 18 x 18 multiplier block takes.
+BLOCK_BITS = 18
+
+#: Products of a sum with its bias and a multiplier stay below this.
+MAX_PRODUCT = 1 << 62
 
 #: The largest shift: with it, `rest << 1` in `shift_right` still fits int64.
 MAX_SHIFT = 62
@@ -47,7 +56,7 @@ class Rounding(enum.StrEnum):
 class Requantize(EqualByValue):
     """y = clamp(round((a * 2**fraction + bias) * multiplier / 2**shift) + zero_point, low, high), per channel, exactly.
 
-    `bias`, `multiplier` and `shift` are int64 arrays of one entry per output channel; multipliers have at most 18 bits
+    `bias`, `multiplier` and `shift` are int64 arrays of one entry per output channel; multipliers have at most 32 bits
     and are not negative; shifts are from 0 to 62.  `bias` counts in units of 2**-fraction of the accumulator's: a
     fraction above 0 is for biases that are no multiple of the products' scale.
     """
@@ -78,9 +87,7 @@ class Requantize(EqualByValue):
 
     def reach(self, accumulator: IntFormat) -> int:
         """No product (a * 2**fraction + bias) * multiplier is larger in magnitude, for `a` inside `accumulator`."""
-        largest = max(-accumulator.low, accumulator.high) << self.fraction
-        bias = max(abs(int(self.bias.min())), abs(int(self.bias.max())))
-        return (largest + bias) * int(self.multiplier.max())
+        return largest_sum(accumulator, self.bias, self.fraction) * int(self.multiplier.max())
 
     def check(self, channels: int, accumulator: IntFormat, output: IntFormat) -> None:
         """ValueError where the fields contradict each other or the formats around them, or int64 could overflow."""
@@ -92,7 +99,7 @@ class Requantize(EqualByValue):
         _inside("shifts", self.shift, 0, MAX_SHIFT)
         _inside("the fraction", self.fraction, 0, MAX_SHIFT)
         _inside("the zero point", self.zero_point, -_WORD, _WORD)
-        if self.reach(accumulator) >= 1 << 62:
+        if self.reach(accumulator) >= MAX_PRODUCT:
             raise ValueError(f"products of {accumulator} with the multipliers must stay below 2**62")
         _check_ends(self.low, self.high, output)
         if output.bipolar:
@@ -175,6 +182,12 @@ def accumulator_of(rescale: Requantize | Thresholds, needed: IntFormat) -> IntFo
         raise ValueError(f"sums must be inside {rescale.room}, not {needed}: {rescale.room.low} to "
                          f"{rescale.room.high}, not {needed.low} to {needed.high}")
     return rescale.room
+
+
+def largest_sum(accumulator: IntFormat, bias: IntArray, fraction: int) -> int:
+    """No a * 2**fraction + bias is larger in magnitude, for `a` inside `accumulator`."""
+    ends = abs(int(bias.min())), abs(int(bias.max()))
+    return (max(-accumulator.low, accumulator.high) << fraction) + max(ends)
 
 
 #: How a layer's sums become elements.

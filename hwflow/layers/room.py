@@ -19,7 +19,7 @@ from hwflow.layers.conv import Conv
 from hwflow.layers.dense import Dense
 from hwflow.layers.formats import IntFormat
 from hwflow.layers.hardware import room_of
-from hwflow.layers.rescale import MAX_SHIFT, MULTIPLIER_BITS, Requantize, RoomyRequantize, RoomyThresholds, Thresholds
+from hwflow.layers.rescale import BLOCK_BITS, MAX_SHIFT, Requantize, RoomyRequantize, RoomyThresholds, Thresholds
 
 __all__ = ["fitted", "with_rescale_of", "with_room"]
 
@@ -30,8 +30,8 @@ SMALLEST_ERROR = Fraction(1, 16)
 def with_room(graph: LayerGraph) -> LayerGraph:
     """The same function in hardware for other weights, too.
 
-    Sums have a bit more than these weights need, multipliers all their bits, ratios may be twice as large, and shifts
-    reach to the next power of two.
+    Sums have a bit more than these weights need, multipliers 18 bits or all those of the widest, ratios may be twice as
+    large, and shifts reach to the next power of two.
     """
     layers = tuple(
         replace(layer, requantize=roomy(layer.requantize, layer.accumulator)) if isinstance(layer, Conv | Dense)
@@ -68,7 +68,8 @@ def roomy(rescale: Requantize | Thresholds, accumulator: IntFormat) -> Requantiz
                                                              for m, k in used):
         shifts, bits = [k - m.bit_length() + 1 for m, k in used], 0
     else:
-        shifts, bits = [k + MULTIPLIER_BITS - m.bit_length() for m, k in used] or [MAX_SHIFT], MULTIPLIER_BITS
+        bits = max([BLOCK_BITS, *(m.bit_length() for m, _ in used)])
+        shifts = [k + bits - m.bit_length() for m, k in used] or [MAX_SHIFT]
     base = min(max(min(shifts) - 1, 0), MAX_SHIFT)
     extra = min((1 << (min(max(shifts), MAX_SHIFT) - base).bit_length()) - 1, MAX_SHIFT - base)
     made = RoomyRequantize(**own, room=room, factor_bits=bits, base=base, extra=extra)

@@ -22,7 +22,7 @@ from hwflow.precision.prove import prove
 from hwflow.precision.search import Progress, search
 from hwflow.quantize import Quantized, quantize
 from hwflow.quantize.post_training import Prepared, finish, prepare
-from hwflow.quantize.settings import QuantizationSettings
+from hwflow.quantize.settings import QuantizationSettings, output_choices
 
 __all__ = ["Outcome", "choose_widths", "require_drop"]
 
@@ -112,7 +112,7 @@ def _make(prepared: Prepared, settings: QuantizationSettings, tuned: bool) -> Qu
     time.
     """
     made = finish(prepared if tuned else replace(prepared, rows=None), settings, [])
-    return replace(quantize(made.qdq), settings=made.settings_text)
+    return replace(quantize(made.qdq, settings=output_choices(settings)), settings=made.settings_text)
 
 
 def _notes(metric: Metric, pace: Pace, limit: float) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from hwflow_base.errors import HwflowError
 from hwflow.layers import TopK
 from hwflow.layers.base import LayerGraph
 from hwflow.onnx import infer, simplify
-from hwflow.onnx.model import Array, Model, Node
+from hwflow.onnx.model import Array, Model
 from hwflow.onnx.rewrite.passes import PASSES, Pass
 from hwflow.onnx.run.sequences import state_pairs, with_state_rows
 from hwflow.outcome import OutcomeWarning
@@ -47,7 +47,7 @@ from hwflow.quantize.passes.transposed import transposed_to_conv
 from hwflow.quantize.post_training import PostTraining, to_qdq
 from hwflow.quantize.problems import raise_all
 from hwflow.quantize.quantized import Quantized
-from hwflow.quantize.settings import OutputStage, QuantizationSettings, WeightSettings, choices_of_widths
+from hwflow.quantize.settings import QuantizationSettings, WeightSettings, choices_of_widths
 from hwflow.quantize.streaming import keep_states
 from hwflow.quantize.support import unsupported
 from hwflow.quantize.twin import Places, originals, renamed_sources, twin, views
@@ -272,7 +272,8 @@ def _require_no_widths(settings: QuantizationSettings) -> None:
     chosen = choices_of_widths(settings)
     if chosen:
         raise HwflowError(
-            f"settings of a model that is quantized already must be output stages alone, not {chosen[0]}",
+            "settings of a model that is quantized already must be output stages and bits of rescaling alone, not "
+            f"{chosen[0]}",
             "its widths and scales are fixed in the file: start from the float model to choose them"
         )
 
@@ -280,10 +281,7 @@ def _require_no_widths(settings: QuantizationSettings) -> None:
 def _import(model: Model, settings: QuantizationSettings) -> tuple[LayerGraph, Model, Model, Places]:
     """The layer graph, the host programs, and the ONNX tensor behind each tensor of the graph with its index."""
 
-    def stage(node: Node) -> OutputStage:
-        return settings.layers.get(node.name, settings.default).output_stage
-
-    importer = Importer(model, stage, settings.hardware_argmax)
+    importer = Importer(model, lambda node: settings.layer(node.name), settings.hardware_argmax)
     importer.walk()
     after, outputs = host.epilogue(importer, settings.hardware_argmax)
     graph = importer.layer_graph(outputs)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hwflow_base.errors import HwflowError
 from hwflow_base.short_repr import fields_repr
 
+from hwflow.layers.rescale import BLOCK_BITS, MULTIPLIER_BITS
+
 __all__ = [
+    "DEFAULT_RESCALE_BITS",
     "ActivationSettings",
     "LayerSettings",
     "OutputStage",
@@ -19,8 +22,14 @@ __all__ = [
     "WeightRounding",
     "WeightSettings",
     "choices_of_widths",
+    "output_choices",
     "settings_of_bits",
+    "with_rescale_bits",
 ]
+
+
+#: What `LayerSettings.rescale_bits` is where nothing is said.
+DEFAULT_RESCALE_BITS: int | None = BLOCK_BITS
 
 
 class RangeMethod(enum.StrEnum):
@@ -96,11 +105,28 @@ class WeightSettings:
 
 @dataclass(frozen=True)
 class LayerSettings:
-    """Of one ONNX node: its weights (where it has some), its result behind Relu or Clip, and what makes that."""
+    """Of one ONNX node: its weights (where it has some), its result behind Relu or Clip, and what makes that.
+
+    `rescale_bits`: bits of the multipliers that turn sums into elements, from 18 to 32.  None: as few as make the
+    element that ONNX means of every sum that there can be, or of as many as possible.
+
+    HwflowError: bits that there are not.
+    """
 
     weights: WeightSettings = WeightSettings()
     output: ActivationSettings = ActivationSettings()
     output_stage: OutputStage = OutputStage.AUTO
+    rescale_bits: int | None = DEFAULT_RESCALE_BITS
+
+    def __post_init__(self) -> None:
+        bits = self.rescale_bits
+        if bits is not None and (
+            isinstance(bits, bool) or not isinstance(bits, int) or not BLOCK_BITS <= bits <= MULTIPLIER_BITS
+        ):
+            raise HwflowError(
+                f"the bits of a rescaling must be a whole number from {BLOCK_BITS} to {MULTIPLIER_BITS}, or None, not "
+                f"{bits}"
+            )
 
 
 @dataclass(frozen=True)
@@ -136,8 +162,24 @@ def settings_of_bits(weights: int, activations: int = 8) -> QuantizationSettings
     return QuantizationSettings(LayerSettings(WeightSettings(weights), ActivationSettings(activations)))
 
 
+def with_rescale_bits(settings: QuantizationSettings, bits: int | None) -> QuantizationSettings:
+    """`settings` with these bits of rescaling in every layer (None: automatic).  HwflowError for bits there are not."""
+    layers = {name: replace(layer, rescale_bits=bits) for name, layer in settings.layers.items()}
+    return replace(settings, default=replace(settings.default, rescale_bits=bits), layers=layers)
+
+
+def output_choices(settings: QuantizationSettings) -> QuantizationSettings:
+    """What is left to choose of a model that `settings` have quantized: output stages and bits of rescaling."""
+
+    def left(layer: LayerSettings) -> LayerSettings:
+        return LayerSettings(output_stage=layer.output_stage, rescale_bits=layer.rescale_bits)
+
+    layers = {name: left(layer) for name, layer in settings.layers.items()}
+    return QuantizationSettings(left(settings.default), layers)
+
+
 def choices_of_widths(settings: QuantizationSettings) -> list[str]:
-    """The places (as paths of a settings file) of everything chosen but output stages."""
+    """The places (as paths of a settings file) of everything chosen but output stages and bits of rescaling."""
     plain = LayerSettings()
     found = [] if settings.equalize is None else ["equalize"]
     found += [f"inputs/{name}" for name, chosen in settings.inputs.items() if chosen != plain.output]

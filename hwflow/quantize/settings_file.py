@@ -175,6 +175,7 @@ def _layer(body: Mapping[str, Any], default: LayerSettings) -> LayerSettings:
         weights=_weights(body.get("weights", {}), default.weights),
         output=_activation(body.get("output", {}), default.output),
         output_stage=OutputStage(body.get("output_stage", default.output_stage)),
+        rescale_bits=_bits_or_auto(body["rescale_bits"]) if "rescale_bits" in body else default.rescale_bits,
     )
 
 
@@ -203,6 +204,10 @@ def _activation(body: Mapping[str, Any], default: ActivationSettings) -> Activat
     return chosen
 
 
+def _bits_or_auto(value: int | float | str) -> int | None:
+    return None if value == "auto" else int(value)
+
+
 def _optional(value: bool | None) -> bool | str:
     return "auto" if value is None else value
 
@@ -219,6 +224,7 @@ def _layer_body(layer: LayerSettings) -> dict[str, Any]:
         },
         "output": _activation_body(layer.output),
         "output_stage": layer.output_stage.value,
+        "rescale_bits": "auto" if layer.rescale_bits is None else layer.rescale_bits,
     }
 
 

@@ -17,10 +17,10 @@ from .. import hls
 from ..flow import Flow
 from ..host.identity import IDENTITY_FILE, DesignFacts, identity
 from ..layers.base import LayerGraph
-from ..layers.rescale import Requantize, Thresholds
+from ..layers.rescale import Requantize, RoomyRequantize, Thresholds
 from ..layers.room import fitted, with_rescale_of
 from ..quantize import Quantized, comes_quantized, save_quantized
-from ..quantize.settings import OutputStage, QuantizationSettings
+from ..quantize.settings import LayerSettings, OutputStage, QuantizationSettings
 from ..quantize.settings_file import UnknownName, settings_from_yaml
 from ..request import QuantizationOptions
 from ..synth import Board, load_board
@@ -68,8 +68,10 @@ class Retrained(Flow):
     def choices(self) -> QuantizationSettings:
         """Those of the first model, down to the ranges and to what makes each layer's results."""
         routed = self.routed
+        wide = {layer.name: found.factor_bits for layer in routed.graph.layers
+                if isinstance(found := getattr(layer, "requantize", None), RoomyRequantize) and found.factor_bits}
         if not routed.settings:
-            return QuantizationSettings()
+            return QuantizationSettings(layers={name: LayerSettings(rescale_bits=bits) for name, bits in wide.items()})
         source = routed.folder / DESIGN / SETTINGS
         try:
             choices = settings_from_yaml(routed.settings, str(source), self.model)
@@ -80,8 +82,9 @@ class Retrained(Flow):
         stages = {layer.name: OutputStage.THRESHOLDS if isinstance(found, Thresholds) else OutputStage.MULTIPLY
                   for layer in routed.graph.layers
                   if isinstance(found := getattr(layer, "requantize", None), Requantize | Thresholds)}
-        return replace(choices, layers={name: replace(layer, output_stage=stages.get(name, layer.output_stage))
-                                        for name, layer in choices.layers.items()})
+        return replace(choices, layers={
+            name: replace(layer, output_stage=stages.get(name, layer.output_stage),
+                          rescale_bits=wide.get(name, layer.rescale_bits)) for name, layer in choices.layers.items()})
 
     @cached_property
     def fitted(self) -> tuple[LayerGraph, Quantized]:

@@ -34,7 +34,7 @@ from hwflow.quantize.importer.states import (
     Unsupported,
 )
 from hwflow.quantize.importer.steps import of_part, varies
-from hwflow.quantize.settings import OutputStage
+from hwflow.quantize.settings import LayerSettings
 
 __all__ = ["Building"]
 
@@ -47,11 +47,11 @@ _WIDENED_BITS = 16
 class Building:
     """`tensors` and `layers` of the graph; `sources` gives the ONNX tensor of each and its index (as in `Held`)."""
 
-    def __init__(self, model: Model, suffix: set[str], stage: Callable[[Node], OutputStage]) -> None:
+    def __init__(self, model: Model, suffix: set[str], chosen: Callable[[Node], LayerSettings]) -> None:
         self.tensors: dict[str, Tensor] = {}
         self.layers: list[Layer] = []
         self.sources: dict[str, tuple[str, IntArray]] = {}
-        self._opsets, self._stage = model.opsets, stage
+        self._opsets, self._chosen = model.opsets, chosen
         self._taken: set[str] = set()
         self.names = Names(model.graph)
         self._made: dict[str, str] = {}
@@ -145,10 +145,13 @@ class Building:
                 return table_layer(pending, x, y, self.name_of(node), p, self._opsets)
             try:
                 anchor = identity(node, anchor.key, anchor.source, anchor.frame)
-                return matrix_layer(pending, anchor, x, y, self.name_of(node), p, self._stage(node), self._opsets)
+                chosen, name = self._chosen(node), self.name_of(node)
+                p = replace(p, rescale_bits=chosen.rescale_bits)
+                return matrix_layer(pending, anchor, x, y, name, p, chosen.output_stage, self._opsets)
             except ValueError as error:
                 raise _wide(x, error) if x.format.bits > _TABLE_BITS else error from None
-        name, stage = self.name_of(anchor.node), self._stage(anchor.node)
+        name, chosen = self.name_of(anchor.node), self._chosen(anchor.node)
+        p, stage = replace(p, rescale_bits=chosen.rescale_bits), chosen.output_stage
         if isinstance(anchor, LayerAnchor):
             xs = tuple(self.tensors[held.tensor] for held in anchor.sources)
             return anchor.layer(pending, xs, y, name, p, stage, self._opsets)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -13,13 +11,14 @@ from hwflow_base.errors import Refusal
 from hwflow.layers import IntFormat, Requantize
 from hwflow.layers.formats import IntArray
 from hwflow.layers.hardware import price, rescale_cost
-from hwflow.layers.rescale import Rescale, Rounding, Thresholds
+from hwflow.layers.rescale import BLOCK_BITS, Rescale, Rounding, Thresholds, largest_sum
 from hwflow.quantize.importer.affine_forms import Bound, Form
+from hwflow.quantize.importer.exact_edges import Accumulator, Affine, edges, fewest_bits, within
 from hwflow.quantize.importer.states import Parameters
-from hwflow.quantize.scale import fixed_points
+from hwflow.quantize.scale import fixed_points, widest_multiplier
 from hwflow.quantize.settings import OutputStage
 
-__all__ = ["MAX_LEVELS", "Accumulator", "Affine", "affine", "rescale", "signed", "thresholds"]
+__all__ = ["MAX_LEVELS", "Accumulator", "Affine", "affine", "multiplication", "rescale", "signed", "thresholds"]
 
 #: A threshold unit has at most this many thresholds for each channel.
 MAX_LEVELS = 255
@@ -34,37 +33,6 @@ _LARGEST_BIAS = 1 << 40
 
 #: ((accumulator << fraction) + bias) * multiplier stays inside int64 with this many bits of accumulator and fraction.
 _SUM_BITS = 44
-
-
-@dataclass(frozen=True)
-class Accumulator:
-    """The sums of a layer, per channel: from `low` to `high`; `zero` is what the input's zero point adds to them."""
-
-    zero: IntArray
-    low: IntArray
-    high: IntArray
-
-    @property
-    def format(self) -> IntFormat:
-        """The narrowest one of all sums."""
-        return IntFormat.covering(min(int(self.low.min()), 0), max(int(self.high.max()), 0))
-
-    def turned(self, sign: IntArray) -> Accumulator:
-        """With the sums of some channels negated (sign -1) or all zero (sign 0)."""
-        ends = np.sort(np.stack([self.low * sign, self.high * sign]), axis=0)
-        return Accumulator(self.zero * sign, ends[0], ends[1])
-
-
-@dataclass(frozen=True)
-class Affine:
-    """clamp(round(ratio * (a + bias)) + zero_point, low, high) per channel, exactly; ratios are positive."""
-
-    ratio: tuple[Fraction, ...]
-    bias: tuple[Fraction, ...]
-    low: tuple[int, ...]
-    high: tuple[int, ...]
-    zero_point: int
-    rounding: Rounding
 
 
 def signed(form: Form) -> IntArray:
@@ -90,7 +58,7 @@ def affine(form: Form, accumulator: Accumulator, p: Parameters) -> Affine:
     ends = [_ends(low, high, p) for low, high in zip(form.low, form.high, strict=True)]
     lows, highs = tuple(low for low, _ in ends), tuple(high for _, high in ends)
     rounding = form.rounding or Rounding.HALF_EVEN
-    return Affine(tuple(ratios), tuple(biases), lows, highs, zero_point, rounding)
+    return Affine(tuple(ratios), tuple(biases), lows, highs, zero_point, rounding, p.rescale_bits)
 
 
 def _near(constant: Fraction, zero_point: int, p: Parameters) -> Fraction:
@@ -122,12 +90,12 @@ def rescale(a: Affine, accumulator: Accumulator, output: IntFormat, stage: Outpu
         raise Refusal("its limits differ from channel to channel, which a multiplication cannot do", "use thresholds")
     many = stage is OutputStage.AUTO and levels > _FEW_LEVELS and same_ends
     if stage is OutputStage.MULTIPLY or many or levels == 0:
-        return _multiplication(a, accumulator)
+        return multiplication(a, accumulator)
     exact = thresholds(a, accumulator)
     if stage is OutputStage.THRESHOLDS or not same_ends:
         return exact
     try:
-        made = _multiplication(a, accumulator)
+        made = multiplication(a, accumulator)
     except ValueError:  # scales out of reach of a multiplier
         return exact
     if _meaning(made, accumulator) != exact:
@@ -135,12 +103,24 @@ def rescale(a: Affine, accumulator: Accumulator, output: IntFormat, stage: Outpu
     return made if _price(made, accumulator, output) <= _price(exact, accumulator, output) else exact
 
 
-def _multiplication(a: Affine, accumulator: Accumulator) -> Requantize:
-    """The nearest multipliers and biases."""
+def multiplication(a: Affine, accumulator: Accumulator) -> Requantize:
+    """The nearest multipliers of `a.rescale_bits` bits, or of as few as make the elements of `a`; the nearest biases.
+
+    They have no more bits than int64 has room for in their products.
+    """
     fraction = _fraction_bits(a, max(0, _SUM_BITS - accumulator.format.bits))
-    multiplier, shift = fixed_points([ratio / (1 << fraction) for ratio in a.ratio])
     bias = np.array([round(b * (1 << fraction)) for b in a.bias], np.int64)
-    return Requantize(bias, multiplier, shift, a.zero_point, a.low[0], a.high[0], fraction, a.rounding)
+    ratios = [ratio / (1 << fraction) for ratio in a.ratio]
+    most = widest_multiplier(largest_sum(accumulator.format, bias, fraction))
+
+    def made(bits: int, channels: IntArray) -> Requantize:
+        multiplier, shift = fixed_points([ratios[c] for c in channels], bits)
+        return Requantize(bias[channels], multiplier, shift, a.zero_point, a.low[0], a.high[0], fraction, a.rounding)
+
+    channels = np.arange(len(ratios))
+    if a.rescale_bits is not None or most == BLOCK_BITS:
+        return made(min(a.rescale_bits or BLOCK_BITS, most), channels)
+    return fewest_bits(a, accumulator, made, range(BLOCK_BITS, most + 1))
 
 
 def _fraction_bits(a: Affine, most: int) -> int:
@@ -158,35 +138,8 @@ def thresholds(a: Affine, accumulator: Accumulator) -> Thresholds:
     low, high = min(a.low), max(a.high)
     if high - low > MAX_LEVELS:
         raise ValueError(f"thresholds are for at most {MAX_LEVELS + 1} levels, not {high - low + 1}")
-    rows = [[_first(level, a, channel) for level in range(low + 1, high + 1)] for channel in range(len(a.ratio))]
+    rows = [edges(a, channel, range(low + 1, high + 1)) for channel in range(len(a.ratio))]
     return within(rows, low, accumulator)
-
-
-def _first(level: int, a: Affine, channel: int) -> Bound:
-    """The smallest sum that gives `level` or more."""
-    if level <= a.low[channel]:
-        return -math.inf
-    if level > a.high[channel]:
-        return math.inf
-    k = level - a.zero_point
-    edge, inclusive = {
-        Rounding.HALF_EVEN: (k - Fraction(1, 2), k % 2 == 0),
-        Rounding.HALF_UP: (k - Fraction(1, 2), True),
-        Rounding.HALF_DOWN: (k - Fraction(1, 2), False),
-        Rounding.FLOOR: (Fraction(k), True),
-        Rounding.CEIL: (Fraction(k - 1), False),
-    }[a.rounding]
-    first = edge / a.ratio[channel] - a.bias[channel]
-    return Fraction(math.ceil(first) if inclusive else math.floor(first) + 1)
-
-
-def within(rows: Sequence[Sequence[Bound]], low: int, accumulator: Accumulator) -> Thresholds:
-    """Thresholds inside the range of the sums: what is always reached is the lowest, what never is, one too many."""
-    ends = zip(accumulator.low.tolist(), accumulator.high.tolist(), strict=True)
-    values = [
-        [int(min(max(value, bottom), top + 1)) for value in row] for row, (bottom, top) in zip(rows, ends, strict=True)
-    ]
-    return Thresholds(np.array(values, np.int64).reshape(len(values), -1), low)
 
 
 def _meaning(made: Requantize, accumulator: Accumulator) -> Thresholds:

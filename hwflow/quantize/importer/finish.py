@@ -13,17 +13,17 @@ from hwflow_base.errors import Refusal
 
 from hwflow.layers import AveragePool, Conv, Dense, IntFormat, Layer, Lookup, Requantize, Tensor
 from hwflow.layers.add import Add
-from hwflow.layers.elementwise import significant_bits
 from hwflow.layers.formats import BIPOLAR, IntArray
 from hwflow.layers.matrix import accumulator_format
 from hwflow.layers.multiply import Multiply
-from hwflow.layers.rescale import MAX_SHIFT, MULTIPLIER_BITS, Rescale, Thresholds
+from hwflow.layers.rescale import Rescale, Rounding, Thresholds
 from hwflow.quantize.importer.affine_forms import Form, form_of
-from hwflow.quantize.importer.choose_rescale import MAX_LEVELS, Accumulator, affine, rescale, signed
+from hwflow.quantize.importer.choose_rescale import MAX_LEVELS, affine, multiplication, rescale, signed
+from hwflow.quantize.importer.common_ratio import common_ratio
+from hwflow.quantize.importer.exact_edges import Accumulator, Affine
 from hwflow.quantize.importer.search import quantized, search
 from hwflow.quantize.importer.states import Average, Matrix, Parameters, Pending, Product, Sum
 from hwflow.quantize.importer.steps import Function, uniform
-from hwflow.quantize.scale import fixed_point
 from hwflow.quantize.settings import OutputStage
 
 __all__ = [
@@ -37,12 +37,6 @@ __all__ = [
     "table_layer",
     "weight_format",
 ]
-
-#: Multipliers of a sum stay below this, so that its exact result stays far inside int64.
-_WIDEST = 1 << 34
-
-#: One part in so many of a step is what the rounding of a sum's multiplier may move its result by.
-_SUM_ERROR = 1 << 10
 
 
 def weight_format(weights: IntArray) -> IntFormat:
@@ -220,38 +214,9 @@ def sum_layer(pending: Pending, anchor: Sum, xs: tuple[Tensor, Tensor], y: Tenso
     """An Add: both ratios over one power of two."""
     factor, zero_point, (low, high) = _scalar(pending, p)
     ratios = [factor * f * Fraction(x.scale) / Fraction(p.scale) for f, x in zip(anchor.factors, xs, strict=True)]
-    pair, shift = _common(ratios, max(x.format.bits for x in xs))
+    pair, shift = common_ratio(ratios, xs, (low - zero_point, high - zero_point), p.rescale_bits)
     names = (xs[0].name, xs[1].name)
-    return Add(name, names, y.name, (pair[0], pair[1]), shift, zero_point, low, high)
-
-
-def _common(ratios: list[Fraction], bits: int) -> tuple[list[int], int]:
-    """Both ratios over one power of two, with all the bits of a multiplier where that takes no wide adder.
-
-    The larger one always has them.  The smaller one has them too where the larger one needs fewer (equal scales, powers
-    of two); else at least as many as keep the error of operands of so many `bits` below `_SUM_ERROR` of a step.
-    """
-    coarse, fine = sorted(_all_bits(abs(ratio)) for ratio in ratios)
-    shift, pair = fine, [round(ratio * (1 << fine)) for ratio in ratios]
-    if any(significant_bits(m) > MULTIPLIER_BITS or abs(m) >= _WIDEST for m in pair):
-        widest = coarse + _WIDEST.bit_length() - 1 - MULTIPLIER_BITS
-        shift = max(coarse, min(fine, widest, bits + _SUM_ERROR.bit_length() - 1))
-        pair = [_nearest(ratio, shift) for ratio in ratios]
-    while shift > 0 and all(m % 2 == 0 for m in pair):
-        pair, shift = [m // 2 for m in pair], shift - 1
-    return pair, shift
-
-
-def _all_bits(ratio: Fraction) -> int:
-    """The shift that gives `ratio` all the bits of a multiplier."""
-    multiplier, shift = fixed_point(ratio)
-    return min(shift + MULTIPLIER_BITS - multiplier.bit_length(), MAX_SHIFT)
-
-
-def _nearest(ratio: Fraction, shift: int) -> int:
-    """ratio * 2**shift, to the bits that a multiplier has."""
-    own = min(_all_bits(abs(ratio)), shift)
-    return round(ratio * (1 << own)) << (shift - own)
+    return Add(name, names, y.name, pair, shift, zero_point, low, high)
 
 
 def product_layer(
@@ -260,9 +225,18 @@ def product_layer(
     """A Multiply, whose ratio is the product of both scales over the output's."""
     factor, zero_point, (low, high) = _scalar(pending, p)
     ratio = factor * anchor.factor * Fraction(xs[0].scale) * Fraction(xs[1].scale) / Fraction(p.scale)
-    multiplier, shift = fixed_point(abs(ratio))
     sign = 1 if ratio > 0 else -1
-    return Multiply(name, (xs[0].name, xs[1].name), y.name, sign * multiplier, shift, zero_point, low, high)
+    whole = Affine((abs(ratio),), (Fraction(0),), (low,), (high,), zero_point, Rounding.HALF_EVEN, p.rescale_bits)
+    made = multiplication(whole, _products(xs, sign))
+    multiplier, shift = sign * int(made.multiplier[0]), int(made.shift[0])
+    return Multiply(name, (xs[0].name, xs[1].name), y.name, multiplier, shift, zero_point, low, high)
+
+
+def _products(xs: tuple[Tensor, Tensor], sign: int) -> Accumulator:
+    """All products of two elements without their zero points, with this sign: one channel."""
+    a, b = ((x.format.low - x.zero_point, x.format.high - x.zero_point) for x in xs)
+    ends = [sign * one * other for one in a for other in b]
+    return Accumulator(np.zeros(1, np.int64), np.array([min(0, *ends)]), np.array([max(0, *ends)]))
 
 
 def _scalar(pending: Pending, p: Parameters) -> tuple[Fraction, int, tuple[int, int]]:

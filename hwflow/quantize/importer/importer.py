@@ -47,7 +47,7 @@ from hwflow.quantize.importer.states import (
 from hwflow.quantize.importer.steps import varies
 from hwflow.quantize.problems import Cause, Problem
 from hwflow.quantize.scale import quantize_value
-from hwflow.quantize.settings import OutputStage
+from hwflow.quantize.settings import LayerSettings
 
 __all__ = ["Importer"]
 
@@ -58,7 +58,7 @@ class Importer:
     `ranks`: an ArgMax, ArgMin or TopK at the end becomes a layer.
     """
 
-    def __init__(self, model: Model, stage: Callable[[Node], OutputStage], ranks: bool = False) -> None:
+    def __init__(self, model: Model, chosen: Callable[[Node], LayerSettings], ranks: bool = False) -> None:
         self.model, self.graph = model, model.graph
         self.constants = quantities(model.graph, model.opsets)
         self.front = host_prefix(model.graph)
@@ -66,7 +66,7 @@ class Importer:
         self.suffix = host_suffix(model.graph, operators.HOST_AFTER, never=layers)
         self._behind = host_suffix(model.graph, operators.HOST_AFTER)
         self.states: dict[str, State] = {value.name: OnHost(in_epilogue=False) for value in model.graph.inputs}
-        self.building = Building(model, self.suffix, stage)
+        self.building = Building(model, self.suffix, chosen)
         self.inputs = Inputs(model, self.constants, self.building)
         self.problems: list[Problem] = []
         #: What the problems come from that a quantizer would solve.

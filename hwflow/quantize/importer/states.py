@@ -16,7 +16,7 @@ from hwflow.layers.window import Window
 from hwflow.onnx.model import Node
 from hwflow.quantize.constants import Quantity
 from hwflow.quantize.problems import Cause, Problem
-from hwflow.quantize.settings import OutputStage
+from hwflow.quantize.settings import DEFAULT_RESCALE_BITS, OutputStage
 
 __all__ = [
     "QUANTIZE_ALL",
@@ -75,13 +75,17 @@ class Misplaced(Unsupported):
 
 @dataclass(frozen=True)
 class Parameters:
-    """Scale, zero point and format of a QuantizeLinear or DequantizeLinear node, and the limits of a Clip after it."""
+    """Scale, zero point and format of a QuantizeLinear or DequantizeLinear node, and the limits of a Clip after it.
+
+    `rescale_bits` is what the user wants of the layer that makes its integers (`LayerSettings.rescale_bits`).
+    """
 
     scale: float
     zero_point: int
     format: IntFormat
     low: int
     high: int
+    rescale_bits: int | None = DEFAULT_RESCALE_BITS
 
     @staticmethod
     def of(x: Tensor) -> Parameters:

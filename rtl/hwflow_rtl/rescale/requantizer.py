@@ -28,7 +28,7 @@ class RequantizerConstants(RescalerConstants):
     """y = clamp(round((a * 2**fraction + bias) * multiplier / 2**shift) + zero_point, low, high), exactly.
 
     bias, multiplier, shift
-        Integer arrays, one entry for each channel; multipliers of 0 to 18 bits, shifts of 0 to 62.  What is the same
+        Integer arrays, one entry for each channel; multipliers of 0 to 32 bits, shifts of 0 to 62.  What is the same
         in all channels is not stored; a multiplier of 1 (or powers of two) needs none.
     zero_point, low, high
         Integers; `low` and `high` in the range of the output.
@@ -93,8 +93,9 @@ class Requantizer(RequantizerDatapath, Rescaler):
     bias, multiplier, shift, zero_point, low, high, style, fraction, rounding, order, room
         See `RequantizerConstants`.
     interval
-        Least cycles from one `i_valid` to the next.  With 2 or more one multiplier block takes a sum of up to 35 bits
-        in two parts; in the fabric it decides how many bits of the multiplier are taken in a cycle.
+        Least cycles from one `i_valid` to the next.  A block has operands of 18 bits: sums of up to 35 bits and
+        multipliers of more than 18 have two parts.  With 2 or more cycles a block takes two parts one after the other,
+        with 4 or more all four products; in the fabric it decides how many bits of the multiplier are taken in a cycle.
     technology, name
         The family that makes the multipliers and the ROM; the ROM's name, unique in the design.
 
