@@ -192,7 +192,8 @@ def test_widths_of_a_quantized_model_are_those_of_its_file(cli: Cli) -> None:
     facts = cli("quantize", "q.onnx", "--data", "small.npz", "--json").json
     assert facts["settings"] is None
     message = cli.refuses("quantize", "q.onnx", "--bits", "4")
-    assert message.startswith("settings of a model that is quantized already must be output stages alone, not default/")
+    assert message.startswith(
+        "settings of a model that is quantized already must be output stages and bits of rescaling alone, not default/")
 
 
 def test_the_same_from_a_script(cli: Cli) -> None:

@@ -120,7 +120,7 @@ def joined(layer, a: Tensor, b: Tensor, y: Tensor) -> LayerGraph:
     ("change", "message"),
     [
         ({"shift": 63}, r"layer 'sum': the shift must be from 0 to 62, not 63"),
-        ({"multipliers": (1, 2**18 + 1)}, r"layer 'sum': multipliers must have at most 18 significant bits, not 19"),
+        ({"multipliers": (1, 2**32 + 1)}, r"layer 'sum': multipliers must have at most 32 significant bits, not 33"),
         ({"multipliers": (1 << 60, 1)}, r"layer 'sum': the exact result must fit 63 bits"),
         ({"low": 3, "high": 2}, r"layer 'sum': low must not be above high, not 3 and 2"),
         ({"high": 128}, r"layer 'sum': low and high must be inside int8 \(-128 to 127\), not -128 to 128"),

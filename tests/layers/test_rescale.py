@@ -112,8 +112,8 @@ def test_sums_at_the_ends_of_float32_keep_their_thresholds() -> None:
     ("change", "message"),
     [
         ({"bias": np.zeros(2, np.int64)}, r"bias must be int64 \[1\], not int64 \[2\]"),
-        ({"multiplier": one(1 << 18)}, r"multipliers must be from 0 to 262143, not 262144 to 262144"),
-        ({"multiplier": one(-1)}, r"multipliers must be from 0 to 262143, not -1 to -1"),
+        ({"multiplier": one(1 << 32)}, r"multipliers must be from 0 to 4294967295, not 4294967296 to 4294967296"),
+        ({"multiplier": one(-1)}, r"multipliers must be from 0 to 4294967295, not -1 to -1"),
         ({"shift": one(63)}, r"shifts must be from 0 to 62, not 63 to 63"),
         ({"fraction": -1}, r"the fraction must be from 0 to 62, not -1 to -1"),
         ({"low": 5, "high": 4}, r"the output must be inside int8 \(-128 to 127\), not 5 to 4"),

@@ -81,7 +81,7 @@ REFUSED = {
     "inputs: {inptu: {bits: 4}}": "inputs/inptu must name an input of the model; did you mean 'input'",
     "layers: {conv_3: {}}": "layers/conv_3 must name a node of the model; did you mean 'conv3'",
     "layers: {xyz: {}}": "layers/xyz must name a node of the model; there are conv3, ",
-    "layers: {input: }": "layers/input must be a mapping with the keys weights, output and output_stage, not nothing",
+    "layers: {input: }": "layers/input must be a mapping with the keys weights, output, output_stage and rescale_bits, not nothing",
     "[1, 2]": "the file must be a mapping with the keys default, equalize, hardware_argmax, inputs and layers, not",
     "just text": "the file must be a mapping with the keys",
     "default: {}\ndefault: {}": "line 2: must be plain YAML: the key 'default' must be given once, not twice",
@@ -145,9 +145,9 @@ def test_a_part_of_another_layer_has_no_settings() -> None:
 def test_widths_of_a_quantized_model_cannot_be_chosen() -> None:
     m = Qdq((1, 8)).qdq(0.1, 0)
     model = m.matmul(8, 4).qdq(0.5, 0).model()
-    with pytest.raises(HwflowError, match="must be output stages alone, not default/weights; its widths"):
+    with pytest.raises(HwflowError, match="must be output stages and bits of rescaling alone, not default/weights; its widths"):
         quantize(model, settings=QuantizationSettings(LayerSettings(WeightSettings(4))))
-    with pytest.raises(HwflowError, match="must be output stages alone, not inputs/input; its widths"):
+    with pytest.raises(HwflowError, match="must be output stages and bits of rescaling alone, not inputs/input; its widths"):
         quantize(model, settings=QuantizationSettings(inputs={"input": ActivationSettings(7)}))
 
 

@@ -134,24 +134,23 @@ class Building:
         return name
 
     def _layer(self, rounded: Rounded, y: Tensor) -> Layer:
-        pending, p = rounded.pending, rounded.parameters
-        anchor = pending.anchor
+        pending, anchor = rounded.pending, rounded.pending.anchor
         if is_placed(pending):
             return self._placed(rounded, y)
+        first = pending.steps[0].node if pending.steps else rounded.node
+        node = first if isinstance(anchor, Kept) else anchor.node
+        stage, bits = self._chosen(node).output_stage, self._chosen(node).rescale_bits
+        p = replace(rounded.parameters, rescale_bits=bits)
         if isinstance(anchor, Kept):
             x = self.tensors[anchor.source.tensor]
-            node = pending.steps[0].node if pending.steps else rounded.node
             if x.format.bits <= _TABLE_BITS and not varies(pending):
                 return table_layer(pending, x, y, self.name_of(node), p, self._opsets)
             try:
                 anchor = identity(node, anchor.key, anchor.source, anchor.frame)
-                chosen, name = self._chosen(node), self.name_of(node)
-                p = replace(p, rescale_bits=chosen.rescale_bits)
-                return matrix_layer(pending, anchor, x, y, name, p, chosen.output_stage, self._opsets)
+                return matrix_layer(pending, anchor, x, y, self.name_of(node), p, stage, self._opsets)
             except ValueError as error:
                 raise _wide(x, error) if x.format.bits > _TABLE_BITS else error from None
-        name, chosen = self.name_of(anchor.node), self._chosen(anchor.node)
-        p, stage = replace(p, rescale_bits=chosen.rescale_bits), chosen.output_stage
+        name = self.name_of(node)
         if isinstance(anchor, LayerAnchor):
             xs = tuple(self.tensors[held.tensor] for held in anchor.sources)
             return anchor.layer(pending, xs, y, name, p, stage, self._opsets)
