@@ -82,9 +82,11 @@ def requantize(rng: Rng, channels: int, y: IntFormat, magnitude: int) -> Requant
     """Ratios that bring sums of `magnitude` into the range of `y`; ties and zero multipliers are among them."""
     bits = max(magnitude.bit_length() - y.bits, 0)
     fraction = int(rng.choice([0, 0, 1, 5]))
+    wide = int(rng.choice([0, 4, 8, 14])) if magnitude < 1 << 20 else 0
+    bits += wide
     return Requantize(
         bias=rng.integers(-magnitude // 4 - 1, magnitude // 4 + 2, channels) * 2**fraction // 3,
-        multiplier=rng.choice([0, 1, 1, 3, 131071, 262143], channels),
+        multiplier=rng.choice([0, 1, 1, 3, 131071, (1 << 18 + wide) - 1, (1 << 17 + wide) + 1], channels),
         shift=rng.integers(bits, bits + 20, channels) + fraction,
         zero_point=int(rng.integers(y.low, y.high + 1)),
         low=int(rng.integers(y.low, (y.low + y.high) // 2 + 1)),
@@ -210,8 +212,9 @@ def operands(rng: Rng) -> dict[str, Tensor]:
 
 
 def factor(rng: Rng, bits: int) -> int:
-    """18 significant bits, of any sign, at a place that leaves room for `bits` more in 63."""
-    return int(rng.integers(-(2**18) + 1, 2**18)) << int(rng.integers(0, min(30, 63 - 18 - bits)))
+    """18 or 26 significant bits, of any sign, at a place that leaves room for `bits` more in 63."""
+    own = int(rng.choice([18, 26])) if bits < 30 else 18
+    return int(rng.integers(-(2**own) + 1, 2**own)) << int(rng.integers(0, min(30, 63 - own - bits)))
 
 
 def add(rng: Rng) -> Case:

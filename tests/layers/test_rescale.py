@@ -66,10 +66,11 @@ def test_requantization_is_the_fraction(data: st.DataObject) -> None:
     bits = data.draw(st.integers(2, 40))
     accumulator, channels = IntFormat(bits, True), 3
     fraction = data.draw(st.integers(0, min(6, 42 - bits)))
+    width = min(data.draw(st.sampled_from([18, 22, 26, 32])), 60 - bits - fraction)
     q = Requantize(
         bias=rng.integers(accumulator.low, accumulator.high + 1, channels),
-        multiplier=rng.integers(0, 2**18, channels) >> rng.integers(0, 18, channels),
-        shift=rng.integers(0, MAX_SHIFT + 1, channels) if rng.integers(2) else rng.integers(0, bits + 18, channels),
+        multiplier=rng.integers(0, 2**width, channels) >> rng.integers(0, width, channels),
+        shift=rng.integers(0, MAX_SHIFT + 1, channels) if rng.integers(2) else rng.integers(0, bits + width, channels),
         zero_point=int(rng.integers(-128, 128)),
         low=int(rng.integers(-128, 0)),
         high=int(rng.integers(0, 128)),

@@ -43,9 +43,9 @@ def spread(values: IntArray) -> float:
 
 
 def factor(rng: Rng, ratio: float, shift: int) -> int:
-    """About ratio * 2**shift, never 0: a power of two, or a number of a few or of 18 significant bits."""
+    """About ratio * 2**shift, never 0: a power of two, or a number of a few, of 18 or of 26 significant bits."""
     exponent = np.log2(ratio) + shift
-    bits = int(rng.choice([1, 3, 8, 18]))
+    bits = int(rng.choice([1, 3, 8, 18, 26]))
     mantissa = int(rng.integers(1 << (bits - 1), 1 << bits))
     return max(1, mantissa << max(0, round(exponent) - bits + 1) if exponent >= bits - 1
                else round(mantissa * 2.0 ** (exponent - bits + 1)))
@@ -84,7 +84,7 @@ def requantize(rng: Rng, sums: IntArray, y: IntFormat, zero_point: int) -> Requa
     channels, fraction = sums.shape[1], int(rng.choice([0, 0, 0, 1, 4]))
     middle, reach = np.median(sums, axis=0).astype(np.int64), np.maximum(1, 2 * sums.std(axis=0))
     ratio = (y.high - y.low) / 2 / reach * rng.uniform(0.4, 2.5, channels)
-    bits = int(rng.choice([1, 6, 18]))
+    bits = int(rng.choice([1, 6, 18, 26 if np.abs(sums).max() < 1 << 26 else 18]))
     multiplier = rng.integers(1 << (bits - 1), 1 << bits, channels)
     shift = np.clip(np.round(np.log2(multiplier / ratio)), 0, 50).astype(np.int64)
     centre = (y.low + y.high) // 2 - zero_point  # what the middle of the sums shall become

@@ -81,7 +81,11 @@ REFUSED = {
     "inputs: {inptu: {bits: 4}}": "inputs/inptu must name an input of the model; did you mean 'input'",
     "layers: {conv_3: {}}": "layers/conv_3 must name a node of the model; did you mean 'conv3'",
     "layers: {xyz: {}}": "layers/xyz must name a node of the model; there are conv3, ",
-    "layers: {input: }": "layers/input must be a mapping with the keys weights, output, output_stage and rescale_bits, not nothing",
+    "layers: {input: }": "layers/input must be a mapping with the keys weights, output, output_stage and rescale_bits, "
+    "not nothing",
+    "default: {rescale_bits: 17}": "default/rescale_bits must be auto, or a whole number from 18 to 32, not 17",
+    "layers: {input: {rescale_bits: 33}}": "layers/input/rescale_bits must be auto, or a whole number from 18 to 32",
+    "default: {rescale_bits: wide}": "default/rescale_bits must be auto, or a whole number from 18 to 32, not 'wide'",
     "[1, 2]": "the file must be a mapping with the keys default, equalize, hardware_argmax, inputs and layers, not",
     "just text": "the file must be a mapping with the keys",
     "default: {}\ndefault: {}": "line 2: must be plain YAML: the key 'default' must be given once, not twice",
@@ -145,9 +149,9 @@ def test_a_part_of_another_layer_has_no_settings() -> None:
 def test_widths_of_a_quantized_model_cannot_be_chosen() -> None:
     m = Qdq((1, 8)).qdq(0.1, 0)
     model = m.matmul(8, 4).qdq(0.5, 0).model()
-    with pytest.raises(HwflowError, match="must be output stages and bits of rescaling alone, not default/weights; its widths"):
+    with pytest.raises(HwflowError, match="stages and bits of rescaling alone, not default/weights; its widths"):
         quantize(model, settings=QuantizationSettings(LayerSettings(WeightSettings(4))))
-    with pytest.raises(HwflowError, match="must be output stages and bits of rescaling alone, not inputs/input; its widths"):
+    with pytest.raises(HwflowError, match="stages and bits of rescaling alone, not inputs/input; its widths"):
         quantize(model, settings=QuantizationSettings(inputs={"input": ActivationSettings(7)}))
 
 
@@ -157,8 +161,8 @@ def test_settings_survive_the_file() -> None:
         LayerSettings(WeightSettings(3, False, RangeMethod.MSE, WeightRounding.ADAPTIVE, True)),
         {
             first: LayerSettings(output=ActivationSettings(1, True, RangeMethod.MSE, 99.9, (-1 / 3, 1e-30))),
-            second: LayerSettings(output_stage=OutputStage.THRESHOLDS),
-            third: LayerSettings(WeightSettings(bias_correction=False)),
+            second: LayerSettings(output_stage=OutputStage.THRESHOLDS, rescale_bits=None),
+            third: LayerSettings(WeightSettings(bias_correction=False), rescale_bits=27),
         },
         {"input": ActivationSettings(2, method=RangeMethod.ENTROPY)},
         equalize=True,

@@ -137,8 +137,7 @@ class Building:
         pending, anchor = rounded.pending, rounded.pending.anchor
         if is_placed(pending):
             return self._placed(rounded, y)
-        first = pending.steps[0].node if pending.steps else rounded.node
-        node = first if isinstance(anchor, Kept) else anchor.node
+        node = (pending.steps or (rounded,))[0].node if isinstance(anchor, Kept) else anchor.node
         stage, bits = self._chosen(node).output_stage, self._chosen(node).rescale_bits
         p = replace(rounded.parameters, rescale_bits=bits)
         if isinstance(anchor, Kept):
@@ -170,8 +169,10 @@ class Building:
         """The layer that makes `y` with constants for each element; those in front of it are added."""
         pending, source = rounded.pending, getattr(rounded.pending.anchor, "source", None)
         x = self.tensors[source.tensor] if isinstance(source, Held) else y
+        chosen = self._chosen(pending.anchor.node)
+        p = replace(rounded.parameters, rescale_bits=chosen.rescale_bits)
         placed = Placed(
-            pending, x, y, rounded.parameters, self._stage(pending.anchor.node), self._opsets, self.unique,
+            pending, x, y, p, chosen.output_stage, self._opsets, self.unique,
             self.names.new)
         *before, (last, _) = placed.layers()
         for layer, tensor in before:
