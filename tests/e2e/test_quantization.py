@@ -196,6 +196,28 @@ def test_widths_of_a_quantized_model_are_those_of_its_file(cli: Cli) -> None:
         "settings of a model that is quantized already must be output stages and bits of rescaling alone, not default/")
 
 
+def test_bits_of_rescaling(cli: Cli) -> None:
+    """They are kept in the settings file that reproduces a run, and replace those of a given file."""
+    for bits in ("17", "33", "2x", "-20"):
+        message = cli.refuses("quantize", *SMALL, "--rescale-bits", bits)
+        assert f"'{bits}' must be auto, or a whole number from 18 to 32" in message
+
+    def widest() -> int:
+        found = (getattr(layer, "requantize", None) for layer in load_quantized(QUANTIZED).graph.layers)
+        return max(int(each.multiplier.max()).bit_length() for each in found if each is not None)
+
+    assert cli("quantize", *SMALL, "--rescale-bits", "27").code == 0
+    assert widest() == 27
+    kept = Path("build/small/quantize.yaml").read_text()
+    assert yaml.safe_load(kept)["default"]["rescale_bits"] == 27
+    Path("kept.yaml").write_text(kept)
+    for more, expected in ((("--rescale-bits", "18"), 18), ((), 27), (("--rescale-bits", "auto"), "auto")):
+        assert cli("quantize", *SMALL, "--settings", "kept.yaml", *more).code == 0
+        settings = yaml.safe_load(Path("build/small/quantize.yaml").read_text())
+        assert {layer["rescale_bits"] for layer in settings["layers"].values()} == {expected}
+        assert widest() == expected or expected == "auto"
+
+
 def test_the_same_from_a_script(cli: Cli) -> None:
     assert cli("golden", *SMALL, "--bits", "4").code == 0
     model = hwflow.load("small.onnx")

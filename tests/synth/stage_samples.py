@@ -37,13 +37,15 @@ from tests.synth.sample import Sample
 __all__ = ["STAGES", "constants"]
 
 
-def constants(channels: int, style: str, shifts: int = 2, order: PixelOrder | None = None) -> RequantizerConstants:
+def constants(channels: int, style: str, shifts: int = 2, order: PixelOrder | None = None,
+              factor_bits: int = 17) -> RequantizerConstants:
     """Random ones; the shifts of the channels are `shifts` different ones."""
     rng = np.random.default_rng(channels)
     return RequantizerConstants(
-        bias=rng.integers(-999, 999, channels), multiplier=rng.integers(1 << 14, 1 << 17, channels),
-        shift=20 + rng.integers(0, shifts, channels), zero_point=-3, low=-128, high=127, style=RequantizerStyle(style),
-        order=order)
+        bias=rng.integers(-999, 999, channels),
+        multiplier=rng.integers(1 << (factor_bits - 3), 1 << factor_bits, channels),
+        shift=factor_bits + 3 + rng.integers(0, shifts, channels), zero_point=-3, low=-128, high=127,
+        style=RequantizerStyle(style), order=order)
 
 
 def rescaler(made: RescalerConstants, technology: Technology, bits: int, output: int, interval: int) -> Sample:
@@ -52,10 +54,11 @@ def rescaler(made: RescalerConstants, technology: Technology, bits: int, output:
 
 
 def requantizer(technology: Technology, channels: int, bits: int, style: str = "dsp", interval: int = 1,
-                shifts: int = 2, rows: Sequence[int] = (), columns: Sequence[int] = ()) -> Sample:
+                shifts: int = 2, rows: Sequence[int] = (), columns: Sequence[int] = (),
+                factor_bits: int = 17) -> Sample:
     """With `rows` and `columns` their classes have constants of their own."""
     order = PixelOrder(tuple(rows), tuple(columns), channels) if rows else None
-    made = constants(order.depth if order else channels, style, shifts, order)
+    made = constants(order.depth if order else channels, style, shifts, order, factor_bits)
     return rescaler(made, technology, bits, 8, interval)
 
 

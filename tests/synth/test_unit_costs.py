@@ -56,6 +56,10 @@ HELD_OUT: dict[str, tuple[Shape, ...]] = {
         *({"unit": "Requantizer", "channels": channels, "bits": bits, "style": style, "interval": interval,
            "shifts": shifts} for channels, bits, style, interval, shifts in (
                (32, 18, "dsp", 1, 3), (48, 14, "dsp", 2, 1), (20, 26, "dsp", 4, 20), (20, 16, "fabric", 2, 2))),
+        *({"unit": "Requantizer", "channels": 40, "bits": bits, "style": style, "interval": interval, "shifts": 3,
+           "factor_bits": factor_bits} for bits, style, interval, factor_bits in (
+               (20, "dsp", 1, 26), (20, "dsp", 2, 30), (22, "dsp", 4, 22), (16, "dsp", 1, 32), (16, "dsp", 3, 24),
+               (20, "fabric", 4, 26))),
         *({"unit": "Requantizer", "channels": channels, "bits": 15, "rows": rows, "columns": columns}
           for channels, rows, columns in ((6, (0, 1, 1, 2), (0, 1, 1, 1, 2)), (24, (0, 1, 1, 1, 1, 1), (0, 0, 0, 1)))),
         *({"unit": "Thresholder", "channels": channels, "levels": levels, "bits": bits, "style": style,

@@ -116,7 +116,7 @@ def test_what_a_word_has_no_room_for_is_refused(constants, message) -> None:
 def test_layers_without_a_room_are_refused() -> None:
     with pytest.raises(ValueError, match="layers that share a requantizer must be at least one, not none"):
         room_for([])
-    with pytest.raises(ValueError, match="multipliers of up to 18 bits and, with a fraction of 3 bits, shifts of up "
+    with pytest.raises(ValueError, match="multipliers of up to 32 bits and, with a fraction of 3 bits, shifts of up "
                                          "to 62, not 2 bits and 65"):
         room_for([layer([0], [3], [62]), layer([0], [3], [0], 3)])
     with pytest.raises(ValueError, match="factor of a channel must be 1, not 2"):

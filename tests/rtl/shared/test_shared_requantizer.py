@@ -159,6 +159,16 @@ def test_any_constants_of_a_room(interval, style, name) -> None:
     check(unit, bursts_of(source, unit, 24), interval, source if interval == 4 else None)
 
 
+@pytest.mark.parametrize(("style", "interval", "bits", "factor_bits"), [
+    (DSP, 1, 14, 22), (DSP, 1, 20, 26), (DSP, 2, 20, 32), (DSP, 3, 14, 26), (DSP, 4, 20, 26), (FABRIC, 4, 20, 26)])
+def test_wide_factors(interval, style, bits, factor_bits) -> None:
+    """Of more bits than an operand of a block has, in as many passes as there is time for."""
+    source = random.Random(f"{interval}{style}{bits}{factor_bits}")
+    room = RequantizerRoom(bias_bits=bits - 2, factor_bits=factor_bits, base=factor_bits - 1, extra=9)
+    unit = made(TECHNOLOGIES["ECP5"], style=style, interval=interval, bits=bits, room=room)
+    check(unit, bursts_of(source, unit, 16), interval, source)
+
+
 @pytest.mark.parametrize("style", RequantizerStyle)
 @pytest.mark.parametrize("rounding", RequantizerRounding)
 def test_every_rounding_of_wide_sums_with_a_fraction(rounding, style) -> None:
@@ -208,7 +218,7 @@ def test_the_latency_is_known_without_a_unit() -> None:
     ({"fraction": -1}, "fraction of a Requantizer must be at least 0 bits, not -1"),
     ({"style": DSP, "bits": 35}, "must be at most 35 bits for two multiplier operands, not 36"),
     ({"room": RequantizerRoom(0, 1, 0, 0)}, "bias_bits of a room must be at least 1, not 0"),
-    ({"room": RequantizerRoom(1, 19, 0, 0)}, "factor_bits of a room must be from 0 to 18, not 19"),
+    ({"room": RequantizerRoom(1, 33, 0, 0)}, "factor_bits of a room must be from 0 to 32, not 33"),
     ({"room": RequantizerRoom(1, 1, 60, 3)}, "shifts of a room must be in order and from 0 to 62, not from 60 to 63"),
 ])
 def test_refused(arguments, message) -> None:
