@@ -104,8 +104,7 @@ def quantize_model(model: Model, data: Rows | None = None, *, bits: int | tuple[
         place = path_of(settings, "settings, where they are no QuantizationSettings,")
         choices = settings_from_yaml(read_text(place), str(place), model)
     assert choices is None or isinstance(choices, QuantizationSettings)
-    if rescale_bits is not None:
-        choices = with_rescale_bits(choices or QuantizationSettings(), None if rescale_bits == "auto" else rescale_bits)
+    choices = with_rescale_bits(choices or QuantizationSettings(), rescale_bits)
     return quantize(model, rows, settings=choices)
 
 

@@ -31,7 +31,7 @@ from .onnx.errors import LimitError
 from .onnx.inference.static_inputs import sizes_given
 from .quantize import Quantized, load_quantized, quantize, save_quantized
 from .quantize.problems import Cause, NoHardware, with_cuts
-from .quantize.settings import QuantizationSettings, settings_of_bits, with_rescale_bits
+from .quantize.settings import QuantizationSettings, settings_of_bits, with_options
 from .quantize.settings_file import settings_from_yaml
 from .quantize.streaming import keep_states
 from .quantize.support import operators_without_hardware, require_small_frames
@@ -153,9 +153,7 @@ class Flow:
             raise HwflowError("--bits and --settings must not be given together", "write the widths into the file")
         else:
             choices = settings_from_yaml(read_text(given.settings), str(given.settings), self.model)
-        if given.rescale_bits is not None:
-            choices = with_rescale_bits(choices, None if given.rescale_bits == "auto" else given.rescale_bits)
-        return replace(choices, hardware_argmax=True) if given.hardware_argmax else choices
+        return with_options(choices, given.rescale_bits, given.hardware_argmax)
 
     @cached_property
     def quantize_key(self) -> str:

@@ -169,7 +169,7 @@ def _lacking(model: Model, settings: QuantizationSettings) -> tuple[str, ...]:
         whole = trial
         for step in QDQ_PASSES:
             whole = step.run(whole)
-        importer = Importer(_known(whole), lambda node: settings.layers.get(node.name, settings.default).output_stage)
+        importer = Importer(_known(whole), lambda node: settings.layer(node.name))
         importer.walk()
         own = {*model.graph.initializers, *(name for node in model.graph.nodes for name in node.outputs),
                *(value.name for value in model.graph.inputs)}  # fmt: skip

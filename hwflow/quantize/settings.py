@@ -6,6 +6,7 @@ import enum
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from hwflow_base.errors import HwflowError
 from hwflow_base.short_repr import fields_repr
@@ -24,6 +25,7 @@ __all__ = [
     "choices_of_widths",
     "output_choices",
     "settings_of_bits",
+    "with_options",
     "with_rescale_bits",
 ]
 
@@ -162,10 +164,26 @@ def settings_of_bits(weights: int, activations: int = 8) -> QuantizationSettings
     return QuantizationSettings(LayerSettings(WeightSettings(weights), ActivationSettings(activations)))
 
 
-def with_rescale_bits(settings: QuantizationSettings, bits: int | None) -> QuantizationSettings:
-    """`settings` with these bits of rescaling in every layer (None: automatic).  HwflowError for bits there are not."""
-    layers = {name: replace(layer, rescale_bits=bits) for name, layer in settings.layers.items()}
-    return replace(settings, default=replace(settings.default, rescale_bits=bits), layers=layers)
+def with_rescale_bits(
+    settings: QuantizationSettings, bits: int | Literal["auto"] | None
+) -> QuantizationSettings:
+    """`settings` with these bits of rescaling in every layer; None leaves them.  HwflowError for bits there are not."""
+    if bits is None:
+        return settings
+
+    def changed(layer: LayerSettings) -> LayerSettings:
+        return replace(layer, rescale_bits=None if bits == "auto" else bits)
+
+    layers = {name: changed(layer) for name, layer in settings.layers.items()}
+    return replace(settings, default=changed(settings.default), layers=layers)
+
+
+def with_options(
+    settings: QuantizationSettings, rescale_bits: int | Literal["auto"] | None, hardware_argmax: bool
+) -> QuantizationSettings:
+    """`settings` with what a user says of the whole model beside them, as `with_rescale_bits`."""
+    chosen = with_rescale_bits(settings, rescale_bits)
+    return replace(chosen, hardware_argmax=True) if hardware_argmax else chosen
 
 
 def output_choices(settings: QuantizationSettings) -> QuantizationSettings:

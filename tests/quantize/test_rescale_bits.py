@@ -96,7 +96,7 @@ def test_a_ratio_is_the_nearest_of_so_many_bits(bits: int) -> None:
 def test_products_stay_inside_int64() -> None:
     assert [widest_multiplier((1 << bits) - 1) for bits in (20, 30, 31, 40, 44, 60)] == [32, 32, 31, 22, 18, 18]
     m = Qdq((1, 8)).qdq(2.0**-30, 3).matmul(8, 4).qdq(1e-9, 0)  # a bias of 40 bits
-    for bits in (None, 32):
+    for bits in ("auto", 32):
         quantize(m.model(), settings=with_rescale_bits(QuantizationSettings(), bits))
 
 
