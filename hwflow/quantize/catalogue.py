@@ -41,6 +41,7 @@ _ROW = (
     "output channel; several rows are the pixels of a 1x1 convolution"
 )
 _TWO_MATRICES = "or both computed, over any batch axes; a constant factor is fused"
+_HEADS = "as its products, Softmax and sums; masks constant, no cache of keys and values"
 _POOL = "one or two spatial axes; any stride, padding and ceil_mode"
 _SMOOTH = "one computed input of up to 8 bits, or fused into the previous layer if it only rises or only falls"
 _DECIDES = "functions of one computed tensor; the other operands constant, one value or one per channel"
@@ -114,6 +115,9 @@ _STANDARD: Mapping[str, Entry] = {
     "ArgMax": Entry(("top_k",), "at the end, over the channels, with --hardware-argmax; else on the host"),
     "ArgMin": Entry(("top_k",), "at the end, over the channels, with --hardware-argmax; else on the host"),
     "TopK": Entry(("top_k",), "at the end, over the channels, with --hardware-argmax; else on the host"),
+    "Attention": Entry(("matmul", "softmax"), f"{_HEADS}; its first output"),
+    "Einsum": Entry(("matmul", "conv", "rearrange", FUSED), "as MatMul and Transpose, two operands at a time; no "
+                    "diagonals; axes of one letter have one size"),
     "QLinearConv": Entry(("conv",), f"{_CONV}; {_INTEGERS}"),
     "QLinearMatMul": Entry(("dense", "conv"), f"{_ROW}; {_INTEGERS}"),
     "ConvInteger": Entry(("conv",), f"{_CONV}; with the Cast and Mul after it; its input from a QuantizeLinear"),
@@ -123,6 +127,9 @@ _STANDARD: Mapping[str, Entry] = {
 _MICROSOFT: Mapping[str, Entry] = {
     "QuantizeLinear": Entry((FUSED,), _SCALES),
     "DequantizeLinear": Entry((FUSED,), _SCALES),
+    "Attention": Entry(("matmul", "softmax", "conv"), f"{_HEADS}, no rotary positions"),
+    "MultiHeadAttention": Entry(("matmul", "softmax"), f"{_HEADS}; query, key and value are three tensors"),
+    "SkipLayerNormalization": Entry(("add", "normalize"), "as an Add and a LayerNormalization"),
     "QGemm": Entry(("dense", "conv"), f"{_ROW}; {_INTEGERS}"),
     "MatMulIntegerToFloat": Entry(("dense", "conv"), f"{_ROW}; its input from a QuantizeLinear"),
     "QLinearAdd": Entry(("add", FUSED), f"{_INTEGERS}; {_TWO}"),

@@ -26,8 +26,8 @@ Make = Callable[[Maker, str], Any]
 class Case:
     """A model whose first layer is `HEAD`; `make` follows, and a layer follows what that gives."""
 
-    def __init__(self, make: Make) -> None:
-        self.make = make
+    def __init__(self, make: Make, domains: Mapping[str, int] | None = None) -> None:
+        self.make, self.domains = make, domains or {}
 
     def model(self) -> Model:
         tails: list[tuple[int, ...]] = []
@@ -37,7 +37,7 @@ class Case:
             made = self.make(m, x)
             results = [made] if isinstance(made, str) else list(made)
             ends = [tail(m, name, shape) for name, shape in zip(results, tails, strict=True)] if tails else results
-            found = onnx.infer(m.model(*ends, opset=24, domains={}))
+            found = onnx.infer(m.model(*ends, opset=24, domains=self.domains))
             tails = [shape_of(found, name) for name in results]
         return found
 
@@ -115,6 +115,9 @@ STANDARD: Mapping[str, list[Case]] = {
     "STFT": [transformed("STFT", np.int64(16), np.ones(32, F))],
     "DFT": [transformed("DFT", np.int64(32)), Case(lambda m, x: m.node(
         "DFT", m.node("Reshape", x, ints(1, 4, 36, 1)), axis=2))],
+    "Attention": [Case(lambda m, x: m.node("Attention", x, x, x, is_causal=1))],
+    "Einsum": [Case(lambda m, x: m.node("Einsum", x, x, equation="bcij,bckj->bcik")),
+               Case(lambda m, x: m.node("Einsum", x, weights(4, 3), equation="bcij,cd->bdij"))],
     "Conv": [Case(lambda m, x: m.node("Conv", x, weights(4, 1, 3, 3), group=4, dilations=[2, 2], strides=[2, 1]))],
     "ConvTranspose": [Case(lambda m, x: m.node("ConvTranspose", x, weights(4, 3, 2, 2), strides=[2, 2]))],
     "Gemm": [Case(lambda m, x: m.node("Gemm", m.node("Flatten", x), weights(144, 5), weights(5)))],
@@ -278,10 +281,22 @@ def average(op: str, **attributes: Any) -> Case:
     return behind(lambda m, x: m.node(op, x, *SCALED, *SCALED, domain=MS, **attributes))
 
 
+def microsoft(op: str, *others: Any, **attributes: Any) -> Case:
+    """An operator of com.microsoft of one sequence, as each of its first inputs."""
+    def make(m: Maker, x: str) -> str:
+        rows = m.node("Reshape", x, ints(1, 24, 6))
+        inputs = [rows if other is None else other for other in others]
+        return m.node(op, rows, *inputs, domain=MS, **attributes)
+    return Case(make, {MS: 1})
+
+
 LEVELS = np.sort(weights(4, 3), axis=1)
 MICROSOFT: Mapping[str, list[Case]] = {
     "QuantizeLinear": [Integers(lambda m, x: quantized_conv(m, x, MS))],
     "DequantizeLinear": [Integers(lambda m, x: quantized_conv(m, x, MS))],
+    "Attention": [microsoft("Attention", weights(6, 12), num_heads=2)],
+    "MultiHeadAttention": [microsoft("MultiHeadAttention", None, None, num_heads=2)],
+    "SkipLayerNormalization": [microsoft("SkipLayerNormalization", None, np.ones(6, F))],
     "QGemm": [behind(flat_gemm)],
     "QLinearAdd": [behind(lambda m, x: m.node("QLinearAdd", x, *SCALED, *other(m, x), *SCALED, domain=MS))],
     "QLinearMul": [behind(lambda m, x: m.node("QLinearMul", x, *SCALED, *other(m, x), *SCALED, domain=MS))],
