@@ -29,6 +29,8 @@ __all__ = ["MatMul"]
 
 #: Sums up to here are exact in float64, in every order.
 _EXACT = 1 << 53
+#: Bits of an operand of a multiplier that every family has.
+_WIDEST = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +129,11 @@ class MatMul(HardwareLayer):
     def hardware_problem(self, graph: LayerGraph) -> str | None:
         from hwflow.layers.hardware import rescale_problem
 
+        low, high = -(1 << (_WIDEST - 1)), (1 << (_WIDEST - 1)) - 1
+        ends = {name: _ends(graph.tensors[name]) for name in self.inputs}
+        wide = [name for name, (least, most) in ends.items() if least < low or most > high]
+        if wide:
+            return f"elements of '{wide[0]}' less their zero point must have at most {_WIDEST} bits, with a sign"
         return rescale_problem(self.requantize, graph.tensors[self.output].format)
 
     def likeness(self, graph: LayerGraph) -> Hashable:

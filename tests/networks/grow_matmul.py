@@ -15,11 +15,17 @@ if TYPE_CHECKING:
 
 __all__ = ["matmul"]
 
+#: Bits of an element whose difference to its zero point every multiplier takes.
+WIDEST = 14
+
 
 def matmul(grown: Growing, x: str) -> str:
     """`x` times itself or times another tensor, as any matrices that fit; a table where none do."""
     rng, most = grown.rng, grown.taste
-    other = x if rng.random() < 0.3 else str(rng.choice(sorted(grown.tensors)))
+    narrow = sorted(name for name, t in grown.tensors.items() if t.format.bits <= WIDEST)
+    if x not in narrow:
+        return grown.rearrange(x)
+    other = x if rng.random() < 0.3 else str(rng.choice(narrow))
     pair = (x, other) if rng.integers(2) else (other, x)
     counts = [grown.frame(name).elements for name in pair]
     common = gcd(*counts)
