@@ -37,6 +37,7 @@ from hwflow.layers.rescale import Requantize
 from hwflow.synth import load_board
 from tests.synth.board_samples import BOARDS
 from tests.synth.matmul_samples import MATMULS
+from tests.synth.recurrent_samples import RECURRENT
 from tests.synth.row_samples import ROWS
 from tests.synth.sample import Sample, Sizes
 from tests.synth.stage_samples import STAGES, constants
@@ -206,7 +207,8 @@ MAKERS: Mapping[str, Callable[..., Sample]] = {
     "FoldMaxPoolStage": fold_max_pool, "Conv": conv, "SdramController": sdram_controller,
     "WeightMemory": weight_memory, "Flash weights": flash_weights, "SealCheck": seal_check,
     "SealedController": sealed_controller, "HostLink": host_link, "RegisterSlice": register_slice,
-    "Streamed dense": streamed_dense, "Tiled conv": tiled_conv, **STAGES, **ROWS, **BOARDS, **MATMULS}
+    "Streamed dense": streamed_dense, "Tiled conv": tiled_conv, **STAGES, **ROWS, **BOARDS, **MATMULS,
+    **RECURRENT}
 
 
 def sample_of(shape: Sizes, technology: Technology) -> Sample:
