@@ -17,7 +17,7 @@ from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule
 from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor
 from hwflow.layers.matrix import accumulator_format, errors_of, exact_type, require
 from hwflow.layers.planes import Planes, compact
-from hwflow.layers.rescale import Requantize, shift_right
+from hwflow.layers.rescale import Requantize, accumulator_of, shift_right
 from hwflow.layers.rescale_planes import PlanesRescaler
 
 if TYPE_CHECKING:
@@ -124,8 +124,9 @@ class Recurrent(HardwareLayer):
 
     @cached_property
     def accumulator(self) -> IntFormat:
-        """The format of the exact recurrent sums."""
-        return accumulator_format(self.hidden_weights, self.hidden_rescale.whole_bias, self.hidden_format)
+        """The format of the exact recurrent sums; with room for other weights as wide as that room."""
+        needed = accumulator_format(self.hidden_weights, self.hidden_rescale.whole_bias, self.hidden_format)
+        return accumulator_of(self.hidden_rescale, needed)
 
     def output_frame(self, *inputs: Frame) -> Frame:
         (frame,) = inputs

@@ -18,7 +18,7 @@ from hwflow_rtl.vendor import ECP5, ICE40, Gowin, Resources, Technology
 
 from hwflow.layers.base import Folding, Schedule, divisors
 from hwflow.layers.formats import IntArray, Tensor
-from hwflow.layers.hardware import rescaler_constants, shape_of, too_wide_for_blocks
+from hwflow.layers.hardware import rescaler_constants, room_of, shape_of, too_wide_for_blocks
 from hwflow.layers.rescale import MULTIPLIER_BITS, Requantize
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def constants_of(rescale: Requantize, style: RequantizerStyle) -> RequantizerCon
     return RequantizerConstants(
         bias=rescale.bias, multiplier=rescale.multiplier, shift=rescale.shift, zero_point=rescale.zero_point,
         low=rescale.low, high=rescale.high, style=style, fraction=rescale.fraction,
-        rounding=RequantizerRounding(rescale.rounding.value))
+        rounding=RequantizerRounding(rescale.rounding.value), room=room_of(rescale))
 
 
 def index_bits(table: IntArray) -> int:

@@ -19,6 +19,7 @@ from hwflow.layers.conv import Conv
 from hwflow.layers.dense import Dense
 from hwflow.layers.formats import IntFormat
 from hwflow.layers.hardware import room_of
+from hwflow.layers.recurrent import Recurrent
 from hwflow.layers.rescale import BLOCK_BITS, MAX_SHIFT, Requantize, RoomyRequantize, RoomyThresholds, Thresholds
 
 __all__ = ["fitted", "with_rescale_of", "with_room"]
@@ -33,10 +34,18 @@ def with_room(graph: LayerGraph) -> LayerGraph:
     Sums have a bit more than these weights need, multipliers 18 bits or all those of the widest, ratios may be twice as
     large, and shifts reach to the next power of two.
     """
-    layers = tuple(
-        replace(layer, requantize=roomy(layer.requantize, layer.accumulator)) if isinstance(layer, Conv | Dense)
-        else layer for layer in graph.layers)
-    return replace(graph, layers=layers)
+    return replace(graph, layers=tuple(map(layer_with_room, graph.layers)))
+
+
+def layer_with_room(layer: Layer) -> Layer:
+    """Of a recurrent layer the elements of the output leave no room: they are made of states, not of sums."""
+    if isinstance(layer, Conv | Dense):
+        return replace(layer, requantize=roomy(layer.requantize, layer.accumulator))
+    if isinstance(layer, Recurrent):
+        made = roomy(layer.hidden_rescale, layer.accumulator)
+        assert isinstance(made, Requantize)
+        return replace(layer, hidden_rescale=made)
+    return layer
 
 
 def without_room(rescale: Requantize | Thresholds) -> Requantize | Thresholds:
@@ -49,11 +58,9 @@ def with_rescale_of(source: LayerGraph, graph: LayerGraph) -> LayerGraph:
     """`graph` with the constants that make elements of sums in `source`, a graph of the same structure."""
     layers = []
     for layer, made in zip(graph.layers, source.layers, strict=True):
-        rescale = getattr(made, "requantize", None)
-        if isinstance(rescale, Requantize | Thresholds):
-            layers.append(replace(layer, requantize=without_room(rescale)))  # type: ignore[type-var]
-        else:
-            layers.append(layer)
+        constants = {name: without_room(value) for name in ("requantize", "hidden_rescale")
+                     if isinstance(value := getattr(made, name, None), Requantize | Thresholds)}
+        layers.append(replace(layer, **constants))  # type: ignore[type-var]
     return replace(graph, layers=tuple(layers))
 
 

@@ -11,7 +11,7 @@ from hwflow_rtl.vendor import ECP5, Generic
 
 from hwflow import hls
 from hwflow.golden import run
-from hwflow.layers import Conv, Dense, MaxPool
+from hwflow.layers import Conv, Dense, MaxPool, Recurrent
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.formats import Frame, IntFormat, Tensor
 from hwflow.layers.rescale import Requantize, RoomyRequantize, Thresholds
@@ -19,6 +19,7 @@ from hwflow.layers.room import fitted, with_rescale_of, with_room
 from hwflow.steps.generation import simulation_technology
 from hwflow.steps.planning import budget_of
 from hwflow.synth import load_board
+from tests.synth.recurrent_samples import recurrent_graph
 
 INT8 = IntFormat(8, signed=True)
 
@@ -133,3 +134,23 @@ def test_other_layers_are_refused() -> None:
         "layer 'pool': kernel must be (2, 2), not (1, 1)")
     shorter = replace(new, layers=new.layers[:2])
     assert fitted(shorter, base)[1] == ["the layers must be conv, max_pool, dense, not conv, max_pool"]
+
+
+def test_a_loop_has_room_for_other_weights() -> None:
+    """The hardware's text is the same for both, but for the contents of ROMs; a function of another kind is refused."""
+    graph, other = (recurrent_graph("gru", 4, steps=2) for _ in range(2))
+    loop, random = other.layers[0], np.random.default_rng(1)
+    assert isinstance(loop, Recurrent)
+    weights = random.integers(-100, 101, loop.hidden_weights.shape)
+    bias = random.permutation(loop.hidden_rescale.bias)
+    other = replace(other, layers=(replace(
+        loop, hidden_weights=weights, hidden_rescale=replace(loop.hidden_rescale, bias=bias)),))
+    base = with_room(graph)
+    made, problems = fitted(other, base)
+    assert not problems
+    assert text_of(made) == text_of(base)
+    sums = np.random.default_rng(2).integers(-9000, 9000, (3, 1, 2, 12))
+    assert np.array_equal(run(made, sums)["y"], run(other, sums)["y"])
+    assert with_rescale_of(graph, base).layers == graph.layers
+    coarse = replace(other, layers=(replace(other.layers[0], gate_fraction=11),))
+    assert fitted(coarse, base)[1] == ["layer 'loop': gate fraction must be 12, not 11"]
