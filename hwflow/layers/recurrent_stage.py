@@ -19,7 +19,7 @@ from hwflow_rtl.vendor import ECP5, ICE40, Gowin, Resources, Technology
 from hwflow.layers.base import Folding, Schedule, divisors
 from hwflow.layers.formats import IntArray, Tensor
 from hwflow.layers.hardware import rescaler_constants, room_of, shape_of, too_wide_for_blocks
-from hwflow.layers.rescale import MULTIPLIER_BITS, Requantize
+from hwflow.layers.rescale import BLOCK_BITS, Requantize
 
 if TYPE_CHECKING:
     from hwflow.layers.recurrent import Recurrent
@@ -91,7 +91,7 @@ class RecurrentHardware:
 
     def rescaler(self, technology: Technology) -> RequantizerConstants:
         """Of sums: in multiplier blocks where the family has wide ones, for they are fast."""
-        in_logic = technology.operand_bits < MULTIPLIER_BITS or too_wide_for_blocks(
+        in_logic = technology.operand_bits < BLOCK_BITS or too_wide_for_blocks(
             self.layer.hidden_rescale, self.layer.accumulator)
         style = RequantizerStyle.FABRIC if in_logic else RequantizerStyle.DSP
         if style not in self._rescalers:  # which keeps what it was asked
