@@ -19,6 +19,7 @@ from hwflow.quantize import post_training, quantization, quantize
 from hwflow.quantize.meaning import Meaning, MeaningChanged, Trail
 from hwflow.quantize.settings import QuantizationSettings
 from tests.quantize import test_audio, test_decomposed, test_embedding, test_joins_rewritten, test_products
+from tests.quantize.classical_models import classical_model
 from tests.quantize.dialects.cases import QONNX, Maker
 from tests.quantize.models import Qdq, rows
 from tests.quantize.recurrent_models import sequence as recurrent
@@ -202,6 +203,8 @@ CASES: Mapping[str, tuple[Callable[[], Model], Mistake]] = {
     "remove-unused": (float_model, forgets("Relu")),
     "floats-to-float32": (doubles, computes("Conv", 1, lambda w: 1.01 * w)),
     "to-standard-qdq": (qonnx, computes("QuantizeLinear", 1, lambda scale: 2 * scale)),
+    "classical-to-standard": (lambda: classical_model("TreeEnsembleRegressor", np.random.default_rng(0)),
+                              computes("Mul", 1, lambda scale: 2 * scale)),
     "sum-to-add": (sums, reads("Add", 0, 0)),
     "gemm-of-two": (lambda: onnx.infer(test_products.biased()), writes("Gemm", alpha=0.6)),
     "factors-behind-products": (lambda: onnx.infer(test_products.scaled()), computes("Mul", 1, lambda by: 1.01 * by)),

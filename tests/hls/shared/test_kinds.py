@@ -32,6 +32,7 @@ from hwflow.layers import (
     Softmax,
     Tensor,
     TopK,
+    Trees,
 )
 from tests.hls.shared.machine import program_for, require_equal
 from tests.layers import reference
@@ -46,6 +47,7 @@ REFUSED = {
     Softmax: "a shared stage has no softmax",
     Normalize: "a shared stage has no normalize",
     Recurrent: "a shared stage has no product in a loop",
+    Trees: "a shared stage multiplies, and trees compare",
     TopK: "a shared stage compares elements of one channel, not channels with each other"}
 LAYERS = 60
 

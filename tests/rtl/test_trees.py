@@ -1,0 +1,154 @@
+"""Ensembles of trees: both units against their models and plain loops, in every folding, with stalls, to the cycle."""
+
+import re
+
+import numpy as np
+import pytest
+from amaranth.hdl import signed, unsigned
+from hwflow_rtl.trees.forest import Aggregate, Forest
+from hwflow_rtl.trees.parallel import ParallelPlan, ParallelTrees
+from hwflow_rtl.trees.walk import WalkedTrees
+from hwflow_rtl.trees.walk_plan import SLOTS, WalkPlan
+from hwflow_rtl.vendor import ECP5, Generic, Timing
+
+from tests.rtl.harness import simulate
+from tests.rtl.test_pool_times import check
+
+ELEMENT, OUTPUT, CHANNELS = unsigned(4), signed(12), 6
+TIMING = Timing(multiply=4)
+
+
+def forest(trees: int, depth: int, targets: int = 1, aggregate: Aggregate = Aggregate.SUM, seed: int = 0) -> Forest:
+    """Trees of which some are lopsided: every other node has a leaf on one side."""
+    rng = np.random.default_rng([seed, trees, depth])
+    rows, children, roots, leaves = [], [], [], 0
+
+    def node(left: int) -> int:
+        nonlocal leaves
+        if not left:
+            leaves += 1
+            return -leaves
+        own = len(rows)
+        rows.append((rng.integers(CHANNELS), rng.integers(-1, 18), rng.random() < 0.2))
+        children.append([0, 0])
+        children[own] = [node(left - 1), node(left - 1 if rng.random() < 0.6 else 0)]
+        return own
+
+    for _ in range(trees):
+        roots.append(node(int(rng.integers(1, depth + 1))))
+    features, thresholds, equal = np.array(rows).T
+    votes = rng.integers(-50, 51, (leaves, targets))
+    return Forest(features, thresholds, equal, np.array(children), np.array(roots), votes, aggregate)
+
+
+def expected(trees: Forest, pixels: np.ndarray) -> np.ndarray:
+    """In plain loops: [n, targets]."""
+    found = []
+    for pixel in pixels.tolist():
+        votes = []
+        for root in trees.roots.tolist():
+            here = root
+            while here >= 0:
+                value, limit = pixel[trees.features[here]], trees.thresholds[here]
+                here = int(trees.children[here][int(value == limit if trees.equal[here] else value >= limit)])
+            votes.append(trees.leaves[-1 - here])
+        found.append({"sum": np.sum, "min": np.min, "max": np.max}[trees.aggregate.value](votes, axis=0))
+    return np.array(found)
+
+
+def parallel(trees: Forest, cols: int, lanes: int, timing: Timing = TIMING) -> ParallelTrees:
+    plan = ParallelPlan(trees, ELEMENT, OUTPUT)
+    return ParallelTrees(plan=plan, channels=CHANNELS, cols=cols, lanes=lanes,
+                         technology=Generic(timing=timing), name="trees")
+
+
+def walked(trees: Forest, rows: int, cols: int, lanes: int, timing: Timing = TIMING) -> WalkedTrees:
+    plan = WalkPlan(trees, ELEMENT, OUTPUT, rows, lanes)
+    return WalkedTrees(plan=plan, channels=CHANNELS, cols=cols, technology=Generic(timing=timing), name="trees")
+
+
+def prove(unit, trees: Forest, cols: int, lanes: int) -> None:
+    """The model, and the unit with and without stalls, are the plain loops."""
+    pixels = np.random.default_rng(1).integers(0, 16, (12, CHANNELS))
+    pixels[0], pixels[1] = 0, 15
+    wanted = expected(trees, pixels).reshape(-1, lanes)
+    assert np.array_equal(unit().model(pixels.reshape(2, 2, 3, CHANNELS)), wanted)
+    for stall_in, stall_out in ((0, 0), (0.3, 0.6)):
+        traces = simulate(unit(), sends={"i": pixels.reshape(-1, cols)}, receives={"o": len(wanted)},
+                          stall_in=stall_in, stall_out=stall_out)
+        assert np.array_equal(traces["o"].beats, wanted)
+
+
+ANY_AGGREGATE = pytest.mark.parametrize("aggregate", list(Aggregate), ids=lambda each: each.value)
+
+
+@ANY_AGGREGATE
+@pytest.mark.parametrize("cols, lanes", [(6, 4), (2, 1), (1, 2)])
+def test_all_nodes_at_once(aggregate: Aggregate, cols: int, lanes: int) -> None:
+    trees = forest(5, 5, 4, aggregate)
+    prove(lambda: parallel(trees, cols, lanes), trees, cols, lanes)
+
+
+@ANY_AGGREGATE
+@pytest.mark.parametrize("rows, cols, lanes", [(1, 1, 4), (2, 6, 1), (1, 3, 2), (3, 2, 4)])
+def test_a_walk(aggregate: Aggregate, rows: int, cols: int, lanes: int) -> None:
+    """One round and several, trees that fill their slots and some that do not."""
+    trees = forest(15, 3, 4, aggregate)
+    prove(lambda: walked(trees, rows, cols, lanes), trees, cols, lanes)
+
+
+@pytest.mark.parametrize("cols, lanes", [(6, 1), (3, 3), (1, 1), (6, 3)])
+def test_times(cols: int, lanes: int) -> None:
+    trees = forest(3, 3, 3)
+    frames = np.random.default_rng(0).integers(0, 16, (8, CHANNELS))
+    sizes = {"plan": ParallelPlan(trees, ELEMENT, OUTPUT), "channels": CHANNELS, "cols": cols, "lanes": lanes,
+             "technology": Generic(timing=TIMING)}
+    check(lambda: parallel(trees, cols, lanes), lambda arrivals: ParallelTrees.times(arrivals, **sizes), frames, cols)
+    assert ParallelTrees.cycles(channels=CHANNELS, cols=cols, targets=3, lanes=lanes) == max(6 // cols, 3 // lanes)
+    plan = WalkPlan(trees, ELEMENT, OUTPUT, 1, lanes)
+    others = {"plan": plan, "channels": CHANNELS, "cols": cols, "technology": Generic(timing=TIMING)}
+    check(lambda: walked(trees, 1, cols, lanes), lambda arrivals: WalkedTrees.times(arrivals, **others), frames, cols)
+    assert plan.cycles == SLOTS * (trees.depth + 3 // lanes)
+
+
+@pytest.mark.parametrize("rom, ram", [(1, 1), (3, 1), (1, 3)])
+def test_other_latencies_of_memories(rom: int, ram: int) -> None:
+    timing, trees = Timing(multiply=4, rom=rom, ram=ram), forest(4, 3)
+    prove(lambda: walked(trees, 1, 2, 1, timing), trees, 2, 1)
+    prove(lambda: parallel(trees, 2, 1, timing), trees, 2, 1)
+
+
+def test_nodes_that_compare_the_same_cost_one_comparison() -> None:
+    trees = forest(4, 4)
+    twice = Forest(*(np.concatenate([a, a]) for a in (trees.features, trees.thresholds, trees.equal)),
+                   np.concatenate([trees.children, np.where(trees.children < 0, trees.children - len(trees.leaves),
+                                                            trees.children + len(trees.features))]),
+                   np.concatenate([trees.roots, trees.roots + len(trees.features)]),
+                   np.concatenate([trees.leaves, trees.leaves]))
+    assert ParallelPlan(twice, ELEMENT, OUTPUT).compared == ParallelPlan(trees, ELEMENT, OUTPUT).compared
+    cost = ParallelTrees.cost(plan=ParallelPlan(twice, ELEMENT, OUTPUT), channels=CHANNELS, cols=6, lanes=1,
+                              technology=ECP5())
+    assert len(cost.memories) == 8
+    assert cost.dsp == 0
+
+
+def test_codes_have_few_gaps() -> None:
+    """A chain of 20 nodes has 21 leaves, whose codes have five bits; a full tree has none to spare."""
+    count = 20
+    children = np.array([[-1 - n, n + 1] for n in range(count - 1)] + [[-count, -1 - count]])
+    zeros = np.zeros(count, np.int64)
+    chain = Forest(zeros, np.arange(count), zeros, children, np.array([0]), np.arange(count + 1)[:, None])
+    (side,) = ParallelPlan(chain, unsigned(5), OUTPUT).trees
+    assert side.size == count + 1
+    prove(lambda: parallel(chain, 6, 1), chain, 6, 1)
+
+
+@pytest.mark.parametrize("make, message", [
+    (lambda: parallel(forest(2, 2), 4, 1), "cols and lanes of trees must divide their 6 channels and 1 targets"),
+    (lambda: walked(forest(2, 2), 1, 4, 1), "cols and lanes of trees must divide their 6 channels"),
+    (lambda: walked(forest(2, 2), 1, 2, 1, Timing(multiply=4, rom=3, ram=3)),
+     "latencies of the memories of generic must leave two cycles of 6, not be 3 and 3"),
+])
+def test_refusals(make, message) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        make()
