@@ -19,6 +19,7 @@ from hwflow.quantize.calibration.methods import choose_range, resolved_method
 from hwflow.quantize.calibration.ranges import Progress
 from hwflow.quantize.calibration.recurrent import Reach, reaches, with_reaches
 from hwflow.quantize.calibration.silent import ranges_of_silent
+from hwflow.quantize.dialects.standard import with_wide_integers
 from hwflow.quantize.forms import ActivationForm
 from hwflow.quantize.graphs import as_ints, is_layer, label_of, producers
 from hwflow.quantize.meaning import Meaning, Trail
@@ -181,7 +182,7 @@ def finish(prepared: Prepared, settings: QuantizationSettings, notes: list[str])
     _check_padding(prepared, activations)
     tuned = tune(prepared.twin, activations, settings, prepared.rows)
     made = insert(tuned.model, activations, tuned.weights)
-    qdq = recurrent_weights(made.model, lambda node: settings.layer(label_of(node)).weights)
+    qdq = recurrent_weights(with_wide_integers(made.model), lambda node: settings.layer(label_of(node)).weights)
     text = settings_to_yaml(_resolved(prepared, settings, chosen, tuned.settings))
     return PostTraining(with_reaches(qdq, prepared.reaches), prepared.twin, made.sources, text)
 

@@ -60,9 +60,13 @@ class OutputStage(enum.StrEnum):
     THRESHOLDS = "thresholds"
 
 
-def _check_bits(bits: int, what: str) -> None:
-    if isinstance(bits, bool) or not isinstance(bits, int) or not 1 <= bits <= 8:
-        raise HwflowError(f"the bits of {what} must be a whole number from 1 to 8, not {bits}")
+#: Bits at most of weights, and of activations.
+MOST_WEIGHT_BITS, MOST_ACTIVATION_BITS = 8, 16
+
+
+def _check_bits(bits: int, what: str, most: int) -> None:
+    if isinstance(bits, bool) or not isinstance(bits, int) or not 1 <= bits <= most:
+        raise HwflowError(f"the bits of {what} must be a whole number from 1 to {most}, not {bits}")
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,7 @@ class ActivationSettings:
     range: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        _check_bits(self.bits, "an activation")
+        _check_bits(self.bits, "an activation", MOST_ACTIVATION_BITS)
         if not 50 <= self.percentile <= 100:
             raise HwflowError(f"the percentile of an activation must be 50 to 100, not {self.percentile}")
         if self.range is not None and not (math.isfinite(sum(self.range)) and self.range[0] <= self.range[1]):
@@ -100,7 +104,7 @@ class WeightSettings:
     bias_correction: bool | None = None
 
     def __post_init__(self) -> None:
-        _check_bits(self.bits, "weights")
+        _check_bits(self.bits, "weights", MOST_WEIGHT_BITS)
         if self.method not in (RangeMethod.AUTO, RangeMethod.MINMAX, RangeMethod.MSE):
             raise HwflowError(f"the method of weights must be auto, minmax or mse, not {self.method}")
 

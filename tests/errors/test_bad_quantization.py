@@ -89,8 +89,8 @@ SETTINGS = {
     "input": ("inputs: {y: {bits: 4}}", "settings s.yaml: inputs/y must name an input of the model; there are x"),
     "width 0": ("default: {weights: {bits: 0}}",
                 "settings s.yaml: default/weights/bits must be a whole number from 1 to 8, not 0"),
-    "width 9": ("layers: {conv: {output: {bits: 9}}}",
-                "settings s.yaml: layers/conv/output/bits must be a whole number from 1 to 8, not 9"),
+    "width 17": ("layers: {conv: {output: {bits: 17}}}",
+                 "settings s.yaml: layers/conv/output/bits must be a whole number from 1 to 16, not 17"),
     "key": ("defualt: {}", "settings s.yaml: the file must have no key 'defualt', only default, equalize, "
             "hardware_argmax, inputs, "
             "layers; did you mean 'default'?"),

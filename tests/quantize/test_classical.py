@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from hwflow.layers import Trees
 from hwflow.onnx.model import Model
 from hwflow.quantize import Quantized, quantize
 from hwflow.quantize.dialects.classical.scores import TRANSFORMS
+from hwflow.quantize.settings import ActivationSettings, LayerSettings, QuantizationSettings
 from tests.quantize.classical_models import (
     FEATURES,
     MODES,
@@ -259,3 +261,19 @@ def test_modern_trees_with_sets() -> None:
     assert len(MODES) in attributes["nodes_modes"]
     model = one_node("TreeEnsemble", 5, ("y",), n_targets=1, aggregate_function=1, post_transform=0, **attributes)
     check_trees(model, rows_of(rng))
+
+
+WIDE = QuantizationSettings(LayerSettings(output=ActivationSettings(bits=10)))
+
+
+@pytest.mark.parametrize("name, settings", [
+    ("cancer_gb", None), ("digits_rf", None), ("wine_logreg_scaler", None), ("digits_mlp_sklearn", WIDE)])
+def test_the_class_is_that_of_onnxruntime_on_every_row(
+    models_dir: Path, name: str, settings: QuantizationSettings | None
+) -> None:
+    """The files hold onnxruntime's labels."""
+    model = hwflow.onnx.load(models_dir / "models" / f"{name}.onnx")
+    with np.load(models_dir / "data" / f"{name}.npz") as data:
+        x, labels = data["in_X"], data["out_label"]
+    quantized = quantize(model, {"X": x}, settings=settings, input_shapes={"X": x[0].shape})
+    assert np.array_equal(golden.predict(quantized, {"X": x})["label"].reshape(-1), labels.reshape(-1))

@@ -64,9 +64,9 @@ def test_nothing_chosen(text: str) -> None:
 
 REFUSED = {
     "layers: {conv1: {weights: {bits: 0}}}": "layers/conv1/weights/bits must be a whole number from 1 to 8, not 0",
-    "default: {output: {bits: 9}}": "default/output/bits must be a whole number from 1 to 8, not 9",
-    "default: {output: {bits: 4.5}}": "default/output/bits must be a whole number from 1 to 8, not 4.5",
-    "default: {output: {bits: true}}": "default/output/bits must be a whole number from 1 to 8, not True",
+    "default: {output: {bits: 17}}": "default/output/bits must be a whole number from 1 to 16, not 17",
+    "default: {output: {bits: 4.5}}": "default/output/bits must be a whole number from 1 to 16, not 4.5",
+    "default: {output: {bits: true}}": "default/output/bits must be a whole number from 1 to 16, not True",
     "default: {output: {bit: 4}}": "default/output must have no key 'bit', only .*; did you mean 'bits'",
     "layer: {}": "the file must have no key 'layer', only default, equalize, hardware_argmax, inputs, layers; "
                  "did you mean 'layers'",
@@ -110,11 +110,13 @@ def test_refused(text: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("bits", [0, 9, -1, 4.0, True])
+@pytest.mark.parametrize("bits", [0, 17, -1, 4.0, True])
 def test_widths_in_code(bits: int) -> None:
-    for kind in (ActivationSettings, WeightSettings):
-        with pytest.raises(HwflowError, match=f"must be a whole number from 1 to 8, not {bits}"):
+    for kind, most in ((ActivationSettings, 16), (WeightSettings, 8)):
+        with pytest.raises(HwflowError, match=f"must be a whole number from 1 to {most}, not {bits}"):
             kind(bits)
+    with pytest.raises(HwflowError, match="must be a whole number from 1 to 8, not 9"):
+        WeightSettings(9)
 
 
 def test_other_choices_in_code() -> None:

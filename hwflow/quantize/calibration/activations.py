@@ -15,7 +15,7 @@ _SMALLEST = np.float32(2.0**-60)
 
 
 def activation_form(low: float, high: float, bits: int = 8, symmetric: bool = False) -> ActivationForm:
-    """Integers of `bits` bits (1 to 8) for the reals from `low` to `high`; 0 is always inside and always exact.
+    """Integers of `bits` bits (1 to 16) for the reals from `low` to `high`; 0 is always inside and always exact.
 
     Asymmetric: signed with a zero point, `low` and `high` at the ends.  Symmetric: zero point 0, unsigned where no
     value is negative.  One symmetric bit with negative values is bipolar, -high or +high (or -low, if larger): the one

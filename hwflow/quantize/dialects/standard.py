@@ -13,7 +13,7 @@ from hwflow.quantize.dialects import attention, microsoft, qonnx, qoperator
 from hwflow.quantize.dialects.rewriting import Rewriting, Table
 from hwflow.quantize.passes.opset import in_opset
 
-__all__ = ["RULES", "in_needed_opset", "to_standard_qdq"]
+__all__ = ["RULES", "in_needed_opset", "to_standard_qdq", "with_wide_integers"]
 
 #: Every operator that has no place in a QDQ model, and what becomes of it.
 RULES: Table = {**qoperator.RULES, **microsoft.RULES, **qonnx.RULES, **attention.RULES}
@@ -36,8 +36,12 @@ def to_standard_qdq(model: Model) -> Model:
 
 
 def in_needed_opset(model: Model) -> Model:
-    """With the operator sets that the nodes need: 21 where integers have 16 bits."""
-    model = _imported(model)
+    """With the operator sets that the nodes need."""
+    return with_wide_integers(_imported(model))
+
+
+def with_wide_integers(model: Model) -> Model:
+    """In operator set 21 where quantizers make integers of 16 bits."""
     return _with_16_bits(model) if _has_16_bits(model) else model
 
 

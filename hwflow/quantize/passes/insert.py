@@ -1,6 +1,7 @@
 """The pass that turns a float model into a QDQ model: QuantizeLinear and DequantizeLinear where integers shall be.
 
-An activation is stored as int8 or uint8; where it has fewer bits a Clip stands between the two nodes.  One bipolar bit
+An activation is stored as int8 or uint8, from 9 bits on as int16 or uint16; where it has fewer bits a Clip stands
+between the two nodes.  One bipolar bit
 is GreaterOrEqual and Where.  Weights are stored as int8, with one scale per output channel; biases as int32 with the
 scale of their products.  The result is an ordinary ONNX model that any runtime can evaluate.
 """
@@ -102,7 +103,7 @@ def quantizer_nodes(name: str, raw: str, output: str, form: ActivationForm, adde
     New tensors are called like `name`; `output`, where it is given, is the name that the result must have.
     """
     result = output or added.new(f"{name}_dequantized")
-    dtype = np.int8 if form.low < 0 else np.uint8
+    dtype = np.dtype(f"{'' if form.low < 0 else 'u'}int{8 if form.format.bits <= 8 else 16}")
     scale = added.constant(f"{name}_scale", np.array(form.scale, np.float32))
     zero_point = added.constant(f"{name}_zero_point", np.array(form.zero_point, dtype))
     quantized = added.new(f"{name}_quantized")
