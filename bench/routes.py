@@ -54,6 +54,7 @@ ROWS = (
     Row("resnet8_wide", "resnet8_wide"),
     Row("kws", "tiny_kws_dscnn_int8"),
     Row("autoencoder", "tiny_ad_autoencoder_int8"),
+    Row("gru_64", "gru_64"),
     Row("conv_stage", "conv", options=("--interval", str(STAGE_CYCLES))),
     Row("colors_up5k", "colors_cnn", "icebreaker"),
     Row("digits_up5k", "digits_cnn (shipped)", "icebreaker"),

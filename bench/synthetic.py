@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.encoder import encoder
+from bench.loop import gru_64
 from hwflow import onnx
 from hwflow.onnx.model import Model
 from tests.quantize.net import Net, data
@@ -132,7 +133,7 @@ def colors_cnn() -> Model:
 SYNTHETIC: dict[str, Callable[[], Model]] = {
     make.__name__: make for make in (
         mobilenet_v1_96, resnet20, resnet8_wide, dense_200k, dense_wide, squeeze_excite, dilated_1d,
-        transposed_autoencoder, colors_cnn, encoder)}
+        transposed_autoencoder, colors_cnn, encoder, gru_64)}
 
 
 def write(name: str, folder: Path) -> tuple[Path, Path]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,8 +30,9 @@ __all__ = ["RecurrentHardware"]
 MOST_LANES = 8
 
 
+@cache
 def families() -> tuple[Technology, ...]:
-    """Each with its latencies."""
+    """Each with its latencies; they keep the costs that they were asked for."""
     return ECP5(), Gowin(), ICE40(), ICE40(has_multipliers=False)
 
 

@@ -103,6 +103,11 @@ HELD_OUT: dict[str, tuple[Shape, ...]] = {
           for rows, width, lanes in ((40, 8, 8), (100, 24, 2), (500, 32, 4))),
         *({"unit": "TopKStage", "channels": channels, "lanes": lanes, "k": k}
           for channels, lanes, k in ((20, 1, 1), (16, 4, 1), (50, 1, 2), (1000, 2, 1)))),
+    "loops": tuple(
+        {"unit": "RecurrentStage", "cell": cell, "hidden": hidden, "rows": rows, "cols": cols, "lanes": lanes,
+         "after": after} for cell, hidden, rows, cols, lanes, after in (
+             ("rnn", 24, 4, 4, 2, False), ("gru", 32, 8, 2, 2, True), ("gru", 16, 4, 2, 1, False),
+             ("lstm", 24, 2, 4, 1, False))),
     "AXI4-Stream ports": tuple({"unit": "AxiStreamTop", **sizes} for sizes in AROUND_A_CORE),
     "frames of bytes": tuple({"unit": "FrameBytes", **sizes} for sizes in AROUND_A_CORE),
     "tile fillers": tuple({"unit": "TileFiller", "beats": beats, "banks": banks, "rows": rows, "together": together}
@@ -149,7 +154,7 @@ def test_no_constant_is_fitted_to_what_is_tested(name: str) -> None:
     *(pytest.param(name, board, marks=pytest.mark.slow) for board in ("ulx3s_85f", "tangnano9k")
       for name in ("queues", "gearboxes", "windows", "pools", "rescalers", "joins", "concats", "moves",
                    "tables", "small matrix stages", "links", "averages",
-                   "AXI4-Stream ports", "frames of bytes", "tiled stages")),
+                   "AXI4-Stream ports", "frames of bytes", "tiled stages", "loops")),
     # A controller of a Gowin takes up to a third more tables than its cost says, which is one for all families.
     *(pytest.param(name, "ulx3s_85f", marks=pytest.mark.slow)
       for name in ("memories", "shared memories", "shared rescalers", "streamed weights")),
