@@ -16,11 +16,13 @@ from tests.networks.grow_recurrent import recurrent
 from tests.networks.grow_trees import trees
 from tests.networks.numbers import Rng, integers
 
-__all__ = ["TINY", "USUAL", "Blocks", "Taste", "any_foldings", "describe", "frames_for", "network"]
+__all__ = ["ROWS_AND_TREES", "TINY", "USUAL", "Blocks", "Taste", "any_foldings", "describe", "frames_for", "network"]
 
 #: For a simulator in Python: few cycles, few gates.
 TINY = Taste(side=5, channels=4, multiplications=800, blocks=2)
 USUAL = Taste()
+#: The kinds of layers that networks of images do not have.
+ROWS_AND_TREES = ("embedding", "matmul", "normalize", "recurrent", "softmax", "trees")
 
 
 def network(seed: int, taste: Taste = USUAL, kind: type[Blocks] | None = None) -> LayerGraph:

@@ -8,7 +8,7 @@ from hwflow.layers import IntFormat, LayerGraph
 from hwflow.layers.formats import IntArray
 from hwflow.layers.rescale import Rescale, Rounding
 from tests.layers.test_threshold_fit import thresholds_of
-from tests.networks.generate import USUAL, Blocks, Taste, network
+from tests.networks.generate import ROWS_AND_TREES, USUAL, Blocks, Taste, network
 from tests.networks.grow import Elements
 from tests.networks.numbers import any_format, requantize
 
@@ -17,7 +17,7 @@ __all__ = ["shared_network"]
 
 def shared_network(seed: int, taste: Taste = USUAL) -> LayerGraph:
     """The network of this seed."""
-    return network(seed, replace(taste, without=("embedding", "normalize", "recurrent", "softmax", "top_k")), Computed)
+    return network(seed, replace(taste, without=(*ROWS_AND_TREES, "top_k")), Computed)
 
 
 class Computed(Blocks):
