@@ -34,8 +34,15 @@ from hwflow.quantize.passes.points import Point, common_ranges, points, scale_so
 from hwflow.quantize.passes.prelu import prelu_to_relu
 from hwflow.quantize.passes.products import factors_behind_products
 from hwflow.quantize.passes.recurrent_weights import recurrent_weights
+from hwflow.quantize.passes.squares import squares
 from hwflow.quantize.passes.tables import functions_into_tables
-from hwflow.quantize.settings import ActivationSettings, LayerSettings, QuantizationSettings, WeightSettings
+from hwflow.quantize.settings import (
+    MOST_ACTIVATION_BITS,
+    ActivationSettings,
+    LayerSettings,
+    QuantizationSettings,
+    WeightSettings,
+)
 from hwflow.quantize.settings_file import nearest_name, settings_to_yaml
 from hwflow.quantize.tuning.choices import equalizes, resolved
 from hwflow.quantize.tuning.equalize import equalize
@@ -178,7 +185,8 @@ def finish(prepared: Prepared, settings: QuantizationSettings, notes: list[str])
     """The QDQ model for `settings`."""
     _check_names(prepared, settings)
     chosen = _activation_settings(prepared, settings, notes)
-    activations = {name: _form(choice) for name, choice in chosen.items()}
+    wide = squares(prepared.twin, prepared.points)
+    activations = {name: _form(choice, is_square=name in wide) for name, choice in chosen.items()}
     _check_padding(prepared, activations)
     tuned = tune(prepared.twin, activations, settings, prepared.rows)
     made = insert(tuned.model, activations, tuned.weights)
@@ -207,9 +215,11 @@ def _chosen(point: Point, settings: QuantizationSettings) -> ActivationSettings:
     return settings.input(point.owner) if point.is_input else settings.layer(point.owner).output
 
 
-def _form(choice: ActivationSettings) -> ActivationForm:
+def _form(choice: ActivationSettings, is_square: bool) -> ActivationForm:
+    """A square has twice the bits of `choice`, as far as there are."""
     assert choice.range is not None
-    return activation_form(*choice.range, choice.bits, choice.symmetric)
+    bits = min(2 * choice.bits, MOST_ACTIVATION_BITS) if is_square else choice.bits
+    return activation_form(*choice.range, bits, choice.symmetric)
 
 
 def _check_names(prepared: Prepared, settings: QuantizationSettings) -> None:

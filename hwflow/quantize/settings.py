@@ -15,6 +15,7 @@ from hwflow.layers.rescale import BLOCK_BITS, MULTIPLIER_BITS
 
 __all__ = [
     "DEFAULT_RESCALE_BITS",
+    "MOST_ACTIVATION_BITS",
     "ActivationSettings",
     "LayerSettings",
     "OutputStage",
