@@ -1,0 +1,163 @@
+"""Softmax and normalizations between layers: along any axes, in QDQ files, and as exporters spell them out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hwflow_base.errors import HwflowError
+
+from hwflow import golden, onnx
+from hwflow.layers import Normalize, Softmax
+from hwflow.onnx import evaluate
+from hwflow.onnx.model import Model
+from hwflow.quantize import quantize
+from hwflow.quantize.passes.row_functions import row_functions
+from tests.quantize.dialects.cases import Maker
+
+F = np.float32
+RNG = np.random.default_rng(0)
+GAMMA, BETA = RNG.normal(1, 0.3, 6).astype(F), RNG.normal(0, 0.3, 6).astype(F)
+
+
+def ints(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+def torch_before_17(m: Maker, x: str) -> str:
+    c = m.node("Sub", x, m.node("ReduceMean", x, axes=[-1]))
+    root = m.node("Sqrt", m.node("Add", m.node("ReduceMean", m.node("Pow", c, F(2)), axes=[-1]), F(1e-5)))
+    return m.node("Add", m.node("Mul", m.node("Div", c, root), GAMMA), BETA)
+
+
+def squared_difference(m: Maker, x: str) -> str:
+    """As tf2onnx writes Keras: the scale before the mean is subtracted."""
+    mean = m.node("ReduceMean", x, axes=[3])
+    d = m.node("Sub", x, mean)
+    power = m.node("Add", m.node("ReduceMean", m.node("Mul", d, d), axes=[3]), F(1e-3))
+    scale = m.node("Mul", m.node("Reciprocal", m.node("Sqrt", power)), GAMMA)
+    return m.node("Add", m.node("Mul", x, scale), m.node("Sub", BETA, m.node("Mul", mean, scale)))
+
+
+def mean_of_squares(m: Maker, x: str) -> str:
+    """As jax2tf writes flax, over an axis in the middle, without keeping it."""
+    sums = [m.node("Mul", m.node("ReduceSum", each, ints(2), keepdims=0), F(1 / 5))
+            for each in (x, m.node("Mul", x, x))]
+    power = m.node("Max", F(0), m.node("Sub", sums[1], m.node("Mul", sums[0], sums[0])))
+    mean, power = (m.node("Expand", m.node("Unsqueeze", each, ints(2)), ints(1, 4, 1, 6)) for each in (sums[0], power))
+    scale = m.node("Mul", m.node("Reciprocal", m.node("Sqrt", m.node("Add", power, F(1e-6)))), GAMMA[:5].reshape(5, 1))
+    return m.node("Add", m.node("Mul", m.node("Sub", x, mean), scale), BETA[:5].reshape(5, 1))
+
+
+def root_mean_square(m: Maker, x: str) -> str:
+    power = m.node("Add", m.node("ReduceMean", m.node("Pow", x, F(2)), axes=[-1]), F(1e-6))
+    return m.node("Mul", GAMMA, m.node("Mul", x, m.node("Pow", power, F(-0.5))))
+
+
+def length(m: Maker, x: str) -> str:
+    """torch.nn.functional.normalize."""
+    norm = m.node("Clip", m.node("ReduceL2", x, axes=[1], keepdims=1), F(1e-12))
+    return m.node("Div", x, m.node("Expand", norm, ints(1, 4, 5, 6)))
+
+
+def exponentials(m: Maker, x: str) -> str:
+    powers = m.node("Exp", m.node("Sub", x, m.node("ReduceMax", x, axes=[-1])))
+    return m.node("Div", powers, m.node("ReduceSum", powers, ints(-1)))
+
+
+FORMS: dict[str, tuple[Callable[[Maker, str], str], str]] = {
+    "torch": (torch_before_17, "LayerNormalization"), "tf2onnx": (squared_difference, "LayerNormalization"),
+    "jax2tf": (mean_of_squares, "LayerNormalization"), "RMS": (root_mean_square, "RMSNormalization"),
+    "length": (length, "RMSNormalization"), "Softmax": (exponentials, "Softmax")}
+
+
+def written_out(make: Callable[[Maker, str], str]) -> Model:
+    """Between two layers, in operator set 13, and a sum with what comes in beside it."""
+    m = Maker((1, 4, 5, 6))
+    x = m.node("Conv", m.x, RNG.normal(0, 0.5, (4, 4, 1, 1)).astype(F), name="first")
+    y = m.node("Add", make(m, x), x)
+    return onnx.infer(m.model(m.node("Conv", y, RNG.normal(0, 0.5, (3, 4, 1, 1)).astype(F)), opset=13, domains={}))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_is_written_out_is_found(form: str) -> None:
+    make, operator = FORMS[form]
+    model = written_out(make)
+    found = row_functions(model)
+    kinds = Counter(node.op_type for node in found.graph.nodes)
+    assert set(kinds) - {"Transpose"} == {"Conv", operator, "Add"}
+    x = {model.graph.inputs[0].name: np.random.default_rng(1).normal(0, 2, (1, 4, 5, 6)).astype(F)}
+    (ours,), (theirs,) = (list(evaluate(each, x).values()) for each in (found, model))
+    np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-4)
+    made = quantize(model)
+    assert {"normalize" if operator != "Softmax" else "softmax"} <= {layer.kind for layer in made.graph.layers}
+
+
+def test_what_is_used_elsewhere_stays() -> None:
+    """A deviation that something else reads, and a quotient that is no normalization of all of what is read."""
+    m = Maker((1, 4, 5, 6))
+    root = m.node("Sqrt", m.node("Add", m.node("ReduceMean", m.node("Mul", m.x, m.x), axes=[-1]), F(1e-3)))
+    model = onnx.infer(m.model(m.node("Div", m.x, root), root, opset=13, domains={}))
+    assert row_functions(model) == model
+    m = Maker((1, 4, 5, 6))
+    root = m.node("Sqrt", m.node("Add", m.node("ReduceMean", m.node("Mul", m.x, m.x), axes=[-1]), F(1e-3)))
+    model = onnx.infer(m.model(m.node("Div", m.node("Abs", m.x), root), opset=13, domains={}))
+    assert row_functions(model) == model
+
+
+def network(make: Callable[[Maker, str], str], opset: int = 23) -> Model:
+    m = Maker((1, 4, 5, 6))
+    x = m.node("Conv", m.x, RNG.normal(0, 0.5, (4, 4, 1, 1)).astype(F), name="first")
+    return onnx.infer(m.model(m.node("Conv", make(m, x), RNG.normal(0, 1, (3, 4, 1, 1)).astype(F)), opset=opset,
+                              domains={}))
+
+
+KINDS: dict[str, tuple[Callable[[Maker, str], str], int]] = {
+    "Softmax of channels": (lambda m, x: m.node("Softmax", x, axis=1), 0),
+    "Softmax of a row": (lambda m, x: m.node("Softmax", m.node("Mul", x, F(0.25))), 1),
+    "LayerNormalization of channels": (lambda m, x: m.node("Transpose", m.node(
+        "LayerNormalization", m.node("Transpose", x, perm=[0, 2, 3, 1]), GAMMA[:4], BETA[:4]), perm=[0, 3, 1, 2]), 0),
+    "LayerNormalization of all": (lambda m, x: m.node(
+        "LayerNormalization", x, RNG.normal(1, 0.2, (4, 5, 6)).astype(F), axis=1), 0),
+    "InstanceNormalization": (lambda m, x: m.node("InstanceNormalization", x, GAMMA[:4], BETA[:4]), 1),
+    "GroupNormalization": (lambda m, x: m.node("Relu", m.node(
+        "GroupNormalization", x, GAMMA[:4], BETA[:4], num_groups=2)), 1),
+    "one group": (lambda m, x: m.node("GroupNormalization", x, GAMMA[:4], BETA[:4], num_groups=1), 0),
+    "RMSNormalization": (lambda m, x: m.node("Mul", m.node("RMSNormalization", x, GAMMA), F(-2)), 1),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_between_layers(kind: str) -> None:
+    """`quantize` compares each layer with its operator, to within the layer's deviation; elements are put in place only
+    where they are no run of the raster, and the integers are those of the quantized model in float arithmetic.
+    """
+    make, moves = KINDS[kind]
+    rows = np.random.default_rng(2).normal(0, 1, (40, 1, 4, 5, 6)).astype(F)
+    made = quantize(network(make), {"x": rows})
+    layers = Counter(layer.kind for layer in made.graph.layers)
+    assert layers["rearrange"] <= 2 * moves
+    assert moves or not layers["rearrange"]
+    (layer,) = (each for each in made.graph.layers if isinstance(each, (Softmax, Normalize)))
+    assert layer.deviation(made.graph) == 1
+    (name,) = (value.name for value in made.qdq.graph.outputs)
+    ours = golden.predict(made, {"x": rows})[name]
+    theirs = np.concatenate([evaluate(made.qdq, {"x": row})[name] for row in rows]).reshape(ours.shape)
+    step = made.graph.tensors[made.graph.outputs[0]].scale
+    assert np.abs(ours - theirs).max() < 8 * step
+    # An integer that is one step off moves all sums that it is in.
+    assert np.mean(np.abs(ours - theirs) > 0.5 * step) < 0.05
+
+
+def test_what_has_no_hardware_is_refused() -> None:
+    """One message each, with the node's name."""
+    def refused(make: Callable[[Maker, str], str], why: str) -> None:
+        with pytest.raises(HwflowError, match=why):
+            quantize(network(make))
+
+    refused(lambda m, x: m.node("LpNormalization", x, axis=1, p=1), "p must be 2")
+    refused(lambda m, x: m.node("LayerNormalization", x, m.node("GlobalMaxPool", x)), "is computed")
+    refused(lambda m, x: m.node("Add", x, m.b.nodes(
+        "LayerNormalization", x, m.constant(GAMMA), outputs=("y", "mean"))[1]), "further result 'mean' has no hardware")
