@@ -40,7 +40,6 @@ from hwflow.quantize.passes.pads import fold_pads
 from hwflow.quantize.passes.products import gemm_of_two
 from hwflow.quantize.passes.recurrent import batch_second, last_states_of_y, whole_sequences
 from hwflow.quantize.passes.recurrent_weights import has_real_weights, recurrent_weights
-from hwflow.quantize.passes.row_functions import row_functions
 from hwflow.quantize.passes.rows import rows_to_conv
 from hwflow.quantize.passes.sums import sum_to_add
 from hwflow.quantize.passes.tables import numbers_of_rows, one_hot_to_gather, tables_to_constants
@@ -61,7 +60,6 @@ DIALECT_PASSES: tuple[Pass, ...] = (
     Pass("convert-opset", "Write models of older operator sets as operator set 13 does.", convert_old),
     Pass("floats-to-float32", "Compute in float32 what is float16, bfloat16 or float64.", floats_to_float32),
     Pass("classical-to-standard", "Write trees with integers, linear models as Gemm.", classical_to_standard),
-    Pass("row-functions", "Find Softmax and normalizations that are written out.", row_functions),
     Pass("to-standard-qdq", "Write QOperator and QONNX nodes as standard ones between quantizers.", to_standard_qdq),
     Pass("sum-to-add", "Write Sum with Add.", sum_to_add),
     Pass("decomposed-to-operators", "Write normalizations and softmaxes of many nodes as one.",

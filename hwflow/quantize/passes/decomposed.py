@@ -42,11 +42,11 @@ Floats = npt.NDArray[np.float64]
 #: What such a part is made of.
 _PARTS = LAYOUT | frozenset(
     {
-        "Abs", "Add", "Cast", "Div", "Exp", "Expand", "Max", "Mul", "Neg", "Pow", "Reciprocal", "ReduceL2", "ReduceMax",
-        "ReduceMean", "ReduceSum", "ReduceSumSquare", "Sqrt", "Sub",
+        "Abs", "Add", "Cast", "Clip", "Div", "Exp", "Expand", "Max", "Mul", "Neg", "Pow", "Reciprocal", "ReduceL2",
+        "ReduceMax", "ReduceMean", "ReduceSum", "ReduceSumSquare", "Sqrt", "Sub",
     }
 )  # fmt: skip
-_CORES = frozenset({"Sqrt", "Pow", "Exp"})
+_CORES = frozenset({"Exp", "Pow", "ReduceL2", "Sqrt"})
 #: Nodes of a part, at most; random inputs that are tried; elements beyond which a part is not looked at.
 _LARGEST, _DRAWS, _ELEMENTS = 40, 5, 1 << 20
 #: What the results may be apart, of their largest.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,12 +15,17 @@ from hwflow.layers import Normalize, Softmax
 from hwflow.onnx import evaluate
 from hwflow.onnx.model import Model
 from hwflow.quantize import quantize
-from hwflow.quantize.passes.row_functions import row_functions
+from hwflow.quantize.passes.decomposed import decomposed_to_operators
 from tests.quantize.dialects.cases import Maker
 
 F = np.float32
 RNG = np.random.default_rng(0)
 GAMMA, BETA = RNG.normal(1, 0.3, 6).astype(F), RNG.normal(0, 0.3, 6).astype(F)
+
+
+def some(names: Iterable[str], *quick: str) -> list[Any]:
+    """Cases of the same code: all but a few are slow."""
+    return [name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in names]
 
 
 def ints(*values: int) -> np.ndarray:
@@ -81,11 +87,11 @@ def written_out(make: Callable[[Maker, str], str]) -> Model:
     return onnx.infer(m.model(m.node("Conv", y, RNG.normal(0, 0.5, (3, 4, 1, 1)).astype(F)), opset=13, domains={}))
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", some(FORMS, "jax2tf", "length"))
 def test_what_is_written_out_is_found(form: str) -> None:
     make, operator = FORMS[form]
     model = written_out(make)
-    found = row_functions(model)
+    found = decomposed_to_operators(model)
     kinds = Counter(node.op_type for node in found.graph.nodes)
     assert set(kinds) - {"Transpose"} == {"Conv", operator, "Add"}
     x = {model.graph.inputs[0].name: np.random.default_rng(1).normal(0, 2, (1, 4, 5, 6)).astype(F)}
@@ -100,11 +106,11 @@ def test_what_is_used_elsewhere_stays() -> None:
     m = Maker((1, 4, 5, 6))
     root = m.node("Sqrt", m.node("Add", m.node("ReduceMean", m.node("Mul", m.x, m.x), axes=[-1]), F(1e-3)))
     model = onnx.infer(m.model(m.node("Div", m.x, root), root, opset=13, domains={}))
-    assert row_functions(model) == model
+    assert decomposed_to_operators(model) == model
     m = Maker((1, 4, 5, 6))
     root = m.node("Sqrt", m.node("Add", m.node("ReduceMean", m.node("Mul", m.x, m.x), axes=[-1]), F(1e-3)))
     model = onnx.infer(m.model(m.node("Div", m.node("Abs", m.x), root), opset=13, domains={}))
-    assert row_functions(model) == model
+    assert decomposed_to_operators(model) == model
 
 
 def network(make: Callable[[Maker, str], str], opset: int = 23) -> Model:
@@ -129,7 +135,7 @@ KINDS: dict[str, tuple[Callable[[Maker, str], str], int]] = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", some(KINDS, "Softmax of a row", "GroupNormalization", "LayerNormalization of all"))
 def test_between_layers(kind: str) -> None:
     """`quantize` compares each layer with its operator, to within the layer's deviation; elements are put in place only
     where they are no run of the raster, and the integers are those of the quantized model in float arithmetic.
