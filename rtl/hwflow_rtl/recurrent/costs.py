@@ -29,7 +29,7 @@ def cell_cost(shape: RecurrentShape, timing: LoopTiming, zero: bool, technology:
     elif shape.cell == "lstm":
         total += lstm_cost(shape, zero, technology)
     counted = shape.beats.bit_length() + timing.state
-    return total + fitted("Cell", trail_bits=counted, lane_bits=lanes * width)
+    return total + fitted("Cell", trail_bits=counted)
 
 
 def gru_cost(shape: RecurrentShape, timing: LoopTiming, zero: bool, technology: Technology) -> Resources:
@@ -39,11 +39,11 @@ def gru_cost(shape: RecurrentShape, timing: LoopTiming, zero: bool, technology: 
     total += states(shape, "hidden", shape.state, zero, technology) + values(shape, "update", technology)
     if shape.reset_after:
         total += products(shape, shape.sum, technology) + values(shape, "reset", technology)
-        total += lane(adders=(shape.sum.width + 2,) * 2, bits=shape.sum.width, technology=technology, lanes=lanes)
+        total += lane(adders=(shape.sum.width + 2,), bits=0, technology=technology, lanes=lanes)
         total += Resources(ff=lanes * shape.sum.width * timing.x)
-    wait = timing.state - timing.value - 3
-    return total + Resources(ff=lanes * (state * wait + state + 1)) + lane(
-        adders=(state + 1, state + 3, state + 3), bits=state, technology=technology, lanes=lanes)
+    wait = timing.state - timing.value - 1 - shape.saturates
+    return total + Resources(ff=lanes * state * wait) + lane(
+        adders=(state + 1, state + 3), bits=state * shape.saturates, technology=technology, lanes=lanes)
 
 
 def lstm_cost(shape: RecurrentShape, zero: bool, technology: Technology) -> Resources:
@@ -56,10 +56,11 @@ def lstm_cost(shape: RecurrentShape, zero: bool, technology: Technology) -> Reso
     for name in ("input", "forget", "shown"):
         total += values(shape, name, technology)
     product = memory + VALUE.width + max(0, shape.finer) + 1
-    total += lane(adders=(product, memory + 2, memory + 2), bits=memory, technology=technology, lanes=lanes)
+    total += lane(adders=(product, memory + 2), bits=memory, technology=technology, lanes=lanes)
+    total += Resources(ff=lanes * (memory + 2))  # rounded in two cycles
     total += lane(adders=(memory + 1 - shape.memory_drop,), bits=shape.output_index_bits, technology=technology,
                   lanes=lanes)
-    return total + lane(adders=(state + 2, state + 2), bits=state, technology=technology, lanes=lanes)
+    return total + lane(adders=(state + 2,), bits=state, technology=technology, lanes=lanes)
 
 
 def products(shape: RecurrentShape, a: Shape, technology: Technology) -> Resources:

@@ -57,9 +57,10 @@ class StateMemory(wiring.Component):
     def cost(*, width: int, depth: int, zero: bool, technology: Technology, memory: str) -> Resources:
         """`zero`: all initial states are.  RAM exact, LUT and FF estimated."""
         total = beats_memory_cost(width=width, depth=depth, technology=technology, name=memory)
-        if not zero:
+        if not zero:  # else the register is reset in place of a choice
             total += technology.rom_cost(width=width, depth=max(2, depth), name=f"{memory}_initial", holds=Holds.TABLE)
-        return total + Resources(lut=width, ff=width + technology.timing.ram)
+            total += Resources(lut=width)
+        return total + Resources(ff=width + technology.timing.ram)
 
     def elaborate(self, platform):
         m = Module()
@@ -121,7 +122,7 @@ class LoopOperand(wiring.Component):
         """For states of `width` bits.  RAM exact, LUT and FF estimated."""
         total = StateMemory.cost(width=width * cols, depth=LoopOperand.depth(words, banks), zero=zero,
                                  technology=technology, memory="operand")
-        return total + Resources(lut=2 * ceil_log2(max(2, words)) + cols // lanes, ff=width * (cols - lanes)
+        return total + Resources(lut=ceil_log2(max(2, words)) + cols // lanes, ff=width * (cols - lanes)
                                  + ceil_log2(max(2, words)) + cols // lanes)
 
     def elaborate(self, platform):
