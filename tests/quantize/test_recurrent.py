@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from hwflow import HwflowError, golden, onnx
 from hwflow.accuracy.metrics import signal_to_noise
+from hwflow.api import load, measure_accuracy, quantize_model, read_data
 from hwflow.layers.recurrent import Recurrent
 from hwflow.onnx.model import Array, Model
 from hwflow.onnx.run.sequences import in_order, with_state_rows
@@ -169,3 +171,26 @@ def test_sequences_that_are_not_whole() -> None:
     model = m.model()
     with pytest.raises(HwflowError, match="its sequences must have all steps: sequence_lens has no hardware"):
         quantize(model, rows_of(model, 5))
+
+
+@pytest.mark.parametrize("name", ["vowels_gru", "vowels_gru_dynamo"])
+def test_vowels(models_dir: Path, name: str) -> None:
+    """As two exporters write the same network; no more than half a point of accuracy is lost."""
+    model = load(models_dir / "models" / f"{name}.onnx")
+    data = read_data(models_dir / "data" / f"{name}.npz", model)
+    found = measure_accuracy(model, quantize_model(model, data), data).headline
+    assert found is not None
+    assert found.lost is not None
+    assert found.lost <= 0.5
+
+
+def test_the_voice_detector_on_its_audio(models_dir: Path) -> None:
+    """Step by step, with the states of 40 frames; the file's states say that they are one sequence."""
+    place = models_dir / "data" / "pypi_silero_vad_16k.npz"
+    model = load(models_dir / "models" / "pypi_silero_vad_16k.onnx")
+    data = read_data(place, model)
+    with np.load(place) as archive:
+        np.testing.assert_allclose(in_order(model, data.inputs)["output"], archive["out_output"], atol=1e-5)
+    quantized = quantize_model(model, data)
+    assert quantized.graph.streaming
+    assert measure_accuracy(model, quantized, data).outputs[0].largest_error < 0.02
