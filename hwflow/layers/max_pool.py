@@ -1,4 +1,4 @@
-"""The largest element of a window, per channel."""
+"""The largest or the smallest element of a window, per channel."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ __all__ = ["MaxPool"]
 
 @dataclass(frozen=True, eq=False)
 class MaxPool(HardwareLayer):
-    """y = max over the window of x, per channel.  Scale, zero point and format are the input's.
+    """y = max over the window of x, per channel; with `smallest`, min.  Scale, zero point and format are the input's.
 
-    Padding never wins: it is the lowest integer of `input_format`, and in ONNX every window holds at least one real
-    element (pads are smaller than the kernel).
+    Padding never wins: it is the lowest integer of `input_format` (the highest one for the smallest element), and in
+    ONNX every window holds at least one real element (pads are smaller than the kernel).
     """
 
     kind: ClassVar[str] = "max_pool"
@@ -42,6 +42,7 @@ class MaxPool(HardwareLayer):
     strides: tuple[int, int] = (1, 1)
     dilations: tuple[int, int] = (1, 1)
     pads: tuple[int, int, int, int] = (0, 0, 0, 0)
+    smallest: bool = False
 
     @property
     def window(self) -> Window:
@@ -60,13 +61,15 @@ class MaxPool(HardwareLayer):
 
     def compute(self, graph: LayerGraph, *inputs: Planes) -> Planes:
         (x,) = inputs
+        if self.smallest:
+            return self.window.reduce(x, self.input_format.high, np.minimum)
         return self.window.reduce(x, self.input_format.low, np.maximum)
 
     def multiplications(self, graph: LayerGraph) -> int:
         return 0
 
     def shared_problem(self, graph: LayerGraph) -> str | None:
-        return None
+        return "a shared stage finds the largest element of a window, not the smallest" if self.smallest else None
 
     def sweeps(self, graph: LayerGraph) -> tuple[Sweep, ...]:
         x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]
@@ -111,4 +114,4 @@ class MaxPool(HardwareLayer):
 
         return {
             "window": pool_window(self.window, graph.tensors[self.inputs[0]].frame, folding.cols),
-            "lanes": folding.cols, "element": shape_of(self.input_format)}
+            "lanes": folding.cols, "element": shape_of(self.input_format), "smallest": self.smallest}

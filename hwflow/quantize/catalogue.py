@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from hwflow.quantize.dialects.standard import RULES
 from hwflow.quantize.operators import (
+    BEST,
     COMPUTED,
     HOST_AFTER,
     HOST_BEFORE,
@@ -18,6 +19,7 @@ from hwflow.quantize.operators import (
     MOVES,
     NEVER_ON_HOST,
     SELECTIONS,
+    SUMS,
     UNARY,
 )
 
@@ -43,6 +45,8 @@ _ROW = (
 _TWO_MATRICES = "or both computed, over any batch axes; a constant factor is fused"
 _HEADS = "as its products, Softmax and sums; masks constant, no cache of keys and values"
 _POOL = "one or two spatial axes; any stride, padding and ceil_mode"
+_SUM = "over any axes; rearranged only where these are no axes of the frame"
+_NORM = "p 1 or 2; input of up to 8 bits"
 _SMOOTH = "one computed input of up to 8 bits, or fused into the previous layer if it only rises or only falls"
 _DECIDES = "functions of one computed tensor; the other operands constant, one value or one per channel"
 _AFFINE = "with constants, one value or one per channel: fused, one per element: `average_pool`; "
@@ -84,7 +88,6 @@ _STANDARD: Mapping[str, Entry] = {
     "GlobalMaxPool": Entry(("max_pool",)),
     "AveragePool": Entry(("average_pool",), f"{_POOL}; count_include_pad 0 and 1"),
     "GlobalAveragePool": Entry(("average_pool",)),
-    "ReduceMean": Entry(("average_pool", "rearrange"), "over any axes; height and width need no rearrange"),
     "Softmax": Entry(("softmax", "rearrange"), "input of up to 12 bits, along any axis; within one step of the output"),
     "LayerNormalization": Entry(("normalize", "rearrange"), _NORMAL),
     "RMSNormalization": Entry(("normalize", "rearrange"), _NORMAL),
@@ -92,6 +95,13 @@ _STANDARD: Mapping[str, Entry] = {
     "InstanceNormalization": Entry(("normalize", "rearrange"), _NORMAL),
     "MeanVarianceNormalization": Entry(("normalize", "rearrange"), _NORMAL),
     "LpNormalization": Entry(("normalize", "rearrange"), f"p = 2; {_ROWS}"),
+    **dict.fromkeys(SUMS, Entry(("average_pool", "conv", "rearrange"), _SUM)),
+    **dict.fromkeys(("ReduceL1", "ReduceL2", "ReduceSumSquare"),
+                    Entry(("average_pool", "conv", "lookup", "rearrange"), f"{_SUM}; input of up to 8 bits")),
+    "ReduceLogSum": Entry(("average_pool", "conv", "rearrange"), f"{_SUM}; of up to 256 levels"),
+    **dict.fromkeys(BEST, Entry(("max_pool", "top_k", "rearrange"), _SUM)),
+    "LpPool": Entry(("average_pool", "lookup"), f"{_POOL}; {_NORM}"),
+    "GlobalLpPool": Entry(("average_pool", "lookup"), _NORM),
     "Add": Entry(("add", FUSED), _AFFINE + _TWO),
     "Sub": Entry(("add", FUSED), _AFFINE + _TWO),
     "Sum": Entry(("add", FUSED), _AFFINE + _TWO),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__ = [
     "AFFINE",
+    "BEST",
     "CLAMPS",
     "COMPUTED",
     "ELEMENTWISE",
@@ -22,6 +23,7 @@ __all__ = [
     "QUANTIZERS",
     "RANKINGS",
     "SELECTIONS",
+    "SUMS",
     "UNARY",
 ]
 
@@ -33,6 +35,12 @@ MAX_POOLS = frozenset({"MaxPool", "GlobalMaxPool"})
 
 #: Windows without weights.
 POOLS = MAX_POOLS | frozenset({"AveragePool", "GlobalAveragePool", "ReduceMean"})
+
+#: The largest or smallest element along axes.
+BEST = frozenset({"ReduceMax", "ReduceMin"})
+
+#: Sums along axes, of elements, of functions of them, and functions of the sums.
+SUMS = frozenset({"ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceMean", "ReduceSum", "ReduceSumSquare"})
 
 #: a * x + b with constants; Add, Sub and Mul also of two computed tensors.
 AFFINE = frozenset({"Add", "Sub", "Mul", "Div", "BatchNormalization"})
@@ -103,7 +111,8 @@ NEVER_ON_HOST = MATRIX | POOLS | frozenset(
 COMPUTED: frozenset[tuple[str, str]] = frozenset(
     {
         *(("", name) for name in (
-            "GRU", "GroupNormalization", "InstanceNormalization", "LayerNormalization", "LSTM", "LpNormalization",
+            *BEST, *SUMS, "GRU", "GlobalLpPool", "GroupNormalization", "InstanceNormalization", "LayerNormalization",
+            "LSTM", "LpNormalization", "LpPool",
             "MeanVarianceNormalization", "RMSNormalization", "RNN", "Softmax",
         )),
         ("ai.onnx.ml", "TreeEnsemble"), ("ai.onnx.ml", "TreeEnsembleRegressor"),

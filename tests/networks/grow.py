@@ -189,8 +189,9 @@ class Growing:
     def max_pool(self, x: str) -> str:
         t, axes = self.tensors[x], self.axes(x)
         fields = both(*axes)
+        smallest = "min_pool" not in self.taste.without and len(self.layers) % 4 == 3
         return self.put(MaxPool, (x,), Elements(t.format, t.zero_point), input_format=t.format,
-                        kernel=(axes[0].kernel, axes[1].kernel), **fields)
+                        kernel=(axes[0].kernel, axes[1].kernel), smallest=smallest, **fields)
 
     def average_pool(self, x: str, like: Elements | None = None, *, whole: bool | None = None) -> str:
         """A mean of windows, or of the whole frame."""

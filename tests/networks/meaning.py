@@ -80,8 +80,9 @@ def dense(graph: LayerGraph, layer: Any, x: Ints) -> Ints:
 
 
 def max_pool(graph: LayerGraph, layer: Any, x: Ints) -> Ints:
-    windows = taps(x.astype(np.float64), layer.kernel, layer.strides, layer.dilations, layer.pads, -np.inf)
-    return windows.max(axis=3).astype(np.int64)
+    never, best = (np.inf, np.min) if layer.smallest else (-np.inf, np.max)
+    windows = taps(x.astype(np.float64), layer.kernel, layer.strides, layer.dilations, layer.pads, never)
+    return best(windows, axis=3).astype(np.int64)
 
 
 def average_pool(graph: LayerGraph, layer: Any, x: Ints) -> Ints:

@@ -143,6 +143,12 @@ STANDARD: Mapping[str, list[Case]] = {
     "InstanceNormalization": [Case(lambda m, x: m.node("InstanceNormalization", x, weights(4), weights(4)))],
     "MeanVarianceNormalization": [Case(lambda m, x: m.node("MeanVarianceNormalization", x))],
     "LpNormalization": [Case(lambda m, x: m.node("LpNormalization", x, axis=1))],
+    **{name: [Case(lambda m, x, name=name, axes=axes: m.node(name, x, ints(*axes), keepdims=0))
+              for axes in ((2, 3), (1,))]
+       for name in ("ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceMax", "ReduceMin", "ReduceSum")},
+    "ReduceLogSum": [Case(lambda m, x: m.node("ReduceLogSum", m.node("Sigmoid", x), ints(2, 3), keepdims=0))],
+    "LpPool": [unary("LpPool", kernel_shape=[3, 3], pads=[1, 1, 1, 1], p=p) for p in (1, 2)],
+    "GlobalLpPool": [unary("GlobalLpPool", p=p) for p in (1, 2)],
     "Add": [two("Add"), Case(lambda m, x: m.node("Add", x, F(0.5)))],
     "Sub": [two("Sub"), Case(lambda m, x: m.node("Sub", x, weights(1, 4, 1, 1)))],
     "Sum": [two("Sum")],

@@ -239,10 +239,15 @@ def _layers() -> Forms:
         "AveragePool": _pool("AveragePool"),
         "GlobalMaxPool": _unary("GlobalMaxPool"),
         "GlobalAveragePool": _unary("GlobalAveragePool"),
-        "ReduceMean": lambda since: {
-            "keep": form(lambda m, x, v: m.node("ReduceMean", x, axes=[2, 3])),
-            "drop": form(lambda m, x, v: m.node("ReduceMean", x, axes=[2, 3], keepdims=0)),
-            **({"back": form(lambda m, x, v: m.node("ReduceMean", x, axes=[-1, -2]))} if since >= 11 else {}),
+        **{op: _reduction(op) for op in (
+            "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "ReduceSumSquare")},
+        "ReduceLogSum": lambda since: {
+            "": form(lambda m, x, v: m.node("ReduceLogSum", m.node("Sigmoid", x), axes=[2, 3]))},
+        "LpPool": lambda since: {
+            "": form(lambda m, x, v: m.node("LpPool", x, kernel_shape=[2, 2], strides=[2, 2]))},
+        "GlobalLpPool": lambda since: {
+            "": form(lambda m, x, v: m.node("GlobalLpPool", x)),
+            "one": form(lambda m, x, v: m.node("GlobalLpPool", x, p=1.0 if v < 2 else 1)),
         },
         "Concat": lambda since: {
             "channels": form(lambda m, x, v: m.node("Concat", x, second(m, x), axis=1)),
@@ -250,6 +255,14 @@ def _layers() -> Forms:
             **({"back": form(lambda m, x, v: m.node("Concat", x, second(m, x), axis=-3))} if since >= 11 else {}),
         },
     }  # fmt: skip
+
+
+def _reduction(op: str) -> Callable[[int], dict[str, tuple[Make, dict[str, Any]]]]:
+    return lambda since: {
+        "keep": form(lambda m, x, v: m.node(op, x, axes=[2, 3])),
+        "drop": form(lambda m, x, v: m.node(op, x, axes=[2, 3], keepdims=0)),
+        **({"back": form(lambda m, x, v: m.node(op, x, axes=[-1, -2]))} if since >= 11 else {}),
+    }
 
 
 def ints(*values: int) -> np.ndarray:

@@ -63,9 +63,12 @@ def averaged(shape, lanes: int, sums: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("name, stall_in, stall_out", CASES)
 def test_max_pool(name, stall_in, stall_out):
     shape, lanes = SHAPES[name]
-    stage = FoldMaxPoolStage(window=shape, lanes=lanes, element=signed(8), technology=TECHNOLOGY)
+    smallest = bool(stall_in)
+    stage = FoldMaxPoolStage(
+        window=shape, lanes=lanes, element=signed(8), technology=TECHNOLOGY, smallest=smallest)
     frames = frames_for(shape, lanes, 3)
-    expected = taps(frames, shape, -128).max(axis=3).reshape(-1, lanes)
+    windows = taps(frames, shape, -128)
+    expected = (windows.min if smallest else windows.max)(axis=3).reshape(-1, lanes)
     traces = simulate(stage, sends={"i": frames.reshape(-1, lanes)}, receives={"o": len(expected)}, stall_in=stall_in,
                       stall_out=stall_out)
     assert np.array_equal(traces["o"].beats, expected)

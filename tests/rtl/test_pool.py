@@ -71,12 +71,15 @@ def test_max_pool(name, stall_in, stall_out):
     assert np.array_equal(stage.model(frames), expected)
 
 
-def test_max_pool_of_unsigned():
-    shape = window(4, 4, 1, (2, 2), (2, 2), pads=(0, 0, 0, 0))
-    stage = MaxPoolStage(window=shape, lanes=1, element=unsigned(8), technology=Generic(timing=TECHNOLOGY))
+@pytest.mark.parametrize("smallest", [False, True])
+def test_max_pool_of_unsigned(smallest):
+    shape = window(4, 4, 1, (2, 2), (2, 2), pads=(0, 0, 1, 1))
+    stage = MaxPoolStage(
+        window=shape, lanes=1, element=unsigned(8), technology=Generic(timing=TECHNOLOGY), smallest=smallest)
     frames = frames_for(shape, 1, 2, 0, 255)
     traces = simulate(stage, sends={"i": frames.reshape(-1, 1)}, receives={"o": 8})
-    assert np.array_equal(traces["o"].beats, taps(frames, shape, 0).max(axis=3).reshape(-1, 1))
+    windows = taps(frames, shape, 255 if smallest else 0)
+    assert np.array_equal(traces["o"].beats, (windows.min if smallest else windows.max)(axis=3).reshape(-1, 1))
 
 
 def interval(trace, frames: int) -> int:

@@ -12,12 +12,12 @@ from hwflow.onnx.model import Graph, Model, Node
 from hwflow.quantize.graphs import apply, consumers, dynamic_inputs, is_computed, shape_of
 from hwflow.quantize.importer.geometry import frame_of
 from hwflow.quantize.importer.states import image_index
-from hwflow.quantize.operators import ELEMENTWISE, LAYOUT, MATRIX, MAX_POOLS, QUANTIZERS
+from hwflow.quantize.operators import BEST, ELEMENTWISE, LAYOUT, MATRIX, MAX_POOLS, QUANTIZERS, SUMS
 
 __all__ = ["Ahead", "laid_out", "raster"]
 
 #: They read an image whose channels are axis 1.
-_OF_IMAGES = MAX_POOLS | {"AveragePool", "Conv", "GlobalAveragePool"}
+_OF_IMAGES = MAX_POOLS | {"AveragePool", "Conv", "GlobalAveragePool", "GlobalLpPool", "LpPool"}
 
 #: A frame, and the place in it of each element of a tensor.
 Layout: TypeAlias = tuple[Frame, IntArray]
@@ -78,6 +78,8 @@ class Ahead:
     def _reads_rows(self, node: Node) -> bool:
         """True for an operator with vectors along its last axis."""
         products = node.op_type in MATRIX and len(dynamic_inputs(node, self.graph)) > 1
+        if node.op_type in BEST | SUMS and not node.domain:
+            return False  # they find their axes in any frame
         return is_computed(node) or (products and not node.domain)
 
     def _passes(self, node: Node, index: IntArray) -> bool:

@@ -19,17 +19,15 @@ from hwflow.quantize.graphs import as_ints, attribute
 from hwflow.quantize.importer.channels import channel_order, ordered_weights, pixel_places
 from hwflow.quantize.importer.geometry import counts, window_of
 from hwflow.quantize.importer.states import (
-    QUANTIZE_ALL,
     Average,
     Held,
     Lacking,
     Matrix,
-    Misplaced,
     Pending,
     image_index,
 )
 
-__all__ = ["average", "identity", "is_pointwise", "matrix", "mean", "reduced_axes"]
+__all__ = ["average", "identity", "is_pointwise", "matrix", "reduced_axes"]
 
 
 def matrix(node: Node, held: Held, frame: Frame | None, constants: Mapping[str, Quantity]) -> Pending:
@@ -147,21 +145,6 @@ def average(node: Node, held: Held, frame: Frame) -> Pending:
         return Pending.of(Average(node, node.outputs[0], made, held, window, tuple(rows), tuple(columns)), index)
     index = channel_order(frame, held.index).reshape(1, frame.channels, *(1,) * (held.index.ndim - 2))
     return _whole_mean(node, held, frame, index)
-
-
-def mean(node: Node, held: Held, frame: Frame, axes: tuple[int, ...]) -> Pending:
-    """A ReduceMean of `held` over `axes`.  Misplaced where these are not the pixels of `frame`, all of them."""
-    if not held.real:
-        raise ValueError("its input must be dequantized first (DequantizeLinear)")
-    shape = held.index.shape
-    kept = tuple(k for k in range(len(shape)) if k not in axes)
-    rows = np.transpose(held.index, (*kept, *axes)).reshape(*(shape[k] for k in kept), -1)
-    channel = np.asarray(rows[..., 0] % frame.channels, np.int64)
-    if rows.shape[-1] != frame.height * frame.width or not np.all(rows % frame.channels == channel[..., None]):
-        raise Misplaced(f"a mean over the axes {list(axes)} of {list(shape)} must be over whole channels", QUANTIZE_ALL)
-    if attribute(node, "keepdims", 1):
-        channel = channel.reshape([1 if k in axes else size for k, size in enumerate(shape)])
-    return _whole_mean(node, held, frame, channel)
 
 
 def _whole_mean(node: Node, held: Held, frame: Frame, index: IntArray) -> Pending:

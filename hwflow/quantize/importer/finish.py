@@ -146,7 +146,7 @@ def average_layer(
     if made is None or not all(np.all(sign > 0) for sign in signs):
         raise ValueError("an average must not be negated or made constant before its QuantizeLinear")
     rows, columns = (
-        tuple(kind.index(entry) for entry in axis)
+        tuple(kind.index(entry) for entry in axis) if len(whole) > 1 or any(window.pads) else ()
         for kind, axis in zip(kinds, (anchor.rows, anchor.columns), strict=True)
     )
     return AveragePool(

@@ -27,6 +27,7 @@ from hwflow.quantize.graphs import (
     scales,
 )
 from hwflow.quantize.operators import (
+    BEST,
     CLAMPS,
     ELEMENTWISE,
     HOST_AFTER,
@@ -44,7 +45,7 @@ from hwflow.quantize.passes.recurrent import INITIAL_STATES, is_recurrent
 __all__ = ["KEEPS", "Point", "common_ranges", "points", "scale_source"]
 
 #: The result has the values of the first input, or some of them, and perhaps zeros.
-KEEPS = LAYOUT | MOVES | MAX_POOLS
+KEEPS = LAYOUT | MOVES | MAX_POOLS | BEST
 
 #: What makes classes of scores.
 _CLASSIFIES = HOST_ONLY - {"Cast"}

@@ -24,7 +24,7 @@ from ..vendor.fitted import fitted
 from ..vendor.memory import Holds
 from ..window.shape import WindowShape
 
-__all__ = ["Combine", "Fold", "FoldShape", "Folds", "add", "larger"]
+__all__ = ["Combine", "Fold", "FoldShape", "Folds", "add", "larger", "smaller"]
 
 #: Partial results of so few bits are cheaper in registers than in a memory with its address and the delays around it.
 FEW_BITS = 96
@@ -40,8 +40,18 @@ def add(m: Module, first: Value, old: Value, new: Value, name: str) -> Value:
 
 def larger(m: Module, first: Value, old: Value, new: Value, name: str) -> Value:
     """The larger one.  The sign of a difference is one carry chain; yosys makes two of a signed comparison."""
+    return better(m, first, old, new, old - new, name)
+
+
+def smaller(m: Module, first: Value, old: Value, new: Value, name: str) -> Value:
+    """The smaller one."""
+    return better(m, first, old, new, new - old, name)
+
+
+def better(m: Module, first: Value, old: Value, new: Value, lead: Value, name: str) -> Value:
+    """The new one where it is the first, or the `lead` of the old one is below 0."""
     less = Signal(Shape(new.shape().width + 1, signed=True), name=f"less_{name}")
-    m.d.comb += less.eq(old - new)
+    m.d.comb += less.eq(lead)
     return Mux(first | less[-1], new, old)
 
 

@@ -25,7 +25,7 @@ from ..stream.times import StageTimes, Times, in_turn, with_room
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from ..window.shape import WindowShape
-from .fold import Folds, FoldShape, add, larger
+from .fold import Folds, FoldShape, add, larger, smaller
 from .results import Results, drain, parts_of, rescaled
 
 __all__ = ["FoldAveragePoolStage", "FoldMaxPoolStage"]
@@ -45,20 +45,21 @@ def windows_of(frames: IntArray, window: WindowShape) -> IntArray:
 
 
 class FoldMaxPoolStage(wiring.Component):
-    """The largest element of each lane over windows that `FoldShape.fits`.
+    """The largest or the smallest element of each lane over windows that `FoldShape.fits`.
 
     Parameters
     ----------
-    window, lanes, element, technology
+    window, lanes, element, technology, smallest
         As of a `MaxPoolStage`.
 
     The result of a window is at the output `latency` cycles after its last word was taken; initiation interval 1 word.
     While the output waits, words that complete no result are taken.  `busy` says that a word goes in.
     """
 
-    def __init__(self, *, window: WindowShape, lanes: int, element: Shape, technology: Technology):
+    def __init__(
+            self, *, window: WindowShape, lanes: int, element: Shape, technology: Technology, smallest: bool = False):
         self.shape = FoldShape(window)
-        self.lanes = lanes
+        self.lanes, self.smallest = lanes, smallest
         self.element = Shape.cast(element)
         self.technology = technology
         self.results = self.results_of(window, lanes, self.element, technology)
@@ -75,7 +76,7 @@ class FoldMaxPoolStage(wiring.Component):
 
     @staticmethod
     def times(arrivals: Times, *, window: WindowShape, lanes: int, element: Shape, technology: Technology,
-              left: Times | None = None) -> StageTimes:
+              smallest: bool = False, left: Times | None = None) -> StageTimes:
         """When words are taken and results given, for words that come as `arrivals` says; `left`: see `with_room`."""
         shape, results = FoldShape(window), FoldMaxPoolStage.results_of(window, lanes, Shape.cast(element), technology)
         taken = shape.taken(arrivals, results.starts(shape.complete(arrivals), left))
@@ -93,7 +94,8 @@ class FoldMaxPoolStage(wiring.Component):
         return window.input_words
 
     @staticmethod
-    def cost(*, window: WindowShape, lanes: int, element: Shape, technology: Technology) -> Resources:
+    def cost(*, window: WindowShape, lanes: int, element: Shape, technology: Technology,
+             smallest: bool = False) -> Resources:
         """RAM exact, LUT and FF estimated."""
         width = lanes * Shape.cast(element).width
         results = FoldMaxPoolStage.results_of(window, lanes, Shape.cast(element), technology)
@@ -101,13 +103,14 @@ class FoldMaxPoolStage(wiring.Component):
 
     def model(self, frames: IntArray) -> IntArray:
         """Beats at the output, [n, lanes]; frames are [n, height, width, channels]."""
-        return windows_of(frames, self.shape.window).max(axis=(3, 4)).reshape(-1, self.lanes)
+        best = np.min if self.smallest else np.max
+        return best(windows_of(frames, self.shape.window), axis=(3, 4)).reshape(-1, self.lanes)
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.folds = folds = Folds(
-            shape=self.shape, element=self.element, partial=self.element, lanes=self.lanes, combine=larger,
-            technology=self.technology)
+            shape=self.shape, element=self.element, partial=self.element, lanes=self.lanes,
+            combine=smaller if self.smallest else larger, technology=self.technology)
         credit = self.results.build(
             m, folds.take & folds.completes, folds.valid, Value.cast(folds.made), wiring.flipped(self.o),
             data.ArrayLayout(self.element, self.lanes))

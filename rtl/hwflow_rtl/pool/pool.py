@@ -38,6 +38,8 @@ def check_groups(shape: WindowShape) -> None:
 class MaxPoolStage(wiring.Component):
     """The largest element of each lane over a window; padding is the lowest integer and never wins.
 
+    `smallest`: the smallest element; padding is the highest integer.
+
     Parameters
     ----------
     window
@@ -51,14 +53,16 @@ class MaxPoolStage(wiring.Component):
     taps of the window.  `busy` is the window's.
     """
 
-    def __init__(self, *, window: WindowShape, lanes: int, element: Shape, technology: Technology):
+    def __init__(
+            self, *, window: WindowShape, lanes: int, element: Shape, technology: Technology, smallest: bool = False):
         check_groups(window)
         self.shape = window
-        self.lanes = lanes
+        self.lanes, self.smallest = lanes, smallest
         self.element = Shape.cast(element)
         self.technology = technology
         self.line_buffer = LineBuffer(shape=window, element=element, lanes=lanes,
-                                      pad_value=shape_range(self.element)[0], technology=technology)
+                                      pad_value=shape_range(self.element)[1 if smallest else 0],
+                                      technology=technology)
         self.results = self.results_of(window, technology)
         super().__init__({"i": In(stream_of(element, lanes)), "o": Out(stream_of(element, lanes)), "busy": Out(1)})
 
@@ -73,7 +77,7 @@ class MaxPoolStage(wiring.Component):
 
     @staticmethod
     def times(arrivals: Times, *, window: WindowShape, lanes: int, element: Shape, technology: Technology,
-              left: Times | None = None) -> StageTimes:
+              smallest: bool = False, left: Times | None = None) -> StageTimes:
         """When words are taken and results given, for words that come as `arrivals` says; `left`: see `with_room`."""
         depth = ring_depth(shape=window, width=lanes * Shape.cast(element).width, technology=technology)
         results = MaxPoolStage.results_of(window, technology)
@@ -93,7 +97,8 @@ class MaxPoolStage(wiring.Component):
         return window.blocks * window.beats
 
     @staticmethod
-    def cost(*, window: WindowShape, lanes: int, element: Shape, technology: Technology) -> Resources:
+    def cost(*, window: WindowShape, lanes: int, element: Shape, technology: Technology,
+             smallest: bool = False) -> Resources:
         """RAM exact, LUT and FF estimated."""
         width = lanes * Shape.cast(element).width
         return (LineBuffer.cost(shape=window, width=width, technology=technology)
@@ -101,7 +106,7 @@ class MaxPoolStage(wiring.Component):
 
     def model(self, frames: IntArray) -> IntArray:
         """Beats at the output, [n, lanes]; frames are [n, height, width, channels]."""
-        return self.line_buffer.model(frames).max(axis=1)
+        return (np.min if self.smallest else np.max)(self.line_buffer.model(frames), axis=1)
 
     def elaborate(self, platform):
         m = Module()
@@ -109,16 +114,16 @@ class MaxPoolStage(wiring.Component):
         link(m, wiring.flipped(self.i), window.i)
         m.d.comb += self.busy.eq(window.busy)
         beat = window.beat
-        largest = [Signal(self.element, name=f"largest{lane}", reset_less=True) for lane in range(self.lanes)]
-        for lane, value in enumerate(largest):
+        best = [Signal(self.element, name=f"best{lane}", reset_less=True) for lane in range(self.lanes)]
+        for lane, value in enumerate(best):
             # The sign of a difference is one carry chain; yosys makes two of a signed comparison.
             less = Signal(Shape(self.element.width + 1, signed=True), name=f"less{lane}")
-            m.d.comb += less.eq(value - beat.word[lane])
+            m.d.comb += less.eq(beat.word[lane] - value if self.smallest else value - beat.word[lane])
             with m.If(beat.first | less[-1]):
                 m.d.sync += value.eq(beat.word[lane])
         valid = delay(m, beat.valid & beat.last, 1, "valid", reset_less=False)
         m.d.comb += window.credit.eq(self.results.build(
-            m, window.start, valid, Cat(*largest), wiring.flipped(self.o), data.ArrayLayout(self.element, self.lanes)))
+            m, window.start, valid, Cat(*best), wiring.flipped(self.o), data.ArrayLayout(self.element, self.lanes)))
         return m
 
 

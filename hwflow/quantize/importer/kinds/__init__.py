@@ -21,13 +21,15 @@ from hwflow.quantize.importer.kinds.normalize import (
     mean_variance_normalization,
     rms_normalization,
 )
-from hwflow.quantize.importer.kinds.pools import average_pool, max_pool, reduce_mean
+from hwflow.quantize.importer.kinds.pools import average_pool, max_pool
 from hwflow.quantize.importer.kinds.products import matmul
 from hwflow.quantize.importer.kinds.recurrent import recurrent
+from hwflow.quantize.importer.kinds.reductions import global_norm, norm_pool, reduce_best, reduce_sum
 from hwflow.quantize.importer.kinds.softmax import softmax
 from hwflow.quantize.importer.kinds.trees import trees
 from hwflow.quantize.importer.site import Site
 from hwflow.quantize.importer.states import State
+from hwflow.quantize.operators import BEST, SUMS
 
 __all__ = ["HANDLERS", "Handler"]
 
@@ -41,11 +43,13 @@ HANDLERS: Mapping[tuple[str, str], Handler] = {
     ("", "Gather"): embedding,
     ("", "Gemm"): matmul,
     ("", "GlobalAveragePool"): average_pool,
+    ("", "GlobalLpPool"): global_norm,
     ("", "GlobalMaxPool"): max_pool,
     ("", "GroupNormalization"): group_normalization,
     ("", "InstanceNormalization"): instance_normalization,
     ("", "LayerNormalization"): layer_normalization,
     ("", "LpNormalization"): length_normalization,
+    ("", "LpPool"): norm_pool,
     ("", "MatMul"): matmul,
     ("", "MaxPool"): max_pool,
     ("", "GRU"): recurrent,
@@ -53,8 +57,9 @@ HANDLERS: Mapping[tuple[str, str], Handler] = {
     ("", "RNN"): recurrent,
     ("", "MeanVarianceNormalization"): mean_variance_normalization,
     ("", "RMSNormalization"): rms_normalization,
-    ("", "ReduceMean"): reduce_mean,
     ("ai.onnx.ml", "TreeEnsemble"): trees,
     ("ai.onnx.ml", "TreeEnsembleRegressor"): trees,
     ("", "Softmax"): softmax,
+    **{("", name): reduce_best for name in BEST},
+    **{("", name): reduce_sum for name in SUMS},
 }

@@ -7,33 +7,20 @@ from dataclasses import replace
 from hwflow.layers import Frame, MaxPool
 from hwflow.onnx.model import Node
 from hwflow.quantize.graphs import as_ints, attribute
-from hwflow.quantize.importer.anchors import average, mean, reduced_axes
+from hwflow.quantize.importer.anchors import average
 from hwflow.quantize.importer.channels import channel_order
 from hwflow.quantize.importer.geometry import window_of
 from hwflow.quantize.importer.kinds.matrix import padded
 from hwflow.quantize.importer.site import Site
-from hwflow.quantize.importer.states import Held, Misplaced, State, Unsupported, image_index
+from hwflow.quantize.importer.states import Held, State, Unsupported, image_index
 
-__all__ = ["average_pool", "max_pool", "reduce_mean"]
+__all__ = ["average_pool", "max_pool"]
 
 
 def average_pool(site: Site, node: Node, dynamic: list[str]) -> State:
     """An AveragePool or GlobalAveragePool."""
     held = site.image(dynamic[0], real=False)
     return padded(site, node, average(node, held, site.tensors[held.tensor].frame))
-
-
-def reduce_mean(site: Site, node: Node, dynamic: list[str]) -> State:
-    """A mean over pixels; where the axes are no pixels, of a frame in which they are."""
-    name = dynamic[0]
-    held = site.held(name, real=False)
-    axes = reduced_axes(node, site.graph, held.index.ndim)
-    held = site.movement.whole(held, name)
-    try:
-        return mean(node, held, site.tensors[held.tensor].frame, axes)
-    except Misplaced:
-        held = site.movement.pixels(held, name, axes)
-        return mean(node, held, site.tensors[held.tensor].frame, axes)
 
 
 def max_pool(site: Site, node: Node, dynamic: list[str]) -> State:

@@ -1,0 +1,238 @@
+"""Reductions over any axes: the largest and the smallest element, sums, means, and norms.
+
+    over height and width, or one of them     a window
+    over the channels, alone or with these    sums: a convolution with weights of 1; the largest: a ranking
+    over anything else                        one of both, once a Rearrange has made pixels of the elements
+
+The norms are sums of a table and a function of the sum: the table's integers are exact, so only the result is rounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from hwflow_base.errors import Refusal
+
+from hwflow.layers import Frame, IntFormat, Lookup, MaxPool, Tensor, TopK
+from hwflow.layers.formats import IntArray
+from hwflow.layers.window import Window
+from hwflow.onnx.model import Node
+from hwflow.quantize.constants import Quantity
+from hwflow.quantize.graphs import as_ints, attribute, label_of
+from hwflow.quantize.importer.anchors import reduced_axes
+from hwflow.quantize.importer.geometry import frame_of, window_of
+from hwflow.quantize.importer.kinds.matrix import padded
+from hwflow.quantize.importer.site import Site
+from hwflow.quantize.importer.states import Average, Entry, Held, Matrix, Pending, State, Step, image_index
+
+__all__ = ["global_norm", "norm_pool", "reduce_best", "reduce_sum"]
+
+#: Tables are for elements of up to so many bits.
+_TABLE_BITS = 8
+
+#: Height, width and channels of a frame.
+_HEIGHT, _WIDTH, _CHANNELS = range(3)
+
+
+class _Sum(NamedTuple):
+    """What is summed, the square of each element or its magnitude or itself, and a function of the sum."""
+
+    power: int
+    is_magnitude: bool
+    function: str = ""
+
+
+_SUMS: Mapping[str, _Sum] = {
+    "ReduceL1": _Sum(1, True),
+    "ReduceL2": _Sum(2, True, "Sqrt"),
+    "ReduceLogSum": _Sum(1, False, "Log"),
+    "ReduceMean": _Sum(1, False),
+    "ReduceSum": _Sum(1, False),
+    "ReduceSumSquare": _Sum(2, True),
+}
+
+#: By the p of a norm.
+_NORMS = {1: _Sum(1, True), 2: _Sum(2, True, "Sqrt")}
+
+
+@dataclass(frozen=True)
+class _Reduced:
+    """A tensor of the graph whose frame is reduced along `axes` (of height, width, channels).
+
+    `index`: the place of each element of ONNX's result in the frame that then has one element along these axes.
+    """
+
+    held: Held
+    frame: Frame
+    axes: tuple[int, ...]
+    index: IntArray
+
+    @property
+    def kernel(self) -> tuple[int, int]:
+        """Of the window over the pixels."""
+        height, width = self.frame.height, self.frame.width
+        return height if _HEIGHT in self.axes else 1, width if _WIDTH in self.axes else 1
+
+    @property
+    def over_channels(self) -> bool:
+        return _CHANNELS in self.axes
+
+    @property
+    def pixels(self) -> Frame:
+        """The frame once the pixels are reduced."""
+        return Frame(*Window(self.kernel).positions(self.frame), self.frame.channels)
+
+    @property
+    def made(self) -> Frame:
+        """The frame of the result."""
+        return replace(self.pixels, channels=1) if self.over_channels else self.pixels
+
+    @property
+    def count(self) -> int:
+        """The elements that become one."""
+        return self.frame.elements // self.made.elements
+
+
+def reduce_best(site: Site, node: Node, dynamic: list[str]) -> State:
+    """A ReduceMax or ReduceMin, of integers or reals: pixels first, then channels."""
+    found = _reduced(site, node, dynamic[0], real=False)
+    smallest, building = node.op_type == "ReduceMin", site.building
+    if found.made == found.frame:
+        return replace(found.held, index=found.index)
+    x = site.tensors[found.held.tensor]
+    y, output = x, building.tensor_name(node.outputs[0])
+    if found.pixels != found.frame or not found.over_channels:
+        name = building.names.new(f"{output}.pixels") if found.over_channels else output
+        y = replace(x, name=name, frame=found.pixels)
+        building.add(MaxPool(
+            building.name_of(node), (x.name,), name, x.format, found.kernel, smallest=smallest), y)  # fmt: skip
+    if found.over_channels:
+        name = building.name_of(node)
+        layer = TopK(name, (y.name,), output, x.format, largest=not smallest, gives_indices=False)
+        y = replace(y, name=output, frame=found.made)
+        building.add(layer, y)
+    building.sources[y.name] = (node.outputs[0], found.index)
+    return Held(y.name, found.index, found.held.real)
+
+
+def reduce_sum(site: Site, node: Node, dynamic: list[str]) -> State:
+    """A ReduceSum, ReduceMean, or norm."""
+    found = _reduced(site, node, dynamic[0])
+    return _summed(site, node, found, _SUMS[node.op_type])
+
+
+def global_norm(site: Site, node: Node, dynamic: list[str]) -> State:
+    """A GlobalLpPool: over all pixels of an image."""
+    held = site.held(dynamic[0])
+    axes = tuple(range(2, held.index.ndim))
+    return _summed(site, node, _of(site, held, dynamic[0], axes, keeps=True), _norm(node))
+
+
+def norm_pool(site: Site, node: Node, dynamic: list[str]) -> State:
+    """An LpPool: padding counts as 0."""
+    summed, held = _norm(node), site.image(dynamic[0])
+    held = _mapped(site, node, held, summed)
+    frame = site.tensors[held.tensor].frame
+    window = window_of(node, as_ints(node.attributes["kernel_shape"]), frame)
+    made = Frame(*window.positions(frame), frame.channels)
+    index = image_index(made, held.index.ndim)[:, held.index.reshape(frame.channels, -1)[:, 0] % frame.channels]
+    counts = [((size, 1),) * positions for size, positions in
+              zip(window.kernel, (made.height, made.width), strict=True)]  # fmt: skip
+    anchor = Average(node, f"{node.outputs[0]}.sum", made, held, window, counts[0], counts[1])
+    return _behind(padded(site, node, Pending.of(anchor, index)), node, summed)
+
+
+def _norm(node: Node) -> _Sum:
+    p = attribute(node, "p", 2)
+    if p not in _NORMS:
+        raise Refusal(f"p must be 1 or 2 in hardware, not {p}", "use one of these norms, or an AveragePool of a power")
+    return _NORMS[p]
+
+
+def _reduced(site: Site, node: Node, name: str, real: bool = True) -> _Reduced:
+    """What `node` reduces.  Its elements are put in place where they do not stand along axes of the frame."""
+    state = site.states[name]
+    as_row = isinstance(state, Entry) and frame_of(state.shape) is None
+    held = site.flat(name) if as_row else site.held(name, real)
+    axes = reduced_axes(node, site.graph, held.index.ndim)
+    return _of(site, held, name, axes, keeps=bool(attribute(node, "keepdims", 1)))
+
+
+def _of(site: Site, held: Held, name: str, axes: tuple[int, ...], keeps: bool) -> _Reduced:
+    held = site.movement.whole(held, name)
+    found = _along(held, site.tensors[held.tensor].frame, axes)
+    if found is None:
+        held = site.movement.pixels(held, name, axes)
+        found = _along(held, site.tensors[held.tensor].frame, axes)
+    assert found is not None, "the elements along the axes are the pixels of the frame now"
+    shape = [1 if k in axes else size for k, size in enumerate(held.index.shape)]
+    if not keeps:
+        shape = [size for k, size in enumerate(held.index.shape) if k not in axes]
+    return replace(found, index=found.index.reshape(shape))
+
+
+def _along(held: Held, frame: Frame, axes: tuple[int, ...]) -> _Reduced | None:
+    """Where the elements along `axes` of the tensor are all those along some axes of its frame; else None."""
+    shape = held.index.shape
+    kept = tuple(k for k in range(len(shape)) if k not in axes)
+    count = int(np.prod([shape[k] for k in axes], dtype=np.int64))
+    lines = np.transpose(held.index, (*kept, *axes)).reshape(-1, count)
+    sizes = (frame.height, frame.width, frame.channels)
+    places = np.unravel_index(lines, sizes)
+    for number in range(4):
+        for found in combinations(range(3), number):
+            left = [k for k in range(3) if k not in found]
+            whole = int(np.prod([sizes[k] for k in found], dtype=np.int64)) == count
+            if whole and all((places[k] == places[k][:, :1]).all() for k in left):
+                one = [1 if k in found else sizes[k] for k in range(3)]
+                first = [np.zeros(len(lines), np.int64) if k in found else places[k][:, 0] for k in range(3)]
+                index = np.ravel_multi_index(first, one).astype(np.int64)
+                return _Reduced(held, frame, found, index)
+    return None
+
+
+def _summed(site: Site, node: Node, found: _Reduced, summed: _Sum) -> Pending:
+    held = _mapped(site, node, found.held, summed)
+    key, kernel = f"{node.outputs[0]}.sum", found.kernel
+    if found.over_channels:
+        weights = np.ones((1, *kernel, found.frame.channels), np.int64)
+        pending = Pending.of(
+            Matrix(node, key, found.made, held, weights, np.ones(1), Window(kernel), 1), found.index)
+    else:
+        rows, columns = ((kernel[0], 1),) * found.made.height, ((kernel[1], 1),) * found.made.width
+        pending = Pending.of(Average(node, key, found.made, held, Window(kernel), rows, columns), found.index)
+    if node.op_type == "ReduceMean":
+        count = Quantity.plain(np.array(found.count, np.float32))
+        pending = pending.then(Step(Node("Div", (key, ""), (node.outputs[0],), {}, label_of(node)), (key, count)))
+    return _behind(pending, node, summed)
+
+
+def _behind(pending: Pending, node: Node, summed: _Sum) -> Pending:
+    """The function of the sums."""
+    if not summed.function:
+        return pending
+    key = pending.anchor.key
+    return pending.then(Step(Node(summed.function, (key,), node.outputs[:1], {}, label_of(node)), (key,)))
+
+
+def _mapped(site: Site, node: Node, held: Held, summed: _Sum) -> Held:
+    """The magnitudes, or the squares, of the elements of `held`: exact integers, in a format of their own."""
+    x = site.tensors[held.tensor]
+    if not summed.is_magnitude or (summed.power == 1 and x.format.low >= x.zero_point == 0):
+        return held
+    if x.format.bits > _TABLE_BITS:
+        raise Refusal(
+            f"its input '{x.name}' has {x.format.bits} bits, and tables are for at most {_TABLE_BITS}",
+            f"quantize that input with {_TABLE_BITS} bits")
+    codes = np.arange(x.format.low, x.format.high + 1, x.format.step)
+    table = np.abs(codes - x.zero_point) ** summed.power
+    building = site.building
+    y = Tensor(
+        building.names.new(f"{node.outputs[0]}.power"), x.frame, IntFormat.covering(0, int(table.max())),
+        x.scale**summed.power, 0)
+    building.add(Lookup(building.name_of(node), (x.name,), y.name, x.format, table.astype(np.int64)), y)
+    return replace(held, tensor=y.name)
