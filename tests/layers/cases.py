@@ -140,11 +140,9 @@ def max_pool(rng: Rng) -> Case:
     x = pick(rng, FORMATS)
     kernel, strides, dilations, pads = window(rng)
     source = tensor(rng, "x", Frame(*(int(n) for n in rng.integers((7, 7, 1), (10, 10, 4)))), x)
-    smallest = bool(rng.integers(2))
-    layer = MaxPool("max", ("x",), "y", x, kernel, strides, dilations, pads, smallest)
-    best = min if smallest else max
+    layer = MaxPool("max", ("x",), "y", x, kernel, strides, dilations, pads, smallest=bool(rng.integers(2)))
     return case(layer, {"x": source}, x, lambda frame: reference.pool(
-        frame, kernel, strides, dilations, pads, lambda values, _: best(values), None))  # fmt: skip
+        frame, kernel, strides, dilations, pads, lambda values, _: (max, min)[layer.smallest](values), None))
 
 
 def average_pool(rng: Rng) -> Case:

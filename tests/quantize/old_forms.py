@@ -243,12 +243,8 @@ def _layers() -> Forms:
             "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "ReduceSumSquare")},
         "ReduceLogSum": lambda since: {
             "": form(lambda m, x, v: m.node("ReduceLogSum", m.node("Sigmoid", x), axes=[2, 3]))},
-        "LpPool": lambda since: {
-            "": form(lambda m, x, v: m.node("LpPool", x, kernel_shape=[2, 2], strides=[2, 2]))},
-        "GlobalLpPool": lambda since: {
-            "": form(lambda m, x, v: m.node("GlobalLpPool", x)),
-            "one": form(lambda m, x, v: m.node("GlobalLpPool", x, p=1.0 if v < 2 else 1)),
-        },
+        "LpPool": lambda since: {"": form(lambda m, x, v: m.node("LpPool", x, kernel_shape=[2, 2]))},
+        "GlobalLpPool": lambda since: {"": form(lambda m, x, v: m.node("GlobalLpPool", x, p=1.0 if v < 2 else 1))},
         "Concat": lambda since: {
             "channels": form(lambda m, x, v: m.node("Concat", x, second(m, x), axis=1)),
             **({"no axis": form(lambda m, x, v: m.node("Concat", x, second(m, x)))} if since < 4 else {}),
