@@ -17,12 +17,7 @@ __all__ = ["shared_network"]
 
 def shared_network(seed: int, taste: Taste = USUAL) -> LayerGraph:
     """The network of this seed."""
-<<<<<<< HEAD
-    return network(seed, replace(taste, without=(*ROWS_AND_TREES, "top_k")), Computed)
-=======
-    without = ("embedding", "min_pool", "normalize", "recurrent", "softmax", "top_k")
-    return network(seed, replace(taste, without=without), Computed)
->>>>>>> af52006c (quantize, layers, rtl: reductions over any axes, norms of windows, and the smallest element of one.)
+    return network(seed, replace(taste, without=(*ROWS_AND_TREES, "min_pool", "top_k")), Computed)
 
 
 class Computed(Blocks):
