@@ -179,3 +179,38 @@ def test_the_hardware(tmp_path: Path) -> None:
     result = run_plan(simulation, quantized.graph, golden.run_prologue(quantized, feeds))
     assert result.equal
     assert result.interval == plan.interval
+
+
+def test_without_data_all_rows_are_seen() -> None:
+    """Numbers are made up for calibration, and the range of the activations is that of the whole table."""
+    quantized = quantize(model(gathered))
+    (table,) = tables_of(quantized)
+    y = quantized.graph.tensors[table.output]
+    reals = (table.table - y.zero_point) * y.scale
+    assert np.abs(reals - TABLE).max() <= 0.51 * y.scale
+
+
+def test_an_encoder_with_two_inputs_of_numbers() -> None:
+    """Words, segments and places as language models have them, normalized, and one head of attention."""
+    def table(*shape: int) -> np.ndarray:
+        return np.random.default_rng(len(shape)).normal(0, 0.5, shape).astype(np.float32)
+
+    b, width = Builder(), 16
+    words, segments = (b.input(name, np.int64, (1, LENGTH)) for name in ("words", "segments"))
+    x = b.node("Add", *(b.node("Gather", b.constant(f"of_{name}", table(rows, width)), name, name=f"rows_of_{name}")
+                        for name, rows in ((words, 50), (segments, 2))))  # fmt: skip
+    x = b.node("Add", x, b.constant("places", table(1, LENGTH, width)))
+    one, zero = b.constant("one", np.ones(width, np.float32)), b.constant("zero", np.zeros(width, np.float32))
+    x = b.node("LayerNormalization", x, one, zero, axis=-1)
+    q, k, v = (b.node("MatMul", x, b.constant(name, table(width, width)), name=name) for name in "qkv")
+    weights = b.node("Softmax", b.node("MatMul", q, b.node("Transpose", k, perm=(0, 2, 1))), axis=-1)
+    mean = b.node("ReduceMean", b.node("Add", x, b.node("MatMul", weights, v)), axes=(1,), keepdims=0)
+    b.output(b.node("MatMul", mean, b.constant("head", table(width, 4)), name="last"), np.float32)
+    made = b.model(opset=17)
+    feeds = {"words": RANDOM.integers(0, 50, (40, 1, LENGTH)), "segments": RANDOM.integers(0, 2, (40, 1, LENGTH))}
+    quantized = quantize(made, feeds)
+    assert kinds(quantized)[:2] == ["embedding", "embedding"]
+    assert len(quantized.graph.inputs) == 2
+    name = made.graph.outputs[0].name
+    found, expected = golden.predict(quantized, feeds)[name], runtime(made, feeds)
+    assert np.sqrt(np.mean((found - expected) ** 2) / np.mean(expected**2)) < 0.1

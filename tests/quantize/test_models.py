@@ -34,6 +34,17 @@ def test_integers_are_as_accurate_as_floats(models_dir: Path, name: str) -> None
         assert found.integer >= found.reference - 0.005
 
 
+@pytest.mark.slow
+def test_file_types_of_bytes(models_dir: Path) -> None:
+    """Embedding, layer normalizations that jax wrote, a convolution: the labels of all rows are onnxruntime's."""
+    _, dataset, quantized = read(models_dir, "pypi_magika_v3_3")
+    kinds = [layer.kind for layer in quantized.graph.layers]
+    assert (kinds[0], kinds.count("normalize"), kinds.count("conv")) == ("embedding", 2, 1)
+    (made,) = golden.predict(quantized, dataset.inputs).values()
+    (stated,) = dataset.outputs.values()
+    np.testing.assert_array_equal(made.reshape(20, -1).argmax(axis=1), stated.reshape(20, -1).argmax(axis=1))
+
+
 def ties(layer: AveragePool, quantized: Quantized, x: IntArray) -> npt.NDArray[np.bool_]:
     """Where the exact mean lies in the middle of two steps of the output; its scale is that of the input."""
     before, after = quantized.graph.tensors[layer.inputs[0]], quantized.graph.tensors[layer.output]

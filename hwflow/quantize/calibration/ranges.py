@@ -11,6 +11,7 @@ from hwflow.onnx import evaluate
 from hwflow.onnx.model import Array, Model, Value
 from hwflow.onnx.run.sequences import with_state_rows
 from hwflow.quantize.calibration.histogram import Histogram
+from hwflow.quantize.graphs import attribute, dynamic_inputs, is_embedding, producers
 from hwflow.quantize.used import used_elements
 
 __all__ = ["SYNTHETIC_ROWS", "Progress", "checked", "measure", "synthetic"]
@@ -25,21 +26,41 @@ SYNTHETIC_ROWS = 64
 def synthetic(model: Model) -> dict[str, Array]:
     """Rows for every input of `model` where there is no data: normal values, mean 0, deviation 1, seed 0.
 
-    Integers of 8 bits are pixels or quantized values: all of them are equally likely.  States are what the rows before
-    left.
+    Integers of 8 bits are pixels or quantized values, and numbers choose rows of a table: all are equally likely.
+    States are what the rows before left.
     """
     generator = np.random.default_rng(0)
     rows: dict[str, Array] = {}
+    chosen = _rows_of_tables(model)
     for value in model.graph.inputs:
         assert value.tensor is not None
         assert value.tensor.shape is not None
         shape = (SYNTHETIC_ROWS, *(size for size in value.tensor.shape if isinstance(size, int)))
         dtype = value.tensor.dtype
-        if dtype.kind in "iu" and dtype.itemsize == 1:
+        if value.name in chosen:
+            rows[value.name] = generator.integers(chosen[value.name], size=shape).astype(dtype)
+        elif dtype.kind in "iu" and dtype.itemsize == 1:
             rows[value.name] = generator.integers(256, size=shape, dtype=np.uint8).view(dtype)
         else:
             rows[value.name] = generator.standard_normal(shape).astype(dtype)
     return with_state_rows(model, rows)
+
+
+def _rows_of_tables(model: Model) -> dict[str, int]:
+    """Integer inputs whose elements are numbers of rows of a table, to the number of rows; the least of several."""
+    graph, found = model.graph, dict[str, int]()
+    integers = {value.name for value in graph.inputs if value.tensor is not None and value.tensor.dtype.kind in "iu"}
+    made = producers(graph)
+    for node in graph.nodes:
+        if not is_embedding(node, graph):
+            continue
+        name = node.inputs[1]
+        while name in made and len(before := dynamic_inputs(made[name], graph)) == 1:
+            name = before[0]
+        rows = graph.initializers[node.inputs[0]].shape[attribute(node, "axis", 0)]
+        if name in integers:
+            found[name] = min(rows, found.get(name, rows))
+    return found
 
 
 def checked(model: Model, rows: Mapping[str, Array]) -> dict[str, Array]:
