@@ -314,8 +314,8 @@ def test_what_fails_after_a_pass_is_caught() -> None:
 
 def test_a_model_that_made_up_rows_cannot_run_says_so() -> None:
     b = Builder("lookup")
-    index = b.input("index", np.int64, (1, 4))
-    b.output(b.node("Gather", b.constant("table", np.ones((1, 3), np.float32)), index, axis=0), np.float32)
+    index = b.input("index", np.int64, (4, 1))
+    b.output(b.node("GatherND", b.constant("table", np.ones((1, 3), np.float32)), index), np.float32)
     assert "the indices must be -1 to 0" in Meaning.of(onnx.infer(b.model()), None).problem
 
 
