@@ -33,6 +33,8 @@ ELSEWHERE = {
     ("docs/add-a-layer.md", 1): "test_documents.py runs the four as one module",
     ("docs/add-a-layer.md", 2): "test_documents.py runs the four as one module",
     ("docs/add-a-layer.md", 3): "test_documents.py runs the four as one module",
+    ("docs/streaming.md", 0): "torch is no dependency; tests/e2e/test_streaming.py makes such a model",
+    ("docs/streaming.md", 1): "tests/e2e/test_streaming.py runs it; the shipped models have no state",
     ("docs/serve.md", 0): "tests/serve/serving.py has such a pool",
     ("docs/embedding.md", 0): "test_documents.py runs it and compares its bytes",
     ("docs/onnx.md", 1): "tests/onnx/test_conformance.py runs ONNX's whole suite, which takes minutes",
