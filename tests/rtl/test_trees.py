@@ -125,7 +125,7 @@ def test_nodes_that_compare_the_same_cost_one_comparison() -> None:
                                                             trees.children + len(trees.features))]),
                    np.concatenate([trees.roots, trees.roots + len(trees.features)]),
                    np.concatenate([trees.leaves, trees.leaves]))
-    assert ParallelPlan(twice, ELEMENT, OUTPUT).compared == ParallelPlan(trees, ELEMENT, OUTPUT).compared
+    assert np.array_equal(*(ParallelPlan(each, ELEMENT, OUTPUT).comparisons for each in (twice, trees)))
     cost = ParallelTrees.cost(plan=ParallelPlan(twice, ELEMENT, OUTPUT), channels=CHANNELS, cols=6, lanes=1,
                               technology=ECP5())
     assert len(cost.memories) == 8

@@ -118,6 +118,14 @@ HELD_OUT: dict[str, tuple[Shape, ...]] = {
         for heads, rows, depth, columns, order, together, cols, zero_point in (
             (4, 64, 16, 64, "nhk", 4, 4, 0), (4, 64, 64, 16, "khn", 4, 4, -128), (1, 16, 24, 16, "hnk", 2, 3, 5),
             (2, 32, 12, 8, "hkn", 8, 2, 0))),
+    "trees": (
+        *({"unit": "ParallelTrees", "trees": trees, "depth": depth, "channels": channels, "bits": bits,
+           "targets": targets, "cols": cols, "lanes": lanes} for trees, depth, channels, bits, targets, cols, lanes in (
+               (7, 3, 12, 5, 1, 12, 1), (5, 5, 8, 7, 2, 4, 1), (12, 3, 10, 4, 3, 5, 3))),
+        *({"unit": "WalkedTrees", "trees": trees, "depth": depth, "channels": channels, "bits": bits,
+           "targets": targets, "cols": cols, "lanes": lanes, "rows": rows}
+          for trees, depth, channels, bits, targets, cols, lanes, rows in (
+              (20, 4, 12, 7, 1, 1, 1, 1), (30, 3, 16, 5, 4, 2, 1, 3), (40, 5, 10, 8, 1, 2, 1, 2)))),
     "small matrix stages": tuple(
         {"unit": "Conv", "size": size, "channels": channels, "outputs": outputs, "kernel": kernel, "rows": rows,
          "cols": cols, "bits": bits, "style": style}
@@ -153,7 +161,7 @@ def test_no_constant_is_fitted_to_what_is_tested(name: str) -> None:
     ("few queues", "ulx3s_85f"),
     *(pytest.param(name, board, marks=pytest.mark.slow) for board in ("ulx3s_85f", "tangnano9k")
       for name in ("queues", "gearboxes", "windows", "pools", "rescalers", "joins", "concats", "moves",
-                   "tables", "small matrix stages", "links", "averages",
+                   "tables", "trees", "small matrix stages", "links", "averages",
                    "AXI4-Stream ports", "frames of bytes", "tiled stages", "loops")),
     # A controller of a Gowin takes up to a third more tables than its cost says, which is one for all families.
     *(pytest.param(name, "ulx3s_85f", marks=pytest.mark.slow)

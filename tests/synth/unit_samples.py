@@ -41,6 +41,7 @@ from tests.synth.recurrent_samples import RECURRENT
 from tests.synth.row_samples import ROWS
 from tests.synth.sample import Sample, Sizes
 from tests.synth.stage_samples import STAGES, constants
+from tests.synth.tree_samples import TREES
 
 __all__ = ["MAKERS", "Sample", "key_of", "sample_of"]
 
@@ -207,7 +208,7 @@ MAKERS: Mapping[str, Callable[..., Sample]] = {
     "FoldMaxPoolStage": fold_max_pool, "Conv": conv, "SdramController": sdram_controller,
     "WeightMemory": weight_memory, "Flash weights": flash_weights, "SealCheck": seal_check,
     "SealedController": sealed_controller, "HostLink": host_link, "RegisterSlice": register_slice,
-    "Streamed dense": streamed_dense, "Tiled conv": tiled_conv, **STAGES, **ROWS, **BOARDS, **MATMULS,
+    "Streamed dense": streamed_dense, "Tiled conv": tiled_conv, **STAGES, **ROWS, **BOARDS, **MATMULS, **TREES,
     **RECURRENT}
 
 

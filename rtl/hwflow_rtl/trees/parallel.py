@@ -12,6 +12,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..join.tree import holding
 from ..pool.results import Results
+from ..rescale.ranges import shape_range
 from ..stream.pipeline import Nest, delay
 from ..stream.queue import Queue
 from ..stream.streams import stream_of
@@ -86,10 +87,10 @@ class ParallelPlan:
         """Bits that are chosen between two."""
         return sum(merge.made.width for merge in self.merges if not merge.is_comparison)
 
-    @cached_property
-    def compared(self) -> int:
-        """Tables of four inputs that compare: one for three bits and the carry of those below, about."""
-        return len(self.comparisons) * max(1, -(-(self.element.width - 1) // 3))
+    @property
+    def compared_bits(self) -> int:
+        """Bits that all comparisons look at."""
+        return len(self.comparisons) * self.element.width
 
 
 class ParallelTrees(wiring.Component):
@@ -153,7 +154,6 @@ class ParallelTrees(wiring.Component):
         """RAM exact, LUT and FF estimated."""
         groups = results_groups(plan, lanes)
         total = Resources(
-            lut=plan.compared + plan.choices,
             ff=(channels - cols) * plan.element.width + len(plan.comparisons) + plan.registers + plan.waits)
         for tree in range(len(plan.trees)):
             total += technology.rom_cost(width=plan.word(tree, lanes), depth=plan.depth(tree, groups),
@@ -163,7 +163,8 @@ class ParallelTrees(wiring.Component):
         results = results_of(plan, channels, cols, lanes, technology)
         steps = results.latency if groups == 1 else 2 * results.latency + 2 * groups.bit_length()
         return (total + results.cost(lanes * plan.output.width) + Resources(ff=steps)
-                + fitted("ParallelTrees", beat_bits=(channels // cols - 1).bit_length()))
+                + fitted("ParallelTrees", compared_bits=plan.compared_bits, choices=plan.choices,
+                         beat_bits=(channels // cols - 1).bit_length()))
 
     def model(self, frames: IntArray) -> IntArray:
         """Beats at the output, [n, lanes]; frames are [n, height, width, channels]."""
@@ -249,7 +250,7 @@ class ParallelTrees(wiring.Component):
             holds = Signal(name=f"holds{n}", reset_less=True)
             value = elements[feature]
             with m.If(go):
-                m.d.sync += holds.eq(value == threshold if equal else value >= threshold)
+                m.d.sync += holds.eq(value == threshold if equal else reaches(value, threshold))
             made.append(holds)
         return made
 
@@ -300,6 +301,21 @@ class ParallelTrees(wiring.Component):
             votes = [rom.data[lane * shape.width:(lane + 1) * shape.width] for lane in range(self.lanes)]
             words.append([vote.as_signed() if shape.signed else vote for vote in votes])
         return words
+
+
+def reaches(value: Value, threshold: int) -> Value:
+    """value >= threshold, in tables of three bits and what the bits below decide: no carry chain, which takes more."""
+    shape = value.shape()
+    low, high = shape_range(shape)
+    if not low < threshold <= high:
+        return Const(threshold <= low, 1)
+    bits = [value[k] for k in range(shape.width)]
+    if shape.signed:
+        bits[-1] = ~bits[-1]
+    found: Value = Const(1)
+    for k, bit in enumerate(bits):
+        found = bit & found if (threshold - low) >> k & 1 else bit | found
+    return found
 
 
 def results_groups(plan: ParallelPlan, lanes: int) -> int:
