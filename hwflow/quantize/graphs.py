@@ -23,6 +23,7 @@ __all__ = [
     "constants",
     "consumers",
     "dynamic_inputs",
+    "fixed_names",
     "host_prefix",
     "host_suffix",
     "is_computed",
@@ -110,10 +111,18 @@ def is_embedding(node: Node, graph: Graph) -> bool:
     return table is not None and table.size > 0 and (table.ndim > 1 or (table.ndim == 1 and table.dtype.kind == "f"))
 
 
-def is_product(node: Node, graph: Graph) -> bool:
-    """True for a MatMul or Gemm of two computed tensors."""
-    known = graph.initializers
-    return not node.domain and node.op_type in ("MatMul", "Gemm") and not any(x in known for x in node.inputs[:2])
+def fixed_names(graph: Graph) -> set[str]:
+    """Names of what depends on initializers alone, weights behind a DequantizeLinear for example."""
+    names = set(graph.initializers)
+    for node in graph.nodes:
+        if all(name in names for name in node.inputs if name):
+            names.update(filter(None, node.outputs))
+    return names
+
+
+def is_product(node: Node, fixed: Container[str]) -> bool:
+    """True for a MatMul or Gemm of two computed tensors; `fixed` are the names that are not computed."""
+    return not node.domain and node.op_type in ("MatMul", "Gemm") and not any(x in fixed for x in node.inputs[:2])
 
 
 def scales(node: Node, graph: Graph) -> bool:

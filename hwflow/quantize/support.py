@@ -17,6 +17,7 @@ from hwflow.quantize.graphs import (
     attribute,
     consumers,
     dynamic_inputs,
+    fixed_names,
     host_prefix,
     host_suffix,
     is_computed,
@@ -109,7 +110,7 @@ def unsupported(model: Model) -> list[Problem]:
     """Problems of single nodes and tensors, in the order of the graph."""
     graph = model.graph
     host = host_prefix(graph, HOST_BEFORE) | host_suffix(graph, HOST_AFTER)
-    weights = _dequantized_constants(graph)
+    weights = fixed_names(graph)
     found = [*_bad_constants(graph)]
     for node in graph.nodes:
         if node.outputs[0] in weights:
@@ -131,15 +132,6 @@ def _of_constant(node: Node, graph: Graph) -> Iterator[Problem]:
             "computes with constants alone, which the quantizer cannot fold",
             "fold it into the constants before the model is quantized",
         )
-
-
-def _dequantized_constants(graph: Graph) -> set[str]:
-    """Names that depend on initializers alone."""
-    names = set(graph.initializers)
-    for node in graph.nodes:
-        if all(name in names for name in node.inputs if name):
-            names.update(filter(None, node.outputs))
-    return names
 
 
 def _of_node(node: Node, model: Model, host: set[str], weights: set[str]) -> Iterator[Problem]:

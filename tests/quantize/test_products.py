@@ -13,7 +13,7 @@ from hwflow.layers import MatMul
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Model
 from hwflow.quantize import Quantized, quantize
-from tests.quantize.models import kinds, rows, runtime
+from tests.quantize.models import Qdq, kinds, rows, runtime
 
 HEADS, ROWS, DEPTH = 2, 6, 4
 
@@ -140,3 +140,15 @@ def test_a_negative_factor() -> None:
     builder.output(builder.node("Gemm", x, y, name="product", alpha=-0.5))
     with pytest.raises(HwflowError, match="must not be negated or made constant before its QuantizeLinear"):
         quantize(onnx.infer(builder.model(opset=17)))
+
+
+def test_weights_behind_a_quantizer_are_not_computed() -> None:
+    """A Gemm keeps its bias: the last layer of a quantized file adds it in hardware, and not on the host."""
+    m = Qdq((1, 6)).qdq(0.1, 0)
+    w, scales = m.weights((6, 4))
+    model = m.node("Gemm", w, m.bias(4, scales)).model()
+    made = quantize(model)
+    (layer,) = made.graph.layers
+    assert layer.kind == "dense"
+    assert "Add" not in [node.op_type for node in made.epilogue.graph.nodes]
+    assert layer.requantize.bias.any()

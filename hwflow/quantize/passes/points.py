@@ -140,7 +140,7 @@ class _Walk:
         self.at_the_end = host_suffix(graph, HOST_AFTER)
         for node in graph.nodes:
             if self._computes(node) and node.op_type != "Concat":
-                self._fuse(node.outputs[0], node.op_type in MATRIX, is_product(node, graph))
+                self._fuse(node.outputs[0], node.op_type in MATRIX, is_product(node, graph.initializers))
         self._find_roots()
         while self._cut():
             self._find_roots()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,6 +13,7 @@ from hwflow.quantize.graphs import (
     Additions,
     attribute,
     consumers,
+    fixed_names,
     is_product,
     label_of,
     moves,
@@ -31,9 +32,9 @@ _FACTORS = 2
 def gemm_of_two(model: Model) -> Model:
     """A Gemm of two computed tensors with a bias becomes a Gemm without one, and a sum."""
     graph = model.graph
-    added, nodes = Additions(graph), list[Node]()
+    added, nodes, fixed = Additions(graph), list[Node](), fixed_names(graph)
     for node in graph.nodes:
-        if node.op_type != "Gemm" or not is_product(node, graph) or not any(node.inputs[_FACTORS:]):
+        if node.op_type != "Gemm" or not is_product(node, fixed) or not any(node.inputs[_FACTORS:]):
             nodes.append(node)
             continue
         base, bias = label_of(node), node.inputs[_FACTORS]
@@ -54,9 +55,10 @@ def factors_behind_products(model: Model) -> Model:
     Attention scales both operands with the root of its scale.
     """
     graph = model.graph
-    if not any(is_product(node, graph) for node in graph.nodes):
+    fixed = fixed_names(graph)
+    if not any(is_product(node, fixed) for node in graph.nodes):
         return model
-    walk = _Walk(graph)
+    walk = _Walk(graph, fixed)
     nodes = [made for node in graph.nodes for made in walk.written(node)]
     return infer(with_graph(model, walk.without_unread(nodes), walk.added.initializers)) if walk.changed else model
 
@@ -73,15 +75,17 @@ class _Chain:
 class _Walk:
     """Rewrites the nodes of a graph one by one; `changed` says whether any was."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, fixed: Container[str]) -> None:
+        self.fixed = fixed
         self.graph, self.added = graph, Additions(graph)
         self.made, self.read = producers(graph), consumers(graph)
         self.outputs = {value.name for value in graph.outputs}
         self.changed = False
 
     def written(self, node: Node) -> list[Node]:
-        chains = {name: chain for name in node.inputs[:2] if (chain := self._chain(name)) is not None} if is_product(
-            node, self.graph) else {}  # fmt: skip
+        chains = {}
+        if is_product(node, self.fixed):
+            chains = {name: chain for name in node.inputs[:2] if (chain := self._chain(name)) is not None}
         if not chains:
             return [node]
         self.changed = True
