@@ -11,6 +11,7 @@ from ..onnx.inference.open_sizes import Shapes, rank_of_reader
 from ..onnx.inference.static_inputs import sizes_given
 from ..onnx.limits import DEFAULT_LIMITS, Limits
 from ..onnx.model import Array, Dim, Graph, Model, Value, size_name
+from ..onnx.run.sequences import state_inputs
 from .dataset import array_of_input, read_arrays, with_batch
 
 __all__ = ["Shapes", "given_shapes", "shapes_of_data"]
@@ -29,12 +30,15 @@ def shapes_of_data(path: str | Path, model: Model, given: Shapes, limits: Limits
     The first axis is the batch: an open one is 1, whatever the rows say, and then no shape is needed for its sake.
     HwflowError where the rows contradict the model, `given`, or each other in a size that two inputs share by name.
     """
-    inputs = model.graph.inputs
+    states = state_inputs(model.graph)
+    inputs = tuple(value for value in model.graph.inputs if value.name not in states)
     known: dict[str, tuple[int, str]] = {}
     for name, size in sizes_given(model.graph, given).items():
         known[name] = size, "--input-shape"
     undecided = [value for value in inputs if value.name not in given and _is_open(value, known)]
-    if not undecided and not given:
+    kept = [value for value in model.graph.inputs if value.name in states - set(given)]
+    open_states = [value for value in kept if _is_open(value, known)]
+    if not undecided and not open_states and not given:
         return {}
     file = Path(path)
     arrays = read_arrays(file, inputs, (), limits)
@@ -51,7 +55,13 @@ def shapes_of_data(path: str | Path, model: Model, given: Shapes, limits: Limits
         batch = stated[0] if stated else 1
         first = (batch if isinstance(batch, int) else known.get(size_name(batch) or "", (1, ""))[0],)
         found[value.name] = (first + row[1:]) if row else ()
-    return found
+    return found | {value.name: _of_state(value, known) for value in open_states}
+
+
+def _of_state(value: Value, known: Mapping[str, tuple[int, str]]) -> tuple[int, ...]:
+    """A data file has no states; what is open in their shapes is the batch, or decided by another input."""
+    stated = _stated(value, 0)
+    return tuple(dim if isinstance(dim, int) else known.get(size_name(dim) or "", (1, ""))[0] for dim in stated)
 
 
 def _row(file: Path, name: str, array: Array, value: Value, graph: Graph) -> tuple[int, ...]:

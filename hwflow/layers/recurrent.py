@@ -171,6 +171,8 @@ class Recurrent(HardwareLayer):
         if abs(self.candidate_fraction - self.cell_fraction) > _MOST_CELL_BITS:
             yield (f"candidate_fraction must be within {_MOST_CELL_BITS} of cell_fraction, {self.cell_fraction}, not "
                    f"{self.candidate_fraction}")
+        if self.weight_format.bipolar:
+            yield "hidden weights of -1 and 1 must have two bits: the loop has none that are bipolar"
         if self.linear_before_reset and self.cell != "gru":
             yield f"linear_before_reset must be of cell gru, not {self.cell}"
         if self.hidden_weights.shape != (len(self.gates) * self.hidden, self.hidden):

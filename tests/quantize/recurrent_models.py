@@ -101,3 +101,19 @@ def sequence(op: str, form: str = "last", steps: int = 7, **attributes: Any) -> 
     else:
         m.head(m.b.node("Reshape", "Y", m.ints("row", 1, -1)), steps * m.hidden)
     return m.model()
+
+
+def stacked(steps: int = 2) -> Model:
+    """Two GRUs, one behind the other, whose states [2, 1, H] are one input and one output, as torch exports them."""
+    m = Layer("GRU", inputs=6)
+    x, h0 = m.b.input("x", F, (steps, 1, 6)), m.b.input("h0", F, (2, 1, m.hidden))
+    last = []
+    for k in (0, 1):
+        part = m.b.node("Slice", h0, m.ints(f"from{k}", k), m.ints(f"to{k}", k + 1), m.ints(f"along{k}", 0))
+        y, h = m.b.nodes("GRU", x, "W", "R", "B", "", part, outputs=(f"Y{k}", f"last{k}"), name=f"cell{k}",
+                         hidden_size=m.hidden, linear_before_reset=1)  # fmt: skip
+        x = m.b.node("Squeeze", y, m.ints(f"one{k}", 1))
+        last.append(h)
+    m.b.output(m.b.node("Concat", *last, axis=0, output="hn"), F)
+    m.head(m.b.node("Reshape", x, m.ints("flat", 1, -1)), steps * m.hidden)
+    return m.model()

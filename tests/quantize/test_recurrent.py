@@ -15,11 +15,13 @@ from hwflow.accuracy.metrics import signal_to_noise
 from hwflow.api import load, measure_accuracy, quantize_model, read_data
 from hwflow.layers.recurrent import Recurrent
 from hwflow.onnx.model import Array, Model
+from hwflow.onnx.run.sequences import KEY as STATES
 from hwflow.onnx.run.sequences import in_order, with_state_rows
 from hwflow.quantize import Quantized, quantize
 from hwflow.quantize.calibration.recurrent import KEY, reaches
+from hwflow.quantize.settings import settings_of_bits
 from hwflow.quantize.streaming import keep_states
-from tests.quantize.recurrent_models import Layer, apart, packed, sequence
+from tests.quantize.recurrent_models import Layer, apart, packed, sequence, stacked
 
 #: Decibels between float and integer outputs, at least: those of a row of products of 8 bits.
 CLEAN = 28.0
@@ -74,11 +76,14 @@ def test_attributes(op: str, attributes: dict[str, object]) -> None:
     assert noise(quantize(model, rows), model, rows) > CLEAN
 
 
-@pytest.mark.parametrize("model", [packed(), apart("LSTM"), apart("GRU", linear_before_reset=1), apart("RNN", steps=1)])
+@pytest.mark.parametrize(
+    "model", [packed(), apart("LSTM"), apart("GRU", linear_before_reset=1), apart("RNN", steps=1), stacked()]
+)
 def test_states_stay_over_more_rows_than_the_golden_model_takes_at_once(model: Model) -> None:
     rows, kept = rows_of(model, 150), keep_states(model)
     quantized = quantize(model, rows)
-    assert [layer.streaming for layer in loops(quantized)] == [True]
+    assert all(layer.streaming for layer in loops(quantized))
+    assert len(loops(quantized)) == len(json.loads(kept.metadata[STATES])) - (kept.graph.name == "lstm")
     assert [len(program.graph.inputs) for program in (quantized.prologue, quantized.epilogue)] == [1, 1]
     expected, found = in_order(kept, rows), golden.predict(quantized, rows)
     snr = signal_to_noise(expected, found)
@@ -194,3 +199,10 @@ def test_the_voice_detector_on_its_audio(models_dir: Path) -> None:
     quantized = quantize_model(model, data)
     assert quantized.graph.streaming
     assert measure_accuracy(model, quantized, data).outputs[0].largest_error < 0.02
+
+
+def test_weights_of_one_bit() -> None:
+    model = sequence("GRU")
+    (loop,) = loops(quantize(model, rows_of(model, 5), settings=settings_of_bits(1)))
+    assert np.unique(loop.hidden_weights).tolist() == [-1, 1]
+    assert not loop.weight_format.bipolar  # the unit has no such products

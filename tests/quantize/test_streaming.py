@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from hwflow import HwflowError, onnx
+from hwflow.data.shapes import shapes_of_data
 from hwflow.onnx.model import Array, Model
 from hwflow.onnx.run.sequences import KEY, in_order, inputs_of_rows, outputs_of_rows, state_names, with_state_rows
 from hwflow.quantize.streaming import keep_states
@@ -87,3 +89,15 @@ def test_an_lstm_with_one_of_its_states() -> None:
     m.b.output("hn", np.float32)
     with pytest.raises(HwflowError, match=re.escape("so initial_c of 'cell' (LSTM) must be one, too")):
         keep_states(m.model())
+
+
+def test_sizes_of_states_that_are_open(tmp_path: Path) -> None:
+    """The batch of h0 is that of x; a data file has no states."""
+    m = Layer("GRU")
+    x, h = m.b.input("x", np.float32, ("batch", "steps", 5)), m.b.input("h0", np.float32, (1, "batch", 6))
+    m.cell(m.b.node("Transpose", x, perm=(1, 0, 2)), "", h, outputs=("Y", "hn"))
+    m.b.output("hn", np.float32)
+    m.b.output("Y", np.float32)
+    np.savez(tmp_path / "rows.npz", in_x=np.zeros((3, 1, 4, 5), np.float32))
+    found = shapes_of_data(tmp_path / "rows.npz", m.b.model(opset=17), {})
+    assert found == {"x": (1, 4, 5), "h0": (1, 1, 6)}

@@ -11,16 +11,20 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 from hwflow_base.errors import HwflowError
 
-from hwflow.onnx.model import Array, Model, Value
+from hwflow.onnx.model import Array, Graph, Model, Value
 from hwflow.onnx.run.evaluate import evaluate
 
-__all__ = ["FILE_KEY", "KEY", "in_order", "inputs_of_rows", "outputs_of_rows", "state_names", "state_pairs",
-           "with_state_rows"]
+__all__ = ["FILE_KEY", "KEY", "in_order", "inputs_of_rows", "outputs_of_rows", "state_inputs", "state_names",
+           "state_pairs", "with_state_rows"]
 
 #: Of the model's metadata: a JSON object that maps the inputs which are states to the outputs that give the next ones.
 KEY = "hwflow.states"
 #: The same of the model's file, where a state may be several of a layer, or of layers, in one tensor.
 FILE_KEY = "hwflow.states_of_file"
+
+
+#: What moves the elements of its first input.
+_MOVING = {"Cast", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"}
 
 
 def _read(model: Model, key: str) -> dict[str, str]:
@@ -44,6 +48,19 @@ def state_pairs(model: Model) -> dict[str, str]:
     inputs, outputs = ({value.name for value in values} for values in (model.graph.inputs, model.graph.outputs))
     found = _read(model, KEY)
     return {name: output for name, output in found.items() if name in inputs and output in outputs}
+
+
+def state_inputs(graph: Graph) -> frozenset[str]:
+    """The inputs of a graph as its file has it that seem to be states: initial ones of recurrent nodes come of them."""
+    made = {name: node for node in graph.nodes for name in node.outputs if name}
+    todo = [name for node in graph.nodes if node.op_type in ("GRU", "LSTM", "RNN") for name in node.inputs[5:7]]
+    seen = set[str]()
+    while todo:
+        name = todo.pop()
+        if name not in seen:
+            seen.add(name)
+            todo += made[name].inputs[:1] if name in made and made[name].op_type in _MOVING else ()
+    return frozenset(value.name for value in graph.inputs if value.name in seen)
 
 
 def inputs_of_rows(model: Model) -> tuple[Value, ...]:

@@ -76,7 +76,7 @@ class Loop(LayerAnchor):
         tables = cell.tables(self.gate_fraction)
         initial = self._integers()
         return Recurrent(
-            name, (x.name,), y.name, cell.kind, x.format, self.weights, weight_format(self.weights), gates,
+            name, (x.name,), y.name, cell.kind, x.format, self.weights, _format(self.weights), gates,
             self.gate_fraction, tables.gate, tables.candidate, tables.output, tables.fraction, HIDDEN_BITS, hidden,
             cell.cell_bits, cell.cell_fraction, cell.candidate_fraction, initial, self._shown(pending, y, p),
             cell.linear_before_reset, self.streaming,
@@ -106,6 +106,12 @@ class Loop(LayerAnchor):
         made = rescale(affine(form, sums, p), sums, y.format, OutputStage.MULTIPLY)
         assert isinstance(made, Requantize)
         return made
+
+
+def _format(weights: IntArray) -> IntFormat:
+    """The narrowest one with a sign; the loop has no bipolar weights."""
+    format = weight_format(weights)
+    return IntFormat(2, signed=True) if format.bipolar else format
 
 
 def recurrent(site: Site, node: Node, dynamic: list[str]) -> dict[str, State]:
