@@ -38,6 +38,7 @@ from hwflow.synth.paths import clocks_of, shortened
 from hwflow.synth.toolchain import tools_of_family
 from hwflow.synth.usage import read_parts
 from tests.synth.estimates import FRAME, INT8, ROW, small_stages
+from tests.synth.row_samples import normalize_graph, softmax_graph
 
 #: The smallest device of a family that has the speed grade of the largest.
 BOARDS = ("ulx3s_25f", "tangnano9k")
@@ -105,6 +106,9 @@ def stages() -> dict[str, Made]:
         "lookup": one(Lookup("table", x, y, INT8, table_of), Folding(1, 4, 4), FRAME),
         "add": one(Add("add", ("a", "b"), y, ratios, 17, 3, -128, 127), Folding(1, 2, 2), FRAME, FRAME),
         "add, row": one(Add("add", ("a", "b"), y, ratios, 17, 3, -128, 127), Folding(1, 2, 2), FRAME, ROW),
+        "softmax": (softmax_graph(64), Folding(1, 1, 1)),
+        "normalize, layer": (normalize_graph(64), Folding(1, 1, 1)),
+        "normalize, rms": (normalize_graph(64, centred=False), Folding(1, 1, 1)),
     }
     graph, foldings = small_stages()
     for layer, folding in zip(graph.layers, foldings, strict=True):
