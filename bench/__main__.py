@@ -19,6 +19,7 @@ from bench.estimates import ESTIMATE_SECTIONS
 from bench.every_model import EVERY_MODEL_SECTIONS
 from bench.flash import FLASH_SECTIONS
 from bench.frontier import FRONTIER_SECTIONS
+from bench.integer_functions import FUNCTION_SECTIONS
 from bench.loop import LOOP_SECTIONS
 from bench.memories import MEMORY_SECTIONS
 from bench.networks import NETWORK_SECTIONS
@@ -35,7 +36,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 SECTIONS = {**HARDWARE_SECTIONS, **ESTIMATE_SECTIONS, **ROUTE_SECTIONS, **STAGE_SECTIONS, **BOARD_SECTIONS,
             **NETWORK_SECTIONS, **MEMORY_SECTIONS, **FLASH_SECTIONS, **FRONTIER_SECTIONS, **QUANTIZATION_SECTIONS,
             **ONNX_SECTIONS, **RANDOM_SECTIONS, **SERVE_SECTIONS, **EVERY_MODEL_SECTIONS,
-            **LOOP_SECTIONS}
+            **LOOP_SECTIONS, **FUNCTION_SECTIONS}
 
 
 def report_of(section: str) -> Path:

@@ -1,9 +1,8 @@
 """Softmax and normalization in integers: how far from float64, and what their stages take.
 
-    python -m bench.integer_functions [--vectors 1000000] [--elements 16 64] [--board ulx3s_85f]
-                                      [--folder build/integer_functions]
+    python -m bench functions
 
-In: nothing.  Out: two tables.  The first compares the golden integers of random rows with the operator in float64:
+Out: two tables.  The first compares the golden integers of random rows with the operator in float64:
 `beyond rounding` is how far an integer is from the real result, less the half step of any rounding; `differ` is the
 share of elements that are not the real result rounded, and none of them is off by more than one.  The second has each
 stage alone: what synthesis makes of it, and the cycles from the last element of a row to its first result.
@@ -11,15 +10,14 @@ stage alone: what synthesis makes of it, and the cycles from the last element of
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 from hwflow_rtl.rows.normalize import NormalizeStage
 from hwflow_rtl.rows.softmax import SoftmaxStage
 
-from bench.sections import table
+from bench.sections import Bench, table
 from hwflow.layers import Frame, IntArray, LayerGraph, Normalize, Softmax, Tensor
 from hwflow.layers.formats import IntFormat
 from hwflow.synth import load_board
@@ -27,11 +25,14 @@ from tests.synth.row_samples import normalize_graph, softmax_graph
 from tests.synth.side_by_side import used_by
 from tests.synth.unit_samples import sample_of
 
+__all__ = ["FUNCTION_SECTIONS"]
+
 INT8, UINT8 = IntFormat(8, True), IntFormat(8, False)
 #: Rows at a time.
 BLOCK = 4096
-#: Scale of the input.
-SCALE = 0.1
+#: Rows in all, elements of a row, scale of the input.
+VECTORS, LENGTHS, SCALE = 1_000_000, (64, 16), 0.1
+BOARD = "ulx3s_85f"
 #: Elements of a row, and lanes.
 SHAPES = ((64, 1), (64, 4), (256, 1), (256, 4))
 
@@ -110,20 +111,13 @@ def stages(board: str, folder: Path) -> Iterator[list[str]]:
                str(elements // lanes), str(latency(kind, elements, lanes, board))]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--vectors", type=int, default=1_000_000)
-    parser.add_argument("--elements", type=int, nargs="*", default=[16, 64], help="of a row")
-    parser.add_argument("--board", default="ulx3s_85f")
-    parser.add_argument("--folder", type=Path, default=Path("build/integer_functions"))
-    options = parser.parse_args()
-    found = [errors(kind, length, options.vectors) for kind in ("softmax", "layer", "rms")
-             for length in options.elements]
-    print(table(["function", "elements", "beyond rounding, steps", "proved", "differ", "largest"], found), flush=True)
-    print()
-    print(table(["stage", "elements", "lanes", "LUT", "FF", "DSP", "RAM", "cycles a row", "latency"],
-                stages(options.board, options.folder)))
+def functions(bench: Bench) -> str:
+    """Softmax and normalization against float64 over a million rows, and what their stages take."""
+    found = [errors(kind, length, VECTORS) for kind in ("softmax", "layer", "rms") for length in LENGTHS]
+    return "\n\n".join((
+        table(("function", "elements", "beyond rounding, steps", "proved", "differ", "largest"), found),
+        table(("stage", "elements", "lanes", "LUT", "FF", "DSP", "RAM", "cycles a row", "latency"),
+              list(stages(BOARD, bench.folder / "functions")))))
 
 
-if __name__ == "__main__":
-    main()
+FUNCTION_SECTIONS: dict[str, Callable[[Bench], str]] = {"functions": functions}
