@@ -16,7 +16,8 @@ pytestmark = pytest.mark.slow
 SHIPPED = Path(hwflow_models.__file__).parent
 #: Models of the folder; each has a data file of the same name.
 THIRD_PARTY = ("digits_mlp", "digits_cnn", "digits_cnn_legacy", "digits_cnn_int8_qdq", "mnist_cntk", "motions_conv1d",
-               "tiny_ad_autoencoder_float", "tiny_ad_autoencoder_int8")
+               "tiny_ad_autoencoder_float", "tiny_ad_autoencoder_int8", "digits_transformer",
+               "digits_transformer_dynamo")
 #: Points of accuracy that integers may lose.
 POINTS = 0.005
 

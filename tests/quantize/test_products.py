@@ -14,6 +14,7 @@ from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Model
 from hwflow.quantize import Quantized, quantize
 from tests.quantize.models import Qdq, kinds, rows, runtime
+from tests.quantize.played import check_played
 
 HEADS, ROWS, DEPTH = 2, 6, 4
 
@@ -91,6 +92,26 @@ def test_gemm(trans_a: int, trans_b: int) -> None:
     y = builder.input("b", np.float32, (5, 4) if trans_b else (4, 5))
     builder.output(builder.node("Gemm", x, y, name="product", transA=trans_a, transB=trans_b, alpha=0.25))
     assert "matmul" in kinds(agrees(onnx.infer(builder.model(opset=17))))
+
+
+@pytest.mark.parametrize("causal", [0, 1])
+def test_attention_in_one_node(causal: int) -> None:
+    """What a mask hides has a share of 0; in RTL every boundary is equal."""
+    builder = Builder("attention")
+    names = [builder.input(name, np.float32, (1, 2, 5, 3)) for name in "qkv"]
+    made = builder.node("Attention", *names, name="attention", is_causal=causal)
+    builder.output(builder.node("MatMul", made, builder.constant("w", np.eye(3, dtype=np.float32)), name="out"))
+    model = onnx.infer(builder.model(opset=24))
+    feeds = rows(model, 100)
+    quantized = quantize(model, feeds)
+    assert {"matmul", "softmax"} <= set(kinds(quantized))
+    (name,) = (value.name for value in model.graph.outputs)
+    reals = np.stack([onnx.evaluate(model, {key: values[k] for key, values in feeds.items()})[name]
+                      for k in range(100)])
+    error = golden.predict(quantized, feeds)[name] - reals
+    assert np.sqrt(np.mean(error**2)) < 0.05 * np.std(reals)
+    if causal:
+        check_played(quantized.graph)
 
 
 def biased() -> Model:
