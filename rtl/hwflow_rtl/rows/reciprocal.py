@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value, signed, unsigned
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, signed, unsigned
 from amaranth.lib import data
 
 from ..stream.pipeline import adder_luts
@@ -103,11 +103,23 @@ class Root(Iteration):
         m.d.comb += left.eq((state.rest << 2) - state.odd)
         fits = Signal(name=f"{name}_fits")
         m.d.comb += fits.eq(~left[-1])
-        step = Mux(fits, state.mantissa + (state.mantissa << 1), -state.mantissa)
+        # Both numbers that may follow are made beside `left`, so that no adder waits for its sign.
+        wide, twice = self.rest_width + 1, state.odd << 1
+        larger, smaller = (Signal(unsigned(wide), name=f"{name}_{which}") for which in ("larger", "smaller"))
+        m.d.comb += [
+            larger.eq(three_summed(twice, state.mantissa << 1, state.mantissa, wide)),
+            smaller.eq((twice - state.mantissa)[:wide])]
         return {"rest": Mux(fits, left, state.rest << 2)[:self.rest_width],
-                "odd": ((state.odd << 1) + step)[:self.rest_width + 1], "root": Cat(fits, state.root[:-1])}
+                "odd": Mux(fits, larger, smaller), "root": Cat(fits, state.root[:-1])}
 
     def step_cost(self, technology: Technology) -> Resources:
         wide = self.rest_width
-        return Resources(lut=adder_luts(wide + 3, technology) + wide + adder_luts(wide + 1, technology)
-                         + 2 * (self.bits + 3) + adder_luts(self.bits + 3, technology))
+        return Resources(lut=adder_luts(wide + 3, technology) + wide + 2 * adder_luts(wide + 1, technology)
+                         + 2 * (self.bits + 3) + wide + 1)
+
+
+def three_summed(a: Value, b: Value, c: Value, width: int) -> Value:
+    """a + b + c, `width` bits of it, in one carry chain: three bits make a bit in their place and one to the left."""
+    a, b, c = (Cat(value, Const(0, width))[:width] for value in (a, b, c))
+    here, left = a ^ b ^ c, (a & b) | (a & c) | (b & c)
+    return (here + Cat(Const(0, 1), left[:-1]))[:width]
