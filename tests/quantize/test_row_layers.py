@@ -16,6 +16,7 @@ from hwflow.onnx import evaluate
 from hwflow.onnx.model import Model
 from hwflow.quantize import quantize
 from hwflow.quantize.passes.decomposed import decomposed_to_operators
+from hwflow.quantize.settings import ActivationSettings, LayerSettings, QuantizationSettings
 from tests.quantize.dialects.cases import Maker
 
 F = np.float32
@@ -163,6 +164,9 @@ def test_what_has_no_hardware_is_refused() -> None:
         with pytest.raises(HwflowError, match=why):
             quantize(network(make))
 
+    wide = QuantizationSettings(LayerSettings(output=ActivationSettings(bits=16)))
+    with pytest.raises(HwflowError, match="is int16, and the table of a Softmax is for numbers of up to 12 bits"):
+        quantize(network(lambda m, x: m.node("Softmax", x)), settings=wide)
     refused(lambda m, x: m.node("LpNormalization", x, axis=1, p=1), "p must be 2")
     refused(lambda m, x: m.node("LayerNormalization", x, m.node("GlobalMaxPool", x)), "is computed")
     refused(lambda m, x: m.node("Add", x, m.b.nodes(

@@ -9,6 +9,7 @@ from fractions import Fraction
 from hwflow_base.errors import Refusal
 
 from hwflow.layers import Softmax, Tensor
+from hwflow.layers.softmax import WIDEST_INPUT
 from hwflow.onnx.model import Node
 from hwflow.quantize.graphs import attribute
 from hwflow.quantize.importer.kinds.rows import affine_behind, rows_along
@@ -38,6 +39,11 @@ class SoftmaxAnchor(LayerAnchor):
         self, pending: Pending, xs: tuple[Tensor, ...], y: Tensor, name: str, p: Parameters, stage: OutputStage,
         opsets: Mapping[str, int],
     ) -> Softmax:  # fmt: skip
+        if xs[0].format.bits > WIDEST_INPUT or xs[0].format.bipolar:
+            raise Refusal(
+                f"its input '{xs[0].name}' is {xs[0].format}, and the table of a Softmax is for numbers of up to "
+                f"{WIDEST_INPUT} bits", f"quantize that input with {WIDEST_INPUT} bits or fewer"
+            )
         factors, summands, (low, high) = affine_behind(pending, p)
         steps = summands[0] / p.scale
         if len(set(factors)) > 1 or factors[0] <= 0 or len(set(summands)) > 1 or steps != round(steps):
