@@ -12,7 +12,7 @@ import numpy as np
 from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, ValueType
 from hwflow.quantize.graphs import Names, attribute, dynamic_inputs, moves, shape_of
-from hwflow.quantize.operators import JOINS, LAYOUT, MAX_POOLS
+from hwflow.quantize.operators import BEST, JOINS, LAYOUT, MAX_POOLS
 from hwflow.quantize.quantized import View
 
 __all__ = ["Places", "originals", "renamed_sources", "twin", "views"]
@@ -73,7 +73,7 @@ class _Walk:
             ends = [self.graph.initializers.get(name) for name in (*node.inputs[1:], "", "")[:2]]
             self.parameters[result] = self.parameters[dynamic[0]]
             self._limit(result, self.reals[dynamic[0]], *(None if e is None else int(e.reshape(())) for e in ends))
-        elif integer and (node.op_type in LAYOUT | MAX_POOLS | JOINS or moves(node, self.graph)):
+        elif integer and (node.op_type in LAYOUT | MAX_POOLS | BEST | JOINS or moves(node, self.graph)):
             self._copy(node, dynamic[0])
         elif node.op_type == "DequantizeLinear" and integer and self.parameters[dynamic[0]] == self._parameters(node):
             real = self.reals[dynamic[0]]

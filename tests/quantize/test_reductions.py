@@ -95,6 +95,15 @@ def test_norms_of_windows(p: int) -> None:
     assert made == ["conv", "lookup", "average_pool", "dense"]
 
 
+@pytest.mark.parametrize("op", ["ReduceMax", "ReduceMin"])
+def test_the_best_of_integers(op: str) -> None:
+    """In front of the DequantizeLinear."""
+    m = Qdq((1, 6, 5)).qdq(0.0625, 3)
+    m.node("MatMul", m.weights((5, 5), scale=2**-7)[0]).quantize(0.0625, 3).node(op, axes=(1,), keepdims=0)
+    m.dequantize(0.0625, 3).matmul(5, 3).qdq(0.1, 0)
+    assert kinds(assert_agrees(m.model(), 0.1, share=0.98)) == ["conv", "max_pool", "dense"]
+
+
 def test_other_norms_are_refused() -> None:
     m = Qdq((1, 2, 5, 6)).qdq(0.05, 7).node("LpPool", kernel_shape=(2, 2), p=3).qdq(0.05, -128)
     lines = refusal(m.conv((2, 2, 1, 1)).qdq(0.05, 0).model(opset=18))

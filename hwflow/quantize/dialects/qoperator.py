@@ -18,7 +18,7 @@ from hwflow.onnx.ops.base import Arr
 from hwflow.quantize.dialects.quantizers import Scaled, dequantize, given, quantize, scaled
 from hwflow.quantize.dialects.rewriting import PER_TENSOR, Refused, Rewriting, Rule, Table
 from hwflow.quantize.graphs import label_of
-from hwflow.quantize.operators import LAYOUT, MAX_POOLS
+from hwflow.quantize.operators import BEST, LAYOUT, MAX_POOLS
 from hwflow.quantize.scale import SMALLEST_NORMAL
 
 __all__ = ["RULES", "bias_operand", "is_dynamic", "output_parameters", "refuse_dynamic"]
@@ -44,7 +44,7 @@ _OUTPUT: Mapping[str, tuple[int, int]] = {
 }
 
 #: Operators behind which integers mean what they meant before.
-_KEEPING = LAYOUT | MAX_POOLS
+_KEEPING = LAYOUT | MAX_POOLS | BEST
 
 
 def output_parameters(
