@@ -102,6 +102,14 @@ def test_a_sequence_that_is_read_twice_enters_once() -> None:
     assert [quantized.graph.tensors[name].frame for name in quantized.graph.inputs] == [Frame(1, 6, 8)]
 
 
+def test_a_last_product_keeps_its_bias() -> None:
+    """One whose weights are integers behind a DequantizeLinear is no product of two computed tensors."""
+    m = Qdq((1, 6)).qdq(0.03, 5)
+    w, scales = m.weights((4, 6))
+    quantized = assert_agrees(m.node("Gemm", w, m.bias(4, scales), transB=1).model(), 1e-3, share=1.0)
+    assert "Add" not in [node.op_type for node in quantized.epilogue.graph.nodes]
+
+
 def tokens() -> Model:
     """torch.onnx.export without dynamo: MatMul and Add, a residual sum, a mean over the sequence."""
     n = Net((6, 8))

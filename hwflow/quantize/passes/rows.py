@@ -16,7 +16,7 @@ import numpy as np
 
 from hwflow.onnx import infer, simplify
 from hwflow.onnx.model import Array, Graph, Model, Node
-from hwflow.quantize.graphs import Additions, attribute, label_of, shape_of, with_graph
+from hwflow.quantize.graphs import Additions, attribute, fixed_names, label_of, shape_of, with_graph
 
 __all__ = ["rows_to_conv"]
 
@@ -31,22 +31,13 @@ def rows_to_conv(model: Model) -> Model:
     as it is, and so does one of which a shape is not known.
     """
     graph = model.graph
-    added, constant, nodes = Additions(graph), _from_constants(graph), list[Node]()
+    added, constant, nodes = Additions(graph), fixed_names(graph), list[Node]()
     changed = False
     for node in graph.nodes:
         product = _product(node, graph, constant)
         changed |= product is not None
         nodes.extend([node] if product is None else _Writer(node, product, graph, added).written())
     return simplify(infer(with_graph(model, nodes, added.initializers))) if changed else model
-
-
-def _from_constants(graph: Graph) -> set[str]:
-    """Names of the tensors that depend on initializers alone."""
-    names = set(graph.initializers)
-    for node in graph.nodes:
-        if all(name in names for name in node.inputs if name):
-            names.update(filter(None, node.outputs))
-    return names
 
 
 @dataclass(frozen=True)
