@@ -94,14 +94,18 @@ def test_gemm(trans_a: int, trans_b: int) -> None:
     assert "matmul" in kinds(agrees(onnx.infer(builder.model(opset=17))))
 
 
-@pytest.mark.parametrize("causal", [0, 1])
-def test_attention_in_one_node(causal: int) -> None:
-    """What a mask hides has a share of 0; in RTL every boundary is equal."""
+def in_one_node(causal: int) -> Model:
     builder = Builder("attention")
     names = [builder.input(name, np.float32, (1, 2, 5, 3)) for name in "qkv"]
     made = builder.node("Attention", *names, name="attention", is_causal=causal)
     builder.output(builder.node("MatMul", made, builder.constant("w", np.eye(3, dtype=np.float32)), name="out"))
-    model = onnx.infer(builder.model(opset=24))
+    return onnx.infer(builder.model(opset=24))
+
+
+@pytest.mark.parametrize("causal", [0, 1])
+def test_attention_in_one_node(causal: int) -> None:
+    """What a mask hides has next to no share."""
+    model = in_one_node(causal)
     feeds = rows(model, 100)
     quantized = quantize(model, feeds)
     assert {"matmul", "softmax"} <= set(kinds(quantized))
@@ -110,8 +114,13 @@ def test_attention_in_one_node(causal: int) -> None:
                       for k in range(100)])
     error = golden.predict(quantized, feeds)[name] - reals
     assert np.sqrt(np.mean(error**2)) < 0.05 * np.std(reals)
-    if causal:
-        check_played(quantized.graph)
+
+
+@pytest.mark.slow
+def test_attention_in_rtl() -> None:
+    model = in_one_node(1)
+    for seed in range(3):
+        check_played(quantize(model, rows(model, 20)).graph, seed)
 
 
 def biased() -> Model:
