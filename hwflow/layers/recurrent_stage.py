@@ -42,6 +42,7 @@ class RecurrentHardware:
     def __init__(self, layer: Recurrent, x: Tensor, y: Tensor):
         self.layer, self.x, self.y = layer, x, y
         self._paces: dict[tuple[int, int, int, MultiplierStyle], LoopPace] = {}
+        self._outputs: dict[tuple[Technology, int], RequantizerConstants] = {}
         self._rescalers: dict[RequantizerStyle, RequantizerConstants] = {}
 
     def foldings(self) -> Iterator[Folding]:
@@ -99,10 +100,14 @@ class RecurrentHardware:
             self._rescalers[style] = constants_of(self.layer.hidden_rescale, style)
         return self._rescalers[style]
 
-    def output(self, technology: Technology) -> RequantizerConstants:
-        made = rescaler_constants(self.layer.requantize, self.layer.hidden_format, self.y.format, technology)
-        assert isinstance(made, RequantizerConstants)
-        return made
+    def output(self, folding: Folding, technology: Technology) -> RequantizerConstants:
+        """Of hidden states."""
+        key = technology, self.shape(folding).matrix.drain_interval
+        if key not in self._outputs:
+            made = rescaler_constants(self.layer.requantize, self.layer.hidden_format, self.y.format, *key)
+            assert isinstance(made, RequantizerConstants)
+            self._outputs[key] = made
+        return self._outputs[key]
 
     def pace(self, folding: Folding) -> LoopPace:
         """What is enough on all families that have the style."""
@@ -124,8 +129,8 @@ class RecurrentHardware:
                         multipliers=folding.rows * folding.cols, lanes_in=(folding.lanes,))
 
     def arguments(self, folding: Folding, technology: Technology) -> dict[str, Any]:
-        return {"shape": self.shape(folding), "rescaler": self.rescaler(technology), "output": self.output(technology),
-                "pace": self.pace(folding), "technology": technology}
+        return {"shape": self.shape(folding), "rescaler": self.rescaler(technology),
+                "output": self.output(folding, technology), "pace": self.pace(folding), "technology": technology}
 
     def cost(self, folding: Folding, technology: Technology) -> Resources:
         zero = not self.layer.initial.any()

@@ -18,8 +18,10 @@ GATES = {"rnn": ("h",), "gru": ("r", "z", "n"), "lstm": ("i", "f", "c", "o")}
 #: What tables give; the gates r, z, i, f and o in units of 2**-15.
 VALUE = signed(16)
 ONE_FRACTION = 15
-#: Results of a block leave in this part of its cycles, if each can have a cycle of its own.
+#: Results of a block leave in this part of its cycles, if each can have a cycle of its own,
 DRAINED_IN = 8
+#: or slowly, which is cheaper, where that, with so many cycles of a slow rescaler, is at most this part of a step.
+SHARE, SLOW_RESCALER = 8, 16
 
 
 class LoopMatrix(MatrixShape):
@@ -27,8 +29,11 @@ class LoopMatrix(MatrixShape):
 
     @cached_property
     def paces(self) -> tuple[int, int]:
-        result = max(1, min(SLOWEST_DRAIN, self.played.beats // (DRAINED_IN * self.drain)))
-        return result, max(self.played.beats, self.drain * result)
+        beats, drain = self.played.beats, self.drain
+        slow = min(SLOWEST_DRAIN, beats // drain)
+        if SHARE * (slow * drain + SLOW_RESCALER) > self.tiles * beats:
+            slow = beats // (DRAINED_IN * drain)
+        return max(1, slow), max(beats, drain * max(1, slow))
 
     @property
     def possible_banks(self) -> list[int]:

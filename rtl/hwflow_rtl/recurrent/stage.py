@@ -82,8 +82,8 @@ class RecurrentStage(wiring.Component):
                 name=f"{name}_requantizer{q}")
             for q in range(shape.lanes)]
         self.outputs = [
-            output.unit(accumulator=shape.state, output=shape.output, interval=1, technology=technology,
-                        name=f"{name}_output{q}")
+            output.unit(accumulator=shape.state, output=shape.output, interval=matrix.drain_interval,
+                        technology=technology, name=f"{name}_output{q}")
             for q in range(shape.lanes)]
         super().__init__({
             "i": In(stream_of(shape.sum, shape.lanes)), "o": Out(stream_of(shape.output, shape.lanes)),
@@ -103,7 +103,8 @@ class RecurrentStage(wiring.Component):
         interval = shape.matrix.drain_interval
         rescalers = rescaler.lane_units(lanes, accumulator=shape.accumulator, output=shape.sum, interval=interval,
                                         technology=technology).cost
-        outputs = output.cost(accumulator=shape.state, output=shape.output, interval=1, technology=technology)
+        outputs = output.cost(
+            accumulator=shape.state, output=shape.output, interval=interval, technology=technology)
         operand = LoopOperand.cost(
             width=shape.state.width, lanes=lanes, cols=shape.cols, words=shape.words, banks=2 + shape.reset_before,
             zero=zero, technology=technology)

@@ -47,7 +47,7 @@ class LoopWalk:
         rescaling = MatrixStage.rescaler_latency(shape.matrix, rescaler, technology)
         timing = LoopTiming.of(shape, technology, rescaling)
         leaving = output.latency(
-            accumulator=shape.state, output=shape.output, interval=1, technology=technology)
+            accumulator=shape.state, output=shape.output, interval=shape.matrix.drain_interval, technology=technology)
         drain, block = shape.matrix.drain, pace.block
         # Of the blocks that have started, so many still have all of their beats in a queue.
         waiting = drain * (2 + -(-(timing.sums + timing.x) // block)) + 2
