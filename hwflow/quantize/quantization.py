@@ -30,6 +30,7 @@ from hwflow.quantize.importer import host
 from hwflow.quantize.importer.importer import Importer
 from hwflow.quantize.meaning import Meaning, Trail
 from hwflow.quantize.partly import complete, trial_form, with_quantizers
+from hwflow.quantize.passes.copies import turn_before_copies
 from hwflow.quantize.passes.decomposed import decomposed_to_operators
 from hwflow.quantize.passes.floats import float_note, floats_to_float32
 from hwflow.quantize.passes.fourier import fourier_to_products
@@ -70,6 +71,7 @@ DIALECT_PASSES: tuple[Pass, ...] = (
     Pass("numbers-of-rows", "Bring the numbers that choose rows of a table into its range.", numbers_of_rows),
     Pass("gemm-of-two", "Write the bias of a Gemm of two computed tensors as a sum.", gemm_of_two),
     Pass("rows-to-conv", "Write products of several rows with constants as 1x1 convolutions.", rows_to_conv),
+    Pass("turn-before-copies", "Turn a tensor before shifted copies of it are stacked.", turn_before_copies),
     Pass("joins-to-sums-and-products", "Write Div, Max and Min of two tensors with Mul, Add and Sub.",
          joins_to_sums_and_products),
     Pass("constant-layout", "Change the layout of quantized constants once.", fold_constant_layout),

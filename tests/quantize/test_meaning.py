@@ -18,7 +18,7 @@ from hwflow.onnx.rewrite.passes import Pass
 from hwflow.quantize import post_training, quantization, quantize
 from hwflow.quantize.meaning import Meaning, MeaningChanged, Trail
 from hwflow.quantize.settings import QuantizationSettings
-from tests.quantize import test_audio, test_decomposed, test_embedding, test_joins_rewritten, test_products
+from tests.quantize import test_audio, test_copies, test_decomposed, test_embedding, test_joins_rewritten, test_products
 from tests.quantize.classical_models import classical_model
 from tests.quantize.dialects.cases import QONNX, Maker
 from tests.quantize.models import Qdq, rows
@@ -222,6 +222,7 @@ CASES: Mapping[str, tuple[Callable[[], Model], Mistake]] = {
                             computes("Conv", 1, lambda waves: waves[:, :, ::-1])),
     "joins-to-sums-and-products": (lambda: onnx.infer(test_joins_rewritten.joined("Max", whole=False)),
                                    reads("Sub", 1, 0)),
+    "turn-before-copies": (test_copies.harmonics, computes("Pad", 1, lambda pads: np.roll(pads, 4))),
     "one-hot-to-gather": (lambda: onnx.infer(test_embedding.model(test_embedding.compared)),
                           computes("Gather", 0, lambda table: table[::-1])),
     "tables-to-constants": (lambda: onnx.infer(test_embedding.quantized_model()),
