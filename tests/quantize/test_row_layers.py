@@ -18,6 +18,7 @@ from hwflow.quantize import quantize
 from hwflow.quantize.passes.decomposed import decomposed_to_operators
 from hwflow.quantize.settings import ActivationSettings, LayerSettings, QuantizationSettings
 from tests.quantize.dialects.cases import Maker
+from tests.quantize.models import rows, runtime
 
 F = np.float32
 RNG = np.random.default_rng(0)
@@ -142,20 +143,47 @@ def test_between_layers(kind: str) -> None:
     where they are no run of the raster, and the integers are those of the quantized model in float arithmetic.
     """
     make, moves = KINDS[kind]
-    rows = np.random.default_rng(2).normal(0, 1, (40, 1, 4, 5, 6)).astype(F)
-    made = quantize(network(make), {"x": rows})
+    data = np.random.default_rng(2).normal(0, 1, (40, 1, 4, 5, 6)).astype(F)
+    made = quantize(network(make), {"x": data})
     layers = Counter(layer.kind for layer in made.graph.layers)
     assert layers["rearrange"] <= 2 * moves
     assert moves or not layers["rearrange"]
     (layer,) = (each for each in made.graph.layers if isinstance(each, (Softmax, Normalize)))
     assert layer.deviation(made.graph) == 1
     (name,) = (value.name for value in made.qdq.graph.outputs)
-    ours = golden.predict(made, {"x": rows})[name]
-    theirs = np.concatenate([evaluate(made.qdq, {"x": row})[name] for row in rows]).reshape(ours.shape)
+    ours = golden.predict(made, {"x": data})[name]
+    theirs = np.concatenate([evaluate(made.qdq, {"x": row})[name] for row in data]).reshape(ours.shape)
     step = made.graph.tensors[made.graph.outputs[0]].scale
     assert np.abs(ours - theirs).max() < 8 * step
     # An integer that is one step off moves all sums that it is in.
     assert np.mean(np.abs(ours - theirs) > 0.5 * step) < 0.05
+
+
+def quantized(m: Maker, x: str, scale: float, zero_point: int = 0) -> str:
+    x = m.node("QuantizeLinear", x, F(scale), np.int8(zero_point))
+    return m.node("DequantizeLinear", x, F(scale), np.int8(zero_point))
+
+
+def test_a_quantized_file() -> None:
+    """Scale and bias quantized too, two such functions one behind the other; in onnxruntime nearly all integers are the same."""
+    def weights(*shape: int, mean: float = 0.0) -> str:
+        values = RNG.normal(mean, 0.4, shape)
+        scale = np.abs(values).max() / 127
+        return m.node("DequantizeLinear", np.rint(values / scale).astype(np.int8), F(scale), np.int8(0))
+
+    m = Maker((1, 4, 5, 6))
+    x = quantized(m, m.node("Conv", quantized(m, m.x, 0.03, 3), weights(4, 4, 1, 1)), 0.03, -3)
+    x = quantized(m, m.node("LayerNormalization", x, weights(6, mean=1.0), weights(6)), 0.03, 5)
+    x = quantized(m, m.node("Softmax", x, axis=-1), 1 / 256, -128)
+    x = quantized(m, m.node("Conv", x, weights(3, 4, 1, 1)), 1 / 256)
+    model = onnx.infer(m.model(x, opset=17, domains={}))
+    made, feeds = quantize(model), rows(model, 60)
+    assert [layer.kind for layer in made.graph.layers] == [
+        "conv", "rearrange", "normalize", "softmax", "rearrange", "conv"]
+    (name,) = (value.name for value in model.graph.outputs)
+    apart = 256 * np.abs(golden.predict(made, feeds)[name] - runtime(model, feeds))
+    assert apart.max() < 4
+    assert np.mean(apart > 0.5) < 0.05
 
 
 def test_what_has_no_hardware_is_refused() -> None:
