@@ -165,7 +165,7 @@ def quantized(m: Maker, x: str, scale: float, zero_point: int = 0) -> str:
 
 
 def test_a_quantized_file() -> None:
-    """Scale and bias quantized too, two such functions one behind the other; in onnxruntime nearly all integers are the same."""
+    """Scale and bias quantized too, one function behind the other; onnxruntime gives nearly the same integers."""
     def weights(*shape: int, mean: float = 0.0) -> str:
         values = RNG.normal(mean, 0.4, shape)
         scale = np.abs(values).max() / 127
