@@ -85,6 +85,30 @@ def test_both_make_the_same_hardware() -> None:
     assert text_of(graph_of(1)) != text_of(graph_of(2))
 
 
+def wide(graph: LayerGraph, bits: int) -> LayerGraph:
+    """About the same ratios, with multipliers of so many bits."""
+    random = np.random.default_rng(bits)
+    layers = []
+    for layer in graph.layers:
+        if not isinstance(layer, MaxPool):
+            q, more = layer.requantize, bits - 17
+            low = random.integers(0, 1 << more, len(q.multiplier)) | 1
+            layer = replace(layer, requantize=replace(q, multiplier=(q.multiplier << more) + low, shift=q.shift + more))
+        layers.append(layer)
+    return replace(graph, layers=tuple(layers))
+
+
+@pytest.mark.parametrize("bits", [22, 32])
+def test_wide_multipliers_have_room_for_their_bits(bits: int) -> None:
+    base, new = with_room(wide(graph_of(1), bits)), wide(graph_of(2), bits)
+    assert base.layers[0].requantize.factor_bits == bits
+    assert with_room(graph_of(1)).layers[0].requantize.factor_bits == 18
+    graph, problems = fitted(new, base)
+    assert problems == []
+    assert np.array_equal(run(graph, frames())["y"], run(new, frames())["y"])
+    assert text_of(graph) == text_of(base)
+
+
 def test_small_ratios_are_rounded_where_no_result_moves() -> None:
     base, new = with_room(graph_of(1)), graph_of(2)
     conv = new.layers[0]
