@@ -67,6 +67,15 @@ def test_a_netlist_with_a_queue_in_spram(cli: Cli, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_netlist_with_wide_constants_of_rescaling(cli: Cli, tmp_path: Path) -> None:
+    done = cli("sim", str(MODEL), "--data", str(DATA), "--rescale-bits", "26", "--netlist", "--board", "ulx3s_85f",
+               "--frames", "2", "--build", str(tmp_path), "--json")
+    assert done.code == 0, done
+    assert done.json["equal"]
+    assert (done.json["frames"], done.json["bytes_compared"]) == (2, 20)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("board", ["icebreaker", "tangnano9k", "ulx3s_85f"])
 def test_a_netlist_equals_the_golden_model(board: str, cli: Cli, tmp_path: Path) -> None:
     done = cli("sim", str(MODEL), "--data", str(DATA), "--netlist", "--board", board, "--build", str(tmp_path),
