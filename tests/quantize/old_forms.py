@@ -243,6 +243,12 @@ def _layers() -> Forms:
             "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "ReduceSumSquare")},
         "ReduceLogSum": lambda since: {
             "": form(lambda m, x, v: m.node("ReduceLogSum", m.node("Sigmoid", x), axes=[2, 3]))},
+        "RNN": _recurrent("RNN", 1), "GRU": _recurrent("GRU", 3), "LSTM": _recurrent("LSTM", 4),
+        "InstanceNormalization": _instances,
+        "LpNormalization": lambda since: {"": form(lambda m, x, v: m.node("LpNormalization", x, axis=1))},
+        "MeanVarianceNormalization": _unary("MeanVarianceNormalization"),
+        "Einsum": lambda since: {"": form(
+            lambda m, x, v: m.node("Einsum", x, weights(5, 4), equation="nchw,dc->ndhw"))},
         "LpPool": lambda since: {"": form(lambda m, x, v: m.node("LpPool", x, kernel_shape=[2, 2]))},
         "GlobalLpPool": lambda since: {"": form(lambda m, x, v: m.node("GlobalLpPool", x, p=1.0 if v < 2 else 1))},
         "Concat": lambda since: {
@@ -259,6 +265,33 @@ def _reduction(op: str) -> Callable[[int], dict[str, tuple[Make, dict[str, Any]]
         "drop": form(lambda m, x, v: m.node(op, x, axes=[2, 3], keepdims=0)),
         **({"back": form(lambda m, x, v: m.node(op, x, axes=[-1, -2]))} if since >= 11 else {}),
     }
+
+
+def _recurrent(op: str, gates: int) -> Callable[[int], dict[str, tuple[Make, dict[str, Any]]]]:
+    """Four steps of 36 elements; the first version gives the sequence only where it is asked to."""
+    w, r = weights(1, gates * 5, 36) / F(6), weights(1, gates * 5, 5)
+
+    def forms(since: int) -> dict[str, tuple[Make, dict[str, Any]]]:
+        more = {"output_sequence": 1} if since < 7 and op != "LSTM" else {}
+
+        def made(m: Maker, x: str, opset: int) -> str:
+            def shaped(name: str, *shape: int) -> str:
+                old = opset < 5
+                return m.node("Reshape", name, shape=list(shape)) if old else m.node("Reshape", name, ints(*shape))
+
+            inputs = (shaped(x, 4, 1, 36), m.constant(w), m.constant(r))
+            y, _ = m.b.nodes(op, *inputs, outputs=("steps", "last"), name="loop", hidden_size=5, **more)
+            return shaped(y, 1, 20)
+
+        return {"": form(made)}
+
+    return forms
+
+
+def _instances(since: int) -> dict[str, tuple[Make, dict[str, Any]]]:
+    legacy: dict[str, Any] = {"consumed_inputs": [0, 0, 0]} if since == 1 else {}
+    return {"": form(lambda m, x, v: m.node(
+        "InstanceNormalization", x, weights(4, seed=2) + F(1.5), weights(4, seed=3), **legacy))}
 
 
 def ints(*values: int) -> np.ndarray:

@@ -133,8 +133,10 @@ REFUSED: dict[str, tuple[tuple[int, ...], Callable[[Net], tuple[str, ...]], str]
     "a recurrent layer in front": (ROW, gru, "'gru' (GRU): its sequences must have all steps"),
     "a layer behind": (
         IMAGE,
-        lambda n: (n.b.node("LpPool", n.unit(n.x, 4), kernel_shape=(2, 2), name="norm"),),
-        "'norm' (LpPool): operator LpPool has no hardware",
+        lambda n: (
+            n.b.node("MaxRoiPool", n.unit(n.x, 4), n.constant(np.array([[0, 0, 0, 3, 3]])), pooled_shape=(2, 2),
+                     name="pool"),),
+        "'pool' (MaxRoiPool): operator MaxRoiPool has no hardware",
     ),
     "an operator between layers": (
         IMAGE,

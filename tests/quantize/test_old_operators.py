@@ -24,11 +24,9 @@ from tests.quantize.old_operators import NEWEST, Old, networks
 PAGE = Path(__file__).parents[2] / "docs" / "operator-sets.md"
 
 _TRAINING = "normalizes with the statistics of the batch, as in training"
-_TWO = "joins two computed tensors"
 #: Operators, a form, and a part of the reason why it cannot become hardware.
 REFUSED = [
     ("Equal Greater Less GreaterOrEqual LessOrEqual", "product", "Cast runs on the host"),
-    ("Max Min", "computed", _TWO),
     ("BatchNormalization", "training", _TRAINING),
     ("BatchNormalization", "is_test 0", _TRAINING),
     ("Dropout", "training", "drops elements at random, as in training"),
