@@ -12,7 +12,7 @@ starts everything as soon as data and room allow.  So it is never slower than th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from hwflow_rtl.stream.endpoint import Endpoint
@@ -24,6 +24,7 @@ from hwflow_rtl.vendor import Technology
 from ..layers.base import Folding
 from .letting_in import cycles_before
 from .links import LinkPlan, in_spram
+from .played import Played
 from .stages import Stage
 from .waiting import collected, later, leaving, parts_of, waiting
 
@@ -89,37 +90,6 @@ def latencies(stages: Sequence[Stage], foldings: Sequence[Folding], links: Seque
     return tuple(firsts[k] for k in range(len(firsts)))
 
 
-@dataclass(frozen=True)
-class Played:
-    """The cycle of every beat: `departures` by source; `arrivals` and `taken` by link, in beats of its sink.
-
-    Where `frames` is not 0, that many frames were played, and all later ones follow the last one every `interval`
-    cycles.
-    """
-
-    departures: Mapping[Endpoint, Times]
-    arrivals: Mapping[int, Times]
-    taken: Mapping[int, Times]
-    frames: int = 0
-    interval: int = 0
-
-    def waiting(self, entered: Times, gone: Times) -> int:
-        """The largest number of beats that have entered and not left, over all cycles of all frames.
-
-        It grows from frame to frame until as many frames are in the design as ever are; so the last ones have it.  Of
-        these, a beat that enters in cycle s of an interval finds the beats of each earlier frame gone that left in an
-        earlier cycle of their interval, or some intervals before.
-        """
-        if not self.frames:
-            return waiting(entered, gone)
-        entering, leaving = entered.reshape(self.frames, -1)[-1], gone.reshape(self.frames, -1)[-1]
-        whole_in, part_in = np.divmod(entering, self.interval)
-        whole_out, part_out = np.divmod(leaving, self.interval)
-        before = np.searchsorted(np.sort(part_out), part_in, side="left")
-        still = np.arange(1, len(entering) + 1) - len(entering) * whole_in + int(whole_out.sum()) - before
-        return max(int(still.max()), waiting(entered, gone))
-
-
 class Network:
     """Stages with their foldings, and what joins them."""
 
@@ -143,16 +113,21 @@ class Network:
     def play_paced(self, interval: int) -> Played:
         """The cycle of every beat if a new frame starts every `interval` cycles, evenly spread.
 
-        Usually the last two of `FRAMES` frames are equal, but for `interval` cycles: so are all frames after them.
+        Usually the last two frames are equal, but for `interval` cycles: so are all frames after them.  They show what
+        full memories of stages delay, for no stage has more frames at once than come before the last `FRAMES`.
         Else it plays as many more as are in the design at the same time.
         """
-        played = self.play(self.evenly(interval, FRAMES))
+        played, frames = self.play(self.evenly(interval, FRAMES)), FRAMES
+        ahead = played.ahead(self.links, FRAMES, interval)
+        if ahead:
+            frames += ahead
+            played = self.play(self.evenly(interval, frames))
         moments = (*played.departures.values(), *played.arrivals.values(), *played.taken.values())
-        ends = (times.reshape(FRAMES, -1)[-2:] for times in moments)
+        ends = (times.reshape(frames, -1)[-2:] for times in moments)
         if all((last - before == interval).all() for before, last in ends):
-            return replace(played, frames=FRAMES, interval=interval)
+            return replace(played, frames=frames, interval=interval)
         first = max(int(times[-1]) for times in self.play(self.one_frame()).departures.values())
-        return self.play(self.evenly(interval, FRAMES + first // interval))
+        return self.play(self.evenly(interval, frames + first // interval))
 
     def evenly(self, interval: int, frames: int) -> dict[Endpoint, Times]:
         """The beats of so many frames at each input, evenly spread over the interval, or at its beginning where the

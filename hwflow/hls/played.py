@@ -1,0 +1,59 @@
+"""The cycles of all beats of some frames, and what follows for the frames after them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from hwflow_rtl.stream.endpoint import Endpoint
+from hwflow_rtl.stream.times import Times
+
+from .links import LinkPlan
+from .waiting import waiting
+
+__all__ = ["Played"]
+
+
+@dataclass(frozen=True)
+class Played:
+    """The cycle of every beat: `departures` by source; `arrivals` and `taken` by link, in beats of its sink.
+
+    Where `frames` is not 0, that many frames were played, and all later ones follow the last one every `interval`
+    cycles.
+    """
+
+    departures: Mapping[Endpoint, Times]
+    arrivals: Mapping[int, Times]
+    taken: Mapping[int, Times]
+    frames: int = 0
+    interval: int = 0
+
+    def waiting(self, entered: Times, gone: Times) -> int:
+        """The largest number of beats that have entered and not left, over all cycles of all frames.
+
+        It grows from frame to frame until as many frames are in the design as ever are; so the last ones have it.  Of
+        these, a beat that enters in cycle s of an interval finds the beats of each earlier frame gone that left in an
+        earlier cycle of their interval, or some intervals before.
+        """
+        if not self.frames:
+            return waiting(entered, gone)
+        entering, leaving = entered.reshape(self.frames, -1)[-1], gone.reshape(self.frames, -1)[-1]
+        whole_in, part_in = np.divmod(entering, self.interval)
+        whole_out, part_out = np.divmod(leaving, self.interval)
+        before = np.searchsorted(np.sort(part_out), part_in, side="left")
+        still = np.arange(1, len(entering) + 1) - len(entering) * whole_in + int(whole_out.sum()) - before
+        return max(int(still.max()), waiting(entered, gone))
+
+    def ahead(self, links: Sequence[LinkPlan], frames: int, interval: int) -> int:
+        """The most frames that follow one into a stage before it has left, if each of `frames` played ones stays as
+        long as the last one and they come every `interval` cycles.
+
+        A stage with several inputs takes frames of one while it waits for another, as many as its memories hold; only
+        a frame behind these waits on the link.  A stage with one input does not wait for what it has taken.
+        """
+        entered: dict[Endpoint, list[int]] = {}
+        for link, taken in ((links[e], taken) for e, taken in self.taken.items() if links[e].sink.of_stage):
+            entered.setdefault(link.sink, []).append(int(taken[-(len(taken) // frames)]))
+        return max((int(self.departures[stage][-1] - min(firsts)) // interval
+                    for stage, firsts in entered.items() if len(firsts) > 1), default=0)
