@@ -15,7 +15,7 @@ __all__ = ["SECTIONS", "Command", "Group", "section_of"]
 #: The sections in the order of the help, with their options; one that means something else in a single command is named
 #: with that command.
 SECTIONS = {
-    "Model and data": ("--input-shape", "--limit", "--data", "--rows", "--base", "--from", "--to"),
+    "Model and data": ("--input-shape", "--state", "--limit", "--data", "--rows", "--base", "--from", "--to"),
     "Check": ("--strict", "--hardware", "check --board"),
     "Quantization": ("--bits", "--settings", "--rescale-bits", "--hardware-argmax"),
     "Search for widths": ("--accuracy-drop", "--search-evaluations"),
@@ -26,7 +26,7 @@ SECTIONS = {
     "Place and route": ("synth --seed", "--seeds", "--jobs"),
     "Server": ("--host", "--http-port", "--token-file", "--timeout", "--queue", "--max-batch", "--batch-wait",
                "--max-body", "--verbose"),
-    "Simulation": ("--simulate", "--terminal", "--frames", "--stalls", "--seed", "--waves", "--netlist"),
+    "Simulation": ("--simulate", "--terminal", "--frames", "--streaming", "--stalls", "--seed", "--waves", "--netlist"),
     "Output": ("--build", "--export", "--output", "--svg", "--layer-rows", "--axi-stream", "--opset", "--external-data",
                "--json", "--help"),
 }

@@ -50,7 +50,8 @@ def test_keys(cli: Cli) -> None:
     """Every key and value that the table names is read."""
     text = """
 default: {weights: {bits: 4, per_channel: false, method: mse, rounding: adaptive, bias_correction: true},
-          output: {bits: 6, symmetric: true, method: percentile, percentile: 99.99}, output_stage: thresholds}
+          output: {bits: 6, symmetric: true, method: percentile, percentile: 99.99}, output_stage: thresholds,
+          rescale_bits: 22}
 inputs: {image: {bits: 8, range: [0, 16], method: entropy}}
 layers: {conv1: {weights: {rounding: nearest, method: minmax}, output: {method: minmax}, output_stage: multiply}}
 equalize: true

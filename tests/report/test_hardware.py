@@ -122,7 +122,7 @@ def test_open_shapes_hide_nothing(cli: Cli) -> None:
     b = Builder()
     x = b.input("x", F, ("n", 3, "h", "w"))
     x = b.node("Conv", x, b.constant("w", ones(4, 3, 3, 3)), name="conv")
-    x = b.node("GlobalLpPool", x, name="lp")
+    x = b.node("Sin", x, name="wave")
     b.output(b.node("Conv", x, b.constant("v", ones(4, 4, 1, 1)), name="last", output="y"))
     save(b.model(), "o.onnx")
     done = cli("check", "o.onnx", "--hardware")
@@ -131,7 +131,7 @@ def test_open_shapes_hide_nothing(cli: Cli) -> None:
         "o.onnx: 2 of 3 nodes map to hardware:",
         "  the model: the shape of input 'x' must be known, not float32[n, 3, h, w]; give it with --input-shape "
         "x=1,3,32,32",
-        "  'lp' (GlobalLpPool): operator GlobalLpPool has no hardware, and the host cannot run it because 'last' "
+        "  'wave' (Sin): operator Sin has no hardware, and the host cannot run it because 'last' "
         "(Conv) follows; cut the model in front of it with `hwflow onnx extract MODEL front.onnx --to conv_out` and "
         "run the rest on the host",
     ]
@@ -168,14 +168,14 @@ def test_a_name_that_an_identity_gives() -> None:
 
 
 def test_functions_are_looked_into() -> None:
-    body = (make_node("GlobalLpPool", ["a"], ["b"], name="lp"),)
+    body = (make_node("Sin", ["a"], ["b"], name="wave"),)
     b = Builder()
     x = b.node("Conv", b.input("x", F, (1, 2, 4, 4)), b.constant("w", ones(2, 2, 1, 1)), name="conv")
     (y,) = b.nodes("Pool", x, domain="acme", outputs=["y"])
-    b.output(b.node("Conv", y, b.constant("v", ones(2, 2, 1, 1)), name="last"), F, (1, 2, 1, 1))
+    b.output(b.node("Conv", y, b.constant("v", ones(2, 2, 1, 1)), name="last"), F, (1, 2, 4, 4))
     model = replace(b.model(opsets={"acme": 1}), functions=(Function("Pool", "acme", ("a",), ("b",), body, {"": 17}),))
     (lost,) = mapped(model, {}).of(Fate.NONE)
-    assert lost.operator == "GlobalLpPool"
+    assert lost.operator == "Sin"
 
 
 def test_a_function_that_calls_itself() -> None:
@@ -211,11 +211,11 @@ def test_a_file_with_errors(cli: Cli) -> None:
 def test_names_cannot_write_on_the_terminal(cli: Cli) -> None:
     b = Builder()
     x = b.node("Conv", b.input("x", F, (1, 1, 4, 4)), b.constant("w", ones(1, 1, 1, 1)), name="c")
-    x = b.node("GlobalLpPool", x, name="\x1b[31mred\n[bold]")
+    x = b.node("Sin", x, name="\x1b[31mred\n[bold]")
     b.output(b.node("Conv", x, b.constant("v", ones(1, 1, 1, 1)), name="d"))
     Path("m.onnx").write_bytes(dumps(b.model()))
     done = cli("check", "m.onnx", "--hardware")
-    assert r"  '\x1b[31mred\n[bold]' (GlobalLpPool): " in done.out
+    assert r"  '\x1b[31mred\n[bold]' (Sin): " in done.out
     assert "\x1b" not in done.out
 
 

@@ -231,7 +231,8 @@ class Fold(wiring.Component):
             ram.write_addr.eq(delay(m, place, self.technology.timing.ram + 2, "written")),
             ram.write_data.eq(Value.cast(made)),
         ]
-        neutral = 0 if self.combine is add else shape_range(self.shape)[0]
+        lowest, highest = shape_range(self.shape)
+        neutral = {add: 0, larger: lowest, smaller: highest}[self.combine]
         old = Signal(self.o_word.shape(), reset_less=True)
         m.d.sync += Value.cast(old).eq(Mux(first, Cat(*[Const(neutral, self.shape)] * self.lanes), ram.read_data))
         return old
