@@ -14,7 +14,7 @@ from hwflow_base.files.cache import cached_step, digest
 from hwflow_base.files.target import write_atomically
 from hwflow_rtl.emit import emit, for_any_tool
 from hwflow_rtl.io import AxiStreamTop
-from hwflow_rtl.vendor import FAMILIES, Generic
+from hwflow_rtl.vendor import Generic, Technology
 from hwflow_sim.rom import ROM_MODULE, write_roms
 
 from .. import hls
@@ -35,9 +35,13 @@ LINT = ("WIDTHEXPAND", "WIDTHTRUNC", "ASCRANGE")
 
 
 def simulation_technology(plan: hls.Plan) -> Generic:
-    """Portable hardware that makes the same choices as the plan's technology and has its latencies."""
-    family = FAMILIES.get(plan.technology)
-    return Generic(timing=plan.timing, hex_roms=True, like=family() if family else None)
+    """Portable hardware that makes the same choices as the plan's device, not only its family, and has its latencies."""
+    return Generic(timing=plan.timing, hex_roms=True, like=copied(plan.device))
+
+
+def copied(device: Technology) -> Technology | None:
+    """What portable hardware is like that stands in for `device`."""
+    return device.like if isinstance(device, Generic) else device
 
 
 def write_rtl(graph: LayerGraph, plan: hls.Plan, folder: Path) -> None:

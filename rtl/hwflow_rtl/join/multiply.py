@@ -9,7 +9,7 @@ from functools import cached_property
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, unsigned
 from amaranth.lib import wiring
 
-from ..multiply.products import Operand, ProductShape
+from ..multiply.products import MultiplierStyle, Operand, ProductShape
 from ..stream.pipeline import adder_luts, delay
 from ..vendor.base import Resources, Technology, price
 from .add_rounded import RoundedSum
@@ -71,7 +71,8 @@ class RowProduct:
 class BlockProduct:
     """a * b in multiplier blocks: operands are cut into parts of up to 16 bits, whose products are added.
 
-    `ends` are the ranges of a and b.  Parts of one or two bits take no block.
+    `ends` are the ranges of a and b.  Parts of one or two bits take no block.  Where a device has no blocks, or they
+    are too narrow for a part, the whole product is a `RowProduct`.
     """
 
     ends: tuple[tuple[int, int], tuple[int, int]]
@@ -96,13 +97,25 @@ class BlockProduct:
             terms.append(Term(min(ends), max(ends), i + j))
         return SumPlan(tuple(terms))
 
+    @cached_property
+    def rows(self) -> RowProduct:
+        return RowProduct(self.ends)
+
+    def in_blocks(self, technology: Technology) -> bool:
+        """Whether there are multiplier blocks that take the parts."""
+        return all(MultiplierStyle.BLOCKS in each.styles(technology) for _, _, each in self.products)
+
     def latency(self, technology: Technology) -> int:
+        if not self.in_blocks(technology):
+            return self.rows.latency(technology)
         return self.multiply_latency(technology) + self.plan.latency
 
     def multiply_latency(self, technology: Technology) -> int:
         return max(each.latency(technology) for _, _, each in self.products)
 
     def cost(self, technology: Technology) -> Resources:
+        if not self.in_blocks(technology):
+            return self.rows.cost(technology)
         slowest = self.multiply_latency(technology)
         total = self.plan.cost(technology)
         for _, _, each in self.products:
@@ -111,6 +124,8 @@ class BlockProduct:
         return total
 
     def build(self, m: Module, a: Value, b: Value, technology: Technology) -> Value:
+        if not self.in_blocks(technology):
+            return self.rows.build(m, a, b, technology)
         slowest, found = self.multiply_latency(technology), []
         for n, (i, j, each) in enumerate(self.products):
             m.submodules[f"multiplier{n}"] = unit = each.unit(1, technology)
@@ -130,7 +145,7 @@ def limbs(shape: Shape) -> list[tuple[int, Shape]]:
 
 
 def product_of(ends: tuple[tuple[int, int], tuple[int, int]]) -> RowProduct | BlockProduct:
-    """What is cheaper, by one price for all families, so that its cycles are the same in all of them."""
+    """What is cheaper, by one price for all families that have multiplier blocks, so that all of them choose the same."""
     rows, blocks = RowProduct(ends), BlockProduct(ends)
     count = sum(not each.in_logic for _, _, each in blocks.products)
     in_blocks = price(blocks.plan.cost(None) + Resources(dsp=count))
@@ -141,8 +156,8 @@ def product_of(ends: tuple[tuple[int, int], tuple[int, int]]) -> RowProduct | Bl
 class MultiplyFunction(JoinFunction):
     """y = clamp(round_half_even((a - za) * (b - zb) * multiplier / 2**shift) + zero_point, low, high).
 
-    The zero points are subtracted, the product is made in rows of adders or, of wide operands, in multiplier blocks;
-    the constant multiplies in tables, as in a sum.
+    The zero points are subtracted, the product is made in rows of adders or, of wide operands, in multiplier blocks if
+    the device has them; the constant multiplies in tables, as in a sum.
     """
 
     zero_points: tuple[int, int]
