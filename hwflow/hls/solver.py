@@ -177,7 +177,8 @@ class Solver:
             fast = [] if k in outside else choices.fast_enough(target, [None] * len(self.stages[k].inputs))
             if fast:
                 best = self.cheapest(k, fast, [None] * len(self.stages[k].inputs), weights)
-                left, stream = self.cost(k, best.folding).ram, self.stages[k].weight_stream(best.folding)
+                folding = replace(best.folding, style=self.styles(k, best)[0])  # one that the technology has
+                left, stream = self.cost(k, folding).ram, self.stages[k].weight_stream(folding)
                 if left < there and stream is not None:
                     options.append([Option(there, 0.0), Option(left, float(stream.bits))])
                     moving.append(k)

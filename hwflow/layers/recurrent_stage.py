@@ -64,7 +64,12 @@ class RecurrentHardware:
         return tuple(dict.fromkeys(style for family in families() for style in self.styles(family)))
 
     def styles(self, technology: Technology) -> tuple[MultiplierStyle, ...]:
-        """One for each family: latencies count here, and the cycles of a schedule are those of a style."""
+        """One for each family: latencies count here, and the cycles of a schedule are those of a style.
+
+        Products with one or two bits are made in tables everywhere, and have no other style.
+        """
+        if self.products.in_logic:
+            return self.products.styles(technology)
         wanted = MultiplierStyle.BLOCKS if technology.operand_bits else MultiplierStyle.LOGIC
         return tuple(style for style in self.products.styles(technology) if style is wanted)
 
