@@ -48,7 +48,8 @@ def arrives_in_words(stage: Stage, folding: Folding, word: int) -> bool:
 class Choices:
     """All foldings of a stage, the fewest multipliers first, then the fewest lanes.
 
-    Foldings that differ only in style need the same cycles and are one choice; `styles` gives the styles of a choice.
+    Foldings that differ only in style are one choice; `styles` gives the styles of a choice.  Those that `technology`
+    offers need the same cycles.
     With `word`, those whose weights come from a memory outside that has words of so many bits, as fast as the stage
     takes them; there may be none.  With `only`, this one alone, with its own schedule.
     """
@@ -67,8 +68,9 @@ class Choices:
         if only is not None:
             self.same[only.folding] = [only.folding.style]
         foldings = sorted(self.same, key=lambda f: (f.rows * f.cols, f.rows, f.lanes))
-        self.choices = [Choice(folding, stage.schedule(folding, technology)) if only is None else only
-                        for folding in foldings]
+        offered = stage.styles(technology)
+        self.choices = [Choice(folding, stage.schedule(self.as_offered(folding, offered), technology))
+                        if only is None else only for folding in foldings]
         self.shapes = np.array([(f.rows, f.cols) for f in foldings], dtype=np.int64).reshape(-1, 2)
         self.sizes = self.shapes.prod(axis=1)
         tensors = stage.graph.tensors
@@ -79,6 +81,10 @@ class Choices:
         self.entering = np.array([choice.schedule.lanes_in for choice in self.choices], dtype=np.int64)
         self.entering = self.entering.reshape(len(foldings), len(stage.inputs))
         self.elements = [tensors[name].frame.elements for name in stage.inputs]
+
+    def as_offered(self, folding: Folding, offered: Sequence[MultiplierStyle]) -> Folding:
+        """In a style that the technology offers, if there is one: recurrent layers have the cycles of a style."""
+        return replace(folding, style=next((each for each in self.same[folding] if each in offered), folding.style))
 
     def styles(self, choice: Choice) -> list[MultiplierStyle]:
         return self.same[choice.folding]
