@@ -35,7 +35,7 @@ LINT = ("WIDTHEXPAND", "WIDTHTRUNC", "ASCRANGE")
 
 
 def simulation_technology(plan: hls.Plan) -> Generic:
-    """Portable hardware that makes the same choices as the plan's device, not only its family, and has its latencies."""
+    """Portable hardware with the choices and latencies of the plan's device, which may lack parts of its family."""
     return Generic(timing=plan.timing, hex_roms=True, like=copied(plan.device))
 
 

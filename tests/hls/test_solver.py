@@ -11,7 +11,7 @@ from hwflow_base.errors import AnswerIsNo
 from hwflow_rtl.vendor import Resources, Technology
 
 from bench.synthetic import write
-from hwflow import hls
+from hwflow import hls, onnx
 from hwflow.flow import Flow
 from hwflow.hls import Budget
 from hwflow.layers.base import LayerGraph
@@ -21,6 +21,7 @@ from hwflow.request import HardwareOptions, Project
 from hwflow.synth import load_board
 from tests.boards import BOARDS
 from tests.e2e.networks import random_network, rows_for, small_network
+from tests.quantize.net import Net, data
 
 PLENTY = Resources(lut=10**6, ff=10**6, dsp=10**4, ram=10**4)
 NOTHING = Resources()
@@ -136,6 +137,16 @@ def test_what_does_not_fit_is_explained(graph: LayerGraph, technology: Technolog
     assert "block RAMs" not in message, "only what is short is named"
     assert message.endswith("Fewer channels or layers, fewer bits, or a larger board would help "
                             "(`hwflow boards` lists them)")
+
+
+def test_what_does_not_fit_a_device_without_multipliers_is_explained() -> None:
+    """Also which weights could leave the RAM blocks, of layers that multiply in logic."""
+    n = Net((16, 4, 4))
+    pooled = n.flatten(n.node("GlobalAveragePool", n.conv(n.x, 64, (3, 3))))
+    model = onnx.infer(n.model(n.gemm(pooled, 32)))
+    technology = load_board("ice40hx8k").technology()
+    with pytest.raises(AnswerIsNo, match=r"\d+ block RAMs needed, 1 usable .*in a memory outside of the FPGA "):
+        hls.solve(quantize(model, data(model, 4)).graph, technology, budget(ram=1))
 
 
 def test_an_interval_that_does_not_fit_is_explained(graph: LayerGraph, technology: Technology) -> None:

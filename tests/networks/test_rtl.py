@@ -17,7 +17,7 @@ from hwflow.hls.support import hardware_problems
 from hwflow.layers import LayerGraph
 from hwflow.synth import list_boards, load_board
 from tests.networks.generate import ROWS_AND_TREES, TINY, Taste, any_foldings, describe, frames_for, network
-from tests.networks.playing import Stalls, play_plan
+from tests.networks.playing import Stalls, play_plan, portable
 from tests.random_cases import seeds
 
 FRAMES = 4
@@ -84,6 +84,24 @@ def test_chains(block: int) -> None:
 @seeds(quick=[0], slow=range(1, 40), name="block")
 def test_branches(block: int) -> None:
     assert sum(prove(seed, TINY) for seed in range(block * BLOCK, (block + 1) * BLOCK)) > BLOCK
+
+
+def test_every_kind_of_layer_on_a_device_without_multiplier_blocks() -> None:
+    """Each kind, with inputs of up to 8 bits and wider, has costs, times and a unit there, without blocks."""
+    technology = load_board("ice40hx8k").technology()
+    found: set[tuple[str, bool]] = set()
+    for seed in range(200):
+        graph = network(seed, dataclasses.replace(TINY, bits=12, without=()))
+        kinds = {(layer.kind, max(graph.tensors[name].format.bits for name in layer.inputs) > 8)
+                 for layer in graph.layers}
+        if kinds <= found or hardware_problems(graph):
+            continue
+        plan = hls.make_plan(graph, any_foldings(graph, technology, np.random.default_rng(seed)), technology)
+        hls.lower(graph, plan, portable(plan))
+        assert plan.resources.dsp == 0
+        found |= kinds
+    multiply = {"conv", "dense", "multiply", "matmul", "normalize", "softmax", "add", "average_pool"}
+    assert found >= {(kind, wide) for kind in multiply for wide in (False, True)} | {("recurrent", True)}
 
 
 @pytest.mark.parametrize("seed", [40, 412])

@@ -122,6 +122,25 @@ def test_blocks_are_counted(bits: int, blocks: int) -> None:
         assert len(found) == blocks
 
 
+BLOCKLESS = ICE40(has_multipliers=False)
+
+
+@pytest.mark.parametrize("bits, signs", [(16, (True, False)), (18, (True, True)), (16, (False, False))])
+def test_rows_multiply_where_a_device_has_no_blocks(bits: int, signs: tuple[bool, bool]) -> None:
+    """Extremes and random numbers of wide operands, at the cycle that the unit states for the device."""
+    operands = Operand(Shape(bits, signs[0])), Operand(Shape(16, signs[1]))
+    function = MultiplyFunction(operands, signed(16), (0, 7), 201, bits + 8, 3, -32768, 32767)
+    assert isinstance(function.product, BlockProduct)
+    source, picks = np.random.default_rng(bits), []
+    for n, operand in enumerate(operands):
+        low, high = operand.range
+        ends = [low, high, low, high] if n else [low, low, high, high]
+        picks.append(np.concatenate([source.integers(low, high + 1, 40), ends]))
+    prove(function, *picks, Generic(timing=BLOCKLESS.timing, like=BLOCKLESS))
+    assert function.cost(BLOCKLESS).dsp == 0 < function.cost(ICE40()).dsp
+    assert "SB_MAC16" not in rtlil.convert(Product(function.product, BLOCKLESS))
+
+
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
 def test_the_cycles_are_those_of_generic_parts(family) -> None:
     technology = family()

@@ -52,12 +52,17 @@ def any_folding(rng: np.random.Generator, graph: LayerGraph, name: str) -> Foldi
     return found[int(rng.integers(len(found)))]
 
 
-def prove(cell: str, name: str, seed: int) -> None:
-    """Stage and model are the plain loops, with stalls and without; the interval is that of the schedule."""
+def prove(cell: str, name: str, seed: int, weight: IntFormat | None = None) -> None:
+    """Stage and model are the plain loops, with stalls and without; the interval is that of the schedule.
+
+    With `weight`, those of the states are what is left of them in that format.
+    """
     kind, after = CELLS[cell]
     rng = np.random.default_rng([seed, list(CELLS).index(cell)])
     steps, hidden = int(rng.integers(1, 5)), int(rng.choice([4, 6, 8]))
     layer = random_layer(rng, cell=kind, hidden=hidden, y=INT8, after=after, streaming=bool(rng.integers(2)))
+    if weight is not None:
+        layer = replace(layer, weight_format=weight, hidden_weights=layer.hidden_weights.clip(weight.low, weight.high))
     graph = graph_of(layer, steps)
     folding, frames = any_folding(rng, graph, name), frames_of(rng, layer, 3, steps)
     expected = recurrent(layer, frames)[0].reshape(-1, folding.lanes)
@@ -78,6 +83,11 @@ def prove(cell: str, name: str, seed: int) -> None:
 def test_a_stage_is_the_plain_loop(cell: str, seed: int) -> None:
     names = list(FAMILIES)
     prove(cell, names[(seed + 3 * list(CELLS).index(cell)) % len(names)], seed)
+
+
+def test_narrow_weights_where_a_device_has_no_multipliers() -> None:
+    """Their products are made in tables, in the style that this has everywhere."""
+    prove("rnn", "hx8k", 0, IntFormat(2, True))
 
 
 @pytest.mark.parametrize("streaming", [pytest.param(False, marks=pytest.mark.slow), True])

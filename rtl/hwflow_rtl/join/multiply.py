@@ -145,7 +145,7 @@ def limbs(shape: Shape) -> list[tuple[int, Shape]]:
 
 
 def product_of(ends: tuple[tuple[int, int], tuple[int, int]]) -> RowProduct | BlockProduct:
-    """What is cheaper, by one price for all families that have multiplier blocks, so that all of them choose the same."""
+    """What is cheaper, by one price for all families with multiplier blocks, so that all of them choose the same."""
     rows, blocks = RowProduct(ends), BlockProduct(ends)
     count = sum(not each.in_logic for _, _, each in blocks.products)
     in_blocks = price(blocks.plan.cost(None) + Resources(dsp=count))
