@@ -57,7 +57,7 @@ def structure(flow: Flow) -> Structure:
 
 
 @pytest.mark.parametrize("weight_rows", [pytest.param(0, marks=pytest.mark.slow, id="in ROMs"),
-                                         pytest.param(1, id="in the flash")])
+                                         pytest.param(1, marks=pytest.mark.slow, id="in the flash")])
 def test_only_contents_change_and_they_compute_the_new_network(tmp_path: Path, weight_rows: int) -> None:
     """The hardware of the first model, simulated with the contents of the second, gives the second one's tensors."""
     first, second, data = models(tmp_path)

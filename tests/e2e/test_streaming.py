@@ -47,6 +47,7 @@ def test_states_on_the_command_line(cli: Cli, tmp_path: Path) -> None:
     assert "input 'c0' and output 'cn' are a state, which stays on the chip" in done.err
 
 
+@pytest.mark.slow
 def test_frames_of_several_clients_are_no_sequence(cli: Cli, tmp_path: Path) -> None:
     pytest.importorskip("aiohttp")
     file, data = saved(tmp_path, packed())

@@ -132,6 +132,7 @@ def solved(graph: LayerGraph, board: str) -> hls.Plan:
     return hls.solve(graph, b.technology(), Budget(b.name, b.resources, Resources(lut=250, ff=200), usable_logic=0.7))
 
 
+@pytest.mark.slow
 def test_a_binary_network_is_solved_and_equal(tmp_path: Path) -> None:
     chain = binary_inside()
     plan = solved(chain.graph(), "ulx3s_85f")

@@ -16,7 +16,7 @@ from amaranth.back import rtlil
 from hwflow_rtl.matrix.array import MatrixArray
 from hwflow_rtl.vendor import ECP5, ICE40, Technology
 
-from hwflow.layers import KINDS, Dense, LayerGraph
+from hwflow.layers import KINDS, Dense, LayerGraph, MatMul, Normalize, Recurrent
 from hwflow.layers.base import Folding, HardwareLayer
 from hwflow.layers.hardware import codes_of
 from hwflow.layers.matrix_layer import MatrixLayer
@@ -134,8 +134,11 @@ def answer(question: Question, asked: Asked) -> Any:
         return f"{type(error).__name__}: {error}"
 
 
+LONG = (Dense, MatMul, Normalize, Recurrent)
+
+
 @pytest.mark.parametrize("kind", [
-    pytest.param(kind, marks=[pytest.mark.slow] if kind is Dense else []) for kind in KINDS
+    pytest.param(kind, marks=[pytest.mark.slow] if kind in LONG else []) for kind in KINDS
     if issubclass(kind, HardwareLayer)], ids=lambda k: k.kind)
 def test_answers_depend_on_no_earlier_question(kind: type[HardwareLayer]) -> None:
     hint = get_type_hints(kind).get("requantize", type(None))

@@ -96,6 +96,7 @@ def test_every_boundary_is_exact(graph: LayerGraph, technology: Technology, outs
     assert stalled.equal, stalled.failures()
 
 
+@pytest.mark.slow
 def test_weights_in_a_flash(cache: Path, tmp_path: Path) -> None:
     """The bus gives half a byte in a clock, so dense layers take the clocks of their weights and few more."""
     board = load_board("icebreaker")

@@ -78,7 +78,8 @@ def prove(cell: str, name: str, seed: int, weight: IntFormat | None = None) -> N
             assert ends[2] - ends[1] == layer.schedule(graph, folding).interval, folding
 
 
-@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("cell", [
+    pytest.param(cell, marks=[pytest.mark.slow] if cell == "gru, reset before" else []) for cell in CELLS])
 @seeds(quick=[0], slow=range(1, 10))
 def test_a_stage_is_the_plain_loop(cell: str, seed: int) -> None:
     names = list(FAMILIES)

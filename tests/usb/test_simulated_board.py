@@ -17,7 +17,8 @@ CONFIGURED = 500_000
 LINES = {"full_speed": UsbLine(), "ulpi": UlpiLine()}
 
 
-@pytest.mark.parametrize("kind", [pytest.param("full_speed"), pytest.param("ulpi", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["full_speed", "ulpi"])
 def test_frames_through_a_simulated_board(kind: str, tmp_path: Path, cache: Path) -> None:
     line = LINES[kind]
     compiled = compile_board(rtl_design(board(kind, 64, 8), {}, line=type(line)), folder=tmp_path, cache=cache)
