@@ -17,8 +17,8 @@ from .serve.limits import MEBIBYTE, ServeLimits
 from .synth.design import SynthesisOptions
 
 __all__ = ["BOARD", "BUILD", "PARTS", "BuildRequest", "CheckRequest", "GoldenRequest", "HardwareOptions", "InfoRequest",
-           "ProgramRequest", "Project", "QuantizationOptions", "QuantizeRequest", "ReweightRequest", "RunRequest",
-           "ServeRequest", "SimRequest", "SynthRequest"]
+           "ProgramRequest", "Project", "QuantizationOptions", "QuantizeRequest", "ReportRequest", "ReweightRequest",
+           "RunRequest", "ServeRequest", "SimRequest", "SynthRequest"]
 
 #: The board where none is named, and where every intermediate result is written.
 BOARD, BUILD = "ulx3s_85f", Path("build")
@@ -142,6 +142,16 @@ class SynthRequest:
     quantization: QuantizationOptions = QuantizationOptions()
     hardware: HardwareOptions = HardwareOptions()
     synthesis: SynthesisOptions = field(default_factory=SynthesisOptions)
+
+
+@dataclass(frozen=True)
+class ReportRequest:
+    """`hwflow report`; `output` is None for report.html in the folder of the board."""
+
+    project: Project
+    quantization: QuantizationOptions = QuantizationOptions()
+    hardware: HardwareOptions = HardwareOptions()
+    output: Path | None = None
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from click.core import ParameterSource
 
 from .. import commands
 from ..export import FORMATS
-from ..onnx.limits import Limits
 from ..report.console import Console
 from ..request import (
     BUILD,
@@ -21,12 +20,14 @@ from ..request import (
     InfoRequest,
     ProgramRequest,
     QuantizeRequest,
+    ReportRequest,
     ReweightRequest,
     RunRequest,
     SimRequest,
     SynthRequest,
 )
 from .help import Group
+from .onnx_words import onnx_group
 from .options import (
     LAST_SEED,
     MOST_SEEDS,
@@ -34,11 +35,8 @@ from .options import (
     clock_option,
     data_option,
     json_option,
-    limit_option,
     model_argument,
     model_options,
-    one_version,
-    operator_set,
     plan_options,
     port_options,
     quantization_options,
@@ -196,6 +194,27 @@ def synth(console: Console, request: SynthRequest) -> Result:
 
 
 @cli.command()
+@model_options
+@quantization_options
+@board_option
+@plan_options
+@reweightable_option
+@click.option("--output", type=click.Path(path_type=Path), metavar="FILE",
+              help="The file to write; default: report.html, beside the plan.")
+@takes(ReportRequest)
+def report(console: Console, request: ReportRequest) -> Result:
+    """Write a page that shows the whole design of MODEL for a board: one HTML file, for any browser.
+
+    It plans the design where that was not done yet, and shows what other commands found: accuracy of `hwflow golden`,
+    proofs of `hwflow sim` and `hwflow run`, the placed design of `hwflow synth`.  Of what was not run it names the
+    command.
+
+    Exit codes: 0 written; 1 if the model does not fit the board; 2 if the model, the data or the options are invalid.
+    """
+    return commands.report(console, request)
+
+
+@cli.command()
 @model_argument
 @board_option
 @click.option("--flash", is_flag=True, help="Write the flash from which the board starts, not only the FPGA itself.")
@@ -273,62 +292,4 @@ def doctor(as_json: bool) -> None:
 
 
 cli.add_command(serve)
-
-
-@cli.group("onnx")
-def onnx_group() -> None:
-    """Compare, convert and cut ONNX files, without hardware."""
-
-
-@onnx_group.command()
-@click.argument("old", type=click.Path(path_type=Path))
-@click.argument("new", type=click.Path(path_type=Path))
-@limit_option
-@json_option
-def diff(old: Path, new: Path, limits: Limits, as_json: bool) -> None:
-    """Show the changes from the model (or operator set) OLD to NEW, and which part of its version must grow.
-
-    Exit codes: 0 if callers of OLD can use NEW; 1 for a breaking change.
-    """
-    finish(commands.diff(Console(quiet=as_json), old, new, limits), as_json)
-
-
-@onnx_group.command()
-@click.argument("source", type=click.Path(path_type=Path))
-@click.argument("target", type=click.Path(path_type=Path))
-@click.option("--opset", "opsets", type=operator_set, multiple=True, metavar="[DOMAIN=]VERSION",
-              callback=lambda _context, _parameter, sets: one_version(sets),
-              help="Write it for another operator set, with the same meaning: 21, or ai.onnx.ml=3.")
-@click.option("--external-data", is_flag=True, help="Write large weights into a separate file next to the model.")
-@limit_option
-@json_option
-def convert(source: Path, target: Path, opsets: dict[str, int], external_data: bool, limits: Limits,
-            as_json: bool) -> None:
-    """Write the model SOURCE to TARGET: as text if its name ends in .textproto, else as binary."""
-    finish(commands.convert(Console(quiet=as_json), source, target, external_data, opsets, limits), as_json)
-
-
-@onnx_group.command()
-@click.argument("source", metavar="MODEL", type=click.Path(path_type=Path))
-@click.argument("target", metavar="OUT", type=click.Path(path_type=Path))
-@click.option("--from", "inputs", multiple=True, metavar="TENSOR",
-              help="A tensor that becomes an input (repeatable); default: the inputs of MODEL that are needed.")
-@click.option("--to", "outputs", multiple=True, metavar="TENSOR",
-              help="A tensor that becomes an output (repeatable); default: the outputs of MODEL.")
-@limit_option
-@json_option
-def extract(source: Path, target: Path, inputs: tuple[str, ...], outputs: tuple[str, ...], limits: Limits,
-            as_json: bool) -> None:
-    """Write the part of MODEL from some tensors to some other tensors into OUT, as a model.
-
-    Exit codes: 0 written; 2 if MODEL does not have a tensor, or the inputs do not determine the outputs.
-    """
-    finish(commands.extract(Console(quiet=as_json), source, target, inputs, outputs, limits), as_json)
-
-
-@onnx_group.command()
-@click.argument("rule", required=False)
-@json_option
-def rules(rule: str | None, as_json: bool) -> None:
-    """List the rules of ONNX and where hwflow enforces them, or explain RULE."""
-    finish(commands.rules(Console(quiet=as_json), rule), as_json)
+cli.add_command(onnx_group)

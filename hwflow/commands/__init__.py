@@ -11,6 +11,7 @@ from .hardware import boards, build, doctor, sim, synth
 from .integers import golden, quantize
 from .onnx_files import convert, diff, extract, rules
 from .programming import program
+from .reporting import report
 from .retraining import reweight
 from .serving import serve
 
@@ -26,6 +27,7 @@ __all__ = [
     "info",
     "program",
     "quantize",
+    "report",
     "reweight",
     "rules",
     "run",

@@ -1,0 +1,49 @@
+"""A command that a result names asks for the same design as the request that made the result."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from unittest import mock
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from hwflow import commands
+from hwflow.cli.words import cli
+from hwflow.command_line import command_line
+from hwflow.layers.partition import Execution
+from hwflow.onnx.limits import Limits
+from hwflow.request import BuildRequest, HardwareOptions, Project, QuantizationOptions
+
+MODEL = Path("a folder/-x'y$(z).onnx")
+REQUESTS = [
+    BuildRequest(Project(MODEL)),
+    BuildRequest(
+        Project(MODEL, (("a", (1, 2)), ("b", (3,))), (("h0", "hn"),), Path("d.npz"), Path("b"), Limits(nodes=7)),
+        QuantizationOptions((4, 8), rescale_bits="auto", hardware_argmax=True),
+        HardwareOptions("icebreaker", "uart", plan=Path("p"), execution=Execution.SHARED, reweightable=True)),
+    BuildRequest(Project(MODEL), QuantizationOptions(settings=Path("s.yaml"), rescale_bits=20),
+                 HardwareOptions(interval=5, logic_multipliers=True, stream_weights=True)),
+    BuildRequest(Project(MODEL), QuantizationOptions(), HardwareOptions(frames_per_second=2.5, address="10.0.0.1")),
+]
+
+
+@pytest.mark.parametrize("request_", REQUESTS)
+def test_a_command_line_asks_for_what_the_request_asks_for(request_: BuildRequest) -> None:
+    line = command_line("build", request_.project, request_.quantization, request_.hardware)
+    words = shlex.split(line)
+    assert words[0] == "hwflow"
+    with mock.patch.object(commands, "build", return_value={}) as called:
+        done = CliRunner().invoke(cli, words[1:])
+    assert done.exit_code == 0, done.output
+    assert called.call_args.args[1] == request_
+
+
+def test_every_option_of_a_design_has_a_name_in_command_lines() -> None:
+    build = cli.commands["build"]
+    known = {option for parameter in build.params if isinstance(parameter, click.Option) for option in parameter.opts}
+    for request_ in REQUESTS:
+        line = command_line("build", request_.project, request_.quantization, request_.hardware)
+        assert {word.partition("=")[0] for word in shlex.split(line) if word.startswith("--")} <= known
