@@ -28,7 +28,7 @@ SECTIONS = {
                "--max-body", "--verbose"),
     "Simulation": ("--simulate", "--terminal", "--frames", "--streaming", "--stalls", "--seed", "--waves", "--netlist"),
     "Output": ("--build", "--export", "--output", "--svg", "--layer-rows", "--axi-stream", "--opset", "--external-data",
-               "--json", "--help"),
+               "--json", "--quiet", "--help"),
 }
 
 

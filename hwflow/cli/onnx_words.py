@@ -8,9 +8,8 @@ import click
 
 from .. import commands
 from ..onnx.limits import Limits
-from ..report.console import Console
 from .help import Group
-from .options import json_option, limit_option, one_version, operator_set
+from .options import console_of_call, limit_option, one_version, operator_set, output_options
 from .requests import finish
 
 __all__ = ["onnx_group"]
@@ -25,13 +24,13 @@ def onnx_group() -> None:
 @click.argument("old", type=click.Path(path_type=Path))
 @click.argument("new", type=click.Path(path_type=Path))
 @limit_option
-@json_option
+@output_options
 def diff(old: Path, new: Path, limits: Limits, as_json: bool) -> None:
     """Show the changes from the model (or operator set) OLD to NEW, and which part of its version must grow.
 
     Exit codes: 0 if callers of OLD can use NEW; 1 for a breaking change.
     """
-    finish(commands.diff(Console(quiet=as_json), old, new, limits), as_json)
+    finish(commands.diff(console_of_call(as_json), old, new, limits), as_json)
 
 
 @onnx_group.command()
@@ -42,11 +41,11 @@ def diff(old: Path, new: Path, limits: Limits, as_json: bool) -> None:
               help="Write it for another operator set, with the same meaning: 21, or ai.onnx.ml=3.")
 @click.option("--external-data", is_flag=True, help="Write large weights into a separate file next to the model.")
 @limit_option
-@json_option
+@output_options
 def convert(source: Path, target: Path, opsets: dict[str, int], external_data: bool, limits: Limits,
             as_json: bool) -> None:
     """Write the model SOURCE to TARGET: as text if its name ends in .textproto, else as binary."""
-    finish(commands.convert(Console(quiet=as_json), source, target, external_data, opsets, limits), as_json)
+    finish(commands.convert(console_of_call(as_json), source, target, external_data, opsets, limits), as_json)
 
 
 @onnx_group.command()
@@ -57,19 +56,19 @@ def convert(source: Path, target: Path, opsets: dict[str, int], external_data: b
 @click.option("--to", "outputs", multiple=True, metavar="TENSOR",
               help="A tensor that becomes an output (repeatable); default: the outputs of MODEL.")
 @limit_option
-@json_option
+@output_options
 def extract(source: Path, target: Path, inputs: tuple[str, ...], outputs: tuple[str, ...], limits: Limits,
             as_json: bool) -> None:
     """Write the part of MODEL from some tensors to some other tensors into OUT, as a model.
 
     Exit codes: 0 written; 2 if MODEL does not have a tensor, or the inputs do not determine the outputs.
     """
-    finish(commands.extract(Console(quiet=as_json), source, target, inputs, outputs, limits), as_json)
+    finish(commands.extract(console_of_call(as_json), source, target, inputs, outputs, limits), as_json)
 
 
 @onnx_group.command()
 @click.argument("rule", required=False)
-@json_option
+@output_options
 def rules(rule: str | None, as_json: bool) -> None:
     """List the rules of ONNX and where hwflow enforces them, or explain RULE."""
-    finish(commands.rules(Console(quiet=as_json), rule), as_json)
+    finish(commands.rules(console_of_call(as_json), rule), as_json)

@@ -15,13 +15,14 @@ from ..layers.partition import Execution
 from ..layers.rescale import BLOCK_BITS, MULTIPLIER_BITS
 from ..onnx.limits import parse_limits
 from ..onnx.schemas import canonical_domain
+from ..report.console import Console
 from ..request import BOARD, BUILD
 from ..synth.clock import ON_BOARD
 
-__all__ = ["LAST_SEED", "MOST_SEEDS", "board_option", "clock", "clock_option", "data_option", "input_shape",
-           "json_option", "limit_option", "model_argument", "model_options", "one_version", "operator_set",
-           "plan_options", "port_options", "quantization_options", "rescale_bits", "reweightable_option",
-           "seconds", "widths"]
+__all__ = ["LAST_SEED", "MOST_SEEDS", "board_option", "clock", "clock_option", "console_of_call", "data_option",
+           "input_shape", "limit_option", "model_argument", "model_options", "one_version", "operator_set",
+           "output_options", "plan_options", "port_options", "quantization_options", "rescale_bits",
+           "reweightable_option", "seconds", "widths"]
 
 #: The highest clock that --clock accepts; no FPGA of hwflow is faster.
 MOST_MHZ = 1000.0
@@ -30,6 +31,8 @@ SHORTEST = 0.01
 #: Seeds are 32 bits wide; the second is a sensible limit on their number.
 LAST_SEED, MOST_SEEDS = 2**32 - 1, 1000
 
+#: Where a call's --quiet is.
+QUIET = "hwflow.quiet"
 #: The --rescale-bits that is no number.
 AUTO = "auto"
 
@@ -144,7 +147,27 @@ def model_file(_context: click.Context, _parameter: click.Parameter, path: Path)
     return path
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def output_options(command: F) -> F:
+    """The options of every command, about what it prints."""
+    options = [
+        click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
+        click.option("--quiet", "-q", is_flag=True, expose_value=False, callback=keep_quiet,
+                     help="Show results, warnings and errors alone: no progress, no notes."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def keep_quiet(context: click.Context, _parameter: click.Parameter, quiet: bool) -> None:
+    """Remember --quiet for the console of this call."""
+    context.meta[QUIET] = quiet
+
+
+def console_of_call(as_json: bool) -> Console:
+    """The console that --json and --quiet ask for."""
+    return Console(quiet=as_json, progress=not click.get_current_context().meta.get(QUIET, False))
+
 limit_option = click.option("--limit", "limits", multiple=True, metavar="NAME=NUMBER",
                             callback=lambda _context, _parameter, texts: parse_limits(texts),
                             help="Raise a limit for a model that you trust: tensor_bytes, total_bytes, seconds, ...")
@@ -167,7 +190,7 @@ def model_options(command: F) -> F:
         click.option("--build", type=click.Path(path_type=Path), default=BUILD, show_default=True,
                      help="The folder for all results."),
         limit_option,
-        json_option,
+        output_options,
     ]
     for option in reversed(options):
         command = option(command)

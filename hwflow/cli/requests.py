@@ -13,6 +13,7 @@ import click
 
 from ..report.console import Console
 from ..request import PARTS
+from .options import console_of_call
 
 __all__ = ["finish", "request_of", "takes"]
 
@@ -26,7 +27,7 @@ def takes(kind: type[Request]) -> Callable[[Callable[[Console, Request], Result]
     def decorate(command: Callable[[Console, Request], Result]) -> Callable[..., NoReturn]:
         @functools.wraps(command)
         def answer(as_json: bool, **options: object) -> NoReturn:
-            finish(command(Console(quiet=as_json), request_of(kind, options)), as_json)
+            finish(command(console_of_call(as_json), request_of(kind, options)), as_json)
 
         return answer
     return decorate

@@ -33,10 +33,11 @@ from .options import (
     MOST_SEEDS,
     board_option,
     clock_option,
+    console_of_call,
     data_option,
-    json_option,
     model_argument,
     model_options,
+    output_options,
     plan_options,
     port_options,
     quantization_options,
@@ -225,7 +226,7 @@ def report(console: Console, request: ReportRequest) -> Result:
 @click.option("--baud", type=click.IntRange(min=1), help="With --weights: the bit rate, if it is not the design's.")
 @click.option("--build", type=click.Path(path_type=Path), default=BUILD, show_default=True,
               help="Where `hwflow synth` wrote its results.")
-@json_option
+@output_options
 @takes(ProgramRequest)
 def program(console: Console, request: ProgramRequest) -> Result:
     """Load the bitstream that `hwflow synth` made of MODEL into a board.
@@ -278,17 +279,17 @@ def run(console: Console, request: RunRequest) -> Result:
 
 
 @cli.command()
-@json_option
+@output_options
 def boards(as_json: bool) -> None:
     """List the boards."""
-    finish(commands.boards(Console(quiet=as_json)), as_json)
+    finish(commands.boards(console_of_call(as_json)), as_json)
 
 
 @cli.command()
-@json_option
+@output_options
 def doctor(as_json: bool) -> None:
     """Show which tools are installed, which are missing, and how to install them."""
-    finish(commands.doctor(Console(quiet=as_json)), as_json)
+    finish(commands.doctor(console_of_call(as_json)), as_json)
 
 
 cli.add_command(serve)

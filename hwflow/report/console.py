@@ -48,10 +48,12 @@ class Rate(rich.progress.ProgressColumn):
 
 
 class Console:
-    """`quiet` (JSON on standard output) keeps tables and notes to itself; progress and failures still show."""
+    """`quiet` (JSON on standard output) keeps tables and notes to itself; progress and failures still show.  Without
+    `progress` (--quiet) warnings and failures alone show on standard error.
+    """
 
-    def __init__(self, *, quiet: bool = False):
-        self.quiet = quiet
+    def __init__(self, *, quiet: bool = False, progress: bool = True):
+        self.quiet, self.shows_progress = quiet, progress
         self.out, self.err = (stream_to(stderr) for stderr in (False, True))
 
     def say(self, text: str) -> None:
@@ -61,7 +63,13 @@ class Console:
 
     def progress(self, text: str) -> None:
         """A line that says what happens now."""
-        lines(self.err, text, "dim")
+        if self.shows_progress:
+            lines(self.err, text, "dim")
+
+    def next(self, text: str) -> None:
+        """What the user may do after this command; a hint for people, not a part of the result."""
+        if not self.quiet:
+            self.progress(f"next: {text}")
 
     def warn(self, text: str) -> None:
         """A result that nobody wants."""
@@ -76,11 +84,16 @@ class Console:
         made.stylize(style, 0, len(head))
         self.err.print(made, soft_wrap=True)
 
+    @property
+    def shows_bars(self) -> bool:
+        """Whether standard error is a terminal that may show what moves."""
+        return self.err.is_terminal and self.shows_progress
+
     @contextlib.contextmanager
     def step(self, text: str) -> Iterator[None]:
         """Show that `text` goes on, and afterwards how long it took."""
         started = time.monotonic()
-        if self.err.is_terminal:
+        if self.shows_bars:
             with self.err.status(rich.markup.escape(text)):
                 yield
         else:
@@ -94,7 +107,7 @@ class Console:
 
         With `rate`, the unit of their rate, a terminal shows that, too."""
         started = time.monotonic()
-        if self.err.is_terminal:
+        if self.shows_bars:
             columns = (*rich.progress.Progress.get_default_columns(), *([Rate(rate)] if rate else []))
             with rich.progress.Progress(*columns, console=self.err, transient=True) as bar:
                 task = bar.add_task(rich.markup.escape(text), total=None)
