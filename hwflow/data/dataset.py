@@ -24,6 +24,7 @@ from hwflow_base.errors import HwflowError
 from hwflow_base.short_repr import screen
 
 from hwflow.data.archive import Archive, read_archive
+from hwflow.data.layouts import remedy_for
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
 from hwflow.onnx.model import Array, Model, Value
 from hwflow.onnx.run.sequences import inputs_of_rows, outputs_of_rows, state_names
@@ -191,8 +192,10 @@ def with_batch(file: Path, name: str, array: Array, value: Value, what: str = "i
     else:
         expected = ", ".join("any" if not isinstance(size, int) else str(size) for size in fixed)
         raise HwflowError(
-            f"{file}: array '{name}' must have the shape [rows, {expected}] for the model's {what} '{value.name}', "
-            f"not {list(array.shape)}"
+            f"array '{name}' must have the shape [rows, {expected}] for the model's {what} '{value.name}', "
+            f"not {list(array.shape)}",
+            remedy_for(array.shape, [size if isinstance(size, int) else None for size in fixed]),
+            where=str(file),
         )
     if not len(rows):
         raise HwflowError(f"{file}: array '{name}' must have at least one row, not none")
