@@ -18,6 +18,9 @@ from .subject import Subject
 
 __all__ = ["environment", "page_of", "render"]
 
+#: The files with the looks, in order.
+STYLES = ("page.css", "chart.css")
+
 
 @cache
 def environment() -> jinja2.Environment:
@@ -35,6 +38,7 @@ def page_of(subject: Subject) -> str:
 def render(title: str, sections: list[Section]) -> str:
     """The page with this title and these sections."""
     own = files("hwflow.page") / "files"
+    styles = "".join((own / name).read_text() for name in STYLES)
     return environment().get_template("page.html.j2").render(
         title=title, sections=sections, version=version("hwflow"),
-        style=Markup((own / "page.css").read_text()), script=Markup((own / "page.js").read_text()))
+        style=Markup(styles), script=Markup((own / "page.js").read_text()))
