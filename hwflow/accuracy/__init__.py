@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from hwflow.accuracy.histogram import Histogram
 from hwflow.accuracy.layers import LayerNoise, decibels, layer_noise, most_harmful
 from hwflow.accuracy.measure import Accuracy, Metric, OutputNoise, Pair, compare, float_outputs, measure
 from hwflow.accuracy.metrics import signal_to_noise
 from hwflow.accuracy.outcomes import LAYER_ROWS, data_warnings, layer_warnings, measured_warnings
 from hwflow.accuracy.question import Question, Task, question
+from hwflow.accuracy.worst import WorstRow, worst_rows
 
 __all__ = [
     "LAYER_ROWS",
     "Accuracy",
+    "Histogram",
     "LayerNoise",
     "Metric",
     "OutputNoise",
     "Pair",
     "Question",
     "Task",
+    "WorstRow",
     "compare",
     "data_warnings",
     "decibels",
@@ -28,4 +32,5 @@ __all__ = [
     "most_harmful",
     "question",
     "signal_to_noise",
+    "worst_rows",
 ]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from hwflow_base.short_repr import fields_repr
 
 from hwflow import golden
+from hwflow.accuracy.histogram import Histogram, Tally
 from hwflow.golden import Progress
 from hwflow.layers.base import Layer, LayerGraph
 from hwflow.layers.formats import IntArray, IntFormat, Tensor
@@ -43,7 +45,7 @@ class LayerNoise:
     where it is exact.
     `original` is the tensor of the model as its file has it, "" where that has none, and `original_ratio` the noise
     over the signal against it: of a float model about that of the twin, of a quantized one 0 where all integers are
-    equal.
+    equal.  `histogram`: how the elements of all rows are spread over the integers of the tensor.
     """
 
     tensor: str
@@ -63,8 +65,15 @@ class LayerNoise:
     original: str = ""
     original_ratio: float | None = None
     reach: float | None = None
+    histogram: Histogram | None = None
 
     __repr__ = fields_repr
+
+    @staticmethod
+    def from_facts(facts: Mapping[str, Any]) -> LayerNoise:
+        """What `dataclasses.asdict` made of one, also after JSON."""
+        histogram = facts.get("histogram")
+        return LayerNoise(**{**facts, "histogram": None if histogram is None else Histogram.from_facts(histogram)})
 
     @property
     def ratio(self) -> float | None:
@@ -98,9 +107,14 @@ def layer_noise(
         against.append(_Against(quantized.original, quantized.originals, graph, used))
     at_once = max(1, _ELEMENTS // sum(tensor.frame.elements for tensor in graph.tensors.values()))
     at_once = count if graph.streaming else at_once  # one sequence
-    for start in range(0, count if any(other.sums for other in against) else 0, at_once):
+    tallies = {name: against[0].sums[name].tally if name in against[0].sums else _tally(graph, name)
+               for name in graph.computed}  # fmt: skip
+    for start in range(0, count, at_once):
         rows = {name: array[start : start + at_once] for name, array in inputs.items()}
         integers = golden.run(quantized, golden.run_prologue(quantized, rows))
+        for name, tally in tallies.items():
+            elements = integers[name].reshape(len(integers[name]), -1)
+            tally.add_integers(elements[:, used[name]] if name in used else elements)
         for k in range(min(at_once, count - start)):
             row, frames = ({name: array[k] for name, array in arrays.items()} for arrays in (rows, integers))
             for other in against:
@@ -108,7 +122,8 @@ def layer_noise(
             if progress is not None:
                 progress(start + k + 1, count)
     sums = against[0].sums
-    found = {name: _row(graph, name, sums.get(name)) for name in graph.computed}
+    found = {name: replace(_row(graph, name, sums.get(name)), histogram=tallies[name].histogram)
+             for name in graph.computed}  # fmt: skip
     for name in sums:
         found[name] = replace(found[name], source=quantized.views[name].source)
     for name, total in against[1].sums.items() if len(against) > 1 else ():
@@ -172,6 +187,7 @@ class _Sums:
     def __init__(self, graph: LayerGraph, name: str) -> None:
         self.tensor = graph.tensors[name]
         self.low, self.high = _ends(graph.producer(name), self.tensor.format)
+        self.tally = _tally(graph, name)
         self.count = self.saturated = 0
         self.signal = self.noise = self.error = self.largest = self.farthest = 0.0
 
@@ -185,6 +201,7 @@ class _Sums:
         tensor = self.tensor
         error = tensor.scale * (integers - tensor.zero_point) - reals
         exact = np.rint(reals / tensor.scale) + tensor.zero_point
+        self.tally.add_reals(reals, exact)
         self.count += reals.size
         self.saturated += int(np.count_nonzero((exact < self.low) | (exact > self.high)))
         self.signal += float(reals @ reals)
@@ -192,6 +209,10 @@ class _Sums:
         self.error += float(error.sum())
         self.largest = max(self.largest, float(np.abs(error).max(initial=0.0)))
         self.farthest = max(self.farthest, float(np.abs(reals).max(initial=0.0)))
+
+
+def _tally(graph: LayerGraph, name: str) -> Tally:
+    return Tally(graph.tensors[name], *_ends(graph.producer(name), graph.tensors[name].format))
 
 
 def _ends(layer: Layer | None, format: IntFormat) -> tuple[int, int]:

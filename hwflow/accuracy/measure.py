@@ -25,6 +25,7 @@ from hwflow.accuracy.metrics import (
 )
 from hwflow.accuracy.outcomes import LAYER_ROWS, measured_warnings
 from hwflow.accuracy.question import Question, Task, question
+from hwflow.accuracy.worst import WorstRow, worst_rows
 from hwflow.data.dataset import Dataset, classes
 from hwflow.golden import Progress
 from hwflow.onnx.model import Array, Model
@@ -106,7 +107,8 @@ class Accuracy:
 
     `classes` is the number of scores (0 where the output names the class itself), `confusion` every cell that is not 0.
     `snr_db` is the power of the float outputs over the power of the difference, in decibels over all outputs together;
-    None where they are equal.  `warnings` is what somebody should know of these numbers.
+    None where they are equal.  `worst` are the rows on which the integer model is worst, the worst first.  `warnings`
+    is what somebody should know of these numbers.
     """
 
     rows: int
@@ -118,6 +120,7 @@ class Accuracy:
     confusion: tuple[Pair, ...]
     snr_db: float | None
     outputs: tuple[OutputNoise, ...]
+    worst: tuple[WorstRow, ...] = ()
     warnings: tuple[OutcomeWarning, ...] = ()
 
     __repr__ = fields_repr
@@ -145,6 +148,7 @@ class Accuracy:
             tuple(Metric(**metric) for metric in facts["metrics"]), facts["agreement"], facts["classes"],
             tuple(Pair(**pair) for pair in facts["confusion"]), facts["snr_db"],
             tuple(_output_noise(noise) for noise in facts["outputs"]),
+            tuple(WorstRow(**row) for row in facts["worst"]),
         )  # fmt: skip
 
 
@@ -215,6 +219,7 @@ def compare(
             )
             for name, values in numbers.items()
         ),
+        worst=worst_rows(asked, dataset, reference, outputs),
     )
 
 

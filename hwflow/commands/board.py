@@ -26,6 +26,7 @@ from ..report.console import Console
 from ..request import BOARD, HardwareOptions, RunRequest
 from ..steps.folders import other_model
 from ..steps.measurements import required_dataset
+from ..steps.recording import keep_board
 from ..synth import load_board
 from .simulated import simulated_design
 
@@ -57,6 +58,7 @@ def run(console: Console, request: RunRequest) -> Mapping[str, Any]:
                                dataset)
         result = BoardRun(board.design.facts, board.link.port.name, board.transport, throughput, board.statistics,
                           differences(quantized.graph, expected, made), accuracy, board.filled, request.simulate)
+    keep_board(flow, board.design, result, frames, made)
     show_run(console, result)
     return {"exit_code": 0 if result.equal else 1, **result.facts(), "warnings": flow.warned.facts()}
 

@@ -25,6 +25,7 @@ from ..report.plan import plan_facts, show_plan, show_simulation, simulation_fac
 from ..report.synthesis import show_synthesis, synthesis_facts, too_slow
 from ..request import BuildRequest, SimRequest, SynthRequest
 from ..steps.exporting import network_of
+from ..steps.recording import keep_netlist, keep_simulation
 from ..synth import list_boards, load_board, tool_status
 from ..synth.outside import expected_mhz
 from ..synth.program import programmer_status
@@ -94,6 +95,7 @@ def sim(console: Console, request: SimRequest) -> Result:
     with flow.locked():
         count = _frames(flow, request, FRAMES)
         runs = flow.simulate(count, stalls=request.stalls, seed=request.seed, waves=request.waves)
+        keep_simulation(flow, runs, stalls=request.stalls, seed=request.seed)
         accuracy = flow.accuracy()
     clock = core_clock(flow)
     show_simulation(console, flow.plan, runs, clock)
@@ -139,6 +141,7 @@ def _prove(console: Console, flow: Flow, request: SimRequest) -> Result:
     flow.prepare(find_tools, lambda: find_tool("yosys"))
     with flow.locked():
         proof = flow.prove(_frames(flow, request, NETLIST_FRAMES), seed=request.seed, clock=request.clock)
+        keep_netlist(flow, proof, seed=request.seed)
     console.table("netlist", ("cell", "how many"), [(kind, str(count)) for kind, count in proof.cells.items()])
     if proof.difference is not None:
         console.fail(proof.difference)

@@ -19,6 +19,7 @@ from ..report.accuracy import say_accuracy, show_accuracy, show_layers
 from ..report.console import Console
 from ..request import GoldenRequest, QuantizeRequest
 from ..steps.measurements import required_dataset
+from ..steps.recording import keep_accuracy
 from .onnx_files import require_apart
 from .widths import quantize_within
 
@@ -94,9 +95,10 @@ def golden(console: Console, request: GoldenRequest) -> Result:
     with flow.locked():
         accuracy = flow.accuracy()
         layers = flow.layer_noise()
-    assert accuracy is not None, "there is data"
+        assert accuracy is not None, "there is data"
+        rows = min(accuracy.rows, request.layer_rows)
+        keep_accuracy(flow, accuracy, layers, rows)
     path = flow.folder / "golden" / "outputs.npz"
-    rows = min(accuracy.rows, request.layer_rows)
     if layers:
         show_layers(console, layers, rows)
     show_accuracy(console, accuracy)

