@@ -17,6 +17,7 @@ from pathlib import Path
 from bench.boards import BOARD_SECTIONS
 from bench.estimates import ESTIMATE_SECTIONS
 from bench.every_model import EVERY_MODEL_SECTIONS
+from bench.fit_clocks import CLOCK_SECTIONS
 from bench.flash import FLASH_SECTIONS
 from bench.frontier import FRONTIER_SECTIONS
 from bench.integer_functions import FUNCTION_SECTIONS
@@ -36,7 +37,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 SECTIONS = {**HARDWARE_SECTIONS, **ESTIMATE_SECTIONS, **ROUTE_SECTIONS, **STAGE_SECTIONS, **BOARD_SECTIONS,
             **NETWORK_SECTIONS, **MEMORY_SECTIONS, **FLASH_SECTIONS, **FRONTIER_SECTIONS, **QUANTIZATION_SECTIONS,
             **ONNX_SECTIONS, **RANDOM_SECTIONS, **SERVE_SECTIONS, **EVERY_MODEL_SECTIONS,
-            **LOOP_SECTIONS, **FUNCTION_SECTIONS}
+            **LOOP_SECTIONS, **FUNCTION_SECTIONS, **CLOCK_SECTIONS}
 
 
 def report_of(section: str) -> Path:

@@ -18,6 +18,7 @@ FEEDBACK_MHZ = OUTPUT_MHZ = (10, 400)
 MOST_FEEDBACK, MOST = 80, 128
 
 
+@cache
 def ecp5_pll_settings(input_mhz: float | Fraction, output_mhz: float | Fraction) -> PllSettings | None:
     """The closest output that is not above the wanted one, then the fastest phase detector (least jitter)."""
     found = max(candidates(exact(input_mhz), exact(output_mhz)), default=None)
