@@ -38,7 +38,7 @@ from ..layers.base import LayerGraph
 from ..synth import Board
 from ..synth.board_weights import BoardWeights
 from .lines import line_of, port_of
-from .stimuli import frames_digest
+from .stimuli import ends_digests
 
 __all__ = ["NetlistProof", "prove_netlist"]
 
@@ -126,9 +126,7 @@ def prove_netlist(netlist: Path, board: Board, graph: LayerGraph, frames: Frames
             difference = str(error)
         facts = simulated.facts
     return NetlistProof(netlist, board.name, cells.digest, cells.cells, len(expected), expected.size, facts.cycles,
-                        time.monotonic() - began, difference,
-                        frames_digest({name: values[name] for name in graph.inputs}),
-                        frames_digest({name: values[name] for name in graph.outputs}))
+                        time.monotonic() - began, difference, *ends_digests(graph, values))
 
 
 def answers(graph: LayerGraph, values: Mapping[str, Frames]) -> Bytes:

@@ -11,10 +11,11 @@ from hwflow_base.files.cache import content, digest
 
 from .. import golden
 from ..data.dataset import Dataset
+from ..layers.base import LayerGraph
 from ..layers.formats import Tensor
 from ..quantize import Quantized
 
-__all__ = ["Frames", "frames_digest", "noise", "stimuli"]
+__all__ = ["Frames", "ends_digests", "frames_digest", "noise", "stimuli"]
 
 #: int64[n, height, width, channels].
 Frames = npt.NDArray[np.int64]
@@ -39,6 +40,12 @@ def frames_digest(frames: Mapping[str, npt.NDArray[Any]]) -> str:
     """SHA-256 over frames [n, height, width, channels] of integers by tensor, whatever their type in memory is."""
     return digest(*(part for name, array in frames.items()
                     for part in (name, content(np.ascontiguousarray(array, np.dtype("<i8"))))))
+
+
+def ends_digests(graph: LayerGraph, frames: Mapping[str, npt.NDArray[Any]]) -> tuple[str, str]:
+    """Of what goes into `graph`, and of what comes out of it."""
+    played, results = (frames_digest({name: frames[name] for name in names}) for names in (graph.inputs, graph.outputs))
+    return played, results
 
 
 def noise(tensor: Tensor, count: int, random: np.random.Generator) -> Frames:
