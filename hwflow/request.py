@@ -14,7 +14,7 @@ from .host.pace import Patience
 from .layers.partition import Execution
 from .onnx.limits import DEFAULT_LIMITS, Limits
 from .serve.limits import MEBIBYTE, ServeLimits
-from .synth.design import SynthesisOptions
+from .synth.options import SynthesisOptions
 
 __all__ = ["BOARD", "BUILD", "PARTS", "BuildRequest", "CheckRequest", "GoldenRequest", "HardwareOptions", "InfoRequest",
            "ProgramRequest", "Project", "QuantizationOptions", "QuantizeRequest", "ReportRequest", "ReweightRequest",

@@ -27,8 +27,8 @@ SECTIONS = {
     "Server": ("--host", "--http-port", "--token-file", "--timeout", "--queue", "--max-batch", "--batch-wait",
                "--max-body", "--verbose"),
     "Simulation": ("--simulate", "--terminal", "--frames", "--streaming", "--stalls", "--seed", "--waves", "--netlist"),
-    "Output": ("--build", "--export", "--output", "--svg", "--layer-rows", "--axi-stream", "--opset", "--external-data",
-               "--json", "--quiet", "--help"),
+    "Output": ("--build", "--export", "--output", "--force", "--svg", "--layer-rows", "--axi-stream", "--opset",
+               "--external-data", "--json", "--quiet", "--help"),
 }
 
 

@@ -8,7 +8,7 @@ import click
 
 from .. import commands
 from ..onnx.limits import Limits
-from .help import Group
+from .command import Group
 from .options import console_of_call, limit_option, one_version, operator_set, output_options
 from .requests import finish
 

@@ -17,7 +17,7 @@ from ..onnx.limits import parse_limits
 from ..onnx.schemas import canonical_domain
 from ..report.console import Console
 from ..request import BOARD, BUILD
-from ..synth.clock import ON_BOARD
+from ..synth.options import ON_BOARD
 
 __all__ = ["LAST_SEED", "MOST_SEEDS", "board_option", "clock", "clock_option", "console_of_call", "data_option",
            "input_shape", "limit_option", "model_argument", "model_options", "one_version", "operator_set",

@@ -14,6 +14,7 @@ import click
 from ..report.console import Console
 from ..request import PARTS
 from .options import console_of_call
+from .project_file import FILE, named
 
 __all__ = ["finish", "request_of", "takes"]
 
@@ -27,7 +28,10 @@ def takes(kind: type[Request]) -> Callable[[Callable[[Console, Request], Result]
     def decorate(command: Callable[[Console, Request], Result]) -> Callable[..., NoReturn]:
         @functools.wraps(command)
         def answer(as_json: bool, **options: object) -> NoReturn:
-            finish(command(console_of_call(as_json), request_of(kind, options)), as_json)
+            console, from_file = console_of_call(as_json), list(named(click.get_current_context()))
+            if from_file:
+                console.progress(f"from {FILE}: {' '.join(from_file)}")
+            finish(command(console, request_of(kind, options)), as_json)
 
         return answer
     return decorate

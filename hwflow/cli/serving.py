@@ -11,7 +11,7 @@ import click
 from .. import commands
 from ..report.console import Console
 from ..request import ServeRequest
-from .help import Command
+from .command import Command
 from .options import data_option, model_options, port_options, seconds
 from .requests import takes
 

@@ -26,7 +26,7 @@ from ..request import (
     SimRequest,
     SynthRequest,
 )
-from .help import Group
+from .command import Group
 from .onnx_words import onnx_group
 from .options import (
     LAST_SEED,
@@ -45,6 +45,7 @@ from .options import (
 )
 from .requests import finish, takes
 from .serving import serve
+from .starting import completion, init
 
 __all__ = ["cli"]
 
@@ -293,4 +294,6 @@ def doctor(as_json: bool) -> None:
 
 
 cli.add_command(serve)
+cli.add_command(init)
+cli.add_command(completion)
 cli.add_command(onnx_group)

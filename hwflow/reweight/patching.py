@@ -20,12 +20,13 @@ from hwflow_base.files.cache import MANIFEST, cached_step, digest, is_whole
 from hwflow_base.files.target import write_atomically
 
 from ..synth.bitstream import bitstream_path, make_bitstream
-from ..synth.clock import ON_BOARD, has_pll
+from ..synth.clock import has_pll
 from ..synth.contents import Contents, Place, filled, replaced, separated
 from ..synth.design import Design, finish_design
 from ..synth.families import FAMILIES
 from ..synth.families.base import ROUTED
 from ..synth.job import Job, Progress
+from ..synth.options import ON_BOARD
 from ..synth.spots import Spot, kept_spots
 from ..synth.structure import kept_structure, structure_of
 from ..synth.toolchain import tools_of_family, versions

@@ -1,12 +1,25 @@
 """Synthesis, place and route: from a core and a board to a bitstream and its report."""
 
-from .bitstream import synthesize
-from .boards import Board, list_boards, load_board
-from .report import SynthesisReport, Usage
-from .toolchain import tool_status
-from .top import board_top, ends_before_plan, ends_of
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hwflow_base.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from .bitstream import synthesize
+    from .boards import Board, list_boards, load_board
+    from .report import SynthesisReport, Usage
+    from .toolchain import tool_status
+    from .top import board_top, ends_before_plan, ends_of
 
 __all__ = [
     "Board", "SynthesisReport", "Usage", "board_top", "ends_before_plan", "ends_of", "list_boards",
     "load_board", "synthesize", "tool_status",
 ]
+
+__getattr__, __dir__ = lazy_names(__name__, {
+    "bitstream": ("synthesize",), "boards": ("Board", "list_boards", "load_board"),
+    "report": ("SynthesisReport", "Usage"), "toolchain": ("tool_status",),
+    "top": ("board_top", "ends_before_plan", "ends_of"),
+})

@@ -23,12 +23,13 @@ from ..hls import Plan
 from ..host.identity import IDENTITY_BYTES
 from .board_weights import BoardWeights
 from .boards import Board
-from .clock import ON_BOARD, clock_facts, require_reachable, set_clock
+from .clock import clock_facts, require_reachable, set_clock
 from .constraints import constraints
 from .families import FAMILIES
 from .families.base import ROUTED
 from .job import Job, Progress, nextpnr_of
 from .netlist import make_netlist, yosys_script
+from .options import ON_BOARD
 from .paths import of_report, read_report, shortened
 from .report import SynthesisReport, read_nextpnr_report
 from .routing import RULES, place_and_route

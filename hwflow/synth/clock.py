@@ -20,12 +20,11 @@ from hwflow_rtl.vendor.pll import PllSettings, exact
 
 from .boards import Board
 from .families import FAMILIES
+from .options import ON_BOARD
 from .report import read_nextpnr_report
 
-__all__ = ["ON_BOARD", "clock_facts", "goal_pll", "has_pll", "require_reachable", "set_clock"]
+__all__ = ["clock_facts", "goal_pll", "has_pll", "require_reachable", "set_clock"]
 
-#: What stands for the board's oscillator in place of MHz.
-ON_BOARD = "board"
 #: The note that `set_clock` leaves beside the layout.
 NOTE = "clock.json"
 #: How the name of the core's PLL begins in a netlist; that of a memory has dividers for good.

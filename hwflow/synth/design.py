@@ -19,6 +19,7 @@ from .bitstream import synthesize
 from .board_weights import BoardWeights
 from .boards import Board
 from .job import Progress
+from .options import SynthesisOptions
 from .report import SynthesisReport
 from .top import ends_of
 
@@ -68,16 +69,6 @@ class Design:
             return None
         words, width = weight_image(self.structure or self.graph, self.plan), weights.memory.part.width
         return (words[:, None] >> np.arange(0, width, 8) & 0xFF).astype(np.uint8).tobytes()
-
-
-@dataclass(frozen=True)
-class SynthesisOptions:
-    """How a design is placed and routed; `synthesize` says what each means."""
-
-    seed: int = 1
-    seeds: int = 1
-    jobs: int | None = None
-    clock: float | str | None = None
 
 
 class _Report(Protocol):

@@ -13,9 +13,9 @@ from hwflow_rtl.io import Ends
 
 from .board_weights import BoardWeights
 from .boards import Board
-from .clock import ON_BOARD
 from .families import FAMILIES
 from .job import Job, Progress
+from .options import ON_BOARD
 from .toolchain import find_tool
 from .top import clocked_top, design_text
 

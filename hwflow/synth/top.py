@@ -18,8 +18,9 @@ from ..hls.links import ends_of_links
 from ..layers.base import LayerGraph
 from .board_weights import DOMAIN, BoardWeights
 from .boards import Board
-from .clock import ON_BOARD, goal_pll
+from .clock import goal_pll
 from .families import FAMILIES
+from .options import ON_BOARD
 
 __all__ = ["board_top", "clocked_top", "design_text", "ends_before_plan", "ends_of", "leds_of", "pll_of",
            "require_slow"]

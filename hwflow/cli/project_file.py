@@ -1,0 +1,162 @@
+"""`hwflow.toml`: what a user would have to repeat on every command line, read in the folder where hwflow is called.
+
+    [model]                   # only used for this model
+    path = "digits.onnx"
+    data = "digits.npz"
+
+    [options]                 # of every command that has them
+    board = "icebreaker"
+
+    [synth]                   # of one command
+    seeds = 4
+
+A key is the name of an option without its dashes.  click takes the values as defaults, so the command line overrules
+them, and checks them as it checks its own words.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from click.core import ParameterSource
+from hwflow_base.errors import HwflowError
+from hwflow_base.files.sources import read_text
+from hwflow_base.files.target import same_file
+
+__all__ = ["FILE", "MODEL_TABLE", "OF_MODEL", "OPTIONS_TABLE", "ProjectFile", "keys_of", "named", "shared_keys",
+           "without_negations"]
+
+FILE = "hwflow.toml"
+MODEL_TABLE, OPTIONS_TABLE = "model", "options"
+#: The options that belong to one model: they are in the table of the model, beside its path.
+OF_MODEL = ("data", "input-shape", "state", "settings", "plan")
+#: What is asked of one call alone.
+NOT_IN_FILE = {"help", "json"}
+#: Options of which the command line may give one where the file has another one: the file's is left out then.
+EXCLUSIVE = (
+    {"bits", "settings"},
+    {"plan", "interval", "frames-per-second"},
+    {"plan", "logic-multipliers"}, {"plan", "stream-weights"}, {"plan", "execution"},
+    {"port", "simulate"},
+)  # fmt: skip
+#: Options that mean the same in several commands, whose helps say what they are for there.
+SAME = ("build", "board", "port", "baud", "transport")
+#: Options of a command that only mean something with another one: without that, those of the file are left out.
+NEEDS = {("check", "board"): "hardware", ("sim", "clock"): "netlist", ("run", "transport"): "simulate",
+         ("serve", "transport"): "simulate", ("program", "port"): "weights", ("program", "baud"): "weights",
+         ("build", "output"): "export"}
+
+Table = Mapping[str, Any]
+
+
+def keys_of(command: click.Command) -> dict[str, click.Parameter]:
+    """The options of a command by their keys."""
+    options = {max(p.opts, key=len).removeprefix("--"): p for p in command.params if isinstance(p, click.Option)}
+    return {key: option for key, option in options.items() if key not in NOT_IN_FILE}
+
+
+def shared_keys(commands: Mapping[str, click.Command]) -> dict[str, click.Parameter]:
+    """The options that mean the same in all commands that have them, of which there are several; not of one model."""
+    found: dict[str, list[click.Parameter]] = {}
+    for command in commands.values():
+        for key, option in keys_of(command).items():
+            found.setdefault(key, []).append(option)
+    return {key: options[0] for key, options in found.items() if key not in OF_MODEL and (
+        key in SAME or (len(options) > 1 and len({getattr(option, "help", "") for option in options}) == 1))}
+
+
+class ProjectFile:
+    """The file `hwflow.toml` of a folder."""
+
+    def __init__(self, path: Path, commands: Mapping[str, click.Command]):
+        """HwflowError unless the file is TOML whose tables are those of hwflow, with keys that `commands` know."""
+        self.path = path
+        try:
+            self.tables: dict[str, Table] = tomllib.loads(read_text(path))
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
+            raise HwflowError(f"must be TOML: {error or 'it is nested too deeply'}", where=str(path)) from None
+        known = {name: set(keys_of(command)) for name, command in commands.items()}
+        allowed = {MODEL_TABLE: {"path", *OF_MODEL}, OPTIONS_TABLE: set(shared_keys(commands)), **known}
+        for name, table in self.tables.items():
+            self._require_known(name, allowed, "a table", "[options] has what several commands share")
+            if not isinstance(table, dict):
+                raise HwflowError(f"'{name}' must be a table, not {_said(table)}", f"write [{name}]", where=str(path))
+            for key in table:
+                self._require_known(key, allowed[name], f"a key of [{name}]", "a key is the name of an option without "
+                                    "its dashes")
+
+    def _require_known(self, name: str, known: Iterable[str], what: str, remedy: str) -> None:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            raise HwflowError(f"{what} must be one that hwflow knows, not '{name}'",
+                              f"did you mean '{near[0]}'?" if near else remedy, where=str(self.path))
+
+    def defaults(self, command: str, options: Mapping[str, click.Parameter], given: set[str],
+                 model: str | None) -> dict[str, Any]:
+        """The values of `options` that the file has for `command`, by the names of click's parameters.
+
+        `given` are the keys on the command line.  `model` is the model there, None where none is named: what belongs to
+        the file's model is no default for another one.
+        """
+        own = self.tables.get(MODEL_TABLE, {})
+        tables = [self.tables.get(OPTIONS_TABLE, {}), self.tables.get(command, {})]
+        if model is None or same_file(Path(model), Path(_text(own.get("path", ""), "path", self.path))):
+            tables.insert(0, own)
+        values = {key: value for table in tables for key, value in table.items() if key in options}
+        kept = {key: value for key, value in values.items()
+                if not any(key in group and given & (group - {key}) for group in EXCLUSIVE)
+                and NEEDS.get((command, key), key) in given | set(values)}
+        return {str(options[key].name): _words(value, options[key], key, self.path) for key, value in kept.items()}
+
+    @property
+    def model(self) -> str | None:
+        """The model of the file; None where it names none."""
+        own = self.tables.get(MODEL_TABLE, {})
+        return _text(own["path"], "path", self.path) if "path" in own else None
+
+
+def _words(value: object, option: click.Parameter, key: str, path: Path) -> Any:
+    """A value as click expects it of a command line: a flag as it is, else text, or a list of texts."""
+    if isinstance(option, click.Option) and option.is_flag:
+        if not isinstance(value, bool):
+            raise HwflowError(f"'{key}' must be true or false, not {_said(value)}", where=str(path))
+        return value
+    if getattr(option, "multiple", False):
+        return [_text(each, key, path) for each in (value if isinstance(value, list) else [value])]
+    return _text(value, key, path)
+
+
+def _text(value: object, key: str, path: Path) -> str:
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        raise HwflowError(f"'{key}' must be a text or a number, not {_said(value)}", where=str(path))
+    return str(value)
+
+
+def _said(value: object) -> str:
+    return f"{value!r:.60}"
+
+
+def without_negations(arguments: Sequence[str], flags: Iterable[str]) -> tuple[list[str], set[str]]:
+    """The words of a command line without `--no-<flag>`, and the flags that these switch off."""
+    ends = arguments.index("--") if "--" in arguments else len(arguments)
+    off = {f"--no-{flag}": flag for flag in flags}
+    left = [word for k, word in enumerate(arguments) if k >= ends or word not in off]
+    return left, {off[word] for word in arguments[:ends] if word in off}
+
+
+def named(context: click.Context) -> Iterator[str]:
+    """What a call takes from the file, as words of a command line."""
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        if context.get_parameter_source(name) is ParameterSource.DEFAULT_MAP and context.default_map:
+            value = context.default_map[name]
+            if isinstance(parameter, click.Argument):
+                yield str(value)
+            elif value is not False:
+                yield max(parameter.opts, key=len) + ("" if value is True else
+                                                       f" {' '.join(value) if isinstance(value, list) else value}")
