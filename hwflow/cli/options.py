@@ -219,7 +219,14 @@ def quantization_options(command: F) -> F:
     return command
 
 
-board_option = click.option("--board", default=BOARD, show_default=True,
+def boards_that_begin(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """What a shell offers for --board."""
+    from ..synth.boards import list_boards
+
+    return [name for name in list_boards() if name.startswith(incomplete)]
+
+
+board_option = click.option("--board", default=BOARD, show_default=True, shell_complete=boards_that_begin,
                             help="A board's name (see `hwflow boards`) or a board YAML file.")
 
 

@@ -1,17 +1,9 @@
 """`hwflow.toml`: what a user would have to repeat on every command line, read in the folder where hwflow is called.
 
-    [model]                   # only used for this model
-    path = "digits.onnx"
-    data = "digits.npz"
-
-    [options]                 # of every command that has them
-    board = "icebreaker"
-
-    [synth]                   # of one command
-    seeds = 4
-
-A key is the name of an option without its dashes.  click takes the values as defaults, so the command line overrules
-them, and checks them as it checks its own words.
+The table `[model]` has the path of the model and what belongs to it alone, `[options]` the options of every command
+that has them, and a table with the name of a command the options of that one (docs/project-file.md).  A key is the name
+of an option without its dashes.  click takes the values as defaults, so the command line overrules them, and checks
+them as it checks its own words.
 """
 
 from __future__ import annotations

@@ -31,8 +31,7 @@ SHELLS = ("bash", "zsh", "fish")
 @board_option
 @click.option("--force", is_flag=True, help=f"Replace a {FILE} that is there.")
 @output_options
-@click.pass_context
-def init(context: click.Context, model: Path | None, data: Path | None, board: str, force: bool, as_json: bool) -> None:
+def init(model: Path | None, data: Path | None, board: str, force: bool, as_json: bool) -> None:
     """Write hwflow.toml into this folder: the model, its data, the board, and every other option as a comment.
 
     Commands in this folder then take from it what their command line does not say (docs/project-file.md).  Without
@@ -40,7 +39,7 @@ def init(context: click.Context, model: Path | None, data: Path | None, board: s
 
     Exit codes: 0 written; 2 if there is such a file already, or no model.
     """
-    comments = comments_of(leaves(context.find_root().command))
+    comments = comments_of(leaves(click.get_current_context().find_root().command))
     finish(commands.init(console_of_call(as_json), Path(FILE), model, data, board, comments, force), as_json)
 
 

@@ -13,6 +13,7 @@ from hwflow_base.files.cache import locked
 
 from .. import golden
 from ..accuracy import compare, float_outputs, question
+from ..command_line import command_line
 from ..flow import Flow
 from ..host.design import find_designs
 from ..host.identity import DesignFacts
@@ -60,6 +61,8 @@ def run(console: Console, request: RunRequest) -> Mapping[str, Any]:
                           differences(quantized.graph, expected, made), accuracy, board.filled, request.simulate)
     keep_board(flow, board.design, result, frames, made)
     show_run(console, result)
+    if result.equal:
+        console.next(command_line("report", flow.project, HardwareOptions(board.design.facts.board)))
     return {"exit_code": 0 if result.equal else 1, **result.facts(), "warnings": flow.warned.facts()}
 
 

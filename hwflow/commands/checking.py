@@ -11,6 +11,7 @@ from hwflow_base.errors import AnswerIsNo, HwflowError
 from hwflow_base.files.target import require_folder, require_plain_target, same_file, write_atomically
 
 from .. import onnx
+from ..command_line import command_line
 from ..flow import Flow
 from ..hls import Plan
 from ..layers.base import LayerGraph
@@ -96,6 +97,7 @@ def _check_valid(console: Console, flow: Flow, summary: str) -> Result:
         return {"layers": None, "golden": True, "problem": problem}
     _ = flow.dataset
     console.say(f"{summary}; {nodes}, all map to hardware: {counted(len(graph.layers), 'layer')}")
+    _say_next(console, flow)
     return {"layers": [layer.name for layer in graph.layers]}
 
 
@@ -125,7 +127,14 @@ def _check_hardware(console: Console, flow: Flow, board_name: str | None, summar
         facts["weights"] = weights_facts(found.graph, board, plan)
         show_weights(console, facts["weights"])
         possible = possible and plan is not None
+    if possible:
+        _say_next(console, flow)
     return {"exit_code": 0 if possible else 1, **facts}
+
+
+def _say_next(console: Console, flow: Flow) -> None:
+    """A model that becomes hardware: what it is worth in integers, or without data whether its RTL computes them."""
+    console.next(command_line("golden" if flow.project.data else "sim", flow.project))
 
 
 def _on_board(console: Console, flow: Flow, graph: LayerGraph, board: Board) -> tuple[Plan | None, Result]:
@@ -173,4 +182,5 @@ def info(console: Console, request: InfoRequest) -> Result:
     facts["layers_in_hardware"] = None if found.problem else [layer.name for layer in trial().graph.layers]
     if board is not None and not found.problem:
         facts["execution"] = _on_board(console, flow, trial().graph, board)[1]
+    console.next(command_line("check", request.project, options=["--hardware"]))
     return {**facts, "svg": None if request.svg is None else str(request.svg)}

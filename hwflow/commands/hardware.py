@@ -12,6 +12,7 @@ from hwflow_base.errors import HwflowError
 from hwflow_sim.doctor import simulation_tools
 from hwflow_sim.tools import find_tools
 
+from ..command_line import command_line
 from ..export import export, require_room
 from ..flow import Flow
 from ..report import tables
@@ -23,7 +24,7 @@ from ..report.console import Console
 from ..report.numbers import counted
 from ..report.plan import plan_facts, show_plan, show_simulation, simulation_facts
 from ..report.synthesis import show_synthesis, synthesis_facts, too_slow
-from ..request import BuildRequest, SimRequest, SynthRequest
+from ..request import BuildRequest, ProgramRequest, SimRequest, SynthRequest
 from ..steps.exporting import network_of
 from ..steps.recording import keep_netlist, keep_simulation
 from ..synth import list_boards, load_board, tool_status
@@ -72,7 +73,12 @@ def build(console: Console, request: BuildRequest) -> Result:
         facts |= {"exports": {kind: str(place) for kind, place in exports.items()}}
         for kind, place in exports.items():
             console.say(f"as {kind}: {place}, which says in README.md how to use it")
+    _say_next(console, flow, "sim")
     return facts
+
+
+def _say_next(console: Console, flow: Flow, command: str) -> None:
+    console.next(command_line(command, flow.project, flow.quantization, flow.hardware))
 
 
 def _exports(flow: Flow, request: BuildRequest) -> dict[str, Path]:
@@ -111,6 +117,7 @@ def sim(console: Console, request: SimRequest) -> Result:
         stages = counted(len(flow.plan.stages), "stage")
         how = "frames of one sequence" if flow.graph.streaming else "frames"
         console.say(f"equal: {stages}, {count} {how}, {' and '.join(runs)}, bit for bit")
+        _say_next(console, flow, "synth")
     return {"exit_code": 0 if equal else 1, "equal": equal, "streaming": flow.graph.streaming,
             "accuracy": accuracy.facts() if accuracy else None, "warnings": flow.warned.facts(),
             **simulation_facts(flow.plan, flow.board, runs, clock)}
@@ -146,6 +153,8 @@ def _prove(console: Console, flow: Flow, request: SimRequest) -> Result:
     if proof.difference is not None:
         console.fail(proof.difference)
     console.say(str(proof))
+    if proof.equal:
+        _say_next(console, flow, "synth")
     return {"exit_code": 0 if proof.equal else 1, "warnings": flow.warned.facts(), **proof.facts()}
 
 
@@ -160,6 +169,9 @@ def synth(console: Console, request: SynthRequest) -> Result:
     slow = too_slow(report, request.synthesis.clock)
     if slow:
         console.fail(slow)
+    else:
+        console.next(command_line("program", ProgramRequest(flow.project.model, flow.hardware.board,
+                                                            build=flow.project.build)))
     return {"exit_code": 1 if slow else 0, "warnings": flow.warned.facts(),
             **synthesis_facts(flow.plan, flow.board, report),
             **plan_facts(flow.plan, flow.board, clock=core_clock(flow))}

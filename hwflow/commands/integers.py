@@ -11,6 +11,7 @@ from hwflow_base.errors import HwflowError
 from hwflow_base.files.target import require_folder, require_plain_target, same_file
 
 from .. import onnx
+from ..command_line import command_line
 from ..flow import Flow
 from ..layers.base import Layer
 from ..layers.formats import Tensor
@@ -48,6 +49,7 @@ def quantize(console: Console, request: QuantizeRequest) -> Result:
         console.say(f"every choice of this run: {path}; edit a copy of it and pass that with --settings")
     if request.export is not None:
         _export(console, flow, request.export)
+    console.next(command_line("sim", flow.project, options))
     return {"accuracy": accuracy.facts() if accuracy else None, "folder": str(flow.folder / "quantized"),
             "layers": layers, "notes": list(flow.quantized.notes), "warnings": flow.warned.facts(),
             "settings": str(path) if path else None,
@@ -103,5 +105,6 @@ def golden(console: Console, request: GoldenRequest) -> Result:
         show_layers(console, layers, rows)
     show_accuracy(console, accuracy)
     console.say(f"outputs written to {path}")
+    console.next(command_line("sim", flow.project, flow.quantization))
     return {"accuracy": accuracy.facts(), "layers": [{**asdict(layer), "snr_db": layer.snr_db} for layer in layers],
             "layer_rows": rows, "warnings": flow.warned.facts(), "outputs": str(path)}

@@ -10,13 +10,14 @@ from typing import Any
 from hwflow_base.errors import HwflowError
 from hwflow_base.files.cache import is_whole
 
+from ..command_line import command_line
 from ..host.design import find_designs
 from ..host.identity import IDENTITY_FILE, DesignFacts
 from ..host.open_board import open_board
 from ..host.ports.serial import ports_text
 from ..host.weight_image import WeightImage
 from ..report.console import Console
-from ..request import ProgramRequest
+from ..request import ProgramRequest, Project
 from ..steps.folders import other_model
 from ..synth import Board, load_board
 from ..synth.families import FAMILIES
@@ -51,6 +52,7 @@ def program(console: Console, request: ProgramRequest) -> Mapping[str, Any]:
     console.say(f"{board.name} runs {bitstream}: in its {done.memory}, {LASTS[done.memory]}")
     if has_weights_in_flash(folder):
         console.say("its weights are in the flash as well: write them with --weights, once")
+    console.next(command_line("run", Project(request.model, build=request.build), options=["--port", "PORT"]))
     return {"board": board.name, "bitstream": str(bitstream), "memory": done.memory, "tool": done.tool,
             "version": done.version, "command": list(done.command)}
 

@@ -40,6 +40,7 @@ def report(console: Console, request: ReportRequest) -> Result:
             target = request.output or flow.board_folder / PAGE
             write_atomically(target, text, "--output" if request.output else "--build")
     console.say(f"report: {target}")
+    console.next(f"open it in a browser: {target.resolve().as_uri()}")
     return {"report": str(target), "bytes": len(text.encode()), "warnings": flow.warned.facts()}
 
 
