@@ -24,6 +24,8 @@ from .wrapping import Column, asked_width, blocks, is_number, wrapped
 __all__ = ["Console"]
 
 
+#: How the heads of tables look in a terminal; rich leaves colours out in a pipe, and where NO_COLOR is set.
+HEADS = "bold cyan"
 #: Columns that the edges of a table take.
 MARGIN = 2
 
@@ -127,7 +129,7 @@ class Console:
         if self.quiet:
             return
         numbers = [all(is_number(row[k]) for row in rows) for k in range(len(columns))]
-        table = rich.table.Table(title=title, title_justify="left", box=rich.box.SIMPLE_HEAD)
+        table = rich.table.Table(title=title, title_justify="left", box=rich.box.SIMPLE_HEAD, header_style=HEADS)
         for head, number in zip(columns, numbers, strict=True):
             table.add_column(head, justify="right" if number else "left", no_wrap=True)
         add_rows(table, rows)
@@ -159,7 +161,7 @@ def add_rows(table: rich.table.Table, rows: Sequence[Sequence[str]]) -> None:
 def narrow_table(heads: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[bool],
                  block: Sequence[Column]) -> rich.table.Table:
     """Some columns with little room: texts and heads take several lines."""
-    table = rich.table.Table(box=rich.box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table = rich.table.Table(box=rich.box.SIMPLE_HEAD, header_style=HEADS, padding=(0, 1, 0, 0), pad_edge=False)
     for column in block:
         table.add_column(heads[column.index], justify="right" if numbers[column.index] else "left", overflow="fold",
                          width=column.width)
