@@ -221,7 +221,7 @@ def report(console: Console, request: ReportRequest) -> Result:
 @board_option
 @click.option("--flash", is_flag=True, help="Write the flash from which the board starts, not only the FPGA itself.")
 @click.option("--weights", is_flag=True,
-              help="Write the weights behind the bitstream into the flash of the board, or send them over --port into "
+              help="Write the weights after the bitstream into the flash of the board, or send them over --port into "
                    "another memory of a board that has the bitstream already.")
 @click.option("--port", metavar="PORT", help="With --weights: the board's serial port, or socket://HOST:PORT.")
 @click.option("--baud", type=click.IntRange(min=1), help="With --weights: the bit rate, if it is not the design's.")
