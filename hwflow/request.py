@@ -10,15 +10,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from .data.sources.source import Preparation
 from .host.pace import Patience
 from .layers.partition import Execution
 from .onnx.limits import DEFAULT_LIMITS, Limits
 from .serve.limits import MEBIBYTE, ServeLimits
 from .synth.options import SynthesisOptions
 
-__all__ = ["BOARD", "BUILD", "PARTS", "BuildRequest", "CheckRequest", "GoldenRequest", "HardwareOptions", "InfoRequest",
-           "ProgramRequest", "Project", "QuantizationOptions", "QuantizeRequest", "ReportRequest", "ReweightRequest",
-           "RunRequest", "ServeRequest", "SimRequest", "SynthRequest"]
+__all__ = ["BOARD", "BUILD", "PARTS", "BuildRequest", "CheckRequest", "DataRequest", "GoldenRequest", "HardwareOptions",
+           "InfoRequest", "ProgramRequest", "Project", "QuantizationOptions", "QuantizeRequest", "ReportRequest",
+           "ReweightRequest", "RunRequest", "ServeRequest", "SimRequest", "SynthRequest"]
 
 #: The board where none is named, and where every intermediate result is written.
 BOARD, BUILD = "ulx3s_85f", Path("build")
@@ -63,7 +64,7 @@ class HardwareOptions:
 
 
 #: The fields of requests whose own fields are options.
-PARTS = (Project, QuantizationOptions, HardwareOptions, SynthesisOptions)
+PARTS = (Project, QuantizationOptions, HardwareOptions, SynthesisOptions, Preparation)
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,23 @@ class CheckRequest:
     strict: bool = False
     hardware: bool = False
     board: str | None = None
+
+
+@dataclass(frozen=True)
+class DataRequest:
+    """`hwflow data`; `sources` and `calibration_data` are files and folders, each after the name of its input and "="
+    where the model has several."""
+
+    model: Path
+    sources: tuple[str, ...]
+    how: Preparation = field(default_factory=Preparation)
+    output: Path = Path("data.npz")
+    rows: int | None = None
+    calibration: int | None = None
+    calibration_data: tuple[str, ...] = ()
+    in_order: bool = False
+    seed: int = 0
+    limits: Limits = DEFAULT_LIMITS
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,10 @@ __all__ = ["SECTIONS", "Command", "Group", "section_of"]
 #: with that command.
 SECTIONS = {
     "Model and data": ("--input-shape", "--state", "--limit", "--data", "--rows", "--base", "--from", "--to"),
+    "Rows": ("--labels", "--classes", "data --rows", "--calibration", "--calibration-data", "--in-order",
+             "data --seed"),
+    "Numbers": ("--scale", "--mean", "--std"),
+    "Pictures and recordings": ("--resize", "--crop", "--interpolation", "--layout", "--bgr", "--rate"),
     "Check": ("--strict", "--hardware", "check --board"),
     "Quantization": ("--bits", "--settings", "--rescale-bits", "--hardware-argmax"),
     "Search for widths": ("--accuracy-drop", "--search-evaluations"),

@@ -27,6 +27,7 @@ from ..request import (
     SynthRequest,
 )
 from .command import Group
+from .data_words import data
 from .onnx_words import onnx_group
 from .options import (
     LAST_SEED,
@@ -293,6 +294,7 @@ def doctor(as_json: bool) -> None:
     finish(commands.doctor(console_of_call(as_json)), as_json)
 
 
+cli.add_command(data)
 cli.add_command(serve)
 cli.add_command(init)
 cli.add_command(completion)

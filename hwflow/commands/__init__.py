@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .checking import check, info
     from .hardware import boards, build, doctor, sim, synth
     from .integers import golden, quantize
+    from .making_data import data
     from .onnx_files import convert, diff, extract, rules
     from .programming import program
     from .reporting import report
@@ -27,6 +28,7 @@ __all__ = [
     "build",
     "check",
     "convert",
+    "data",
     "diff",
     "doctor",
     "extract",
@@ -46,7 +48,7 @@ __all__ = [
 
 __getattr__, __dir__ = lazy_names(__name__, {
     "board": ("run",), "checking": ("check", "info"), "hardware": ("boards", "build", "doctor", "sim", "synth"),
-    "integers": ("golden", "quantize"), "onnx_files": ("convert", "diff", "extract", "rules"),
+    "integers": ("golden", "quantize"), "making_data": ("data",), "onnx_files": ("convert", "diff", "extract", "rules"),
     "programming": ("program",), "reporting": ("report",), "retraining": ("reweight",), "serving": ("serve",),
     "starting": ("init",),
 })

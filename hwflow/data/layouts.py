@@ -1,12 +1,15 @@
-"""What to do with rows whose axes are not those of the model's input: the transpose or reshape that fits."""
+"""Rows whose axes are not those of the model's input: the transpose or reshape that fits."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-__all__ = ["remedy_for"]
+from hwflow.onnx.model import Array
+
+__all__ = ["Change", "changes_for", "remedy_for"]
 
 #: Permutations of more axes than this are not tried; no picture, signal or sequence has more.
 _MOST_AXES = 5
@@ -14,40 +17,74 @@ _MOST_AXES = 5
 _NAMED = {(2, 0, 1): "NHWC into NCHW", (1, 2, 0): "NCHW into NHWC"}
 
 
+@dataclass(frozen=True)
+class Change:
+    """A reshape, then a transpose, of which at least one is there.  Both count the axis of rows as axis 0."""
+
+    shape: tuple[int, ...] = ()
+    order: tuple[int, ...] = ()
+    #: What is to be said of it, after the call.
+    note: str = ""
+
+    def call(self, name: str = "x") -> str:
+        """The change as calls of numpy on the array `name`."""
+        reshape = f".reshape({', '.join(map(str, self.shape))})" if self.shape else ""
+        return f"{name}{reshape}" + (f".transpose({', '.join(map(str, self.order))})" if self.order else "")
+
+    def apply(self, array: Array) -> Array:
+        """What the call gives."""
+        shaped = array.reshape(self.shape) if self.shape else array
+        return shaped.transpose(self.order) if self.order else shaped
+
+
 def remedy_for(found: Sequence[int], wanted: Sequence[int | None], name: str = "x") -> str:
-    """What turns an array of the shape `found` into rows of the shape `wanted`, as a sentence with a call of numpy.
+    """What turns an array of the shape `found` into rows of the shape `wanted`, as a sentence with calls of numpy.
+
+    "" where no call fits; the arguments are those of `changes_for`.
+    """
+    calls = [f"{change.call(name)}{change.note}" for change in changes_for(found, wanted)]
+    return f"give {', or '.join(calls)}" if calls else ""
+
+
+def changes_for(found: Sequence[int], wanted: Sequence[int | None]) -> tuple[Change, ...]:
+    """What makes rows of the shape `wanted` of an array of the shape `found`: nothing where that is not clear, and two
+    where the order of the elements in flat rows of pictures is not known.
 
     `found` is the whole shape with the axis of rows, `wanted` the shape of the model's input, None for an axis of any
-    size.  A leading axis of 1 of `wanted` is the batch, which rows may leave out.  The answer is "" where no call fits.
+    size.  A leading axis of 1 of `wanted` is the batch, which rows may leave out.
     """
-    batch = len(wanted) > 0 and wanted[0] == 1
-    row = tuple(wanted[1:] if batch else wanted)
-    targets = (row, (1, *row)) if batch else (row,)
-    for target in targets:
-        if call := _transpose(tuple(found), target, name):
-            return f"give {call}"
-    if None in row:
-        return ""
-    return _reshape(tuple(found), tuple(size for size in row if size is not None), name)
+    row = _row_of(wanted)
+    for target in (row, (1, *row)):
+        if (change := _transpose(tuple(found), target)) is not None:
+            return (change,)
+    sizes = tuple(size for size in row if size is not None)
+    if len(sizes) < len(row) or (change := _reshape(tuple(found), sizes)) is None:
+        return ()
+    other = _other_place_of_channels(sizes) if len(found) <= 2 else None
+    return (change,) if other is None else (change, other)
 
 
-def _transpose(found: tuple[int, ...], target: tuple[int | None, ...], name: str) -> str:
-    """The call that brings the axes of each row into the order of `target`.
+def _row_of(wanted: Sequence[int | None]) -> tuple[int | None, ...]:
+    """The shape of a row, without the batch."""
+    return tuple(wanted[1:] if len(wanted) and wanted[0] == 1 else wanted)
 
-    Several orders fit where two sizes are equal, as height and width often are: the call keeps as many pairs of axes in
-    their order as it can.
+
+def _transpose(found: tuple[int, ...], target: tuple[int | None, ...]) -> Change | None:
+    """Brings the axes of each row into the order of `target`.
+
+    Several orders fit where two sizes are equal, as height and width often are: the first one keeps the most pairs of
+    axes in their order.
     """
     row = found[1:]
     if len(row) != len(target) or not 1 < len(row) <= _MOST_AXES:
-        return ""
+        return None
     fitting = [order for order in itertools.permutations(range(len(row)))
                if all(want in (None, row[axis]) for axis, want in zip(order, target, strict=True))]
     if not fitting:
-        return ""
+        return None
     order = min(fitting, key=_turned)
-    axes = ", ".join(str(axis + 1) for axis in order)
     named = f", which turns {_NAMED[order]}" if order in _NAMED else ""
-    return f"{name}.transpose(0, {axes}){named}"
+    return Change(order=(0, *(axis + 1 for axis in order)), note=named)
 
 
 def _turned(order: Sequence[int]) -> int:
@@ -55,29 +92,24 @@ def _turned(order: Sequence[int]) -> int:
     return sum(a > b for a, b in itertools.combinations(order, 2))
 
 
-def _reshape(found: tuple[int, ...], row: tuple[int, ...], name: str) -> str:
-    """The call that makes rows of as many elements, where the order of the elements leaves no doubt or two choices."""
-    size = math.prod(row)
+def _reshape(found: tuple[int, ...], row: tuple[int, ...]) -> Change | None:
+    """Rows of as many elements, where the order of the elements is that of `found`, or one of both is flat."""
+    size, shape = math.prod(row), (-1, *row)
     if not size:
-        return ""
+        return None
     sizes, wanted = ([n for n in shape if n != 1] for shape in (found[1:], row))
-    if math.prod(found[1:]) != size:
-        alone = math.prod(found) == size and len(found) <= max(len(row), 1)
-        alone &= len(found) == 1 or [n for n in found if n != 1] == wanted
-        return f"give {_call(row, name)}, which makes it a single row" if alone else ""
-    if sizes == wanted or len(wanted) < 2:
-        return f"give {_call(row, name)}"
-    return f"give {_call(row, name)}{_or_channels_elsewhere(row, name)}" if len(sizes) < 2 else ""
+    if math.prod(found[1:]) == size:
+        return Change(shape) if sizes == wanted or min(len(sizes), len(wanted)) < 2 else None
+    alone = math.prod(found) == size and len(found) <= max(len(row), 1)
+    alone &= len(found) == 1 or [n for n in found if n != 1] == wanted
+    return Change(shape, note=", which makes it a single row") if alone else None
 
 
-def _call(row: Sequence[int], name: str) -> str:
-    return f"{name}.reshape({', '.join(map(str, (-1, *row)))})"
-
-
-def _or_channels_elsewhere(row: tuple[int, ...], name: str) -> str:
-    """For flat rows of pictures with several channels: the call for the other place of the channels."""
+def _other_place_of_channels(row: tuple[int, ...]) -> Change | None:
+    """For flat rows of pictures with several channels: the order that the rows have otherwise."""
     if len(row) != 3 or min(row[0], row[2]) == 1 or row[0] == row[2]:
-        return ""
-    if row[0] < row[2]:  # channels first: the flat rows may have them last
-        return f", or {_call((*row[1:], row[0]), name)}.transpose(0, 3, 1, 2) if channels come last in each row"
-    return f", or {_call((row[2], *row[:2]), name)}.transpose(0, 2, 3, 1) if channels come first in each row"
+        return None
+    first, middle, last = row
+    if first < last:  # the input has channels first: the rows may have them last
+        return Change((-1, middle, last, first), (0, 3, 1, 2), " if channels come last in each row")
+    return Change((-1, last, first, middle), (0, 2, 3, 1), " if channels come first in each row")

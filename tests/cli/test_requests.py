@@ -66,10 +66,11 @@ def test_each_option_has_a_field_and_each_field_an_option(name: str) -> None:
 
 @pytest.mark.parametrize("name", REQUESTS)
 def test_without_options_a_request_is_as_its_fields_have_it(name: str) -> None:
-    words = [str(MODEL), *(["--base", str(BASE)] if name == "reweight" else [])]
+    more = {"reweight": ["--base", str(BASE)], "data": ["rows.csv"]}
+    words = [str(MODEL), *more.get(name, [])]
     context = COMMANDS[name].make_context(name, words)
     made = request_of(REQUESTS[name], {key: value for key, value in context.params.items() if key != "as_json"})
-    given = {"project": requests.Project(MODEL), "model": MODEL, "base": BASE}
+    given = {"project": requests.Project(MODEL), "model": MODEL, "base": BASE, "sources": ("rows.csv",)}
     assert made == REQUESTS[name](**{field.name: given[field.name] for field in fields(REQUESTS[name])
                                      if field.name in given})
 
@@ -77,7 +78,7 @@ def test_without_options_a_request_is_as_its_fields_have_it(name: str) -> None:
 def test_each_request_has_its_command() -> None:
     kinds = {kind for name, kind in vars(requests).items() if name.endswith("Request")}
     assert set(REQUESTS.values()) == kinds
-    assert len(kinds) == len(REQUESTS) == 12
+    assert len(kinds) == len(REQUESTS) == 13
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,12 @@ from tests.project.tree import PACKAGES, ROOT, imports, project_files, python_fi
 PYPROJECT = (ROOT / "pyproject.toml").read_text()
 SETTINGS = tomllib.loads(PYPROJECT)
 #: Distributions whose import name differs from theirs.
-IMPORT_NAMES = {"luna-usb": "luna usb_protocol",
+IMPORT_NAMES = {"pillow": "PIL", "luna-usb": "luna usb_protocol",
                 "protobuf": "google", "google-re2": "re2", "pyyaml": "yaml", "cocotb": "cocotb cocotb_tools",
                 "pyserial": "serial"}
 #: Folders and files whose code needs an extra.
 EXTRAS = {"hwflow/serve": "serve", "hwflow/host/ports/spi.py": "spi",
+          "hwflow/data/sources/pictures.py": "data", "hwflow/data/sources/sounds.py": "data",
           "rtl/hwflow_rtl/io/usb": "usb"}
 
 

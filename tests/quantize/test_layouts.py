@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from hwflow.data.layouts import remedy_for
+from hwflow.data.layouts import changes_for, remedy_for
 
 PICTURES = np.arange(2 * 3 * 4 * 5).reshape(2, 3, 4, 5)  # rows, channels, height, width
 SQUARE = np.arange(2 * 4 * 4 * 3).reshape(2, 4, 4, 3)  # rows, height, width, channels
@@ -33,7 +33,9 @@ CASES = {
 def test_the_call_makes_the_rows_that_fit(x: np.ndarray, wanted: tuple[int | None, ...], rows: np.ndarray) -> None:
     call = re.match(r"give (x\.[a-z]+\([-0-9, ]+\))", remedy_for(x.shape, wanted))
     assert call is not None
+    change, = changes_for(x.shape, wanted)
     assert np.array_equal(eval(call[1]), rows)
+    assert np.array_equal(change.apply(x), rows)
 
 
 def test_flat_rows_of_several_channels_may_be_in_two_orders() -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 from hwflow_base.errors import HwflowError
 
-__all__ = ["create_folder", "require_folder", "require_plain_target", "same_file", "write_atomically"]
+__all__ = ["create_folder", "replacing", "require_folder", "require_plain_target", "same_file", "write_atomically"]
 
 
 def require_plain_target(path: Path) -> None:
@@ -48,11 +50,18 @@ def same_file(a: Path, b: Path) -> bool:
 def write_atomically(path: Path, text: str | bytes, option: str = "--build") -> None:
     """Write `text`, in UTF-8 unless it is bytes, to `path` under a temporary name and rename it; `option` is what names
     the place to the user."""
+    with replacing(path, option) as working:
+        working.write_bytes(text if isinstance(text, bytes) else text.encode())
+
+
+@contextlib.contextmanager
+def replacing(path: Path, option: str = "--build") -> Iterator[Path]:
+    """A temporary name to write a file under.  Afterwards it is renamed to `path`, or removed where writing failed."""
     require_plain_target(path)
     create_folder(path.parent, option)
     working = path.with_name(f".{path.name}-{os.getpid()}")
     try:
-        working.write_bytes(text if isinstance(text, bytes) else text.encode())
+        yield working
         working.replace(path)
     except BaseException:  # also an interrupt: the name is known before there is a file
         working.unlink(missing_ok=True)
