@@ -11,10 +11,11 @@
 
 Arrays are numpy arrays, everything else is a frozen dataclass.  Failures are `hwflow.HwflowError`.
 
-Every function that takes rows of data takes them in one of three forms: a Dataset from `read_data`; a dictionary of
+Every function that takes rows of data takes them in one of four forms: a Dataset from `read_data`; a dictionary of
 arrays with the names of a data file (docs/data-files.md), as in
-`hwflow.run_golden(quantized, {"left": a, "right": b})`; or, for a model with one input, its array.  An array has the
-shape [rows, *shape of the input].  A batch dimension of 1 may be left out.  Its values must fit the element type of the
+`hwflow.run_golden(quantized, {"left": a, "right": b})`; for a model with one input, its array; or batches of arrays,
+as a PyTorch DataLoader gives them, with labels beside the inputs where there are any.  An array has the shape
+[rows, *shape of the input].  A batch dimension of 1 may be left out.  Its values must fit the element type of the
 input.
 
 `hwflow.onnx` reads, checks and evaluates ONNX models, `hwflow.host` talks to a board, `hwflow.backend` is ONNX's

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias, Union
 
@@ -44,7 +45,7 @@ __all__ = ["check", "export_model", "generate", "load", "make_plan", "measure_ac
 QUANTIZED = "quantized"
 
 #: The types that are accepted as rows of data.
-Rows: TypeAlias = Union[Dataset, Array, Mapping[str, Array], Sequence[Array]]
+Rows: TypeAlias = Union[Dataset, Array, Mapping[str, Array], Sequence[Array], Iterable[object]]
 
 
 def load(path: str | Path, input_shapes: Mapping[str, tuple[int, ...]] | None = None, *,
@@ -77,9 +78,18 @@ def states_of(states: object) -> dict[str, str]:
     return dict(states)
 
 
-def read_data(path: str | Path, model: Model) -> Dataset:
-    """Inputs, calibration rows and labels of an NPZ file (docs/data-files.md), checked against the model."""
-    return load_dataset(path_of(path, "path"), a_model(model))
+def read_data(path: str | Path | Rows, model: Model) -> Dataset:
+    """Inputs, calibration rows and labels of an NPZ file (docs/data-files.md), checked against the model.
+
+    In place of a path it takes arrays, as every function does that takes rows, or a generator of batches: all rows then
+    are those to calibrate with, unless there are others.
+    """
+    model = a_model(model)
+    if isinstance(path, str | os.PathLike):
+        return load_dataset(path_of(path, "path"), model)
+    if path is None or isinstance(path, bool | int | float | bytes):
+        path_of(path, "path")
+    return dataset_of(path, inputs_of_rows(model), outputs_of_rows(model))
 
 
 def quantize_model(model: Model, data: Rows | None = None, *, bits: int | tuple[int, int] | None = None,

@@ -1,15 +1,16 @@
-"""Rows that a script gives: a Dataset, a dictionary of arrays, or the array of the only input."""
+"""Rows that a script gives: a Dataset, a dictionary of arrays, the array of the only input, or batches of arrays."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from hwflow_base.errors import HwflowError
 
+from ..onnx.limits import DEFAULT_LIMITS
 from ..onnx.model import Array, Value
 from .archive import Archive
 from .dataset import Dataset, checked_dataset, described, spellings
@@ -24,8 +25,8 @@ def dataset_of(given: object, values: Sequence[Value], outputs: Sequence[Value] 
     """A Dataset of whatever a script gives for a model with these inputs and outputs, checked as a file's arrays are.
 
     `given` is a Dataset, a dictionary of arrays with the names of a data file, or, of a model with one input, the array
-    (or list) of its rows.  Without calib_ arrays all rows are those to calibrate with.  HwflowError says which array is
-    wrong, and what it must be.
+    (or list) of its rows; or a generator of batches (`joined`).  Without calib_ arrays all rows are those to calibrate
+    with.  HwflowError says which array is wrong, and what it must be.
     """
     if not isinstance(given, Dataset):
         return checked_dataset(GIVEN, as_arrays(given, values, outputs), values, outputs, None)
@@ -44,6 +45,8 @@ def arrays_of(dataset: Dataset) -> Archive:
 def as_arrays(given: object, values: Sequence[Value], outputs: Sequence[Value]) -> Archive:
     """The arrays of a dictionary by their names there, or the array of the only input."""
     names = " and ".join(f"'{value.name}'" for value in values)
+    if isinstance(given, Iterable) and not isinstance(given, Mapping | Sequence) and not hasattr(given, "__array__"):
+        given = joined(given, values)
     if not isinstance(given, Mapping):
         array = array_of(values[0].name, given)
         if array.ndim == 0 or (array.dtype.kind not in "biuf" and not isinstance(given, np.ndarray)):
@@ -71,3 +74,44 @@ def array_of(name: str, given: object) -> Array:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise HwflowError(f"{GIVEN}: '{name}' must be an array, which it does not become ({reason:.120})") from None
     return array
+
+
+def joined(batches: Iterable[object], values: Sequence[Value]) -> dict[str, Array]:
+    """The arrays of all batches, joined along their first axis.
+
+    A batch is a dictionary of arrays, the array of the only input, or a tuple with an array for each input and, if one
+    is left, the labels.  So a PyTorch DataLoader, a Keras generator and a representative dataset of TFLite are batches.
+    HwflowError where there are none, one is not like the first, or they are too large: a generator must end.
+    """
+    found: dict[str, list[Array]] = {}
+    size = 0
+    for k, batch in enumerate(batches):
+        part = batch_of(batch, values)
+        if found and part.keys() != found.keys():
+            raise HwflowError(f"{GIVEN}: batch {k} must have {', '.join(found)} like the first one, not "
+                              f"{', '.join(part)}")
+        for name, array in part.items():
+            if array.ndim == 0 or (name in found and array.shape[1:] != found[name][0].shape[1:]):
+                like = f" like the first one's, {described(found[name][0])}" if name in found else ""
+                raise HwflowError(f"{GIVEN}: '{name}' of batch {k} must be an array of rows{like}, not "
+                                  f"{described(array)}")
+            found.setdefault(name, []).append(array)
+            size += array.nbytes
+        if size > DEFAULT_LIMITS.total_bytes:
+            raise HwflowError(f"{GIVEN}: the batches must end, and have at most {DEFAULT_LIMITS.total_bytes:,} bytes",
+                              "take some of them: itertools.islice(batches, 10)")
+    if not found:
+        raise HwflowError(f"{GIVEN}: there must be at least one batch, not none")
+    return {name: np.concatenate(arrays) for name, arrays in found.items()}
+
+
+def batch_of(batch: object, values: Sequence[Value]) -> dict[str, Array]:
+    """The arrays of one batch by name."""
+    if isinstance(batch, Mapping):
+        return {str(name): array_of(str(name), array) for name, array in batch.items()}
+    names = [*(value.name for value in values), "labels"]
+    parts = list(batch) if isinstance(batch, tuple | list) else [batch]
+    if len(parts) not in (len(names) - 1, len(names)):
+        raise HwflowError(f"{GIVEN}: a batch must be a tuple of {', '.join(names[:-1])} and, if there are any, the "
+                          f"labels, not {len(parts)} arrays")
+    return {name: array_of(name, part) for name, part in zip(names, parts, strict=False)}

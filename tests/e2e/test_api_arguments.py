@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,41 @@ def test_rows_in_every_form(form: Callable[[Any], object], model: Model, data: D
     assert hwflow.measure_layers(quantized, rows) == hwflow.measure_layers(quantized, data)
     plain = hwflow.measure_accuracy(model, quantized, rows)
     assert (plain.metrics, plain.snr_db) == ((), hwflow.measure_accuracy(model, quantized, data).snr_db)
+
+
+class Loader:
+    """What torch.utils.data.DataLoader is to hwflow: it can be iterated again and again, and gives batches."""
+
+    def __init__(self, *arrays: Any) -> None:
+        self.arrays = arrays
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return (tuple(array[k:k + 4] for array in self.arrays) for k in range(0, len(self.arrays[0]), 4))
+
+
+def test_batches(model: Model, data: Dataset) -> None:
+    x, labels = data.inputs["x"], data.labels
+    assert labels is not None
+    read = hwflow.read_data(Loader(x[:, 0], labels), model)
+    assert np.array_equal(read.inputs["x"], x)
+    assert np.array_equal(read.labels, labels)
+    assert read.calibration_is_input
+    whole = hwflow.quantize_model(model, x)
+    for rows in (Loader(x, labels), Loader(x), iter([x]), ({"x": row[None]} for row in x), ([row[None]] for row in x)):
+        assert hwflow.quantize_model(model, rows).graph == whole.graph
+
+
+@pytest.mark.parametrize("batches, message", [
+    ([], "there must be at least one batch, not none$"),
+    ([(1, 2, 3)], "a batch must be a tuple of x and, if there are any, the labels, not 3 arrays$"),
+    ([np.zeros((2, 3)), np.zeros((2, 4))], r"'x' of batch 1 must be an array of rows like the first one's, "
+                                           r"float64\[2, 3\], not float64\[2, 4\]$"),
+    ([{"x": np.zeros(2)}, {"y": np.zeros(2)}], "batch 1 must have x like the first one, not y$"),
+    ([np.zeros((9, 3, 3))], r"array 'x' must have the shape \[rows, 1, 2, 4, 4\] for the model's input 'x', not "),
+])
+def test_wrong_batches(batches: list[Any], message: str, model: Model) -> None:
+    with pytest.raises(hwflow.HwflowError, match=f"^the given arrays: {message}"):
+        hwflow.read_data(iter(batches), model)
 
 
 def test_all_rows_of_an_array_calibrate(model: Model) -> None:

@@ -45,6 +45,7 @@ ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 #: Each command as it works, and as it fails, with the exit code.
 CALLS: dict[tuple[str, ...], int] = {
     ("boards",): 0, ("doctor",): 0, ("onnx", "rules"): 0, ("onnx", "rules", "XX-99"): 2,
+    ("data", *MODEL[::2], "--rows", "9"): 0, ("data", MODEL[0], "models"): 2,
     ("check", *MODEL[:1]): 0, ("check", *MODEL[:1], "--hardware", "--board", "icebreaker"): 0,
     ("check", "hard.onnx"): 0, ("check", "hard.onnx", "--hardware"): 1, ("info", "hard.onnx"): 0,
     ("info", "models/digits_cnn.onnx", "--svg", "graph.svg"): 0,

@@ -97,7 +97,8 @@ def test_example(place: str, number: int, quantized: Quantized, tmp_path: Path,
     images = np.load(DATA)["in_image"]
     names: dict[str, Any] = {
         "hwflow": hwflow, "images": images, "x": images[0], "model": hwflow.load(MODEL),
-        "camera": lambda: [images],
+        "camera": lambda: [images], "labels": np.load(DATA)["labels"],
+        "loader": [(images[k:k + 50, 0], np.load(DATA)["labels"][k:k + 50]) for k in range(0, 450, 50)],
         "test_images": images[:, 0], "train_images": images[:, 0], "test_labels": np.load(DATA)["labels"]}
     text = EXAMPLES[place, number].replace('{"x": (1, 3, 32, 32)}', '{"image": (1, 1, 8, 8)}')
     text = text.replace('{"x": x}', '{"image": x}').replace('{"input": x}', '{"image": x}')
