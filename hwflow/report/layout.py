@@ -21,7 +21,10 @@ _SWEEPS = 6
 
 @dataclass(frozen=True)
 class Drawing:
-    """`x` is the middle and `row` the row of each vertex; `bends` the middles of an edge in the rows it crosses."""
+    """`x` is the middle and `row` the row of each vertex; `bends` the middles of an edge in the rows it crosses.
+
+    With labels, boxes are in even rows and labels in odd rows: the last bend of an edge with a label is its label.
+    """
 
     x: tuple[float, ...]
     row: tuple[int, ...]
@@ -29,10 +32,18 @@ class Drawing:
     width: float
 
 
-def draw(widths: Sequence[float], edges: Sequence[tuple[int, int]]) -> Drawing:
-    """Place vertices of given widths.  Every edge goes from a lower to a higher number."""
+def draw(
+    widths: Sequence[float], edges: Sequence[tuple[int, int]], labels: Mapping[tuple[int, int], float] | None = None
+) -> Drawing:
+    """Place vertices of given widths.  Every edge goes from a lower to a higher number.
+
+    `labels` has the widths of texts on edges; each gets a place of its own in the row above the edge's end.
+    """
     edges = sorted(set(edges))
     rows = _rows(len(widths), edges)
+    labels = labels or {}
+    if labels:
+        rows = [2 * row for row in rows]
     sizes, rank = list(widths), list(rows)
     chains: dict[tuple[int, int], list[int]] = {}
     bent = sum(rows[b] - rows[a] - 1 for a, b in edges) <= MAX_BENDS
@@ -40,7 +51,7 @@ def draw(widths: Sequence[float], edges: Sequence[tuple[int, int]]) -> Drawing:
     for a, b in edges:
         chain = [a]
         for row in range(rows[a] + 1, rows[b]) if bent else ():
-            sizes.append(BEND)
+            sizes.append(labels.get((a, b), BEND) if row == rows[b] - 1 else BEND)
             rank.append(row)
             chain.append(len(sizes) - 1)
         chain.append(b)

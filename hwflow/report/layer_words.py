@@ -1,0 +1,77 @@
+"""A layer in a few words: what it does, and the weights that it holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..layers.base import Layer, LayerGraph
+from ..layers.conv import Conv
+from ..layers.dense import Dense
+from ..layers.formats import IntFormat
+from ..layers.recurrent import Recurrent
+from ..layers.trees import Trees
+from ..layers.window import Window
+
+__all__ = ["Weights", "kind_text", "tensor_text", "weights_of", "window_text"]
+
+_TIMES = "\N{MULTIPLICATION SIGN}"
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The constants that a layer multiplies by: their shape, and the format of each."""
+
+    shape: tuple[int, ...]
+    format: IntFormat
+
+    @property
+    def count(self) -> int:
+        found = 1
+        for size in self.shape:
+            found *= size
+        return found
+
+    def __str__(self) -> str:
+        return f"{_TIMES.join(map(str, self.shape))} {self.format}"
+
+
+def weights_of(layer: Layer) -> Weights | None:
+    """None for a layer that does not multiply by constants."""
+    if isinstance(layer, Conv | Dense):
+        return Weights(layer.weights.shape, layer.weight_format)
+    if isinstance(layer, Recurrent):
+        return Weights(layer.hidden_weights.shape, layer.weight_format)
+    return None
+
+
+def kind_text(layer: Layer) -> str:
+    """"conv 3x3 /2", "depthwise 3x3", "dense", "gru": the kind with what a picture of a network usually says of it."""
+    if isinstance(layer, Recurrent):
+        return layer.cell
+    if isinstance(layer, Trees):
+        return f"{len(layer.roots)} tree{'s' if len(layer.roots) > 1 else ''}"
+    kind = layer.kind.replace("_", " ")
+    if isinstance(layer, Conv) and layer.groups > 1:
+        kind = "depthwise" if layer.weights.shape[3] == 1 else f"{layer.groups} groups"
+    window = getattr(layer, "window", None)
+    return f"{kind} {window_text(window)}" if isinstance(window, Window) else kind
+
+
+def window_text(window: Window) -> str:
+    """"3x3", with "/2" for strides and "dilated 2" where there are such."""
+    text = _TIMES.join(map(str, window.kernel))
+    if max(window.strides) > 1:
+        text += f" /{_one_or_both(window.strides)}"
+    if max(window.dilations) > 1:
+        text += f" dilated {_one_or_both(window.dilations)}"
+    return text
+
+
+def _one_or_both(sizes: tuple[int, int]) -> str:
+    return str(sizes[0]) if sizes[0] == sizes[1] else _TIMES.join(map(str, sizes))
+
+
+def tensor_text(graph: LayerGraph, name: str) -> str:
+    """"32x32x16 int8"."""
+    tensor = graph.tensors[name]
+    return f"{str(tensor.frame).replace('x', _TIMES)} {tensor.format}"
