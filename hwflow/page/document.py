@@ -19,7 +19,7 @@ from .subject import Subject
 __all__ = ["environment", "page_of", "render"]
 
 #: The files with the looks, in order.
-STYLES = ("page.css", "chart.css")
+STYLES = ("colours.css", "page.css", "chart.css")
 
 
 @cache
