@@ -1,44 +1,35 @@
-"""A page as one HTML file: the sections in their frame, with styles and scripts inside.
-
-Jinja2 makes the HTML, because it escapes what a template inserts: names of tensors and files are hostile.
-"""
+"""A page as one HTML file: the sections in their frame, with styles and scripts inside."""
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Sequence
 from importlib.metadata import version
 from importlib.resources import files
 
-import jinja2
 from markupsafe import Markup
 
+from .environment import environment
 from .section import Section
 from .sections import SECTIONS
 from .subject import Subject
+from .summary import Fact, lead_of, summary_of
 
 __all__ = ["environment", "page_of", "render"]
 
 #: The files with the looks, in order.
-STYLES = ("colours.css", "page.css", "chart.css")
-
-
-@cache
-def environment() -> jinja2.Environment:
-    """The templates of this package.  All that they insert is escaped; a name that they do not know is an error."""
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("hwflow.page"), autoescape=True, undefined=jinja2.StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
+STYLES = ("colours.css", "page.css", "chart.css", "graph.css")
 
 
 def page_of(subject: Subject) -> str:
     """The report of a design as HTML."""
-    return render(f"{subject.name} on {subject.board.name}", [section(subject) for section in SECTIONS])
+    return render(f"{subject.name} on {subject.board.name}", [section(subject) for section in SECTIONS],
+                  lead_of(subject), summary_of(subject))
 
 
-def render(title: str, sections: list[Section]) -> str:
-    """The page with this title and these sections."""
+def render(title: str, sections: Sequence[Section], lead: str = "", facts: Sequence[Fact] = ()) -> str:
+    """The page with this title and these sections.  `lead` is a sentence under the title, `facts` are its numbers."""
     own = files("hwflow.page") / "files"
     styles = "".join((own / name).read_text() for name in STYLES)
     return environment().get_template("page.html.j2").render(
-        title=title, sections=sections, version=version("hwflow"),
-        style=Markup(styles), script=Markup((own / "page.js").read_text()))
+        title=title, sections=sections, lead=lead, facts=facts, version=version("hwflow"), style=Markup(styles),
+        script=Markup((own / "page.js").read_text()))
