@@ -36,7 +36,7 @@ def summary_of(subject: Subject) -> tuple[Fact, ...]:
     name, need, have = fullest
     latency = max(plan.latency)
     return (
-        Fact("frames a second", f"{mhz * 1e6 / interval:,.0f}", f"at {mhz:.6g} MHz, {how}"),
+        Fact("frames a second", number(round(mhz * 1e6 / interval)), f"at {mhz:.6g} MHz, {how}"),
         Fact("initiation interval", f"{number(plan.interval)} cycles", "from frame to frame"),
         Fact("latency", f"{latency / mhz:,.1f} µs", f"{number(latency)} cycles to the first result"),
         Fact("multipliers", number(plan.multipliers), f"{percent(plan.multiplier_use)} of their cycles are useful"),

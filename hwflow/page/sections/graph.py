@@ -9,10 +9,11 @@ from ...hls.plan import Plan
 from ...report.design_picture import DesignGraph, design_graph, wide_scene
 from ...report.execution import execution_line
 from ...report.layer_words import kind_text, tensor_text, weights_of
-from ...report.numbers import counted, number, percent
+from ...report.numbers import counted, percent
 from ...report.plan import ends, lanes_text
 from ...report.scene import Scene, arrange
 from ...report.scene_svg import FONT, scene_parts, xml
+from ...report.texts import shortened
 from ..cards import cards_of, href_of
 from ..environment import environment
 from ..section import Section
@@ -21,6 +22,9 @@ from ..svg import element
 from ..table import Cell, table
 
 __all__ = ["picture_of", "section"]
+
+#: Characters of a name in a table.
+_LONGEST = 44
 
 
 def section(subject: Subject) -> Section:
@@ -86,9 +90,15 @@ def streams_table(subject: Subject) -> Markup:
     rows, plan = [], subject.plan
     technology = subject.board.technology()
     for link in plan.links:
-        source, sink = ends(plan, link)
+        source, sink = (ended(text) for text in ends(plan, link))
         place = link.memory(technology).value if link.beats else ""
         rows.append((source, sink, tensor_text(plan.graph, link.tensor), Cell(lanes_text(link), link.lanes_out),
                      link.bits * link.lanes_out, link.beats, link.buffer_bytes, place))
     head = ("from", "to", "tensor", "lanes", "bits a beat", "queue, beats", "queue, bytes", "queue in")
     return table(head, rows, caption="The streams and their queues (FIFOs)")
+
+
+def ended(text: str) -> Markup:
+    """An end of a stream; a long name of an input or output is whole where a pointer rests on it."""
+    words = shortened(text, _LONGEST)
+    return element("span", words, title=text if words != text else None)
