@@ -27,7 +27,7 @@ SECTIONS = {
               "--patience"),
     "Plan": ("--plan", "--interval", "--frames-per-second", "--logic-multipliers", "--stream-weights",
              "--execution", "--reweightable"),
-    "Place and route": ("synth --seed", "--seeds", "--jobs"),
+    "Place and route": ("synth --seed", "--seeds", "--jobs", "--placer"),
     "Server": ("--host", "--http-port", "--token-file", "--timeout", "--queue", "--max-batch", "--batch-wait",
                "--max-body", "--verbose"),
     "Simulation": ("--simulate", "--terminal", "--frames", "--streaming", "--stalls", "--seed", "--waves", "--netlist"),

@@ -18,10 +18,11 @@ from ..onnx.schemas import canonical_domain
 from ..report.console import Console
 from ..request import BOARD, BUILD
 from ..synth.options import ON_BOARD
+from ..synth.placer import Placer, placer_of
 
 __all__ = ["LAST_SEED", "MOST_SEEDS", "board_option", "clock", "clock_option", "console_of_call", "data_option",
            "input_shape", "limit_option", "model_argument", "model_options", "one_version", "operator_set",
-           "output_options", "plan_options", "port_options", "quantization_options", "rescale_bits",
+           "output_options", "placer", "plan_options", "port_options", "quantization_options", "rescale_bits",
            "reweightable_option", "seconds", "widths"]
 
 #: The highest clock that --clock accepts; no FPGA of hwflow is faster.
@@ -127,6 +128,14 @@ def clock(text: str) -> float | str:
     if not 0 < mhz < MOST_MHZ:
         raise click.BadParameter(f"{text!r} must be MHz from 0 to {MOST_MHZ:g}, or {ON_BOARD}")
     return mhz
+
+
+def placer(text: str) -> Placer:
+    """`beta=0.85,critexp=3` as the knobs of the placer."""
+    try:
+        return placer_of(text)
+    except HwflowError as error:
+        raise click.BadParameter(error.why) from None
 
 
 def seconds(text: str) -> float:

@@ -39,6 +39,7 @@ from .options import (
     model_argument,
     model_options,
     output_options,
+    placer,
     plan_options,
     port_options,
     quantization_options,
@@ -185,6 +186,8 @@ def sim(console: Console, request: SimRequest) -> Result:
               help="Place and route with this many seeds, from --seed on, and keep the fastest result.")
 @click.option("--jobs", type=click.IntRange(min=1),
               help="How many seeds to route at a time; default: as cores and free memory allow (2 GB each).")
+@click.option("--placer", type=placer, default="", metavar="NAME=NUMBER,...",
+              help="Knobs of nextpnr's placer: beta, critexp, timingweight (docs/synthesis.md).")
 @clock_option
 @takes(SynthRequest)
 def synth(console: Console, request: SynthRequest) -> Result:

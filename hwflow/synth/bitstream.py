@@ -31,6 +31,7 @@ from .job import Job, Progress, nextpnr_of
 from .netlist import make_netlist, yosys_script
 from .options import ON_BOARD
 from .paths import of_report, read_report, shortened
+from .placer import AS_IT_IS, Placer
 from .report import SynthesisReport, read_nextpnr_report
 from .routing import RULES, place_and_route
 from .seeds import Attempt, Listener, default_jobs, from_seeds
@@ -55,7 +56,8 @@ NAMES = {"lut": "logic cells", "ff": "flip-flops", "dsp": "multiplier blocks", "
 def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, seed: int = 1, seeds: int = 1,
                jobs: int | None = None, goal_mhz: float | None = None, ends: Ends | None = None,
                identity: bytes = bytes(IDENTITY_BYTES), plan: Plan | None = None, clock: float | str | None = None,
-               weights: BoardWeights | None = None, progress: Progress = lambda text: None) -> SynthesisReport:
+               weights: BoardWeights | None = None, placer: Placer = AS_IT_IS,
+               progress: Progress = lambda text: None) -> SynthesisReport:
     """Make the bitstream of `top` for `board` in `folder`.
 
     `top` is a `BoardTop`, its RTLIL text (of all the LEDs that `board_top` uses), or a core, which is put into a
@@ -65,7 +67,7 @@ def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, seed: i
     the clock that place and route aims at, by default more than any design reaches.  `plan` gives the report the
     names of its stages.  `weights` are those in a memory of the board.
     `clock` is the core's clock in MHz, made by a PLL of a core that is put into a `BoardTop`; None takes the highest
-    that the routed design bears, "board" the board's oscillator and no PLL.
+    that the routed design bears, "board" the board's oscillator and no PLL.  `placer` are knobs of nextpnr's placer.
 
     Steps, and seeds, whose inputs did not change are not run again, so that an interrupted run goes on where it was.
     Raises MissingTool before anything starts, ToolFailed with the tool's message when one fails, of the seeds only
@@ -82,7 +84,8 @@ def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, seed: i
     clock_mhz = None if clock is None or clock == ON_BOARD else float(clock)
     require_clock(job, text, clock_mhz)
     with locked(job.folder, progress):
-        attempts = make_routed(job, text, range(seed, seed + seeds), jobs, goal_mhz or family.goal_mhz, clock_mhz)
+        attempts = make_routed(job, text, range(seed, seed + seeds), jobs, goal_mhz or family.goal_mhz, clock_mhz,
+                               placer)
         make_bitstream(job)
         report = collect(job, attempts, plan)
         if core is not None:
@@ -101,13 +104,13 @@ def require_clock(job: Job, text: str, clock_mhz: float | None) -> None:
 
 
 def make_routed(job: Job, text: str, seeds: Sequence[int], jobs: int | None, goal_mhz: float,
-                clock_mhz: float | None) -> tuple[Attempt, ...]:
+                clock_mhz: float | None, placer: Placer) -> tuple[Attempt, ...]:
     """netlist/ and layout/ of a design's text.  ToolFailed says what the device has too little of, where that is why.
     """
     sweep(job.folder / SEEDS)
     make_netlist(job, text)
     try:
-        return make_layout(job, seeds, jobs, goal_mhz, clock_mhz)
+        return make_layout(job, seeds, jobs, clock_mhz, [*layout_arguments(job, goal_mhz), *placer.arguments()])
     except ToolFailed as error:
         raise ToolFailed(f"{error}{remedies(job)}") from None
 
@@ -121,13 +124,13 @@ def keep_for_reweight(job: Job, text: str, structure: Structure) -> None:
     kept_spots(job.folder, routed if routed.is_file() else layout, family)
 
 
-def make_layout(job: Job, seeds: Sequence[int], jobs: int | None, goal_mhz: float,
-                clock_mhz: float | None) -> tuple[Attempt, ...]:
+def make_layout(job: Job, seeds: Sequence[int], jobs: int | None, clock_mhz: float | None,
+                arguments: list[str]) -> tuple[Attempt, ...]:
     """seeds/seed<k>/ for each seed, and layout/, the best of them: every cell with its place and every net with its
-    wires, and nextpnr's report; there the PLL makes the clock that the design is to run at."""
+    wires, and nextpnr's report; there the PLL makes the clock that the design is to run at.  `arguments` are nextpnr's
+    but for the seed."""
     suffix, pins = pins_of(job)
     netlist = job.folder / "netlist" / "netlist.json"
-    arguments = layout_arguments(job, goal_mhz)
 
     def make(folder: Path, seed: int, listener: Listener) -> None:
         (folder / f"top.{suffix}").write_text(pins)

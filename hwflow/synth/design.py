@@ -105,7 +105,7 @@ def synthesize_design(design: Design, folder: Path, options: SynthesisOptions, *
     """
     def make() -> SynthesisReport:
         return synthesize(design.core(), design.board, folder, seed=options.seed, seeds=options.seeds,
-                          jobs=options.jobs, clock=options.clock, ends=design.ends(), identity=design.identity(),
-                          plan=design.plan, weights=design.weights(), progress=progress)
+                          jobs=options.jobs, clock=options.clock, placer=options.placer, ends=design.ends(),
+                          identity=design.identity(), plan=design.plan, weights=design.weights(), progress=progress)
 
     return finish_design(design, folder, make, quantized=quantized, keep=keep)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .placer import AS_IT_IS, Placer
+
 __all__ = ["ON_BOARD", "SynthesisOptions"]
 
 #: The clock that is the board's oscillator, in place of MHz.
@@ -18,3 +20,4 @@ class SynthesisOptions:
     seeds: int = 1
     jobs: int | None = None
     clock: float | str | None = None
+    placer: Placer = AS_IT_IS
