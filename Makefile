@@ -38,7 +38,7 @@ DATA_OPTIONS  = $(MODEL_OPTIONS) $(call option,data,$(or $(DATA),$(if $(MODEL),,
 BOARD_OPTIONS = $(DATA_OPTIONS) $(call option,board,$(BOARD)) $(call option,transport,$(TRANSPORT)) $(call option,plan,$(PLAN))
 
 .DEFAULT_GOAL := help
-.PHONY: help sim synth report reweight program run serve check info quantize golden build boards doctor test test-all fuzz test-lowest upgrade bench lint docs train wheel clean distclean
+.PHONY: help sim synth report reweight program run serve check info quantize golden build boards doctor test test-all fuzz test-lowest upgrade bench lint docs site train wheel clean distclean
 
 help: ## list the targets
 	@echo 'hwflow: an ONNX model in; bit-exact RTL simulation and a bitstream out.'
@@ -150,6 +150,10 @@ lint: ## check style and types
 docs: ## write docs/operators.md again from the code
 	$(SETUP)
 	@'$(VENV)/bin/python' tools/operator_support.py
+
+site: ## build the documentation site, into build/site
+	$(SETUP) --extras docs
+	@'$(VENV)/bin/python' tools/site_build.py $(ARGS)
 
 train: ## train the example models again, into models/
 	$(SETUP) --extras train

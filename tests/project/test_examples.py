@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -94,11 +95,13 @@ def test_example(place: str, number: int, quantized: Quantized, tmp_path: Path,
     (tmp_path / "models").symlink_to(ROOT / "models")
     for name in ("model", "mymodel"):
         (tmp_path / f"{name}.onnx").symlink_to(MODEL)
+    shutil.copy(DATA, tmp_path / "mydata.npz")  # an example writes a file of this name
     images = np.load(DATA)["in_image"]
     names: dict[str, Any] = {
         "hwflow": hwflow, "images": images, "x": images[0], "model": hwflow.load(MODEL),
         "camera": lambda: [images], "labels": np.load(DATA)["labels"],
         "loader": [(images[k:k + 50, 0], np.load(DATA)["labels"][k:k + 50]) for k in range(0, 450, 50)],
+        "test_pictures": np.zeros((3, 32, 32, 3), np.uint8), "test_classes": np.arange(3),
         "test_images": images[:, 0], "train_images": images[:, 0], "test_labels": np.load(DATA)["labels"]}
     text = EXAMPLES[place, number].replace('{"x": (1, 3, 32, 32)}', '{"image": (1, 1, 8, 8)}')
     text = text.replace('{"x": x}', '{"image": x}').replace('{"input": x}', '{"image": x}')
