@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,8 +31,7 @@ from .onnx.errors import LimitError
 from .onnx.inference.static_inputs import sizes_given
 from .quantize import Quantized, load_quantized, quantize, save_quantized
 from .quantize.problems import Cause, NoHardware, with_cuts
-from .quantize.settings import QuantizationSettings, settings_of_bits, with_options
-from .quantize.settings_file import settings_from_yaml
+from .quantize.settings import QuantizationSettings
 from .quantize.streaming import keep_states
 from .quantize.support import operators_without_hardware, require_small_frames
 from .report.console import Console
@@ -41,8 +40,10 @@ from .report.warned import Warned
 from .request import GoldenRequest, HardwareOptions, Project, QuantizationOptions
 from .reweight.routed import keep_design
 from .steps import measurements
+from .steps.choices import settings_of
 from .steps.folders import board_folder, held
 from .steps.generation import generate, generate_axi_stream
+from .steps.keys import integers_key
 from .steps.planning import given_plan, plan_for
 from .steps.stimuli import Frames, stimuli
 from .synth import Board, SynthesisReport, load_board
@@ -146,21 +147,12 @@ class Flow:
     @cached_property
     def choices(self) -> QuantizationSettings:
         """The user's settings of the quantization: the settings file, or widths for all layers, or the defaults."""
-        given = self.quantization
-        if given.settings is None:
-            choices = QuantizationSettings() if given.bits is None else settings_of_bits(*given.bits)
-        elif given.bits is not None:
-            raise HwflowError("--bits and --settings must not be given together", "write the widths into the file")
-        else:
-            choices = settings_from_yaml(read_text(given.settings), str(given.settings), self.model)
-        return with_options(choices, given.rescale_bits, given.hardware_argmax)
+        return settings_of(self.quantization, self.model)
 
     @cached_property
     def quantize_key(self) -> str:
         """The digest of the inputs of the integer graph: model with weights, data, shapes, settings."""
-        dataset = self.dataset
-        calibration = [] if dataset is None else [v.tobytes() for _, v in sorted(dataset.calibration.items())]
-        return digest(onnx.dumps(self.model), repr(asdict(self.choices)), *calibration)
+        return integers_key(self.model, self.choices, self.dataset)
 
     @cached_property
     def quantized(self) -> Quantized:

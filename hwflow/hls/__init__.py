@@ -7,6 +7,7 @@ makes an Amaranth core of graph and plan.
 from .budget import Budget
 from .current import require_current
 from .executions import Executions
+from .known import Known
 from .links import LinkPlan
 from .lower import lower, weight_image
 from .outside import OutsideMemory, StreamPlan
@@ -15,5 +16,5 @@ from .plan_file import plan_from_yaml, plan_to_yaml
 from .shared_solver import solve_shared
 from .solver import solve
 
-__all__ = ["Budget", "Executions", "LinkPlan", "OutsideMemory", "Plan", "StagePlan", "StreamPlan", "lower", "make_plan",
-           "plan_from_yaml", "plan_to_yaml", "require_current", "solve", "solve_shared", "weight_image"]
+__all__ = ["Budget", "Executions", "Known", "LinkPlan", "OutsideMemory", "Plan", "StagePlan", "StreamPlan", "lower",
+           "make_plan", "plan_from_yaml", "plan_to_yaml", "require_current", "solve", "solve_shared", "weight_image"]

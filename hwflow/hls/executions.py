@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from hwflow_base.errors import AnswerIsNo
 from hwflow_rtl.multiply.style import MultiplierStyle
@@ -17,7 +18,7 @@ from .partition_search import GAIN, PartitionSearch
 from .plan import MIXED, Alternative, Plan
 from .refusal import DoesNotFit
 from .shared.support import shared_problems
-from .shared_solver import shared_refusal, solve_shared
+from .shared_solver import Search, shared_refusal, solve_shared
 from .solver import Solver, solve
 
 __all__ = ["Executions"]
@@ -46,10 +47,13 @@ class Executions:
     logic: bool = False
     outside: OutsideMemory | None = None
     stream_weights: bool = False
-    known: Known = field(init=False)
+    #: What others computed for the same graph and technology.
+    given: Known | None = None
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "known", Known(self.graph, self.technology))
+    @cached_property
+    def known(self) -> Known:
+        """What all plans have in common."""
+        return Known(self.graph, self.technology) if self.given is None else self.given
 
     def plan(self, execution: Execution, interval: int | None) -> Plan:
         """The fastest plan; with `interval`, the cheapest one that is so fast.  AnswerIsNo if no plan fits; DoesNotFit
@@ -71,7 +75,13 @@ class Executions:
 
     def one_stage(self, interval: int | None, why: str) -> Plan:
         """One shared stage."""
-        return solve_shared(self.graph, self.technology, self.budget, interval=interval, outside=self.outside, why=why)
+        return solve_shared(self.graph, self.technology, self.budget, interval=interval, outside=self.outside, why=why,
+                            search=self.in_one_stage)
+
+    @cached_property
+    def in_one_stage(self) -> Search:
+        """What all intervals have in common."""
+        return Search(self.graph, self.technology, self.budget, self.outside)
 
     def shared(self, interval: int | None) -> Plan:
         """One shared stage; where it cannot compute all layers, those that it can, and stages for the others."""

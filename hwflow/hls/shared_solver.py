@@ -27,7 +27,7 @@ from .shared_candidates import Candidate, Candidates
 from .shared_stage import SharedStage
 from .support import tensor_problems
 
-__all__ = ["shared_refusal", "solve_shared"]
+__all__ = ["Search", "shared_refusal", "solve_shared"]
 
 #: Weights are outside of the FPGA, though ROMs fit, where frames are so many times as fast.
 WORTH = 1.25
@@ -47,12 +47,13 @@ def whole(graph: LayerGraph) -> Group:
 
 
 def solve_shared(graph: LayerGraph, technology: Technology, budget: Budget, *, interval: int | None = None,
-                 outside: OutsideMemory | None = None, why: str = "") -> Plan:
+                 outside: OutsideMemory | None = None, why: str = "", search: Search | None = None) -> Plan:
     """The fastest plan of one shared stage within `budget`; with `interval`, the cheapest that is at least that fast.
 
     Weights are in ROMs, or in the memory `outside` where blocks do not suffice or a much larger array fits then.
-    Frames are in RAM blocks or, where the device has some, in SPRAM.  AnswerIsNo if no plan fits, or a layer is not for
-    a shared stage.
+    Frames are in RAM blocks or, where the device has some, in SPRAM.  `search` is one for the same graph, technology,
+    budget and memory, of another interval: it keeps what does not depend on the interval.  AnswerIsNo if no plan fits,
+    or a layer is not for a shared stage.
     """
     refused = shared_refusal(graph)
     if refused:
@@ -62,7 +63,8 @@ def solve_shared(graph: LayerGraph, technology: Technology, budget: Budget, *, i
     too_large = frames_problem(graph, technology, budget)
     if too_large:
         raise AnswerIsNo(f"'{graph.name}' as one shared stage does not fit {budget.name}: {too_large}")
-    search = Search(graph, technology, budget, outside)
+    search = Search(graph, technology, budget, outside) if search is None else search
+    search.fastest = None
     best = search.best(None, interval)
     if outside is not None and (best is None or interval is None):
         streamed = search.best(outside, interval)
@@ -92,6 +94,8 @@ class Search:
         self.budget = replace(budget, usable_logic=max(budget.usable_logic, technology.usable_logic_shared))
         self.outside = outside
         self.candidates = Candidates(graph, whole(graph), technology)
+        self.played: dict[Candidate, int] = {}
+        self.priced: dict[OutsideMemory | None, list[tuple[float, Candidate]]] = {}
         #: What was tried, for the refusal: the one that exceeds the budget least, and the fewest cycles of those that
         #: fit.
         self.nearest: tuple[float, Folding, Resources] | None = None
@@ -100,17 +104,24 @@ class Search:
     def best(self, memory: OutsideMemory | None, interval: int | None) -> Found | None:
         """The fastest candidate with its weights in `memory`, or (None) in ROMs; with `interval` the cheapest one that
         is as fast; None where none fits."""
-        sizes = [self.fitting(*size, memory) for size in self.candidates.arrays(self.budget)]
         if interval is None:
+            sizes = [self.fitting(*size, memory) for size in self.candidates.arrays(self.budget)]
             played = [(self.cycles(each), price, each) for size in sizes for price, each in islice(size, PLAYED)]
             best = min(played, key=lambda entry: entry[:2], default=None)
             return None if best is None else Found(best[-1].stage, best[-1].folding, best[0])
-        for _, each in sorted((entry for size in sizes for entry in size), key=lambda entry: entry[0]):
+        for _, each in self.by_price(memory):
             cycles = each.least if each.least > interval else self.cycles(each)
             if cycles <= interval:
                 return Found(each.stage, each.folding, cycles)
             self.fastest = cycles if self.fastest is None else min(self.fastest, cycles)
         return None
+
+    def by_price(self, memory: OutsideMemory | None) -> list[tuple[float, Candidate]]:
+        """All candidates that fit, with their prices, the cheapest first; no interval changes them."""
+        if memory not in self.priced:
+            sizes = [self.fitting(*size, memory) for size in self.candidates.arrays(self.budget)]
+            self.priced[memory] = sorted((entry for size in sizes for entry in size), key=lambda entry: entry[0])
+        return self.priced[memory]
 
     def fitting(self, rows: int, columns: int, memory: OutsideMemory | None) -> Iterator[tuple[float, Candidate]]:
         """The candidates with an array of this size that fit, with their price, the most promising first."""
@@ -121,7 +132,9 @@ class Search:
 
     def cycles(self, each: Candidate) -> int:
         """From frame to frame."""
-        return each.stage.schedule(each.folding, self.technology).interval
+        if each not in self.played:
+            self.played[each] = each.stage.schedule(each.folding, self.technology).interval
+        return self.played[each]
 
     def cost(self, each: Candidate, memory: OutsideMemory | None) -> Resources:
         """Of the whole design; `spram` with that of the queues around the core."""

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from hwflow_base.files.cache import content, digest
 
 from ..host.identity import identity
+from ..onnx import dumps
 
 if TYPE_CHECKING:
+    from ..data.dataset import Dataset
     from ..flow import Flow
+    from ..onnx.model import Model
+    from ..quantize.settings import QuantizationSettings
 
-__all__ = ["design_key", "rows_key"]
+__all__ = ["data_key", "design_key", "integers_key", "rows_key"]
 
 
 def design_key(flow: Flow) -> str:
@@ -20,8 +25,18 @@ def design_key(flow: Flow) -> str:
 
 
 def rows_key(flow: Flow) -> str:
+    """The `data_key` of the user's data."""
+    return data_key(flow.dataset)
+
+
+def integers_key(model: Model, settings: QuantizationSettings, dataset: Dataset | None) -> str:
+    """The digest of all that the integers of `model` depend on: weights, calibration rows, shapes, settings."""
+    calibration = [] if dataset is None else [array.tobytes() for _, array in sorted(dataset.calibration.items())]
+    return digest(dumps(model), repr(asdict(settings)), *calibration)
+
+
+def data_key(dataset: Dataset | None) -> str:
     """A digest of the rows of the data, their labels and their expected outputs; empty without data."""
-    dataset = flow.dataset
     if dataset is None:
         return ""
     labels = [] if dataset.labels is None else [dataset.labels]

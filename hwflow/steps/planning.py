@@ -17,7 +17,7 @@ from ..synth import Board, list_boards, load_board
 from ..synth.outside import expected_mhz, outside_of
 from ..synth.top import ends_before_plan
 
-__all__ = ["budget_of", "given_plan", "interval_for", "plan_for"]
+__all__ = ["budget_of", "executions_of", "given_plan", "interval_for", "plan_for"]
 
 
 def budget_of(board: Board, graph: LayerGraph | None = None) -> hls.Budget:
@@ -55,8 +55,7 @@ def plan_for(graph: LayerGraph, structure: LayerGraph, board: Board, *, interval
     """
     if frames_per_second is not None:
         interval, logic = interval_for(frames_per_second, board), True
-    executions = hls.Executions(structure, board.technology(), budget_of(board, graph), logic=logic,
-                                outside=outside_of(board), stream_weights=stream_weights)
+    executions = executions_of(graph, structure, board, logic=logic, stream_weights=stream_weights)
     try:
         plan = executions.plan(execution, interval)
         if frames_per_second is not None and plan.outside is not None and plan.streams:  # it may slow the core down
@@ -65,6 +64,17 @@ def plan_for(graph: LayerGraph, structure: LayerGraph, board: Board, *, interval
     except DoesNotFit as error:
         raise with_boards(error) from None
     return plan
+
+
+def executions_of(graph: LayerGraph, structure: LayerGraph, board: Board, *, logic: bool = False,
+                  stream_weights: bool = False, known: hls.Known | None = None) -> hls.Executions:
+    """What makes the plans for `board`; the arguments are as of `plan_for`.
+
+    `known` is what was computed for the same structure and technology, of any board.
+    """
+    technology = board.technology() if known is None else known.technology
+    return hls.Executions(structure, technology, budget_of(board, graph), logic=logic, outside=outside_of(board),
+                          stream_weights=stream_weights, given=known)
 
 
 def given_plan(text: str, graph: LayerGraph, board: Board, source: str) -> tuple[hls.Plan, tuple[OutcomeWarning, ...]]:
