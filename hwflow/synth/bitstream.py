@@ -54,10 +54,9 @@ NAMES = {"lut": "logic cells", "ff": "flip-flops", "dsp": "multiplier blocks", "
 
 
 def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, seed: int = 1, seeds: int = 1,
-               jobs: int | None = None, goal_mhz: float | None = None, ends: Ends | None = None,
-               identity: bytes = bytes(IDENTITY_BYTES), plan: Plan | None = None, clock: float | str | None = None,
-               weights: BoardWeights | None = None, placer: Placer = AS_IT_IS,
-               progress: Progress = lambda text: None) -> SynthesisReport:
+               jobs: int | None = None, goal_mhz: float | None = None, ends: Ends | None = None, plan: Plan | None = None,
+               identity: bytes = bytes(IDENTITY_BYTES), clock: float | str | None = None, placer: Placer = AS_IT_IS,
+               weights: BoardWeights | None = None, progress: Progress = lambda text: None) -> SynthesisReport:
     """Make the bitstream of `top` for `board` in `folder`.
 
     `top` is a `BoardTop`, its RTLIL text (of all the LEDs that `board_top` uses), or a core, which is put into a
