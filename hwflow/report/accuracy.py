@@ -113,8 +113,8 @@ def show_layers(console: Console, noises: Sequence[LayerNoise], rows: int) -> No
         name = noise.layer or f"input {noise.source or noise.tensor}"
         lines.append((
             str(index), shortened(name, _WIDTH), noise.kind, noise.weights, noise.activations,
-            _decibels(noise), _original(noise), _steps(noise, noise.bias), _steps(noise, noise.largest),
-            "" if noise.saturated is None else _share(noise.saturated), ", ".join(marks)))
+            decibels_text(noise), _original(noise), steps_text(noise, noise.bias), steps_text(noise, noise.largest),
+            "" if noise.saturated is None else share_text(noise.saturated), ", ".join(marks)))
     console.table(f"integer against float, layer by layer, on {number(rows)} rows",
                   ("", "layer", "kind", "weights", "output", "SNR dB", "file dB", "mean error", "largest error",
                    "saturated", ""),
@@ -131,10 +131,10 @@ def _harm(noise: LayerNoise) -> str:
     inputs = "exact" if noise.inputs_db is None else f"{noise.inputs_db:.1f} dB"
     weights = f"weights {noise.weights}, " if noise.weights else ""
     return (f"layer '{shortened(noise.layer, 3 * _WIDTH)}' hurts most: from {inputs} at its inputs to "
-            f"{_decibels(noise)} dB at its output ({weights}output {noise.activations})")
+            f"{decibels_text(noise)} dB at its output ({weights}output {noise.activations})")
 
 
-def _decibels(noise: LayerNoise) -> str:
+def decibels_text(noise: LayerNoise) -> str:
     if noise.noise is None:
         return ""
     if noise.noise == 0:
@@ -149,10 +149,10 @@ def _original(noise: LayerNoise) -> str:
     return "exact" if found is None or found > _FLOAT32_DB else f"{found:.1f}"
 
 
-def _steps(noise: LayerNoise, value: float | None) -> str:
-    return "" if value is None else f"{value / noise.step:.2f}"
+def steps_text(noise: LayerNoise, value: float | None) -> str:
+    return "" if value is None else f"{round(value / noise.step, 2) + 0.0:.2f}"  # never -0.00
 
 
-def _share(value: float) -> str:
+def share_text(value: float) -> str:
     """Per cent; what is not nothing never shows as 0."""
     return "0 %" if value == 0 else "< 0.01 %" if value < 0.0001 else percent(value, 2)

@@ -1,15 +1,25 @@
-"""The section "Proof" of a report."""
+"""The section "Proof" of a report: which rungs of the ladder from the golden model to the board were climbed."""
 
 from __future__ import annotations
 
-from markupsafe import Markup
-
+from ..ladder import State, html_of, rungs_of
 from ..section import Section
 from ..subject import Subject
+from ..svg import element
 
 __all__ = ["section"]
 
 
 def section(subject: Subject) -> Section:
     """What was compared with the golden model, and how."""
-    return Section("proof", "Proof", Markup(""), subject.command("sim"))
+    rungs = rungs_of(subject)
+    climbed = sum(rung.climbed for rung in rungs)
+    failed = [rung.title for rung in rungs if rung.state is State.UNEQUAL]
+    said = f"{climbed} of {len(rungs)} rungs are climbed"
+    verdict, tone = (f"{said}; not equal: {', '.join(failed)}.", "bad") if failed else (
+        f"{said}; the golden model and the hardware were equal wherever they were compared.", "good") if (
+            any(rung.state is State.EQUAL for rung in rungs)) else (
+                f"{said}; no hardware was compared with the golden model yet.", "warn")
+    body = element("p", verdict, class_=f"verdict {tone}") + element("ol", *map(html_of, rungs), class_="ladder")
+    missing = None if any(rung.state is State.EQUAL for rung in rungs) else subject.command("sim")
+    return Section("proof", "Proof", body, missing)
