@@ -96,7 +96,7 @@ def resnet(bench: Bench) -> str:
         bench.failures.append(f"{RESNET}: {same} labels, {ratio:.1f} dB, {seconds:.0f} s")
     return table(("what", "seen"), [
         (f"same class as float, of {subject.data.rows}", same),
-        ("signal to noise of the output (behind Softmax) against float", f"{ratio:.1f} dB"),
+        ("signal to noise of the output (after Softmax) against float", f"{ratio:.1f} dB"),
         (f"calibrate and quantize, {RESNET_ROWS} rows", f"{seconds:.1f} s"),
     ])  # fmt: skip
 

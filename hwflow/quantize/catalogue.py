@@ -159,7 +159,7 @@ _QONNX_OPERATORS: Mapping[str, Entry] = {
 }
 
 _TREE = (
-    "in front of all layers or behind quantized ones; features become ranks on the host; finite votes; at most 131072 "
+    "before all layers, or after quantized ones; features become ranks on the host; finite votes; at most 131072 "
     "nodes ([how](trees.md))"
 )
 _LINEAR = "a Gemm; labels and probabilities on the host"
