@@ -53,10 +53,11 @@ NAMES = {"lut": "logic cells", "ff": "flip-flops", "dsp": "multiplier blocks", "
          "spram": "single-port RAMs"}
 
 
-def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, seed: int = 1, seeds: int = 1,
-               jobs: int | None = None, goal_mhz: float | None = None, ends: Ends | None = None, plan: Plan | None = None,
-               identity: bytes = bytes(IDENTITY_BYTES), clock: float | str | None = None, placer: Placer = AS_IT_IS,
-               weights: BoardWeights | None = None, progress: Progress = lambda text: None) -> SynthesisReport:
+def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, ends: Ends | None = None,
+               seed: int = 1, seeds: int = 1, jobs: int | None = None, goal_mhz: float | None = None,
+               identity: bytes = bytes(IDENTITY_BYTES), clock: float | str | None = None, plan: Plan | None = None,
+               weights: BoardWeights | None = None, placer: Placer = AS_IT_IS, progress: Progress = lambda text: None
+               ) -> SynthesisReport:
     """Make the bitstream of `top` for `board` in `folder`.
 
     `top` is a `BoardTop`, its RTLIL text (of all the LEDs that `board_top` uses), or a core, which is put into a
@@ -74,8 +75,7 @@ def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, seed: i
     """
     if seeds < 1 or (jobs is not None and jobs < 1):
         raise HwflowError(f"seeds and jobs must be at least 1, not {seeds} and {jobs}")
-    family, tools = FAMILIES[board.family], tools_of_family(board.family)
-    job = Job(board, folder.absolute(), tools, progress, weights)
+    job = Job(board, folder.absolute(), tools_of_family(board.family), progress, weights)
     core = None if isinstance(top, str | BoardTop) else top
     if core is not None:
         top = clocked_top(core, board, ends, identity=identity, clock=clock, goal_mhz=goal_mhz, weights=weights)
@@ -83,8 +83,7 @@ def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, seed: i
     clock_mhz = None if clock is None or clock == ON_BOARD else float(clock)
     require_clock(job, text, clock_mhz)
     with locked(job.folder, progress):
-        attempts = make_routed(job, text, range(seed, seed + seeds), jobs, goal_mhz or family.goal_mhz, clock_mhz,
-                               placer)
+        attempts = make_routed(job, text, range(seed, seed + seeds), jobs, goal_mhz, clock_mhz, placer)
         make_bitstream(job)
         report = collect(job, attempts, plan)
         if core is not None:
@@ -102,7 +101,7 @@ def require_clock(job: Job, text: str, clock_mhz: float | None) -> None:
         require_reachable(job.board, text, clock_mhz)
 
 
-def make_routed(job: Job, text: str, seeds: Sequence[int], jobs: int | None, goal_mhz: float,
+def make_routed(job: Job, text: str, seeds: Sequence[int], jobs: int | None, goal_mhz: float | None,
                 clock_mhz: float | None, placer: Placer) -> tuple[Attempt, ...]:
     """netlist/ and layout/ of a design's text.  ToolFailed says what the device has too little of, where that is why.
     """
@@ -186,12 +185,11 @@ def pins_of(job: Job) -> tuple[str, str]:
     return constraints(job.board, leds=leds_of(job.board), memory=memory)
 
 
-def layout_arguments(job: Job, goal_mhz: float) -> list[str]:
+def layout_arguments(job: Job, goal_mhz: float | None) -> list[str]:
     """The options of nextpnr but for the seed, in the folder where it runs."""
-    suffix, _ = pins_of(job)
-    device = FAMILIES[job.board.family].nextpnr_arguments(job.board, f"top.{suffix}")
-    return [*device, "--json", "netlist.json", "--report", "report.json", "--detailed-timing-report",
-            "--freq", f"{goal_mhz:g}", "--timing-allow-fail"]
+    family, (suffix, _) = FAMILIES[job.board.family], pins_of(job)
+    return [*family.nextpnr_arguments(job.board, f"top.{suffix}"), "--json", "netlist.json", "--report", "report.json",
+            "--detailed-timing-report", "--freq", f"{goal_mhz or family.goal_mhz:g}", "--timing-allow-fail"]
 
 
 def bitstream_path(job: Job) -> Path:
