@@ -15,7 +15,7 @@ from ..synth.boards import Board
 from ..synth.families import FAMILIES
 from ..synth.outside import expected_mhz
 
-__all__ = ["CoreClock", "clock_of"]
+__all__ = ["CoreClock", "clock_of", "routed_design"]
 
 
 @dataclass(frozen=True)
@@ -56,13 +56,8 @@ def clock_of(plan: Plan, graph: LayerGraph, board: Board, folder: Path) -> CoreC
     reads weights from a flash has the flash's clock.
     """
     expected = expected_mhz(board)
-    try:
-        facts = DesignFacts.read(folder)
-    except HwflowError:  # nothing is routed, or the file is damaged
-        facts = None
-    foldings = [stage.folding for stage in plan.stages]
-    if (facts is not None and facts.board == board.name
-            and facts.identity == hardware_identity_of(graph, foldings, plan.partition, facts.sums)):
+    facts = routed_design(plan, graph, board, folder)
+    if facts is not None:
         return CoreClock(facts.clock_mhz, f"the clock of the routed design in '{folder}'", True, board.clock_mhz,
                          expected)
     used = plan.resources
@@ -77,3 +72,15 @@ def clock_of(plan: Plan, graph: LayerGraph, board: Board, folder: Path) -> CoreC
     what = "the target of place and route; `hwflow synth` gives the clock that it reaches"
     mhz = float(settings.output_mhz)
     return CoreClock(mhz, what, False, board.clock_mhz, min(mhz, expected))
+
+
+def routed_design(plan: Plan, graph: LayerGraph, board: Board, folder: Path) -> DesignFacts | None:
+    """The routed design in `folder`, if it is that of this plan with these weights; else None."""
+    try:
+        facts = DesignFacts.read(folder)
+    except HwflowError:  # nothing is routed, or the file is damaged
+        return None
+    foldings = [stage.folding for stage in plan.stages]
+    same = (facts.board == board.name
+            and facts.identity == hardware_identity_of(graph, foldings, plan.partition, facts.sums))
+    return facts if same else None

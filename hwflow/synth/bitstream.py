@@ -28,9 +28,11 @@ from .constraints import constraints
 from .families import FAMILIES
 from .families.base import ROUTED
 from .job import Job, Progress, nextpnr_of
+from .kept import REPORT
 from .netlist import make_netlist, yosys_script
 from .options import ON_BOARD
 from .paths import of_report, read_report, shortened
+from .placement import keep_placement
 from .placer import AS_IT_IS, Placer
 from .report import SynthesisReport, read_nextpnr_report
 from .routing import RULES, place_and_route
@@ -86,11 +88,12 @@ def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, ends: E
         attempts = make_routed(job, text, range(seed, seed + seeds), jobs, goal_mhz, clock_mhz, placer)
         make_bitstream(job)
         report = collect(job, attempts, plan)
+        keep_placement(job.folder, board)
         if core is not None:
             keep_for_reweight(job, text, structure_of(core, board, ends, identity=identity,
                                                       pll=pll_of(board, clock, goal_mhz, weights),
                                                       weights=weights))
-        write_atomically(job.folder / "report.json", json.dumps(report.to_dict(), indent=1))
+        write_atomically(job.folder / REPORT, json.dumps(report.to_dict(), indent=1))
     return report
 
 

@@ -173,6 +173,28 @@ class Family(ABC):
     #: `spots.swaps`.  None where the layout is that netlist.
     table_wire: re.Pattern[str] | None = None
 
+    # Pictures of the die
+
+    #: Columns and rows of tiles, as nextpnr counts them, by the device or, for families with chips, by the chip.
+    grids: Mapping[str, tuple[int, int]]
+    #: Whether row 0 is the lowest.
+    upwards: bool = False
+    #: The cells of each resource that one tile of logic holds.
+    tile: Mapping[str, int]
+
+    @property
+    def netlist(self) -> str:
+        """The file of nextpnr's netlist of the routed design, which says where each cell is."""
+        return self.layout if self.layout.endswith(".json") else ROUTED
+
+    def grid(self, board: Board) -> tuple[int, int]:
+        """Columns and rows of tiles of the board's die."""
+        return self.grids[board.chip or board.device]
+
+    def routed_kind(self, kind: str, bel: str) -> str:
+        """What nextpnr's report counts a cell as: of this kind in its netlist of the routed design, placed at `bel`."""
+        return kind
+
     @property
     def tools(self) -> tuple[str, ...]:
         """The names of all programs that make a bitstream, in the order in which they run."""

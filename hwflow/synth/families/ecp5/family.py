@@ -12,7 +12,7 @@ from hwflow_rtl.vendor.pll import PllSettings
 from ...contents import Contents
 from ...spots import Spot, Wires
 from ..base import ROUTED, UNCHECKED, Cells, Edalize, Family, Limit, NetlistCells, Program, RoutedCells
-from . import packing, placement, routed
+from . import packing, placement, routed, sites
 
 if TYPE_CHECKING:
     from ...boards import Board, Pin
@@ -60,6 +60,8 @@ class ECP5Family(Family):
     #: The first router is done after 1.1 times as many arcs where it ends at all.
     most_routed = 1.3
     table_wire = routed.TABLE_WIRE
+    grids: Mapping[str, tuple[int, int]] = {device: sites.grid_of(device) for device in devices}
+    tile: Mapping[str, int] = {"lut": 8, "ff": 8}
 
     def technology(self, board: Board) -> Technology:
         return ECP5()

@@ -9,7 +9,7 @@ import bisect
 import re
 from typing import NamedTuple
 
-__all__ = ["Site", "Slice", "block_at", "dsp_slices", "multiplier_sites", "ram_sites"]
+__all__ = ["Site", "Slice", "block_at", "dsp_slices", "grid_of", "multiplier_sites", "ram_sites"]
 
 #: Rows of the DSP blocks, rows of the block RAMs, and columns where a block of either begins, by the size of the die.
 #: A gap between columns is where the clock's spine runs.
@@ -19,6 +19,8 @@ BLOCKS = {
     "45": ((22, 46), (10, 34, 58), (4, 13, 22, 31, 42, 51, 60, 69, 78)),
     "85": ((10, 34, 58), (22, 46, 70, 82), (4, 13, 22, 31, 40, 49, 58, 69, 78, 87, 96, 105, 114)),
 }
+#: Columns and rows of tiles by the size of the die; Project Trellis, devices.json: `max_col` and `max_row`, plus one.
+GRIDS = {"12": (73, 51), "25": (73, 51), "45": (91, 72), "85": (127, 96)}
 #: The first tile of each half of a DSP block: there and in the next tile is a MULT18X18D, in the fourth their ALU54B.
 HALVES = (0, 4)
 #: Tiles from one block RAM of a block to the next, and how many there are.
@@ -69,6 +71,16 @@ def block_at(site: Site, device: str) -> str:
     return f"X{columns[bisect.bisect(columns, site.x) - 1]}Y{site.y}"
 
 
+def grid_of(device: str) -> tuple[int, int]:
+    """Columns and rows of tiles."""
+    return GRIDS[size_of(device)]
+
+
 def die_of(device: str) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    return BLOCKS[size_of(device)]
+
+
+def size_of(device: str) -> str:
+    """"85" of LFE5UM-85F."""
     found = re.search(r"-(\d+)", device)
-    return BLOCKS[found[1] if found else ""]
+    return found[1] if found else ""

@@ -59,6 +59,9 @@ class GowinFamily(Family):
     kinds_in_names = r"ALU_|DFF|LUT\d|MUX2_|MULT\d"
     carry_pin = "CIN"
     pll_cells = ("rPLL",)
+    #: apicula, `cols` and `rows` of the chip's database.
+    grids: Mapping[str, tuple[int, int]] = {"GW1N-9C": (47, 29), "GW2A-18": (56, 55), "GW2A-18C": (56, 55)}
+    tile: Mapping[str, int] = {"lut": 8, "ff": 6}
 
     def technology(self, board: Board) -> Technology:
         return Gowin(chip=str(board.chip))

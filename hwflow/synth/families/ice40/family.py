@@ -64,6 +64,10 @@ class ICE40Family(Family):
     carry_pin = "CIN"
     pll_cells = ("SB_PLL40_CORE", "SB_PLL40_2_PAD")
     table_wire = routed.TABLE_WIRE
+    #: Project IceStorm, chipdb-5k.txt and chipdb-8k.txt; nextpnr's layout has a line for every tile.
+    grids: Mapping[str, tuple[int, int]] = {"up5k": (26, 32), "hx8k": (34, 34)}
+    upwards = True
+    tile: Mapping[str, int] = {"lut": 8}
 
     def technology(self, board: Board) -> Technology:
         return ICE40(clock_at_pll_pad=board.pll_pad, has_multipliers=board.resources.dsp > 0,

@@ -1,0 +1,146 @@
+"""Where the cells of a routed design are on the die, by part of the design and by resource.
+
+nextpnr's own netlist of the routed design says it of every cell: hundreds of megabytes for a full device.  A picture
+needs how many cells of which part are in which tile, which is a few hundred kilobytes; `keep_placement` writes that
+beside the bitstream.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from hwflow_base.errors import HwflowError
+from hwflow_base.files.cache import MANIFEST, cached_step, digest
+from hwflow_base.files.sources import open_plain
+
+from .boards import Board
+from .families import FAMILIES
+from .parts import part_of
+
+__all__ = ["Die", "Group", "Placement", "keep_placement", "kept_placement", "placement_of"]
+
+#: The step in the folder of a routed design, and the file in it.
+FOLDER, NOTE = "placement", "placement.json"
+#: nextpnr's name of a place begins with its tile.
+TILE = re.compile(r"X(\d+)/?Y(\d+)/")
+#: No die has more columns or rows, no design more parts: a file that says otherwise is damaged.
+MOST = 4096
+
+
+@dataclass(frozen=True)
+class Die:
+    """`columns` x `rows` tiles.  Row 0 is at the top, or at the bottom of a die that counts `upwards`."""
+
+    columns: int
+    rows: int
+    upwards: bool = False
+
+
+@dataclass(frozen=True)
+class Group:
+    """The cells of one resource ("lut") that belong to one part of the design, as `part_of` names it.
+
+    Each of `tiles` is (column, row, cells); a `part` of "" is what nextpnr added without a name.
+    """
+
+    part: str
+    resource: str
+    tiles: tuple[tuple[int, int, int], ...]
+
+    @property
+    def cells(self) -> int:
+        return sum(count for _, _, count in self.tiles)
+
+
+@dataclass(frozen=True)
+class Placement:
+    """`spots` are the tiles (column, row) of the cells on the longest paths, by nextpnr's names."""
+
+    device: str
+    die: Die
+    groups: tuple[Group, ...]
+    spots: Mapping[str, tuple[int, int]]
+
+    def cells(self, resource: str) -> int:
+        """How many cells of `resource` have a place."""
+        return sum(group.cells for group in self.groups if group.resource == resource)
+
+
+def placement_of(netlist: Mapping[str, Any], board: Board, named: Iterable[str] = ()) -> Placement:
+    """The placement in nextpnr's netlist of a routed design; `named` are the cells whose tiles are to be known.
+
+    HwflowError where a cell of a counted resource is not on the die.
+    """
+    family = FAMILIES[board.family]
+    columns, rows = family.grid(board)
+    resources = {kind: (name, units) for name, cells in family.routed_cells.resources().items()
+                 for kind, units in cells.items()}
+    wanted, spots = set(named), {}
+    found: dict[tuple[str, str], Counter[tuple[int, int]]] = defaultdict(Counter)
+    for name, cell in netlist["modules"]["top"]["cells"].items():
+        bel = str(cell.get("attributes", {}).get("NEXTPNR_BEL", ""))
+        kind = family.routed_kind(str(cell["type"]), bel)
+        if kind not in resources and name not in wanted:
+            continue
+        place = TILE.match(bel)
+        if place is None or (tile := (int(place[1]), int(place[2]))) >= (columns, rows) or tile[1] >= rows:
+            raise HwflowError(f"the cell '{name}' must be on the die of {columns} x {rows} tiles, not at '{bel}'",
+                              "run `hwflow synth` again")
+        if name in wanted:
+            spots[name] = tile
+        if kind in resources:
+            resource, units = resources[kind]
+            found[part_of(name), resource][tile] += units
+    groups = tuple(Group(part, resource, tuple((x, y, count) for (x, y), count in sorted(tiles.items())))
+                   for (part, resource), tiles in sorted(found.items()))
+    return Placement(board.device, Die(columns, rows, family.upwards), groups, spots)
+
+
+def keep_placement(folder: Path, board: Board) -> None:
+    """placement/ in the folder of a routed design, of its layout/; it is made again where that changed."""
+    family = FAMILIES[board.family]
+    layout = folder / "layout"
+    netlist = layout / family.netlist
+
+    def make(place: Path) -> None:
+        report = json.loads((layout / "report.json").read_text(encoding="utf-8"))
+        named = {end["cell"] for path in report.get("critical_paths", ()) for step in path["path"]
+                 for end in (step["from"], step["to"])}
+        found = placement_of(json.loads(netlist.read_text(encoding="utf-8")), board, named)
+        (place / NOTE).write_text(json.dumps(asdict(found), separators=(",", ":")), encoding="utf-8")
+
+    cached_step(folder / FOLDER, digest(layout / MANIFEST), make)
+
+
+def kept_placement(folder: Path) -> Placement | None:
+    """What `keep_placement` left in `folder`; None where there is nothing, or where it is damaged."""
+    try:
+        with open_plain(folder / FOLDER / NOTE) as file:
+            return read(json.load(file))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def read(content: Mapping[str, Any]) -> Placement:
+    """The placement of `asdict`; ValueError and the like for anything else."""
+    size = content["die"]
+    die = Die(int(size["columns"]), int(size["rows"]), bool(size["upwards"]))
+    if not (0 < die.columns <= MOST and 0 < die.rows <= MOST and len(content["groups"]) <= MOST):
+        raise ValueError("no die has this size")
+
+    def tile(x: Any, y: Any) -> tuple[int, int]:
+        if not (0 <= int(x) < die.columns and 0 <= int(y) < die.rows):
+            raise ValueError("a tile is outside of the die")
+        return int(x), int(y)
+
+    groups = tuple(Group(str(group["part"]), str(group["resource"]),
+                         tuple((*tile(x, y), int(count)) for x, y, count in group["tiles"]))
+                   for group in content["groups"])
+    return Placement(str(content["device"]), die, groups,
+                     {str(name): tile(*place) for name, place in content["spots"].items()})
