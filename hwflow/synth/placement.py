@@ -89,7 +89,8 @@ def placement_of(netlist: Mapping[str, Any], board: Board, named: Iterable[str] 
         if kind not in resources and name not in wanted:
             continue
         place = TILE.match(bel)
-        if place is None or (tile := (int(place[1]), int(place[2]))) >= (columns, rows) or tile[1] >= rows:
+        tile = (int(place[1]), int(place[2])) if place else (columns, rows)
+        if tile[0] >= columns or tile[1] >= rows:
             raise HwflowError(f"the cell '{name}' must be on the die of {columns} x {rows} tiles, not at '{bel}'",
                               "run `hwflow synth` again")
         if name in wanted:

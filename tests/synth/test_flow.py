@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -13,7 +14,9 @@ from hwflow_rtl.io import BoardTop
 from hwflow.synth import SynthesisReport, board_top, load_board, synthesize
 from hwflow.synth.clock import goal_pll
 from hwflow.synth.families import FAMILIES
+from hwflow.synth.kept import kept_report
 from hwflow.synth.netlist import yosys_script
+from hwflow.synth.placement import kept_placement
 from hwflow.synth.toolchain import tools_of_family
 from hwflow.synth.top import design_text
 from tests.synth.small_core import SmallCore
@@ -54,6 +57,7 @@ def test_a_bitstream_for_each_family(built: tuple[SynthesisReport, Path]) -> Non
     assert report.bitstream.parent == folder / "bitstream"
     assert is_bitstream(board.family, report.bitstream.read_bytes())
     assert json.loads((folder / "report.json").read_text()) == report.to_dict()
+    assert kept_report(folder) == report
     assert all(path.is_file() for path in report.logs.values())
     assert set(report.seconds) == set(report.logs) == {"synthesis", "place and route", "bitstream"}
     assert all(name in tool for name, tool in report.tools.items())
@@ -69,6 +73,22 @@ def test_blocks_are_as_many_as_planned(built: tuple[SynthesisReport, Path]) -> N
     assert cost.ram > 0
     assert 0 < cost.ff <= report.ff.used < report.ff.available
     assert 0 < report.lut.used < report.lut.available
+
+
+def test_every_cell_has_its_place(built: tuple[SynthesisReport, Path]) -> None:
+    """As many as nextpnr counts of each resource; flip-flops of an iCE40 are a part of its logic cells."""
+    report, folder = built
+    board = load_board(report.board)
+    placement = kept_placement(folder)
+    assert placement is not None
+    for resource, cells in FAMILIES[board.family].routed_cells.resources().items():
+        assert placement.cells(resource) == (getattr(report, resource).used if cells else 0)
+    assert {"stage0", "host link", "clocks and reset"} <= {group.part for group in placement.groups} | {"stage0"}
+    assert all(step.cell in placement.spots for clock in report.clocks if clock.path for step in clock.path.steps)
+    if board.family == "ice40":  # its layout has a line for every tile
+        tiles = re.findall(r"^\.\w+_tile (\d+) (\d+)$", (folder / "layout" / "layout.asc").read_text(), re.MULTILINE)
+        assert (placement.die.columns, placement.die.rows) == (
+            1 + max(int(x) for x, _ in tiles), 1 + max(int(y) for _, y in tiles))
 
 
 def test_the_clock_of_the_board_is_met_with_room(built: tuple[SynthesisReport, Path]) -> None:
