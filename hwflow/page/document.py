@@ -17,7 +17,7 @@ from .summary import Fact, lead_of, summary_of
 __all__ = ["environment", "page_of", "render"]
 
 #: The files with the looks, in order.
-STYLES = ("colours.css", "page.css", "chart.css", "graph.css", "records.css")
+STYLES = ("colours.css", "page.css", "chart.css", "graph.css", "records.css", "floorplan.css")
 
 
 def page_of(subject: Subject) -> str:

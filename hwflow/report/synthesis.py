@@ -17,7 +17,7 @@ from ..synth.parts import LINKS, MEMORY, title_of
 from .console import Console
 from .numbers import number, percent
 
-__all__ = ["line_rate", "planned_and_used", "show_synthesis", "synthesis_facts", "too_slow"]
+__all__ = ["line_rate", "planned_and_used", "rates", "show_synthesis", "synthesis_facts", "too_slow"]
 
 #: Parts of the design whose longest path is shown; --json has all.
 MOST_DELAYS = 8

@@ -1,15 +1,215 @@
-"""The section "Silicon" of a report."""
+"""The section "Silicon" of a report: the routed design on its die, its clocks, its longest path and its seeds."""
 
 from __future__ import annotations
 
 from markupsafe import Markup
 
+from ...report.clock import routed_design
+from ...report.numbers import number
+from ...report.synthesis import rates
+from ...synth.families import FAMILIES
+from ...synth.kept import kept_report
+from ...synth.parts import LINKS, place_of
+from ...synth.paths import Clock, TimingPath
+from ...synth.placement import Placement, kept_placement
+from ...synth.report import SynthesisReport
+from ..anchors import stage_anchor
+from ..axis import Axis
+from ..bars import Piece, Row, bars
+from ..chart import TONES, Rule
+from ..floorplan import Kind, Wire, floorplan
 from ..section import Section
 from ..subject import Subject
+from ..svg import element
+from ..table import Cell, table
 
 __all__ = ["section"]
+
+#: The cells without a name.
+UNNAMED = "what nextpnr added"
+#: The tones of stages; the last of all is grey, as what is between the stages.
+COLOURS = TONES[:-1]
+#: Seeds that are worth a try where one was routed.
+MORE_SEEDS = 4
 
 
 def section(subject: Subject) -> Section:
     """The placed and routed design."""
-    return Section("silicon", "Silicon", Markup(""), subject.command("synth"))
+    report = kept_report(subject.synthesis)
+    current = routed_design(subject.plan, subject.graph, subject.board, subject.synthesis)
+    command = subject.command("synth")
+    if report is None or current is None:
+        other = report is not None
+        said = ("The routed design in the build folder is of another plan, of other weights or of another board."
+                if other else "This design was not routed yet.")
+        return Section("silicon", "Silicon", element("p", said), command)
+    placement = kept_placement(subject.synthesis)
+    fits = placement is not None and is_of(placement, report, subject)
+    parts = [headline(subject, report)]
+    core = next((clock for clock in report.clocks if clock.is_core), None)
+    if fits and placement is not None:
+        parts.append(die(subject, placement, report, core))
+    else:
+        parts.append(element("p", "The places of the cells were not kept with this design."))
+    parts += [clocks(subject, report), longest(report, placement if fits else None, core), seeds(subject, report),
+              tools(report)]
+    return Section("silicon", "Silicon", Markup("").join(parts), None if fits else command)
+
+
+def is_of(placement: Placement, report: SynthesisReport, subject: Subject) -> bool:
+    """Whether all cells that the report counts are in the placement, which is a file of its own."""
+    counted = FAMILIES[subject.board.family].routed_cells.resources()
+    return all(placement.cells(name) == getattr(report, name).used for name, cells in counted.items() if cells)
+
+
+def headline(subject: Subject, report: SynthesisReport) -> Markup:
+    """The numbers that people look for first, and whether the design may run at its clock."""
+    facts = [("clock of the stages", f"{report.clock_mhz:.4g} MHz"),
+             ("frames/s at this clock", number(round(rates(subject.plan, subject.board, report)["clock"])))]
+    if report.routed_mhz is not None:
+        facts.insert(1, ("reached by nextpnr", f"{report.routed_mhz:.1f} MHz"))
+    facts += [("seed", str(report.seed)), ("place and route", f"{report.seconds.get('place and route', 0.0):,.0f} s"),
+              ("device", report.device)]
+    tiles = element("dl", *(element("div", element("dt", name), element("dd", value)) for name, value in facts),
+                    class_="tiles")
+    words = "All clocks are slow enough for the routed design." if report.meets_clock else (
+        "A clock is faster than the routed design allows: it must not run like this.")
+    return tiles + element("p", words, class_=f"verdict {'good' if report.meets_clock else 'bad'}")
+
+
+def kind_of(subject: Subject, part: str) -> Kind:
+    """A part of the design on the die."""
+    names = {f"stage{k}": (k, stage.name) for k, stage in enumerate(subject.plan.stages)}
+    if part not in names:
+        return Kind(part or UNNAMED, "between")
+    number, name = names[part]
+    turn, tone = divmod(number, len(COLOURS))
+    return Kind(f"{number}: {name}", COLOURS[tone] + (" pale" if turn % 2 else ""), str(number),
+                f"#{stage_anchor(name)}", {"stage": name}, number)
+
+
+def die(subject: Subject, placement: Placement, report: SynthesisReport, core: Clock | None) -> Markup:
+    family = FAMILIES[subject.board.family]
+    used = ", ".join(f"{getattr(report, name)} {name.upper()}" for name in ("lut", "ff", "dsp", "ram", "spram")
+                     if getattr(report, name).available)
+    text = (f"Floorplan of {placement.device}, {placement.die.columns} by {placement.die.rows} tiles, with the cells "
+            f"of {len(subject.plan.stages)} stages where nextpnr placed them: {used}.")
+    wire = None
+    if core is not None and core.path is not None:
+        tiles = [placement.spots[cell] for step in core.path.steps for cell in (step.cell, step.last)
+                 if cell in placement.spots]
+        wire = Wire(tiles, f"the longest path: {core.path}") if tiles else None
+    note = ("A tile is filled as far as its cells are used, in the colours of the stages that use them; numbers are "
+            "those of stages. Squares are memory blocks, diamonds are multiplier blocks; grey is what connects stages "
+            "and the host. The line is the longest path, from its ring.")
+    return element("h3", "Floorplan") + floorplan(
+        f"{placement.device}: where the stages are", text, placement, family.tile,
+        lambda part: kind_of(subject, part), wire) + element("p", note, class_="note") + by_part(subject, placement)
+
+
+def by_part(subject: Subject, placement: Placement) -> Markup:
+    """The cells of the picture in numbers."""
+    names = list(dict.fromkeys(group.resource for group in placement.groups))
+    names = [name for name in ("lut", "ff", "dsp", "ram", "spram") if name in names]
+    found: dict[str, dict[str, int]] = {}
+    tiles: dict[str, set[tuple[int, int]]] = {}
+    for group in placement.groups:
+        found.setdefault(group.part, {})[group.resource] = group.cells
+        tiles.setdefault(group.part, set()).update((x, y) for x, y, _ in group.tiles)
+    kinds = {part: kind_of(subject, part) for part in found}
+    order = sorted(found, key=lambda part: kinds[part].order)
+    rows = [[element("a", kinds[part].title, href=kinds[part].link) if kinds[part].link else kinds[part].title,
+             *(found[part].get(name, 0) for name in names), len(tiles[part])] for part in order]
+    return element("details", element("summary", "The cells of each part"), table(
+        ("part", *(name.upper() for name in names), "tiles"), rows, caption="Placed cells by part of the design",
+        data=[kinds[part].data for part in order]))
+
+
+def clocks(subject: Subject, report: SynthesisReport) -> Markup:
+    """The longest path into each part against the time that the clock leaves for it."""
+    if not report.part_delays:
+        return Markup("")
+    stages = {f"stage {k} '{stage.name}'": stage.name for k, stage in enumerate(subject.plan.stages)}
+    period = 1e3 / report.clock_mhz
+    rows = []
+    for delay in report.part_delays:
+        name = stages.get(delay.part)
+        tone = "used" if name or delay.part == LINKS else "planned"
+        rows.append(Row(delay.part, [[Piece(delay.ns, tone, f"{delay.ns:.2f} ns into {delay.end}, from "
+                                            f"{delay.before}")]], [f"{1e3 / delay.ns:.0f} MHz"],
+                        f"#{stage_anchor(name)}" if name else None, {"stage": name} if name else {}))
+    axis = Axis.of("ns", [period, *(delay.ns for delay in report.part_delays)])
+    picture = bars("Longest path into each part", "The longest path into each part of the design, the slowest first; "
+                   f"the clock of the stages leaves {period:.2f} ns.", rows, axis,
+                   names={"used": "on the clock of the stages", "planned": "around them, where clocks may be slower"},
+                   rules=[Rule(f"{report.clock_mhz:.4g} MHz", x=period)])
+    lines = [[delay.part, Cell(f"{delay.ns:.2f}", delay.ns), Cell(f"{1e3 / delay.ns:.1f}", 1e3 / delay.ns), delay.end,
+              delay.before] for delay in report.part_delays]
+    return element("h3", "Clock by stage") + picture + element(
+        "details", element("summary", "In numbers"), table(("part", "ns", "MHz", "into", "from"), lines,
+                                                           caption="Longest path into each part")) + others(report)
+
+
+def others(report: SynthesisReport) -> Markup:
+    """The clocks besides that of the stages, and the limit of the device."""
+    rows = [[clock.title, Cell("" if clock.routed_mhz is None else f"{clock.routed_mhz:.1f}", clock.routed_mhz),
+             f"{report.source_mhz(clock):g}", "too slow" if clock in report.slow_clocks else "enough"]
+            for clock in report.clocks if not clock.is_core]
+    made = element("p", f"The data sheet allows {report.limit.mhz:g} MHz for '{report.limit.what}' "
+                   f"({report.limit.source}).", class_="note")
+    return table(("clock", "reached, MHz", "runs at, MHz", "verdict"), rows, caption="Other clocks") + made if rows \
+        else made
+
+
+def longest(report: SynthesisReport, placement: Placement | None, core: Clock | None) -> Markup:
+    """The path that limits the clock, step by step."""
+    if core is None or core.path is None:
+        return Markup("")
+    path = core.path
+    return element("h3", "Longest path") + element("p", str(path)) + steps(path, placement)
+
+
+def steps(path: TimingPath, placement: Placement | None) -> Markup:
+    """Each cell with the time in it and in the wire to it, and how far that goes."""
+    rows, before = [], None
+    for step in path.steps:
+        spot = placement.spots.get(step.cell) if placement else None
+        far = None if spot is None or before is None else abs(spot[0] - before[0]) + abs(spot[1] - before[1])
+        before = (placement.spots.get(step.last) if placement else None) or spot
+        rows.append([str(place_of(step.cell)), step.kind, Cell(f"{step.wire_ns:.2f}", step.wire_ns),
+                     "" if far is None else Cell(str(far), far), Cell(f"{step.logic_ns:.2f}", step.logic_ns)])
+    rows.append([Markup("<strong>in all</strong>"), "", Cell(f"{path.wires_ns:.2f}", path.wires_ns), "",
+                 Cell(f"{path.logic_ns:.2f}", path.logic_ns)])
+    return table(("cell", "kind", "wire to it, ns", "tiles", "in it, ns"), rows,
+                 caption="The longest path, step by step")
+
+
+def seeds(subject: Subject, report: SynthesisReport) -> Markup:
+    """What came of each seed."""
+    if len(report.seeds) < 2:
+        more = subject.command("synth", "--seeds", str(MORE_SEEDS))
+        said = (f"Seed {report.seed} alone was routed. Placement starts at random: other seeds give clocks that differ "
+                "by a tenth and more.")
+        return element("h3", "Seeds") + element("p", said) + element("pre", element("code", more), class_="command")
+    rows = [Row(f"seed {each.seed}", [[Piece(each.routed_mhz or 0.0, "used" if each.seed == report.seed else "planned",
+                                             each.failed or f"{each.routed_mhz} MHz in {each.seconds:.0f} s")]],
+                ["failed" if each.failed else "no path" if each.routed_mhz is None else f"{each.routed_mhz:.1f}"])
+            for each in report.seeds]
+    axis = Axis.of("MHz", [each.routed_mhz or 0.0 for each in report.seeds] or [1.0])
+    lines = [[str(each.seed), Cell("" if each.routed_mhz is None else f"{each.routed_mhz:.1f}", each.routed_mhz),
+              Cell(f"{each.seconds:.0f}", each.seconds),
+              "failed" if each.failed else "taken" if each.seed == report.seed else ""] for each in report.seeds]
+    text = f"The clock that each of {len(report.seeds)} seeds reached; seed {report.seed} was taken."
+    return element("h3", "Seeds") + bars(
+        "Clock of each seed", text, rows, axis, names={"used": "taken", "planned": "not taken"}) + table(
+        ("seed", "MHz", "seconds", ""), lines, caption="Seeds")
+
+
+def tools(report: SynthesisReport) -> Markup:
+    """What made the bitstream, and how long that took."""
+    rows = [["PLL", str(report.pll["text"])]] if report.pll and "text" in report.pll else []
+    rows += [[f"version of {name}", text] for name, text in report.tools.items()]
+    rows += [[f"options of {name}", text] for name, text in report.options.items()]
+    rows += [[f"time of {step}", f"{seconds:,.1f} s"] for step, seconds in report.seconds.items()]
+    return element("details", element("summary", "Tools, options and times"),
+                   table(("what", "value"), rows, caption="How the bitstream was made"))
