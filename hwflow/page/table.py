@@ -11,7 +11,7 @@ from markupsafe import Markup
 from ..report.numbers import number
 from .svg import attributes, class_of, element
 
-__all__ = ["Cell", "table"]
+__all__ = ["Cell", "Given", "table"]
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from ..floorplan import Kind, Wire, floorplan
 from ..section import Section
 from ..subject import Subject
 from ..svg import element
-from ..table import Cell, table
+from ..table import Cell, Given, table
 
 __all__ = ["section"]
 
@@ -118,8 +118,9 @@ def by_part(subject: Subject, placement: Placement) -> Markup:
         tiles.setdefault(group.part, set()).update((x, y) for x, y, _ in group.tiles)
     kinds = {part: kind_of(subject, part) for part in found}
     order = sorted(found, key=lambda part: kinds[part].order)
-    rows = [[element("a", kinds[part].title, href=kinds[part].link) if kinds[part].link else kinds[part].title,
-             *(found[part].get(name, 0) for name in names), len(tiles[part])] for part in order]
+    rows: list[list[Given]] = [
+        [element("a", kinds[part].title, href=kinds[part].link) if kinds[part].link else kinds[part].title,
+         *(found[part].get(name, 0) for name in names), len(tiles[part])] for part in order]
     return element("details", element("summary", "The cells of each part"), table(
         ("part", *(name.upper() for name in names), "tiles"), rows, caption="Placed cells by part of the design",
         data=[kinds[part].data for part in order]))
@@ -143,8 +144,9 @@ def clocks(subject: Subject, report: SynthesisReport) -> Markup:
                    f"the clock of the stages leaves {period:.2f} ns.", rows, axis,
                    names={"used": "on the clock of the stages", "planned": "around them, where clocks may be slower"},
                    rules=[Rule(f"{report.clock_mhz:.4g} MHz", x=period)])
-    lines = [[delay.part, Cell(f"{delay.ns:.2f}", delay.ns), Cell(f"{1e3 / delay.ns:.1f}", 1e3 / delay.ns), delay.end,
-              delay.before] for delay in report.part_delays]
+    lines: list[list[Given]] = [
+        [delay.part, Cell(f"{delay.ns:.2f}", delay.ns), Cell(f"{1e3 / delay.ns:.1f}", 1e3 / delay.ns), delay.end,
+         delay.before] for delay in report.part_delays]
     return element("h3", "Clock by stage") + picture + element(
         "details", element("summary", "In numbers"), table(("part", "ns", "MHz", "into", "from"), lines,
                                                            caption="Longest path into each part")) + others(report)
@@ -152,9 +154,10 @@ def clocks(subject: Subject, report: SynthesisReport) -> Markup:
 
 def others(report: SynthesisReport) -> Markup:
     """The clocks besides that of the stages, and the limit of the device."""
-    rows = [[clock.title, Cell("" if clock.routed_mhz is None else f"{clock.routed_mhz:.1f}", clock.routed_mhz),
-             f"{report.source_mhz(clock):g}", "too slow" if clock in report.slow_clocks else "enough"]
-            for clock in report.clocks if not clock.is_core]
+    rows: list[list[Given]] = [
+        [clock.title, Cell("" if clock.routed_mhz is None else f"{clock.routed_mhz:.1f}", clock.routed_mhz),
+         f"{report.source_mhz(clock):g}", "too slow" if clock in report.slow_clocks else "enough"]
+        for clock in report.clocks if not clock.is_core]
     made = element("p", f"The data sheet allows {report.limit.mhz:g} MHz for '{report.limit.what}' "
                    f"({report.limit.source}).", class_="note")
     return table(("clock", "reached, MHz", "runs at, MHz", "verdict"), rows, caption="Other clocks") + made if rows \
@@ -171,7 +174,8 @@ def longest(report: SynthesisReport, placement: Placement | None, core: Clock | 
 
 def steps(path: TimingPath, placement: Placement | None) -> Markup:
     """Each cell with the time in it and in the wire to it, and how far that goes."""
-    rows, before = [], None
+    rows: list[list[Given]] = []
+    before: tuple[int, int] | None = None
     for step in path.steps:
         spot = placement.spots.get(step.cell) if placement else None
         far = None if spot is None or before is None else abs(spot[0] - before[0]) + abs(spot[1] - before[1])
@@ -196,9 +200,10 @@ def seeds(subject: Subject, report: SynthesisReport) -> Markup:
                 ["failed" if each.failed else "no path" if each.routed_mhz is None else f"{each.routed_mhz:.1f}"])
             for each in report.seeds]
     axis = Axis.of("MHz", [each.routed_mhz or 0.0 for each in report.seeds] or [1.0])
-    lines = [[str(each.seed), Cell("" if each.routed_mhz is None else f"{each.routed_mhz:.1f}", each.routed_mhz),
-              Cell(f"{each.seconds:.0f}", each.seconds),
-              "failed" if each.failed else "taken" if each.seed == report.seed else ""] for each in report.seeds]
+    lines: list[list[Given]] = [
+        [str(each.seed), Cell("" if each.routed_mhz is None else f"{each.routed_mhz:.1f}", each.routed_mhz),
+         Cell(f"{each.seconds:.0f}", each.seconds),
+         "failed" if each.failed else "taken" if each.seed == report.seed else ""] for each in report.seeds]
     text = f"The clock that each of {len(report.seeds)} seeds reached; seed {report.seed} was taken."
     return element("h3", "Seeds") + bars(
         "Clock of each seed", text, rows, axis, names={"used": "taken", "planned": "not taken"}) + table(
