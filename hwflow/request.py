@@ -17,9 +17,9 @@ from .onnx.limits import DEFAULT_LIMITS, Limits
 from .serve.limits import MEBIBYTE, ServeLimits
 from .synth.options import SynthesisOptions
 
-__all__ = ["BOARD", "BUILD", "PARTS", "BuildRequest", "CheckRequest", "DataRequest", "GoldenRequest", "HardwareOptions",
-           "InfoRequest", "ProgramRequest", "Project", "QuantizationOptions", "QuantizeRequest", "ReportRequest",
-           "ReweightRequest", "RunRequest", "ServeRequest", "SimRequest", "SynthRequest"]
+__all__ = ["BOARD", "BUILD", "PARTS", "BuildRequest", "CheckRequest", "DataRequest", "ExploreRequest", "GoldenRequest",
+           "HardwareOptions", "InfoRequest", "ProgramRequest", "Project", "QuantizationOptions", "QuantizeRequest",
+           "ReportRequest", "ReweightRequest", "RunRequest", "ServeRequest", "SimRequest", "SynthRequest"]
 
 #: The board where none is named, and where every intermediate result is written.
 BOARD, BUILD = "ulx3s_85f", Path("build")
@@ -170,6 +170,27 @@ class ReportRequest:
     quantization: QuantizationOptions = QuantizationOptions()
     hardware: HardwareOptions = HardwareOptions()
     output: Path | None = None
+
+
+@dataclass(frozen=True)
+class ExploreRequest:
+    """`hwflow explore`; `boards` is empty for all of them, `intervals` None for 8, or with `frames` for 1."""
+
+    project: Project
+    boards: tuple[str, ...] = ()
+    bits: tuple[tuple[int, int], ...] = ()
+    settings: tuple[Path, ...] = ()
+    rescale_bits: int | Literal["auto"] | None = None
+    hardware_argmax: bool = False
+    intervals: int | None = None
+    frames: float | None = None
+    executions: tuple[Execution, ...] = ()
+    logic_multipliers: bool = False
+    stream_weights: bool = False
+    accuracy_drop: float | None = None
+    objectives: tuple[str, ...] = ()
+    workers: int | None = None
+    scheduler: str | None = None
 
 
 @dataclass(frozen=True)

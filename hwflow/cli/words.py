@@ -28,6 +28,7 @@ from ..request import (
 )
 from .command import Group
 from .data_words import data
+from .exploring import explore
 from .onnx_words import onnx_group
 from .options import (
     LAST_SEED,
@@ -298,6 +299,7 @@ def doctor(as_json: bool) -> None:
 
 
 cli.add_command(data)
+cli.add_command(explore)
 cli.add_command(serve)
 cli.add_command(init)
 cli.add_command(completion)

@@ -13,6 +13,7 @@ from hwflow_base.lazy_names import lazy_names
 if TYPE_CHECKING:
     from .board import run
     from .checking import check, info
+    from .exploring import explore
     from .hardware import boards, build, doctor, sim, synth
     from .integers import golden, quantize
     from .making_data import data
@@ -31,6 +32,7 @@ __all__ = [
     "data",
     "diff",
     "doctor",
+    "explore",
     "extract",
     "golden",
     "info",
@@ -47,7 +49,8 @@ __all__ = [
 ]
 
 __getattr__, __dir__ = lazy_names(__name__, {
-    "board": ("run",), "checking": ("check", "info"), "hardware": ("boards", "build", "doctor", "sim", "synth"),
+    "board": ("run",), "checking": ("check", "info"), "exploring": ("explore",),
+    "hardware": ("boards", "build", "doctor", "sim", "synth"),
     "integers": ("golden", "quantize"), "making_data": ("data",), "onnx_files": ("convert", "diff", "extract", "rules"),
     "programming": ("program",), "reporting": ("report",), "retraining": ("reweight",), "serving": ("serve",),
     "starting": ("init",),

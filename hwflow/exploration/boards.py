@@ -103,12 +103,12 @@ def nothing_fits(points: Sequence[Point], exact: Sequence[Point], most_drop: flo
     """Why a board has no design at all."""
     if not exact and points:
         return f"no integers lose at most {most_drop:g} of the accuracy"
-    return next((point.refused for point in exact if point.refused), "nothing was evaluated")
+    return next((point.lacks or point.refused for point in exact if point.refused), "nothing was evaluated")
 
 
 def too_slow(fastest: Point, points: Sequence[Point]) -> str:
     """What a board lacks whose fastest design is too slow: what a design for the rate was refused for, if there was
     one, else the resources that are used up."""
-    asked = [point.refused for point in points if point.refused and point.asked is not None
+    asked = [point.lacks or point.refused for point in points if point.refused and point.asked is not None
              and point.asked < fastest.interval]
-    return f"{fastest.frames_per_second:,.4g} frames/s at most" + (f": {asked[0]}" if asked else "")
+    return f"{fastest.frames_per_second:,.4g} frames/s at most" + (f"; more take {asked[0]}" if asked else "")

@@ -171,7 +171,7 @@ def found_of(asked: Point, executions: hls.Executions, wanted: Wanted) -> Point:
     try:
         plan = executions.plan(wanted.execution, asked.asked)
     except DoesNotFit as error:
-        return replace(asked, refused=error.facts.strip() or error.why)
+        return replace(asked, refused=error.facts.strip() or error.why, lacks=error.lacking)
     except HwflowError as error:
         return replace(asked, refused=error.why)
     board, clock = wanted.board, estimated_clock(plan, wanted.board)

@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from hwflow_base.errors import HwflowError
 
@@ -20,7 +19,7 @@ from .point import Point
 from .space import Found, Material, Space, Work
 from .store import Store
 
-__all__ = ["STORE", "Exploration", "evaluate"]
+__all__ = ["STORE", "Exploration", "evaluate", "exploration_of"]
 
 #: The table of everything that was found, in the folder of an exploration.
 STORE = "points.sqlite"
@@ -94,9 +93,8 @@ def default_objectives(points: Sequence[Point]) -> tuple[Objective, ...]:
     return (Objective.FRAMES, *([Objective.ACCURACY] if measured else []), Objective.LUT)
 
 
-def exploration_of(material: Material, space: Space, found: Found, folder: Path, *,
-                   objectives: Sequence[Objective] = (), most_drop: float | None = None, model: str = "",
-                   **_: Any) -> Exploration:
+def exploration_of(space: Space, found: Found, folder: Path, *, objectives: Sequence[Objective] = (),
+                   most_drop: float | None = None, model: str = "") -> Exploration:
     """What was found, with the frontier of `objectives` (none: the default ones)."""
     chosen = tuple(objectives) or default_objectives(found.points)
     return Exploration(model, found.points, space.boards, chosen, space.rate, most_drop, found.warnings, folder / STORE)

@@ -33,7 +33,8 @@ class Point:
 
     Asked: a board (its name, or the path of its file), `widths` as `str(Widths)`, the `execution`, whether stages may
     multiply in logic and weights be outside of the FPGA, and the most cycles of a frame (`asked`; None: as few as
-    possible).  `refused` is the reason where there is no such design; then everything after it is as by default.
+    possible).  `refused` is the reason where there is no such design, and `lacks` the resources that are short, where
+    some are; then everything after it is as by default.
 
     Found: `design` is the identity in hexadecimal digits, equal for equal designs.  `made_as` is dataflow, shared or
     mixed.  `interval` and `latency` count cycles of the estimated clock of `mhz`; `mhz_error` is the mean relative
@@ -49,6 +50,7 @@ class Point:
     stream_weights: bool
     asked: int | None
     refused: str | None = None
+    lacks: str = ""
     design: str = ""
     made_as: str = ""
     interval: int = 0

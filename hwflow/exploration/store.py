@@ -11,6 +11,7 @@ import contextlib
 import errno
 import json
 import sqlite3
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
@@ -25,8 +26,6 @@ from .point import Point, point_of
 
 __all__ = ["Store"]
 
-#: The version of the tables; those of another one are made anew.
-VERSION = 1
 #: What the data decides, and no plan: it is kept once for all designs of the same widths, by `put`.
 OF_WIDTHS = ("accuracy", "reference", "metric")
 COLUMNS = tuple(field.name for field in fields(Point) if field.name not in OF_WIDTHS)
@@ -36,6 +35,8 @@ CREATE TABLE points (task TEXT NOT NULL, number INTEGER NOT NULL, {", ".join(COL
 CREATE TABLE facts (kind TEXT NOT NULL, key TEXT NOT NULL, made TEXT NOT NULL, facts TEXT NOT NULL,
                     PRIMARY KEY (kind, key));
 """
+#: The version of the tables; those of another one are made anew.
+VERSION = zlib.crc32(TABLES.encode()) >> 1
 
 
 class Store:

@@ -23,7 +23,7 @@ from ..synth import Board
 __all__ = ["board_folder", "held", "other_model"]
 
 #: What is in a model's folder beside the folders of its boards.
-BESIDE_BOARDS = ("quantized", "golden", "float", "layers", "reweighted", "integers", "records")
+BESIDE_BOARDS = ("quantized", "golden", "float", "layers", "reweighted", "integers", "records", "exploration")
 #: The file that names the model, by its path from the folder: both may be moved together.
 MODEL = "model.txt"
 #: No path is longer, bytes.

@@ -1,0 +1,82 @@
+"""The command that explores the design space."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .. import commands
+from ..layers.partition import Execution
+from ..report.console import Console
+from ..request import ExploreRequest
+from .command import Command
+from .options import data_option, model_options, rescale_bits, widths
+from .requests import takes
+
+__all__ = ["OBJECTIVES", "explore"]
+
+#: The names of `hwflow.exploration.frontier.Objective`, which is imported only to explore.
+OBJECTIVES = ("frames", "latency", "accuracy", "lut", "ff", "dsp", "ram", "filled")
+
+
+def names(text: str) -> tuple[str, ...]:
+    """`a,b` as both names."""
+    found = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not found:
+        raise click.BadParameter(f"{text!r} must be names of boards, like icebreaker,ulx3s_85f")
+    return found
+
+
+@click.command(cls=Command)
+@model_options
+@data_option
+@click.option("--boards", type=names, default=(), metavar="NAME,NAME,...",
+              help="Boards, or their YAML files; default: all that come with hwflow.")
+@click.option("--bits", type=widths, multiple=True, metavar="W[,A]",
+              help="Bits of all weights, and of all activations (default 8): 4 or 4,6.  Repeat it for several widths.")
+@click.option("--settings", type=click.Path(path_type=Path), multiple=True,
+              help="YAML file with settings for each layer, as of `hwflow quantize --accuracy-drop`.  Repeat it for "
+                   "several; each is one more value of --bits.")
+@click.option("--rescale-bits", type=rescale_bits, metavar="N",
+              help="Bits of the multipliers that turn sums into elements, 18 to 32; auto: as few as are exact.")
+@click.option("--hardware-argmax", is_flag=True,
+              help="Compute the final ArgMax or TopK in hardware, which then gives indices, not scores.")
+@click.option("--intervals", type=click.IntRange(1, 1000), metavar="COUNT",
+              help="How many designs of each board and width, from the fastest to the smallest; default: 8, or the "
+                   "fastest alone with --frames.")
+@click.option("--frames", type=click.FloatRange(min=0, min_open=True), metavar="N",
+              help="Name the smallest board that does N frames/s, and what the next smaller one lacks.")
+@click.option("--execution", "executions", type=click.Choice([each.value for each in Execution]), multiple=True,
+              callback=lambda _context, _parameter, texts: tuple(Execution(text) for text in texts),
+              help="dataflow, shared, or the better of both (auto, the default).  Repeat it for several.")
+@click.option("--logic-multipliers", is_flag=True,
+              help="Also designs that multiply in logic when all multiplier blocks are used.")
+@click.option("--stream-weights", is_flag=True,
+              help="Also designs with weights outside of the FPGA where those inside fit.")
+@click.option("--accuracy-drop", type=click.FloatRange(min=0), metavar="POINTS",
+              help="With --frames: only designs count that lose at most POINTS of accuracy on the data.")
+@click.option("--objective", "objectives", type=click.Choice(OBJECTIVES), multiple=True,
+              help="What makes a design better than another one (repeatable); default: frames, accuracy where there is "
+                   "data, and lut.")
+@click.option("--workers", type=click.IntRange(1, 1024), metavar="COUNT",
+              help="Processes on this machine; default: one for each core.")
+@click.option("--scheduler", metavar="ADDRESS",
+              help="Run on the Dask cluster of this scheduler, like tcp://192.168.1.2:8786 (docs/explore.md).")
+@takes(ExploreRequest)
+def explore(console: Console, request: ExploreRequest) -> Mapping[str, Any]:
+    """Compare the designs of MODEL on many boards, widths and intervals, at estimated clocks: which are the best?
+
+    What is finished is kept in build/<model>/exploration: a run that was interrupted goes on.
+
+    Exit codes: 0 success; 1 if no design fits, or with --frames no board does it; 2 if the model, the data or the
+    options are invalid, or the cluster does not answer.
+    """
+    if request.accuracy_drop is not None and request.frames is None:
+        raise click.UsageError("--accuracy-drop must be given together with --frames", click.get_current_context())
+    if request.workers is not None and request.scheduler is not None:
+        raise click.UsageError("--workers must not be given together with --scheduler, whose workers are there already",
+                               click.get_current_context())
+    return commands.explore(console, request)

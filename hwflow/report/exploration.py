@@ -1,0 +1,139 @@
+"""An explored design space: tables of the frontier and of the boards, and plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..exploration.boards import Answer, Verdict
+from ..exploration.exploration import Exploration
+from ..exploration.frontier import Objective
+from ..exploration.point import Point
+from .console import Console
+from .numbers import number, percent
+
+__all__ = ["exploration_facts", "point_facts", "show_exploration"]
+
+#: Rows of the table; of a longer frontier some in equal steps.
+MAX_ROWS = 24
+#: Characters of a reason in the table of boards.
+MAX_TEXT = 90
+
+
+def show_exploration(console: Console, exploration: Exploration) -> None:
+    """What was found, from the whole to the answer."""
+    show_counts(console, exploration)
+    show_frontier(console, exploration)
+    if exploration.answer is not None:
+        show_answer(console, exploration, exploration.answer)
+
+
+def show_counts(console: Console, exploration: Exploration) -> None:
+    """How many points there are, and the boards on which nothing fits."""
+    points = exploration.points
+    fitting = [point for point in points if point.fits]
+    designs = len({(point.board, point.design) for point in fitting})
+    console.say(f"{number(len(points))} points: {number(designs)} different designs on "
+                f"{len({point.board for point in fitting})} of {len(exploration.boards)} boards")
+    for board in exploration.boards:
+        own = [point for point in points if point.board == board]
+        if own and not any(point.fits for point in own):
+            console.say(f"  nothing fits {board}: {short(own[0].lacks or own[0].refused or '')}")
+    if fitting:
+        console.say(f"  clocks are estimated; such estimates are off by {percent(fitting[0].mhz_error, 0)} on average")
+
+
+def show_frontier(console: Console, exploration: Exploration) -> None:
+    """The designs that no other one beats, the fastest first."""
+    points = exploration.frontier
+    shown = thinned(points)
+    metric = next((point.metric for point in points if point.metric), "")
+    timed = Objective.LATENCY in exploration.objectives
+    head = ("board", "bits", "execution", "cycles", "frames/s", "MHz", *(["latency ms"] if timed else []), "LUT", "DSP",
+            "RAM", *([metric] if metric else []))
+    console.table("frontier: no other design is better in all objectives", head,
+                  [row(point, bool(metric), timed) for point in shown], key=2, second=3)
+    for objective in exploration.objectives:
+        console.say(f"  {objective.value}: {objective.title}")
+    if len(shown) < len(points):
+        console.say(f"  {len(shown)} of {len(points)} designs are shown")
+
+
+def thinned(points: Sequence[Point]) -> list[Point]:
+    """As many as a table takes."""
+    if len(points) <= MAX_ROWS:
+        return list(points)
+    return [points[round(k * (len(points) - 1) / (MAX_ROWS - 1))] for k in range(MAX_ROWS)]
+
+
+def row(point: Point, measured: bool, timed: bool) -> tuple[str, ...]:
+    """The cells of a design."""
+    latency = [f"{1000 * point.latency_seconds:.3g}"] if timed else []
+    return (point.board, point.widths or "default", point.made_as, number(point.interval),
+            f"{point.frames_per_second:,.1f}", f"{point.mhz:.0f}", *latency, number(point.lut), number(point.dsp),
+            number(point.ram), *([accuracy(point)] if measured else []))
+
+
+def accuracy(point: Point) -> str:
+    return "" if point.accuracy is None else f"{point.accuracy:.2f}"
+
+
+def show_answer(console: Console, exploration: Exploration, answer: Answer) -> None:
+    """Which board does it, and what smaller ones lack."""
+    order = list(answer.verdicts)
+    last = order.index(answer.smallest) if answer.smallest is not None else len(order) - 1
+    console.table(
+        f"boards for {answer.rate:,g} frames/s, the smallest first",
+        ("board", "logic cells", "does it", "frames/s", "what it lacks"),
+        [verdict_row(exploration, each) for each in order[:last + 1]], second=2)
+    found, before = answer.smallest, answer.next_smaller
+    if found is None or found.design is None:
+        console.fail(f"none of the {len(order)} boards does {answer.rate:,g} frames/s; fewer --bits, "
+                     "--logic-multipliers or a smaller model may")
+        return
+    design = found.design
+    console.say(f"{found.board} is the smallest board that does {answer.rate:,g} frames/s: "
+                f"{design.frames_per_second:,.1f} at an estimated {design.mhz:.0f} MHz, with "
+                f"{percent(design.filled, 0)} of its scarcest resource taken")
+    others = [each.board for each in order[last + 1:] if each.enough and same_size(exploration, each, found)]
+    if others:
+        console.say(f"  as large, and also enough: {', '.join(others)}")
+    if before is not None:
+        console.say(f"  the next smaller one, {before.board}, does not: {before.lacks}")
+    if answer.is_close:
+        console.say(f"  within the error of the estimated clock ({percent(design.mhz_error, 0)}) it may do less: "
+                    "`hwflow synth` says what it does")
+
+
+def same_size(exploration: Exploration, one: Verdict, other: Verdict) -> bool:
+    return exploration.boards[one.board].resources == exploration.boards[other.board].resources
+
+
+def verdict_row(exploration: Exploration, verdict: Verdict) -> tuple[str, ...]:
+    """The cells of a board."""
+    design = verdict.design
+    return (verdict.board, number(exploration.boards[verdict.board].resources.lut), "yes" if verdict.enough else "no",
+            "" if design is None else f"{design.frames_per_second:,.1f}", short(verdict.lacks))
+
+
+def short(text: str) -> str:
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT - 3]}..."
+
+
+def point_facts(point: Point, best: bool, command: str) -> dict[str, Any]:
+    """A point for CSV and JSON."""
+    return {**point.facts(), "on_frontier": best, "command": command}
+
+
+def exploration_facts(exploration: Exploration) -> dict[str, Any]:
+    """Everything but the points, for JSON."""
+    answer = exploration.answer
+    return {
+        "model": exploration.model, "objectives": [each.value for each in exploration.objectives],
+        "boards": {name: board.resources.counts() for name, board in exploration.boards.items()},
+        "answer": None if answer is None else {
+            "frames": answer.rate, "smallest": answer.smallest and answer.smallest.board, "close": answer.is_close,
+            "next_smaller": answer.next_smaller and answer.next_smaller.board,
+            "boards": [{"board": each.board, "enough": each.enough, "lacks": each.lacks,
+                        "design": None if each.design is None else each.design.facts()} for each in answer.verdicts]},
+    }
