@@ -30,25 +30,32 @@ def test_the_smallest_board_and_what_the_next_smaller_one_lacks() -> None:
     ]
     found = answer(points, BOARDS, 100)
     assert [each.board for each in found.verdicts] == ["icebreaker", "ice40hx8k", "ulx3s_12f", "ulx3s_85f"]
-    assert found.smallest is not None and found.smallest.board == "ulx3s_12f"
-    assert found.smallest.design is not None and found.smallest.design.interval == 950_000
+    assert found.smallest is not None
+    assert found.smallest.board == "ulx3s_12f"
+    assert found.smallest.design is not None
+    assert found.smallest.design.interval == 950_000
     assert [each.lacks for each in found.verdicts] == [
         "9000 logic cells of 4000", "20 frames/s at most; more take 40 multipliers of 0", "", ""]
-    assert found.next_smaller is not None and found.next_smaller.board == "ice40hx8k"
+    assert found.next_smaller is not None
+    assert found.next_smaller.board == "ice40hx8k"
     assert found.is_close
     assert not answer([replace(point, mhz_error=0.01) for point in points], BOARDS, 100).is_close
 
 
 def test_no_board_does_it() -> None:
     found = answer([design(name, 10_000_000) for name in BOARDS], BOARDS, 100)
-    assert found.smallest is None and not found.is_close
-    assert found.next_smaller is not None and found.next_smaller.board == "ulx3s_85f"
+    assert found.smallest is None
+    assert not found.is_close
+    assert found.next_smaller is not None
+    assert found.next_smaller.board == "ulx3s_85f"
     assert found.next_smaller.lacks == "10 frames/s at most"
 
 
 def test_the_smallest_of_all_has_no_smaller_one() -> None:
     found = answer([design(name, 1_000) for name in BOARDS], BOARDS, 100)
-    assert found.smallest is not None and found.smallest.board == "icebreaker" and found.next_smaller is None
+    assert found.smallest is not None
+    assert found.smallest.board == "icebreaker"
+    assert found.next_smaller is None
 
 
 def test_a_line_that_is_too_slow_is_said() -> None:

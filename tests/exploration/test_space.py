@@ -68,7 +68,8 @@ def run(material: Material, folder: Path, engine: Here) -> tuple[Found, Work]:
 
 def test_points_are_the_plans_that_the_commands_make(material: Material, tmp_path: Path) -> None:
     found, _ = run(material, tmp_path, Here())
-    assert len(found.points) >= len(BOARDS) * len(WIDTHS) * 3 and not found.lost
+    assert len(found.points) >= len(BOARDS) * len(WIDTHS) * 3
+    assert not found.lost
     for widths in WIDTHS:
         quantized = hwflow.quantize_model(material.model, material.dataset, settings=material.settings[widths])
         accuracy = hwflow.measure_accuracy(material.model, quantized, material.dataset)
@@ -85,12 +86,16 @@ def test_points_are_the_plans_that_the_commands_make(material: Material, tmp_pat
 def test_what_is_finished_is_not_computed_again(material: Material, tmp_path: Path) -> None:
     """After a run that lost two tasks the next one runs these two alone, and all points are those of one run."""
     found, work = run(material, tmp_path, Here(losses=2))
-    assert [str(each.why) for each in found.lost] == ["its worker died"] * 2 and work.left == 2
+    assert [str(each.why) for each in found.lost] == ["its worker died"] * 2
+    assert work.left == 2
     again = Here()
     whole, work = run(material, tmp_path, again)
-    assert again.ran == 2 and work.left == 0 and not whole.lost
+    assert again.ran == 2
+    assert work.left == 0
+    assert not whole.lost
     third = Here()
-    assert run(material, tmp_path, third)[0] == whole and third.ran == 0
+    assert run(material, tmp_path, third)[0] == whole
+    assert third.ran == 0
     assert run(material, tmp_path / "other", Here())[0] == whole
 
 
@@ -99,5 +104,7 @@ def test_the_frontier_of_an_exploration_has_each_design_once(material: Material,
     explored = exploration_of(SPACE, found, tmp_path, objectives=[Objective.FRAMES, Objective.LUT], model="small")
     assert len({(point.board, point.design) for point in explored.frontier}) == len(explored.frontier)
     speeds = [point.frames_per_second for point in explored.frontier]
-    assert speeds == sorted(speeds, reverse=True) and speeds
-    assert explored.answer is not None and explored.answer.smallest is not None
+    assert speeds == sorted(speeds, reverse=True)
+    assert speeds
+    assert explored.answer is not None
+    assert explored.answer.smallest is not None

@@ -29,7 +29,8 @@ def test_points_come_back_as_they_were(tmp_path: Path) -> None:
         assert store.points("a") == (DESIGN, REFUSED)
         assert store.points("b") == ()
         assert store.points("c") is None
-        assert store.get("integers", "key") == {"accuracy": 91.5} and store.get("integers", "other") is None
+        assert store.get("integers", "key") == {"accuracy": 91.5}
+        assert store.get("integers", "other") is None
         assert store.all("integers") == {"key": {"accuracy": 91.5}}
 
 
@@ -41,7 +42,8 @@ def test_a_writer_that_ends_in_the_middle_leaves_nothing(tmp_path: Path) -> None
     store.connection.execute("INSERT INTO tasks VALUES ('b', 'now')")
     store.connection.close()  # as the kernel does for a process that is killed
     with Store(path) as again:
-        assert again.points("a") == (DESIGN,) and again.points("b") is None
+        assert again.points("a") == (DESIGN,)
+        assert again.points("b") is None
 
 
 def test_a_full_disk_loses_nothing_that_is_finished(tmp_path: Path) -> None:
@@ -53,7 +55,8 @@ def test_a_full_disk_loses_nothing_that_is_finished(tmp_path: Path) -> None:
             store.finish("b", [replace(DESIGN, refused="x" * 100_000)])
         assert error.value.errno == errno.ENOSPC
         store.connection.execute("PRAGMA max_page_count = 1000000")
-        assert store.points("a") == (DESIGN,) and store.points("b") is None
+        assert store.points("a") == (DESIGN,)
+        assert store.points("b") is None
         store.finish("b", [REFUSED])
         assert store.points("b") == (REFUSED,)
 
