@@ -127,7 +127,7 @@ def board_facts(record: Record) -> Told:
     link = facts["link"]
     return [("frames", f"{number(int(facts['rows']))} rows of {facts['data']['file']}"),
             ("design", f"{facts['design']} at {facts['port']}"),
-            ("rate", f"{float(facts['frames_per_second']):,.1f} frames/s, the line included"),
+            ("rate", f"{number(round(facts['frames_per_second']))} frames/s, the line included"),
             ("link", f"{number(int(link['packets_sent']))} packets sent, {number(int(link['resent']))} of them again; "
              f"{number(int(link['packets_received']))} received"),
             *digests(facts["played"], facts["results"])], [difference_text(each) for each in facts["differences"]], (

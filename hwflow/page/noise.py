@@ -58,13 +58,14 @@ def layer_table(noises: Sequence[LayerNoise], rows: int) -> Markup:
     """The numbers of all tensors, on so many rows of the data."""
     harmful = most_harmful(noises)
     head = ("layer", "kind", "weights", "output", "SNR dB", "mean error", "largest error", "saturated", "range used",
-            "smallest", "largest", "")
-    lines = [[
-        shortened(name_of(noise), LONGEST), noise.kind, noise.weights, noise.activations,
+            "smallest", "largest")
+    lines: list[list[Cell | Markup | str]] = [[
+        shortened(name_of(noise), LONGEST) + (" (adds most noise)" if noise is harmful else ""),
+        element("span", noise.kind, class_="whole"), noise.weights, noise.activations,
         Cell(decibels_text(noise), noise.snr_db), Cell(steps_text(noise, noise.bias), noise.bias),
         Cell(steps_text(noise, noise.largest), noise.largest),
         Cell("" if noise.saturated is None else share_text(noise.saturated), noise.saturated),
-        *range_cells(noise.histogram), "adds most noise" if noise is harmful else ""] for noise in noises]
+        *range_cells(noise.histogram)] for noise in noises]
     caption = f"Integers against reals, layer by layer, on {number(rows)} rows; errors in steps of the layer's output"
     return table(head, lines, caption=caption)
 
@@ -103,7 +104,7 @@ def histogram_of(noise: LayerNoise, found: Histogram) -> Markup:
     high = low + size * len(found.integers)
     total = sum(found.integers)
     x = Axis(f"value ({noise.activations})", low - 2 * size, high + 2 * size)
-    y = Axis.of("share of elements", [0.3 / max(total, sum(found.reals), 1), 1.0], log=True)
+    y = Axis.of("% of elements", [30 / max(total, sum(found.reals), 1), 100.0], log=True)
     outline = steps([0, *found.integers, 0], total, low - size, size)
     marks: list[Line | Rule] = [Line("integer model", outline, step=True)]
     if found.reals:
@@ -117,6 +118,6 @@ def histogram_of(noise: LayerNoise, found: Histogram) -> Markup:
 
 
 def steps(counts: Sequence[int], total: int, start: float, size: float) -> list[tuple[float, float]]:
-    """The outline of bins of one size from `start` on, as shares of `total`."""
-    shares = [count / total if total else 0.0 for count in counts]
+    """The outline of bins of one size from `start` on, as per cent of `total`."""
+    shares = [100 * count / total if total else 0.0 for count in counts]
     return [*((start + k * size, share) for k, share in enumerate(shares)), (start + len(shares) * size, shares[-1])]

@@ -13,6 +13,7 @@ from hwflow.host.identity import identity
 from hwflow.report.console import Console
 from hwflow.request import HardwareOptions, Project
 from hwflow.steps.proof import prove_netlist
+from hwflow.steps.records import kept
 from tests.e2e.command import Cli
 from tests.e2e.conftest import SIM
 from tests.e2e.networks import gated, write_data
@@ -64,6 +65,12 @@ def test_a_netlist_with_a_queue_in_spram(cli: Cli, tmp_path: Path) -> None:
             assert [each["predicted"] for each in done.json["full speed"]["latency"]] == [
                 each["simulated"] for each in done.json["full speed"]["latency"]]
     assert (done.json["frames"], done.json["cells"]["SB_SPRAM256KA"]) == (3, 1)
+    rtl, netlist = (kept(tmp_path / "gated" / "icebreaker", kind) for kind in ("simulation", "netlist"))
+    assert rtl is not None
+    assert netlist is not None
+    assert rtl.key == netlist.key, "both are of the same design"
+    assert (netlist.facts["digest"], netlist.facts["equal"]) == (done.json["digest"], True)
+    assert netlist.tools["yosys"].startswith("yosys ")
 
 
 @pytest.mark.slow

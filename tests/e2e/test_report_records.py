@@ -138,6 +138,31 @@ def test_what_was_run_with_another_design_is_not_shown(subject: Subject) -> None
     assert "was not measured" in accuracy.section(replace(subject, folder=Path("nowhere"))).body
 
 
+NETLIST = {"netlist": "n.json", "board": "ulx3s_85f", "digest": "9" * 64, "cells": {"LUT4": 1200, "DFF": 34},
+           "frames": 3, "bytes_compared": 12, "cycles": 4567, "seconds": 1.5, "difference": None, "played": "1" * 64,
+           "results": "2" * 64, "equal": True, "data": None, "seed": 7}
+BOARD = {"equal": False, "rows": 5, "data": {"file": "small.npz"}, "design": "abcd", "port": "/dev/ttyUSB0",
+         "frames_per_second": 1234.5, "link": {"packets_sent": 8, "resent": 1, "packets_received": 9},
+         "played": "3" * 64, "results": "", "differences": [
+             {"output": "y", "elements": 2, "frames": 1, "frame": 4, "golden": 5, "board": 6}]}
+
+
+def test_a_netlist_that_is_equal_and_a_board_that_is_not(subject: Subject, tmp_path: Path) -> None:
+    there = replace(subject, board_folder=tmp_path)
+    records.keep(tmp_path, "netlist", subject.design, NETLIST, {"yosys": "yosys 0.64 (wheel)"})
+    section = proof.section(there)
+    text = read(section.body).all("dd")
+    assert {"3 of random integers, seed 7", "1 234 cells, SHA-256 " + "9" * 64, "2" * 64} <= set(text)
+    assert any("yosys 0.64 (wheel)" in line for line in text)
+    assert "2 of 6 rungs are climbed; the golden model and the hardware were equal" in section.body
+    assert section.missing is None
+    records.keep(tmp_path, "board", subject.design, BOARD)
+    page = read(proof.section(there).body)
+    assert "2 of 6 rungs are climbed; not equal: Board." in page.all("p")
+    assert "NOT EQUAL" in page.all("p")
+    assert page.all("li") == ["output 'y' differs in 2 elements of 1 frames, first in frame 4: golden 5, board 6"]
+
+
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """The paths of all that a record holds; of lists the last item, which is like the others."""
     last = [(len(value) - 1, value[-1])] if isinstance(value, list) and value else []

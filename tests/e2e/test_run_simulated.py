@@ -19,6 +19,7 @@ import pytest
 import hwflow
 from hwflow import golden, onnx
 from hwflow.host import Patience
+from hwflow.steps.records import kept
 from tests.e2e.command import Cli, environment
 from tests.e2e.networks import rows_for, small_network, write_data
 
@@ -52,6 +53,10 @@ def test_run(cli):
     assert (facts["equal"], facts["rows"], facts["simulated"]) == (True, 9, True)
     assert facts["frames_per_second"] < facts["line_frames_per_second"] == 300_000 / 32
     assert facts["shares"].keys() == {"line", "core", "host"}
+    record = kept(Path("build/small/ulx3s_85f"), "simulated_board")
+    assert record is not None
+    assert (record.facts["rows"], record.facts["equal"], record.facts["design"]) == (9, True, facts["design"])
+    assert len(record.facts["results"]) == 64
 
 
 def test_the_plan_and_the_integers_of_the_build_folder_are_taken(cli):
