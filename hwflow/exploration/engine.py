@@ -49,15 +49,18 @@ class Engine(Generic[Job]):
         """Start a task; a promise of its result, which may be an argument of other tasks."""
         return self.client.submit(function, *arguments, pure=False)
 
-    def finished(self, promises: Mapping[Job, Any]) -> Iterator[tuple[Job, Any]]:
+    def finished(self, promises: Mapping[Job, Any], then: Callable[[Job, Any], Mapping[Job, Any]] | None = None
+                 ) -> Iterator[tuple[Job, Any]]:
         """The job and the result of each promise, in the order in which they are finished.
 
-        The result is `Lost` where workers died of the task, again and again.  HwflowError where the cluster is gone.
+        `then`, called with both, gives more promises, which are waited for, too.  The result is `Lost` where workers
+        died of the task, again and again.  HwflowError where the cluster is gone.
         """
         dask, errors = importlib.import_module("distributed"), importlib.import_module("concurrent.futures")
         killed = importlib.import_module("distributed.scheduler").KilledWorker
         jobs = {promise.key: job for job, promise in promises.items()}
-        for promise in dask.as_completed(list(promises.values()), loop=self.client.loop):
+        waiting = dask.as_completed(list(promises.values()), loop=self.client.loop)
+        for promise in waiting:
             try:
                 result = promise.result()
             except killed:
@@ -65,7 +68,11 @@ class Engine(Generic[Job]):
             except (errors.CancelledError, dask.client.FutureCancelledError, OSError):
                 raise HwflowError("the cluster must answer to the end, and its scheduler does not any more",
                                   "run the command again: what was finished is kept") from None
-            yield jobs[promise.key], result
+            job = jobs.pop(promise.key)
+            more = {} if then is None else then(job, result)
+            jobs |= {each.key: other for other, each in more.items()}
+            waiting.update(more.values())
+            yield job, result
 
 
 @contextlib.contextmanager

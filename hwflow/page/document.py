@@ -26,10 +26,12 @@ def page_of(subject: Subject) -> str:
                   lead_of(subject), summary_of(subject))
 
 
-def render(title: str, sections: Sequence[Section], lead: str = "", facts: Sequence[Fact] = ()) -> str:
-    """The page with this title and these sections.  `lead` is a sentence under the title, `facts` are its numbers."""
+def render(title: str, sections: Sequence[Section], lead: str = "", facts: Sequence[Fact] = (), *,
+           looks: str = "") -> str:
+    """The page with this title and these sections.  `lead` is a sentence under the title, `facts` are its numbers, and
+    `looks` are rules of style beside those of all pages."""
     own = files("hwflow.page") / "files"
-    styles = "".join((own / name).read_text() for name in STYLES)
+    styles = "".join((own / name).read_text() for name in STYLES) + looks
     return environment().get_template("page.html.j2").render(
         title=title, sections=sections, lead=lead, facts=facts, version=version("hwflow"), style=Markup(styles),
         script=Markup((own / "page.js").read_text()))
