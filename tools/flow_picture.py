@@ -94,8 +94,9 @@ def bars(scores: np.ndarray, x: float, y: float, width: float, height: float) ->
 
 def box(x: float, width: float, name: str, lines: Sequence[str], *, y: float, kind: str) -> Iterator[str]:
     yield f'<rect class="{kind}" x="{x}" y="{y}" width="{width}" height="{BOX}" rx="8"/>'
-    yield text(x + width / 2, y + 27, name, f"name on-{kind}")
-    yield from (text(x + width / 2, y + 47 + 16 * k, line, f"small on-{kind}") for k, line in enumerate(lines))
+    first = y + BOX / 2 - 4 - 8 * (len(lines) - 1)
+    yield text(x + width / 2, first, name, f"name on-{kind}")
+    yield from (text(x + width / 2, first + 20 + 16 * k, line, f"small on-{kind}") for k, line in enumerate(lines))
 
 
 def comparison(x: float, what: str) -> Iterator[str]:

@@ -33,6 +33,9 @@ PAGES, SITE = ROOT / "build" / "pages", ROOT / "build" / "site"
 MARK = re.compile(r"^<!-- generated: (.+) -->$", re.MULTILINE)
 LINK = re.compile(r"(\]\()([^)#\s:]+\.md)((?:#[^)]*)?\))")
 
+#: A link to a file of the repository that is no page, as data or code.
+FILE_LINK = re.compile(r"\[([^]\n]*)\]\(\.\./[^)\s]+\)")
+
 #: Files beside docs/, and the pages that they become.  The landing page has the place of the README.
 BESIDE = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md", "models/README.md": "models.md",
           "README.md": "index.md"}
@@ -71,12 +74,15 @@ def write_pages(folder: Path) -> None:
 
 
 def moved_links(text: str, folder: str) -> str:
-    """The text with its links as they are from docs/, where it was written in `folder` of the project."""
+    """The text, written in `folder` of the project, with its links as they are from docs/.
+
+    The site has no files of the repository, so what would be a link to one is its text alone.
+    """
     def moved(link: re.Match[str]) -> str:
         target = posixpath.normpath(posixpath.join(folder, link[2]))
         return link[1] + (BESIDE.get(target) or posixpath.relpath(target, "docs")) + link[3]
 
-    return LINK.sub(moved, text)
+    return FILE_LINK.sub(r"\1", LINK.sub(moved, text))
 
 
 def link_documents(page: Path) -> None:

@@ -66,6 +66,7 @@ def test_every_command_and_option_is_in_the_reference() -> None:
 
 def test_links_of_pages_beside_docs_lead_into_the_site() -> None:
     text = "[a](docs/memory.md#filling) [b](models/README.md) [c](README.md) [d](https://example.com/x.md)"
+    assert BUILD["moved_links"]("[`a.json`](../hwflow/a.json) [b](memory.md)", "docs") == "`a.json` [b](memory.md)"
     assert BUILD["moved_links"](text, "") == "[a](memory.md#filling) [b](models.md) [c](index.md) [d](https://example.com/x.md)"
 
 
