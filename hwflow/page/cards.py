@@ -11,12 +11,15 @@ from ..layers.base import Layer
 from ..report.layer_words import kind_text, tensor_text, weights_of
 from ..report.numbers import number, percent
 from ..report.plan import bottleneck, busy, folding_text, padding_loss
+from ..report.texts import shortened
 from .anchors import layer_anchor, stage_anchor
 
 __all__ = ["Card", "cards_of", "href_of"]
 
 #: Memories and layers that a card lists.
 _MOST = 12
+#: Characters of a tensor's name.
+_LONGEST = 48
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ def cards_of(plan: Plan, stages: Sequence[StagePlan]) -> Iterator[Card]:
         if not stage.steps:
             layer = plan.graph.layers[inside[0]]
             yield Card(stage_anchor(stage.name), stage.name, kind_text(layer),
-                       (*layer_facts(plan, layer), *stage_facts(plan, stage)))
+                       (*stage_facts(plan, stage), *layer_facts(plan, layer), in_model(layer)))
             continue
         links = tuple((f"#{layer_anchor(position)}", names[position]) for position in inside)
         yield Card(stage_anchor(stage.name), stage.name, f"shared by {len(inside)} layers",
@@ -51,15 +54,18 @@ def cards_of(plan: Plan, stages: Sequence[StagePlan]) -> Iterator[Card]:
         for position in inside:
             layer = plan.graph.layers[position]
             yield Card(layer_anchor(position), names[position], f"{kind_text(layer)}, in {stage.name}",
-                       (*layer_facts(plan, layer), *step_facts(plan, stage, layer)),
+                       (*step_facts(plan, stage, layer), *layer_facts(plan, layer), in_model(layer)),
                        ((f"#{stage_anchor(stage.name)}", f"stage {stage.name}"),))
 
 
+def in_model(layer: Layer) -> tuple[str, str]:
+    return "in the model", shortened(layer.name, 4 * _LONGEST)
+
+
 def layer_facts(plan: Plan, layer: Layer) -> Iterator[tuple[str, str]]:
-    yield "layer", layer.name
     for name in layer.inputs:
-        yield "input", f"{tensor_text(plan.graph, name)}, '{name}'"
-    yield "output", f"{tensor_text(plan.graph, layer.output)}, '{layer.output}'"
+        yield "input", f"{tensor_text(plan.graph, name)}, '{shortened(name, _LONGEST)}'"
+    yield "output", f"{tensor_text(plan.graph, layer.output)}, '{shortened(layer.output, _LONGEST)}'"
     weights = weights_of(layer)
     if weights is not None:
         yield "weights", f"{weights}, {number(weights.count * weights.format.bits)} bits"
