@@ -1,4 +1,4 @@
-"""The picture of a design: nothing on top of another, columns that are cut where few arrows cross, links that lead on."""
+"""The picture of a design: nothing on top of another, columns cut where few arrows cross, links that lead on."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_nothing_covers_another(columns: int) -> None:
     for seed in range(3):
         scene = drawn(seed, columns)
         found = rectangles(scene)
-        assert all(0 <= a and 0 <= b and c <= scene.width and d <= scene.height for a, b, c, d in found)
+        assert all(a >= 0 and b >= 0 and c <= scene.width and d <= scene.height for a, b, c, d in found)
         for a, b in itertools.combinations(found, 2):
             assert a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1], (a, b)
         boxes = found[: len(scene.boxes)]
