@@ -204,6 +204,16 @@ def test_a_batch_that_is_not_one(cli: Cli) -> None:
         "    fix the batch to 1, or reshape the input on the host")
 
 
+def test_a_mean_of_a_batch_that_is_not_one(cli: Cli) -> None:
+    nodes = [oracle.helper.make_node("Conv", ["x", "w"], ["h"], "conv"),
+             oracle.helper.make_node("ReduceMean", ["h"], ["y"], "mean", axes=[2, 3])]
+    values = [oracle.helper.make_tensor_value_info("x", 1, (3, 2, 4, 4)),
+              oracle.helper.make_tensor_value_info("y", 1, (3, 2, 1, 1))]
+    weights = oracle.numpy_helper.from_array(np.ones((2, 2, 3, 3), np.float32), "w")
+    Path("m.onnx").write_bytes(graph_bytes(nodes, values[:1], values[1:], [weights]))
+    assert "the first layer must read [1, C], " in cli.refuses("sim", "m.onnx")
+
+
 def relu(shape: tuple[int, ...]) -> bytes:
     values = [oracle.helper.make_tensor_value_info(name, 1, shape) for name in ("x", "y")]
     return graph_bytes([oracle.helper.make_node("Relu", ["x"], ["y"])], values[:1], values[1:])

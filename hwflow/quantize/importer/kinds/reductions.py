@@ -168,7 +168,8 @@ def _of(site: Site, held: Held, name: str, axes: tuple[int, ...], keeps: bool) -
     if found is None:
         held = site.movement.pixels(held, name, axes)
         found = _along(held, site.tensors[held.tensor].frame, axes)
-    assert found is not None, "the elements along the axes are the pixels of the frame now"
+    if found is None:  # otherwise the elements along the axes are the pixels of the frame now
+        raise Refusal(f"the batch must be 1, not {held.index.shape[0]}", "export the model with a batch of 1")
     shape = [1 if k in axes else size for k, size in enumerate(held.index.shape)]
     if not keeps:
         shape = [size for k, size in enumerate(held.index.shape) if k not in axes]
