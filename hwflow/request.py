@@ -189,6 +189,8 @@ class ExploreRequest:
     stream_weights: bool = False
     accuracy_drop: float | None = None
     objectives: tuple[str, ...] = ()
+    route: int | None = None
+    runs: int = 3
     workers: int | None = None
     scheduler: str | None = None
 

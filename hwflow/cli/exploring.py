@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from .. import commands
 from ..layers.partition import Execution
@@ -61,6 +62,10 @@ def names(text: str) -> tuple[str, ...]:
 @click.option("--objective", "objectives", type=click.Choice(OBJECTIVES), multiple=True,
               help="What makes a design better than another one (repeatable); default: frames, accuracy where there is "
                    "data, and lut.")
+@click.option("--route", type=click.IntRange(1, 1000), metavar="N",
+              help="Place and route N designs, from the fastest of the frontier to its smallest: minutes to hours.")
+@click.option("--runs", type=click.IntRange(1, 1000), default=ExploreRequest.runs, show_default=True, metavar="COUNT",
+              help="With --route: runs of each design, of which Optuna proposes seeds and knobs of the placer.")
 @click.option("--workers", type=click.IntRange(1, 1024), metavar="COUNT",
               help="Processes on this machine; default: one for each core.")
 @click.option("--scheduler", metavar="ADDRESS",
@@ -74,9 +79,12 @@ def explore(console: Console, request: ExploreRequest) -> Mapping[str, Any]:
     Exit codes: 0 success; 1 if no design fits, or with --frames no board does it; 2 if the model, the data or the
     options are invalid, or the cluster does not answer.
     """
+    context = click.get_current_context()
     if request.accuracy_drop is not None and request.frames is None:
-        raise click.UsageError("--accuracy-drop must be given together with --frames", click.get_current_context())
+        raise click.UsageError("--accuracy-drop must be given together with --frames", context)
+    if request.route is None and context.get_parameter_source("runs") is ParameterSource.COMMANDLINE:
+        raise click.UsageError("--runs must be given together with --route", context)
     if request.workers is not None and request.scheduler is not None:
         raise click.UsageError("--workers must not be given together with --scheduler, whose workers are there already",
-                               click.get_current_context())
+                               context)
     return commands.explore(console, request)

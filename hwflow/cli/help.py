@@ -31,7 +31,7 @@ SECTIONS = {
               "--patience"),
     "Plan": ("--plan", "--interval", "--frames-per-second", "--logic-multipliers", "--stream-weights",
              "--execution", "--reweightable"),
-    "Place and route": ("synth --seed", "--seeds", "--jobs", "--placer"),
+    "Place and route": ("synth --seed", "--seeds", "--jobs", "--placer", "--route", "--runs"),
     "Server": ("--host", "--http-port", "--token-file", "--timeout", "--queue", "--max-batch", "--batch-wait",
                "--max-body", "--verbose"),
     "Simulation": ("--simulate", "--terminal", "--frames", "--streaming", "--stalls", "--seed", "--waves", "--netlist"),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,15 @@ from ..command_line import command_line
 from ..exploration.exploration import Exploration, evaluate, exploration_of
 from ..exploration.frontier import Objective
 from ..exploration.point import Point, Widths
+from ..exploration.routing import Routed, best_points, route
 from ..exploration.space import Material, Space
 from ..flow import Flow
 from ..layers.partition import Execution
+from ..page.exploration import Designs, exploration_page
 from ..quantize import comes_quantized
 from ..report.console import Console
 from ..report.exploration import exploration_facts, point_facts, show_exploration
+from ..report.routed import show_routed
 from ..request import ExploreRequest, Project, QuantizationOptions
 from ..steps.choices import settings_of
 from ..synth import Board, list_boards, load_board
@@ -31,8 +35,8 @@ __all__ = ["explore"]
 
 Result = Mapping[str, Any]
 
-#: The folder of an exploration in that of the model, and its tables for other programs.
-FOLDER, CSV, JSON = "exploration", "points.csv", "points.json"
+#: The folder of an exploration in that of the model, its tables for other programs, and its page.
+FOLDER, CSV, JSON, PAGE = "exploration", "points.csv", "points.json", "explore.html"
 #: Designs of each combination where the user gives no number, and does not ask for a rate.
 INTERVALS = 8
 
@@ -56,15 +60,20 @@ def explore(console: Console, request: ExploreRequest) -> Result:
         flow.warned.add(found.warnings)
         require_any(exploration)
         facts = write_tables(exploration, folder, request)
-    show_exploration(console, exploration)
-    console.say(f"all points: {folder / CSV}, {folder / JSON}, {exploration.table}")
+        show_exploration(console, exploration)
+        if request.route is not None:
+            made = route(material, space, chosen_points(exploration, request.route), folder, request.runs, console.rows,
+                         workers=request.workers, scheduler=request.scheduler)
+            show_routed(console, made)
+            facts = write_tables(exploration, folder, request, made)
+    console.say(f"the page: {folder / PAGE}; all points: {folder / CSV}, {folder / JSON}, {exploration.table}")
     best = best_of(exploration)
     if best is not None:
         console.next(f"{command_of(request, best, 'build')} writes this design")
     answered = exploration.answer
     code = 1 if answered is not None and answered.smallest is None else 0
-    return {"exit_code": code, **facts, "csv": str(folder / CSV), "table": str(exploration.table),
-            "warnings": flow.warned.facts()}
+    return {"exit_code": code, **facts, "csv": str(folder / CSV), "page": str(folder / PAGE),
+            "table": str(exploration.table), "warnings": flow.warned.facts()}
 
 
 def boards_of(names: tuple[str, ...]) -> dict[str, Board]:
@@ -113,15 +122,23 @@ def require_any(exploration: Exploration) -> None:
                          "`hwflow check --hardware` says more")
 
 
-def command_of(request: ExploreRequest, point: Point, name: str) -> str:
-    """The command `hwflow name` for the design of a point, as a line for a shell."""
+def command_of(request: ExploreRequest, point: Point, name: str, *options: str) -> str:
+    """The command `hwflow name` for the design of a point, with `options` besides, as a line for a shell."""
     chosen = next(widths for widths in widths_of(request) if str(widths) == point.widths)
     project: Project = request.project
-    return command_line(name, project, options_of(request, chosen), point.hardware)
+    return command_line(name, project, options_of(request, chosen), point.hardware, options=options)
 
 
-def write_tables(exploration: Exploration, folder: Path, request: ExploreRequest) -> Result:
-    """Every point as CSV and JSON, with its command; the same as plain data."""
+def chosen_points(exploration: Exploration, count: int) -> tuple[Point, ...]:
+    """The designs to route: the one that the user asked for, and others of the frontier."""
+    best = best_of(exploration)
+    points = best_points([point for point in exploration.frontier if point != best], count)
+    return points if best is None else (best, *points[:count - 1])
+
+
+def write_tables(exploration: Exploration, folder: Path, request: ExploreRequest, routed: Sequence[Routed] = ()
+                 ) -> Result:
+    """Every point as CSV and JSON, with its command, and the page; the same as plain data."""
     rows = [point_facts(point, best, command_of(request, point, "build"))
             for point, best in zip(exploration.points, exploration.on_frontier, strict=True)]
     text = io.StringIO()
@@ -129,8 +146,10 @@ def write_tables(exploration: Exploration, folder: Path, request: ExploreRequest
     table.writeheader()
     table.writerows(rows)
     write_atomically(folder / CSV, text.getvalue())
-    facts = {**exploration_facts(exploration), "points": rows}
+    facts = {**exploration_facts(exploration), "points": rows, "routed": [each.facts() for each in routed]}
     write_atomically(folder / JSON, json.dumps(facts, indent=1))
+    designs = Designs(exploration, partial(command_of, request), routed)
+    write_atomically(folder / PAGE, exploration_page(designs))
     return facts
 
 

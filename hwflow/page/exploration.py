@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from ..exploration.exploration import Exploration
 from ..exploration.point import Point
-from ..exploration.routing import Routed
+from ..exploration.routing import Routed, Run
 from ..report.numbers import counted, number, percent
 from .axis import Axis
 from .chart import Dot, Dots, Line, plot
@@ -49,10 +49,12 @@ class Design:
 
 
 class Designs:
-    """The designs of an exploration, each once, with the command that makes each, and what became of those that were
-    routed."""
+    """The designs of an exploration, each once, and what became of those that were `routed`.
 
-    def __init__(self, exploration: Exploration, command: Callable[[Point], str], routed: Sequence[Routed] = ()):
+    `command(point, name, *options)` is the command `hwflow name` for the design of a point."""
+
+    def __init__(self, exploration: Exploration, command: Callable[..., str],
+                 routed: Sequence[Routed] = ()):
         self.exploration, self.command = exploration, command
         self.routed = {key_of(each.point): each for each in routed}
         best = {key_of(point) for point in exploration.frontier}
@@ -223,13 +225,18 @@ def cells(designs: Designs, design: Design, *, link: bool) -> list[Cell | Markup
     """A row of a table; with `link` its name leads to the table of all designs."""
     point = design.point
     name = element("a", design.name, href=f"#{design.anchor}") if link else Markup(element("span", design.name))
-    command = element("pre", element("code", designs.command(point)), class_="command", tabindex=0)
     return [Cell(name), Cell(rate(point.frames_per_second), point.frames_per_second),
             Cell(f"{point.mhz:.0f}", point.mhz), point.interval,
             Cell(seconds(point.latency_seconds), point.latency_seconds), point.lut, point.ff, point.dsp, point.ram,
             Cell(percent(point.filled, 0), point.filled), Cell(rate(point.link), point.link),
             "" if point.accuracy is None else Cell(f"{point.accuracy:.4g}", point.accuracy),
-            element("details", element("summary", "command"), command)]
+            folded(designs.command(point, "build"))]
+
+
+def folded(command: str) -> Markup:
+    """A command that opens at a press."""
+    shown = element("pre", element("code", command), class_="command", tabindex=0)
+    return element("details", element("summary", "command"), shown)
 
 
 def frontier_section(designs: Designs) -> Section:
@@ -263,10 +270,11 @@ def routed_section(designs: Designs) -> Section | None:
                          run.failed if run.mhz is None else Cell(f"{run.mhz:.1f}", run.mhz),
                          "" if run.mhz is None else Cell(f"{design.point.mhz / run.mhz - 1:+.1%}",
                                                          design.point.mhz / run.mhz - 1),
-                         "" if frames is None else Cell(rate(frames), frames), run.lut, Cell(f"{run.seconds:.0f}",
-                                                                                             run.seconds)])
+                         "" if frames is None else Cell(rate(frames), frames), run.lut,
+                         Cell(f"{run.seconds:.0f}", run.seconds),
+                         folded(designs.command(design.point, "synth", *options_of(run)))])
     head = ("design", "seed", "knobs of the placer", "routed MHz", "estimate is off by", "frames/s", "logic cells",
-            "seconds")
+            "seconds", "command")
     dots = [Dot(design.point.mhz, run.mhz, f"{design.name}\nseed {run.seed} {run.placer}", f"#{design.anchor}",
                 designs.data(design)) for design, made in known for run in made.runs if run.mhz is not None]
     if not dots:
@@ -276,6 +284,11 @@ def routed_section(designs: Designs) -> Section | None:
     picture = plot("Estimated and routed clock", f"{counted(len(dots), 'run')} of place and route", both,
                    Axis(label="routed MHz", low=both.low, high=both.high), [line, Dots("runs", dots)])
     return Section("routed", "Routed", picture + table(head, rows))
+
+
+def options_of(run: Run) -> tuple[str, ...]:
+    """Those of `hwflow synth` that make this very run."""
+    return ("--seed", str(run.seed), *(("--placer", run.placer) if run.placer else ()))
 
 
 def refused_section(designs: Designs) -> Section | None:

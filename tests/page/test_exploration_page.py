@@ -51,9 +51,11 @@ def explored() -> Exploration:
 def page() -> str:
     exploration = explored()
     runs = (Run(1, "", 48.0, "", 60.0, 3100), Run(2, "critexp=3", None, HOSTILE))
-    designs = Designs(exploration, lambda point: f"hwflow build {HOSTILE} --interval {point.asked}",
-                      [Routed(exploration.points[0], runs)])
-    return exploration_page(designs)
+
+    def command(point: Point, name: str, *options: str) -> str:
+        return f"hwflow {name} {HOSTILE} --interval {point.asked} {' '.join(options)}"
+
+    return exploration_page(Designs(exploration, command, [Routed(exploration.points[0], runs)]))
 
 
 def test_every_link_leads_somewhere_and_every_design_has_its_command(page: str) -> None:
@@ -65,6 +67,7 @@ def test_every_link_leads_somewhere_and_every_design_has_its_command(page: str) 
     assert {link[1:] for link in links if link} <= set(ids)
     assert sum(str(each).startswith("design-") for each in ids) == 8, "each once"
     assert sum("hwflow build" in text for text in read.texts) >= 8
+    assert any(text.startswith("hwflow synth") and text.endswith("--seed 2 --placer critexp=3") for text in read.texts)
 
 
 def test_no_name_gets_out_of_its_place(page: str) -> None:
