@@ -31,6 +31,7 @@ CONFIG = ROOT / "zensical.toml"
 PAGES, SITE = ROOT / "build" / "pages", ROOT / "build" / "site"
 
 MARK = re.compile(r"^<!-- generated: (.+) -->$", re.MULTILINE)
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 LINK = re.compile(r"(\]\()([^)#\s:]+\.md)((?:#[^)]*)?\))")
 
 #: A link to a file of the repository that is no page, as data or code.
@@ -47,8 +48,10 @@ def main() -> int:
     output = parser.parse_args().output
     write_pages(PAGES)
     done = subprocess.run([sys.executable, "-m", "zensical", "build", "--strict", "--clean", "-f", str(CONFIG)],
-                          check=False)
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    said = COLOUR.sub("", done.stdout).partition("Traceback")[0].strip()
     if done.returncode:
+        print(f"{said}\nerror: the pages must give no warning, see above", file=sys.stderr)
         return 1
     link_documents(SITE / "python-api.html")
     problems = [*missing_pages(PAGES), *dead_links(SITE)]

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from hwflow.cli.words import cli
-from tests.project.shell import documents
+from tests.project.shell import BLOCK, commands_of, documents
 from tests.project.tree import ROOT
 
 BUILD: dict[str, Any] = runpy.run_path(str(ROOT / "tools" / "site_build.py"))
@@ -49,6 +49,12 @@ def test_the_navigation_has_every_page(tmp_path: Path) -> None:
     assert list(BUILD["missing_pages"](tmp_path)) == [
         "zensical.toml: the navigation must name a page, not 'index.md'",
         "zensical.toml: the navigation must have the page 'more.md'"]
+
+
+def test_a_report_of_ones_own_model_takes_six_commands_from_the_clone_on() -> None:
+    words = list(commands_of(BLOCK.findall(documents()["docs/getting-started.md"])[0]))
+    assert len(words) <= 6
+    assert (words[0][:2], words[-1][:2]) == (["git", "clone"], ["make", "report"])
 
 
 def test_marks_name_parts_that_are_made() -> None:
