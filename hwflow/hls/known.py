@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cache
 
 from hwflow_rtl.vendor import Resources, Technology
@@ -13,7 +13,9 @@ from ..layers.base import Folding, LayerGraph, Schedule
 from ..layers.partition import Partition, SharedLayers
 from .choices import Choice, Choices, choices_of
 from .links import LinkPlan
-from .memories import can_leave_blocks, moved
+from .memories import Places, can_leave_blocks, moved
+from .outside import OutsideMemory
+from .plan import Plan, make_plan, queued_links
 from .shared_stage import SharedStage
 from .stages import Stage
 from .staging import stages_of
@@ -31,7 +33,9 @@ class Known:
         self.schedule: Callable[[Stage, Folding], Schedule] = cache(self._schedule)
         self.movable: Callable[[Stage, Folding], list[Resources]] = cache(self._movable)
         #: The links of a partition with the choices of its stages, and their queues.
-        self.queued: dict[tuple[Partition, tuple[Choice, ...]], tuple[LinkPlan, ...]] = {}
+        self.queued: dict[tuple[Partition, tuple[Choice, ...]], tuple[tuple[LinkPlan, ...], int, int]] = {}
+        #: The plans that were made, by everything that they are made of.
+        self.plans: dict[Hashable, Plan] = {}
         self._stages: dict[str, Stage] = {}
         self._shared: dict[SharedLayers, SharedStage] = {}
         self._choices: dict[tuple[Hashable, int | None], Choices] = {}
@@ -48,6 +52,23 @@ class Known:
     def choices(self, stages: Sequence[Stage], word: int | None = None) -> list[Choices]:
         """As `choices_of`."""
         return choices_of(stages, self.technology, word=word, known=self._choices)
+
+    def with_queues(self, partition: Partition, choices: Sequence[Choice]) -> tuple[tuple[LinkPlan, ...], int, int]:
+        """As `queued_links`."""
+        key = partition, tuple(choices)
+        if key not in self.queued:
+            self.queued[key] = queued_links(self.graph, self.stages(partition), choices, self.technology)
+        return self.queued[key]
+
+    def plan(self, choices: Sequence[Choice], places: Mapping[str, Places], outside: OutsideMemory | None,
+             partition: Partition) -> Plan:
+        """As `make_plan`, for the foldings of `choices`."""
+        foldings = tuple(choice.folding for choice in choices)
+        away = tuple((stage, tuple(sorted(each.items()))) for stage, each in sorted(places.items()))
+        key = partition, foldings, away, outside
+        if key not in self.plans:
+            self.plans[key] = make_plan(self.graph, foldings, self.technology, places, outside, partition, known=self)
+        return self.plans[key]
 
     def _cost(self, stage: Stage, folding: Folding) -> Resources:
         return stage.cost(folding, self.technology)

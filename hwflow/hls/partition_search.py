@@ -28,7 +28,7 @@ from .choices import Choice
 from .outside import OutsideMemory, TooManyWeights, paced
 from .partition_bounds import KINDS, Counts, DataflowBounds, Run, SharedBounds
 from .partition_options import Option, Options
-from .plan import Plan, make_plan
+from .plan import Plan
 from .shared_candidates import Candidate, Candidates, columns_of
 from .solver import HEAVIER, Solver
 
@@ -236,8 +236,7 @@ class PartitionSearch:
         picked = solver.fitting(target)
         if picked is None:
             return None
-        return make_plan(self.graph, [choice.folding for choice in picked], self.technology, solver.places(picked),
-                         self.memory, solver.partition)
+        return solver.known.plan(picked, solver.places(picked), self.memory, solver.partition)
 
     def solver(self, candidates: Sequence[Candidate], fixed: Sequence[Choice]) -> Solver:
         """With shared stages that have these choices, and all other layers in stages of their own."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from hwflow_base.errors import HwflowError
 from hwflow_base.short_repr import fields_repr, screen
@@ -15,6 +16,7 @@ from hwflow_rtl.vendor import Resources, Technology, Timing
 
 from ..layers.base import Folding, LayerGraph, Schedule
 from ..layers.partition import DATAFLOW, Execution, Partition
+from .choices import Choice
 from .links import LinkPlan, links_cost, links_of
 from .memories import MemoryPlan, Places, memories_of_link, memories_of_stage, with_places
 from .outside import OutsideMemory, StreamPlan, outside_cost, paced, streams_of
@@ -23,7 +25,11 @@ from .stages import Stage, StepPlan
 from .staging import stages_of
 from .timeline import latencies, pace_of, with_queues
 
-__all__ = ["MIXED", "Alternative", "Plan", "StagePlan", "interval_of", "make_plan", "no_such_stage", "require_possible"]
+if TYPE_CHECKING:
+    from .known import Known
+
+__all__ = ["MIXED", "Alternative", "Plan", "StagePlan", "interval_of", "make_plan", "no_such_stage", "queued_links",
+           "require_possible"]
 
 #: The execution of a plan with shared stages and others.
 MIXED = "mixed"
@@ -212,15 +218,16 @@ def interval_of(schedules: Sequence[Schedule], links: Sequence[LinkPlan]) -> int
 
 def make_plan(graph: LayerGraph, foldings: Sequence[Folding], technology: Technology,
               places: Mapping[str, Places] = MappingProxyType({}), outside: OutsideMemory | None = None,
-              partition: Partition = DATAFLOW, why: str = "") -> Plan:
+              partition: Partition = DATAFLOW, why: str = "", known: Known | None = None) -> Plan:
     """The plan with these foldings, one per stage, and the memories of each stage in `places`, by its name.
 
     `partition` says which layers share a stage, `why` the reason for people.  `outside` is the board's memory for
-    weights; the foldings' `weight_interval` follows from it.
+    weights; the foldings' `weight_interval` follows from it.  `known` is what was computed for the same graph and
+    technology.
 
     HwflowError where a folding is not one of the stage's, or a memory cannot be where `places` has it.
     """
-    stages = stages_of(graph, partition)
+    stages = stages_of(graph, partition) if known is None else known.stages(partition)
     foldings = paced(stages, foldings, outside)
     planned = tuple(
         StagePlan(
@@ -230,16 +237,25 @@ def make_plan(graph: LayerGraph, foldings: Sequence[Folding], technology: Techno
             multiplications=stage.multiplications, places=dict(places.get(stage.name, {})),
             steps=stage.steps(folding, technology), frames=stage.frames(folding))
         for stage, folding in zip(stages, foldings, strict=True))
-    links = links_of(graph, stages, [(stage.folding, stage.schedule.lanes_in) for stage in planned])
-    interval = interval_of([stage.schedule for stage in planned], links)
-    pace = pace_of(stages, foldings, links, technology, interval)
-    links = with_queues(stages, foldings, links, technology, pace)
+    choices = [Choice(stage.folding, stage.schedule) for stage in planned]
+    links, pace, interval = (queued_links(graph, stages, choices, technology) if known is None else
+                             known.with_queues(partition, choices))
     streams = streams_of(stages, foldings)
     resources = technology.placed(sum((stage.resources for stage in planned),
                                       links_cost(links, technology) + outside_cost(outside, streams, technology)))
     latency = latencies(stages, foldings, links, technology)
     return Plan(graph.name, technology.name, technology.timing, planned, links, latency, resources, streams, outside,
                 graph, technology, partition, why, pace if pace > interval else 0)
+
+
+def queued_links(graph: LayerGraph, stages: Sequence[Stage], choices: Sequence[Choice],
+                 technology: Technology) -> tuple[tuple[LinkPlan, ...], int, int]:
+    """The links with the queues that they need, the pace of frames, and the interval of the slowest stage or link."""
+    foldings = [choice.folding for choice in choices]
+    links = links_of(graph, stages, [(choice.folding, choice.schedule.lanes_in) for choice in choices])
+    interval = interval_of([choice.schedule for choice in choices], links)
+    pace = pace_of(stages, foldings, links, technology, interval)
+    return with_queues(stages, foldings, links, technology, pace), pace, interval
 
 
 def placed_cost(stage: Stage, folding: Folding, technology: Technology, places: Places) -> Resources:

@@ -28,11 +28,10 @@ from .known import Known
 from .links import LinkPlan, link_cost, links_cost, links_of
 from .memories import Places, gathered, relieved, with_places
 from .outside import OutsideMemory, TooManyWeights, outside_cost, paced, slowest_intervals, streams_of
-from .plan import Plan, interval_of, make_plan
+from .plan import Plan
 from .refusal import does_not_fit
 from .stages import Stage
 from .styles import Option, cheapest_options
-from .timeline import pace_of, with_queues
 
 __all__ = ["Budget", "solve"]
 
@@ -291,14 +290,7 @@ class Solver:
 
     def with_queues(self, picked: Sequence[Choice]) -> tuple[LinkPlan, ...]:
         """The links with the queues that they need, at the pace of the plan."""
-        found = self.known.queued.get((self.partition, tuple(picked)))
-        if found is None:
-            links, foldings = self.links(picked), [choice.folding for choice in picked]
-            interval = interval_of([choice.schedule for choice in picked], links)
-            pace = pace_of(self.stages, foldings, links, self.technology, interval)
-            found = with_queues(self.stages, foldings, links, self.technology, pace)
-            self.known.queued[self.partition, tuple(picked)] = found
-        return found
+        return self.known.with_queues(self.partition, picked)[0]
 
     def relieved(self, picked: Sequence[Choice], links: Sequence[LinkPlan],
                  blocks: int | None = None) -> tuple[Resources, list[dict[str, Place]]]:
@@ -341,6 +333,5 @@ def solve(graph: LayerGraph, technology: Technology, budget: Budget, *, interval
             solver = Solver(graph, technology, budget, logic=each, outside=memory, known=known)
             picked = solver.fastest() if interval is None else solver.fitting(interval)
             if picked is not None:
-                foldings = [choice.folding for choice in picked]
-                return make_plan(graph, foldings, technology, solver.places(picked), outside)
+                return known.plan(picked, solver.places(picked), outside, solver.partition)
     raise solver.refusal(interval)
