@@ -38,7 +38,7 @@ DATA_OPTIONS  = $(MODEL_OPTIONS) $(call option,data,$(or $(DATA),$(if $(MODEL),,
 BOARD_OPTIONS = $(DATA_OPTIONS) $(call option,board,$(BOARD)) $(call option,transport,$(TRANSPORT)) $(call option,plan,$(PLAN))
 
 .DEFAULT_GOAL := help
-.PHONY: help sim synth report reweight program run serve check info quantize golden build boards doctor test test-all fuzz test-lowest upgrade bench lint docs site train wheel clean distclean
+.PHONY: help sim synth report explore reweight program run serve check info quantize golden build boards doctor test test-all fuzz test-lowest upgrade bench lint docs site train wheel clean distclean
 
 help: ## list the targets
 	@echo 'hwflow: an ONNX model in; bit-exact RTL simulation and a bitstream out.'
@@ -72,6 +72,10 @@ synth: ## make the bitstream of MODEL for BOARD [DATA PLAN SEED SEEDS CLOCK]
 report: ## write a page that shows the whole design of MODEL for BOARD [DATA PLAN]
 	$(SETUP)
 	$(HWFLOW) report $(BOARD_OPTIONS)
+
+explore: ## compare designs of MODEL on many boards: ARGS='--frames 30' names the smallest that is enough [DATA]
+	$(SETUP) --extras explore
+	$(HWFLOW) explore $(MODEL_OPTIONS) $(call option,data,$(or $(DATA),$(if $(MODEL),,$(EXAMPLE).npz)))
 
 reweight: ## put the retrained MODEL into the routed design of BASE [DATA BOARD]
 	$(SETUP) --extras synth

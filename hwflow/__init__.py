@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from . import backend, host, onnx
     from .api import (
         check,
+        explore,
         export_model,
         generate,
         load,
@@ -50,9 +51,9 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
-    "AnswerIsNo", "HwflowError", "MissingTool", "ToolFailed", "backend", "check", "export_model", "generate", "host",
-    "load", "make_plan", "measure_accuracy", "measure_layers", "onnx", "quantize_model", "read_data", "run_golden",
-    "simulate", "simulated_board", "synthesize",
+    "AnswerIsNo", "HwflowError", "MissingTool", "ToolFailed", "backend", "check", "explore", "export_model",
+    "generate", "host", "load", "make_plan", "measure_accuracy", "measure_layers", "onnx", "quantize_model",
+    "read_data", "run_golden", "simulate", "simulated_board", "synthesize",
 ]
 
 #: Packages of their own.

@@ -15,10 +15,14 @@ from hwflow_sim import RunResult, StallPattern
 
 from . import golden, hls, onnx
 from .accuracy import Accuracy, LayerNoise, layer_noise, measure
-from .data.arguments import boolean, instance, megahertz, path_of, shapes_of, whole_number
+from .data.arguments import a_list, boolean, instance, megahertz, path_of, positive, shapes_of, whole_number
 from .data.dataset import Dataset, described, load_dataset
 from .data.given import dataset_of
 from .data.shapes import shapes_of_data
+from .exploration.exploration import Exploration, evaluate, exploration_of
+from .exploration.frontier import Objective
+from .exploration.point import Widths
+from .exploration.space import Material, Space, with_and_without
 from .host.identity import identity
 from .host.open_board import OpenBoard
 from .layers.partition import Execution
@@ -35,11 +39,11 @@ from .steps.generation import write_rtl
 from .steps.planning import plan_for
 from .steps.simulated import compile_design
 from .steps.simulation import compile_plan, run_plan
-from .synth import Board, SynthesisReport, load_board
+from .synth import Board, SynthesisReport, list_boards, load_board
 from .synth.design import Design, SynthesisOptions, synthesize_design
 
-__all__ = ["check", "export_model", "generate", "load", "make_plan", "measure_accuracy", "measure_layers",
-           "quantize_model", "read_data", "run_golden", "simulate", "simulated_board", "synthesize"]
+__all__ = ["check", "explore", "export_model", "generate", "load", "make_plan", "measure_accuracy",
+           "measure_layers", "quantize_model", "read_data", "run_golden", "simulate", "simulated_board", "synthesize"]
 
 #: The subfolder for the integer model of a bitstream.
 QUANTIZED = "quantized"
@@ -165,6 +169,45 @@ def make_plan(quantized: Quantized, board: str | Path | Board = "ulx3s_85f", int
     return plan_for(graph, graph, board, interval=pace, frames_per_second=frames_per_second,
                     logic=boolean(logic_multipliers, "logic_multipliers"),
                     stream_weights=boolean(stream_weights, "stream_weights"), execution=execution_of(execution))
+
+
+def explore(model: Model, data: Rows | None = None, *, boards: Sequence[str | Path] | None = None,
+            bits: Sequence[int | tuple[int, int]] | None = None, intervals: int = 8, frames: float | None = None,
+            execution: str = "auto", logic_multipliers: bool = False, stream_weights: bool = False,
+            objectives: Sequence[str] = (), workers: int | None = None, scheduler: str | None = None,
+            folder: str | Path = "build/exploration") -> Exploration:
+    """Compare designs of `model` on many boards: `points`, the `frontier`, and the `answer` to a rate.
+
+    The axes are lists: `boards` (None: all that come with hwflow) and `bits`, each as of `quantize_model` (None: the
+    default), with `intervals` designs of each, from the fastest to the smallest one.  With `frames`, the frames a
+    second that are needed, `answer` names the smallest board.  `logic_multipliers` and `stream_weights` add designs
+    that need them.  `objectives` are names of `hwflow.exploration.frontier.Objective`.  Clocks are estimated.
+
+    Tasks run on `workers` processes (None: one for each core), or on the Dask cluster at `scheduler`.  `folder` keeps
+    what is finished, so that the next call goes on.  It needs the extra `explore`.
+    """
+    rows = None if data is None else dataset_of(data, inputs_of_rows(a_model(model)), outputs_of_rows(model))
+    given = [(*widths_of(each), 8) for each in a_list(bits, "bits")]
+    widths = [Widths((weights, activations)) for weights, activations, *_ in given] or [Widths()]
+    settings = {each: QuantizationSettings() if each.bits is None else settings_of_bits(*each.bits) for each in widths}
+    names = a_list(boards, "boards") or list_boards()
+    space = Space({str(name): as_board(name) for name in names}, tuple(settings), (execution_of(execution),),
+                  with_and_without(boolean(logic_multipliers, "logic_multipliers")),
+                  with_and_without(boolean(stream_weights, "stream_weights")),
+                  whole_number(intervals, "intervals", 1), None if frames is None else positive(frames, "frames"))
+    place, chosen = folder_of(folder), [objective_of(name) for name in a_list(objectives, "objectives")]
+    at_once = None if workers is None else whole_number(workers, "workers", 1)
+    found = evaluate(Material(a_model(model), model, rows, settings), space, place, workers=at_once,
+                     scheduler=scheduler)
+    return exploration_of(space, found, place, objectives=chosen, model=model.graph.name)
+
+
+def objective_of(name: object) -> Objective:
+    try:
+        return Objective(name)
+    except ValueError:
+        named = ", ".join(each.value for each in Objective)
+        raise HwflowError(f"objectives must be some of {named}, not {described(name)}") from None
 
 
 def generate(quantized: Quantized, plan: hls.Plan, folder: str | Path) -> Path:

@@ -23,8 +23,10 @@ __all__ = ["OBJECTIVES", "explore"]
 OBJECTIVES = ("frames", "latency", "accuracy", "lut", "ff", "dsp", "ram", "filled")
 
 
-def names(text: str) -> tuple[str, ...]:
-    """`a,b` as both names."""
+def names(_context: click.Context, _parameter: click.Parameter, text: str | None) -> tuple[str, ...]:
+    """`a,b` as both names; none where nothing is given."""
+    if text is None:
+        return ()
     found = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if not found:
         raise click.BadParameter(f"{text!r} must be names of boards, like icebreaker,ulx3s_85f")
@@ -34,7 +36,7 @@ def names(text: str) -> tuple[str, ...]:
 @click.command(cls=Command)
 @model_options
 @data_option
-@click.option("--boards", type=names, default=(), metavar="NAME,NAME,...",
+@click.option("--boards", callback=names, metavar="NAME,NAME,...",
               help="Boards, or their YAML files; default: all that come with hwflow.")
 @click.option("--bits", type=widths, multiple=True, metavar="W[,A]",
               help="Bits of all weights, and of all activations (default 8): 4 or 4,6.  Repeat it for several widths.")

@@ -6,14 +6,14 @@ import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from hwflow_base.errors import HwflowError
 
 from .dataset import described
 
-__all__ = ["boolean", "instance", "megahertz", "path_of", "shapes_of", "whole_number"]
+__all__ = ["a_list", "boolean", "instance", "megahertz", "path_of", "positive", "shapes_of", "whole_number"]
 
 T = TypeVar("T")
 
@@ -41,6 +41,22 @@ def whole_number(value: object, name: str, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise HwflowError(f"{name} must be a whole number of at least {least}, not {described(value)}")
     return int(value)
+
+
+def positive(value: object, name: str) -> float:
+    """A finite number above 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 < value < math.inf:
+        raise HwflowError(f"{name} must be a number above 0, not {described(value)}")
+    return float(value)
+
+
+def a_list(value: object, name: str) -> list[Any]:
+    """A list or a tuple, as a list; nothing for None."""
+    if value is None:
+        return []
+    if not isinstance(value, list | tuple):
+        raise HwflowError(f"{name} must be a list, not {described(value)}")
+    return list(value)
 
 
 def boolean(value: object, name: str) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
@@ -67,8 +68,14 @@ class Exploration:
                 f"{sum(point.fits for point in self.points)} of them fit, {len(self.frontier)} on the frontier")
 
 
-def evaluate(material: Material, space: Space, folder: Path, progress: Progress, *, workers: int | None = None,
-             scheduler: str | None = None) -> Found:
+@contextlib.contextmanager
+def silent(_text: str) -> Iterator[Callable[[int, int], None]]:
+    """No progress is shown."""
+    yield lambda done, total: None
+
+
+def evaluate(material: Material, space: Space, folder: Path, progress: Progress = silent, *,
+             workers: int | None = None, scheduler: str | None = None) -> Found:
     """The points of `space`; what `folder` has of an earlier run is not computed again.
 
     Tasks run on `workers` processes of this machine (None: one for each core), or on the cluster at `scheduler`.

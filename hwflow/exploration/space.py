@@ -22,7 +22,7 @@ from .evaluate import Wanted, designs, judged, made_integers, reference_outputs
 from .point import Point, Widths
 from .store import Store
 
-__all__ = ["Found", "Material", "Space", "Work"]
+__all__ = ["Found", "Material", "Space", "Work", "with_and_without"]
 
 #: The kind of facts of a store that are about the integers of some widths.
 INTEGERS = "integers"
@@ -145,6 +145,11 @@ class Work:
         """The fields of a point that the data decides."""
         facts = self.facts[widths]
         return {} if facts is None else {name: facts[name] for name in ("accuracy", "reference", "metric")}
+
+
+def with_and_without(option: bool) -> tuple[bool, ...]:
+    """The axis of a flag: where it is set, designs that need it are compared with those that do not."""
+    return (False, True) if option else (False,)
 
 
 def task_key(wanted: Wanted) -> str:
