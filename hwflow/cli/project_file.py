@@ -37,7 +37,7 @@ EXCLUSIVE = (
     {"port", "simulate"},
 )  # fmt: skip
 #: Options that mean the same in several commands, whose helps say what they are for there.
-SAME = ("build", "board", "port", "baud", "transport")
+SAME = ("build", "board", "port", "baud", "transport", "bits", "execution", "logic-multipliers", "stream-weights")
 #: Options of a command that only mean something with another one: without that, those of the file are left out.
 NEEDS = {("check", "board"): "hardware", ("sim", "clock"): "netlist", ("run", "transport"): "simulate",
          ("serve", "transport"): "simulate", ("program", "port"): "weights", ("program", "baud"): "weights",

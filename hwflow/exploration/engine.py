@@ -137,7 +137,7 @@ def local_workers(dask: Any, count: int, log: Path | None) -> Iterator[Any]:
         scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="hwflow-workers-"))
         written = stack.enter_context(open(os.devnull if log is None else log, "wb"))
         cluster = stack.enter_context(dask.LocalCluster(
-            n_workers=0, processes=True, dashboard_address=None, silence_logs="CRITICAL"))
+            n_workers=0, processes=True, dashboard_address=":0", silence_logs="CRITICAL"))
         client = stack.enter_context(dask.Client(cluster, set_as_default=False))
         command = [sys.executable, "-m", "dask", "worker", cluster.scheduler_address, "--nworkers", str(count),
                    "--nthreads", "1", "--no-dashboard", "--local-directory", scratch, "--death-timeout", "60",

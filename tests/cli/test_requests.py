@@ -78,7 +78,7 @@ def test_without_options_a_request_is_as_its_fields_have_it(name: str) -> None:
 def test_each_request_has_its_command() -> None:
     kinds = {kind for name, kind in vars(requests).items() if name.endswith("Request")}
     assert set(REQUESTS.values()) == kinds
-    assert len(kinds) == len(REQUESTS) == 13
+    assert len(kinds) == len(REQUESTS) == 14
 
 
 @dataclass(frozen=True)
