@@ -56,11 +56,12 @@ def layer_bars(noises: Sequence[LayerNoise], links: Mapping[str, str]) -> Markup
 
 def layer_table(noises: Sequence[LayerNoise], rows: int) -> Markup:
     """The numbers of all tensors, on so many rows of the data."""
-    harmful = most_harmful(noises)
+    harmful, mark = most_harmful(noises), element("b", " adds most noise")
     head = ("layer", "kind", "weights", "output", "SNR dB", "mean error", "largest error", "saturated", "range used",
             "smallest", "largest")
     lines: list[list[Cell | Markup | str]] = [[
-        shortened(name_of(noise), LONGEST) + (" (adds most noise)" if noise is harmful else ""),
+        element("span", shortened(name_of(noise), LONGEST), mark if noise is harmful else None, class_="named",
+                title=name_of(noise)),
         element("span", noise.kind, class_="whole"), noise.weights, noise.activations,
         Cell(decibels_text(noise), noise.snr_db), Cell(steps_text(noise, noise.bias), noise.bias),
         Cell(steps_text(noise, noise.largest), noise.largest),
