@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from hwflow_base.files.sources import open_plain
 from markupsafe import Markup
 
+from ..quantize.meaning import NOT_COMPARED
+from ..report.clock import routed_design
 from ..report.numbers import counted, number
 from ..request import HardwareOptions
 from ..steps.recording import ACCURACY, BOARD, NETLIST, SIMULATED_BOARD, SIMULATION
 from ..steps.records import Record
+from ..synth.kept import kept_report
 from .reading import found, when
 from .subject import Subject
 from .svg import element
 
 __all__ = ["Rung", "State", "html_of", "rungs_of"]
 
+#: The folder of the bitstream in that of the routed design.
+BITSTREAM = "bitstream"
+#: Bytes of a bitstream that are read, more than any has.
+LONGEST = 1 << 26
 #: Lines of what is not equal that a rung shows.
 MOST_FAILURES = 10
 
@@ -27,6 +38,10 @@ class State(enum.Enum):
     """What a rung says, in words, and its class in the page's styles."""
 
     DONE = ("measured", "good")
+    CHECKED = ("equal, within the rounding of floats", "good")
+    UNCHECKED = ("not compared", "warn")
+    MET = ("the clock is met", "good")
+    SLOW = ("the clock is NOT met", "bad")
     EQUAL = ("equal, bit for bit", "good")
     UNEQUAL = ("NOT EQUAL", "bad")
     OPEN = ("not run", "warn")
@@ -50,7 +65,11 @@ class Rung:
     @property
     def climbed(self) -> bool:
         """Whether nothing is left to run or to repair."""
-        return self.state in (State.DONE, State.EQUAL)
+        return self.state in (State.DONE, State.CHECKED, State.EQUAL, State.MET)
+
+    @property
+    def failed(self) -> bool:
+        return self.state in (State.UNEQUAL, State.SLOW)
 
 
 #: The facts of a record for people, what it failed with, and whether all was equal (None: nothing was compared).
@@ -60,7 +79,39 @@ Told = tuple[list[tuple[str, str]], Sequence[str], bool | None]
 def rungs_of(subject: Subject) -> tuple[Rung, ...]:
     """All rungs in order.  HwflowError where a record is damaged."""
     commands = commands_of(subject)
-    return tuple(rung(subject, title, what, kind, commands[kind], tell) for title, what, kind, tell in RUNGS)
+    first, *hardware, last = (rung(subject, title, what, kind, commands[kind], tell)
+                              for title, what, kind, tell in RUNGS)
+    return first, rewriting(subject), *hardware, timing(subject), last
+
+
+def rewriting(subject: Subject) -> Rung:
+    """What quantization compares each time, and refuses where it differs."""
+    undone = [note for note in subject.quantized.notes if note.startswith(NOT_COMPARED)]
+    return Rung("Integers and the model of the file", "Every tensor of the rewritten model is compared with the same "
+                "tensor of your file, and every layer with the formulas of ONNX, whenever the model is quantized.",
+                subject.command("quantize"), State.UNCHECKED if undone else State.CHECKED, failures=undone)
+
+
+def timing(subject: Subject) -> Rung:
+    """The routed design against its clock."""
+    title, command = "Timing", subject.command("synth")
+    what = "The longest paths of the placed and routed design against the clock, and the limits of the device."
+    report = kept_report(subject.synthesis)
+    if report is None or routed_design(subject.plan, subject.graph, subject.board, subject.synthesis) is None:
+        return Rung(title, what, command, State.OPEN if report is None else State.OTHER)
+    usable = "no path" if report.usable_mhz is None else f"{report.usable_mhz:.1f} MHz usable"
+    facts = [("clock", f"{report.clock_mhz:.6g} MHz, {usable}"),
+             ("seed", f"{report.seed}, of {counted(len(report.seeds) or 1, 'run')}"),
+             *bitstream(subject.synthesis / BITSTREAM / report.bitstream.name),
+             ("tools", ", ".join(report.tools.values()))]
+    return Rung(title, what, command, State.MET if report.meets_clock else State.SLOW, facts)
+
+
+def bitstream(path: Path) -> list[tuple[str, str]]:
+    """Name and digest of the file, where it is still there."""
+    with contextlib.suppress(OSError), open_plain(path) as file:
+        return [("bitstream", f"{path.name}, SHA-256 {hashlib.sha256(file.read(LONGEST)).hexdigest()}")]
+    return []
 
 
 def commands_of(subject: Subject) -> dict[str, str]:
@@ -161,8 +212,8 @@ def digests(played: str, results: str) -> list[tuple[str, str]]:
 
 #: Title, what is compared, the kind of the record, and what tells of it.
 RUNGS: tuple[tuple[str, str, str, Callable[[Record], Told]], ...] = (
-    ("Golden model", "The integers in NumPy, exact: the reference of every other rung. Quantization compares each "
-     "layer of it with the formulas of ONNX.", ACCURACY, golden_facts),
+    ("Golden model", "The integers in NumPy, exact, against the float model on your data: the reference of all "
+     "hardware.", ACCURACY, golden_facts),
     ("RTL at full speed", "Verilator runs the Verilog. The tensors of every stage are compared.", SIMULATION,
      simulation_facts(0)),
     ("RTL with random stalls", "The same while input and output stall at random, so that backpressure reaches every "

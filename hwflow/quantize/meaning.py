@@ -31,9 +31,12 @@ from hwflow.quantize.graphs import ancestors
 from hwflow.quantize.operators import QUANTIZERS
 from hwflow.quantize.passes.doubles import doubled, floats_to_float64
 
-__all__ = ["Comparison", "Difference", "Meaning", "MeaningChanged", "Trail"]
+__all__ = ["NOT_COMPARED", "Comparison", "Difference", "Meaning", "MeaningChanged", "Trail"]
 
 Floats = npt.NDArray[np.float64]
+
+#: How the note begins of a model whose own file could not be evaluated.
+NOT_COMPARED = "the rewritten model was not compared with the file's, which"
 
 #: Rows that are compared, at most: spread over the calibration data, or made up.
 _ROWS = 4

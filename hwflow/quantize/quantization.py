@@ -28,7 +28,7 @@ from hwflow.quantize.dialects.standard import to_standard_qdq
 from hwflow.quantize.imported import require_layers
 from hwflow.quantize.importer import host
 from hwflow.quantize.importer.importer import Importer
-from hwflow.quantize.meaning import Meaning, Trail
+from hwflow.quantize.meaning import NOT_COMPARED, Meaning, Trail
 from hwflow.quantize.partly import complete, trial_form, with_quantizers
 from hwflow.quantize.passes.copies import turn_before_copies
 from hwflow.quantize.passes.decomposed import decomposed_to_operators
@@ -121,7 +121,7 @@ def quantize(
     _require_values(model)
     meaning = Meaning.of(original, calibration, inferred)
     if meaning.problem:
-        notes.append(f"the rewritten model was not compared with the file's, which {meaning.problem}")
+        notes.append(f"{NOT_COMPARED} {meaning.problem}")
     settings = settings or QuantizationSettings()
     if _is_quantized(model):
         _require_no_widths(settings)

@@ -14,7 +14,7 @@ def section(subject: Subject) -> Section:
     """What was compared with the golden model, and how."""
     rungs = rungs_of(subject)
     climbed = sum(rung.climbed for rung in rungs)
-    failed = [rung.title for rung in rungs if rung.state is State.UNEQUAL]
+    failed = [rung.title for rung in rungs if rung.failed]
     said = f"{climbed} of {len(rungs)} rungs are climbed"
     verdict, tone = (f"{said}; not equal: {', '.join(failed)}.", "bad") if failed else (
         f"{said}; the golden model and the hardware were equal wherever they were compared.", "good") if (
