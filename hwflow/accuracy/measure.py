@@ -10,6 +10,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+from hwflow_base.notebook import drawn_html
 from hwflow_base.short_repr import fields_repr
 
 from hwflow import golden
@@ -124,6 +125,7 @@ class Accuracy:
     warnings: tuple[OutcomeWarning, ...] = ()
 
     __repr__ = fields_repr
+    _repr_html_ = drawn_html
 
     @property
     def headline(self) -> Metric | None:

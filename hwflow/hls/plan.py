@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from hwflow_base.errors import HwflowError
+from hwflow_base.notebook import drawn_html
 from hwflow_base.short_repr import fields_repr, screen
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.vendor import Resources, Technology, Timing
@@ -104,6 +105,8 @@ class Plan:
     #: Cycles from frame to frame where frames have to wait for a shared stage; 0 where none has to.
     pace: int = 0
     alternatives: tuple[Alternative, ...] = field(default=(), compare=False)
+
+    _repr_html_ = drawn_html
 
     def __repr__(self) -> str:
         need = ", ".join(f"{kind} {count}" for kind, count in self.resources.counts().items())

@@ -33,7 +33,7 @@ from .names import layer_names
 from .shared.compile import SharedProgram, compile_shared, leaving_of
 from .shared.constants import held_less
 from .shared.frame_map import Place
-from .stages import Stage, StepPlan, WrittenTensor
+from .stages import Stage, StepPlan, StepTimes, WrittenTensor
 
 __all__ = ["COLUMNS", "KIND", "SharedStage"]
 
@@ -210,26 +210,41 @@ class SharedStage(Stage):
         return self.made(folding).frames.places
 
     def steps(self, folding: Folding, technology: Technology) -> tuple[StepPlan, ...]:
-        made, played = self.made(folding), self.played(folding, technology)
-        ends = [*played.begins[-1, 1:].tolist(), int(played.begins[-1, 0]) + played.interval]
-        names = {layer.name: name for layer, name in zip(self.graph.layers, layer_names(self.graph), strict=True)}
-        of_step = {making.step: (names[making.layer], making.tensor) for making in made.makings}
+        played, names = self.played(folding, technology), self.names()
         useful = {names[layer.name]: layer.multiplications(self.graph) for layer in self.layers}
         found: list[StepPlan] = []
-        for k, (step, begin, end, waits) in enumerate(zip(
-                made.program.steps, played.begins[-1].tolist(), ends, played.waits[-1].tolist(), strict=True)):
-            if isinstance(step, Compute):
-                name, tensor = of_step[k]
-            elif isinstance(step, Load):
-                name, tensor = "load", made.inputs[step.port]
-            else:
-                name, tensor = "store", made.outputs[step.port]
+        for (name, tensor), begin, end, waits in zip(
+                self.titles(folding), played.begins[-1].tolist(), played.ends[-1].tolist(), played.waits[-1].tolist(),
+                strict=True):
             if found and found[-1].name == name and name in useful:
                 last = found.pop()
                 found.append(replace(last, tensor=tensor, cycles=last.cycles + end - begin, waits=last.waits + waits))
             else:
                 found.append(StepPlan(name, tensor, end - begin, waits, useful.get(name, 0)))
         return tuple(found)
+
+    def names(self) -> dict[str, str]:
+        """What a stage of each layer alone would be called."""
+        return {layer.name: name for layer, name in zip(self.graph.layers, layer_names(self.graph), strict=True)}
+
+    def titles(self, folding: Folding) -> list[tuple[str, str]]:
+        """Of each step of the program the name and the tensor that `steps` has."""
+        made, names = self.made(folding), self.names()
+        of_step = {making.step: (names[making.layer], making.tensor) for making in made.makings}
+        found = []
+        for k, step in enumerate(made.program.steps):
+            if isinstance(step, Compute):
+                found.append(of_step[k])
+            elif isinstance(step, Load):
+                found.append(("load", made.inputs[step.port]))
+            else:
+                found.append(("store", made.outputs[step.port]))
+        return found
+
+    def step_times(self, folding: Folding, technology: Technology, *arrivals: Times) -> tuple[StepTimes, ...]:
+        played = self.play(folding, technology, *arrivals)
+        return tuple(StepTimes(name, played.begins[:, k], played.ends[:, k], played.waits[:, k])
+                     for k, (name, _) in enumerate(self.titles(folding)))
 
     def lanes_in(self, folding: Folding) -> tuple[int, ...]:
         """For each input the elements of a beat."""

@@ -21,7 +21,7 @@ from ..layers.base import Folding, HardwareLayer, LayerGraph, Schedule
 from ..layers.formats import IntArray
 from .shared.frame_map import Place
 
-__all__ = ["LayerStage", "Stage", "StepPlan", "WrittenTensor"]
+__all__ = ["LayerStage", "Stage", "StepPlan", "StepTimes", "WrittenTensor"]
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,17 @@ class StepPlan:
     cycles: int
     waits: int
     multiplications: int
+
+
+@dataclass(frozen=True, eq=False)
+class StepTimes:
+    """When a step of a shared stage begins and ends in each frame, in cycles, and the cycles in which it `waits` for
+    weights; `name` as that of a `StepPlan`."""
+
+    name: str
+    begins: Times
+    ends: Times
+    waits: Times
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +141,10 @@ class Stage(ABC):
 
     def steps(self, folding: Folding, technology: Technology) -> tuple[StepPlan, ...]:
         """What it does with a frame, one after another; () where all its parts work at the same time."""
+        return ()
+
+    def step_times(self, folding: Folding, technology: Technology, *arrivals: Times) -> tuple[StepTimes, ...]:
+        """When it does what `steps` has, if the beats of each input arrive as `arrivals` says; () as there."""
         return ()
 
     def frames(self, folding: Folding) -> tuple[Place, ...]:

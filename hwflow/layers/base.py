@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
+from hwflow_base.notebook import drawn_html
 from hwflow_base.short_repr import screen
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.stream.times import StageTimes, Times
@@ -257,6 +258,8 @@ class LayerGraph:
     layers: tuple[Layer, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+
+    _repr_html_ = drawn_html
 
     def __repr__(self) -> str:
         return screen(f"LayerGraph '{self.name}': {len(self.layers)} layers", self.shown())

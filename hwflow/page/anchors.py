@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["layer_anchor", "stage_anchor"]
+from markupsafe import Markup
+
+from .svg import element
+
+__all__ = ["href", "layer_anchor", "linked", "stage_anchor"]
 
 
 def stage_anchor(name: str) -> str:
@@ -15,3 +19,13 @@ def stage_anchor(name: str) -> str:
 def layer_anchor(position: int) -> str:
     """The anchor of the card of the layer at this position of the graph, where it shares a stage with others."""
     return f"layer-card-{position}"
+
+
+def href(stage: str) -> str:
+    """The link to the card of a stage."""
+    return f"#{stage_anchor(stage)}"
+
+
+def linked(stage: str) -> Markup:
+    """The name of a stage that leads to its card."""
+    return element("a", stage, href=href(stage))

@@ -66,13 +66,23 @@ def drawn_row(row: Row, y: float, left: float, scale: float, axis: Axis) -> Mark
         top, total = y + k * (BAR + GAP), 0.0
         for piece in pieces:
             start, total = left + axis.share(total) * scale, total + piece.value
-            long = left + axis.share(total) * scale - start
+            end = left + axis.share(total) * scale
             if piece.value:
-                parts.append(element("rect", element("title", piece.hint), x=start, y=top, width=max(long, 0.7),
-                                     height=BAR, class_=piece.tone))
+                parts.append(drawn_piece(piece, start, max(end - start, 0.7), top, log=axis.log))
         if k < len(row.notes):
-            parts.append(label(row.notes[k], NOTE, x=left + axis.share(total) * scale + 5, y=top + 11, class_="note"))
+            x = left + axis.share(total) * scale + (12 if axis.log else 5)
+            parts.append(label(row.notes[k], NOTE, x=x, y=top + 11, class_="note"))
     return element("g", *parts, class_="bars", **attributes(row.data))
+
+
+def drawn_piece(piece: Piece, start: float, long: float, top: float, *, log: bool) -> Markup:
+    """A rectangle; on a logarithmic axis, where lengths mean nothing, a point at the end of a thin one."""
+    hint = element("title", piece.hint)
+    if not log:
+        return element("rect", hint, x=start, y=top, width=long, height=BAR, class_=piece.tone)
+    middle = top + BAR / 2
+    return element("g", hint, element("rect", x=start, y=middle - 1, width=long, height=2),
+                   element("circle", cx=start + long, cy=middle, r=BAR / 2 - 1), class_=piece.tone)
 
 
 def rule(mark: Rule, x: float, bottom: float) -> Markup:

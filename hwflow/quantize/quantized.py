@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from hwflow_base.notebook import drawn_html
 from hwflow_base.short_repr import screen
 
 from hwflow.layers.base import LayerGraph
@@ -49,6 +50,8 @@ class Quantized:
     twin: Model
     views: Mapping[str, View] = field(default_factory=dict)
     settings: str = ""
+
+    _repr_html_ = drawn_html
 
     def __repr__(self) -> str:
         before, after = (", ".join(node.op_type for node in program.graph.nodes) or "nothing"

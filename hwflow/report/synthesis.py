@@ -17,20 +17,22 @@ from ..synth.parts import LINKS, MEMORY, title_of
 from .console import Console
 from .numbers import number, percent
 
-__all__ = ["line_rate", "planned_and_used", "rates", "show_synthesis", "synthesis_facts", "too_slow"]
+__all__ = ["line_rate", "planned_and_used", "planned_in_all", "rates", "show_synthesis", "synthesis_facts",
+           "too_slow"]
 
 #: Parts of the design whose longest path is shown; --json has all.
 MOST_DELAYS = 8
 
 
-def planned_and_used(plan: Plan, board: Board, report: SynthesisReport) -> list[tuple[str, Resources, Resources]]:
-    """By part of the design: its title, what the plan says, what the netlist has.
+def planned_and_used(plan: Plan, board: Board, report: SynthesisReport | None
+                     ) -> list[tuple[str, Resources, Resources]]:
+    """By part of the design: its title, what the plan says, what the netlist has; nothing where there is no report.
 
     The stages first, then the streams between them, what reads weights from a memory outside, and what is around the
     core.
     """
     technology = board.technology()
-    used = report.parts
+    used = report.parts if report is not None else {}
     rows = [(title_of(f"stage{k}", plan), technology.placed(stage.resources), used.get(f"stage{k}", Resources()))
             for k, stage in enumerate(plan.stages)]
     rows.append(("between the stages", technology.placed(links_cost(plan.links, technology)),

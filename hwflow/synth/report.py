@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hwflow_base.notebook import drawn_html
 from hwflow_base.short_repr import screen
 from hwflow_rtl.vendor import Resources
 
@@ -76,6 +77,8 @@ class SynthesisReport:
     memory_mhz: float | None = None
     data_margins: tuple[float, float] | None = None
     line_clock: tuple[str, float] | None = None
+
+    _repr_html_ = drawn_html
 
     def __repr__(self) -> str:
         need = ", ".join(f"{name} {getattr(self, name)}" for name in ("lut", "ff", "dsp", "ram", "spram"))

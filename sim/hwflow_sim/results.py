@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 from hwflow_base.errors import HwflowError
+from hwflow_base.notebook import drawn_html
 from hwflow_base.short_repr import fields_repr, screen
 
 from .diagnosis import Deadlock, LinkState
@@ -212,6 +213,8 @@ class RunResult:
     seconds: float
     waves: Path | None
     values: Mapping[str, Values] = field(default_factory=dict, compare=False)
+
+    _repr_html_ = drawn_html
 
     def __repr__(self) -> str:
         lines = [f"stage '{stage.name}': {'equal' if stage.equal else 'NOT EQUAL'}, {stage.beats} of "

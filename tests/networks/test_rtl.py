@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from hwflow import hls
+from hwflow.hls.schedule import schedule_frames
 from hwflow.hls.support import hardware_problems
 from hwflow.layers import LayerGraph
 from hwflow.synth import list_boards, load_board
@@ -59,6 +60,16 @@ def check_cycles(plan: hls.Plan, ends: Sequence[Sequence[int]], firsts: Sequence
     assert last <= plan.interval, f"frames end at {ends}, the last one late; {told}"
 
 
+def check_schedule(plan: hls.Plan, cycles: Sequence[Sequence[int]], frames: int, told: str) -> None:
+    """The first and the last beat of each frame at each output are those of the schedule: to the cycle in a chain, and
+    where full queues hold a branch back one cycle later at most."""
+    branches = len({link.source for link in plan.links}) < len(plan.links)
+    for each, (_, ends) in zip(cycles, schedule_frames(plan, frames).outputs, strict=True):
+        late = np.array(each).reshape(frames, -1)[:, [0, -1]] - np.array(ends)
+        assert late.min() >= 0, told
+        assert late.max() <= (1 if branches else 0), told
+
+
 def prove(seed: int, taste: Taste) -> int:
     """One network; the number of its stages."""
     graph = network(seed, taste)
@@ -73,6 +84,7 @@ def prove(seed: int, taste: Taste) -> int:
         if stalls == Stalls():
             check_cycles(plan, [cycles[len(cycles) // count - 1 :: len(cycles) // count] for cycles in played.cycles],
                          played.offered, told)
+            check_schedule(plan, played.cycles, count, told)
     return len(plan.stages)
 
 

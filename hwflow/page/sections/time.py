@@ -4,12 +4,38 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
+from ...hls.schedule import schedule_frames
+from ...report.numbers import number, percent
+from ..clock import clock_of_page
+from ..roofline import limits_of, limits_picture, limits_table, roofline
+from ..schedule import back_to_back, frames_shown, limit_of, one_frame, path_table, stage_table
 from ..section import Section
 from ..subject import Subject
+from ..svg import element
+from ..tiles import tiles
 
 __all__ = ["section"]
 
 
 def section(subject: Subject) -> Section:
     """When each stage works, and what limits the rate."""
-    return Section("time", "Time", Markup(""), subject.command("build"))
+    plan, clock = subject.plan, clock_of_page(subject)
+    mhz = clock.mhz
+    schedule = schedule_frames(plan, frames_shown(plan))
+    limits = limits_of(plan, subject.board, mhz)
+    bound = "at most " if plan.is_bound else ""
+    first = max(plan.latency)
+    parts = [
+        tiles([("interval between frames", f"{bound}{number(plan.interval)} cycles"),
+               ("frames/s of the core", number(round(mhz * 1e6 / plan.interval_at(mhz)))),
+               ("latency to the first result", f"{number(first)} cycles, {first / mhz:,.1f} µs"),
+               ("latency to the last result", f"{number(max(frames[0][1] for _, frames in schedule.outputs))} cycles"),
+               ("multipliers do useful work", percent(plan.multiplier_use)),
+               ("clock", str(clock))]),
+        element("p", f"{limit_of(plan)[0]} {clock.note}"),
+        element("h3", "Schedule"), one_frame(plan, schedule), back_to_back(plan, schedule), stage_table(plan, schedule),
+        element("h3", "The way of the latency"), path_table(schedule, mhz),
+        element("h3", "What limits the rate"), limits_picture(limits), limits_table(limits)]
+    if plan.multiplications:
+        parts.append(roofline(plan, limits, mhz))
+    return Section("time", "Time", Markup("").join(parts), None if subject.clock.routed else subject.command("synth"))

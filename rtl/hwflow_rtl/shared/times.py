@@ -36,6 +36,13 @@ class SharedTimes:
     waits: Times
 
     @property
+    def ends(self) -> Times:
+        """The cycles in which the steps end: the next one begins, of the same frame or of the one after it."""
+        after = np.append(self.begins[1:, 0], self.begins[-1, 0] + self.interval)
+        ends: Times = np.concatenate([self.begins[:, 1:], after[:, None]], axis=1)
+        return ends
+
+    @property
     def interval(self) -> int:
         """Cycles from the first step of the last frame but one to that of the last frame."""
         return int(self.begins[-1, 0] - self.begins[-2, 0])

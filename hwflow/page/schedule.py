@@ -1,0 +1,162 @@
+"""Pictures of a schedule: when each stage fills, works and waits, for one frame and for frames back to back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from markupsafe import Markup
+
+from ..hls.plan import Plan, StagePlan
+from ..hls.schedule import Activity, FrameSchedule, ScheduleRow
+from ..report.numbers import number, percent
+from .anchors import href, linked
+from .axis import Axis
+from .chart import Rule
+from .gantt import Lane, Profile, Span, gantt
+from .table import Cell, Given, table
+
+__all__ = ["back_to_back", "frames_shown", "limit_of", "one_frame", "path_table", "stage_table"]
+
+#: Parts of a frame whose shares of work are drawn.
+PARTS = 120
+#: Frames that are drawn back to back, at least and at most.
+FEWEST, MOST = 3, 6
+NAMES = {"fills": "fills: collects what the first result needs", "works": "works: the height is the share of cycles",
+         "waits": "waits: for beats, for weights, or for room"}
+
+
+def frames_shown(plan: Plan) -> int:
+    """So many that one begins after the first is done, where that is not too many."""
+    return min(MOST, max(FEWEST, 2 + max(plan.latency) // plan.interval))
+
+
+def limit_of(plan: Plan) -> tuple[str, StagePlan | None]:
+    """What sets the interval between frames, as a sentence, and the stage if it is one: the one with the most
+    multipliers of several."""
+    stages = [stage for stage in plan.stages if stage.schedule.interval == plan.interval]
+    if stages:
+        slowest = max(stages, key=lambda stage: stage.schedule.multipliers)
+        others = len(stages) - 1
+        more = f" ({others} more {'stage needs' if others == 1 else 'stages need'} as many cycles)" if others else ""
+        cycles = number(plan.interval)
+        return f"Stage {slowest.name} sets the pace: it needs {cycles} cycles for a frame{more}.", slowest
+    links = [link for link in plan.links if link.cycles == plan.interval]
+    if links:
+        beats = f"{number(plan.interval)} beats a frame"
+        return f"The stream {plan.name_of(links[0])} sets the pace: it carries {beats}, at most one a cycle.", None
+    return ("Frames wait for a shared stage, which takes them in only at times: they follow each other every "
+            f"{number(plan.interval)} cycles."), None
+
+
+def one_frame(plan: Plan, schedule: FrameSchedule) -> Markup:
+    """The first frame into the idle design; a line leads along the way to its first result."""
+    end = max(frames[0][1] for _, frames in schedule.outputs)
+    slowest = limit_of(plan)[1]
+    lanes = [*ends_lanes("input", schedule.inputs, 1), *stage_lanes(schedule.rows, 1, slowest),
+             *ends_lanes("output", schedule.outputs, 1)]
+    path = latency_path(schedule, len(schedule.inputs))
+    rules = [Rule(f"first result: cycle {number(frames[0][0])}", x=frames[0][0])
+             for _, frames in schedule.outputs[:1]]
+    return gantt("One frame into the idle design", (
+        f"A row for each of {len(plan.stages)} stages, from the first beat of the frame to its last result after "
+        f"{number(end)} cycles. The table has the numbers."), lanes, Axis("cycles", 0, max(end, 1)), names=NAMES,
+        rules=rules, through=path, note="The thin line joins the first results that the first output waits for: "
+        "the way of the latency.")
+
+
+def back_to_back(plan: Plan, schedule: FrameSchedule) -> Markup:
+    """All frames of the schedule, as fast as the design takes them."""
+    frames = len(schedule.outputs[0][1])
+    slowest = limit_of(plan)[1]
+    lanes = [*ends_lanes("input", schedule.inputs, frames), *stage_lanes(
+        [row for row in schedule.rows if not row.step], frames, slowest),
+        *ends_lanes("output", schedule.outputs, frames)]
+    done = [max(each[k][1] for _, each in schedule.outputs) for k in range(frames)]
+    rules = [Rule(f"frame {k + 1} done" if k in (0, frames - 1) else "", x=cycle) for k, cycle in enumerate(done)]
+    most = " or fewer" if plan.is_bound else ""
+    note = (f"Frames alternate between two tones. The last two results are {number(done[-1] - done[-2])} cycles apart; "
+            f"the plan has {number(plan.interval)}{most}.")
+    return gantt("Frames back to back", (
+        f"{frames} frames follow each other as fast as the design takes them; a row for each stage. The last one is "
+        f"done after {number(done[-1])} cycles."), lanes, Axis("cycles", 0, max(schedule.end, 1)), names=NAMES,
+        rules=rules, note=note)
+
+
+def stage_lanes(rows: Iterable[ScheduleRow], frames: int, slowest: StagePlan | None) -> list[Lane]:
+    """A lane for each row with its first frames."""
+    lanes = []
+    for row in rows:
+        spans: list[Span | Profile] = []
+        free = 0.0
+        for k, activity in enumerate(row.frames[:frames]):
+            spans += spans_of(row, activity, k, frames, free)
+            free = float(activity.ends[-1])
+        marked = slowest is not None and row.stage == slowest.name and not row.step
+        lanes.append(Lane(f"· {row.step}" if row.step else row.stage, spans, None if row.step else href(row.stage),
+                          marked, {"stage": row.stage}))
+    return lanes
+
+
+def spans_of(row: ScheduleRow, activity: Activity, k: int, frames: int, free: float) -> list[Span | Profile]:
+    """What a row shows of frame k, from the cycle on in which the frame before it is done."""
+    title = f"{row.step or row.stage}, frame {k + 1}" if frames > 1 else row.step or row.stage
+    tone = " second" if k % 2 else ""
+    start, end = float(activity.starts[0]), float(max(activity.end, activity.ends[-1]))
+    shares = activity.shares(np.linspace(start, end, 1 + max(1, PARTS // frames)))
+    begin = max(float(activity.begin), free)
+    works = (f"{title}: works in {number(round(activity.works))} of {number(round(end - start))} cycles, from cycle "
+             f"{number(round(start))} to {number(round(end))}; first result in cycle {number(activity.first)}")
+    spans: list[Span | Profile] = []
+    if begin < start:
+        fills = number(round(activity.fills))
+        spans.append(Span(begin, start, f"fills{tone}", f"{title}: takes its first beat in cycle "
+                                                        f"{number(activity.begin)} and fills for {fills} cycles"))
+    if activity.waits >= 1:
+        spans.append(Span(start, end, f"waits{tone}", f"{title}: waits in {number(round(activity.waits))} cycles"))
+    return [*spans, Profile(start, end, [float(share) for share in shares], f"works{tone}", works)]
+
+
+def ends_lanes(what: str, tensors: Sequence[tuple[str, Sequence[tuple[int, int]]]], frames: int) -> list[Lane]:
+    """A lane for each input or output of the design: when its beats pass."""
+    return [Lane(f"{what} {name}", [
+        Span(first, last + 1, "passes second" if k % 2 else "passes",
+             f"{what} {name}, frame {k + 1}: first beat in cycle {number(first)}, last one in {number(last)}")
+        for k, (first, last) in enumerate(cycles[:frames])]) for name, cycles in tensors]
+
+
+def latency_path(schedule: FrameSchedule, inputs: int) -> list[tuple[int, float]]:
+    """Lane and cycle of the first results on the way to the first output."""
+    lanes = {row.stage: inputs + k for k, row in reversed(list(enumerate(schedule.rows))) if not row.step}
+    found = [(lanes.get(step.stage, inputs + len(schedule.rows)), float(step.cycle)) for step in schedule.paths[0]]
+    return [(max(0, inputs - 1), 0.0), *found]
+
+
+def stage_table(plan: Plan, schedule: FrameSchedule) -> Markup:
+    """The numbers of the first frame, and how much of the interval each stage works."""
+    slowest, rows = limit_of(plan)[1], list[Sequence[Given]]()
+    shown = [row for row in schedule.rows if not row.step]
+    for stage, row in zip(plan.stages, shown, strict=True):
+        one, busy = row.frames[0], stage.schedule.work / plan.interval
+        name = linked(stage.name) + (Markup(" (sets the pace)") if stage is slowest else Markup(""))
+        rows.append((name, one.begin, one.first, one.end,
+                     round(one.fills), round(one.works), round(one.waits), stage.schedule.interval,
+                     Cell(percent(busy), busy)))
+    return table(("stage", "first beat in", "first result", "last result", "fills", "works", "waits", "needs a frame",
+                  "busy"), rows, caption="Cycles of the first frame; what a stage needs for a frame at full pace; and "
+                                         "the share of the interval in which it is busy",
+                 data=[{"stage": stage.name} for stage in plan.stages])
+
+
+def path_table(schedule: FrameSchedule, mhz: float) -> Markup:
+    """For each output the stages on the way to its first beat; the cycles add up to its latency."""
+    made = []
+    for (name, frames), path in zip(schedule.outputs, schedule.paths, strict=True):
+        total = max(frames[0][0], 1)
+        rows: list[Sequence[Given]] = [
+            (linked(step.stage) if step.stage else f"output {name}", step.cycle, step.after,
+             Cell(f"{step.after / mhz:,.2f}", step.after / mhz),
+             Cell(percent(step.after / total), step.after / total)) for step in path]
+        made.append(table(("first result of", "in cycle", "cycles after the one before", "µs", "share"), rows,
+                          caption=f"The way to the first beat of output {name}: {number(total)} cycles"))
+    return Markup("").join(made)

@@ -1,0 +1,161 @@
+"""What a report draws of a design: bars add up to the plan, schedules have its cycles, notebooks show the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import pytest
+from hwflow_rtl.vendor import Resources
+from hwflow_sim.results import BoundaryResult, RunResult
+
+from hwflow import hls
+from hwflow.hls.schedule import schedule_frames
+from hwflow.layers.partition import Execution
+from hwflow.page.notebook import html_of
+from hwflow.page.resources import memories_picture, memories_table, overview, parts_of, parts_table
+from hwflow.page.roofline import limits_of, limits_picture, roofline
+from hwflow.page.schedule import back_to_back, limit_of, one_frame, stage_table
+from hwflow.quantize import Quantized, quantize
+from hwflow.report.synthesis import planned_in_all
+from hwflow.steps.planning import plan_for
+from hwflow.synth import Board, load_board
+from tests.e2e.networks import rows_for, small_network
+from tests.page.test_charts import HOSTILE, parsed, size
+
+Plans = tuple[Board, dict[str, hls.Plan]]
+
+
+@pytest.fixture(scope="module")
+def quantized() -> Quantized:
+    model = small_network()
+    return quantize(model, rows_for(model, 8))
+
+
+@pytest.fixture(scope="module")
+def plans(quantized: Quantized) -> Plans:
+    board, graph = load_board("icebreaker"), quantized.graph
+    return board, {each.value: plan_for(graph, graph, board, execution=each)
+                   for each in (Execution.DATAFLOW, Execution.SHARED)}
+
+
+def cells(markup: object) -> Iterator[list[str]]:
+    """The texts of each row of a table's body."""
+    for row in next(ElementTree.fromstring(str(markup)).iter("tbody")):
+        yield ["".join(cell.itertext()) for cell in row]
+
+
+def start_of(path: ElementTree.Element) -> float:
+    """The x of the point where a path begins."""
+    return float(re.match(r"M([\d.]+)", path.get("d"))[1])
+
+
+def whole(text: str) -> int:
+    return int(text.replace(" ", "")) if text else 0
+
+
+@pytest.mark.parametrize("execution", ["dataflow", "shared"])
+def test_bars_and_table_add_up_to_the_whole_design(plans: Plans, execution: str) -> None:
+    board, plan = plans[0], plans[1][execution]
+    parts = parts_of(plan, board, None)
+    assert [part.stage for part in parts[:len(plan.stages)]] == [stage.name for stage in plan.stages]
+    need, have = planned_in_all(plan, board).counts(), board.resources.counts()
+    kinds = [kind for kind, there in have.items() if there]
+    sums = [sum(whole(row[k + 1]) for row in cells(parts_table(parts, board))) for k in range(len(kinds))]
+    assert sums == pytest.approx([need[kind] for kind in kinds], abs=len(parts))  # cells are packed part by part
+    drawn = parsed(overview(plan, board, parts, None))
+    bars = [each for each in drawn.iter("g") if each.get("class") == "bars"]
+    (rule,) = (each for each in drawn.iter("g") if each.get("class") == "rule limit")
+    left = min(size(rect, "x") for rect in drawn.iter("rect"))
+    full = start_of(rule.find("path")) - left
+    for kind, bar in zip(kinds, bars, strict=True):
+        long = sum(size(rect, "width") for rect in bar.iter("rect"))
+        assert long / full == pytest.approx(need[kind] / have[kind], abs=0.012)
+
+
+def test_used_resources_are_beside_the_planned_ones(plans: Plans) -> None:
+    board, plan = plans[0], plans[1]["dataflow"]
+    used = [replace(part, used=Resources(lut=k + 1)) for k, part in enumerate(parts_of(plan, board, None))]
+    head, *_ = parsed(parts_table(used, board)).iter("thead")
+    assert "".join(head.itertext()).startswith("partLUT plannedLUT used")
+    assert [whole(row[2]) for row in cells(parts_table(used, board))] == list(range(1, len(used) + 1))
+
+
+@pytest.mark.parametrize("execution", ["dataflow", "shared"])
+def test_every_memory_is_in_the_table_and_every_bit_in_the_picture(plans: Plans, execution: str) -> None:
+    plan = plans[1][execution]
+    rows = list(cells(memories_table(plan)))
+    assert [row[0] for row in rows] == [each.name for each in plan.memories]
+    assert sum(whole(row[3]) for row in rows) == sum(each.memory.bits for each in plan.memories)
+    hints = "".join(parsed(memories_picture(plan)).itertext())
+    assert sum(map(whole, re.findall(r": ([\d ]+) bits in ", hints))) == sum(each.memory.bits for each in plan.memories)
+
+
+@pytest.mark.parametrize("execution", ["dataflow", "shared"])
+def test_a_schedule_has_the_cycles_of_the_plan(plans: Plans, execution: str) -> None:
+    plan = plans[1][execution]
+    schedule = schedule_frames(plan, 3)
+    picture = parsed(back_to_back(plan, schedule))
+    done = [start_of(each.find("path")) for each in picture.iter("g") if each.get("class") == "rule limit"]
+    (axes,) = (each for each in picture.iter("g") if each.get("class") == "axes")
+    scale = (done[-1] - start_of(axes.find("path"))) / schedule.end
+    assert done[-1] - done[-2] == pytest.approx(plan.interval * scale, abs=0.3)
+    assert f"{plan.interval:,} cycles apart; the plan has".replace(",", " ") in "".join(picture.itertext())
+    rows = list(cells(stage_table(plan, schedule)))
+    if execution == "dataflow":
+        assert [whole(row[5]) for row in rows] == [stage.schedule.work for stage in plan.stages]
+    assert [whole(row[7]) for row in rows] == [stage.schedule.interval for stage in plan.stages]
+    assert f"cycle {plan.latency[0]:,}".replace(",", " ") in "".join(parsed(one_frame(plan, schedule)).itertext())
+    slowest = limit_of(plan)[1]
+    assert slowest is None or slowest.schedule.interval == plan.interval
+
+
+def test_limits_are_those_of_multipliers_stages_and_line(plans: Plans) -> None:
+    board, plan = plans[0], plans[1]["dataflow"]
+    multipliers, stages, line = limits_of(plan, board, 25.0)
+    assert stages.frames == pytest.approx(25e6 / plan.interval)
+    assert multipliers.frames * plan.multiplications == pytest.approx(plan.multipliers * 25e6)
+    size_of_frame = max(sum(each.elements for each in plan.links if not end.of_stage)
+                        for end in (plan.links[0].source,))
+    assert line.bytes >= size_of_frame
+    assert line.bytes_per_second == pytest.approx(board.transport.bytes_per_second, rel=0.01)
+    assert len(list(parsed(limits_picture([multipliers, stages, line])).iter("circle"))) == 3
+    slope = [each for each in parsed(roofline(plan, [multipliers, stages, line], 25.0)).iter("path")
+             if (each.get("class") or "").startswith("line")]
+    assert len(slope) == 1
+
+
+class Checker(HTMLParser):
+    """Elements that are open, and whether any has what a page of results must not have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        assert tag != "script"
+        assert not any(name.startswith("on") for name, _ in attributes)
+        self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_notebooks_show_results_with_their_own_styles(plans: Plans, quantized: Quantized) -> None:
+    plan = replace(plans[1]["dataflow"], model=HOSTILE)
+    boundary = BoundaryResult(HOSTILE, HOSTILE, False, 1, 2, 3, 4, None, (), (), None)
+    run = RunResult(9, {"a": boundary}, (), (), (), None, 1, 1.0, None)
+    shown = [each._repr_html_() for each in (plan, quantized, quantized.graph, run)]
+    for html in shown:
+        checker = Checker()
+        checker.feed(html)
+        assert checker.open == []
+        assert html.startswith('<div class="hwflow"><style>.hwflow {')
+        assert ":root" not in html
+    assert all(stage.name in shown[0] for stage in plan.stages)
+    assert "NOT EQUAL" in shown[3]
+    with pytest.raises(TypeError, match="a result must be one of Plan, RunResult"):
+        html_of(3)
