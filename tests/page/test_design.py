@@ -6,13 +6,16 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from hwflow_rtl.vendor import Resources
-from hwflow_sim.results import BoundaryResult, RunResult
+from hwflow_sim.results import BoundaryResult, OutputResult, RunResult
 
 from hwflow import hls
+from hwflow.accuracy import Accuracy, Metric, Task
 from hwflow.hls.schedule import schedule_frames
 from hwflow.layers.partition import Execution
 from hwflow.page.notebook import html_of
@@ -22,7 +25,10 @@ from hwflow.page.schedule import back_to_back, limit_of, one_frame, stage_table
 from hwflow.quantize import Quantized, quantize
 from hwflow.report.synthesis import planned_in_all
 from hwflow.steps.planning import plan_for
-from hwflow.synth import Board, load_board
+from hwflow.synth import Board, SynthesisReport, load_board
+from hwflow.synth.families import Limit
+from hwflow.synth.report import Usage
+from hwflow.synth.seeds import Attempt
 from tests.e2e.networks import rows_for, small_network
 from tests.page.test_charts import HOSTILE, parsed, size
 
@@ -118,13 +124,11 @@ def test_limits_are_those_of_multipliers_stages_and_line(plans: Plans) -> None:
     multipliers, stages, line = limits_of(plan, board, 25.0)
     assert stages.frames == pytest.approx(25e6 / plan.interval)
     assert multipliers.frames * plan.multiplications == pytest.approx(plan.multipliers * 25e6)
-    size_of_frame = max(sum(each.elements for each in plan.links if not end.of_stage)
-                        for end in (plan.links[0].source,))
-    assert line.bytes >= size_of_frame
+    assert line.bytes == sum(each.elements for each in plan.links if not each.source.of_stage)  # of int8
     assert line.bytes_per_second == pytest.approx(board.transport.bytes_per_second, rel=0.01)
     assert len(list(parsed(limits_picture([multipliers, stages, line])).iter("circle"))) == 3
     slope = [each for each in parsed(roofline(plan, [multipliers, stages, line], 25.0)).iter("path")
-             if (each.get("class") or "").startswith("line")]
+             if each.get("class") == "line s1"]
     assert len(slope) == 1
 
 
@@ -147,8 +151,14 @@ class Checker(HTMLParser):
 def test_notebooks_show_results_with_their_own_styles(plans: Plans, quantized: Quantized) -> None:
     plan = replace(plans[1]["dataflow"], model=HOSTILE)
     boundary = BoundaryResult(HOSTILE, HOSTILE, False, 1, 2, 3, 4, None, (), (), None)
-    run = RunResult(9, {"a": boundary}, (), (), (), None, 1, 1.0, None)
-    shown = [each._repr_html_() for each in (plan, quantized, quantized.graph, run)]
+    output = OutputResult(HOSTILE, "a", True, 0, 0, np.zeros((0, 1), np.int64), None, None, (), 0, None)
+    run = RunResult(9, {"a": boundary}, (output,), (), (), None, 1, 1.0, None)
+    usage = Usage(1, 2)
+    routed = SynthesisReport(
+        HOSTILE, HOSTILE, usage, usage, usage, usage, 12.0, 20.0, 25.0, 25.0, Limit(HOSTILE, 30.0, HOSTILE), HOSTILE,
+        Path("a"), 1, {}, {}, {}, seeds=(Attempt(1, 25.0, 2.0, ""), Attempt(2, None, 2.0, HOSTILE)))
+    accuracy = Accuracy(4, Task.VALUES, HOSTILE, (Metric("R2", HOSTILE, 0.5, None, True),), None, 0, (), None, ())
+    shown = [each._repr_html_() for each in (plan, quantized, quantized.graph, run, routed, accuracy)]
     for html in shown:
         checker = Checker()
         checker.feed(html)
@@ -157,5 +167,6 @@ def test_notebooks_show_results_with_their_own_styles(plans: Plans, quantized: Q
         assert ":root" not in html
     assert all(stage.name in shown[0] for stage in plan.stages)
     assert "NOT EQUAL" in shown[3]
+    assert ("meets its clocks" in shown[4], "1, 50 %" in shown[4], "not defined" in shown[5]) == (True, True, True)
     with pytest.raises(TypeError, match="a result must be one of Plan, RunResult"):
         html_of(3)
