@@ -24,7 +24,7 @@ COLOURS = {
 }  # fmt: skip
 _LONGEST, _NAME = 40, 26
 #: Pixels: a picture for a wide page is not wider, and gets no more columns when it is no higher; most columns.
-_WIDEST, _HIGH_ENOUGH, _MOST = 1120.0, 760.0, 8
+_WIDEST, _HIGH_ENOUGH, _MOST = 1300.0, 760.0, 8
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def _layer_box(plan: Plan, index: int, layer: Layer, stage: StagePlan, href: str
     share = _share(plan, layer, stage)
     hint = (f"{layer.kind} '{shortened(layer.name, 120)}' gives {made}; stage {stage.name}, "
             f"{number(stage.schedule.interval)} cycles a frame; works {percent(share)} of the interval")  # fmt: skip
-    css = f"layer {look}{' slowest' if slowest else ''}"
+    css = f"layer {look}{' slowest' if slowest and not shared else ''}"
     tag = stage.name if shared else "slowest" if slowest and len(plan.stages) > 1 else ""
     return Box(css, f"layer-{index}", lines, (), hint, fill, border, href, stage.name, tag, share)
 

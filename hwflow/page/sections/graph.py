@@ -9,9 +9,9 @@ from ...hls.plan import Plan
 from ...report.design_picture import DesignGraph, design_graph, wide_scene
 from ...report.execution import execution_line
 from ...report.layer_words import kind_text, tensor_text, weights_of
-from ...report.numbers import counted, percent
-from ...report.plan import ends, lanes_text
-from ...report.scene import Scene, arrange
+from ...report.numbers import counted, number, percent
+from ...report.plan import bottleneck, ends, lanes_text
+from ...report.scene import LINE, MARGIN, Scene, arrange
 from ...report.scene_svg import FONT, scene_parts, xml
 from ...report.texts import shortened
 from ..cards import cards_of, href_of
@@ -23,6 +23,8 @@ from ..table import Cell, table
 
 __all__ = ["picture_of", "section"]
 
+#: Pixels of a sheet of A4 between its margins, upright and on its side; the least scale at which a picture is printed.
+UPRIGHT, LYING, SMALLEST = (700.0, 920.0), (1020.0, 620.0), 0.55
 #: Characters of a name in a table.
 _LONGEST = 44
 
@@ -34,28 +36,70 @@ def section(subject: Subject) -> Section:
     design = design_graph(plan, before, after, href_of)
     wide = wide_scene(design)
     body = environment().get_template("graph.html.j2").render(
-        line=execution_line(plan, subject.board), pictures=pictures_of(plan, design, wide),
-        landscape=wide.width > wide.height, several=len(plan.stages) > 1, looks=looks_of(design),
+        line=line_of(subject), pictures=pictures_of(plan, design, wide),
+        landscape=is_lying(wide), looks=looks_of(design),
         layers=layers_table(plan, design), streams=streams_table(subject), cards=list(cards_of(plan, design.stages)))
     return Section("graph", "The graph", Markup(body))
+
+
+def line_of(subject: Subject) -> str:
+    """How the layers are computed, and which stage sets the pace."""
+    plan = subject.plan
+    line, slowest = f"{execution_line(plan, subject.board)}.", bottleneck(plan)
+    if len(plan.stages) == 1:
+        return line
+    return f"{line} The slowest stage is {slowest.name}, with {number(slowest.schedule.interval)} cycles a frame."
 
 
 def looks_of(design: DesignGraph) -> dict[str, bool]:
     """Which entries the key of the picture has."""
     styles = [*(box.css for box in design.boxes), *(arrow.css for arrow in design.arrows)]
     used = {name for css in styles for name in css.split()}
-    return {name: name in used for name in ("multiplies", "passes", "shared", "inside", "host")}
+    return {name: name in used for name in ("multiplies", "passes", "shared", "slowest", "inside", "host")}
 
 
 def pictures_of(plan: Plan, design: DesignGraph, wide: Scene) -> list[Markup]:
-    """The picture for wide pages and, where that is too wide for a narrow one, another in one column."""
+    """The picture for wide pages and, where that is too wide for a narrow one, another in one column.
+
+    Of a picture that is too small on one sheet of paper, strips of the column are printed.
+    """
     text = (f"{counted(len(plan.graph.layers), 'layer')} in {counted(len(plan.stages), 'stage')}, from the inputs down "
             "to the outputs; the tables after the picture say the same")
     tall = arrange(design.boxes, design.arrows)
+    large = paper_scale(wide) >= SMALLEST
     if wide.width <= tall.width:
-        return [picture_of(wide, "Design", text, "only", "g")]
-    return [picture_of(wide, "Design", text, "broad", "gb"),
-            picture_of(tall, "Design, in one column", text, "tall", "gt")]
+        found = [picture_of(wide, "Design", text, f"only{' printed' if large else ''}", "g")]
+    else:
+        found = [picture_of(wide, "Design", text, f"broad{' printed' if large else ''}", "g"),
+                 picture_of(tall, "Design, in one column", text, "tall", "t")]
+    return found if large else [*found, *strips(tall, "g" if len(found) == 1 else "t")]
+
+
+def paper_scale(scene: Scene) -> float:
+    """How large a scene is on a sheet of A4, upright or on its side."""
+    return max(min(width / scene.width, height / scene.height, 1.0) for width, height in (UPRIGHT, LYING))
+
+
+def is_lying(scene: Scene) -> bool:
+    """Whether a scene is larger on a sheet that is on its side."""
+    upright, lying = (min(width / scene.width, height / scene.height, 1.0) for width, height in (UPRIGHT, LYING))
+    return lying > upright and lying >= SMALLEST
+
+
+def strips(scene: Scene, prefix: str) -> list[Markup]:
+    """A scene of one column in strips that are no higher than a sheet; no strip begins or ends inside of a box."""
+    room = UPRIGHT[1] / min(1.0, UPRIGHT[0] / 2 / scene.width)
+    spans = sorted([(top, top + box.depth) for box, _, top in scene.boxes]
+                   + [(foot - LINE, foot) for _, foot in scene.labels.values()])
+    cuts, foot = [0.0], 0.0
+    for k, (top, bottom) in enumerate(spans):
+        if k and top >= foot and bottom + MARGIN - cuts[-1] > room:
+            cuts.append((foot + top) / 2)
+        foot = max(foot, bottom)
+    ends = [*cuts[1:], scene.height]
+    return [Markup(f'<svg class="strip" aria-hidden="true" width="{scene.width:.0f}" height="{end - start:.0f}" '
+                   f'viewBox="0 {start:.0f} {scene.width:.0f} {end - start:.0f}" font-family="{FONT}">'
+                   f'<use href="#{prefix}-all"/></svg>') for start, end in zip(cuts, ends, strict=True)]
 
 
 def picture_of(scene: Scene, title: str, text: str, css: str, prefix: str) -> Markup:
@@ -64,7 +108,8 @@ def picture_of(scene: Scene, title: str, text: str, css: str, prefix: str) -> Ma
     return Markup(
         f'<svg class="{css}" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="group" '
         f'aria-labelledby="{prefix}-title {prefix}-text" font-family="{FONT}"><title id="{prefix}-title">{xml(title)}'
-        f'</title><desc id="{prefix}-text">{xml(text)}</desc>' + "\n".join(scene_parts(scene, f"{prefix}-")) + "</svg>")
+        f'</title><desc id="{prefix}-text">{xml(text)}</desc><g id="{prefix}-all">'
+        + "\n".join(scene_parts(scene, f"{prefix}-")) + "</g></svg>")
 
 
 def layers_table(plan: Plan, design: DesignGraph) -> Markup:
@@ -77,8 +122,9 @@ def layers_table(plan: Plan, design: DesignGraph) -> Markup:
         share = cycles / plan.interval
         rows.append((
             element("a", names[position], href=href_of(position, stage)), kind_text(layer),
-            stage.name if stage.steps else "its own", ", ".join(tensor_text(graph, name) for name in layer.inputs),
-            tensor_text(graph, layer.output), "" if weights is None else str(weights),
+            stage.name if stage.steps else "its own", ", ".join(together(tensor_text(graph, name))
+                                                                for name in layer.inputs),
+            together(tensor_text(graph, layer.output)), "" if weights is None else together(str(weights)),
             layer.multiplications(graph), cycles, Cell(percent(share), share)))
     head = ("layer", "kind", "stage", "inputs", "output", "weights", "multiplications", "cycles", "of the interval")
     return table(head, rows, caption="The layers in their order",
@@ -92,10 +138,15 @@ def streams_table(subject: Subject) -> Markup:
     for link in plan.links:
         source, sink = (ended(text) for text in ends(plan, link))
         place = link.memory(technology).value if link.beats else ""
-        rows.append((source, sink, tensor_text(plan.graph, link.tensor), Cell(lanes_text(link), link.lanes_out),
+        rows.append((source, sink, together(tensor_text(plan.graph, link.tensor)), Cell(lanes_text(link), link.lanes_out),
                      link.bits * link.lanes_out, link.beats, link.buffer_bytes, place))
     head = ("from", "to", "tensor", "lanes", "bits a beat", "queue, beats", "queue, bytes", "queue in")
     return table(head, rows, caption="The streams and their queues (FIFOs)")
+
+
+def together(text: str) -> str:
+    """A text that stays in one line."""
+    return text.replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def ended(text: str) -> Markup:
