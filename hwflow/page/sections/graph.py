@@ -138,8 +138,8 @@ def streams_table(subject: Subject) -> Markup:
     for link in plan.links:
         source, sink = (ended(text) for text in ends(plan, link))
         place = link.memory(technology).value if link.beats else ""
-        rows.append((source, sink, together(tensor_text(plan.graph, link.tensor)), Cell(lanes_text(link), link.lanes_out),
-                     link.bits * link.lanes_out, link.beats, link.buffer_bytes, place))
+        tensor, lanes = together(tensor_text(plan.graph, link.tensor)), Cell(lanes_text(link), link.lanes_out)
+        rows.append((source, sink, tensor, lanes, link.bits * link.lanes_out, link.beats, link.buffer_bytes, place))
     head = ("from", "to", "tensor", "lanes", "bits a beat", "queue, beats", "queue, bytes", "queue in")
     return table(head, rows, caption="The streams and their queues (FIFOs)")
 
