@@ -157,7 +157,7 @@ docs: ## write docs/operators.md again from the code
 
 site: ## build the documentation site, into build/site
 	$(SETUP) --extras docs
-	@'$(VENV)/bin/python' tools/site_build.py $(ARGS)
+	@'$(VENV)/bin/python' tools/site_build.py
 
 train: ## train the example models again, into models/
 	$(SETUP) --extras train

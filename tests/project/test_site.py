@@ -80,7 +80,8 @@ def test_dead_links_are_found(tmp_path: Path) -> None:
     (tmp_path / "a.html").write_text('<p id="x"><a href="b.html#y">1</a><a href="c.html">2</a><a href="#x">3</a>'
                                      '<script src="https://example.com/s.js"></script>')
     (tmp_path / "b.html").write_text('<a href="a.html#x">back</a><a href="https://example.com">elsewhere</a>')
-    assert list(BUILD["dead_links"](tmp_path)) == [
+    found = {page: BUILD["Anchors"](page) for page in sorted(tmp_path.iterdir())}
+    assert list(BUILD["dead_links"](tmp_path, found)) == [
         "a.html: the link 'b.html#y' must lead to an anchor of that page",
         "a.html: the link 'c.html' must lead to a file of the site",
         "a.html: the link 'https://example.com/s.js' must be a file of the site: pages load nothing from elsewhere"]
