@@ -95,7 +95,7 @@ class Flow:
 
     @cached_property
     def model(self) -> onnx.Model:
-        """The model with static shapes and folded constants, and its states where layers keep them."""
+        """The model with static shapes and folded constants; recurrent layers keep their states themselves."""
         self.require_small_enough()
         shapes = self.shapes
         try:
@@ -120,14 +120,14 @@ class Flow:
             )
 
     def without_hardware(self) -> str:
-        """The operators without hardware, for the message about a model that cannot be inferred: it then names all."""
+        """The end of a message about a model whose shapes cannot be inferred: all operators without hardware."""
         problems = with_cuts(operators_without_hardware(self.source), self.source.graph)
         lines = [f"\n  {problem.where}: {problem.why}; {problem.remedy}" for problem in problems]
         return "".join(["\nbesides, it has operators without hardware:", *lines]) if lines else ""
 
     @contextlib.contextmanager
     def everything_said(self) -> Iterator[None]:
-        """If the quantizer refuses some nodes, report all problems of the model, as `check --hardware` does."""
+        """If the quantizer refuses a node, report every problem of the model, as `check --hardware` does."""
         try:
             yield
         except NoHardware as error:
@@ -233,7 +233,7 @@ class Flow:
         return read_text(given.plan) if given.plan else None
 
     def prepare(self, *needs: Callable[[], object]) -> None:
-        """Fail early: check the board, the file of the plan, and call `needs`, which look for programs."""
+        """Fail early: check the board and the file of the plan, and call `needs`, functions that look for programs."""
         _ = self.source, self.board, self.plan_text
         for find in needs:
             find()

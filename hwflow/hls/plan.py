@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 __all__ = ["MIXED", "Alternative", "Plan", "StagePlan", "interval_of", "make_plan", "no_such_stage", "queued_links",
            "require_possible"]
 
-#: The execution of a plan with shared stages and others.
+#: The execution of a plan with shared stages and stages of single layers.
 MIXED = "mixed"
 
 
 @dataclass(frozen=True)
 class Alternative:
-    """Another execution that was considered: `interval` is the fewest cycles that it could have, None where it has no
-    plan; `why` it is not the one that was taken."""
+    """Another execution that was considered.  `interval`: its shortest interval in cycles; None if it has no plan.
+    `why`: the reason why it was not chosen."""
 
     execution: str
     interval: int | None
@@ -50,8 +50,9 @@ class Alternative:
 class StagePlan:
     """A stage with its folding, from which schedule and resources follow.
 
-    `name` is what the Verilog calls it.  `layers` names the layers that it computes, in order (several, where it is
-    shared); `boundaries` the tensors that it makes and a simulation compares, the one that leaves it last.
+    `name` is the name of its instance in the Verilog.  `layers` are the names of the layers that it computes, in order;
+    a shared stage has several.  `boundaries` are the tensors that it makes and that a simulation compares, its output
+    last.
     """
 
     name: str
@@ -62,9 +63,9 @@ class StagePlan:
     schedule: Schedule
     resources: Resources
     multiplications: int
-    #: The memories that are not where the family prefers them; `resources` has them in these places.
+    #: The memories that are not in the kind of memory that the family prefers; `resources` counts them in these places.
     places: Places = field(default_factory=dict)
-    #: Of a shared stage what it does with a frame, in order, and where tensors are in its frame memory, in words.
+    #: For a shared stage: its steps for one frame, in order, and the words of its frame memory that each tensor has.
     steps: tuple[StepPlan, ...] = ()
     frames: tuple[Place, ...] = ()
 
@@ -81,12 +82,11 @@ class Plan:
     """The stages in order, for the technology named `technology`, whose multipliers and memories have `timing`.
 
     `links` connect them.  `resources` are those of all stages and links, packed into the technology's cells.
-    `streams` are the weights that stages read from the memory `outside` of the FPGA; `outside` is None where the board
-    has none.
+    `streams` are the weights that stages read from the external memory `outside`, which is None if the board has none.
     `latency` has for each output the cycles from the first input beat of a frame into the idle design to the first beat
     of the output.  `partition` says which layers share a stage.  The plan was made from `graph`, `device`, the
-    partition and the foldings; everything else follows from these.  `why` says for people why the stages are these,
-    `alternatives` what else was considered.
+    partition and the foldings; everything else follows from these.  `why` is the reason for this partition, for people;
+    `alternatives` are the executions that were considered besides.
     """
 
     model: str
@@ -102,7 +102,7 @@ class Plan:
     device: Technology = field(compare=False, repr=False)
     partition: Partition = DATAFLOW
     why: str = field(default="", compare=False)
-    #: Cycles from frame to frame where frames have to wait for a shared stage; 0 where none has to.
+    #: The initiation interval if frames have to wait for a shared stage; 0 if they do not.
     pace: int = 0
     alternatives: tuple[Alternative, ...] = field(default=(), compare=False)
 
@@ -167,22 +167,22 @@ class Plan:
 
     @property
     def interval(self) -> int:
-        """The initiation interval, in clock cycles from frame to frame: that of the slowest stage or link, or longer,
-        where frames have to wait for a shared stage.  See `is_bound`."""
+        """The initiation interval, in clock cycles from frame to frame: that of the slowest stage or link, or longer if
+        frames have to wait for a shared stage.  See `is_bound`."""
         return max(self.pace, interval_of([stage.schedule for stage in self.stages], self.links))
 
     @property
     def is_bound(self) -> bool:
-        """Whether the hardware may take fewer cycles than `interval`: where weights come from outside, and where frames
-        have to wait for a shared stage, for its sources work ahead meanwhile."""
+        """Whether `interval` is an upper bound: if weights come from external memory, or
+        if frames have to wait for a shared stage, because earlier stages meanwhile work ahead."""
         return bool(self.pace or self.streams)
 
     def interval_at(self, mhz: float) -> int:
-        """The interval of a core at `mhz`: longer than `interval` where the memory outside does not keep up with it."""
+        """The interval of a core at `mhz`: longer than `interval` if the external memory is too slow for this clock."""
         return max(self.interval, self.memory_cycles(mhz))
 
     def memory_cycles(self, mhz: float) -> int:
-        """The most cycles of a core at `mhz` in which the memory outside gives the weights of a frame, or 0."""
+        """The most cycles of a core at `mhz` that the external memory takes for the weights of a frame, or 0."""
         if self.outside is None or not self.streams:
             return 0
         streams = [each.stream for each in self.streams]
@@ -191,12 +191,12 @@ class Plan:
 
     @property
     def bandwidth_used(self) -> float:
-        """Share of an interval in which the memory outside, at its slowest, has given the weights of a frame."""
+        """The share of an interval that the external memory, at its slowest, takes for the weights of a frame."""
         return max((float(each.interval * each.stream.beats / self.interval) for each in self.streams), default=0.0)
 
     @property
     def input_lanes(self) -> tuple[int, ...]:
-        """For each input the elements of a beat."""
+        """For each input the number of elements in a beat."""
         found = {link.source.number: link.lanes_out for link in self.links if not link.source.of_stage}
         return tuple(found[k] for k in range(len(found)))
 
@@ -224,11 +224,11 @@ def make_plan(graph: LayerGraph, foldings: Sequence[Folding], technology: Techno
               partition: Partition = DATAFLOW, why: str = "", known: Known | None = None) -> Plan:
     """The plan with these foldings, one per stage, and the memories of each stage in `places`, by its name.
 
-    `partition` says which layers share a stage, `why` the reason for people.  `outside` is the board's memory for
-    weights; the foldings' `weight_interval` follows from it.  `known` is what was computed for the same graph and
-    technology.
+    `partition` says which layers share a stage, `why` the reason, for people.  `outside` is the board's external memory
+    for weights; the foldings' `weight_interval` follows from it.  `known` is a cache of what was computed for the same
+    graph and technology.
 
-    HwflowError where a folding is not one of the stage's, or a memory cannot be where `places` has it.
+    HwflowError if a stage cannot have its folding, or a memory its place.
     """
     stages = stages_of(graph, partition) if known is None else known.stages(partition)
     foldings = paced(stages, foldings, outside)
@@ -253,7 +253,7 @@ def make_plan(graph: LayerGraph, foldings: Sequence[Folding], technology: Techno
 
 def queued_links(graph: LayerGraph, stages: Sequence[Stage], choices: Sequence[Choice],
                  technology: Technology) -> tuple[tuple[LinkPlan, ...], int, int]:
-    """The links with the queues that they need, the pace of frames, and the interval of the slowest stage or link."""
+    """The links with the FIFOs that they need, the pace of frames, and the interval of the slowest stage or link."""
     foldings = [choice.folding for choice in choices]
     links = links_of(graph, stages, [(choice.folding, choice.schedule.lanes_in) for choice in choices])
     interval = interval_of([choice.schedule for choice in choices], links)
@@ -262,7 +262,7 @@ def queued_links(graph: LayerGraph, stages: Sequence[Stage], choices: Sequence[C
 
 
 def placed_cost(stage: Stage, folding: Folding, technology: Technology, places: Places) -> Resources:
-    """The cost of a stage with its memories in `places`.  HwflowError where that cannot be."""
+    """The cost of a stage with its memories in `places`.  HwflowError if a memory cannot be in its place."""
     cost = stage.cost(folding, technology)
     memories = {memory.name: memory for memory in cost.memories}
     for name, place in places.items():

@@ -3,8 +3,8 @@
 For one target interval the cheapest folding of each stage does not depend on the other stages, except for the gearboxes
 between neighbours.  The cost of a design grows as its interval shrinks.  So the solver bisects over the intervals that
 the stages can have.  Each probe picks the cheapest folding of every stage, and then its style (`styles`): multiplier
-blocks; two products in a block (pairs) if the blocks do not suffice; logic if that does not suffice and logic is
-allowed.  Where RAM blocks do not suffice, weights move to a memory outside (`outside`), if there is one.
+blocks; two products in a block (pairs) if there are too few blocks; logic if there are still too few and logic is
+allowed.  If there are not enough RAM blocks, weights move to external memory (`outside`), if the board has any.
 """
 
 from __future__ import annotations
@@ -35,18 +35,19 @@ from .styles import Option, cheapest_options
 
 __all__ = ["Budget", "solve"]
 
-#: Rounds in which stages look for foldings that need less of a short resource, and the factor of its price in each.
+#: Rounds of the search for foldings that need less of an exceeded resource, and how its price grows in each.
 ROUNDS, HEAVIER = 4, 4.0
-#: Share of the RAM blocks that a design takes at most where logic can hold the rest, and share of the logic for that.
+#: The share of the RAM blocks that a design takes if logic can hold the rest, and the share of the logic for that.
 COMFORTABLE, ROOMY = 0.75, 0.65
 
 
 class Solver:
     """The stages of `graph` with all their foldings.  A cost is computed when it is first needed.
 
-    Stages multiply in logic if `technology` has no other style, or if `logic` allows it.  Where RAM blocks are short,
-    weights move to the memory `outside`, if it is not None.  With `partition`, layers share stages, whose choices are
-    `fixed`, in the order of the partition.  `known` is what solvers of the same graph and technology have in common.
+    Stages multiply in logic if `technology` has no other style, or if `logic` allows it.  If there are too few RAM
+    blocks, weights move to the external memory `outside`, if it is not None.  With `partition`, layers share stages,
+    whose choices are `fixed`, in the order of the partition.  `known` is a cache that solvers of the same graph and
+    technology share.
     """
 
     def __init__(self, graph: LayerGraph, technology: Technology, budget: Budget, *, logic: bool,
@@ -65,14 +66,14 @@ class Solver:
         self.offered = [offered(stage.styles(technology), logic=logic) for stage in self.stages]
 
     def choices_in(self, word: int | None) -> list[Choices]:
-        """The foldings of each stage; with `word`, those with which its weights come in such words from outside."""
+        """The foldings of each stage; with `word`, those that read their weights from external memory in such words."""
         found = iter(self.known.choices([stage for stage in self.stages if stage.name not in self.fixed], word))
         return [Choices(stage, self.technology, only=self.fixed[stage.name]) if stage.name in self.fixed else
                 next(found) for stage in self.stages]
 
     @cached_property
     def streamed(self) -> list[Choices]:
-        """The foldings with which the weights of a stage come from outside, or would; of some stages none."""
+        """For each stage the foldings that read weights from external memory; some stages have none."""
         return self.choices_in(1 if self.outside is None else self.outside.part.width)
 
     @cached_property
@@ -88,7 +89,7 @@ class Solver:
     def fastest(self) -> list[Choice] | None:
         """The choices for the shortest interval that fits; None if no interval fits.
 
-        Queues take long to compute and seldom decide.  So the search is without them first.
+        The FIFOs of the links take long to compute and seldom decide.  So the first search leaves them out.
         """
         all_choices = self.choices if self.outside is None else [*self.choices, *self.streamed]
         intervals = [stage.stage_intervals for stage in all_choices]
@@ -130,10 +131,10 @@ class Solver:
     def fitting(self, target: int, *, queues: bool = True) -> list[Choice] | None:
         """Choices with an interval of at most `target` that fit together; None if none were found.
 
-        Without `queues` those of the links do not count.
+        Without `queues` the FIFOs of the links are not counted.
 
         If the choices exceed a resource, its price grows in the next round, so stages take foldings that need less of
-        it.  If they exceed the RAM blocks, weights move to the memory outside first.
+        it.  If they exceed the RAM blocks, weights move to external memory first.
         """
         weights, seen = dict.fromkeys(RESOURCE_NAMES, 1.0), set()
         outside: frozenset[int] = frozenset()
@@ -167,8 +168,8 @@ class Solver:
                       weights: Mapping[str, float]) -> frozenset[int]:
         """`outside`, and more stages whose weights move there so that `excess` RAM blocks become free.
 
-        Those that free them with the fewest bits a frame: a knapsack like that of the styles, solved exactly; where no
-        choice frees so many, all stages that free any.
+        It moves the stages that free them with the fewest streamed bits a frame: a knapsack problem like that of the
+        styles, solved exactly.  If no choice frees so many blocks, it moves all stages that free any.
         """
         options, moving = [], []
         for k, choices in enumerate(self.streamed):
@@ -186,7 +187,7 @@ class Solver:
         return outside | {k for k, place in zip(moving, chosen, strict=True) if place}
 
     def paced(self, picked: list[Choice]) -> list[Choice]:
-        """The same foldings, with the pace of their weights where these come from outside."""
+        """The same foldings, with the pace of the weights that come from external memory."""
         if not any(choice.folding.weight_rows for choice in picked):
             return picked
         foldings = paced(self.stages, [choice.folding for choice in picked], self.outside)
@@ -197,7 +198,7 @@ class Solver:
              outside: frozenset[int] = frozenset()) -> list[Choice] | None:
         """The cheapest folding of each stage with an interval of at most `target`, its input gearboxes included.
 
-        The weights of the stages whose numbers are in `outside` come from there.
+        The stages whose numbers are in `outside` read their weights from external memory.
         """
         picked: list[Choice] = []
         lanes: dict[str, int] = {}
@@ -213,9 +214,9 @@ class Solver:
 
     def cheapest(self, position: int, choices: Sequence[Choice], coming: Sequence[int | None],
                  weights: Mapping[str, float] | None) -> Choice:
-        """Each is priced with the style that takes the fewest blocks, and with its memories where they are cheaper.
+        """The cheapest of `choices`, with the style that takes the fewest blocks and with the cheapest memories.
 
-        Which style a stage gets, and which memories leave the blocks, is decided for all stages together.
+        Which style a stage gets, and which memories leave the RAM blocks, is decided later for all stages together.
         """
         stage = self.stages[position]
 
@@ -248,14 +249,14 @@ class Solver:
         return Option(cost.dsp, self.budget.price(replace(cost, dsp=0), weights))
 
     def joined(self, stage: Stage, choice: Choice, coming: Sequence[int | None]) -> Resources:
-        """The cost of the gearboxes at the inputs of a stage.  An input of the graph has the lanes of its stage."""
+        """The cost of the gearboxes at the inputs of a stage; an input of the graph needs none."""
         bits = (self.graph.tensors[name].format.bits for name in stage.inputs)
         return sum((link_cost(width, entering if lanes is None else lanes, entering, self.technology)
                     for width, lanes, entering in zip(bits, coming, choice.schedule.lanes_in, strict=True)),
                    Resources())
 
     def total(self, picked: Sequence[Choice], *, queues: bool = True) -> Resources:
-        """The resources of all stages and of the links between them; queues only where the rest fits."""
+        """The resources of all stages and of the links between them; FIFOs are counted only if the rest fits."""
         links = self.links(picked)
         without, _ = self.relieved(picked, links)
         if not queues or not self.budget.fits(without):
@@ -263,13 +264,13 @@ class Solver:
         return self.relieved(picked, self.with_queues(picked))[0]
 
     def places(self, picked: Sequence[Choice]) -> dict[str, Places]:
-        """By stage, the memories that are not where the family prefers them.
+        """By stage, the memories that are not in the kind of memory that the family prefers.
 
-        More of them leave the RAM blocks than must, until at most `COMFORTABLE` of the blocks are taken, where
-        `ROOMY` of the logic is enough for that: a chip whose blocks are all taken has long wires.  So do those that
-        hold next to nothing, where they are many (`gathered`).
+        More of them leave the RAM blocks than must, until at most `COMFORTABLE` of the blocks are taken, if at most
+        `ROOMY` of the logic is then taken: a chip whose blocks are all taken has long wires.  Memories that are almost
+        empty leave them, too, if there are many (`gathered`).
         """
-        links = self.with_queues(picked)  # where memories are changes no cycle, so no queue
+        links = self.with_queues(picked)  # the place of a memory changes no cycle, so no FIFO
         total, places = self.relieved(picked, links)
         logic = [kind for kind in ("lut", "ff") if self.budget.limit(kind)]
         least = int(COMFORTABLE * self.budget.limit("ram"))
@@ -285,17 +286,19 @@ class Solver:
         return {stage.name: each for stage, each in zip(self.stages, places, strict=True)}
 
     def links(self, picked: Sequence[Choice]) -> tuple[LinkPlan, ...]:
-        """The links between the stages, without queues."""
+        """The links between the stages, without FIFOs."""
         return links_of(self.graph, self.stages, [(choice.folding, choice.schedule.lanes_in) for choice in picked])
 
     def with_queues(self, picked: Sequence[Choice]) -> tuple[LinkPlan, ...]:
-        """The links with the queues that they need, at the pace of the plan."""
+        """The links with the FIFOs that they need at the pace of the plan."""
         return self.known.with_queues(self.partition, picked)[0]
 
     def relieved(self, picked: Sequence[Choice], links: Sequence[LinkPlan],
                  blocks: int | None = None) -> tuple[Resources, list[dict[str, Place]]]:
-        """The resources of all stages and of `links`, and by stage the memories that leave the RAM blocks, so that at
-        most `blocks` are taken, or (None) as many as there are."""
+        """The resources of all stages and of `links`, and by stage the memories that leave the RAM blocks.
+
+        So many leave them that at most `blocks` are taken; None: as many as the budget has.
+        """
         costs = [self.cost(k, choice.folding) for k, choice in enumerate(picked)]
         streams = streams_of(self.stages, [choice.folding for choice in picked])
         joined = links_cost(links, self.technology) + outside_cost(self.outside, streams, self.technology)
@@ -309,8 +312,8 @@ class Solver:
 def offered(styles: Sequence[MultiplierStyle], *, logic: bool) -> list[MultiplierStyle]:
     """Those of `styles` that the solver may choose.
 
-    LOGIC only if it is allowed or the only style.  MACS never, only a plan can ask for it, because nextpnr does not
-    know the delay of an ALU54B (docs/synthesis.md).
+    LOGIC only if `logic` allows it or it is the only style.  Never MACS, because nextpnr does not know the delay of an
+    ALU54B (docs/synthesis.md): only the file of a plan can ask for it.
     """
     return [style for style in MultiplierStyle
             if style in styles and style is not MultiplierStyle.MACS
@@ -323,7 +326,7 @@ def solve(graph: LayerGraph, technology: Technology, budget: Budget, *, interval
     """The fastest plan within `budget`; with `interval`, the cheapest plan that is at least that fast.
 
     When all multiplier blocks are used, stages multiply in logic, if `logic` is set or no plan fits without.  When all
-    RAM blocks are used, weights move to the memory `outside`, if `stream_weights` is set or no plan fits without.
+    RAM blocks are used, weights move to external memory, `outside`, if `stream_weights` is set or no plan fits without.
     AnswerIsNo if no plan fits: it names the resource, the largest stages and the remedy.
     """
     memories = [outside] if stream_weights or outside is None else [None, outside]

@@ -33,10 +33,10 @@ class Folding:
 
     `rows` is the number of output channels and `cols` the number of inputs that it multiplies in one cycle.  Inputs are
     input channels, or taps times input channels if `cols` spans a row of the kernel.  `lanes` is the number of results
-    of a beat.  Layers without multipliers have rows = 1.  `style` says what multiplies, if the stage has a choice.
-    `rescale` says what multiplies where results are rescaled; None leaves that to the layer, which takes the cheaper.
-    `weight_rows` is the number of rows whose weights arrive in a beat of the stage's stream of weights; 0: weights are
-    in ROMs.  `weight_interval` is the number of cycles from beat to beat that this stream keeps up.
+    that leave in one beat.  Layers without multipliers have rows = 1.  `style` says what multiplies, if the stage has a
+    choice.  `rescale` says what multiplies in the requantizers; with None the layer takes what is cheaper.
+    `weight_rows` is the number of rows whose weights arrive in one beat of the stage's weight stream; 0: weights are in
+    ROMs.  `weight_interval` is the number of cycles from one beat of that stream to the next.
     """
 
     rows: int
@@ -53,8 +53,8 @@ class Schedule:
     """The timing of a stage with a certain folding.
 
     `work`: cycles of a frame in which the unit computes.  `interval`: initiation interval, the cycles from frame to
-    frame if its neighbours never stall it.  `multipliers`: multiplications that it can do in one cycle.  `lanes_in`:
-    for each input, the elements of a beat.
+    frame without backpressure and with inputs that arrive in time.  `multipliers`: multiplications that it can do in
+    one cycle.  `lanes_in`: for each input, the elements of a beat.
     """
 
     work: int
@@ -90,9 +90,10 @@ class Layer(EqualByValue, ABC):
         """As `evaluate`, but from planes to planes, without a check of the formats of the inputs."""
 
     def resume(self, graph: LayerGraph, state: IntArray | None, *inputs: Planes) -> tuple[Planes, IntArray | None]:
-        """As `compute`, for frames that follow those after which the layer was in `state`; gives the state after them.
+        """As `compute`, for the next frames of a sequence; also gives the state of the layer after them.
 
-        None: the state in which a sequence begins, or that of a layer which keeps none from frame to frame.
+        `state` is the state before these frames; None at the start of a sequence.  The second result is None for a
+        layer without a state.
         """
         return self.compute(graph, *inputs), None
 
@@ -102,9 +103,9 @@ class Layer(EqualByValue, ABC):
         return False
 
     def deviation(self, graph: LayerGraph) -> int:
-        """How many steps of the output the layer may be away from the ONNX operator in reals, ties aside.
+        """The largest difference from the ONNX operator in real numbers, in steps of the output; ties do not count.
 
-        0 where the layer is that operator, exactly rounded; more where the definition of the layer is one in integers
+        0 if the layer is that operator, exactly rounded.  More if the layer is defined in integers
         (docs/integer-functions.md).
         """
         return 0
@@ -139,11 +140,11 @@ class HardwareLayer(Layer):
         return None
 
     def likeness(self, graph: LayerGraph) -> Hashable:
-        """Equal for layers of `graph` that have the same foldings, schedules and streams of weights."""
+        """A key, equal for layers of `graph` that have the same foldings, schedules and weight streams."""
         return self.name
 
     def shared_problem(self, graph: LayerGraph) -> str | None:
-        """None if a shared stage can compute this layer, else the reason why it cannot; tensors are not looked at."""
+        """None if a shared stage can compute this layer, else the reason why it cannot; whatever its tensors are."""
         return f"a shared stage has no {self.kind}"
 
     def sweeps(self, graph: LayerGraph) -> tuple[Sweep, ...]:
@@ -177,7 +178,7 @@ class HardwareLayer(Layer):
 
     @property
     def rescale_styles(self) -> tuple[MultiplierStyle, ...]:
-        """What can multiply where results are rescaled, beside what the layer takes by itself."""
+        """The values of `Folding.rescale` that the layer can have, besides None."""
         return ()
 
     def styles(self, graph: LayerGraph, technology: Technology) -> tuple[MultiplierStyle, ...]:
@@ -185,14 +186,14 @@ class HardwareLayer(Layer):
         return (MultiplierStyle.BLOCKS,)
 
     def weight_rows(self, graph: LayerGraph, folding: Folding) -> tuple[int, ...]:
-        """The `weight_rows` that a stage with `folding` can have beside 0, the best first.
+        """The values of `weight_rows` other than 0 that a stage with `folding` can have, the best first.
 
-        Those of the folding itself do not count.
+        `folding.weight_rows` itself is ignored.
         """
         return ()
 
     def weight_stream(self, graph: LayerGraph, folding: Folding) -> WeightStream | None:
-        """What the stage's stream of weights brings for a frame; None where weights are in ROMs."""
+        """The stream that brings the weights of a frame to the stage; None if weights are in ROMs."""
         return None
 
     def weight_beats(self, graph: LayerGraph, folding: Folding) -> IntArray:
@@ -217,12 +218,12 @@ class HardwareLayer(Layer):
 
     def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times,
               left: Times | None = None) -> StageTimes:
-        """The cycles in which the stage takes and gives beats, if the beats of each input arrive as `arrivals` says.
+        """The cycles in which the stage takes input beats and offers output beats.
 
-        `arrivals` has one or more whole frames for each input, with at most one beat a cycle.  `left` has the cycles
-        in which output beats are taken, not before they are given; None: at once.  The result is exact, to the cycle.
-        With `weight_rows` it is a bound: weights are at the stage when it is
-        idle, and arrive every `weight_interval` cycles after that.
+        `arrivals` has, for each input, the cycles in which the beats of one or more whole frames arrive, at most one a
+        cycle.  `left` has the cycles in which the reader takes the output beats (backpressure); None: it takes each
+        beat at once.  The result is exact, to the cycle.  With `weight_rows` it is a bound: it assumes that an idle
+        stage has its weights, and that they then arrive every `weight_interval` cycles.
         """
         raise NotImplementedError(f"{self.kind} has no times")
 
@@ -279,7 +280,7 @@ class LayerGraph:
 
     @property
     def streaming(self) -> bool:
-        """Whether a layer keeps its state from frame to frame: then the order of frames means something."""
+        """Whether a layer keeps a state from frame to frame; frames are then a sequence, and their order matters."""
         return any(layer.keeps_state for layer in self.layers)
 
     @property

@@ -34,7 +34,7 @@ class Conv(MatrixLayer):
 
     The products use the raw input integers.  ONNX subtracts the input's zero point z first, but
     sum(w * (x - z)) = sum(w * x) - z * sum(w).  So `requantize.bias` is the layer's own bias plus -z * sum(w), and
-    padding is the integer z, whose real value is 0.
+    the padding is the integer z, whose real value is 0.
 
     `weights` is [cout, kernel height, kernel width, cin / groups]; output channel o belongs to group
     o // (cout / groups).  `input_format` is the format of the input tensor, which bounds the accumulator.
@@ -108,7 +108,7 @@ class Conv(MatrixLayer):
         return y
 
     def _rows_at_once(self, windows: tuple[int, ...]) -> int:
-        """Rows of `windows` [c, kh, kw, rows, columns, n] whose entries and results do not exceed `_BLOCK`."""
+        """How many rows of `windows` [c, kh, kw, rows, columns, n] have at most `_BLOCK` entries and results."""
         c, height, width, rows, *ahead = windows
         entries = max(c * height * width, len(self.weights)) * math.prod(ahead)
         return max(1, min(rows, _BLOCK // max(entries, 1)))

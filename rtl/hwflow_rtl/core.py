@@ -30,14 +30,13 @@ class Link:
     port
         Number of the sink's input.
     depth
-        Depth of the queue (FIFO) before the gearbox, in beats of the source.  0: no queue, unless the source has
-        other readers.
+        Depth of the FIFO before the gearbox, in beats of the source.  0: no FIFO, unless the source has other readers.
     depth_after
-        Depth of the queue after the gearbox, in beats of the sink; 0: no queue.  It is for a sink that takes beats in
-        bursts and a narrow source that gives an element in every cycle: without it the pauses of the sink would stall
-        the source.
+        Depth of the FIFO after the gearbox, in beats of the sink; 0: no FIFO.  It is for a sink that takes beats in
+        bursts and a narrow source that gives an element in every cycle: without it, backpressure from the pauses of the
+        sink would stall the source.
     spram
-        Put this link's queue into SPRAM: the one before the gearbox, or, where there is none, the one after it.
+        Put this link's FIFO into SPRAM: the one before the gearbox, or, if there is none, the one after it.
     """
 
     source: Endpoint
@@ -52,9 +51,10 @@ class Core(wiring.Component):
     """A graph of stages.  Each stage is a component with one or more input streams, one or more output streams (`o`, or
     `o0`, `o1`, ...) and the port `busy`.
 
-    A stage that writes tensors into a memory of its own shows it at `wrote`: a struct of `valid`, `step` and `word`.
+    A stage with a memory of its own reports each word that it writes at the port `wrote`: a struct of `valid`, `step`
+    and `word`.
 
-    A source with several readers or with a queue is connected to a `Fork`.  A link whose source and sink have different
+    A source with several readers or with a FIFO is connected to a `Fork`.  A link whose source and sink have different
     lanes has a `Gearbox`.
 
     Parameters
@@ -67,10 +67,10 @@ class Core(wiring.Component):
         Every input of every stage, and every output of the core, is the sink of exactly one link.  The number of links
         to core outputs is the number of outputs of the core.
     technology
-        Makes the memories of deep queues.
+        Makes the memories of deep FIFOs.
     written
-        By the number of a stage with the port `wrote`, for each tensor that it writes into its memory the steps that
-        do: each has a probe.
+        For each stage with the port `wrote`, by its number: the tensors that it writes into its memory, each as the
+        steps that write it.  Each of these tensors has a probe.
 
     Ports
     -----
@@ -83,11 +83,11 @@ class Core(wiring.Component):
         and gearboxes.  The last probes of a stage are those of its outputs, in order; those before them show what it
         writes into its memory, word by word.
     stall{k}
-        Stage k offers a beat at some output that is not taken (backpressure).
+        Stage k offers a beat at some output, and the reader does not take it (backpressure).
     busy{k}
         Stage k computes.
     full{e}, empty{e}, level{e}
-        Link e cannot take a beat from its source; it has no beat for its sink; the number of words in its queue.
+        Link e takes no beat from its source; link e has no beat for its sink; the number of words in its FIFO.
     """
 
     def __init__(self, *, stages: Sequence[tuple[str, wiring.Component]], inputs: Sequence[stream.Signature],
@@ -129,12 +129,12 @@ class Core(wiring.Component):
         return range(first, first + self.probes.count(k))
 
     def has_queue(self, e: int) -> bool:
-        """Whether link e has a queue before its gearbox: it has a depth, or its source has other readers."""
+        """Whether link e has a FIFO before its gearbox: it has a depth, or its source has other readers."""
         each = self.links[e]
         return each.depth > 0 or sum(other.source == each.source for other in self.links) > 1
 
     def capacity(self, e: int) -> int:
-        """Words that this queue can hold, 0 without a queue."""
+        """Words that this FIFO can hold; 0 without one."""
         return Fork.depth_of(self.links[e].depth) if self.has_queue(e) else 0
 
     def check_sinks(self) -> None:
@@ -211,7 +211,7 @@ class Core(wiring.Component):
 
     def spread(self, m: Module, source: Any, source_name: str, readers: Sequence[tuple[int, Link]],
                names: Sequence[str]) -> None:
-        """Connect one source to all its readers, through fork, gearboxes and queues."""
+        """Connect one source to all its readers, through a fork, FIFOs and gearboxes."""
         fork = None
         if not self.has_queue(readers[0][0]):
             streams = [(source, source_name)]

@@ -1,8 +1,8 @@
 """The multipliers of a matrix stage: banks of rows, their weights, adder trees, accumulators and the drain chain.
 
 Bank b works b cycles after bank 0 (the *skew*): words, addresses of weights and flags pass from bank to bank through a
-register.  The rows are in reverse order, so that the sums, which also drain from bank to bank, leave with channel 0
-first: by the time bank b passes a sum on, bank b + 1 is one cycle later and takes it through one more register.
+register.  The sums also drain from bank to bank.  The rows are in reverse order, so that channel 0 leaves first.  A sum
+of bank b passes one more register on its way to bank b + 1, which works one cycle later.
 """
 
 from __future__ import annotations
@@ -110,8 +110,8 @@ class MatrixArray(wiring.Component):
         words = shape.bank_words(bank)
         address = ceil_log2(shape.source.places(words))
         per_row = Resources(lut=adders + (width if shape.drain > 1 else 0), ff=registers)
-        # Of the words of several groups each bank passes on what the next ones need: half of them, all in all.  Where
-        # multipliers begin with a register, it is the same as that to the next bank, and synthesis makes one of them.
+        # If words hold several groups, each bank passes on only the lanes that later banks need: half of them, on
+        # average.  If multipliers begin with a register, synthesis merges it with the register to the next bank.
         activations = shape.word_lanes * shape.element.width // (2 if shape.parallel > 1 else 1)
         if shape.parallel == 1 and shape.products.registers_elements(technology):
             activations = 0
@@ -195,7 +195,7 @@ class MatrixArray(wiring.Component):
     def address(self, m: Module, playing: Value) -> Value:
         """The address of the words of weights, which counts through the places of the source.
 
-        Where a tile is for several pixels, it goes back to the tile's start at the end of each of them but the last.
+        If several pixels use a tile, it goes back to the start of the tile after each of these pixels but the last.
         """
         words = self.shape.bank_words(self.bank)
         depth = self.shape.source.places(words)
@@ -242,7 +242,7 @@ class MatrixArray(wiring.Component):
         return move, self.keeper(m, early, again)
 
     def keeper(self, m: Module, early: Value, again: Value) -> Value:
-        """The last block of a span has fewer outputs than rows: its first `kept` moves bring them."""
+        """High for moves that bring outputs: the last block of a span may have some only in its first `kept` moves."""
         shape = self.shape
         if shape.kept == shape.drain:
             return Const(1)

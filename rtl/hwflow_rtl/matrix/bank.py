@@ -17,7 +17,7 @@ __all__ = ["MatrixBank"]
 
 
 class MatrixBank(wiring.Component):
-    """Rows of multipliers.  Each multiplies the same word of activations with its weights; `held` has the sums of a
+    """Rows of multipliers.  Each row multiplies the same word of activations by its weights; `held` has the sums of a
     block.
 
     Row k multiplies the lanes `columns[k]` of the word.  `weights` is the component of `StageWeights.bank`.
@@ -28,7 +28,7 @@ class MatrixBank(wiring.Component):
         The address of the weights comes `WeightSource.latency` cycles before the word, one more with
         `MatrixShape.weights_wait`.
     more
-        With the word: it is not the first of a sum.  Only where the products are accumulated as they are made.
+        With the word: it is not the first of a sum.  Only if the multiplier blocks accumulate the products themselves.
     clear, load, move
         `bank_latency` cycles after the word: begin a new sum after this one; put the sum, this one included, into
         `held`; change `held`, with `load` to the sums and else to `shifted`.  Rows from `linked` on have no `shifted`.

@@ -1,4 +1,4 @@
-"""Gathers the taps of a kernel's row into one word, so that an array can fold over taps."""
+"""`RowPatch` gathers the taps of a row of the kernel into one word, so that an array can multiply several at once."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class RowPatch(wiring.Component):
 
     A delay line holds the words from the first to the last tap of the kernel.  It continues over the ends of rows; taps
     outside the row are masked.  The last windows of a row reach over its end.  They leave when the first words of the
-    next row enter, or blanks if no word is there yet, so they do not need the next row.  After the first word of a row,
-    only words of that row enter.
+    next row enter, or blanks if no word has arrived, so they never wait for the next row.  After the first word of a
+    row, only words of that row enter.
 
     Latency from the last word of a window to the window: 1 cycle.  Rate: one word a cycle on the side that has more.
     """
@@ -46,7 +46,7 @@ class RowPatch(wiring.Component):
     SHIFT_DEPTH = 4
     #: The deepest delay in tables: 64 places of 4 bits take as much logic as two registers of 16 bits.
     TABLE_DEPTH = 64
-    #: Depth of the output queue in windows; with 1 the reader's ready would have a combinational path to the source.
+    #: Depth of the output FIFO in windows; with 1 the reader's ready would have a combinational path to the source.
     WAITING = 2
 
     def __init__(self, *, shape: WindowShape, element: Shape, lanes: int, pad_value: int,
@@ -66,18 +66,18 @@ class RowPatch(wiring.Component):
 
     @staticmethod
     def tail(shape: WindowShape) -> int:
-        """Pixels after a row's last until its last window is complete."""
+        """Pixels after the last one of a row until its last window is complete."""
         return max(0, (shape.out_width - 1) * shape.stride[1] - shape.pads[1] + shape.reach[1] - (shape.width - 1))
 
     @staticmethod
     def blanks(shape: WindowShape) -> int:
-        """Blank pixels that every row needs, because its last windows would not be out before the next row's first."""
+        """Blank pixels after every row, without which its last windows would leave after the next row's first."""
         tail, head = RowPatch.tail(shape), shape.reach[1] - shape.pads[1]
         return tail if max(tail, head) >= shape.width else max(0, tail - head)
 
     @staticmethod
     def cycles(*, shape: WindowShape) -> int:
-        """Cycles of a frame when input and output never wait."""
+        """Cycles of a frame if words arrive in time and there is no backpressure."""
         return shape.height * (shape.width + RowPatch.blanks(shape)) * shape.words
 
     @staticmethod
@@ -125,7 +125,7 @@ class RowPatch(wiring.Component):
         blanks, head = self.blanks(shape), shape.reach[1] - shape.pads[1]
         free, shift, emit, step = Signal(name="free"), Signal(name="shift"), Signal(name="emit"), Signal(name="step")
 
-        # Words of the row, then the blanks that it needs.  What is said of them are registers, a word ahead.
+        # Words of the row, then the blanks that it needs.  The flags about them are registers, set a word ahead.
         words = Nest(m, (shape.words, shape.width + blanks), ahead=1, name="word")
         words.advance(step)
         at_start = self.flag(m, words, step, [0], "at_start")
@@ -150,7 +150,10 @@ class RowPatch(wiring.Component):
 
     def flag(self, m: Module, words: Nest, step: Signal, pixels: Iterable[int], name: str, *,
              first_word: bool = True) -> Value:
-        """Whether the word that comes, or its first word alone, is of one of these pixels; `words` is a word ahead."""
+        """Whether the next word belongs to one of these pixels; with `first_word`, whether it is the first word of one.
+
+        `words` is a word ahead.
+        """
         pixels = tuple(pixels)
         if not pixels:
             return Const(0, 1)
@@ -160,7 +163,7 @@ class RowPatch(wiring.Component):
         return flag
 
     def due(self, m: Module, shift: Signal, emit: Signal) -> Value:
-        """Whether the next word, or blank, makes a window complete, once the row's first is."""
+        """Whether the next word or blank completes a window, after the first window of the row."""
         pause = (self.shape.stride[1] - 1) * self.shape.words
         if not pause:
             return Const(1)
@@ -174,7 +177,7 @@ class RowPatch(wiring.Component):
         return gap[-1]
 
     def taps(self, m: Module, shift: Signal) -> list[Value]:
-        """The word of each kernel column, the first column's, which came first, first."""
+        """The word of each kernel column, in the order of the columns."""
         columns, places = self.shape.kernel[1], self.shape.dilation[1] * self.shape.words
         newest = Value.cast(self.i.payload)
         width = len(newest)
@@ -192,9 +195,9 @@ class RowPatch(wiring.Component):
         return [old.word_select(k, width) for k in reversed(range(columns - 1))] + [newest]
 
     def line(self, m: Module, shift: Signal, newest: Value, places: int, width: int) -> Value:
-        """All taps but the newest come out of one memory, and go back into it one column further.
+        """All taps but the newest come out of one memory, and are written back into it, one column further.
 
-        RAM blocks are read as many shifts ahead as they take cycles, and one.
+        RAM blocks are read ahead: by as many shifts as their latency in cycles, and one more.
         """
         latency = self.technology.timing.ram if self.in_blocks(places, self.technology) else 0
         depth = places - latency
@@ -216,7 +219,7 @@ class RowPatch(wiring.Component):
         return prefetched(m, shift, read.data, words)
 
     def outputs(self, m: Module, windows: Nest, taps: list[Value], emit: Signal, free: Signal) -> None:
-        """The queue at the output, and the padding put in; `free` is a register."""
+        """The FIFO at the output, with the padding in place of masked taps; `free` is a register."""
         width = len(taps[0])
         padding = Cat(*(Const(self.pad_value, self.element) for _ in range(self.lanes)))
         m.submodules.waiting = waiting = Queue(shape=payload_of(self.o), depth=self.WAITING)
@@ -237,13 +240,13 @@ class RowPatch(wiring.Component):
 class PatchTimes:
     """The cycles in which a `RowPatch` takes words and gives windows, if words arrive late and windows wait.
 
-    Blanks after a row depend on whether the next row is there, and that on when windows are taken: `play` is repeated
-    with what the reader of the windows found, until nothing changes.  Each round is right for longer than the one
-    before, because nothing depends on what comes later.
+    The blanks after a row depend on when the next row arrives, and this depends on when windows are taken.  So `play`
+    is repeated with the times of the reader of the windows, until they do not change.  Each round is right up to a
+    later cycle than the one before, because no cycle depends on later ones.
     """
 
     def __init__(self, shape: WindowShape, earliest: Times, spacing: IntArray):
-        """`earliest[k]`: when word k can be there; `spacing[k]`: its least cycles after word k - 1 is taken."""
+        """`earliest[k]`: when word k can arrive; `spacing[k]`: the least cycles from the word before it to word k."""
         pixels = np.arange(shape.out_width) * shape.stride[1] - shape.pads[1] + shape.reach[1]
         #: The shift, counted from the row's first, with which each window is complete.
         self.at = (pixels[:, None] * shape.words + np.arange(shape.words)).reshape(-1)
@@ -258,7 +261,7 @@ class PatchTimes:
         self.words: Times = np.zeros_like(self.earliest) - self.spacing
 
     def play(self, room: Times | None) -> Times:
-        """When windows are given, if window j can be taken from cycle `room[j]` on."""
+        """The cycles in which windows are offered, if window j can be taken from cycle `room[j]` on."""
         waits = None if room is None else np.append(0, room[:-1] + 1).reshape(self.rows, -1)
         words = self.earliest.shape[1]
         bound, spacing = np.zeros((self.rows, self.row), dtype=np.int64), np.ones((self.rows, self.row), dtype=np.int64)

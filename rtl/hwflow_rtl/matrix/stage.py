@@ -89,7 +89,7 @@ class MatrixStage(wiring.Component):
     @staticmethod
     def times(arrivals: Times, *, shape: MatrixShape, rescaler: RescalerConstants, technology: Technology,
               weights: Times | None = None, left: Times | None = None) -> StageTimes:
-        """The cycles in which words are taken and results given, if words arrive as `arrivals` says.
+        """The cycles in which words are taken and results offered, if words arrive as `arrivals` says.
 
         `weights` are the arrivals of the stream `weights`, where there is one; `taken` has it after `i`.  `left`: see
         `with_room`.
@@ -110,7 +110,7 @@ class MatrixStage(wiring.Component):
             if left is None:
                 return shape.source.starts(earliest, pace, words, weights)
             found, places = earliest, Queue.capacity_of(depth)
-            while True:  # sums that are dropped free their places, too, some before earlier ones do
+            while True:  # sums that are dropped free their places as well, some of them before earlier sums do
                 gone = results_of(found) - queued - 1
                 gone[:, :shape.span // shape.out_lanes] = left.reshape(len(gone), -1)
                 free = with_room(earliest, np.sort(gone, axis=None), places, back=2 + ahead, block=shape.drain)
@@ -126,7 +126,7 @@ class MatrixStage(wiring.Component):
 
     @staticmethod
     def rescaler_latency(shape: MatrixShape, rescaler: RescalerConstants, technology: Technology) -> int:
-        """Cycles from lane 0's sum to the word of results: that of the slowest lane."""
+        """Cycles from the sum of lane 0 to the word of results: the slowest lane decides."""
         bank = shape.bank_rows(technology)
         latencies = lane_units(shape, rescaler, technology).latencies
         return max(latency - q // bank for q, latency in enumerate(latencies))
@@ -192,7 +192,7 @@ class MatrixStage(wiring.Component):
 
 
 def credit_sizes(shape: MatrixShape, words: int) -> dict[str, int]:
-    """Arguments of the `CreditCounter` of an output queue of `words`: it gets back also what is dropped."""
+    """Arguments of the `CreditCounter` of an output FIFO of `words`: sums that are dropped give their credit back."""
     return {"words": words, "take": shape.drain, "give": 1 + (shape.kept < shape.drain)}
 
 

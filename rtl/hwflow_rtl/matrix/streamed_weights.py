@@ -1,12 +1,12 @@
-"""Weights that arrive as a stream, once for each frame: `StreamSource`, another source for a matrix stage than ROMs.
+"""`StreamSource`: weights that arrive as a stream, once for each frame.  A matrix stage has either this source or ROMs.
 
     weights ─▶ TileFiller ─▶ TileBuffer of each bank ─▶ multipliers
 
-A *tile* is the words of a block, and those of all output pixels where a frame has more than one: then each block reads
-the tile from its start, and the last one gives it free.  The buffer of a bank is a ring with room for two tiles: while
-one is read, the next one is filled.  A block starts when its tile is complete, so it never waits between its first beat
-and its last.  The stream has the tiles in the order in which blocks read them (`weight_beats`), so nobody needs an
-address from outside.
+A *tile* is the weights of a block.  If a frame has several output pixels, a tile is the weights that all of them read:
+each block reads it from its start, and the last one frees it.  The buffer of a bank is a ring with room for two tiles:
+while one is read, the next one is filled.  A block starts when its tile is complete, so it never waits between its
+first beat and its last.  The stream has the tiles in the order in which blocks read them (`weight_beats`), so no
+address has to be sent.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["StreamSource", "weight_beats"]
 
 #: Counters of a `TileFiller` in carry chains: an address, words of a tile, free places, tiles.
 CHAINS = 4
-#: Weights are slow that take so many times the cycles of their block to arrive, or longer.
+#: Weights count as slow if they take at least this many times the cycles of their block to arrive.
 SLOW = 2
 
 
@@ -82,11 +82,11 @@ class StreamSource(WeightSource):
         return technology.timing.ram
 
     def places(self, words: BankWords) -> int:
-        """Two tiles; or one and as many words as can arrive in the time from a place that is freed to the block that
-        reads what is written there, so that tiles of few words follow each other without a pause as well.
+        """Words of the ring: two tiles.  If tiles have few words, it is one tile and the words that can arrive between
+        the moment when a place is freed and the block that reads its new word, so that tiles follow without a pause.
 
-        Half a tile more is enough where a single block reads a tile that takes `SLOW` times as long to arrive: its
-        places are free one after the other from its start.
+        If a single block reads a tile, and the tile takes `SLOW` times as long to arrive, half a tile more is enough:
+        its places become free one after the other while the block reads.
         """
         least = words.beats + freed_after(words) + 2
         parts = words.banks * words.rows // self.rows
@@ -112,7 +112,7 @@ class StreamSource(WeightSource):
         return total + Resources(lut=2 * loops + 2 * address, ff=loops + address + 1)
 
     def starts(self, earliest: Times, pace: int, words: BankWords, arrivals: Times | None) -> tuple[Times, ...]:
-        """One tile after the other is filled into the places that the last blocks of earlier tiles have freed."""
+        """Tiles are filled, one after the other, into the places that the last blocks of earlier tiles have freed."""
         parts, beats, pixels = words.banks * words.rows // self.rows, words.beats, words.pixels
         tiles = len(earliest) // pixels
         if arrivals is None:
@@ -203,7 +203,7 @@ class TileBuffer(wiring.Component):
 
 
 class TileFiller(wiring.Component):
-    """Counts the places of the buffers and the tiles in them; says where the beats of a stream are written.
+    """Counts the free places and the complete tiles of the buffers, and addresses the beats of a stream.
 
     Parameters
     ----------

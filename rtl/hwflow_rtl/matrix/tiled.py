@@ -33,14 +33,15 @@ IntArray = npt.NDArray[np.int64]
 
 
 class TiledStage(wiring.Component):
-    """A layer as of a `MatrixStage`, with its loops turned around: tiles of output channels outside, pixels inside.
+    """A layer of a `MatrixStage` with its loops exchanged: tiles of output channels outside, pixels inside.
 
     Parameters
     ----------
     shape
         The layer's sizes, its folding, and its passes.
     weights, rescaler, pad_value, technology, name
-        As those of a `MatrixStage`, of the whole layer; the hardware has no weights, only the model.
+        As those of a `MatrixStage`, for the whole layer.  Only `model` uses the weights: the hardware reads them
+        from the stream.
 
     Ports: `i`, words of `lanes_in` channels in raster order; `weights`, the beats of `weight_beats`, again for each
     frame; `o`, `out_lanes` channels in raster order; `busy`, high while the multipliers compute a word.
@@ -83,8 +84,8 @@ class TiledStage(wiring.Component):
         """The cycles in which words are taken and results given, if words arrive as `arrivals` says.
 
         `weights` are the arrivals of the stream `weights`; `taken` has it after `i`.  None: they arrive as the source
-        promises, and `taken` may have `i` alone.  `left`: see `with_room`; the passes go on meanwhile, into the ring of
-        the results.
+        promises, and `taken` may have `i` alone.  `left`: see `with_room`; under backpressure the passes go on, into
+        the ring of the results.
         """
         if weights is None and shape.passes > len(played_passes(shape)):
             return promised_times(arrivals, shape=shape, rescaler=rescaler, technology=technology, left=left)
@@ -129,8 +130,9 @@ class TiledStage(wiring.Component):
 
 @once_known
 def frames_cost(sizes: tuple[MatrixShape, StreamSource], technology: Technology) -> tuple[Resources, Resources]:
-    """What holds the frame on `i`, and what holds the one on `o`, of a stage with the `TiledShape` of these `sizes`,
-    which itself is too large to be kept."""
+    """The memories for a frame at `i` and for one at `o`, for the `TiledShape` of these `sizes`.
+
+    The key of the cache are the sizes: the shape itself is too large to be kept."""
     shape = TiledShape(*sizes)
     before, after = (RearrangeStage.cost(shape=order, width=width, technology=technology, holds=Holds.FRAMES)
                      for order, width in zip((shape.replay, shape.gather), shape.widths, strict=True))

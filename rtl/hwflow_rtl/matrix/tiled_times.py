@@ -1,8 +1,8 @@
-"""The cycles of a `TiledStage` whose weights arrive as promised, for plans: quick also where passes are many.
+"""The cycles of a `TiledStage` whose weights arrive as promised, for plans: quick even if there are many passes.
 
 The passes inside of a group are alike: their words are in the stage, their weights come in time, and results always
-find room.  So the first and the last passes of each group are played, and the others, each as long as
-`MatrixShape.cycles` says, between them.
+find room.  So only the first and the last passes of each group are played.  Each pass between them takes the cycles of
+`MatrixShape.cycles`.
 """
 
 from __future__ import annotations

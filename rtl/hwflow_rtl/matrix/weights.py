@@ -63,10 +63,10 @@ class StageWeights(Protocol):
         ...
 
     def gated(self, m: Module, *, credit: Value, start: Value, arrivals: Any) -> Value:
-        """`credit`, where all words that the next block reads are there as well.
+        """`credit`, and whether all words that the next block reads have arrived.
 
-        `start` is set in the cycle in which a block starts.  As `LineBuffer.credit`: what is returned does not fall but
-        after a start, and counts every start of the cycles before.  `arrivals` is the stream `weights` of the stage, or
+        `start` is set in the cycle in which a block starts.  As with `LineBuffer.credit`, the result falls only after a
+        start, and counts every start of the cycles before.  `arrivals` is the stream `weights` of the stage, or
         None where `WeightSource.arriving_rows` is 0.
         """
         ...
@@ -89,7 +89,7 @@ class WeightSource(ABC):
 
     @property
     def whole(self) -> bool:
-        """A tile, what all pixels read again, is the words of all blocks of a pixel; else those of one block."""
+        """Whether a tile, which all pixels read again, is the words of all blocks of a pixel, and not of one block."""
         return False
 
     def tile(self, words: BankWords) -> int:
@@ -113,7 +113,7 @@ class WeightSource(ABC):
         """What one bank reads.  RAM exact, LUT and FF estimated."""
 
     def control_cost(self, words: BankWords, technology: Technology) -> Resources:
-        """What all banks have in common, estimated."""
+        """The cost of what all banks share; estimated."""
         return Resources()
 
     def starts(self, earliest: Times, pace: int, words: BankWords, arrivals: Times | None) -> tuple[Times, ...]:

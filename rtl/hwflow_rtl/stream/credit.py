@@ -1,4 +1,4 @@
-"""`CreditCounter` lets a unit that cannot stall start only if its output queue has room for the results."""
+"""`CreditCounter` lets a unit that cannot stall start only if its output FIFO has room for all results."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["CreditCounter"]
 
 
 class CreditCounter(wiring.Component):
-    """Gives a credit for a block of `take` words if a queue of `words` words will have room for it.
+    """Gives a credit for a block of `take` words if a FIFO of `words` words will have room for it.
 
-    `taken`: a block starts in this cycle.  `given`: the number of words, up to `give`, that leave the queue in this
+    `taken`: a block starts in this cycle.  `given`: the number of words, up to `give`, that leave the FIFO in this
     cycle or will not enter it.  `credit` is a register: it is set if `1 + slack` more blocks may start, with everything
     counted up to the cycle before.  A starter that reads `credit` s cycles before it raises `taken` may start up to s
     blocks on an old value, so it needs `slack` = s.
@@ -23,7 +23,7 @@ class CreditCounter(wiring.Component):
     A small count that changes by one is a unary register, filled from one end, without a carry chain.
     """
 
-    #: So many words take no more logic cells without a carry chain than with one.
+    #: Up to this many words, a counter without a carry chain takes no more logic cells than one with it.
     FEW = 10
 
     def __init__(self, *, words: int, take: int, slack: int = 0, give: int = 1):

@@ -16,7 +16,7 @@ __all__ = ["StreamCrossing"]
 
 
 def gray(binary: Value) -> Value:
-    """Of numbers that follow each other one bit differs."""
+    """Gray code: the codes of consecutive numbers differ in one bit."""
     return binary ^ (binary >> 1)
 
 
@@ -25,11 +25,11 @@ def binary(gray_code: Value) -> Value:
 
 
 class StreamCrossing(wiring.Component):
-    """A queue whose ends are in two clock domains, whatever their ratio.
+    """An asynchronous FIFO: its ends are in two clock domains, whatever the ratio of the clocks.
 
-    The two sides tell each other how far they are by counters in Gray code, of which a synchronizer never sees a wrong
-    number.  A restart drops all words inside; it begins in `target`, goes to `source` and comes back, and no word of
-    before arrives after it.
+    The two sides exchange their counters in Gray code, so that a synchronizer never gives a wrong number.  A restart
+    drops all words inside.  It begins in `target`, goes to `source` and comes back; no word from before the restart
+    arrives after it.
 
     Parameters
     ----------
@@ -38,8 +38,8 @@ class StreamCrossing(wiring.Component):
     source, target
         Clock domains.
     depth
-        Words it holds, a power of two of at least 16: a word's way there and the way of its place back take so many
-        cycles.
+        Words that it holds, a power of two of at least 16: so many cycles pass until a word has crossed and its place
+        is known to be free again.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class StreamCrossing(wiring.Component):
     restart : In(1)
         In `target`, from a register; any length.
     restarted : Out(1)
-        In `source`, from a register: what makes the words must begin anew; nothing is taken meanwhile.
+        In `source`, from a register: the unit that makes the words must begin anew; no word is taken meanwhile.
     """
 
     def __init__(self, *, shape: ShapeLike, source: str, target: str, depth: int = 16):
@@ -87,7 +87,7 @@ class StreamCrossing(wiring.Component):
         stopped = self.stops(m)
 
         space, push, next_written = Signal(), Signal(), Signal(bits + 1)
-        inside = Signal(bits + 1)  # words, all places taken where its highest bit is set; `push` comes late in a cycle
+        inside = Signal(bits + 1)  # words; the FIFO is full if the highest bit is set; `push` arrives late in a cycle
         m.d.comb += [
             self.i.ready.eq(space & ~self.restarted), push.eq(self.i.valid & self.i.ready),
             next_written.eq(written + push), inside.eq(written - binary(taken_seen)),
@@ -97,7 +97,7 @@ class StreamCrossing(wiring.Component):
             written_code.eq(Mux(self.restarted, 0, gray(next_written))),
             space.eq(~self.restarted & ~inside[-1] & ~(inside[:-1].all() & push))]
 
-        # The queue and the registers keep the reader's `ready` and the codes out of each other's paths.
+        # The FIFO and the registers separate the path of the reader's `ready` from that of the codes.
         queue = Queue(shape=self.shape, depth=2)
         m.submodules.queue = ResetInserter({self.target: stopped})(DomainRenamer(self.target)(queue))
         known, pull = Signal(bits + 1), Signal()
@@ -110,7 +110,7 @@ class StreamCrossing(wiring.Component):
         return m
 
     def stops(self, m: Module) -> Signal:
-        """Both sides stop, and begin when the other one has stopped; high while `target` is stopped."""
+        """Each side stops, and starts again when the other one has stopped; high while `target` is stopped."""
         asked, answered, seen_asked, wanted = Signal(), Signal(), Signal(), Signal()
         m.submodules.asked = FFSynchronizer(asked, seen_asked, o_domain=self.source)
         m.submodules.answered = FFSynchronizer(self.restarted, answered, o_domain=self.target)

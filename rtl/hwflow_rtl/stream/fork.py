@@ -1,4 +1,4 @@
-"""`Fork` copies a stream to several readers.  Each reader has a queue; a word enters all queues in the same cycle."""
+"""`Fork` copies a stream to several readers.  Each reader has a FIFO; a word enters all FIFOs in the same cycle."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class Fork(wiring.Component):
     shape
         Of the payloads.
     depths
-        Depth of each reader's queue: so many words a reader may lag the fastest one.  At least `LEAST_DEPTH`.
+        Depth of each reader's FIFO, at least `LEAST_DEPTH`: how many words it may be behind the fastest reader.
     technology
-        Makes the deep queues.
+        Makes the deep FIFOs.
     spram
-        For each reader, whether its queue is in SPRAM; None: no queue is.
+        For each reader, whether its FIFO is in SPRAM; None: no FIFO is.
 
-    Every `ready` that the input waits for is a register of a queue, so there is no combinational path between readers.
-    `QueueChoice` chooses the memory of each queue.  Latency of each output: that of its queue; initiation interval 1.
+    Every `ready` that the input waits for is a register of a FIFO, so there is no combinational path between readers.
+    `QueueChoice` chooses the memory of each FIFO.  Latency of each output: that of its FIFO; initiation interval 1.
     """
 
     LEAST_DEPTH = 2
@@ -49,12 +49,12 @@ class Fork(wiring.Component):
 
     @staticmethod
     def depth_of(depth: int) -> int:
-        """Words of a queue that must hold `depth`."""
+        """Words of a FIFO that must hold `depth`."""
         return max(Fork.LEAST_DEPTH, depth)
 
     @staticmethod
     def choice(*, width: int, depth: int, technology: Technology | None, spram: bool = False) -> QueueChoice:
-        """The queue of one reader of words of `width` bits."""
+        """The FIFO of one reader, for words of `width` bits."""
         return QueueChoice(width=width, depth=Fork.depth_of(depth), technology=technology, spram=spram)
 
     @staticmethod
@@ -76,7 +76,7 @@ class Fork(wiring.Component):
 
     @staticmethod
     def more_words(depths: Sequence[int]) -> int:
-        """Words of shift registers beyond the first two of each: where a word enters depends on the other queues."""
+        """Words of shift registers beyond the first two of each, whose enables depend on the other FIFOs."""
         registers = [Fork.depth_of(depth) for depth in depths if len(depths) > 1 and depth <= Queue.SHIFT_DEPTH]
         return sum(registers) - Fork.LEAST_DEPTH * len(registers)
 

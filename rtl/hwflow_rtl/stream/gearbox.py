@@ -1,4 +1,4 @@
-"""`Gearbox` changes the lanes of a stream."""
+"""`Gearbox`, a width converter: it changes the number of elements in a beat of a stream."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class Join(wiring.Component):
         with m.If(self.i.ready & self.i.valid):
             m.d.sync += place.eq(place.rotate_left(1))
         for k, part in enumerate(parts):
-            with m.If(self.i.ready & place[k]):  # valid or not: the last one written stays
+            with m.If(self.i.ready & place[k]):  # also while it is not valid: the last part that was written stays
                 m.d.sync += part.eq(Value.cast(self.i.payload))
         return m
 

@@ -1,4 +1,4 @@
-"""A queue of two words whose `o.ready` may have a long path."""
+"""A FIFO of two words whose `o.ready` may have a long path."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Pair"]
 
 
 class Pair(wiring.Component):
-    """A queue of two words that are written and read in turns.  Latency 1; a word in every cycle.
+    """A FIFO of two words that are written and read in turns.  Latency 1; a word in every cycle.
 
     An incoming word is written to either place without a multiplexer, so synthesis does not duplicate the logic before
     it, as it does before a shift register.  An outgoing word passes one multiplexer.  `o.ready` drives a few registers

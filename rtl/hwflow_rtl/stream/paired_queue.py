@@ -20,8 +20,8 @@ __all__ = ["PairedQueue"]
 
 
 class Front(Queue):
-    """The last words before the output of a queue in SPRAM: a shift register of more words than a `Queue` has in
-    one.  Latency 1."""
+    """The last words before the output of a FIFO in SPRAM: a shift register of more words than that of a `Queue`.
+    Latency 1."""
 
     SHIFT_DEPTH = 9
 
@@ -146,7 +146,7 @@ class PairedQueue(wiring.Component):
     def read(self, m: Module, ram: Any, front: Front, came: Value, pop: Value, writes: Signal, row: Signal) -> None:
         """Rows from the RAM into the front.  `came`: a word may be read from the next cycle on."""
         m.submodules.credit = credit = CreditCounter(words=self.FRONT, take=2, give=2)
-        beyond = Signal(Shape.cast(range(-1, self.depth)), init=-1)  # words that may be read, but for one
+        beyond = Signal(Shape.cast(range(-1, self.depth)), init=-1)  # words that may be read, less one
         some, several = Signal(name="some"), Signal(name="several")  # in cycles of reads: there is one; there are two
         odd = Signal()  # the next one to read is the second of its row
         take, both = Signal(name="take"), Signal(name="both")

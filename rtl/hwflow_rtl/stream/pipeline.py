@@ -1,4 +1,4 @@
-"""Small pieces of pipelines: a delay line, and nested loops that count down to their sign bits."""
+"""Small parts of pipelines: a delay line, and nested loops that count down to their sign bits."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ def adder_luts(width: int, technology: Technology) -> int:
 
 
 def flip_flops(count: int, alone: int, technology: Technology | None) -> Resources:
-    """`count` flip-flops, of which `alone` take what no table of their own makes: another register, a block's output.
+    """`count` flip-flops, of which `alone` have no table before them: a register or a block drives them.
 
-    Where a table and a flip-flop share a logic cell, those alone take one each, and the others none, whatever share of
-    all flip-flops `Technology.placed` counts for units that do not know.
+    If a table and a flip-flop share a logic cell, those alone take a cell each, and the others none.  For units that do
+    not call this function, `Technology.placed` assumes a share of all flip-flops.
     """
     shared = 0 if technology is None else technology.placed(Resources(ff=count)).lut
     return Resources(lut=alone - shared if shared else 0, ff=count)
 
 
 def delay(m: Module, value, cycles: int, name: str, *, reset_less: bool = True):
-    """`value`, `cycles` clock cycles later.  Data needs no reset; a valid signal does."""
+    """`value`, delayed by `cycles` clock cycles.  Data needs no reset; a valid signal does."""
     for k in range(cycles):
         register = Signal.like(value, name=f"{name}_{k}", reset_less=reset_less)
         m.d.sync += register.eq(value)

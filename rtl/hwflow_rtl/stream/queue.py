@@ -75,7 +75,7 @@ class Queue(wiring.Component):
                     + flip_flops(depth * (width + 1), width, technology))
         count = ceil_log2(depth + 1)
         if technology is not None and not has_tables(technology):
-            # The block gives a word late: a word that is written meanwhile is kept in a register.
+            # A block has a latency: a register keeps a word that is written meanwhile.
             ram = technology.ram_cost(width=width, depth=1 << ceil_log2(depth), name="queue", holds=Holds.QUEUE)
             control = fitted("Queue in blocks", level_bits=count)
             return (Resources(lut=control.lut + width, ram=ram.ram, memories=ram.memories)
@@ -106,11 +106,11 @@ class Queue(wiring.Component):
         ]
         pop = used_places(m, used, self.i.valid & self.i.ready, self.o.ready)
         for k, word in enumerate(words[:-1]):
-            with m.If(~used[k] | pop):  # a free place may take anything
+            with m.If(~used[k] | pop):  # a free place may load any word
                 m.d.sync += word.eq(self.i.payload)
                 with m.If(used[k + 1]):
                     m.d.sync += word.eq(words[k + 1])
-        with m.If(~used[-1]):  # nothing enters while it is in use: its enable does not wait for the reader
+        with m.If(~used[-1]):  # no word enters while it is in use: its enable does not depend on the reader
             m.d.sync += words[-1].eq(self.i.payload)
         return m
 

@@ -20,7 +20,7 @@ Times = npt.NDArray[np.int64]
 @dataclass(frozen=True)
 class StageTimes:
     """Cycles: `taken[k]`, in which the beats of input k are taken; `departures`, in which output beats are first valid;
-    `further[k]`, the same of output k + 1, where a unit has several.
+    `further[k]`, the same for output k + 1 of a unit with several outputs.
 
     A beat that arrives (is valid at the input) in cycle t and finds room is taken in cycle t.
     """
@@ -31,14 +31,14 @@ class StageTimes:
 
 
 def in_turn(earliest: Times, interval: int = 1) -> Times:
-    """The earliest times that are in order, not before `earliest`, and at least `interval` cycles apart."""
+    """The earliest ascending times that are not before `earliest` and at least `interval` cycles apart."""
     even = np.arange(len(earliest), dtype=np.int64) * interval
     result: Times = np.maximum.accumulate(earliest - even) + even
     return result
 
 
 def with_room(earliest: Times, left: Times | None, places: int, *, back: int, block: int = 1) -> Times:
-    """`earliest`, but no block of `block` beats before a queue of `places` beats at the output has room for it.
+    """`earliest`, delayed so that no block of `block` beats starts before a FIFO of `places` beats has room for it.
 
     `left`: when the beats leave the queue; None: at once.  A place is counted `back` cycles after its beat left.
     """

@@ -26,7 +26,7 @@ QUEUE = Queue.latency_of(SKID)
 
 
 def spaced(earliest: Times, spacing: IntArray) -> Times:
-    """The first times that are not before `earliest`, each `spacing[k]` cycles or more after the one before it."""
+    """The earliest times that are not before `earliest`, each at least `spacing[k]` cycles after the one before it."""
     even = np.cumsum(spacing)
     result: Times = np.maximum.accumulate(earliest - even) + even
     return result
@@ -68,7 +68,7 @@ class WordJoin(wiring.Component):
         """
         spacing = np.tile(beats, len(arrivals) // int(beats.sum()))
         ends = np.cumsum(spacing)
-        behind = np.repeat(ends, spacing) - np.arange(len(arrivals))  # beats of the word from this one on
+        behind = np.repeat(ends, spacing) - np.arange(len(arrivals))  # beats of the word, from this one on
         return np.maximum.reduceat(arrivals + QUEUE + behind, ends - spacing), spacing
 
     @staticmethod
@@ -115,7 +115,7 @@ class WordJoin(wiring.Component):
             with m.If(complete):
                 m.d.sync += place.eq(1)
         for k, word in enumerate(words):
-            with m.If(skid.o.ready & place[k]):  # valid or not: the last one written stays
+            with m.If(skid.o.ready & place[k]):  # also while it is not valid: the last beat that was written stays
                 m.d.sync += word.eq(beat)
         chunk.advance(skid.o.ready & skid.o.valid)
         return m

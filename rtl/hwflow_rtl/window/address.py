@@ -25,7 +25,7 @@ def sum_with_carry(a: Value, b: Value, carry: Value) -> Value:
 
 
 def block_steps(shape: WindowShape) -> tuple[int, int, int, int, int]:
-    """Words from the base of a block to the next: next tile, group, column, row, frame."""
+    """Words from the base of a block to that of the next block: in the next tile, group, column, row, frame."""
     group = shape.group_words
     back = (shape.groups - 1) * group
     row_start = (shape.out_width - 1) * shape.stride[1] * shape.words
@@ -37,14 +37,14 @@ def block_steps(shape: WindowShape) -> tuple[int, int, int, int, int]:
 
 
 def all_beat_steps(shape: WindowShape) -> tuple[int, int, int]:
-    """Words from a beat of a block to the next: next word, column, row."""
+    """Words from a beat of a block to the next beat: the next word, column, row."""
     back = shape.group_words - 1
     return (1, shape.dilation[1] * shape.words - back,
             (shape.dilation[0] * shape.width - shape.reach[1]) * shape.words - back)
 
 
 def beat_steps(shape: WindowShape) -> tuple[int, ...]:
-    """Those of `all_beat_steps` that a block has, its first step first; 0 where it has none."""
+    """Those of `all_beat_steps` that a block has, the first step first; 0 if it has none."""
     counts = (shape.group_words, shape.kernel[1], shape.kernel[0])
     return tuple(step for step, count in zip(all_beat_steps(shape), counts, strict=True) if count > 1) or (0,)
 
@@ -119,9 +119,9 @@ class BlockWalker(wiring.Component):
 class BeatWalker(wiring.Component):
     """Plays the ring addresses of a block, from the cycle after `start` on, one a cycle.
 
-    `base`, `outside_x` and `outside_y` are taken with `start`, which must not come while a block plays but in the cycle
-    of its last beat; so are `second` and `over` of a `RingBase` where the ring is no power of two.  `outside` says that
-    the beat lies in the padding and `addr` means nothing.
+    `base`, `outside_x` and `outside_y` are read with `start`, and so are `second` and `over` of a `RingBase` if the
+    depth of the ring is no power of two.  While a block plays, `start` may be set only in the cycle of its last beat.
+    `outside` is set if the beat is in the padding; `addr` then has no meaning.
     """
 
     def __init__(self, *, shape: WindowShape, depth: int):

@@ -1,4 +1,4 @@
-"""The line buffer: takes frames as a stream of words, plays the windows of every output pixel, block by block.
+"""The line buffer: it takes frames as a stream of words and plays the windows of every output pixel, block by block.
 
 A *block* is the beats of a window for one tile of outputs.  The words are in a linear ring: a memory whose pointers
 never reset.  So the rows of the next frame enter while the last windows of this one are played.
@@ -57,8 +57,8 @@ class LineBuffer(wiring.Component):
     busy
         High while a block plays, `beat_latency` cycles before `beat.valid`.
 
-    A block starts when its last word has arrived, or all words of its frame have.  If data and credit are always there,
-    blocks follow each other without a pause, also over the ends of rows and frames: a frame takes
+    A block starts when its last word, or the last word of its frame, has arrived.  If words arrive in time and there is
+    always a credit, blocks follow each other without a pause, also over the ends of rows and frames: a frame takes
     `shape.cycles(interval)` cycles.
     """
 
@@ -87,7 +87,7 @@ class LineBuffer(wiring.Component):
 
     @property
     def beat_latency(self) -> int:
-        """Cycles from `busy` to `beat.valid`: the ring, and the register that the padding is put into."""
+        """Cycles from `busy` to `beat.valid`: those of the ring, and of the register that selects word or padding."""
         return self.technology.timing.ram + 1
 
     @property
@@ -174,9 +174,9 @@ class LineBuffer(wiring.Component):
         return ~places[-1]
 
     def there(self, m: Module, wrote: Signal, blocks: BlockWalker) -> Value:
-        """Whether the data of the next block has arrived: its last word, or the last of its frame.
+        """Whether the data of the next block has arrived: its last word, or the last word of its frame.
 
-        The counters are the words that lack, less one; the sign bit says that none does.
+        The counters are the number of missing words less one, so the sign bit says that none is missing.
         """
         shape, words = self.shape, self.shape.input_words
         written = delay(m, wrote, 1, "written", reset_less=False)  # not before the ring can give it back
@@ -203,7 +203,7 @@ class LineBuffer(wiring.Component):
         m.d.comb += self.start.eq(start)
 
     def player(self, m: Module, beats: BeatWalker, word: Value) -> None:
-        """The flags wait for the ring; its word or the padding goes into a register with synchronous set and reset."""
+        """The flags are delayed by the latency of the ring; its word or the padding goes into a register."""
         flags = Cat(beats.valid, beats.first, beats.last)
         valid, first, last = delay(m, flags, self.beat_latency, "flags", reset_less=False)
         outside = delay(m, beats.outside, self.beat_latency - 1, "outside")

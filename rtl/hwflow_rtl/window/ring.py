@@ -28,9 +28,9 @@ WRAP_CYCLES = 3
 def ring_depth(*, shape: WindowShape, width: int, technology: Technology, interval: int = 1, feed: int = 0) -> int:
     """Words of `width` bits of a ring; arguments as those of a `LineBuffer`.
 
-    A power of two with room for another pixel, because a source often gives the words of a pixel at once.  Where fewer
-    RAM blocks hold only what windows need (`WindowShape.ring_words`), it is the power of two for that, or just that,
-    but not where wrapping takes more logic than the blocks are worth to the family.
+    A power of two with room for another pixel, because a source often gives the words of a pixel at once.  If the words
+    that windows need (`WindowShape.ring_words`) fit fewer RAM blocks, it is the power of two for these, or exactly
+    these, unless wrapping then takes more logic than the blocks are worth in this family.
     """
     needed = max(2, shape.ring_words(interval, feed))
     depths = [1 << ceil_log2(words) for words in (needed + shape.words + SPARE, needed)]
@@ -52,7 +52,7 @@ def can_wrap(shape: WindowShape, depth: int, interval: int) -> bool:
 
 
 def wrap_cost(depth: int, technology: Technology) -> Resources:
-    """What a ring takes more because its depth is no power of two."""
+    """The additional cost of a ring whose depth is no power of two."""
     if is_power_of_two(depth):
         return Resources()
     bits = (depth - 1).bit_length()

@@ -1,4 +1,4 @@
-"""What a `LineBuffer` walks over: frame, kernel, stride, dilation, padding, groups; its schedule and ring, in numpy.
+"""Frame and window of a `LineBuffer`: kernel, stride, dilation, padding, groups; its schedule and ring, in numpy.
 
 All addresses are counted in words (`lanes` channels of one pixel) from the start of the frame, row by row.  A window's
 `base` is the address of its first tap.  The tap may be in the padding: before the frame, after it, or, because
@@ -106,9 +106,9 @@ class WindowShape:
 
     @property
     def span(self) -> int:
-        """Words from a window's base to the last that a block waits for, both included.
+        """Words from the base of a window to the last word that a block waits for, both included.
 
-        That is the last word of its last tap.  A block that is wholly in the padding of the first rows also waits for
+        That is the last word of its last tap.  A block whose window is in the padding as a whole also waits for
         the first word of its frame, so that no result leaves before the frame arrives.
         """
         last_tap = (self.reach[0] * self.width + self.reach[1]) * self.words + self.group_words
@@ -163,13 +163,13 @@ class WindowShape:
 
     def play(self, source: Callable[[Times | None], tuple[Times, ...]], frames: int, depth: int,
              interval: int = 1, begin: Callable[[Times, int], Times] = in_turn) -> tuple[Times, tuple[Times, ...]]:
-        """When a `LineBuffer` with a ring of `depth` words starts the blocks of `frames` frames; and what `source` says
-        in the end.
+        """The cycles in which a `LineBuffer` with a ring of `depth` words starts the blocks of `frames` frames; and the
+        last answer of `source`.
 
         `begin(earliest, pace)`: the starts of blocks that may start from cycles `earliest` on, at least `pace` apart.
 
-        `source` says, for the cycles from which on the ring has room for each word (None: always), when words are
-        first there, when they are taken, and anything else that has to come to rest.
+        `source` gets the cycle from which on the ring has room for each word (None: always).  It gives the cycles in
+        which words arrive, those in which they are taken, and anything else that must no longer change.
         """
         pace = max(interval, self.beats)
         bases = np.repeat(self.group_bases(), self.tiles_per_group)
@@ -186,7 +186,7 @@ class WindowShape:
             found = later
 
     def ring_words(self, interval: int = 1, feed: int = 0) -> int:
-        """The least words of the ring with which it makes no window wait where words come evenly.
+        """The smallest ring, in words, that makes no window wait if words arrive evenly.
 
         `feed`: the least cycles in which the words of a frame can come.  Let block b start in cycle S(b) at full pace,
         and a word come every p cycles.  Word base(a - 1) + depth is written after the start of block a, the words
@@ -197,10 +197,10 @@ class WindowShape:
 
 
 def _room(starts: Times, bases: IntArray, least: IntArray, there: Times) -> Times:
-    """The first cycle, from when each word is there on, in which the block that plays has a base of at least `least`.
+    """For each word the first cycle, once it has arrived, in which the playing block has a base of at least `least`.
 
-    0 if there is room at once.  Bases usually grow, so room stays; not if windows begin in the padding after a row or a
-    frame.
+    0 if the ring has room at once.  Bases usually grow, so room stays.  They do not if windows begin in the padding
+    after a row or a frame.
     """
     block = np.searchsorted(np.maximum.accumulate(bases), least)  # the first that is far enough
     now = np.zeros_like(block)
@@ -228,7 +228,7 @@ def _ring_words(shape: WindowShape, interval: int, feed: int) -> int:
     if count * cost == cycles:
         wait = last * cycles - starts - np.minimum.accumulate(before * cycles - starts) + (1 + early) * words
         depth = max(-(-int(wait.max()) // cycles), int((last + 1 - bases).max()))
-    else:  # the input is the limit: blocks start as data comes, and no word can wait
+    else:  # the input is the limit: blocks start when their data arrives, and no word can wait
         starts += np.maximum.accumulate(last * cycles + early * words - starts)
         depth = -(-int((starts + words - before * cycles)[count:].max()) // cycles)
     return depth + shape.guard
