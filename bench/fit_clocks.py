@@ -126,7 +126,7 @@ def main() -> int:
         for entry in content["designs"]:
             features = features_again(entry, bench, options.folder) if options.only in (None, entry["name"]) else None
             if features is not None:
-                rounded = {name: round(value, 4) for name, value in features.items()}
+                rounded = {name: round(value, 3) for name, value in features.items()}
                 print(entry["name"], rounded, file=sys.stderr, flush=True)
                 entry["features"] = rounded
     designs = designs_of(content)
