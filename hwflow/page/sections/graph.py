@@ -122,8 +122,8 @@ def layers_table(plan: Plan, design: DesignGraph) -> Markup:
         share = cycles / plan.interval
         rows.append((
             element("a", names[position], href=href_of(position, stage)), kind_text(layer),
-            stage.name if stage.steps else "its own", ", ".join(together(tensor_text(graph, name))
-                                                                for name in layer.inputs),
+            stage.name if stage.steps else "its own",
+            Markup(", ").join(together(tensor_text(graph, name)) for name in layer.inputs),
             together(tensor_text(graph, layer.output)), "" if weights is None else together(str(weights)),
             layer.multiplications(graph), cycles, Cell(percent(share), share)))
     head = ("layer", "kind", "stage", "inputs", "output", "weights", "multiplications", "cycles", "of the interval")
@@ -144,9 +144,9 @@ def streams_table(subject: Subject) -> Markup:
     return table(head, rows, caption="The streams and their queues (FIFOs)")
 
 
-def together(text: str) -> str:
+def together(text: str) -> Markup:
     """A text that stays in one line."""
-    return text.replace(" ", "\N{NO-BREAK SPACE}")
+    return element("span", text, class_="together")
 
 
 def ended(text: str) -> Markup:

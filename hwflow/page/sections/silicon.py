@@ -68,7 +68,7 @@ def headline(subject: Subject, report: SynthesisReport) -> Markup:
              ("frames/s at this clock", number(round(rates(subject.plan, subject.board, report)["clock"])))]
     if report.routed_mhz is not None:
         facts.insert(1, ("reached by nextpnr", f"{report.routed_mhz:.1f} MHz"))
-    facts += [("seed", str(report.seed)), ("place and route", f"{report.seconds.get('place and route', 0.0):,.0f} s"),
+    facts += [("seed", str(report.seed)), ("place and route", f"{number(round(report.seconds.get('place and route', 0.0)))} s"),
               ("device", report.device)]
     tiles = element("dl", *(element("div", element("dt", name), element("dd", value)) for name, value in facts),
                     class_="tiles")
@@ -215,6 +215,6 @@ def tools(report: SynthesisReport) -> Markup:
     rows = [["PLL", str(report.pll["text"])]] if report.pll and "text" in report.pll else []
     rows += [[f"version of {name}", text] for name, text in report.tools.items()]
     rows += [[f"options of {name}", text] for name, text in report.options.items()]
-    rows += [[f"time of {step}", f"{seconds:,.1f} s"] for step, seconds in report.seconds.items()]
+    rows += [[f"time of {step}", f"{seconds:.1f} s"] for step, seconds in report.seconds.items()]
     return element("details", element("summary", "Tools, options and times"),
                    table(("what", "value"), rows, caption="How the bitstream was made"))
