@@ -68,8 +68,8 @@ def headline(subject: Subject, report: SynthesisReport) -> Markup:
              ("frames/s at this clock", number(round(rates(subject.plan, subject.board, report)["clock"])))]
     if report.routed_mhz is not None:
         facts.insert(1, ("reached by nextpnr", f"{report.routed_mhz:.1f} MHz"))
-    facts += [("seed", str(report.seed)), ("place and route", f"{number(round(report.seconds.get('place and route', 0.0)))} s"),
-              ("device", report.device)]
+    seconds = round(report.seconds.get("place and route", 0.0))
+    facts += [("seed", str(report.seed)), ("place and route", f"{number(seconds)} s"), ("device", report.device)]
     tiles = element("dl", *(element("div", element("dt", name), element("dd", value)) for name, value in facts),
                     class_="tiles")
     words = "All clocks are slow enough for the routed design." if report.meets_clock else (
