@@ -22,6 +22,7 @@ FRAMES      ?=
 SEED        ?=
 SEEDS       ?=
 INPUT_SHAPE ?=
+SOURCE      ?=
 BUILD       ?=
 MODELS      ?=
 ARGS        ?=
@@ -38,7 +39,7 @@ DATA_OPTIONS  = $(MODEL_OPTIONS) $(call option,data,$(or $(DATA),$(if $(MODEL),,
 BOARD_OPTIONS = $(DATA_OPTIONS) $(call option,board,$(BOARD)) $(call option,transport,$(TRANSPORT)) $(call option,plan,$(PLAN))
 
 .DEFAULT_GOAL := help
-.PHONY: help sim synth report explore reweight program run serve check info quantize golden build boards doctor test test-all fuzz test-lowest upgrade bench lint docs site train wheel clean distclean
+.PHONY: help sim synth report explore reweight program run serve check data info quantize golden build boards doctor test test-all fuzz test-lowest upgrade bench lint docs site train wheel clean distclean
 
 help: ## list the targets
 	@echo 'hwflow: an ONNX model in; bit-exact RTL simulation and a bitstream out.'
@@ -48,6 +49,7 @@ help: ## list the targets
 	@echo 'Variables:'
 	@echo '  MODEL=x.onnx   the model; without it, the example models/digits_cnn.onnx and its data'
 	@echo '  DATA=x.npz     inputs, labels and calibration data (docs/data-files.md)'
+	@echo '  SOURCE=folder  for data: pictures, recordings, a table or a NumPy file'
 	@echo '  BITS=w or w,a  bits of all weights and activations, 1 to 8; SETTINGS=x.yaml has them by layer'
 	@echo '  BOARD=name     see `make boards`'
 	@echo '  TRANSPORT=kind the way from the host to the board, as uart; without it, the first of the board'
@@ -68,6 +70,10 @@ sim: ## simulate the RTL of MODEL and compare every stage, bit for bit [DATA BOA
 synth: ## make the bitstream of MODEL for BOARD [DATA PLAN SEED SEEDS CLOCK]
 	$(SETUP) --extras synth
 	$(HWFLOW) synth $(BOARD_OPTIONS) $(call option,seed,$(SEED)) $(call option,seeds,$(SEEDS)) $(call option,clock,$(CLOCK))
+
+data: ## make the data file DATA (data.npz) for MODEL of SOURCE, a folder or file [ARGS]
+	$(SETUP) --extras data
+	$(HWFLOW) data '$(or $(MODEL),$(EXAMPLE).onnx)' $(if $(SOURCE),'$(SOURCE)') $(call option,output,$(DATA)) $(ARGS)
 
 report: ## write a page that shows the whole design of MODEL for BOARD [DATA PLAN]
 	$(SETUP)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ def data(console: Console, request: DataRequest) -> Mapping[str, Any]:
     show(console, made)
     size = target.stat().st_size
     console.say(f"{target}: written, {size} bytes")
-    console.next(f"hwflow quantize {request.model} --data {target}")
+    console.next(shlex.join(["hwflow", "golden", str(request.model), "--data", str(target)]))
     return {"exit_code": 0, "path": str(target), "bytes": size, "notes": list(made.notes),
             "rows": made.dataset.rows, "calibration_rows": calibration_rows(made), "classes": list(made.classes),
             "arrays": {name: [str(array.dtype), *array.shape] for name, array in made.arrays.items()}}
