@@ -44,8 +44,8 @@ ELSEWHERE = {
 #: Pages whose commands need each other, in order.
 SESSIONS = {"docs/project-file.md": "tests/cli/test_project_file.py"}
 #: Commands that are run, but take longer than a second or two.
-LONG = (r"hwflow (sim|run|build .*(--export|--execution|--reweightable|--board ulx3s)|report .*--board ulx3s|"
-        r"golden .*(--bits|--settings|--rescale-bits)|quantize .*--accuracy-drop)")
+LONG = (r"hwflow (sim|run|build|report .*--board ulx3s|"
+        r"(golden|quantize) .*(--bits|--settings|--rescale-bits|--accuracy-drop))")
 #: Exit codes of the answer "no": the shipped model is as its exporter wrote it.
 ANSWERS = {("check", "models/digits_cnn.onnx", "--strict"): 1}
 #: Placeholders of the text.
