@@ -94,7 +94,8 @@ def keep_netlist(flow: Flow, proof: NetlistProof, *, seed: int) -> None:
     """What `hwflow sim --netlist` found of the cells that go to place and route."""
     from ..synth.toolchain import find_tool
 
-    tools = simulators() | {"yosys": str(find_tool("yosys"))}
+    yosys = find_tool("yosys")
+    tools = simulators() | {"yosys": f"{yosys.version} ({yosys.origin})"}
     keep(flow.board_folder, NETLIST, design_key(flow), {**proof.facts(), "data": data_facts(flow), "seed": seed}, tools)
 
 
