@@ -79,9 +79,9 @@ Told = tuple[list[tuple[str, str]], Sequence[str], bool | None]
 def rungs_of(subject: Subject) -> tuple[Rung, ...]:
     """All rungs in order.  HwflowError where a record is damaged."""
     commands = commands_of(subject)
-    first, *hardware, last = (rung(subject, title, what, kind, commands[kind], tell)
-                              for title, what, kind, tell in RUNGS)
-    return first, rewriting(subject), *hardware, timing(subject), last
+    golden, *simulated, whole, board = (rung(subject, title, what, kind, commands[kind], tell)
+                                        for title, what, kind, tell in RUNGS)
+    return golden, rewriting(subject), *simulated, timing(subject), whole, board
 
 
 def rewriting(subject: Subject) -> Rung:
