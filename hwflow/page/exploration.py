@@ -193,7 +193,8 @@ def scatter(title: str, designs: Designs, x: Axis, y: Axis, value: Callable[[Poi
         marks.append(Dots(board, dots))
     corners = stairs([(each.point.frames_per_second, value(each.point) or 0.0) for each in shown], more=more)
     text = f"{title}: {counted(len(shown), 'design')}, {len(corners)} that no other one beats"
-    return plot(title, text, x, y, [Line("best of the picture", corners, "limit", dashed=True), *marks], height=420)
+    best = Line("best of the picture", corners, "limit", dashed=True)
+    return plot(title, text, x, y, [best, *marks], width=540, height=400)
 
 
 def stairs(points: Sequence[tuple[float, float]], *, more: bool) -> list[tuple[float, float]]:

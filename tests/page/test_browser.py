@@ -6,7 +6,6 @@ It needs Chromium, and `pip install 'hwflow[browser]'`: Playwright, which drives
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.slow
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 WIDTHS = (400, 900, 1440)
 MODELS = Path(__file__).parents[2] / "models"
 Opened = Callable[..., "Page"]
@@ -34,19 +32,6 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         done = process(words, cwd=folder)
         assert done.code == 0, done.err
     return folder / "report.html"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if CHROMIUM is None:
-        pytest.skip("needs Chromium (apt install chromium)")
-    pytest.importorskip("axe_playwright_python", reason="needs pip install 'hwflow[browser]'")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield running
-        running.close()
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -15,6 +16,9 @@ from hwflow.exploration.point import Point
 from hwflow.exploration.routing import Routed, Run
 from hwflow.page.exploration import Designs, exploration_page, stairs
 from hwflow.synth import load_board
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 HOSTILE = "</script><img src=x onerror='alert(1)'>\"&\x1b"
 BOARDS = ("icebreaker", HOSTILE)
@@ -38,7 +42,7 @@ class Read(HTMLParser):
 def explored() -> Exploration:
     """Designs on two boards in two widths, one that is refused, and one that is there twice."""
     points = [Point(board, widths, "auto", False, False, 100 * k, design=f"{board}{widths}{k}", made_as=made,
-                    interval=100 * k, latency=300 * k, mhz=50.0, mhz_error=0.076, link=98.0, lut=3000 // k, ff=9, dsp=4,
+                    interval=100 * k, latency=300 * k, mhz=50.0, mhz_error=0.076, link=98.0, lut=3000 + k, ff=9, dsp=4,
                     ram=5, filled=0.5, accuracy=90.0 + bool(widths), reference=92.0, metric="accuracy %")
               for board in BOARDS for widths in ("", "4,8") for k, made in ((1, "dataflow"), (2, "shared"))]
     points += [points[0], Point("icebreaker", "", "auto", False, False, 7, refused=HOSTILE)]
@@ -99,3 +103,30 @@ def test_the_line_joins_what_nothing_beats() -> None:
         best = {a for a in points if not any(
             b != a and b[0] >= a[0] and (b[1] >= a[1] if more else b[1] <= a[1]) for b in points)}
         assert stairs(points, more=more) == sorted(best)
+
+
+@pytest.mark.slow
+def test_it_is_readable_by_everyone_and_boxes_hide_designs_without_a_script(browser: Browser, page: str,
+                                                                             tmp_path: Path) -> None:
+    """In Chromium: nothing wider than the window, no message, no finding of axe-core."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    (tmp_path / "page.html").write_text(page, encoding="utf-8")
+    said: list[str] = []
+    for width in (400, 900, 1440):
+        for colours in ("light", "dark"):
+            opened = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=colours)
+            opened.on("console", lambda message: said.append(message.text))
+            opened.on("pageerror", lambda error: said.append(str(error)))
+            opened.goto((tmp_path / "page.html").as_uri())
+            assert opened.evaluate("document.documentElement.scrollWidth") <= width
+            assert [each["id"] for each in Axe().run(opened).response["violations"]] == []
+    assert said == []
+    plain = browser.new_page(java_script_enabled=False)
+    plain.goto((tmp_path / "page.html").as_uri())
+    rows = plain.locator("#table tbody tr:visible")
+    assert rows.count() == 8
+    plain.locator("#show-b0").uncheck()
+    assert rows.count() == 4
+    plain.locator("#only-frontier").check()
+    assert rows.count() == 2
