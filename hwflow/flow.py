@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from hwflow_base.errors import HwflowError
 from hwflow_base.files.cache import cached_step, digest
+from hwflow_base.files.durations import Durations
 from hwflow_base.files.sources import read_text
 from hwflow_base.files.target import same_file, write_atomically
 
@@ -42,7 +43,7 @@ from .reweight.routed import keep_design
 from .steps import measurements
 from .steps.choices import settings_of
 from .steps.folders import board_folder, held
-from .steps.generation import generate, generate_axi_stream
+from .steps.generation import TOP, generate, generate_axi_stream
 from .steps.keys import integers_key
 from .steps.planning import given_plan, plan_for
 from .steps.stimuli import Frames, stimuli
@@ -79,6 +80,7 @@ class Flow:
     def __post_init__(self) -> None:
         self.warned = Warned(self.console)
         self.folder = self.project.build / self.project.model.stem
+        self.console.watch.durations = Durations(self.project.build / ".cache" / "durations.json")
 
     @cached_property
     def source(self) -> onnx.Model:
@@ -285,14 +287,15 @@ class Flow:
 
         from .steps.simulation import compile_plan, run_plan
         folder = self.board_folder / "sim"
-        self.generate()
-        with self.console.step("compile the simulation"):
+        size = (self.generate() / f"{TOP}.v").stat().st_size
+        with self.console.step("compile the simulation", "compile", size):
             simulation = compile_plan(
                 self.structure, self.plan, folder, self.compiled, waves=waves, say=self.console.progress)
         runs, frames = {}, self.frames(count, seed)
         for name, pattern in (("full speed", None), ("random stalls", StallPattern(stalls, stalls, seed))):
             place = folder / f"{name.replace(' ', '_')}.fst" if waves else None
-            with self.console.step(f"simulate {count} frames, {name}"):
+            kind = f"simulate {self.folder.name} for {self.board.name}, {name}"
+            with self.console.step(f"simulate {count} frames, {name}", kind, count * self.plan.interval):
                 runs[name] = run_plan(simulation, self.graph, frames, stalls=pattern, waves=place)
         return runs
 
@@ -313,7 +316,9 @@ class Flow:
         from .steps.proof import prove_netlist
 
         netlist = self.netlist(clock)
-        with self.console.step(f"simulate {count} frames through the pins of the netlist"):
+        kind = f"simulate the netlist of {self.folder.name} for {self.board.name}"
+        with self.console.step(f"simulate {count} frames through the pins of the netlist", kind,
+                               count * self.plan.interval):
             return prove_netlist(
                 netlist, self.board, self.graph, self.frames(count, seed), identity=self.design.identity(),
                 interval=self.plan.interval, weights=self.design.weights(), image=self.design.image(),
@@ -325,7 +330,8 @@ class Flow:
         folder, reweightable = self.synthesis, self.hardware.reweightable
         return synthesize_design(
             self.design, folder, options, quantized="../../quantized", progress=self.console.progress,
-            keep=lambda: keep_design(self.quantized, self.plan, folder, reweightable=reweightable))
+            keep=lambda: keep_design(self.quantized, self.plan, folder, reweightable=reweightable),
+            watch=self.console.watch)
 
     def accuracy(self) -> Accuracy | None:
         """The accuracy of float and integer model on all rows of the data, with warnings; None without data."""

@@ -1,7 +1,7 @@
 """Where text goes: results to standard output, progress and failures to standard error.
 
-With a terminal, long steps show a spinner and colours; without one, plain lines.  No line is wider than the terminal or
-COLUMNS, or 80 columns where there is neither.
+With a terminal, long steps show how far they are, and there are colours; without one, plain lines.  No line is wider
+than the terminal or COLUMNS, or 80 columns where there is neither.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator, Sequence
 import rich.box
 import rich.console
 import rich.markup
-import rich.progress
 import rich.table
 import rich.text
 
 from .texts import clean
+from .watching import Watcher
 from .wrapping import Column, asked_width, blocks, is_number, wrapped
 
 __all__ = ["Console"]
@@ -37,18 +37,6 @@ class Stream(rich.console.Console):
         raise BrokenPipeError
 
 
-class Rate(rich.progress.ProgressColumn):
-    """Steps a second of a task."""
-
-    def __init__(self, unit: str) -> None:
-        super().__init__()
-        self.unit = unit
-
-    def render(self, task: rich.progress.Task) -> rich.text.Text:
-        speed = task.finished_speed or task.speed
-        return rich.text.Text("" if speed is None else f"{speed:,.1f} {self.unit}")
-
-
 class Console:
     """`quiet` (JSON on standard output) keeps tables and notes to itself; progress and failures still show.  Without
     `progress` (--quiet) warnings and failures alone show on standard error.
@@ -57,6 +45,8 @@ class Console:
     def __init__(self, *, quiet: bool = False, progress: bool = True):
         self.quiet, self.shows_progress = quiet, progress
         self.out, self.err = (stream_to(stderr) for stderr in (False, True))
+        #: Shows long work on standard error.
+        self.watch = Watcher(self.err, shown=self.shows_bars)
 
     def say(self, text: str) -> None:
         """A line of the result."""
@@ -92,14 +82,12 @@ class Console:
         return self.err.is_terminal and self.shows_progress
 
     @contextlib.contextmanager
-    def step(self, text: str) -> Iterator[None]:
-        """Show that `text` goes on, and afterwards how long it took."""
+    def step(self, text: str, kind: str = "", size: float = 1.0) -> Iterator[None]:
+        """Show that `text` goes on, and afterwards how long it took; `kind` and `size` as of a `Watch`."""
         started = time.monotonic()
-        if self.shows_bars:
-            with self.err.status(rich.markup.escape(text)):
-                yield
-        else:
+        if not self.shows_bars:
             self.progress(f"{text} ...")
+        with self.watch(text, kind, size):
             yield
         self.progress(f"{text}: {time.monotonic() - started:.1f} s")
 
@@ -109,14 +97,15 @@ class Console:
 
         With `rate`, the unit of their rate, a terminal shows that, too."""
         started = time.monotonic()
-        if self.shows_bars:
-            columns = (*rich.progress.Progress.get_default_columns(), *([Rate(rate)] if rate else []))
-            with rich.progress.Progress(*columns, console=self.err, transient=True) as bar:
-                task = bar.add_task(rich.markup.escape(text), total=None)
-                yield lambda done, total: bar.update(task, completed=done, total=total)
-        else:
+        if not self.shows_bars:
             self.progress(f"{text} ...")
-            yield lambda done, total: None
+        with self.watch(text) as work:
+            def show(done: int, total: int) -> None:
+                work.count(done, total)
+                if rate and done:
+                    work.say(f"{done / max(work.elapsed, 1e-3):,.1f} {rate}")
+
+            yield show
         self.progress(f"{text}: {time.monotonic() - started:.1f} s")
 
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, key: int = 1,

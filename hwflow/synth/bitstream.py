@@ -15,6 +15,7 @@ from typing import Any
 from hwflow_base.errors import HwflowError, ToolFailed
 from hwflow_base.files.cache import MANIFEST, cached_step, digest, locked, sweep
 from hwflow_base.files.target import write_atomically
+from hwflow_base.work import Watch, unwatched
 from hwflow_rtl.io import BoardTop, Ends
 from hwflow_rtl.memory import FlashPart
 from hwflow_rtl.vendor import Resources
@@ -36,7 +37,7 @@ from .placement import keep_placement
 from .placer import AS_IT_IS, Placer
 from .report import SynthesisReport, read_nextpnr_report
 from .routing import RULES, place_and_route
-from .seeds import Attempt, Listener, default_jobs, from_seeds
+from .seeds import PHASES, Attempt, Listener, default_jobs, from_seeds
 from .spots import kept_spots
 from .structure import Structure, keep_structure, structure_of
 from .toolchain import tools_of_family, versions
@@ -58,8 +59,8 @@ NAMES = {"lut": "logic cells", "ff": "flip-flops", "dsp": "multiplier blocks", "
 def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, ends: Ends | None = None,
                seed: int = 1, seeds: int = 1, jobs: int | None = None, goal_mhz: float | None = None,
                identity: bytes = bytes(IDENTITY_BYTES), clock: float | str | None = None, plan: Plan | None = None,
-               weights: BoardWeights | None = None, placer: Placer = AS_IT_IS, progress: Progress = lambda text: None
-               ) -> SynthesisReport:
+               weights: BoardWeights | None = None, placer: Placer = AS_IT_IS, progress: Progress = lambda text: None,
+               watch: Watch = unwatched) -> SynthesisReport:
     """Make the bitstream of `top` for `board` in `folder`.
 
     `top` is a `BoardTop`, its RTLIL text (of all the LEDs that `board_top` uses), or a core, which is put into a
@@ -70,6 +71,7 @@ def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, ends: E
     names of its stages.  `weights` are those in a memory of the board.
     `clock` is the core's clock in MHz, made by a PLL of a core that is put into a `BoardTop`; None takes the highest
     that the routed design bears, "board" the board's oscillator and no PLL.  `placer` are knobs of nextpnr's placer.
+    `watch` shows the steps that take minutes.
 
     Steps, and seeds, whose inputs did not change are not run again, so that an interrupted run goes on where it was.
     Raises MissingTool before anything starts, ToolFailed with the tool's message when one fails, of the seeds only
@@ -77,7 +79,7 @@ def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, ends: E
     """
     if seeds < 1 or (jobs is not None and jobs < 1):
         raise HwflowError(f"seeds and jobs must be at least 1, not {seeds} and {jobs}")
-    job = Job(board, folder.absolute(), tools_of_family(board.family), progress, weights)
+    job = Job(board, folder.absolute(), tools_of_family(board.family), progress, weights, watch)
     core = None if isinstance(top, str | BoardTop) else top
     if core is not None:
         top = clocked_top(core, board, ends, identity=identity, clock=clock, goal_mhz=goal_mhz, weights=weights)
@@ -137,7 +139,8 @@ def make_layout(job: Job, seeds: Sequence[int], jobs: int | None, clock_mhz: flo
         (folder / f"top.{suffix}").write_text(pins)
         step = PLACE if len(seeds) == 1 else f"{PLACE}, seed {seed}"
         job.progress(f"{step}, with nextpnr: minutes for a large design")
-        place_and_route(job, [*arguments, "--seed", str(seed)], folder, step, netlist, listener)
+        with job.watch(listener.name, f"nextpnr {job.board.family}", netlist.stat().st_size, PHASES) as listener.work:
+            place_and_route(job, [*arguments, "--seed", str(seed)], folder, step, netlist, listener)
         shorten_report(folder / "report.json", step)
         shutil.copyfile(job.log(step), folder / "nextpnr.log")
 

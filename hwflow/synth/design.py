@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 import numpy as np
+from hwflow_base.work import Watch, unwatched
 from hwflow_rtl.core import Core
 from hwflow_rtl.io import Ends
 
@@ -100,12 +101,14 @@ def finish_design(design: Design, folder: Path, make: Callable[[], Report], *, q
 
 
 def synthesize_design(design: Design, folder: Path, options: SynthesisOptions, *, quantized: str,
-                      keep: Callable[[], object], progress: Progress = lambda text: None) -> SynthesisReport:
+                      keep: Callable[[], object], progress: Progress = lambda text: None,
+                      watch: Watch = unwatched) -> SynthesisReport:
     """The bitstream of `design` in `folder` by place and route; errors as of `synthesize`, the rest as `finish_design`.
     """
     def make() -> SynthesisReport:
         return synthesize(design.core(), design.board, folder, seed=options.seed, seeds=options.seeds,
                           jobs=options.jobs, clock=options.clock, placer=options.placer, ends=design.ends(),
-                          identity=design.identity(), plan=design.plan, weights=design.weights(), progress=progress)
+                          identity=design.identity(), plan=design.plan, weights=design.weights(), progress=progress,
+                          watch=watch)
 
     return finish_design(design, folder, make, quantized=quantized, keep=keep)

@@ -8,25 +8,28 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hwflow_base.work import Watch, Work, unwatched
+
 from .board_weights import BoardWeights
 from .boards import Board
-from .toolchain import Running, Tool, run_tool
+from .toolchain import PREPARING, Running, Tool, run_tool
 
-__all__ = ["Job", "Progress", "nextpnr_of"]
+__all__ = ["Job", "Progress", "first_run", "nextpnr_of"]
 
 Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Job:
-    """What every step needs to know.  `weights` are those in a memory of the board.  `running` holds the tools that run
-    now, and can end them all."""
+    """What every step needs to know.  `weights` are those in a memory of the board.  `watch` shows the tools that take
+    long.  `running` holds the tools that run now, and can end them all."""
 
     board: Board
     folder: Path
     tools: dict[str, Tool]
     progress: Progress
     weights: BoardWeights | None = None
+    watch: Watch = unwatched
     running: Running = field(default_factory=Running)
 
     def log(self, step: str) -> Path:
@@ -50,3 +53,12 @@ class Job:
 
 def nextpnr_of(job: Job) -> Tool:
     return next(tool for name, tool in job.tools.items() if name.startswith("nextpnr"))
+
+
+def first_run(work: Work) -> Callable[[str], None]:
+    """A listener that sorts out runs in which a tool in WebAssembly was prepared first."""
+    def listen(line: str) -> None:
+        if line.startswith(PREPARING):
+            work.unlike_others()
+
+    return listen

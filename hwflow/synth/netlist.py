@@ -14,7 +14,7 @@ from hwflow_rtl.io import Ends
 from .board_weights import BoardWeights
 from .boards import Board
 from .families import FAMILIES
-from .job import Job, Progress
+from .job import Job, Progress, first_run
 from .options import ON_BOARD
 from .toolchain import find_tool
 from .top import clocked_top, design_text
@@ -75,7 +75,8 @@ def make_netlist(job: Job, text: str) -> None:
         (folder / TEXT).write_text(text)
         (folder / "synth.ys").write_text(script)
         job.progress("synthesis with yosys")
-        job.run("yosys", ["-q", "-s", "synth.ys"], folder, "synthesis")
+        with job.watch("synthesis with yosys", f"yosys {job.board.family}", len(text)) as work:
+            job.run("yosys", ["-q", "-s", "synth.ys"], folder, "synthesis", listen=first_run(work))
         netlist = folder / "netlist.json"
         netlist.write_text(family.prepared(netlist.read_text(encoding="utf-8"), job.board), encoding="utf-8")
 

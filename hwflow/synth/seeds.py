@@ -18,16 +18,23 @@ from pathlib import Path
 
 from hwflow_base.errors import ToolFailed
 from hwflow_base.files.cache import cached_step, digest
+from hwflow_base.work import Work
 
 from .job import Job, Progress
 from .paths import core_clock
+from .toolchain import PREPARING
 
-__all__ = ["NEXTPNR_MEMORY", "Attempt", "Listener", "default_jobs", "from_seeds"]
+__all__ = ["NEXTPNR_MEMORY", "PHASES", "Attempt", "Listener", "default_jobs", "from_seeds"]
 
 #: What one nextpnr takes for a design that fills a large device, bytes; 1 to 2 GB were seen for an LFE5U-85F.
 NEXTPNR_MEMORY = 2 << 30
 #: Seconds between two lines of progress of one seed.
 PERIOD = 10.0
+#: What nextpnr does, one after the other, and the line with which it says so.
+PHASES = ("packing", "placing", "improving", "routing", "writing")
+FIRST = r"Info: Packing "
+BEGINS = {"placing": r"Info: Creating initial analytic placement", "improving": r"Info: Running simulated annealing",
+          "routing": r"Info: (Routing\.\.|Running router2)", "writing": r"Info: Router\d time"}
 
 
 @dataclass(frozen=True)
@@ -57,7 +64,7 @@ def free_memory() -> int:
 
 
 class Listener:
-    """Makes a few lines of progress of the many that nextpnr says."""
+    """Makes a few lines of progress of the many that nextpnr says, and tells `work` how far it is."""
 
     def __init__(self, name: str, progress: Progress, period: float = PERIOD):
         self.name = name
@@ -65,14 +72,30 @@ class Listener:
         self.period = period
         self.last = time.monotonic()
         self.arcs = 0
-        self.phase = ""
+        self.work = Work(name, PHASES, {})
 
     def __call__(self, line: str) -> None:
+        self.follow(line)
         text = self.told(line)
         now = time.monotonic()
-        if text and now - self.last >= self.period:
+        if text:
+            self.work.say(text)
+        if text and now - self.last >= self.period and not self.work.shown:
             self.last = now
-            self.progress(f"{self.name}: {text}")
+            share, left = self.work.share, self.work.left
+            about = "" if share is None else f"; {100 * share:.0f} % done"
+            about += "" if left is None else f", about {left:.0f} s left"
+            self.progress(f"{self.name}: {text}{about}")
+
+    def follow(self, line: str) -> None:
+        """The phase that a line begins.  A second run, with other options, begins with packing again."""
+        if line.startswith(PREPARING):
+            self.work.unlike_others()
+        if re.match(FIRST, line) and self.work.phase != PHASES[0]:
+            self.work.start_over()
+        for phase, begins in BEGINS.items():
+            if re.match(begins, line):
+                self.work.enter(phase)
 
     def told(self, line: str) -> str:
         """What a line says of the state of the work; nothing for most.
@@ -86,7 +109,9 @@ class Listener:
             self.arcs = int(found[1])
             return f"routing {self.arcs} arcs"
         if self.arcs and (found := re.match(r"Info:\s+\d+ \|[^|]*\|[^|]*\|\s*(\d+)\|", line)):
-            return f"routing, {max(0, self.arcs - int(found[1]))} of {self.arcs} arcs"
+            done = max(0, self.arcs - int(found[1]))
+            self.work.count(done, self.arcs)
+            return f"routing, {done} of {self.arcs} arcs"
         if found := re.match(r"Info:\s+iter=(\d+) wires=(\d+) overused=(\d+)", line):
             return f"routing, pass {found[1]}, {found[3]} of {found[2]} wires taken twice"
         return ""

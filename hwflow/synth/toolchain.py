@@ -26,9 +26,11 @@ from hwflow_base.tool_status import ToolStatus
 
 from .families import FAMILIES, Program
 
-__all__ = ["Running", "Tool", "find_tool", "run_tool", "tool_status", "tools_of_family", "versions"]
+__all__ = ["PREPARING", "Running", "Tool", "find_tool", "run_tool", "tool_status", "tools_of_family", "versions"]
 
 REMEDY = "pip install 'hwflow[synth]'"
+#: How a tool in WebAssembly says that it runs for the first time.
+PREPARING = "Preparing to run"
 
 
 #: Every program that we may need, in the order of use.
@@ -204,7 +206,7 @@ def run_tool(tool: Tool, arguments: Sequence[str], *, folder: Path, log: Path, s
                 for line in process.stdout:
                     file.write(line)
                     listen(line)
-                    if line.startswith("Preparing to run"):
+                    if line.startswith(PREPARING):
                         progress(f"{tool.name} runs for the first time on this machine and is prepared, up to 100 s")
     if process.returncode != 0:
         full = full_disk(tool.name, folder, log, log.read_text(encoding="utf-8", errors="replace"))

@@ -1,0 +1,69 @@
+"""How long work took before, by kind, so that later work of that kind can say how far it is.
+
+A small JSON file in the cache of a build folder.  It is a help and nothing depends on it: a file that is damaged, or a
+folder that cannot be written, counts as no file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import filelock
+
+from ..errors import HwflowError
+from .sources import open_plain
+from .target import create_folder, write_atomically
+
+__all__ = ["Durations"]
+
+#: The last runs that count, and the kinds that are kept.
+RUNS, KINDS = 5, 200
+#: Seconds to wait for another run that writes at this moment.
+PATIENCE = 1.0
+
+
+class Durations:
+    """Seconds by kind of work and phase, in `path`; a run of a kind takes about as long for each unit of its size."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def expected(self, kind: str, size: float, phases: Sequence[str]) -> dict[str, float]:
+        """Seconds of each phase for work of this size: the median of the last runs, scaled.  Empty without any."""
+        runs = [run for run in self.read().get(kind, []) if set(phases) <= set(run[1])]
+        return {phase: statistics.median(run[1][phase] / run[0] for run in runs) * size for phase in phases
+                } if runs and size > 0 else {}
+
+    def keep(self, kind: str, size: float, seconds: Mapping[str, float]) -> None:
+        """Add a run."""
+        if size <= 0:
+            return
+        with contextlib.suppress(HwflowError, OSError):  # a full disk is told by the work itself
+            create_folder(self.path.parent)
+            with filelock.FileLock(self.path.with_suffix(".lock"), timeout=PATIENCE):
+                known = self.read()
+                runs = [*known.pop(kind, []), (size, dict(seconds))][-RUNS:]
+                kept = dict([*known.items(), (kind, runs)][-KINDS:])
+                write_atomically(self.path, json.dumps(kept))
+
+    def read(self) -> dict[str, list[tuple[float, dict[str, float]]]]:
+        """All kinds with their runs as (size, seconds by phase), the last ones last."""
+        try:
+            with open_plain(self.path) as file:
+                return {kind: [run_of(*run) for run in runs] for kind, runs in json.load(file).items()}
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+            return {}
+
+
+def run_of(size: Any, seconds: Mapping[str, Any]) -> tuple[float, dict[str, float]]:
+    """ValueError and the like for what is no run."""
+    made = float(size), {str(phase): float(value) for phase, value in seconds.items()}
+    if not (0 < made[0] < math.inf and all(0 <= value < math.inf for value in made[1].values())):
+        raise ValueError("no run takes such a time")
+    return made
