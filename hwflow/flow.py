@@ -43,7 +43,7 @@ from .reweight.routed import keep_design
 from .steps import measurements
 from .steps.choices import settings_of
 from .steps.folders import board_folder, held
-from .steps.generation import TOP, generate, generate_axi_stream
+from .steps.generation import generate, generate_axi_stream
 from .steps.keys import integers_key
 from .steps.planning import given_plan, plan_for
 from .steps.stimuli import Frames, stimuli
@@ -287,10 +287,10 @@ class Flow:
 
         from .steps.simulation import compile_plan, run_plan
         folder = self.board_folder / "sim"
-        size = (self.generate() / f"{TOP}.v").stat().st_size
-        with self.console.step("compile the simulation", "compile", size):
-            simulation = compile_plan(
-                self.structure, self.plan, folder, self.compiled, waves=waves, say=self.console.progress)
+        self.generate()
+        with self.console.step("compile the simulation"):
+            simulation = compile_plan(self.structure, self.plan, folder, self.compiled, waves=waves,
+                                      say=self.console.progress, watch=self.console.watch)
         runs, frames = {}, self.frames(count, seed)
         for name, pattern in (("full speed", None), ("random stalls", StallPattern(stalls, stalls, seed))):
             place = folder / f"{name.replace(' ', '_')}.fst" if waves else None

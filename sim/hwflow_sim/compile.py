@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from hwflow_base.files.cache import digest
 from hwflow_base.files.target import create_folder
+from hwflow_base.work import Watch, unwatched
 
 from .builder import CONTROL, VERILOG, Build, compile_runtime, fingerprint, runtime_key
 from .cache import cached_folder
@@ -76,7 +77,7 @@ def warn(text: str) -> None:
 def compile(core, *, boundaries: Sequence[Boundary], roms: Mapping[str, npt.NDArray[np.uint8]], folder: Path,
             cache: Path, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None, waves: bool = False,
             sources: Sequence[Path] = (), jobs: int | None = None, idle_limit: int = IDLE_LIMIT,
-            say: Callable[[str], None] = warn) -> Simulation:
+            say: Callable[[str], None] = warn, watch: Watch = unwatched) -> Simulation:
     """Make the executable simulation of `core`, or find it in `cache`, which has those of all designs.
 
     `core` is a `hwflow_rtl.core.Core`, or a component with its ports and its `links`, `input_names`, `output_names` and
@@ -90,7 +91,8 @@ def compile(core, *, boundaries: Sequence[Boundary], roms: Mapping[str, npt.NDAr
 
     `waves` compiles in the tracing of all signals (slower; see `run()`).  `sources` are more Verilog files, for a core
     that instantiates them.  `idle_limit` is for a core whose stages may give no beat for longer.  `jobs` compilers run
-    at once; as many as processors if None.  `say` is told that another run compiles the same thing and this one waits.
+    at once; as many as processors if None.  `say` is told that another run compiles the same thing and this one waits,
+    `watch` shows the compilation where there is one.
 
     Raises MissingTool, and ToolFailed with the path of the log.
     """
@@ -103,25 +105,29 @@ def compile(core, *, boundaries: Sequence[Boundary], roms: Mapping[str, npt.NDAr
     tools = find_tools()
     write_roms(roms, folder)  # not before: a unit may ask for its ROM when it is elaborated
     log = folder / "compile.log"
-    made, compiled = executable(text, sources, tools, cache, waves=waves, log=log, jobs=jobs, say=say)
+    made, compiled = executable(text, sources, tools, cache, waves=waves, log=log, jobs=jobs, say=say, watch=watch)
     return Simulation(executable=made, folder=folder, streams=streams, waves=waves, compiled=compiled,
                       seconds=time.monotonic() - began, idle_limit=idle_limit)
 
 
 def executable(text: str, sources: Sequence[Path], tools: Tools, cache: Path, *, waves: bool, log: Path,
-               jobs: int | None, say: Callable[[str], None]) -> tuple[Path, bool]:
+               jobs: int | None, say: Callable[[str], None], watch: Watch) -> tuple[Path, bool]:
     """The executable of the bench `text` (RTLIL) in `cache`, and whether it was made now."""
     from hwflow_rtl.emit import to_verilog
 
     def make(target: Path) -> None:
         log.unlink(missing_ok=True)
-        (target / "bench.v").write_text(to_verilog(text))
-        runtime, _ = cached_folder(cache, runtime_key(tools, waves),
-                                   lambda place: compile_runtime(tools, place, waves=waves, log=log, jobs=jobs), say)
-        build = Build(tools=tools, folder=target, waves=waves, log=log, jobs=jobs)
-        build.verilate([target / "bench.v", *VERILOG, *sources, CONTROL])
-        build.compile()
-        build.link(runtime / "runtime.a")
+        with watch("Verilator and the C++ compiler", "compile", len(text)) as work:
+            (target / "bench.v").write_text(to_verilog(text))
+            runtime, first = cached_folder(cache, runtime_key(tools, waves),
+                                           lambda place: compile_runtime(tools, place, waves=waves, log=log, jobs=jobs),
+                                           say)
+            if first:
+                work.unlike_others()
+            build = Build(tools=tools, folder=target, waves=waves, log=log, jobs=jobs)
+            build.verilate([target / "bench.v", *VERILOG, *sources, CONTROL])
+            build.compile()
+            build.link(runtime / "runtime.a")
 
     key = digest(text, *VERILOG, CONTROL, *sources, *fingerprint(tools, waves))
     made, compiled = cached_folder(cache, key, make, say)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -70,6 +71,12 @@ class GowinFamily(Family):
         """Gowin's physical constraints, which cannot tell the clock's frequency."""
         pull = f" PULL_MODE={pin.pull.upper()}" if pin.pull else ""
         return f'IO_LOC "{port}" {pin.name};\nIO_PORT "{port}" IO_TYPE={pin.io_standard}{pull};\n'
+
+    def routed_kind(self, kind: str, bel: str) -> str:
+        """nextpnr's netlist keeps the kinds of tables, flip-flops and memories, its report has those of their places."""
+        if bel.endswith("/BSRAM"):
+            return "BSRAM"
+        return "DFF" if kind.startswith("DFF") else "LUT4" if re.fullmatch(r"LUT\d", kind) else kind
 
     def synth_command(self, board: Board) -> str:
         return "synth_gowin -nodsp -nobram"
