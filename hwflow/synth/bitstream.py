@@ -68,10 +68,9 @@ def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, ends: E
     result.  Of `seeds` of them, `seed`, `seed + 1` and so on, placed `jobs` at a time (by default as many as cores and
     free memory allow; one takes up to 2 GB for a large device), the one with the fastest clock is taken.  `goal_mhz` is
     the clock that place and route aims at, by default more than any design reaches.  `plan` gives the report the
-    names of its stages.  `weights` are those in a memory of the board.
+    names of its stages.  `weights` are those in a memory of the board.  `watch` shows the steps that take minutes.
     `clock` is the core's clock in MHz, made by a PLL of a core that is put into a `BoardTop`; None takes the highest
     that the routed design bears, "board" the board's oscillator and no PLL.  `placer` are knobs of nextpnr's placer.
-    `watch` shows the steps that take minutes.
 
     Steps, and seeds, whose inputs did not change are not run again, so that an interrupted run goes on where it was.
     Raises MissingTool before anything starts, ToolFailed with the tool's message when one fails, of the seeds only

@@ -73,7 +73,7 @@ class GowinFamily(Family):
         return f'IO_LOC "{port}" {pin.name};\nIO_PORT "{port}" IO_TYPE={pin.io_standard}{pull};\n'
 
     def routed_kind(self, kind: str, bel: str) -> str:
-        """nextpnr's netlist keeps the kinds of tables, flip-flops and memories, its report has those of their places."""
+        """nextpnr's report has the kinds of places, its netlist those of tables, flip-flops and memories."""
         if bel.endswith("/BSRAM"):
             return "BSRAM"
         return "DFF" if kind.startswith("DFF") else "LUT4" if re.fullmatch(r"LUT\d", kind) else kind
