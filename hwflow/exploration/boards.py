@@ -58,6 +58,11 @@ class Answer:
                 and found.design.frames_per_second * (1 - found.design.mhz_error) < self.rate)
 
 
+def rate_text(rate: float) -> str:
+    """Frames a second, for people."""
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
+
+
 def size_of(board: Board) -> tuple[int, ...]:
     """What boards are ordered by: logic cells, then RAM blocks, multiplier blocks and flip-flops."""
     have = board.resources
@@ -87,7 +92,7 @@ def verdict(name: str, points: Sequence[Point], rate: float, most_drop: float | 
         return Verdict(name, fastest, too_slow(fastest, exact))
     design = min(enough, key=lambda point: (point.filled, point.lut))
     if design.link < rate:
-        return Verdict(name, design, f"its line to the host carries {design.link:,.4g} frames/s")
+        return Verdict(name, design, f"no line to the host carries more than {rate_text(design.link)} frames/s")
     return Verdict(name, design, "")
 
 
@@ -111,4 +116,4 @@ def too_slow(fastest: Point, points: Sequence[Point]) -> str:
     one, else the resources that are used up."""
     asked = [point.lacks or point.refused for point in points if point.refused and point.asked is not None
              and point.asked < fastest.interval]
-    return f"{fastest.frames_per_second:,.4g} frames/s at most" + (f"; more take {asked[0]}" if asked else "")
+    return f"{rate_text(fastest.frames_per_second)} frames/s at most" + (f"; more take {asked[0]}" if asked else "")

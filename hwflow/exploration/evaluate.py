@@ -6,9 +6,11 @@ runs it, or how often.
 
 from __future__ import annotations
 
+import pickle
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from hwflow_base.errors import HwflowError
@@ -18,6 +20,7 @@ from .. import golden, hls
 from ..accuracy import Accuracy, compare, data_warnings, float_outputs, question
 from ..data.dataset import Dataset
 from ..hls.refusal import DoesNotFit
+from ..host.elements import bytes_in, bytes_out
 from ..host.identity import identity
 from ..layers.base import LayerGraph
 from ..layers.partition import Execution
@@ -45,10 +48,26 @@ _known: OrderedDict[tuple[str, Technology], hls.Known] = OrderedDict()
 
 @dataclass(frozen=True)
 class Integers:
-    """The integer model of some widths, or why there is none (`refused`, and what to do)."""
+    """The integer model of some widths, or why there is none (`refused`, and what to do).
 
-    quantized: Quantized | None
+    `data` is the model as bytes: its layers remember costs of units, which no other process could be sent.
+    """
+
+    data: bytes | None
     refused: str = ""
+
+    @property
+    def quantized(self) -> Quantized | None:
+        """The integer model; None where there is none."""
+        return None if self.data is None else unpickled(self.data)
+
+
+@lru_cache(maxsize=4)
+def unpickled(data: bytes) -> Quantized:
+    """The integer model of these bytes; the same object for several tasks of a worker."""
+    made = pickle.loads(data)
+    assert isinstance(made, Quantized)
+    return made
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +93,7 @@ def made_integers(model: Model, source: Model, rows: Mapping[str, Array] | None,
                   settings: QuantizationSettings) -> Integers:
     """The integers of `model`, which was made of `source`, calibrated on `rows`."""
     try:
-        return Integers(quantize(model, rows, settings=settings, original=source))
+        return Integers(pickle.dumps(quantize(model, rows, settings=settings, original=source)))
     except HwflowError as error:
         return Integers(None, str(error))
 
@@ -86,11 +105,12 @@ def reference_outputs(model: Model, dataset: Dataset) -> dict[str, Array]:
 
 def judged(model: Model, dataset: Dataset, integers: Integers, reference: Mapping[str, Array]) -> dict[str, Any]:
     """How good the integers are on the data: `metric`, `accuracy` and `reference`, and the warnings about the data."""
-    if integers.quantized is None:
+    quantized = integers.quantized
+    if quantized is None:
         return {"metric": "", "accuracy": None, "reference": None, "warnings": []}
-    found = compare(question(model, dataset), dataset, reference, golden.predict(integers.quantized, dataset.inputs))
+    found = compare(question(model, dataset), dataset, reference, golden.predict(quantized, dataset.inputs))
     metric, value, real = headline(found)
-    warnings = [warning.facts() for warning in data_warnings(integers.quantized, dataset)]
+    warnings = [warning.facts() for warning in data_warnings(quantized, dataset)]
     return {"metric": metric, "accuracy": value, "reference": real, "warnings": warnings}
 
 
@@ -112,9 +132,13 @@ def designs(integers: Integers, wanted: Wanted) -> tuple[Point, ...]:
     """The designs of one board, in order; the first is the fastest one."""
     asked = Point(wanted.name, wanted.widths, wanted.execution.value, wanted.logic_multipliers, wanted.stream_weights,
                   None)
-    if integers.quantized is None:
+    quantized = integers.quantized
+    if quantized is None:
         return (replace(asked, refused=integers.refused),)
-    graph = integers.quantized.graph
+    graph = quantized.graph
+    board = carrying(wanted.board, graph, wanted.rate)
+    if board.chosen != wanted.board.chosen:
+        asked, wanted = replace(asked, transport=board.chosen), replace(wanted, board=board)
     known = remembered(graph, wanted)
     executions = executions_of(graph, graph, wanted.board, logic=wanted.logic_multipliers,
                                stream_weights=wanted.stream_weights, known=known)
@@ -128,6 +152,16 @@ def designs(integers: Integers, wanted: Wanted) -> tuple[Point, ...]:
     others = [*ladder(design, fastest, wanted.intervals), *for_rate(design, fastest, wanted.rate)]
     by_interval = {point.asked or 0: point for point in others}
     return (fastest, *(point for _, point in sorted(by_interval.items())))
+
+
+def carrying(board: Board, graph: LayerGraph, rate: float | None) -> Board:
+    """The board with the first of its ways to the host that carries `rate` frames a second, or the fastest where none
+    does; as it is where no rate is asked for."""
+    needed, lines = max(bytes_in(graph), bytes_out(graph)) * (rate or 0.0), board.transports
+    enough = [kind for kind, line in lines.items() if line.bytes_per_second >= needed]
+    if board.chosen in enough:
+        return board
+    return board.with_transport(enough[0] if enough else max(lines, key=lambda kind: lines[kind].bytes_per_second))
 
 
 def remembered(graph: LayerGraph, wanted: Wanted) -> hls.Known:

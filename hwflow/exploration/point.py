@@ -33,8 +33,9 @@ class Point:
 
     Asked: a board (its name, or the path of its file), `widths` as `str(Widths)`, the `execution`, whether stages may
     multiply in logic and weights be outside of the FPGA, and the most cycles of a frame (`asked`; None: as few as
-    possible).  `refused` is the reason where there is no such design, and `lacks` the resources that are short, where
-    some are; then everything after it is as by default.
+    possible).  `transport` is the way to the host, "" for the first one of the board.  `refused` is the reason where
+    there is no such design, and `lacks` the resources that are short, where some are; then everything after it is as by
+    default.
 
     Found: `design` is the identity in hexadecimal digits, equal for equal designs.  `made_as` is dataflow, shared or
     mixed.  `interval` and `latency` count cycles of the estimated clock of `mhz`; `mhz_error` is the mean relative
@@ -49,6 +50,7 @@ class Point:
     logic_multipliers: bool
     stream_weights: bool
     asked: int | None
+    transport: str = ""
     refused: str | None = None
     lacks: str = ""
     design: str = ""
@@ -87,7 +89,8 @@ class Point:
     def hardware(self) -> HardwareOptions:
         """The options of the commands that make this very design."""
         return HardwareOptions(
-            board=self.board, interval=self.asked, logic_multipliers=self.logic_multipliers,
+            board=self.board, transport=self.transport or None, interval=self.asked,
+            logic_multipliers=self.logic_multipliers,
             stream_weights=self.stream_weights, execution=Execution(self.execution))
 
     def facts(self) -> dict[str, Any]:

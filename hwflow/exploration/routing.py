@@ -135,8 +135,8 @@ def routed(integers: Integers, wanted: Wanted, point: Point, seed: int, placer: 
            ) -> dict[str, Any]:
     """One run: the facts of a `Run`.  `folder` keeps what runs of the same design share; None where it is not here."""
     assert integers.quantized is not None, "a point that fits has integers"
-    graph = integers.quantized.graph
-    executions = executions_of(graph, graph, wanted.board, logic=wanted.logic_multipliers,
+    graph, board = integers.quantized.graph, wanted.board.with_transport(point.transport or None)
+    executions = executions_of(graph, graph, board, logic=wanted.logic_multipliers,
                                stream_weights=wanted.stream_weights)
     plan = executions.plan(wanted.execution, point.asked)
     if identity(executions.graph, plan).hex() != point.design:
@@ -144,7 +144,7 @@ def routed(integers: Integers, wanted: Wanted, point: Point, seed: int, placer: 
                           "run the command again: designs of another version of hwflow are not used")
     with ExitStack() as stack:
         place = folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="hwflow-routed-"))
-        return asdict(made(Design(graph, plan, wanted.board), Path(place), seed, placer))
+        return asdict(made(Design(graph, plan, board), Path(place), seed, placer))
 
 
 def made(design: Design, folder: Path, seed: int, placer: str) -> Run:

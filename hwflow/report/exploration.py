@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..exploration.boards import Answer, Verdict
+from ..exploration.evaluate import LONGEST
 from ..exploration.exploration import Exploration
 from ..exploration.frontier import Objective
 from ..exploration.point import Point
@@ -23,9 +24,15 @@ MAX_TEXT = 90
 def show_exploration(console: Console, exploration: Exploration) -> None:
     """What was found, from the whole to the answer."""
     show_counts(console, exploration)
-    show_frontier(console, exploration)
+    if exploration.answer is None or ladders(exploration):
+        show_frontier(console, exploration)
     if exploration.answer is not None:
         show_answer(console, exploration, exploration.answer)
+
+
+def ladders(exploration: Exploration) -> bool:
+    """Whether there is more to compare than the designs for a rate."""
+    return any(point.asked == LONGEST for point in exploration.points)
 
 
 def show_counts(console: Console, exploration: Exploration) -> None:
@@ -49,10 +56,11 @@ def show_frontier(console: Console, exploration: Exploration) -> None:
     shown = thinned(points)
     metric = next((point.metric for point in points if point.metric), "")
     timed = Objective.LATENCY in exploration.objectives
-    head = ("board", "bits", "execution", "cycles", "frames/s", "MHz", *(["latency ms"] if timed else []), "LUT", "DSP",
-            "RAM", *([metric] if metric else []))
+    several = len({point.widths for point in points}) > 1
+    head = ("board", *(["bits"] if several else []), "execution", "cycles", "frames/s", "MHz",
+            *(["latency ms"] if timed else []), "LUT", "DSP", "RAM", *([metric] if metric else []))
     console.table("frontier: no other design is better in all objectives", head,
-                  [row(point, bool(metric), timed) for point in shown], key=2, second=3)
+                  [row(point, bool(metric), timed, several) for point in shown], second=2)
     for objective in exploration.objectives:
         console.say(f"  {objective.value}: {objective.title}")
     if len(shown) < len(points):
@@ -66,10 +74,10 @@ def thinned(points: Sequence[Point]) -> list[Point]:
     return [points[round(k * (len(points) - 1) / (MAX_ROWS - 1))] for k in range(MAX_ROWS)]
 
 
-def row(point: Point, measured: bool, timed: bool) -> tuple[str, ...]:
-    """The cells of a design."""
+def row(point: Point, measured: bool, timed: bool, several: bool) -> tuple[str, ...]:
+    """The cells of a design: with its accuracy, its latency and its bits where they are wanted."""
     latency = [f"{1000 * point.latency_seconds:.3g}"] if timed else []
-    return (point.board, point.widths or "default", point.made_as, number(point.interval),
+    return (point.board, *([point.widths or "default"] if several else []), point.made_as, number(point.interval),
             f"{point.frames_per_second:,.1f}", f"{point.mhz:.0f}", *latency, number(point.lut), number(point.dsp),
             number(point.ram), *([accuracy(point)] if measured else []))
 
@@ -94,7 +102,8 @@ def show_answer(console: Console, exploration: Exploration, answer: Answer) -> N
     design = found.design
     console.say(f"{found.board} is the smallest board that does {answer.rate:,g} frames/s: "
                 f"{design.frames_per_second:,.1f} at an estimated {design.mhz:.0f} MHz, with "
-                f"{percent(design.filled, 0)} of its scarcest resource taken")
+                f"{percent(design.filled, 0)} of its scarcest resource taken"
+                f"{f', over {design.transport}' if design.transport else ''}")
     others = [each.board for each in order[last + 1:] if each.enough and same_size(exploration, each, found)]
     if others:
         console.say(f"  as large, and also enough: {', '.join(others)}")

@@ -60,7 +60,7 @@ def test_the_smallest_of_all_has_no_smaller_one() -> None:
 
 def test_a_line_that_is_too_slow_is_said() -> None:
     found = answer([design(name, 1_000, link=12.5) for name in BOARDS], BOARDS, 100)
-    assert {each.lacks for each in found.verdicts} == {"its line to the host carries 12.5 frames/s"}
+    assert {each.lacks for each in found.verdicts} == {"no line to the host carries more than 12.5 frames/s"}
 
 
 def test_designs_that_lose_too_much_do_not_count() -> None:
