@@ -85,8 +85,8 @@ def states_of(states: object) -> dict[str, str]:
 def read_data(path: str | Path | Rows, model: Model) -> Dataset:
     """Inputs, calibration rows and labels of an NPZ file (docs/data-files.md), checked against the model.
 
-    In place of a path it takes arrays, as every function does that takes rows, or a generator of batches: all rows then
-    are those to calibrate with, unless there are others.
+    In place of a path it takes arrays or a generator of batches, as every function that takes rows.  All rows of arrays
+    are used for calibration, unless there are calib_ arrays.
     """
     model = a_model(model)
     if isinstance(path, str | os.PathLike):
@@ -270,7 +270,7 @@ def simulated_board(quantized: Quantized, plan: hls.Plan | None = None, board: s
 
 
 def keep_integers(design: Design, quantized: Quantized, folder: Path) -> None:
-    """The integer model into the folder of a design, where it is another one than there."""
+    """Write the integer model into the folder of a design, unless the folder has the same one."""
     key = digest(identity(design.graph, design.plan), onnx.dumps(quantized.prologue), onnx.dumps(quantized.epilogue))
     cached_step(folder / QUANTIZED, key, lambda working: save_quantized(quantized, working))
 

@@ -173,7 +173,7 @@ class Plan:
 
     @property
     def is_bound(self) -> bool:
-        """Whether `interval` is an upper bound: if weights come from external memory, or
+        """Whether `interval` is an upper bound and the hardware may be faster: if weights come from external memory, or
         if frames have to wait for a shared stage, because earlier stages meanwhile work ahead."""
         return bool(self.pace or self.streams)
 

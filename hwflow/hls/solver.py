@@ -96,7 +96,7 @@ class Solver:
         if self.outside is not None:  # which may take longer than any folding
             intervals.append(self.slowest)
         targets = np.unique(np.concatenate(intervals)).tolist()
-        if self.fitting(targets[-1], queues=False) is None:  # every stage has all its foldings there
+        if self.fitting(targets[-1], queues=False) is None:  # there every stage may have any folding
             return None
         found = self.first_fitting(targets, queues=False)
         for first in ([] if found is None else [found, found + 1]):

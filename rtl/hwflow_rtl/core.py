@@ -80,8 +80,8 @@ class Core(wiring.Component):
         The stream `weights` of each stage that has one, in the order of the stages (`weighted`).
     probe{k}_valid, probe{k}_data
         A beat leaves stage `probes[k]` in this cycle; its payload as bits, lane 0 lowest.  The probe is before forks
-        and gearboxes.  The last probes of a stage are those of its outputs, in order; those before them show what it
-        writes into its memory, word by word.
+        and gearboxes.  The last probes of a stage are those of its outputs, in order; the probes before them show the
+        words that it writes into its memory.
     stall{k}
         Stage k offers a beat at some output, and the reader does not take it (backpressure).
     busy{k}

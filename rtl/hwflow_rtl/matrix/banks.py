@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = ["banks_of", "pairs_rows"]
 
-#: The most rows of a bank: what one activation register drives without limiting the clock.
+#: The most rows of a bank: so many rows one activation register can drive without limiting the clock.
 BANK_ROWS = 8
 
 

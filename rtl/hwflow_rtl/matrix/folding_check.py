@@ -48,7 +48,7 @@ def check_folding(shape: MatrixShape) -> None:
 
 
 def check_arriving(shape: MatrixShape) -> None:
-    """Refuse what a stage cannot be whose weights arrive as a stream."""
+    """Refuse foldings that a stage with streamed weights cannot have."""
     if shape.pixels != 1 and shape.tiles != 1 and not shape.source.whole:
         raise ValueError(f"output pixels of a matrix stage must be 1 where its weights are streamed and a pixel takes "
                          f"{shape.tiles} tiles of them, not {shape.pixels}: its order of blocks would read each weight "

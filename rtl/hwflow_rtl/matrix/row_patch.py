@@ -39,7 +39,8 @@ class RowPatch(wiring.Component):
     next row enter, or blanks if no word has arrived, so they never wait for the next row.  After the first word of a
     row, only words of that row enter.
 
-    Latency from the last word of a window to the window: 1 cycle.  Rate: one word a cycle on the side that has more.
+    Latency from the last word of a window to the window: 1 cycle.  Throughput: one word a cycle at the input or, if
+    there are more windows than words, one window a cycle at the output.
     """
 
     #: The longest delay, in words, in registers.
@@ -102,7 +103,7 @@ class RowPatch(wiring.Component):
             return total + Resources(ff=places * bits)
         total += fitted("RowPatch in memory", address_bits=ceil_log2(places))
         if not RowPatch.in_blocks(places, technology):
-            # Read in the cycle of its address: of the registers of a technology's memory it has that of the word.
+            # It is read in the cycle of its address, so of the registers of `ram` it has only the one of the word.
             line = Memory("line", MemoryKind.RAM, Holds.RING, bits, places, fixed=Place.TABLES)
             return total + replace(technology.preferred_cost(line), ff=bits)
         latency = technology.timing.ram
@@ -133,7 +134,7 @@ class RowPatch(wiring.Component):
         # The first window is complete with the pixel `head`, the next ones `stride` pixels later each.
         first = self.flag(m, words, step, [head], "first")
         more = Signal()  # the row's first window is out and its last is not
-        filling = at_start & more  # shift, be there a word or not
+        filling = at_start & more  # shift even without a word
         m.d.comb += [
             self.i.ready.eq(free & ~blank), step.eq(free & (blank | self.i.valid)),
             shift.eq(free & (blank | self.i.valid | filling)),
@@ -170,7 +171,7 @@ class RowPatch(wiring.Component):
         parts = Nest(m, (self.shape.words,), name="part")
         parts.advance(emit)
         gap = Signal(Shape.cast(range(-1, pause)), init=-1)
-        with m.If(emit):  # of a row's first window too, where the pause after the row before is not over
+        with m.If(emit):  # also of the first window of a row, if the pause of the previous row is not over
             m.d.sync += gap.eq(Mux(parts.last[0], pause - 1, -1))
         with m.Elif(shift & ~gap[-1]):
             m.d.sync += gap.eq(gap - 1)
@@ -292,8 +293,8 @@ class PatchTimes:
             bound[rows + 1, place] = np.maximum(bound[rows + 1, place], waits[rows, j])
 
     def behind(self, shifts: Times, waits: Times | None) -> Times:
-        """The cycles in which windows that reach over the end of a row are complete: by blanks or by the next row's
-        words.
+        """The cycles in which windows that reach over the end of a row are completed, by blanks or by words of the
+        next row.
         """
         there = np.maximum(self.earliest[1:, 0], self.words[:-1, -1] + self.spacing[1:, 0])
         bound = np.zeros((self.rows, self.late), dtype=np.int64)

@@ -28,8 +28,8 @@ __all__ = ["MatrixShape", "paces", "pairs_rows"]
 
 IntArray = npt.NDArray[np.int64]
 
-#: The most cycles from result to result: in so many a requantizer in logic takes one bit of a factor after the other,
-#: 18 significant ones and some that bring the channels' to a common place.  Later results would help nobody.
+#: The most cycles from result to result.  A requantizer in logic that takes one bit of a factor in each cycle needs so
+#: many: 18 significant bits, and some that align the factors of the channels.  More cycles would save nothing.
 SLOWEST_DRAIN = 24
 
 
@@ -52,22 +52,22 @@ class MatrixShape:
     depth, outputs
         Input channels, and output channels, of a group.
     lanes, rows
-        Channels of a word, and output channels computed at once: of one group at a time, or of all of `parallel`
-        groups.  Where they do not divide `depth` and `outputs`, the last word of a group is partly empty, and the last
-        rows of a group are not used.
+        Channels of a word, and output channels that are computed in parallel: of one group at a time, or of all of
+        `parallel` groups.  If they do not divide `depth` and `outputs`, the last word of a group is partly empty, and
+        its last rows are not used.
     parallel
-        Groups of a word.  With more than one, `lanes` = parallel * depth, `rows` = parallel * outputs, and a row meets
-        the `depth` lanes of its own group.  Where it does not divide the groups, the last word of a pixel is partly
+        Groups of a word.  With more than one, `lanes` = parallel * depth, `rows` = parallel * outputs, and a row reads
+        only the `depth` lanes of its own group.  If it does not divide the groups, the last word of a pixel is partly
         empty.
     out_lanes
-        Results that leave the stage at once; they divide the rows and the outputs.
+        Results that leave the stage in one cycle; they divide the rows and the outputs.
     element, weight, accumulator, output
         Number formats: activations, weights, exact sums (in two's complement, bias or not), results.
     bipolar_element, bipolar_weight
         The one bit of an activation, or of a weight, means +1 or -1.
     style
-        What makes the products.  A pair is one column of two rows of a group, in the same bank.  A block that
-        accumulates takes two columns of a row.
+        What multiplies.  A pair is one column of two rows of a group, in the same bank.  A block that accumulates takes
+        two columns of a row.
     patch
         `RowPatch` gathers the columns of the kernel, so that one word holds `lanes` channels of a whole row of taps.
     source
@@ -119,14 +119,14 @@ class MatrixShape:
 
     @cached_property
     def columns(self) -> IntArray:
-        """The lanes of a word that each row meets, [rows, cols]."""
+        """The lanes of a word that each row multiplies, [rows, cols]."""
         lanes = np.arange(self.word_lanes).reshape(self.taps, self.parallel, -1)
         of_group = np.moveaxis(lanes, 1, 0).reshape(self.parallel, self.cols)
         return np.repeat(of_group, self.rows // self.parallel, axis=0)
 
     @property
     def span(self) -> int:
-        """Output channels that blocks share out among each other in whole beats: of a group, or of all groups."""
+        """Output channels that are divided into blocks of whole beats: those of a group, or of all groups."""
         return self.outputs if self.parallel == 1 else self.channels
 
     @property
@@ -154,7 +154,7 @@ class MatrixShape:
 
     @cached_property
     def played(self) -> WindowShape:
-        """What the stage's `LineBuffer` walks over: with a patch, columns are taken care of before it."""
+        """The window of the stage's `LineBuffer`: with a patch, `RowPatch` before it has gathered the columns."""
         shape = self.window
         if not self.patch:
             return shape
@@ -168,7 +168,7 @@ class MatrixShape:
 
     @property
     def lanes_in(self) -> int:
-        """Channels that the stage takes at once: a word, or so many that words and chunks are whole numbers of them."""
+        """Channels of an input beat: a word, or a number that divides words and chunks."""
         return gcd(self.lanes, self.chunk)
 
     @property
@@ -227,12 +227,12 @@ class MatrixShape:
 
     @property
     def work(self) -> int:
-        """Cycles of a frame in which the multipliers have something to do."""
+        """Cycles of a frame in which the multipliers work."""
         return self.played.blocks * self.played.beats
 
     @cached_property
     def feed(self) -> int:
-        """Least cycles in which the words of a frame come."""
+        """Least cycles in which the words of a frame can arrive."""
         frame = self.frame
         beats = frame.height * frame.width * frame.groups * self.depth // self.lanes_in
         return max(beats, RowPatch.cycles(shape=self.window)) if self.patch else beats
@@ -240,21 +240,21 @@ class MatrixShape:
     def cycles(self) -> int:
         """Cycles from frame to frame if neither the source nor the reader stalls the stage.
 
-        That is `work`, unless the results need longer to leave than a block takes, its weights need longer to arrive,
-        or the input words are more.
+        That is `work`, unless the results of a block take longer to leave than its beats, its weights take longer to
+        arrive, or there are more input words.
         """
         return max(self.played.cycles(self.block_interval), self.feed, self.tiles * self.tile_cycles)
 
     @property
     def terms(self) -> int:
-        """What makes the products gives so many numbers for a row."""
+        """Numbers that the multipliers give for a row in a cycle."""
         return self.cols // 2 if self.products.accumulates else self.cols
 
     @cached_property
     def tree(self) -> tuple[int, ...]:
         """How many terms each level of adders sums to one: two, or as many single bits as a table has inputs.
 
-        The terms are the products of a cycle; where sums of two of them are accumulated before, those.
+        The terms are the products of a cycle, or the sums of two of them if the multiplier blocks accumulate.
         """
         levels, terms = [], self.terms
         while terms > 1:
@@ -276,7 +276,7 @@ class MatrixShape:
         return self.source.cost(self.bank_words(bank), technology)
 
     def bank_words(self, bank: int) -> BankWords:
-        """What banks of `bank` rows read."""
+        """The words of weights that a bank of `bank` rows reads."""
         return BankWords(width=bank * self.cols * self.weight.width, beats=self.played.beats, blocks=self.tiles,
                          pixels=self.pixels, banks=self.rows // bank, rows=bank, interval=self.block_interval)
 
@@ -300,7 +300,7 @@ class MatrixShape:
 
     @cached_property
     def _bank_rows(self) -> WeakKeyDictionary[Technology, int]:
-        """What `bank_rows` has given."""
+        """The cache of `bank_rows`."""
         return WeakKeyDictionary()
 
     def bank_rows(self, technology: Technology) -> int:
@@ -320,7 +320,7 @@ class MatrixShape:
         return self._bank_rows[technology]
 
     def bank_latency(self, technology: Technology) -> int:
-        """Cycles from a word at a bank to its sum at the bank's accumulators."""
+        """Cycles from a word at a bank to its sum at the accumulators."""
         return self.products.latency(technology) + len(self.tree)
 
     def word_delay(self, technology: Technology) -> int:
@@ -328,11 +328,11 @@ class MatrixShape:
         return max(0, self.source.latency(technology) - technology.timing.ram - 1)
 
     def queue_depth(self, technology: Technology, requantizer_latency: int) -> int:
-        """Words of the output queue with which the window never waits for a credit while at most two wait to be taken.
+        """The depth of the output FIFO with which the window never waits for a credit while it holds at most two words.
 
-        A block takes `drain` places at its start; `first` cycles later the first is free again and seen to be, then
-        one every `drain_interval` cycles.  That is with an output that is always taken; one place more lets a word
-        still be there when the next one comes, as before a join that lets its other input through in between.
+        A block reserves `drain` places at its start.  `first` cycles later the first of them is free again and counted,
+        and then one more every `drain_interval` cycles, if the reader takes every word at once.  One place more lets a
+        word wait until the next one arrives, as before a join that takes turns with its other input.
         """
         banks = self.rows // self.bank_rows(technology)
         to_results = 1 + (technology.timing.ram + 1) + (self.played.beats - 1) + self.word_delay(technology)

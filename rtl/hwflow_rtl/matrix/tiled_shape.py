@@ -1,4 +1,4 @@
-"""The numbers of a `TiledStage`: what its passes are, and in which order words go into them and come out, in numpy."""
+"""The numbers of a `TiledStage`: its passes, and the order of their input words and results, in numpy."""
 
 from __future__ import annotations
 
@@ -72,12 +72,12 @@ class TiledShape:
 
     @cached_property
     def of_pass(self) -> MatrixShape:
-        """A pass: to the `MatrixStage` it is a frame."""
+        """A pass: the `MatrixStage` treats it as a frame."""
         return pass_shape(self.layer, self.window, self.source, self.passes)
 
     @property
     def lanes_in(self) -> int:
-        """Channels that the stage takes at once."""
+        """Channels of an input beat."""
         return self.of_pass.lanes_in
 
     @property
@@ -121,7 +121,7 @@ class TiledShape:
 
     @cached_property
     def gather(self) -> RearrangeShape:
-        """From the results of all passes to those of each pixel; what no output channel gives is dropped."""
+        """From the results of all passes to those of each pixel; results of unused rows are dropped."""
         shape = self.of_pass
         blocks, drain = self.passes * shape.pixels, shape.drain
         of_pass, beats = shape.pixels * drain, np.arange(self.layer.outputs // shape.out_lanes)
@@ -145,7 +145,7 @@ class TiledShape:
 
     @property
     def work(self) -> int:
-        """Cycles of a frame in which the multipliers have something to do."""
+        """Cycles of a frame in which the multipliers work."""
         return self.passes * self.of_pass.work
 
     def cycles(self) -> int:
