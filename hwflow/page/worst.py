@@ -32,8 +32,8 @@ def worst_rows(accuracy: Accuracy, pictures: Sequence[Mapping[str, Any]]) -> Mar
              for worst in accuracy.worst]
     how = ("First are rows that only the integer model gets wrong, then those where the models disagree, then those "
            "that both get wrong, then those with the largest error. " if accuracy.task is Task.CLASSES else "")
-    shown = ("Pictures go from black, the smallest element of the row, to white, the largest; pixels of 8 bits are shown "
-             "as they are.") if sources else ""
+    shown = ("Pictures go from black, the smallest element of the row, to white, the largest; pixels of 8 bits are "
+             "shown as they are.") if sources else ""
     said = f"{how}The error is the difference of the outputs, relative to the size of the float outputs. {shown}"
     return (element("h3", "The worst rows") + element("p", said, class_="note")
             + element("ul", *items, class_="rows"))
