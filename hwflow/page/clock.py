@@ -18,15 +18,13 @@ class PageClock:
     words: str
     note: str
 
-    def __str__(self) -> str:
-        return f"{self.mhz:.4g} MHz, {self.words}"
-
 
 def clock_of_page(subject: Subject) -> PageClock:
     """That of the routed design where it is the one of the page, else what to expect."""
     clock = subject.clock
     if clock.routed:
-        return PageClock(clock.mhz, "as the board has it", f"Seconds are counted at {clock}.")
+        return PageClock(clock.mhz, "of the routed design",
+                         f"Seconds are counted at {clock.mhz:.6g} MHz, the clock of the routed design.")
     found = estimated_clock(subject.plan, subject.board)
     return PageClock(found.mhz, "estimated", (
         f"Seconds are counted at {found.mhz:.4g} MHz, an estimate: it was off by {100 * found.error:.0f} % on average "

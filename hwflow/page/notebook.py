@@ -71,7 +71,7 @@ def plan_html(plan: Plan) -> Markup:
                *((kind, number(count)) for kind, count in zip(kinds, plan.resources.counts().values(), strict=True))]),
         element("p", limit_of(plan)[0]),
         table(("stage", "layer", "rows x cols", "cycles", "busy", *kinds), rows, caption="Stages"),
-        one_frame(plan, schedule_frames(plan, 1))])
+        one_frame(plan, schedule_frames(plan, 1), links=False)])
 
 
 def run_html(run: RunResult) -> Markup:

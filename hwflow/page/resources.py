@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from ..hls.memories import MemoryPlan
 from ..hls.plan import Plan
-from ..report.numbers import number, percent
+from ..report.numbers import decimal, number, percent
 from ..report.synthesis import planned_and_used, planned_in_all
 from ..synth import Board, SynthesisReport
 from .anchors import href, linked
@@ -175,7 +175,7 @@ def memories_picture(plan: Plan) -> Markup:
             pieces.append(Piece(outside / 1024, OUTSIDE[0], f"weights {OUTSIDE[1]}: {number(outside)} bits"))
         if pieces:
             totals.append(sum(piece.value for piece in pieces))
-            rows.append(Row(HELD[holds], [pieces], [f"{totals[-1]:,.1f} kbit"]))
+            rows.append(Row(HELD[holds], [pieces], [f"{decimal(totals[-1])} kbit"]))
     if not rows:
         return Markup("")
     used = {piece.tone for row in rows for piece in row.bars[0]}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from ..hls.plan import Plan
+from ..report.numbers import decimal, number
 from ..report.synthesis import line_rate
 from ..synth import Board
 from .axis import Axis
@@ -40,7 +41,8 @@ def limits_of(plan: Plan, board: Board, mhz: float) -> tuple[Limit, ...]:
     if plan.multiplications:
         found.append(Limit("multipliers", f"all {plan.multipliers} multipliers do useful work in every cycle",
                            plan.multipliers * hertz / plan.multiplications))
-    found.append(Limit("stages", f"the slowest stage or stream takes {plan.interval} cycles", hertz / plan.interval))
+    found.append(Limit("stages", f"the slowest stage or stream takes {number(plan.interval)} cycles",
+                       hertz / plan.interval))
     if plan.outside is not None and plan.streams:
         size = sum(each.bytes for each in plan.streams)
         found.append(Limit("memory", f"{plan.outside.part.name} gives the weights of a frame",
@@ -60,11 +62,11 @@ def limits_picture(limits: Sequence[Limit]) -> Markup:
     """A bar for each limit; the shortest decides."""
     least = min(limits, key=lambda each: each.frames)
     rows = [Row(each.name, [[Piece(each.frames, "used" if each is least else "planned",
-                                   f"{each.what}: {each.frames:,.1f} frames/s")]], [f"{short(each.frames)}/s"])
+                                   f"{each.what}: {decimal(each.frames)} frames/s")]], [f"{short(each.frames)}/s"])
             for each in limits]
     axis = Axis.of("frames a second (logarithmic)", [least.frames / 10, *(each.frames for each in limits)], log=True)
     return bars("What limits the frames a second", f"A bar for each of {len(limits)} limits; the shortest one, "
-                f"{least.name} with {least.frames:,.1f} frames/s, decides.", rows, axis,
+                f"{least.name} with {decimal(least.frames)} frames/s, decides.", rows, axis,
                 names={"used": "the limit that decides", "planned": "other limits"})
 
 
@@ -88,21 +90,21 @@ def roofline(plan: Plan, limits: Sequence[Limit], mhz: float) -> Markup:
         low = max(x.low, y.low / border.bytes_per_second)
         tone = f"s{k + 1}"
         dots = [Dot(place, made, (
-            f"{border.name}: {plan.multiplications:,} multiplications for {border.bytes:,} bytes of a frame; "
-            f"{rate:,.1f} frames/s are {short(made)} multiplications a second"), strong=True)]
+            f"{border.name}: {number(plan.multiplications)} multiplications for {number(border.bytes)} bytes of a "
+            f"frame; {decimal(rate)} frames/s are {short(made)} multiplications a second"), strong=True)]
         if border.frames < rate:
             dots.append(Dot(place, plan.multiplications * border.frames,
-                            f"the {border.name} lets {border.frames:,.1f} frames/s through"))
+                            f"the {border.name} lets {decimal(border.frames)} frames/s through"))
         marks += [Line(f"{border.name}: {short(border.bytes_per_second)}B/s",
                        [(low, low * border.bytes_per_second), (ridge, peak)], tone=tone),
                   Dots(f"the design at the {border.name}", dots, tone=tone)]
     return plot("Roofline", f"The design makes {short(made)} of {short(peak)} multiplications a second. " + " ".join(
-        f"The {each.name} allows {each.frames:,.1f} frames/s." for each in borders), x, y, marks)
+        f"The {each.name} allows {decimal(each.frames)} frames/s." for each in borders), x, y, marks)
 
 
 def limits_table(limits: Sequence[Limit]) -> Markup:
     rows: list[Sequence[Given]] = [
-        (each.name, each.what, Cell(f"{each.frames:,.1f}", each.frames), each.bytes or None,
+        (each.name, each.what, Cell(decimal(each.frames), each.frames), each.bytes or None,
          Cell(f"{short(each.bytes_per_second)}B/s", each.bytes_per_second) if each.bytes else None) for each in limits]
     return table(("limit", "because", "frames/s at most", "bytes a frame", "bytes a second"), rows,
                  caption="Limits of the frame rate")

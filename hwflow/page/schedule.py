@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from ..hls.plan import Plan, StagePlan
 from ..hls.schedule import Activity, FrameSchedule, ScheduleRow
-from ..report.numbers import number, percent
+from ..report.numbers import decimal, number, percent
 from .anchors import href, linked
 from .axis import Axis
 from .chart import Rule
@@ -49,11 +49,14 @@ def limit_of(plan: Plan) -> tuple[str, StagePlan | None]:
             f"{number(plan.interval)} cycles."), None
 
 
-def one_frame(plan: Plan, schedule: FrameSchedule) -> Markup:
-    """The first frame into the idle design; a line leads along the way to its first result."""
+def one_frame(plan: Plan, schedule: FrameSchedule, *, links: bool = True) -> Markup:
+    """The first frame into the idle design; a line leads along the way to its first result.
+
+    With `links` the names of stages lead to their cards.
+    """
     end = max(frames[0][1] for _, frames in schedule.outputs)
     slowest = limit_of(plan)[1]
-    lanes = [*ends_lanes("input", schedule.inputs, 1), *stage_lanes(schedule.rows, 1, slowest),
+    lanes = [*ends_lanes("input", schedule.inputs, 1), *stage_lanes(schedule.rows, 1, slowest, links=links),
              *ends_lanes("output", schedule.outputs, 1)]
     path = latency_path(schedule, len(schedule.inputs))
     rules = [Rule(f"first result: cycle {number(frames[0][0])}", x=frames[0][0])
@@ -83,7 +86,8 @@ def back_to_back(plan: Plan, schedule: FrameSchedule) -> Markup:
         rules=rules, note=note)
 
 
-def stage_lanes(rows: Iterable[ScheduleRow], frames: int, slowest: StagePlan | None) -> list[Lane]:
+def stage_lanes(rows: Iterable[ScheduleRow], frames: int, slowest: StagePlan | None, *, links: bool = True
+                ) -> list[Lane]:
     """A lane for each row with its first frames."""
     lanes = []
     for row in rows:
@@ -93,8 +97,8 @@ def stage_lanes(rows: Iterable[ScheduleRow], frames: int, slowest: StagePlan | N
             spans += spans_of(row, activity, k, frames, free)
             free = float(activity.ends[-1])
         marked = slowest is not None and row.stage == slowest.name and not row.step
-        lanes.append(Lane(f"· {row.step}" if row.step else row.stage, spans, None if row.step else href(row.stage),
-                          marked, {"stage": row.stage}))
+        leads = href(row.stage) if links and not row.step else None
+        lanes.append(Lane(f"· {row.step}" if row.step else row.stage, spans, leads, marked, {"stage": row.stage}))
     return lanes
 
 
@@ -155,7 +159,7 @@ def path_table(schedule: FrameSchedule, mhz: float) -> Markup:
         total = max(frames[0][0], 1)
         rows: list[Sequence[Given]] = [
             (linked(step.stage) if step.stage else f"output {name}", step.cycle, step.after,
-             Cell(f"{step.after / mhz:,.2f}", step.after / mhz),
+             Cell(decimal(step.after / mhz, 2), step.after / mhz),
              Cell(percent(step.after / total), step.after / total)) for step in path]
         made.append(table(("first result of", "in cycle", "cycles after the one before", "µs", "share"), rows,
                           caption=f"The way to the first beat of output {name}: {number(total)} cycles"))

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-__all__ = ["counted", "number", "percent"]
+__all__ = ["counted", "decimal", "number", "percent"]
 
 
 def number(value: int) -> str:
     """12345 as "12 345"."""
     return f"{value:,}".replace(",", " ")
+
+
+def decimal(value: float, digits: int = 1) -> str:
+    """12345.67 as "12 345.7"."""
+    return f"{value:,.{digits}f}".replace(",", " ")
 
 
 def percent(value: float | None, digits: int = 1) -> str:

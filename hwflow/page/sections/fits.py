@@ -38,7 +38,7 @@ def section(subject: Subject) -> Section:
             "logic. " + ("Used resources are those of the routed design." if report is not None else
                          "These are the resources of the plan; those of the routed design will be beside them."))
     body = Markup("").join([
-        tiles([(f"{kind.upper()} planned", f"{number(need[kind])} of {number(have[kind])}")
+        tiles([(f"{kind.upper()} planned", number(need[kind]), f"of {number(have[kind])}")
                for kind in kinds_of(board)]),
         element("p", said), overview(plan, board, parts, report), element("h3", "By part of the design"),
         by_part(plan, board, parts), parts_table(parts, board), element("h3", "Memories"), memories_picture(plan),

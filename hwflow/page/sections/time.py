@@ -5,7 +5,7 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from ...hls.schedule import schedule_frames
-from ...report.numbers import number, percent
+from ...report.numbers import decimal, number, percent
 from ..clock import clock_of_page
 from ..roofline import limits_of, limits_picture, limits_table, roofline
 from ..schedule import back_to_back, frames_shown, limit_of, one_frame, path_table, stage_table
@@ -24,14 +24,14 @@ def section(subject: Subject) -> Section:
     schedule = schedule_frames(plan, frames_shown(plan))
     limits = limits_of(plan, subject.board, mhz)
     bound = "at most " if plan.is_bound else ""
-    first = max(plan.latency)
+    first, last = max(plan.latency), max(frames[0][1] for _, frames in schedule.outputs)
     parts = [
-        tiles([("interval between frames", f"{bound}{number(plan.interval)} cycles"),
-               ("frames/s of the core", number(round(mhz * 1e6 / plan.interval_at(mhz)))),
-               ("latency to the first result", f"{number(first)} cycles, {first / mhz:,.1f} µs"),
-               ("latency to the last result", f"{number(max(frames[0][1] for _, frames in schedule.outputs))} cycles"),
-               ("multipliers do useful work", percent(plan.multiplier_use)),
-               ("clock", str(clock))]),
+        tiles([("initiation interval", f"{bound}{number(plan.interval)}", "cycles from frame to frame"),
+               ("frames a second", number(round(mhz * 1e6 / plan.interval_at(mhz))), "of the core"),
+               ("latency", f"{decimal(first / mhz)} µs", f"{number(first)} cycles to the first result"),
+               ("whole frame", f"{decimal(last / mhz)} µs", f"{number(last)} cycles to the last result"),
+               ("multipliers", percent(plan.multiplier_use), "of their cycles are useful work"),
+               ("clock", f"{mhz:.4g} MHz", clock.words)]),
         element("p", f"{limit_of(plan)[0]} {clock.note}"),
         element("h3", "Schedule"), one_frame(plan, schedule), back_to_back(plan, schedule), stage_table(plan, schedule),
         element("h3", "The way of the latency"), path_table(schedule, mhz),
