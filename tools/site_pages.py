@@ -55,9 +55,9 @@ def command_page(command: click.Command, name: str, parent: click.Context, level
     """The section of one command; a group has a section for each of its commands below its own."""
     context = click.Context(command, info_name=name, parent=parent)
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
-    yield from (f"{'#' * level} {context.command_path}", "", "```text", usage, "```", "",
-                " ".join((command.help or "").replace("\b", "").split()).replace("Exit codes:", "\n\n**Exit codes:**"),
-                "")
+    yield from (f"{'#' * level} {context.command_path}", "", "```text", usage, "```", "")
+    for paragraph in (command.help or "").replace("\b", "").split("\n\n"):
+        yield from (cell(paragraph).replace("Exit codes:", "**Exit codes:**"), "")
     yield from option_tables(command, context)
     if isinstance(command, click.Group):
         for inner in in_order(command.list_commands(context)):
@@ -82,7 +82,12 @@ def cell(text: str) -> str:
     """Text inside of a table: what Markdown or HTML would take for its own is written as it is."""
     for sign, written in (("&", "&amp;"), ("<", "&lt;"), ("|", "&#124;"), ("*", "&#42;"), ("[", "&#91;")):
         text = text.replace(sign, written)
-    return re.sub(r"\bdocs/([a-z0-9-]+)\.md", r"[\1](\1.md)", " ".join(text.split()))
+    return linked(" ".join(text.split()))
+
+
+def linked(text: str) -> str:
+    """The text with links in place of the names of documents."""
+    return re.sub(r"\bdocs/([a-z0-9-]+)\.md", r"[\1](\1.md)", text)
 
 
 def code(text: str) -> str:
