@@ -36,6 +36,9 @@ ELSEWHERE = {
     r"(cd|export|fusesoc|iverilog|vvp|python3 soc\.py|make (VERILATOR|SEED)=)": "tests/export/test_pages.py",
     r"(pip|git|python -m tf2onnx|\.) ": "an installation, or a third-party model: tests/project/test_packaging.py",
     r"mpremote ": "needs a microcontroller: tests/drivers/test_micropython.py",
+    r"hwflow explore .*--(scheduler|settings)": "needs a cluster, or the result of a search for widths: "
+                                               "tests/exploration/test_engine.py",
+    r"dask ": "starts a cluster: tests/exploration/test_engine.py",
     r"curl ": "needs a server: tests/serve/test_serve.py",
     r"hwflow explore ": "starts processes, with the extra explore: tests/exploration/test_boards.py",
     r"hwflow data ": "the pictures, recordings and tables are the reader's: tests/data/test_sources.py",
@@ -44,7 +47,7 @@ ELSEWHERE = {
 #: Pages whose commands need each other, in order.
 SESSIONS = {"docs/project-file.md": "tests/cli/test_project_file.py"}
 #: Commands that are run, but take longer than a second or two.
-LONG = (r"hwflow (sim|run|build|report .*--board ulx3s|"
+LONG = (r"hwflow (sim|run|explore|build|report .*--board ulx3s|"
         r"(golden|quantize) .*(--bits|--settings|--rescale-bits|--accuracy-drop))")
 #: Exit codes of the answer "no": the shipped model is as its exporter wrote it.
 ANSWERS = {("check", "models/digits_cnn.onnx", "--strict"): 1}
