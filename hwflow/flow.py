@@ -309,7 +309,7 @@ class Flow:
         design = self.design
         return make_netlist_of(design.core(), self.board, self.synthesis, apart=self.board_folder / "proof",
                                ends=design.ends(), identity=design.identity(), clock=clock, weights=design.weights(),
-                               progress=self.console.progress)
+                               progress=self.console.progress, watch=self.console.watch)
 
     def prove(self, count: int, *, seed: int = 1, clock: float | str | None = None) -> NetlistProof:
         """Simulate `count` frames in the netlist, cell by cell, and compare them with the golden model."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hwflow_base.files.cache import cached_step, digest, locked
+from hwflow_base.work import Watch, unwatched
 from hwflow_rtl.io import Ends
 
 from .board_weights import BoardWeights
@@ -27,7 +28,7 @@ TEXT = "top.il"
 
 def make_netlist_of(core: Any, board: Board, folder: Path, *, ends: Ends | None, identity: bytes,
                     clock: float | str | None = None, apart: Path | None = None, weights: BoardWeights | None = None,
-                    progress: Progress = lambda text: None) -> Path:
+                    progress: Progress = lambda text: None, watch: Watch = unwatched) -> Path:
     """The JSON file of the cells of `core` on `board`, in `folder`/netlist: the one that `synthesize` with the same
     arguments makes there, or has made, with a PLL or on the oscillator.
 
@@ -48,7 +49,7 @@ def make_netlist_of(core: Any, board: Board, folder: Path, *, ends: Ends | None,
             progress(f"'{folder}' holds another design (of other options, or of a model that changed) and stays as it "
                      f"is; this one's netlist is made in '{apart}'")
             folder = apart
-    job = Job(board, folder.absolute(), tools, progress)
+    job = Job(board, folder.absolute(), tools, progress, watch=watch)
     with locked(job.folder, progress):
         make_netlist(job, text)
     return job.folder / "netlist" / "netlist.json"
