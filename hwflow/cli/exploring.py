@@ -41,8 +41,8 @@ def names(_context: click.Context, _parameter: click.Parameter, text: str | None
 @click.option("--bits", type=widths, multiple=True, metavar="W[,A]",
               help="Bits of all weights, and of all activations (default 8): 4 or 4,6.  Repeat it for several widths.")
 @click.option("--settings", type=click.Path(path_type=Path), multiple=True,
-              help="YAML file with settings for each layer, as of `hwflow quantize --accuracy-drop`.  Repeat it for "
-                   "several; each is one more value of --bits.")
+              help="YAML file with settings for each layer, or a folder of such files, as the frontier of `hwflow "
+                   "quantize --accuracy-drop`.  Each file is one more value of --bits (repeatable).")
 @click.option("--rescale-bits", type=rescale_bits, metavar="N",
               help="Bits of the multipliers that turn sums into elements, 18 to 32; auto: as few as are exact.")
 @click.option("--hardware-argmax", is_flag=True,

@@ -19,7 +19,7 @@ from ..exploration.exploration import Exploration, evaluate, exploration_of
 from ..exploration.frontier import Objective
 from ..exploration.point import Point, Widths
 from ..exploration.routing import Routed, best_points, route
-from ..exploration.space import Material, Space
+from ..exploration.space import Material, Space, with_and_without
 from ..flow import Flow
 from ..layers.partition import Execution
 from ..page.exploration import Designs, exploration_page
@@ -88,8 +88,20 @@ def options_of(request: ExploreRequest, widths: Widths) -> QuantizationOptions:
 
 def widths_of(request: ExploreRequest) -> tuple[Widths, ...]:
     """The axis of bits; the default alone where nothing is said."""
-    found = [*(Widths(bits=bits) for bits in request.bits), *(Widths(settings=path) for path in request.settings)]
+    files = [file for path in request.settings for file in files_of(path)]
+    found = [*(Widths(bits=bits) for bits in request.bits), *(Widths(settings=path) for path in files)]
     return tuple(dict.fromkeys(found)) or (Widths(),)
+
+
+def files_of(path: Path) -> list[Path]:
+    """A file of settings, or those of a folder.  HwflowError where the folder has none."""
+    if not path.is_dir():
+        return [path]
+    found = sorted(path.glob("*.yaml"))
+    if not found:
+        raise HwflowError("the folder of --settings must have files of settings (*.yaml)",
+                          "`hwflow quantize --accuracy-drop` writes those of its frontier", where=str(path))
+    return found
 
 
 def material_of(flow: Flow, request: ExploreRequest) -> Material:
@@ -105,13 +117,8 @@ def space_of(request: ExploreRequest, boards: Mapping[str, Board]) -> Space:
     """The axes."""
     intervals = request.intervals or (INTERVALS if request.frames is None else 1)
     return Space(
-        boards, widths_of(request), request.executions or (Execution.AUTO,), both(request.logic_multipliers),
-        both(request.stream_weights), intervals, request.frames)
-
-
-def both(option: bool) -> tuple[bool, ...]:
-    """The axis of a flag: with it also what needs it."""
-    return (False, True) if option else (False,)
+        boards, widths_of(request), request.executions or (Execution.AUTO,), with_and_without(request.logic_multipliers),
+        with_and_without(request.stream_weights), intervals, request.frames)
 
 
 def require_any(exploration: Exploration) -> None:

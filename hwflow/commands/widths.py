@@ -1,6 +1,7 @@
 """`hwflow quantize --accuracy-drop`: the search for widths as a step of the command line.
 
 It leaves below build/<model>/<board>/precision: `settings.yaml` and `plan.yaml`, which make the chosen design again;
+`frontier/` with the settings of each design on the frontier, from the most expensive to the cheapest one;
 `frontier.json` with everything measured, and `frontier.svg`, the plot; `answers.jsonl`, from which an interrupted
 search goes on.
 """
@@ -14,12 +15,15 @@ from typing import Any
 
 from hwflow_base.errors import AnswerIsNo, HwflowError, MissingTool
 from hwflow_base.files.cache import code_fingerprint, content, digest
-from hwflow_base.files.target import same_file, write_atomically
+from hwflow_base.files.target import create_folder, same_file, write_atomically
 
 from .. import onnx
 from ..flow import Flow
 from ..hls import plan_to_yaml
 from ..precision import Answers, Outcome, Point, bits_text, choose_widths, require_drop
+from ..precision.knobs import settings_with
+from ..quantize.settings import QuantizationSettings
+from ..quantize.settings_file import settings_to_yaml
 from ..report.console import Console
 from ..report.frontier import frontier_facts, frontier_svg, show_frontier
 from ..request import HardwareOptions, QuantizationOptions, QuantizeRequest
@@ -28,7 +32,7 @@ from ..steps.planning import budget_of
 
 __all__ = ["quantize_within"]
 
-SETTINGS, PLAN, FRONTIER = "settings.yaml", "plan.yaml", "frontier.json"
+SETTINGS, PLAN, FRONTIER, DESIGNS = "settings.yaml", "plan.yaml", "frontier.json", "frontier"
 
 
 def quantize_within(console: Console, request: QuantizeRequest) -> tuple[dict[str, Any], QuantizationOptions]:
@@ -50,6 +54,7 @@ def quantize_within(console: Console, request: QuantizeRequest) -> tuple[dict[st
         outcome = _search(console, flow, folder, request.accuracy_drop, request.search_evaluations)
         write_atomically(folder / FRONTIER, json.dumps(frontier_facts(outcome), indent=1))
         plot = _plot(console, outcome, folder / "frontier.svg", request.project.model.stem)
+        _write_frontier(outcome, flow.choices, folder / DESIGNS)
         show_frontier(console, outcome)
         for note in outcome.notes:
             console.say(f"  note: {note}")
@@ -65,6 +70,16 @@ def quantize_within(console: Console, request: QuantizeRequest) -> tuple[dict[st
         "plan": str(folder / PLAN) if plan else None,
     }
     return facts, replace(request.quantization, settings=made, bits=None)
+
+
+def _write_frontier(outcome: Outcome, base: QuantizationSettings, folder: Path) -> None:
+    """The settings of each design on the frontier, in place of those of an earlier search."""
+    create_folder(folder)
+    for earlier in folder.glob("*.yaml"):
+        earlier.unlink()
+    for number, point in enumerate(outcome.frontier, 1):
+        settings = settings_with(base, outcome.knobs, point.bits, tuned=point.tuned)
+        write_atomically(folder / f"{number:03}.yaml", settings_to_yaml(settings))
 
 
 def _write_design(outcome: Outcome, settings: Path, plan: Path) -> bool:

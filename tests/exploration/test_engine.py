@@ -15,6 +15,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from hwflow.commands.exploring import widths_of
+from hwflow.exploration.point import Widths
+from hwflow.request import ExploreRequest, Project
 from tests.e2e.command import Cli, environment
 from tests.project.tree import ROOT
 
@@ -120,6 +123,18 @@ def cluster(tmp_path: Path) -> Iterator[str]:
 def test_a_cluster_that_is_given_finds_the_same(tmp_path: Path, cluster: str, alone: str) -> None:
     ended(started(tmp_path, "--scheduler", cluster))
     assert (tmp_path / CSV).read_text() == alone
+
+
+def test_a_folder_of_settings_is_as_many_widths(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [tmp_path / "2.yaml", tmp_path / "1.yaml"]
+    for file in files:
+        file.write_text("")
+    request = ExploreRequest(Project(MODEL), bits=((4, 8),), settings=(tmp_path, files[1]))
+    assert widths_of(request) == (Widths(bits=(4, 8)), Widths(settings=files[1]), Widths(settings=files[0]))
+    (tmp_path / "none").mkdir()
+    said = Cli(capsys).refuses("explore", MODEL, "--build", tmp_path, "--settings", tmp_path / "none")
+    assert said == (f"{tmp_path / 'none'}: the folder of --settings must have files of settings (*.yaml); `hwflow "
+                    "quantize --accuracy-drop` writes those of its frontier")
 
 
 @pytest.mark.parametrize("words, message", [

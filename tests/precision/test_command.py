@@ -11,10 +11,12 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+import hwflow
 from hwflow import onnx
 from hwflow.golden import evaluate_rows
 from hwflow.precision import Answers
 from hwflow.quantize import load_quantized
+from hwflow.quantize.settings_file import settings_from_yaml
 from tests.e2e.command import Cli, Outcome, process
 from tests.e2e.networks import rows_for, small_network, write_data
 from tests.project.tree import ROOT
@@ -78,6 +80,13 @@ def test_what_it_prints_and_leaves(searched: tuple[Path, Outcome], monkeypatch: 
     assert facts["winner"]["drop"] <= 10
     assert facts["winner"]["price"] < facts["widest"]["price"]
     assert facts["evaluations"] <= 14
+    files = sorted((FOLDER / "frontier").glob("*.yaml"))
+    model = hwflow.load("small.onnx")
+    for file, point in zip(files, facts["frontier"], strict=True):
+        settings = settings_from_yaml(file.read_text(), str(file), model)
+        bits = {(knob["kind"], knob["name"]): bits for knob, bits in zip(facts["knobs"], point["bits"], strict=True)}
+        assert settings.layer("conv").weights.bits == bits["weights", "conv"]
+        assert settings.layer("fc").weights.bits == bits["weights", "fc"]
     picture = ElementTree.fromstring((FOLDER / "frontier.svg").read_text())
     assert picture.tag.endswith("svg")
 
