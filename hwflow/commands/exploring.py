@@ -117,8 +117,9 @@ def space_of(request: ExploreRequest, boards: Mapping[str, Board]) -> Space:
     """The axes."""
     intervals = request.intervals or (INTERVALS if request.frames is None else 1)
     return Space(
-        boards, widths_of(request), request.executions or (Execution.AUTO,), with_and_without(request.logic_multipliers),
-        with_and_without(request.stream_weights), intervals, request.frames)
+        boards, widths_of(request), request.executions or (Execution.AUTO,),
+        with_and_without(request.logic_multipliers), with_and_without(request.stream_weights), intervals,
+        request.frames)
 
 
 def require_any(exploration: Exploration) -> None:
