@@ -140,8 +140,10 @@ def command_of(request: ExploreRequest, point: Point, name: str, *options: str) 
 def chosen_points(exploration: Exploration, count: int) -> tuple[Point, ...]:
     """The designs to route: the one that the user asked for, and others of the frontier."""
     best = best_of(exploration)
-    points = best_points([point for point in exploration.frontier if point != best], count)
-    return points if best is None else (best, *points[:count - 1])
+    found = best_points(exploration.frontier, count)
+    if best is None or best in found:
+        return found
+    return (best, *best_points([point for point in exploration.frontier if point != best], count - 1))
 
 
 def write_tables(exploration: Exploration, folder: Path, request: ExploreRequest, routed: Sequence[Routed] = ()

@@ -92,8 +92,8 @@ class Routed:
 
 def best_points(frontier: Sequence[Point], count: int) -> tuple[Point, ...]:
     """`count` designs of a frontier, spread evenly over it, with both of its ends."""
-    if count >= len(frontier):
-        return tuple(frontier)
+    if count >= len(frontier) or not count:
+        return tuple(frontier[:count])
     steps = max(1, count - 1)
     return tuple(frontier[round(k * (len(frontier) - 1) / steps)] for k in range(count))
 
@@ -173,10 +173,17 @@ class Runs:
             while len(runs) < count and (facts := store.get(RUNS, self.key(point, *proposed(runs)))) is not None:
                 runs.append(Run(**facts))
 
+    def board_of(self, point: Point) -> str:
+        """All that its file says of the board; where the file is changes nothing."""
+        return repr(replace(self.wanted[point].board, path=Path()))
+
     def key(self, point: Point, seed: int, placer: Placer) -> str:
         """Everything that a run depends on."""
-        board = replace(self.wanted[point].board, path=Path())
-        return digest(code_fingerprint(), point.design, repr(board), self.tools[point], str(seed), str(placer))
+        return digest(code_fingerprint(), point.design, self.board_of(point), self.tools[point], str(seed), str(placer))
+
+    def folder_of(self, point: Point) -> str:
+        """The name of the folder that all runs of a design share."""
+        return f"{point.design}-{digest(self.board_of(point))[:8]}"
 
     @property
     def left(self) -> int:
@@ -192,7 +199,7 @@ class Runs:
             if len(runs) == self.count:
                 return {}
             seed, placer = proposed(runs)
-            place = None if folder is None else str(folder / point.board / point.design)
+            place = None if folder is None else str(folder / self.folder_of(point))
             return {point: running.later(routed, integers[point.widths], self.wanted[point], point, seed, str(placer),
                                          place)}
 

@@ -122,6 +122,7 @@ def test_designs_are_taken_evenly_from_the_frontier_with_both_ends() -> None:
     assert [each.design for each in best_points(frontier, 3)] == ["0", "4", "8"]
     assert best_points(frontier, 1) == (frontier[0],)
     assert best_points(frontier, 20) == tuple(frontier)
+    assert best_points(frontier, 0) == ()
 
 
 def test_a_failed_run_is_a_result(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
