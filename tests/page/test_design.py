@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from hwflow_base.errors import HwflowError
 from hwflow_rtl.vendor import Resources
 from hwflow_sim.results import BoundaryResult, OutputResult, RunResult
 
@@ -22,9 +24,12 @@ from hwflow.page.notebook import html_of
 from hwflow.page.resources import memories_picture, memories_table, overview, parts_of, parts_table
 from hwflow.page.roofline import limits_of, limits_picture, roofline
 from hwflow.page.schedule import back_to_back, limit_of, one_frame, stage_table
+from hwflow.page.sections.time import simulated
 from hwflow.quantize import Quantized, quantize
 from hwflow.report.synthesis import planned_in_all
 from hwflow.steps.planning import plan_for
+from hwflow.steps.recording import SIMULATION
+from hwflow.steps.records import keep
 from hwflow.synth import Board, SynthesisReport, load_board
 from hwflow.synth.families import Limit
 from hwflow.synth.report import Usage
@@ -130,6 +135,17 @@ def test_limits_are_those_of_multipliers_stages_and_line(plans: Plans) -> None:
     slope = [each for each in parsed(roofline(plan, [multipliers, stages, line], 25.0)).iter("path")
              if each.get("class") == "line s1"]
     assert len(slope) == 1
+
+
+def test_the_interval_that_a_simulation_had_is_beside_that_of_the_plan(plans: Plans, tmp_path: Path) -> None:
+    subject = SimpleNamespace(board_folder=tmp_path, design="this", plan=plans[1]["dataflow"])
+    assert simulated(subject) == ""
+    keep(tmp_path, SIMULATION, "this", {"frames": 3, "runs": [{"interval": 4321}]})
+    assert "A simulation of 3 frames at full speed had 4 321 cycles" in simulated(subject)
+    assert simulated(SimpleNamespace(board_folder=tmp_path, design="another", plan=subject.plan)) == ""
+    keep(tmp_path, SIMULATION, "this", {"frames": 3, "runs": [{"interval": "<b>"}]})
+    with pytest.raises(HwflowError, match="must be a record of hwflow, and is damaged"):
+        simulated(subject)
 
 
 class Checker(HTMLParser):

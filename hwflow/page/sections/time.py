@@ -6,7 +6,9 @@ from markupsafe import Markup
 
 from ...hls.schedule import schedule_frames
 from ...report.numbers import decimal, number, percent
+from ...steps.recording import SIMULATION
 from ..clock import clock_of_page
+from ..reading import found
 from ..roofline import limits_of, limits_picture, limits_table, roofline
 from ..schedule import back_to_back, frames_shown, limit_of, one_frame, path_table, stage_table
 from ..section import Section
@@ -15,6 +17,20 @@ from ..svg import element
 from ..tiles import tiles
 
 __all__ = ["section"]
+
+
+def simulated(subject: Subject) -> Markup:
+    """What a simulation of this very design saw of its interval; nothing where none was run."""
+    kept = found(subject.board_folder, SIMULATION, subject.design)
+    if kept.usable is None:
+        return Markup("")
+    with kept.read():
+        interval, frames = kept.usable.facts["runs"][0]["interval"], int(kept.usable.facts["frames"])
+        seen = None if interval is None else number(int(interval))
+    if seen is None:
+        return Markup("")
+    return element("p", f"A simulation of {frames} frames at full speed had {seen} cycles from the end of the last but "
+                        f"one to the end of the last; the plan has {number(subject.plan.interval)}.")
 
 
 def section(subject: Subject) -> Section:
@@ -32,7 +48,7 @@ def section(subject: Subject) -> Section:
                ("whole frame", f"{decimal(last / mhz)} µs", f"{number(last)} cycles to the last result"),
                ("multipliers", percent(plan.multiplier_use), "of their cycles are useful work"),
                ("clock", f"{mhz:.4g} MHz", clock.words)]),
-        element("p", f"{limit_of(plan)[0]} {clock.note}"),
+        element("p", f"{limit_of(plan)[0]} {clock.note}"), simulated(subject),
         element("h3", "Schedule"), one_frame(plan, schedule), back_to_back(plan, schedule), stage_table(plan, schedule),
         element("h3", "The way of the latency"), path_table(schedule, mhz),
         element("h3", "What limits the rate"), limits_picture(limits), limits_table(limits)]
