@@ -174,7 +174,7 @@ wheel: ## build the wheel, into dist/
 	@'$(VENV)/bin/python' -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 clean: ## remove results and caches
-	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis ./*.egg-info
+	rm -rf build dist .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis ./*.egg-info
 	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +
 
 distclean: clean ## remove the virtual environment as well
