@@ -67,7 +67,8 @@ def names(_context: click.Context, _parameter: click.Parameter, text: str | None
 @click.option("--route", type=click.IntRange(1, 1000), metavar="N",
               help="Place and route N designs, from the fastest of the frontier to its smallest: minutes to hours.")
 @click.option("--runs", type=click.IntRange(1, 1000), default=ExploreRequest.runs, show_default=True, metavar="COUNT",
-              help="With --route: runs of each design, of which Optuna proposes seeds and knobs of the placer.")
+              help="With --route: runs of each design, each with another seed, and from the second on with knobs of "
+                   "the placer that Optuna proposes.")
 @click.option("--workers", type=click.IntRange(1, 1024), metavar="COUNT",
               help="Processes on this machine; default: one for each core.")
 @click.option("--scheduler", metavar="ADDRESS",

@@ -1,8 +1,8 @@
 """The best designs of an exploration, placed and routed: what their clocks really are.
 
 Each design has several runs, one after another; runs of different designs share the machines.  The first is as `hwflow
-synth` makes it.  Every further one has a seed and knobs of the placer that Optuna proposes, for answers are slow and
-noisy.  Every run is in the table of the exploration as soon as it is finished, so an interrupted command goes on.
+synth` makes it.  Every further one has the next seed, and knobs of the placer that Optuna proposes: answers are slow
+and noisy.  Every run is in the table of the exploration as soon as it is finished, so an interrupted command goes on.
 """
 
 from __future__ import annotations

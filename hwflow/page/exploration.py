@@ -280,7 +280,7 @@ def routed_section(designs: Designs) -> Section | None:
                 designs.data(design)) for design, made in known for run in made.runs if run.mhz is not None]
     if not dots:
         return Section("routed", "Routed", table(head, rows))
-    both = Axis.of("estimated MHz", [value for dot in dots for value in (dot.x, dot.y)])
+    both = Axis.of("estimated MHz", [value for dot in dots for value in (dot.x, dot.y)], zero=False)
     line = Line("equal", [(both.low, both.low), (both.high, both.high)], "limit", dashed=True)
     picture = plot("Estimated and routed clock", f"{counted(len(dots), 'run')} of place and route", both,
                    Axis(label="routed MHz", low=both.low, high=both.high), [line, Dots("runs", dots)])

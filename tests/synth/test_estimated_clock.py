@@ -16,6 +16,7 @@ from bench.fit_clocks import Design, designs_of, fitted_to, left_out, text_of
 from hwflow.hls import Plan
 from hwflow.synth import load_board
 from hwflow.synth.estimated_clock import FILE, clock_fit, estimated_clock, features_of
+from hwflow.synth.families import FAMILIES
 from tests.project.tree import ROOT
 
 CONTENT = json.loads(FILE.read_text(encoding="utf-8"))
@@ -32,6 +33,7 @@ def plan() -> Plan:
 def test_the_file_has_the_fit_to_its_designs_and_its_errors() -> None:
     designs = designs_of(CONTENT)
     fit = fitted_to(designs)
+    assert set(fit.family_ns) == set(FAMILIES), "a family needs designs that were routed"
     assert (fit.family_ns, fit.weights) == (CONTENT["family_ns"], CONTENT["weights"])
     errors = [guess / each.mhz - 1 for guess, each in zip(left_out(designs), designs, strict=True) if not each.alone]
     assert CONTENT["error"] == pytest.approx(np.abs(errors).mean(), abs=1e-3)
