@@ -89,7 +89,7 @@ def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, ends: E
         attempts = make_routed(job, text, range(seed, seed + seeds), jobs, goal_mhz, clock_mhz, placer)
         make_bitstream(job)
         report = collect(job, attempts, plan)
-        keep_placement(job.folder, board)
+        keep_placement(job.folder, board, progress)
         if core is not None:
             keep_for_reweight(job, text, structure_of(core, board, ends, identity=identity,
                                                       pll=pll_of(board, clock, goal_mhz, weights),

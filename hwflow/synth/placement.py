@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -103,8 +104,11 @@ def placement_of(netlist: Mapping[str, Any], board: Board, named: Iterable[str] 
     return Placement(board.device, Die(columns, rows, family.upwards), groups, spots)
 
 
-def keep_placement(folder: Path, board: Board) -> None:
-    """placement/ in the folder of a routed design, of its layout/; it is made again where that changed."""
+def keep_placement(folder: Path, board: Board, say: Callable[[str], None]) -> None:
+    """placement/ in the folder of a routed design, of its layout/; it is made again where that changed.
+
+    `say` is told where nextpnr's netlist has no such places: then there is no placement, and the bitstream is as good.
+    """
     family = FAMILIES[board.family]
     layout = folder / "layout"
     netlist = layout / family.netlist
@@ -116,7 +120,11 @@ def keep_placement(folder: Path, board: Board) -> None:
         found = placement_of(json.loads(netlist.read_text(encoding="utf-8")), board, named)
         (place / NOTE).write_text(json.dumps(asdict(found), separators=(",", ":")), encoding="utf-8")
 
-    cached_step(folder / FOLDER, digest(layout / MANIFEST), make)
+    try:
+        cached_step(folder / FOLDER, digest(layout / MANIFEST), make)
+    except HwflowError as error:
+        shutil.rmtree(folder / FOLDER, ignore_errors=True)  # of an earlier layout
+        say(f"reports will have no floorplan: {error}")
 
 
 def kept_placement(folder: Path) -> Placement | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections import Counter
@@ -122,3 +123,29 @@ def test_what_is_not_of_this_plan_is_not_shown(subject, monkeypatch):
     assert "MHz" not in made.body
     (subject.synthesis / "report.json").unlink()
     assert "not routed yet" in silicon.section(subject).body
+
+
+def test_seeds_side_by_side(subject, monkeypatch):
+    """The one that was taken, a slower one, and one that failed with words from a tool."""
+    monkeypatch.setattr(silicon, "rates", lambda plan, board, report: {"clock": 1000.4})
+    path = subject.synthesis / "report.json"
+    report = json.loads(path.read_text())
+    report["seeds"] = [{"seed": 1, "routed_mhz": 52.81, "seconds": 200.0, "failed": ""},
+                       {"seed": 2, "routed_mhz": 41.5, "seconds": 90.0, "failed": ""},
+                       {"seed": 3, "routed_mhz": None, "seconds": 0.0, "failed": HOSTILE}]
+    path.write_text(json.dumps(report))
+    text = str(silicon.section(subject).body)
+    assert "</script>" not in text
+    table = ElementTree.fromstring(f"<all>{text[text.index('<h3>Seeds'):]}</all>").find(".//tbody")
+    assert [["".join(cell.itertext()) for cell in row] for row in table] == [
+        ["1", "52.8", "200", "taken"], ["2", "41.5", "90", ""], ["3", "", "0", "failed"]]
+
+
+def test_a_placement_of_another_design_is_not_drawn(subject, monkeypatch):
+    monkeypatch.setattr(silicon, "rates", lambda plan, board, report: {"clock": 1000.4})
+    path = subject.synthesis / "placement" / "placement.json"
+    kept = json.loads(path.read_text())
+    kept["groups"][-1]["tiles"].pop()
+    path.write_text(json.dumps(kept))
+    made = silicon.section(subject)
+    assert (made.missing, "floorplan" in made.body, "were not kept" in made.body) == ("hwflow synth", False, True)

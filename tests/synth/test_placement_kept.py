@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 from hwflow_base.errors import HwflowError
+from hwflow_base.files.cache import MANIFEST
 
 from hwflow.synth import load_board
 from hwflow.synth.families import FAMILIES
 from hwflow.synth.kept import kept_report
-from hwflow.synth.placement import Die, Group, kept_placement, placement_of, read
+from hwflow.synth.placement import Die, Group, keep_placement, kept_placement, placement_of, read
 
 ULX3S = load_board("ulx3s_25f")
 
@@ -49,6 +50,20 @@ def test_cells_are_counted_by_part_resource_and_tile() -> None:
 def test_a_cell_beside_the_die_is_refused(bel: str) -> None:
     with pytest.raises(HwflowError, match=rf"^the cell 'a' must be on the die of 73 x 51 tiles, not at '{bel}'"):
         placement_of(netlist(("a", "TRELLIS_COMB", bel)), ULX3S)
+
+
+def test_a_netlist_of_another_kind_costs_no_bitstream(tmp_path: Path) -> None:
+    layout, said = tmp_path / "layout", []
+    layout.mkdir()
+    for bel, seen in (("X1/Y2/SLICEA.LUT0", 1), ("R2C1_SLICEA", None)):
+        (layout / "routed.json").write_text(json.dumps(netlist(("a", "TRELLIS_COMB", bel))))
+        (layout / "report.json").write_text("{}")
+        (layout / MANIFEST).write_text(bel)
+        keep_placement(tmp_path, ULX3S, said.append)
+        found = kept_placement(tmp_path)
+        assert (found and found.cells("lut")) == seen
+    assert len(said) == 1
+    assert said[0].startswith("reports will have no floorplan: the cell 'a' must be on the die of 73 x 51 tiles")
 
 
 @pytest.mark.parametrize("change", [
