@@ -135,7 +135,7 @@ def routed(integers: Integers, wanted: Wanted, point: Point, seed: int, placer: 
            ) -> dict[str, Any]:
     """One run: the facts of a `Run`.  `folder` keeps what runs of the same design share; None where it is not here."""
     assert integers.quantized is not None, "a point that fits has integers"
-    graph, board = integers.quantized.graph, wanted.board.with_transport(point.transport or None)
+    graph, board = integers.quantized.graph, wanted.board
     executions = executions_of(graph, graph, board, logic=wanted.logic_multipliers,
                                stream_weights=wanted.stream_weights)
     plan = executions.plan(wanted.execution, point.asked)
@@ -227,7 +227,7 @@ def route(material: Material, space: Space, points: Sequence[Point], folder: Pat
     others are finished.
     """
     tasks = {task_of(wanted): (widths, wanted) for widths, wanted in space.tasks(material)}
-    chosen = {point: tasks[asked_of(point)] for point in points}
+    chosen = {point: on_its_line(point, *tasks[asked_of(point)]) for point in points}
     with Store(folder / "points.sqlite") as store:
         runs = Runs({point: wanted for point, (_, wanted) in chosen.items()}, store, count)
         lost: list[Lost] = []
@@ -248,6 +248,11 @@ def later_integers(running: Engine[Any], material: Material, widths: set[Widths]
     rows = None if material.dataset is None else dict(material.dataset.calibration)
     return {str(each): running.later(made_integers, material.model, material.source, rows, material.settings[each])
             for each in widths}
+
+
+def on_its_line(point: Point, widths: Widths, wanted: Wanted) -> tuple[Widths, Wanted]:
+    """The task with the transport that the point has."""
+    return widths, replace(wanted, board=wanted.board.with_transport(point.transport or None))
 
 
 def asked_of(point: Point) -> tuple[Any, ...]:
