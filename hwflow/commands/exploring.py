@@ -59,6 +59,9 @@ def explore(console: Console, request: ExploreRequest) -> Result:
             objectives=[Objective(name) for name in request.objectives])
         flow.warned.add(found.warnings)
         require_any(exploration)
+        if request.accuracy_drop is not None and all(point.reference is None for point in exploration.points):
+            raise HwflowError("--accuracy-drop must have labels to measure the accuracy with",
+                              "add labels to the data (docs/data-files.md)", where=str(request.project.data))
         facts = write_tables(exploration, folder, request)
         show_exploration(console, exploration)
         if request.route is not None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import hwflow
 from hwflow import onnx
-from hwflow.exploration.engine import Lost
 from hwflow.exploration.exploration import STORE, exploration_of
 from hwflow.exploration.frontier import Objective
 from hwflow.exploration.point import Widths
@@ -20,32 +17,11 @@ from hwflow.exploration.store import Store
 from hwflow.quantize.settings import QuantizationSettings, settings_of_bits
 from hwflow.synth import load_board
 from tests.e2e.networks import small_network, write_data
+from tests.exploration.here import Here
 
 WIDTHS = (Widths(), Widths(bits=(4, 8)))
 BOARDS = {name: load_board(name) for name in ("icebreaker", "ulx3s_12f", "ulx3s_85f", "ice40hx8k")}
 SPACE = Space(BOARDS, WIDTHS, intervals=3, rate=1000.0)
-
-
-class Here:
-    """An engine that runs each task when its result is wanted, the last one first, and loses the first `losses`."""
-
-    def __init__(self, losses: int = 0) -> None:
-        self.losses, self.ran = losses, 0
-
-    def later(self, function: Any, *arguments: Any) -> Any:
-        made: list[Any] = []
-
-        def promise() -> Any:
-            if not made:
-                made.append(function(*(each() if callable(each) else each for each in arguments)))
-            return made[0]
-
-        return promise
-
-    def finished(self, promises: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
-        for number, (job, promise) in enumerate(reversed(promises.items())):
-            self.ran += 1
-            yield job, Lost("its worker died") if number < self.losses else promise()
 
 
 @pytest.fixture(scope="module")
@@ -66,8 +42,13 @@ def run(material: Material, folder: Path, engine: Here) -> tuple[Found, Work]:
         return work.found(), work
 
 
-def test_points_are_the_plans_that_the_commands_make(material: Material, tmp_path: Path) -> None:
-    found, _ = run(material, tmp_path, Here())
+@pytest.fixture(scope="module")
+def found(material: Material, tmp_path_factory: pytest.TempPathFactory) -> Found:
+    """What one run finds."""
+    return run(material, tmp_path_factory.mktemp("found"), Here())[0]
+
+
+def test_points_are_the_plans_that_the_commands_make(material: Material, found: Found) -> None:
     assert len(found.points) >= len(BOARDS) * len(WIDTHS) * 3
     assert not found.lost
     for widths in WIDTHS:
@@ -83,10 +64,10 @@ def test_points_are_the_plans_that_the_commands_make(material: Material, tmp_pat
                                                                   ("lut", "ff", "dsp", "ram", "spram")))
 
 
-def test_what_is_finished_is_not_computed_again(material: Material, tmp_path: Path) -> None:
+def test_what_is_finished_is_not_computed_again(material: Material, found: Found, tmp_path: Path) -> None:
     """After a run that lost two tasks the next one runs these two alone, and all points are those of one run."""
-    found, work = run(material, tmp_path, Here(losses=2))
-    assert [str(each.why) for each in found.lost] == ["its worker died"] * 2
+    some, work = run(material, tmp_path, Here(losses=2))
+    assert [str(each.why) for each in some.lost] == ["its worker died"] * 2
     assert work.left == 2
     again = Here()
     whole, work = run(material, tmp_path, again)
@@ -96,11 +77,10 @@ def test_what_is_finished_is_not_computed_again(material: Material, tmp_path: Pa
     third = Here()
     assert run(material, tmp_path, third)[0] == whole
     assert third.ran == 0
-    assert run(material, tmp_path / "other", Here())[0] == whole
+    assert whole == found
 
 
-def test_the_frontier_of_an_exploration_has_each_design_once(material: Material, tmp_path: Path) -> None:
-    found, _ = run(material, tmp_path, Here())
+def test_the_frontier_of_an_exploration_has_each_design_once(found: Found, tmp_path: Path) -> None:
     explored = exploration_of(SPACE, found, tmp_path, objectives=[Objective.FRAMES, Objective.LUT], model="small")
     assert len({(point.board, point.design) for point in explored.frontier}) == len(explored.frontier)
     speeds = [point.frames_per_second for point in explored.frontier]
