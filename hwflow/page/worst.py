@@ -49,7 +49,7 @@ def picture(source: Mapping[str, Any] | None) -> Markup | None:
     pixels = np.frombuffer(base64.b64decode(source["pixels"], validate=True), np.uint8).reshape(height, width, channels)
     factor = max(1, round(SHOWN / max(height, width)))
     said = f"Row {int(source['row'])} of input {source['input']}, {width} by {height} pixels"
-    return element("img", src=data_uri(pixels), width=width * factor, height=height * factor, alt=said, loading="lazy")
+    return element("img", src=data_uri(pixels), width=width * factor, height=height * factor, alt=said)
 
 
 def words(accuracy: Accuracy, worst: WorstRow) -> Markup:

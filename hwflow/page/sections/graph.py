@@ -87,8 +87,12 @@ def is_lying(scene: Scene) -> bool:
 
 
 def strips(scene: Scene, prefix: str) -> list[Markup]:
-    """A scene of one column in strips that are no higher than a sheet; no strip begins or ends inside of a box."""
-    room = UPRIGHT[1] / min(1.0, UPRIGHT[0] / 2 / scene.width)
+    """A scene of one column in strips that are no higher than a sheet; no strip begins or ends inside of a box.
+
+    Two are beside each other where they are large enough then.
+    """
+    half = UPRIGHT[0] / 2 / scene.width >= SMALLEST
+    room = UPRIGHT[1] / min(1.0, UPRIGHT[0] / (2 if half else 1) / scene.width)
     spans = sorted([(top, top + box.depth) for box, _, top in scene.boxes]
                    + [(foot - LINE, foot) for _, foot in scene.labels.values()])
     cuts, foot = [0.0], 0.0
@@ -97,7 +101,8 @@ def strips(scene: Scene, prefix: str) -> list[Markup]:
             cuts.append((foot + top) / 2)
         foot = max(foot, bottom)
     ends = [*cuts[1:], scene.height]
-    return [Markup(f'<svg class="strip" aria-hidden="true" width="{scene.width:.0f}" height="{end - start:.0f}" '
+    css = "strip half" if half else "strip"
+    return [Markup(f'<svg class="{css}" aria-hidden="true" width="{scene.width:.0f}" height="{end - start:.0f}" '
                    f'viewBox="0 {start:.0f} {scene.width:.0f} {end - start:.0f}" font-family="{FONT}">'
                    f'<use href="#{prefix}-all"/></svg>') for start, end in zip(cuts, ends, strict=True)]
 
