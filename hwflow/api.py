@@ -171,7 +171,7 @@ def make_plan(quantized: Quantized, board: str | Path | Board = "ulx3s_85f", int
                     stream_weights=boolean(stream_weights, "stream_weights"), execution=execution_of(execution))
 
 
-def explore(model: Model, data: Rows | None = None, *, boards: Sequence[str | Path] | None = None,
+def explore(model: Model, data: Rows | None = None, *, boards: Sequence[str | Path | Board] | None = None,
             bits: Sequence[int | tuple[int, int]] | None = None, intervals: int = 8, frames: float | None = None,
             execution: str = "auto", logic_multipliers: bool = False, stream_weights: bool = False,
             objectives: Sequence[str] = (), workers: int | None = None, scheduler: str | None = None,
@@ -191,12 +191,15 @@ def explore(model: Model, data: Rows | None = None, *, boards: Sequence[str | Pa
     widths = [Widths((weights, activations)) for weights, activations, *_ in given] or [Widths()]
     settings = {each: QuantizationSettings() if each.bits is None else settings_of_bits(*each.bits) for each in widths}
     names = a_list(boards, "boards") or list_boards()
-    space = Space({str(name): as_board(name) for name in names}, tuple(settings), (execution_of(execution),),
+    places = {name.name if isinstance(name, Board) else str(name): as_board(name) for name in names}
+    space = Space(places, tuple(settings), (execution_of(execution),),
                   with_and_without(boolean(logic_multipliers, "logic_multipliers")),
                   with_and_without(boolean(stream_weights, "stream_weights")),
                   whole_number(intervals, "intervals", 1), None if frames is None else positive(frames, "frames"))
     place, chosen = folder_of(folder), [objective_of(name) for name in a_list(objectives, "objectives")]
     at_once = None if workers is None else whole_number(workers, "workers", 1)
+    if scheduler is not None and not isinstance(scheduler, str):
+        raise HwflowError(f"scheduler must be an address like tcp://192.168.1.2:8786, not {described(scheduler)}")
     found = evaluate(Material(a_model(model), model, rows, settings), space, place, workers=at_once,
                      scheduler=scheduler)
     return exploration_of(space, found, place, objectives=chosen, model=model.graph.name)

@@ -18,6 +18,7 @@ from hwflow.hls import Plan
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Model
 from hwflow.quantize import Quantized
+from hwflow.synth import load_board
 from tests.e2e.networks import small_network, write_data
 
 
@@ -181,7 +182,7 @@ def test_nothing_but_errors_of_hwflow(folder: Path, model: Model, data: Dataset,
 
     Compilers and synthesis would begin behind the checks that are meant, and take long.
     """
-    for work in ("compile_plan", "write_rtl", "synthesize_design", "compile_design"):
+    for work in ("compile_plan", "write_rtl", "synthesize_design", "compile_design", "evaluate"):
         monkeypatch.setattr(hwflow.api, work, begins)
     path = folder / "small.onnx"
     calls: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
@@ -192,6 +193,10 @@ def test_nothing_but_errors_of_hwflow(folder: Path, model: Model, data: Dataset,
         "measure_layers": ((quantized, data), {}), "run_golden": ((quantized, data), {}),
         "make_plan": ((quantized, "icebreaker", 9999), {"logic_multipliers": False}),
         "generate": ((quantized, plan, tmp_path), {}),
+        "explore": ((model, data), {
+            "boards": [load_board("icebreaker")], "bits": [8], "intervals": 1, "frames": 1.0, "execution": "auto",
+            "logic_multipliers": False, "stream_weights": False, "objectives": [], "workers": 1, "scheduler": None,
+            "folder": tmp_path}),
         "simulate": ((quantized, plan, data), {"folder": tmp_path, "stalls": None}),
         "simulated_board": ((quantized, plan, "ulx3s_85f", tmp_path), {"transport": None}),
         "synthesize": ((quantized, plan, "ulx3s_85f", tmp_path), {"seed": 1, "seeds": 1, "jobs": 1, "clock": "board"}),
