@@ -42,8 +42,8 @@ TRIES = 4
 #: Where there is no smallest design, intervals reach so many times as far as the shortest one.
 REACH = 64
 #: Graphs whose stages a worker remembers, by the key of the integers and the device's technology.
-REMEMBERED = 8
-_known: OrderedDict[tuple[str, Technology], hls.Known] = OrderedDict()
+REMEMBERED = 16
+_known: OrderedDict[tuple[str, type[Technology], str], hls.Known] = OrderedDict()
 
 
 @dataclass(frozen=True)
@@ -166,9 +166,10 @@ def carrying(board: Board, graph: LayerGraph, rate: float | None) -> Board:
 
 def remembered(graph: LayerGraph, wanted: Wanted) -> hls.Known:
     """What this worker computed for the same integers and the same technology, of any board."""
-    key = wanted.integers, wanted.board.technology()
+    technology = wanted.board.technology()
+    key = wanted.integers, type(technology), repr(sorted(vars(technology).items()))
     if key not in _known:
-        _known[key] = hls.Known(graph, key[1])
+        _known[key] = hls.Known(graph, technology)
         while len(_known) > REMEMBERED:
             _known.popitem(last=False)
     _known.move_to_end(key)
