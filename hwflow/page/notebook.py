@@ -25,7 +25,7 @@ from .axis import Axis
 from .bars import Piece, Row, bars
 from .chart import Rule
 from .confusion import confusion
-from .schedule import limit_of, one_frame
+from .schedule import is_drawn, limit_of, not_drawn, one_frame
 from .sections.accuracy import accuracy_body
 from .svg import element
 from .table import Cell, Given, table
@@ -71,7 +71,7 @@ def plan_html(plan: Plan) -> Markup:
                *((kind, number(count)) for kind, count in zip(kinds, plan.resources.counts().values(), strict=True))]),
         element("p", limit_of(plan)[0]),
         table(("stage", "layer", "rows x cols", "cycles", "busy", *kinds), rows, caption="Stages"),
-        one_frame(plan, schedule_frames(plan, 1), links=False)])
+        one_frame(plan, schedule_frames(plan, 1), links=False) if is_drawn(plan) else not_drawn(plan)])
 
 
 def run_html(run: RunResult) -> Markup:

@@ -14,16 +14,31 @@ from .anchors import href, linked
 from .axis import Axis
 from .chart import Rule
 from .gantt import Lane, Profile, Span, gantt
+from .svg import element
 from .table import Cell, Given, table
 
-__all__ = ["back_to_back", "frames_shown", "limit_of", "one_frame", "path_table", "stage_table"]
+__all__ = ["back_to_back", "frames_shown", "is_drawn", "limit_of", "not_drawn", "one_frame", "path_table",
+           "stage_table"]
 
 #: Parts of a frame whose shares of work are drawn.
 PARTS = 120
+#: No schedule with more cycles a frame is drawn: it would be played beat by beat, which takes minutes.
+MOST_CYCLES = 3_000_000
 #: Frames that are drawn back to back, at least and at most.
 FEWEST, MOST = 3, 6
 NAMES = {"fills": "fills: collects what the first result needs", "works": "works: the height is the share of cycles",
          "waits": "waits: for beats, for weights, or for room"}
+
+
+def is_drawn(plan: Plan) -> bool:
+    """Whether the schedule of the plan is short enough to be played for a picture."""
+    return plan.interval <= MOST_CYCLES
+
+
+def not_drawn(plan: Plan) -> Markup:
+    """Why there is no picture of the schedule."""
+    return element("p", f"The schedule is not drawn: a frame has {number(plan.interval)} cycles, and pictures have at "
+                        f"most {number(MOST_CYCLES)}.")
 
 
 def frames_shown(plan: Plan) -> int:

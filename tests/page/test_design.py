@@ -187,3 +187,12 @@ def test_notebooks_show_results_with_their_own_styles(plans: Plans, quantized: Q
     assert ("meets its clocks" in shown[4], "1, 50 %" in shown[4], "not defined" in shown[5]) == (True, True, True)
     with pytest.raises(TypeError, match="a result must be one of Plan, RunResult"):
         html_of(3)
+
+
+def test_a_schedule_that_takes_minutes_is_not_drawn(plans: Plans, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plans[1]["dataflow"]
+    monkeypatch.setattr("hwflow.page.schedule.MOST_CYCLES", plan.interval)
+    assert "not drawn" not in html_of(plan)
+    monkeypatch.setattr("hwflow.page.schedule.MOST_CYCLES", plan.interval - 1)
+    assert (f"The schedule is not drawn: a frame has {plan.interval} cycles, and pictures have at most "
+            f"{plan.interval - 1}.") in html_of(plan)

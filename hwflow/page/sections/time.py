@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from ...hls.schedule import schedule_frames
+from ...hls.plan import Plan
+from ...hls.schedule import FrameSchedule, schedule_frames
 from ...report.numbers import decimal, number, percent
 from ...steps.recording import SIMULATION
 from ..clock import clock_of_page
 from ..reading import found
 from ..roofline import limits_of, limits_picture, limits_table, roofline
-from ..schedule import back_to_back, frames_shown, limit_of, one_frame, path_table, stage_table
+from ..schedule import back_to_back, frames_shown, is_drawn, limit_of, not_drawn, one_frame, path_table, stage_table
 from ..section import Section
 from ..subject import Subject
 from ..svg import element
@@ -33,24 +34,36 @@ def simulated(subject: Subject) -> Markup:
                         f"one to the end of the last; the plan has {number(subject.plan.interval)}.")
 
 
+def whole_frame(schedule: FrameSchedule, mhz: float) -> tuple[str, str, str]:
+    """The headline number of the first frame's last result."""
+    last = max(frames[0][1] for _, frames in schedule.outputs)
+    return "whole frame", f"{decimal(last / mhz)} µs", f"{number(last)} cycles to the last result"
+
+
+def pictures(plan: Plan, schedule: FrameSchedule, mhz: float) -> Markup:
+    """What the schedule shows."""
+    return Markup("").join([
+        element("h3", "Schedule"), one_frame(plan, schedule), back_to_back(plan, schedule), stage_table(plan, schedule),
+        element("h3", "The way of the latency"), path_table(schedule, mhz)])
+
+
 def section(subject: Subject) -> Section:
     """When each stage works, and what limits the rate."""
     plan, clock = subject.plan, clock_of_page(subject)
     mhz = clock.mhz
-    schedule = schedule_frames(plan, frames_shown(plan))
+    schedule = schedule_frames(plan, frames_shown(plan)) if is_drawn(plan) else None
     limits = limits_of(plan, subject.board, mhz)
     bound = "at most " if plan.is_bound else ""
-    first, last = max(plan.latency), max(frames[0][1] for _, frames in schedule.outputs)
+    first = max(plan.latency)
     parts = [
         tiles([("initiation interval", f"{bound}{number(plan.interval)}", "cycles from frame to frame"),
                ("frames a second", number(round(mhz * 1e6 / plan.interval_at(mhz))), "of the core"),
                ("latency", f"{decimal(first / mhz)} µs", f"{number(first)} cycles to the first result"),
-               ("whole frame", f"{decimal(last / mhz)} µs", f"{number(last)} cycles to the last result"),
+               *([whole_frame(schedule, mhz)] if schedule else []),
                ("multipliers", percent(plan.multiplier_use), "of their cycles are useful work"),
                ("clock", f"{mhz:.4g} MHz", clock.words)]),
         element("p", f"{limit_of(plan)[0]} {clock.note}"), simulated(subject),
-        element("h3", "Schedule"), one_frame(plan, schedule), back_to_back(plan, schedule), stage_table(plan, schedule),
-        element("h3", "The way of the latency"), path_table(schedule, mhz),
+        pictures(plan, schedule, mhz) if schedule else not_drawn(plan),
         element("h3", "What limits the rate"), limits_picture(limits), limits_table(limits)]
     if plan.multiplications:
         parts.append(roofline(plan, limits, mhz))
