@@ -6,6 +6,7 @@ It is no part of the project; tests that need it are skipped, and say so, where 
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
@@ -57,6 +58,16 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Quick tests come first: a long run soon shows what `make test` would."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is not None)
+
+
+def pytest_collection_finish() -> None:
+    """What there is now lives as long as the tests: the garbage collector need not look at it again and again.
+
+    Twenty thousand tests are some millions of objects; without this a tenth of the processor's time goes there.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 50)
 
 
 def pytest_report_header(config: pytest.Config) -> str:

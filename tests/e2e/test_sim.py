@@ -83,6 +83,7 @@ def test_other_weights_use_the_compiled_simulation(cli: Cli, tmp_path: Path) -> 
     assert cli(*SIM).code == 0
 
 
+@pytest.mark.slow
 def test_without_data_random_frames_are_simulated(cli: Cli) -> None:
     shutil.copy("small.onnx", "random.onnx")
     done = cli("sim", "random.onnx", "--frames", "3")
@@ -92,6 +93,7 @@ def test_without_data_random_frames_are_simulated(cli: Cli) -> None:
     assert "accuracy" not in done.out
 
 
+@pytest.mark.slow
 def test_few_rows_are_repeated(cli: Cli) -> None:
     with np.load("small.npz") as arrays:
         np.savez("few.npz", in_x=arrays["in_x"][:3])

@@ -115,7 +115,7 @@ def test_things_in_the_way_inside_the_build_folder(cli: Cli, model: Path, data: 
         assert done.code == 0
 
 
-@pytest.mark.parametrize("size", [0, 400, 20000])
+@pytest.mark.parametrize("size", [0, pytest.param(400, marks=pytest.mark.slow), 20000])
 def test_a_disk_that_fills_up(cli: Cli, model: Path, size: int) -> None:
     def limit() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # so that writing fails as on a full disk

@@ -19,4 +19,4 @@ PLAIN = replace(QUAD, name="plain", mode=0xF0, dummy_clocks=5, jedec_ids=(0xEF40
 DUAL = replace(QUAD, name="dual", lines=2, command=0xBB, mode=0xFF, dummy_clocks=0)
 #: Continuous on two lines.
 DUAL_CONTINUOUS = replace(DUAL, name="dual continuous", mode=0xA0, dummy_clocks=1)
-PARTS = (QUAD, PLAIN, pytest.param(DUAL, marks=pytest.mark.slow), DUAL_CONTINUOUS)
+PARTS = (QUAD, PLAIN, *(pytest.param(part, marks=pytest.mark.slow) for part in (DUAL, DUAL_CONTINUOUS)))

@@ -84,7 +84,8 @@ def convolution() -> Streamed:
                     TiledStage.weight_beats(case.shape, case.weights))
 
 
-@pytest.fixture(scope="module", params=[dense, convolution], ids=lambda make: make.__name__)
+@pytest.fixture(scope="module", params=[pytest.param(dense, marks=pytest.mark.slow), convolution],
+                ids=lambda make: make.__name__)
 def case(request: pytest.FixtureRequest) -> Streamed:
     return request.param()
 

@@ -65,6 +65,7 @@ def test_a_slower_cell_is_noticed(number: str, value: int, violation: str | None
     assert np.array_equal(fails.words, words) is (violation is not None)
 
 
+@pytest.mark.slow
 def test_the_seal_is_checked_as_of_any_flash(tmp_path: Path, cache: Path) -> None:
     image = np.random.default_rng(9).integers(0, 256, 4 * 50, dtype=np.uint8).tobytes()
     sealed = with_seal(image, MARK)

@@ -59,7 +59,7 @@ def filled(part: SdramPart, streams: Sequence[WeightStream], folder: Path, cache
     return Filled(memory, traffic)
 
 
-@pytest.fixture(scope="module", params=["sync", "memory"])
+@pytest.fixture(scope="module", params=["sync", pytest.param("memory", marks=pytest.mark.slow)])
 def three(request: pytest.FixtureRequest, cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Filled:
     """In one clock domain, and in two."""
     return filled(SMALL, THREE, tmp_path_factory.mktemp("three"), cache, request.param)

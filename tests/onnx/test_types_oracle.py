@@ -115,7 +115,7 @@ def more_or_less(ours: ValueType, theirs: ValueType) -> str:
 
 
 @pytest.mark.parametrize(
-    "opened, step", [("none", 3), *(pytest.param(opened, 1, marks=pytest.mark.slow) for opened in OPENED)]
+    "opened, step", [("none", 9), *(pytest.param(opened, 1, marks=pytest.mark.slow) for opened in OPENED)]
 )
 def test_cases_of_single_nodes(opened: str, step: int) -> None:
     """Operators as the conformance suite calls them: with their sizes, with names for them, and with unknown ones."""

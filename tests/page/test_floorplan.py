@@ -69,6 +69,7 @@ def test_a_tile_with_more_parts_than_levels_stays_a_tile():
     assert sum(canvas.sum() for canvas in pixels(figure, Die(1, 1)).values()) == LEVELS * LEVELS
 
 
+@pytest.mark.slow
 def test_a_full_large_device_of_60_stages_stays_small():
     rng = np.random.default_rng(2)
     tiles = {(x, y): {f"stage{(x // 16 + 8 * (y // 13)) % 60}": 5, f"stage{rng.integers(60)}": 3}

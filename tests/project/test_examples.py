@@ -73,7 +73,7 @@ def is_code(text: str) -> bool:
 EXAMPLES = {(place, number): text for place, number, text in (*in_documents(), *in_docstrings())}
 HERE = [key for key in EXAMPLES if key not in ELSEWHERE]
 #: Half a minute to compile a whole board; tests/e2e/test_simulated_design.py has a small one.
-LONG = [("docs/running-on-a-board.md", 0)]
+LONG = [("docs/running-on-a-board.md", 0), ("docs/explore.md", 0)]
 
 
 def test_the_list_is_of_examples_that_are_there() -> None:

@@ -57,8 +57,8 @@ def module_name(file: Path) -> str:
     raise ValueError(f"{file} belongs to no package")
 
 
-@cache
 def syntax_of(file: Path) -> ast.Module:
+    """Parsed anew by each call: the trees of all files would slow the garbage collector down for all later tests."""
     return ast.parse(file.read_text())
 
 

@@ -64,7 +64,7 @@ TILED: dict[str, Tiled] = {
     "many banks": (Layer((2, 2, 4), 48, 24, 4, out_lanes=24), 24, Fraction(1)),
 }
 #: One of each structure; with stalls the others take long.
-OFTEN = {"1x1, stride 2", "3x3 pad 1, slow weights", "groups", "rows left over, in groups", "bipolar", "many banks"}
+OFTEN = {"1x1, stride 2", "3x3 pad 1, slow weights", "groups", "rows left over, in groups", "bipolar"}
 TIMINGS = (Timing(multiply=4), Timing(multiply=1, rom=1, ram=1), Timing(multiply=3, rom=3, ram=1),
            Timing(multiply=2, rom=1, ram=3))
 RARELY = [pytest.param(name, marks=[] if name in OFTEN else [pytest.mark.slow]) for name in TILED]

@@ -60,6 +60,7 @@ def test_full_speed(full_speed: CompiledBench, ppm: int) -> None:
     assert (facts.contention, facts.bad_endings, facts.unanswered, facts.repeated, facts.stalled) == (0, 0, 0, 0, 0)
 
 
+@pytest.mark.slow
 def test_high_speed(ulpi: CompiledBench) -> None:
     with UsbBench(ulpi) as bench:
         assert bench.reset() == 2
