@@ -46,7 +46,8 @@ def init(console: Console, target: Path, model: Path | None, data: Path | None, 
     rows = data or (beside if beside.is_file() else None)
     if data is not None and not data.is_file():
         raise HwflowError(f"--data must be a file, not '{data}'", "see docs/data-files.md")
-    write_atomically(target, text_of(chosen, rows, load_board(board).name if "/" not in board else board, comments))
+    load_board(board)
+    write_atomically(target, text_of(chosen, rows, board, comments))
     console.say(f"{target}: {chosen}{f' with {rows}' if rows else ', without data'}, for {board}")
     console.next("hwflow check --hardware" if rows else
                  f"hwflow data makes a file of rows for {shlex.quote(str(chosen))} (docs/data-files.md)")

@@ -126,6 +126,11 @@ def test_init_writes_a_file_in_which_every_option_is_valid(call: Cli, folder: Pa
     assert tomllib.loads(text)["model"] == {"path": "a.onnx", "data": "a.npz"}
     assert asked(call, "build") == BuildRequest(Project(Path("a.onnx"), data=Path("a.npz")),
                                                 hardware=HardwareOptions("icebreaker"))
+    assert call.refuses("init", "a.onnx", "--force", "--board", "nowhere/my.yaml").startswith(
+        "the board file 'nowhere/my.yaml' must exist; the boards that come with hwflow are ")
+    (folder / "my.yaml").write_bytes((ROOT / "boards/icebreaker.yaml").read_bytes())
+    assert call("init", "a.onnx", "--force", "--board", "my.yaml").code == 0
+    assert asked(call, "build").hardware == HardwareOptions("my.yaml")
     lines = [line.removeprefix("# ") if " = " in line else line for line in text.splitlines()]
     assert sum(line != before for line, before in zip(lines, text.splitlines(), strict=True)) > 40
     (folder / "hwflow.toml").write_text("\n".join(lines))
