@@ -30,6 +30,7 @@ from hwflow_rtl.vendor.generic import Generic
 from hwflow_sim import Boundary, ElementShape, RunResult, Simulation, compile, run, tools
 from hwflow_sim.builder import FAST, VERILOG
 from hwflow_sim.rom import write_roms
+from hwflow_sim.undefined import STRICT
 
 from hwflow.layers.base import Folding, LayerGraph
 from hwflow.layers.conv import Conv
@@ -106,9 +107,8 @@ def build_bare_loop(folder: Path, graph: LayerGraph, say: Callable[[str], None])
     write_roms(technology.roms, folder)
     found = tools.find_tools()
     rom = next(path for path in VERILOG if path.name == "hwflow_rom.sv")
-    command = [found.verilator, "--cc", "--exe", "--no-timing", "--x-assign", "fast", "--x-initial", "fast",
-               "-Wno-lint", "-Wno-style", "-Wno-fatal", "--prefix", "Vcore", "--top-module", "core", "--Mdir", "obj",
-               "-O3", "-CFLAGS", FAST, "core.v", rom, "loop.cpp", "-o", "loop"]
+    command = [found.verilator, "--cc", "--exe", "--no-timing", *STRICT, "--prefix", "Vcore", "--top-module", "core",
+               "--Mdir", "obj", "-O3", "-CFLAGS", FAST, "core.v", rom, "loop.cpp", "-o", "loop"]
     env = {**os.environ, "VERILATOR_ROOT": str(found.verilator_root)}
     subprocess.run(command, cwd=folder, env=env, check=True, capture_output=True)
     began = time.monotonic()

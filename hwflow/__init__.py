@@ -14,9 +14,9 @@ Arrays are numpy arrays, everything else is a frozen dataclass.  Failures are `h
 Every function that takes rows of data takes them in one of four forms: a Dataset from `read_data`; a dictionary of
 arrays with the names of a data file (docs/data-files.md), as in
 `hwflow.run_golden(quantized, {"left": a, "right": b})`; for a model with one input, its array; or batches of arrays,
-as a PyTorch DataLoader gives them, with labels beside the inputs where there are any.  An array has the shape
-[rows, *shape of the input].  A batch dimension of 1 may be left out.  Its values must fit the element type of the
-input.
+a list of them or what a PyTorch DataLoader gives, with labels beside the inputs where there are any.  An array has the
+shape [rows, *shape of the input].  A batch dimension of 1 may be left out, and is left out of outputs.  Its values must
+fit the element type of the input.
 
 `hwflow.onnx` reads, checks and evaluates ONNX models, `hwflow.host` talks to a board, `hwflow.backend` is ONNX's
 Backend interface.
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         measure_layers,
         quantize_model,
         read_data,
+        report,
         run_golden,
         simulate,
         simulated_board,
@@ -53,11 +54,11 @@ if TYPE_CHECKING:
 __all__ = [
     "AnswerIsNo", "HwflowError", "MissingTool", "ToolFailed", "backend", "check", "explore", "export_model",
     "generate", "host", "load", "make_plan", "measure_accuracy", "measure_layers", "onnx", "quantize_model",
-    "read_data", "run_golden", "simulate", "simulated_board", "synthesize",
+    "read_data", "report", "run_golden", "simulate", "simulated_board", "synthesize",
 ]
 
 #: Packages of their own.
-PACKAGES = ("backend", "host", "onnx")
+PACKAGES = ("backend", "host", "onnx", "report")
 
 
 def __getattr__(name: str) -> Any:

@@ -10,40 +10,53 @@ from typing import Literal, TypeAlias, Union
 from hwflow_base.errors import HwflowError
 from hwflow_base.files.cache import cached_step, digest
 from hwflow_base.files.sources import read_text
-from hwflow_base.files.target import create_folder
 from hwflow_sim import RunResult, StallPattern
 
 from . import golden, hls, onnx
 from .accuracy import Accuracy, LayerNoise, layer_noise, measure
+from .arguments import (
+    a_model,
+    a_quantized,
+    as_board,
+    execution_of,
+    folder_of,
+    objective_of,
+    require_plan,
+    require_same,
+    rows_of,
+    states_of,
+    widths_of,
+)
+from .commands.reporting import Page, write_page
 from .data.arguments import a_list, boolean, instance, megahertz, path_of, positive, shapes_of, whole_number
 from .data.dataset import Dataset, described, load_dataset
-from .data.given import dataset_of
+from .data.given import dataset_for
 from .data.shapes import shapes_of_data
 from .exploration.exploration import Exploration, evaluate, exploration_of
-from .exploration.frontier import Objective
 from .exploration.point import Widths
 from .exploration.space import Material, Space, with_and_without
 from .host.identity import identity
 from .host.open_board import OpenBoard
-from .layers.partition import Execution
 from .onnx import Finding, Model
 from .onnx.container.files import read
 from .onnx.model import Array
 from .onnx.rewrite.passes import remove_unused
-from .onnx.run.sequences import inputs_of_rows, outputs_of_rows
 from .quantize import Quantized, quantize, save_quantized
 from .quantize.settings import QuantizationSettings, settings_of_bits, with_rescale_bits
 from .quantize.settings_file import settings_from_yaml
 from .quantize.streaming import keep_states
+from .report.console import Console
+from .request import BOARD, BUILD, HardwareOptions, Project, QuantizationOptions, ReportRequest
 from .steps.generation import write_rtl
 from .steps.planning import plan_for
 from .steps.simulated import compile_design
 from .steps.simulation import compile_plan, run_plan
-from .synth import Board, SynthesisReport, list_boards, load_board
+from .synth import Board, SynthesisReport, list_boards
 from .synth.design import Design, SynthesisOptions, synthesize_design
 
 __all__ = ["check", "explore", "export_model", "generate", "load", "make_plan", "measure_accuracy",
-           "measure_layers", "quantize_model", "read_data", "run_golden", "simulate", "simulated_board", "synthesize"]
+           "measure_layers", "quantize_model", "read_data", "report", "run_golden", "simulate", "simulated_board",
+           "synthesize"]
 
 #: The subfolder for the integer model of a bitstream.
 QUANTIZED = "quantized"
@@ -73,14 +86,6 @@ def check(path: str | Path) -> tuple[Finding, ...]:
     return onnx.check(read(path_of(path, "path")))
 
 
-def states_of(states: object) -> dict[str, str]:
-    """HwflowError unless `states` is a dictionary of names, or None."""
-    if states is None:
-        return {}
-    if not isinstance(states, Mapping) or not all(isinstance(n, str) for pair in states.items() for n in pair):
-        raise HwflowError(f"states must be a dictionary of outputs by input, not {described(states)}")
-    return dict(states)
-
 
 def read_data(path: str | Path | Rows, model: Model) -> Dataset:
     """Inputs, calibration rows and labels of an NPZ file (docs/data-files.md), checked against the model.
@@ -93,7 +98,7 @@ def read_data(path: str | Path | Rows, model: Model) -> Dataset:
         return load_dataset(path_of(path, "path"), model)
     if path is None or isinstance(path, bool | int | float | bytes):
         path_of(path, "path")
-    return dataset_of(path, inputs_of_rows(model), outputs_of_rows(model))
+    return dataset_for(path, model)
 
 
 def quantize_model(model: Model, data: Rows | None = None, *, bits: int | tuple[int, int] | None = None,
@@ -108,7 +113,7 @@ def quantize_model(model: Model, data: Rows | None = None, *, bits: int | tuple[
     "auto" for as many as are exact.  HwflowError if both `bits` and `settings` are given, or they do not fit the model.
     """
     a_model(model)
-    rows = None if data is None else dataset_of(data, inputs_of_rows(model), outputs_of_rows(model)).calibration
+    rows = None if data is None else dataset_for(data, model).calibration
     if bits is not None and settings is not None:
         raise HwflowError("bits and settings must not be given together", "write the widths into the settings")
     choices = settings
@@ -136,7 +141,7 @@ def measure_accuracy(model: Model, quantized: Quantized, data: Rows) -> Accuracy
     two models.
     """
     require_same(a_model(model), a_quantized(quantized))
-    return measure(model, quantized, dataset_of(data, inputs_of_rows(model), outputs_of_rows(model)))[0]
+    return measure(model, quantized, dataset_for(data, model))[0]
 
 
 def measure_layers(quantized: Quantized, data: Rows) -> tuple[LayerNoise, ...]:
@@ -145,8 +150,12 @@ def measure_layers(quantized: Quantized, data: Rows) -> tuple[LayerNoise, ...]:
 
 
 def run_golden(quantized: Quantized, inputs: Rows) -> dict[str, Array]:
-    """The integer model's outputs by name, [n, *output shape], for rows of inputs [n, *input shape]."""
-    return golden.predict(quantized, rows_of(quantized, inputs))
+    """The integer model's outputs by name, for rows of inputs [n, *input shape].
+
+    They have the shape that ONNX Runtime gives for the rows as one batch: [n, classes] for an output [1, classes].  An
+    output without a batch axis is [n, *output shape].
+    """
+    return golden.as_batch(golden.predict(quantized, rows_of(quantized, inputs)))
 
 
 def make_plan(quantized: Quantized, board: str | Path | Board = "ulx3s_85f", interval: int | None = None, *,
@@ -186,7 +195,7 @@ def explore(model: Model, data: Rows | None = None, *, boards: Sequence[str | Pa
     Tasks run on `workers` processes (None: one for each core), or on the Dask cluster at `scheduler`.  `folder` keeps
     what is finished, so that the next call goes on.  It needs the extra `explore`.
     """
-    rows = None if data is None else dataset_of(data, inputs_of_rows(a_model(model)), outputs_of_rows(model))
+    rows = None if data is None else dataset_for(data, a_model(model))
     given = [(*widths_of(each), 8) for each in a_list(bits, "bits")]
     widths = [Widths((weights, activations)) for weights, activations, *_ in given] or [Widths()]
     settings = {each: QuantizationSettings() if each.bits is None else settings_of_bits(*each.bits) for each in widths}
@@ -204,13 +213,6 @@ def explore(model: Model, data: Rows | None = None, *, boards: Sequence[str | Pa
                      scheduler=scheduler)
     return exploration_of(space, found, place, objectives=chosen, model=model.graph.name)
 
-
-def objective_of(name: object) -> Objective:
-    try:
-        return Objective(name)
-    except ValueError:
-        named = ", ".join(each.value for each in Objective)
-        raise HwflowError(f"objectives must be some of {named}, not {described(name)}") from None
 
 
 def generate(quantized: Quantized, plan: hls.Plan, folder: str | Path) -> Path:
@@ -234,6 +236,25 @@ def simulate(quantized: Quantized, plan: hls.Plan, inputs: Rows, *, stalls: Stal
     place = folder_of(folder)
     simulation = compile_plan(quantized.graph, plan, place, place / "cache")
     return run_plan(simulation, quantized.graph, golden.run_prologue(quantized, rows), stalls=stalls)
+
+
+def report(path: str | Path, data: str | Path | None = None, board: str | Path | Board = BOARD, *,
+           bits: int | tuple[int, int] | None = None, settings: str | Path | None = None,
+           plan: str | Path | None = None, build: str | Path = BUILD, output: str | Path | None = None) -> Page:
+    """The page of a design, as `hwflow report` writes it: of the model at `path` with its data file, on `board`.
+
+    It shows what commands left in the folder `build` for this model, board, `bits` or `settings`, and `plan` (a file),
+    and makes the integers and the plan where they are not there yet.  `output` is the file to write, None for
+    report.html beside the plan.  A notebook shows the page that it gives.
+    """
+    chosen = None if bits is None else (*widths_of(bits), 8)[:2]
+    given = {name: None if value is None else path_of(value, name) for name, value in (
+        ("data", data), ("settings", settings), ("plan", plan), ("output", output))}
+    return write_page(Console(quiet=True, progress=False), ReportRequest(
+        Project(path_of(path, "path"), data=given["data"], build=path_of(build, "build")),
+        QuantizationOptions((chosen[0], chosen[1]) if chosen else None, given["settings"]),
+        HardwareOptions(str(board.path if isinstance(board, Board) else path_of(board, "board")), plan=given["plan"]),
+        given["output"]))[0]
 
 
 def synthesize(quantized: Quantized, plan: hls.Plan, board: str | Path | Board = "ulx3s_85f",
@@ -276,61 +297,3 @@ def keep_integers(design: Design, quantized: Quantized, folder: Path) -> None:
     """Write the integer model into the folder of a design, unless the folder has the same one."""
     key = digest(identity(design.graph, design.plan), onnx.dumps(quantized.prologue), onnx.dumps(quantized.epilogue))
     cached_step(folder / QUANTIZED, key, lambda working: save_quantized(quantized, working))
-
-
-def execution_of(execution: object) -> Execution:
-    try:
-        return Execution(execution)
-    except ValueError:
-        named = ", ".join(each.value for each in Execution)
-        raise HwflowError(f"execution must be one of {named}, not {described(execution)}") from None
-
-
-def a_model(model: object) -> Model:
-    return instance(model, Model, "model", "hwflow.load(path)")
-
-
-def a_quantized(quantized: object) -> Quantized:
-    return instance(quantized, Quantized, "quantized", "hwflow.quantize_model(model, data)")
-
-
-def as_board(board: object) -> Board:
-    return board if isinstance(board, Board) else load_board(path_of(board, "board, where it is no Board,"))
-
-
-def folder_of(folder: object) -> Path:
-    """The folder as a Path; it is created if needed."""
-    place = path_of(folder, "folder")
-    create_folder(place, "folder=")
-    return place
-
-
-def rows_of(quantized: object, data: object) -> Mapping[str, Array]:
-    """The rows of the inputs, checked against the model."""
-    found = a_quantized(quantized)
-    return dataset_of(data, found.prologue.graph.inputs, found.epilogue.graph.outputs).inputs
-
-
-def widths_of(bits: object) -> tuple[int, ...]:
-    """The widths of weights, or of weights and activations."""
-    widths = tuple(bits) if isinstance(bits, tuple | list) and len(bits) == 2 else (bits,)
-    if any(isinstance(width, bool) or not isinstance(width, int) for width in widths):
-        raise HwflowError("bits must be a whole number, or two of them (weights, activations), from 1 to 8, not "
-                          f"{described(bits)}")
-    return widths
-
-
-def require_plan(quantized: object, plan: object, board: Board | None = None) -> None:
-    """HwflowError unless `plan` belongs to the integer model and the board, and follows from its foldings."""
-    graph = a_quantized(quantized).graph
-    hls.require_current(instance(plan, hls.Plan, "plan", "hwflow.make_plan(quantized, board)"), graph,
-                        None if board is None else board.technology())
-
-
-def require_same(model: Model, quantized: Quantized) -> None:
-    """HwflowError unless the integer model has the inputs and outputs of `model`."""
-    for what, ours, theirs in (("inputs", inputs_of_rows(model), quantized.prologue.graph.inputs),
-                               ("outputs", outputs_of_rows(model), quantized.epilogue.graph.outputs)):
-        if [value.name for value in ours] != [value.name for value in theirs]:
-            names = [", ".join(f"'{value.name}'" for value in values) for values in (ours, theirs)]
-            raise HwflowError(f"quantized must be made of this model, with the {what} {names[0]}, not {names[1]}")

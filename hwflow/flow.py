@@ -28,15 +28,17 @@ from .data.dataset import Dataset, load_dataset
 from .data.shapes import Shapes, given_shapes
 from .layers.base import LayerGraph
 from .layers.room import with_room
+from .onnx.about import about
 from .onnx.errors import LimitError
 from .onnx.inference.static_inputs import sizes_given
 from .quantize import Quantized, load_quantized, quantize, save_quantized
 from .quantize.problems import Cause, NoHardware, with_cuts
 from .quantize.settings import QuantizationSettings
 from .quantize.streaming import keep_states
-from .quantize.support import operators_without_hardware, require_small_frames
+from .quantize.support import operators_without_hardware, require_small_frames, require_small_model
 from .report.console import Console
-from .report.mapping import mapped
+from .report.fates import Mapped
+from .report.mapping import mapped, trial
 from .report.warned import Warned
 from .request import GoldenRequest, HardwareOptions, Project, QuantizationOptions
 from .reweight.routed import keep_design
@@ -57,9 +59,6 @@ if TYPE_CHECKING:
     from .steps.proof import NetlistProof
 
 __all__ = ["Flow"]
-
-#: A larger model fits no board; a layer by layer report would take long.
-MAX_NODES, MAX_PARAMETERS = 5_000, 50_000_000
 
 
 @dataclass
@@ -98,28 +97,23 @@ class Flow:
     @cached_property
     def model(self) -> onnx.Model:
         """The model with static shapes and folded constants; recurrent layers keep their states themselves."""
-        self.require_small_enough()
         shapes = self.shapes
+        with about(self.source):
+            return self._model_of(shapes)
+
+    def _model_of(self, shapes: Shapes) -> onnx.Model:
+        """`model` with these shapes of its inputs."""
+        require_small_model(self.source.graph)
         try:
             inferred = onnx.infer(self.source, shapes, self.project.limits)
         except HwflowError as error:
             kind = type(error) if isinstance(error, LimitError) else HwflowError
-            raise kind(str(error) + self.without_hardware()) from None
+            raise kind(error.without_file + self.without_hardware()) from None
         require_small_frames(inferred.graph)
         model = keep_states(onnx.simplify(inferred), dict(self.project.states))
         for note in model.notes:
             self.console.progress(note)
         return model
-
-    def require_small_enough(self) -> None:
-        """HwflowError for a far too large model, before hours of work: no board holds more than 500 000 weights."""
-        graph = self.source.graph
-        nodes, parameters = len(graph.nodes), sum(array.size for array in graph.initializers.values())
-        if nodes > MAX_NODES or parameters > MAX_PARAMETERS:
-            raise HwflowError(
-                f"a model that becomes hardware must have at most {MAX_NODES} nodes and {MAX_PARAMETERS} parameters, "
-                f"not {nodes} and {parameters}", "choose a smaller model"
-            )
 
     def without_hardware(self) -> str:
         """The end of a message about a model whose shapes cannot be inferred: all operators without hardware."""
@@ -127,19 +121,25 @@ class Flow:
         lines = [f"\n  {problem.where}: {problem.why}; {problem.remedy}" for problem in problems]
         return "".join(["\nbesides, it has operators without hardware:", *lines]) if lines else ""
 
+    @cached_property
+    def mapping(self) -> Mapped:
+        """What becomes of every node.  HwflowError for a state that is none."""
+        project = self.project
+        return mapped(self.source, self.shapes, project.limits, dict(project.states))
+
     @contextlib.contextmanager
     def everything_said(self) -> Iterator[None]:
-        """If the quantizer refuses a node, report every problem of the model, as `check --hardware` does."""
+        """If the quantizer refuses the model, report every problem that it has, as `check --hardware` does."""
         try:
             yield
-        except NoHardware as error:
-            project = self.project
-            found = mapped(self.source, dict(project.input_shapes), project.limits, self.require_small_enough)
-            if found.possible:  # the settings caused the error
+        except HwflowError as error:
+            found, own = self.mapping, error.problems if isinstance(error, NoHardware) else ()
+            if found.possible or (not own and found.is_all(error)):  # the settings or the data caused the error
                 raise
-            tensors = {problem.why: problem.where for problem in error.problems if problem.cause is Cause.TENSOR}
-            raise NoHardware(tuple(replace(problem, where=tensors.get(problem.why, problem.where))
-                                   for problem in found.all_problems)) from error
+            tensors = {problem.why: problem.where for problem in own if problem.cause is Cause.TENSOR}
+            everything = NoHardware(tuple(replace(problem, where=tensors.get(problem.why, problem.where))
+                                          for problem in found.all_problems))
+            raise everything.about(self.source.file) from error
 
     @cached_property
     def dataset(self) -> Dataset | None:
@@ -247,9 +247,11 @@ class Flow:
             wanted = self.hardware
             plan = plan_for(self.graph, self.structure, self.board, interval=wanted.interval,
                             frames_per_second=wanted.frames_per_second, logic=wanted.logic_multipliers,
-                            stream_weights=wanted.stream_weights, execution=wanted.execution)
+                            stream_weights=wanted.stream_weights, execution=wanted.execution,
+                            say=self.console.progress)
         else:
-            plan, warnings = given_plan(self.plan_text, self.structure, self.board, str(self.hardware.plan))
+            plan, warnings = given_plan(self.plan_text, self.structure, self.board, str(self.hardware.plan),
+                                        self.console.progress)
             self.warned.add(warnings)
         write_atomically(self.board_folder / "plan.yaml", hls.plan_to_yaml(plan))
         return plan
@@ -259,7 +261,7 @@ class Flow:
         model = self.model
         try:
             with self.everything_said():
-                return quantize(model, None, settings=self.choices)
+                return trial(model)
         except MemoryError:  # a valid model may be larger than any hardware
             raise HwflowError("the model needs more memory than this machine has") from None
 

@@ -20,7 +20,8 @@ from hwflow.onnx.rewrite.rows import over_rows
 from hwflow.onnx.run.per_model import PerModel
 from hwflow.quantize import Quantized
 
-__all__ = ["Progress", "checked", "enter", "evaluate_rows", "predict", "run", "run_epilogue", "run_prologue"]
+__all__ = ["Progress", "as_batch", "checked", "enter", "evaluate_rows", "predict", "run", "run_epilogue",
+           "run_prologue"]
 
 #: Called with (rows done, rows in all).
 Progress = Callable[[int, int], None]
@@ -140,7 +141,11 @@ def run_epilogue(quantized: Quantized, frames: Mapping[str, IntArray]) -> dict[s
 
 
 def evaluate_rows(model: Model, rows: Mapping[str, Array]) -> dict[str, Array]:
-    """Evaluate an ONNX model of batch 1 on rows: [n, *input shape] to [n, *output shape]; on many at once if it can."""
+    """Evaluate an ONNX model of batch 1 on rows: [n, *input shape] to [n, *output shape]; on many at once if it can.
+
+    Texts are arrays of fixed width.
+    """
+    outputs = model.graph.outputs
     read = {value.name: np.asarray(rows[value.name]) for value in model.graph.inputs}
     count = min(len(array) for array in read.values())
     read = {name: array[:count] for name, array in read.items()}
@@ -148,9 +153,14 @@ def evaluate_rows(model: Model, rows: Mapping[str, Array]) -> dict[str, Array]:
     if whole is not None:
         starts = range(0, max(count, 1), _HOST_ROWS)
         parts = [evaluate(whole, {k: v[start : start + _HOST_ROWS] for k, v in read.items()}) for start in starts]
-        return {value.name: np.concatenate([part[value.name] for part in parts]) for value in model.graph.outputs}
+        return {value.name: _plain(np.concatenate([part[value.name] for part in parts])) for value in outputs}
     results = [evaluate(model, {name: array[k] for name, array in read.items()}) for k in range(count)]
-    return {value.name: np.stack([result[value.name] for result in results]) for value in model.graph.outputs}
+    return {value.name: _plain(np.stack([result[value.name] for result in results])) for value in outputs}
+
+
+def _plain(array: Array) -> Array:
+    """Texts in a fixed width, as files and digests take them; anything else as it is."""
+    return array.astype(np.str_) if array.dtype.kind == "O" else array
 
 
 def _over_rows(model: Model, rows: Mapping[str, Array]) -> Model | None:
@@ -167,3 +177,11 @@ def _over_rows(model: Model, rows: Mapping[str, Array]) -> Model | None:
 def predict(quantized: Quantized, feeds: Mapping[str, Array], progress: Progress | None = None) -> dict[str, Array]:
     """The whole model on rows [n, *input shape]: prologue, integer graph, epilogue.  Gives [n, *output shape]."""
     return run_epilogue(quantized, run(quantized, run_prologue(quantized, feeds), keep=False, progress=progress))
+
+
+def as_batch(outputs: Mapping[str, Array]) -> dict[str, Array]:
+    """Rows [n, *output shape] in the shapes that a runtime gives for them as one batch.
+
+    A first axis of 1 of an output is the model's batch: of [n, 1, *rest] comes [n, *rest].  Other outputs stay.
+    """
+    return {name: rows[:, 0] if rows.shape[1:2] == (1,) else rows for name, rows in outputs.items()}

@@ -61,7 +61,13 @@ def ordered(found: Iterable[str]) -> list[str]:
 
 
 def versions(domain: str, name: str) -> str:
-    return ", ".join(str(version.since) for version in OPERATORS[domain, name])
+    """Those with a meaning of their own; where a set has taken one away, the one that brought it back."""
+    schemas, found = SCHEMAS.get((domain, name), ()), list[int]()
+    for version in OPERATORS[domain, name]:
+        gone = any(schema.since == version.since and schema.deprecated for schema in schemas)
+        later = [schema.since for schema in schemas if schema.since > version.since and not schema.deprecated]
+        found.append(later[0] if gone and later else version.since)
+    return ", ".join(map(str, found))
 
 
 def becomes(domain: str, name: str) -> str:

@@ -106,19 +106,25 @@ def python_interface() -> str:
 
 def is_code(module: ModuleType, name: str) -> bool:
     """Whether a public name is a class or a function of hwflow; modules have sections of their own."""
-    value = getattr(module, name)
+    value = public(module, name)
     return callable(value) and str(getattr(value, "__module__", "")).startswith("hwflow") and bool(value.__doc__)
+
+
+def public(module: ModuleType, name: str) -> Any:
+    """What a public name is; of a package with the name of a function the function that it calls."""
+    value = getattr(module, name)
+    return getattr(value, "function", value) if isinstance(value, ModuleType) else value
 
 
 def path_of(module: ModuleType, name: str) -> str:
     """Where a name is defined, which is where mkdocstrings finds it: a package imports it when it is first used."""
-    value = getattr(module, name)
+    value = public(module, name)
     return f"{value.__module__}.{value.__qualname__}"
 
 
 def place_of(module: ModuleType, name: str) -> tuple[bool, bool, str, int]:
     """Where a name is defined: functions first, then classes, the errors at the end."""
-    value = getattr(module, name)
+    value = public(module, name)
     return (value.__module__ == "hwflow_base.errors", isinstance(value, type), value.__module__,
             inspect.getsourcelines(value)[1])
 

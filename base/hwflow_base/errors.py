@@ -6,7 +6,7 @@ what to do.  The command line prints the message alone, without a traceback, and
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 __all__ = ["AnswerIsNo", "HwflowError", "MissingTool", "Refusal", "ToolFailed", "reason_of", "sentence"]
 
@@ -21,17 +21,42 @@ class HwflowError(Exception):
     """The question was wrong: a bad file, an unknown name, an impossible setting.  Exit code 2.
 
     `why` says what is wrong, `remedy` what to do, `where` which node or file it is about; the last two may be empty.
+    `file` is the model that it is about, where the message begins with its path (`about`).
     """
 
     exit_code = 2
+    file = ""
 
     def __init__(self, why: str, remedy: str = "", *, where: str = "") -> None:
         super().__init__(sentence(why, remedy, where))
         self.why, self.remedy, self.where = why, remedy, where
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled whatever a class takes: an error that a process cannot send breaks the pool it belongs to."""
+        return bare, (type(self), self.args), vars(self)
+
     def at(self, where: str) -> Self:
         """The same error, whose message begins with `where`."""
         return type(self)(self.why, self.remedy, where=f"{where}: {self.where}" if self.where else where)
+
+    def about(self, file: str) -> Self:
+        """The same error of the model in `file`, with whose path the message begins; itself where it does already."""
+        if not file or self.file or str(self).startswith(f"{file}: "):
+            return self
+        named = type(self).__new__(type(self))
+        named.__dict__.update(self.__dict__, file=file)
+        named.args = (f"{file}: {self}",)
+        return named
+
+    @property
+    def without_file(self) -> str:
+        """The message for whoever has said already which file it is about."""
+        return str(self).removeprefix(f"{self.file}: ") if self.file else str(self)
+
+
+def bare(kind: type[HwflowError], arguments: tuple[Any, ...]) -> HwflowError:
+    """An error of this class without a call of its constructor."""
+    return kind.__new__(kind, *arguments)
 
 
 class Refusal(ValueError):

@@ -17,6 +17,7 @@ from hwflow.golden import Progress
 from hwflow.layers.base import Layer, LayerGraph
 from hwflow.layers.formats import IntArray, IntFormat, Tensor
 from hwflow.layers.rescale import Requantize, Thresholds
+from hwflow.layers.words import kind_of
 from hwflow.onnx import evaluate
 from hwflow.onnx.model import Array, Model
 from hwflow.onnx.run.sequences import with_state_rows
@@ -232,7 +233,7 @@ def _row(graph: LayerGraph, name: str, sums: _Sums | None) -> LayerNoise:
     row = LayerNoise(
         tensor=name,
         layer=layer.name if layer else "",
-        kind=layer.kind if layer else "",
+        kind=kind_of(graph, layer) if layer else "",
         weights=str(weights) if weights else "",
         activations=str(tensor.format),
         step=tensor.scale,

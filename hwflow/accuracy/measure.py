@@ -25,7 +25,7 @@ from hwflow.accuracy.metrics import (
     squared_errors,
 )
 from hwflow.accuracy.outcomes import LAYER_ROWS, measured_warnings
-from hwflow.accuracy.question import Question, Task, question
+from hwflow.accuracy.question import Question, Task, in_numbers, question
 from hwflow.accuracy.worst import WorstRow, worst_rows
 from hwflow.data.dataset import Dataset, classes
 from hwflow.golden import Progress
@@ -36,6 +36,8 @@ from hwflow.quantize import Quantized
 
 __all__ = ["Accuracy", "Metric", "OutputNoise", "Pair", "compare", "float_outputs", "measure"]
 
+#: Integers of so many bytes are indices.
+INDEX_BYTES = 4
 #: Rows of the float model between two calls of `progress`.
 _ROWS = 16
 
@@ -91,7 +93,8 @@ class OutputNoise:
     """How far an output of the integer model is from the float model's; None where numbers are not finite.
 
     `snr_db` is None, too, where they are equal or the float output is 0.  `real` and `integer` are the outputs of both
-    models; `counts` says that they are integers or booleans: classes and other indices, no quantities.
+    models; `counts` says that they are integers or booleans.  `agreement` is for classes and other indices, which have
+    no noise: the share of elements that are equal, 0 to 1; None for quantities.
     """
 
     output: str
@@ -100,6 +103,7 @@ class OutputNoise:
     real: Values = Values()
     integer: Values = Values()
     counts: bool = False
+    agreement: float | None = None
 
 
 @dataclass(frozen=True)
@@ -107,9 +111,10 @@ class Accuracy:
     """Over `rows` rows.  `agreement` is the share of rows, 0 to 1, to which both models give the same class.
 
     `classes` is the number of scores (0 where the output names the class itself), `confusion` every cell that is not 0.
-    `snr_db` is the power of the float outputs over the power of the difference, in decibels over all outputs together;
-    None where they are equal.  `worst` are the rows on which the integer model is worst, the worst first.  `warnings`
-    is what somebody should know of these numbers.
+    `snr_db` is the power of the float outputs over the power of the difference, in decibels over all outputs together
+    that are quantities; None where they are equal, or where there are none.  `worst` are the rows on which the integer
+    model is worst, the worst first.  `warnings` is what somebody should know of these numbers.  `names` are those of
+    the classes, where labels are texts.
     """
 
     rows: int
@@ -123,6 +128,7 @@ class Accuracy:
     outputs: tuple[OutputNoise, ...]
     worst: tuple[WorstRow, ...] = ()
     warnings: tuple[OutcomeWarning, ...] = ()
+    names: tuple[str, ...] = ()
 
     __repr__ = fields_repr
     _repr_html_ = drawn_html
@@ -131,6 +137,10 @@ class Accuracy:
     def headline(self) -> Metric | None:
         """The measure that says how good the model is: top-1, AUC or R2; None where the data asks for none."""
         return next((metric for metric in self.metrics if metric.share), None)
+
+    def class_name(self, number: int) -> str:
+        """What a class is called: by its number, where it has no name."""
+        return self.names[number] if self.names else str(number)
 
     def facts(self) -> dict[str, Any]:
         """Plain data for JSON; `from_facts` reads it.  The top-1 shares stand at the top once more.
@@ -150,7 +160,7 @@ class Accuracy:
             tuple(Metric(**metric) for metric in facts["metrics"]), facts["agreement"], facts["classes"],
             tuple(Pair(**pair) for pair in facts["confusion"]), facts["snr_db"],
             tuple(_output_noise(noise) for noise in facts["outputs"]),
-            tuple(WorstRow(**row) for row in facts["worst"]),
+            tuple(WorstRow(**row) for row in facts["worst"]), names=tuple(facts["names"]),
         )  # fmt: skip
 
 
@@ -197,6 +207,7 @@ def compare(
     asked: Question, dataset: Dataset, reference: Mapping[str, Array], outputs: Mapping[str, Array]
 ) -> Accuracy:
     """What `asked` of the rows of `dataset`, answered by the float model's outputs and by the integer model's."""
+    names, dataset, (reference, outputs) = in_numbers(asked, dataset, reference, outputs)
     both = reference.get(asked.output), outputs.get(asked.output)
     metrics = tuple(_metrics(asked, dataset, reference, outputs))
     found = [None, None] if asked.task is not Task.CLASSES else [classes(o) for o in both if o is not None]
@@ -209,20 +220,24 @@ def compare(
         agreement=None if found[0] is None else float(np.mean(found[0] == found[1])),
         classes=both[0][0].size if found[0] is not None and both[0] is not None and both[0][0].size > 1 else 0,
         confusion=() if found[0] is None else _confusion(dataset, found[0], found[1]),
-        snr_db=signal_to_noise(reference, outputs),
-        outputs=tuple(
-            OutputNoise(
-                name,
-                signal_to_noise({name: values}, outputs),
-                _finite(deviation(values, outputs[name]).largest),
-                _values(values),
-                _values(outputs[name]),
-                values.dtype.kind != "f",
-            )
-            for name, values in numbers.items()
-        ),
+        snr_db=signal_to_noise({name: values for name, values in numbers.items() if not _names(values)}, outputs),
+        outputs=tuple(_noise(name, values, outputs[name]) for name, values in numbers.items()),
         worst=worst_rows(asked, dataset, reference, outputs),
+        names=names,
     )
+
+
+def _names(values: Array) -> bool:
+    """Whether they are classes or other indices, as ArgMax and TopK give them: 8 and 16 bits are quantized numbers."""
+    return values.dtype.kind == "b" or (values.dtype.kind in "iu" and values.dtype.itemsize >= INDEX_BYTES)
+
+
+def _noise(name: str, real: Array, integer: Array) -> OutputNoise:
+    """How far one output is from that of the float model."""
+    agreement = float(np.mean(real == integer.reshape(real.shape))) if _names(real) else None
+    snr = signal_to_noise({name: real}, {name: integer}) if agreement is None else None
+    largest = _finite(deviation(real, integer).largest)
+    return OutputNoise(name, snr, largest, _values(real), _values(integer), real.dtype.kind != "f", agreement)
 
 
 def _values(output: Array) -> Values:
@@ -243,7 +258,8 @@ def _metrics(
         expected = dataset.outputs if labels is None else {name: labels}
         for output, values in expected.items():
             if reference[output].dtype.kind not in "biuf":
-                continue  # texts are not measured
+                yield _equal_texts(output, values, reference[output], outputs[output])
+                continue
             yield from _deviations(output, values, reference[output], outputs[output])
     elif labels is None or asked.task is Task.NONE:
         return
@@ -297,6 +313,12 @@ def _deviations(output: str, expected: Array, reference: Array, outputs: Array) 
     yield _metric("R2", output, [found.r2 for found in both], share=True, chance=chance)
     yield _metric("MSE", output, [found.mse for found in both], share=False)
     yield _metric("largest error", output, [found.largest for found in both], share=False)
+
+
+def _equal_texts(output: str, expected: Array, reference: Array, outputs: Array) -> Metric:
+    """The share of rows whose texts are those expected."""
+    right = [(made == expected).reshape(len(expected), -1).all(axis=1) for made in (reference, outputs)]
+    return _metric("equal", output, [float(rows.mean()) for rows in right], share=True, chance=chance_of_share(*right))
 
 
 def _confusion(dataset: Dataset, real: Array, integer: Array | None) -> tuple[Pair, ...]:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import enum
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import ml_dtypes
 import numpy as np
 from hwflow_base.errors import HwflowError
 
 from hwflow.data.dataset import Dataset
+from hwflow.onnx.inference.maps import class_names
 from hwflow.onnx.model import Array, Model, Value
 from hwflow.onnx.run.sequences import outputs_of_rows
 
-__all__ = ["Question", "Task", "question"]
+__all__ = ["Question", "Task", "in_numbers", "question"]
 
 
 #: Numbers that numpy itself does not know as floats.
@@ -34,11 +36,15 @@ class Task(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Question:
-    """`output` is the output that labels judge, and `input` what a reconstruction is compared with; else empty."""
+    """`output` is the output that labels judge, and `input` what a reconstruction is compared with; else empty.
+
+    `names` are those of the scores' classes, where labels are texts and the output is scores.
+    """
 
     task: Task
     output: str = ""
     input: str = ""
+    names: tuple[str, ...] = ()
 
 
 def question(model: Model, dataset: Dataset) -> Question:
@@ -48,7 +54,11 @@ def question(model: Model, dataset: Dataset) -> Question:
     """
     labels, outputs = dataset.labels, [value for value in outputs_of_rows(model) if _elements(value)]
     if labels is None:
-        return Question(Task.VALUES if any(value.name in dataset.outputs for value in outputs) else Task.NONE)
+        expected = any(value.name in dataset.outputs and (_elements(value) or _is_text(value))
+                       for value in outputs_of_rows(model))
+        return Question(Task.VALUES if expected else Task.NONE)
+    if labels.dtype.kind == "U":
+        return _texts(dataset, labels, model)
     if labels.dtype.kind == "f":
         return _values(dataset, labels, outputs)
     binary = bool(np.isin(labels, (0, 1)).all())
@@ -63,6 +73,38 @@ def question(model: Model, dataset: Dataset) -> Question:
     if not outputs:
         raise HwflowError(f"{dataset.path}: labels must be left out, as the model has no output of numbers")
     return Question(Task.SCORE if binary else Task.VALUES, outputs[0].name)
+
+
+def _texts(dataset: Dataset, labels: Array, model: Model) -> Question:
+    """Labels that are texts: the first output that names a class by a text, or has scores whose classes have names."""
+    named = class_names(model)
+    for value in outputs_of_rows(model):
+        if _is_text(value) and value.tensor is not None and set(value.tensor.shape or ()) <= {1}:
+            return Question(Task.CLASSES, value.name)
+        names = tuple(str(name) for name in named.get(value.name, ()))
+        if names:
+            unknown = sorted(set(labels.tolist()) - set(names))
+            if unknown:
+                raise HwflowError(f"{dataset.path}: labels must be classes of output '{value.name}' "
+                                  f"({', '.join(names[:12])}), not '{unknown[0]:.40}'")
+            return Question(Task.CLASSES, value.name, names=names)
+    raise HwflowError(f"{dataset.path}: labels must be integers, as no output of the model names classes by texts",
+                      "store the number of each class: np.unique(labels, return_inverse=True)[1]")
+
+
+def in_numbers(asked: Question, dataset: Dataset, *made: Mapping[str, Array]) -> tuple[
+        tuple[str, ...], Dataset, list[Mapping[str, Array]]]:
+    """Names of classes, and `dataset` and the outputs `made` of models with their numbers in place of texts."""
+    labels, name = dataset.labels, asked.output
+    if labels is None or labels.dtype.kind != "U":
+        return (), dataset, list(made)
+    if asked.names:
+        number = {each: k for k, each in enumerate(asked.names)}
+        found = np.array([number[label] for label in labels.tolist()], np.int64)
+        return asked.names, replace(dataset, labels=found), list(made)
+    names = np.unique(np.concatenate([labels, *(outputs[name].ravel() for outputs in made)]))
+    coded: list[Mapping[str, Array]] = [{**outputs, name: np.searchsorted(names, outputs[name])} for outputs in made]
+    return tuple(names.tolist()), replace(dataset, labels=np.searchsorted(names, labels)), coded
 
 
 def _values(dataset: Dataset, labels: Array, outputs: list[Value]) -> Question:
@@ -104,6 +146,10 @@ def _kind(value: Value) -> str:
     if value.tensor is None:
         return ""
     return "f" if value.tensor.dtype == BFLOAT16 else value.tensor.dtype.kind
+
+
+def _is_text(value: Value) -> bool:
+    return value.tensor is not None and value.tensor.dtype.kind == "O"
 
 
 def _elements(value: Value) -> int:

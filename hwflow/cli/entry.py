@@ -21,6 +21,7 @@ from typing import NoReturn
 
 from hwflow_base.errors import HwflowError
 from hwflow_base.files.full_disk import FULL
+from hwflow_base.printable import AS_NAMED
 
 from .interrupts import Interrupted, interruptible
 
@@ -37,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     words = sys.argv[1:]
     for stream in (sys.stdout, sys.stderr):  # a file's name may have what the terminal's encoding has not
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+            stream.reconfigure(errors=AS_NAMED)
     try:
         with interruptible():
             answer(words)
@@ -110,7 +111,8 @@ def explain(error: BaseException) -> tuple[str, int]:
     if isinstance(error, (Interrupted, KeyboardInterrupt, click.Abort)):
         number = error.signal if isinstance(error, Interrupted) else signal.SIGINT
         how = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
-        return f"{how}; nothing is half-written, and the next run continues", 128 + number
+        then = "; ".join(getattr(error, "__notes__", ())) or "and the next run goes on from what was finished"
+        return f"{how}; nothing is half-written, {then}", 128 + number
     if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("hwflow"):
         return (f"the Python package of '{error.name}' must be installed with hwflow, but is missing: run `pip install "
                 "hwflow` again (in a checkout: `make doctor`)"), 2

@@ -33,10 +33,10 @@ SECTIONS = {
              "--execution", "--reweightable"),
     "Place and route": ("synth --seed", "--seeds", "--jobs", "--placer", "--route", "--runs"),
     "Server": ("--host", "--http-port", "--token-file", "--timeout", "--queue", "--max-batch", "--batch-wait",
-               "--max-body", "--verbose"),
+               "--max-body", "serve --verbose"),
     "Simulation": ("--simulate", "--terminal", "--frames", "--streaming", "--stalls", "--seed", "--waves", "--netlist"),
     "Output": ("--build", "--export", "--output", "--force", "--svg", "--layer-rows", "--axi-stream", "--opset",
-               "--external-data", "--json", "--quiet", "--help"),
+               "--external-data", "--json", "--quiet", "--verbose", "--help"),
 }
 
 

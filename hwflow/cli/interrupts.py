@@ -64,7 +64,10 @@ def interruptible() -> Iterator[None]:
         for number in heard:
             signal.signal(number, signal.SIG_IGN)
         if received:
-            raise Interrupted(received[0]) from None
+            ended = Interrupted(received[0])
+            for note in getattr(sys.exception(), "__notes__", ()):  # of what was interrupted
+                ended.add_note(note)
+            raise ended from None
 
 
 def on_its_way() -> bool:

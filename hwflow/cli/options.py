@@ -23,7 +23,7 @@ from ..synth.placer import Placer, placer_of
 __all__ = ["LAST_SEED", "MOST_SEEDS", "board_option", "clock", "clock_option", "console_of_call", "data_option",
            "input_shape", "limit_option", "model_argument", "model_options", "one_version", "operator_set",
            "output_options", "placer", "plan_options", "port_options", "quantization_options", "rescale_bits",
-           "reweightable_option", "seconds", "widths"]
+           "reweightable_option", "seconds", "verbose_option", "widths"]
 
 #: The highest clock that --clock accepts; no FPGA of hwflow is faster.
 MOST_MHZ = 1000.0
@@ -32,8 +32,8 @@ SHORTEST = 0.01
 #: Seeds are 32 bits wide; the second is a sensible limit on their number.
 LAST_SEED, MOST_SEEDS = 2**32 - 1, 1000
 
-#: Where a call's --quiet is.
-QUIET = "hwflow.quiet"
+#: Where a call's --quiet and its --verbose are.
+QUIET, VERBOSE = "hwflow.quiet", "hwflow.verbose"
 #: The --rescale-bits that is no number.
 AUTO = "auto"
 
@@ -173,9 +173,19 @@ def keep_quiet(context: click.Context, _parameter: click.Parameter, quiet: bool)
     context.meta[QUIET] = quiet
 
 
+def keep_verbose(context: click.Context, _parameter: click.Parameter, verbose: bool) -> None:
+    """Remember --verbose for the console of this call."""
+    context.meta[VERBOSE] = verbose
+
+
+verbose_option = click.option("--verbose", "-v", is_flag=True, expose_value=False, callback=keep_verbose,
+                              help="Show all details of layers, memories and clocks.")
+
+
 def console_of_call(as_json: bool) -> Console:
-    """The console that --json and --quiet ask for."""
-    return Console(quiet=as_json, progress=not click.get_current_context().meta.get(QUIET, False))
+    """The console that --json, --quiet and --verbose ask for."""
+    asked = click.get_current_context().meta
+    return Console(quiet=as_json, progress=not asked.get(QUIET, False), verbose=asked.get(VERBOSE, False))
 
 limit_option = click.option("--limit", "limits", multiple=True, metavar="NAME=NUMBER",
                             callback=lambda _context, _parameter, texts: parse_limits(texts),

@@ -126,6 +126,8 @@ def _words(value: object, option: click.Parameter, key: str, path: Path) -> Any:
 def _text(value: object, key: str, path: Path) -> str:
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise HwflowError(f"'{key}' must be a text or a number, not {_said(value)}", where=str(path))
+    if "\0" in str(value):  # no file and no option has one
+        raise HwflowError(f"'{key}' must be a text without the character U+0000, not {_said(value)}", where=str(path))
     return str(value)
 
 

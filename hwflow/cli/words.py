@@ -45,6 +45,7 @@ from .options import (
     port_options,
     quantization_options,
     reweightable_option,
+    verbose_option,
 )
 from .requests import finish, takes
 from .serving import serve
@@ -71,7 +72,7 @@ def cli() -> None:
                                              "say how it computes the layers.")
 @takes(CheckRequest)
 def check(console: Console, request: CheckRequest) -> Result:
-    """Check MODEL against the ONNX rules, and list the operators that hwflow cannot run.
+    """Check MODEL against the ONNX rules, and say which of its nodes become hardware.
 
     Exit codes: 0 for a valid ONNX file; 1 if the file breaks a rule; 2 if it is not an ONNX file.  With --hardware: 0
     if the model can become hardware; 1 if not.
@@ -101,6 +102,7 @@ def info(console: Console, request: InfoRequest) -> Result:
 @click.option("--search-evaluations", type=click.IntRange(min=1), default=200, show_default=True,
               help="How many designs the search may try.")
 @board_option
+@verbose_option
 @takes(QuantizeRequest)
 def quantize(console: Console, request: QuantizeRequest) -> Result:
     """Quantize MODEL to integers, calibrated on the data; with labels, report the accuracy before and after.
@@ -115,6 +117,7 @@ def quantize(console: Console, request: QuantizeRequest) -> Result:
 @quantization_options
 @click.option("--layer-rows", type=click.IntRange(min=0), default=100, show_default=True,
               help="Rows of data for the table of layers; 0 omits the table.")
+@verbose_option
 @takes(GoldenRequest)
 def golden(console: Console, request: GoldenRequest) -> Result:
     """Run the golden model, in integers, on every row of the data: accuracy, confusion matrix, noise of each layer.
@@ -137,6 +140,7 @@ def golden(console: Console, request: GoldenRequest) -> Result:
                    "FuseSoC core, or a LiteX module with an example SoC (docs/embedding.md).")
 @click.option("--output", type=click.Path(path_type=Path), metavar="DIR",
               help="With --export: the folder that gets a folder for each format; default: export, beside the plan.")
+@verbose_option
 @takes(BuildRequest)
 def build(console: Console, request: BuildRequest) -> Result:
     """Plan the stages of MODEL for a board and generate the Verilog.
@@ -164,6 +168,7 @@ def build(console: Console, request: BuildRequest) -> Result:
               help="Play all rows of the data, up to 100, as one sequence, of a model that keeps a state from frame to "
                    "frame (docs/streaming.md).")
 @clock_option
+@verbose_option
 @takes(SimRequest)
 def sim(console: Console, request: SimRequest) -> Result:
     """Simulate the RTL of MODEL and compare every stage with the golden model, bit for bit."""
@@ -190,6 +195,7 @@ def sim(console: Console, request: SimRequest) -> Result:
 @click.option("--placer", type=placer, default="", metavar="NAME=NUMBER,...",
               help="Knobs of nextpnr's placer: beta, critexp, timingweight (docs/synthesis.md).")
 @clock_option
+@verbose_option
 @takes(SynthRequest)
 def synth(console: Console, request: SynthRequest) -> Result:
     """Make the bitstream of MODEL for a board with yosys and nextpnr.
@@ -255,6 +261,7 @@ def program(console: Console, request: ProgramRequest) -> Result:
 @click.option("--netlist", is_flag=True, help="Simulate the new netlist and compare it with the golden model.")
 @click.option("--frames", type=click.IntRange(min=2), default=3, show_default=True,
               help="Frames to simulate with --netlist.")
+@verbose_option
 @takes(ReweightRequest)
 def reweight(console: Console, request: ReweightRequest) -> Result:
     """Put the weights of the retrained MODEL into the routed design of BASE, in seconds, without place and route.
@@ -274,6 +281,7 @@ def reweight(console: Console, request: ReweightRequest) -> Result:
               help="Simulate the whole board and its line in place of a real one, with what is in the build folder.")
 @click.option("--terminal", is_flag=True,
               help="With --simulate: give the board a pseudo-terminal for other programs, until Ctrl-C; run no data.")
+@verbose_option
 @takes(RunRequest)
 def run(console: Console, request: RunRequest) -> Result:
     """Run MODEL on a programmed or a simulated board: compare every row of the data with the golden model, bit for bit.

@@ -23,11 +23,9 @@ from ..report.console import Console
 from ..report.execution import execution_facts, show_layers
 from ..report.hardware import hardware_facts, show_hardware, show_shared, show_weights, weights_facts
 from ..report.info import describe_model
-from ..report.mapping import mapped
 from ..report.model import show_model
 from ..report.numbers import counted
 from ..report.picture import svg
-from ..report.places import without_hardware
 from ..request import CheckRequest, InfoRequest
 from ..steps.folders import board_folder
 from ..steps.planning import plan_for
@@ -39,7 +37,6 @@ Result = Mapping[str, Any]
 
 #: Rules whose errors name files that must not be read.
 UNSAFE = ("EX-02", "EX-09")
-SEE_HARDWARE = "`hwflow check --hardware` shows where every node runs"
 
 
 def check(console: Console, request: CheckRequest) -> Result:
@@ -51,18 +48,17 @@ def check(console: Console, request: CheckRequest) -> Result:
         raise HwflowError("--board of check must be given together with --hardware")
     findings = onnx.check(read(request.project.model, limits=request.project.limits), strict=request.strict)
     errors, warnings = ([f for f in findings if f.severity is kind] for kind in (Severity.ERROR, Severity.WARNING))
-    for finding in (*errors, *(() if request.hardware else warnings)):
+    for finding in (*errors, *warnings):
         console.say(f"{finding.severity.value}: {finding}")
     summary = f"{request.project.model}: {counted(len(errors), 'error')}, {counted(len(warnings), 'warning')}"
     facts = {
         "findings": [{**asdict(finding), "severity": finding.severity.value} for finding in findings],
         "valid": not errors, "errors": len(errors), "warnings": len(warnings),
     }  # fmt: skip
-    flow = Flow(console, request.project)
-    if request.hardware:
-        return {**facts, **_check_hardware(console, flow, request.board, summary, errors)}
-    about = _check_errors(console, flow, summary, errors) if errors else _check_valid(console, flow, summary)
-    return {"exit_code": 0, **facts, **about}
+    flow, board = Flow(console, request.project), None if request.board is None else load_board(request.board)
+    if errors and (_unsafe(errors) or not request.hardware):
+        return {**facts, **_check_errors(console, flow, summary, errors)}
+    return {**facts, **_check_nodes(console, flow, summary, errors, board, hardware=request.hardware)}
 
 
 def _check_errors(console: Console, flow: Flow, summary: str, errors: Sequence[Finding]) -> Result:
@@ -74,53 +70,25 @@ def _check_errors(console: Console, flow: Flow, summary: str, errors: Sequence[F
     return {"exit_code": 2 if _unsafe(errors) else 1, "besides": besides}
 
 
-def _check_valid(console: Console, flow: Flow, summary: str) -> Result:
-    """Whether a file that breaks no rule becomes hardware as a whole, and where not, why."""
-    nodes = counted(len(flow.source.graph.nodes), "node")
-    _ = flow.shapes  # data that contradict the file are no word about the file
+def _check_nodes(console: Console, flow: Flow, summary: str, errors: Sequence[Finding], board: Board | None, *,
+                 hardware: bool) -> Result:
+    """What becomes of every node; with `hardware` the exit code says whether the model can become hardware."""
     try:
-        _, graph = flow.model, flow.trial().graph
-    except ShapeLimitError as error:
-        console.say(f"error: {error}")
-        return {"exit_code": 1, "valid": False, "errors": 1, "problem": str(error)}
-    except LimitError as error:
-        console.say(f"warning: {error}")
-        console.say(f"{summary}; a valid ONNX file, and beyond a limit of this run")
-        return {"layers": None, "golden": False, "problem": str(error)}
-    except HwflowError as error:
-        console.say(f"{summary}; a valid ONNX file, but no hardware for it: {error}")
-        console.say(SEE_HARDWARE)
-        return {"layers": None, "golden": False, "problem": str(error)}
-    if problem := without_hardware(graph):
-        console.say(f"{summary}; a valid ONNX file, and {problem}")
-        console.say(SEE_HARDWARE)
-        return {"layers": None, "golden": True, "problem": problem}
-    _ = flow.dataset
-    console.say(f"{summary}; {nodes}, all map to hardware: {counted(len(graph.layers), 'layer')}")
-    _say_next(console, flow)
-    return {"layers": [layer.name for layer in graph.layers]}
-
-
-def _check_hardware(console: Console, flow: Flow, board_name: str | None, summary: str,
-                    errors: Sequence[Finding]) -> Result:
-    """What becomes of every node; the exit code says whether the model can become hardware."""
-    board = None if board_name is None else load_board(board_name)
-    console.say(summary)
-    if _unsafe(errors):
-        return {"exit_code": 2}
-    try:
-        source = flow.source
+        _ = flow.source
     except HwflowError:
         if not errors:
             raise
+        console.say(summary)
         return {"exit_code": 1}
-    found = mapped(source, flow.shapes, flow.project.limits, flow.require_small_enough)
+    found, valid = flow.mapping, "" if errors else "; a valid ONNX file"
+    if found.beyond is not None and not hardware:
+        return _beyond(console, found.beyond, summary)
+    console.say(f"{summary}{valid}")
     show_hardware(console, str(flow.project.model), found)
-    facts = hardware_facts(found)
-    possible = found.possible and not errors
+    facts, possible = hardware_facts(found), found.possible and not errors
     if possible:
-        _ = flow.dataset
-    if board is None and found.possible:
+        _ = flow.model, flow.dataset  # what the next command begins with
+    if hardware and board is None:
         show_shared(console, found)
     elif board is not None and found.possible and found.graph is not None:
         plan, facts["execution"] = _on_board(console, flow, found.graph, board)
@@ -129,7 +97,17 @@ def _check_hardware(console: Console, flow: Flow, board_name: str | None, summar
         possible = possible and plan is not None
     if possible:
         _say_next(console, flow)
-    return {"exit_code": 0 if possible else 1, **facts}
+    return {"exit_code": 0 if possible or not hardware else 1, **facts}
+
+
+def _beyond(console: Console, error: LimitError, summary: str) -> Result:
+    """A file whose nodes could not be looked at within the limits: no error, unless nothing can be said of it."""
+    if isinstance(error, ShapeLimitError):
+        console.say(f"error: {error.without_file}")
+        return {"exit_code": 1, "valid": False, "errors": 1, "problem": error.without_file}
+    console.say(f"warning: {error.without_file}")
+    console.say(f"{summary}; a valid ONNX file, and beyond a limit of this run")
+    return {"exit_code": 0, "layers": None, "problem": error.without_file}
 
 
 def _say_next(console: Console, flow: Flow) -> None:
@@ -143,7 +121,7 @@ def _on_board(console: Console, flow: Flow, graph: LayerGraph, board: Board) -> 
     The plan is made and not kept.
     """
     try:
-        plan = plan_for(graph, graph, board)
+        plan = plan_for(graph, graph, board, say=console.progress)
     except AnswerIsNo as error:
         console.say(f"  {error}")
         return None, {"board": board.name, "problem": str(error)}

@@ -21,12 +21,12 @@ from ..report.axi_stream import port_facts, show_ports
 from ..report.board import say_weights
 from ..report.clock import CoreClock, clock_of
 from ..report.console import Console
-from ..report.numbers import counted
+from ..report.numbers import counted, rate_text
 from ..report.plan import plan_facts, show_plan, show_simulation, simulation_facts
 from ..report.synthesis import show_synthesis, synthesis_facts, too_slow
 from ..request import BuildRequest, ProgramRequest, SimRequest, SynthRequest
 from ..steps.exporting import network_of
-from ..steps.recording import keep_netlist, keep_simulation
+from ..steps.recording import keep_headline, keep_netlist, keep_simulation
 from ..synth import list_boards, load_board, tool_status
 from ..synth.outside import expected_mhz
 from ..synth.program import programmer_status
@@ -61,7 +61,7 @@ def build(console: Console, request: BuildRequest) -> Result:
     show_plan(console, flow.plan, flow.board, clock)
     rate = request.hardware.frames_per_second
     if rate is not None:
-        console.say(f"  planned for {rate:,g} frames/s at {expected_mhz(flow.board):g} MHz, the clock that "
+        console.say(f"  planned for {rate_text(rate)} frames/s at {expected_mhz(flow.board):g} MHz, the clock that "
                     f"routed designs of {flow.board.family} reach at least")
     console.say(f"plan: {flow.board_folder / 'plan.yaml'}; Verilog and ROM contents: {folder}")
     facts = {"plan": str(flow.board_folder / "plan.yaml"), "rtl": str(folder), "warnings": flow.warned.facts(),
@@ -103,8 +103,9 @@ def sim(console: Console, request: SimRequest) -> Result:
         runs = flow.simulate(count, stalls=request.stalls, seed=request.seed, waves=request.waves)
         keep_simulation(flow, runs, stalls=request.stalls, seed=request.seed)
         accuracy = flow.accuracy()
+        keep_headline(flow, accuracy)
     clock = core_clock(flow)
-    show_simulation(console, flow.plan, runs, clock)
+    show_simulation(console, flow.plan, runs, flow.board, clock)
     say_accuracy(console, accuracy)
     for run in runs.values():
         if run.waves is not None:

@@ -13,14 +13,15 @@ from hwflow_base.files.target import require_folder, require_plain_target, same_
 from .. import onnx
 from ..command_line import command_line
 from ..flow import Flow
-from ..layers.base import Layer
-from ..layers.formats import Tensor
+from ..layers.base import Layer, LayerGraph
+from ..layers.words import kind_of
 from ..onnx.rewrite.passes import remove_unused
 from ..report.accuracy import say_accuracy, show_accuracy, show_layers
 from ..report.console import Console
+from ..report.texts import NAME_WIDTH, shortened
 from ..request import GoldenRequest, QuantizeRequest
 from ..steps.measurements import required_dataset
-from ..steps.recording import keep_accuracy
+from ..steps.recording import keep_accuracy, keep_headline
 from .onnx_files import require_apart
 from .widths import quantize_within
 
@@ -39,9 +40,10 @@ def quantize(console: Console, request: QuantizeRequest) -> Result:
     flow = Flow(console, request.project, options)
     with flow.locked():
         graph, accuracy, path = flow.graph, flow.accuracy(), flow.reproducing()
-    layers = [_layer_facts(layer, graph.tensors[layer.output]) for layer in graph.layers]
-    _show_layers(console, layers)
+        keep_headline(flow, accuracy)
+    layers = [_layer_facts(layer, graph) for layer in graph.layers]
     say_accuracy(console, accuracy)
+    _show_layers(console, layers)
     if accuracy is None:
         console.say("  accuracy: not measured; give rows and their labels with --data (docs/data-files.md)")
     console.say(f"written to {flow.folder / 'quantized'}")
@@ -77,17 +79,23 @@ def _export(console: Console, flow: Flow, target: Path) -> None:
                 f"(onnxruntime.InferenceSession('{target}')), or for hwflow in place of the model")
 
 
-def _layer_facts(layer: Layer, tensor: Tensor) -> dict[str, Any]:
-    weights = getattr(layer, "weight_format", None)
-    return {"layer": layer.name, "kind": layer.kind, "weights": str(weights) if weights else None,
-            "output": str(tensor.frame), "format": str(tensor.format), "scale": tensor.scale,
-            "zero_point": tensor.zero_point}
+def _layer_facts(layer: Layer, graph: LayerGraph) -> dict[str, Any]:
+    weights, tensor = getattr(layer, "weight_format", None), graph.tensors[layer.output]
+    return {"layer": layer.name, "kind": kind_of(graph, layer), "hardware": layer.kind,
+            "weights": str(weights) if weights else None, "output": str(tensor.frame),
+            "format": str(tensor.format), "scale": tensor.scale, "zero_point": tensor.zero_point}
 
 
 def _show_layers(console: Console, layers: list[dict[str, Any]]) -> None:
-    console.table("integer graph", ("layer", "kind", "weights", "output", "format", "scale", "zero point"), [
-        (layer["layer"], layer["kind"], layer["weights"] or "", layer["output"], layer["format"],
-         f"{layer['scale']:.6g}", str(layer["zero_point"])) for layer in layers])
+    """A row for each layer; with --verbose also how its integers stand for real numbers."""
+    if console.verbose:
+        console.table("integer layers", ("layer", "kind", "weights", "output", "format", "scale", "zero point"), [
+            (layer["layer"], layer["kind"], layer["weights"] or "", layer["output"], layer["format"],
+             f"{layer['scale']:.6g}", str(layer["zero_point"])) for layer in layers])
+        return
+    console.table("integer layers", ("layer", "kind", "weights", "output", "format"), [
+        (shortened(layer["layer"], NAME_WIDTH), layer["kind"], layer["weights"] or "", layer["output"],
+         layer["format"]) for layer in layers])
 
 
 def golden(console: Console, request: GoldenRequest) -> Result:
@@ -101,9 +109,9 @@ def golden(console: Console, request: GoldenRequest) -> Result:
         rows = min(accuracy.rows, request.layer_rows)
         keep_accuracy(flow, accuracy, layers, rows)
     path = flow.folder / "golden" / "outputs.npz"
+    show_accuracy(console, accuracy)
     if layers:
         show_layers(console, layers, rows)
-    show_accuracy(console, accuracy)
     console.say(f"outputs written to {path}")
     console.next(command_line("sim", flow.project, flow.quantization))
     return {"accuracy": accuracy.facts(), "layers": [{**asdict(layer), "snr_db": layer.snr_db} for layer in layers],

@@ -10,6 +10,7 @@ from typing import Any
 
 from hwflow_base.errors import HwflowError
 from hwflow_base.files.target import require_folder, same_file
+from hwflow_base.printable import clean
 
 from .. import onnx
 from ..onnx.container.files import read
@@ -23,7 +24,7 @@ from ..onnx.versioning.diff import Bump, Change, compare_models, largest, next_v
 from ..onnx.versioning.diff_sets import compare_operator_sets
 from ..onnx.versioning.semantic import version_text
 from ..report.console import Console
-from ..report.texts import clean, type_text
+from ..report.texts import type_text
 
 __all__ = ["convert", "diff", "extract", "require_apart", "rules"]
 

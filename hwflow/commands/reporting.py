@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from hwflow_base.errors import HwflowError
 from hwflow_base.files.target import require_folder, require_plain_target, same_file, write_atomically
+from markupsafe import escape
 
 from ..flow import Flow
 from ..page import Subject, page_of
@@ -15,7 +18,7 @@ from ..report.console import Console
 from ..request import ReportRequest
 from ..steps.keys import design_key, rows_key
 
-__all__ = ["report"]
+__all__ = ["Page", "report", "write_page"]
 
 Result = Mapping[str, Any]
 
@@ -23,8 +26,31 @@ Result = Mapping[str, Any]
 PAGE = "report.html"
 
 
+@dataclass(frozen=True)
+class Page:
+    """The page of a design in the file `path`, which a notebook shows."""
+
+    path: Path
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def _repr_html_(self) -> str:
+        """The page in a frame: it has styles and scripts of its own."""
+        page = escape(self.path.read_text(encoding="utf-8"))
+        return f'<iframe srcdoc="{page}" style="width: 100%; height: 50rem; border: 0"></iframe>'
+
+
 def report(console: Console, request: ReportRequest) -> Result:
     """The page of a design, of what there is in the build folder."""
+    page, flow = write_page(console, request)
+    console.say(f"report: {page.path}")
+    console.next(f"open it in a browser: {page.path.resolve().as_uri()}")
+    return {"report": str(page.path), "bytes": page.path.stat().st_size, "warnings": flow.warned.facts()}
+
+
+def write_page(console: Console, request: ReportRequest) -> tuple[Page, Flow]:
+    """The page of what there is in the build folder, and the flow that it is of."""
     flow = Flow(console, request.project, request.quantization, request.hardware)
     if request.output is not None:
         require_plain_target(request.output)
@@ -39,9 +65,7 @@ def report(console: Console, request: ReportRequest) -> Result:
             text = page_of(subject)
             target = request.output or flow.board_folder / PAGE
             write_atomically(target, text, "--output" if request.output else "--build")
-    console.say(f"report: {target}")
-    console.next(f"open it in a browser: {target.resolve().as_uri()}")
-    return {"report": str(target), "bytes": len(text.encode()), "warnings": flow.warned.facts()}
+    return Page(target), flow
 
 
 def subject_of(flow: Flow) -> Subject:

@@ -50,7 +50,8 @@ def kept_plan(flow: Flow, quantized: Quantized) -> Plan | None:
     if not path.is_file():
         return None
     try:
-        plan, warnings = given_plan(read_text(path), quantized.graph, flow.board, str(path))
+        plan, warnings = given_plan(read_text(path), quantized.graph, flow.board, str(path),
+                                    flow.console.progress)
     except HwflowError as error:
         raise HwflowError(error.why, f"run `hwflow build` or `hwflow synth` again, or remove '{path}'",
                           where=error.where) from None

@@ -19,7 +19,8 @@ from hwflow_base.files.target import create_folder, same_file, write_atomically
 
 from .. import onnx
 from ..flow import Flow
-from ..hls import plan_to_yaml
+from ..hls import Executions, plan_to_yaml
+from ..layers.base import LayerGraph
 from ..precision import Answers, Outcome, Point, bits_text, choose_widths, require_drop
 from ..precision.knobs import settings_with
 from ..quantize.settings import QuantizationSettings
@@ -28,7 +29,8 @@ from ..report.console import Console
 from ..report.frontier import frontier_facts, frontier_svg, show_frontier
 from ..request import HardwareOptions, QuantizationOptions, QuantizeRequest
 from ..steps.measurements import required_dataset
-from ..steps.planning import budget_of
+from ..steps.planning import budget_of, executions_of
+from ..synth.outside import outside_of
 
 __all__ = ["quantize_within"]
 
@@ -96,13 +98,16 @@ def _search(console: Console, flow: Flow, folder: Path, limit: float, evaluation
     """The search with the model, data and board of `flow`."""
     model, dataset, choices, board = flow.model, flow.dataset, flow.choices, flow.board
     assert dataset is not None
-    budget, technology = budget_of(board), board.technology()
+    technology = board.technology()
+
+    def executions(graph: LayerGraph) -> Executions:
+        return executions_of(graph, graph, board, say=console.progress)
 
     arrays = [*dict(sorted(dataset.inputs.items())).values(), *([] if dataset.labels is None else [dataset.labels])]
     context = digest(
         code_fingerprint(),
         flow.quantize_key,
-        repr((budget, technology.name, technology.timing)),
+        repr((budget_of(board), outside_of(board), technology.name, technology.timing)),
         onnx.dumps(model),
         *map(content, arrays),
     )
@@ -112,8 +117,7 @@ def _search(console: Console, flow: Flow, folder: Path, limit: float, evaluation
             model,
             dataset,
             choices,
-            technology,
-            budget,
+            executions,
             limit=limit,
             evaluations=evaluations,
             store=answers,

@@ -5,8 +5,8 @@ A data file is an NPZ archive (`numpy.savez`) of plain arrays, one run of the mo
     in_<input>     [n, *shape of the input]    the batch dimension of 1 is kept: input [1, 1, 8, 8] has [n, 1, 1, 8, 8]
     calib_<input>  [m, *shape of the input]    optional: rows to calibrate with
     out_<output>   [n, *shape of the output]   optional: what the float model must give
-    labels         [n], or [n, ...]            optional: the class of each row, integers or one-hot rows; or what it
-                                               is worth, floats
+    labels         [n], or [n, ...]            optional: the class of each row, integers, texts or one-hot rows; or
+                                               what it is worth, floats
 
 An array may also simply be named like the input, and its rows may leave the batch dimension out ([n, 1, 8, 8]).  A "/"
 in the name of an input or output may stand as "_", because archives take it for a folder.
@@ -15,18 +15,21 @@ in the name of an input or output may stand as "_", because archives take it for
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from hwflow_base.by_value import ByValue
 from hwflow_base.errors import HwflowError
 from hwflow_base.short_repr import screen
 
 from hwflow.data.archive import Archive, read_archive
+from hwflow.data.elements import converted, require_finite, texts
 from hwflow.data.layouts import remedy_for
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
 from hwflow.onnx.model import Array, Model, Value
+from hwflow.onnx.run.missing import missing_taken
 from hwflow.onnx.run.sequences import inputs_of_rows, outputs_of_rows, state_names
 
 __all__ = ["CALIBRATION_ROWS", "Dataset", "accuracy", "array_of_input", "checked_dataset", "classes", "described",
@@ -40,8 +43,8 @@ LARGEST = float(np.finfo(np.float32).max)
 _SHOWN = 60
 
 
-@dataclass(frozen=True)
-class Dataset:
+@dataclass(frozen=True, eq=False)
+class Dataset(ByValue):
     """Rows for a model.  `inputs` and `calibration` map each input to [rows, *shape with batch 1]."""
 
     path: Path
@@ -92,7 +95,7 @@ def load_dataset(path: str | Path, model: Model, limits: Limits = DEFAULT_LIMITS
     arrays = read_arrays(file, inputs, outputs, limits)
     states = {f"calib_{name}" for name in state_names(model)} | {f"out_{name}" for name in state_names(model).values()}
     arrays.names = [name for name in arrays.names if name not in states]
-    return checked_dataset(file, arrays, inputs, outputs, CALIBRATION_ROWS)
+    return checked_dataset(file, arrays, inputs, outputs, CALIBRATION_ROWS, missing_taken(model.graph))
 
 
 def described(value: object, *, plain: bool = False) -> str:
@@ -112,16 +115,16 @@ def described(value: object, *, plain: bool = False) -> str:
 
 
 def checked_dataset(file: Path, arrays: Archive, values: Sequence[Value], expected: Sequence[Value],
-                    calibration_rows: int | None) -> Dataset:
+                    calibration_rows: int | None, missing: Mapping[str, Collection[str]]) -> Dataset:
     """Checked rows for inputs `values` and outputs `expected`; of the inputs the first `calibration_rows`, or all, are
-    those to calibrate with where there are no others."""
-    inputs = {value.name: _rows(file, arrays, value, ("in_", "")) for value in values}
+    those to calibrate with where there are no others.  `missing`: what each input may be that is no number."""
+    inputs = {value.name: _rows(file, arrays, value, ("in_", ""), missing) for value in values}
     _same_length(file, inputs)
     stated = [value.name for value in values if _named(arrays, "calib_", value) is not None]
     _known(file, arrays, "calib_", values, "an input")
     _known(file, arrays, "out_", expected, "an output")
     if stated:
-        calibration = {value.name: _rows(file, arrays, value, ("calib_",)) for value in values}
+        calibration = {value.name: _rows(file, arrays, value, ("calib_",), missing) for value in values}
         _same_length(file, calibration)
     else:
         calibration = {name: array[:calibration_rows] for name, array in inputs.items()}
@@ -154,11 +157,12 @@ def _named(arrays: Mapping[str, Array], prefix: str, value: Value) -> Array | No
     return next((arrays[prefix + name] for name in spellings(value) if prefix + name in arrays), None)
 
 
-def _rows(file: Path, arrays: Archive, value: Value, prefixes: tuple[str, ...]) -> Array:
+def _rows(file: Path, arrays: Archive, value: Value, prefixes: tuple[str, ...],
+          missing: Mapping[str, Collection[str]]) -> Array:
     """The array of one input, checked, with the batch dimension."""
     name = array_of_input(file, arrays, value, prefixes)
     array = with_batch(file, name, arrays[name], value)
-    return _numbers(file, name, array, value)
+    return converted(file, name, array, value, missing.get(value.name, ()))
 
 
 def array_of_input(file: Path, arrays: Archive, value: Value, prefixes: tuple[str, ...] = ("in_", "")) -> str:
@@ -202,29 +206,6 @@ def with_batch(file: Path, name: str, array: Array, value: Value, what: str = "i
     return rows
 
 
-def _numbers(file: Path, name: str, array: Array, value: Value) -> Array:
-    """`array` in the input's element type; only a change that keeps every value is made."""
-    dtype = value.tensor.dtype if value.tensor is not None else array.dtype
-    if array.dtype.kind not in "biuf" and array.dtype != dtype:
-        raise HwflowError(f"{file}: array '{name}' must hold {dtype}, not {array.dtype}")
-    if array.dtype.kind == "f":
-        _require_finite(file, name, array)
-        if dtype.kind in "iub":
-            raise HwflowError(
-                f"array '{name}' must hold {dtype} like the model's input '{value.name}', not {array.dtype}",
-                "quantize the values first",
-                where=str(file),
-            )
-    with np.errstate(over="ignore"):  # looked for below
-        converted = array.astype(dtype, copy=False)
-    if dtype.kind == "f" and not np.isfinite(converted).all():
-        raise HwflowError(f"{file}: array '{name}' must fit {dtype}, not hold values up to {np.abs(array).max():g}")
-    if dtype.kind in "iub" and array.dtype.kind in "iub" and not np.array_equal(converted, array):
-        low, high = array.min(), array.max()
-        raise HwflowError(f"{file}: array '{name}' must fit {dtype}, not hold values from {low} to {high}")
-    return converted
-
-
 def _same_length(file: Path, inputs: Mapping[str, Array]) -> None:
     if len({len(array) for array in inputs.values()}) > 1:
         listed = ", ".join(f"'{name}' has {len(array)}" for name, array in inputs.items())
@@ -264,34 +245,23 @@ def _scores(output: Value) -> int:
 
 
 def _labels(file: Path, arrays: Mapping[str, Array], count: int) -> Array | None:
-    """Integers [n] that name classes, or finite floats [n, ...] as the values of a regression."""
+    """Integers or texts [n] that name classes, or finite floats [n, ...] as the values of a regression."""
     labels = arrays.get("labels")
     if labels is None:
         return None
+    if labels.dtype.kind in "OUT":
+        labels = texts(file, "labels", labels)
     if labels.dtype.kind == "f" and labels.ndim and len(labels) == count:
-        _require_finite(file, "labels", labels, LARGEST)
+        require_finite(file, "labels", labels, LARGEST)
         return labels
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
-    if labels.shape != (count,) or labels.dtype.kind not in "iu":
+    if labels.shape != (count,) or labels.dtype.kind not in "iuU":
         raise HwflowError(
-            f"{file}: labels must be one integer per input row, int64[{count}], or real numbers for each, "
+            f"{file}: labels must be one integer or text per input row, int64[{count}], or real numbers for each, "
             f"float32[{count}, ...], not {_describe(arrays['labels'])}"
         )
     return labels
-
-
-def _require_finite(file: Path, name: str, array: Array, largest: float = math.inf) -> None:
-    bad = np.argwhere(~np.isfinite(array))
-    if len(bad):
-        where = [int(k) for k in bad[0]]
-        raise HwflowError(
-            f"{file}: array '{name}' must hold finite numbers, not {array[tuple(bad[0])]} at {where} "
-            f"({len(bad)} such entries)"
-        )
-    top = np.abs(array).max(initial=0)
-    if top > largest:
-        raise HwflowError(f"{file}: array '{name}' must hold numbers up to {largest:.3g}, not {top:.3g}")
 
 
 def _outputs(file: Path, arrays: Mapping[str, Array], values: Sequence[Value], count: int) -> dict[str, Array]:
@@ -305,10 +275,12 @@ def _outputs(file: Path, arrays: Mapping[str, Array], values: Sequence[Value], c
         if array.ndim == 0 or len(array) != count:
             raise HwflowError(f"{file}: {name} must have one row per input row ({count}), not {_describe(array)}")
         outputs[value.name] = with_batch(file, name, array, value, "output")
-        if value.tensor is not None and value.tensor.dtype.kind in "biuf" and array.dtype.kind not in "biuf":
+        if value.tensor is not None and value.tensor.dtype.kind == "O":
+            outputs[value.name] = texts(file, name, outputs[value.name])
+        elif value.tensor is not None and value.tensor.dtype.kind in "biuf" and array.dtype.kind not in "biuf":
             raise HwflowError(f"{file}: array '{name}' must hold {value.tensor.dtype}, not {array.dtype}")
         if array.dtype.kind == "f":
-            _require_finite(file, name, array, LARGEST)
+            require_finite(file, name, array, LARGEST)
     return outputs
 
 

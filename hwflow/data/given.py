@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,26 +11,34 @@ import numpy as np
 from hwflow_base.errors import HwflowError
 
 from ..onnx.limits import DEFAULT_LIMITS
-from ..onnx.model import Array, Value
+from ..onnx.model import Array, Model, Value
+from ..onnx.run.missing import missing_taken
+from ..onnx.run.sequences import inputs_of_rows, outputs_of_rows
 from .archive import Archive
 from .dataset import Dataset, checked_dataset, described, spellings
 
-__all__ = ["dataset_of"]
+__all__ = ["dataset_for", "dataset_of"]
 
 #: What messages call arrays that came from no file.
 GIVEN = Path("the given arrays")
 
 
-def dataset_of(given: object, values: Sequence[Value], outputs: Sequence[Value] = ()) -> Dataset:
+def dataset_for(given: object, model: Model) -> Dataset:
+    """The `dataset_of` the inputs and outputs of `model`."""
+    return dataset_of(given, inputs_of_rows(model), outputs_of_rows(model), missing_taken(model.graph))
+
+
+def dataset_of(given: object, values: Sequence[Value], outputs: Sequence[Value],
+               missing: Mapping[str, Collection[str]]) -> Dataset:
     """A Dataset of whatever a script gives for a model with these inputs and outputs, checked as a file's arrays are.
 
     `given` is a Dataset, a dictionary of arrays with the names of a data file, or, of a model with one input, the array
-    (or list) of its rows; or a generator of batches (`joined`).  Without calib_ arrays all rows are those to calibrate
-    with.  HwflowError says which array is wrong, and what it must be.
+    (or list) of its rows; or a generator or list of batches (`joined`).  Without calib_ arrays all rows are those to
+    calibrate with.  HwflowError says which array is wrong, and what it must be.
     """
     if not isinstance(given, Dataset):
-        return checked_dataset(GIVEN, as_arrays(given, values, outputs), values, outputs, None)
-    made = checked_dataset(given.path, arrays_of(given), values, outputs, None)
+        return checked_dataset(GIVEN, as_arrays(given, values, outputs), values, outputs, None, missing)
+    made = checked_dataset(given.path, arrays_of(given), values, outputs, None, missing)
     return replace(made, calibration_is_input=given.calibration_is_input, labels_one_hot=given.labels_one_hot)
 
 
@@ -45,11 +53,11 @@ def arrays_of(dataset: Dataset) -> Archive:
 def as_arrays(given: object, values: Sequence[Value], outputs: Sequence[Value]) -> Archive:
     """The arrays of a dictionary by their names there, or the array of the only input."""
     names = " and ".join(f"'{value.name}'" for value in values)
-    if isinstance(given, Iterable) and not isinstance(given, Mapping | Sequence) and not hasattr(given, "__array__"):
+    if isinstance(given, Iterable) and are_batches(given, values):
         given = joined(given, values)
     if not isinstance(given, Mapping):
         array = array_of(values[0].name, given)
-        if array.ndim == 0 or (array.dtype.kind not in "biuf" and not isinstance(given, np.ndarray)):
+        if array.ndim == 0 or (array.dtype.kind not in "biufU" and not isinstance(given, np.ndarray)):
             raise HwflowError("rows must be a Dataset of hwflow.read_data, an array, or a dictionary of arrays by "
                               f"name ({names}), not {described(given)}")
         if len(values) != 1:
@@ -65,6 +73,24 @@ def as_arrays(given: object, values: Sequence[Value], outputs: Sequence[Value]) 
             raise HwflowError(f"{GIVEN}: array {described(name, plain=True)} must be named like an input of the model: "
                               f"{names}{guess}")
     return Archive.of({name: array_of(name, array) for name, array in given.items()})
+
+
+def are_batches(given: Iterable[object], values: Sequence[Value]) -> bool:
+    """Whether `given` is a generator or loader, or a list of batches and not of rows.
+
+    Batches of a list are dictionaries, tuples with arrays, or arrays with an axis of rows.
+    """
+    if isinstance(given, Mapping | str | bytes) or hasattr(given, "__array__"):
+        return False
+    if not isinstance(given, Sequence):
+        return True
+    first = given[0] if len(given) else None
+    if isinstance(first, tuple | list):
+        return any(hasattr(part, "__array__") for part in first)
+    shape = values[0].tensor.shape if values[0].tensor is not None else None
+    if not hasattr(first, "__array__") or shape is None or len(values) > 1:
+        return isinstance(first, Mapping)
+    return array_of(values[0].name, first).ndim >= len(shape) + (shape[:1] != (1,))
 
 
 def array_of(name: str, given: object) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ..report.numbers import rate_text
 from ..synth import Board
 from .point import Point
 
@@ -56,11 +57,6 @@ class Answer:
         found = self.smallest
         return (found is not None and found.design is not None
                 and found.design.frames_per_second * (1 - found.design.mhz_error) < self.rate)
-
-
-def rate_text(rate: float) -> str:
-    """Frames a second, for people."""
-    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
 def size_of(board: Board) -> tuple[int, ...]:

@@ -20,14 +20,13 @@ from .. import golden, hls
 from ..accuracy import Accuracy, compare, data_warnings, float_outputs, question
 from ..data.dataset import Dataset
 from ..hls.refusal import DoesNotFit
-from ..host.elements import bytes_in, bytes_out
 from ..host.identity import identity
+from ..host.rate import carried, cycles_for, rate_of
 from ..layers.base import LayerGraph
 from ..layers.partition import Execution
 from ..onnx.model import Array, Model
 from ..quantize import Quantized, quantize
 from ..quantize.settings import QuantizationSettings
-from ..report.synthesis import line_rate
 from ..steps.planning import executions_of
 from ..synth import Board
 from ..synth.estimated_clock import estimated_clock
@@ -50,7 +49,7 @@ _known: OrderedDict[tuple[str, type[Technology], str], hls.Known] = OrderedDict(
 class Integers:
     """The integer model of some widths, or why there is none (`refused`, and what to do).
 
-    `data` is the model as bytes: its layers remember costs of units, which no other process could be sent.
+    `data` is the model as bytes: a worker makes one object of them for all its tasks, whose layers remember costs.
     """
 
     data: bytes | None
@@ -125,6 +124,9 @@ def headline(found: Accuracy) -> tuple[str, float | None, float | None]:
         return f"{metric.name} %", 100 * metric.integer, None if metric.real is None else 100 * metric.real
     if found.agreement is not None:
         return "agreement %", 100 * found.agreement, 100.0
+    same = [each.agreement for each in found.outputs if each.agreement is not None]
+    if same and found.snr_db is None:
+        return "agreement %", 100 * min(same), 100.0
     return "SNR dB", found.snr_db, None
 
 
@@ -157,8 +159,8 @@ def designs(integers: Integers, wanted: Wanted) -> tuple[Point, ...]:
 def carrying(board: Board, graph: LayerGraph, rate: float | None) -> Board:
     """The board with the first of its ways to the host that carries `rate` frames a second, or the fastest where none
     does; as it is where no rate is asked for."""
-    needed, lines = max(bytes_in(graph), bytes_out(graph)) * (rate or 0.0), board.transports
-    enough = [kind for kind, line in lines.items() if line.bytes_per_second >= needed]
+    lines = board.transports
+    enough = [kind for kind, line in lines.items() if carried(line.bytes_per_second, graph) >= (rate or 0.0)]
     if board.chosen in enough:
         return board
     return board.with_transport(enough[0] if enough else max(lines, key=lambda kind: lines[kind].bytes_per_second))
@@ -193,7 +195,7 @@ def for_rate(design: Callable[[int], Point], fastest: Point, rate: float | None)
     seen: set[int] = set()
     now = fastest
     while rate is not None and now.fits and len(seen) < TRIES:
-        interval = max(1, int(now.mhz * 1e6 / rate))
+        interval = max(1, cycles_for(rate, now.mhz))
         if interval in seen:
             return
         seen.add(interval)
@@ -211,9 +213,10 @@ def found_of(asked: Point, executions: hls.Executions, wanted: Wanted) -> Point:
         return replace(asked, refused=error.why)
     board, clock = wanted.board, estimated_clock(plan, wanted.board)
     used, have = plan.resources.counts(), board.resources.counts()
+    rate = rate_of(plan, clock.mhz, board.transport.bytes_per_second)
     return replace(
         asked, design=identity(executions.graph, plan).hex(), made_as=plan.execution,
-        interval=plan.interval_at(clock.mhz), latency=max(plan.latency), mhz=clock.mhz, mhz_error=clock.error,
-        link=line_rate(plan, board), lut=used["lut"], ff=used["ff"], dsp=used["dsp"], ram=used["ram"],
-        spram=used["spram"],
+        interval=rate.interval, latency=max(plan.latency), mhz=clock.mhz, mhz_error=clock.error,
+        memory_cycles=rate.memory_cycles, link=rate.line, lut=used["lut"], ff=used["ff"], dsp=used["dsp"],
+        ram=used["ram"], spram=used["spram"],
         filled=max((need / have[kind] for kind, need in used.items() if have.get(kind)), default=0.0))

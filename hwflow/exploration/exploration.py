@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from hwflow_base.by_value import ByValue
 from hwflow_base.errors import HwflowError
 
 from ..outcome import OutcomeWarning
@@ -29,8 +30,8 @@ STORE = "points.sqlite"
 Progress = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
 
 
-@dataclass(frozen=True)
-class Exploration:
+@dataclass(frozen=True, eq=False)
+class Exploration(ByValue):
     """The points of a design space in the order of its axes, and the `objectives` by which designs are compared.
 
     `boards` are those of the axes, by the names that the user gave.  `rate` is the frames a second that were asked for,
@@ -48,12 +49,18 @@ class Exploration:
 
     @cached_property
     def on_frontier(self) -> tuple[bool, ...]:
-        """For each point whether it is on the frontier: no other design beats it in all objectives."""
-        return tuple(frontier_of(self.points, self.objectives))
+        """For each point whether it is on the frontier of its board: no other design there beats it in all objectives.
+        """
+        best: set[int] = set()
+        for board in dict.fromkeys(point.board for point in self.points):
+            own = [k for k, point in enumerate(self.points) if point.board == board]
+            found = frontier_of([self.points[k] for k in own], self.objectives)
+            best |= {k for k, on in zip(own, found, strict=True) if on}
+        return tuple(k in best for k in range(len(self.points)))
 
     @cached_property
     def frontier(self) -> tuple[Point, ...]:
-        """The designs on the frontier, each once, the fastest first."""
+        """The designs on the frontiers of all boards, each once, the fastest first."""
         found = [point for point, best in zip(self.points, self.on_frontier, strict=True) if best]
         once = {(point.board, point.design): point for point in reversed(found)}
         return tuple(sorted(once.values(), key=lambda point: (-point.frames_per_second, point.lut, point.board)))

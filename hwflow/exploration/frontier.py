@@ -35,7 +35,7 @@ class Objective(enum.Enum):
 
 
 TITLES = {
-    Objective.FRAMES: "frames/s at the estimated clock, the more the better",
+    Objective.FRAMES: "frames/s of the FPGA alone at the estimated clock, the more the better",
     Objective.LATENCY: "latency at the estimated clock, the shorter the better",
     Objective.ACCURACY: "accuracy on the data, the higher the better",
     Objective.LUT: "logic cells of the core, the fewer the better",

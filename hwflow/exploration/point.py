@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from ..host.rate import Rate
 from ..layers.partition import Execution
 from ..request import HardwareOptions
 
@@ -39,9 +40,10 @@ class Point:
 
     Found: `design` is the identity in hexadecimal digits, equal for equal designs.  `made_as` is dataflow, shared or
     mixed.  `interval` and `latency` count cycles of the estimated clock of `mhz`; `mhz_error` is the mean relative
-    error of such estimates.  `link` is the number of frames a second that the board's line to the host carries.  `lut`
-    to `spram` count what the core takes, `filled` is the largest share of a resource of the board.  `accuracy` is the
-    `metric` of the integer model on the data, `reference` that of the float model; None without data.
+    error of such estimates.  `memory_cycles` are those in which the memory beside the FPGA gives the weights of a
+    frame, 0 where none are there.  `link` is the number of frames a second that the board's line to the host carries.
+    `lut` to `spram` count what the core takes, `filled` is the largest share of a resource of the board.  `accuracy` is
+    the `metric` of the integer model on the data, `reference` that of the float model; None without data.
     """
 
     board: str
@@ -59,6 +61,7 @@ class Point:
     latency: int = 0
     mhz: float = 0.0
     mhz_error: float = 0.0
+    memory_cycles: int = 0
     link: float = 0.0
     lut: int = 0
     ff: int = 0
@@ -76,9 +79,19 @@ class Point:
         return self.refused is None
 
     @property
+    def rate(self) -> Rate:
+        """Frames a second at the estimated clock, of a point that fits."""
+        return Rate(self.mhz, self.interval, self.memory_cycles, self.link)
+
+    @property
     def frames_per_second(self) -> float:
-        """Of the core at the estimated clock; 0 where there is no design."""
-        return self.mhz * 1e6 / self.interval if self.fits else 0.0
+        """Of the FPGA alone at the estimated clock, without the line to the host; 0 where there is no design."""
+        return self.rate.core if self.fits else 0.0
+
+    @property
+    def arriving_per_second(self) -> float:
+        """Frames a second that arrive at the host; 0 where there is no design."""
+        return self.rate.frames_per_second if self.fits else 0.0
 
     @property
     def latency_seconds(self) -> float:
@@ -95,7 +108,9 @@ class Point:
 
     def facts(self) -> dict[str, Any]:
         """Plain data: the fields, and what follows from them."""
-        return {**asdict(self), "frames_per_second": self.frames_per_second, "latency_seconds": self.latency_seconds}
+        return {**asdict(self), "frames_per_second": self.frames_per_second,
+                "arriving_per_second": self.arriving_per_second,
+                "limit": self.rate.limit.value if self.fits else "", "latency_seconds": self.latency_seconds}
 
 
 def point_of(facts: Mapping[str, Any]) -> Point:

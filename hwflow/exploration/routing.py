@@ -19,6 +19,7 @@ from hwflow_base.errors import HwflowError, MissingTool, ToolFailed
 from hwflow_base.files.cache import code_fingerprint, digest
 
 from ..host.identity import identity
+from ..host.rate import Rate
 from ..steps.planning import executions_of
 from ..synth.design import Design
 from ..synth.placer import AS_IT_IS, Placer, placer_of
@@ -47,6 +48,7 @@ class Run:
     """A run of place and route with a seed and the knobs `placer`, as text.
 
     `mhz` is the clock of the core within the limits of the device; None where the run failed, and `failed` says why.
+    `interval` and `memory_cycles` count cycles of this clock from frame to frame, and of the memory beside the FPGA.
     `lut` to `ram` count the whole design, with the link to the host.
     """
 
@@ -59,6 +61,8 @@ class Run:
     ff: int = 0
     dsp: int = 0
     ram: int = 0
+    interval: int = 0
+    memory_cycles: int = 0
 
 
 @dataclass(frozen=True)
@@ -73,10 +77,15 @@ class Routed:
         """The fastest one; None where all failed."""
         return max((run for run in self.runs if run.mhz is not None), key=lambda run: run.mhz or 0.0, default=None)
 
+    def rate(self, run: Run) -> Rate | None:
+        """Frames a second at the clock of a run; None where it failed."""
+        return None if run.mhz is None else Rate(run.mhz, run.interval, run.memory_cycles, self.point.link)
+
     @property
     def frames_per_second(self) -> float | None:
-        """At the clock of the best run; None where there is none."""
-        return None if self.best is None or self.best.mhz is None else self.best.mhz * 1e6 / self.point.interval
+        """Of the FPGA alone at the clock of the best run; None where there is none."""
+        rate = None if self.best is None else self.rate(self.best)
+        return None if rate is None else rate.core
 
     @property
     def error(self) -> float | None:
@@ -156,8 +165,10 @@ def made(design: Design, folder: Path, seed: int, placer: str) -> Run:
                             identity=design.identity(), weights=design.weights(), placer=placer_of(placer))
     except ToolFailed as error:
         return Run(seed, placer, None, str(error).splitlines()[0])
-    return Run(seed, placer, report.usable_mhz, "", sum(report.seconds.values()), report.lut.used, report.ff.used,
-               report.dsp.used, report.ram.used)
+    mhz, plan = report.usable_mhz, design.plan
+    cycles = (0, 0) if mhz is None else (plan.interval_at(mhz), plan.memory_cycles(mhz))
+    return Run(seed, placer, mhz, "", sum(report.seconds.values()), report.lut.used, report.ff.used,
+               report.dsp.used, report.ram.used, *cycles)
 
 
 class Runs:

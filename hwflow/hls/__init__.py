@@ -12,9 +12,10 @@ from .links import LinkPlan
 from .lower import lower, weight_image
 from .outside import OutsideMemory, StreamPlan
 from .plan import Plan, StagePlan, make_plan
-from .plan_file import plan_from_yaml, plan_to_yaml
+from .plan_file import computed_anew, plan_from_yaml, plan_to_yaml
 from .shared_solver import solve_shared
 from .solver import solve
 
-__all__ = ["Budget", "Executions", "Known", "LinkPlan", "OutsideMemory", "Plan", "StagePlan", "StreamPlan", "lower",
-           "make_plan", "plan_from_yaml", "plan_to_yaml", "require_current", "solve", "solve_shared", "weight_image"]
+__all__ = ["Budget", "Executions", "Known", "LinkPlan", "OutsideMemory", "Plan", "StagePlan", "StreamPlan",
+           "computed_anew", "lower", "make_plan", "plan_from_yaml", "plan_to_yaml", "require_current", "solve",
+           "solve_shared", "weight_image"]

@@ -103,5 +103,5 @@ class Choices:
         if not len(found):
             return []
         found = found[self.sizes[found] <= SPARE_MULTIPLIERS * self.sizes[found[0]]]
-        _, first = np.unique(self.shapes[found], axis=0, return_index=True)
-        return [self.choices[k] for k in found[np.sort(first)][:MOST]]
+        others = (self.shapes[found[1:]] != self.shapes[found[:-1]]).any(axis=1)  # those of a shape follow each other
+        return [self.choices[k] for k in found[np.append(True, others)][:MOST]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -12,6 +13,7 @@ from hwflow_rtl.vendor import Technology
 from ..layers.base import LayerGraph
 from ..layers.partition import Execution
 from .budget import Budget
+from .effort import Effort, quietly
 from .known import Known
 from .outside import OutsideMemory
 from .partition_search import GAIN, PartitionSearch
@@ -49,6 +51,8 @@ class Executions:
     stream_weights: bool = False
     #: What others computed for the same graph and technology.
     given: Known | None = None
+    #: Hears where a long search is.
+    say: Callable[[str], None] = quietly
 
     @cached_property
     def known(self) -> Known:
@@ -58,6 +62,17 @@ class Executions:
     def plan(self, execution: Execution, interval: int | None) -> Plan:
         """The fastest plan; with `interval`, the cheapest one that is so fast.  AnswerIsNo if no plan fits; DoesNotFit
         where resources are short."""
+        self.effort.begin()
+        try:
+            plan = self.found(execution, interval)
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                error.add_note(self.effort.interrupted)
+            raise
+        return replace(plan, why=f"{plan.why}{self.effort.early}")
+
+    def found(self, execution: Execution, interval: int | None) -> Plan:
+        """As `plan`, but for what it says of a search that ended early."""
         if execution is Execution.DATAFLOW:
             return replace(self.dataflow(interval), why=ASKED)
         if execution is Execution.SHARED:
@@ -67,6 +82,11 @@ class Executions:
         except DoesNotFit as refused:
             return self.instead_of_dataflow(refused, interval)
         return replace(plan, why=FITS) if interval is not None else self.faster(plan)
+
+    @cached_property
+    def effort(self) -> Effort:
+        """Of all searches for a plan."""
+        return Effort(say=self.say)
 
     def dataflow(self, interval: int | None) -> Plan:
         """A stage for each layer."""
@@ -91,7 +111,8 @@ class Executions:
         mixed = self.mixed(interval)
         if mixed is None:
             raise AnswerIsNo(f"'{self.graph.name}' cannot be one shared stage: {refused}; and no design of shared "
-                             f"stages beside stages of single layers was found that fits {self.budget.name}")
+                             f"stages beside stages of single layers was found that fits {self.budget.name}"
+                             f"{self.effort.early}")
         named = ", ".join(f"'{each.layer}'" for each in shared_problems(self.graph, self.graph.layers))
         why = f"{ASKED}, and one shared stage cannot compute {named or 'all outputs'}"
         return replace(mixed, why=why, alternatives=(Alternative(SHARED, None, refused),))
@@ -125,7 +146,7 @@ class Executions:
         if shared is None:
             mixed = self.mixed(interval)
             if mixed is None:
-                raise refused.beside(other.why)
+                raise refused.beside(f"{other.why}{self.effort.early}")
             lacking = "one shared stage is not possible" if interval is None else "no single shared stage is so fast"
             return replace(mixed, why=f"{why}, and {lacking}", alternatives=(dataflow, other))
         if interval is not None:
@@ -146,6 +167,7 @@ class Executions:
 
     def mixed(self, interval: int | None) -> Plan | None:
         """The fastest plan with shared stages beside others; with `interval` one that is so fast."""
+        self.effort.last_resort()
         for logic in [True] if self.logic else [False, True]:
             search = self.search(logic=logic, outside=self.outside)
             plan = search.fastest() if interval is None else search.at(interval)
@@ -155,7 +177,7 @@ class Executions:
 
     def search(self, *, logic: bool, outside: OutsideMemory | None) -> PartitionSearch:
         return PartitionSearch(Solver(self.graph, self.technology, self.budget, logic=logic, outside=outside,
-                                      known=self.known), self.outside)
+                                      known=self.known), self.outside, self.effort)
 
 
 def no_faster(gain: float) -> Alternative:

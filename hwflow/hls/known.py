@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cache
+from typing import TYPE_CHECKING
 
 from hwflow_rtl.vendor import Resources, Technology
 from hwflow_rtl.vendor.memory import Place
@@ -19,6 +20,9 @@ from .plan import Plan, make_plan, queued_links
 from .shared_stage import SharedStage
 from .stages import Stage
 from .staging import stages_of
+
+if TYPE_CHECKING:
+    from .partition_bounds import Part
 
 __all__ = ["Known"]
 
@@ -36,6 +40,8 @@ class Known:
         self.queued: dict[tuple[Partition, tuple[Choice, ...]], tuple[tuple[LinkPlan, ...], int, int]] = {}
         #: The plans that were made, by everything that they are made of.
         self.plans: dict[Hashable, Plan] = {}
+        #: Layers alone in a shared stage, by likeness and columns: those that are alike share one.
+        self.parts: dict[tuple[Hashable, int], Part | None] = {}
         self._stages: dict[str, Stage] = {}
         self._shared: dict[SharedLayers, SharedStage] = {}
         self._choices: dict[tuple[Hashable, int | None], Choices] = {}

@@ -7,10 +7,11 @@ array; cycles and weights of layers that share a stage add up, and its frame mem
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import zip_longest
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +31,7 @@ from .shared_candidates import Candidates
 from .shared_stage import INTERVALS, SharedStage
 from .solver import Solver
 
-__all__ = ["KINDS", "Counts", "DataflowBounds", "Run", "SharedBounds", "Sharing"]
+__all__ = ["KINDS", "Counts", "DataflowBounds", "Part", "Run", "SharedBounds", "Sharing"]
 
 #: Resources that bounds are of.
 KINDS = ("lut", "ff", "dsp", "ram")
@@ -52,8 +53,8 @@ class Run:
     """Layers `first` to `end` - 1 in a shared stage: it takes at least `counts` (of `KINDS`).
 
     Its array works for `cycles` for each layer, and does not for `idle` of a frame, in which frames come and go and
-    pipelines fill; `weights` are the cycles in which those of each layer come, where the stage has the memory outside
-    for itself, and they may come `ahead` of their layer.
+    pipelines fill; `weights` are the cycles in which those of each layer come, `coming` all of them, where the stage
+    has the memory outside for itself, and they may come `ahead` of their layer.  A frame takes about `promised` cycles.
     """
 
     first: int
@@ -64,22 +65,19 @@ class Run:
     ahead: bool
     idle: int
     counts: Counts
-
-    @cached_property
-    def promised(self) -> int:
-        """Cycles of a frame."""
-        return self.promised_beside(1.0)
+    promised: int
+    coming: float
 
     def promised_beside(self, crowd: float) -> int:
         """Cycles of a frame where the weights take `crowd` times as long, for others come, too."""
-        weights = self.weights * crowd
-        work = max(self.cycles.sum(), weights.sum()) if self.ahead else np.maximum(self.cycles, weights).sum()
-        return int(work) + self.idle
+        return self.idle + int(busy(self.cycles, self.weights * crowd, ahead=self.ahead)[-1])
 
-    @cached_property
-    def coming(self) -> float:
-        """Cycles in which all weights come."""
-        return float(self.weights.sum())
+
+def busy(cycles: Counts, weights: Counts, *, ahead: bool) -> Counts:
+    """The cycles until each layer is computed, of those of the array and of the weights for each."""
+    found: Counts = (np.maximum(cycles.cumsum(), weights.cumsum()) if ahead else
+                     np.maximum(cycles, weights).cumsum())
+    return found
 
 
 @dataclass(frozen=True)
@@ -137,17 +135,17 @@ class DataflowBounds:
 
 class SharedBounds:
     """The runs of layers of `graph` that a shared stage can compute, with arrays of `columns`; weights in ROMs or in
-    the memory `outside`."""
+    the memory `outside`.  `parts` are layers alone that are known."""
 
     def __init__(self, graph: LayerGraph, technology: Technology, columns: Sequence[int],
-                 outside: OutsideMemory | None, likenesses: Sequence[Hashable]):
+                 outside: OutsideMemory | None, likenesses: Sequence[Hashable],
+                 parts: dict[tuple[Hashable, int], Part | None]):
         self.graph = graph
         self.technology = technology
         self.columns = columns
         self.outside = outside
         self.likenesses = likenesses
-        #: Layers alone: those that are alike share one.
-        self.parts: dict[tuple[Hashable, int], Part | None] = {}
+        self.parts = parts
         self.part_of: dict[tuple[int, int], Part | None] = {}
 
     @cached_property
@@ -156,37 +154,45 @@ class SharedBounds:
         return [shared_problem(self.graph, layer) is None for layer in self.graph.layers]
 
     @cached_property
-    def spans(self) -> list[tuple[int, int]]:
-        """First layer and end of every run of two and more layers."""
-        count = len(self.graph.layers)
-        return [(first, end) for first in range(count) for end in range(first + 2, count + 1)
-                if all(self.possible[first:end])]
-
-    @cached_property
     def runs(self) -> list[Run]:
-        """Of every span with every sharing."""
-        ways = [Sharing(columns, outside) for columns in self.columns
-                for outside in ([False] if self.outside is None else [False, True])]
-        return [run for first, end in self.spans for way in ways if (run := self.run(first, end, way)) is not None]
+        """Of every span of two and more layers with every sharing."""
+        by_columns = ([list(self.runs_from(first, columns)) for columns in self.columns]
+                      for first in range(len(self.graph.layers)))
+        return [run for grown in by_columns for of_span in zip_longest(*grown, fillvalue=()) for ways in of_span
+                for run in ways]
 
-    def run(self, first: int, end: int, sharing: Sharing) -> Run | None:
-        """None where a layer does not fit any stage with such an array."""
-        found = [self.part(k, sharing.columns) for k in range(first, end)]
-        parts = [part for part in found if part is not None]
-        if len(parts) < len(found):
-            return None
-        bits, cycles = np.array([part.bits for part in parts]), np.array([part.cycles for part in parts])
-        weights = bits * (self.cycles_of_a_bit if sharing.outside else 0.0)
-        width = ELEMENT_BITS * sharing.columns
-        frames = 0 if self.technology.single_port_rams else self.blocks(width, self.words(first, end, parts))
-        image = 0 if sharing.outside else self.image(int(bits.sum()), sharing.columns)
-        counts = np.max([part.counts for part in parts], axis=0)
+    def runs_from(self, first: int, columns: int) -> Iterator[list[Run]]:
+        """The runs from layer `first` on, longer and longer; with weights in ROMs, or outside."""
+        parts: list[Part] = []
+        for k in range(first, len(self.graph.layers)):
+            part = self.part(k, columns) if self.possible[k] else None
+            if part is None:
+                break
+            parts.append(part)
+        if len(parts) < 2:
+            return
+        bits, cycles = (np.array([getattr(part, name) for part in parts]) for name in ("bits", "cycles"))
+        counts = np.maximum.accumulate([part.counts for part in parts])
+        idle = np.cumsum([part.idle for part in parts])
+        sharings = [Sharing(columns, outside) for outside in ([False] if self.outside is None else [False, True])]
+        weights = [bits * (self.cycles_of_a_bit if each.outside else 0.0) for each in sharings]
+        aheads = [each.outside and bool(self.technology.single_port_rams) for each in sharings]
+        works = [busy(cycles, each, ahead=ahead) for each, ahead in zip(weights, aheads, strict=True)]
+        for last, ((words, moving), image) in enumerate(zip(self.held(first, parts), bits.cumsum(), strict=True)):
+            if last:
+                end = last + 1
+                yield [Run(first, first + end, sharing, cycles[:end], each[:end], ahead, int(idle[last]) + moving,
+                           counts[last] + self.around_of(sharing, words, int(image)),
+                           int(work[last]) + int(idle[last]) + moving, float(each[:end].sum()))
+                       for sharing, each, ahead, work in zip(sharings, weights, aheads, works, strict=True)]
+
+    def around_of(self, sharing: Sharing, words: int, bits: int) -> Counts:
+        """What a frame memory of so many words and weights of so many bits take."""
+        frames = 0 if self.technology.single_port_rams else self.blocks(ELEMENT_BITS * sharing.columns, words)
         if sharing.outside:
-            counts = counts + self.reading
-        counts = counts + np.array([0, 0, 0, frames + image])
-        idle = sum(part.idle for part in parts) + self.moving(first, end, parts)
-        ahead = sharing.outside and bool(self.technology.single_port_rams)
-        return Run(first, end, sharing, cycles, weights, ahead, idle, counts)
+            beside: Counts = self.reading + np.array([0, 0, 0, frames])
+            return beside
+        return np.array([0, 0, 0, frames + self.image(bits, sharing.columns)], np.float64)
 
     def blocks(self, width: int, words: int) -> int:
         """RAM blocks that a memory takes at least, whatever RAMs or ROMs it is made of: those for its bits, less what
@@ -214,30 +220,36 @@ class SharedBounds:
         streams = [StreamPlan(SHARED, stream, Fraction(1))]
         return counts_of(outside_cost(self.outside, streams, self.technology))
 
-    def moving(self, first: int, end: int, parts: Sequence[Part]) -> int:
-        """Cycles in which frames are loaded and stored."""
-        layers = self.graph.layers[first:end]
-        made = {layer.output for layer in layers}
-        loads = {name: cycles for layer, part in zip(layers, parts, strict=True)
-                 for name, cycles in zip(layer.inputs, part.moving, strict=False) if name not in made}
-        leaving = set(Group(SHARED, tuple(range(first, end))).outputs(self.graph))
-        stores = [part.moving[-1] for layer, part in zip(layers, parts, strict=True) if layer.output in leaving]
-        return sum(loads.values()) + sum(stores)
+    @cached_property
+    def maker(self) -> dict[str, int]:
+        """By tensor, the layer that makes it."""
+        return {layer.output: k for k, layer in enumerate(self.graph.layers)}
 
-    def words(self, first: int, end: int, parts: Sequence[Part]) -> int:
-        """Of the frame memory: the most that are needed at a time."""
-        layers = self.graph.layers[first:end]
-        read = {name: k for k, layer in enumerate(layers) for name in layer.inputs}
-        read |= dict.fromkeys(Group(SHARED, tuple(range(first, end))).outputs(self.graph), len(layers))
-        needed = np.zeros(len(layers), np.int64)
-        for k, (layer, part) in enumerate(zip(layers, parts, strict=True)):
-            needed[k:read.get(layer.output, k) + 1] += part.words[-1]
-        made = {layer.output for layer in layers}
-        for name, last in read.items():
-            if name not in made:  # it is loaded when it is first read
-                begin = next(k for k, layer in enumerate(layers) if name in layer.inputs)
-                needed[begin:last + 1] += parts[begin].words[layers[begin].inputs.index(name)]
-        return int(needed.max())
+    @cached_property
+    def last_reader(self) -> list[int]:
+        """By layer, the last one that reads what it makes: itself where none does, none of the graph for an output."""
+        readers = {name: k for k, layer in enumerate(self.graph.layers) for name in layer.inputs}
+        readers |= dict.fromkeys(self.graph.outputs, len(self.graph.layers))
+        return [readers.get(layer.output, k) for k, layer in enumerate(self.graph.layers)]
+
+    def held(self, first: int, parts: Sequence[Part]) -> Iterator[tuple[int, int]]:
+        """For longer and longer runs from layer `first` on: the most words of the frame memory that are needed at a
+        time, and the cycles in which frames are loaded and stored."""
+        needed, stored = np.zeros(len(parts), np.int64), np.zeros(len(parts), np.int64)
+        loads: dict[str, int] = {}
+        words: dict[str, int] = {}
+        until: dict[str, int] = {}
+        for k, part in enumerate(parts):
+            layer = self.graph.layers[first + k]
+            for name, size, cycles in zip(layer.inputs, part.words, part.moving, strict=False):
+                if self.maker.get(name, -1) < first:  # it is loaded when it is first read
+                    loads[name] = cycles
+                    needed[until.get(name, k):k + 1] += words.setdefault(name, size)
+                    until[name] = k + 1
+            gone = self.last_reader[first + k] - first
+            needed[k:gone + 1] += part.words[-1]
+            stored[k:gone] += part.moving[-1]
+            yield int(needed[:k + 1].max()), sum(loads.values()) + int(stored[k])
 
     def part(self, k: int, columns: int) -> Part | None:
         """Layer k alone; None where it does not fit."""

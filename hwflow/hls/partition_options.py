@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
+import numpy.typing as npt
 
 from .partition_bounds import KINDS, Counts, DataflowBounds, Run
 
 __all__ = ["Option", "Options"]
+
+#: Of more runs than these, the cheapest for each layer are compared in pairs.
+SIDE = 1024
+#: Options with as many shared stages that are listed, and the cheapest that are asked what they promise.
+LISTED, ASKED = 64, 2048
+Places = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -40,41 +48,77 @@ class Options:
         self.runs = runs
         self.alone = alone
         self.limits = limits
+        self.firsts, self.ends, self.promised = (np.array([getattr(run, name) for run in runs], np.int64)
+                                                 for name in ("first", "end", "promised"))
+        self.coming = np.array([run.coming for run in runs])
+        self.counts = np.array([run.counts for run in runs]).reshape(-1, len(KINDS))
         #: The options at the interval that was asked for last.
         self.allowed: dict[int, list[Option]] = {}
 
     def at(self, target: int) -> list[Option]:
-        """What bounds allow at an interval, the cheapest first."""
+        """What bounds allow at an interval, the cheapest first: the `LISTED` cheapest with one shared stage and with
+        two."""
         if target not in self.allowed:
-            self.allowed = {target: [option for option in self.cheap(target) if option.promised <= target]}
+            found = (list(islice(self.promising(target, *each), LISTED)) for each in self.cheap(target))
+            self.allowed = {target: sorted((option for each in found for option in each),
+                                           key=lambda option: option.price)}
         return self.allowed[target]
 
-    def cheap(self, target: int) -> list[Option]:
-        """What bounds of costs allow at an interval, the cheapest first."""
+    def promising(self, target: int, runs: Places, prices: Counts) -> Iterator[Option]:
+        """Those of the `runs` [options, shared stages] with these `prices` that promise the interval, the cheapest
+        first."""
+        cheap = np.sort(np.argpartition(prices, ASKED)[:ASKED]) if len(prices) > ASKED else np.arange(len(prices))
+        for k in cheap[np.argsort(prices[cheap], kind="stable")]:
+            option = Option(tuple(self.runs[run] for run in runs[k]), float(prices[k]))
+            if option.promised <= target:
+                yield option
+
+    def cheap(self, target: int) -> Iterator[tuple[Places, Counts]]:
+        """What bounds of costs allow at an interval, with one shared stage and with two: the positions of their runs
+        [options, shared stages], and their prices."""
         alone = self.alone.at(target)
         before = np.concatenate([np.zeros((1, len(KINDS))), np.cumsum(np.where(np.isinf(alone), 0, alone), axis=0)])
         slow = np.concatenate([[0], np.cumsum(np.isinf(alone).any(axis=1))])
-        fast = [run for run in self.runs if run.promised <= target]  # in the order of their first layers
-        if not fast:
-            return []
-        firsts, ends = np.array([(run.first, run.end) for run in fast]).T
-        coming = np.array([run.coming for run in fast])
-        saved = np.array([run.counts for run in fast]) - (before[ends] - before[firsts])
+        fast = np.flatnonzero(self.promised <= target)  # in the order of their first layers
+        firsts, ends = self.firsts[fast], self.ends[fast]
+        saved = self.counts[fast] - (before[ends] - before[firsts])
         spared = slow[ends] - slow[firsts]
         limits = self.limits - before[-1]
-        found: list[tuple[tuple[Run, ...], Counts]] = [((fast[k],), saved[k]) for k in np.flatnonzero(
-            (saved <= limits).all(axis=1) & (spared == slow[-1])).tolist()]
-        begins = np.searchsorted(firsts, ends)  # of the runs behind each, for they are in order
-        least, most = (np.concatenate([function.accumulate(each[::-1], axis=0)[::-1], each[-1:]])
-                       for function, each in ((np.minimum, saved), (np.maximum, spared)))
-        possible = ((begins < len(fast)) & (saved + least[begins] <= limits).all(axis=1)
-                    & (spared + most[begins] >= slow[-1]))
-        for k in np.flatnonzero(possible).tolist():
-            begin = begins[k]
-            others = ((spared[begin:] + spared[k] == slow[-1]) & (coming[begin:] + coming[k] <= target)
-                      & (saved[begin:] + saved[k] <= limits).all(axis=1))
-            found += [((fast[k], fast[begin + other]), saved[k] + saved[begin + other])
-                      for other in np.flatnonzero(others).tolist()]
-        prices = 1 / np.maximum(self.limits, 1)
-        priced = [Option(runs, float(((before[-1] + more) * prices).sum())) for runs, more in found]
-        return sorted(priced, key=lambda option: option.price)
+
+        def prices(more: Counts) -> Counts:
+            found: Counts = ((before[-1] + more) / np.maximum(self.limits, 1)).sum(axis=-1)
+            return found
+
+        singles = np.flatnonzero((saved <= limits).all(axis=1) & (spared == slow[-1]))
+        yield fast[singles][:, None], prices(saved[singles])
+        by_end, count = np.argsort(ends, kind="stable"), len(fast)
+        partners = ((np.arange(count)[::-1], count - np.searchsorted(firsts, ends)),
+                    (by_end, np.searchsorted(ends[by_end], firsts, side="right")))
+        ahead, behind = (
+            thinned(partnered(saved, spared, *each, limits, slow[-1]), layers, prices(saved))
+            for each, layers in zip(partners, (ends, firsts), strict=True))
+        fits = ((ends[ahead][:, None] <= firsts[behind]) & (spared[ahead][:, None] + spared[behind] == slow[-1])
+                & (self.coming[fast[ahead]][:, None] + self.coming[fast[behind]] <= target))
+        for kind, limit in enumerate(limits):
+            fits &= saved[ahead, kind][:, None] + saved[behind, kind] <= limit
+        one, other = np.nonzero(fits)
+        pairs = np.stack([ahead[one], behind[other]], axis=1)
+        yield fast[pairs], prices(saved[pairs[:, 0]] + saved[pairs[:, 1]])
+
+
+def partnered(saved: Counts, spared: Places, order: Places, partners: Places, limits: Counts, all_slow: int) -> Places:
+    """The runs that might fit beside a run that saves as much of each resource, and spares as many slow layers, as any
+    of their partners: those of each are the first so many of `order`."""
+    least = np.concatenate([np.full((1, len(KINDS)), np.inf), np.minimum.accumulate(saved[order])])[partners]
+    most = np.concatenate([[0], np.maximum.accumulate(spared[order])])[partners]
+    found: Places = np.flatnonzero((saved + least <= limits).all(axis=1) & (spared + most >= all_slow))
+    return found
+
+
+def thinned(runs: Places, layers: Places, prices: Counts) -> Places:
+    """The cheapest of `runs` for each of the `layers` at which they end, or begin: at most about `SIDE`."""
+    if len(runs) <= SIDE:
+        return runs
+    order = runs[np.lexsort((prices[runs], layers[runs]))]
+    rank = np.arange(len(order)) - np.searchsorted(layers[order], layers[order])
+    return np.sort(order[rank < SIDE // len(np.unique(layers[order]))])

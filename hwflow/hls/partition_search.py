@@ -25,6 +25,7 @@ from ..layers.base import Folding, Schedule
 from ..layers.partition import SHARED, Group, Partition
 from .budget import RESOURCE_NAMES, Budget
 from .choices import Choice
+from .effort import Effort
 from .outside import OutsideMemory, TooManyWeights, paced
 from .partition_bounds import KINDS, Counts, DataflowBounds, Run, SharedBounds
 from .partition_options import Option, Options
@@ -41,6 +42,9 @@ STEP = 1.08
 INTERVALS = tuple(sorted({int(STEP**k) for k in range(500)}))
 #: Partitions with one shared stage, and with two, that are solved at an interval, and in all.
 AT_ONCE, MOST = (3, 2), (18, 10)
+#: Steps of the effort for a layer: to bound all partitions at an interval, and to compile the candidates of a run; and
+#: layers of which shared stages are played in a step.
+AT_A_TARGET, COMPILED, PLAYED = 2, 3, 4
 #: What resources of shared stages count: all alike, or one that is short more.
 WEIGHTS: Sequence[Mapping[str, float]] = tuple(
     {kind: HEAVIER if kind == heavy else 1.0 for kind in RESOURCE_NAMES} for heavy in ("", "dsp", "ram"))
@@ -54,10 +58,11 @@ class PartitionSearch:
     """The partitions of the graph of `dataflow`, a solver without shared stages, on its device.
 
     Stages multiply in logic, and weights are in the memory outside, as that solver says; `memory` is that of the board,
-    if it has one.
+    if it has one.  A search takes as many steps as `effort` has.
     """
 
-    def __init__(self, dataflow: Solver, memory: OutsideMemory | None = None):
+    def __init__(self, dataflow: Solver, memory: OutsideMemory | None = None, effort: Effort | None = None):
+        self.effort = Effort() if effort is None else effort
         self.dataflow = dataflow
         self.graph, self.technology, self.budget = dataflow.graph, dataflow.technology, dataflow.budget
         self.outside = dataflow.outside
@@ -71,7 +76,7 @@ class PartitionSearch:
     def bounds(self) -> SharedBounds:
         likenesses = [stage.likeness for stage in self.dataflow.stages]
         return SharedBounds(self.graph, self.technology, columns_of(self.technology, self.budget), self.outside,
-                            likenesses)
+                            likenesses, self.dataflow.known.parts)
 
     @cached_property
     def runs(self) -> list[Run]:
@@ -119,8 +124,10 @@ class PartitionSearch:
         some = (self.some(interval, count, most) for count, most in enumerate(MOST, 1))
         options = sorted((option for each in some for option in each), key=lambda option: option.price)
         found = next((plan for option in options if (plan := self.within(option, interval)) is not None), None)
-        if found is None:  # shared stages may be faster than they promise
+        if found is None and not self.effort.ended:  # shared stages may be faster than they promise
             found = self.faster(interval * STEP, 1)
+        if found is None and self.effort.ended:
+            self.effort.bound = interval
         return None if found is None or found.interval > interval else found
 
     def within(self, option: Option, interval: int) -> Plan | None:
@@ -140,24 +147,30 @@ class PartitionSearch:
         best: Plan | None = None
         plans: dict[tuple[Run, ...], Plan] = {}
         failed: Counter[tuple[Run, ...]] = Counter()
-        for target in self.targets(longest):
+        targets = self.targets(longest)
+        for target in targets:
             if target > longest or not any(left):
                 break
             for count, at_once in enumerate(AT_ONCE, 1):
                 for option in self.some(target, count, min(at_once, left[count - 1]), plans, failed):
                     left[count - 1] -= 1
-                    plan = self.refined(option, target)
+                    plan = self.refined(option, target, longest)
+                    self.effort.tell(targets[0], None if best is None else best.interval)
                     if plan is None:
                         failed[option.runs] += 1
                     else:
                         plans[option.runs] = plan
                 best = fastest_of(plan for plan in plans.values() if plan.interval <= longest)
                 longest = longest if best is None else best.interval
+            if self.effort.ended:
+                self.effort.bound = targets[0]
+                break
         return best
 
     def some(self, target: int, count: int, most: int, without: Collection[tuple[Run, ...]] = (),
              failed: Mapping[tuple[Run, ...], int] = MappingProxyType({})) -> list[Option]:
         """At most `most` options with so many shared stages, the cheapest first of those that failed least."""
+        self.effort.spend(AT_A_TARGET * len(self.graph.layers))
         options = (option for option in self.options.at(target)
                    if len(option.runs) == count and option.runs not in without)
         return list(islice(sorted(options, key=lambda option: failed.get(option.runs, 0)), most))
@@ -170,9 +183,9 @@ class PartitionSearch:
             return []
         return targets[bisect_left(targets, True, key=lambda target: bool(self.options.at(target))):]
 
-    def refined(self, option: Option, target: int) -> Plan | None:
+    def refined(self, option: Option, target: int, longest: float) -> Plan | None:
         """The fastest plan of a partition with an interval from `target` / `STEP` to about `target`; None where none is
-        found."""
+        found, or none that is faster than `longest`."""
         if self.chosen(option, target) is None:
             return None
         low, high = int(target / STEP), target
@@ -182,6 +195,8 @@ class PartitionSearch:
                 low = middle
             else:
                 high = middle
+        if low >= longest:
+            return None
         plans = (self.plan(option, each) for each in dict.fromkeys((high, (high + target) // 2, target)))
         return next((plan for plan in plans if plan is not None), None)
 
@@ -191,7 +206,7 @@ class PartitionSearch:
         tried: list[list[Candidate]] = []
         for weights in WEIGHTS:
             while True:
-                candidates = self.cheapest_of(option, target, weights)
+                candidates = None if self.effort.ended else self.cheapest_of(option, target, weights)
                 if candidates is None:
                     return None
                 if candidates in tried or not self.fits(option, candidates, target):
@@ -213,6 +228,7 @@ class PartitionSearch:
 
     def keeps(self, option: Option, candidates: Sequence[Candidate], target: int) -> bool:
         """Whether the shared stages are as fast as they promise."""
+        self.effort.spend(sum(len(each.stage.layers) for each in candidates) // PLAYED)
         choices = self.choices(candidates)
         for each, crowd, choice in zip(candidates, option.crowds, choices, strict=True):
             self.played[each, crowd] = choice.schedule.interval
@@ -242,7 +258,7 @@ class PartitionSearch:
         """With shared stages that have these choices, and all other layers in stages of their own."""
         partition = Partition(tuple(each.stage.sizes for each in candidates))
         return Solver(self.graph, self.technology, self.budget, logic=self.dataflow.logic, outside=self.outside,
-                      known=self.dataflow.known, partition=partition, fixed=fixed)
+                      known=self.dataflow.known, partition=partition, fixed=fixed, effort=self.effort)
 
     def cheapest_of(self, option: Option, target: int, weights: Mapping[str, float]) -> list[Candidate] | None:
         """The cheapest shared stage for each run with at most `target` cycles; resources count by `weights`."""
@@ -262,6 +278,7 @@ class PartitionSearch:
 
     def candidates_of(self, run: Run, name: str) -> list[Candidate]:
         if (run, name) not in self.candidates:
+            self.effort.spend(COMPILED * (run.end - run.first))
             group = Group(name, tuple(range(run.first, run.end)))
             memory = self.outside if run.sharing.outside else None
             found = Candidates(self.graph, group, self.technology).of_size(run.sharing.columns, memory)

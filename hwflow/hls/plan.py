@@ -9,6 +9,7 @@ from math import ceil
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from hwflow_base.by_value import ByValue
 from hwflow_base.errors import HwflowError
 from hwflow_base.notebook import drawn_html
 from hwflow_base.short_repr import fields_repr, screen
@@ -20,6 +21,7 @@ from ..layers.partition import DATAFLOW, Execution, Partition
 from .choices import Choice
 from .links import LinkPlan, links_cost, links_of
 from .memories import MemoryPlan, Places, memories_of_link, memories_of_stage, with_places
+from .names import stage_kind
 from .outside import OutsideMemory, StreamPlan, outside_cost, paced, streams_of
 from .shared.frame_map import Place
 from .stages import Stage, StepPlan
@@ -46,8 +48,8 @@ class Alternative:
     why: str
 
 
-@dataclass(frozen=True)
-class StagePlan:
+@dataclass(frozen=True, eq=False)
+class StagePlan(ByValue):
     """A stage with its folding, from which schedule and resources follow.
 
     `name` is the name of its instance in the Verilog.  `layers` are the names of the layers that it computes, in order;
@@ -77,8 +79,8 @@ class StagePlan:
         return self.multiplications / (multipliers * interval) if multipliers else None
 
 
-@dataclass(frozen=True)
-class Plan:
+@dataclass(frozen=True, eq=False)
+class Plan(ByValue):
     """The stages in order, for the technology named `technology`, whose multipliers and memories have `timing`.
 
     `links` connect them.  `resources` are those of all stages and links, packed into the technology's cells.
@@ -105,19 +107,23 @@ class Plan:
     #: The initiation interval if frames have to wait for a shared stage; 0 if they do not.
     pace: int = 0
     alternatives: tuple[Alternative, ...] = field(default=(), compare=False)
+    #: The name of the board whose resources it fits; empty for a plan of a technology alone.
+    board: str = field(default="", compare=False)
 
     _repr_html_ = drawn_html
 
     def __repr__(self) -> str:
         need = ", ".join(f"{kind} {count}" for kind, count in self.resources.counts().items())
-        rows = [(stage.name, stage.kind, f"{stage.folding.rows} x {stage.folding.cols}", str(stage.folding.lanes),
-                 stage.folding.style.value if stage.schedule.multipliers else "", str(stage.schedule.interval))
+        rows = [(stage.name, stage_kind(self.graph, stage), f"{stage.folding.rows} x {stage.folding.cols}",
+                 str(stage.folding.lanes), stage.folding.style.value if stage.schedule.multipliers else "",
+                 str(stage.schedule.interval))
                 for stage in self.stages]
         table = [("stage", "kind", "rows x cols", "lanes", "style", "cycles"), *rows]
         widths = [max(len(row[k]) for row in table) for k in range(len(table[0]))]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
                  for row in table]
-        head = (f"Plan '{self.model}' on {self.technology}: {self.interval} cycles a frame, {self.multipliers} "
+        place = f"{self.board} ({self.technology})" if self.board else self.technology
+        head = (f"Plan '{self.model}' on {place}: {self.interval} cycles a frame, {self.multipliers} "
                 f"multipliers, latency {', '.join(map(str, self.latency))}")
         return screen(head, [f"resources: {need}", *lines])
 
@@ -141,7 +147,8 @@ class Plan:
             now.rescale, now.weight_rows if weight_rows is None else whole("weight_rows", weight_rows))
         require_possible(self.graph, self.model, foldings, self.device, self.partition)
         places = {each.name: each.places for each in self.stages if each.name != stage}
-        return make_plan(self.graph, foldings, self.device, places, self.outside, self.partition, self.why)
+        plan = make_plan(self.graph, foldings, self.device, places, self.outside, self.partition, self.why)
+        return replace(plan, board=self.board)
 
     @property
     def execution(self) -> str:

@@ -1,13 +1,13 @@
 """A plan as a YAML file: to read, to edit, and to give back.
 
 Only the foldings, and which layers share a stage, are read back from a file.  The cycles and resources in it are for
-the reader; they are recomputed.
+the reader; they are recomputed, and `computed_anew` says which the file has otherwise.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 import jsonschema
@@ -20,20 +20,20 @@ from hwflow_rtl.vendor.memory import Place
 
 from ..layers.base import Folding, LayerGraph
 from .memories import MemoryPlan
-from .names import layer_names
+from .names import layer_names, stage_kind
 from .outside import OutsideMemory
 from .partition_file import SHARED_KEYS, shared_from_rows, shared_row
 from .plan import Plan, make_plan, no_such_stage
 from .staging import stage_names, stages_of
 
-__all__ = ["memory_facts", "outside_facts", "plan_from_yaml", "plan_to_yaml"]
+__all__ = ["computed_anew", "memory_facts", "outside_facts", "plan_from_yaml", "plan_to_yaml"]
 
 
 def plan_to_yaml(plan: Plan) -> str:
     """The plan as a file to read and to edit."""
     own, shared = layer_names(plan.graph), [each.name for each in plan.partition.shared]
     stages = [{
-        "stage": stage.name, "layers": list(stage.layers), "kind": stage.kind,
+        "stage": stage.name, "layers": list(stage.layers), "kind": stage_kind(plan.graph, stage),
         "rows": stage.folding.rows, "cols": stage.folding.cols, "lanes": stage.folding.lanes,
         **({"style": stage.folding.style.value} if stage.schedule.multipliers else {}),
         "cycles": stage.schedule.interval, "multipliers": stage.schedule.multipliers,
@@ -102,6 +102,11 @@ def resources_dict(resources: Resources) -> dict[str, int]:
 
 COUNT: Mapping[str, Any] = {"type": "integer", "minimum": 1}
 PLACES: Mapping[str, Any] = {"type": "object", "additionalProperties": {"enum": [place.value for place in Place]}}
+#: Keys of a stage that are read; `layer` is one of older versions, which did without.
+READ_BACK = {"stage", "rows", "cols", "lanes", "style", "places", "rescale", "weight_rows", "layer",
+             *(SHARED_KEYS.keys() - {"steps", "frames"})}
+#: So many computed numbers are named in a message.
+MOST_NAMED = 4
 SCHEMA: Mapping[str, Any] = {
     "type": "object",
     "required": ["stages"],
@@ -156,6 +161,31 @@ def plan_from_yaml(text: str, graph: LayerGraph, technology: Technology, *, sour
         return make_plan(graph, foldings, technology, places, outside, partition, why="the plan file has it so")
     except HwflowError as error:
         raise error.at(f"plan {source}") from None
+
+
+def computed_anew(text: str, plan: Plan, source: str) -> str | None:
+    """A sentence with the numbers that are not those of `text`, from which `plan` was read; None where all are.
+
+    Those of a file that was edited differ, too, which is right: they follow from what was edited."""
+    given, made = read_document(text, source), read_document(plan_to_yaml(plan), source)
+    found = list(others(given, made, {"stages", "why"}, ""))
+    rows = {row["stage"]: row for row in made["stages"]}
+    for row in given["stages"]:
+        found += others(row, rows[row["stage"]], READ_BACK, f"{row['stage']} ")
+    if not found:
+        return None
+    more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+    return (f"plan {source}: computed anew, not read from the file: {', '.join(found[:MOST_NAMED])}{more}; to change a "
+            "design, edit what the file's first lines name")
+
+
+def others(given: Mapping[str, Any], made: Mapping[str, Any], left_out: Set[str], where: str) -> Iterator[str]:
+    """The keys with another value, and both values where these are short."""
+    for key in (each for each in given if each not in left_out):
+        if key not in made or given[key] != made[key]:
+            new, old = (short(str(each.get(key, "nothing")), 30) for each in (made, given))
+            plain = not isinstance(given[key], (dict, list)) and not isinstance(made.get(key), (dict, list))
+            yield f"{where}{key}" + (f" ({new}, in the file {old})" if plain else "")
 
 
 def folding_of(row: Mapping[str, Any]) -> Folding:

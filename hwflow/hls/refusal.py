@@ -54,9 +54,9 @@ def does_not_fit(solver: Solver, picked: Sequence[Choice], *, even: str = "") ->
         need, have = getattr(total, field), budget.limit(field)
         if need > have:
             order = sorted(range(len(costs)), key=lambda k: -getattr(costs[k], field))[:MOST]
-            most = ", ".join(f"{names[k]} {getattr(costs[k], field)}" for k in order)
-            parts.append(f"{need} {name} needed, {have} usable (most in {most})")
-            short.append(f"{need} {name} of {have}")
+            most = ", ".join(f"{names[k]} {getattr(costs[k], field):,}" for k in order)
+            parts.append(f"{need:,} {name} needed, {have:,} usable (most in {most})")
+            short.append(f"{need:,} {name} of {have:,}")
     outside, helps = weights_outside(solver, picked, total.ram - budget.limit("ram"))
     lacking = f"'{solver.graph.name}' does not fit {budget.name}, {even}{'; '.join(parts)}"
     said = " and ".join(filter(None, (", ".join(short[:-1]), short[-1])))
@@ -84,9 +84,9 @@ def weights_outside(solver: Solver, picked: Sequence[Choice], excess: int) -> tu
     more = f" and {len(moved) - MOST} more stages" if len(moved) > MOST else ""
     left = solver.total(solver.styled(rest)).ram
     enough = left <= solver.budget.limit("ram")
-    verdict = "the RAM blocks suffice" if enough else f"{left} block RAMs are still needed"
+    verdict = "the RAM blocks suffice" if enough else f"{left:,} block RAMs are still needed"
     rate, memory = size / pace * EXAMPLE_MHZ, solver.outside
     few = "" if memory is None or size <= memory.bytes else (
-        f", and {memory.part.name} has {memory.bytes}, {size - memory.bytes} fewer")
-    return (f"With the weights of {names}{more} in a memory outside of the FPGA {verdict}: {size} bytes a frame, "
+        f", and {memory.part.name} has {memory.bytes:,}, {size - memory.bytes:,} fewer")
+    return (f"With the weights of {names}{more} in a memory outside of the FPGA {verdict}: {size:,} bytes a frame, "
             f"{rate:.3g} MB/s at {EXAMPLE_MHZ} MHz{few}. "), size if enough else 0

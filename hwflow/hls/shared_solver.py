@@ -25,7 +25,7 @@ from .shared.frame_room import frames_problem
 from .shared.support import shared_problems
 from .shared_candidates import Candidate, Candidates
 from .shared_stage import SharedStage
-from .support import tensor_problems
+from .support import each_once, tensor_problems
 
 __all__ = ["Search", "shared_refusal", "solve_shared"]
 
@@ -37,7 +37,7 @@ PLAYED = 6
 
 def shared_refusal(graph: LayerGraph) -> str | None:
     """Why no shared stage can compute all of `graph`; None where one can."""
-    problems = [*map(str, shared_problems(graph, graph.layers)), *tensor_problems(graph)]
+    problems = [*each_once(shared_problems(graph, graph.layers)), *tensor_problems(graph)]
     return "; ".join(problems) or None
 
 
@@ -167,7 +167,7 @@ class Search:
             assert problem is not None, "a candidate fits, exceeds the budget, or cannot be made"
             return AnswerIsNo(f"{name} cannot be on {self.budget.name}: {problem}")
         _, folding, cost = self.nearest
-        short = [f"{getattr(cost, kind)} {what} needed, {self.budget.limit(kind)} usable"
+        short = [f"{getattr(cost, kind):,} {what} needed, {self.budget.limit(kind):,} usable"
                  for kind, what in RESOURCE_NAMES.items() if getattr(cost, kind) > self.budget.limit(kind)]
         size = f"{folding.rows} x {folding.cols}"
         short += [str(self.candidates.crowded[1])] if self.candidates.crowded else []

@@ -49,6 +49,8 @@ MOST_BUFFER = 1 << 16
 FRAMES = 3
 #: Programs that were made last, with what their steps depend on: one plan asks for the same one many times.
 MADE: deque[tuple[LayerGraph, tuple[HardwareLayer, ...], tuple[int, ...], SharedProgram]] = deque(maxlen=16)
+#: Bytes of weights that these may have together, but for a few programs that a search asks for in turn.
+MADE_BYTES, MADE_LEAST = 64 << 20, 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,6 +179,8 @@ class SharedStage(Stage):
         if self.sizes.banks > 1:  # large enough that each bank has room for all
             made = self.compiled(columns, 2 << (made.frames.words - 1).bit_length())
         MADE.append((self.graph, self.layers, sizes, made))
+        while len(MADE) > MADE_LEAST and sum(made.weight_bytes for *_, made in MADE) > MADE_BYTES:
+            MADE.popleft()
         return made
 
     def compiled(self, columns: int, words: int | None) -> SharedProgram:
@@ -195,6 +199,16 @@ class SharedStage(Stage):
 
     def weight_beats(self, folding: Folding) -> IntArray:
         return self.made(folding).program.beats()
+
+    def beats_by_layer(self, folding: Folding) -> dict[str, int]:
+        """The beats of weights that the steps of each layer take for a frame."""
+        made = self.made(folding)
+        beats = {layer.name: 0 for layer in self.layers}
+        for making in made.makings:
+            step = made.program.steps[making.step]
+            assert isinstance(step, Compute), "no other step makes a tensor"
+            beats[making.layer] += made.program.shape.beats_of(step)
+        return beats
 
     def written(self, folding: Folding) -> tuple[WrittenTensor, ...]:
         made = self.made(folding)

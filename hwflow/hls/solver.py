@@ -9,6 +9,7 @@ allowed.  If there are not enough RAM blocks, weights move to external memory (`
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -24,6 +25,7 @@ from ..layers.base import Folding, LayerGraph
 from ..layers.partition import DATAFLOW, Partition
 from .budget import RESOURCE_NAMES, Budget
 from .choices import Choice, Choices
+from .effort import Effort
 from .known import Known
 from .links import LinkPlan, link_cost, links_cost, links_of
 from .memories import Places, gathered, relieved, with_places
@@ -37,6 +39,8 @@ __all__ = ["Budget", "solve"]
 
 #: Rounds of the search for foldings that need less of an exceeded resource, and how its price grows in each.
 ROUNDS, HEAVIER = 4, 4.0
+#: In a step of the effort, stages that get a folding, and beats of a frame that are played.
+PICKED, BEATS = 4, 1000
 #: The share of the RAM blocks that a design takes if logic can hold the rest, and the share of the logic for that.
 COMFORTABLE, ROOMY = 0.75, 0.65
 
@@ -47,18 +51,19 @@ class Solver:
     Stages multiply in logic if `technology` has no other style, or if `logic` allows it.  If there are too few RAM
     blocks, weights move to the external memory `outside`, if it is not None.  With `partition`, layers share stages,
     whose choices are `fixed`, in the order of the partition.  `known` is a cache that solvers of the same graph and
-    technology share.
+    technology share.  Nothing fits any more when the `effort` of the search has ended.
     """
 
     def __init__(self, graph: LayerGraph, technology: Technology, budget: Budget, *, logic: bool,
                  outside: OutsideMemory | None = None, known: Known | None = None,
-                 partition: Partition = DATAFLOW, fixed: Sequence[Choice] = ()):
+                 partition: Partition = DATAFLOW, fixed: Sequence[Choice] = (), effort: Effort | None = None):
         self.graph = graph
         self.technology = technology
         self.budget = budget
         self.outside = outside
         self.logic = logic
         self.known = Known(graph, technology) if known is None else known
+        self.effort = Effort(math.inf) if effort is None else effort
         self.partition = partition
         self.stages = self.known.stages(partition)
         self.fixed = {each.name: choice for each, choice in zip(partition.shared, fixed, strict=True)}
@@ -139,7 +144,8 @@ class Solver:
         weights, seen = dict.fromkeys(RESOURCE_NAMES, 1.0), set()
         outside: frozenset[int] = frozenset()
         for _ in range(ROUNDS if self.outside is None else 2 * ROUNDS):
-            picked = self.pick(target, weights, outside)
+            self.effort.spend(len(self.stages) // PICKED)
+            picked = None if self.effort.ended else self.pick(target, weights, outside)
             if picked is None:
                 return None
             try:
@@ -291,6 +297,7 @@ class Solver:
 
     def with_queues(self, picked: Sequence[Choice]) -> tuple[LinkPlan, ...]:
         """The links with the FIFOs that they need at the pace of the plan."""
+        self.effort.spend(sum(link.elements // link.lanes_out for link in self.links(picked)) // BEATS)
         return self.known.with_queues(self.partition, picked)[0]
 
     def relieved(self, picked: Sequence[Choice], links: Sequence[LinkPlan],

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..layers.base import HardwareLayer, LayerGraph
 
-__all__ = ["LayerProblem", "hardware_problems", "layer_problems", "tensor_problems"]
+__all__ = ["LayerProblem", "each_once", "hardware_problems", "layer_problems", "tensor_problems"]
+
+#: Layers that are named where many have the same problem.
+MOST_NAMES = 3
 
 
 @dataclass(frozen=True)
@@ -18,7 +22,23 @@ class LayerProblem:
     why: str
 
     def __str__(self) -> str:
-        return f"layer '{self.layer}' ({self.kind})" + (f": {self.why}" if self.why else " has no hardware yet")
+        return said("layer", [self])
+
+
+def said(what: str, problems: Sequence[LayerProblem]) -> str:
+    """Layers with the same reason, the first ones by name: "layers 'a', 'b' (softmax): why"."""
+    names, more = ", ".join(f"'{each.layer}'" for each in problems[:MOST_NAMES]), len(problems) - MOST_NAMES
+    kind, why = problems[0].kind, problems[0].why
+    return (f"{what} {names}{f' and {more} more' if more > 0 else ''} ({kind})"
+            + (f": {why}" if why else " has no hardware yet"))
+
+
+def each_once(problems: Sequence[LayerProblem]) -> list[str]:
+    """A line for each reason, with all layers that have it."""
+    found: dict[tuple[str, str], list[LayerProblem]] = {}
+    for problem in problems:
+        found.setdefault((problem.kind, problem.why), []).append(problem)
+    return [said("layer" if len(same) == 1 else "layers", same) for same in found.values()]
 
 
 def layer_problems(graph: LayerGraph) -> tuple[LayerProblem, ...]:

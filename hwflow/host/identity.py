@@ -98,7 +98,7 @@ def hardware_identity_of(graph: LayerGraph, foldings: Sequence[Folding], partiti
     layers = [(type(layer).__name__, *((f.name, OUTSIDE if k in outside and f.name == WEIGHTS
                                         else getattr(layer, f.name)) for f in fields(layer)))  # type: ignore[arg-type]
               for k, layer in enumerate(graph.layers)]
-    rest = [(f.name, getattr(graph, f.name)) for f in fields(graph) if f.name != "layers"]
+    rest = [(f.name, getattr(graph, f.name)) for f in fields(graph) if f.compare and f.name != "layers"]
     return digested((rest, layers, tuple(foldings), tuple(sums), *shared_of(partition)))
 
 
@@ -118,7 +118,8 @@ def _parts(value: object) -> Iterator[bytes]:
     elif isinstance(value, enum.Enum):
         yield from _parts((type(value).__name__, value.value))
     elif is_dataclass(value):
-        yield from _parts((type(value).__name__, tuple((f.name, getattr(value, f.name)) for f in fields(value))))
+        named = tuple((f.name, getattr(value, f.name)) for f in fields(value) if f.compare)
+        yield from _parts((type(value).__name__, named))
     elif isinstance(value, Mapping):
         yield from _parts(("mapping", tuple(sorted(value.items()))))  # tensors have no order
     elif isinstance(value, tuple | list):

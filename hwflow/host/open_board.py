@@ -58,14 +58,15 @@ class OpenBoard:
         return self.link.statistics
 
     def run(self, x: Rows, progress: Progress | None = None) -> dict[str, Array]:
-        """The model's outputs by name, [n, *output shape], for rows of its inputs, [n, *input shape].
+        """The model's outputs by name, in the shapes that `hwflow.run_golden` gives, for rows of its inputs,
+        [n, *input shape].
 
         `x` are the inputs by name, or the array of the only one.  The host computes what stands around the integer
         graph; `progress` hears of (frames done, frames in all).  LinkFailed where the board does not give all results.
         """
         quantized = self.design.quantized
         frames = self.run_integers(golden.run_prologue(quantized, rows_of(quantized, x)), progress)
-        return golden.run_epilogue(quantized, frames)
+        return golden.as_batch(golden.run_epilogue(quantized, frames))
 
     def run_integers(self, frames: Frames, progress: Progress | None = None) -> dict[str, IntArray]:
         """The integer graph's outputs by name for frames by name, or of the only input; both [n, h, w, c]."""
@@ -91,7 +92,10 @@ class OpenBoard:
         def packed(x: Rows) -> bytes:
             return pack(quantized.graph, self._checked(golden.run_prologue(quantized, rows_of(quantized, x))))
 
-        return self._stream(source, packed, lambda data: golden.run_epilogue(quantized, unpack(quantized.graph, data)))
+        def unpacked(data: bytes) -> dict[str, Array]:
+            return golden.as_batch(golden.run_epilogue(quantized, unpack(quantized.graph, data)))
+
+        return self._stream(source, packed, unpacked)
 
     def stream_integers(self, source: Iterable[Frames | None]) -> Stream[Frames, dict[str, IntArray]]:
         """As `stream`, with what `run_integers` takes and gives."""

@@ -9,6 +9,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from hwflow.host.host_link import HostLink
 from hwflow.host.identity import DesignFacts
+from hwflow.host.rate import rate_of_design
 
 __all__ = ["Stream", "Throughput"]
 
@@ -107,8 +108,9 @@ class Stream(Iterator[Made], Generic[Given, Made]):
         sent, received, waited = (now - then for now, then in zip(self._counts(), self._before, strict=True))
         if self._began is None:
             sent, received, waited, seconds = 0, 0, 0.0, 0.0
+        rate = rate_of_design(facts, self._bytes_per_second)
         return Throughput(self._frames, seconds, max(sent, received) / self._bytes_per_second,
-                          self._frames * facts.interval / (facts.clock_mhz * 1e6), max(seconds - waited, 0.0))
+                          rate.seconds(self._frames), max(seconds - waited, 0.0))
 
     def close(self) -> None:
         """End it.  May be called twice."""

@@ -149,6 +149,10 @@ class AveragePool(HardwareLayer):
                     pad=x.zero_point if any(self.pads) and not self.row_classes else 0))
         return tuple(found)
 
+    @property
+    def rises(self) -> bool:
+        return isinstance(self.requantize, Requantize)
+
     def multiplications(self, graph: LayerGraph) -> int:
         return 0
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
+from hwflow_base.by_value import ByValue
 from hwflow_base.notebook import drawn_html
 from hwflow_base.short_repr import screen
 from hwflow_rtl.multiply.style import MultiplierStyle
@@ -16,6 +17,7 @@ from hwflow_rtl.stream.times import StageTimes, Times
 from hwflow.layers.formats import EqualByValue, Frame, IntArray, IntFormat, Tensor
 from hwflow.layers.matrix import require
 from hwflow.layers.planes import Planes, to_frames, to_planes
+from hwflow.layers.words import kind_of
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
     from hwflow.layers.sweep import Sweep
 
-__all__ = ["Folding", "HardwareLayer", "Layer", "LayerGraph", "Schedule", "divisors"]
+__all__ = ["Folding", "HardwareLayer", "Layer", "LayerGraph", "Origin", "Schedule", "divisors"]
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,11 @@ class Layer(EqualByValue, ABC):
         return self.compute(graph, *inputs), None
 
     @property
+    def said(self) -> str:
+        """The kind in words; of a recurrent layer its cell."""
+        return str(getattr(self, "cell", self.kind)).replace("_", " ")
+
+    @property
     def keeps_state(self) -> bool:
         """Whether a frame's result depends on the frames before it."""
         return False
@@ -109,6 +116,11 @@ class Layer(EqualByValue, ABC):
         (docs/integer-functions.md).
         """
         return 0
+
+    @property
+    def rises(self) -> bool:
+        """Whether no element of the result falls where one of an input rises."""
+        return False
 
     @abstractmethod
     def multiplications(self, graph: LayerGraph) -> int:
@@ -235,23 +247,36 @@ def divisors(count: int) -> list[int]:
 
 def nearest_foldings(folding: Folding, possible: tuple[Folding, ...]) -> str:
     """The first of rows, cols, lanes and style that is wrong, and its possible values."""
-    for field in ("rows", "cols", "lanes", "style"):
-        values = {getattr(other, field) for other in possible}
-        value = getattr(folding, field)
+    for each in ("rows", "cols", "lanes", "style"):
+        values = {getattr(other, each) for other in possible}
+        value = getattr(folding, each)
         if value not in values:
-            if field == "style":
+            if each == "style":
                 named = ", ".join(sorted(style.value for style in values))
                 return f"style must be one of {named} with these rows, cols and lanes, not {value.value}"
-            return f"{field} must be one of {', '.join(map(str, sorted(values)))}, not {value}"
-        possible = tuple(other for other in possible if getattr(other, field) == value)
+            return f"{each} must be one of {', '.join(map(str, sorted(values)))}, not {value}"
+        possible = tuple(other for other in possible if getattr(other, each) == value)
     raise AssertionError("the folding is possible")
 
 
 @dataclass(frozen=True)
-class LayerGraph:
+class Origin:
+    """The node of the user's model that a layer was made of: its name and its operator ("Gemm").
+
+    `whole`: the layer computes what the node does; else it is one of several for it, or brings elements into order.
+    """
+
+    node: str
+    operator: str
+    whole: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class LayerGraph(ByValue):
     """A network of integer layers.
 
-    `layers` is in topological order; `inputs` and `outputs` are names of `tensors`.
+    `layers` is in topological order; `inputs` and `outputs` are names of `tensors`.  `origins` has nodes by the names
+    of layers, for people; they are no part of what the graph computes.
     """
 
     name: str
@@ -259,6 +284,7 @@ class LayerGraph:
     layers: tuple[Layer, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    origins: Mapping[str, Origin] = field(default_factory=dict, compare=False, repr=False)
 
     _repr_html_ = drawn_html
 
@@ -275,7 +301,7 @@ class LayerGraph:
             yield f"input '{name}': {described(name)}"
         for layer in self.layers:
             sources = ", ".join(described(name) for name in layer.inputs)
-            yield f"{layer.kind} '{layer.name}': {sources} -> {described(layer.output)}"
+            yield f"{kind_of(self, layer)} '{layer.name}': {sources} -> {described(layer.output)}"
         yield f"outputs: {', '.join(self.outputs)}"
 
     @property

@@ -58,6 +58,10 @@ class Concat(HardwareLayer):
     def compute(self, graph: LayerGraph, *inputs: Planes) -> Planes:
         return np.concatenate(inputs)
 
+    @property
+    def rises(self) -> bool:
+        return True
+
     def multiplications(self, graph: LayerGraph) -> int:
         return 0
 

@@ -7,11 +7,12 @@ vector has height and width 1.  Arrays carry a leading axis of frames: `[n, heig
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from hwflow_base.by_value import ByValue
 from hwflow_base.short_repr import fields_repr
 
 __all__ = ["BIPOLAR", "MAX_BITS", "EqualByValue", "Frame", "IntArray", "IntFormat", "Tensor"]
@@ -114,25 +115,8 @@ class Tensor:
             raise ValueError(f"tensor '{self.name}': the zero point must fit {MAX_BITS} bits, not {self.zero_point}")
 
 
-class EqualByValue:
-    """Equality of dataclasses that hold arrays: same class, equal fields, arrays equal in shape and every entry.
-
-    What is shown of them has the arrays' types and shapes.
-    """
+class EqualByValue(ByValue):
+    """`ByValue`, of which the types and shapes of arrays are shown."""
 
     def __init_subclass__(cls) -> None:
         cls.__repr__ = fields_repr  # type: ignore[method-assign]  # which dataclasses leave as it is
-
-    def __eq__(self, other: object) -> bool:
-        if type(self) is not type(other):
-            return NotImplemented
-        assert isinstance(self, EqualByValue)
-        return all(_equal(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))  # type: ignore[arg-type]
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-def _equal(a: object, b: object) -> bool:
-    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-        return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and np.array_equal(a, b)
-    return a == b

@@ -62,6 +62,10 @@ class Lookup(HardwareLayer):
         by_byte[integers.astype(x.dtype).view(np.uint8)] = table
         return np.take(by_byte, x.view(np.uint8))
 
+    @property
+    def rises(self) -> bool:
+        return bool((np.diff(self.table) >= 0).all())
+
     def multiplications(self, graph: LayerGraph) -> int:
         return 0
 

@@ -66,6 +66,10 @@ class MatrixLayer(HardwareLayer):
     def shared_problem(self, graph: LayerGraph) -> str | None:
         return rescale_problem(self.multiplied) or weight_problem(self.weights)
 
+    @property
+    def rises(self) -> bool:
+        return isinstance(self.requantize, Requantize) and bool((self.weights >= 0).all())
+
     def multiplications(self, graph: LayerGraph) -> int:
         return self.hardware_of(graph).multiplications()
 

@@ -65,6 +65,10 @@ class MaxPool(HardwareLayer):
             return self.window.reduce(x, self.input_format.high, np.minimum)
         return self.window.reduce(x, self.input_format.low, np.maximum)
 
+    @property
+    def rises(self) -> bool:
+        return True
+
     def multiplications(self, graph: LayerGraph) -> int:
         return 0
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
@@ -177,6 +179,10 @@ class Rearrange(HardwareLayer):
         made[:, :, self.columns < 0] = self.padding
         return made
 
+    @property
+    def rises(self) -> bool:
+        return True
+
     def multiplications(self, graph: LayerGraph) -> int:
         return 0
 
@@ -194,7 +200,7 @@ class Rearrange(HardwareLayer):
         reach = sum(places(np.maximum(table, 0), frame).max(axis=0) for table in self.offsets)
         if reach[1] >= frame.width or reach[2] >= frame.channels:
             return "a shared stage moves elements by rows, columns and channels, and these add up to other pixels here"
-        count = math.prod(len(moves(table, frame)) for table in (self.rows, self.columns))
+        count = math.prod(map(len, self._moves(frame)))
         if count > MOST_SWEEPS:
             return (f"elements must move in at most {MOST_SWEEPS} ways in a shared stage (rectangles of pixels "
                     f"that are equally far apart in the input), not in {count}")
@@ -202,9 +208,19 @@ class Rearrange(HardwareLayer):
 
     def sweeps(self, graph: LayerGraph) -> tuple[Sweep, ...]:
         """One for each rectangle of pixels that are equally far apart in the input; weights of 1 choose channels."""
-        x = graph.tensors[self.inputs[0]]
-        return tuple(self._sweep(graph, rows, columns) for rows in moves(self.rows, x.frame)
-                     for columns in moves(self.columns, x.frame))
+        ways = self._moves(graph.tensors[self.inputs[0]].frame)
+        return tuple(self._sweep(graph, rows, columns) for rows, columns in product(*ways))
+
+    def _moves(self, frame: Frame) -> tuple[list[Move], list[Move]]:
+        """Of rows and of columns from an input `frame`, made once."""
+        if frame not in self._moves_of:
+            self._moves_of[frame] = moves(self.rows, frame), moves(self.columns, frame)
+        return self._moves_of[frame]
+
+    @cached_property
+    def _moves_of(self) -> dict[Frame, tuple[list[Move], list[Move]]]:
+        """The results of `_moves`."""
+        return {}
 
     def _sweep(self, graph: LayerGraph, rows: Move, columns: Move) -> Sweep:
         x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]
@@ -294,9 +310,13 @@ def places(table: IntArray, frame: Frame) -> IntArray:
 
 def moves(table: IntArray, frame: Frame) -> list[Move]:
     """The rows or the columns of an output in as few moves as found: every n-th one from some row on, for some n."""
-    tried = ([move for phase in range(period) for move in runs(table, frame, phase, period)]
-             for period in range(1, min(len(table), 16) + 1))
-    return min(tried, key=len)
+    best = list(runs(table, frame, 0, 1))
+    for period in range(2, min(len(table), 16) + 1):
+        if len(best) <= period:  # each phase of a longer period has a move
+            break
+        found = [move for phase in range(period) for move in runs(table, frame, phase, period)]
+        best = min(best, found, key=len)
+    return best
 
 
 def runs(table: IntArray, frame: Frame, phase: int, period: int) -> Iterator[Move]:

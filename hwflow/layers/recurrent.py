@@ -38,9 +38,6 @@ VALUE = IntFormat(16, signed=True)
 #: The values of gates (of r, z, i, f and o) count in steps of 2**-15, so 1 is 32767.
 ONE_FRACTION = 15
 
-#: A layer is inside of one part in so many of the real operator.
-_DEVIATION = 32
-
 _MOST_GATE_BITS, _MOST_HIDDEN_BITS, _MOST_CELL_BITS, _MOST_TABLE_BITS = 18, 16, 24, 14
 
 
@@ -196,12 +193,6 @@ class Recurrent(HardwareLayer):
             if there:
                 yield name, table, format
 
-    def deviation(self, graph: LayerGraph) -> int:
-        """A part in 32 of the largest hidden state: tables, and what the steps before rounded, add up to less."""
-        assert isinstance(self.requantize, Requantize)
-        largest = int(self.requantize.multiplier[0]) << self.hidden_bits - 1 >> int(self.requantize.shift[0])
-        return max(1, -(-largest // _DEVIATION))
-
     def multiplications(self, graph: LayerGraph) -> int:
         return graph.tensors[self.inputs[0]].frame.width * self.hidden_weights.size
 
@@ -240,6 +231,16 @@ class Recurrent(HardwareLayer):
     def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times,
               left: Times | None = None) -> StageTimes:
         return self.hardware_of(graph).times(folding, technology, arrivals[0], left)
+
+    def states(self, sums: IntArray) -> IntArray:
+        """The states [n, steps + 1, 1 or 2, hidden] of frames of gate sums [n, 1, steps, gates * hidden], each of which
+        begins with `initial`, that one included."""
+        walk = _Steps(self, self.initial, len(sums))
+        found = [walk.state]
+        for step in np.moveaxis(sums[:, 0], 1, 0):
+            walk.take(step.T)
+            found.append(walk.state)
+        return np.moveaxis(np.stack(found), -1, 0)
 
     def compute(self, graph: LayerGraph, *inputs: Planes) -> Planes:
         return self.resume(graph, None, *inputs)[0]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -17,7 +17,7 @@ from hwflow_base.errors import HwflowError
 from hwflow_base.files.sources import open_plain
 
 from hwflow.layers import KINDS
-from hwflow.layers.base import Layer, LayerGraph
+from hwflow.layers.base import Layer, LayerGraph, Origin
 from hwflow.layers.formats import Frame, IntFormat, Tensor
 from hwflow.layers.rescale import Requantize, Rescale, Rounding, Thresholds
 
@@ -39,6 +39,7 @@ def save_graph(graph: LayerGraph, folder: Path) -> None:
         "outputs": list(graph.outputs),
         "tensors": [_plain(tensor, "", arrays) for tensor in graph.tensors.values()],
         "layers": [{"kind": x.kind, **_plain(x, f"{k}", arrays)} for k, x in enumerate(graph.layers)],
+        "origins": {name: asdict(origin) for name, origin in graph.origins.items()},
     }
     (folder / GRAPH).write_text(yaml.safe_dump(text, sort_keys=False, default_flow_style=None, width=120))
     np.savez(folder / ARRAYS, **arrays)  # type: ignore[arg-type]
@@ -84,9 +85,9 @@ def _graph(text: Mapping[str, Any], arrays: Mapping[str, Any]) -> LayerGraph:
     layers = [
         _object(kinds[item["kind"]], {k: v for k, v in item.items() if k != "kind"}, arrays) for item in text["layers"]
     ]
-    return LayerGraph(
-        text["name"], {t.name: t for t in tensors}, tuple(layers), tuple(text["inputs"]), tuple(text["outputs"])
-    )
+    origins = {_typed(str, name, arrays): _object(Origin, item, arrays) for name, item in text["origins"].items()}
+    ends = tuple(text["inputs"]), tuple(text["outputs"])
+    return LayerGraph(text["name"], {t.name: t for t in tensors}, tuple(layers), *ends, origins)
 
 
 def _object(cls: type[Any], values: Mapping[str, Any], arrays: Mapping[str, Any]) -> Any:
@@ -112,7 +113,7 @@ def _typed(hint: Any, value: Any, arrays: Mapping[str, Any]) -> Any:
         if array.dtype != np.int64:
             raise ValueError(f"array '{value}' must be int64, not {array.dtype}")
         return array
-    if hint in (int, str) and type(value) is not hint:
+    if hint in (int, str, bool) and type(value) is not hint:
         raise ValueError(f"'{value}' must be of type {hint.__name__}")
     return hint(value)
 

@@ -163,6 +163,10 @@ class Trees(HardwareLayer):
     def likeness(self, graph: LayerGraph) -> Hashable:
         return self.name
 
+    @property
+    def said(self) -> str:
+        return f"{len(self.roots)} tree{'s' if len(self.roots) > 1 else ''}"
+
     def multiplications(self, graph: LayerGraph) -> int:
         return 0
 

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, Union
 
 import numpy as np
 import numpy.typing as npt
+from hwflow_base.by_value import ByValue
 from hwflow_base.short_repr import fields_repr, screen
 
 __all__ = [
@@ -132,8 +133,8 @@ class OpaqueType:
 ValueType: TypeAlias = Union[TensorType, SequenceType, OptionalType, MapType, SparseTensorType, OpaqueType]
 
 
-@dataclass(frozen=True)
-class SparseTensor:
+@dataclass(frozen=True, eq=False)
+class SparseTensor(ByValue):
     """Elements other than zero.
 
     `values` is [n], `indices` int64 [n] (into the flattened tensor) or [n, rank], ascending.
@@ -170,8 +171,8 @@ class Value:
         return self.type if isinstance(self.type, TensorType) else None
 
 
-@dataclass(frozen=True)
-class Node:
+@dataclass(frozen=True, eq=False)
+class Node(ByValue):
     """One operator call.  An empty name in `inputs` or `outputs` is an optional one that is left out.
 
     `domain` is "" for the default operator set (the alias "ai.onnx" is folded into it).
@@ -194,8 +195,8 @@ class Node:
         return f"'{self.name or next(filter(None, self.outputs), '?')}' ({self.op_type})"
 
 
-@dataclass(frozen=True)
-class Graph:
+@dataclass(frozen=True, eq=False)
+class Graph(ByValue):
     """Nodes in topological order.
 
     `inputs` leaves out names that `initializers` also defines; those stand in `overridable`: a caller may feed them,
@@ -231,8 +232,8 @@ class Graph:
         return found if isinstance(found, TensorType) else None
 
 
-@dataclass(frozen=True)
-class Function:
+@dataclass(frozen=True, eq=False)
+class Function(ByValue):
     """An operator that the model defines by nodes.
 
     `attributes` must be given by a call, those of `defaults` may be; a call's attribute is read in the body through an
@@ -259,8 +260,8 @@ class Function:
         return self.domain, self.name, self.overload
 
 
-@dataclass(frozen=True)
-class Training:
+@dataclass(frozen=True, eq=False)
+class Training(ByValue):
     """One training algorithm: how the state variables (initializers by name) are set at first and in each step.
 
     The bindings map a state variable to the output of the graph that gives its new value.
@@ -275,8 +276,8 @@ class Training:
     __repr__ = fields_repr
 
 
-@dataclass(frozen=True)
-class Model:
+@dataclass(frozen=True, eq=False)
+class Model(ByValue):
     """A whole model.  `opsets` maps a domain ("" for the default one) to the version of its operator set."""
 
     graph: Graph
@@ -291,6 +292,8 @@ class Model:
     functions: tuple[Function, ...] = ()
     training: tuple[Training, ...] = ()
     extra: bytes = field(default=b"", compare=False, repr=False)
+    #: The path that it was read from, with which messages begin.
+    file: str = field(default="", compare=False, repr=False)
     #: What reading and the steps since decided on the user's behalf, one sentence each.
     notes: tuple[str, ...] = ()
 

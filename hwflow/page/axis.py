@@ -73,8 +73,11 @@ class Axis:
         return min(1.0, max(0.0, found))
 
     def ticks(self) -> tuple[Tick, ...]:
+        """With as many digits as tell them apart."""
         values = self.log_values() if self.log else self.linear_values()
-        return tuple(Tick(value, self.share(value), short(value)) for value in values)
+        texts = next(found for figures in range(3, 17)
+                     if len(set(found := [short(value, figures) for value in values])) == len(values))
+        return tuple(Tick(value, self.share(value), text) for value, text in zip(values, texts, strict=True))
 
     def linear_values(self) -> list[float]:
         step = step_of(self.low, self.high)

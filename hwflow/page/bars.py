@@ -1,4 +1,4 @@
-"""Bars to the right of names: one or more bars for each name, each a row of pieces."""
+"""Bars under names: one or more bars for each name, each a row of pieces."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from markupsafe import Markup
 
 from .axis import Axis
 from .chart import Rule, figure, legend, path, picture
-from .svg import attributes, class_of, element, label, text_width
+from .svg import attributes, class_of, element, label
 
 __all__ = ["Piece", "Row", "bars"]
 
 #: Sizes in pixels.
-BAR, GAP, ROW_GAP, TOP, BOTTOM, RIGHT, FONT = 14.0, 2.0, 8.0, 6.0, 40.0, 84.0, 12.0
+BAR, GAP, ROW_GAP, TOP, BOTTOM, LEFT, RIGHT, NAME = 14.0, 2.0, 8.0, 6.0, 40.0, 12.0, 96.0, 15.0
 #: Characters of a name and of a note.
-LONGEST, NOTE = 28, 14
+LONGEST, NOTE = 52, 14
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,13 @@ class Row:
 
 
 def bars(title: str, text: str, rows: Sequence[Row], axis: Axis, *, names: Mapping[str, str] | None = None,
-         rules: Sequence[Rule] = (), width: float = 680) -> Markup:
+         rules: Sequence[Rule] = (), width: float = 480) -> Markup:
     """A figure.  `text` says in words what it shows; `names` are those of tones for the legend; `rules` have an `x`."""
-    left = 12 + max((text_width(row.name[:LONGEST], FONT) for row in rows), default=0.0)
-    scale = width - left - RIGHT
+    left, scale = LEFT, width - LEFT - RIGHT
     made, y = [], TOP + (14.0 if rules else 0.0)
     for row in rows:
         made.append(drawn_row(row, y, left, scale, axis))
-        y += len(row.bars) * (BAR + GAP) + ROW_GAP
+        y += NAME + len(row.bars) * (BAR + GAP) + ROW_GAP
     across = [rule(each, left + axis.share(each.x or 0.0) * scale, y) for each in rules]
     inside = picture(text, width, y + BOTTOM, axes(axis, left, scale, y), *made, *across,
                      links=any(row.link for row in rows))
@@ -59,11 +58,10 @@ def bars(title: str, text: str, rows: Sequence[Row], axis: Axis, *, names: Mappi
 
 
 def drawn_row(row: Row, y: float, left: float, scale: float, axis: Axis) -> Markup:
-    height = len(row.bars) * (BAR + GAP) - GAP
-    name = label(row.name, LONGEST, x=left - 6, y=y + height / 2 + 4, text_anchor="end", class_="name")
+    name = label(row.name, LONGEST, x=left, y=y + 11, class_="name")
     parts = [element("a", name, href=row.link) if row.link else name]
     for k, pieces in enumerate(row.bars):
-        top, total = y + k * (BAR + GAP), 0.0
+        top, total = y + NAME + k * (BAR + GAP), 0.0
         for piece in pieces:
             start, total = left + axis.share(total) * scale, total + piece.value
             end = left + axis.share(total) * scale

@@ -11,15 +11,9 @@ from ..layers.base import Layer
 from ..report.layer_words import kind_text, tensor_text, weights_of
 from ..report.numbers import number, percent
 from ..report.plan import bottleneck, busy, folding_text, padding_loss
-from ..report.texts import shortened
 from .anchors import layer_anchor, stage_anchor
 
 __all__ = ["Card", "cards_of", "href_of"]
-
-#: Memories and layers that a card lists.
-_MOST = 12
-#: Characters of a tensor's name.
-_LONGEST = 48
 
 
 @dataclass(frozen=True)
@@ -45,7 +39,7 @@ def cards_of(plan: Plan, stages: Sequence[StagePlan]) -> Iterator[Card]:
         inside = [position for position, each in enumerate(stages) if each is stage]
         if not stage.steps:
             layer = plan.graph.layers[inside[0]]
-            yield Card(stage_anchor(stage.name), stage.name, kind_text(layer),
+            yield Card(stage_anchor(stage.name), stage.name, kind_text(plan.graph, layer),
                        (*stage_facts(plan, stage), *layer_facts(plan, layer), in_model(layer)))
             continue
         links = tuple((f"#{layer_anchor(position)}", names[position]) for position in inside)
@@ -53,19 +47,19 @@ def cards_of(plan: Plan, stages: Sequence[StagePlan]) -> Iterator[Card]:
                    tuple(stage_facts(plan, stage)), links)
         for position in inside:
             layer = plan.graph.layers[position]
-            yield Card(layer_anchor(position), names[position], f"{kind_text(layer)}, in {stage.name}",
+            yield Card(layer_anchor(position), names[position], f"{kind_text(plan.graph, layer)}, in {stage.name}",
                        (*step_facts(plan, stage, layer), *layer_facts(plan, layer), in_model(layer)),
                        ((f"#{stage_anchor(stage.name)}", f"stage {stage.name}"),))
 
 
 def in_model(layer: Layer) -> tuple[str, str]:
-    return "in the model", shortened(layer.name, 4 * _LONGEST)
+    return "in the model", layer.name
 
 
 def layer_facts(plan: Plan, layer: Layer) -> Iterator[tuple[str, str]]:
     for name in layer.inputs:
-        yield "input", f"{tensor_text(plan.graph, name)}, '{shortened(name, _LONGEST)}'"
-    yield "output", f"{tensor_text(plan.graph, layer.output)}, '{shortened(layer.output, _LONGEST)}'"
+        yield "input", f"{tensor_text(plan.graph, name)}, '{name}'"
+    yield "output", f"{tensor_text(plan.graph, layer.output)}, '{layer.output}'"
     weights = weights_of(layer)
     if weights is not None:
         yield "weights", f"{weights}, {number(weights.count * weights.format.bits)} bits"
@@ -87,12 +81,10 @@ def stage_facts(plan: Plan, stage: StagePlan) -> Iterator[tuple[str, str]]:
         yield "multipliers", f"{number(schedule.multipliers)}, useful in {useful} of the cycles{filled}"
     need = [(name, count) for name, count in stage.resources.counts().items() if count]
     yield "takes", ", ".join(f"{number(count)} {name.upper()}" for name, count in need)
-    memories = [each for each in plan.memories if each.part == stage.name]
-    for each in memories[:_MOST]:
+    for each in plan.memories:
         memory = each.memory
-        yield "memory", f"{memory.name}: {number(memory.depth)} words of {memory.width} bits in {each.place.value}"
-    if len(memories) > _MOST:
-        yield "memory", f"and {len(memories) - _MOST} more"
+        if each.part == stage.name:
+            yield "memory", f"{memory.name}: {number(memory.depth)} words of {memory.width} bits in {each.place.value}"
     for stream in plan.streams:
         if stream.stage == stage.name:
             yield "weights outside", f"{number(stream.bytes)} bytes a frame from the memory beside the FPGA"

@@ -24,7 +24,7 @@ __all__ = ["TONES", "Columns", "Dot", "Dots", "Line", "Mark", "Rule", "figure", 
 #: The classes of series, in order.
 TONES = tuple(f"s{k}" for k in range(1, 9))
 #: Margins around the plotted area, and sizes, in pixels.
-LEFT, RIGHT, TOP, BOTTOM = 62.0, 16.0, 12.0, 44.0
+LEFT, RIGHT, TOP, BOTTOM = 62.0, 24.0, 12.0, 44.0
 RADIUS = 4.0
 #: Characters of a text inside of a picture.
 LONGEST = 40
@@ -45,11 +45,13 @@ class Dot:
 
 @dataclass(frozen=True)
 class Dots:
-    """A series of points."""
+    """A series of points.  A line goes through `joined` (x, y); `data` has attributes of the series for scripts."""
 
     name: str
     points: Sequence[Dot]
     tone: str | None = None
+    joined: Sequence[tuple[float, float]] = ()
+    data: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ class Area:
         return LEFT + self.x.share(x) * self.width, TOP + (1 - self.y.share(y)) * self.height
 
 
-def plot(title: str, text: str, x: Axis, y: Axis, marks: Sequence[Mark], *, width: float = 680, height: float = 340
+def plot(title: str, text: str, x: Axis, y: Axis, marks: Sequence[Mark], *, width: float = 480, height: float = 320
          ) -> Markup:
     """A figure with `marks` over the axes `x` and `y`.
 
@@ -165,13 +167,13 @@ def path(points: Iterable[tuple[float, float]]) -> str:
 
 
 def dots(mark: Dots, tone: str, name: str, area: Area) -> Markup:
-    made = []
+    made = [element("path", d=path(area.at(*place) for place in mark.joined), class_="line")] if mark.joined else []
     for dot in mark.points:
         x, y = area.at(dot.x, dot.y)
         one = shape(name, x, y, 1.7 * RADIUS if dot.strong else RADIUS, element("title", dot.hint),
                     **attributes(dot.data))
         made.append(element("a", one, href=dot.link) if dot.link else one)
-    return element("g", *made, class_=class_of("dots", tone))
+    return element("g", *made, class_=class_of("dots", tone), **attributes(mark.data))
 
 
 def line(mark: Line, tone: str, area: Area) -> Markup:

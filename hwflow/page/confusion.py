@@ -24,8 +24,9 @@ def confusion(accuracy: Accuracy) -> Markup:
     there = sorted({name for pair in accuracy.confusion for name in (pair.label, pair.found)})
     names = list(range(accuracy.classes)) if 0 < accuracy.classes <= MOST_CLASSES else there
     wrong = [pair for pair in accuracy.confusion if pair.label != pair.found and (pair.real or pair.integer)]
+    called = accuracy.class_name
     pairs = table(("label", "answer", "rows, integer", "rows, float"),
-                  [(str(p.label), str(p.found), p.integer, p.real) for p in most(wrong)],
+                  [(called(p.label), called(p.found), p.integer, p.real) for p in most(wrong)],
                   caption="Classes that are confused") if wrong else element(
                       "p", "Neither model confuses any classes.", class_="note")
     more = Markup("") if len(wrong) <= MOST_PAIRS else element(
@@ -46,5 +47,5 @@ def matrix(accuracy: Accuracy, names: list[int]) -> Markup:
     counts = [[cells[label, found] for found in names] for label in names]
     right, total = sum(counts[k][k] for k in range(len(names))), sum(map(sum, counts))
     text = f"Confusion matrix of the integer model over {len(names)} classes: {right} of {total} rows are right"
-    return heat_map("Answers of the integer model by label", text, counts, list(map(str, names)), rows="label",
-                    columns="answer")
+    return heat_map("Answers of the integer model by label", text, counts, list(map(accuracy.class_name, names)),
+                    rows="label", columns="answer")

@@ -13,6 +13,7 @@ from .section import Section
 from .sections import SECTIONS
 from .subject import Subject
 from .summary import Fact, lead_of, summary_of
+from .table import STEPS
 
 __all__ = ["environment", "page_of", "render"]
 
@@ -31,7 +32,9 @@ def render(title: str, sections: Sequence[Section], lead: str = "", facts: Seque
     """The page with this title and these sections.  `lead` is a sentence under the title, `facts` are its numbers, and
     `looks` are rules of style beside those of all pages."""
     own = files("hwflow.page") / "files"
-    styles = "".join((own / name).read_text() for name in STYLES) + looks
+    stacked = (own / "stacked.css").read_text()
+    styles = "".join([*((own / name).read_text() for name in STYLES), *(
+        f"@container table (max-width: {step}rem) {{ .stack-{step} {{\n{stacked}}} }}\n" for step in STEPS), looks])
     return environment().get_template("page.html.j2").render(
         title=title, sections=sections, lead=lead, facts=facts, version=version("hwflow"), style=Markup(styles),
         script=Markup((own / "page.js").read_text()))

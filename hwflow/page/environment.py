@@ -9,9 +9,8 @@ from __future__ import annotations
 from functools import cache
 
 import jinja2
+from hwflow_base.printable import clean
 from markupsafe import Markup
-
-from ..report.texts import clean
 
 __all__ = ["environment"]
 

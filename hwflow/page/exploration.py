@@ -15,15 +15,16 @@ from markupsafe import Markup
 from ..exploration.exploration import Exploration
 from ..exploration.point import Point
 from ..exploration.routing import Routed, Run
-from ..report.numbers import counted, number, percent
+from ..report.numbers import counted, number, percent, rate_text
 from .axis import Axis
 from .chart import Dot, Dots, Line, plot
 from .document import render
 from .section import Section
 from .svg import element
 from .table import Cell, table
+from .tiles import tiles
 
-__all__ = ["Designs", "exploration_page", "rate"]
+__all__ = ["Designs", "exploration_page"]
 
 #: The width that a point has where none was asked for.
 DEFAULT_WIDTHS = "8,8"
@@ -84,11 +85,6 @@ def widths_of(point: Point) -> str:
     return point.widths or DEFAULT_WIDTHS
 
 
-def rate(value: float) -> str:
-    """Frames a second."""
-    return number(round(value)) if value >= 100 else f"{value:.3g}"
-
-
 def seconds(value: float) -> str:
     """A time in the unit that suits it."""
     for unit, scale in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
@@ -100,11 +96,12 @@ def seconds(value: float) -> str:
 def exploration_page(designs: Designs) -> str:
     """The whole page."""
     exploration = designs.exploration
-    made = [board_section(designs), pictures_section(designs), frontier_section(designs), routed_section(designs),
-            table_section(designs), refused_section(designs)]
+    made = [Section("best", "Best design", cards(designs)), board_section(designs), pictures_section(designs),
+            frontier_section(designs), routed_section(designs), table_section(designs), refused_section(designs)]
     points = exploration.points
     lead = (f"{counted(len(points), 'point')} of the design space on {counted(len(exploration.boards), 'board')}: "
-            f"{counted(len(designs.all), 'design')} fit, {len(exploration.frontier)} of them on the frontier")
+            f"{counted(len(designs.all), 'design')} fit, {len(exploration.frontier)} of them on the frontiers of "
+            "their boards")
     return render(f"Designs of {exploration.model}", [each for each in made if each is not None], lead,
                   looks=looks_of(designs))
 
@@ -127,6 +124,24 @@ def boxes(designs: Designs) -> Markup:
     return element("div", *made, element("fieldset", element("legend", "Designs"), only), class_="boxes")
 
 
+def cards(designs: Designs) -> Markup:
+    """The numbers that people look for first: of the design that was asked for, else of the fastest one."""
+    exploration = designs.exploration
+    smallest = exploration.answer and exploration.answer.smallest
+    best = smallest.design if smallest else next(iter(exploration.frontier), None)
+    if best is None:
+        return Markup("")
+    fitting = {point.board for point in exploration.points if point.fits}
+    accuracy = "not measured" if best.accuracy is None else f"{best.accuracy:.4g}"
+    return tiles([("frames a second", rate_text(best.arriving_per_second),
+                   f"on {best.board}, limited by the {best.rate.limit.value}"),
+                  (f"accuracy, {best.metric}" if best.metric else "accuracy", accuracy,
+                   "" if best.reference is None else f"float model: {best.reference:.4g}"),
+                  ("fits", f"{len(fitting)} of {counted(len(exploration.boards), 'board')}",
+                   f"{percent(best.filled, 0)} of {best.board} filled"),
+                  ("of the FPGA alone", rate_text(best.frames_per_second), f"at an estimated {best.mhz:.0f} MHz")])
+
+
 def board_section(designs: Designs) -> Section | None:
     """Which board does it, where a rate was asked for."""
     answer = designs.exploration.answer
@@ -134,14 +149,14 @@ def board_section(designs: Designs) -> Section | None:
         return None
     found = answer.smallest
     if found is None:
-        text, tone = f"No board of these does {rate(answer.rate)} frames/s.", "bad"
+        text, tone = f"No board of these does {rate_text(answer.rate)} frames/s.", "bad"
     else:
-        text, tone = f"The smallest board that does {rate(answer.rate)} frames/s is {found.board}.", "good"
+        text, tone = f"The smallest board that does {rate_text(answer.rate)} frames/s is {found.board}.", "good"
     rows: list[list[Cell | str]] = []
     for each in answer.verdicts:
         made = each.design
         rows.append([each.board, "yes" if each.enough else "no",
-                     "" if made is None else Cell(rate(made.frames_per_second), made.frames_per_second),
+                     "" if made is None else Cell(rate_text(made.arriving_per_second), made.arriving_per_second),
                      "" if made is None else Cell(percent(made.filled, 0), made.filled), each.lacks])
     head = ("board, the smallest first", "does it", "frames/s", "filled", "what it lacks")
     close = [element("p", "The estimate of the clock is not exact enough to be sure: route the design.",
@@ -156,10 +171,11 @@ def pictures_section(designs: Designs) -> Section:
         return Section("designs", "Designs", element("p", "No design fits any of these boards."))
     error = designs.all[0].point.mhz_error
     objectives = " and ".join(each.value for each in designs.exploration.objectives)
-    note = element("p", f"Frames a second are those of the core at an estimated clock, which is off by "
-                   f"{percent(error, 0)} on average. Larger marks are on the frontier: no other design is at least as "
-                   f"good in {objectives}, and better in one of them. The line joins what no other design of the "
-                   "picture beats. A mark leads to its row below, with the command that makes the design.",
+    note = element("p", f"Frames a second are those of the FPGA alone at an estimated clock, which is off by "
+                   f"{percent(error, 0)} on average. Larger marks are on the frontier of their board: no other design "
+                   f"of it is at least as good in {objectives}, and better in one of them. A line for each board joins "
+                   "its designs that no other one beats in what the picture shows. A mark leads to its row below, with "
+                   "the command that makes the design.",
                    class_="note")
     shown = element("div", *pictures(designs), class_="pictures")
     return Section("designs", "Designs", Markup("").join([boxes(designs), note, shown]))
@@ -167,7 +183,7 @@ def pictures_section(designs: Designs) -> Section:
 
 def pictures(designs: Designs) -> Iterator[Markup]:
     points = [each.point for each in designs.all]
-    frames = Axis.of("frames/s at the estimated clock", [point.frames_per_second for point in points], log=True)
+    frames = Axis.of("frames/s of the FPGA alone, estimated", [point.frames_per_second for point in points], log=True)
     yield scatter("Logic cells and frames a second", designs, frames, Axis.of(
         "logic cells of the core", [point.lut for point in points], log=True), lambda point: point.lut)
     yield scatter("Latency and frames a second", designs, frames, Axis.of(
@@ -181,20 +197,19 @@ def pictures(designs: Designs) -> Iterator[Markup]:
 
 def scatter(title: str, designs: Designs, x: Axis, y: Axis, value: Callable[[Point], float | None], *,
             more: bool = False) -> Markup:
-    """Designs by frames a second and `value`, a series for each board, and what no other one beats.
+    """Designs by frames a second and `value`, a series for each board, joined by what no other one of it beats.
 
     The less of `value` the better, or the more, where `more`.
     """
-    marks: list[Dots | Line] = []
+    marks: list[Dots] = []
     shown = [each for each in designs.all if value(each.point) is not None]
-    for board in designs.numbers["b"]:
+    for board, number_of in designs.numbers["b"].items():
         dots = [Dot(each.point.frames_per_second, value(each.point) or 0.0, hint(each), f"#{each.anchor}",
                     designs.data(each), each.best) for each in shown if each.point.board == board]
-        marks.append(Dots(board, dots))
-    corners = stairs([(each.point.frames_per_second, value(each.point) or 0.0) for each in shown], more=more)
-    text = f"{title}: {counted(len(shown), 'design')}, {len(corners)} that no other one beats"
-    best = Line("best of the picture", corners, "limit", dashed=True)
-    return plot(title, text, x, y, [best, *marks], width=540, height=400)
+        best = stairs([(dot.x, dot.y) for dot in dots], more=more)
+        marks.append(Dots(board, dots, joined=best, data={"b": str(number_of)}))
+    text = f"{title}: {counted(len(shown), 'design')} on {counted(len(marks), 'board')}"
+    return plot(title, text, x, y, marks, height=380)
 
 
 def stairs(points: Sequence[tuple[float, float]], *, more: bool) -> list[tuple[float, float]]:
@@ -210,7 +225,8 @@ def stairs(points: Sequence[tuple[float, float]], *, more: bool) -> list[tuple[f
 def hint(design: Design) -> str:
     """What a mark says of its design."""
     point = design.point
-    lines = [design.name, f"{rate(point.frames_per_second)} frames/s at {point.mhz:.0f} MHz, {number(point.interval)} "
+    lines = [design.name, f"{rate_text(point.arriving_per_second)} frames/s arrive, limited by the {point.rate.limit}",
+             f"the FPGA alone: {rate_text(point.frames_per_second)} at {point.mhz:.0f} MHz, {number(point.interval)} "
              "cycles", f"latency {seconds(point.latency_seconds)}", f"{number(point.lut)} logic cells, {point.dsp} "
              f"multiplier blocks, {point.ram} RAM blocks: {percent(point.filled, 0)} of the board"]
     if point.accuracy is not None:
@@ -218,19 +234,20 @@ def hint(design: Design) -> str:
     return "\n".join([*lines, *(["on the frontier"] if design.best else [])])
 
 
-HEAD = ("design", "frames/s", "MHz", "cycles", "latency", "logic cells", "flip-flops", "DSP", "RAM", "filled",
-        "line carries", "accuracy", "command")
+HEAD = ("design", "frames/s", "limit", "accuracy", "filled", "FPGA alone", "line carries", "MHz", "cycles", "latency",
+        "logic cells", "flip-flops", "DSP", "RAM", "command")
 
 
 def cells(designs: Designs, design: Design, *, link: bool) -> list[Cell | Markup | str | int]:
     """A row of a table; with `link` its name leads to the table of all designs."""
     point = design.point
     name = element("a", design.name, href=f"#{design.anchor}") if link else Markup(element("span", design.name))
-    return [Cell(name), Cell(rate(point.frames_per_second), point.frames_per_second),
+    return [Cell(name), Cell(rate_text(point.arriving_per_second), point.arriving_per_second), point.rate.limit.value,
+            "" if point.accuracy is None else Cell(f"{point.accuracy:.4g}", point.accuracy),
+            Cell(percent(point.filled, 0), point.filled),
+            Cell(rate_text(point.frames_per_second), point.frames_per_second), Cell(rate_text(point.link), point.link),
             Cell(f"{point.mhz:.0f}", point.mhz), point.interval,
             Cell(seconds(point.latency_seconds), point.latency_seconds), point.lut, point.ff, point.dsp, point.ram,
-            Cell(percent(point.filled, 0), point.filled), Cell(rate(point.link), point.link),
-            "" if point.accuracy is None else Cell(f"{point.accuracy:.4g}", point.accuracy),
             folded(designs.command(point, "build"))]
 
 
@@ -241,13 +258,17 @@ def folded(command: str) -> Markup:
 
 
 def frontier_section(designs: Designs) -> Section:
-    """The designs on the frontier, the fastest first."""
-    best = sorted((each for each in designs.all if each.best), key=lambda each: -each.point.frames_per_second)
-    rows = [cells(designs, each, link=True) for each in best]
+    """The designs on the frontier of each board, the fastest first; a board opens at a press."""
     said = "; ".join(each.title for each in designs.exploration.objectives)
-    body = element("p", f"Objectives: {said}.", class_="note") + table(
-        HEAD, rows, caption=counted(len(rows), "design"), data=[designs.data(each) for each in best])
-    return Section("frontier", "Frontier", body)
+    parts = [element("p", f"Objectives: {said}.", class_="note")]
+    for board, number_of in designs.numbers["b"].items():
+        best = sorted((each for each in designs.all if each.best and each.point.board == board),
+                      key=lambda each: -each.point.arriving_per_second)
+        made = table(HEAD, [cells(designs, each, link=True) for each in best],
+                     data=[designs.data(each) for each in best])
+        said = f"{board}: {counted(len(best), 'design')}, up to {rate_text(best[0].point.arriving_per_second)} frames/s"
+        parts.append(element("details", element("summary", said), made, data_b=str(number_of), open=number_of == 0))
+    return Section("frontier", "Frontier of each board", Markup("").join(parts))
 
 
 def table_section(designs: Designs) -> Section:
@@ -266,15 +287,15 @@ def routed_section(designs: Designs) -> Section | None:
     rows: list[list[Cell | Markup | str | int]] = []
     for design, made in known:
         for run in made.runs:
-            frames = None if run.mhz is None else run.mhz * 1e6 / design.point.interval
+            rate = made.rate(run)
             rows.append([Cell(element("a", design.name, href=f"#{design.anchor}")), run.seed, run.placer,
                          run.failed if run.mhz is None else Cell(f"{run.mhz:.1f}", run.mhz),
                          "" if run.mhz is None else Cell(f"{design.point.mhz / run.mhz - 1:+.1%}",
                                                          design.point.mhz / run.mhz - 1),
-                         "" if frames is None else Cell(rate(frames), frames), run.lut,
+                         "" if rate is None else Cell(rate_text(rate.core), rate.core), run.lut,
                          Cell(f"{run.seconds:.0f}", run.seconds),
                          folded(designs.command(design.point, "synth", *options_of(run)))])
-    head = ("design", "seed", "knobs of the placer", "routed MHz", "estimate is off by", "frames/s", "logic cells",
+    head = ("design", "seed", "knobs of the placer", "routed MHz", "estimate is off by", "FPGA alone", "logic cells",
             "seconds", "command")
     dots = [Dot(design.point.mhz, run.mhz, f"{design.name}\nseed {run.seed} {run.placer}", f"#{design.anchor}",
                 designs.data(design)) for design, made in known for run in made.runs if run.mhz is not None]

@@ -14,6 +14,7 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
+from ..report.numbers import number
 from ..synth.placement import Die, Group, Placement
 from .chart import figure, path, picture
 from .svg import attributes, class_of, element
@@ -75,7 +76,7 @@ def floorplan(title: str, text: str, placement: Placement, capacity: Mapping[str
 def drawn_part(kind: Kind, groups: Iterable[Group], logic: str, die: Die, capacity: Mapping[str, int]) -> Markup:
     """All cells of a part: its logic as runs of strips, a block RAM as a square, a multiplier as a diamond."""
     groups = list(groups)
-    counts = ", ".join(f"{group.cells:,} {group.resource.upper()}".replace(",", " ") for group in groups)
+    counts = ", ".join(f"{number(group.cells)} {group.resource.upper()}" for group in groups)
     paths = [element("path", d=logic)] if logic else []
     for group in groups:
         if group.resource not in capacity:

@@ -14,9 +14,11 @@ from hwflow_sim import RunResult
 from markupsafe import Markup
 
 from ..accuracy import Accuracy
+from ..hls.names import stage_kind
 from ..hls.plan import Plan
 from ..hls.schedule import schedule_frames
 from ..layers.base import LayerGraph
+from ..layers.words import kind_of
 from ..quantize import Quantized
 from ..report.numbers import number, percent
 from ..report.plan import busy, folding_text, latencies
@@ -59,12 +61,12 @@ def styles() -> Markup:
 def plan_html(plan: Plan) -> Markup:
     """Headline numbers, the stages, and the schedule of one frame."""
     rows: list[list[Given]] = [[
-        stage.name, stage.kind, folding_text(stage), stage.schedule.interval,
+        stage.name, stage_kind(plan.graph, stage), folding_text(stage), stage.schedule.interval,
         Cell(percent(busy(stage, plan)), busy(stage, plan)), *stage.resources.counts().values()]
         for stage in plan.stages]
     kinds = [kind.upper() for kind in plan.resources.counts()]
     return Markup("").join([
-        title(f"Plan of {plan.model} on {plan.technology}"),
+        title(f"Plan of {plan.model} on {plan.board or plan.technology}"),
         tiles([("cycles a frame", number(plan.interval)), ("multipliers", number(plan.multipliers)),
                ("execution", plan.execution), *((f"latency of {name}", f"{number(cycles)} cycles")
                                                 for name, cycles in latencies(plan).items()),
@@ -145,7 +147,7 @@ def layers_table(graph: LayerGraph) -> Markup:
         return f"{tensor.frame} {tensor.format}"
 
     rows: list[list[Given]] = [[
-        layer.name, layer.kind, ", ".join(map(described, layer.inputs)), described(layer.output),
+        layer.name, kind_of(graph, layer), ", ".join(map(described, layer.inputs)), described(layer.output),
         layer.multiplications(graph)] for layer in graph.layers]
     return table(("layer", "kind", "inputs", "output", "multiplications"), rows,
                  caption="Layers; shapes are height x width x channels")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
 from ..hls.plan import Plan
+from ..host.rate import rate_of
 from ..report.numbers import decimal, number
-from ..report.synthesis import line_rate
 from ..synth import Board
 from .axis import Axis
 from .bars import Piece, Row, bars
@@ -37,19 +37,18 @@ class Limit:
 def limits_of(plan: Plan, board: Board, mhz: float) -> tuple[Limit, ...]:
     """Every limit of the rate of `plan` at a clock of `mhz`: if its multipliers were always busy, of its slowest stage,
     of the memory for weights beside the FPGA, and of the line to the host."""
-    hertz, found = mhz * 1e6, []
+    rate, found = rate_of(plan, mhz, board.transport.bytes_per_second), []
     if plan.multiplications:
         found.append(Limit("multipliers", f"all {plan.multipliers} multipliers do useful work in every cycle",
-                           plan.multipliers * hertz / plan.multiplications))
+                           plan.multipliers * mhz * 1e6 / plan.multiplications))
     found.append(Limit("stages", f"the slowest stage or stream takes {number(plan.interval)} cycles",
-                       hertz / plan.interval))
+                       replace(rate, memory_cycles=0).core))
     if plan.outside is not None and plan.streams:
         size = sum(each.bytes for each in plan.streams)
         found.append(Limit("memory", f"{plan.outside.part.name} gives the weights of a frame",
-                           hertz / plan.memory_cycles(mhz), size))
-    rate = line_rate(plan, board)
-    found.append(Limit("host link", f"{board.transport.title} carries a frame and its result", rate,
-                       round(board.transport.bytes_per_second / rate)))
+                           replace(rate, cycles=rate.memory_cycles).core, size))
+    found.append(Limit("host link", f"{board.transport.title} carries a frame and its result", rate.line,
+                       round(board.transport.bytes_per_second / rate.line)))
     return tuple(found)
 
 

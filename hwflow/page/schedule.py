@@ -80,7 +80,7 @@ def one_frame(plan: Plan, schedule: FrameSchedule, *, links: bool = True) -> Mar
         f"A row for each of {len(plan.stages)} stages, from the first beat of the frame to its last result after "
         f"{number(end)} cycles. The table has the numbers."), lanes, Axis("cycles", 0, max(end, 1)), names=NAMES,
         rules=rules, through=path, note="The thin line joins the first results that the first output waits for: "
-        "the way of the latency.")
+        "the longest way to the first result.")
 
 
 def back_to_back(plan: Plan, schedule: FrameSchedule) -> Markup:

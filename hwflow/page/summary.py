@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..report.numbers import counted, number, percent
+from ..accuracy import Accuracy
+from ..report.accuracy import value_text, whole_text
+from ..report.numbers import counted, number, percent, rate_text
 from ..report.plan import resource_rows
-from ..synth.estimated_clock import estimated_clock
+from ..report.rates import board_rate, limit_words
+from ..steps.recording import ACCURACY
+from .reading import found
 from .subject import Subject
 
 __all__ = ["Fact", "lead_of", "summary_of"]
@@ -34,17 +38,34 @@ def time_text(microseconds: float) -> str:
 def summary_of(subject: Subject) -> tuple[Fact, ...]:
     """Speed, size, and how full the board is."""
     plan, clock = subject.plan, subject.clock
-    estimate = None if clock.routed else estimated_clock(plan, subject.board)
-    mhz = clock.mhz if estimate is None else estimate.mhz
-    how = f"at {mhz:.6g} MHz, the clock of the routed design" if estimate is None else f"at {estimate}"
-    interval = plan.interval_at(mhz)
-    fullest = max(resource_rows(plan, subject.board), key=lambda row: row[1] / row[2] if row[2] else 0.0)
+    mhz, rate = clock.mhz, board_rate(plan, subject.board, clock)
+    resources = resource_rows(plan, subject.board)
+    fullest = max(resources, key=lambda row: row[1] / row[2] if row[2] else 0.0)
     name, need, have = fullest
     latency = max(plan.latency)
     return (
-        Fact("frames a second", number(round(mhz * 1e6 / interval)), how),
+        Fact("frames a second", rate_text(rate.frames_per_second), limit_words(rate, subject.board.transport.title)),
+        Fact("of the FPGA alone", rate_text(rate.core), f"at {clock}"),
         Fact("initiation interval", f"{number(plan.interval)} cycles", "from frame to frame"),
         Fact("latency", time_text(latency / mhz), f"{number(latency)} cycles to the first result"),
         Fact("multipliers", number(plan.multipliers), f"{percent(plan.multiplier_use)} of their cycles are useful"),
-        Fact("fullest resource", f"{name} {percent(need / have if have else 0.0, 0)}",
-             f"{number(need)} of {number(have)}, planned"))
+        accuracy_of(subject),
+        Fact("fits", "yes" if all(need <= have for _, need, have in resources) else "no",
+             f"{percent(need / have if have else 0.0, 0)} of {name}, the fullest resource: {number(need)} of "
+             f"{number(have)}, planned"),)
+
+
+def accuracy_of(subject: Subject) -> Fact:
+    """What `hwflow golden` measured of these integers on these rows."""
+    record = found(subject.folder, ACCURACY, subject.integers)
+    if record.usable is None:
+        return Fact("accuracy", "not measured", "`hwflow golden` measures it")
+    with record.read():
+        if subject.rows and record.usable.facts["data"]["digest"] != subject.rows:
+            return Fact("accuracy", "not measured", "`hwflow golden` measures it on these rows")
+        accuracy = Accuracy.from_facts(record.usable.facts["accuracy"])
+    metric = accuracy.headline
+    if metric is None:
+        return Fact("accuracy", whole_text(accuracy), "against the float model; without labels")
+    return Fact(f"accuracy, {metric.name}", value_text(metric, metric.integer),
+                f"float model: {value_text(metric, metric.real)}")

@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from hwflow_base.printable import clean
 from markupsafe import Markup, escape
 
-from ..report.texts import clean, shortened
+from ..report.texts import shortened
 
 __all__ = ["attributes", "class_of", "element", "label", "short", "text_width"]
 
@@ -54,20 +55,18 @@ def rounded(value: float) -> str:
     return "0" if text == "-0" else text
 
 
-def short(value: float) -> str:
+def short(value: float, figures: int = 3) -> str:
     """A number in few characters: 950, 12 k, 3.4 M, 0.05."""
     size = abs(value)
     for least, factor, unit in ((1e12, 1e12, " T"), (1e9, 1e9, " G"), (1e6, 1e6, " M"), (1e4, 1e3, " k")):
         if size >= least:
-            return f"{digits(value / factor)}{unit}"
-    if size >= 1000:
-        return f"{value:.0f}"
-    return f"{value:.3g}"
+            return f"{digits(value / factor, figures)}{unit}"
+    return digits(value, figures) if size >= 0.001 else f"{value:.{figures}g}"
 
 
-def digits(value: float) -> str:
-    """Three of them, and none of a number from 1000 on left out."""
-    text = f"{value:.3g}"
+def digits(value: float, figures: int) -> str:
+    """So many of them, and none of a number from 1000 on left out."""
+    text = f"{value:.{figures}g}"
     return f"{value:.0f}" if "e" in text else text
 
 

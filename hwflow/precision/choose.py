@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
 from hwflow_base.errors import HwflowError
-from hwflow_rtl.vendor import Technology
 
 from hwflow.accuracy import float_outputs
 from hwflow.data.dataset import Dataset
-from hwflow.hls import Budget
+from hwflow.hls import Executions
+from hwflow.layers.base import LayerGraph
 from hwflow.onnx.model import Model
 from hwflow.precision.cost import Pace, pace_of
 from hwflow.precision.evaluate import ModelEvaluator, Store
@@ -68,8 +69,7 @@ def choose_widths(
     model: Model,
     dataset: Dataset,
     base: QuantizationSettings,
-    technology: Technology,
-    budget: Budget,
+    executions: Callable[[LayerGraph], Executions],
     *,
     limit: float,
     evaluations: int,
@@ -79,8 +79,8 @@ def choose_widths(
     """Search the widths of the float `model` for the cheapest design on a board that loses at most `limit`.
 
     The shapes of `model` are known and its constants folded.  `base` holds every other choice, and the widest widths.
-    `store` keeps answers from run to run.  HwflowError where the model is no float model that can be quantized, where
-    `dataset` allows no accuracy, or `limit` means nothing.
+    `executions` gives the plans of a graph on the board.  `store` keeps answers from run to run.  HwflowError where the
+    model is no float model that can be quantized, where `dataset` allows no accuracy, or `limit` means nothing.
     """
     require_drop(limit)
     start = quantize(model, dataset.calibration, settings=base)
@@ -93,7 +93,7 @@ def choose_widths(
     metric = Metric.of(model, dataset, float_outputs(model, dataset.inputs))
     prepared = prepare(model, dataset.calibration, base, [])
     knobs = knobs_of(prepared, base)
-    pace = pace_of(start.graph, technology, budget)
+    pace = pace_of(executions(start.graph))
     evaluator = ModelEvaluator(partial(_make, prepared), base, knobs, pace, metric, {} if store is None else store)
     state = search(knobs, evaluator, limit=limit, evaluations=evaluations, progress=progress)
     proven = prove(state, progress)

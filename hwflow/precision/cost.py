@@ -1,8 +1,9 @@
-"""What designs of one model cost at one pace: the stages of the widest design and what joins them, from the layers' own
-cost models.
+"""What designs of one model cost at one pace: that of the plan which `hwflow synth` makes for the widest design.
 
-The pace is the widest design's, so that what the search saves is resources and the throughput stays.  Each layer keeps
-the folding it has there.  A layer without hardware costs nothing and is named in `Pace.without`.
+The pace is the widest design's, so that what the search saves is resources and the throughput stays.  Each stage keeps
+the folding it has there.  Where each layer has a stage of its own, the layers' own cost models and what joins them are
+the cost; else the plan of each design is made (`alike`).  A layer without hardware costs nothing and is named in
+`Pace.without`.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from dataclasses import dataclass, field
 from hwflow_base.errors import AnswerIsNo
 from hwflow_rtl.vendor import Resources, Technology
 
-from hwflow.hls import Budget, Plan, make_plan, solve
+from hwflow.hls import Budget, Executions, Plan, make_plan
 from hwflow.hls.links import link_cost
 from hwflow.hls.solver import offered
 from hwflow.hls.staging import stages_of
 from hwflow.hls.support import hardware_problems
 from hwflow.layers.base import Folding, HardwareLayer, Layer, LayerGraph
+from hwflow.layers.partition import Execution
+from hwflow.precision.alike import is_sum_of_layers, plan_like, prices_of
 from hwflow.precision.points import LINKS, Design
 
 __all__ = ["Pace", "pace_of"]
@@ -30,6 +33,8 @@ class Pace:
 
     `interval` is the cycles between frames.  `costs` are the layers' costs in the widest design; `without` are the
     layers that have no hardware there, so that their cost is unknown.  `fits` says whether the widest design fits.
+    `widest` is its plan where that costs more than its layers, and each design has a plan like it; layers that share a
+    stage have no folding then.
     """
 
     technology: Technology
@@ -39,6 +44,7 @@ class Pace:
     interval: int
     without: tuple[str, ...]
     fits: bool
+    widest: Plan | None = None
     notes: set[str] = field(default_factory=set)
 
     def design(self, graph: LayerGraph) -> Design:
@@ -46,6 +52,8 @@ class Pace:
 
         A layer that has no hardware in these widths, but has in the widest, counts as there; `notes` names it then.
         """
+        if self.widest is not None:
+            return self._planned(graph, self.widest)
         parts: dict[str, Resources] = {}
         placed: dict[str, Folding] = {}
         for layer in graph.layers:
@@ -65,11 +73,22 @@ class Pace:
 
     def plan(self, graph: LayerGraph) -> Plan | None:
         """The design of `graph` as a plan to build; None where it cannot be built yet."""
+        if self.widest is not None:
+            return plan_like(self.widest, graph, self._folding)
         if hardware_problems(graph):
             return None
         foldings = [self._folding(graph, layer) for stage in stages_of(graph) for layer in stage.layers]
         known = [folding for folding in foldings if folding is not None]
         return make_plan(graph, known, self.technology) if len(known) == len(foldings) else None
+
+    def _planned(self, graph: LayerGraph, widest: Plan) -> Design:
+        """The cost of the plan of `graph`."""
+        plan = self.plan(graph)
+        if plan is None:
+            self.notes.add("some widths have no hardware in the stages of the widest design; they count as the widest")
+        made = plan or widest
+        resources = Resources.of_counts(made.resources.counts())
+        return Design(resources, self.budget.price(resources), prices_of(made, self.budget))
 
     def _folding(self, graph: LayerGraph, layer: Layer) -> Folding | None:
         """The folding of the widest design, or the cheapest one that keeps its pace; None without hardware."""
@@ -81,30 +100,38 @@ class Pace:
         return _cheapest(graph, layer, self.interval, self.technology, self.budget)
 
 
-def pace_of(graph: LayerGraph, technology: Technology, budget: Budget) -> Pace:
-    """The pace of the fastest plan for `graph` on a board.
+def pace_of(executions: Executions) -> Pace:
+    """The pace of the fastest plan.
 
     Where there is no plan, because parts have no hardware yet or the board is too small, each layer is folded by
     itself for the shortest interval at which they fit together, and at worst for the smallest cost.
     """
+    graph, technology, budget = executions.graph, executions.technology, executions.budget
     able = {
         layer.name: layer
         for layer in graph.layers
         if isinstance(layer, HardwareLayer) and layer.hardware_problem(graph) is None
     }
     without = tuple(layer.name for layer in graph.layers if layer.name not in able)
-    foldings: dict[str, Folding] | None = None
-    interval, fits = 0, True
-    if not hardware_problems(graph):
-        try:
-            plan = solve(graph, technology, budget)
-            foldings, interval = {name: stage.folding for stage in plan.stages for name in stage.layers}, plan.interval
-        except AnswerIsNo:
-            fits = False
-    if foldings is None:
+    plan = _fastest(executions)
+    if plan is None:
         foldings, interval, fits = _each_by_itself(graph, tuple(able.values()), technology, budget)
+    else:
+        foldings = {stage.layers[0]: stage.folding for stage in plan.stages if not stage.steps}
+        interval, fits = plan.interval, True
     costs = {name: able[name].cost(graph, folding, technology) for name, folding in foldings.items()}
-    return Pace(technology, budget, foldings, costs, interval, without, fits)
+    return Pace(technology, budget, foldings, costs, interval, without, fits,
+                None if plan is None or is_sum_of_layers(plan) else plan)  # fmt: skip
+
+
+def _fastest(executions: Executions) -> Plan | None:
+    """The plan that a build makes if nothing else is asked for; None where there is none."""
+    if hardware_problems(executions.graph):
+        return None
+    try:
+        return executions.plan(Execution.AUTO, None)
+    except AnswerIsNo:
+        return None
 
 
 def _each_by_itself(

@@ -12,13 +12,14 @@ from hwflow.precision.knobs import Bits
 
 __all__ = ["LINKS", "Design", "Evaluator", "Point", "frontier"]
 
-#: The part of a design that joins the stages; the other parts are named like their layer.
+#: The part of a design that joins the stages; the other parts are named like their layer, or the stage of several.
 LINKS = "links"
 
 
 @dataclass(frozen=True)
 class Design:
-    """The cost of a design: `resources`, its `price` (share of the board, summed over the kinds), and by layer."""
+    """The cost of a design: `resources`, its `price` (share of the board, summed over the kinds), and by
+    part."""
 
     resources: Resources
     price: float

@@ -131,6 +131,7 @@ def sensitivity(state: Search, widest: Bits) -> Surrogate:
                 state.count()
     base = evaluator.probe(widest) if probes else 0.0
     costed = next((widths for widths in GRIDS if len(widths) ** 2 <= state.evaluations), GRIDS[-1])
+    costed = tuple(sorted({*costed, *(knob.widths[0] for knob in knobs if knob.widths[0] > costed[-1])}))
     grid = {(w, a): evaluator.design(grid_bits(knobs, w, a)) for w in costed for a in costed}
     return Surrogate(knobs, evaluator.design(widest), single, grid, noise_table(knobs, base, probes))
 

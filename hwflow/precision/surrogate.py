@@ -62,6 +62,8 @@ class Surrogate:
     ):
         self.knobs = knobs
         self.noise_added = noise
+        #: The most bits of weights and activations; there is a design of `grid` with them.
+        self.most = max(max(key) for key in grid)
         names = [name for name, price in base.parts.items() if price > TINY]
         prices = np.array([base.parts[name] for name in names])
         known = {key: np.array([design.parts.get(name, 0.0) for name in names]) / prices
@@ -78,8 +80,8 @@ class Surrogate:
         own = [k for k in turning if (KnobKind.OUTPUT, name) in self.knobs[k].places]
         weights = [k for k in turning if self.knobs[k].kind is KnobKind.WEIGHTS]
         inputs = [k for k in turning if k not in own and k not in weights]
-        table = np.zeros((9, 9))
-        for w, a in itertools.product(range(1, 9), repeat=2):
+        table = np.zeros((self.most + 1, self.most + 1))
+        for w, a in itertools.product(range(1, self.most + 1), repeat=2):
             wider = min(key for key in grid if key[0] >= w and key[1] >= a)
             table[w, a] = grid[wider].parts.get(name, 0.0)
         alone = len(weights) <= 1 and bool(inputs) and name != LINKS
@@ -96,7 +98,7 @@ class Surrogate:
                 total += part.base * np.prod([factors[k, places[:, k]] for k in turning], axis=0)
                 continue
             inputs = bits[:, part.inputs].max(axis=1)
-            weights = bits[:, part.weights[0]] if part.weights else np.full(len(places), 8)
+            weights = bits[:, part.weights[0]] if part.weights else np.full(len(places), self.most)
             cost = part.table[weights, inputs]
             if part.output is not None:  # the grid's design has a result as wide as the inputs
                 of_grid = np.clip(self.widths[part.output, 0] - inputs, 0, len(self.knobs[part.output].widths) - 1)

@@ -230,17 +230,32 @@ def _front(graph: Graph) -> set[str]:
 def host_suffix(graph: Graph, allowed: frozenset[str], never: frozenset[str] = frozenset()) -> set[str]:
     """Names of the tensors made by nodes of `allowed`, or that need the host, with only such nodes behind them.
 
-    Nodes of `never` are none of these.
+    Nodes of `never` are none of these, nor are those that a result of a layer is joined with and that depend on inputs
+    alone: behind the hardware there are no inputs.
     """
     names: set[str] = set()
-    read = consumers(graph)
+    read, beside = consumers(graph), _beside_layers(graph)
     for node in reversed(graph.nodes):
         followers = [n for name in node.outputs for n in read.get(name, [])]
         fits = (node.op_type in allowed and not node.domain) or needs_host(node, graph)
-        fits = fits and (node.op_type not in never or bool(node.domain))
+        fits = fits and (node.op_type not in never or bool(node.domain)) and not beside.intersection(node.outputs)
         if fits and all(names.intersection(n.outputs) for n in followers):
             names.update(filter(None, node.outputs))
     return names
+
+
+def _beside_layers(graph: Graph) -> set[str]:
+    """Results of nodes without a layer in front of them that lead to a node with one."""
+    light, found, read = {value.name for value in graph.inputs}, set[str](), consumers(graph)
+    for node in graph.nodes:
+        if node.op_type not in NEVER_ON_HOST and light.issuperset(dynamic_inputs(node, graph)):
+            light.update(filter(None, node.outputs))
+    for node in reversed(graph.nodes):
+        results = set(filter(None, node.outputs))
+        behind = [set(n.outputs) for name in results for n in read.get(name, []) if n.op_type not in NEVER_ON_HOST]
+        if results <= light and any(found & names or not names <= light | {""} for names in behind):
+            found |= results
+    return found
 
 
 def read_by_host(graph: Graph, suffix: set[str]) -> set[str]:

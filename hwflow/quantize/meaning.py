@@ -1,10 +1,10 @@
 """The safety net under every rewrite: the rewritten model is evaluated against the model that it was made of.
 
-A few rows are evaluated on the original, and every tensor is kept.  The same rows are then evaluated on the rewritten
-model, node by node: each tensor that has the name of a tensor of the original is compared with it, and the nodes after
-it read the original's values.  So every comparison is local: errors do not add up along the network, and the first
-tensor that differs is the one whose computation was changed.  This works because of one rule for all passes: *a pass
-keeps the meaning of every tensor whose name it keeps*.
+Some rows (`telling_rows`) are evaluated on the original, and every tensor is kept.  The same rows are then evaluated on
+the rewritten model, node by node: each tensor that has the name of a tensor of the original is compared with it, and
+the nodes after it read the original's values.  So every comparison is local: errors do not add up along the network,
+and the first tensor that differs is the one whose computation was changed.  This works because of one rule for all
+passes: *a pass keeps the meaning of every tensor whose name it keeps*.
 
 This comparison is one of reals (float32 against float32 in another order), so it has tolerances; from the integer
 golden model on there are none.  Where it fails, the original is computed in float64 as well: what its own floats round
@@ -30,6 +30,7 @@ from hwflow.quantize.calibration import ranges as calibrate
 from hwflow.quantize.graphs import ancestors
 from hwflow.quantize.operators import QUANTIZERS
 from hwflow.quantize.passes.doubles import doubled, floats_to_float64
+from hwflow.quantize.telling_rows import Row, telling_rows
 
 __all__ = ["NOT_COMPARED", "Comparison", "Difference", "Meaning", "MeaningChanged", "Trail"]
 
@@ -37,11 +38,6 @@ Floats = npt.NDArray[np.float64]
 
 #: How the note begins of a model whose own file could not be evaluated.
 NOT_COMPARED = "the rewritten model was not compared with the file's, which"
-
-#: Rows that are compared, at most: spread over the calibration data, or made up.
-_ROWS = 4
-#: Elements of all inputs together that are enough: one row of an image has all that a wrong rewrite could show.
-_ELEMENTS = 1024
 
 #: The root mean square of the error over that of the values.  Float32 sums in another order stay below 1e-5, even where
 #: a batch normalization is folded whose mean is a hundred times its deviation; the mildest wrong meaning that was ever
@@ -102,15 +98,14 @@ class Trail:
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a model computes for a few rows: for each row, its inputs in `feeds` and all tensors in `values`, by name.
+    """What a model computes for a few rows: for each of `rows`, its inputs and all tensors, by name.
 
-    `problem` says why there are no values, where the model cannot be evaluated on these rows.  `model` is what was
+    `problem` says why there are none, where the model cannot be evaluated on these rows.  `model` is what was
     evaluated.
     """
 
     model: Model
-    feeds: tuple[Mapping[str, Array], ...]
-    values: tuple[Mapping[str, Operand], ...]
+    rows: tuple[Row, ...]
     problem: str = ""
 
     @staticmethod
@@ -123,21 +118,10 @@ class Meaning:
         static = static or model
         data = calibrate.synthetic(static) if rows is None else calibrate.checked(static, rows)
         data |= {name: np.zeros_like(data[name]) for name in state_pairs(static)}
-        count = min((len(array) for array in data.values()), default=0)
-        enough = -(-_ELEMENTS // max(1, sum(array[:1].size for array in data.values())))
-        chosen = np.linspace(0, count - 1, min(count, _ROWS, enough)).round().astype(int).tolist()
-        return Meaning._on(model, tuple({name: array[k] for name, array in data.items()} for k in chosen))
-
-    @staticmethod
-    def _on(model: Model, feeds: tuple[Mapping[str, Array], ...]) -> Meaning:
-        """Of `model` on these rows."""
-        nodes = ancestors(model.graph, [value.name for value in model.graph.outputs])
-        names = tuple(dict.fromkeys([name for node in nodes for name in node.outputs if name]))
         try:
-            program = program_of(model)
-            return Meaning(model, feeds, tuple(program.run(row, names) for row in feeds))
+            return Meaning(model, telling_rows(program_of(model), _computed(model), data, _is_quantized(model)))
         except (EvaluationError, LimitError, Unsupported) as error:
-            return Meaning(model, feeds, (), str(error))
+            return Meaning(model, (), str(error))
 
     def require(self, trail: Trail) -> None:
         """Raise MeaningChanged where the end of `trail` computes something else, with the pass that changed it.
@@ -154,7 +138,7 @@ class Meaning:
             if difference is None:
                 continue
             found = f"tensor '{difference.tensor}' of {difference.node} {difference.how}"
-            if exact.values and exact.difference(floats_to_float64(model)) is None:
+            if exact.rows and exact.difference(floats_to_float64(model)) is None:
                 raise HwflowError(
                     "every tensor must keep its digits in float32, in which hwflow computes, and one does not: "
                     f"{found}",
@@ -166,29 +150,50 @@ class Meaning:
             )
 
     def _in_float64(self) -> Meaning:
-        """The same in float64; without values where some operator does not take them."""
-        feeds = tuple({name: doubled(array) for name, array in row.items()} for row in self.feeds)
-        return Meaning._on(floats_to_float64(self.model), feeds)
+        """The same in float64; without rows where some operator does not take them."""
+        model, rows = floats_to_float64(self.model), []
+        names = _computed(model)
+        try:
+            for row in self.rows:
+                feeds = {name: doubled(array) for name, array in row.feeds.items()}
+                rows.append(row._replace(feeds=feeds, values=program_of(model).run(feeds, names)))
+        except (EvaluationError, LimitError, Unsupported) as error:
+            return Meaning(model, (), str(error))
+        return Meaning(model, tuple(rows))
 
     def difference(self, model: Model, exact: Meaning | None = None) -> Difference | None:
         """The first tensor of `model` that is not what it was; None where all are.
 
-        With `exact`, the same in float64, errors count only beyond what the floats of the original round away.
+        With `exact`, the same in float64, errors count only beyond what the floats of the original round away.  Loud
+        rows that are made up do not hide what the others show.
         """
-        if not self.values:
-            return None
-        is_quantized = any(node.op_type in QUANTIZERS or node.domain for node in model.graph.nodes)
-        comparison = Comparison(_QUANTIZED if is_quantized else _FLOAT)
+        return self._difference(model, exact, False) or self._difference(model, exact, True)
+
+    def _difference(self, model: Model, exact: Meaning | None, is_made_up: bool) -> Difference | None:
+        """Of the rows that are made up, or of the others."""
+        comparison = Comparison(_QUANTIZED if _is_quantized(model) else _FLOAT)
         program = program_of(model)
-        for k, (feeds, values) in enumerate(zip(self.feeds, self.values, strict=True)):
-            comparison.original = values
-            comparison.exact = exact.values[k] if exact is not None and exact.values else {}
-            fed = {value.name: feeds[value.name] for value in model.graph.inputs}
+        for k, row in enumerate(self.rows):
+            if row.is_made_up != is_made_up:
+                continue
+            comparison.original = row.values
+            comparison.exact = exact.rows[k].values if exact is not None and exact.rows else {}
+            fed = {value.name: row.feeds[value.name] for value in model.graph.inputs}
             try:
                 program.run(fed, watch=comparison.watch)
             except EvaluationError as error:
                 return comparison.first() or Difference(model.graph.outputs[0].name, "the model", f"fails: {error}")
         return comparison.first()
+
+
+def _is_quantized(model: Model) -> bool:
+    return any(node.op_type in QUANTIZERS or node.domain for node in model.graph.nodes)
+
+
+def _computed(model: Model) -> tuple[str, ...]:
+    """The tensors that outputs of `model` depend on."""
+    nodes = ancestors(model.graph, [value.name for value in model.graph.outputs])
+    return tuple(dict.fromkeys([name for node in nodes for name in node.outputs if name]))
 
 
 class Comparison:

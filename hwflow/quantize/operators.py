@@ -24,6 +24,7 @@ __all__ = [
     "RANKINGS",
     "SELECTIONS",
     "SUMS",
+    "TURNING",
     "UNARY",
 ]
 
@@ -61,6 +62,9 @@ UNARY = CLAMPS | frozenset(
 SELECTIONS = frozenset(
     {"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min", "Not", "Pow", "Where"}
 )
+
+#: Functions of one element that rise and fall, which no thresholds compute.
+TURNING = frozenset({"Abs", "Equal", "Gelu", "HardSwish", "Mish", "Pow", "Reciprocal", "Swish", "Where"})
 
 #: Element by element, of one computed tensor or (through `AFFINE`) of two.
 ELEMENTWISE = UNARY | AFFINE | SELECTIONS

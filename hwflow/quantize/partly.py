@@ -25,7 +25,7 @@ from hwflow.quantize.operators import LAYOUT
 from hwflow.quantize.passes.insert import quantizer_nodes
 from hwflow.quantize.settings import ActivationSettings, WeightSettings
 
-__all__ = ["complete", "trial_form", "with_quantizers"]
+__all__ = ["complete", "rows_of", "trial_form", "with_quantizers"]
 
 #: Names in a note.
 _SHOWN = 4
@@ -34,6 +34,11 @@ _SHOWN = 4
 def trial_form() -> ActivationForm:
     """Of a tensor whose range is not known yet."""
     return activation_form(-1.0, 1.0)
+
+
+def rows_of(model: Model, calibration: Mapping[str, Array] | None) -> dict[str, Array]:
+    """Rows of every input of `model`: `calibration`, or made-up ones.  HwflowError: data that does not fit."""
+    return calibrate.synthetic(model) if calibration is None else calibrate.checked(model, calibration)
 
 
 def complete(
@@ -47,7 +52,7 @@ def complete(
     """
     constants = [name for name in lacking if name in model.graph.initializers]
     tensors = [name for name in lacking if name not in model.graph.initializers]
-    data = calibrate.synthetic(model) if calibration is None else calibrate.checked(model, calibration)
+    data = rows_of(model, calibration)
     seen = calibrate.measure(model, data, tensors, progress) if tensors else {}
     forms = {name: activation_form(*choose_range(seen[name], ActivationSettings())) for name in tensors}
     exact = _exact(model.graph, tensors, data) if calibration is not None else {}

@@ -17,7 +17,7 @@ from hwflow.quantize.calibration.activations import activation_form
 from hwflow.quantize.calibration.histogram import Histogram
 from hwflow.quantize.calibration.methods import choose_range, resolved_method
 from hwflow.quantize.calibration.ranges import Progress
-from hwflow.quantize.calibration.recurrent import Reach, reaches, with_reaches
+from hwflow.quantize.calibration.recurrent import Reach, needs_reaches, reaches, with_reaches
 from hwflow.quantize.calibration.silent import ranges_of_silent
 from hwflow.quantize.dialects.standard import with_wide_integers
 from hwflow.quantize.forms import ActivationForm
@@ -27,6 +27,7 @@ from hwflow.quantize.passes.affine import fold_affine, fold_affine_before_rankin
 from hwflow.quantize.passes.concat import clamps_before_concat
 from hwflow.quantize.passes.functions import functions_before_moves
 from hwflow.quantize.passes.insert import insert
+from hwflow.quantize.passes.masks import with_floors
 from hwflow.quantize.passes.names import name_nodes
 from hwflow.quantize.passes.normalise import matrix_to_gemm, max_pool_last
 from hwflow.quantize.passes.pads import fold_pads
@@ -95,8 +96,8 @@ class Prepared:
     `points` become integers, each group of `common` best in the same way.  `rows` are the calibration data, None where
     there are none.  `seen` has the values of each point on them, or on made-up rows; it is None where there are no rows
     and nothing has to be measured, because the settings say every range.  `reaches` has the values inside of recurrent
-    layers, by their nodes' names, of those rows.  `equalized` says whether weights of `twin` were equalized across
-    layers.
+    layers, by their nodes' names, of those rows; where there are none and they must be known, of made-up rows.
+    `equalized` says whether weights of `twin` were equalized across layers.
     """
 
     twin: Model
@@ -153,21 +154,21 @@ def prepare(
     model = trail.end
     found = points(model, settings.hardware_argmax)
     _check_types(model, found)
-    common = common_ranges(model, found)
     if calibration is None and all(_chosen(point, settings).range is not None for point in found):
-        return Prepared(model, found, common, None, None, equalized)
-    tensors = [point.tensor for point in found]
+        inside = reaches(model, calibrate.synthetic(model)) if needs_reaches(model) else {}
+        return Prepared(model, found, common_ranges(model, found), None, None, equalized, inside)
+    rows = calibrate.synthetic(model) if calibration is None else calibrate.checked(model, calibration)
+    model = with_floors(model, rows)
+    found = points(model, settings.hardware_argmax)
+    common, tensors = common_ranges(model, found), [point.tensor for point in found]
     if calibration is None:
         notes.append(
             f"no calibration data: ranges come from {calibrate.SYNTHETIC_ROWS} rows of normally distributed noise, "
             "and the accuracy will suffer; give real inputs with --data"
         )
-        rows = calibrate.synthetic(model)
-        seen = calibrate.measure(model, rows, tensors, progress)
-        return Prepared(model, found, common, None, seen, equalized, reaches(model, rows))
-    rows = calibrate.checked(model, calibration)
     seen = calibrate.measure(model, rows, tensors, progress)
-    return Prepared(model, found, common, rows, seen, equalized, reaches(model, rows))
+    kept = None if calibration is None else rows
+    return Prepared(model, found, common, kept, seen, equalized, reaches(model, rows))
 
 
 def _check_types(model: Model, found: tuple[Point, ...]) -> None:

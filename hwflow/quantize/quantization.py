@@ -6,14 +6,16 @@ through the same importer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from hwflow_base.errors import HwflowError
 
 from hwflow.layers import TopK
 from hwflow.layers.base import LayerGraph
 from hwflow.onnx import infer, simplify
+from hwflow.onnx.about import names_file
 from hwflow.onnx.model import Array, Model
 from hwflow.onnx.rewrite.passes import PASSES, Pass
 from hwflow.onnx.run.sequences import state_pairs, with_state_rows
@@ -21,20 +23,24 @@ from hwflow.outcome import OutcomeWarning
 from hwflow.quantize import operators
 from hwflow.quantize.calibration.equal import equal_rows
 from hwflow.quantize.calibration.ranges import Progress
-from hwflow.quantize.dialects.classical.rules import classical_to_standard
+from hwflow.quantize.dialects.classical.rules import classical_to_standard, takes_wide_integers
 from hwflow.quantize.dialects.constant_layout import fold_constant_layout
 from hwflow.quantize.dialects.integer_pools import dequantize_before_pool
+from hwflow.quantize.dialects.small_floats import small_floats_to_float32
 from hwflow.quantize.dialects.standard import to_standard_qdq
 from hwflow.quantize.imported import require_layers
 from hwflow.quantize.importer import host
+from hwflow.quantize.importer.building import Building
 from hwflow.quantize.importer.importer import Importer
 from hwflow.quantize.meaning import NOT_COMPARED, Meaning, Trail
-from hwflow.quantize.partly import complete, trial_form, with_quantizers
+from hwflow.quantize.origins import origins
+from hwflow.quantize.partly import complete, rows_of, trial_form, with_quantizers
 from hwflow.quantize.passes.copies import turn_before_copies
 from hwflow.quantize.passes.decomposed import decomposed_to_operators
 from hwflow.quantize.passes.floats import float_note, floats_to_float32
 from hwflow.quantize.passes.fourier import fourier_to_products
 from hwflow.quantize.passes.joins import joins_to_sums_and_products
+from hwflow.quantize.passes.masks import masks_before_softmax, with_floors
 from hwflow.quantize.passes.normalise import layout_before_dequantize, max_pool_last, merge_equal
 from hwflow.quantize.passes.opset import convert_old
 from hwflow.quantize.passes.pads import fold_pads
@@ -48,10 +54,10 @@ from hwflow.quantize.passes.transposed import transposed_to_conv
 from hwflow.quantize.post_training import PostTraining, to_qdq
 from hwflow.quantize.problems import raise_all
 from hwflow.quantize.quantized import Quantized
-from hwflow.quantize.settings import QuantizationSettings, WeightSettings, choices_of_widths
+from hwflow.quantize.settings import QuantizationSettings, WeightSettings, choices_of_widths, for_classical
 from hwflow.quantize.streaming import keep_states
 from hwflow.quantize.support import unsupported
-from hwflow.quantize.twin import Places, originals, renamed_sources, twin, views
+from hwflow.quantize.twin import originals, renamed_sources, twin, views
 
 __all__ = ["DIALECT_PASSES", "QDQ_PASSES", "comes_quantized", "quantize"]
 
@@ -62,14 +68,16 @@ DIALECT_PASSES: tuple[Pass, ...] = (
     Pass("floats-to-float32", "Compute in float32 what is float16, bfloat16 or float64.", floats_to_float32),
     Pass("classical-to-standard", "Write trees with integers, linear models as Gemm.", classical_to_standard),
     Pass("to-standard-qdq", "Write QOperator and QONNX nodes as standard ones between quantizers.", to_standard_qdq),
+    Pass("small-floats-to-float32", "Compute constants of float8 and float4.", small_floats_to_float32),
     Pass("sum-to-add", "Write Sum with Add.", sum_to_add),
     Pass("decomposed-to-operators", "Write normalizations and softmaxes of many nodes as one.",
          decomposed_to_operators),
+    Pass("masks-before-softmax", "Add what hides scores right before their Softmax.", masks_before_softmax),
     Pass("fourier-to-products", "Write STFT and DFT as products with constants.", fourier_to_products),
     Pass("one-hot-to-gather", "Write a product with one-hot rows as a Gather of rows.", one_hot_to_gather),
     Pass("tables-to-constants", "Choose rows of a table before they are dequantized.", tables_to_constants),
     Pass("numbers-of-rows", "Bring the numbers that choose rows of a table into its range.", numbers_of_rows),
-    Pass("gemm-of-two", "Write the bias of a Gemm of two computed tensors as a sum.", gemm_of_two),
+    Pass("gemm-of-two", "Write a computed bias of a Gemm, and any of two computed tensors, as a sum.", gemm_of_two),
     Pass("rows-to-conv", "Write products of several rows with constants as 1x1 convolutions.", rows_to_conv),
     Pass("turn-before-copies", "Turn a tensor before shifted copies of it are stacked.", turn_before_copies),
     Pass("joins-to-sums-and-products", "Write Div, Max and Min of two tensors with Mul, Add and Sub.",
@@ -91,6 +99,11 @@ QDQ_PASSES: tuple[Pass, ...] = (
 )
 
 
+#: What a model computes on some rows, of (the model, the rows, the same model with static input shapes).
+_Judged: TypeAlias = Callable[[Model, Mapping[str, Array] | None, Model | None], Meaning]
+
+
+@names_file
 def quantize(
     model: Model,
     calibration: Mapping[str, Array] | None = None,
@@ -99,37 +112,43 @@ def quantize(
     input_shapes: Mapping[str, tuple[int, ...]] | None = None,
     progress: Progress | None = None,
     original: Model | None = None,
+    proven: bool = True,
 ) -> Quantized:
     """Integers for `model`.
 
     `calibration` maps each input to rows [n, *its shape with batch 1]; only float models read it, and without it they
     are calibrated on made-up data, which `notes` says.  `settings` are the user's choices; of a model that is quantized
     already only output stages can be chosen.  Rows of a streaming model are one sequence, and its states need none.
-    `input_shapes` fixes open input shapes as in
-    `hwflow.onnx.infer`.  `progress` is called with (rows done, rows in all) while ranges are measured.
+    `input_shapes` are as in `hwflow.onnx.infer`.  `progress` is called with (rows done, all rows) of what is measured.
     `original` is the model as its file has it, where `model` was made of it; every rewrite from there on is checked
-    (`hwflow.quantize.meaning`).
+    (`hwflow.quantize.meaning`), but not with `proven` False, which is for a look at what becomes of the nodes.
 
     HwflowError: settings that do not fit the model, or everything in it that cannot become hardware, in one message.
     """
     inferred, calibration, original = _with_states(infer(model, input_shapes), calibration, original)
-    notes = [note for note in inferred.notes if note not in model.notes]
-    notes.extend(filter(None, (float_note(inferred),)))
+    notes = [*(note for note in inferred.notes if note not in model.notes), *filter(None, (float_note(inferred),))]
     trail = Trail(inferred).run((*PASSES, *DIALECT_PASSES))
     model = trail.end
     raise_all(unsupported(model))
     _require_values(model)
-    meaning = Meaning.of(original, calibration, inferred)
+    judged = Meaning.of if proven else _nothing_said
+    meaning = judged(original, calibration, inferred)
     if meaning.problem:
         notes.append(f"{NOT_COMPARED} {meaning.problem}")
     settings = settings or QuantizationSettings()
     if _is_quantized(model):
-        _require_no_widths(settings)
-        form = _of_quantized(trail, meaning, calibration, settings, notes, progress)
+        form = _of_quantized(trail, meaning, judged, calibration, settings, notes, progress)
     else:
-        form = _of_floats(to_qdq(model, calibration, settings, notes, progress, meaning, trail), calibration)
+        settings = for_classical(settings) if takes_wide_integers(inferred) else settings
+        form = _of_floats(to_qdq(model, calibration, settings, notes, progress, meaning, trail), judged, calibration)
     warnings = equal_rows(calibration) if form.settings and calibration else ()
-    return _integers(form, settings, original, notes, warnings)
+    made = _integers(form, settings, original, notes, warnings)
+    return replace(made, graph=replace(made.graph, origins=origins(made.graph, inferred.graph)))
+
+
+def _nothing_said(model: Model, rows: Mapping[str, Array] | None, static: Model | None) -> Meaning:
+    """Nothing to compare a rewritten model with."""
+    return Meaning(model, ())
 
 
 def _with_states(
@@ -182,33 +201,37 @@ def _lacking(model: Model, settings: QuantizationSettings) -> tuple[str, ...]:
 
 
 def _of_quantized(
-    trail: Trail, meaning: Meaning, calibration: Mapping[str, Array] | None, settings: QuantizationSettings,
-    notes: list[str], progress: Progress | None,
+    trail: Trail, meaning: Meaning, judged: _Judged, calibration: Mapping[str, Array] | None,
+    settings: QuantizationSettings, notes: list[str], progress: Progress | None,
 ) -> _Form:  # fmt: skip
     """Of a model that came quantized, which is the end of `trail`."""
+    _require_no_widths(settings)
     whole = trail.run(QDQ_PASSES)
     meaning.require(whole)
-    lacking = _lacking(trail.end, settings)
+    merged = trail.run(QDQ_PASSES[-1:]).end  # one tensor that several layers read in one order is one
+    lacking = _lacking(merged, settings)
     if lacking:
-        completed = complete(trail.end, lacking, calibration, notes, progress)
-        trail, meaning = Trail(completed), Meaning.of(completed, calibration)
+        floored = with_floors(merged, rows_of(merged, calibration))
+        lacking = lacking if floored is merged else _lacking(floored, settings)
+        completed = complete(floored, lacking, calibration, notes, progress)
+        trail, meaning = Trail(completed), judged(completed, calibration, None)
         whole = trail.run(QDQ_PASSES)
         meaning.require(whole)
     if has_real_weights(whole.end):
-        return _of_recurrent(recurrent_weights(whole.end, lambda node: WeightSettings()), calibration)
+        return _of_recurrent(recurrent_weights(whole.end, lambda node: WeightSettings()), judged, calibration)
     model = _known(whole.end)
     return _Form(trail.end, model, meaning, *twin(model))
 
 
-def _of_recurrent(qdq: Model, calibration: Mapping[str, Array] | None) -> _Form:
+def _of_recurrent(qdq: Model, judged: _Judged, calibration: Mapping[str, Array] | None) -> _Form:
     """Of a QDQ model whose recurrent nodes had real weights."""
     model = _known(qdq)
-    return _Form(qdq, model, Meaning.of(qdq, calibration), *twin(model))
+    return _Form(qdq, model, judged(qdq, calibration, None), *twin(model))
 
 
-def _of_floats(made: PostTraining, calibration: Mapping[str, Array] | None) -> _Form:
+def _of_floats(made: PostTraining, judged: _Judged, calibration: Mapping[str, Array] | None) -> _Form:
     """Of a model that was calibrated, with `calibration`."""
-    meaning = Meaning.of(made.qdq, calibration)
+    meaning = judged(made.qdq, calibration, None)
     trail = Trail(made.qdq).run(QDQ_PASSES)
     meaning.require(trail)
     model = _known(trail.end)
@@ -224,8 +247,9 @@ def _integers(
     warnings: tuple[OutcomeWarning, ...],
 ) -> Quantized:
     """Import `form`, which was made of `source`, and compare its layers with what they stand for."""
-    graph, before, after, tensors = _import(form.model, settings)
-    require_layers(form.meaning, form.model, graph, before, tensors)
+    graph, before, after, building = _import(form.model, settings)
+    tensors = building.sources
+    require_layers(form.meaning, form.model, graph, before, tensors, building.anchors)
     notes.append(_host_note(form.model, before, after))
     return Quantized(
         graph, before, after, tuple(notes), form.qdq, form.twin, views(tensors, form.sources, form.twin), form.settings,
@@ -280,20 +304,20 @@ def _require_no_widths(settings: QuantizationSettings) -> None:
         )
 
 
-def _import(model: Model, settings: QuantizationSettings) -> tuple[LayerGraph, Model, Model, Places]:
-    """The layer graph, the host programs, and the ONNX tensor behind each tensor of the graph with its index."""
+def _import(model: Model, settings: QuantizationSettings) -> tuple[LayerGraph, Model, Model, Building]:
+    """The layer graph, the host programs, and what is known of where the graph's tensors and layers come from."""
 
     importer = Importer(model, lambda node: settings.layer(node.name), settings.hardware_argmax)
     importer.walk()
     after, outputs = host.epilogue(importer, settings.hardware_argmax)
     graph = importer.layer_graph(outputs)
-    raise_all(importer.problems)
+    raise_all(importer.problems if graph.layers else map(host.of_a_model_for_the_host, importer.problems))
     if not graph.layers:
         raise HwflowError("the model must have a layer that becomes hardware (Conv, Gemm, MatMul, pooling), not none")
     if settings.hardware_argmax and not any(isinstance(layer, TopK) for layer in graph.layers):
         raise HwflowError(_no_argmax(model))
     graph.check()
-    return graph, host.prologue(importer), after, importer.building.sources
+    return graph, host.prologue(importer), after, importer.building
 
 
 def _no_argmax(model: Model) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from hwflow_base.by_value import ByValue
 from hwflow_base.notebook import drawn_html
 from hwflow_base.short_repr import screen
 
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.formats import EqualByValue, IntArray
+from hwflow.onnx.inference.maps import class_names
 from hwflow.onnx.model import Model
 from hwflow.outcome import OutcomeWarning
 
@@ -28,8 +30,8 @@ class View(EqualByValue):
     index: IntArray
 
 
-@dataclass(frozen=True)
-class Quantized:
+@dataclass(frozen=True, eq=False)
+class Quantized(ByValue):
     """An integer graph, what the host computes around it, and where both came from.
 
     `prologue` maps the user's inputs to integer frames, `epilogue` maps frames to the user's outputs; each frame is an
@@ -59,6 +61,12 @@ class Quantized:
         return screen(f"Quantized '{self.graph.name}': {len(self.graph.layers)} layers",
                       [f"on the host before the layers: {before}", f"on the host after the layers: {after}",
                        *self.graph.shown()])
+
+    @property
+    def classes(self) -> Mapping[str, tuple[str | int, ...]]:
+        """The names of the columns of each output that is a sequence of maps (ZipMap) in the file, by output."""
+        return class_names(self.epilogue)
+
     original: Model | None = None
     originals: Mapping[str, View] = field(default_factory=dict)
     warnings: tuple[OutcomeWarning, ...] = ()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from hwflow.onnx.model import Model, Node
 
-__all__ = ["BLOCKS", "INFERENCE", "NEAREST", "PARAMETERS", "WEIGHTS", "Advice", "of_operator"]
+__all__ = ["BLOCKS", "INFERENCE", "INTEGERS", "LIMITS", "NEAREST", "PARAMETERS", "WEIGHTS", "Advice", "of_operator"]
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,11 @@ PARAMETERS = Advice(
     torch="call torch.onnx.export without dynamic_axes and dynamic_shapes, so that sizes are constant",
     tensorflow="give tf2onnx fixed sizes (--inputs NAME:0[1,224,224,3])",
 )
+LIMITS = Advice(
+    "export the model with constant parameters (fixed shapes, fixed limits)",
+    torch="torch.minimum(torch.maximum(x, low), high) in place of torch.clamp, whose limits are computed",
+    tensorflow="tf.minimum(tf.maximum(x, low), high) in place of tf.clip_by_value, whose limits are computed",
+)
 WEIGHTS = Advice(
     "export the model for inference with its weights as initializers",
     torch="call torch.nn.utils.parametrize.remove_parametrizations and model.eval() before torch.onnx.export",
@@ -56,6 +61,9 @@ NEAREST = Advice(
     "interpolates",
     tensorflow="UpSampling2D(interpolation='nearest') in its place, or a Conv2DTranspose of fixed weights that "
     "interpolates",
+)
+INTEGERS = Advice(
+    "quantize activations to int8 or uint8, or leave their quantizers out: then calibration data decide"
 )
 BLOCKS = Advice("quantize per channel (onnxruntime.quantization.quantize_static with per_channel=True)")
 
@@ -113,10 +121,6 @@ _OPERATORS: Mapping[str, Advice] = {
     "DeformConv": Advice(
         "train the model with Conv in its place",
         torch="train the model with torch.nn.Conv2d in place of torchvision.ops.DeformConv2d",
-    ),
-    "ZipMap": Advice(
-        "export the model without ZipMap",
-        sklearn="convert_sklearn(model, options={id(model): {'zipmap': False}}, ...)",
     ),
     "DynamicQuantizeLinear": _STATIC,
     "DynamicQuantizeMatMul": _STATIC,

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from hwflow_base.by_value import ByValue
 from hwflow_base.errors import HwflowError
 from hwflow_base.short_repr import fields_repr
 
@@ -24,6 +25,7 @@ __all__ = [
     "WeightRounding",
     "WeightSettings",
     "choices_of_widths",
+    "for_classical",
     "output_choices",
     "settings_of_bits",
     "with_options",
@@ -62,7 +64,10 @@ class OutputStage(enum.StrEnum):
 
 
 #: Bits at most of weights, and of activations.
-MOST_WEIGHT_BITS, MOST_ACTIVATION_BITS = 8, 16
+MOST_WEIGHT_BITS, MOST_ACTIVATION_BITS = 16, 16
+#: Of every weight and activation of a classical model, where nobody says: two classes may be close (docs/trees.md has
+#: what was measured).
+CLASSICAL_BITS = 16
 
 
 def _check_bits(bits: int, what: str, most: int) -> None:
@@ -136,12 +141,13 @@ class LayerSettings:
             )
 
 
-@dataclass(frozen=True)
-class QuantizationSettings:
+@dataclass(frozen=True, eq=False)
+class QuantizationSettings(ByValue):
     """All choices.  `default` is for every layer that `layers` (by ONNX node name) and input that `inputs` leave out.
 
     `equalize` is cross-layer equalization of weights; None decides it automatically.  `hardware_argmax`: an ArgMax,
-    ArgMin or TopK at the end of the model is a layer of the hardware, not a node of the host.
+    ArgMin or TopK at the end of the model is a layer of the hardware, not a node of the host.  `chosen`: the widths of
+    `default` are somebody's choice, not only what is taken where nobody says.
     """
 
     default: LayerSettings = LayerSettings()
@@ -149,6 +155,7 @@ class QuantizationSettings:
     inputs: Mapping[str, ActivationSettings] = field(default_factory=dict)
     equalize: bool | None = None
     hardware_argmax: bool = False
+    chosen: bool = field(default=False, compare=False)
 
     __repr__ = fields_repr
 
@@ -166,7 +173,17 @@ def settings_of_bits(weights: int, activations: int = 8) -> QuantizationSettings
     for width in (weights, activations):
         if not 1 <= width <= 8:
             raise HwflowError(f"bits must be from 1 to 8, not {width}")
-    return QuantizationSettings(LayerSettings(WeightSettings(weights), ActivationSettings(activations)))
+    return QuantizationSettings(LayerSettings(WeightSettings(weights), ActivationSettings(activations)), chosen=True)
+
+
+def for_classical(settings: QuantizationSettings) -> QuantizationSettings:
+    """`settings` for a classical model: of `CLASSICAL_BITS` where nobody has chosen widths."""
+    if settings.chosen:
+        return settings
+    default = settings.default
+    return replace(settings, chosen=True, default=replace(
+        default, weights=replace(default.weights, bits=CLASSICAL_BITS),
+        output=replace(default.output, bits=CLASSICAL_BITS)))
 
 
 def with_rescale_bits(

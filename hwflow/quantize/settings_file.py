@@ -80,6 +80,7 @@ def settings_from_yaml(text: str, source: str, model: Model) -> QuantizationSett
         inputs={name: _activation(body, default.output) for name, body in document.get("inputs", {}).items()},
         equalize=None if equalize == "auto" else equalize,
         hardware_argmax=document.get("hardware_argmax", False),
+        chosen=True,
     )
 
 

@@ -20,6 +20,7 @@ from hwflow_base.errors import HwflowError
 
 from hwflow.layers.formats import IntArray
 from hwflow.onnx import evaluate
+from hwflow.onnx.about import names_file
 from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
 from hwflow.onnx.rewrite.passes import simplify
 from hwflow.onnx.run.sequences import FILE_KEY, KEY, state_names, state_pairs
@@ -77,6 +78,7 @@ class _Numbers:
     tensors: dict[str, Array]
 
 
+@names_file
 def keep_states(model: Model, asked: Mapping[str, str] | None = None) -> Model:
     """`model`, whose shapes are static, with every state as an input and an output of its layer, and a note on each.
 

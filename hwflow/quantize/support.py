@@ -13,6 +13,7 @@ from hwflow.onnx.ops import find_operator
 from hwflow.onnx.rewrite.passes import is_identity
 from hwflow.quantize import remedies
 from hwflow.quantize.dialects.classical.rules import CLASSICAL_RULES
+from hwflow.quantize.dialects.small_floats import is_small_float
 from hwflow.quantize.graphs import (
     attribute,
     consumers,
@@ -41,7 +42,10 @@ from hwflow.quantize.operators import (
 )
 from hwflow.quantize.problems import Problem
 
-__all__ = ["operators_without_hardware", "require_small_frames", "unsupported"]
+__all__ = ["operators_without_hardware", "require_small_frames", "require_small_model", "unsupported"]
+
+#: A larger model fits no board; a layer by layer report would take long.
+MAX_NODES, MAX_PARAMETERS = 5_000, 50_000_000
 
 #: Elements of the largest tensor: sixty-four channels of a picture of 512 x 512.  Calibrating what is larger takes
 #: hours and more memory than there is, and so does playing its frames.
@@ -92,6 +96,16 @@ def _layer_behind(node: Node, graph: Graph) -> Node | None:
         if other.op_type in NEVER_ON_HOST or is_computed(other):
             return other
     return None
+
+
+def require_small_model(graph: Graph) -> None:
+    """HwflowError for a far too large model, before hours of work: no board holds more than 500 000 weights."""
+    nodes, parameters = len(graph.nodes), sum(array.size for array in graph.initializers.values())
+    if nodes > MAX_NODES or parameters > MAX_PARAMETERS:
+        raise HwflowError(
+            f"a model that becomes hardware must have at most {MAX_NODES} nodes and {MAX_PARAMETERS} parameters, "
+            f"not {nodes} and {parameters}", "choose a smaller model"
+        )
 
 
 def require_small_frames(graph: Graph) -> None:
@@ -156,6 +170,10 @@ def _of_node(node: Node, model: Model, host: set[str], weights: set[str]) -> Ite
     if node.op_type == "Dropout" and not is_identity(node, model):
         yield Problem.of(node, "drops elements at random, as in training", remedies.INFERENCE.to(model))
         return
+    if (small := _small_float(node, graph)) and (node.op_type in QUANTIZERS or not host.intersection(node.outputs)):
+        why = f"makes activations {small}, and hardware computes with integers"
+        yield Problem.of(node, why, remedies.INTEGERS.to(model))
+        return
     computed = list(_of_inputs(node, model, weights))
     yield from computed
     if not computed and node.op_type in HOST_ONLY and not host.intersection(node.outputs):
@@ -188,8 +206,14 @@ def _of_inputs(node: Node, model: Model, weights: set[str]) -> Iterator[Problem]
         yield Problem.of(
             node,
             f"all inputs but the first must be constants, not computed ('{dynamic[1]}')",
-            remedies.PARAMETERS.to(model),
+            (remedies.LIMITS if node.op_type == "Clip" else remedies.PARAMETERS).to(model),
         )
+
+
+def _small_float(node: Node, graph: Graph) -> str:
+    """The type of the result where it is a float of 8 bits or fewer, which only a quantizer or Cast makes."""
+    kind = graph.tensor_type(node.outputs[0])
+    return kind.dtype.name if kind is not None and is_small_float(kind.dtype) else ""
 
 
 def _trains(node: Node) -> bool:

@@ -182,6 +182,7 @@ def originals(tensors: Places, sources: Mapping[str, str], qdq: Model, original:
     `tensors` and `sources` are those of `views`; `qdq` is the model that was imported.
     """
     there = {name for node in original.graph.nodes for name in node.outputs} | {v.name for v in original.graph.inputs}
+    scores = {node.outputs[0]: node.inputs[0] for node in original.graph.nodes if node.op_type == "ZipMap"}
     read = {node.inputs[0]: node.outputs[0] for node in qdq.graph.nodes if node.op_type == "DequantizeLinear"}
     found = {}
     for name, (behind, index) in tensors.items():
@@ -189,5 +190,5 @@ def originals(tensors: Places, sources: Mapping[str, str], qdq: Model, original:
         wishes = (*((behind, read.get(behind)) if whole else ()), sources.get(behind))
         source = next((wish for wish in wishes if wish in there), None)
         if source:
-            found[name] = View(source, index)
+            found[name] = View(scores.get(source, source), index)
     return found

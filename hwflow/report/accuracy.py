@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from ..accuracy import Accuracy, LayerNoise, Metric, Task, decibels, most_harmful
+from ..accuracy import Accuracy, LayerNoise, Metric, OutputNoise, Task, decibels, most_harmful
 from .console import Console
 from .numbers import number, percent
-from .texts import shortened
+from .texts import NAME_WIDTH, shortened
 
-__all__ = ["say_accuracy", "show_accuracy", "show_layers"]
+__all__ = ["apart_text", "say_accuracy", "show_accuracy", "show_layers", "whole_text"]
 
 #: With more classes, the pairs that are confused most are shown instead of the whole table.
 _MOST_CLASSES, _MOST_PAIRS = 20, 10
@@ -31,8 +31,7 @@ def say_accuracy(console: Console, accuracy: Accuracy | None) -> None:
         labelled = "rows" if accuracy.task is Task.VALUES else "labelled rows"
         console.say(f"  {name} on {rows} {labelled}: float {value_text(headline, headline.real)}, "
                     f"integer {value_text(headline, headline.integer)} ({lost_text(headline)})")
-    apart = "equal" if accuracy.snr_db is None else f"{accuracy.snr_db:.1f} dB signal to noise"
-    console.say(f"  integer against float outputs on {rows} rows: {apart}")
+    console.say(f"  integer against float outputs on {rows} rows: {whole_text(accuracy)}")
 
 
 def show_accuracy(console: Console, accuracy: Accuracy) -> None:
@@ -55,10 +54,30 @@ def show_accuracy(console: Console, accuracy: Accuracy) -> None:
         console.say(f"  both models give the same class to {percent(accuracy.agreement, 2)} of the rows")
     _show_confusion(console, accuracy)
     for noise in accuracy.outputs[:_MOST]:
-        apart = f"{noise.snr_db:.1f} dB signal to noise" if noise.snr_db is not None else (
-            "equal" if noise.largest_error == 0 else "no signal, or numbers that are not finite")
-        worst = f", largest error {noise.largest_error:.4g}" if noise.largest_error else ""
-        console.say(f"  output '{shortened(noise.output, _WIDTH)}' against the float model: {apart}{worst}")
+        worst = f", largest error {noise.largest_error:.4g}" if noise.largest_error and noise.agreement is None else ""
+        console.say(f"  output '{shortened(noise.output, _WIDTH)}' against the float model: {apart_text(noise)}{worst}")
+
+
+def whole_text(accuracy: Accuracy) -> str:
+    """How far all outputs are apart: quantities in decibels, classes and other indices in per cent."""
+    found = [f"'{shortened(noise.output, _WIDTH)}' {apart_text(noise)}" for noise in accuracy.outputs
+             if noise.agreement is not None and (noise.agreement < 1 or accuracy.snr_db is not None)]
+    if accuracy.snr_db is not None:
+        found.insert(0, decibels_of(accuracy.snr_db))
+    return "; ".join(found) or "equal"
+
+
+def apart_text(noise: OutputNoise) -> str:
+    """How far an output is from the float model's."""
+    if noise.agreement is not None:
+        return f"equal in {percent(noise.agreement, 2)}"
+    if noise.snr_db is not None:
+        return decibels_of(noise.snr_db)
+    return "equal" if noise.largest_error == 0 else "no signal, or numbers that are not finite"
+
+
+def decibels_of(value: float) -> str:
+    return f"{value:.1f} dB signal to noise"
 
 
 def value_text(metric: Metric, value: float | None) -> str:
@@ -81,7 +100,7 @@ def lost_text(metric: Metric) -> str:
 
 def _show_confusion(console: Console, accuracy: Accuracy) -> None:
     """What the integer model takes each class for."""
-    names = sorted({name for pair in accuracy.confusion for name in (pair.label, pair.found)})
+    names, called = sorted({k for pair in accuracy.confusion for k in (pair.label, pair.found)}), accuracy.class_name
     if accuracy.classes and accuracy.classes <= _MOST_CLASSES:
         names = list(range(accuracy.classes))
     if not accuracy.confusion:
@@ -89,14 +108,14 @@ def _show_confusion(console: Console, accuracy: Accuracy) -> None:
     if len(names) <= _MOST_CLASSES:
         cells: defaultdict[tuple[int, int], int] = defaultdict(int)
         cells.update({(pair.label, pair.found): pair.integer for pair in accuracy.confusion})
-        console.table("answers by label", ("label", *map(str, names)),
-                      [(str(label), *(str(cells[label, found] or "") for found in names)) for label in names])
+        console.table("answers by label", ("label", *map(called, names)),
+                      [(called(label), *(str(cells[label, found] or "") for found in names)) for label in names])
         return
     wrong = sorted((p for p in accuracy.confusion if p.label != p.found and p.integer),
                    key=lambda pair: (-pair.integer, pair.label, pair.found))
     if wrong:
         console.table("classes that are confused most", ("label", "answer", "rows, integer", "rows, float"), [
-            (str(p.label), str(p.found), str(p.integer), str(p.real)) for p in wrong[:_MOST_PAIRS]])
+            (called(p.label), called(p.found), str(p.integer), str(p.real)) for p in wrong[:_MOST_PAIRS]])
 
 
 def show_layers(console: Console, noises: Sequence[LayerNoise], rows: int) -> None:
@@ -104,6 +123,9 @@ def show_layers(console: Console, noises: Sequence[LayerNoise], rows: int) -> No
     known = [noise for noise in noises if noise.noise is not None]
     if not known:
         console.say("  layer by layer: this model's tensors have no counterpart in reals to compare with")
+        return
+    if not console.verbose:
+        show_few(console, noises, rows)
         return
     worst = min((n for n in known if n.snr_db is not None), key=lambda noise: noise.snr_db or 0.0, default=None)
     harmful = most_harmful(noises)
@@ -123,6 +145,22 @@ def show_layers(console: Console, noises: Sequence[LayerNoise], rows: int) -> No
         console.say(f"  and {len(noises) - _MOST} more; --json lists all")
     console.say("  errors in steps of the layer's output; saturated: elements that its integers cannot reach;")
     console.say("  file dB: against the same tensor of the model as its file has it")
+    if harmful is not None:
+        console.say(f"  {_harm(harmful)}")
+
+
+def show_few(console: Console, noises: Sequence[LayerNoise], rows: int) -> None:
+    """A row per tensor that fits a terminal, and what the numbers mean."""
+    harmful = most_harmful(noises)
+    console.table(f"integer against float, layer by layer, on {number(rows)} rows",
+                  ("layer", "kind", "weights", "output", "dB", ""), [
+        (shortened(noise.layer or f"input {noise.source or noise.tensor}", NAME_WIDTH), noise.kind, noise.weights,
+         noise.activations, decibels_text(noise), "hurts most" if noise is harmful else "")
+        for noise in noises[:_MOST]])
+    if len(noises) > _MOST:
+        console.say(f"  and {len(noises) - _MOST} more; --json lists all")
+    console.say("  dB: how close the integers of a layer are to the float model: at 20 dB they are off by 10 %, at "
+                "40 dB by 1 % of the values")
     if harmful is not None:
         console.say(f"  {_harm(harmful)}")
 

@@ -12,6 +12,7 @@ import numpy as np
 from ..accuracy import Accuracy
 from ..host import Statistics
 from ..host.identity import DesignFacts
+from ..host.rate import Rate, rate_of_design
 from ..host.rates import rates_of
 from ..host.stream import Throughput
 from ..host.transport import TransportFacts
@@ -19,7 +20,7 @@ from ..layers.base import LayerGraph
 from ..layers.formats import IntArray
 from .accuracy import say_accuracy
 from .console import Console
-from .numbers import number
+from .numbers import number, rate_text
 
 __all__ = ["BoardRun", "OutputDifference", "differences", "show_run"]
 
@@ -89,14 +90,19 @@ class BoardRun:
         return self.throughput.frames
 
     @property
+    def alone(self) -> Rate:
+        """What the FPGA and the line do, each alone."""
+        return rate_of_design(self.design, self.transport.bytes_per_second)
+
+    @property
     def line_rate(self) -> float:
         """Frames a second whose bytes the line can carry, by the longer of both directions."""
-        return self.transport.bytes_per_second / max(self.design.bytes_in, self.design.bytes_out)
+        return self.alone.line
 
     @property
     def core_rate(self) -> float:
         """Frames a second that the core computes where data never wait."""
-        return self.design.clock_mhz * 1e6 / self.design.interval
+        return self.alone.core
 
     def facts(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -127,6 +133,9 @@ def show_run(console: Console, run: BoardRun) -> None:
     """The result for people; differences are failures."""
     design, link = run.design, run.statistics
     console.say(f"{design.model} on {design.board}, {run.port} at {run.transport}, design {design.identity.hex()}")
+    console.say(f"  {rate_text(run.rate)} frames/s measured, from the host and back; the line carries at most "
+                f"{rate_text(run.line_rate)} frames/s, the FPGA alone computes {rate_text(run.core_rate)} at "
+                f"{design.clock_mhz:g} MHz")
     highest = next(iter(rates_of(design.transport.options)), 0)
     if (baud := int(run.transport.options.get("baud", highest))) < highest:
         console.say(f"  the board could have {highest} baud: this line has no bit rate of its own, was held at {baud} "
@@ -136,9 +145,6 @@ def show_run(console: Console, run: BoardRun) -> None:
         where = "flash of the board" if design.weights.in_flash else "memory beside the FPGA"
         console.say(f"  weights: {number(design.weights.size)} bytes, {what} the {where}")
     say_accuracy(console, run.accuracy)
-    console.say(f"  {run.rate:,.1f} frames/s measured, the line included; that carries at most "
-                f"{run.line_rate:,.0f} frames/s, the core alone computes {run.core_rate:,.0f} at "
-                f"{design.clock_mhz:g} MHz")
     console.say(f"  link: {number(link.packets_sent)} packets sent, {number(link.resent)} of them again; "
                 f"{number(link.packets_received)} received, {number(link.repeated)} of them again; "
                 f"{number(link.dropped)} dropped")

@@ -16,8 +16,9 @@ import rich.console
 import rich.markup
 import rich.table
 import rich.text
+from hwflow_base.printable import harmless
 
-from .texts import clean
+from .numbers import decimal
 from .watching import Watcher
 from .wrapping import Column, asked_width, blocks, is_number, wrapped
 
@@ -39,11 +40,11 @@ class Stream(rich.console.Console):
 
 class Console:
     """`quiet` (JSON on standard output) keeps tables and notes to itself; progress and failures still show.  Without
-    `progress` (--quiet) warnings and failures alone show on standard error.
+    `progress` (--quiet) warnings and failures alone show on standard error.  With `verbose` commands also show details.
     """
 
-    def __init__(self, *, quiet: bool = False, progress: bool = True):
-        self.quiet, self.shows_progress = quiet, progress
+    def __init__(self, *, quiet: bool = False, progress: bool = True, verbose: bool = False):
+        self.quiet, self.shows_progress, self.verbose = quiet, progress, verbose
         self.out, self.err = (stream_to(stderr) for stderr in (False, True))
         #: Shows long work on standard error.
         self.watch = Watcher(self.err, shown=self.shows_bars)
@@ -103,7 +104,7 @@ class Console:
             def show(done: int, total: int) -> None:
                 work.count(done, total)
                 if rate and done:
-                    work.say(f"{done / max(work.elapsed, 1e-3):,.1f} {rate}")
+                    work.say(f"{decimal(done / max(work.elapsed, 1e-3))} {rate}")
 
             yield show
         self.progress(f"{text}: {time.monotonic() - started:.1f} s")
@@ -156,9 +157,3 @@ def narrow_table(heads: Sequence[str], rows: Sequence[Sequence[str]], numbers: S
                          width=column.width)
     add_rows(table, [[row[column.index] for column in block] for row in rows])
     return table
-
-
-def harmless(text: str) -> str:
-    """The text with its lines, where names from a file cannot move the cursor or change colours."""
-    return "\n".join(clean(line) for line in text.split("\n"))
-

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from hwflow_base.printable import clean
+
 from ..hls.links import LinkPlan
 from ..hls.names import name_of
 from ..hls.plan import Plan, StagePlan
@@ -13,7 +15,7 @@ from .layer_words import kind_text, tensor_text, weights_of
 from .numbers import number, percent
 from .plan import bottleneck, busy
 from .scene import NARROW, WIDE, Arrow, Box, Scene, arrange
-from .texts import clean, shortened
+from .texts import shortened
 
 __all__ = ["DesignGraph", "design_graph", "link_text", "wide_scene"]
 
@@ -107,10 +109,10 @@ def _layer_box(plan: Plan, index: int, layer: Layer, stage: StagePlan, href: str
     look = "shared" if shared else "multiplies" if stage.schedule.multipliers else "passes"
     fill, border = COLOURS[look]
     made = tensor_text(plan.graph, layer.output)
-    lines = ((kind_text(layer), WIDE), (name_of(index, layer), NARROW),
+    lines = ((kind_text(plan.graph, layer), WIDE), (name_of(index, layer), NARROW),
              (f"{made}{f', weights {weights.format}' if weights else ''}", NARROW))  # fmt: skip
     share = _share(plan, layer, stage)
-    hint = (f"{layer.kind} '{shortened(layer.name, 120)}' gives {made}; stage {stage.name}, "
+    hint = (f"{kind_text(plan.graph, layer)} '{shortened(layer.name, 120)}' gives {made}; stage {stage.name}, "
             f"{number(stage.schedule.interval)} cycles a frame; works {percent(share)} of the interval")  # fmt: skip
     css = f"layer {look}{' slowest' if slowest and not shared else ''}"
     tag = stage.name if shared else "slowest" if slowest and len(plan.stages) > 1 else ""

@@ -11,6 +11,7 @@ from ..synth import Board
 from .clock import CoreClock
 from .console import Console
 from .numbers import counted, number, percent
+from .rates import show_rate
 
 __all__ = ["LayerWork", "execution_facts", "execution_line", "layers_of", "show_layers", "waiting", "waiting_line"]
 
@@ -83,12 +84,12 @@ def waiting_line(plan: Plan) -> str:
 
 
 def show_layers(console: Console, plan: Plan, board: Board, clock: CoreClock) -> None:
-    """The line, a row for each layer, and the frame as a whole."""
+    """What arrives, which execution, and a row for each layer."""
+    show_rate(console, plan, board, clock)
     console.say(f"  {execution_line(plan, board)}")
     rows = [(each.layer, each.stage, number(each.cycles), percent(each.cycles / plan.interval), number(each.waits),
              percent(each.multiplier_use)) for each in layers_of(plan)]
     console.table("cycles of a frame", ("layer", "stage", "cycles", "share", "waits for weights", "useful"), rows)
-    console.say(f"  interval {number(plan.interval)} cycles: {clock.rate(plan)}")
     if line := waiting_line(plan):
         console.say(f"  {line}")
     console.say(f"  multipliers do useful work in {percent(plan.multiplier_use)} of the cycles")

@@ -11,7 +11,7 @@ from ..exploration.exploration import Exploration
 from ..exploration.frontier import Objective
 from ..exploration.point import Point
 from .console import Console
-from .numbers import number, percent
+from .numbers import number, percent, rate_text
 
 __all__ = ["exploration_facts", "point_facts", "show_exploration"]
 
@@ -51,16 +51,18 @@ def show_counts(console: Console, exploration: Exploration) -> None:
 
 
 def show_frontier(console: Console, exploration: Exploration) -> None:
-    """The designs that no other one beats, the fastest first."""
+    """The designs that no other one of their boards beats, the fastest first."""
     points = exploration.frontier
     shown = thinned(points)
     metric = next((point.metric for point in points if point.metric), "")
     timed = Objective.LATENCY in exploration.objectives
     several = len({point.widths for point in points}) > 1
-    head = ("board", *(["bits"] if several else []), "execution", "cycles", "frames/s", "MHz",
-            *(["latency ms"] if timed else []), "LUT", "DSP", "RAM", *([metric] if metric else []))
-    console.table("frontier: no other design is better in all objectives", head,
-                  [row(point, bool(metric), timed, several) for point in shown], second=2)
+    head = ("board", *(["bits"] if several else []), "execution", "frames/s", "limit", "FPGA alone",
+            *([metric] if metric else []), "filled", *(["latency ms"] if timed else []), "LUT", "DSP", "RAM")
+    console.table("frontiers: no other design of the board is better in all objectives", head,
+                  [row(point, bool(metric), timed, several) for point in shown], second=6)
+    console.say("  frames/s: that arrive at the host; limit: what sets their pace, the core of the FPGA, the memory "
+                "beside it, or the line to the host")
     for objective in exploration.objectives:
         console.say(f"  {objective.value}: {objective.title}")
     if len(shown) < len(points):
@@ -77,9 +79,10 @@ def thinned(points: Sequence[Point]) -> list[Point]:
 def row(point: Point, measured: bool, timed: bool, several: bool) -> tuple[str, ...]:
     """The cells of a design: with its accuracy, its latency and its bits where they are wanted."""
     latency = [f"{1000 * point.latency_seconds:.3g}"] if timed else []
-    return (point.board, *([point.widths or "default"] if several else []), point.made_as, number(point.interval),
-            f"{point.frames_per_second:,.1f}", f"{point.mhz:.0f}", *latency, number(point.lut), number(point.dsp),
-            number(point.ram), *([accuracy(point)] if measured else []))
+    return (point.board, *([point.widths or "default"] if several else []), point.made_as,
+            rate_text(point.arriving_per_second), point.rate.limit.value, rate_text(point.frames_per_second),
+            *([accuracy(point)] if measured else []), percent(point.filled, 0), *latency, number(point.lut),
+            number(point.dsp), number(point.ram))
 
 
 def accuracy(point: Point) -> str:
@@ -91,17 +94,17 @@ def show_answer(console: Console, exploration: Exploration, answer: Answer) -> N
     order = list(answer.verdicts)
     last = order.index(answer.smallest) if answer.smallest is not None else len(order) - 1
     console.table(
-        f"boards for {answer.rate:,g} frames/s, the smallest first",
-        ("board", "logic cells", "does it", "frames/s", "what it lacks"),
+        f"boards for {rate_text(answer.rate)} frames/s, the smallest first",
+        ("board", "logic cells", "does it", "fits", "frames/s", "what it lacks"),
         [verdict_row(exploration, each) for each in order[:last + 1]], second=2)
     found, before = answer.smallest, answer.next_smaller
     if found is None or found.design is None:
-        console.fail(f"none of the {len(order)} boards does {answer.rate:,g} frames/s; fewer --bits, "
+        console.fail(f"none of the {len(order)} boards does {rate_text(answer.rate)} frames/s; fewer --bits, "
                      "--logic-multipliers or a smaller model may")
         return
     design = found.design
-    console.say(f"{found.board} is the smallest board that does {answer.rate:,g} frames/s: "
-                f"{design.frames_per_second:,.1f} at an estimated {design.mhz:.0f} MHz, with "
+    console.say(f"{found.board} is the smallest board that does {rate_text(answer.rate)} frames/s: "
+                f"{rate_text(design.arriving_per_second)} at an estimated {design.mhz:.0f} MHz, with "
                 f"{percent(design.filled, 0)} of its scarcest resource taken"
                 f"{f', over {design.transport}' if design.transport else ''}")
     others = [each.board for each in order[last + 1:] if each.enough and same_size(exploration, each, found)]
@@ -122,7 +125,8 @@ def verdict_row(exploration: Exploration, verdict: Verdict) -> tuple[str, ...]:
     """The cells of a board."""
     design = verdict.design
     return (verdict.board, number(exploration.boards[verdict.board].resources.lut), "yes" if verdict.enough else "no",
-            "" if design is None else f"{design.frames_per_second:,.1f}", short(verdict.lacks))
+            "no" if design is None else f"yes, {percent(design.filled, 0)} taken",
+            "" if design is None else rate_text(design.arriving_per_second), short(verdict.lacks))
 
 
 def short(text: str) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
+
+from hwflow_base.printable import clean
 
 from ..hls.plan import Plan
 from ..hls.shared_solver import shared_refusal
@@ -13,7 +14,7 @@ from ..synth import Board
 from .console import Console
 from .fates import Fate, Mapped, NodeMapping
 from .numbers import number
-from .texts import clean, shortened
+from .texts import shortened
 
 __all__ = ["hardware_facts", "show_hardware", "show_shared", "show_weights", "weights_facts"]
 
@@ -35,7 +36,7 @@ def hardware_facts(found: Mapped) -> Facts:
         "nodes": [{"index": n.index, "name": n.name, "operator": n.operator, "where": n.fate.value, "why": n.why,
                    "remedy": n.remedy} for n in found.nodes],
         "notes": list(found.notes),
-        "problems": [asdict(problem) for problem in found.problems],
+        "problems": [{"where": p.where, "why": p.why, "remedy": p.remedy} for p in found.problems],
         "layers": [layer.name for layer in found.graph.layers] if found.graph is not None else None,
         "shared": shared_facts(found),
     }

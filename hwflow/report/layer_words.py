@@ -9,11 +9,13 @@ from ..layers.conv import Conv
 from ..layers.dense import Dense
 from ..layers.formats import IntFormat
 from ..layers.recurrent import Recurrent
-from ..layers.trees import Trees
 from ..layers.window import Window
+from ..layers.words import kind_of
 
 __all__ = ["Weights", "kind_text", "tensor_text", "weights_of", "window_text"]
 
+#: Kinds whose windows are worth a word.
+_WINDOWS = ("conv", "transposed conv", "average pool", "max pool", "lp pool")
 _TIMES = "\N{MULTIPLICATION SIGN}"
 
 
@@ -44,17 +46,14 @@ def weights_of(layer: Layer) -> Weights | None:
     return None
 
 
-def kind_text(layer: Layer) -> str:
+def kind_text(graph: LayerGraph, layer: Layer) -> str:
     """"conv 3x3 /2", "depthwise 3x3", "dense", "gru": the kind with what a picture of a network usually says of it."""
-    if isinstance(layer, Recurrent):
-        return layer.cell
-    if isinstance(layer, Trees):
-        return f"{len(layer.roots)} tree{'s' if len(layer.roots) > 1 else ''}"
-    kind = layer.kind.replace("_", " ")
+    kind, window = kind_of(graph, layer), getattr(layer, "window", None)
+    if not isinstance(window, Window) or kind not in _WINDOWS:
+        return kind
     if isinstance(layer, Conv) and layer.groups > 1:
         kind = "depthwise" if layer.weights.shape[3] == 1 else f"{layer.groups} groups"
-    window = getattr(layer, "window", None)
-    return f"{kind} {window_text(window)}" if isinstance(window, Window) else kind
+    return f"{kind} {window_text(window)}"
 
 
 def window_text(window: Window) -> str:

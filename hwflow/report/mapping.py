@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from hwflow_base.errors import HwflowError, sentence
+from hwflow_base.errors import HwflowError
 
 from ..hls.support import tensor_problems
 from ..layers.base import LayerGraph
 from ..onnx import Model, infer, simplify
+from ..onnx.errors import LimitError
 from ..onnx.inference.static import suiting_inputs
 from ..onnx.limits import DEFAULT_LIMITS, Limits
 from ..onnx.model import Graph, TensorType, Value
@@ -38,33 +39,30 @@ from ..quantize.settings import (
     WeightRounding,
     WeightSettings,
 )
-from ..quantize.support import operators_without_hardware, require_small_frames
-from .fates import Fate, Mapped, NodeMapping
+from ..quantize.streaming import keep_states
+from ..quantize.support import operators_without_hardware, require_small_frames, require_small_model
+from .fates import Fate, Mapped, NodeMapping, of_whole
 from .places import layers_without_hardware, made_on_host, nodes_without_operator, result_names
 
-__all__ = ["mapped"]
+__all__ = ["mapped", "trial"]
 
 #: Looks at ever smaller rests of a model, and the time after which no further one begins.
 MOST_LOOKS, MOST_SECONDS = 12, 20.0
 
-#: Of a float model: ranges that need no data, and the quickest way from weights to integers.
-ASSUMED = QuantizationSettings(
-    LayerSettings(
-        WeightSettings(method=RangeMethod.MINMAX, rounding=WeightRounding.NEAREST, bias_correction=False),
-        ActivationSettings(range=(-1.0, 1.0)),
-    ),
-    equalize=False,
-)
+#: Of a float model: the quickest way from weights to integers, with ranges of made-up data, or that need none.
+QUICK = WeightSettings(method=RangeMethod.MINMAX, rounding=WeightRounding.NEAREST, bias_correction=False)
+MEASURED = QuantizationSettings(LayerSettings(QUICK), equalize=False)
+ASSUMED = QuantizationSettings(LayerSettings(QUICK, ActivationSettings(range=(-1.0, 1.0))), equalize=False)
 
 WITHOUT_OPERATOR = "write it with operators of ONNX, or as a function in the model"
 WITHOUT_STAGE = "`hwflow golden` runs it; for hardware, cut the model in front of it and run the rest on the host"
 
 
 def mapped(source: Model, shapes: Mapping[str, tuple[int, ...]], limits: Limits = DEFAULT_LIMITS,
-           require: Callable[[], None] = lambda: None) -> Mapped:
+           states: Mapping[str, str] | None = None) -> Mapped:
     """What becomes of `source`, a model as its file has it, whose inputs have `shapes` where given.
 
-    `require` raises HwflowError for a model that must not be looked at closely.
+    HwflowError where `states` has a pair that is none (`keep_states`).
     """
     try:
         Functions(source.functions, limits).require_bounded(source.graph.nodes, source.opsets, "graph")
@@ -79,7 +77,7 @@ def mapped(source: Model, shapes: Mapping[str, tuple[int, ...]], limits: Limits 
         look.node(index, why, WITHOUT_OPERATOR)
     static = known = None
     try:
-        require()
+        require_small_model(source.graph)
     except HwflowError as error:
         look.whole(error)
     else:
@@ -96,6 +94,8 @@ def mapped(source: Model, shapes: Mapping[str, tuple[int, ...]], limits: Limits 
         for problem in operators_without_hardware(base):
             look.add(problem)
         return look.result(None, None)
+    if states:
+        keep_states(static, states)
     note = float_note(known)
     return replace(look.result(static, look.parts(static), _forms(known)), notes=(note,) if note else ())
 
@@ -122,6 +122,7 @@ class _Look:
         self.model, self.source = model, source
         self.found: dict[int, Problem] = {}
         self.general: list[Problem] = []
+        self.beyond: LimitError | None = None
         self.complete = True
         self._places = _NodeNames(model.graph)
 
@@ -130,8 +131,9 @@ class _Look:
 
     def whole(self, error: HwflowError) -> None:
         """Something about the model as a whole."""
-        why, remedy = (" ".join(text.split()) for text in (sentence(error.why, where=error.where), error.remedy))
-        self.general.append(Problem("the model", why, remedy))
+        if isinstance(error, LimitError):
+            self.beyond = self.beyond or error
+        self.general.append(of_whole(error))
 
     def add(self, problem: Problem) -> None:
         index = self._places.index(problem.where)
@@ -146,7 +148,7 @@ class _Look:
         for _ in range(MOST_LOOKS):
             problems: tuple[Problem, ...] = ()
             try:
-                quantized = _trial(part)
+                quantized = trial(part) if first else _quick(part, ASSUMED)
             except NoHardware as error:
                 problems = error.problems
             except HwflowError as error:
@@ -206,7 +208,8 @@ class _Look:
                 fate = Fate.HOST if there else Fate.HARDWARE
             found.append(NodeMapping(index, node.label, name, operator, fate, why, remedy))
         general = tuple(dict.fromkeys(self.general))
-        return Mapped(tuple(found), general, quantized.graph if quantized else None, self.complete)
+        return Mapped(tuple(found), general, quantized.graph if quantized else None, self.complete,
+                      beyond=self.beyond)
 
 
 class _NodeNames:
@@ -259,9 +262,26 @@ def _static(base: Model, look: _Look, missing: Iterable[int], shapes: Mapping[st
     return None if found is None else simplify(infer(model, {**shapes, **found}, limits))
 
 
-def _trial(model: Model) -> Quantized:
+def trial(model: Model) -> Quantized:
+    """`model` as integers, to find out what becomes of its nodes: no data, and nothing is compared.
+
+    With assumed ranges, and where these are refused with those of made-up data, which allow other functions.
+    """
+    try:
+        return _quick(model, ASSUMED)
+    except NoHardware as refused:
+        try:
+            return _quick(model, MEASURED)
+        except NoHardware:
+            raise
+        except HwflowError:
+            raise refused from None
+
+
+def _quick(model: Model, settings: QuantizationSettings) -> Quantized:
+    """With `settings` where it does not come with integers of its own."""
     integers = any(n.op_type in QUANTIZERS or (n.domain, n.op_type) in {*RULES, *TREES} for n in model.graph.nodes)
-    return quantize(model, settings=None if integers else ASSUMED)
+    return quantize(model, settings=None if integers else settings, proven=False)
 
 
 def _without(model: Model, gone: set[int]) -> Model | None:

@@ -9,7 +9,7 @@ from hwflow_rtl.vendor.memory import Holds, Place
 from ..hls import Plan
 from ..hls.memories import MemoryPlan
 from .console import Console
-from .numbers import number, percent
+from .numbers import decimal, number, percent
 
 __all__ = ["ring_bytes", "show_memories", "show_outside"]
 
@@ -33,10 +33,11 @@ def show_memories(console: Console, plan: Plan) -> None:
     if len(rows) > 1:
         rows.append(row_of("all", plan.memories))
     if rows:
-        console.table("memories", ("hold", "memories", "bits", "blocks", "filled", "in tables", "in SPRAM"), rows)
+        console.table("memories", ("hold", "memories", "bits", "blocks", "filled", "in logic", "in SPRAM"), rows)
     worst = sorted((each for each in plan.memories if each.wasted_bits), key=lambda each: -each.wasted_bits)[:WORST]
     if worst:
-        console.table("blocks filled least", ("memory", "words x bits", "blocks", "wasted bits", "can be in tables"), [
+        head = ("memory", "words x bits", "blocks", "wasted bits", "can be in logic")
+        console.table("memory blocks that are nearly empty", head, [
             (each.name, f"{number(each.memory.depth)} x {each.memory.width}", number(each.resources.ram),
              number(each.wasted_bits), "yes" if Place.TABLES in each.places else "") for each in worst])
 
@@ -48,7 +49,7 @@ def show_outside(console: Console, plan: Plan) -> None:
     part, rows = plan.outside.part, []
     for each in plan.streams:
         rows.append((each.stage, number(each.bytes), f"{each.stream.width}", number(each.stream.beats),
-                     f"{float(each.interval):,.1f}"))
+                     decimal(float(each.interval))))
     console.table("weights outside of the FPGA", ("stage", "bytes a frame", "bits a beat", "beats",
                                                   "cycles a beat, at most"), rows)
     size = number(sum(each.bytes for each in plan.streams))

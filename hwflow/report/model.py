@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hwflow_base.printable import clean
+
 from .console import Console
 from .numbers import number
-from .texts import clean, shortened
+from .texts import shortened
 
 __all__ = ["show_model"]
 

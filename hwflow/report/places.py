@@ -70,13 +70,13 @@ def places(source: Model, static: Callable[[], Model], trial: Callable[[], Quant
         known = convert_old(simplify(static()))
         model = floats_to_float32(known)
     except HwflowError as error:
-        problem = str(error)
+        problem = error.without_file
         return Places(_without_shapes(source, missing), problem)
     forms = {name: node.op_type for node in known.graph.nodes for name in node.outputs}
     try:
         quantized = trial()
     except HwflowError as error:
-        return Places(_with_shapes(source, model, missing, None, forms), str(error))
+        return Places(_with_shapes(source, model, missing, None, forms), error.without_file)
     found = _with_shapes(source, model, missing, quantized, forms)
     return Places(found, without_hardware(quantized.graph), golden=True)
 

@@ -10,23 +10,29 @@ from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.vendor import Resources
 
 from ..hls.links import LinkPlan
+from ..hls.names import stage_kind
 from ..hls.plan import Plan, StagePlan
 from ..hls.plan_file import memory_facts, outside_facts
+from ..host.rate import Limit
 from ..synth import Board
 from .clock import CoreClock
 from .console import Console
 from .execution import execution_facts, execution_line, waiting_line
 from .memories import ring_bytes, show_memories, show_outside
-from .numbers import number, percent
+from .numbers import counted, number, percent
+from .rates import board_rate, show_rate
 from .shared import shared_facts, show_steps
 
 if TYPE_CHECKING:
     from hwflow_sim import RunResult
 
-__all__ = ["plan_facts", "show_plan", "show_simulation", "simulation_facts"]
+__all__ = ["WORDS", "plan_facts", "show_plan", "show_simulation", "simulation_facts"]
 
 #: Blocks are scarce where more than this share is taken, tables plenty where less than this one is.
 SCARCE, PLENTY = 0.8, 0.4
+#: What the resources of a device are, for people who do not know their names.
+WORDS = {"LUT": "logic", "FF": "flip-flops", "DSP": "multiplier blocks", "RAM": "memory blocks",
+         "SPRAM": "large memory blocks"}
 
 
 def folding_text(stage: StagePlan) -> str:
@@ -70,32 +76,45 @@ def ends(plan: Plan, link: LinkPlan) -> tuple[str, str]:
 
 
 def show_plan(console: Console, plan: Plan, board: Board, clock: CoreClock) -> None:
-    """The stages with their foldings, cycles and resources; the queues between them; the whole against the board."""
+    """What arrives, a row for each stage, and the whole against the board; with --verbose foldings, queues, memories.
+    """
+    show_rate(console, plan, board, clock)
+    for name, cycles in latencies(plan).items():
+        console.say(f"  first result of '{name}': {clock.time(cycles)} after a frame begins, "
+                    f"{counted(cycles, 'cycle')}")
+    if line := waiting_line(plan):
+        console.say(f"  {line}")
+    console.say(f"  {execution_line(plan, board)}")
+    console.table(f"plan for {board.name}", ("stage", "layer", "multipliers", "cycles", "busy"), [
+        (stage.name, stage_kind(plan.graph, stage),
+         number(stage.schedule.multipliers) if stage.schedule.multipliers else "",
+         number(stage.schedule.interval), percent(busy(stage, plan), 0)) for stage in plan.stages])
+    show_steps(console, plan)
+    if console.verbose:
+        show_details(console, plan, board)
+    console.say("  takes " + ", ".join(
+        f"{percent(need / have if have else 0.0, 0)} of the {WORDS[name]} ({number(need)} of {number(have)} {name})"
+        for name, need, have in resource_rows(plan, board)))
+    if board_rate(plan, board, clock).limit is Limit.CORE:
+        show_remedy(console, plan, board)
+
+
+def show_details(console: Console, plan: Plan, board: Board) -> None:
+    """What --verbose adds: foldings and resources of the stages, steps of shared ones, queues and memories."""
     rings, rows = ring_bytes(plan), []
     for stage, ring in zip(plan.stages, rings, strict=True):
         r = stage.resources
-        rows.append((stage.name, stage.kind, folding_text(stage), number(stage.schedule.interval),
-                     percent(busy(stage, plan)), percent(stage.multiplier_use(plan.interval)),
+        rows.append((stage.name, folding_text(stage), percent(stage.multiplier_use(plan.interval)),
                      percent(padding_loss(stage)), "" if ring is None else number(ring), number(r.lut), number(r.ff),
                      number(r.dsp), number(r.ram)))
-    console.table(f"plan for {board.name}", ("stage", "layer", "rows x cols", "cycles", "busy", "useful", "padding",
-                                             "ring", "LUT", "FF", "DSP", "RAM"), rows, second=8)
-    console.say(f"  {execution_line(plan, board)}")
-    show_steps(console, plan)
+    console.table("stages in detail", ("stage", "rows x cols", "useful", "padding", "row buffer", "LUT", "FF", "DSP",
+                                       "RAM"), rows, second=5)
     show_queues(console, plan, board)
     show_memories(console, plan)
     show_outside(console, plan)
-    for name, need, have in resource_rows(plan, board):
-        console.say(f"  {name}: {number(need)} of {number(have)} ({percent(need / have if have else 0.0)})")
-    console.say(f"  interval {number(plan.interval)} cycles: {clock.rate(plan)}")
-    if line := waiting_line(plan):
-        console.say(f"  {line}")
     show_use(console, plan)
-    show_remedy(console, plan, board)
-    for name, cycles in latencies(plan).items():
-        console.say(f"  latency of '{name}': {number(cycles)} cycles, {clock.time(cycles)}")
     console.say(f"  memory of the activations: {number(queue_bytes(plan))} bytes of queues, "
-                f"{number(sum(filter(None, rings)))} bytes of line buffers")
+                f"{number(sum(filter(None, rings)))} bytes of row buffers")
 
 
 def show_queues(console: Console, plan: Plan, board: Board) -> None:
@@ -150,8 +169,8 @@ def plan_facts(plan: Plan, board: Board, *, clock: CoreClock) -> dict[str, Any]:
     """The same as plain data."""
     slowest, technology, rings = bottleneck(plan), board.technology(), ring_bytes(plan)
     return {
-        **execution_facts(plan, board), "clock": asdict(clock), "multipliers": plan.multipliers,
-        "resources": plan.resources.counts(),
+        **execution_facts(plan, board), "clock": asdict(clock), "rate": board_rate(plan, board, clock).facts(),
+        "multipliers": plan.multipliers, "resources": plan.resources.counts(),
         "bottleneck": {"stage": slowest.name, "busy": busy(slowest, plan),
                        "multiplier_use": slowest.multiplier_use(plan.interval)},
         "latency": [{"output": name, "cycles": cycles, "microseconds": cycles / clock.mhz}
@@ -177,36 +196,44 @@ def plan_facts(plan: Plan, board: Board, *, clock: CoreClock) -> dict[str, Any]:
                   for link in plan.links]}
 
 
-def show_simulation(console: Console, plan: Plan, runs: Mapping[str, RunResult], clock: CoreClock) -> None:
-    """A row per stage: predicted and simulated cycles of the run at full speed, and equality in every run."""
+def show_simulation(console: Console, plan: Plan, runs: Mapping[str, RunResult], board: Board, clock: CoreClock
+                    ) -> None:
+    """What arrives at the simulated interval, and a row per stage: cycles, and whether every run was equal."""
     full = next(iter(runs.values()))
-    frames = max(len(full.frame_done_cycles), 1)
-    rows = []
-    for stage in plan.stages:
-        results = [[run.boundaries[name] for name in stage.boundaries] for run in runs.values()]
-        rows.append((
-            stage.name, stage.kind, folding_text(stage), number(stage.schedule.work),
-            number(results[0][-1].busy_cycles // frames), percent(busy(stage, plan)),
-            percent(stage.multiplier_use(plan.interval)),
-            *("equal" if all(each.equal for each in result) else "DIFFERENT" for result in results)))
-    console.table("simulation", ("stage", "layer", "rows x cols", "cycles predicted", "simulated", "busy", "useful",
-                                 *runs), rows, second=7)
-    interval = full.interval
-    console.say(f"  interval between frames: {compared(plan.interval, interval)}")
+    show_rate(console, plan, board, clock, full.interval)
+    console.say(f"  cycles from frame to frame: {compared(plan.interval, full.interval)}")
     for (name, cycles), output in zip(latencies(plan).items(), full.outputs, strict=True):
-        console.say(f"  latency of '{name}': {compared(cycles, output.first_cycle)}, "
-                    f"{clock.time(cycles)} planned")
-    show_use(console, plan)
-    if interval:
-        console.say(f"  {clock.rate(plan, interval)}")
+        console.say(f"  cycles to the first result of '{name}': {compared(cycles, output.first_cycle)}")
+    console.table("simulation: cycles of a frame", ("stage", "layer", "predicted", "simulated", "result"), [
+        (stage.name, stage_kind(plan.graph, stage), number(stage.schedule.work), number(simulated_work(stage, full)),
+         verdict(stage, runs))
+        for stage in plan.stages])
+    if console.verbose:
+        console.table("stages in detail", ("stage", "rows x cols", "busy", "useful"), [
+            (stage.name, folding_text(stage), percent(busy(stage, plan)),
+             percent(stage.multiplier_use(plan.interval))) for stage in plan.stages])
+        show_use(console, plan)
+
+
+def simulated_work(stage: StagePlan, run: RunResult) -> int:
+    """Cycles of a frame in which the simulated stage computes."""
+    return run.boundaries[stage.boundaries[-1]].busy_cycles // max(len(run.frame_done_cycles), 1)
+
+
+def verdict(stage: StagePlan, runs: Mapping[str, RunResult]) -> str:
+    """"equal", or the runs in which a result of the stage was different."""
+    wrong = [name for name, run in runs.items() if not all(run.boundaries[each].equal for each in stage.boundaries)]
+    return f"DIFFERENT at {' and '.join(wrong)}" if wrong else "equal"
 
 
 def compared(predicted: int, simulated: int | None) -> str:
-    """Both numbers, and how far they are apart if they are."""
-    text = f"predicted {number(predicted)}, simulated {'no' if simulated is None else number(simulated)} cycles"
-    if simulated is None or simulated == predicted:
-        return text
-    return f"{text}, {number(abs(simulated - predicted))} {'more' if simulated > predicted else 'fewer'} than predicted"
+    """The simulated number, and how far it is from the predicted one."""
+    if simulated is None:
+        return f"predicted {number(predicted)}, not simulated"
+    if simulated == predicted:
+        return f"{number(simulated)}, as predicted"
+    more = "more" if simulated > predicted else "fewer"
+    return f"{number(simulated)}, {number(abs(simulated - predicted))} {more} than predicted"
 
 
 def simulation_facts(plan: Plan, board: Board, runs: Mapping[str, RunResult], clock: CoreClock) -> dict[str, Any]:

@@ -6,15 +6,16 @@ from collections.abc import Iterator, Sequence
 
 from ..exploration.routing import Routed
 from .console import Console
-from .numbers import number
+from .numbers import number, rate_text
 
 __all__ = ["show_routed"]
 
 
 def show_routed(console: Console, routed: Sequence[Routed]) -> None:
     """Every run, and how far off the estimated clocks were."""
-    console.table("routed", ("board", "cycles", "seed", "knobs of the placer", "MHz", "frames/s", "estimated", "LUT"),
+    console.table("routed", ("board", "cycles", "seed", "knobs of the placer", "MHz", "FPGA alone", "estimated", "LUT"),
                   [row for each in routed for row in rows(each)], key=2, second=4)
+    console.say("  FPGA alone: frames a second without the line to the host; estimated: the clock, in MHz")
     for each in routed:
         for run in each.runs:
             if run.failed:
@@ -30,9 +31,10 @@ def rows(routed: Routed) -> Iterator[tuple[str, ...]]:
     point = routed.point
     for run in routed.runs:
         start = (point.board, number(point.interval), str(run.seed), run.placer or "nextpnr's own")
-        if run.mhz is None:
+        rate = routed.rate(run)
+        if run.mhz is None or rate is None:
             yield (*start, "failed", "", f"{point.mhz:.0f}", "")
         else:
             best = " *" if run is routed.best else ""
-            yield (*start, f"{run.mhz:.1f}{best}", f"{run.mhz * 1e6 / point.interval:,.1f}", f"{point.mhz:.0f}",
+            yield (*start, f"{run.mhz:.1f}{best}", rate_text(rate.core), f"{point.mhz:.0f}",
                    number(run.lut))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 from xml.sax.saxutils import escape, quoteattr
 
+from hwflow_base.printable import clean
+
 from .scene import LINE, NARROW, PAD, WIDE, Arrow, Box, Point, Scene
-from .texts import clean
 
 __all__ = ["FONT", "scene_parts", "xml"]
 

@@ -19,15 +19,17 @@ def use_of(stage: StagePlan, step: StepPlan) -> float | None:
 
 
 def show_steps(console: Console, plan: Plan) -> None:
-    """Two tables for each shared stage."""
+    """The layers of each shared stage; with --verbose also where tensors are in its memory."""
     for stage in plan.stages:
         if not stage.steps:
             continue
         interval = stage.schedule.interval
         rows = [(step.name, number(step.cycles), percent(step.cycles / interval), number(step.waits),
                  percent(use_of(stage, step))) for step in stage.steps]
-        console.table(f"{stage.name}: a frame, step by step",
+        console.table(f"{stage.name}: a frame, layer by layer",
                       ("step", "cycles", "share", "waits for weights", "useful"), rows)
+        if not console.verbose:
+            continue
         columns, makers = stage.folding.cols, {step.tensor: step.name for step in reversed(stage.steps)}
         places = [(makers.get(place.tensor, place.tensor), number(place.base), number(place.base + place.words - 1),
                    number(place.words * columns)) for place in stage.frames]

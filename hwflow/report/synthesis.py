@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hwflow_rtl.io.board_top import BoardTop
@@ -11,13 +11,16 @@ from hwflow_rtl.vendor import Resources
 from ..hls.links import links_cost
 from ..hls.outside import reading_cost, telling_cost
 from ..hls.plan import Plan
-from ..host.identity import element_bytes
+from ..host.rate import rate_of
 from ..synth import Board, SynthesisReport, ends_of
 from ..synth.parts import LINKS, MEMORY, title_of
+from .clock import CoreClock
 from .console import Console
-from .numbers import number, percent
+from .numbers import number, percent, rate_text
+from .plan import WORDS
+from .rates import show_rate
 
-__all__ = ["line_rate", "planned_and_used", "planned_in_all", "rates", "show_synthesis", "synthesis_facts",
+__all__ = ["planned_and_used", "planned_in_all", "rates", "show_synthesis", "synthesis_facts",
            "too_slow"]
 
 #: Parts of the design whose longest path is shown; --json has all.
@@ -69,41 +72,52 @@ def synthesis_facts(plan: Plan, board: Board, report: SynthesisReport) -> dict[s
         "by_part": [{"part": title, "planned": need.counts(), "used": used.counts()} for title, need, used in rows]}
 
 
-def rates(plan: Plan, board: Board, report: SynthesisReport) -> Mapping[str, float]:
-    """Frames a second: at the clock that drives the stages, at the one that was reached, and on the serial line."""
-    def rate(mhz: float) -> float:
-        return mhz * 1e6 / plan.interval_at(mhz)
-
-    found = {"clock": rate(report.clock_mhz), "serial_line": line_rate(plan, board)}
+def rates(plan: Plan, board: Board, report: SynthesisReport) -> Mapping[str, float | str]:
+    """Frames a second: those that arrive and what limits them, at the clock that drives the stages and at the one that
+    was reached, and of the line to the host."""
+    rate = rate_of(plan, report.clock_mhz, board.transport.bytes_per_second)
+    found = {"arriving": rate.frames_per_second, "limit": rate.limit.value, "clock": rate.core, "line": rate.line}
     if report.usable_mhz is not None:
-        found["usable_clock"] = rate(report.usable_mhz)
+        found["usable_clock"] = rate_of(plan, report.usable_mhz).core
     return found
 
 
 def show_synthesis(console: Console, plan: Plan, board: Board, report: SynthesisReport) -> None:
-    """Resources by part and in all, the clocks with what limits them, and what they make of frames."""
-    parts = planned_and_used(plan, board, report)
+    """What arrives, the clock, and what the design takes of the device; with --verbose also by part, and why."""
+    clock = CoreClock(report.clock_mhz, "of the oscillator" if report.pll is None else "of the PLL", True)
+    show_rate(console, plan, board, clock)
+    show_clocks(console, report)
     usages = {"lut": report.lut, "ff": report.ff, "dsp": report.dsp, "ram": report.ram}
     usages |= {"spram": report.spram} if report.spram.available else {}
-    console.table("planned and used", (
-        "part", *(text for name in usages for text in (f"{name.upper()} planned", "used"))), [
-            (title, *(text for name in usages for text in (number(getattr(need, name)), number(getattr(used, name)))))
-            for title, need, used in parts])
     planned = planned_in_all(plan, board).counts()
-    rows = [(name.upper(), number(planned[name]), number(usage.used), number(usage.available),
-             percent(usage.used / usage.available if usage.available else 0.0)) for name, usage in usages.items()]
-    console.table(f"routed for {board.name}", ("resource", "plan", "used", "available", "share"), rows)
+    rows = [(f"{WORDS[name.upper()]} ({name.upper()})", number(planned[name]), number(usage.used),
+             number(usage.available), percent(usage.used / usage.available if usage.available else 0.0))
+            for name, usage in usages.items()]
+    head = ("resource", "planned", "used", "available", "share")
+    console.table(f"what the design takes of {board.name}", head, rows)
+    if console.verbose:
+        show_parts(console, planned_and_used(plan, board, report), list(usages))
+        show_details(console, plan, report)
+    console.say(f"  bitstream: {report.bitstream}")
+
+
+def show_parts(console: Console, parts: Sequence[tuple[str, Resources, Resources]], names: Sequence[str]) -> None:
+    """What each part of the design takes, planned and used."""
+    console.table("planned and used", (
+        "part", *(text for name in names for text in (f"{name.upper()} planned", "used"))), [
+            (title, *(text for name in names for text in (number(getattr(need, name)), number(getattr(used, name)))))
+            for title, need, used in parts])
+
+
+def show_details(console: Console, plan: Plan, report: SynthesisReport) -> None:
+    """What --verbose adds: the runs of place and route, the longest paths, the tools and their time."""
     show_seeds(console, report)
-    show_clocks(console, report)
+    show_paths(console, report)
     if report.usable_mhz is not None:
-        source = f"the PLL's clock on {board.name}" if report.pll else f"the clock of {board.name}"
-        for text, mhz in ((f"at {report.clock_mhz:.6g} MHz, {source}", report.clock_mhz),
-                          (f"at {report.usable_mhz:.1f} MHz, the highest that the layout allows", report.usable_mhz)):
-            console.say(f"  {mhz * 1e6 / plan.interval_at(mhz):,.0f} frames/s {text}")
-    console.say(f"  {board.transport.title} carries {line_rate(plan, board):,.0f} frames/s")
+        console.say(f"  {rate_text(rate_of(plan, report.usable_mhz).core)} frames/s of the FPGA alone at "
+                    f"{report.usable_mhz:.1f} MHz, the highest clock that place and route allows")
     console.say(f"  tools: {', '.join(report.tools.values())}")
     console.say("  time: " + ", ".join(f"{step} {seconds:.0f} s" for step, seconds in report.seconds.items()))
-    console.say(f"  bitstream: {report.bitstream}")
 
 
 def show_seeds(console: Console, report: SynthesisReport) -> None:
@@ -117,22 +131,29 @@ def show_seeds(console: Console, report: SynthesisReport) -> None:
 
 
 def show_clocks(console: Console, report: SynthesisReport) -> None:
-    """Show each clock with its longest path, the limits of the device, and the slowest parts."""
+    """Show the clock of the design beside the highest that is safe; others where they are too fast, or --verbose."""
     if report.usable_mhz is not None:
-        against = "enough for" if report.core_meets_clock else "TOO SLOW for"
-        console.say(f"  clock: routed {report.routed_mhz:.1f} MHz, usable {report.usable_mhz:.1f} MHz "
-                    f"({against} the {report.clock_mhz:.6g} MHz of its source)")
+        against = "" if report.core_meets_clock else ": TOO FAST"
+        console.say(f"  clock of the design: {report.clock_mhz:.6g} MHz; up to {report.usable_mhz:.1f} MHz would be "
+                    f"safe{against}")
+    for clock in report.clocks:
+        if not clock.is_core and clock.routed_mhz is not None and (console.verbose or clock in report.slow_clocks):
+            against = ": TOO FAST" if clock in report.slow_clocks else ""
+            title = "clock of the way to the host" if report.of_line(clock) else clock.title
+            console.say(f"  {title}: {report.source_mhz(clock):g} MHz; up to {clock.routed_mhz:.1f} MHz would be "
+                        f"safe{against}")
+
+
+def show_paths(console: Console, report: SynthesisReport) -> None:
+    """Show what limits each clock: its longest path, the limits of the device, and the slowest parts."""
+    if report.usable_mhz is not None:
+        console.say(f"  place and route reached {report.routed_mhz:.1f} MHz; limit of the device: "
+                    f"{report.limit.mhz:g} MHz for {report.limit.what}; {report.limit.source}")
         if report.pll is not None:
             console.say(f"  PLL: {report.pll['text']}")
-        console.say(f"  limit of the device: {report.limit.mhz:g} MHz for {report.limit.what}; {report.limit.source}")
     for clock in report.clocks:
-        if not clock.is_core and clock.routed_mhz is not None:
-            against = "TOO SLOW for" if clock in report.slow_clocks else "enough for"
-            title = "the clock of the way to the host" if report.of_line(clock) else clock.title
-            console.say(f"  {title}: routed {clock.routed_mhz:.1f} MHz ({against} the "
-                        f"{report.source_mhz(clock):g} MHz of its source)")
         if clock.path is not None:
-            console.say(f"  its longest path: {clock.path}")
+            console.say(f"  longest path of the clock '{clock.net}': {clock.path}")
     if report.data_margins is not None:
         setup, hold = report.data_margins
         console.say(f"  the memory has the same clock; its data are at the pads {setup:.1f} ns before they must be, "
@@ -159,14 +180,3 @@ def too_slow(report: SynthesisReport, wanted: float | str | None) -> str:
     return (f"the core must run at no more than the {report.usable_mhz:.1f} MHz that the routed design allows, not at "
             f"{report.clock_mhz:.6g} MHz ({why}): on the board its numbers may be wrong; choose a slower clock with "
             "--clock, or leave it out for the fastest that is safe")
-
-
-def line_rate(plan: Plan, board: Board) -> float:
-    """Frames a second that fit through the line to the host, by the longer of both directions.
-
-    An element takes as many bytes as it needs, and a tensor that has several readers goes over the line once.
-    """
-    entering = {link.source: link.elements * element_bytes(link.bits) for link in plan.links
-                if not link.source.of_stage}
-    leaving = [link.elements * element_bytes(link.bits) for link in plan.links if not link.sink.of_stage]
-    return board.transport.bytes_per_second / max(sum(entering.values()), sum(leaving))

@@ -1,18 +1,16 @@
-"""Texts of a file for people: nothing in them may move the cursor, change colours or turn the direction of writing."""
+"""Short forms of texts of a file, for people."""
 
 from __future__ import annotations
+
+from hwflow_base.printable import clean
 
 from ..onnx.inference.claims import type_words
 from ..onnx.model import ValueType
 
-__all__ = ["clean", "shortened", "type_text"]
+__all__ = ["NAME_WIDTH", "shortened", "type_text"]
 
-
-def clean(text: str) -> str:
-    """The text with what is not printable (control characters, lone surrogates, marks of direction) as escapes."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in text)
+#: The width of a layer's name in a table of one line for each layer, in a terminal of 80 columns.
+NAME_WIDTH = 28
 
 
 def shortened(text: str, length: int) -> str:

@@ -16,9 +16,8 @@ import rich.live
 import rich.table
 import rich.text
 from hwflow_base.files.durations import Durations
+from hwflow_base.printable import clean
 from hwflow_base.work import Work
-
-from .texts import clean
 
 __all__ = ["Watcher", "clock_text", "state_of"]
 

@@ -104,7 +104,7 @@ def blocks(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int, *, k
 
 
 def is_number(text: str) -> bool:
-    return not text or text.replace(" ", "").replace(".", "").replace("%", "").replace("-", "").isdigit()
+    return not text or text.translate(dict.fromkeys(map(ord, " ,.%-"))).isdigit()
 
 
 def _total(widths: Sequence[int]) -> int:

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from hwflow_base.errors import HwflowError
 
-__all__ = ["BadRequest", "BoardsLost", "NoBoard", "NotServed", "QueueFull", "ServerStops", "TimedOut"]
+__all__ = ["BadRequest", "BoardsLost", "NoBoard", "NotServed", "QueueFull", "ServerStops", "TimedOut", "UnknownCoding"]
 
 
 class NotServed(HwflowError):
@@ -20,6 +20,12 @@ class BadRequest(NotServed):
     """The request says something that the model has not."""
 
     status = 400
+
+
+class UnknownCoding(NotServed):
+    """The body is compressed in a way that nobody here knows."""
+
+    status = 415
 
 
 class QueueFull(NotServed):

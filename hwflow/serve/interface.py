@@ -17,7 +17,8 @@ __all__ = ["Interface", "TensorFacts"]
 #: The names that the protocol has for types of numpy.
 DATATYPES: Mapping[str, str] = {
     "bool": "BOOL", "int8": "INT8", "int16": "INT16", "int32": "INT32", "int64": "INT64", "uint8": "UINT8",
-    "uint16": "UINT16", "uint32": "UINT32", "uint64": "UINT64", "float16": "FP16", "float32": "FP32", "float64": "FP64"}
+    "uint16": "UINT16", "uint32": "UINT32", "uint64": "UINT64", "float16": "FP16", "float32": "FP32", "float64": "FP64",
+    "object": "BYTES"}
 
 
 @dataclass(frozen=True)
@@ -45,22 +46,23 @@ class TensorFacts:
 
 @dataclass(frozen=True)
 class Interface:
-    """A model's inputs and outputs, in order; every tensor of a request has an axis of rows in front."""
+    """The name of a served model, its inputs and outputs, in order; every tensor of a request has an axis of rows in
+    front."""
 
     model: str
     inputs: tuple[TensorFacts, ...]
     outputs: tuple[TensorFacts, ...]
 
     @staticmethod
-    def of(quantized: Quantized) -> Interface:
-        """HwflowError for a type that the protocol has not.
+    def of(quantized: Quantized, model: str) -> Interface:
+        """That of `quantized`, which clients know as `model`.  HwflowError for a type that the protocol has not.
 
         Where every input and output has an axis of 1 in front, that is the axis of the rows; else one stands before.
         """
         ends = quantized.prologue.graph.inputs, quantized.epilogue.graph.outputs
         batch = all(shape_of(value)[:1] == (1,) for values in ends for value in values)
         inputs, outputs = (tuple(facts_of(value, batch) for value in values) for values in ends)
-        return Interface(quantized.graph.name, inputs, outputs)
+        return Interface(model, inputs, outputs)
 
     def facts(self) -> dict[str, Any]:
         """The metadata of the model."""

@@ -26,7 +26,7 @@ HEADER_LENGTH = "Inference-Header-Content-Length"
 #: More rows than any body has.
 MOST_ROWS = 1 << 40
 #: What numbers of JSON may be, by the kind of the tensor's type in numpy.
-TYPES: Mapping[str, set[type]] = {"b": {bool}, "i": {int}, "u": {int}, "f": {int, float}}
+TYPES: Mapping[str, set[type]] = {"b": {bool}, "i": {int}, "u": {int}, "f": {int, float}, "O": {str}}
 BINARY_SIZE, BINARY, BINARY_OUTPUT = "binary_data_size", "binary_data", "binary_data_output"
 
 
@@ -90,7 +90,7 @@ def answer_of(interface: Interface, request: InferRequest, outputs: Mapping[str,
         array = outputs[tensor.name].reshape(-1, *tensor.shape)
         entry: dict[str, Any] = {"name": tensor.name, "datatype": tensor.datatype, "shape": list(array.shape)}
         if wanted.binary:
-            tail.append(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes())
+            tail.append(bytes_of(array))
             entry["parameters"] = {BINARY_SIZE: len(tail[-1])}
         else:
             entry["data"] = array.reshape(-1).tolist()
@@ -103,6 +103,14 @@ def answer_of(interface: Interface, request: InferRequest, outputs: Mapping[str,
         refuse(f"the result holds infinity or no number, which JSON has no form for: ask for the output with the "
                f"parameter {BINARY}")
     return text + b"".join(tail), len(text) if tail else None
+
+
+def bytes_of(array: Array) -> bytes:
+    """An array behind the JSON: little-endian; of a text its length in four bytes, and its UTF-8."""
+    if array.dtype.kind != "U":
+        return np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
+    encoded = [text.encode() for text in array.ravel().tolist()]
+    return b"".join(len(text).to_bytes(4, "little") + text for text in encoded)
 
 
 def split(body: bytes, header_length: str | None) -> tuple[bytes, bytes]:
@@ -161,6 +169,8 @@ def tensor_of(entry: Mapping[str, Any], tensor: TensorFacts, binary: memoryview)
     else:
         if "data" in entry:
             refuse(f"input '{name}' must have 'data' or {BINARY_SIZE}, not both")
+        if tensor.dtype.kind == "O":
+            refuse(f"input '{name}' must have its texts in 'data', not behind the JSON")
         if type(size) is not int or size != count * tensor.dtype.itemsize or size > len(binary):
             refuse(f"input '{name}' must have {count * tensor.dtype.itemsize} bytes behind the JSON, not "
                    f"{shown(size)} of {len(binary)}")
@@ -182,7 +192,7 @@ def numbers_of(data: object, tensor: TensorFacts, count: int) -> Array:
     if len(flat) != count:
         refuse(f"input '{name}' must have {count} numbers in 'data', not {len(flat)}")
     if not set(map(type, flat)) <= TYPES[dtype.kind]:  # before numpy sees them: it makes arrays of texts, too
-        what = "true and false" if dtype.kind == "b" else "whole numbers" if dtype.kind in "iu" else "numbers"
+        what = {"b": "true and false", "f": "numbers", "O": "texts"}.get(dtype.kind, "whole numbers")
         refuse(f"input '{name}' must have {what} in 'data', and nothing else")
     made = fitting(flat, dtype)
     if made is None:
@@ -192,6 +202,8 @@ def numbers_of(data: object, tensor: TensorFacts, count: int) -> Array:
 
 def fitting(numbers: list[Any], dtype: np.dtype[np.generic]) -> Array | None:
     """Numbers of Python in a type; None where it does not hold them."""
+    if dtype.kind == "O":
+        return np.array(numbers, np.str_)
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)  # type: ignore[type-var]
         return np.array(numbers, dtype) if limits.min <= min(numbers) and max(numbers) <= limits.max else None

@@ -16,7 +16,7 @@ from hwflow_base.errors import HwflowError
 from hwflow import golden
 from hwflow.host.elements import pack, unpack
 from hwflow.quantize import Quantized
-from hwflow.serve.errors import BadRequest, NotServed, QueueFull, TimedOut
+from hwflow.serve.errors import BadRequest, NotServed, QueueFull, TimedOut, UnknownCoding
 from hwflow.serve.interface import Interface
 from hwflow.serve.limits import MEBIBYTE, ServeLimits
 from hwflow.serve.metrics import CONTENT_TYPE, Metrics
@@ -33,6 +33,8 @@ RETRY_AFTER = "1"
 KEPT = ("Allow", "WWW-Authenticate")
 #: What a request costs besides its body, in bytes: bounds how many there are.
 OVERHEAD = 1 << 15
+#: What aiohttp unpacks (the last two with packages of their own: else it refuses them); others it would leave packed.
+CODINGS = ("identity", "gzip", "deflate", "br", "zstd")
 #: Paths that need no token: whoever watches the server asks for them.
 OPEN_PATHS = ("/v2/health/live", "/v2/health/ready")
 
@@ -46,7 +48,7 @@ class Service:
     def __init__(self, quantized: Quantized, model: str, pool: Pool, limits: ServeLimits, token: str | None = None
                  ) -> None:
         self.quantized, self.model, self.pool, self.limits = quantized, model, pool, limits
-        self.interface = Interface.of(quantized)
+        self.interface = Interface.of(quantized, model)
         self.metrics = Metrics()
         self.token = token
         #: Bytes of the bodies of requests without an answer.
@@ -115,7 +117,7 @@ class Service:
 
     async def metadata(self, request: web.Request) -> web.Response:
         self.require_model(request)
-        return web.json_response({**self.interface.facts(), "name": self.model})
+        return web.json_response(self.interface.facts())
 
     async def measured(self, _request: web.Request) -> web.Response:
         return web.Response(text=self.metrics.text(self.pool), headers={"Content-Type": CONTENT_TYPE})
@@ -151,7 +153,7 @@ class Service:
         self.held += size
         try:
             async with asyncio.timeout(deadline - time.monotonic()):
-                body = await request.read()
+                body = await body_of(request)
                 return await self.computed(body, request.headers.get(HEADER_LENGTH), deadline)
         except TimeoutError:
             raise TimedOut(f"the result did not come in {self.limits.timeout:g} s") from None
@@ -185,6 +187,19 @@ class Service:
         kind = "application/json" if length is None else "application/octet-stream"
         headers = {} if length is None else {HEADER_LENGTH: str(length)}
         return web.Response(body=body, content_type=kind, headers=headers)
+
+
+async def body_of(request: web.Request) -> bytes:
+    """All of it, unpacked.  UnknownCoding, BadRequest."""
+    coding = request.headers.get("Content-Encoding", "identity").strip().lower()
+    if coding not in CODINGS:
+        raise UnknownCoding(f"the Content-Encoding of the body must be one of {', '.join(CODINGS)}, not "
+                            f"'{coding[:80]}'", "send it as it is")
+    try:
+        return await request.read()
+    except web.RequestPayloadError:
+        raise BadRequest("the body must be what its headers Content-Encoding and Transfer-Encoding say, and it is not "
+                         f"(Content-Encoding: {coding})", "send it as it is, without Content-Encoding") from None
 
 
 def refusal(message: str, status: int, headers: dict[str, Any]) -> web.Response:

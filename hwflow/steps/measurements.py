@@ -14,6 +14,7 @@ from hwflow_base.files.cache import cached_step, content, digest
 
 from .. import golden, onnx
 from ..accuracy import Accuracy, LayerNoise, compare, float_outputs, layer_noise, layer_warnings, question
+from ..onnx.inference.maps import class_names
 from ..onnx.model import Array
 from ..onnx.run.sequences import outputs_of_rows
 
@@ -49,7 +50,9 @@ def accuracy(flow: Flow) -> Accuracy | None:
             outputs = golden.predict(quantized, dataset.inputs, progress)
         facts = compare(asked, dataset, reference, outputs).facts()
         (place / "accuracy.json").write_text(json.dumps(facts))
-        np.savez(place / "outputs.npz", allow_pickle=False, **{f"out_{name}": a for name, a in outputs.items()})
+        held = {f"out_{name}": array for name, array in golden.as_batch(outputs).items()}
+        held |= {f"classes_{name}": np.array(names) for name, names in class_names(quantized.epilogue).items()}
+        np.savez(place / "outputs.npz", allow_pickle=False, **held)
 
     cached_step(folder, key, make)
     found = Accuracy.from_facts(json.loads((folder / "accuracy.json").read_text()))

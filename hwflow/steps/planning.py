@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 
 from hwflow_base.errors import AnswerIsNo, HwflowError
 from hwflow_rtl.io.board_top import BoardTop
 
 from .. import hls
 from ..hls.budget import RESOURCE_NAMES
+from ..hls.effort import quietly
 from ..hls.refusal import DoesNotFit
+from ..host.rate import cycles_for
 from ..layers.base import LayerGraph
 from ..layers.partition import Execution
 from ..outcome import OutcomeCode, OutcomeWarning
+from ..report.numbers import number, rate_text
 from ..synth import Board, list_boards, load_board
 from ..synth.outside import expected_mhz, outside_of
 from ..synth.top import ends_before_plan
@@ -36,26 +41,27 @@ def interval_for(frames_per_second: float, board: Board, most_mhz: float = math.
     if not math.isfinite(frames_per_second) or frames_per_second <= 0:
         raise HwflowError(f"frames per second must be a number above 0, not {frames_per_second}")
     mhz = min(expected_mhz(board), most_mhz)
-    interval = int(mhz * 1e6 / frames_per_second)
+    interval = cycles_for(frames_per_second, mhz)
     if interval < 1:
-        raise AnswerIsNo(f"{frames_per_second:,.0f} frames/s leave no cycle for a frame at {mhz:g} MHz, the clock that "
-                         f"designs on {board.name} reach at least", "ask for fewer")
+        raise AnswerIsNo(f"{rate_text(frames_per_second)} frames/s leave no cycle for a frame at {mhz:g} MHz, the "
+                         f"clock that designs on {board.name} reach at least", "ask for fewer")
     return interval
 
 
 def plan_for(graph: LayerGraph, structure: LayerGraph, board: Board, *, interval: int | None = None,
              frames_per_second: float | None = None, logic: bool = False, stream_weights: bool = False,
-             execution: Execution = Execution.AUTO) -> hls.Plan:
+             execution: Execution = Execution.AUTO, say: Callable[[str], None] = quietly) -> hls.Plan:
     """The fastest plan that fits `board`, or the smallest for `interval` cycles a frame or `frames_per_second`.
 
     `execution` AUTO is the fastest; with an interval or a rate dataflow where that fits, else a shared stage.
 
-    `structure` is `graph` with the constants that the hardware has room for.  For a frame rate stages may multiply in
-    logic, as with `logic`.  With `stream_weights`, weights may be outside of the FPGA also if the design fits without.
+    `say` hears where a long search is.  `structure` is `graph` with the constants that the hardware has room for.  For
+    a frame rate stages may multiply in logic, as with `logic`.  With `stream_weights`, weights may be outside of the
+    FPGA also if the design fits without.
     """
     if frames_per_second is not None:
         interval, logic = interval_for(frames_per_second, board), True
-    executions = executions_of(graph, structure, board, logic=logic, stream_weights=stream_weights)
+    executions = executions_of(graph, structure, board, logic=logic, stream_weights=stream_weights, say=say)
     try:
         plan = executions.plan(execution, interval)
         if frames_per_second is not None and plan.outside is not None and plan.streams:  # it may slow the core down
@@ -63,28 +69,34 @@ def plan_for(graph: LayerGraph, structure: LayerGraph, board: Board, *, interval
             plan = plan if slower == interval else executions.plan(execution, slower)
     except DoesNotFit as error:
         raise with_boards(error) from None
-    return plan
+    return replace(plan, board=board.name)
 
 
 def executions_of(graph: LayerGraph, structure: LayerGraph, board: Board, *, logic: bool = False,
-                  stream_weights: bool = False, known: hls.Known | None = None) -> hls.Executions:
+                  stream_weights: bool = False, known: hls.Known | None = None,
+                  say: Callable[[str], None] = quietly) -> hls.Executions:
     """What makes the plans for `board`; the arguments are as of `plan_for`.
 
     `known` is what was computed for the same structure and technology, of any board.
     """
     technology = board.technology() if known is None else known.technology
     return hls.Executions(structure, technology, budget_of(board, graph), logic=logic, outside=outside_of(board),
-                          stream_weights=stream_weights, given=known)
+                          stream_weights=stream_weights, given=known, say=say)
 
 
-def given_plan(text: str, graph: LayerGraph, board: Board, source: str) -> tuple[hls.Plan, tuple[OutcomeWarning, ...]]:
+def given_plan(text: str, graph: LayerGraph, board: Board, source: str, say: Callable[[str], None]
+               ) -> tuple[hls.Plan, tuple[OutcomeWarning, ...]]:
     """The plan in the `text` of the file `source`, and a warning where it needs more than `board` has.
 
-    Such a plan can be simulated: users may ask what a larger array would bring.
+    Such a plan can be simulated: users may ask what a larger array would bring.  `say` hears of numbers that the file
+    has and that are others now.
     """
-    plan = hls.plan_from_yaml(text, graph, board.technology(), source=source, outside=outside_of(board))
+    plan = replace(hls.plan_from_yaml(text, graph, board.technology(), source=source, outside=outside_of(board)),
+                   board=board.name)
+    if note := hls.computed_anew(text, plan, source):
+        say(note)
     budget, used = budget_of(board, graph), plan.resources
-    short = [f"{getattr(used, kind)} {RESOURCE_NAMES[kind]} of {budget.limit(kind)} usable"
+    short = [f"{number(getattr(used, kind))} {RESOURCE_NAMES[kind]} of {number(budget.limit(kind))} usable"
              for kind in budget.exceeded(used)]
     if not short:
         return plan, ()

@@ -1,4 +1,4 @@
-"""What `golden`, `sim` and `run` keep of their results for the pages that show them later.
+"""What `quantize`, `golden`, `sim` and `run` keep of their results for the pages that show them later.
 
 Every function here writes one record (`records`), under the lock of the model's folder.
 """
@@ -6,6 +6,7 @@ Every function here writes one record (`records`), under the lock of the model's
 from __future__ import annotations
 
 import base64
+import contextlib
 from collections.abc import Mapping
 from dataclasses import asdict
 from importlib.metadata import version
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from hwflow_base.errors import HwflowError
 from hwflow_base.files.cache import content, digest
 
 from ..accuracy import Accuracy, LayerNoise
@@ -22,7 +24,7 @@ from ..data.pictures import picture_of
 from ..host.identity import identity_of
 from ..layers.base import LayerGraph
 from .keys import design_key, rows_key
-from .records import keep
+from .records import keep, kept
 from .stimuli import frames_digest
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from .proof import NetlistProof
 
 __all__ = ["ACCURACY", "BOARD", "NETLIST", "SIMULATED_BOARD", "SIMULATION", "keep_accuracy", "keep_board",
-           "keep_netlist", "keep_simulation"]
+           "keep_headline", "keep_netlist", "keep_simulation"]
 
 #: Kinds of records.
 ACCURACY, SIMULATION, NETLIST = "accuracy", "simulation", "netlist"
@@ -45,8 +47,8 @@ SIMULATORS = ("amaranth", "cocotb", "verilator")
 Facts = dict[str, Any]
 
 
-def keep_accuracy(flow: Flow, accuracy: Accuracy, layers: tuple[LayerNoise, ...], layer_rows: int) -> None:
-    """What `hwflow golden` found of the integer model on the rows of the data."""
+def keep_accuracy(flow: Flow, accuracy: Accuracy, layers: tuple[LayerNoise, ...] = (), layer_rows: int = 0) -> None:
+    """What was found of the integer model on the rows of the data, and of its layers where these were looked at."""
     assert flow.dataset is not None, "there is data"
     with np.load(flow.folder / "golden" / "outputs.npz", allow_pickle=False) as archive:
         outputs = digest(*(part for name in sorted(archive) for part in (name, content(archive[name]))))
@@ -54,6 +56,16 @@ def keep_accuracy(flow: Flow, accuracy: Accuracy, layers: tuple[LayerNoise, ...]
         "data": data_facts(flow), "accuracy": accuracy.facts(), "layers": [asdict(layer) for layer in layers],
         "layer_rows": layer_rows, "outputs": outputs, "warnings": flow.warned.facts(),
         "pictures": pictures_of(flow.dataset, accuracy)}, {"NumPy": version("numpy")})
+
+
+def keep_headline(flow: Flow, accuracy: Accuracy | None) -> None:
+    """The accuracy that another command than `golden` measured; a record of the same with its layers stays."""
+    with contextlib.suppress(HwflowError):  # a damaged record is replaced
+        before = kept(flow.folder, ACCURACY)
+        if before is not None and before.key == flow.quantize_key and before.facts.get("data") == data_facts(flow):
+            return
+    if accuracy is not None:
+        keep_accuracy(flow, accuracy)
 
 
 def pictures_of(dataset: Dataset, accuracy: Accuracy) -> list[Facts]:

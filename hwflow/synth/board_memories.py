@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from amaranth.hdl import Shape
+from hwflow_base.by_value import ByValue
 from hwflow_rtl.memory import (
     AnyFlash,
     FlashPart,
@@ -36,8 +37,8 @@ DATA_LINES = ("dq", "io")
 Part: TypeAlias = SdramPart | AnyFlash
 
 
-@dataclass(frozen=True)
-class BoardMemory:
+@dataclass(frozen=True, eq=False)
+class BoardMemory(ByValue):
     """A memory of a board, of a `kind` of `NAMES`.
 
     `pins` has the names of the package's pins for each of `part.pins()`, the lowest bit first; `dq` (of a flash `io`)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+from hwflow_base.by_value import ByValue
 from hwflow_base.errors import HwflowError
 from hwflow_base.files.plain_yaml import NotPlainYaml, plain_yaml, short
 from hwflow_rtl.vendor import Resources, Technology
@@ -43,8 +44,8 @@ class Programmer:
     memory: tuple[str, ...] = ("sram", "flash")
 
 
-@dataclass(frozen=True)
-class Board:
+@dataclass(frozen=True, eq=False)
+class Board(ByValue):
     """Everything about a board that synthesis needs.
 
     `family` is a name in `families.FAMILIES`, and `resources` are the device's: tables of four inputs, flip-flops,

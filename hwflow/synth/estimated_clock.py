@@ -47,8 +47,13 @@ class ClockEstimate:
     error: float
     worst: float
 
+    @property
+    def how(self) -> str:
+        """How good the estimate is, in words."""
+        return f"estimated, off by {100 * self.error:.0f} % on average"
+
     def __str__(self) -> str:
-        return f"{self.mhz:.0f} MHz (estimated, off by {100 * self.error:.0f} % on average)"
+        return f"{self.mhz:.0f} MHz ({self.how})"
 
 
 @dataclass(frozen=True)

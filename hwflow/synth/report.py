@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hwflow_base.by_value import ByValue
 from hwflow_base.notebook import drawn_html
 from hwflow_base.short_repr import screen
 from hwflow_rtl.vendor import Resources
@@ -33,8 +34,8 @@ class Usage:
         return f"{self.used} of {self.available}"
 
 
-@dataclass(frozen=True)
-class SynthesisReport:
+@dataclass(frozen=True, eq=False)
+class SynthesisReport(ByValue):
     """The routed design.
 
     `routed_mhz` is what nextpnr says of the clock of the stages; `usable_mhz` is the same under the device's limits

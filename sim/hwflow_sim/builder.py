@@ -11,6 +11,7 @@ from hwflow_base.errors import ToolFailed
 from hwflow_base.files.cache import digest
 
 from .tools import Tools, run_tool, run_tools
+from .undefined import STRICT
 
 __all__ = ["CONTROL", "VERILOG", "Build", "compile_runtime", "fingerprint", "runtime_key"]
 
@@ -21,8 +22,8 @@ CPP = HERE / "cpp"
 #: lz4.h and zlib.h, which Verilator's FST writer includes: small ones of our own, so that no library is needed.
 FST = CPP / "fst"
 
-VERILATOR_FLAGS = ("--cc", "--vpi", "--no-timing", "--x-assign", "fast", "--x-initial", "fast", "-Wno-lint",
-                   "-Wno-style", "-Wno-fatal", "--prefix", "Vbench", "--top-module", "bench", "--output-split", "20000")
+VERILATOR_FLAGS = ("--cc", "--vpi", "--no-timing", *STRICT, "--prefix", "Vbench", "--top-module", "bench",
+                   "--output-split", "20000")
 #: -O1 simulates within a tenth of -O3 and compiles in half the time; what runs once needs no optimization.
 FAST, SLOW = "-O1", "-O0"
 CXX_FLAGS = ("-std=c++17", "-DVERILATOR=1", "-DVL_TIME_CONTEXT", "-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TIMING=0",

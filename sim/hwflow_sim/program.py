@@ -14,6 +14,7 @@ from hwflow_base.files.target import create_folder
 from .builder import archive
 from .cache import cached_folder
 from .tools import Tools, find_tools, run_tool, run_tools
+from .undefined import STRICT
 
 __all__ = ["Program"]
 
@@ -28,22 +29,19 @@ HEADER = "line.h"
 class Program:
     """A C++ file with `main`, which drives the module `top` of a design as Verilator's class `V<name>`.
 
-    `header` is what the driver includes as `line.h`, `parts` are files beside that, by their names.  `undefined` is
-    what a value is that has none, as in `--x-assign`: the same for a whole run and random (`unique`), or whatever is
-    quick (`fast`).
+    `header` is what the driver includes as `line.h`, `parts` are files beside that, by their names.  A run takes the
+    arguments `run_arguments`.
     """
 
     name: str
     top: str
     driver: Path
-    undefined: str
     header: Path | None = None
     parts: tuple[Path, ...] = ()
 
     @property
     def verilator_flags(self) -> tuple[str, ...]:
-        return ("--cc", "--no-timing", "--x-assign", self.undefined, "--x-initial", self.undefined, "-Wno-lint",
-                "-Wno-style", "-Wno-fatal", "-Wno-MULTIDRIVEN", "--prefix", f"V{self.name}", "--top-module", self.top,
+        return ("--cc", "--no-timing", *STRICT, "--prefix", f"V{self.name}", "--top-module", self.top,
                 "--output-split", "20000")
 
     def compile(self, verilog: str, *, sources: Sequence[Path], cache: Path, log: Path, jobs: int | None = None,

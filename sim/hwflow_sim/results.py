@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from hwflow_base.by_value import ByValue
 from hwflow_base.errors import HwflowError
 from hwflow_base.notebook import drawn_html
 from hwflow_base.short_repr import fields_repr, screen
@@ -166,8 +167,8 @@ class BoundaryResult:
     __repr__ = fields_repr
 
 
-@dataclass(frozen=True)
-class OutputResult:
+@dataclass(frozen=True, eq=False)
+class OutputResult(ByValue):
     """One output of the core, the tensor `tensor` of a stage or an input, as its sink received it.
 
     `values` is int64[n, elements]; frames that did not come complete are missing.  `first_cycle` is None if nothing
@@ -190,8 +191,8 @@ class OutputResult:
     __repr__ = fields_repr
 
 
-@dataclass(frozen=True)
-class RunResult:
+@dataclass(frozen=True, eq=False)
+class RunResult(ByValue):
     """One run of the simulation.
 
     `boundaries` are by the names of their tensors, in the order of the data; `outputs` and `input_stall_cycles` in that

@@ -19,6 +19,7 @@ from .compile import Simulation
 from .exchange import RESULT, Settings, load_result, save_run
 from .results import Boundary, RunResult, StallPattern
 from .tools import end_of, libpython, run_tool
+from .undefined import run_arguments
 
 __all__ = ["run"]
 
@@ -62,16 +63,16 @@ def run(simulation: Simulation, *, frames: Frames | Sequence[Frames], expected: 
     with tempfile.TemporaryDirectory(prefix=f"run-{os.getpid()}-", dir=simulation.folder) as name:
         place = Path(name)
         save_run(place, settings, arrays, expected)
-        execute(simulation, place, waves)
+        execute(simulation, place, waves, settings.stalls.seed)
         return load_result(place, waves)
 
 
-def execute(simulation: Simulation, place: Path, waves: Path | None) -> None:
+def execute(simulation: Simulation, place: Path, waves: Path | None, seed: int) -> None:
     """Run the executable on what is in `place`; it leaves its result there."""
     log = simulation.folder / LOG
     log.unlink(missing_ok=True)
     with whole_file(waves) as growing:
-        run_tool([simulation.executable], what="the simulation", cwd=simulation.folder, log=log,
+        run_tool([simulation.executable, *run_arguments(seed)], what="the simulation", cwd=simulation.folder, log=log,
                  env=environment(place, growing))
     if not (place / RESULT).is_file():
         raise ToolFailed(f"the simulation ended without a result; {end_of(log)}")

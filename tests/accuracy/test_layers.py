@@ -58,7 +58,7 @@ def test_every_tensor_against_the_definition(quantized: Quantized) -> None:
     found = layer_noise(quantized, rows)
     assert [noise.tensor for noise in found] == list(quantized.graph.computed)
     assert [noise.source for noise in found] == ["x", "relu_out", "pool_out", "fc_out"]
-    assert [noise.kind for noise in found] == ["", "conv", "max_pool", "dense"]
+    assert [noise.kind for noise in found] == ["", "conv", "max pool", "dense"]
     for noise in found:
         for field, value in naive(quantized, noise.tensor, rows).items():
             assert getattr(noise, field) == pytest.approx(value, rel=1e-9, abs=1e-12), (noise.tensor, field)

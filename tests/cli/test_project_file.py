@@ -100,6 +100,9 @@ def test_what_comes_from_the_file_is_said(call: Cli) -> None:
     ("[options]\nboard = []", "hwflow.toml: 'board' must be a text or a number, not []"),
     ("[options]\nbits = 9", "hwflow.toml: Invalid value for '--bits': '9' must be the bits of weights, or of weights "
      "and activations, from 1 to 8 each, like 4 or 4,8; see `hwflow build --help`"),
+    ('[model]\npath = "a\\u0000.onnx"', "hwflow.toml: 'path' must be a text without the character U+0000, not "
+     "'a\\x00.onnx'"),
+    ('[options]\nbuild = "\\u0000"', "hwflow.toml: 'build' must be a text without the character U+0000, not '\\x00'"),
     ("[model]\npath = 'missing.onnx'", "missing.onnx: there is no such file; check the path"),
     ("a = " + "[" * 10_000, "hwflow.toml: must be TOML"),
 ])

@@ -89,7 +89,12 @@ def test_batches(model: Model, data: Dataset) -> None:
     assert np.array_equal(read.labels, labels)
     assert read.calibration_is_input
     whole = hwflow.quantize_model(model, x)
-    for rows in (Loader(x, labels), Loader(x), iter([x]), ({"x": row[None]} for row in x), ([row[None]] for row in x)):
+    loaded = list(Loader(x, labels))
+    assert [len(part) for part, _ in loaded] == [4, 2]
+    for rows in (Loader(x, labels), Loader(x), iter([x]), ({"x": row[None]} for row in x), ([row[None]] for row in x),
+                 loaded, tuple(loaded), list(Loader(x)), [{"x": part, "labels": y} for part, y in loaded],
+                 [list(batch) for batch in loaded], [part for part, _ in loaded], [part[:, 0] for part, _ in loaded],
+                 [part for (part,) in Loader(x[:, 0])], list(x[:, 0]), list(x), [row.tolist() for row in x]):
         assert hwflow.quantize_model(model, rows).graph == whole.graph
 
 
@@ -104,6 +109,12 @@ def test_batches(model: Model, data: Dataset) -> None:
 def test_wrong_batches(batches: list[Any], message: str, model: Model) -> None:
     with pytest.raises(hwflow.HwflowError, match=f"^the given arrays: {message}"):
         hwflow.read_data(iter(batches), model)
+
+
+def test_wrong_batches_of_a_list(model: Model) -> None:
+    with pytest.raises(hwflow.HwflowError, match=r"^the given arrays: batch 1 must have x, labels like the first one, "
+                                                 r"not x$"):
+        hwflow.read_data([(X, np.zeros(2, int)), (X,)], model)
 
 
 def test_all_rows_of_an_array_calibrate(model: Model) -> None:
@@ -141,7 +152,7 @@ GIVEN = r"^the given arrays: "
     ({"x": X[:, :, :1]}, GIVEN + r"array 'x' must have the shape \[rows, 1, 2, 4, 4\] for the model's input 'x', not "
                          r"\[2, 1, 1, 4, 4\]$"),
     ({"x": X[:0]}, GIVEN + r"array 'x' must have at least one row, not none$"),
-    ({"x": X > 0, "labels": [1]}, GIVEN + r"labels must be one integer per input row, int64\[2\], "),
+    ({"x": X > 0, "labels": [1]}, GIVEN + r"labels must be one integer or text per input row, int64\[2\], "),
     ({"x": X * np.nan}, GIVEN + r"array 'x' must hold finite numbers, not nan at \[0, 0, 0, 0, 0\] \(64 such "),
     ({"x": X.astype(str)}, GIVEN + r"array 'x' must hold float32, not <U"),
     ([[1, 2], [3]], GIVEN + r"'x' must be an array, which it does not become \("),
@@ -182,7 +193,7 @@ def test_nothing_but_errors_of_hwflow(folder: Path, model: Model, data: Dataset,
 
     Compilers and synthesis would begin behind the checks that are meant, and take long.
     """
-    for work in ("compile_plan", "write_rtl", "synthesize_design", "compile_design", "evaluate"):
+    for work in ("compile_plan", "write_rtl", "synthesize_design", "compile_design", "evaluate", "write_page"):
         monkeypatch.setattr(hwflow.api, work, begins)
     path = folder / "small.onnx"
     calls: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
@@ -197,6 +208,8 @@ def test_nothing_but_errors_of_hwflow(folder: Path, model: Model, data: Dataset,
             "boards": [load_board("icebreaker")], "bits": [8], "intervals": 1, "frames": 1.0, "execution": "auto",
             "logic_multipliers": False, "stream_weights": False, "objectives": [], "workers": 1, "scheduler": None,
             "folder": tmp_path}),
+        "report": ((path, None, "icebreaker"), {"bits": 8, "settings": None, "plan": None, "build": tmp_path,
+                                                "output": None}),
         "simulate": ((quantized, plan, data), {"folder": tmp_path, "stalls": None}),
         "simulated_board": ((quantized, plan, "ulx3s_85f", tmp_path), {"transport": None}),
         "synthesize": ((quantized, plan, "ulx3s_85f", tmp_path), {"seed": 1, "seeds": 1, "jobs": 1, "clock": "board"}),

@@ -25,7 +25,7 @@ def cli(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
 def test_it_is_said_to_become_hardware(cli: Cli) -> None:
     assert cli("info", "r.onnx").out.endswith("  the model becomes hardware\n")
     assert cli("info", "r.onnx", "--json").json["layers_in_hardware"] == ["first", "second", "add", "fc"]
-    assert cli("check", "r.onnx").out.endswith("5 nodes, all map to hardware: 4 layers\n")
+    assert cli("check", "r.onnx").out.endswith("5 of 5 nodes map to hardware; 4 layers\n")
     done = cli("check", "r.onnx", "--hardware")
     assert done.code == 0
     assert done.out.splitlines()[-2] == "r.onnx: 5 of 5 nodes map to hardware; 4 layers"
@@ -34,7 +34,7 @@ def test_it_is_said_to_become_hardware(cli: Cli) -> None:
 
 def test_the_plan_shows_what_waits(cli: Cli) -> None:
     """The first convolution's result waits for the second's: a line and a bit."""
-    done = cli("build", "r.onnx", "--data", "r.npz")
+    done = cli("build", "r.onnx", "--data", "r.npz", "--verbose")
     assert done.code == 0, done
     _, queues = done.out.split("\nqueues ")
     rows = [line.split() for line in queues.splitlines() if line.startswith("  0_first ")]
@@ -47,7 +47,7 @@ def test_the_plan_shows_what_waits(cli: Cli) -> None:
     assert waiting["queue"] >= 5
     assert ["0_first", "2_add", str(waiting["queue"]), str(waiting["bytes"])] in [
         [*row[:2], *row[-2:]] for row in rows]
-    assert f"bytes of queues, {sum_of_rings(cli)} bytes of line buffers" in done.out
+    assert f"bytes of queues, {sum_of_rings(cli)} bytes of row buffers" in done.out
     Path("p.yaml").write_text(Path("build/r/ulx3s_85f/plan.yaml").read_text())
     again = cli("build", "r.onnx", "--data", "r.npz", "--plan", "p.yaml", "--json").json
     assert again["queue_bytes"] == sum(link["bytes"] for link in plan["links"])
@@ -76,11 +76,12 @@ def test_every_stage_is_equal_and_the_latency_is_the_predicted_one(cli: Cli) -> 
     assert [each["predicted"] for each in full["latency"]] == [each["cycles"] for each in facts["latency"]]
     (latency,) = full["latency"]
     assert latency["simulated"] == full["first_output_cycle"] == latency["predicted"]
-    assert f"  latency of '{latency['output']}': {compared(latency['predicted'], latency['simulated'])}, " in done.out
+    said = compared(latency["predicted"], latency["simulated"])
+    assert f"  cycles to the first result of '{latency['output']}': {said}\n" in done.out
 
 
 def test_a_difference_is_said() -> None:
-    assert compared(1200, 1200) == "predicted 1 200, simulated 1 200 cycles"
-    assert compared(10, 12) == "predicted 10, simulated 12 cycles, 2 more than predicted"
-    assert compared(12, 10) == "predicted 12, simulated 10 cycles, 2 fewer than predicted"
-    assert compared(12, None) == "predicted 12, simulated no cycles"
+    assert compared(1200, 1200) == "1,200, as predicted"
+    assert compared(10, 12) == "12, 2 more than predicted"
+    assert compared(12, 10) == "10, 2 fewer than predicted"
+    assert compared(12, None) == "predicted 12, not simulated"

@@ -17,14 +17,18 @@ SMALL = ("small.onnx", "--data", "small.npz")
 def test_check(cli: Cli) -> None:
     done = cli("check", "small.onnx")
     assert done.code == 0
-    assert done.out.splitlines()[-1] == (
-        "small.onnx: no error, 1 warning; 5 nodes, all map to hardware: 3 layers")
+    assert done.out.splitlines()[-2:] == [
+        "small.onnx: no error, 1 warning; a valid ONNX file", "small.onnx: 5 of 5 nodes map to hardware; 3 layers"]
     result = cli("check", "small.onnx", "--json").json
     codes = [finding.pop("code") for finding in result["findings"]]
     assert codes == ["W-model-domain"]
     assert {key for finding in result.pop("findings") for key in finding} == {
         "severity", "rule", "path", "message", "remedy"}
-    assert result == {"exit_code": 0, "valid": True, "errors": 0, "warnings": 1, "layers": ["conv", "pool", "fc"]}
+    hardware = cli("check", "small.onnx", "--hardware", "--json").json
+    del hardware["findings"]
+    assert result == hardware
+    assert {name: result[name] for name in ("exit_code", "valid", "errors", "warnings", "possible", "layers")} == {
+        "exit_code": 0, "valid": True, "errors": 0, "warnings": 1, "possible": True, "layers": ["conv", "pool", "fc"]}
 
 
 def test_info(cli: Cli) -> None:
@@ -46,7 +50,7 @@ def test_info(cli: Cli) -> None:
 def test_quantize(cli: Cli) -> None:
     done = cli("quantize", *SMALL)
     assert done.code == 0
-    assert "integer graph" in done.out
+    assert "integer layers" in done.out
     assert "accuracy on 12 labelled rows: float " in done.out
     folder = Path(cli("quantize", *SMALL, "--json").json["folder"])
     assert {"qdq.onnx", "graph.yaml", "prologue.onnx", "epilogue.onnx"} <= {path.name for path in folder.iterdir()}
@@ -57,7 +61,7 @@ def test_golden(cli: Cli) -> None:
     result = cli("golden", *SMALL, "--json").json
     assert result["accuracy"]["rows"] == 12
     with np.load(result["outputs"]) as outputs:
-        assert outputs["out_fc_out"].shape == (12, 1, 3)
+        assert outputs["out_fc_out"].shape == (12, 3)
         assert outputs["out_fc_out"].dtype == np.float32
     done = cli("golden", *SMALL)
     assert done.code == 0

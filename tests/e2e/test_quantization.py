@@ -57,9 +57,12 @@ def test_golden_as_json(cli: Cli) -> None:
 
 
 def test_layers_for_people_and_as_json(cli: Cli) -> None:
-    lines = [line.split() for line in cli("golden", *SMALL).out.splitlines()]
+    short = [re.split(r"\s{2,}", line.strip()) for line in cli("golden", *SMALL).out.splitlines()]
+    assert [line[:2] for line in short if "int8" in line] == [
+        ["input x", "int8"], ["conv", "conv"], ["pool", "max pool"], ["fc", "dense"]]
+    lines = [re.split(r"\s{2,}", line.strip()) for line in cli("golden", *SMALL, "--verbose").out.splitlines()]
     rows = [line[1:3] for line in lines if line and line[0] in tuple("0123") and "int8" in line]
-    assert rows == [["input", "x"], ["conv", "conv"], ["pool", "max_pool"], ["fc", "dense"]]
+    assert rows == [["input x", "int8"], ["conv", "conv"], ["pool", "max pool"], ["fc", "dense"]]
     layers = cli("golden", *SMALL, "--json").json["layers"]
     assert all(10 < layer["snr_db"] < 80 for layer in layers), layers
     assert all(0 <= layer["saturated"] < 0.1 for layer in layers)
@@ -177,7 +180,7 @@ def test_export(cli: Cli, words: tuple[str, ...]) -> None:
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession("new/q.onnx", options, providers=["CPUExecutionProvider"])
     rows = np.load("small.npz")["in_x"]
-    expected = np.stack([session.run(None, {"x": row})[0] for row in rows])
+    expected = np.concatenate([session.run(None, {"x": row})[0] for row in rows])
     assert cli("golden", "new/q.onnx", "--data", "small.npz").code == 0
     found = np.load("build/q/golden/outputs.npz")["out_fc_out"]
     graph = load_quantized(Path("build/q/quantized")).graph
@@ -193,7 +196,8 @@ def test_widths_of_a_quantized_model_are_those_of_its_file(cli: Cli) -> None:
     assert facts["settings"] is None
     message = cli.refuses("quantize", "q.onnx", "--bits", "4")
     assert message.startswith(
-        "settings of a model that is quantized already must be output stages and bits of rescaling alone, not default/")
+        "q.onnx: settings of a model that is quantized already must be output stages and bits of rescaling alone, not "
+        "default/")
 
 
 def test_bits_of_rescaling(cli: Cli) -> None:

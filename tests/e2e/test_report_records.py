@@ -22,14 +22,14 @@ import pytest
 
 from hwflow import HwflowError
 from hwflow.commands.hardware import sim
-from hwflow.commands.integers import golden
+from hwflow.commands.integers import golden, quantize
 from hwflow.commands.reporting import subject_of
 from hwflow.flow import Flow
 from hwflow.golden import run, run_prologue
 from hwflow.page import Subject
 from hwflow.page.sections import accuracy, proof
 from hwflow.report.console import Console
-from hwflow.request import GoldenRequest, Project, SimRequest
+from hwflow.request import GoldenRequest, Project, QuantizeRequest, SimRequest
 from hwflow.steps import records
 from tests.e2e.command import Outcome
 
@@ -97,7 +97,7 @@ def test_the_numbers_are_those_of_numpy_and_onnx_runtime(subject: Subject) -> No
     shares = [f"{100 * np.mean(made.argmax(1) == labels):.2f} %" for made in (real, integer)]
     assert page.all("dd")[:3] == ["12", *shares]
     power, noise = np.square(real).sum(), np.square(integer - real).sum()
-    assert f"{10 * np.log10(power / noise):.1f} dB" in page.all("dd")
+    assert f"{10 * np.log10(power / noise):.1f} dB signal to noise" in page.all("dd")
     cells = {tuple(map(int, found)) for text in page.all("title") for found in re.findall(
         r"^label (\d+), answer (\d+): (\d+) of (\d+)$", text)}
     counts = Counter(zip(labels.tolist(), integer.argmax(1).tolist(), strict=True))
@@ -129,13 +129,40 @@ def test_what_was_run_with_another_design_is_not_shown(subject: Subject) -> None
     body = proof.section(other).body
     assert body.count("not run with this design: the record in the build folder is of another one") == 3
     assert "equal, bit for bit" not in body
-    assert "1 of 8 rungs are climbed" in body
+    assert "1 of 8 checks of the hardware were made" in body
     assert proof.section(other).missing == "hwflow sim small.onnx --data small.npz"
     section = accuracy.section(other)
-    assert "is of other integers" in section.body
+    assert "was measured of other integers" in section.body
     assert section.missing == "hwflow golden small.onnx --data small.npz"
-    assert "is of other rows" in accuracy.section(replace(subject, rows="0" * 64)).body
+    assert "was measured on other rows" in accuracy.section(replace(subject, rows="0" * 64)).body
     assert "was not measured" in accuracy.section(replace(subject, folder=Path("nowhere"))).body
+
+
+@pytest.mark.parametrize("command", [
+    lambda project: sim(Console(quiet=True), SimRequest(project, frames=1)),
+    lambda project: quantize(Console(quiet=True), QuantizeRequest(project)),
+], ids=["sim", "quantize"])
+def test_what_other_commands_measured_is_shown(simulated: tuple[Path, Outcome], tmp_path: Path, command: Any,
+                                               monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without `hwflow golden`; and what that adds stays when they run again."""
+    shutil.copytree(simulated[0], tmp_path / "small")
+    monkeypatch.chdir(tmp_path / "small")
+    shutil.rmtree("build/small/records", ignore_errors=True)
+    project = Project(Path("small.onnx"), data=Path("small.npz"))
+    command(project)
+    subject = subject_of(Flow(Console(quiet=True), project))
+    section = accuracy.section(subject)
+    assert "was not measured" not in section.body
+    assert "top-1, integer" in section.body
+    assert section.missing == "hwflow golden small.onnx --data small.npz --layer-rows 16"
+    golden(Console(quiet=True), GoldenRequest(project))
+    kept = Path("build/small/records/accuracy.json").read_bytes()
+    command(project)
+    assert Path("build/small/records/accuracy.json").read_bytes() == kept
+    assert "Noise of the layers" in accuracy.section(subject).body
+    Path("build/small/records/accuracy.json").write_text("no record")
+    command(project)
+    assert "top-1, integer" in accuracy.section(subject).body
 
 
 NETLIST = {"netlist": "n.json", "board": "ulx3s_85f", "digest": "9" * 64, "cells": {"LUT4": 1200, "DFF": 34},
@@ -152,13 +179,13 @@ def test_a_netlist_that_is_equal_and_a_board_that_is_not(subject: Subject, tmp_p
     records.keep(tmp_path, "netlist", subject.design, NETLIST, {"yosys": "0.64 (wheel)"})
     section = proof.section(there)
     text = read(section.body).all("dd")
-    assert {"3 of random integers, seed 7", "1 234 cells, SHA-256 " + "9" * 64, "2" * 64} <= set(text)
+    assert {"3 of random integers, seed 7", "1,234 cells, SHA-256 " + "9" * 64, "2" * 64} <= set(text)
     assert any("yosys 0.64 (wheel)" in line for line in text)
-    assert "3 of 8 rungs are climbed; the golden model and the hardware were equal" in section.body
+    assert "3 of 8 checks of the hardware were made; the golden model and the hardware were equal" in section.body
     assert section.missing is None
     records.keep(tmp_path, "board", subject.design, BOARD)
     page = read(proof.section(there).body)
-    assert "3 of 8 rungs are climbed; not equal: Board." in page.all("p")
+    assert "3 of 8 checks of the hardware were made; not equal: Board." in page.all("p")
     assert "NOT EQUAL" in page.all("p")
     assert page.all("li") == ["output 'y' differs in 2 elements of 1 frames, first in frame 4: golden 5, board 6"]
 

@@ -123,7 +123,7 @@ def test_a_pseudo_terminal_for_other_programs(place):
         with hwflow.host.open(found[1], design=folder, patience=Patience(20.0, 60.0)) as board:
             x = rows_for(small_network(), 5)
             made = board.run(x)
-            for name, values in golden.predict(board.design.quantized, x).items():
+            for name, values in golden.as_batch(golden.predict(board.design.quantized, x)).items():
                 np.testing.assert_array_equal(made[name], values)
     finally:
         child.send_signal(signal.SIGINT)

@@ -37,7 +37,7 @@ def compiled(design: Design, quantized: Quantized, folder: Path) -> SimulatedDes
 def require_golden(quantized: Quantized, board, rows: int = 40) -> None:
     x = rows_for(small_network(), rows)
     made = board.run(x)
-    for name, values in golden.predict(quantized, x).items():
+    for name, values in golden.as_batch(golden.predict(quantized, x)).items():
         np.testing.assert_array_equal(made[name], values)
 
 
@@ -55,6 +55,22 @@ def test_weights_in_an_sdram_a_flash_and_a_user_flash(quantized: Quantized, tmp_
         assert driver.filled == (board == "ulx3s_12f")
         require_golden(quantized, driver)
         assert driver.statistics.losses == driver.statistics.polls == 0
+
+
+def test_roms_of_one_word(tmp_path: Path) -> None:
+    """Weights that stand beside their multipliers take no address; what is undefined is of several seeds."""
+    model = Chain((4,), 0, name="tiny").dense(3, name="first").node("Relu", name="relu").dense(2, name="second").model()
+    quantized = quantize(onnx.simplify(model), rows_for(model, 60))
+    graph, place = quantized.graph, load_board("ulx3s_85f")
+    foldings = [min(layer.foldings(graph), key=lambda each, layer=layer: layer.schedule(graph, each).interval)
+                for layer in graph.layers]
+    made = compiled(Design(graph, hls.make_plan(graph, foldings, place.technology()), place), quantized, tmp_path)
+    assert min(len(path.read_text().splitlines()) for path in made.compiled.folder.glob("*weights*.hex")) == 1
+    x = rows_for(model, 60)
+    for seed in (1, 2, 3):
+        with made.open(seed=seed) as driver:
+            for name, values in driver.run(x).items():
+                np.testing.assert_array_equal(values, golden.predict(quantized, x)[name])
 
 
 @pytest.mark.parametrize("board, transport", [("ulx3s_85f", "spi"), ("colorlight_i5", "udp")])
@@ -80,7 +96,7 @@ def test_the_line_is_kept_full(tmp_path: Path) -> None:
             results = list(stream)
         (name,) = results[0]
         np.testing.assert_array_equal(np.concatenate([each[name] for each in results]),
-                                      golden.predict(quantized, {"x": x})[name])
+                                      golden.as_batch(golden.predict(quantized, {"x": x}))[name])
         found, facts = stream.throughput, driver.design.facts
         assert driver.transport.bytes_per_second == 300_000
         assert found.frames == 60

@@ -79,8 +79,8 @@ def test_a_board_goes_on_until_its_state_is_reset(tmp_path: Path) -> None:
     model = hwflow.load(saved(tmp_path, packed())[0])
     x = rows(model, 20)
     quantized = hwflow.quantize_model(model, x)
-    expected = golden.predict(quantized, {"x": x})["out"]
-    assert not np.array_equal(golden.predict(quantized, {"x": x[7:]})["out"], expected[7:])
+    expected = golden.as_batch(golden.predict(quantized, {"x": x}))["out"]
+    assert not np.array_equal(golden.as_batch(golden.predict(quantized, {"x": x[7:]}))["out"], expected[7:])
     with hwflow.simulated_board(quantized, folder=tmp_path) as board:
         for _ in range(2):
             parts = [board.run(part)["out"] for part in (x[:7], x[7:8], x[8:])]

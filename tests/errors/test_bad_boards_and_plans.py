@@ -190,9 +190,9 @@ def test_a_model_that_does_not_fit(cli: Cli) -> None:
     assert " block RAMs needed, " in message
     assert " usable (most in 0_first " in message
     assert "1_second " in message
-    assert ("With the weights of 0_first, 1_second in a memory outside of the FPGA the RAM blocks suffice: 524288 "
+    assert ("With the weights of 0_first, 1_second in a memory outside of the FPGA the RAM blocks suffice: 524,288 "
             "bytes a frame") in message
-    assert " MB/s at 100 MHz, and FLASH608K has 77796, 446492 fewer. " in message
+    assert " MB/s at 100 MHz, and FLASH608K has 77,796, 446,492 fewer. " in message
     others = ", ".join(name for name in list_boards() if load_board(name).memories and name != "tangnano9k")
     assert message.endswith("Fewer channels or layers, fewer bits, or a larger board would help (`hwflow boards` lists "
                             f"them); boards with such a memory are {others}")

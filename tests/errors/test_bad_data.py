@@ -30,9 +30,9 @@ ARRAYS = {
     "too large": ({"in_x": ROWS.astype(np.float64) * 1e300},
                   f"array 'in_x' must fit float32, not hold values up to {LARGEST * 1e300:g}"),
     "nan": ({"in_x": spoiled(np.nan)}, "array 'in_x' must hold finite numbers, not nan at [3, 0, 1, 2, 2] "
-            "(1 such entries)"),
+            "(1 such entries); fill missing values in; only trees and an Imputer take them as they are"),
     "no rows": ({"in_x": ROWS[:0]}, "array 'in_x' must have at least one row, not none"),
-    "labels": ({"in_x": ROWS, "labels": np.arange(3)}, "labels must be one integer per input row, int64[6], or "
+    "labels": ({"in_x": ROWS, "labels": np.arange(3)}, "labels must be one integer or text per input row, int64[6], or "
                "real numbers for each, float32[6, ...], not int64[3]"),
     "outputs": ({"in_x": ROWS, "out_fc_out": np.zeros((2, 1, 3))}, "out_fc_out must have one row per input row (6), "
                 "not float64[2, 1, 3]"),
@@ -42,7 +42,8 @@ ARRAYS = {
                           "4, 4] for the model's input 'x', not [6, 1, 2, 4, 1]"),
     "calibration type": ({"in_x": ROWS, "calib_x": ROWS.astype("U3")}, "array 'calib_x' must hold float32, not <U3"),
     "calibration nan": ({"in_x": ROWS, "calib_x": spoiled(np.inf)}, "array 'calib_x' must hold finite numbers, not inf "
-                        "at [3, 0, 1, 2, 2] (1 such entries)"),
+                        "at [3, 0, 1, 2, 2] (1 such entries); fill missing values in; only trees and an Imputer take "
+                        "them as they are"),
 }
 
 

@@ -82,7 +82,7 @@ def test_a_truncated_model(cli: Cli, kept: float) -> None:
 def test_every_operator_that_is_not_known_is_named_at_once(cli: Cli) -> None:
     Path("m.onnx").write_bytes(convolution((1, 2, 4, 4), None, "Relu", "Reluu", "Nonsense"))
     assert cli.refuses("sim", "m.onnx") == (
-        "the model must follow the rules of ONNX and of hwflow, not break 2:\n"
+        "m.onnx: the model must follow the rules of ONNX and of hwflow, not break 2:\n"
         "  graph/node[2] 'reluu' (Reluu): the operator must be one of operator set 'ai.onnx', not 'Reluu'; perhaps "
         "'Relu' or 'PRelu' is meant, else replace it in the model before the export [OS-08]\n"
         "  graph/node[3] 'nonsense' (Nonsense): the operator must be one of operator set 'ai.onnx', not 'Nonsense'; "
@@ -96,8 +96,8 @@ def test_unknown_operators_and_those_without_hardware_are_named_at_once(cli: Cli
                "'globalaveragepool' (GlobalAveragePool) follows; cut the model in front of it with `hwflow onnx "
                "extract MODEL front.onnx --to nonsense_out` and run the rest on the host")
     assert cli.refuses("sim", "m.onnx") == (
-        "graph/node[1] 'nonsense' (Nonsense): the operator must be one of operator set 'ai.onnx', not 'Nonsense'; "
-        f"replace it in the model before the export [OS-08]\n{besides}")
+        "m.onnx: graph/node[1] 'nonsense' (Nonsense): the operator must be one of operator set 'ai.onnx', not "
+        f"'Nonsense'; replace it in the model before the export [OS-08]\n{besides}")
     assert cli("check", "m.onnx").out.endswith(f"{besides}\n")
 
 
@@ -110,7 +110,7 @@ def test_every_operator_without_hardware_is_named_at_once(cli: Cli) -> None:
     b.output(b.node("Gemm", y, "w", name="last"))
     onnx.save(b.model(), "m.onnx")
     assert cli.refuses("sim", "m.onnx") == (
-        "2 parts of the model cannot become hardware:\n"
+        "m.onnx: 2 parts of the model cannot become hardware:\n"
         "  'rest' (Mod): operator Mod has no hardware, and the host cannot run it because 'last' (Gemm) follows\n"
         "    cut the model in front of it with `hwflow onnx extract "
         "MODEL front.onnx --to fc_out` and run the rest on the host\n"
@@ -125,20 +125,20 @@ def test_check_tells_a_valid_file_from_one_that_maps_to_hardware(cli: Cli) -> No
     Path("m.onnx").write_bytes(convolution(constant=False))
     done = cli("check", "m.onnx")
     assert done.code == 0
-    assert done.out.startswith("m.onnx: no error, no warning; a valid ONNX file, but no hardware for it: 1 part of the "
-                               "model cannot become hardware:\n  'conv' (Conv): weights and bias must be constants")
+    lines = done.out.splitlines()
+    assert lines[:2] == ["m.onnx: no error, no warning; a valid ONNX file", "m.onnx: 0 of 1 node maps to hardware:"]
+    assert lines[2].startswith("  'conv' (Conv): weights and bias must be constants")
+    assert len(lines) == 3, "no next command is said"
     result = cli("check", "m.onnx", "--json")
     assert result.code == result.json["exit_code"] == 0
-    assert result.json["valid"]
-    assert result.json["layers"] is None
-    assert result.json["problem"].startswith("1 part of the model cannot become hardware:")
+    assert (result.json["valid"], result.json["possible"], result.json["layers"]) == (True, False, None)
 
 
 def test_check_is_strict_where_that_is_asked_for(cli: Cli) -> None:
     Path("m.onnx").write_bytes(convolution(("n", 2, 4, 4), None, "Relu"))
     done = cli("check", "m.onnx")
     assert done.code == 0
-    assert done.out.splitlines()[:-1] == [
+    assert done.out.splitlines()[:-2] == [
         "warning: graph/output[0]: the output 'relu_out' must have a rank, not an unknown shape; state a shape; its "
         "dims may be open [GR-18 W-no-rank]"]
     done = cli("check", "m.onnx", "--strict")
@@ -172,8 +172,8 @@ def test_check_lists_what_breaks_the_rules_and_answers_no(cli: Cli) -> None:
 def test_weights_that_are_not_constant(cli: Cli) -> None:
     Path("m.onnx").write_bytes(convolution(constant=False))
     message = cli.refuses("sim", "m.onnx")
-    assert message.startswith("1 part of the model cannot become hardware:\n  'conv' (Conv): weights and bias must be "
-                              "constants, not computed ('w')\n")
+    assert message.startswith("m.onnx: 1 part of the model cannot become hardware:\n  'conv' (Conv): weights and bias "
+                              "must be constants, not computed ('w')\n")
 
 
 @pytest.mark.parametrize("value, message", [
@@ -186,7 +186,7 @@ def test_weights_that_are_not_constant(cli: Cli) -> None:
 ])
 def test_weights_that_are_no_numbers(cli: Cli, value: float, message: str) -> None:
     Path("m.onnx").write_bytes(convolution(weights=one_bad_weight(value)))
-    assert cli.refuses("sim", "m.onnx") == message
+    assert cli.refuses("sim", "m.onnx") == f"m.onnx: {message}"
 
 
 def test_an_open_batch_is_one_and_that_is_said(cli: Cli) -> None:
@@ -199,7 +199,7 @@ def test_an_open_batch_is_one_and_that_is_said(cli: Cli) -> None:
 def test_a_batch_that_is_not_one(cli: Cli) -> None:
     Path("m.onnx").write_bytes(convolution((3, 2, 4, 4)))
     assert cli.refuses("sim", "m.onnx") == (
-        "1 part of the model cannot become hardware:\n"
+        "m.onnx: 1 part of the model cannot become hardware:\n"
         "  'conv' (Conv): the first layer must read [1, C], [1, C, W] or [1, C, H, W], not [3, 2, 4, 4]\n"
         "    fix the batch to 1, or reshape the input on the host")
 
@@ -236,7 +236,7 @@ def test_a_model_without_inputs(cli: Cli) -> None:
     assert checked.code == 0
     assert message in checked.out
     assert cli("info", "m.onnx", "--json").json["problem"] == message
-    assert cli.refuses("build", "m.onnx") == message
+    assert cli.refuses("build", "m.onnx") == f"m.onnx: {message}"
 
 
 def test_an_input_without_elements(cli: Cli) -> None:
@@ -246,8 +246,10 @@ def test_an_input_without_elements(cli: Cli) -> None:
     values = [oracle.helper.make_tensor_value_info(name, 1, (1, size)) for name, size in (("x", 0), ("y", 3))]
     Path("m.onnx").write_bytes(graph_bytes([node], values[:1], values[1:], [weights]))
     message = "input 'x' must have elements, not the shape [1, 0]; export it with another"
-    assert cli("check", "m.onnx", "--json").json["problem"] == message
-    assert cli.refuses("build", "m.onnx") == message
+    for words in (("check", "m.onnx"), ("check", "m.onnx", "--hardware")):
+        (found,) = cli(*words, "--json").json["problems"]
+        assert f"{found['why']}; {found['remedy']}" == message
+    assert cli.refuses("build", "m.onnx") == f"m.onnx: {message}"
 
 
 def test_a_valid_model_that_is_larger_than_the_machine(cli: Cli) -> None:
@@ -261,7 +263,7 @@ def test_a_valid_model_that_is_larger_than_the_machine(cli: Cli) -> None:
 def test_a_shape_that_is_not_known(cli: Cli) -> None:
     Path("m.onnx").write_bytes(convolution((1, 2, "h", "w")))
     assert cli.refuses("sim", "m.onnx") == (
-        "the shape of input 'x' must be known, not float32[1, 2, h, w]; give it with --input-shape x=1,2,32,32")
+        "m.onnx: the shape of input 'x' must be known, not float32[1, 2, h, w]; give it with --input-shape x=1,2,32,32")
     assert cli("check", "m.onnx", "--input-shape", "x=1,2,5,6").code == 0
 
 
@@ -294,9 +296,10 @@ def test_a_model_that_is_too_large_for_any_board(cli: Cli) -> None:
     Path("m.onnx").write_bytes(onnx.dumps(b.model()))
     message = ("a model that becomes hardware must have at most 5000 nodes and 50000000 parameters, "
                "not 5001 and 0; choose a smaller model")  # fmt: skip
-    assert cli.refuses("build", "m.onnx") == message
+    assert cli.refuses("build", "m.onnx") == f"m.onnx: {message}"
     checked = cli("check", "m.onnx", "--json")
-    assert (checked.code, checked.json["valid"], checked.json["problem"]) == (0, True, message)
+    (found,) = checked.json["problems"]
+    assert (checked.code, checked.json["valid"], f"{found['why']}; {found['remedy']}") == (0, True, message)
 
 
 @pytest.mark.parametrize("shape", MALFORMED)
@@ -310,7 +313,7 @@ def test_an_input_shape_that_is_none(cli: Cli, shape: str) -> None:
 def test_more_memory_than_there_is(cli: Cli) -> None:
     Path("m.onnx").write_bytes(convolution((1, 2, "h", "w")))
     assert cli.refuses("build", "m.onnx", "--input-shape", "x=1,2,10000000,10000000") == (
-        "a tensor of a model that becomes hardware must have at most 16777216 elements, and "
+        "m.onnx: a tensor of a model that becomes hardware must have at most 16777216 elements, and "
         "'x' [1, 2, 10000000, 10000000] has 200000000000000; scale the images down, or cut them into parts")
 
 
@@ -334,7 +337,7 @@ def test_images_that_are_too_large(cli: Cli, command: str) -> None:
     Path("m.onnx").write_bytes(convolution((1, 2, 5000, 5000)))
     message = ("a tensor of a model that becomes hardware must have at most 16777216 elements, and "
                "'x' [1, 2, 5000, 5000] has 50000000; scale the images down, or cut them into parts")
-    assert cli.refuses(command, "m.onnx") == message
+    assert cli.refuses(command, "m.onnx") == f"m.onnx: {message}"
     checked = cli("check", "m.onnx", "--hardware")
     assert checked.code == 1
     assert message in " ".join(checked.out.split())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -99,6 +101,19 @@ def test_a_name_that_the_terminal_cannot_show(cli: Cli, model: Path, encoding: s
     done = process(["check", name], env=environment(PYTHONIOENCODING=encoding))
     assert done.code == 0, done
     assert f"\n{shown}.onnx: no error" in done.out
+
+
+@pytest.mark.parametrize("name, shown", [
+    ("na\u00efve \u03bc", "na\u00efve \u03bc".encode()), ("\u00ef\x85", rb"\udcc3\udcaf\udcc2\udc85")])
+def test_a_command_to_be_typed_again_outside_of_utf8_locales(cli: Cli, model: Path, name: str, shown: bytes) -> None:
+    """The bytes of the name of a file come out as they went in; control characters in them do not."""
+    model.rename(f"{name}.onnx")
+    ascii_alone = environment(LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+    done = subprocess.run([sys.executable, "-m", "hwflow.cli", "check", f"{name}.onnx".encode()], env=ascii_alone,
+                          capture_output=True, timeout=300)
+    assert done.returncode == 0, done
+    assert any(line.startswith(shown + b".onnx: no error") for line in done.stdout.splitlines())
+    assert done.stderr.splitlines()[-1] == b"next: hwflow sim '" + shown + b".onnx'"
 
 
 def test_a_file_in_place_of_the_folder_of_a_picture(cli: Cli, model: Path) -> None:

@@ -17,7 +17,8 @@ from tests.e2e.networks import rows_for, small_network
 from tests.errors.test_bad_outputs import big_network
 
 ROWS = rows_for(small_network(), 6)["x"]
-FORM = "labels must be one integer per input row, int64[6], or real numbers for each, float32[6, ...], not"
+FILL_IN = "; fill missing values in; only trees and an Imputer take them as they are"
+FORM = "labels must be one integer or text per input row, int64[6], or real numbers for each, float32[6, ...], not"
 
 
 def two_inputs() -> onnx.Model:
@@ -41,9 +42,10 @@ def test_calibration_that_does_not_cover_an_input(cli: Cli) -> None:
     ("rows", "message"),
     [
         (ROWS[:0], "must have at least one row, not none"),
-        (ROWS * np.float32(np.nan), "must hold finite numbers, not nan at [0, 0, 0, 0, 0] (192 such entries)"),
+        (ROWS * np.float32(np.nan),
+         "must hold finite numbers, not nan at [0, 0, 0, 0, 0] (192 such entries)" + FILL_IN),
         (np.where(ROWS[2, 0, 1, 3, 3] == ROWS, -np.inf, ROWS),
-         "must hold finite numbers, not -inf at [2, 0, 1, 3, 3] (1 such entries)"),
+         "must hold finite numbers, not -inf at [2, 0, 1, 3, 3] (1 such entries)" + FILL_IN),
     ],
     ids=["empty", "nan", "infinite"],
 )
@@ -67,7 +69,8 @@ def test_constant_calibration_works(cli: Cli, model: Path, value: float) -> None
     [
         (np.arange(5), f"{FORM} int64[5]"),
         (np.zeros((6, 3), np.int64), f"{FORM} int64[6, 3]"),
-        (np.array(list("abcabc")), f"{FORM} <U1[6]"),
+        (np.array(list("abcabc")), "labels must be integers, as no output of the model names classes by texts; "
+                                   "store the number of each class: np.unique(labels, return_inverse=True)[1]"),
         (np.zeros(6, np.complex64), f"{FORM} complex64[6]"),
         (np.full(6, np.nan), "array 'labels' must hold finite numbers, not nan at [0] (6 such entries)"),
         (np.arange(6.0), "labels must have one real number per element of an output (3 for 'fc_out'), or be integers "
@@ -88,14 +91,14 @@ SETTINGS = {
               "settings s.yaml: layers/cinv must name a node of the model; did you mean 'conv'?"),
     "input": ("inputs: {y: {bits: 4}}", "settings s.yaml: inputs/y must name an input of the model; there are x"),
     "width 0": ("default: {weights: {bits: 0}}",
-                "settings s.yaml: default/weights/bits must be a whole number from 1 to 8, not 0"),
+                "settings s.yaml: default/weights/bits must be a whole number from 1 to 16, not 0"),
     "width 17": ("layers: {conv: {output: {bits: 17}}}",
                  "settings s.yaml: layers/conv/output/bits must be a whole number from 1 to 16, not 17"),
     "key": ("defualt: {}", "settings s.yaml: the file must have no key 'defualt', only default, equalize, "
             "hardware_argmax, inputs, "
             "layers; did you mean 'default'?"),
     "width as text": ("default: {weights: {bits: '8'}}",
-                      "settings s.yaml: default/weights/bits must be a whole number from 1 to 8, not '8'"),
+                      "settings s.yaml: default/weights/bits must be a whole number from 1 to 16, not '8'"),
     "endless": ("inputs: {x: {range: [0, 1e400]}}",
                 "settings s.yaml: inputs/x/range/1 must be a finite number, not inf"),
     "control": ("default: {}\x07", "settings s.yaml: must be plain YAML: special characters are not allowed"),
@@ -196,7 +199,7 @@ def test_ends_of_a_clip_that_are_no_numbers(cli: Cli) -> None:
     b.output(b.node("DequantizeLinear", b.node("Clip", x, *ends, name="clip"), scale, zero), np.float32, (1, 2))
     onnx.save(b.model(), "clip.onnx")
     assert cli.refuses("quantize", "clip.onnx").startswith(
-        "graph/node[1] 'clip' (Clip): input 'min' must be one number, not have the shape [2]")
+        "clip.onnx: graph/node[1] 'clip' (Clip): input 'min' must be one number, not have the shape [2]")
 
 
 def test_a_place_where_nothing_can_be_written(cli: Cli, model: Path) -> None:
@@ -266,4 +269,4 @@ def test_scales_of_the_wrong_length(cli: Cli, scale: list[float], zero: list[int
     b.output(b.node("MatMul", b.input("x", np.float32, (1, 4)), w, name="fc"), np.float32, (1, 3))
     onnx.save(b.model(), "scales.onnx")
     assert cli.refuses("quantize", "scales.onnx") == (
-        f"graph/node[0] 'weights' (DequantizeLinear): {message}; export the model again [SH-08]")
+        f"scales.onnx: graph/node[0] 'weights' (DequantizeLinear): {message}; export the model again [SH-08]")

@@ -115,7 +115,8 @@ def test_a_run_that_is_ended(fresh: Path, moment: str, how: signal.Signals) -> N
     assert "Traceback" not in err
     if how is not signal.SIGKILL:
         said = {signal.SIGINT: "interrupted", signal.SIGTERM: "ended by SIGTERM"}[how]
-        assert err.endswith(f"error: {said}; nothing is half-written, and the next run continues\n")
+        assert err.endswith(
+            f"error: {said}; nothing is half-written, and the next run goes on from what was finished\n")
         assert not leftovers(fresh)
     works(fresh)
     assert not leftovers(fresh), "the next run removes what a killed one left"

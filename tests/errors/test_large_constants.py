@@ -37,4 +37,4 @@ def test_a_warning_where_the_elements_are_not_needed(cli: Cli) -> None:
     done = cli("check", "m.onnx", "--json")
     assert (done.code, done.json["problem"], done.json["valid"]) == (0, LIMIT, True)
     assert "warning: graph/node[0] 'c' (ConstantOfShape)" in cli("check", "m.onnx").out
-    assert cli.refuses("build", "m.onnx") == LIMIT
+    assert cli.refuses("build", "m.onnx") == f"m.onnx: {LIMIT}"

@@ -120,6 +120,34 @@ run(body)
 """) == "finally\nclean\nSIGINT\n"
 
 
+AT = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+class At:
+    def find_spec(self, name, path=None, target=None):
+        if name == {!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, At())
+sys.argv = ["hwflow", "info", "nowhere.onnx"]
+from hwflow.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize("module", [
+    "click.core", "amaranth.hdl", "numpy", "numpy._core.numeric", "numpy.exceptions", "numpy.lib", "ml_dtypes",
+    "hwflow.onnx.dtypes", "hwflow.request", "rich.console"])
+def test_during_the_imports(module: str) -> None:
+    """What was half imported cannot be imported anew in the same process; the message needs nothing of it."""
+    done = subprocess.run([sys.executable, "-c", AT.format(module)], env=environment(), capture_output=True, text=True,
+                          timeout=60)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == (
+        "error: interrupted; nothing is half-written, and the next run goes on from what was finished\n")
+
+
 @pytest.mark.parametrize("end", ["raise ValueError", "raise SystemExit(0)", "return"])
 def test_no_other_end_hides_it(end: str) -> None:
     assert say(f"""
@@ -175,6 +203,6 @@ sys.argv[1:] = {words}
 main()
 """
     done = subprocess.run([sys.executable, "-c", script], env=environment(), capture_output=True, text=True, timeout=60)
-    message = "interrupted; nothing is half-written, and the next run continues"
+    message = "interrupted; nothing is half-written, and the next run goes on from what was finished"
     assert (done.returncode, done.stderr) == (130, f"error: {message}\n")
     assert done.stdout == (json.dumps({"error": message, "exit_code": 130}) + "\n" if "--json" in words else "")

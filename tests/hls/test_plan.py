@@ -12,9 +12,11 @@ from hwflow_base.errors import HwflowError
 from hwflow_rtl.vendor import Resources, Technology
 
 from hwflow import hls
+from hwflow.hls.partition_file import SHARED_KEYS
 from hwflow.hls.staging import stage_names, stages_of
 from hwflow.layers.base import Folding, LayerGraph
 from hwflow.quantize import quantize
+from hwflow.steps.planning import budget_of
 from hwflow.synth import load_board
 from tests.e2e.networks import random_network, rows_for, small_network
 
@@ -53,6 +55,28 @@ def test_only_foldings_are_read_back(graph: LayerGraph, technology: Technology) 
     for row in document["stages"]:
         row["cycles"], row["resources"] = 1, {"lut": 0}
     assert hls.plan_from_yaml(yaml.safe_dump(document), graph, technology, source="plan.yaml") == plan
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_no_computed_key_is_passed_over_in_silence(graph: LayerGraph, technology: Technology, shared: bool) -> None:
+    """Each key of the file is read back, or named where it says something else."""
+    plan = (hls.solve_shared(graph, technology, budget_of(load_board("ulx3s_85f"))) if shared
+            else hls.make_plan(graph, foldings(graph, 3), technology))
+    text = hls.plan_to_yaml(plan)
+    assert hls.computed_anew(text, plan, "p.yaml") is None
+    read = {"why", "stages", "stage", "rows", "cols", "lanes", "style", "rescale"}
+    read |= {"layers", *SHARED_KEYS} - {"steps", "frames"} if shared else set()
+    for where in (0, None):
+        document = yaml.safe_load(text)
+        place = document if where is None else document["stages"][where]
+        assert len(place.keys() - read) > 4
+        for key in place.keys() - read:
+            changed = yaml.safe_load(text)
+            (changed if where is None else changed["stages"][where])[key] = "other"
+            note = hls.computed_anew(yaml.safe_dump(changed), plan, "p.yaml")
+            name = key if where is None else f"{plan.stages[where].name} {key}"
+            assert note is not None, name
+            assert note.startswith(f"plan p.yaml: computed anew, not read from the file: {name}"), note
 
 
 def test_the_order_of_stages_in_the_file_does_not_matter(graph: LayerGraph, technology: Technology) -> None:

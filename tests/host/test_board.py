@@ -38,7 +38,7 @@ def open_memory(quantized: Quantized, design: Path, there=None, back=None, **mor
 def test_run_gives_what_golden_gives(quantized, design):
     board, _ = open_memory(quantized, design)
     rows = rows_for(small_network(), 30)
-    expected = golden.predict(quantized, rows)
+    expected = golden.as_batch(golden.predict(quantized, rows))
     for x in (rows, rows["x"], {"x": rows["x"].astype(np.float64)}):
         made = board.run(x)
         assert made.keys() == expected.keys()
@@ -65,7 +65,7 @@ def test_few_rows(quantized, design, count):
     board, _ = open_memory(quantized, design)
     rows = rows_for(small_network(), count)
     made = board.run(rows)
-    for name, values in golden.predict(quantized, rows).items():
+    for name, values in golden.as_batch(golden.predict(quantized, rows)).items():
         np.testing.assert_array_equal(made[name], values)
 
 
@@ -75,7 +75,7 @@ def test_a_residual_network(tmp_path):
     board, _ = open_memory(quantized, leave_design(quantized, tmp_path))
     rows = rows_for(model, 9)
     made = board.run(rows)
-    for name, values in golden.predict(quantized, rows).items():
+    for name, values in golden.as_batch(golden.predict(quantized, rows)).items():
         np.testing.assert_array_equal(made[name], values)
 
 
@@ -180,7 +180,7 @@ def test_over_a_terminal(quantized, design):
         made = board.run(rows)
         assert board.transport.options == {"baud": BAUD}
         assert board.statistics.dropped == 0
-    for name, values in golden.predict(quantized, rows).items():
+    for name, values in golden.as_batch(golden.predict(quantized, rows)).items():
         np.testing.assert_array_equal(made[name], values)
 
 
@@ -194,7 +194,7 @@ def test_over_a_terminal_with_bit_errors(quantized, design):
     assert there.damaged > 0
     assert seen.dropped >= back.hits.total() > 0
     assert seen.losses > 0
-    for name, values in golden.predict(quantized, rows).items():
+    for name, values in golden.as_batch(golden.predict(quantized, rows)).items():
         np.testing.assert_array_equal(made[name], values)
 
 
@@ -289,5 +289,5 @@ def test_an_interrupt_leaves_a_board_that_can_be_used_again(quantized, design):
             board.run(rows)
         timer.join()
         made = board.run(few)
-    for name, values in golden.predict(quantized, few).items():
+    for name, values in golden.as_batch(golden.predict(quantized, few)).items():
         np.testing.assert_array_equal(made[name], values)

@@ -284,7 +284,7 @@ def test_where_the_weights_are_is_said(sealed, filled, capsys):
     say_weights(console, sealed)
     say_weights(console, filled)
     flash, memory = " ".join(capsys.readouterr().out.split()).split("weights outside of the FPGA: ")[1:]
-    assert flash.replace(" ", "").startswith(f"3000bytes,{sealed / 'weights.bin'};`hwflowprogram--weights`writesthem")
+    assert flash.replace(" ", "").startswith(f"3,000bytes,{sealed / 'weights.bin'};`hwflowprogram--weights`writesthem")
     assert memory.endswith("`hwflow run` sends them")
 
 
@@ -351,8 +351,8 @@ def test_run_sends_the_weights_and_says_so(quantized, place, capsys):
         first, second = cli(*run, terminal.port), cli(*run, terminal.port)
         facts = cli(*run, terminal.port, "--json").json
     assert (first.code, second.code) == (0, 0), first.err + second.err
-    assert "  weights: 3 000 bytes, sent into the memory beside the FPGA\n" in first.out
-    assert "  weights: 3 000 bytes, already in the memory beside the FPGA\n" in second.out
+    assert "  weights: 3,000 bytes, sent into the memory beside the FPGA\n" in first.out
+    assert "  weights: 3,000 bytes, already in the memory beside the FPGA\n" in second.out
     assert facts["weights"].items() >= {"bytes": 3000, "digest": NAME.hex(), "sent": False}.items()
     assert bytes(board.memory) == WEIGHTS
 

@@ -62,8 +62,8 @@ def test_equal(cli, terminal, more):
     assert done.code == 0, done.err
     assert re.search(r"small on ulx3s_85f, /dev/pts/\d+ at (115200|9600) baud, design [0-9a-f]{16}\n", done.out)
     assert "  accuracy on 30 labelled rows: float " in done.out
-    assert re.search(r"  [\d.,]+ frames/s measured, the line included; that carries at most [\d,]+ frames/s, "
-                     r"the core alone computes [\d,]+ at 25 MHz\n", done.out)
+    assert re.search(r"  [\d.,]+ frames/s measured, from the host and back; the line carries at most "
+                     r"[\d.,]+ frames/s, the FPGA alone computes [\d,]+ at 25 MHz\n", done.out)
     # How many results come twice is a matter of this machine's load: a slow answer is asked for again.
     assert re.search(r"  link: \d+ packets sent, 0 of them again; \d+ received, \d+ of them again; 0 dropped\n",
                      done.out)
@@ -196,7 +196,7 @@ def test_synthesis_from_python_leaves_what_open_needs(tmp_path, monkeypatch):
         hwflow.synthesize(made, plan, "icebreaker", folder, clock=40.0)
         with Terminal(board_with(made, folder)) as terminal, hwflow.host.open(terminal.port, design=folder) as board:
             found = board.run(rows_for(model, 3))
-        for name, values in golden.predict(made, rows_for(model, 3)).items():
+        for name, values in golden.as_batch(golden.predict(made, rows_for(model, 3))).items():
             np.testing.assert_array_equal(found[name], values)
         assert board.design.quantized.epilogue.doc_string == made.epilogue.doc_string
         assert board.design.facts.clock_mhz == 40.0

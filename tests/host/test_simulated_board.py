@@ -68,7 +68,7 @@ def require_golden(quantized: Quantized, driver: hwflow.host.OpenBoard, rows: in
                    network: Callable[[], Model] = small_network) -> None:
     inputs = rows_for(network(), rows)
     made = driver.run(inputs)
-    for name, values in golden.predict(quantized, inputs).items():
+    for name, values in golden.as_batch(golden.predict(quantized, inputs)).items():
         np.testing.assert_array_equal(made[name], values)
 
 

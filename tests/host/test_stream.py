@@ -42,7 +42,7 @@ def batches(sizes: list[int]) -> Batches:
 
 def require_golden(quantized, board: OpenBoard, rows: int = 9) -> None:
     x = rows_for(small_network(), rows)
-    require_equal(board.run(x), golden.predict(quantized, x))
+    require_equal(board.run(x), golden.as_batch(golden.predict(quantized, x)))
 
 
 def require_equal(made: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]) -> None:
@@ -61,7 +61,7 @@ def test_each_item_has_its_result_in_order(quantized, design, there, back):
         made = list(board.stream(source))
         assert len(made) == len(items)
         for item, outputs in zip(items, made, strict=True):
-            require_equal(outputs, golden.predict(quantized, item))
+            require_equal(outputs, golden.as_batch(golden.predict(quantized, item)))
         assert (board.statistics.losses > 0) == (there is not None)
         require_golden(quantized, board)  # the board goes on without another start
         assert port.board.resets == 2
@@ -108,7 +108,7 @@ def test_who_takes_his_time_loses_nothing(quantized, board, port):
     items = batches([20] * 6)
     for item, made in zip(items, board.stream(slow()), strict=True):
         port.time += 1000
-        require_equal(made, golden.predict(quantized, item))
+        require_equal(made, golden.as_batch(golden.predict(quantized, item)))
     assert board.statistics.polls == board.statistics.losses == 0
 
 
@@ -163,7 +163,7 @@ def test_a_stream_that_ends_early_leaves_a_board_that_works(quantized, board, le
     leave(board)
     require_golden(quantized, board)
     item = batches([30])[0]
-    require_equal(next(board.stream([item])), golden.predict(quantized, item))
+    require_equal(next(board.stream([item])), golden.as_batch(golden.predict(quantized, item)))
 
 
 def test_an_unplugged_board_ends_the_stream(quantized, design):

@@ -147,7 +147,7 @@ def test_the_solver_moves_weights_only_where_blocks_run_out(technology: Technolo
     few = budget(ram=inside.resources.ram * 3 // 4)
     with pytest.raises(AnswerIsNo, match=(
             rf"26 block RAMs needed, {few.limit('ram')} usable \(.*\)\. With the weights of 1_conv\d+ in a memory "
-            r"outside of the FPGA the RAM blocks suffice: 36864 bytes a frame, \d\.\d+ MB/s at 100 MHz\. Fewer")):
+            r"outside of the FPGA the RAM blocks suffice: 36,864 bytes a frame, \d\.\d+ MB/s at 100 MHz\. Fewer")):
         hls.solve(graph, technology, few, interval=interval)
     plan = hls.solve(graph, technology, few, interval=interval, outside=outside)
     assert plan.resources.ram <= few.limit("ram")

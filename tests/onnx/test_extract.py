@@ -178,6 +178,16 @@ def test_the_command_that_a_message_names(model: Model) -> None:
     assert commands["d"] == "`hwflow onnx extract MODEL front.onnx --to c --to a`"
 
 
+def test_a_command_leaves_a_layer_of_the_network() -> None:
+    """What is in front of the node only moves the input, so the part behind it is the network."""
+    b = Builder()
+    turned = b.node("Transpose", b.input("x", np.float32, (2, 2)), output="turned")
+    made = b.node("CumSum", turned, b.constant("axis", np.array(0)), output="made")
+    b.output(b.node("MatMul", made, b.constant("w", np.eye(2, dtype=np.float32)), output="y"))
+    graph = b.model().graph
+    assert Cuts(graph).command(graph.nodes[1]) == "`hwflow onnx extract MODEL rest.onnx --from made`"
+
+
 def test_a_part_does_not_replace_its_model(model: Model, tmp_path: Path) -> None:
     source = tmp_path / "whole.onnx"
     save(model, source)

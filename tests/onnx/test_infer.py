@@ -62,6 +62,14 @@ def test_other_open_dims_are_refused() -> None:
     )
 
 
+def test_the_batch_of_sequences_is_their_second_axis() -> None:
+    """A size that is called so is 1, wherever it is; the first axis counts the steps."""
+    assert refused(relu("steps", "batch_size", 64)) == (
+        "the shape of input 'x' must be known, not float32[steps, batch_size, 64]; give it with --input-shape x=32,1,64"
+    )
+    assert shape_of(infer(relu(7, "batch", 64)), "y") == (7, 1, 64)
+
+
 @pytest.mark.parametrize("given", [(1, 4, 2), (1, 3), (1, 3, 0)])
 def test_given_shape_that_does_not_fit(given) -> None:
     assert refused(relu("batch", 3, "h"), x=given) == (

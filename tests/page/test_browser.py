@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.e2e.command import process
+from tests.page import cut
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -64,6 +65,18 @@ def test_every_width_is_readable_by_everyone(opened: Opened, dark: bool) -> None
         found = [(each["id"], each["impact"], [node["target"] for node in each["nodes"]])
                  for each in Axe().run(page).response["violations"]]
         assert found == []
+
+
+@pytest.mark.parametrize("width", cut.WIDTHS)
+def test_no_text_is_cut(opened: Opened, width: int) -> None:
+    page = opened(width)
+    assert page.locator(".wide").count() > 5
+    assert cut.cut_texts(page) == []
+    page.locator(".graph svg:visible a").nth(2).click()
+    card = page.locator(".card:visible")
+    assert card.evaluate("each => [each.scrollWidth - each.clientWidth, each.scrollHeight - each.clientHeight]") == [
+        0, 0], "all of it is shown"
+    assert cut.cut_texts(page) == []
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no scripts"])

@@ -14,7 +14,7 @@ from hwflow.page.chart import Columns, Dot, Dots, Line, Rule, plot
 from hwflow.page.gantt import Lane, Span, gantt
 from hwflow.page.heat import heat_map
 from hwflow.page.svg import element, short
-from hwflow.page.table import Cell, table
+from hwflow.page.table import STEPS, Cell, table
 
 HOSTILE = "</script><svg onload=\"x\"> & 'a' \x00\x1b[31m\u202e"
 SHOWN = "</script><svg onload=\"x\"> & 'a' \\x00\\x1b[31m\\u202e"
@@ -50,6 +50,30 @@ def test_a_hostile_text_stays_a_text_in_every_picture():
         assert any(SHOWN in text for text in said)
         assert not any(each.tag == "script" or "onload" in each.attrib for each in root.iter())
         assert all(each in "\n" or each.isprintable() for each in str(picture))
+
+
+@pytest.mark.parametrize("low, high", [(92.98, 93.2), (0, 1), (99.9999, 100), (1e9 + 1, 1e9 + 9), (12_340, 12_360),
+                                       (999.5, 1000.5), (-1e-7, 1e-7), (4, 4.0000001)])
+def test_ticks_of_an_axis_differ(low, high):
+    for log in (False, True) if low > 0 else (False,):
+        ticks = Axis.of("a", [low, high], log=log, zero=False).ticks()
+        texts = [tick.text for tick in ticks]
+        assert len(set(texts)) == len(ticks) > 1
+        factors = {" k": 1e3, " M": 1e6, " G": 1e9}
+        for tick in ticks:
+            read = float(tick.text[:-2]) * factors[tick.text[-2:]] if tick.text[-2:] in factors else float(tick.text)
+            assert read == pytest.approx(tick.value, abs=(high - low) / 100)
+
+
+def test_a_table_becomes_lists_where_there_is_no_room_for_its_columns():
+    rows = [["name", "a few words", 1_000_000], ["another", Cell("x" * 90), Cell("1", 1.0)]]
+    few, many = (parsed(table(["layer", "why", "cycles"][:count], [row[:count] for row in rows])) for count in (1, 3))
+    steps = [int(each.find("table").get("class").split("-")[1]) for each in (few, many)]
+    assert steps[0] < steps[1] < STEPS[-1]
+    assert parsed(table(["a"] * 40, [["word"] * 40])).find("table").get("class") == f"sortable stack-{STEPS[-1]}"
+    assert [each.get("data-label") for each in many.iter("td")] == ["why", "cycles"] * 2
+    folded = element("details", element("summary", "open"), element("pre", "y" * 400))
+    assert parsed(table(["a", "b"], [["c", folded]])).find("table").get("class") == f"sortable stack-{STEPS[0]}"
 
 
 def test_bars_are_as_long_as_their_values_and_lie_side_by_side():

@@ -65,7 +65,7 @@ def start_of(path: ElementTree.Element) -> float:
 
 
 def whole(text: str) -> int:
-    return int(text.replace(" ", "")) if text else 0
+    return int(text.replace(",", "")) if text else 0
 
 
 @pytest.mark.parametrize("execution", ["dataflow", "shared"])
@@ -102,7 +102,7 @@ def test_every_memory_is_in_the_table_and_every_bit_in_the_picture(plans: Plans,
     assert [row[0] for row in rows] == [each.name for each in plan.memories]
     assert sum(whole(row[3]) for row in rows) == sum(each.memory.bits for each in plan.memories)
     hints = "".join(parsed(memories_picture(plan)).itertext())
-    assert sum(map(whole, re.findall(r": ([\d ]+) bits in ", hints))) == sum(each.memory.bits for each in plan.memories)
+    assert sum(map(whole, re.findall(r": ([\d,]+) bits in ", hints))) == sum(each.memory.bits for each in plan.memories)
 
 
 @pytest.mark.parametrize("execution", ["dataflow", "shared"])
@@ -141,7 +141,7 @@ def test_the_interval_that_a_simulation_had_is_beside_that_of_the_plan(plans: Pl
     subject = SimpleNamespace(board_folder=tmp_path, design="this", plan=plans[1]["dataflow"])
     assert simulated(subject) == ""
     keep(tmp_path, SIMULATION, "this", {"frames": 3, "runs": [{"interval": 4321}]})
-    assert "A simulation of 3 frames at full speed had 4 321 cycles" in simulated(subject)
+    assert "A simulation of 3 frames at full speed had 4,321 cycles" in simulated(subject)
     assert simulated(SimpleNamespace(board_folder=tmp_path, design="another", plan=subject.plan)) == ""
     keep(tmp_path, SIMULATION, "this", {"frames": 3, "runs": [{"interval": "<b>"}]})
     with pytest.raises(HwflowError, match="must be a record of hwflow, and is damaged"):

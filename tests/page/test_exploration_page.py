@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from hwflow.exploration.point import Point
 from hwflow.exploration.routing import Routed, Run
 from hwflow.page.exploration import Designs, exploration_page, stairs
 from hwflow.synth import load_board
+from tests.page import cut
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -54,7 +56,7 @@ def explored() -> Exploration:
 @pytest.fixture(scope="module")
 def page() -> str:
     exploration = explored()
-    runs = (Run(1, "", 48.0, "", 60.0, 3100), Run(2, "critexp=3", None, HOSTILE))
+    runs = (Run(1, "", 48.0, "", 60.0, 3100, interval=100), Run(2, "critexp=3", None, HOSTILE))
 
     def command(point: Point, name: str, *options: str) -> str:
         return f"hwflow {name} {HOSTILE} --interval {point.asked} {' '.join(options)}"
@@ -95,6 +97,22 @@ def test_a_box_hides_the_designs_that_have_its_value(page: str) -> None:
         assert len([row for row in rows if row.get("id")]) == 4, "half of the designs"
 
 
+def test_each_board_has_a_frontier_of_its_own() -> None:
+    """The best designs of a small board are there, though a large one beats them in everything."""
+    points = [Point(board, "", "auto", False, False, None, design=f"{board}{k}", made_as="dataflow", interval=100 * k,
+                    latency=10, mhz=mhz, mhz_error=0.0, link=9.0, lut=lut // k, ff=9, dsp=4, ram=5, filled=0.5)
+              for board, mhz, lut in (("large", 200.0, 1000), ("small", 50.0, 4000)) for k in (1, 2)]
+    points.append(replace(points[3], design="worse", lut=9000))
+    boards = dict.fromkeys(("large", "small"), load_board("icebreaker"))
+    found = Exploration("digits", tuple(points), boards, (Objective.FRAMES, Objective.LUT), None, None, (), Path())
+    assert found.on_frontier == (True, True, True, True, False)
+    assert [point.design for point in found.frontier] == ["large1", "large2", "small1", "small2"]
+    page = exploration_page(Designs(found, lambda point, name, *options: name))
+    assert re.findall(r"<summary>(\w+): (\d) designs, up to", page) == [("large", "2"), ("small", "2")]
+    assert "5 designs fit, 4 of them on the frontiers of their boards" in page
+    assert len(re.findall(r'<g class="dots s\d" data-b="[01]"><path d="M[\d.,L]+" class="line"></path>', page)) == 4
+
+
 def test_the_line_joins_what_nothing_beats() -> None:
     """Against every pair of points."""
     rng = np.random.default_rng(3)
@@ -113,7 +131,7 @@ def test_it_is_readable_by_everyone_and_boxes_hide_designs_without_a_script(brow
 
     (tmp_path / "page.html").write_text(page, encoding="utf-8")
     said: list[str] = []
-    for width in (400, 900, 1440):
+    for width in (400, 900, 1440, *cut.WIDTHS):
         for colours in ("light", "dark"):
             opened = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=colours)
             opened.on("console", lambda message: said.append(message.text))
@@ -121,6 +139,7 @@ def test_it_is_readable_by_everyone_and_boxes_hide_designs_without_a_script(brow
             opened.goto((tmp_path / "page.html").as_uri())
             assert opened.evaluate("document.documentElement.scrollWidth") <= width
             assert [each["id"] for each in Axe().run(opened).response["violations"]] == []
+            assert cut.cut_texts(opened) == []
     assert said == []
     plain = browser.new_page(java_script_enabled=False)
     plain.goto((tmp_path / "page.html").as_uri())

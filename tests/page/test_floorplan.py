@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from hwflow.host.rate import Rate
 from hwflow.page.floorplan import LEVELS, Kind, Wire, floorplan
 from hwflow.page.sections import silicon
 from hwflow.synth import load_board
@@ -103,17 +104,17 @@ def subject(tmp_path, monkeypatch):
 
 
 def test_the_section_of_a_routed_design(subject, monkeypatch):
-    monkeypatch.setattr(silicon, "rates", lambda plan, board, report: {"clock": 1000.4})
+    monkeypatch.setattr(silicon, "rate_of", lambda plan, mhz, line: Rate(mhz, 256, 0, 1000.4))
     made = silicon.section(subject)
     text = str(made.body)
     assert made.missing is None
-    for words in ("52.5 MHz", "52.8 MHz", "1 000", "hwflow synth --seeds 4",
+    for words in ("52.5 MHz", "52.8 MHz", "1,000", "hwflow synth --seeds 4",
                   "multiplier of requantizer 0 (value_1[0])", "All clocks are slow enough"):
         assert words in text
     assert "</script>" not in text
     figure = ElementTree.fromstring(f"<all>{text}</all>")
     titles = " ".join(group.find("title").text for group in figure.iter("g") if group.get("class", "")[:4] == "part")
-    cells = [int(count.replace(" ", "")) for count in re.findall(r"(\d[\d ]*) LUT", titles)]
+    cells = [int(count.replace(",", "")) for count in re.findall(r"(\d[\d,]*) LUT", titles)]
     assert sum(cells) == 3739  # as nextpnr counts
 
 
@@ -128,7 +129,7 @@ def test_what_is_not_of_this_plan_is_not_shown(subject, monkeypatch):
 
 def test_seeds_side_by_side(subject, monkeypatch):
     """The one that was taken, a slower one, and one that failed with words from a tool."""
-    monkeypatch.setattr(silicon, "rates", lambda plan, board, report: {"clock": 1000.4})
+    monkeypatch.setattr(silicon, "rate_of", lambda plan, mhz, line: Rate(mhz, 256, 0, 1000.4))
     path = subject.synthesis / "report.json"
     report = json.loads(path.read_text())
     report["seeds"] = [{"seed": 1, "routed_mhz": 52.81, "seconds": 200.0, "failed": ""},
@@ -143,7 +144,7 @@ def test_seeds_side_by_side(subject, monkeypatch):
 
 
 def test_a_placement_of_another_design_is_not_drawn(subject, monkeypatch):
-    monkeypatch.setattr(silicon, "rates", lambda plan, board, report: {"clock": 1000.4})
+    monkeypatch.setattr(silicon, "rate_of", lambda plan, mhz, line: Rate(mhz, 256, 0, 1000.4))
     path = subject.synthesis / "placement" / "placement.json"
     kept = json.loads(path.read_text())
     kept["groups"][-1]["tiles"].pop()

@@ -18,7 +18,7 @@ from hwflow.precision import Answers
 from hwflow.quantize import load_quantized
 from hwflow.quantize.settings_file import settings_from_yaml
 from tests.e2e.command import Cli, Outcome, process
-from tests.e2e.networks import rows_for, small_network, write_data
+from tests.e2e.networks import forked, rows_for, small_network, write_data
 from tests.project.tree import ROOT
 
 DIGITS = ROOT / "models" / "digits_cnn.onnx"
@@ -104,6 +104,23 @@ def test_the_settings_make_the_design_again(
     made = ["--settings", FOLDER / "settings.yaml", "--plan", FOLDER / "plan.yaml"]
     built = cli("build", "small.onnx", "--data", "small.npz", *made, "--build", "b", "--json")
     assert built.json["resources"] == winner["resources"]
+
+
+@pytest.mark.slow
+def test_where_layers_share_a_stage_the_price_is_that_of_the_build(cli: Cli, tmp_path: Path) -> None:
+    """A stage for each layer does not fit the board."""
+    model = forked()
+    onnx.save(model, tmp_path / "forked.onnx")
+    write_data(tmp_path / "forked.npz", model, rows=20)
+    words = ["forked.onnx", "--data", "forked.npz", "--board", "icebreaker"]
+    done = cli("quantize", *words, "--accuracy-drop", "20", "--search-evaluations", "4", "--json")
+    assert done.code == 0, done.err
+    search = done.json["search"]
+    made = ["--settings", search["settings"], "--plan", search["plan"]]
+    for folder, bits, plan in (("chosen", "winner", made), ("widest", "widest", [])):
+        built = cli("build", *words, *plan, "--build", folder, "--json")
+        assert built.json["execution"] == "shared"
+        assert built.json["resources"] == search[bits]["resources"]
 
 
 @pytest.mark.slow

@@ -41,6 +41,14 @@ def test_small_problems_are_searched_exhaustively():
     assert state.best() == evaluator.optimum(1.0)
 
 
+@pytest.mark.parametrize("widest", [9, 12, 16])
+def test_from_more_than_eight_bits(widest):
+    evaluator = Synthetic.random(7, [tuple(range(widest, 5, -2))] * 3)
+    found = search(evaluator.knobs, evaluator, limit=1.0, evaluations=60).best()
+    assert found is not None
+    assert found.price <= FACTOR * evaluator.optimum(1.0).price
+
+
 @pytest.mark.parametrize("evaluations", [1, 2, 10, 37, 200])
 def test_never_more_evaluations_than_allowed(evaluations):
     evaluator = Synthetic.random(5, [range(8, 0, -1)] * 9)

@@ -8,6 +8,7 @@ import sys
 import tomllib
 from dataclasses import fields, replace
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -44,7 +45,7 @@ def test_help_shows_every_function_with_its_docstring() -> None:
     for name in hwflow.__all__:
         found = getattr(hwflow, name)
         assert found.__doc__, name
-        if callable(found) and not isinstance(found, type):
+        if callable(found) and not isinstance(found, type | ModuleType):
             assert f"    {name}(" in text
             assert found.__doc__.splitlines()[0] in text
     assert hwflow.__version__ in text
@@ -77,8 +78,10 @@ def test_every_object_fits_a_screen(quantized: Quantized) -> None:
             *hwflow.measure_layers(quantized, rows)]
     for value in seen:
         fits(value)
-    assert fits(plan)[0] == (f"<Plan 'small' on ecp5: {plan.interval} cycles a frame, {plan.multipliers} multipliers, "
-                             f"latency {plan.latency[0]}")
+    assert fits(plan)[0] == (f"<Plan 'small' on ulx3s_85f (ecp5): {plan.interval} cycles a frame, {plan.multipliers} "
+                             f"multipliers, latency {plan.latency[0]}")
+    again = plan.with_folding(plan.stages[0].name, rows=1)
+    assert (again.board, hwflow.make_plan(quantized, "icebreaker").board) == ("ulx3s_85f", "icebreaker")
     assert fits(quantized.graph)[1:3] == ["  input 'x_quantized.frame': 4x4x2 int8",
                                           "  conv 'conv': 4x4x2 int8 -> 4x4x2 int8"]
     assert fits(data) == ["<Dataset 'x.npz': 4 rows", "  input 'x': float32[4, 1, 2, 4, 4]", "  labels: int64[4]",

@@ -52,6 +52,11 @@ def found(quantized: Quantized, x: np.ndarray) -> list[np.ndarray]:
     return [made[value.name] for value in quantized.epilogue.graph.outputs]
 
 
+def same_type(a: np.ndarray, b: np.ndarray) -> bool:
+    """The golden model gives texts in a fixed width."""
+    return b.dtype.kind == "U" if a.dtype == np.object_ else a.dtype == b.dtype
+
+
 def check_trees(model: Model, x: np.ndarray, quantized: Quantized | None = None) -> Quantized:
     """Scores as near as the votes are; the same labels where scores are further apart than that."""
     quantized = quantized or quantize(hwflow.onnx.infer(model))
@@ -64,7 +69,7 @@ def check_trees(model: Model, x: np.ndarray, quantized: Quantized | None = None)
     bound = len(layer.roots) / 2 * float(scale) + 3e-6  # each vote is half a step off at most; then float32
     np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=bound)
     for a, b in zip(labels, integer_labels, strict=True):
-        assert a.dtype == b.dtype
+        assert same_type(a, b)
         ends = np.sort(expected.reshape(len(x), -1), axis=1)
         clear = ends[:, -1] - ends[:, -2] > 4 * bound
         assert clear.mean() > 0.5
@@ -179,7 +184,7 @@ def test_linear_models(op: str) -> None:
     *integer_labels, scores = found(quantized, x)
     assert np.abs(scores - expected).max() < 0.05 * np.ptp(expected)
     for a, b in zip(labels, integer_labels, strict=True):
-        assert a.dtype == b.dtype
+        assert same_type(a, b)
         assert np.mean(a == b) > 0.9
 
 

@@ -201,14 +201,15 @@ def test_numbers_that_are_none(tmp_path: Path, value: float, text: str) -> None:
         (np.zeros(2), "float64[2]"),
         (np.float32(1), "float32[]"),
         (np.zeros((3, 10), np.int64), "int64[3, 10]"),
-        (np.array(["a", "b", "c"]), "<U1[3]"),
+        (np.array([b"a", b"b", b"c"]), "|S1[3]"),
         (np.array([True, False, True]), "bool[3]"),
     ],
 )
 def test_labels_that_do_not_fit(tmp_path: Path, labels: np.ndarray, text: str) -> None:
     refused(
         write(tmp_path, in_input=IMAGES, labels=labels),
-        f"labels must be one integer per input row, int64[3], or real numbers for each, float32[3, ...], not {text}",
+        "labels must be one integer or text per input row, int64[3], or real numbers for each, float32[3, ...], not "
+        f"{text}",
     )
 
 

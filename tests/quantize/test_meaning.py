@@ -21,8 +21,10 @@ from hwflow.quantize.settings import QuantizationSettings
 from tests.quantize import test_audio, test_copies, test_decomposed, test_embedding, test_joins_rewritten, test_products
 from tests.quantize.classical_models import classical_model
 from tests.quantize.dialects.cases import QONNX, Maker
+from tests.quantize.dialects.test_small_floats import TYPES, Small
 from tests.quantize.models import Qdq, rows
 from tests.quantize.recurrent_models import sequence as recurrent
+from tests.quantize.test_masks import Masked, where
 from tests.quantize.tuning.networks import Net
 
 #: What a mistake does to the result of a pass.
@@ -205,6 +207,9 @@ CASES: Mapping[str, tuple[Callable[[], Model], Mistake]] = {
     "to-standard-qdq": (qonnx, computes("QuantizeLinear", 1, lambda scale: 2 * scale)),
     "classical-to-standard": (lambda: classical_model("TreeEnsembleRegressor", np.random.default_rng(0)),
                               computes("Mul", 1, lambda scale: 2 * scale)),
+    "small-floats-to-float32": (lambda: onnx.infer(Small(TYPES["float8_e5m2"]).model("tensor")),
+                                computes("MatMul", 1, lambda w: 1.01 * w)),
+    "masks-before-softmax": (lambda: Masked(where(-np.inf)).model, computes("Add", 1, lambda mask: np.flip(mask, -1))),
     "sum-to-add": (sums, reads("Add", 0, 0)),
     "gemm-of-two": (lambda: onnx.infer(test_products.biased()), writes("Gemm", alpha=0.6)),
     "factors-behind-products": (lambda: onnx.infer(test_products.scaled()), computes("Mul", 1, lambda by: 1.01 * by)),

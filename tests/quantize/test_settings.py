@@ -63,7 +63,7 @@ def test_nothing_chosen(text: str) -> None:
 
 
 REFUSED = {
-    "layers: {conv1: {weights: {bits: 0}}}": "layers/conv1/weights/bits must be a whole number from 1 to 8, not 0",
+    "layers: {conv1: {weights: {bits: 0}}}": "layers/conv1/weights/bits must be a whole number from 1 to 16, not 0",
     "default: {output: {bits: 17}}": "default/output/bits must be a whole number from 1 to 16, not 17",
     "default: {output: {bits: 4.5}}": "default/output/bits must be a whole number from 1 to 16, not 4.5",
     "default: {output: {bits: true}}": "default/output/bits must be a whole number from 1 to 16, not True",
@@ -112,11 +112,9 @@ def test_refused(text: str) -> None:
 
 @pytest.mark.parametrize("bits", [0, 17, -1, 4.0, True])
 def test_widths_in_code(bits: int) -> None:
-    for kind, most in ((ActivationSettings, 16), (WeightSettings, 8)):
-        with pytest.raises(HwflowError, match=f"must be a whole number from 1 to {most}, not {bits}"):
+    for kind in (ActivationSettings, WeightSettings):
+        with pytest.raises(HwflowError, match=f"must be a whole number from 1 to 16, not {bits}"):
             kind(bits)
-    with pytest.raises(HwflowError, match="must be a whole number from 1 to 8, not 9"):
-        WeightSettings(9)
 
 
 def test_other_choices_in_code() -> None:

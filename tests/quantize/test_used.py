@@ -69,7 +69,7 @@ def test_pixels_that_a_transposed_convolution_cuts_off() -> None:
     rows = data(model)
     quantized = quantize(model, rows)
     noise = {row.layer: row for row in layer_noise(quantized, rows)}
-    (made,) = (row for name, row in noise.items() if "transpose" in name and row.kind == "conv")
+    (made,) = (row for name, row in noise.items() if "transpose" in name and row.kind == "transposed conv")
     assert made.saturated == 0
     assert made.snr_db is not None
     assert made.snr_db > 35

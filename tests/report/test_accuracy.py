@@ -51,6 +51,16 @@ def test_a_line(capsys: pytest.CaptureFixture[str]) -> None:
         "  accuracy on 2 labelled rows: float 100.00 %, integer 50.00 % (-50.00 points)",
         "  integer against float outputs on 2 rows: 0.0 dB signal to noise",
     ]
+    names, data = {"y": np.array([[7], [-2]])}, dataset([7, -2])
+    asked = question(passing((1, 1), (1, 1), np.int64), data)
+    made = compare(asked, data, {**names, "scores": np.ones((2, 3))}, {"y": np.array([[7], [3]]),
+                                                                       "scores": np.full((2, 3), 1.1)})
+    assert shown(capsys, say_accuracy, made).splitlines()[1:] == [
+        "  integer against float outputs on 2 rows: 20.0 dB signal to noise; 'y' equal in 50.00 %"]
+    assert [(noise.snr_db is None, noise.agreement) for noise in made.outputs] == [(True, 0.5), (False, None)]
+    same = compare(asked, data, names, {"y": np.array([[7], [3]])})
+    assert same.snr_db is None, "a class has no noise"
+    assert shown(capsys, say_accuracy, same).endswith("rows: 'y' equal in 50.00 %\n")
     data = dataset(np.array([1.0, 2.0]))
     made = compare(question(passing((1, 1)), data), data, {"y": data.labels[:, None]}, {"y": data.labels[:, None]})
     assert shown(capsys, say_accuracy, made).splitlines() == [
@@ -68,8 +78,23 @@ ROWS = (
 )
 
 
+def test_a_line_for_each_layer(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without --verbose: in one table of 80 columns, also where names are long."""
+    monkeypatch.setenv("COLUMNS", "80")
+    long = replace(ROWS[2], layer="model/activation/Relu;model/batch_normalization/FusedBatchNormV3")
+    lines = shown(capsys, show_layers, (*ROWS, long), 100).splitlines()
+    words = [line.split() for line in lines]
+    assert ["input", "x", "int8", "40.0"] in words
+    assert ["conv", "conv", "int2", "int8", "17.0", "hurts", "most"] in words
+    assert ["[red]pool\\x1b[31m", "max_pool", "int8", "15.2"] in words
+    assert ["model/activat…sedBatchNormV3", "max_pool", "int8", "15.2"] in words
+    assert max(map(len, lines)) <= 80
+    assert "  dB: how close the integers of a layer are to the float model: at 20 dB they" in lines
+
+
 def test_layers(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = shown(capsys, show_layers, ROWS, 100).splitlines()
+    show_layers(Console(verbose=True), ROWS, 100)
+    lines = capsys.readouterr().out.splitlines()
     words = [line.split() for line in lines]
     assert ["0", "input", "x", "int8", "40.0", "0.10", "0.50", "0", "%"] in words
     assert ["1", "conv", "conv", "int2", "int8", "17.0", "-0.50", "2.00", "<", "0.01", "%", "hurts", "most"] in words

@@ -72,7 +72,7 @@ def test_every_command_finds_the_same(cli: Cli, command: str) -> None:
     save(broken(), "b.onnx")
     found = [line.strip().partition("; ")[0] for line in cli("check", "b.onnx", "--hardware").out.splitlines()[-3:]]
     first, *lines = cli.refuses(command, "b.onnx").splitlines()
-    assert first == "3 parts of the model cannot become hardware:"
+    assert first == "b.onnx: 3 parts of the model cannot become hardware:"
     assert [line.strip() for line in lines[::2]] == found
 
 
@@ -102,10 +102,10 @@ def test_where_weights_are(cli: Cli) -> None:
     w = b.constant("w", np.random.default_rng(0).normal(size=(512, 512)).astype(F))
     b.output(b.node("Gemm", x, w, output="y"), F, (1, 512))
     save(b.model(), "big.onnx")
-    fill = "  weights: 2 097 152 bits fill "
+    fill = "  weights: 2,097,152 bits fill "
     for board, code, where in (
             ("tangnano9k", 1, "128 of the 26 block RAMs of tangnano9k"),
-            ("icebreaker", 0, "512 of the 30 block RAMs of icebreaker; 262 144 bytes a frame come from its memory "
+            ("icebreaker", 0, "512 of the 30 block RAMs of icebreaker; 262,144 bytes a frame come from its memory "
                               "beside the FPGA"),
             ("ulx3s_85f", 0, "128 of the 208 block RAMs of ulx3s_85f")):
         done = cli("check", "big.onnx", "--hardware", "--board", board)
@@ -189,7 +189,7 @@ def test_a_function_that_calls_itself() -> None:
 
 
 def test_a_model_that_is_too_large_is_not_looked_at(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hwflow.flow.MAX_NODES", 4)
+    monkeypatch.setattr("hwflow.quantize.support.MAX_NODES", 4)
     save(broken(), "b.onnx")
     done = cli("check", "b.onnx", "--hardware")
     assert done.code == 1

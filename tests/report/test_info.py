@@ -163,7 +163,7 @@ def test_the_command(cli: Cli) -> None:
     lines = done.out.splitlines()
     assert lines[0] == "m.onnx: IR 8, opset ai.onnx 17, producer [bold]m[/] 2"
     assert "  doc: \\x1b[31mred\\x07" in lines
-    assert "  MACs a frame: 4 608" in lines
+    assert "  MACs a frame: 4,608" in lines
     assert "  the model becomes hardware" in lines
     assert Path("m.svg").read_text(encoding="utf-8").startswith("<svg ")
     found = cli("info", "m.onnx", "--json").json

@@ -8,6 +8,7 @@ import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
+from hwflow_base.printable import clean
 
 from hwflow.onnx import Model
 from hwflow.onnx.build import Builder, make_graph, make_node
@@ -16,7 +17,7 @@ from hwflow.onnx.model import Value
 from hwflow.report.layout import draw
 from hwflow.report.picture import svg
 from hwflow.report.places import Place, Where
-from hwflow.report.texts import clean, shortened
+from hwflow.report.texts import shortened
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -21,7 +21,8 @@ from hwflow.serve.server import url_of
 from hwflow.serve.service import Service
 from tests.host.models import Terminal, board_with
 
-MODEL = "small"
+#: Not the name of its graph, as a file may be called anything.
+MODEL = "my_file"
 #: Boards of the tests answer at once, and a lost one is soon looked for again.
 LIMITS = ServeLimits(retry=0.05, timeout=10.0)
 PATIENCE = Patience(silence=2.0, stall=5.0)

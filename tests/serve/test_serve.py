@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import random
 import time
+import zlib
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
@@ -42,12 +44,13 @@ def require_golden(quantized, x: np.ndarray, answer: Answer) -> None:
         np.testing.assert_array_equal(made, values)
 
 
-def test_what_the_server_says_of_itself(client):
+def test_what_the_server_says_of_itself(quantized, client):
     assert client("GET", "/v2/health/live").json == {"live": True}
     ready = client("GET", "/v2/health/ready")
     assert (ready.status, ready.json["ready"]) == (200, True)
     assert client("GET", "/v2").json["name"] == "hwflow"
     facts = client("GET", f"/v2/models/{MODEL}").json
+    assert facts["name"] == client("GET", f"/v2/models/{MODEL}/ready").json["name"] == MODEL != quantized.graph.name
     assert facts["inputs"] == [{"name": "x", "datatype": "FP32", "shape": [-1, 2, 4, 4]}]
     assert client("GET", f"/v2/models/{MODEL}/versions/1").json == facts
     assert client("GET", f"/v2/models/{MODEL}/ready").json["ready"]
@@ -115,7 +118,7 @@ def changed(**more: object) -> dict[str, object]:
 ])
 def test_what_is_wrong_with_a_request_is_said(quantized, body, message):
     with pytest.raises(BadRequest) as error:
-        request_of(body if isinstance(body, bytes) else json.dumps(body).encode(), None, Interface.of(quantized))
+        request_of(body if isinstance(body, bytes) else json.dumps(body).encode(), None, Interface.of(quantized, MODEL))
     assert message in str(error.value)
 
 
@@ -124,6 +127,32 @@ def test_a_bad_request_is_an_answer(client):
     assert (answer.status, answer.json) == (400, {"error": "the model has no input 'y', only 'x'"})
     answer = client.infer(changed(shape=[1025, 2, 4, 4], data=[0] * 32 * 1025))
     assert (answer.status, answer.json["error"][:50]) == (400, "a request must have at most 1024 rows, not 1025; s")
+
+
+def test_packed_bodies(quantized, client):
+    """Whole ones are unpacked; what is none, is cut or is packed in a way that nobody knows is the client's mistake."""
+    x = rows_for(small_network(), 3)["x"]
+    plain = json.dumps(request_for(x)).encode()
+
+    def sent(body: bytes, coding: str) -> Answer:
+        return client("POST", f"/v2/models/{MODEL}/infer", data=body, headers={"Content-Encoding": coding},
+                      compress=False)
+
+    require_golden(quantized, x, sent(gzip.compress(plain), "gzip"))
+    require_golden(quantized, x, sent(zlib.compress(plain), "Deflate"))
+    require_golden(quantized, x, sent(plain, "identity"))
+    for body, coding in ((plain, "gzip"), (plain, "deflate"), (gzip.compress(plain), "deflate")):
+        answer = sent(body, coding)
+        assert (answer.status, answer.json) == (400, {"error": (
+            "the body must be what its headers Content-Encoding and Transfer-Encoding say, and it is not "
+            f"(Content-Encoding: {coding}); send it as it is, without Content-Encoding")})
+    assert sent(gzip.compress(plain)[:-20], "gzip").status == 400
+    for coding in ("compress", "gzip, gzip"):
+        answer = sent(plain, coding)
+        assert (answer.status, answer.json) == (415, {"error": (
+            "the Content-Encoding of the body must be one of identity, gzip, deflate, br, zstd, not "
+            f"'{coding}'; send it as it is")})
+    require_golden(quantized, x, client.infer(request_for(x)))
 
 
 async def endless() -> AsyncIterator[bytes]:
@@ -289,7 +318,7 @@ def mutated(value: object, chance: random.Random) -> object:
 
 def test_no_body_is_more_than_a_bad_request(quantized):
     """Thousands of requests with something wrong in them, in their JSON and in their bytes: one kind of error."""
-    interface, chance = Interface.of(quantized), random.Random(7)
+    interface, chance = Interface.of(quantized, MODEL), random.Random(7)
     messages: list[str] = []
     whole = {**request_for(np.ones((2, 1, 2, 4, 4), np.float32), id="a"), "parameters": {"binary_data_output": False},
              "outputs": [{"name": interface.outputs[0].name, "parameters": {"binary_data": True}}]}

@@ -12,6 +12,7 @@ from amaranth.lib import wiring
 from hwflow_sim.builder import Build, compile_runtime
 from hwflow_sim.run import environment
 from hwflow_sim.tools import find_tools, run_tool
+from hwflow_sim.undefined import run_arguments
 
 ROOT = Path(__file__).parents[2]
 CONTROL = '`verilator_config\npublic_flat_rw -module "bench" -var "*"\n'
@@ -31,7 +32,7 @@ class OpenSimulation:
         log, results = self.folder / f"{test}.log", self.folder / "results.xml"
         results.unlink(missing_ok=True)
         env = environment(self.folder, None)
-        run_tool([self.executable], what="the simulation", cwd=self.folder, log=log, env={
+        run_tool([self.executable, *run_arguments(1)], what="the simulation", cwd=self.folder, log=log, env={
             **env, "PYTHONPATH": os.pathsep.join([str(ROOT), env["PYTHONPATH"]]), **self.variables,
             "COCOTB_TEST_MODULES": self.bench, "COCOTB_TEST_FILTER": f"{test}(/|$)",
             "COCOTB_RESULTS_FILE": str(results)})

@@ -49,7 +49,7 @@ def array_source(file: Path, member: str, target: Input, how: Preparation, limit
         name = member or _name_in(file, target, how, limits)
         array = _member(file, name, limits)
         labels, classes = _labels(file, how, limits)
-    if how.formula != "v":
+    if how.formula != "v" and array.dtype.kind in "biuf":
         array = how.apply(array, str(file))
     notes = [f"array '{name}', {how.formula}"]
     rows = _rows(file, name, array, target, notes)

@@ -13,6 +13,7 @@ from hwflow.data.archive import Archive
 from hwflow.data.dataset import Dataset, checked_dataset
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
 from hwflow.onnx.model import Array, Model, Value
+from hwflow.onnx.run.missing import missing_taken
 from hwflow.onnx.run.sequences import state_inputs
 
 from .arrays import ARRAYS, array_source, numbered, read_numpy
@@ -79,7 +80,7 @@ def made_data(model: Model, sources: Sequence[str], how: Preparation, choice: Ch
     arrays |= _besides(ours, run)
     outputs = [value for value in model.graph.outputs if value.name not in states]
     _require_classes(ours, outputs)
-    made = checked_dataset(Path(sources[0]), Archive.of(arrays), values, outputs, None)
+    made = checked_dataset(Path(sources[0]), Archive.of(arrays), values, outputs, None, missing_taken(model.graph))
     arrays |= {f"in_{name}": array for name, array in made.inputs.items()}
     if len(calibrate):
         arrays |= {f"calib_{name}": array for name, array in made.calibration.items()}

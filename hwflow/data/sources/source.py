@@ -98,11 +98,12 @@ class Input:
 
     @classmethod
     def of(cls, value: Value) -> Input:
-        """HwflowError for an input that is no tensor of numbers, or whose number of axes the file does not state."""
+        """HwflowError for an input that is no tensor of numbers or texts, or whose number of axes the file does not
+        state."""
         tensor = value.tensor
-        if tensor is None or tensor.shape is None or tensor.dtype.kind not in "biuf":
-            raise HwflowError(f"the model's input '{value.name}' must be a tensor of numbers with a known number of "
-                              "axes", "make its array with numpy (docs/data-files.md)")
+        if tensor is None or tensor.shape is None or tensor.dtype.kind not in "biufO":
+            raise HwflowError(f"the model's input '{value.name}' must be a tensor of numbers or texts with a known "
+                              "number of axes", "make its array with numpy (docs/data-files.md)")
         first = tensor.shape[0] if tensor.shape else 1
         if isinstance(first, int) and first != 1:
             raise HwflowError(f"the model's input '{value.name}' must have a batch of 1 or an open one, not {first}",

@@ -10,7 +10,7 @@ import csv
 import io
 import math
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,11 +35,13 @@ _SHOWN = 40
 
 @dataclass
 class Table:
-    """The cells of a table: numbers by column, and the texts of one column."""
+    """The cells of a table: numbers by column, columns of texts, and the texts of the column of labels."""
 
     heads: tuple[str, ...]
-    #: [rows, columns]
+    #: [rows, columns]; NaN in columns of texts
     numbers: Array
+    #: The cells of a column of texts by its place.
+    words: Mapping[int, Array]
     texts: tuple[str, ...] = ()
     label: str = ""
 
@@ -61,15 +63,19 @@ def table_source(file: Path, inputs: Sequence[Input], how: Preparation, limits: 
     one element, take the columns with their names.
     """
     wanted = None if how.labels in (None, "none") else how.labels
-    table = read_table(file, wanted, limits)
+    texts = {target.name for target in inputs if target.dtype.kind == "O"}
+    table = read_table(file, wanted, limits, texts, every=len(inputs) == 1 and bool(texts))
     columns = _columns_of(file, table, inputs)
     labels, classes = _labels(file, table, how)
     made: dict[str, Source] = {}
     for target in inputs:
-        values = how.apply(table.numbers[:, columns[target.name]], str(file))
+        chosen = columns[target.name]
         shape = tuple(1 if n is None else n for n in target.shape)
-        array = target.numbers(values, str(file)).reshape(-1, *shape)
-        note = f"{len(columns[target.name])} columns of {file.name}, {how.formula}"
+        if target.dtype.kind == "O":
+            array = np.stack([table.words[k] for k in chosen], axis=1).reshape(-1, *shape)
+        else:
+            array = target.numbers(how.apply(table.numbers[:, chosen], str(file)), str(file)).reshape(-1, *shape)
+        note = f"{len(chosen)} columns of {file.name}, {'texts' if target.dtype.kind == 'O' else how.formula}"
         made[target.name] = Columns(len(array), labels, classes, (), [note], array)
     return made
 
@@ -88,7 +94,7 @@ def _columns_of(file: Path, table: Table, inputs: Sequence[Input]) -> dict[str, 
     found = {}
     for target in inputs:
         if target.name not in table.heads or math.prod(n or 1 for n in target.shape) != 1:
-            raise HwflowError(f"a table for several inputs must have a column for each, with its name and one number, "
+            raise HwflowError(f"a table for several inputs must have a column for each, with its name and one cell, "
                               f"and has none for '{target.name}' {target.shown}",
                               "give a file for each input: NAME=FILE", where=str(file))
         found[target.name] = [table.heads.index(target.name)]
@@ -109,8 +115,10 @@ def _labels(file: Path, table: Table, how: Preparation) -> tuple[Array | None, t
     return (numbers.astype(np.int64) if whole else numbers), ()
 
 
-def read_table(file: Path, label: str | None, limits: Limits) -> Table:
-    """The numbers of a table; the column `label` is left out of them and kept as text.
+def read_table(file: Path, label: str | None, limits: Limits, texts: Collection[str] = (), *,
+               every: bool = False) -> Table:
+    """The cells of a table; the column `label` is left out of them and kept as text, and so are the columns `texts`
+    (or `every` column).  An empty cell among numbers is a missing one, NaN.
 
     `label` is a name of the first line, a number from 1 on, or "last".  HwflowError names the line that is wrong.
     """
@@ -124,19 +132,24 @@ def read_table(file: Path, label: str | None, limits: Limits) -> Table:
     index = 0 if headed and not heads[0] else None  # the numbers of rows, as pandas writes them
     taken = None if label is None else _column(file, label, heads, headed)
     kept = [k for k in range(len(heads)) if k not in (index, taken)]
-    numbers, texts = array("d"), list[str]()
+    spoken = [k for k in kept if every or heads[k] in texts]
+    numbers, labels = array("d"), list[str]()
+    words = {place: list[str]() for place, k in enumerate(kept) if k in spoken}
     for number, cells in lines if headed else _again(first, lines):
         if len(cells) != len(heads):
             raise HwflowError(f"line {number} must have {len(heads)} cells like the first one, not {len(cells)}",
                               where=str(file))
-        numbers.extend([_number(file, number, heads[k], cells[k]) for k in kept])
+        numbers.extend([math.nan if k in spoken else _number(file, number, heads[k], cells[k]) for k in kept])
+        for place, cell in words.items():
+            cell.append(cells[kept[place]])
         if taken is not None:
-            texts.append(cells[taken].strip())
+            labels.append(cells[taken].strip())
         require_room(len(numbers), (1,), np.dtype(np.float64), limits, str(file))
     if not numbers:
         raise HwflowError("the table must have at least one row of numbers, not none", where=str(file))
     found = np.frombuffer(numbers).reshape(-1, len(kept))
-    return Table(tuple(heads[k] for k in kept), found, tuple(texts), "" if taken is None else heads[taken])
+    columns = {place: np.array(cell, np.str_) for place, cell in words.items()}
+    return Table(tuple(heads[k] for k in kept), found, columns, tuple(labels), "" if taken is None else heads[taken])
 
 
 def labels_by_file(file: Path) -> dict[str, str]:
@@ -204,7 +217,7 @@ def _column(file: Path, label: str, heads: Sequence[str], headed: bool) -> int:
 
 def _number(file: Path, line: int, head: str, text: str) -> float:
     try:
-        return float(text)
+        return float(text) if text.strip() else math.nan
     except ValueError:
         raise HwflowError(f"line {line}, column '{head:.{_SHOWN}}' must be a number, not '{text:.{_SHOWN}}'",
                           "name a column of labels with --labels, or write texts as numbers", where=str(file)) from None

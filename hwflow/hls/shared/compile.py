@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from hwflow_base.errors import HwflowError
@@ -52,6 +53,11 @@ class SharedProgram:
     tensors: Mapping[str, Tensor]
     layouts: Mapping[str, Layout]
     _of_shape: dict[SharedShape, SharedProgram] = field(init=False, repr=False, default_factory=dict)
+
+    @cached_property
+    def weight_bytes(self) -> int:
+        """Of this machine's memory."""
+        return sum(each.weights.nbytes for each in self.program.constants if each is not None)
 
     def of_shape(self, shape: SharedShape) -> SharedProgram:
         """With another shape of the stage that does not change the steps."""

@@ -8,6 +8,7 @@ import os
 import stat
 import tempfile
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -46,7 +47,7 @@ def load(path: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS) -> Mo
     The weights are views of the mapped file: replace a file that is in use by another, and do not change it in place.
     Raises HwflowError (a class of `hwflow.onnx.errors`), with the path in front, for all that is not a readable model.
     """
-    return _model(read(path, limits=limits))
+    return replace(_model(read(path, limits=limits)), file=str(path))
 
 
 def loads(

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from hwflow_base.by_value import ByValue
+
 from hwflow.onnx.errors import LimitError, Unsupported
 from hwflow.onnx.inference.by_rule import Contradiction, by_rule
 from hwflow.onnx.inference.claims import contradiction, loose_name, named, shown
@@ -29,8 +31,8 @@ from hwflow.onnx.schemas import Option, Schema
 __all__ = ["Types", "infer_types"]
 
 
-@dataclass(frozen=True)
-class Types:
+@dataclass(frozen=True, eq=False)
+class Types(ByValue):
     """Types by name of the value; values of which nothing is known have no entry.
 
     A dim is a number, a symbol or expression of the inputs' symbols ("2*batch", "n + 1"), or None.  `inner` has those

@@ -6,12 +6,12 @@ The sizes are tried by inference.  That a model accepts them says nothing about 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from hwflow.onnx.model import Dim, Graph, Value, size_name
 
-__all__ = ["Shapes", "rank_of_reader", "suiting_shapes", "with_size"]
+__all__ = ["Shapes", "batch_axes", "rank_of_reader", "suiting_shapes", "with_size"]
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -66,8 +66,8 @@ def _shapes(graph: Graph, given: Shapes, size: int, channels: int | None) -> dic
             continue
         stated = value.tensor.shape if value.tensor.shape is not None else _open_axes(value, graph)
         dims = [dim if isinstance(dim, int) and dim >= 0 else symbols.get(size_name(dim) or "") for dim in stated]
-        if dims and dims[0] is None:
-            dims[0] = 1
+        for axis in batch_axes(stated):
+            dims[axis] = 1 if dims[axis] is None else dims[axis]
         if value.tensor.shape is not None and None not in dims:
             continue
         if channels is not None and len(dims) > 2 and dims[1] is None:
@@ -75,6 +75,13 @@ def _shapes(graph: Graph, given: Shapes, size: int, channels: int | None) -> dic
         found[value.name] = tuple(size if dim is None else dim for dim in dims)
         learn(stated, found[value.name])
     return found
+
+
+def batch_axes(stated: Sequence[Dim]) -> Sequence[int]:
+    """Axes that count rows of data: of the first two those whose size is called so, as the second one of a sequence is;
+    else the first."""
+    names = [(size_name(dim) or "").lower() for dim in stated[:2]]
+    return [axis for axis, name in enumerate(names) if "batch" in name or name == "n"] or range(min(1, len(stated)))
 
 
 def _open_axes(value: Value, graph: Graph) -> tuple[Dim, ...]:

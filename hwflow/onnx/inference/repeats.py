@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from hwflow.onnx.inference.facts import Fact, TensorFact
 from hwflow.onnx.inference.worlds import Worlds
-from hwflow.onnx.model import Node
+from hwflow.onnx.model import Graph, Node
 
 __all__ = ["Repeats"]
 
@@ -35,6 +35,9 @@ class Repeats:
                 parts.append(None)
             else:
                 return None
+        if any(isinstance(each, Graph) for value in node.attributes.values()
+               for each in (value if isinstance(value, tuple) else (value,))):
+            return None  # a body reads tensors from around it, too
         parts.append(tuple(map(bool, node.outputs)))
         parts += ((name, type(value), value) for name, value in node.attributes.items())
         key = tuple(parts)

@@ -13,8 +13,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from hwflow_base.errors import HwflowError
 
+from hwflow.onnx.about import names_file
 from hwflow.onnx.checker import require_valid
 from hwflow.onnx.errors import LimitError, ShapeLimitError
+from hwflow.onnx.inference.maps import Maps, with_classes
 from hwflow.onnx.inference.open_sizes import Shapes, suiting_shapes
 from hwflow.onnx.inference.static_inputs import contradictions, fixed_inputs
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits, Meter
@@ -37,15 +39,25 @@ _BARRIERS = frozenset(
     }
 )
 
+#: What to do about operators that have no static shape, where a mask is no advice.
+_OF_DATA = {
+    **dict.fromkeys(("Scan", "Loop", "SequenceMap"), "hardware needs static shapes and no rounds: write them out, "
+                    "or train another model (trees or a linear one in place of nearest neighbours)"),
+    **dict.fromkeys(("CastMap", "DictVectorizer"), "hardware needs tensors: leave out the node, and give the model the "
+                    "array of the map's values"),
+}
 
+
+@names_file
 def infer(
     model: Model, input_shapes: Mapping[str, tuple[int, ...]] | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> Model:
     """The model with static shapes: every value has an entry in `graph.types`, every constant is an initializer.
 
-    Functions are inlined, an If whose condition is constant is replaced by its branch, and inputs that have a default
-    become constants, which `notes` of the result says.  `input_shapes` gives shapes to inputs whose dims the file
-    leaves open.  An open first axis (the batch) is 1 by default, which `notes` says too.
+    Functions are inlined, an If whose condition is constant is replaced by its branch, sequences of maps are the arrays
+    of their values (`maps`), and inputs that have a default become constants, which `notes` of the result says.
+    `input_shapes` gives shapes to inputs whose dims the file leaves open.  An open first axis (the batch) is 1 by
+    default, which `notes` says too.
     Raises HwflowError for a model that `check` refuses, for any other open dim, for shapes that do not fit together or
     depend on data; LimitError for functions and constants beyond the limits.
     """
@@ -58,7 +70,8 @@ def infer(
         raise walk.refusal
     outputs = tuple(Value(v.name, walk.type_of(v.name)) for v in graph.outputs)
     notes += (*_defaults(graph), *contradictions(graph, walk.known))
-    return replace(model, graph=walk.result(graph.name, inputs, outputs), training=(), notes=model.notes + notes)
+    made = replace(model, graph=walk.result(graph.name, inputs, outputs), training=(), notes=model.notes + notes)
+    return with_classes(made, walk.maps.classes)
 
 
 def suiting_inputs(model: Model, given: Shapes, limits: Limits = DEFAULT_LIMITS) -> Shapes | None:
@@ -122,6 +135,7 @@ class _Walk:
     #: Constants that were too large to compute, and the message about the first.
     unfolded: set[str] = field(default_factory=set)
     refusal: LimitError | None = None
+    maps: Maps = field(default_factory=Maps)
 
     def constants(self, graph: Graph, names: Mapping[str, str]) -> None:
         """Take a graph's constants, by their names here."""
@@ -165,6 +179,10 @@ class _Walk:
     def visit(self, node: Node, path: str) -> None:
         schema, operator = find(node, self.opsets)
         call = Call(node, self.opsets.get(node.domain, 0), path, schema, self.meter)
+        tensors = self.maps.as_tensors(call, self.known)
+        if tensors is not None:
+            self.visit(tensors, path)
+            return
         if operator is None:
             raise call.error(
                 "the operator must be one that hwflow has",
@@ -235,8 +253,8 @@ def _types(call: Call, operator: Operator, operands: list[Known | None]) -> tupl
     if operator.shapes is None:
         raise call.error(
             "the outputs must be tensors whose shape follows from the shapes of the inputs, not from their elements",
-            "hardware needs static shapes; choose with a mask in place of a list of places (torch.where in place of "
-            "x[mask]), which keeps the size"
+            _OF_DATA.get(call.node.op_type, "hardware needs static shapes; choose with a mask in place of a list of "
+                         "places (torch.where in place of x[mask]), which keeps the size")
         )
     for position in operator.constant:
         operand = operands[position] if position < len(operands) else None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from hwflow_base.errors import HwflowError
 
 from hwflow.onnx.errors import Unsupported
-from hwflow.onnx.inference.open_sizes import Shapes
+from hwflow.onnx.inference.open_sizes import Shapes, batch_axes
 from hwflow.onnx.model import Graph, TensorType, Value, size_name
 from hwflow.onnx.ops.base import Known
 from hwflow.onnx.run.calls import describe
@@ -70,8 +70,10 @@ def _fixed_input(
     if given is not None:
         return Value(value.name, TensorType(value.tensor.dtype, tuple(given)))
     dims = [dim if isinstance(dim, int) else symbols.get(size_name(dim) or "") for dim in stated or ()]
-    if stated is not None and dims and dims[0] is None:
-        dims[0] = 1
+    open_batches = [axis for axis in batch_axes(stated or ()) if dims[axis] is None]
+    if open_batches:
+        for axis in open_batches:
+            dims[axis] = 1
         if None not in dims:
             notes.append(f"input '{value.name}': the open batch axis is fixed to 1")
     if stated is None or None in dims:

@@ -38,7 +38,7 @@ def erf(x: Arr) -> Arr:
 
 
 def erf_inverse(y: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The x with erf(x) = y, for -1 < y < 1, in float64.
+    """The x with erf(x) = y, for -1 <= y <= 1, in float64; infinite at both ends.
 
     S. Winitzki's closed approximation (2008, error 2e-3), then three steps of Halley's method.
     """
@@ -48,4 +48,4 @@ def erf_inverse(y: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     for _ in range(3):
         step = (erf(x) - y) * (np.sqrt(np.pi) / 2) * np.exp(x * x)
         x = x - step / (1 + x * step)
-    return np.asarray(x)
+    return np.asarray(np.where(np.abs(y) == 1, np.copysign(np.inf, y), x))

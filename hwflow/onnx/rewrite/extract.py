@@ -19,6 +19,13 @@ from hwflow.onnx.run.functions import graphs_of
 
 __all__ = ["Cuts", "extract"]
 
+#: What a network is made of: a part without any of them is of no use.
+_LAYERS = frozenset({
+    "Attention", "Conv", "ConvInteger", "ConvTranspose", "Einsum", "GRU", "Gemm", "LSTM", "LinearClassifier",
+    "LinearRegressor", "MatMul", "MatMulInteger", "MultiHeadAttention", "QGemm", "QLinearConv", "QLinearMatMul", "RNN",
+    "SVMClassifier", "SVMRegressor", "TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor",
+})
+
 #: Names that a message lists at most.
 MOST = 8
 
@@ -193,19 +200,34 @@ class Cuts:
     """The commands that cut `graph` at its nodes."""
 
     def __init__(self, graph: Graph) -> None:
+        self._graph = graph
         self._computed = {name for node in graph.nodes if any(reads(node)) for name in node.outputs if name}
         self._last = {value.name for value in graph.outputs}
 
     def command(self, node: Node) -> str:
-        """That makes a model of what is in front of `node`, or behind it where it is the first; else "".
+        """That makes a model of what is in front of `node`, or behind it where no layer is in front; "" where
+        the model has nothing on either side.
 
         "`hwflow onnx extract MODEL front.onnx --to conv1_out`"
         """
         before = [name for name in dict.fromkeys(reads(node)) if name in self._computed]
-        if before:
-            return f"`hwflow onnx extract MODEL front.onnx {_words('--to', before)}`"
         behind = [name for name in node.outputs if name and name not in self._last]
-        return f"`hwflow onnx extract MODEL rest.onnx {_words('--from', behind)}`" if behind else ""
+        front = f"`hwflow onnx extract MODEL front.onnx {_words('--to', before)}`" if before else ""
+        rest = f"`hwflow onnx extract MODEL rest.onnx {_words('--from', behind)}`" if behind else ""
+        if rest and not (before and self._has_layer(_between(self._graph, set(), before)[0])):
+            return rest if not front or self._has_layer(self._behind(behind)) else front
+        return front
+
+    def _has_layer(self, nodes: Iterable[Node]) -> bool:
+        return any(node.op_type in _LAYERS for node in nodes)
+
+    def _behind(self, names: Iterable[str]) -> Iterator[Node]:
+        """What depends on these tensors."""
+        reached = set(names)
+        for node in self._graph.nodes:
+            if reached.intersection(reads(node)):
+                reached.update(filter(None, node.outputs))
+                yield node
 
 
 def _words(option: str, names: Iterable[str]) -> str:

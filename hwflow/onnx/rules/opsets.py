@@ -207,8 +207,10 @@ def _experimental(path: str) -> Finding:
 
 
 def _removed(schema: Schema, opset: int) -> tuple[str, str]:
-    at = removed_at(schema)
+    at, versions = removed_at(schema), versions_of(schema.domain, schema.name)
     text = f"the operator must exist in operator set {opset}, not be removed since {at}"
+    if again := next((other.since for other in versions if other.since > opset and not other.deprecated), None):
+        return text, f"export the model with opset {again} or later, which have it again"
     return text, f"export the model with another operator, or with an opset below {at}"
 
 

@@ -1,4 +1,4 @@
-"""The section "Accuracy" of a report: the integer model against the float model, as `hwflow golden` measured them."""
+"""The section "Accuracy" of a report: the integer model against the float model, as commands measured them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from ...accuracy import Accuracy, LayerNoise
 from ...outcome import OutcomeWarning
-from ...report.accuracy import lost_text, value_text
+from ...report.accuracy import apart_text, lost_text, value_text, whole_text
 from ...report.numbers import number, percent
 from ...steps.recording import ACCURACY
 from ...steps.records import Record
@@ -29,19 +29,18 @@ ANCHOR, TITLE = "accuracy", "Accuracy"
 
 
 def section(subject: Subject) -> Section:
-    """The integers against the float model: what `hwflow golden` found on the data."""
+    """The integers against the float model: what `quantize`, `golden` or `sim` found on the data."""
     command = subject.command("golden") if subject.dataset else subject.command("golden", "--data", "FILE")
     record = found(subject.folder, ACCURACY, subject.integers)
     if record.other:
-        return Section(ANCHOR, TITLE, note("The record of `hwflow golden` in the build folder is of other integers: of "
+        return Section(ANCHOR, TITLE, note("The accuracy in the build folder was measured of other integers: of "
                                            "another model, other data for calibration, or other settings."), command)
     if record.usable is None:
         return Section(ANCHOR, TITLE, note("The accuracy of the integer model was not measured."), command)
     with record.read():
         data = record.usable.facts["data"]
         if subject.rows and data["digest"] != subject.rows:
-            return Section(ANCHOR, TITLE, note("The record of `hwflow golden` in the build folder is of other rows."),
-                           command)
+            return Section(ANCHOR, TITLE, note("The accuracy in the build folder was measured on other rows."), command)
         body = body_of(subject, record.usable)
         layers = record.usable.facts["layers"]
     return Section(ANCHOR, TITLE, body, None if layers else subject.command("golden", "--layer-rows", "16"))
@@ -75,9 +74,8 @@ def accuracy_body(accuracy: Accuracy) -> Markup:
              Cell(value_text(metric, metric.integer), metric.integer), Cell(lost_text(metric), metric.lost))
             for metric in accuracy.metrics], caption=f"{accuracy.task.value} on {number(accuracy.rows)} rows"))
     if accuracy.outputs:
-        parts.append(table(("output", "signal to noise", "largest error"), [
-            (noise.output, Cell("equal" if noise.largest_error == 0 else "not defined" if noise.snr_db is None
-                                else f"{noise.snr_db:.1f} dB", noise.snr_db),
+        parts.append(table(("output", "against the float model", "largest error"), [
+            (noise.output, Cell(apart_text(noise), noise.snr_db),
              Cell("not finite" if noise.largest_error is None else f"{noise.largest_error:.4g}", noise.largest_error))
             for noise in accuracy.outputs], caption="Outputs of the integer model against those of the float model"))
     return Markup("").join(parts)
@@ -92,7 +90,7 @@ def tiles(accuracy: Accuracy) -> Markup:
                   ("difference", lost_text(headline) or "not defined")]
     if accuracy.agreement is not None:
         found.append(("same class from both models", percent(accuracy.agreement, 2)))
-    found.append(("outputs, signal to noise", "equal" if accuracy.snr_db is None else f"{accuracy.snr_db:.1f} dB"))
+    found.append(("outputs against the float model", whole_text(accuracy)))
     return element("dl", *(element("div", element("dt", name), element("dd", text)) for name, text in found),
                    class_="tiles")
 

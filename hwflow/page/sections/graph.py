@@ -126,7 +126,7 @@ def layers_table(plan: Plan, design: DesignGraph) -> Markup:
         cycles = sum(step.cycles for step in steps) if stage.steps else stage.schedule.interval
         share = cycles / plan.interval
         rows.append((
-            element("a", names[position], href=href_of(position, stage)), kind_text(layer),
+            element("a", names[position], href=href_of(position, stage)), kind_text(graph, layer),
             stage.name if stage.steps else "its own",
             Markup(", ").join(together(tensor_text(graph, name)) for name in layer.inputs),
             together(tensor_text(graph, layer.output)), "" if weights is None else together(str(weights)),

@@ -1,4 +1,4 @@
-"""The section "Proof" of a report: which rungs of the ladder from the golden model to the board were climbed."""
+"""The section "Proof" of a report: which checks on the way from the golden model to the board were made."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def section(subject: Subject) -> Section:
     rungs = rungs_of(subject)
     climbed = sum(rung.climbed for rung in rungs)
     failed = [rung.title for rung in rungs if rung.failed]
-    said = f"{climbed} of {len(rungs)} rungs are climbed"
+    said = f"{climbed} of {len(rungs)} checks of the hardware were made"
     verdict, tone = (f"{said}; not equal: {', '.join(failed)}.", "bad") if failed else (
         f"{said}; the golden model and the hardware were equal wherever they were compared.", "good") if (
             any(rung.state is State.EQUAL for rung in rungs)) else (

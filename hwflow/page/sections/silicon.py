@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
+from ...host.rate import rate_of
 from ...report.clock import routed_design
-from ...report.numbers import number
-from ...report.synthesis import rates
+from ...report.numbers import number, rate_text
 from ...synth.families import FAMILIES
 from ...synth.kept import kept_report
 from ...synth.parts import LINKS, place_of
@@ -64,8 +64,10 @@ def is_of(placement: Placement, report: SynthesisReport, subject: Subject) -> bo
 
 def headline(subject: Subject, report: SynthesisReport) -> Markup:
     """The numbers that people look for first, and whether the design may run at its clock."""
+    found = rate_of(subject.plan, report.clock_mhz, subject.board.transport.bytes_per_second)
     facts = [("clock of the stages", f"{report.clock_mhz:.4g} MHz"),
-             ("frames/s at this clock", number(round(rates(subject.plan, subject.board, report)["clock"])))]
+             ("frames/s that arrive", rate_text(found.frames_per_second)),
+             ("frames/s of the FPGA alone", rate_text(found.core))]
     if report.routed_mhz is not None:
         facts.insert(1, ("reached by nextpnr", f"{report.routed_mhz:.1f} MHz"))
     seconds = round(report.seconds.get("place and route", 0.0))

@@ -6,9 +6,9 @@ from markupsafe import Markup
 
 from ...hls.plan import Plan
 from ...hls.schedule import FrameSchedule, schedule_frames
-from ...report.numbers import decimal, number, percent
+from ...report.numbers import decimal, number, percent, rate_text
+from ...report.rates import board_rate, limit_words
 from ...steps.recording import SIMULATION
-from ..clock import clock_of_page
 from ..reading import found
 from ..roofline import limits_of, limits_picture, limits_table, roofline
 from ..schedule import back_to_back, frames_shown, is_drawn, limit_of, not_drawn, one_frame, path_table, stage_table
@@ -44,25 +44,27 @@ def pictures(plan: Plan, schedule: FrameSchedule, mhz: float) -> Markup:
     """What the schedule shows."""
     return Markup("").join([
         element("h3", "Schedule"), one_frame(plan, schedule), back_to_back(plan, schedule), stage_table(plan, schedule),
-        element("h3", "The way of the latency"), path_table(schedule, mhz)])
+        element("h3", "Where the time to the first result goes"), path_table(schedule, mhz)])
 
 
 def section(subject: Subject) -> Section:
     """When each stage works, and what limits the rate."""
-    plan, clock = subject.plan, clock_of_page(subject)
-    mhz = clock.mhz
+    plan, clock = subject.plan, subject.clock
+    mhz, rate = clock.mhz, board_rate(plan, subject.board, clock)
     schedule = schedule_frames(plan, frames_shown(plan)) if is_drawn(plan) else None
     limits = limits_of(plan, subject.board, mhz)
     bound = "at most " if plan.is_bound else ""
     first = max(plan.latency)
     parts = [
-        tiles([("initiation interval", f"{bound}{number(plan.interval)}", "cycles from frame to frame"),
-               ("frames a second", number(round(mhz * 1e6 / plan.interval_at(mhz))), "of the core"),
+        tiles([("frames a second", rate_text(rate.frames_per_second),
+                limit_words(rate, subject.board.transport.title)),
+               ("of the FPGA alone", rate_text(rate.core), "frames a second"),
+               ("initiation interval", f"{bound}{number(plan.interval)}", "cycles from frame to frame"),
                ("latency", f"{decimal(first / mhz)} µs", f"{number(first)} cycles to the first result"),
                *([whole_frame(schedule, mhz)] if schedule else []),
                ("multipliers", percent(plan.multiplier_use), "of their cycles are useful work"),
-               ("clock", f"{mhz:.4g} MHz", clock.words)]),
-        element("p", f"{limit_of(plan)[0]} {clock.note}"), simulated(subject),
+               ("clock", f"{mhz:.4g} MHz", "of the routed design" if clock.routed else "estimated")]),
+        element("p", f"{limit_of(plan)[0]} Seconds are counted at {clock}."), simulated(subject),
         pictures(plan, schedule, mhz) if schedule else not_drawn(plan),
         element("h3", "What limits the rate"), limits_picture(limits), limits_table(limits)]
     if plan.multiplications:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 from hwflow_base.errors import HwflowError
 
 from hwflow.onnx import evaluate
 from hwflow.onnx.model import Array, Model, Value
+from hwflow.onnx.run.missing import missing_taken, odd_places
 from hwflow.onnx.run.sequences import with_state_rows
 from hwflow.quantize.calibration.histogram import Histogram
 from hwflow.quantize.graphs import attribute, dynamic_inputs, is_embedding, producers
@@ -66,10 +67,11 @@ def _rows_of_tables(model: Model) -> dict[str, int]:
 def checked(model: Model, rows: Mapping[str, Array]) -> dict[str, Array]:
     """`rows` of every input of `model`, [n, *its shape].
 
-    HwflowError: an input without rows, or rows of another shape or type, no row at all, NaN or infinite values,
-    different numbers of rows.
+    HwflowError: an input without rows, or rows of another shape or type, no row at all, NaN or infinite values where
+    the host does not deal with them, different numbers of rows.
     """
-    found = {value.name: _of_input(value, rows) for value in model.graph.inputs}
+    taken = missing_taken(model.graph, host=True)
+    found = {value.name: _of_input(value, rows, taken[value.name]) for value in model.graph.inputs}
     counts = {name: len(array) for name, array in found.items()}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"'{name}' has {count}" for name, count in counts.items())
@@ -77,7 +79,7 @@ def checked(model: Model, rows: Mapping[str, Array]) -> dict[str, Array]:
     return found
 
 
-def _of_input(value: Value, rows: Mapping[str, Array]) -> Array:
+def _of_input(value: Value, rows: Mapping[str, Array], missing: Collection[str]) -> Array:
     name, tensor = value.name, value.tensor
     if name not in rows:
         there = ", ".join(f"'{key}'" for key in rows) or "nothing"
@@ -87,13 +89,14 @@ def _of_input(value: Value, rows: Mapping[str, Array]) -> Array:
     assert tensor.shape is not None
     if array.ndim == 0 or len(array) == 0:
         raise HwflowError(f"calibration data of input '{name}' must have at least one row, not none")
-    if array.dtype != tensor.dtype:
+    if array.dtype != tensor.dtype and not (tensor.dtype.kind == "O" and array.dtype.kind == "U"):
         raise HwflowError(f"calibration data of input '{name}' must be {tensor.dtype}, not {array.dtype}")
     if array.shape[1:] != tuple(tensor.shape):
         shape = ", ".join(map(str, ("rows", *tensor.shape)))
         raise HwflowError(f"calibration data of input '{name}' must have the shape [{shape}], not {list(array.shape)}")
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        where = np.argwhere(~np.isfinite(array))[0]
+    odd = odd_places(array, missing)
+    if odd.any():
+        where = np.argwhere(odd)[0]
         raise HwflowError(
             f"calibration data of input '{name}' must be finite, not {array[tuple(where)]} in row {where[0]} "
             f"at {where[1:].tolist()}", "leave out or repair that row"

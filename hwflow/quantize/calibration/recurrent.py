@@ -7,20 +7,21 @@ the metadata of the quantized model, where the importer finds it; without it, bo
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
-from hwflow_base.errors import HwflowError
+from hwflow_base.errors import HwflowError, Refusal
 
 from hwflow.onnx import evaluate
 from hwflow.onnx.model import Array, Graph, Model, Node
+from hwflow.quantize.cell_functions import Function, directions_of, functions_of
 from hwflow.quantize.graphs import attribute, label_of
 from hwflow.quantize.passes.recurrent import is_recurrent
 
-__all__ = ["KEY", "Reach", "reaches", "reaches_in", "with_reaches"]
+__all__ = ["KEY", "Reach", "needs_reaches", "reaches", "reaches_in", "with_reaches"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -32,7 +33,8 @@ KEY = "hwflow.recurrent"
 class Reach:
     """The largest magnitudes inside of one recurrent layer; None where it has no such values, or they are not known.
 
-    `gates` are the sums in front of gates, and their parts of the input and of the state before.
+    `gates` are the sums in front of gates, and their parts of the input and of the state before.  `hidden` are hidden
+    states, and the candidates of a GRU.
     """
 
     gates: float | None = None
@@ -60,6 +62,15 @@ def reaches(model: Model, rows: Mapping[str, Array]) -> dict[str, Reach]:
         for node in nodes:
             found[label_of(node)] = found[label_of(node)].with_(_reach(node, model.graph, {**row, **values}))
     return found
+
+
+def needs_reaches(model: Model) -> bool:
+    """Whether the states of a recurrent node have no bound, so that somebody must say how far they reach."""
+    return any(
+        not math.isfinite(function.bound)
+        for node in model.graph.nodes if is_recurrent(node)
+        for direction in range(directions_of(node)) for function in _known_functions(node, direction)
+    )  # fmt: skip
 
 
 def with_reaches(model: Model, found: Mapping[str, Reach]) -> Model:
@@ -93,7 +104,7 @@ def _reach(node: Node, graph: Graph, values: Mapping[str, Array]) -> Reach:
     assert x is not None
     assert w is not None
     assert r is not None
-    b, h, c, p = read(3), read(5), read(6) if node.op_type == "LSTM" else None, read(7)
+    b, h, c = read(3), read(5), read(6) if node.op_type == "LSTM" else None
     found = Reach(hidden=float(np.abs(y).max()))
     for d in range(len(w)):
         backward = d == 1 or attribute(node, "direction", "forward") == "reverse"
@@ -102,34 +113,63 @@ def _reach(node: Node, graph: Graph, values: Mapping[str, Array]) -> Reach:
         before = np.concatenate([first[None], y[turn, d, 0][:-1]])
         biases = np.zeros((2, w.shape[1])) if b is None else b[d].reshape(2, -1)
         parts = x[turn, 0] @ w[d].T + biases[0], before @ r[d].T + biases[1]
-        sums = parts[0] + parts[1]
-        largest = max(float(np.abs(part).max()) for part in (*parts, parts[0] + biases[1], sums))
-        found = found.with_(Reach(gates=largest, hidden=float(np.abs(first).max())))
-        if node.op_type == "LSTM" and _usual(node):
-            start = np.zeros(y.shape[-1]) if c is None else c[d, 0]
-            peepholes = np.zeros((3, y.shape[-1])) if p is None else p[d].reshape(3, -1)
-            found = found.with_(_cells(sums.reshape(len(sums), 4, -1), start, peepholes, node))
+        largest = _largest(*parts, parts[0] + biases[1], parts[0] + parts[1])
+        found = found.with_(Reach(gates=largest, hidden=_largest(first)))
+        start = np.zeros(y.shape[-1]) if c is None else c[d, 0]
+        found = found.with_(_inside(node, d, _Direction(parts, before, r[d], biases[1], start)))
     return found
 
 
-def _usual(node: Node) -> bool:
-    """Whether the gates of an LSTM are sigmoids, and its cell is written through a tanh."""
-    names = [str(name).lower() for name in cast("tuple[str, ...]", node.attributes.get("activations", ()))]
-    return all(name == "sigmoid" if k % 3 == 0 else name == "tanh" for k, name in enumerate(names) if k % 3 < 2)
+def _largest(*arrays: Floats) -> float:
+    return max(float(np.abs(array).max()) for array in arrays)
 
 
-def _cells(sums: Floats, cell: Floats, peepholes: Floats, node: Node) -> Reach:
-    """Of the cells of an LSTM, from the sums [steps, gates i o f c, hidden] in front of its gates."""
-    largest, gates = np.abs(cell).max(), 0.0
-    for i, _, f, g in sums:
-        i, f = i + peepholes[0] * cell, f + peepholes[2] * cell
-        gates = max(gates, np.abs(i).max(), np.abs(f).max())
-        into = _sigmoid(i)
-        kept = 1 - into if attribute(node, "input_forget", 0) else _sigmoid(f)
-        cell = kept * cell + into * np.tanh(g)
-        largest = max(largest, np.abs(cell).max())
-    return Reach(gates=float(gates), cell=float(largest))
+@dataclass(frozen=True)
+class _Direction:
+    """One direction over one row: `parts` of the sums of all gates, of the input and of the hidden states `before`,
+    [steps, gates * hidden] each; `weights` and `bias` of the states; the `cell` state of an LSTM before the first step.
+    """
+
+    parts: tuple[Floats, Floats]
+    before: Floats
+    weights: Floats
+    bias: Floats
+    cell: Floats
 
 
-def _sigmoid(x: Floats) -> Floats:
-    return np.asarray(0.5 * np.tanh(0.5 * x) + 0.5)
+def _inside(node: Node, d: int, own: _Direction) -> Reach:
+    """Of what is neither such a sum nor a hidden state."""
+    functions = _known_functions(node, d)
+    if functions and node.op_type == "LSTM":
+        return _cells(own, functions)
+    if functions and node.op_type == "GRU":
+        return _candidates(own, functions, bool(attribute(node, "linear_before_reset", 0)))
+    return Reach()
+
+
+def _known_functions(node: Node, direction: int) -> tuple[Function, ...]:
+    """Those of a direction; none where one has no hardware, which the importer refuses."""
+    try:
+        return functions_of(node, direction)
+    except Refusal:
+        return ()
+
+
+def _candidates(own: _Direction, functions: tuple[Function, ...], after: bool) -> Reach:
+    """Of a GRU's candidates, which are states of the same format; `after`: r is multiplied with their sum."""
+    (_, r, n), (_, r_before, n_before) = (np.split(part, 3, axis=1) for part in own.parts)
+    hidden = own.before.shape[1]
+    gate = functions[0](r + r_before)
+    part = gate * n_before if after else (gate * own.before) @ own.weights[-hidden:].T + own.bias[-hidden:]
+    return Reach(gates=_largest(part, n + part), hidden=_largest(functions[1](n + part)))
+
+
+def _cells(own: _Direction, functions: tuple[Function, ...]) -> Reach:
+    """Of an LSTM's cell states, and of what is added to them."""
+    i, _, f, g = np.split(own.parts[0] + own.parts[1], 4, axis=1)
+    kept, added = functions[0](f), functions[0](i) * functions[1](g)
+    cell, largest = own.cell, _largest(own.cell, added)
+    for factor, more in zip(kept, added, strict=True):
+        cell = factor * cell + more
+        largest = max(largest, _largest(cell))
+    return Reach(cell=largest)

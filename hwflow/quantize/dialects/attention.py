@@ -2,8 +2,7 @@
 
     scores = Q K^T * scale -> softcap -> + mask -> Softmax -> V
 
-A mask must be constant.  What it hides entirely (-infinity, or any number as low) counts as `HIDDEN`: far enough below
-for a share of 0 in float32, and near enough for integers of 8 bits to tell the other scores apart.  `Attention`
+A mask must be constant.  What it hides entirely (-infinity, or any number as low) counts as `HIDDEN`.  `Attention`
 multiplies both factors with the root of the scale; here it is one factor behind the product.
 """
 
@@ -21,13 +20,12 @@ from hwflow.quantize.dialects.einsum import einsum
 from hwflow.quantize.dialects.quantizers import given
 from hwflow.quantize.dialects.rewriting import Refused, Rewriting, Table
 from hwflow.quantize.graphs import as_ints, attribute, label_of
+from hwflow.quantize.passes.masks import FIXED, HIDDEN
 
-__all__ = ["HIDDEN", "RULES"]
+__all__ = ["RULES"]
 
-#: What a mask adds to a score that it hides: exp(-24) is 4e-11.
-HIDDEN = -24.0
-#: The remedy for what a mask or a cache is computed from.
-FIXED = "export the model for sequences of one length, without padding and without a cache of keys and values"
+#: What a mask adds to a score at most.
+_MOST = 96.0
 
 _MICROSOFT = "com.microsoft"
 
@@ -86,7 +84,7 @@ class _Writer:
             bent = self.node("Tanh", self.node("Div", scores, cap, part="uncapped"), part="bent")
             scores = self.node("Mul", bent, cap, part="capped")
         if core.mask is not None:
-            seen = np.where(core.mask <= HIDDEN, HIDDEN, core.mask).astype(np.float32)
+            seen = np.maximum(core.mask, HIDDEN).astype(np.float32)
             scores = self.node("Add", scores, self.rewriting.constant(f"{self.base}.mask", seen), part="masked")
         shares = self.node("Softmax", scores, part="shares", axis=-1)
         if not shared:
@@ -126,8 +124,8 @@ def _require_open(mask: Arr | None, shape: tuple[int, ...]) -> Arr | None:
     if mask is None or not np.any(mask):
         return None
     mask = mask.reshape((1,) * (4 - mask.ndim) + mask.shape)
-    if np.isnan(mask).any() or (mask > -HIDDEN * 4).any():
-        raise Refused(f"a mask must be at most {-HIDDEN * 4} and no NaN, not {np.max(mask)}", "export the model again")
+    if np.isnan(mask).any() or (mask > _MOST).any():
+        raise Refused(f"a mask must be at most {_MOST} and no NaN, not {np.max(mask)}", "export the model again")
     if (np.broadcast_to(mask, (*mask.shape[:3], shape[3])).max(axis=3) <= HIDDEN).any():
         raise Refused("a mask must leave a key to each query", FIXED)
     return mask

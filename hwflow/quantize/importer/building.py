@@ -18,11 +18,13 @@ from hwflow.quantize.importer.anchors import identity
 from hwflow.quantize.importer.finish import average_layer, matrix_layer, product_layer, sum_layer, table_layer
 from hwflow.quantize.importer.moving import is_whole, offsets, places
 from hwflow.quantize.importer.placed import Placed, is_placed
+from hwflow.quantize.importer.search import Turns
 from hwflow.quantize.importer.states import (
     Average,
     Held,
     Joined,
     Kept,
+    Lacking,
     LayerAnchor,
     Matrix,
     Moved,
@@ -39,6 +41,7 @@ from hwflow.quantize.settings import LayerSettings
 __all__ = ["Building"]
 
 _TABLE_BITS = 8
+_BEHIND = "put a QuantizeLinear and DequantizeLinear after it"
 
 #: A format of at most so many bits takes the place of one that does not have the integer that pads.
 _WIDENED_BITS = 16
@@ -51,6 +54,8 @@ class Building:
         self.tensors: dict[str, Tensor] = {}
         self.layers: list[Layer] = []
         self.sources: dict[str, tuple[str, IntArray]] = {}
+        #: What each layer stands for, by its name, that one operator is.
+        self.anchors: dict[str, LayerAnchor] = {}
         self._opsets, self._chosen = model.opsets, chosen
         self._taken: set[str] = set()
         self.names = Names(model.graph)
@@ -114,6 +119,8 @@ class Building:
                 self._made[rounded.output] = self._make(rounded)
             except (ValueError, OverflowError) as error:
                 why, remedy = reason_of(error)
+                if isinstance(error, Turns) and isinstance(rounded.pending.anchor, Matrix | Average | LayerAnchor):
+                    raise Lacking(why, (rounded.pending.anchor.key,), remedy=remedy) from None
                 raise Unsupported(why, remedy or "quantize the model again; a scale is out of proportion") from None
         return Held(self._made[rounded.output], rounded.index, False, rounded.moved)
 
@@ -151,6 +158,7 @@ class Building:
                 raise _wide(x, error) if x.format.bits > _TABLE_BITS else error from None
         name = self.name_of(node)
         if isinstance(anchor, LayerAnchor):
+            self.anchors[name] = anchor
             xs = tuple(self.tensors[held.tensor] for held in anchor.sources)
             return anchor.layer(pending, xs, y, name, p, stage, self._opsets)
         if isinstance(anchor, Matrix):
@@ -217,12 +225,12 @@ class Building:
         anchor = pending.anchor
         assert isinstance(anchor, Joined)
         if anchor.key not in self._made:
-            tensors = [self._plain(part) for part in anchor.parts]
+            tensors = [self._plain(part, anchor.key) for part in anchor.parts]
             kinds = {(x.format, x.scale, x.zero_point) for x in tensors}
             if len(kinds) > 1:
-                raise Unsupported(
+                raise Lacking(
                     f"joins tensors of different scales ({', '.join(f'{x.name!r}: {x.scale}' for x in tensors)})",
-                    "put a QuantizeLinear and DequantizeLinear after it",
+                    (anchor.key,), remedy=_BEHIND
                 )
             name = self.tensor_name(anchor.key)
             layer = Concat(self.name_of(anchor.node), tuple(x.name for x in tensors), name)
@@ -314,12 +322,10 @@ class Building:
                 self.sources[y.name] = self.sources[x.name]
         return self.tensors[self._arranged[key]]
 
-    def _plain(self, part: Pending) -> Tensor:
+    def _plain(self, part: Pending, whole: str) -> Tensor:
         if not isinstance(part.anchor, Kept) or part.steps:
-            raise Unsupported(
-                f"joins the result of {part.anchor.node.label}, which no QuantizeLinear made integer",
-                "put a QuantizeLinear and DequantizeLinear after it",
-            )
+            why = f"joins the result of {part.anchor.node.label}, which no QuantizeLinear made integer"
+            raise Lacking(why, (whole,), remedy=_BEHIND)
         return self.tensors[part.anchor.source.tensor]
 
 

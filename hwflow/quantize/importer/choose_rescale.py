@@ -31,6 +31,11 @@ _BIAS_ERROR = Fraction(1, 2048)
 
 _LARGEST_BIAS = 1 << 40
 
+#: A bias that no accumulator of int32 comes near.
+_FAR_BIAS = 1 << 32
+
+_HALF = Fraction(1, 2)
+
 #: ((accumulator << fraction) + bias) * multiplier stays inside int64 with this many bits of accumulator and fraction.
 _SUM_BITS = 44
 
@@ -43,22 +48,53 @@ def signed(form: Form) -> IntArray:
 def affine(form: Form, accumulator: Accumulator, p: Parameters) -> Affine:
     """`form` in steps of the result.  `accumulator` is turned by `signed(form)` already.
 
-    ValueError where a bias is far outside of the sums.
+    ValueError where a bias is far outside of sums that still decide about elements.
     """
     scale, zero_point = Fraction(p.scale), p.zero_point + form.integer_offset
     assert form.rounding is None or scale == 1, "a rounding inside the function is one of the result"
     ratios, biases = [], []
-    for unit, whole, offset, zero in zip(form.unit, form.whole, form.offset, accumulator.zero, strict=True):
-        sign = (unit > 0) - (unit < 0)
-        ratios.append(abs(unit) / scale if unit else Fraction(1))
-        bias = sign * int(whole) - int(zero) + offset / abs(unit) if unit else _near(offset / scale, zero_point, p)
+    rounding = form.rounding or Rounding.HALF_EVEN
+    ends = [_ends(low, high, p) for low, high in zip(form.low, form.high, strict=True)]
+    channels = zip(form.unit, form.whole, form.offset, accumulator.zero, accumulator.low, accumulator.high, strict=True)
+    for (unit, whole, offset, zero, least, most), (low, high) in zip(channels, ends, strict=True):
+        sign, sums = (unit > 0) - (unit < 0), (int(least), int(most))
+        ratio = abs(unit) / scale if unit else Fraction(1)
+        constant = offset / abs(unit) if unit else _near(offset / scale, zero_point, p)
+        bias = Fraction(sign * int(whole) - int(zero)) + constant if unit else constant
+        bias = max(bias, Fraction(math.floor((low - zero_point - 1) / ratio) - sums[1]))  # all are the lowest element
+        bias = min(bias, Fraction(math.ceil((high - zero_point + 1) / ratio) - sums[0]))
+        if abs(bias) >= _FAR_BIAS:
+            ratio, bias = _beside(ratio, bias, sums, (zero_point, rounding), p) or (ratio, bias)
         if abs(bias) >= _LARGEST_BIAS:
             raise ValueError(f"a bias must be below 2**{_LARGEST_BIAS.bit_length() - 1} products, not {float(bias)}")
+        ratios.append(ratio)
         biases.append(bias)
-    ends = [_ends(low, high, p) for low, high in zip(form.low, form.high, strict=True)]
     lows, highs = tuple(low for low, _ in ends), tuple(high for _, high in ends)
-    rounding = form.rounding or Rounding.HALF_EVEN
     return Affine(tuple(ratios), tuple(biases), lows, highs, zero_point, rounding, p.rescale_bits)
+
+
+def _beside(
+    ratio: Fraction, bias: Fraction, accumulator: tuple[int, int], parts: tuple[int, Rounding], p: Parameters
+) -> tuple[Fraction, Fraction] | None:
+    """Ratio and bias of a channel whose sums are next to nothing beside its bias, as those of a channel whose weights
+    training has made next to 0: they give the elements of `ratio` and `bias`, and numbers have room for them.
+
+    All sums together, from one end of `accumulator` to the other, are less than a step, so there is one sum at most at
+    which the element changes; that one stays where it is.  None where they are more.
+    """
+    (low, high), (zero_point, rounding) = accumulator, parts
+    whole = Affine((ratio,), (bias,), (p.low,), (p.high,), zero_point, rounding)
+    near = min(max(math.floor(ratio * (low + bias)) + zero_point, p.low), p.high)
+    levels = range(near - 1, near + 4)
+    found = dict(zip(levels, edges(whole, 0, levels), strict=True))
+    inside = [level for level, edge in found.items() if low < edge <= high]
+    reach = 1 << max(1, abs(low), abs(high)).bit_length()
+    if len(inside) > 1:
+        return None
+    level = inside[0] if inside else max(level for level, edge in found.items() if edge <= low)
+    at = Fraction(found[level]) - _HALF if inside else Fraction(-4 * reach)
+    start = level - zero_point + {Rounding.FLOOR: Fraction(0), Rounding.CEIL: Fraction(-1)}.get(rounding, -_HALF)
+    return Fraction(1, 8 * reach), start * 8 * reach - at
 
 
 def _near(constant: Fraction, zero_point: int, p: Parameters) -> Fraction:
@@ -108,7 +144,8 @@ def multiplication(a: Affine, accumulator: Accumulator) -> Requantize:
 
     They have no more bits than int64 has room for in their products.
     """
-    fraction = _fraction_bits(a, max(0, _SUM_BITS - accumulator.format.bits))
+    widest = max(accumulator.format.bits, *(math.floor(abs(b)).bit_length() + 1 for b in a.bias))
+    fraction = _fraction_bits(a, max(0, _SUM_BITS - widest))
     bias = np.array([round(b * (1 << fraction)) for b in a.bias], np.int64)
     ratios = [ratio / (1 << fraction) for ratio in a.ratio]
     most = widest_multiplier(largest_sum(accumulator.format, bias, fraction))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -25,6 +26,9 @@ from hwflow.quantize.importer.search import quantized, search
 from hwflow.quantize.importer.states import Average, Matrix, Parameters, Pending, Product, Sum
 from hwflow.quantize.importer.steps import Function, uniform
 from hwflow.quantize.settings import OutputStage
+
+#: Products in the bias of a channel whose sums leave the hardware: with them the sums fit int32.
+_MOST_RAW_BIAS = 1 << 29
 
 __all__ = [
     "average_layer",
@@ -93,7 +97,8 @@ def _sums(weights: IntArray, x: Tensor) -> Accumulator:
 
 def raw_layer(anchor: Matrix, x: Tensor, name: str, output: str) -> tuple[Layer, Tensor, npt.NDArray[np.float64]]:
     """A Conv or Dense whose output is its accumulator, exactly; its tensor; and the scale of each channel."""
-    form = matrix_form(anchor, x)
+    form, weights = _with_room(matrix_form(anchor, x), anchor.weights)
+    anchor = replace(anchor, weights=weights)
     bias = np.array(
         [int(w) + round(o / u) for w, o, u in zip(form.whole, form.offset, form.unit, strict=True)], np.int64
     )
@@ -104,7 +109,22 @@ def raw_layer(anchor: Matrix, x: Tensor, name: str, output: str) -> tuple[Layer,
     y = Tensor(output, anchor.frame, format, 1.0, 0)
     one, zero = np.ones(len(bias), np.int64), np.zeros(len(bias), np.int64)
     layer = _matrix(anchor, x, output, name, Requantize(bias, one, zero, 0, format.low, format.high))
-    return layer, y, x.scale * anchor.scales
+    return layer, y, np.array([float(unit) for unit in form.unit])
+
+
+def _with_room(form: Form, weights: IntArray) -> tuple[Form, IntArray]:
+    """`form` and `weights` with larger products in channels whose bias would be too many of them for an accumulator.
+
+    The weights of such a channel, which are nothing beside its bias, are 0 then, or nearly.
+    """
+    units, wholes, offsets, rows = list(form.unit), form.whole.copy(), list(form.offset), weights.copy()
+    for channel, unit in enumerate(form.unit):
+        bias = unit * int(wholes[channel]) + offsets[channel]
+        if abs(bias) > abs(unit) * _MOST_RAW_BIAS:
+            units[channel] = Fraction(np.ldexp(1.0, math.frexp(float(bias))[1]).item()) / _MOST_RAW_BIAS
+            wholes[channel], offsets[channel] = 0, bias
+            rows[channel] = np.rint(rows[channel] * float(unit / units[channel]))
+    return replace(form, unit=tuple(units), whole=wholes, offset=tuple(offsets)), rows
 
 
 def _matrix(anchor: Matrix, x: Tensor, output: str, name: str, made: Rescale) -> Layer:

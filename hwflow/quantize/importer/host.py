@@ -30,7 +30,15 @@ from hwflow.quantize.importer.states import (
 from hwflow.quantize.operators import RANKINGS
 from hwflow.quantize.problems import Cause, Problem
 
-__all__ = ["epilogue", "prologue"]
+__all__ = ["epilogue", "of_a_model_for_the_host", "prologue"]
+
+_ALONE = "is computed from the input on the host alone"
+
+
+def of_a_model_for_the_host(problem: Problem) -> Problem:
+    """`problem` of a model without a layer, of which nothing would be left without it."""
+    remedy = "the model has no layer that becomes hardware (Conv, Gemm, MatMul, pooling); a processor runs it as it is"
+    return replace(problem, remedy=remedy) if problem.why == _ALONE else problem
 
 
 def _frames_type(tensor: Tensor) -> TensorType:
@@ -154,8 +162,7 @@ class _Epilogue:
     def _from_frame(self, name: str, state: State | None) -> bool:
         """Make a tensor that comes out of the hardware, or say nothing of a broken one; False for any other."""
         if isinstance(state, Entry) or (isinstance(state, OnHost) and not state.in_epilogue):
-            why = "is computed from the input on the host alone"
-            raise Unsupported(why, "leave it out of the model", Cause.NEIGHBOUR)
+            raise Unsupported(_ALONE, "leave it out of the model", Cause.NEIGHBOUR)
         if isinstance(state, Rounded):
             state = self.importer.building.held(state)
         if isinstance(state, Held):

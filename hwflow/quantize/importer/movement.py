@@ -14,7 +14,7 @@ from hwflow.quantize.graphs import apply, producers
 from hwflow.quantize.importer.building import Building
 from hwflow.quantize.importer.channels import channel_order
 from hwflow.quantize.importer.moving import is_whole, moved, offsets, padding_of, places
-from hwflow.quantize.importer.states import Held, Kept, Moved, Pending, Rounded, Step, Unsupported
+from hwflow.quantize.importer.states import Held, Kept, Lacking, Moved, Pending, Rounded, Step
 from hwflow.quantize.importer.steps import varies
 
 __all__ = ["Movement", "renamed"]
@@ -61,10 +61,8 @@ class Movement:
         padding = state.moved.padding if state.moved is not None else 0.0
         fill = padding_of(node, self.graph)
         if pads and isinstance(state, Pending):
-            raise Unsupported(
-                f"pads the result of {state.anchor.node.label}, which no QuantizeLinear made integer",
-                "put a QuantizeLinear and DequantizeLinear in front of it",
-            )
+            why = f"pads the result of {state.anchor.node.label}, which no QuantizeLinear made integer"
+            raise Lacking(why, (state.result,), remedy="put a QuantizeLinear and DequantizeLinear in front of it")
         mixed = pads and bool((state.index < 0).any()) and padding != fill
         if not isinstance(state, Pending) and (mixed or not self._stays_simple(state.index, indices)):
             return self.move(node, self.in_place(state, node.inputs[0]))

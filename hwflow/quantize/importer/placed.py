@@ -25,7 +25,7 @@ from hwflow.quantize.importer.anchors import identity
 from hwflow.quantize.importer.choose_rescale import Accumulator, Affine, affine, rescale, signed
 from hwflow.quantize.importer.finish import joined_thresholds, matrix_form, matrix_layer, raw_layer
 from hwflow.quantize.importer.search import search
-from hwflow.quantize.importer.states import QUANTIZE_ALL, Held, Kept, Matrix, Parameters, Pending, Step, Unsupported
+from hwflow.quantize.importer.states import QUANTIZE_ALL, Held, Kept, Lacking, Matrix, Parameters, Pending, Step
 from hwflow.quantize.importer.steps import Function
 from hwflow.quantize.settings import OutputStage
 
@@ -72,7 +72,7 @@ class Placed:
     def layers(self) -> Iterator[tuple[Layer, Tensor]]:
         """The layers, each with what it makes, `y` last.
 
-        Unsupported: steps behind anything but a tensor of the graph or a product.
+        Lacking: steps behind anything but a tensor of the graph or a product.
         """
         anchor, x = self.pending.anchor, self.x
         if isinstance(anchor, Kept):
@@ -83,9 +83,9 @@ class Placed:
                 yield from self._by_channels()
             return
         if not isinstance(anchor, Matrix):
-            raise Unsupported(
+            raise Lacking(
                 f"computes with constants that differ from element to element and the result of {anchor.node.label}, "
-                "which no QuantizeLinear made integer", QUANTIZE_ALL)
+                "which no QuantizeLinear made integer", (anchor.key,))
         name = self.layer_name(label_of(anchor.node))
         layer, sums, _ = raw_layer(replace(anchor, bias=None), x, name, self.tensor_name(f"{anchor.key}.sums"))
         yield layer, sums

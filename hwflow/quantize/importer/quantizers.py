@@ -62,8 +62,8 @@ def integer_limits(node: Node, constants: Mapping[str, Quantity], p: Parameters)
 
 def selection(node: Node, made: Pending, constants: Mapping[str, Quantity]) -> Rounded | None:
     """Where(x >= 0, 1, -1) of integer constants is integer without a QuantizeLinear; None for any other node."""
-    values = [constants[name] for name in node.inputs if name in constants]
-    if node.op_type != "Where" or any(value.dtype.kind == "f" or value.is_quantized for value in values):
+    values = [constants[name] for name in node.inputs[1:] if name in constants]
+    if node.op_type != "Where" or not values or any(value.dtype.kind == "f" or value.is_quantized for value in values):
         return None
     integers = np.concatenate([value.real.ravel() for value in values]).astype(np.int64)
     if values[0].dtype.name not in _INTEGERS or not len(integers):

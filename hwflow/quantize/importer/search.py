@@ -15,7 +15,7 @@ from hwflow.quantize.importer.choose_rescale import MAX_LEVELS, Accumulator
 from hwflow.quantize.importer.states import Parameters
 from hwflow.quantize.importer.steps import Function
 
-__all__ = ["quantized", "search"]
+__all__ = ["Turns", "quantized", "search"]
 
 #: The most sums of each channel that are tried to see whether a function is monotonous: all of them, or this many that
 #: are evenly spread and as many near the sum whose real value is 0.
@@ -23,6 +23,10 @@ _SAMPLES = 4096
 
 #: Steps outside every format; saturates them before the conversion to integers.
 _FAR = 2.0**40
+
+
+class Turns(Refusal):
+    """Raised for a function that rises and falls over the sums."""
 
 
 def quantized(values: npt.NDArray[np.float64], p: Parameters) -> IntArray:
@@ -84,7 +88,7 @@ def _directions(a: IntArray, results: Callable[[IntArray], IntArray]) -> IntArra
     rises, falls = (change > 0).any(axis=0), (change < 0).any(axis=0)
     both = np.flatnonzero(rises & falls)
     if len(both):
-        raise Refusal(
+        raise Turns(
             f"a function after a layer must only rise or only fall over its sums, which it does not in channel "
             f"{both[0]}", "put a QuantizeLinear and DequantizeLinear in front of the function"
         )

@@ -64,8 +64,10 @@ class Unsupported(Exception):
 class Lacking(Unsupported):
     """`names` are tensors without a quantizer, or constants without integers, that a layer reads."""
 
-    def __init__(self, why: str, names: tuple[str, ...], cause: Cause = Cause.NODE) -> None:
-        super().__init__(why, QUANTIZE_ALL, cause)
+    def __init__(
+        self, why: str, names: tuple[str, ...], cause: Cause = Cause.NODE, remedy: str = QUANTIZE_ALL
+    ) -> None:
+        super().__init__(why, remedy, cause)
         self.names = names
 
 

@@ -122,6 +122,8 @@ class _Walk:
         for name in node.inputs:
             value = self.graph.initializers.get(name)
             if value is None or (value.size == 1 and node.op_type != "BatchNormalization"):
+                if value is not None and value.ndim > len(shape):  # it would give the tensor another axis
+                    names[name] = self.added.constant(f"{label_of(node)}.{name}.unmoved", value.reshape(()))
                 continue
             moved = _per_channel(node, value, channel, shape)
             if moved is None:

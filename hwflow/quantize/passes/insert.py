@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from hwflow.onnx.model import Graph, Model, Node
+from hwflow.onnx.model import Array, Graph, Model, Node
 from hwflow.quantize.forms import ActivationForm, WeightForm
-from hwflow.quantize.graphs import Additions, label_of, producers, with_graph
+from hwflow.quantize.graphs import Additions, host_prefix, label_of, producers, with_graph
 from hwflow.quantize.passes.points import scale_source
 from hwflow.quantize.scale import SMALLEST_NORMAL
 
@@ -63,7 +63,7 @@ def insert(model: Model, activations: Mapping[str, ActivationForm], weights: Map
     graph = model.graph
     inserted = _Inserted(graph)
     outputs = {value.name for value in graph.outputs}
-    made = producers(graph)
+    made, front = producers(graph), host_prefix(graph)
     nodes: list[Node] = []
     for value in graph.inputs:
         inserted.sources[value.name] = value.name
@@ -77,7 +77,8 @@ def insert(model: Model, activations: Mapping[str, ActivationForm], weights: Map
             constants = _weights(node, graph, weights[label_of(node)], form.scale, inserted)
             nodes += constants
             inputs = (node.inputs[0], *(added.outputs[0] for added in constants))
-        node = replace(node, inputs=tuple(inserted.dequantized.get(name, name) for name in inputs))
+        if node.outputs[0] not in front:  # the host reads reals in front of the hardware
+            node = replace(node, inputs=tuple(inserted.dequantized.get(name, name) for name in inputs))
         name = node.outputs[0]
         if name not in activations:
             nodes.append(node)
@@ -154,15 +155,15 @@ def _weights(node: Node, graph: Graph, form: WeightForm, input_scale: np.float32
 
 def _with_room(
     form: WeightForm, weights: npt.NDArray[np.float64], bias: npt.NDArray[np.float64], input_scale: float
-) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]:
+) -> tuple[Array, npt.NDArray[np.float32]]:
     """Integers and scales of the weights, with scales so large that every bias fits and no product of scales is 0."""
     least = np.maximum(np.abs(bias) / (input_scale * _BIAS_LIMIT), SMALLEST_NORMAL * max(1.0, 1.0 / input_scale))
     empty = ~form.integers.reshape(len(bias), -1).any(axis=1)
     free = np.where(bias != 0, np.abs(bias) / (input_scale * _BIAS_STEPS), 1.0)
     scale = np.where(empty, np.maximum(free, least), np.maximum(form.scales, least)).astype(np.float32)
-    integers = form.integers.astype(np.int8)
+    integers = form.integers.astype(np.int8 if form.bits <= 8 else np.int16)
     grown = ~empty & (scale > form.scales)
     if form.bits > 1 and grown.any():  # a bit is its sign, whatever the scale
         steps = scale[grown].astype(np.float64).reshape(-1, *[1] * (weights.ndim - 1))
-        integers[grown] = np.rint(weights[grown] / steps).astype(np.int8)
+        integers[grown] = np.rint(weights[grown] / steps).astype(integers.dtype)
     return integers, scale

@@ -39,6 +39,7 @@ from hwflow.quantize.operators import (
     MOVES,
     ORDERLY,
     RANKINGS,
+    TURNING,
 )
 from hwflow.quantize.passes.recurrent import INITIAL_STATES, is_recurrent
 
@@ -142,6 +143,8 @@ class _Walk:
             if self._computes(node) and node.op_type != "Concat":
                 self._fuse(node.outputs[0], node.op_type in MATRIX, is_product(node, graph.initializers))
         self._find_roots()
+        self.cuts |= {name for name in self.roots if self._curves_behind(name)}
+        self._find_roots()
         while self._cut():
             self._find_roots()
         self.after = self._suffix()
@@ -223,6 +226,12 @@ class _Walk:
         new = {name for name in self.roots if name not in self.cuts and self._readers(name) == (True, True)}
         self.cuts |= new
         return bool(new)
+
+    def _curves_behind(self, name: str) -> bool:
+        """Whether constants that differ between elements are followed by a function that no thresholds compute."""
+        readers = [node for node in self.read.get(name, []) if node.op_type in ELEMENTWISE]
+        turns = len(readers) > 1 or any(node.op_type in TURNING for node in readers)
+        return turns and any(value.size > 1 for value in constants(self.made[name], self.graph))
 
     def _is_scores(self, name: str) -> bool:
         readers = self.read.get(name, [])
@@ -312,6 +321,8 @@ def _is_fusible(node: Node, graph: Graph, is_matrix: bool) -> bool:
 
 
 def _follows_product(node: Node, graph: Graph) -> bool:
-    """What a product of two computed tensors takes in: a factor, or constants that are added, such as a mask."""
+    """What a product of two computed tensors takes in: a factor, or constants that are added, such as a mask, and are
+    the same for all heads."""
     added = node.op_type == "Add" or (node.op_type == "Sub" and node.inputs[0] not in graph.initializers)
-    return scales(node, graph) or (added and len(constants(node, graph)) == 1)
+    found = constants(node, graph)
+    return scales(node, graph) or (added and len(found) == 1 and all(size == 1 for size in found[0].shape[:-2]))

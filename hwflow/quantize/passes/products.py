@@ -30,11 +30,13 @@ _FACTORS = 2
 
 
 def gemm_of_two(model: Model) -> Model:
-    """A Gemm of two computed tensors with a bias becomes a Gemm without one, and a sum."""
+    """A Gemm of two computed tensors with a bias, or with a computed one, becomes a Gemm without one, and a sum."""
     graph = model.graph
     added, nodes, fixed = Additions(graph), list[Node](), fixed_names(graph)
     for node in graph.nodes:
-        if node.op_type != "Gemm" or not is_product(node, fixed) or not any(node.inputs[_FACTORS:]):
+        biases = [name for name in node.inputs[_FACTORS:] if name]
+        computed = is_product(node, fixed) or any(name not in fixed for name in biases)
+        if node.op_type != "Gemm" or not computed or not biases:
             nodes.append(node)
             continue
         base, bias = label_of(node), node.inputs[_FACTORS]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hwflow_base.by_value import ByValue
 from hwflow_base.errors import HwflowError
 from hwflow_rtl.io.link_shape import LinkShape
 from hwflow_rtl.io.transports import Transport
@@ -29,7 +30,7 @@ class Place:
     pads: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Kind:
     """What is known of a kind of transport.  Functions of an entry have the board's `clock_mhz` in it besides.
 
@@ -72,13 +73,24 @@ class Kind:
     shape: Callable[[Mapping[str, Any]], LinkShape | None] = field(default=lambda entry: None)
     clock: Callable[[Mapping[str, Any]], tuple[str, float] | None] = field(default=lambda entry: None)
 
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """There is one object of each name, in every process."""
+        return kind_named, (self.name,)
+
     def __repr__(self) -> str:
         """Without the functions, whose addresses differ from run to run: a board's is a part of digests."""
         return f"Kind({self.name!r})"
 
 
-@dataclass(frozen=True)
-class BoardTransport:
+def kind_named(name: str) -> Kind:
+    """What `Kind.__reduce__` stands for."""
+    from . import KINDS
+
+    return KINDS[name]
+
+
+@dataclass(frozen=True, eq=False)
+class BoardTransport(ByValue):
     """A transport of a board: `entry` is what its file says, `ports` the pins by the names of the top's ports;
     `clock_mhz` is the board's oscillator."""
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
 from types import MappingProxyType
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +22,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..multiply.style import MultiplierStyle
 from .double_rate import DoubleRate
+from .known import KeepsCosts
 from .memory import Holds, Memory, MemoryKind, Place
 from .pads import Pads
 from .pll import Pll, PllSettings
@@ -190,7 +190,7 @@ class SinglePortRam(wiring.Component):
                           "data_out": Out(2 * width)})
 
 
-class Technology(ABC):
+class Technology(KeepsCosts, ABC):
     """One FPGA family's way of making multipliers and memories, and what they cost there."""
 
     name: str
@@ -293,11 +293,6 @@ class Technology(ABC):
         """Of a RAM in the place that the family prefers for one of its size, whatever `placing` says."""
         return self.preferred_cost(Memory(name, MemoryKind.RAM, holds, width, depth))
 
-    @cached_property
-    def known(self) -> dict[Hashable, Any]:
-        """Costs that `once_known` keeps: the solver asks for the same ones again and again."""
-        return {}
-
     def preferred_cost(self, memory: Memory) -> Resources:
         found: Resources | None = self.known.get(memory)
         if found is None:
@@ -323,6 +318,7 @@ class Technology(ABC):
         Those that are not in `places` are where the family prefers them.
         """
         found = copy.copy(self)
+        found.known = self.known
         found._stage, found._places = stage, dict(places)
         return found
 

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
-from amaranth.hdl import ClockSignal, Instance, Module, Mux, Shape, Signal, Value
+from amaranth.hdl import ClockSignal, Const, Instance, Module, Mux, Shape, Signal, Value
 from amaranth.lib import memory
 
 from .base import Multipliers, MultiplyAccumulate, Ram, Resources, Rom, SinglePortRam, Technology, Timing
@@ -76,9 +76,11 @@ class GenericRom(Rom):
         m = Module()
         word = Signal(self.width)
         if self.hex_file is not None:
+            # That of one word has no bits, and an instance would not have the port.
+            address = self.addr if len(self.addr) else Const(0, 1)
             m.submodules.rom = Instance(
-                "hwflow_rom", p_WIDTH=self.width, p_DEPTH=self.depth, p_ADDR=len(self.addr), p_FILE=self.hex_file,
-                i_clk=ClockSignal(), i_addr=self.addr, o_data=word)
+                "hwflow_rom", p_WIDTH=self.width, p_DEPTH=self.depth, p_ADDR=len(address), p_FILE=self.hex_file,
+                i_clk=ClockSignal(), i_addr=address, o_data=word)
         else:
             words = [int.from_bytes(row.tobytes(), "little") for row in self.contents]
             m.submodules.rom = rom = memory.Memory(shape=self.width, depth=self.depth, init=words)

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from functools import wraps
-from typing import TYPE_CHECKING, TypeVar
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from .base import Technology
 
-__all__ = ["once_known"]
+__all__ = ["KeepsCosts", "once_known"]
 
 Shaped = TypeVar("Shaped", bound=Hashable)
 Known = TypeVar("Known")
+
+
+class KeepsCosts:
+    """Keeps what `once_known` computes: the solver asks for the same costs again and again."""
+
+    @cached_property
+    def known(self) -> dict[Hashable, Any]:
+        """The costs by what they are of."""
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the costs: other processes cannot be sent them."""
+        return {name: value for name, value in vars(self).items() if name != "known"}
 
 
 def once_known(cost: Callable[[Shaped, Technology], Known]) -> Callable[[Shaped, Technology], Known]:

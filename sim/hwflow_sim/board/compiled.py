@@ -23,8 +23,7 @@ __all__ = ["BoardChip", "BoardDesign", "CompiledBoard", "compile_board", "netlis
 
 HERE = Path(__file__).parent
 ROM_MODULE = HERE.parent / "verilog" / "hwflow_rom.sv"
-#: What has no value has a random one when the program starts, and so does what is written as undefined.
-ENGINE = Program("board", top="hwflow_board", driver=HERE / "engine.cpp", undefined="unique", header=UartLine.header)
+ENGINE = Program("board", top="hwflow_board", driver=HERE / "engine.cpp", header=UartLine.header)
 LEDS = 8
 #: How the names of pins to a memory beside the FPGA begin.
 MEMORY = "memory_"

@@ -179,22 +179,19 @@ void obey() {
 
 }  // namespace
 
-// Arguments: those of the line, seed of everything that is undefined at first, file of the terminal;
-// then those of models, which begin with a +.
+// Arguments: those of the line, file of the terminal; then those of Verilator and of models, which begin with a +.
 int main(int argc, char** argv) {
 #ifdef __linux__
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // a simulation does not outlive a caller that was killed
 #endif
     signal(SIGPIPE, SIG_IGN);
-    if (argc < 4) return 2;
-    terminal = std::atoi(argv[3]);
+    if (argc < 3) return 2;
+    terminal = std::atoi(argv[2]);
     const auto other_end = std::make_unique<Line>(argv[1]);
     line = other_end.get();
     const auto context = std::make_unique<VerilatedContext>();
-    context->commandArgs(argc, argv);  // models ask for arguments
+    context->commandArgs(argc, argv);
     simulation = context.get();
-    context->randReset(2);
-    context->randSeed(std::atoi(argv[2]));
     const auto model = std::make_unique<Vboard>(context.get(), "board");
     top = model.get();
     line->begin(*top);

@@ -27,6 +27,8 @@ __all__ = ["Netlist", "read_netlist"]
 #: What yosys leaves in a netlist for people to read, and nextpnr passes over.
 NOTES = ("$scopeinfo",)
 TOP = "top"
+#: Around an instance of a cell with pins that may be left open: elsewhere such a pin is an error.
+MAY_BE_OPEN = "/* verilator lint_off PINMISSING */", "/* verilator lint_on PINMISSING */"
 
 
 @dataclass(frozen=True)
@@ -213,7 +215,8 @@ def instance(number: int, cell: Mapping[str, Any], file: str | None, models: Cel
         values.append(f'.FILE("{file}")')
     pins = [f".{plain(name)}({concatenated(bits)})" for name, bits in sorted(cell["connections"].items()) if bits]
     parameters = f" #({', '.join(values)})" if values else ""
-    return f"{cell['type']}{parameters} u{number} ({', '.join(pins)});"
+    text = f"{cell['type']}{parameters} u{number} ({', '.join(pins)});"
+    return f"{MAY_BE_OPEN[0]} {text} {MAY_BE_OPEN[1]}" if cell["type"] in models.open else text
 
 
 def plain(name: str) -> str:

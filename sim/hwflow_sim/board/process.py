@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from ..child import Child
+from ..undefined import run_arguments
 from .compiled import CompiledBoard
 from .lines import Line
 
@@ -70,8 +71,7 @@ class SimulatedBoard:
         tty.setraw(slave)  # as a driver opens it: no echo while nobody has
         os.set_blocking(master, False)
         self._terminals = (master, slave)
-        self._child.start([self.line.argument, str(self.seed), str(master),
-                           *(f"+{name}={value}" for name, value in self.numbers.items())], [master])
+        self._child.start([self.line.argument, str(master), *run_arguments(self.seed, self.numbers)], [master])
         self.inject(*self.errors)
         return self
 

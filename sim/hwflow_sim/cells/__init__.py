@@ -19,12 +19,14 @@ class CellModels:
 
     `verilog` has a module for each cell that a netlist may hold.  `blocks` says of each block RAM how many parameters
     hold its contents, and of how many bits; `contents` finds the names of these parameters, which sort in the order of
-    the words.
+    the words.  `open` says of a cell which pins may be left open: outputs that nobody reads, and inputs that the
+    cell, with the parameters of our designs, does not read.
     """
 
     verilog: Path
     blocks: Mapping[str, tuple[int, int]]
     contents: re.Pattern[str]
+    open: Mapping[str, re.Pattern[str]]
 
     @cached_property
     def kinds(self) -> frozenset[str]:
@@ -35,10 +37,25 @@ class CellModels:
 
 
 FOLDER = Path(__file__).parent
+ECP5_OPEN = {"TRELLIS_FF": "M", "MULT18X18D": r"(P|SR[IO][AB]|RO[AB])\d+|SIGNEDP",
+             "ALU54B": r"(C|CFB|CIN|CO|R)\d+|SIGNED(CIN|R)|EQ\w+|OVER|UNDER|OVERUNDER",
+             "EHXPLLL": r"CLK(FB|INTFB|OP|OS\d?)|ENCLK\w+|INTLOCK|REFCLK"}
+ICE40_PLL = r"PLLOUT(CORE|GLOBAL)[AB]?|EXTFEEDBACK|DYNAMICDELAY|LATCHINPUTVALUE|SCLK|SDI|SDO"
+ICE40_OPEN = {"SB_MAC16": "CO|ACCUMCO|SIGNEXTOUT", "SB_PLL40_CORE": ICE40_PLL, "SB_PLL40_PAD": ICE40_PLL,
+              "SB_PLL40_2_PAD": ICE40_PLL,
+              "SB_IO": r"D_(IN|OUT)_[01]|LATCH_INPUT_VALUE|(IN|OUT)PUT_CLK"}
+GOWIN_OPEN = {"MULT9X9": "SO[AB]", "MULT18X18": "SO[AB]", "rPLL": r"CLKOUT(P|D3?)"}
+
+
+def cells(family: str, blocks: Mapping[str, tuple[int, int]], contents: str, open: Mapping[str, str]) -> CellModels:
+    return CellModels(FOLDER / f"{family}.v", blocks, re.compile(contents),
+                      {kind: re.compile(pins) for kind, pins in open.items()})
+
+
 #: By the name of the family's technology.
 MODELS: dict[str, CellModels] = {
-    ECP5.name: CellModels(FOLDER / "ecp5.v", {"DP16KD": (64, 320)}, re.compile(r"INITVAL_[0-9A-F]{2}")),
-    ICE40.name: CellModels(FOLDER / "ice40.v", {"SB_RAM40_4K": (16, 256)}, re.compile(r"INIT_[0-9A-F]")),
-    Gowin.name: CellModels(FOLDER / "gowin.v", {"pROM": (64, 256), "SDPB": (64, 256), "pROMX9": (64, 288),
-                                                "SDPX9B": (64, 288)}, re.compile(r"INIT_RAM_[0-9A-F]{2}")),
+    ECP5.name: cells("ecp5", {"DP16KD": (64, 320)}, r"INITVAL_[0-9A-F]{2}", ECP5_OPEN),
+    ICE40.name: cells("ice40", {"SB_RAM40_4K": (16, 256)}, r"INIT_[0-9A-F]", ICE40_OPEN),
+    Gowin.name: cells("gowin", {"pROM": (64, 256), "SDPB": (64, 256), "pROMX9": (64, 288), "SDPX9B": (64, 288)},
+                      r"INIT_RAM_[0-9A-F]{2}", GOWIN_OPEN),
 }

@@ -14,6 +14,7 @@ from hwflow_base.errors import ToolFailed
 from hwflow_rtl.memory import FlashPart
 
 from ..sdram.program import compile_program
+from ..undefined import run_arguments
 from .model import MODEL, VIOLATIONS, Flash
 
 __all__ = ["Chip", "ChipResult", "Edge", "compile_chip", "write_cells"]
@@ -55,8 +56,7 @@ class Chip:
         """Drive the pins so; `numbers` are the plusargs of the model."""
         np.array([edge.numbers() for edge in edges], dtype=np.uint32).tofile(self.folder / "trace.bin")
         write_cells(self.folder / "cells.hex", contents, 0)
-        command = [self.executable, "trace.bin", "seen.bin", "+cells=cells.hex",
-                   *(f"+{name}={value}" for name, value in (numbers or {}).items())]
+        command = [self.executable, "trace.bin", "seen.bin", "+cells=cells.hex", *run_arguments(1, numbers)]
         done = subprocess.run([str(part) for part in command], cwd=self.folder, capture_output=True, text=True,
                               check=False)
         if done.returncode:

@@ -27,9 +27,11 @@ def board_chip(part: FlashPart, contents: bytes, *, words: int) -> BoardChip:
     given = ", ".join(f".{name}({value})" for name, value in parameters.items())
     pulled = f"{{{missing}'b{'1' * missing}, memory_io_%s}}" if missing else "memory_io_%s"
     pins = [".sck(memory_sck)", ".cs_n(memory_cs_n)", f".io_in({pulled % 'o'})", f".io_driven({pulled % 'oe'})",
-            ".io_out(chip_io)", ".total(chip_total)", ".first_kind(chip_kind)", ".first_time(chip_time)"]
+            ".io_out(chip_io)", ".total(chip_total)", ".first_kind(chip_kind)", ".first_time(chip_time)",
+            ".counts(chip_counts)"]
     octets = np.frombuffer(contents.ljust(4 * words, ERASED), dtype="<u4")
     return BoardChip(
         "  wire [3:0] chip_io;\n"
+        "  wire [17*32-1:0] chip_counts;\n"
         f"  hwflow_qspi_flash #({given}) chip ({', '.join(pins)});\n  assign memory_io_i = chip_io[{lines - 1}:0];\n"
         + fault_of("flash", VIOLATIONS), MODEL, {CONTENTS: "".join(f"{word:08x}\n" for word in octets.tolist())})

@@ -18,6 +18,7 @@ from hwflow_rtl.memory import AnyFlash, FlashError, SealedFlash, WeightMemory
 from ..board import Netlist
 from ..sdram.netlist_unit import NetlistUnit
 from ..sdram.program import compile_program
+from ..undefined import run_arguments
 from .chip import write_cells
 from .kinds import flash_at, flash_model, flash_of, flash_violations
 
@@ -66,8 +67,7 @@ class Reads:
         np.asarray(requests, dtype=np.uint32).tofile(self.folder / "requests.bin")
         write_cells(self.folder / "cells.hex", contents, self.part.offset)
         command = [self.executable, "requests.bin", "pieces.bin", seed, round(256 * stall),
-                   math.ceil(500 * self.part.period), self.pieces, "+cells=cells.hex",
-                   *(f"+{name}={value}" for name, value in (numbers or {}).items())]
+                   math.ceil(500 * self.part.period), self.pieces, "+cells=cells.hex", *run_arguments(seed, numbers)]
         done = subprocess.run([str(part) for part in command], cwd=self.folder, capture_output=True, text=True,
                               check=False)
         found = {name: int(value) for name, value in (line.split() for line in done.stdout.splitlines())}

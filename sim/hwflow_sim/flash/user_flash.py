@@ -62,8 +62,9 @@ def user_flash_chip(part: UserFlashPart, contents: bytes, *, words: int) -> Boar
         **parameters_of(part), "TICK": ceil(500 * part.period), "WORDS": words, "IMAGE": f'"{CONTENTS}"'}
     given = ", ".join(f".{name}({value})" for name, value in parameters.items())
     pins = [".clk(clk)", *(f".{name}(memory_{name})" for name in ("xadr", "yadr", "se", "dout")),
-            ".total(chip_total)", ".first_kind(chip_kind)", ".first_time(chip_time)"]
+            ".total(chip_total)", ".first_kind(chip_kind)", ".first_time(chip_time)",
+            ".counts(chip_counts)"]
     octets = np.frombuffer(contents.ljust(4 * words, ERASED), dtype="<u4")
-    return BoardChip(f"  hwflow_user_flash #({given}) chip ({', '.join(pins)});\n"
+    return BoardChip(f"  wire [4*32-1:0] chip_counts;\n  hwflow_user_flash #({given}) chip ({', '.join(pins)});\n"
                      + fault_of("user flash", USER_FLASH_VIOLATIONS), USER_FLASH_MODEL,
                      {CONTENTS: "".join(f"{word:08x}\n" for word in octets.tolist())})

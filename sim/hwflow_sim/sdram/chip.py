@@ -14,6 +14,7 @@ from amaranth.hdl import Module, Signal
 from hwflow_base.errors import ToolFailed
 from hwflow_rtl.memory import SdramPart
 
+from ..undefined import run_arguments
 from .model import VIOLATIONS, Sdram
 from .program import compile_program
 
@@ -72,7 +73,7 @@ class Chip:
     def run(self, cycles: Sequence[Pins], limits: Mapping[str, int] | None = None) -> ChipResult:
         """Drive the pins so in each cycle; `limits` as in `Traffic.run`."""
         np.array([pins.numbers() for pins in cycles], dtype=np.uint32).tofile(self.folder / "trace.bin")
-        command = [self.executable, "trace.bin", "seen.bin", *(f"+{k}={v}" for k, v in (limits or {}).items())]
+        command = [self.executable, "trace.bin", "seen.bin", *run_arguments(1, limits)]
         done = subprocess.run([str(part) for part in command], cwd=self.folder, capture_output=True, text=True,
                               check=False)
         if done.returncode:

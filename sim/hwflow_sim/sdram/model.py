@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from amaranth.hdl import Instance, Module
+from amaranth.hdl import Instance, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from hwflow_rtl.memory import SdramPart, sdram_pins
@@ -76,5 +76,5 @@ class Sdram(wiring.Component):
             **{f"i_{name}": getattr(pins, name) for name in ("clk", "cke", "cs_n", "ras_n", "cas_n", "we_n", "ba", "a",
                                                              "dqm")},
             i_dq_in=pins.dq_o, i_dq_driven=pins.dq_oe, o_dq_out=pins.dq_i, o_counts=self.counts, o_total=self.total,
-            o_first_kind=self.first_kind, o_first_cycle=self.first_cycle)
+            o_first_kind=self.first_kind, o_first_cycle=self.first_cycle, o_cycle=Signal(64))
         return m

@@ -31,12 +31,14 @@ def board_chip(part: SdramPart, names: Collection[str]) -> BoardChip:
     pins = [f".{name}({f'memory_{name}' if name in names else tied[name]})"
             for name in ("clk", "cke", "cs_n", "ras_n", "cas_n", "we_n", "ba", "a", "dqm")]
     pins += [".dq_in(memory_dq_o)", ".dq_driven(memory_dq_oe)", ".dq_out(memory_dq_i)", ".total(chip_total)",
-             ".first_kind(chip_kind)", ".first_cycle(chip_cycle)"]
+             ".first_kind(chip_kind)", ".first_cycle(chip_cycle)",
+             ".counts(chip_counts)", ".cycle(chip_now)"]
     given = ", ".join(f".{name}({value})" for name, value in parameters.items())
     kinds = "".join(f'      {number}: $fdisplay({STANDARD_ERROR}, "the memory chip, cycle %0d: {text}", chip_cycle);\n'
                     for number, text in enumerate(VIOLATIONS))
     return BoardChip(
         "  wire [31:0] chip_total, chip_kind;\n  wire [63:0] chip_cycle;\n"
+        f"  wire [24*32-1:0] chip_counts;\n  wire [63:0] chip_now;\n"
         f"  hwflow_sdr_sdram #({given}) chip ({', '.join(pins)});\n"
         f"  assign fault = chip_total != 0;\n  always @(posedge fault)\n    case (chip_kind)\n{kinds}    endcase\n",
         MODEL)

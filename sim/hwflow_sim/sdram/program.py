@@ -30,6 +30,6 @@ def compile_program(top: Module, ports: Sequence[Signal], *, program: Path, fold
         verilog = to_verilog(rtlil.convert(top, name="memory_top", ports=ports, emit_src=False))
     models = [] if netlist is None else [netlist.models]
     verilog += "" if netlist is None else netlist.verilog
-    whole = Program("top", top="memory_top", driver=program, undefined="fast")
+    whole = Program("top", top="memory_top", driver=program)
     made, _ = whole.compile(verilog, sources=[model, *models], cache=cache, log=folder / "compile.log", say=say)
     return made

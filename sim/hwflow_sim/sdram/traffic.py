@@ -19,6 +19,7 @@ from hwflow_base.errors import ToolFailed
 from hwflow_rtl.memory import SdramController, SdramPart
 
 from ..board import Netlist
+from ..undefined import run_arguments
 from .model import VIOLATIONS, Sdram
 from .netlist_unit import NetlistUnit
 from .program import compile_program
@@ -80,7 +81,7 @@ class Traffic:
         table.tofile(self.folder / "requests.bin")
         np.asarray(words, dtype=np.uint32).tofile(self.folder / "words.bin")
         command = [self.executable, "requests.bin", "words.bin", "read.bin", seed, round(256 * write_stall),
-                   round(256 * read_stall), *(f"+{name}={value}" for name, value in (limits or {}).items())]
+                   round(256 * read_stall), *run_arguments(seed, limits)]
         done = subprocess.run([str(part) for part in command], cwd=self.folder, capture_output=True, text=True,
                               check=False)
         found = {name: int(value) for name, value in (line.split() for line in done.stdout.splitlines())}

@@ -20,6 +20,7 @@ from amaranth.lib import wiring
 from hwflow_base.errors import ToolFailed
 from hwflow_rtl.memory import SdramPart
 
+from ..undefined import run_arguments
 from .model import MODEL, VIOLATIONS, Sdram
 from .program import compile_program
 
@@ -88,7 +89,7 @@ class WeightTraffic:
                    [int(each.pace * 2**20) if each.pace else 0 for each in streams]]
         command = [self.executable, "words.bin", len(images[0]), "beats.bin", seed, round(256 * fill_stall),
                    round(65536 * restart), listed(clear), period, round(period * ratio) if self.crossed else NEVER,
-                   *map(listed, columns), *(f"+{name}={value}" for name, value in (numbers or {}).items())]
+                   *map(listed, columns), *run_arguments(seed, numbers)]
         done = subprocess.run([str(part) for part in command], cwd=self.folder, capture_output=True, text=True,
                               check=False)
         found = {name: int(value) for name, value in (line.split() for line in done.stdout.splitlines())}

@@ -12,6 +12,7 @@ from hwflow_base.files.target import create_folder
 
 from ..child import Child
 from ..program import Program
+from ..undefined import run_arguments
 
 __all__ = ["BENCHES", "CompiledBench", "Faults", "HostFacts", "UsbBench", "compile_bench"]
 
@@ -19,7 +20,7 @@ HERE = Path(__file__).parent
 #: What the drivers include.
 HEADERS = ("packets.h", "host.h", "bench.h", "full_speed.h", "ulpi_phy.h")
 #: The program of each kind of port; the design's module is `top`.
-BENCHES = {kind: Program(f"usb_{kind}", top="top", driver=HERE / f"{kind}.cpp", undefined="unique",
+BENCHES = {kind: Program(f"usb_{kind}", top="top", driver=HERE / f"{kind}.cpp",
                          parts=tuple(HERE / name for name in HEADERS)) for kind in ("full_speed", "ulpi")}
 LOG = "usb.log"
 FACTS = struct.Struct("<3d13Q")
@@ -108,7 +109,8 @@ class UsbBench:
     def __init__(self, compiled: CompiledBench, *, line_mhz: float = 25.0, ppm: float = 0.0, seed: int = 1,
                  high_speed: bool = True):
         self.compiled = compiled
-        self.arguments = [repr(float(line_mhz)), repr(float(ppm)), str(seed), str(int(high_speed))]
+        self.arguments = [repr(float(line_mhz)), repr(float(ppm)), str(seed), str(int(high_speed)),
+                          *run_arguments(seed)]
         self.facts = HostFacts()
         self._child = Child(compiled.executable, compiled.folder, log=LOG, what="the simulated device", user="UsbBench")
 

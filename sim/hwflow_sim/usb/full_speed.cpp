@@ -31,8 +31,6 @@ int main(int argc, char** argv) {
     const uint64_t seed = std::strtoull(argv[3], nullptr, 10);
     const auto context = std::make_unique<VerilatedContext>();
     context->commandArgs(argc, argv);
-    context->randReset(2);
-    context->randSeed(int(seed & 0x7FFFFFFF) | 1);
     const auto top = std::make_unique<Vusb_full_speed>(context.get(), "top");
     uint64_t tick = 0;
     double phase = 0.3;

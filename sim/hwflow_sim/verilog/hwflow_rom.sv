@@ -1,5 +1,6 @@
 // A ROM whose contents are in a file, so that new contents need no new compilation of a simulation.
 // FILE is relative to the folder of the run: one word a line, hexadecimal.  `data` is the word at `addr` one cycle later.
+// A ROM of one word takes no address, whatever it is.
 // Simulators read it when they start, synthesis when it runs.  FILE has no type: yosys knows no `string`.
 module hwflow_rom #(
     parameter int WIDTH = 8,
@@ -8,7 +9,7 @@ module hwflow_rom #(
     parameter FILE = ""
 ) (
     input logic clk,
-    input logic [(ADDR > 0 ? ADDR : 1)-1:0] addr,
+    input logic [ADDR-1:0] addr,
     output logic [WIDTH-1:0] data
 );
     logic [WIDTH-1:0] words[0:DEPTH-1];
@@ -25,5 +26,6 @@ module hwflow_rom #(
 `endif
     if (FILE != "") initial $readmemh(FILE, words);  // yosys also looks at the module without its parameters
 
-    always_ff @(posedge clk) data <= words[addr];
+    if (DEPTH > 1) always_ff @(posedge clk) data <= words[addr];
+    else always_ff @(posedge clk) data <= words[0];
 endmodule

@@ -240,6 +240,18 @@ def test_an_operator_that_was_taken_away() -> None:
     )
 
 
+@pytest.mark.rule("OS-10")
+def test_an_operator_that_came_back() -> None:
+    """Never there below the set that took it away, so an older set is no way out."""
+    inputs = [value("x", shape=(1, 4, 2)), value("s", shape=(4,)), value("b", shape=(4,))]
+    normal = node("GroupNormalization", ("x", "s", "b"), num_groups=2)
+    assert error_of(model(normal, inputs=inputs, opset=18)) == (
+        "graph/node[0] 'y' (GroupNormalization): the operator must exist in operator set 18, not be removed since 18; "
+        "export the model with opset 21 or later, which have it again [OS-10]"
+    )
+    assert errors(model(normal, inputs=inputs, outputs=[value("y", shape=(1, 4, 2))], opset=21)) == []
+
+
 @pytest.mark.rule("OS-11")
 @pytest.mark.parametrize("op", [
     "ATen", "Affine", "ConstantFill", "Crop", "DynamicSlice", "GRUUnit", "GivenTensorFill", "ImageScaler",

@@ -62,6 +62,9 @@ class Forest:
                 f"the targets of leaves must be 0 to {self.targets - 1}, "
                 f"not {self.vote_targets.min()} to {self.vote_targets.max()}", "export the model again"
             )
+        # NaN is unequal to every threshold, whatever the attribute says: so do onnxruntime, for all three operators,
+        # and ONNX's reference for TreeEnsemble.  The text of the standard, to the letter, sends it to the other side.
+        self.missing_is_true = self.missing_is_true | (inner & (self.modes == MODES.index("BRANCH_NEQ")))
         itself = np.arange(count)
         self.true, self.false = np.where(inner, self.true, itself), np.where(inner, self.false, itself)
         self.features = np.where(inner, self.features, 0)

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from hwflow.onnx.model import Array, Node
 from hwflow.onnx.ops.text import strings
-from hwflow.quantize.dialects.classical.features import as_rows_of_float
+from hwflow.quantize.dialects.classical.features import as_rows_of_float, with_like_features
 from hwflow.quantize.dialects.classical.scores import best_label, label_of_two, transformed, two_scores
 from hwflow.quantize.dialects.rewriting import Refused, Rewriting, Rule
 from hwflow.quantize.graphs import label_of
@@ -55,7 +55,7 @@ def _features(r: Rewriting, node: Node) -> int:
 
 def _gemm(r: Rewriting, node: Node, weights: Floats, bias: Floats, wish: str) -> str:
     """The scores [n, rows of `weights`], as a node with the name of `node`: settings call it so."""
-    x = as_rows_of_float(r, node.inputs[0], wish)
+    x, weights = with_like_features(r, as_rows_of_float(r, node.inputs[0], wish), weights, wish)
     names = [r.constant(f"{wish}.{name}", values.astype(np.float32))
              for name, values in (("weights", weights), ("bias", bias))]
     scores = r.emit("Gemm", x, *names, wish=f"{wish}.scores", name=label_of(node), attributes={"transB": 1})

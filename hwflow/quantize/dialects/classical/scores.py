@@ -74,7 +74,8 @@ def _probit(r: Rewriting, scores: str, output: str) -> None:
         error = do("Mul", do("Sub", do("Erf", x), y), math.sqrt(math.pi) / 2)
         step = do("Mul", error, do("Exp", do("Mul", x, x)))
         x = do("Sub", x, do("Div", step, do("Add", do("Mul", x, step), 1.0)))
-    r.emit("Mul", x, _float(r, f"{wish}.constant", math.sqrt(2)), output=output)
+    ends = do("Equal", do("Abs", y), 1.0)  # infinite there, where the steps have no number
+    r.emit("Where", ends, do("Div", y, 0.0), do("Mul", x, math.sqrt(2)), output=output)
 
 
 def two_scores(r: Rewriting, score: str, kind: str, complement: bool, output: str) -> None:

@@ -54,7 +54,7 @@ def read_ensemble(node: Node, opsets: dict[str, int]) -> Ensemble:
 def _check_thresholds(forest: Forest) -> None:
     """Refused: a threshold that is not-a-number, or a comparison that only infinities decide."""
     split = ~forest.leaf & (forest.modes != MEMBER)
-    if not split.any():
+    if forest.leaf[forest.roots].all():
         raise Refused("trees must compare features, not give the same for all of them", "leave out a constant model")
     for node in np.flatnonzero(split & np.isnan(forest.thresholds))[:1].tolist():
         raise Refused(f"thresholds must be numbers, not NaN as in a node of feature {forest.features[node]}",

@@ -48,12 +48,14 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Loop(LayerAnchor):
-    """One direction: `cell`, the integers `weights` [gates * hidden, hidden] of the state before and their `scales`.
+    """Direction number `direction`: `cell`, the integers `weights` [gates * hidden, hidden] of the state before and
+    their `scales`.
 
     `bias` [gates * hidden] is added to those products, in reals; `initial` [1 or 2, hidden] are the states before the
     first step.  `gate_fraction` is that of the gate sums, which the source holds.
     """
 
+    direction: int
     cell: Cell
     weights: IntArray
     scales: Floats
@@ -78,7 +80,7 @@ class Loop(LayerAnchor):
         return Recurrent(
             name, (x.name,), y.name, cell.kind, x.format, self.weights, _format(self.weights), gates,
             self.gate_fraction, tables.gate, tables.candidate, tables.output, tables.fraction, HIDDEN_BITS, hidden,
-            cell.cell_bits, cell.cell_fraction, cell.candidate_fraction, initial, self._shown(pending, y, p),
+            cell.cell_bits, cell.cell_fraction, tables.candidate_fraction, initial, self._shown(pending, y, p),
             cell.linear_before_reset, self.streaming,
         )  # fmt: skip
 
@@ -188,7 +190,7 @@ def _direction(
     """Direction number `d`; the index has the shape [steps, 1, 1, hidden] of its part of Y."""
     (w, r), directions = weights, len(weights[0].real)
     reach = reaches_in(site.metadata).get(label_of(node), Reach())
-    cell = cell_of(site, node, d, directions, reach)
+    cell = cell_of(site, node, d, reach)
     backward = d == 1 or attribute(node, "direction", "forward") == "reverse"
     source = _row(site, node, held, backward)
     inside, before = _biases(site, node, cell, d)
@@ -198,10 +200,11 @@ def _direction(
     steps = held.index.shape[0]
     frame = Frame(1, steps, cell.hidden)
     key = node.outputs[0] if directions == 1 else site.building.names.new(f"{node.outputs[0]}.{d}")
-    initial = initial_states(site, node, d)
+    initial = initial_states(site.constants, node, d)
     anchor = Loop(
-        node, key, frame, (sums,), cell, r.integers[d][rows], r.scale[d][rows, 0], before, initial, fraction, streaming
-    )
+        node, key, frame, (sums,), d, cell, r.integers[d][rows], r.scale[d][rows, 0], before, initial, fraction,
+        streaming,
+    )  # fmt: skip
     index = np.arange(frame.elements, dtype=np.int64).reshape(steps, 1, 1, cell.hidden)
     return Pending.of(anchor, index[::-1] if backward else index)
 

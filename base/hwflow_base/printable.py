@@ -1,0 +1,54 @@
+"""Texts of a file for people: nothing in them may move the cursor, change colours or turn the direction of writing.
+
+Outside of UTF-8 locales Python gives each byte above 127 in the name of a file as half of a surrogate (PEP 383).
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+__all__ = ["AS_NAMED", "clean", "harmless"]
+
+#: A run of such bytes; between parentheses, so that `split` keeps it.
+UNDECODED = re.compile("([\udc80-\udcff]+)")
+#: How a stream writes what its encoding has not, as of `errors` of `open`: see `as_named`.
+AS_NAMED = "hwflow.as_named"
+
+
+def clean(text: str) -> str:
+    """The text with what is not printable (control characters, lone surrogates, marks of direction) as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in text)
+
+
+def harmless(text: str) -> str:
+    """As `clean`, with its lines.  The name of a file that the locale cannot express stays what it is for a stream with
+    AS_NAMED: a command with it is to be typed again."""
+    parts = [UNDECODED.split(line) for line in text.split("\n")]
+    return "\n".join("".join(part if k % 2 and bytes_of(part) else clean(part) for k, part in enumerate(line))
+                     for line in parts)
+
+
+def bytes_of(run: str) -> bytes | None:
+    """The bytes of a run, where they are UTF-8 of printable characters."""
+    data = run.encode("ascii", "surrogateescape")
+    try:
+        return data if data.decode("utf-8").isprintable() else None
+    except UnicodeDecodeError:
+        return None
+
+
+def as_named(error: UnicodeError) -> tuple[str | bytes, int]:
+    """What the encoding of the output has not: a name that came in as bytes goes out as these, the rest as escapes."""
+    assert isinstance(error, UnicodeEncodeError)
+    run = UNDECODED.match(error.object, error.start)
+    data = bytes_of(run[0]) if run else None
+    if run and data is not None:
+        return data, run.end()
+    error.end = error.start + 1
+    return codecs.backslashreplace_errors(error)
+
+
+codecs.register_error(AS_NAMED, as_named)

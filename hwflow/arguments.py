@@ -1,0 +1,101 @@
+"""The objects that functions of `hwflow.api` take, checked at the door; `hwflow.data.arguments` has plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from hwflow_base.errors import HwflowError
+from hwflow_base.files.target import create_folder
+
+from . import hls
+from .data.arguments import instance, path_of
+from .data.dataset import described
+from .data.given import dataset_of
+from .exploration.frontier import Objective
+from .layers.partition import Execution
+from .onnx import Model
+from .onnx.model import Array
+from .onnx.run.missing import missing_taken
+from .onnx.run.sequences import inputs_of_rows, outputs_of_rows
+from .quantize import Quantized
+from .synth import Board, load_board
+
+__all__ = ["a_model", "a_quantized", "as_board", "execution_of", "folder_of", "objective_of", "require_plan",
+           "require_same", "rows_of", "states_of", "widths_of"]
+
+
+def states_of(states: object) -> dict[str, str]:
+    """HwflowError unless `states` is a dictionary of names, or None."""
+    if states is None:
+        return {}
+    if not isinstance(states, Mapping) or not all(isinstance(n, str) for pair in states.items() for n in pair):
+        raise HwflowError(f"states must be a dictionary of outputs by input, not {described(states)}")
+    return dict(states)
+
+
+def objective_of(name: object) -> Objective:
+    try:
+        return Objective(name)
+    except ValueError:
+        named = ", ".join(each.value for each in Objective)
+        raise HwflowError(f"objectives must be some of {named}, not {described(name)}") from None
+
+
+def execution_of(execution: object) -> Execution:
+    try:
+        return Execution(execution)
+    except ValueError:
+        named = ", ".join(each.value for each in Execution)
+        raise HwflowError(f"execution must be one of {named}, not {described(execution)}") from None
+
+
+def a_model(model: object) -> Model:
+    return instance(model, Model, "model", "hwflow.load(path)")
+
+
+def a_quantized(quantized: object) -> Quantized:
+    return instance(quantized, Quantized, "quantized", "hwflow.quantize_model(model, data)")
+
+
+def as_board(board: object) -> Board:
+    return board if isinstance(board, Board) else load_board(path_of(board, "board, where it is no Board,"))
+
+
+def folder_of(folder: object) -> Path:
+    """The folder as a Path; it is created if needed."""
+    place = path_of(folder, "folder")
+    create_folder(place, "folder=")
+    return place
+
+
+def rows_of(quantized: object, data: object) -> Mapping[str, Array]:
+    """The rows of the inputs, checked against the model."""
+    found = a_quantized(quantized)
+    return dataset_of(data, found.prologue.graph.inputs, found.epilogue.graph.outputs,
+                      missing_taken(found.prologue.graph, host=True)).inputs
+
+
+def widths_of(bits: object) -> tuple[int, ...]:
+    """The widths of weights, or of weights and activations."""
+    widths = tuple(bits) if isinstance(bits, tuple | list) and len(bits) == 2 else (bits,)
+    if any(isinstance(width, bool) or not isinstance(width, int) for width in widths):
+        raise HwflowError("bits must be a whole number, or two of them (weights, activations), from 1 to 8, not "
+                          f"{described(bits)}")
+    return widths
+
+
+def require_plan(quantized: object, plan: object, board: Board | None = None) -> None:
+    """HwflowError unless `plan` belongs to the integer model and the board, and follows from its foldings."""
+    graph = a_quantized(quantized).graph
+    hls.require_current(instance(plan, hls.Plan, "plan", "hwflow.make_plan(quantized, board)"), graph,
+                        None if board is None else board.technology())
+
+
+def require_same(model: Model, quantized: Quantized) -> None:
+    """HwflowError unless the integer model has the inputs and outputs of `model`."""
+    for what, ours, theirs in (("inputs", inputs_of_rows(model), quantized.prologue.graph.inputs),
+                               ("outputs", outputs_of_rows(model), quantized.epilogue.graph.outputs)):
+        if [value.name for value in ours] != [value.name for value in theirs]:
+            names = [", ".join(f"'{value.name}'" for value in values) for values in (ours, theirs)]
+            raise HwflowError(f"quantized must be made of this model, with the {what} {names[0]}, not {names[1]}")

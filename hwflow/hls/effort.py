@@ -1,0 +1,80 @@
+"""How much work a search of plans may be: a count of steps, so that the same question has the same answer on every
+machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+__all__ = ["STEPS", "Effort", "quietly"]
+
+#: Steps of a search: one takes about a millisecond on a desktop computer.
+STEPS = 2500
+#: How many times as many steps a search may take where nothing else fits.
+LAST_RESORT = 10
+#: Steps from one line about the search to the next; shorter searches say nothing.
+OFTEN = 500
+
+
+def quietly(_: str) -> None:
+    """Says nothing."""
+
+
+@dataclass(eq=False)
+class Effort:
+    """The `steps` that a search may take, and what `say` hears of it while it is long."""
+
+    steps: float = STEPS
+    say: Callable[[str], None] = quietly
+    spent: int = 0
+    #: How many times as many steps there are.
+    times: int = 1
+    #: About the fewest cycles of a frame that the search left possible because it ended early; else None.
+    bound: int | None = None
+    #: Cycles of a frame of the fastest plan that the search found so far.
+    best: int | None = None
+    said: int = field(default=0, repr=False)
+
+    def begin(self) -> None:
+        """Another search."""
+        self.spent, self.times, self.bound, self.best, self.said = 0, 1, None, None, 0
+
+    def last_resort(self) -> None:
+        """Nothing else fits."""
+        self.times = LAST_RESORT
+
+    @property
+    def limit(self) -> float:
+        return self.steps * self.times
+
+    def spend(self, steps: int) -> None:
+        self.spent += steps
+
+    @property
+    def ended(self) -> bool:
+        return self.spent >= self.limit
+
+    @property
+    def early(self) -> str:
+        """What a plan or a refusal says of a search that ended early; "" where it did not."""
+        if self.bound is None:
+            return ""
+        return (f"; the search for shared stages ended early, after {self.limit:,} steps, and at least about "
+                f"{self.bound:,} cycles a frame are needed")
+
+    @property
+    def interrupted(self) -> str:
+        """What the user is told who interrupts the search."""
+        so_far = "" if self.best is None else (
+            f"; with shared stages beside others {self.best:,} cycles a frame were found so far (--interval asks for "
+            "so many)")
+        return f"and the next run plans anew{so_far}"
+
+    def tell(self, bound: int, best: int | None) -> None:
+        """Says where a long search is: about the fewest cycles that are possible, and those of the best plan so far."""
+        self.best = best
+        if self.spent >= self.said + OFTEN:
+            self.said = self.spent
+            found = "none found yet" if best is None else f"the fastest one so far has {best:,}"
+            self.say(f"shared stages beside others: at least about {bound:,} cycles a frame, {found} "
+                     f"({min(self.spent, self.limit):,} of {self.limit:,} steps)")

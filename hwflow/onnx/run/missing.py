@@ -1,0 +1,82 @@
+"""Which inputs of a model may be missing: NaN or infinite in a row, and every result is a number all the same.
+
+Trees, an Imputer and what asks whether a number is missing deal with it on the host.  Layers of integers cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from hwflow.onnx.model import Array, Graph, Node
+
+__all__ = ["missing_taken", "odd_places"]
+
+NAN, INFINITE = "NaN", "infinite"
+
+#: What gives finite numbers of any: (domain, operator).
+_ABSORBING = frozenset({("ai.onnx.ml", name) for name in
+                        ("TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor")}
+                       | {("", "IsNaN"), ("", "IsInf")})
+#: The same on the host, where they compare what the file has: a layer would compare integers.
+_COMPARISONS = frozenset({"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"})
+#: What a missing number leaves missing, and nothing else of the row.
+_PASSING = frozenset({("", name) for name in (
+    "Add", "Concat", "Div", "Flatten", "Gather", "Identity", "Mul", "Reshape", "Slice", "Split", "Squeeze", "Sub",
+    "Transpose", "Unsqueeze")} | {("ai.onnx.ml", name) for name in (
+        "ArrayFeatureExtractor", "FeatureVectorizer", "Scaler")})
+
+
+def missing_taken(graph: Graph, *, host: bool = False) -> Mapping[str, frozenset[str]]:
+    """For each input whether it may be `NAN` and `INFINITE`; `host`: every node of `graph` runs on the host."""
+    made = {name: node for node in graph.nodes for name in node.outputs if name}
+    return {value.name: _taken(graph, made, value.name, host) for value in graph.inputs}
+
+
+def odd_places(array: Array, missing: Collection[str]) -> npt.NDArray[np.bool_]:
+    """Where `array` is NaN or infinite, but for what is in `missing`."""
+    if array.dtype.kind != "f":
+        return np.zeros(array.shape, np.bool_)
+    return (np.isnan(array) & (NAN not in missing)) | (np.isinf(array) & (INFINITE not in missing))
+
+
+def _taken(graph: Graph, made: Mapping[str, Node], start: str, host: bool) -> frozenset[str]:
+    """What the input `start` may be: all that no node stops at."""
+    carried: dict[str, frozenset[str]] = {start: frozenset({NAN, INFINITE})}
+    refused = frozenset[str]()
+    for node in graph.nodes:
+        kinds = frozenset[str]().union(*(carried.get(name, ()) for name in node.inputs))
+        if not kinds:
+            continue
+        left = _behind(graph, made, node, kinds, host)
+        if left is None:
+            refused |= kinds
+        elif left:
+            carried.update(dict.fromkeys(filter(None, node.outputs), left))
+    for value in graph.outputs:
+        refused |= carried.get(value.name, frozenset())
+    read = any(start in node.inputs for node in graph.nodes)
+    return frozenset({NAN, INFINITE}) - refused if read else frozenset()
+
+
+def _behind(graph: Graph, made: Mapping[str, Node], node: Node, kinds: frozenset[str],
+            host: bool) -> frozenset[str] | None:
+    """What is missing behind a node that reads it; None where the node cannot deal with it."""
+    key = node.domain, node.op_type
+    if key in _ABSORBING or (host and not node.domain and node.op_type in _COMPARISONS):
+        return frozenset()
+    if key in _PASSING:
+        return kinds
+    if key == ("", "Cast"):
+        kind = graph.tensor_type(node.outputs[0])
+        return kinds if kind is not None and kind.dtype.kind == "f" else None
+    if key == ("", "Where"):
+        question = made.get(node.inputs[0])
+        asks = question is not None and question.op_type == "IsNaN" and question.inputs[0] == node.inputs[2]
+        return kinds - {NAN} if asks else kinds
+    if key == ("ai.onnx.ml", "Imputer"):
+        replaced = node.attributes.get("replaced_value_float", 0.0)
+        return kinds - {NAN} if isinstance(replaced, float) and np.isnan(replaced) else kinds
+    return None

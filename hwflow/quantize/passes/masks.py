@@ -1,0 +1,236 @@
+"""What is added to scores before a Softmax: one constant behind them, with numbers that the Softmax can tell apart.
+
+    Where, Add, Sub, Mul, Div, Max with constants, and layout, in any order -> layout, Mul, Add -> Softmax
+
+A Softmax knows differences alone.  A score far enough below the largest of its row has no share, however far that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from hwflow.onnx import evaluate, infer
+from hwflow.onnx.model import Array, Graph, Model, Node
+from hwflow.quantize.graphs import Additions, apply, attribute, consumers, dynamic_inputs, label_of, producers, shape_of
+from hwflow.quantize.graphs import with_graph as replaced
+from hwflow.quantize.operators import LAYOUT
+from hwflow.quantize.problems import Problem, raise_all
+
+__all__ = ["FIXED", "HIDDEN", "REACH", "masks_before_softmax", "with_floors"]
+
+#: What hides a score: no scores are so far apart, and float32 adds it to one exactly enough.
+HIDDEN = -1e4
+#: Above this, what is added is a bias that may matter, and below it a mask.
+_BIAS = -1e3
+#: How far below the largest score of its row one still has a share that integers show: exp(-16) is 1e-7.
+REACH = 16.0
+#: The remedy for what a mask or a cache is computed from.
+FIXED = "export the model for sequences of one length, without padding and without a cache of keys and values"
+
+_Numbers = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class _Scores:
+    """`factor` * moved(source) + `added`, element by element, in the shape that the Softmax reads.
+
+    `nodes` lead from the tensor `source` to there, `layout` are those of them that move elements.
+    """
+
+    source: str
+    nodes: tuple[Node, ...]
+    layout: tuple[Node, ...]
+    factor: _Numbers
+    added: _Numbers
+
+
+def masks_before_softmax(model: Model) -> Model:
+    """Constants that hide scores are added right before the Softmax, as `HIDDEN`; Where between NaN and a Softmax, as
+    exporters write it for rows without a key, is the Softmax.
+
+    NoHardware where all scores of a row are hidden: runtimes make NaN or shares of rounding errors of it.
+    """
+    walk = _Walk(model)
+    nodes = [made for node in model.graph.nodes for made in walk.written(node)]
+    raise_all(walk.problems)
+    return infer(replaced(model, walk.read_nodes(nodes), walk.added.initializers)) if walk.changed else model
+
+
+class _Walk:
+    def __init__(self, model: Model) -> None:
+        self.model, self.graph, self.added = model, model.graph, Additions(model.graph)
+        self.made, self.read = producers(model.graph), consumers(model.graph)
+        self.outputs = {value.name for value in model.graph.outputs}
+        self.problems: list[Problem] = []
+        self.changed = False
+
+    def written(self, node: Node) -> list[Node]:
+        if node.op_type == "Where" and self._is_guard(node):
+            self.changed = True
+            return [Node("Identity", node.inputs[2:], node.outputs, name=node.name)]
+        if node.op_type != "Softmax" or node.domain:
+            return [node]
+        for scores in self._scores(node):
+            found = self._mask(node, scores)
+            if found is not None:
+                return self._replaced(node, scores, *found)
+        return [node]
+
+    def _is_guard(self, node: Node) -> bool:
+        """Where(IsNaN(shares), constant, shares): a Softmax of finite scores is never NaN."""
+        asked = self.made.get(node.inputs[0])
+        made = self.made.get(node.inputs[2])
+        return (asked is not None and asked.op_type == "IsNaN" and asked.inputs[0] == node.inputs[2]
+                and made is not None and made.op_type == "Softmax" and not made.domain)
+
+    def _scores(self, softmax: Node) -> Iterator[_Scores]:
+        """What the Softmax reads, from sources ever nearer to it."""
+        name, nodes = softmax.inputs[0], list[Node]()
+        while name not in self.outputs and len(self.read.get(name, ())) == 1 and name in self.made:
+            node = self.made[name]
+            if not _is_step(node, self.graph):
+                break
+            nodes.insert(0, node)
+            (name,) = dynamic_inputs(node, self.graph)
+        for start in range(len(nodes)):
+            (source,) = dynamic_inputs(nodes[start], self.graph)
+            shape = shape_of(self.graph, source)
+            if shape is not None:
+                yield _followed(source, shape, tuple(nodes[start:]), self.model)
+
+    def _mask(self, softmax: Node, scores: _Scores) -> tuple[float, _Numbers] | None:
+        """The factor and the mask that take the place of `scores`; None where they are as they should be."""
+        added, factor = scores.added, scores.factor
+        if np.isnan(added).any() or (added == np.inf).any() or not np.isfinite(factor).all():
+            return None
+        largest = added.max(axis=attribute(softmax, "axis", -1), keepdims=True)
+        seen = added > largest + _BIAS
+        factors = np.unique(factor[seen])
+        if (largest <= HIDDEN * 10).any() or ((largest < _BIAS) & ((factor == 0) & seen)).any():
+            where = [int(k) for k in np.argwhere(largest <= _BIAS)[0]]
+            mask = next(node for node in reversed(scores.nodes) if node.op_type not in LAYOUT)
+            self.problems.append(Problem.of(
+                mask, f"a mask must leave a key to each query, and hides all of the row {where}", FIXED))
+            return None
+        if len(factors) != 1 or factors[0] <= 0:
+            return None
+        hides, cut = np.ptp(added) > REACH, any(step.op_type in ("Max", "Where") for step in scores.nodes)
+        far = (added < largest + HIDDEN).any() or (factor != factors[0]).any() or (largest < _BIAS).any()
+        if not (far or cut or (hides and scores.layout)):
+            return None  # as it should be
+        low = np.where(largest < _BIAS, largest, 0)
+        return float(factors[0]), np.maximum(added - low, largest - low + HIDDEN)
+
+    def _replaced(self, softmax: Node, scores: _Scores, factor: float, mask: _Numbers) -> list[Node]:
+        self.changed = True
+        base, last, nodes = label_of(softmax), scores.source, list[Node]()
+        if factor != 1:
+            by = self.added.float32(f"{base}.factor", np.array(factor))
+            nodes.append(Node("Mul", (last, by), (self.added.new(f"{base}.scaled"),), name=f"{base}.scaled"))
+            last = nodes[-1].outputs[0]
+        for moving in scores.layout:
+            result = self.added.new(f"{moving.outputs[0]}.unmasked")
+            nodes.append(replace(moving, inputs=(last, *moving.inputs[1:]), outputs=(result,), name=result))
+            last = result
+        hidden = self.added.float32(f"{base}.mask", _smallest(mask))
+        masked = self.added.new(f"{base}.masked")
+        return [*nodes, Node("Add", (last, hidden), (masked,), name=masked),
+                replace(softmax, inputs=(masked,))]
+
+    def read_nodes(self, nodes: list[Node]) -> list[Node]:
+        """Without those that only led to a Softmax."""
+        kept, wanted = list[Node](), set(self.outputs)
+        for node in reversed(nodes):
+            if wanted.intersection(node.outputs):
+                kept.append(node)
+                wanted.update(node.inputs)
+        return kept[::-1]
+
+
+def _is_step(node: Node, graph: Graph) -> bool:
+    """A node of one computed tensor and constants that `_followed` knows."""
+    dynamic = dynamic_inputs(node, graph)
+    if node.domain or len(dynamic) != 1 or len(node.outputs) != 1:
+        return False
+    if node.op_type in LAYOUT | {"Identity", "Sub", "Div"}:
+        return node.inputs[0] == dynamic[0]
+    if node.op_type == "Where":
+        return node.inputs[0] != dynamic[0]
+    return node.op_type in ("Add", "Mul") or (node.op_type == "Max" and len(node.inputs) == 2)
+
+
+def _followed(source: str, shape: tuple[int, ...], nodes: tuple[Node, ...], model: Model) -> _Scores:
+    """What `nodes` make of the tensor `source`."""
+    factor, added, layout = np.ones(shape), np.zeros(shape), list[Node]()
+    constants: Mapping[str, Array] = model.graph.initializers
+    for node in nodes:
+        (name,) = dynamic_inputs(node, model.graph)
+        if node.op_type in LAYOUT | {"Identity"}:
+            others = {key: constants[key] for key in node.inputs[1:] if key}
+            factor, added = (np.asarray(apply(node, model.opsets, {name: array, **others}), np.float64)
+                             for array in (factor, added))
+            layout.append(node)
+            continue
+        values = [np.asarray(constants[key], np.float64) for key in node.inputs if key != name]
+        with np.errstate(all="ignore"):
+            factor, added = _computed(node, node.inputs.index(name), factor, added, values)
+    return _Scores(source, nodes, tuple(layout), factor, added)
+
+
+def _computed(node: Node, at: int, factor: _Numbers, added: _Numbers, values: list[_Numbers]
+              ) -> tuple[_Numbers, _Numbers]:
+    """`factor` and `added` behind `node`, whose input number `at` is computed; `values` are the others."""
+    value = values[-1]
+    if node.op_type in ("Add", "Sub"):
+        summed = added + (value if node.op_type == "Add" else -value)
+        return np.broadcast_to(factor, summed.shape), summed
+    if node.op_type in ("Mul", "Div"):
+        by = value if node.op_type == "Mul" else 1 / value
+        return factor * by, np.where(added == 0, 0, added * by)  # a score that is hidden already stays so
+    if node.op_type == "Where":
+        is_score = np.broadcast_to(values[0].astype(bool) if at == 1 else ~values[0].astype(bool),
+                                   np.broadcast_shapes(values[0].shape, value.shape, added.shape))
+        return np.where(is_score, factor, 0), np.where(is_score, added, value)
+    lower = added < value + _BIAS if (value <= HIDDEN).all() else np.full(added.shape, True)
+    return np.where(lower, 0, factor), np.where(lower, np.maximum(added, value), added)
+
+
+def _smallest(mask: _Numbers) -> _Numbers:
+    """With one entry along axes along which it does not differ."""
+    for axis in range(mask.ndim):
+        first = mask.take([0], axis)
+        mask = first if (mask == first).all() else mask
+    return mask
+
+
+def with_floors(model: Model, rows: Mapping[str, Array]) -> Model:
+    """A Clip in front of each Softmax of the inferred `model` that reads a mask: nothing far below what has a share.
+
+    Integers then have steps for scores alone.  `rows` maps every input to an array [n, *its shape].
+    """
+    walk, floors = _Walk(model), dict[str, float]()
+    for node in model.graph.nodes:
+        if node.op_type == "Softmax" and not node.domain:
+            biases = next((scores.added for scores in walk._scores(node)), np.zeros(()))
+            if np.ptp(biases) > REACH:
+                floors[node.inputs[0]] = np.inf
+    if not floors:
+        return model
+    axes = {node.inputs[0]: attribute(node, "axis", -1) for node in model.graph.nodes if node.op_type == "Softmax"}
+    for k in range(min(len(array) for array in rows.values())):
+        values = evaluate(model, {name: array[k] for name, array in rows.items()}, fetch=tuple(floors))
+        for name, floor in floors.items():
+            floors[name] = min(floor, float(values[name].max(axis=axes[name]).min()) - REACH)
+    added, nodes = walk.added, list[Node]()
+    for node in model.graph.nodes:
+        name = node.inputs[0] if node.inputs else ""
+        if node.op_type == "Softmax" and np.isfinite(floors.get(name, np.inf)):
+            low, clipped = added.float32(f"{name}.floor", np.array(floors[name])), added.new(f"{name}.floored")
+            nodes.append(Node("Clip", (name, low), (clipped,), name=clipped))
+            node = replace(node, inputs=(clipped,))
+        nodes.append(node)
+    return infer(replaced(model, nodes, added.initializers))

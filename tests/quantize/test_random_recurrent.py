@@ -1,0 +1,58 @@
+"""Random recurrent networks against onnxruntime in floats: no more noise than the roundings of the QDQ model make."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hwflow import golden, onnx
+from hwflow.accuracy.metrics import signal_to_noise
+from hwflow.onnx.model import Array, Model
+from hwflow.quantize import quantize
+from tests.quantize.random_checks import onnxruntime
+from tests.quantize.random_recurrent import recurrent_network, rows_for
+from tests.random_cases import seeds
+
+#: From so many decibels on a network is well; below, weights and activations of 8 bits may be all that it takes, and
+#: the loops, whose states have more, may add no more than LOST to that.
+WELL, LOST = 25.0, 6.0
+
+#: Networks of a test, and rows of each.
+BLOCK, ROWS = 5, 30
+
+
+def decibels(reference: Array, found: Array) -> float:
+    """Without the worst row: a strong loop has places from which the smallest rounding leads elsewhere."""
+    errors = np.square(found.astype(np.float64) - reference).reshape(len(found), -1).sum(axis=1)
+    kept = np.argsort(errors)[:-1]
+    snr = signal_to_noise({"": reference[kept]}, {"": found[kept]})
+    return float("inf") if snr is None else snr
+
+
+def check(seed: int) -> None:
+    (model, story), (standard, _) = recurrent_network(seed), recurrent_network(seed, standard=True)
+    rows, other = rows_for(model, ROWS, 2 * seed), rows_for(model, ROWS, 2 * seed + 1)
+    (made,), (wanted,) = ([value.name for value in m.graph.outputs] for m in (model, standard))
+    reference = onnxruntime(standard, other, [wanted])[wanted]
+    quantized = quantize(model, rows)
+    found = decibels(reference, golden.predict(quantized, other)[made])
+    if found < WELL:
+        assert found > decibels(reference, evaluated(quantized.qdq, other)) - LOST, f"{found:.1f} dB, of {story}"
+
+
+def evaluated(model: Model, rows: dict[str, Array]) -> Array:
+    """What the QDQ model gives, whose loops are in floats."""
+    name = model.graph.outputs[0].name
+    return np.stack([onnx.evaluate(model, {"x": row})[name] for row in rows["x"]])
+
+
+@seeds(quick=[0, 1], slow=range(2, 20), name="block")
+def test_random_recurrent_networks(block: int) -> None:
+    for seed in range(BLOCK * block, BLOCK * (block + 1)):
+        check(seed)
+
+
+def test_the_generator_draws_everything() -> None:
+    stories = " ".join(recurrent_network(seed)[1] for seed in range(60))
+    for part in ("LSTM(", "GRU(", "RNN(", "bidirectional", "reverse", "layout 1", "x4.0", "'Elu'", "'HardSigmoid'",
+                 "Concat", "Pad", "MaxPool", "AveragePool", "halves swapped", "Squeeze"):  # fmt: skip
+        assert part in stories
