@@ -133,7 +133,7 @@ def test_a_memory_slower_than_every_folding(tmp_path: Path) -> None:
     assert clocks <= plan.interval < 1.01 * clocks
     assert plan.bandwidth_used > 0.99
     clock = clock_of(plan, graph, board, tmp_path)
-    assert (clock.mhz, clock.expected_mhz) == (48, 27.75), "the flash's clock, and what designs reach"
+    assert 20 < clock.mhz <= memory.part.clock_mhz == 48, "what place and route gives, at most the flash's clock"
     assert interval_for(20, board, memory.core_mhz) == 1_387_500
 
 
