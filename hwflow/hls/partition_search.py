@@ -178,7 +178,8 @@ class PartitionSearch:
     def targets(self, longest: float) -> list[int]:
         """The intervals up to `longest` that are tried: from the shortest one on at which bounds allow any
         partition."""
-        targets = list(takewhile(lambda target: target <= longest, INTERVALS))
+        first = bisect_left(INTERVALS, self.least_interval)
+        targets = list(takewhile(lambda target: target <= longest, INTERVALS[first:]))
         if not targets or not self.options.at(targets[-1]):
             return []
         return targets[bisect_left(targets, True, key=lambda target: bool(self.options.at(target))):]

@@ -30,10 +30,11 @@ from .known import Known
 from .links import LinkPlan, link_cost, links_cost, links_of
 from .memories import Places, gathered, relieved, with_places
 from .outside import OutsideMemory, TooManyWeights, outside_cost, paced, slowest_intervals, streams_of
-from .plan import Plan
+from .plan import Plan, interval_of
 from .refusal import does_not_fit
 from .stages import Stage
 from .styles import Option, cheapest_options
+from .timeline import with_least_queues
 
 __all__ = ["Budget", "solve"]
 
@@ -41,6 +42,8 @@ __all__ = ["Budget", "solve"]
 ROUNDS, HEAVIER = 4, 4.0
 #: In a step of the effort, stages that get a folding, and beats of a frame that are played.
 PICKED, BEATS = 4, 1000
+#: Frames that are played for the queues of a plan, about.
+PLAYED_FRAMES = 6
 #: The share of the RAM blocks that a design takes if logic can hold the rest, and the share of the logic for that.
 COMFORTABLE, ROOMY = 0.75, 0.65
 
@@ -262,11 +265,16 @@ class Solver:
                    Resources())
 
     def total(self, picked: Sequence[Choice], *, queues: bool = True) -> Resources:
-        """The resources of all stages and of the links between them; FIFOs are counted only if the rest fits."""
+        """The resources of all stages and of the links between them; FIFOs are counted only if the rest fits, and all
+        of them only if there are RAM blocks for those of a first frame."""
         links = self.links(picked)
         without, _ = self.relieved(picked, links)
         if not queues or not self.budget.fits(without):
             return without
+        if not self.technology.single_port_rams:  # where queues are in SPRAM, all of them decide which ones
+            least, _ = self.relieved(picked, self.with_least_queues(picked, links))
+            if least.ram > self.budget.limit("ram"):
+                return least
         return self.relieved(picked, self.with_queues(picked))[0]
 
     def places(self, picked: Sequence[Choice]) -> dict[str, Places]:
@@ -295,9 +303,15 @@ class Solver:
         """The links between the stages, without FIFOs."""
         return links_of(self.graph, self.stages, [(choice.folding, choice.schedule.lanes_in) for choice in picked])
 
+    def with_least_queues(self, picked: Sequence[Choice], links: Sequence[LinkPlan]) -> tuple[LinkPlan, ...]:
+        """The `links` with FIFOs for a first frame alone: less than `with_queues`."""
+        self.effort.spend(beats_of(links) // (PLAYED_FRAMES * BEATS))
+        interval = interval_of([choice.schedule for choice in picked], links)
+        return with_least_queues(self.stages, [choice.folding for choice in picked], links, self.technology, interval)
+
     def with_queues(self, picked: Sequence[Choice]) -> tuple[LinkPlan, ...]:
         """The links with the FIFOs that they need at the pace of the plan."""
-        self.effort.spend(sum(link.elements // link.lanes_out for link in self.links(picked)) // BEATS)
+        self.effort.spend(beats_of(self.links(picked)) // BEATS)
         return self.known.with_queues(self.partition, picked)[0]
 
     def relieved(self, picked: Sequence[Choice], links: Sequence[LinkPlan],
@@ -314,6 +328,11 @@ class Solver:
         places = relieved(costs, excess, self.technology, self.budget.price)
         placed = (with_places(cost, each, self.technology) for cost, each in zip(costs, places, strict=True))
         return self.technology.placed(sum(placed, joined)), places
+
+
+def beats_of(links: Sequence[LinkPlan]) -> int:
+    """Beats of a frame that leave the sources of all links."""
+    return sum(link.elements // link.lanes_out for link in links)
 
 
 def offered(styles: Sequence[MultiplierStyle], *, logic: bool) -> list[MultiplierStyle]:

@@ -28,7 +28,7 @@ from .played import Played
 from .stages import Stage
 from .waiting import collected, later, leaving, parts_of, waiting
 
-__all__ = ["latencies", "pace_of", "with_queues"]
+__all__ = ["latencies", "pace_of", "with_least_queues", "with_queues"]
 
 #: Frames that are played until the schedule repeats itself: the first enters an empty design, the second follows the
 #: end of the first.
@@ -61,6 +61,16 @@ def pace_of(stages: Sequence[Stage], foldings: Sequence[Folding], links: Sequenc
             return found
         found += late
     return interval
+
+
+def with_least_queues(stages: Sequence[Stage], foldings: Sequence[Folding], links: Sequence[LinkPlan],
+                      technology: Technology, interval: int) -> tuple[LinkPlan, ...]:
+    """`links` with the queues that the first of many frames needs: a bound for `with_queues` in a fraction of its time.
+
+    Frames that follow move no beat of the first one, and only add beats that wait.  A link that changes the number of
+    lanes gets no queue here: it may have one on either side of its gearbox.
+    """
+    return Network(stages, foldings, links, technology).with_least_queues(interval)
 
 
 def with_queues(stages: Sequence[Stage], foldings: Sequence[Folding], links: Sequence[LinkPlan], technology: Technology,
@@ -264,6 +274,13 @@ class Network:
             depth, after = self.depths(e, played, interval, slowing)
             deep.append(replace(link, depth=max(depth, link.depth), depth_after=max(after, link.depth_after)))
         return Network(self.stages, self.foldings, deep, self.technology)
+
+    def with_least_queues(self, interval: int) -> tuple[LinkPlan, ...]:
+        """The links that keep their number of lanes with queues for the beats that wait in a first frame."""
+        played = self.play(self.evenly(interval, 1))
+        return tuple(link if link.lanes_in != link.lanes_out else
+                     replace(link, depth=max(self.depths(e, played, interval, set())[0], link.depth))
+                     for e, link in enumerate(self.links))
 
     def slowing(self, played: Played, interval: int) -> set[int]:
         """The links whose gearboxes collect wide beats too slowly for a stage that takes several in quick succession.

@@ -9,9 +9,11 @@ import pytest
 from hwflow_rtl.stream.endpoint import Endpoint
 
 from hwflow import hls
+from hwflow.hls.staging import stages_of
+from hwflow.hls.timeline import with_least_queues
 from hwflow.layers import Add, Conv, Frame, IntFormat, LayerGraph, Multiply
 from hwflow.synth import load_board
-from tests.networks.generate import frames_for
+from tests.networks.generate import any_foldings, frames_for, network
 from tests.networks.grow import Elements, Growing, Taste
 from tests.networks.playing import Stalls, play_plan
 
@@ -134,3 +136,27 @@ def test_a_source_waits_for_a_change_to_fewer_lanes() -> None:
     played = play_plan(graph, plan, frames_for(graph, 1))
     assert not played.wrong
     assert tuple(played.offered) == plan.latency
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_queues_of_a_first_frame_are_a_bound(seed: int) -> None:
+    """No queue that a plan has is less deep; where branches meet, the bound is of use."""
+    technology, graph = load_board("ulx3s_85f").technology(), network(seed)
+    foldings = any_foldings(graph, technology, np.random.default_rng(seed))
+    plan = hls.make_plan(graph, foldings, technology)
+    stages = stages_of(graph)
+    bare = [replace(link, depth=0, depth_after=0, spram=False) for link in plan.links]
+    least = with_least_queues(stages, foldings, bare, technology, plan.interval)
+    for bound, link in zip(least, plan.links, strict=True):
+        assert bound.depth <= link.depth or link.depth_after
+        assert bound.depth_after == 0
+
+
+def test_queues_of_a_first_frame_are_those_of_a_plan_without_gearboxes(graph: LayerGraph, plan: hls.Plan) -> None:
+    bare = [replace(link, depth=0) for link in plan.links]
+    foldings = [stage.folding for stage in plan.stages]
+    least = with_least_queues(stages_of(graph), foldings, bare, plan.device, plan.interval)
+    same = [(bound.depth, link.depth) for bound, link in zip(least, plan.links, strict=True)
+            if link.lanes_in == link.lanes_out]
+    assert sum(depth for _, depth in same) > 0
+    assert sum(bound for bound, _ in same) >= 0.8 * sum(depth for _, depth in same)
