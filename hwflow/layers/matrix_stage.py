@@ -6,7 +6,7 @@ import math
 from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from math import gcd
 from typing import Any
 from weakref import WeakValueDictionary
@@ -45,6 +45,22 @@ MEMORY_WIDTH = 32
 def fewest(count: int) -> list[int]:
     """For every number of passes over `count` things, the fewest at a time; ascending.  Holds all divisors."""
     return sorted({-(-count // passes) for passes in range(1, count + 1)})
+
+
+@cache
+def rows_of_a_beat(rows: int, lanes: int, sharing: int, width: int) -> tuple[int, ...]:
+    """The rows that a beat of streamed weights can hold: first the fewest that fill the width of RAM blocks best.
+
+    `sharing` rows have their multipliers in common, and the weights of a row have `width` bits.
+    """
+    possible = [bank for bank in banks_of(rows, lanes) if bank % sharing == 0]
+    arriving = [n for n in divisors(rows) if any(n % bank == 0 for bank in possible)
+                and math.lcm(n * width, MEMORY_WIDTH) <= WIDEST_GROUP]
+    if not arriving:
+        return ()
+    waste = [-(-n * width // BLOCK_WIDTH) * BLOCK_WIDTH / (n * width) for n in arriving]
+    best = next(k for k, each in enumerate(waste) if each <= FILLED_WELL * min(waste))
+    return arriving[best], *arriving[:best], *arriving[best + 1:]
 
 
 def thinned(sizes: list[int], exact: list[int]) -> list[int]:
@@ -220,18 +236,10 @@ class MatrixHardware:
 
         Words of several rows fill blocks better; a narrow stream is cheaper in everything else.
         """
-        rows, sharing = folding.rows, 2 if folding.style is MultiplierStyle.PAIRS else 1
-        if rows > self.outputs:
+        if folding.rows > self.outputs:
             return ()
-        possible = [bank for bank in banks_of(rows, folding.lanes) if bank % sharing == 0]
-        width = folding.cols * self.formats["weight"].width
-        arriving = [n for n in divisors(rows) if any(n % bank == 0 for bank in possible)
-                    and math.lcm(n * width, MEMORY_WIDTH) <= WIDEST_GROUP]
-        if not arriving:
-            return ()
-        waste = [-(-n * width // BLOCK_WIDTH) * BLOCK_WIDTH / (n * width) for n in arriving]
-        best = next(k for k, each in enumerate(waste) if each <= FILLED_WELL * min(waste))
-        return arriving[best], *arriving[:best], *arriving[best + 1:]
+        return rows_of_a_beat(folding.rows, folding.lanes, 2 if folding.style is MultiplierStyle.PAIRS else 1,
+                              folding.cols * self.formats["weight"].width)
 
     def weight_stream(self, folding: Folding) -> WeightStream | None:
         """What the stage's stream of weights brings for a frame; None where weights are in ROMs.
