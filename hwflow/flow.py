@@ -248,13 +248,19 @@ class Flow:
             plan = plan_for(self.graph, self.structure, self.board, interval=wanted.interval,
                             frames_per_second=wanted.frames_per_second, logic=wanted.logic_multipliers,
                             stream_weights=wanted.stream_weights, execution=wanted.execution,
-                            say=self.console.progress)
+                            say=self.console.progress, keep=self.keep_plan)
         else:
             plan, warnings = given_plan(self.plan_text, self.structure, self.board, str(self.hardware.plan),
                                         self.console.progress)
             self.warned.add(warnings)
         write_atomically(self.board_folder / "plan.yaml", hls.plan_to_yaml(plan))
         return plan
+
+    def keep_plan(self, plan: hls.Plan) -> str:
+        """Writes the best plan of a search that is interrupted; the path."""
+        path = self.board_folder / "plan-so-far.yaml"
+        write_atomically(path, hls.plan_to_yaml(replace(plan, board=self.board.name)))
+        return str(path)
 
     def trial(self) -> Quantized:
         """The model quantized without its data, only to find out which nodes map to hardware."""

@@ -5,6 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .plan import Plan
 
 __all__ = ["STEPS", "Effort", "quietly"]
 
@@ -22,17 +26,21 @@ def quietly(_: str) -> None:
 
 @dataclass(eq=False)
 class Effort:
-    """The `steps` that a search may take, and what `say` hears of it while it is long."""
+    """The `steps` that a search may take, and what `say` hears of it while it is long.
+
+    `keep` takes the best plan so far when the search is interrupted, and returns where it is for people.
+    """
 
     steps: float = STEPS
     say: Callable[[str], None] = quietly
+    keep: Callable[[Plan], str] | None = None
     spent: int = 0
     #: How many times as many steps there are.
     times: int = 1
     #: About the fewest cycles of a frame that the search left possible because it ended early; else None.
     bound: int | None = None
-    #: Cycles of a frame of the fastest plan that the search found so far.
-    best: int | None = None
+    #: The fastest plan so far.
+    best: Plan | None = None
     said: int = field(default=0, repr=False)
 
     def begin(self) -> None:
@@ -62,19 +70,18 @@ class Effort:
         return (f"; the search for shared stages ended early, after {self.limit:,} steps, and at least about "
                 f"{self.bound:,} cycles a frame are needed")
 
-    @property
     def interrupted(self) -> str:
-        """What the user is told who interrupts the search."""
-        so_far = "" if self.best is None else (
-            f"; with shared stages beside others {self.best:,} cycles a frame were found so far (--interval asks for "
-            "so many)")
-        return f"and the next run plans anew{so_far}"
+        """What the user is told who interrupts the search, after the best plan so far is kept."""
+        if self.best is None or self.keep is None:
+            return "and the next run plans anew"
+        return (f"the best plan so far, of {self.best.interval:,} cycles a frame, is in '{self.keep(self.best)}': "
+                "--plan takes it")
 
-    def tell(self, bound: int, best: int | None) -> None:
-        """Says where a long search is: about the fewest cycles that are possible, and those of the best plan so far."""
-        self.best = best
+    def tell(self, bound: int, best: Plan | None) -> None:
+        """Says where a long search is: about the fewest cycles that are possible, and those of its best plan so far."""
+        self.best = best or self.best
         if self.spent >= self.said + OFTEN:
             self.said = self.spent
-            found = "none found yet" if best is None else f"the fastest one so far has {best:,}"
+            found = "none found yet" if best is None else f"the fastest one so far has {best.interval:,}"
             self.say(f"shared stages beside others: at least about {bound:,} cycles a frame, {found} "
                      f"({min(self.spent, self.limit):,} of {self.limit:,} steps)")

@@ -51,8 +51,9 @@ class Executions:
     stream_weights: bool = False
     #: What others computed for the same graph and technology.
     given: Known | None = None
-    #: Hears where a long search is.
+    #: Hears where a long search is, and keeps its best plan when it is interrupted; see `Effort`.
     say: Callable[[str], None] = quietly
+    keep: Callable[[Plan], str] | None = None
 
     @cached_property
     def known(self) -> Known:
@@ -67,7 +68,7 @@ class Executions:
             plan = self.found(execution, interval)
         except BaseException as error:
             if not isinstance(error, Exception):
-                error.add_note(self.effort.interrupted)
+                error.add_note(self.effort.interrupted())
             raise
         return replace(plan, why=f"{plan.why}{self.effort.early}")
 
@@ -86,7 +87,7 @@ class Executions:
     @cached_property
     def effort(self) -> Effort:
         """Of all searches for a plan."""
-        return Effort(say=self.say)
+        return Effort(say=self.say, keep=self.keep)
 
     def dataflow(self, interval: int | None) -> Plan:
         """A stage for each layer."""
@@ -119,7 +120,7 @@ class Executions:
 
     def faster(self, dataflow: Plan) -> Plan:
         """`dataflow`, or a plan with shared stages, where that pays."""
-        kept = replace(dataflow, why=FITS, alternatives=(no_faster(PAYS),))
+        kept = self.effort.best = replace(dataflow, why=FITS, alternatives=(no_faster(PAYS),))
         logic = self.logic or any(stage.folding.style is MultiplierStyle.LOGIC for stage in dataflow.stages)
         outside = self.outside if self.stream_weights or dataflow.streams else None
         search = self.search(logic=logic, outside=outside)
@@ -151,6 +152,7 @@ class Executions:
             return replace(mixed, why=f"{why}, and {lacking}", alternatives=(dataflow, other))
         if interval is not None:
             return replace(shared, why=why, alternatives=(dataflow,))
+        self.effort.best = shared
         mixed = self.search(logic=self.logic, outside=self.outside).faster(shared.interval)
         if mixed is None:
             return replace(shared, why=why, alternatives=(dataflow, no_faster(GAIN)))

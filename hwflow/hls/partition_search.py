@@ -155,7 +155,7 @@ class PartitionSearch:
                 for option in self.some(target, count, min(at_once, left[count - 1]), plans, failed):
                     left[count - 1] -= 1
                     plan = self.refined(option, target, longest)
-                    self.effort.tell(targets[0], None if best is None else best.interval)
+                    self.effort.tell(targets[0], best)
                     if plan is None:
                         failed[option.runs] += 1
                     else:

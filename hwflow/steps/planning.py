@@ -50,18 +50,19 @@ def interval_for(frames_per_second: float, board: Board, most_mhz: float = math.
 
 def plan_for(graph: LayerGraph, structure: LayerGraph, board: Board, *, interval: int | None = None,
              frames_per_second: float | None = None, logic: bool = False, stream_weights: bool = False,
-             execution: Execution = Execution.AUTO, say: Callable[[str], None] = quietly) -> hls.Plan:
+             execution: Execution = Execution.AUTO, say: Callable[[str], None] = quietly,
+             keep: Callable[[hls.Plan], str] | None = None) -> hls.Plan:
     """The fastest plan that fits `board`, or the smallest for `interval` cycles a frame or `frames_per_second`.
 
     `execution` AUTO is the fastest; with an interval or a rate dataflow where that fits, else a shared stage.
 
-    `say` hears where a long search is.  `structure` is `graph` with the constants that the hardware has room for.  For
-    a frame rate stages may multiply in logic, as with `logic`.  With `stream_weights`, weights may be outside of the
-    FPGA also if the design fits without.
+    `say` hears where a long search is; `keep` keeps its best plan when it is interrupted.  `structure` is `graph` with
+    the constants that the hardware has room for.  For a frame rate stages may multiply in logic, as with `logic`.  With
+    `stream_weights`, weights may be outside of the FPGA also if the design fits without.
     """
     if frames_per_second is not None:
         interval, logic = interval_for(frames_per_second, board), True
-    executions = executions_of(graph, structure, board, logic=logic, stream_weights=stream_weights, say=say)
+    executions = executions_of(graph, structure, board, logic=logic, stream_weights=stream_weights, say=say, keep=keep)
     try:
         plan = executions.plan(execution, interval)
         if frames_per_second is not None and plan.outside is not None and plan.streams:  # it may slow the core down
@@ -74,14 +75,15 @@ def plan_for(graph: LayerGraph, structure: LayerGraph, board: Board, *, interval
 
 def executions_of(graph: LayerGraph, structure: LayerGraph, board: Board, *, logic: bool = False,
                   stream_weights: bool = False, known: hls.Known | None = None,
-                  say: Callable[[str], None] = quietly) -> hls.Executions:
+                  say: Callable[[str], None] = quietly,
+                  keep: Callable[[hls.Plan], str] | None = None) -> hls.Executions:
     """What makes the plans for `board`; the arguments are as of `plan_for`.
 
     `known` is what was computed for the same structure and technology, of any board.
     """
     technology = board.technology() if known is None else known.technology
     return hls.Executions(structure, technology, budget_of(board, graph), logic=logic, outside=outside_of(board),
-                          stream_weights=stream_weights, given=known, say=say)
+                          stream_weights=stream_weights, given=known, say=say, keep=keep)
 
 
 def given_plan(text: str, graph: LayerGraph, board: Board, source: str, say: Callable[[str], None]

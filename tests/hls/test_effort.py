@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -16,11 +20,14 @@ from hwflow.hls.effort import STEPS, Effort
 from hwflow.hls.executions import Executions
 from hwflow.hls.partition_bounds import SharedBounds
 from hwflow.hls.partition_options import thinned
+from hwflow.hls.partition_search import PartitionSearch
 from hwflow.hls.plan import Plan
+from hwflow.hls.plan_file import plan_from_yaml, plan_to_yaml
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.partition import SHARED, Execution, Group
 from hwflow.steps.planning import executions_of
 from hwflow.synth import load_board
+from hwflow.synth.outside import outside_of
 from tests.networks.deep import deep_network, landmarks
 from tests.random_cases import seeds
 
@@ -96,7 +103,8 @@ def test_a_long_search_says_where_it_is() -> None:
     said: list[str] = []
     effort = Effort(2000, said.append)
     effort.tell(1000, None)
-    for spent, best in ((700, None), (100, 3210), (500, 3210)):
+    found = cast(Plan, SimpleNamespace(interval=3210))
+    for spent, best in ((700, None), (100, found), (500, found)):
         effort.spend(spent)
         effort.tell(1000, best)
     assert said == [
@@ -115,21 +123,41 @@ def handlers() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("handlers")
-def test_an_interrupt_says_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is kept: another plan than that of the whole search would be for the same command."""
-    made, _ = searches(long_searched(), "colorlight_i5")
+def test_an_interrupt_keeps_the_best_plan(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    graph, board, kept = long_searched(), load_board("colorlight_i5"), tmp_path / "plan-so-far.yaml"
+
+    def keep(plan: Plan) -> str:
+        kept.write_text(plan_to_yaml(plan))
+        return "plan-so-far.yaml"
 
     def interrupted(*_: object) -> Plan:
-        made.effort.tell(1000, 4321)
+        signal.raise_signal(signal.SIGINT)
+        raise AssertionError("the signal arrives")
+
+    monkeypatch.setattr(PartitionSearch, "faster", interrupted)
+    made = executions_of(graph, graph, board, keep=keep)
+    with pytest.raises(Interrupted) as caught, interruptible():
+        made.plan(Execution.AUTO, None)
+    best = made.effort.best
+    assert best is not None
+    assert explain(caught.value) == (
+        f"interrupted; nothing is half-written, the best plan so far, of {best.interval:,} cycles a frame, is in "
+        "'plan-so-far.yaml': --plan takes it", 130)
+    again = plan_from_yaml(kept.read_text(), graph, board.technology(), source="plan-so-far.yaml",
+                           outside=outside_of(board))
+    assert again == replace(best, board=again.board)
+
+
+@pytest.mark.usefixtures("handlers")
+def test_an_interrupt_before_any_plan_says_that_the_next_run_plans_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> Plan:
         signal.raise_signal(signal.SIGINT)
         raise AssertionError("the signal arrives")
 
     monkeypatch.setattr(executions.Executions, "dataflow", interrupted)
     with pytest.raises(Interrupted) as caught, interruptible():
-        made.plan(Execution.AUTO, None)
-    assert explain(caught.value) == (
-        "interrupted; nothing is half-written, and the next run plans anew; with shared stages beside others 4,321 "
-        "cycles a frame were found so far (--interval asks for so many)", 130)
+        searches(long_searched(), "colorlight_i5")[0].plan(Execution.AUTO, None)
+    assert explain(caught.value) == ("interrupted; nothing is half-written, and the next run plans anew", 130)
     assert explain(KeyboardInterrupt())[0] == (
         "interrupted; nothing is half-written, and the next run goes on from what was finished")
 
