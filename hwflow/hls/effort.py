@@ -15,7 +15,7 @@ __all__ = ["STEPS", "Effort", "quietly"]
 #: Steps of a search: one takes about a millisecond on a desktop computer.
 STEPS = 2500
 #: How many times as many steps a search may take where nothing else fits.
-LAST_RESORT = 10
+LAST_RESORT = 4
 #: Steps from one line about the search to the next; shorter searches say nothing.
 OFTEN = 500
 
@@ -39,8 +39,8 @@ class Effort:
     times: int = 1
     #: About the fewest cycles of a frame that the search left possible because it ended early; else None.
     bound: int | None = None
-    #: The fastest plan so far.
-    best: Plan | None = None
+    #: Makes the fastest plan so far.
+    best: Callable[[], Plan] | None = None
     said: int = field(default=0, repr=False)
 
     def begin(self) -> None:
@@ -74,14 +74,14 @@ class Effort:
         """What the user is told who interrupts the search, after the best plan so far is kept."""
         if self.best is None or self.keep is None:
             return "and the next run plans anew"
-        return (f"the best plan so far, of {self.best.interval:,} cycles a frame, is in '{self.keep(self.best)}': "
+        plan = self.best()
+        return (f"the best plan so far, of {plan.interval:,} cycles a frame, is in '{self.keep(plan)}': "
                 "--plan takes it")
 
-    def tell(self, bound: int, best: Plan | None) -> None:
+    def tell(self, bound: int, best: int | None) -> None:
         """Says where a long search is: about the fewest cycles that are possible, and those of its best plan so far."""
-        self.best = best or self.best
         if self.spent >= self.said + OFTEN:
             self.said = self.spent
-            found = "none found yet" if best is None else f"the fastest one so far has {best.interval:,}"
+            found = "none found yet" if best is None else f"the fastest one so far has {best:,}"
             self.say(f"shared stages beside others: at least about {bound:,} cycles a frame, {found} "
                      f"({min(self.spent, self.limit):,} of {self.limit:,} steps)")

@@ -120,7 +120,8 @@ class Executions:
 
     def faster(self, dataflow: Plan) -> Plan:
         """`dataflow`, or a plan with shared stages, where that pays."""
-        kept = self.effort.best = replace(dataflow, why=FITS, alternatives=(no_faster(PAYS),))
+        kept = replace(dataflow, why=FITS, alternatives=(no_faster(PAYS),))
+        self.effort.best = lambda: kept
         logic = self.logic or any(stage.folding.style is MultiplierStyle.LOGIC for stage in dataflow.stages)
         outside = self.outside if self.stream_weights or dataflow.streams else None
         search = self.search(logic=logic, outside=outside)
@@ -152,7 +153,7 @@ class Executions:
             return replace(mixed, why=f"{why}, and {lacking}", alternatives=(dataflow, other))
         if interval is not None:
             return replace(shared, why=why, alternatives=(dataflow,))
-        self.effort.best = shared
+        self.effort.best = lambda: shared
         mixed = self.search(logic=self.logic, outside=self.outside).faster(shared.interval)
         if mixed is None:
             return replace(shared, why=why, alternatives=(dataflow, no_faster(GAIN)))

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -16,10 +16,11 @@ from .choices import Choice, Choices, choices_of
 from .links import LinkPlan
 from .memories import Places, can_leave_blocks, moved
 from .outside import OutsideMemory
-from .plan import Plan, make_plan, queued_links
+from .plan import Plan, bare_links, make_plan
 from .shared_stage import SharedStage
 from .stages import Stage
 from .staging import stages_of
+from .timeline import deepening
 
 if TYPE_CHECKING:
     from .partition_bounds import Part
@@ -61,10 +62,21 @@ class Known:
 
     def with_queues(self, partition: Partition, choices: Sequence[Choice]) -> tuple[tuple[LinkPlan, ...], int, int]:
         """As `queued_links`."""
+        for _ in self.deepening(partition, choices):
+            pass
+        return self.queued[partition, tuple(choices)]
+
+    def deepening(self, partition: Partition, choices: Sequence[Choice]) -> Iterator[tuple[LinkPlan, ...]]:
+        """The links with deeper and deeper FIFOs, at the end with those that they need."""
         key = partition, tuple(choices)
-        if key not in self.queued:
-            self.queued[key] = queued_links(self.graph, self.stages(partition), choices, self.technology)
-        return self.queued[key]
+        if key in self.queued:
+            yield self.queued[key][0]
+            return
+        stages = self.stages(partition)
+        bare, pace, interval = bare_links(self.graph, stages, choices, self.technology)
+        for links in deepening(stages, [choice.folding for choice in choices], bare, self.technology, pace):
+            yield links
+        self.queued[key] = links, pace, interval
 
     def plan(self, choices: Sequence[Choice], places: Mapping[str, Places], outside: OutsideMemory | None,
              partition: Partition) -> Plan:

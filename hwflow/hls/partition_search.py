@@ -13,7 +13,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice, takewhile
 from types import MappingProxyType
@@ -52,6 +52,25 @@ WEIGHTS: Sequence[Mapping[str, float]] = tuple(
 SHORTER = 3
 #: An interval is found but for its 2**-CLOSE.
 CLOSE = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Mixed:
+    """Stages of a partition that fit, with `picked` foldings, and the cycles from frame to frame.  The `plan` of it
+    takes much longer to make, so only the best one gets one."""
+
+    solver: Solver
+    picked: Sequence[Choice]
+    interval: int
+    memory: OutsideMemory | None
+
+    @classmethod
+    def of(cls, solver: Solver, picked: Sequence[Choice], memory: OutsideMemory | None) -> Mixed:
+        _, pace, interval = solver.known.with_queues(solver.partition, picked)
+        return cls(solver, picked, max(pace, interval), memory)
+
+    def plan(self) -> Plan:
+        return self.solver.known.plan(self.picked, self.solver.places(self.picked), self.memory, self.solver.partition)
 
 
 class PartitionSearch:
@@ -121,47 +140,58 @@ class PartitionSearch:
 
     def at(self, interval: int) -> Plan | None:
         """A cheap mixed plan with an interval of at most `interval`."""
+        found = self.cheap_at(interval)
+        return None if found is None or found.interval > interval else found.plan()
+
+    def cheap_at(self, interval: int) -> Mixed | None:
+        """As `at`, or a slower one."""
         some = (self.some(interval, count, most) for count, most in enumerate(MOST, 1))
         options = sorted((option for each in some for option in each), key=lambda option: option.price)
-        found = next((plan for option in options if (plan := self.within(option, interval)) is not None), None)
+        found = next((mixed for option in options if (mixed := self.within(option, interval)) is not None), None)
         if found is None and not self.effort.ended:  # shared stages may be faster than they promise
-            found = self.faster(interval * STEP, 1)
+            found = self.fastest_below(interval * STEP, 1)
         if found is None and self.effort.ended:
             self.effort.bound = interval
-        return None if found is None or found.interval > interval else found
+        return found
 
-    def within(self, option: Option, interval: int) -> Plan | None:
-        """A plan of a partition with an interval of at most `interval`, also where frames have to wait."""
+    def within(self, option: Option, interval: int) -> Mixed | None:
+        """Of a partition, with an interval of at most `interval`, also where frames have to wait."""
         target = interval
         for _ in range(SHORTER):
-            plan = self.plan(option, target)
-            if plan is None or plan.interval <= interval:
-                return plan
-            target = int(target * interval / plan.interval)
+            mixed = self.mixed(option, target)
+            if mixed is None or mixed.interval <= interval:
+                return mixed
+            target = int(target * interval / mixed.interval)
         return None
 
     def faster(self, interval: float, gain: float = GAIN) -> Plan | None:
         """The fastest mixed plan that is found, where it is `gain` times as fast as `interval`; else None."""
+        best = self.fastest_below(interval, gain)
+        return None if best is None else best.plan()
+
+    def fastest_below(self, interval: float, gain: float) -> Mixed | None:
+        """As `faster`."""
         longest = interval / gain
         left = list(MOST)
-        best: Plan | None = None
-        plans: dict[tuple[Run, ...], Plan] = {}
+        best: Mixed | None = None
+        found: dict[tuple[Run, ...], Mixed] = {}
         failed: Counter[tuple[Run, ...]] = Counter()
         targets = self.targets(longest)
         for target in targets:
             if target > longest or not any(left):
                 break
             for count, at_once in enumerate(AT_ONCE, 1):
-                for option in self.some(target, count, min(at_once, left[count - 1]), plans, failed):
+                for option in self.some(target, count, min(at_once, left[count - 1]), found, failed):
                     left[count - 1] -= 1
-                    plan = self.refined(option, target, longest)
-                    self.effort.tell(targets[0], best)
-                    if plan is None:
+                    mixed = self.refined(option, target, longest)
+                    self.effort.tell(targets[0], None if best is None else best.interval)
+                    if mixed is None:
                         failed[option.runs] += 1
                     else:
-                        plans[option.runs] = plan
-                best = fastest_of(plan for plan in plans.values() if plan.interval <= longest)
-                longest = longest if best is None else best.interval
+                        found[option.runs] = mixed
+                best = fastest_of(mixed for mixed in found.values() if mixed.interval <= longest)
+                if best is not None:
+                    longest, self.effort.best = best.interval, best.plan
             if self.effort.ended:
                 self.effort.bound = targets[0]
                 break
@@ -184,8 +214,8 @@ class PartitionSearch:
             return []
         return targets[bisect_left(targets, True, key=lambda target: bool(self.options.at(target))):]
 
-    def refined(self, option: Option, target: int, longest: float) -> Plan | None:
-        """The fastest plan of a partition with an interval from `target` / `STEP` to about `target`; None where none is
+    def refined(self, option: Option, target: int, longest: float) -> Mixed | None:
+        """The fastest of a partition with an interval from `target` / `STEP` to about `target`; None where none is
         found, or none that is faster than `longest`."""
         if self.chosen(option, target) is None:
             return None
@@ -198,8 +228,8 @@ class PartitionSearch:
                 high = middle
         if low >= longest:
             return None
-        plans = (self.plan(option, each) for each in dict.fromkeys((high, (high + target) // 2, target)))
-        return next((plan for plan in plans if plan is not None), None)
+        found = (self.mixed(option, each) for each in dict.fromkeys((high, (high + target) // 2, target)))
+        return next((mixed for mixed in found if mixed is not None), None)
 
     def chosen(self, option: Option, target: int) -> list[Candidate] | None:
         """The shared stages with which a partition is as fast as `target`; None where it does not fit, also without
@@ -244,16 +274,14 @@ class PartitionSearch:
         """Their foldings, where they share the memory outside."""
         return paced([each.stage for each in candidates], [each.folding for each in candidates], self.outside)
 
-    def plan(self, option: Option, target: int) -> Plan | None:
-        """The plan of a partition, about as fast as `target`; None where none is found."""
+    def mixed(self, option: Option, target: int) -> Mixed | None:
+        """Of a partition, about as fast as `target`; None where none is found."""
         candidates = self.chosen(option, target)
         if candidates is None:
             return None
         solver = self.solver(candidates, self.choices(candidates))
         picked = solver.fitting(target)
-        if picked is None:
-            return None
-        return solver.known.plan(picked, solver.places(picked), self.memory, solver.partition)
+        return None if picked is None else Mixed.of(solver, picked, self.memory)
 
     def solver(self, candidates: Sequence[Candidate], fixed: Sequence[Choice]) -> Solver:
         """With shared stages that have these choices, and all other layers in stages of their own."""
@@ -288,9 +316,9 @@ class PartitionSearch:
         return self.candidates[run, name]
 
 
-def fastest_of(plans: Iterable[Plan]) -> Plan | None:
-    """By the intervals of the plans, in which frames wait for shared stages."""
-    return min(plans, key=lambda plan: plan.interval, default=None)
+def fastest_of(found: Iterable[Mixed]) -> Mixed | None:
+    """By their intervals, in which frames wait for shared stages."""
+    return min(found, key=lambda mixed: mixed.interval, default=None)
 
 
 def with_rescalers(candidate: Candidate) -> Iterator[Candidate]:

@@ -26,13 +26,13 @@ from .outside import OutsideMemory, StreamPlan, outside_cost, paced, streams_of
 from .shared.frame_map import Place
 from .stages import Stage, StepPlan
 from .staging import stages_of
-from .timeline import latencies, pace_of, with_queues
+from .timeline import deepening, latencies, pace_of
 
 if TYPE_CHECKING:
     from .known import Known
 
-__all__ = ["MIXED", "Alternative", "Plan", "StagePlan", "interval_of", "make_plan", "no_such_stage", "queued_links",
-           "require_possible"]
+__all__ = ["MIXED", "Alternative", "Plan", "StagePlan", "bare_links", "interval_of", "make_plan", "no_such_stage",
+           "queued_links", "require_possible"]
 
 #: The execution of a plan with shared stages and stages of single layers.
 MIXED = "mixed"
@@ -261,11 +261,18 @@ def make_plan(graph: LayerGraph, foldings: Sequence[Folding], technology: Techno
 def queued_links(graph: LayerGraph, stages: Sequence[Stage], choices: Sequence[Choice],
                  technology: Technology) -> tuple[tuple[LinkPlan, ...], int, int]:
     """The links with the FIFOs that they need, the pace of frames, and the interval of the slowest stage or link."""
+    links, pace, interval = bare_links(graph, stages, choices, technology)
+    *_, links = deepening(stages, [choice.folding for choice in choices], links, technology, pace)
+    return links, pace, interval
+
+
+def bare_links(graph: LayerGraph, stages: Sequence[Stage], choices: Sequence[Choice],
+               technology: Technology) -> tuple[tuple[LinkPlan, ...], int, int]:
+    """As `queued_links`, without the FIFOs."""
     foldings = [choice.folding for choice in choices]
     links = links_of(graph, stages, [(choice.folding, choice.schedule.lanes_in) for choice in choices])
     interval = interval_of([choice.schedule for choice in choices], links)
-    pace = pace_of(stages, foldings, links, technology, interval)
-    return with_queues(stages, foldings, links, technology, pace), pace, interval
+    return links, pace_of(stages, foldings, links, technology, interval), interval
 
 
 def placed_cost(stage: Stage, folding: Folding, technology: Technology, places: Places) -> Resources:

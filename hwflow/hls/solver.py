@@ -111,7 +111,9 @@ class Solver:
             best = self.fitting(targets[first]) if first < len(targets) else None
             if best is not None:
                 return best
-        found = None if found is None else self.first_fitting(targets, queues=True, low=found + 1)
+        if found is None or self.fitting(targets[-1]) is None:  # mostly the smallest design of all
+            return None
+        found = self.first_fitting(targets, queues=True, low=found + 1)
         return None if found is None else self.fitting(targets[found])
 
     def refusal(self, interval: int | None) -> AnswerIsNo:
@@ -157,12 +159,13 @@ class Solver:
                 return None
             if max(choice.schedule.interval for choice in picked) > target:
                 return None
-            total, foldings = self.total(picked, queues=queues), tuple(choice.folding for choice in picked)
-            if self.budget.fits(total):
-                return picked
+            foldings = tuple(choice.folding for choice in picked)
             if foldings in seen:
                 return None
             seen.add(foldings)
+            total = self.total(picked, queues=queues)
+            if self.budget.fits(total):
+                return picked
             exceeded = self.budget.exceeded(total)
             if "ram" in exceeded and self.outside is not None:
                 more = self.moved_outside(target, picked, outside, total.ram - self.budget.limit("ram"), weights)
@@ -275,7 +278,12 @@ class Solver:
             least, _ = self.relieved(picked, self.with_least_queues(picked, links))
             if least.ram > self.budget.limit("ram"):
                 return least
-        return self.relieved(picked, self.with_queues(picked))[0]
+        self.effort.spend(beats_of(links) // BEATS)
+        for deeper in self.known.deepening(self.partition, picked):
+            total, _ = self.relieved(picked, deeper)
+            if not self.budget.fits(total):
+                break
+        return total
 
     def places(self, picked: Sequence[Choice]) -> dict[str, Places]:
         """By stage, the memories that are not in the kind of memory that the family prefers.

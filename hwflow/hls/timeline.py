@@ -11,7 +11,7 @@ starts everything as soon as data and room allow.  So it is never slower than th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 
 import numpy as np
@@ -28,7 +28,7 @@ from .played import Played
 from .stages import Stage
 from .waiting import collected, later, leaving, parts_of, waiting
 
-__all__ = ["latencies", "pace_of", "with_least_queues", "with_queues"]
+__all__ = ["deepening", "latencies", "pace_of", "with_least_queues"]
 
 #: Frames that are played until the schedule repeats itself: the first enters an empty design, the second follows the
 #: end of the first.
@@ -65,7 +65,7 @@ def pace_of(stages: Sequence[Stage], foldings: Sequence[Folding], links: Sequenc
 
 def with_least_queues(stages: Sequence[Stage], foldings: Sequence[Folding], links: Sequence[LinkPlan],
                       technology: Technology, interval: int) -> tuple[LinkPlan, ...]:
-    """`links` with the queues that the first of many frames needs: a bound for `with_queues` in a fraction of its time.
+    """`links` with the queues that the first of many frames needs: a bound for `deepening` in a fraction of its time.
 
     Frames that follow move no beat of the first one, and only add beats that wait.  A link that changes the number of
     lanes gets no queue here: it may have one on either side of its gearbox.
@@ -73,17 +73,21 @@ def with_least_queues(stages: Sequence[Stage], foldings: Sequence[Folding], link
     return Network(stages, foldings, links, technology).with_least_queues(interval)
 
 
-def with_queues(stages: Sequence[Stage], foldings: Sequence[Folding], links: Sequence[LinkPlan], technology: Technology,
-                interval: int) -> tuple[LinkPlan, ...]:
-    """`links` with the queues that they need when a new frame starts every `interval` cycles."""
+def deepening(stages: Sequence[Stage], foldings: Sequence[Folding], links: Sequence[LinkPlan], technology: Technology,
+              interval: int) -> Iterator[tuple[LinkPlan, ...]]:
+    """`links` with the queues that they need when a new frame starts every `interval` cycles: the last ones.
+
+    Those before are a bound: queues only get deeper, while memories with a larger latency become known.
+    """
     network = Network(stages, foldings, links, technology)
-    network = network.deep_enough(network.play_paced(interval), interval)
+    played = network.play_paced(interval)
+    network = network.deep_enough(played, interval)
     taken = sum(stage.cost(folding, technology).spram for stage, folding in zip(stages, foldings, strict=True)
                 if stage.takes_frames_at_once)
     network = Network(stages, foldings, in_spram(network.links, technology, taken), technology)
+    yield network.links
     if network.any_in_memories():  # queues in memories have a larger latency, and other branches wait for it
-        network = network.deep_enough(network.play_paced(interval), interval)
-    return network.links
+        yield network.deep_enough(network.play_paced(interval, played.frames), interval).links
 
 
 def latencies(stages: Sequence[Stage], foldings: Sequence[Folding], links: Sequence[LinkPlan],
@@ -120,17 +124,18 @@ class Network:
         return {link.source: np.arange(link.elements // link.lanes_out, dtype=np.int64)
                 for link in self.links if not link.source.of_stage}
 
-    def play_paced(self, interval: int) -> Played:
+    def play_paced(self, interval: int, frames: int = FRAMES) -> Played:
         """The cycle of every beat if a new frame starts every `interval` cycles, evenly spread.
 
         Usually the last two frames are equal, but for `interval` cycles: so are all frames after them.  They show what
         full memories of stages delay, for no stage has more frames at once than come before the last `FRAMES`.
-        Else it plays as many more as are in the design at the same time.
+        Else it plays as many more as are in the design at the same time.  It plays `frames` at least.
         """
-        played, frames = self.play(self.evenly(interval, FRAMES)), FRAMES
-        ahead = played.ahead(self.links, FRAMES, interval)
-        if ahead:
-            frames += ahead
+        frames = max(frames, FRAMES)
+        played = self.play(self.evenly(interval, frames))
+        needed = FRAMES + played.ahead(self.links, frames, interval)
+        if needed > frames:
+            frames = needed
             played = self.play(self.evenly(interval, frames))
         moments = (*played.departures.values(), *played.arrivals.values(), *played.taken.values())
         ends = (times.reshape(frames, -1)[-2:] for times in moments)
