@@ -10,7 +10,7 @@ import numpy as np
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Model
 
-__all__ = ["FEATURES", "MODES", "OPERATORS", "classic_trees", "classical_model", "modern_trees", "one_node"]
+__all__ = ["FEATURES", "MODES", "OPERATORS", "bag", "classic_trees", "classical_model", "modern_trees", "one_node"]
 
 ML = "ai.onnx.ml"
 FEATURES = 5
@@ -152,3 +152,17 @@ MAKERS: dict[str, Callable[[Rng], Model]] = {
 def classical_model(op: str, rng: Rng) -> Model:
     """Any model of the operator `op` alone."""
     return MAKERS[op](rng)
+
+
+def bag(members: list[Model], columns: list[list[int]]) -> Model:
+    """The mean of the scores of models of one node, each of which reads some columns of x, as scikit-learn has it."""
+    b = Builder()
+    x, scores = b.input("x", np.float32, (1, FEATURES)), []
+    for k, (member, chosen) in enumerate(zip(members, columns, strict=True)):
+        (node,), count = member.graph.nodes, len(member.graph.outputs)
+        own = b.node("Gather", x, b.constant(f"columns{k}", np.array(chosen, np.int64)), axis=1) if chosen else x
+        made = b.nodes(node.op_type, own, outputs=tuple(f"{kind}{k}" for kind in ("label", "scores")[-count:]),
+                       name=f"member{k}", domain=ML, **node.attributes)
+        scores.append(b.node("Unsqueeze", made[-1], b.constant(f"axis{k}", np.array([0], np.int64))))
+    b.output(b.node("ReduceMean", b.node("Concat", *scores, axis=0), output="mean", axes=[0], keepdims=0))
+    return b.model(opset=17, opsets={ML: 3})

@@ -20,6 +20,7 @@ from tests.quantize.classical_models import (
     FEATURES,
     MODES,
     OPERATORS,
+    bag,
     classic_trees,
     classical_model,
     modern_trees,
@@ -82,6 +83,45 @@ def check_trees(model: Model, x: np.ndarray, quantized: Quantized | None = None)
 def test_trees_of_all_operators(op: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     check_trees(classical_model(op, rng), rows_of(rng))
+
+
+@pytest.mark.parametrize("of", ["classes", "two classes", "targets"])
+def test_a_bag_of_trees_is_one_layer(of: str) -> None:
+    """Members read columns of their own; two classes share one score, which the mean keeps."""
+    rng = np.random.default_rng(23)
+    columns, members = [[], [4, 0, 2, 2, 1], [3, 1, 4, 0, 0]], []
+    for count in (1, 3, 2):
+        if of == "targets":
+            members.append(one_node("TreeEnsembleRegressor", 3, ("y",), n_targets=2, base_values=[0.5, -1.0],
+                                    **classic_trees(rng, "target", 2, trees=count)))
+            continue
+        trees = classic_trees(rng, "class", 3 if of == "classes" else 1, trees=count)
+        weights = [abs(weight) / 8 for weight in trees.pop("class_weights")]
+        members.append(one_node("TreeEnsembleClassifier", 3, ("label", "scores"), post_transform="NONE",
+                                classlabels_int64s=[4, 5, 9] if of == "classes" else [4, 5], class_weights=weights,
+                                **trees))
+    model = bag(members, columns)
+    (layer,) = check_trees(model, rows_of(rng)).graph.layers
+    assert isinstance(layer, Trees)
+    assert len(layer.roots) == 6
+
+
+def test_the_mean_of_other_models_is_the_host_s() -> None:
+    """Linear models, and trees with a function behind their sums."""
+    rng = np.random.default_rng(24)
+    trees = one_node("TreeEnsembleClassifier", 3, ("label", "scores"), classlabels_int64s=[4, 5, 9],
+                     post_transform="SOFTMAX", **classic_trees(rng, "class", 3))
+    x = rows_of(rng)
+    quantized = quantize(hwflow.onnx.infer(bag([trees, trees], [[], [4, 3, 2, 1, 0]])))
+    assert [type(layer) for layer in quantized.graph.layers] == [Trees, Trees]
+    np.testing.assert_allclose(found(quantized, x)[0], outputs(bag([trees, trees], [[], [4, 3, 2, 1, 0]]), x)[0],
+                               atol=1e-5)
+    linear = [classical_model("LinearClassifier", rng) for _ in range(3)]
+    x = rng.normal(size=(100, 1, FEATURES)).astype(F)
+    model = bag(linear, [[], [0, 0, 3, 2, 1], []])
+    quantized = quantize(hwflow.onnx.infer(model), {"x": x})
+    assert len(quantized.graph.layers) == 3
+    assert np.abs(found(quantized, x)[0] - outputs(model, x)[0]).max() < 1e-3  # 16 bits
 
 
 def only_infinity_decides(mode: str, threshold: float) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from hwflow.onnx import infer, simplify
 from hwflow.onnx.model import Model
+from hwflow.quantize.dialects.classical.bags import rewrite_mean
 from hwflow.quantize.dialects.classical.features import rewrite_join, rewrite_product, rewrite_scaler
 from hwflow.quantize.dialects.classical.linear import LINEAR_RULES
 from hwflow.quantize.dialects.classical.trees import rewrite_trees
@@ -23,7 +24,7 @@ _ML = "ai.onnx.ml"
 TREES = frozenset((_ML, name) for name in ("TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor"))
 
 #: What no model of scikit-learn has, where it is not quantized.
-_DEEP = (NEVER_ON_HOST | QUANTIZERS) - {"MatMul", "Gemm", *(name for _, name in (*TREES, *LINEAR_RULES))}
+_DEEP = (NEVER_ON_HOST | QUANTIZERS) - {"MatMul", "Gemm", "ReduceMean", *(name for _, name in (*TREES, *LINEAR_RULES))}
 
 #: (domain, operator) to what becomes of it.
 CLASSICAL_RULES: Table = {
@@ -32,6 +33,9 @@ CLASSICAL_RULES: Table = {
     (_ML, "Scaler"): rewrite_scaler,
 }
 
+#: Of standard operators, in models of scikit-learn and its like.
+_STANDARD: Table = {("", "MatMul"): rewrite_product, ("", "Concat"): rewrite_join, ("", "ReduceMean"): rewrite_mean}
+
 
 def classical_to_standard(model: Model) -> Model:
     """`model` with trees of integers, linear models as Gemm, and what is around them in standard operators.
@@ -39,8 +43,7 @@ def classical_to_standard(model: Model) -> Model:
     Of `model` types and shapes are known.  A model without such nodes is returned as it is.  HwflowError: every node
     that has no such form, in one message.
     """
-    products: Table = {("", "MatMul"): rewrite_product, ("", "Concat"): rewrite_join} if _is_classical(model) else {}
-    table = {**CLASSICAL_RULES, **products}
+    table = {**CLASSICAL_RULES, **_STANDARD} if _is_classical(model) else CLASSICAL_RULES
     if not any((node.domain, node.op_type) in table for node in model.graph.nodes):
         return model
     made = Rewriting(model).run(table)

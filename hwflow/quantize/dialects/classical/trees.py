@@ -27,7 +27,7 @@ from hwflow.quantize.dialects.rewriting import Refused, Rewriting
 from hwflow.quantize.graphs import ancestors, label_of
 from hwflow.quantize.operators import NEVER_ON_HOST, QUANTIZERS
 
-__all__ = ["MOST_NODES", "is_integer", "read_ensemble", "rewrite_trees"]
+__all__ = ["MOST_NODES", "emit_ensemble", "is_integer", "read_ensemble", "require_few", "rewrite_trees"]
 
 #: Nodes and leaves of an ensemble: more than the memories of any board hold.
 MOST_NODES = 1 << 17
@@ -40,8 +40,7 @@ def read_ensemble(node: Node, opsets: dict[str, int]) -> Ensemble:
     """The trees of a node.  Refused: nodes that are no trees, too many of them, thresholds without a meaning."""
     lists = [node.attributes.get(name) for name in ("nodes_featureids", "leaf_targetids")]
     count = max(len(values) for values in (*lists, ()) if isinstance(values, tuple))
-    if count > MOST_NODES:
-        raise Refused(f"trees must have at most {MOST_NODES} nodes in all, not {count}", "train fewer or smaller trees")
+    require_few(count)
     schema, _ = find(node, opsets)
     try:
         made = ensemble_of(Call(node, opsets.get(node.domain, 1), schema=schema))
@@ -49,6 +48,12 @@ def read_ensemble(node: Node, opsets: dict[str, int]) -> Ensemble:
         raise Refused(getattr(error, "why", str(error)), getattr(error, "remedy", "") or "export it again") from None
     _check_thresholds(made.forest)
     return made
+
+
+def require_few(count: int) -> None:
+    """Refused: more nodes than any board holds."""
+    if count > MOST_NODES:
+        raise Refused(f"trees must have at most {MOST_NODES} nodes in all, not {count}", "train fewer or smaller trees")
 
 
 def _check_thresholds(forest: Forest) -> None:
@@ -81,11 +86,15 @@ def is_integer(made: Ensemble) -> bool:
 def rewrite_trees(r: Rewriting, node: Node) -> None:
     """One node of any of the three operators."""
     made = read_ensemble(node, dict(r.model.opsets))
-    x = node.inputs[0]
-    behind_layers = _is_behind_layers(r, x)
-    if is_integer(made) and behind_layers:
+    if is_integer(made) and _is_behind_layers(r, node.inputs[0]):
         r.nodes.append(node)
-        return
+    else:
+        emit_ensemble(r, node, made, node.inputs[0])
+
+
+def emit_ensemble(r: Rewriting, node: Node, made: Ensemble, x: str, share: float = 1.0) -> None:
+    """The results of `node` from the trees `made` of the features `x`, their scores multiplied with `share`."""
+    behind_layers = _is_behind_layers(r, x)
     shared = scores_of_two(made)
     targets = np.arange(made.forest.targets) if shared is None else np.array([shared])
     votes = votes_of(made, targets)
@@ -100,7 +109,7 @@ def rewrite_trees(r: Rewriting, node: Node) -> None:
         _check_features(made.forest, r.shape(x)[-1])
         ranks = emit_ranks(r, features, comparisons, f"{wish}.ranks")
     sums = _emit_trees(r, node, ranks, trees, f"{wish}.sums")
-    scale = np.array(votes.scale * votes.factor, np.float32)
+    scale = np.array(votes.scale * votes.factor * share, np.float32)
     scores = r.emit("Mul", sums, r.constant(f"{wish}.scale", scale), wish=f"{wish}.scores")
     _emit_results(r, node, made, sums, scores)
 
