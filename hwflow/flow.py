@@ -245,10 +245,12 @@ class Flow:
         """The user's plan, or the fastest one that fits the board.  It is written to plan.yaml."""
         if self.plan_text is None:
             wanted = self.hardware
-            plan = plan_for(self.graph, self.structure, self.board, interval=wanted.interval,
-                            frames_per_second=wanted.frames_per_second, logic=wanted.logic_multipliers,
-                            stream_weights=wanted.stream_weights, execution=wanted.execution,
-                            say=self.console.progress, keep=self.keep_plan)
+            graph, structure, board = self.graph, self.structure, self.board
+            with about(self.source):
+                plan = plan_for(graph, structure, board, interval=wanted.interval,
+                                frames_per_second=wanted.frames_per_second, logic=wanted.logic_multipliers,
+                                stream_weights=wanted.stream_weights, execution=wanted.execution,
+                                say=self.console.progress, keep=self.keep_plan)
         else:
             plan, warnings = given_plan(self.plan_text, self.structure, self.board, str(self.hardware.plan),
                                         self.console.progress)

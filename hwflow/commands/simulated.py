@@ -9,6 +9,7 @@ from hwflow_base.files.sources import read_text
 
 from ..flow import Flow
 from ..hls import Plan
+from ..onnx.about import about
 from ..quantize import Quantized, load_quantized
 from ..steps.folders import other_model
 from ..steps.planning import given_plan, plan_for
@@ -27,7 +28,7 @@ def simulated_design(flow: Flow) -> tuple[Quantized, SimulatedDesign]:
     """
     with flow.locked():
         quantized = kept_integers(flow) or flow.quantized
-        plan = kept_plan(flow, quantized) or plan_for(quantized.graph, quantized.graph, flow.board)
+        plan = kept_plan(flow, quantized) or new_plan(flow, quantized)
         design = Design(quantized.graph, plan, flow.board)
         with flow.console.step("compile the simulated board"):
             made = compile_design(design, flow.board_folder / "simulated", flow.compiled, quantized="../../quantized",
@@ -42,6 +43,13 @@ def kept_integers(flow: Flow) -> Quantized | None:
         return None
     flow.console.progress(f"the integer model is the one in '{folder}'")
     return load_quantized(folder)
+
+
+def new_plan(flow: Flow, quantized: Quantized) -> Plan:
+    """The fastest plan for the board."""
+    source, board = flow.source, flow.board
+    with about(source):
+        return plan_for(quantized.graph, quantized.graph, board)
 
 
 def kept_plan(flow: Flow, quantized: Quantized) -> Plan | None:

@@ -186,7 +186,7 @@ def test_a_model_that_does_not_fit(cli: Cli) -> None:
     b.output(x)
     onnx.save(b.model(), "big.onnx")
     message = cli.refuses("build", "big.onnx", "--board", "tangnano9k", code=1)
-    assert message.startswith("'big' does not fit tangnano9k, not even with its smallest folding: ")
+    assert message.startswith("big.onnx: 'big' does not fit tangnano9k, not even with its smallest folding: ")
     assert " block RAMs needed, " in message
     assert " usable (most in 0_first " in message
     assert "1_second " in message

@@ -65,6 +65,28 @@ def test_in_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [problem.where for problem in error.value.problems] == ["'wave' (Sin)"]
 
 
+@pytest.mark.parametrize("words", [(), ("--execution", "shared")])
+def test_of_plans(cli: Cli, words: tuple[str, ...]) -> None:
+    """The graph's name is the exporter's; the user knows the file's."""
+    b = Builder("main_graph")
+    w = np.random.default_rng(0).standard_normal((512, 512)).astype(F)
+    x = b.node("Gemm", b.input("x", F, (1, 512)), b.constant("w", w), name="first")
+    b.output(b.node("Gemm", x, b.constant("v", w), name="second"))
+    Path(PLACE).parent.mkdir()
+    onnx.save(b.model(), PLACE)
+    kind = " as one shared stage" if words else ""
+    message = cli.refuses("build", PLACE, "--board", "tangnano9k", *words, code=1)
+    assert message.startswith(f"{PLACE}: 'main_graph'{kind} does not fit tangnano9k")
+
+
+def test_of_evaluation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    waves()
+    with pytest.raises(HwflowError) as refused:
+        onnx.evaluate(onnx.load(PLACE), {"x": np.ones((1, 1, 6, 7), F)})
+    assert str(refused.value).startswith(f"{PLACE}: input 'x' ")
+
+
 @pytest.mark.parametrize("kind", [HwflowError, LimitError, AnswerIsNo, MeaningChanged])
 def test_an_error_keeps_what_it_is(kind: type[HwflowError]) -> None:
     error = kind("sums must be small, not 9", "take less", where="'fc'")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hwflow.onnx.about import names_file
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
 from hwflow.onnx.model import Model
 from hwflow.onnx.run.per_model import PerModel
@@ -15,6 +16,7 @@ __all__ = ["evaluate", "program_of"]
 _PROGRAMS = PerModel[Limits, Program]()
 
 
+@names_file
 def evaluate(
     model: Model,
     feeds: Mapping[str, Any],
@@ -33,6 +35,7 @@ def evaluate(
     `notes` receives a sentence for each output that is not what the model states of it.
     Raises EvaluationError for wrong feeds and unknown names, Unsupported for operators that hwflow lacks (all of them
     in one message), LimitError where the model asks for more than `limits`.
+    Each begins with the file of the model, where it was read from one.
     """
     return program_of(model, limits).run(feeds, fetch, notes)
 

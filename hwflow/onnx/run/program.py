@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hwflow.onnx.about import names_file
 from hwflow.onnx.errors import LimitError
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits, Meter
 from hwflow.onnx.model import Model, Operand
@@ -20,6 +21,7 @@ from hwflow.onnx.run.steps import Step, Steps, Values, Watch
 __all__ = ["Program", "prepare"]
 
 
+@names_file
 def prepare(model: Model, limits: Limits = DEFAULT_LIMITS) -> Program:
     """Bind a model's nodes.  Raises Unsupported with all operators that are missing, LimitError, InvalidModel."""
     program = Program(model, limits)
