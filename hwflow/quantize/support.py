@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from hwflow_base.errors import HwflowError
 
+from hwflow.onnx.inference.neighbours import compared_rows
 from hwflow.onnx.model import Graph, Model, Node
 from hwflow.onnx.ops import find_operator
 from hwflow.onnx.rewrite.passes import is_identity
@@ -61,7 +62,10 @@ def operators_without_hardware(model: Model) -> list[Problem]:
     Nodes that compute with constants and shapes alone do not count: inference folds them.  Nor do operators that hwflow
     does not know at all, which the checker reports.
     """
-    folded = set(model.graph.initializers)
+    constants = model.graph.initializers
+    if any(compared_rows(node, map(constants.get, node.inputs)) for node in model.graph.nodes):
+        return []  # inference says what such a model is, and nothing of it becomes hardware
+    folded = set(constants)
     host = host_prefix(model.graph, HOST_BEFORE) | host_suffix(model.graph, HOST_AFTER)
     found = []
     for node in model.graph.nodes:

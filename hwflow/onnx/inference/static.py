@@ -17,6 +17,7 @@ from hwflow.onnx.about import names_file
 from hwflow.onnx.checker import require_valid
 from hwflow.onnx.errors import LimitError, ShapeLimitError
 from hwflow.onnx.inference.maps import Maps, with_classes
+from hwflow.onnx.inference.neighbours import INSTEAD, compared_rows, refusal
 from hwflow.onnx.inference.open_sizes import Shapes, suiting_shapes
 from hwflow.onnx.inference.static_inputs import contradictions, fixed_inputs
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits, Meter
@@ -41,8 +42,7 @@ _BARRIERS = frozenset(
 
 #: What to do about operators that have no static shape, where a mask is no advice.
 _OF_DATA = {
-    **dict.fromkeys(("Scan", "Loop", "SequenceMap"), "hardware needs static shapes and no rounds: write them out, "
-                    "or train another model (trees or a linear one in place of nearest neighbours)"),
+    **dict.fromkeys(("Scan", "Loop", "SequenceMap"), "hardware needs static shapes and no rounds: write them out"),
     **dict.fromkeys(("CastMap", "DictVectorizer"), "hardware needs tensors: leave out the node, and give the model the "
                     "array of the map's values"),
 }
@@ -251,6 +251,8 @@ class _Walk:
 
 def _types(call: Call, operator: Operator, operands: list[Known | None]) -> tuple[Known, ...]:
     if operator.shapes is None:
+        if rows := compared_rows(call.node, (None if operand is None else operand.value for operand in operands)):
+            raise call.error(refusal(rows), INSTEAD)
         raise call.error(
             "the outputs must be tensors whose shape follows from the shapes of the inputs, not from their elements",
             _OF_DATA.get(call.node.op_type, "hardware needs static shapes; choose with a mask in place of a list of "

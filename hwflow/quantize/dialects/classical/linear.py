@@ -18,6 +18,13 @@ Floats = npt.NDArray[np.float64]
 
 _AGAIN = "export the model again"
 
+#: What to train in place of a support vector machine with another kernel.
+_INSTEAD = {
+    "SVMClassifier": "train SVC(kernel='linear'), or where the border of the classes is no plane, an MLPClassifier or "
+                     "trees (RandomForestClassifier)",
+    "SVMRegressor": "train it with kernel='linear', or in place of SVR an MLPRegressor or trees (RandomForestRegressor)",
+}
+
 
 def _floats(node: Node, name: str) -> Floats:
     return np.array(node.attributes.get(name, ()), np.float64)
@@ -105,9 +112,7 @@ def _require_linear(node: Node) -> None:
     if kernel != "LINEAR":
         raise Refused(
             f"'kernel_type' must be LINEAR in hardware, not {kernel}: each support vector would be a row of a layer "
-            "with a function behind it", "train a LinearSVC, or approximate the kernel by features (Nystroem) in front "
-            "of a linear model"
-        )
+            "with a function behind it", _INSTEAD[node.op_type])
 
 
 def svm_regressor(r: Rewriting, node: Node) -> None:
