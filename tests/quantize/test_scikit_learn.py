@@ -21,7 +21,7 @@ CLASSIFIERS: Mapping[str, str] = {
     "LogisticRegression": "sklearn.linear_model", "DecisionTreeClassifier": "sklearn.tree",
     "RandomForestClassifier": "sklearn.ensemble", "ExtraTreesClassifier": "sklearn.ensemble",
     "GradientBoostingClassifier": "sklearn.ensemble", "AdaBoostClassifier": "sklearn.ensemble",
-    "BaggingClassifier": "sklearn.ensemble",
+    "BaggingClassifier": "sklearn.ensemble", "GaussianNB": "sklearn.naive_bayes",
     "MLPClassifier": "sklearn.neural_network", "LinearSVC": "sklearn.svm", "SGDClassifier": "sklearn.linear_model",
     "RidgeClassifier": "sklearn.linear_model", "LinearDiscriminantAnalysis": "sklearn.discriminant_analysis",
     "SVC": "sklearn.svm"}

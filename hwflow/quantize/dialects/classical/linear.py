@@ -22,7 +22,7 @@ _AGAIN = "export the model again"
 _INSTEAD = {
     "SVMClassifier": "train SVC(kernel='linear'), or where the border of the classes is no plane, an MLPClassifier or "
                      "trees (RandomForestClassifier)",
-    "SVMRegressor": "train it with kernel='linear', or in place of SVR an MLPRegressor or trees (RandomForestRegressor)",
+    "SVMRegressor": "train it with kernel='linear', or in its place an MLPRegressor or trees (RandomForestRegressor)",
 }
 
 

@@ -8,6 +8,7 @@ from hwflow.onnx import infer, simplify
 from hwflow.onnx.model import Model
 from hwflow.quantize.dialects.classical.bags import rewrite_mean
 from hwflow.quantize.dialects.classical.features import rewrite_join, rewrite_product, rewrite_scaler
+from hwflow.quantize.dialects.classical.gaussians import inside_distances, rewrite_sum
 from hwflow.quantize.dialects.classical.linear import LINEAR_RULES
 from hwflow.quantize.dialects.classical.trees import rewrite_trees
 from hwflow.quantize.dialects.rewriting import Rewriting, Table
@@ -34,7 +35,10 @@ CLASSICAL_RULES: Table = {
 }
 
 #: Of standard operators, in models of scikit-learn and its like.
-_STANDARD: Table = {("", "MatMul"): rewrite_product, ("", "Concat"): rewrite_join, ("", "ReduceMean"): rewrite_mean}
+_STANDARD: Table = {
+    ("", "MatMul"): rewrite_product, ("", "Concat"): rewrite_join, ("", "ReduceMean"): rewrite_mean,
+    ("", "ReduceSum"): rewrite_sum,
+}  # fmt: skip
 
 
 def classical_to_standard(model: Model) -> Model:
@@ -62,7 +66,9 @@ def takes_wide_integers(model: Model) -> bool:
     """Whether every layer of `model`, a classical one, is of products and limits: other functions between layers are
     tables or thresholds, which double with each bit."""
     graph = model.graph
-    at_the_end = host_suffix(graph, HOST_AFTER)
-    return _is_classical(model) and not any(
+    if not _is_classical(model):
+        return False
+    at_the_end = host_suffix(graph, HOST_AFTER) | inside_distances(Rewriting(model))
+    return not any(
         node.op_type in (UNARY - CLAMPS) | SELECTIONS and not node.domain and not at_the_end.intersection(node.outputs)
         for node in graph.nodes)
