@@ -228,15 +228,16 @@ class Formulas:
     def _looked_up(self, number: int, sums: Interval, table: IntArray, fraction: int | None = None) -> Interval:
         """What the `table` of function `number` gives for gate sums, or for cells in steps of 2**-fraction.
 
-        Its index is rounded, and beyond the last entry that one stands.  Sums are limited like their parts.
+        Its index is rounded, and beyond the last entry that one stands.  Sums end where the table does, but no sooner
+        than their parts: a table of a function that goes on must reach so far.
         """
         layer, function = self.layer, self.functions[number]
-        if fraction is None:
-            fraction = layer.gate_fraction
-            end = 2.0 ** (layer.input_format.bits - 1 - fraction)
-            sums = sums.limited(-end, end)
         step = _step(layer.table_fraction)
         last = (len(table) // 2 - 1) * step
+        if fraction is None:
+            fraction = layer.gate_fraction
+            end = max(2.0 ** (layer.input_format.bits - 1 - fraction), last + step)
+            sums = sums.limited(-end, end)
         rounded = sums.wider(step / 2 if fraction > layer.table_fraction else 0.0)
         low = np.where(sums.high > last, np.minimum(rounded.low, sums.low - step), rounded.low)
         return Interval(low, rounded.high).mapped(function).wider(_FLAT_CHANGE if function.flat <= last + step else 0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from hwflow import golden, onnx
 from hwflow.accuracy.metrics import signal_to_noise
@@ -49,6 +50,12 @@ def evaluated(model: Model, rows: dict[str, Array]) -> Array:
 def test_random_recurrent_networks(block: int) -> None:
     for seed in range(BLOCK * block, BLOCK * (block + 1)):
         check(seed)
+
+
+@pytest.mark.parametrize("seed", [3052, 3150])
+def test_sums_beyond_the_ends_of_their_parts(seed: int) -> None:
+    """Two parts of nearly the largest number make a sum that tables reach, and that is no mistake of the import."""
+    check(seed)
 
 
 def test_the_generator_draws_everything() -> None:
