@@ -105,7 +105,7 @@ def test_with_plenty_nothing_faster_exists(graph: LayerGraph, technology: Techno
     assert hls.solve(graph, technology, budget()).interval == bound
 
 
-@pytest.mark.parametrize("interval", [64, 144, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("interval", [64, *(pytest.param(each, marks=pytest.mark.slow) for each in (144, 300))])
 def test_the_cheapest_is_chosen(technology: Technology, interval: int) -> None:
     """Against every combination of foldings: none so fast has fewer multipliers, and the price is near the lowest."""
     model = small_network()

@@ -88,8 +88,8 @@ def test_queues_follow_from_the_schedule(graph: LayerGraph, plan: hls.Plan) -> N
 
 
 @pytest.mark.parametrize("stalls", [
-    Stalls(), *(pytest.param(stalls, marks=pytest.mark.slow) for stalls in (
-        Stalls(0.5, 0.5, 1), Stalls(0.98, 0.0, 2), Stalls(0.0, 0.98, 3), Stalls(0.9, 0.9, 4)))], ids=str)
+    *(pytest.param(stalls, marks=pytest.mark.slow) for stalls in (
+        Stalls(), Stalls(0.5, 0.5, 1), Stalls(0.98, 0.0, 2), Stalls(0.0, 0.98, 3), Stalls(0.9, 0.9, 4)))], ids=str)
 def test_nested_branches_never_stop(graph: LayerGraph, plan: hls.Plan, stalls: Stalls) -> None:
     count = FRAMES if stalls.source + stalls.sink < 0.9 else 2
     played = play_plan(graph, plan, frames_for(graph, count, 1), stalls)

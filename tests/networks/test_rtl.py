@@ -123,7 +123,7 @@ def test_every_kind_of_layer_on_a_device_without_multiplier_blocks() -> None:
     assert found >= {(kind, wide) for kind in multiply for wide in (False, True)} | {("recurrent", True)}
 
 
-@pytest.mark.parametrize("seed", [40, 412])
+@pytest.mark.parametrize("seed", [pytest.param(40, marks=pytest.mark.slow), 412])
 def test_wide_beats_in_bursts_from_narrow_sources(seed: int) -> None:
     """A stage without a cycle to spare takes wide beats faster, for a while, than a gearbox collects them: they wait
     after the gearbox, as deep as the plan says."""

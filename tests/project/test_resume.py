@@ -75,7 +75,7 @@ def said(result):
     return [line for line in result.outlines if line.startswith("resume: ")][-1]
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_second_run_leaves_out_what_passed_and_the_last_one_removes_the_file(run, monkeypatch, workers):
     result, passed = run(workers=workers)
     result.assert_outcomes(passed=4, failed=1, skipped=1, errors=1)  # one test passes and fails at its end

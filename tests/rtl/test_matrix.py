@@ -250,7 +250,8 @@ def test_weights_of_a_deep_rom_pass_a_register_and_take_no_longer(timing):
     assert ends[0] - traces["i"].cycles[0] == expected.departures[3] - expected.taken[0][0]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] if k % 3 else [])
+                                  for k, name in enumerate(LAYERS)])
 def test_stalls(name):
     Case(LAYERS[name], 2, seed=5).run(stall_in=0.3, stall_out=0.3, seed=1)
 

@@ -72,7 +72,8 @@ def check(name: str, timing: Timing, arrivals, weight_arrivals, seed: int = 0) -
         assert np.array_equal(taken, found)
 
 
-@pytest.mark.parametrize("name", STREAMED)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if k % 3 == 0 else [pytest.mark.slow])
+                                  for k, name in enumerate(STREAMED)])
 def test_times(name: str) -> None:
     order = list(STREAMED).index(name)
     for seed in (order, order + 1):
@@ -118,8 +119,9 @@ def ends_of(case: Case, weights: np.ndarray, every: int) -> np.ndarray:
     return seen.output.cycles.reshape(FRAMES, -1)[:, -1]
 
 
-@pytest.mark.parametrize("every", [1, 3])
-@pytest.mark.parametrize("name", STREAMED)
+@pytest.mark.parametrize(("name", "every"), [
+    pytest.param(name, every, marks=[] if every == (1, 3)[k % 2] else [pytest.mark.slow])
+    for k, name in enumerate(STREAMED) for every in (1, 3)])
 def test_full_pace(name: str, every: int) -> None:
     """From frame to frame exactly the schedule's cycles: those of the products, or those of the weights."""
     case, weights = case_of(name, interval=Fraction(every))

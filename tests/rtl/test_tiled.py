@@ -65,6 +65,8 @@ TILED: dict[str, Tiled] = {
 }
 #: One of each structure; with stalls the others take long.
 OFTEN = {"1x1, stride 2", "3x3 pad 1, slow weights", "groups", "rows left over, in groups", "bipolar"}
+#: Half a minute with stalls.
+LONG_STALLED = {"groups", "rows left over, in groups"}
 TIMINGS = (Timing(multiply=4), Timing(multiply=1, rom=1, ram=1), Timing(multiply=3, rom=3, ram=1),
            Timing(multiply=2, rom=1, ram=3))
 RARELY = [pytest.param(name, marks=[] if name in OFTEN else [pytest.mark.slow]) for name in TILED]
@@ -152,7 +154,8 @@ def test_rings_that_are_no_powers_of_two(name: str, monkeypatch) -> None:
     assert ends[2] - ends[1] == case.shape.cycles()
 
 
-@pytest.mark.parametrize("name", RARELY)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name in OFTEN - LONG_STALLED else [pytest.mark.slow])
+                                  for name in TILED])
 def test_stalls(name: str) -> None:
     """On the frames, the weights and the results, each with its own seed."""
     for stall, seed in ((0.3, 1), (0.9, 2)):

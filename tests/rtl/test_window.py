@@ -130,7 +130,8 @@ def test_model_is_the_definition(shape):
     assert np.array_equal(window.model(frames).reshape(-1, LANES), naive(shape, frames, -3))
 
 
-@pytest.mark.parametrize(("name", "ram"), [(name, 2) for name in SHAPES] + [
+@pytest.mark.parametrize(("name", "ram"), [
+    pytest.param(name, 2, marks=[pytest.mark.slow] if k % 2 else []) for k, name in enumerate(SHAPES)] + [
     (name, ram) for name in ("3x3 pad 1", "1x1, one word", "pool 2x2", "dense") for ram in (1, 3)])
 def test_plays_every_beat_at_full_pace(name, ram):
     shape = SHAPES[name]

@@ -51,6 +51,7 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> tuple[SynthesisReport, Pa
     return routed(load_board("icebreaker"), folder, GOAL["ice40"], clock=OTHER["ice40"]), folder
 
 
+@pytest.mark.slow
 def test_the_same_bitstream_as_routed_with_the_new_dividers(tuned: tuple[SynthesisReport, Path],
                                                             tmp_path: Path) -> None:
     check_new_dividers(*tuned, tmp_path)

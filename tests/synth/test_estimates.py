@@ -44,6 +44,7 @@ def judge(whole: Comparison, parts: tuple[Comparison, ...]) -> None:
         assert abs(part.planned.lut - part.used.lut) <= max(FEW, STAGE * part.used.lut), part
 
 
+@pytest.mark.slow
 def test_stages_that_networks_seldom_have(tmp_path: Path) -> None:
     need("ecp5")
     board = load_board("ulx3s_85f")

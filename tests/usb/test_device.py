@@ -46,7 +46,7 @@ def reading(bench: UsbBench, found: Enumeration, wanted: bool) -> None:
     bench.configured(found.device.address, found.bulk_packet, reading=wanted)
 
 
-@pytest.mark.parametrize("ppm", [0, WORST_PPM, -WORST_PPM])
+@pytest.mark.parametrize("ppm", [0, WORST_PPM, pytest.param(-WORST_PPM, marks=pytest.mark.slow)])
 def test_full_speed(full_speed: CompiledBench, ppm: int) -> None:
     with enumerated(full_speed, ppm=ppm, line_mhz=25) as (bench, found):
         assert (found.vendor, found.product, found.serial) == (IDENTITY.vendor, IDENTITY.product, IDENTITY.serial)
@@ -76,6 +76,7 @@ def test_high_speed(ulpi: CompiledBench) -> None:
     assert (facts.bad_endings, facts.unanswered, facts.repeated) == (0, 0, 0)
 
 
+@pytest.mark.slow
 def test_a_phy_at_a_host_without_high_speed(ulpi: CompiledBench) -> None:
     """The descriptors are those of high speed; a host then takes 64 bytes, and so does the device."""
     with UsbBench(ulpi, high_speed=False) as bench:
