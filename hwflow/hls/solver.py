@@ -72,6 +72,8 @@ class Solver:
         self.fixed = {each.name: choice for each, choice in zip(partition.shared, fixed, strict=True)}
         self.choices = self.choices_in(None)
         self.offered = [offered(stage.styles(technology), logic=logic) for stage in self.stages]
+        #: Resources that the choices of `fitting` exceeded when it was called last.
+        self.exceeded: set[str] = set()
 
     def choices_in(self, word: int | None) -> list[Choices]:
         """The foldings of each stage; with `word`, those that read their weights from external memory in such words."""
@@ -147,6 +149,7 @@ class Solver:
         it.  If they exceed the RAM blocks, weights move to external memory first.
         """
         weights, seen = dict.fromkeys(RESOURCE_NAMES, 1.0), set()
+        self.exceeded = set()
         outside: frozenset[int] = frozenset()
         for _ in range(ROUNDS if self.outside is None else 2 * ROUNDS):
             self.effort.spend(len(self.stages) // PICKED)
@@ -167,6 +170,7 @@ class Solver:
             if self.budget.fits(total):
                 return picked
             exceeded = self.budget.exceeded(total)
+            self.exceeded.update(exceeded)
             if "ram" in exceeded and self.outside is not None:
                 more = self.moved_outside(target, picked, outside, total.ram - self.budget.limit("ram"), weights)
                 if more != outside:
@@ -371,4 +375,6 @@ def solve(graph: LayerGraph, technology: Technology, budget: Budget, *, interval
             picked = solver.fastest() if interval is None else solver.fitting(interval)
             if picked is not None:
                 return known.plan(picked, solver.places(picked), outside, solver.partition)
+            if "dsp" not in solver.exceeded:  # products in logic would not help
+                break
     raise solver.refusal(interval)
