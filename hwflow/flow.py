@@ -243,17 +243,15 @@ class Flow:
     @cached_property
     def plan(self) -> hls.Plan:
         """The user's plan, or the fastest one that fits the board.  It is written to plan.yaml."""
+        wanted, board, say = self.hardware, self.board, self.console.progress
         if self.plan_text is None:
-            wanted = self.hardware
-            graph, structure, board = self.graph, self.structure, self.board
             with about(self.source):
-                plan = plan_for(graph, structure, board, interval=wanted.interval,
+                plan = plan_for(self.graph, self.structure, board, interval=wanted.interval,
                                 frames_per_second=wanted.frames_per_second, logic=wanted.logic_multipliers,
-                                stream_weights=wanted.stream_weights, execution=wanted.execution,
-                                say=self.console.progress, keep=self.keep_plan)
+                                stream_weights=wanted.stream_weights, execution=wanted.execution, say=say,
+                                keep=self.keep_plan)
         else:
-            plan, warnings = given_plan(self.plan_text, self.structure, self.board, str(self.hardware.plan),
-                                        self.console.progress)
+            plan, warnings = given_plan(self.plan_text, self.structure, board, str(wanted.plan), say)
             self.warned.add(warnings)
         write_atomically(self.board_folder / "plan.yaml", hls.plan_to_yaml(plan))
         return plan

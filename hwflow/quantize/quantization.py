@@ -16,6 +16,7 @@ from hwflow.layers import TopK
 from hwflow.layers.base import LayerGraph
 from hwflow.onnx import infer, simplify
 from hwflow.onnx.about import names_file
+from hwflow.onnx.inference.open_sizes import shapes_of_rows
 from hwflow.onnx.model import Array, Model
 from hwflow.onnx.rewrite.passes import PASSES, Pass
 from hwflow.onnx.run.sequences import state_pairs, with_state_rows
@@ -119,16 +120,16 @@ def quantize(
     `calibration` maps each input to rows [n, *its shape with batch 1]; only float models read it, and without it they
     are calibrated on made-up data, which `notes` says.  `settings` are the user's choices; of a model that is quantized
     already only output stages can be chosen.  Rows of a streaming model are one sequence, and its states need none.
-    `input_shapes` are as in `hwflow.onnx.infer`.  `progress` is called with (rows done, all rows) of what is measured.
-    `original` is the model as its file has it, where `model` was made of it; every rewrite from there on is checked
-    (`hwflow.quantize.meaning`), but not with `proven` False, which is for a look at what becomes of the nodes.
+    `input_shapes` are as in `hwflow.onnx.infer`; the rows decide other open sizes.  `progress` is called with (rows
+    done, all rows) of what is measured.  `original` is the model as its file has it, where `model` was made of it; each
+    rewrite from there on is checked (`hwflow.quantize.meaning`), but not with `proven` False, for a look at the nodes.
 
     HwflowError: settings that do not fit the model, or everything in it that cannot become hardware, in one message.
     """
-    inferred, calibration, original = _with_states(infer(model, input_shapes), calibration, original)
+    shapes = shapes_of_rows(model.graph, input_shapes, calibration)
+    inferred, calibration, original = _with_states(infer(model, shapes), calibration, original)
     notes = [*(note for note in inferred.notes if note not in model.notes), *filter(None, (float_note(inferred),))]
-    trail = Trail(inferred).run((*PASSES, *DIALECT_PASSES))
-    model = trail.end
+    model = (trail := Trail(inferred).run((*PASSES, *DIALECT_PASSES))).end
     raise_all(unsupported(model))
     _require_values(model)
     judged = Meaning.of if proven else _nothing_said

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hwflow_base.errors import HwflowError
 
 import hwflow
 from hwflow import onnx
@@ -128,3 +129,14 @@ def test_without_an_array_for_an_open_input(cli: Cli) -> None:
     np.savez("d.npz", in_y=rows(6, 3, 9, 12))
     assert cli.refuses("golden", "m.onnx", "--data", "d.npz") == (
         "d.npz: there must be an array 'in_x' or 'x' for the model's input 'x'; it has 'in_y'")
+
+
+def test_rows_in_python_decide_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hint at another size than that of the rows would be wrong."""
+    monkeypatch.chdir(tmp_path)
+    pictures("n", 3, "h", "w")
+    model = hwflow.onnx.load("m.onnx")
+    quantized = hwflow.quantize_model(model, {"x": rows(6, 1, 3, 9, 12)})
+    assert hwflow.run_golden(quantized, {"x": rows(6, 1, 3, 9, 12)})["y"].shape == (6, 4, 7, 10)
+    with pytest.raises(HwflowError, match=r"--input-shape x=1,3,32,32"):
+        hwflow.quantize_model(model)

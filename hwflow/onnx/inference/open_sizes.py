@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 
-from hwflow.onnx.model import Dim, Graph, Value, size_name
+from hwflow.onnx.model import Array, Dim, Graph, Value, size_name
 
-__all__ = ["Shapes", "batch_axes", "rank_of_reader", "suiting_shapes", "with_size"]
+__all__ = ["Shapes", "batch_axes", "rank_of_reader", "shapes_of_rows", "suiting_shapes", "with_size"]
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -20,6 +20,20 @@ USUAL, LAST = (32, 64, 96, 128, 224, 256, 28, 299, 384, 416, 512, 640), 512
 
 #: After so many seconds no further size is tried.
 SECONDS = 3.0
+
+
+def shapes_of_rows(graph: Graph, given: Shapes | None, rows: Mapping[str, Array] | None) -> Shapes:
+    """`given`, and the shapes of the other inputs that leave a size open and of which there are rows, [n, *shape]."""
+    found, rows = dict(given or {}), rows or {}
+    for value in graph.inputs:
+        if value.name in found or value.name not in rows or value.tensor is None:
+            continue
+        stated, row = value.tensor.shape, rows[value.name].shape[1:]
+        fits = stated is None or (len(stated) == len(row) and all(
+            not isinstance(dim, int) or dim == size for dim, size in zip(stated, row, strict=True)))
+        if fits and (stated is None or not all(isinstance(dim, int) for dim in stated)):
+            found[value.name] = row
+    return found
 
 
 def suiting_shapes(graph: Graph, given: Shapes, suits: Callable[[Shapes], bool]) -> Shapes | None:
