@@ -47,7 +47,7 @@ def test_everything_on_the_golden_model_works(cli: Cli) -> None:
 @pytest.mark.parametrize("command", ["build", "sim", "synth"])
 def test_what_needs_hardware_says_what_there_is_not(cli: Cli, command: str) -> None:
     assert cli.refuses(command, "r.onnx", "--data", "r.npz") == (
-        f"the integer model runs in the golden model, but not in hardware:\n{PROBLEM}")
+        f"r.onnx: the integer model runs in the golden model, but not in hardware:\n{PROBLEM}")
     assert not Path("build/r/ulx3s_85f/plan.yaml").exists()
     assert not Path("build/r/ulx3s_85f/rtl").exists()
 

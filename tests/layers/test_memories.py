@@ -38,8 +38,9 @@ def asked_of(technology: Technology, asked: Counter) -> Technology:
 WITH_HARDWARE = [kind for kind in KINDS if issubclass(kind, HardwareLayer)]
 
 
-@pytest.mark.parametrize("family", sorted(FAMILIES))
-@pytest.mark.parametrize("kind", WITH_HARDWARE, ids=lambda kind: kind.kind)
+@pytest.mark.parametrize(("kind", "family"), [
+    pytest.param(kind, family, marks=[pytest.mark.slow] if (k + j) % 3 else [], id=f"{kind.kind}-{family}")
+    for k, kind in enumerate(WITH_HARDWARE) for j, family in enumerate(sorted(FAMILIES))])
 def test_costs_name_the_memories_of_the_hardware(kind: type[Layer], family: str) -> None:
     for seed in SEEDS:
         rng = np.random.default_rng(seed)

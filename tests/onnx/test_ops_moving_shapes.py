@@ -278,7 +278,7 @@ CASES: dict[str, Callable[[], st.SearchStrategy[Drawn]]] = {
 
 
 @pytest.mark.parametrize("op", CASES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_rules_and_kernels_agree(op: str, data: st.DataObject) -> None:
     """The shapes and types that are inferred are those that are computed."""

@@ -140,7 +140,7 @@ def test_any_packets_are_answered_as_on_the_page(seed: int, shape: LinkShape) ->
     assert states == {0, 1, 2}
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 6))])
 @pytest.mark.parametrize("fast", [False, True])
 def test_what_is_said_of_a_flash_is_what_frames_are_taken_for(seed: int, fast: bool) -> None:
     """The digest comes, and the check ends, at any moment of an IMAGE; answers are read at any later moment."""

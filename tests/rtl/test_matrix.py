@@ -208,15 +208,8 @@ def test_model_is_the_convolution(layer):
     assert np.array_equal(case.stage.model(case.frames), case.beats_out)
 
 
-#: The others differ from these in their sizes; with stalls they take half a minute.
-OFTEN = {"depthwise, four of six", "depthwise, three taps, two of three", "rows left over, two lanes",
-         "columns left over, input is the limit", "patch of eight words", "patch of words, stride 2"}
-FIRST_RARE, LAST_RARE = (list(LAYERS).index(name) for name in ("depthwise, all groups", "patch 10x4"))
-NAMES = [pytest.param(name, marks=[pytest.mark.slow] if FIRST_RARE <= k <= LAST_RARE and name not in OFTEN else [])
-         for k, name in enumerate(LAYERS)]
-
-
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] if k % 2 else [])
+                                  for k, name in enumerate(LAYERS)])
 def test_full_pace(name):
     case = Case(LAYERS[name], 4)
     traces = case.run()
@@ -224,8 +217,10 @@ def test_full_pace(name):
     assert (np.diff(ends[1:]) == case.stage.shape.cycles()).all(), f"{np.diff(ends)}, not {case.stage.shape.cycles()}"
 
 
-@pytest.mark.parametrize("timing", [Timing(multiply=1, rom=1, ram=1), Timing(multiply=3, rom=3, ram=1),
-                                    Timing(multiply=2, rom=1, ram=3), Timing(multiply=5, rom=4, ram=2)], ids=str)
+@pytest.mark.parametrize("timing", [
+    Timing(multiply=1, rom=1, ram=1), Timing(multiply=5, rom=4, ram=2),
+    *(pytest.param(each, marks=pytest.mark.slow) for each in (Timing(multiply=3, rom=3, ram=1),
+                                                              Timing(multiply=2, rom=1, ram=3)))], ids=str)
 @pytest.mark.parametrize("name", ["3x3 pad 1, one column", "1x1, one word, all lanes", "1x1, three words, 12 rows",
                                   "dense", "patch 3x3"])
 def test_any_latencies(name, timing):

@@ -272,8 +272,9 @@ def test_half_the_ring_stops(name, monkeypatch):
         with_half_a_ring(name, monkeypatch)
 
 
-@pytest.mark.parametrize("parts", [just_the_words, in_two])
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize(("name", "parts"), [
+    pytest.param(name, parts, marks=[pytest.mark.slow] if name in LONG or (k + j) % 2 else [])
+    for k, name in enumerate(OPERATIONS) for j, parts in enumerate([just_the_words, in_two])])
 def test_a_ring_of_just_the_words_that_it_needs(name, parts, monkeypatch):
     """No power of two: the same values at the same pace, and under stalls."""
     monkeypatch.setattr(rearrange, "ring_parts", parts)

@@ -128,7 +128,8 @@ def test_model_is_the_convolution(name: str) -> None:
     assert np.array_equal(case.stage.model(case.x), case.outputs)
 
 
-@pytest.mark.parametrize("name", RARELY)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name in OFTEN - {"groups"} else [pytest.mark.slow])
+                                  for name in TILED])
 def test_times(name: str) -> None:
     """Values and cycles, for arrivals of all kinds."""
     order = list(TILED).index(name)

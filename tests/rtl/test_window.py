@@ -154,7 +154,7 @@ def test_plays_every_beat_at_full_pace(name, ram):
 
 #: One of each structure waits long; the others do among the slow tests.
 LONG_WAITS = {"stride 3, leftovers", "pool 2x2", "1x1, two words", "1-D", "dense", "whole frame", "full"}
-WAITS = [(name, 0.3, 0.3) for name in SHAPES] + [
+WAITS = [pytest.param(name, 0.3, 0.3, marks=[] if k % 2 else [pytest.mark.slow]) for k, name in enumerate(SHAPES)] + [
     pytest.param(name, *stalls, marks=[] if name in LONG_WAITS else [pytest.mark.slow])
     for name in SHAPES for stalls in ((0.0, 0.9), (0.98, 0.98))]
 

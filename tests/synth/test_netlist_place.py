@@ -39,7 +39,8 @@ def text_of(board: Board, clock: str | None) -> str:
     return design_text(clocked_top(SmallCore(board.technology()), board, None, identity=bytes(8), clock=clock))
 
 
-@pytest.mark.parametrize("routed", [None, "the same", "on the oscillator", "another"])
+@pytest.mark.parametrize("routed", [
+    "the same", "another", *(pytest.param(each, marks=pytest.mark.slow) for each in (None, "on the oscillator"))])
 def test_another_routed_design_stays(made: list[tuple[Path, str]], tmp_path: Path, routed: str | None) -> None:
     board, said = load_board("icebreaker"), []
     folder, apart = tmp_path / "synth", tmp_path / "proof"

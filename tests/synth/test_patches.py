@@ -132,7 +132,8 @@ def test_a_netlist_of_another_design_is_refused(old: Contents, new: Contents, me
 # With tools
 
 
-@pytest.mark.parametrize("name", ["ulx3s_25f", pytest.param("tangnano9k", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["ulx3s_25f", "tangnano9k"])
 def test_a_patched_design_is_the_routed_design_of_the_new_contents(name: str, tmp_path: Path) -> None:
     """Placement and routing do not depend on contents here, so the bitstreams of both ways are equal byte for byte."""
     board = load_board(name)

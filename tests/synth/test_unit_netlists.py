@@ -156,6 +156,7 @@ def value_of(bits: np.ndarray, shape: Shape) -> np.ndarray:
     return bits - ((bits >> (shape.width - 1)) << shape.width) if shape.signed else bits
 
 
+@pytest.mark.slow
 @EACH_FAMILY
 def test_every_product_of_the_netlist_is_right(tmp_path: Path, cache: Path, family: str, some: bool) -> None:
     """Two multipliers of each kind, the second with the operands of the first in another order."""
