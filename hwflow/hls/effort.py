@@ -14,8 +14,8 @@ __all__ = ["STEPS", "Effort", "quietly"]
 
 #: Steps of a search: one takes about a millisecond on a desktop computer.
 STEPS = 2500
-#: How many times as many steps a search may take where nothing else fits.
-LAST_RESORT = 4
+#: How many times as many steps a search may take where nothing else fits, until it finds something.
+LAST_RESORT = 3
 #: Steps from one line about the search to the next; shorter searches say nothing.
 OFTEN = 500
 
@@ -35,7 +35,7 @@ class Effort:
     say: Callable[[str], None] = quietly
     keep: Callable[[Plan], str] | None = None
     spent: int = 0
-    #: How many times as many steps there are.
+    #: How many times as many steps there are while there is no plan.
     times: int = 1
     #: About the fewest cycles of a frame that the search left possible because it ended early; else None.
     bound: int | None = None
@@ -53,7 +53,7 @@ class Effort:
 
     @property
     def limit(self) -> float:
-        return self.steps * self.times
+        return self.steps * (self.times if self.best is None else 1)
 
     def spend(self, steps: int) -> None:
         self.spent += steps

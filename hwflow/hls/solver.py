@@ -375,6 +375,6 @@ def solve(graph: LayerGraph, technology: Technology, budget: Budget, *, interval
             picked = solver.fastest() if interval is None else solver.fitting(interval)
             if picked is not None:
                 return known.plan(picked, solver.places(picked), outside, solver.partition)
-            if "dsp" not in solver.exceeded:  # products in logic would not help
+            if solver.exceeded == {"ram"}:  # products in logic would not help
                 break
     raise solver.refusal(interval)

@@ -97,7 +97,7 @@ MOMENTS = {"quantize": "calibrate", "generate": "generate Verilog ...", "compile
            "simulate": "simulate 3 frames, full speed ..."}
 
 #: Each moment with one of the ends; with the others among the slow tests.
-QUICK = {("quantize", signal.SIGKILL), ("compile", signal.SIGINT), ("simulate", signal.SIGKILL)}
+QUICK = {("compile", signal.SIGINT), ("simulate", signal.SIGKILL)}
 ENDS = [pytest.param(moment, how, marks=[] if (moment, how) in QUICK else [pytest.mark.slow])
         for moment in MOMENTS for how in (signal.SIGINT, signal.SIGKILL, signal.SIGTERM)]
 

@@ -16,7 +16,7 @@ from amaranth.back import rtlil
 from hwflow_rtl.matrix.array import MatrixArray
 from hwflow_rtl.vendor import ECP5, ICE40, Technology
 
-from hwflow.layers import KINDS, Dense, LayerGraph, MatMul, Normalize, Recurrent
+from hwflow.layers import KINDS, Conv, Dense, LayerGraph, MatMul, Normalize, Recurrent
 from hwflow.layers.base import Folding, HardwareLayer
 from hwflow.layers.hardware import codes_of
 from hwflow.layers.matrix_layer import MatrixLayer
@@ -134,7 +134,7 @@ def answer(question: Question, asked: Asked) -> Any:
         return f"{type(error).__name__}: {error}"
 
 
-LONG = (Dense, MatMul, Normalize, Recurrent)
+LONG = (Conv, Dense, MatMul, Normalize, Recurrent)
 
 
 @pytest.mark.parametrize("kind", [

@@ -102,6 +102,7 @@ def test_each_number_of_the_timing_matters(reads: Programs, limit: str, value: i
     assert list(result.violations) == [violation]
 
 
+@pytest.mark.slow
 def test_data_that_come_late_or_go_early_are_not_the_right_ones(reads: Programs) -> None:
     """Chip and pads have a whole period: 20 ns, 8 of them in the pads.  Data may go when the clock falls again."""
     values = FlashLimits.of(QUAD).values

@@ -81,6 +81,7 @@ def everything_outside(graph: LayerGraph, technology: Technology, outside: hls.O
     return plan
 
 
+@pytest.mark.slow
 def test_every_boundary_is_exact(graph: LayerGraph, technology: Technology, outside: hls.OutsideMemory, cache: Path,
                                  tmp_path: Path) -> None:
     plan = everything_outside(graph, technology, outside)

@@ -70,7 +70,8 @@ class MemoryPage:
         return [Seen(STATUS, 0, self.expected, self.room.to_bytes(2, "little"))]
 
 
-@pytest.mark.parametrize("shape", [pytest.param(SMALL, marks=pytest.mark.slow), FAST])
+@pytest.mark.parametrize("shape", [SMALL, FAST])
+@pytest.mark.slow
 def test_a_memory_is_filled_and_frames_follow(shape: LinkShape) -> None:
     bench, image = Bench(frame=4, out=3, image=200, shape=shape), random.Random(1).randbytes(200)
 

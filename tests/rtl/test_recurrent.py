@@ -79,7 +79,7 @@ def prove(cell: str, name: str, seed: int, weight: IntFormat | None = None) -> N
 
 
 @pytest.mark.parametrize("cell", [
-    pytest.param(cell, marks=[pytest.mark.slow] if cell == "gru, reset before" else []) for cell in CELLS])
+    pytest.param(cell, marks=[pytest.mark.slow] if cell.startswith("gru") else []) for cell in CELLS])
 @seeds(quick=[0], slow=range(1, 10))
 def test_a_stage_is_the_plain_loop(cell: str, seed: int) -> None:
     names = list(FAMILIES)

@@ -128,7 +128,7 @@ def test_model_is_the_convolution(name: str) -> None:
     assert np.array_equal(case.stage.model(case.x), case.outputs)
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name in OFTEN - {"groups"} else [pytest.mark.slow])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name in OFTEN - LONG_STALLED else [pytest.mark.slow])
                                   for name in TILED])
 def test_times(name: str) -> None:
     """Values and cycles, for arrivals of all kinds."""

@@ -90,7 +90,8 @@ def test_all_nodes_at_once(aggregate: Aggregate, cols: int, lanes: int) -> None:
 
 
 @ANY_AGGREGATE
-@pytest.mark.parametrize("rows, cols, lanes", [(1, 1, 4), (2, 6, 1), (1, 3, 2), (3, 2, 4)])
+@pytest.mark.parametrize("rows, cols, lanes", [
+    (1, 1, 4), (3, 2, 4), *(pytest.param(*each, marks=pytest.mark.slow) for each in ((2, 6, 1), (1, 3, 2)))])
 def test_a_walk(aggregate: Aggregate, rows: int, cols: int, lanes: int) -> None:
     """One round and several, trees that fill their slots and some that do not."""
     trees = forest(15, 3, 4, aggregate)

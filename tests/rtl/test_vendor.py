@@ -146,9 +146,9 @@ SOME = {"multipliers0", "multipliers3", "macs_8x8", "logic_8x8", "logic_8x4", "p
         *(f"{kind}_{size}" for kind in ("rom", "ram") for size in ("36x512", "50x16", "12x64", "3x9000", "41x128"))}
 
 
-@pytest.mark.parametrize("all_units", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["some", "all"])
-@pytest.mark.parametrize("family", [pytest.param(family, marks=[] if family == "ice40" else [pytest.mark.slow])
-                                    for family in sorted(FAMILIES)])
+@pytest.mark.slow
+@pytest.mark.parametrize("all_units", [False, True], ids=["some", "all"])
+@pytest.mark.parametrize("family", sorted(FAMILIES))
 def test_blocks_and_flip_flops_are_as_many_as_estimated(family: str, all_units: bool, tmp_path: Path) -> None:
     units = {name: unit for name, unit in catalogue(FAMILIES[family]()).items() if all_units or name in SOME}
     assert len(units) >= 10

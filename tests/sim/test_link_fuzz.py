@@ -95,7 +95,8 @@ def has_reset(piece: bytes) -> bool:
     return any(seen.kind == RESET and not seen.payload for seen in packets_in(piece)[0])
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["slow line", "fast link"])
+@pytest.fixture(scope="module", params=[
+    pytest.param(False, id="slow line"), pytest.param(True, id="fast link", marks=pytest.mark.slow)])
 def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, cache: Path
              ) -> CompiledBoard:
     top, technology = small_top(shape=LinkShape(PAYLOAD, ROOM, fast=request.param))

@@ -18,7 +18,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(("family", "a", "b", "total"), [
-    ("ecp5", signed(8), signed(8), signed(22)),
+    pytest.param("ecp5", signed(8), signed(8), signed(22), marks=pytest.mark.slow),
     *(pytest.param("ecp5", *case, marks=pytest.mark.slow) for case in CASES[1:]),
     pytest.param("ice40", signed(8), signed(8), signed(22), marks=pytest.mark.slow),
     pytest.param("gowin", unsigned(8), signed(8), signed(22), marks=pytest.mark.slow)], ids=str)

@@ -67,8 +67,8 @@ def text(graph: LayerGraph, plan: hls.Plan, board: Board, identity: bytes = byte
                                    identity=identity))
 
 
-@pytest.mark.parametrize("name", ["icebreaker", pytest.param("ulx3s_25f", marks=pytest.mark.slow),
-                                  pytest.param("tangnano9k", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["icebreaker", "ulx3s_25f", "tangnano9k"])
+@pytest.mark.slow
 def test_contents_are_those_of_the_text(flow: Flow, name: str) -> None:
     """Of the identity, too; and the text with them is the text that would be written of the other design."""
     board = load_board(name)

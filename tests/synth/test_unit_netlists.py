@@ -177,6 +177,7 @@ def test_every_product_of_the_netlist_is_right(tmp_path: Path, cache: Path, fami
     assert compared == 2 * len(kinds) * cycles
 
 
+@pytest.mark.slow
 @EACH_FAMILY
 def test_every_word_of_the_netlist_is_right(tmp_path: Path, cache: Path, family: str, some: bool) -> None:
     """All addresses of ROMs in every shape and number of banks; RAMs written and read at random."""

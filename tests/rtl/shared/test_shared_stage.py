@@ -181,7 +181,8 @@ OFTEN = ("two inputs, from step 4", "two banks", "two outputs", "words by words,
          "four rescalers, rows one by one", "two bytes", "maximum, depthwise, digits",
          "two turns, windows that slide, eight columns")
 #: Of these, those that take a quarter of a minute.
-LONG = ("two inputs, from step 4", "four rescalers, rows one by one", "two banks")
+LONG = ("two inputs, from step 4", "four rescalers, rows one by one", "two banks",
+        "two turns, windows that slide, eight columns")
 TIMINGS = (Timing(multiply=2), Timing(multiply=4, rom=3), Timing(multiply=1, rom=1, ram=1))
 
 
