@@ -148,7 +148,7 @@ test-lowest: ## run the tests but the slow ones with the lowest versions that py
 upgrade: ## install the newest versions and write them to constraints.txt; keep it when `make test` passes
 	$(SETUP) --compiler --extras dev,synth --upgrade
 
-bench: ## measure what docs/results.md reports [MODELS ARGS]
+bench: ## measure, and write docs/measurements and docs/results.md [MODELS ARGS]
 	$(SETUP) --compiler --extras dev,synth
 	@'$(VENV)/bin/python' -m bench $(call option,models,$(MODELS)) $(ARGS)
 
@@ -157,9 +157,10 @@ lint: ## check style and types
 	@'$(VENV)/bin/python' -m ruff check .
 	@'$(VENV)/bin/python' -m mypy
 
-docs: ## write docs/operators.md again from the code
+docs: ## write what documents take from code and data: docs/operators.md, docs/results.md, tables of README.md
 	$(SETUP)
 	@'$(VENV)/bin/python' tools/operator_support.py
+	@'$(VENV)/bin/python' -m bench.pages
 
 site: ## build the documentation site, into build/site
 	$(SETUP) --extras docs

@@ -1,19 +1,19 @@
-"""Run the measurements and write them into docs/results.md, docs/quantization.md and docs/onnx-conformance.md.
+"""Run the measurements, write their data into docs/measurements/ and the pages that show them.
 
-    python -m bench [SECTION ...] [--models DIR] [--report FILE] [--folder DIR] [--list]
+    python -m bench [SECTION ...] [--models DIR] [--folder DIR] [--list]
 
-A section replaces the text between its two marker comments in the report, so that one can be measured alone.
+Each section has a file, so that one can be measured alone; its `about`, `bar`, `command` and `note` stay as they are.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 import tempfile
 from pathlib import Path
 
+from bench import measurements, pages
 from bench.boards import BOARD_SECTIONS
 from bench.estimates import ESTIMATE_SECTIONS
 from bench.every_model import EVERY_MODEL_SECTIONS
@@ -33,33 +33,17 @@ from bench.sections import Bench
 from bench.serve import SERVE_SECTIONS
 from bench.stages import STAGE_SECTIONS
 
-DOCS = Path(__file__).parents[1] / "docs"
 SECTIONS = {**HARDWARE_SECTIONS, **ESTIMATE_SECTIONS, **ROUTE_SECTIONS, **STAGE_SECTIONS, **BOARD_SECTIONS,
             **NETWORK_SECTIONS, **MEMORY_SECTIONS, **FLASH_SECTIONS, **FRONTIER_SECTIONS, **QUANTIZATION_SECTIONS,
             **ONNX_SECTIONS, **RANDOM_SECTIONS, **SERVE_SECTIONS, **EVERY_MODEL_SECTIONS,
             **LOOP_SECTIONS, **FUNCTION_SECTIONS, **CLOCK_SECTIONS}
 
 
-def report_of(section: str) -> Path:
-    """The page that a section stands in."""
-    pages = {"onnx-conformance.md": ONNX_SECTIONS, "quantization.md": QUANTIZATION_SECTIONS}
-    return DOCS / next((page for page, sections in pages.items() if section in sections), "results.md")
-
-
-def insert(report: str, section: str, text: str) -> str:
-    """`report` with the part between `<!-- section -->` and `<!-- end -->` replaced."""
-    part = re.compile(rf"(<!-- {section} -->\n).*?(<!-- end -->)", re.DOTALL)
-    if not part.search(report):
-        raise SystemExit(f"the report must have the marker comments '<!-- {section} -->' and '<!-- end -->'")
-    return part.sub(lambda found: f"{found[1]}{text.strip()}\n{found[2]}", report)
-
-
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Run the measurements and write them into the pages in docs/.")
+    parser = argparse.ArgumentParser(description="Run the measurements and write them into docs/measurements/.")
     parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"all of: {', '.join(SECTIONS)}")
     parser.add_argument("--models", type=Path, default=os.environ.get("HWFLOW_MODELS"),
                         help="folder of third-party models with a manifest.yaml (default: $HWFLOW_MODELS)")
-    parser.add_argument("--report", type=Path, help="the file to write into (default: the section's page in docs/)")
     parser.add_argument("--folder", type=Path, help="where results of the tools are kept, so that a run can go on")
     parser.add_argument("--only", metavar="NAME", help="of the section routes, the one design to route")
     parser.add_argument("--seeds", type=int, default=1, help="of the section routes, seeds of place and route")
@@ -82,8 +66,8 @@ def main() -> int:
             print(f"== {name}", file=sys.stderr, flush=True)
             text = SECTIONS[name](bench)
             print(text, flush=True)
-            report = options.report or report_of(name)
-            report.write_text(insert(report.read_text(), name, text))
+            measurements.save(name, text)
+            pages.main()
     for failure in bench.failures:
         print(f"failed: {failure}", file=sys.stderr)
     return 1 if bench.failures else 0

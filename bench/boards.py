@@ -16,14 +16,14 @@ from hwflow_sim.board import CompiledBoard, LinePort, SimulatedBoard, UartLine, 
 import hwflow.host
 from bench.sections import Bench, Subject, table
 from hwflow import golden, hls, onnx
-from hwflow.commands import build
+from hwflow.cli.build import BuildRequest, build
 from hwflow.flow import Flow
 from hwflow.host.identity import DesignFacts, identity
 from hwflow.host.transport import TransportFacts
-from hwflow.report.console import Console
-from hwflow.request import BuildRequest, HardwareOptions, Project
+from hwflow.options import HardwareOptions, Project
 from hwflow.steps.generation import simulation_technology
 from hwflow.synth import ends_of
+from hwflow.views.console.terminal import Console
 
 #: One board of each family.
 BOARDS = ("ulx3s_85f", "icebreaker", "tangnano9k")

@@ -14,9 +14,7 @@ from bench.stages import stages
 from hwflow.hls import Plan, make_plan
 from hwflow.quantize.settings_file import settings_from_yaml
 from hwflow.synth import Board, load_board
-from hwflow.synth.estimated_clock import features_of
-
-__all__ = ["features_again"]
+from hwflow.synth.expected_clock import features_of
 
 Entry = Mapping[str, Any]
 #: What `model` is of a stage alone.

@@ -20,8 +20,6 @@ from tests.onnx.forms.form import Form, answers, same
 from tests.onnx.forms.official import OfficialConverter
 from tests.onnx.oracle import ChildOracle, Refused
 
-__all__ = ["converters"]
-
 #: To these versions of the default operator set, from older ones and from newer ones.
 UP, DOWN = (13, 21, 28), (21, 13, 9)
 OUTCOMES = ("right", "refused", "wrong")

@@ -7,8 +7,6 @@ import numpy as np
 from hwflow.onnx.model import Model
 from tests.quantize.net import Net
 
-__all__ = ["encoder"]
-
 TOKENS, WIDTH, HEADS, HIDDEN, CLASSES = 64, 64, 4, 256, 10
 
 

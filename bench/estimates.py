@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bench.sections import Bench, table
 from hwflow.flow import Flow
-from hwflow.report.console import Console
-from hwflow.request import HardwareOptions, Project
+from hwflow.options import HardwareOptions, Project
+from hwflow.views.console.terminal import Console
 from tests.synth.estimates import Comparison, compare
 
 #: Models, and the boards that each is planned for.

@@ -2,7 +2,7 @@
 
     python -m bench.fit_clocks [--models DIR] [--folder build/fit_clocks] [--only NAME] [--write]
 
-In: the designs of the file, each with the clocks of its seeds as docs/results.md has them.  With `--models`, the
+In: the designs of the file, each with the clocks of its seeds as docs/measurements has them.  With `--models`, the
 features of all designs follow from plans that are made again; without, they are those of the file.  Out: a table of
 routed and estimated clocks, in which each design is estimated from all others.  `--write` puts factors, errors and
 features into the file.
@@ -23,9 +23,7 @@ import numpy as np
 from bench.clock_plans import features_again
 from bench.sections import Bench, table
 from hwflow.synth import load_board
-from hwflow.synth.estimated_clock import FILE, ClockFit
-
-__all__ = ["CLOCK_SECTIONS", "Design", "designs_of", "fitted_to", "left_out", "text_of"]
+from hwflow.synth.expected_clock import FILE, ClockFit
 
 #: In the order of the file.
 FEATURES = ("filled", "outside", "arithmetic", "alone")

@@ -29,8 +29,9 @@ from hwflow_rtl.vendor.fitted import CONSTANT, FILE, Fit, fits
 
 from bench.sections import table
 from hwflow.synth import load_board
+from tests.synth.sample import Sample
 from tests.synth.side_by_side import used_by
-from tests.synth.unit_samples import Sample, key_of, sample_of
+from tests.synth.unit_samples import key_of, sample_of
 
 #: One of each family.
 BOARDS = ("ulx3s_85f", "icebreaker", "tangnano9k")

@@ -25,8 +25,6 @@ from tests.synth.row_samples import normalize_graph, softmax_graph
 from tests.synth.side_by_side import used_by
 from tests.synth.unit_samples import sample_of
 
-__all__ = ["FUNCTION_SECTIONS"]
-
 INT8, UINT8 = IntFormat(8, True), IntFormat(8, False)
 #: Rows at a time.
 BLOCK = 4096

@@ -13,8 +13,8 @@ import re
 import sys
 from pathlib import Path
 
-from hwflow_rtl.io.host_link import HostLink
-from hwflow_rtl.io.link_shape import LinkShape
+from hwflow_rtl.io.link.host_link import HostLink
+from hwflow_rtl.io.link.shape import LinkShape
 
 from bench.sections import table
 from hwflow.synth import Board, load_board

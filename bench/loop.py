@@ -13,8 +13,6 @@ from hwflow.onnx.model import Model
 from tests.quantize.net import Net
 from tests.synth.recurrent_samples import recurrent_graph
 
-__all__ = ["LOOP_SECTIONS", "gru_64"]
-
 STEPS, FEATURES, UNITS = 25, 12, 64
 #: Cells, and of a gru whether r comes after the product.
 CELLS = {"gru, linear_before_reset 1": ("gru", True), "gru, linear_before_reset 0": ("gru", False),

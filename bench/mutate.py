@@ -14,8 +14,6 @@ from google.protobuf.message import DecodeError
 
 from hwflow.onnx import onnx_pb2 as pb
 
-__all__ = ["mutate"]
-
 #: Numbers at the edges of what code expects.
 INTEGERS = (
     0, 1, -1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 64, 65, 127, 128, 255, 256, 1000, 65535, 65536, 1 << 20, (1 << 31) - 1,

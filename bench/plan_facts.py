@@ -15,10 +15,9 @@ from amaranth.lib.wiring import Component
 from hwflow_rtl.window.line_buffer import LineBuffer
 
 from hwflow import hls
-from hwflow.cli.options import input_shape
 from hwflow.flow import Flow
-from hwflow.report.console import Console
-from hwflow.request import Project
+from hwflow.options import Project, input_shape
+from hwflow.views.console.terminal import Console
 
 
 def components(thing: Any) -> Iterator[Component]:

@@ -1,4 +1,4 @@
-"""The sections of docs/results.md: each runs a command as a user would and makes a table of what it says."""
+"""Measurements of whole commands: each runs a command as a user would and makes a table of what it says."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ CHAINS = ("digits_mlp", "digits_cnn", "digits_cnn_legacy", "digits_cnn_int8_qdq"
 GENERATE = """
 import sys, time
 from pathlib import Path
-from hwflow.commands import build
-from hwflow.report.console import Console
-from hwflow.request import BuildRequest, Project
+from hwflow.cli.build import build
+from hwflow.views.console.terminal import Console
+from hwflow.options import Project
+from hwflow.cli.build import BuildRequest
 began = time.perf_counter()
 project = Project(Path(sys.argv[1]), data=Path(sys.argv[2]), build=Path(sys.argv[3]))
 build(Console(quiet=True), BuildRequest(project))

@@ -24,9 +24,9 @@ from hwflow_sim.board import SimulatedBoard
 from bench.sections import Bench, table
 from hwflow import golden
 from hwflow.flow import Flow
-from hwflow.report.console import Console
-from hwflow.request import HardwareOptions, Project
+from hwflow.options import HardwareOptions, Project
 from hwflow.steps.simulated import SimulatedDesign, compile_design
+from hwflow.views.console.terminal import Console
 from tests.project.tree import ROOT
 
 MODEL, INPUT, OUTPUT = "digits_cnn", "image", "logits"

@@ -20,8 +20,6 @@ from hwflow import onnx
 from hwflow.onnx.model import Model
 from tests.quantize.net import Net, data
 
-__all__ = ["SYNTHETIC", "write"]
-
 ROWS = 12
 
 

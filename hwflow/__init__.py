@@ -58,7 +58,7 @@ __all__ = [
 ]
 
 #: Packages of their own.
-PACKAGES = ("backend", "host", "onnx", "report")
+PACKAGES = ("backend", "host", "onnx")
 
 
 def __getattr__(name: str) -> Any:

@@ -27,7 +27,6 @@ from .arguments import (
     states_of,
     widths_of,
 )
-from .commands.reporting import Page, write_page
 from .data.arguments import a_list, boolean, instance, megahertz, path_of, positive, shapes_of, whole_number
 from .data.dataset import Dataset, described, load_dataset
 from .data.given import dataset_for
@@ -35,24 +34,27 @@ from .data.shapes import shapes_of_data
 from .exploration.exploration import Exploration, evaluate, exploration_of
 from .exploration.point import Widths
 from .exploration.space import Material, Space, with_and_without
+from .flow import Flow
 from .host.identity import identity
 from .host.open_board import OpenBoard
 from .onnx import Finding, Model
 from .onnx.container.files import read
 from .onnx.model import Array
 from .onnx.rewrite.passes import remove_unused
+from .options import BOARD, BUILD, HardwareOptions, Project, QuantizationOptions
+from .pipeline.page import Page, write_page
 from .quantize import Quantized, quantize, save_quantized
 from .quantize.settings import QuantizationSettings, settings_of_bits, with_rescale_bits
 from .quantize.settings_file import settings_from_yaml
 from .quantize.streaming import keep_states
-from .report.console import Console
-from .request import BOARD, BUILD, HardwareOptions, Project, QuantizationOptions, ReportRequest
 from .steps.generation import write_rtl
 from .steps.planning import plan_for
 from .steps.simulated import compile_design
 from .steps.simulation import compile_plan, run_plan
 from .synth import Board, SynthesisReport, list_boards
-from .synth.design import Design, SynthesisOptions, synthesize_design
+from .synth.design import Design, synthesize_design
+from .synth.options import SynthesisOptions
+from .views.console.terminal import Console
 
 __all__ = ["check", "explore", "export_model", "generate", "load", "make_plan", "measure_accuracy",
            "measure_layers", "quantize_model", "read_data", "report", "run_golden", "simulate", "simulated_board",
@@ -84,7 +86,6 @@ def load(path: str | Path, input_shapes: Mapping[str, tuple[int, ...]] | None = 
 def check(path: str | Path) -> tuple[Finding, ...]:
     """Findings: everything in an ONNX file that breaks a rule of ONNX or that hwflow cannot evaluate."""
     return onnx.check(read(path_of(path, "path")))
-
 
 
 def read_data(path: str | Path | Rows, model: Model) -> Dataset:
@@ -165,10 +166,10 @@ def make_plan(quantized: Quantized, board: str | Path | Board = "ulx3s_85f", int
 
     With `logic_multipliers`, stages multiply in logic when all multiplier blocks of the board are used.  With
     `frames_per_second`, it is the cheapest plan for that rate at the clock that routed designs of the board's family
-    reach at least (`hwflow.synth.outside.expected_mhz`), and it may multiply in logic.  With `stream_weights`, weights
-    may be in the board's memory outside of the FPGA also if the design fits without.  `execution` "dataflow" is a stage
-    for each layer, "shared" one stage that computes one layer after another; "auto" is the faster one or a
-    mixture of both, as far as that pays.
+    reach at least (`hwflow.synth.expected_clock`), and it may multiply in logic.  With `stream_weights`, weights may
+    be in the board's memory outside of the FPGA also if the design fits without.  `execution` "dataflow" is a stage for
+    each layer, "shared" one stage that computes one layer after another; "auto" is the faster one or a mixture of both,
+    as far as that pays.
     `Plan.with_folding` makes a plan with another folding of a stage.
     """
     graph, board = a_quantized(quantized).graph, as_board(board)
@@ -214,7 +215,6 @@ def explore(model: Model, data: Rows | None = None, *, boards: Sequence[str | Pa
     return exploration_of(space, found, place, objectives=chosen, model=model.graph.name)
 
 
-
 def generate(quantized: Quantized, plan: hls.Plan, folder: str | Path) -> Path:
     """Write the Verilog and the contents of its ROMs into `folder`."""
     require_plan(quantized, plan)
@@ -250,11 +250,12 @@ def report(path: str | Path, data: str | Path | None = None, board: str | Path |
     chosen = None if bits is None else (*widths_of(bits), 8)[:2]
     given = {name: None if value is None else path_of(value, name) for name, value in (
         ("data", data), ("settings", settings), ("plan", plan), ("output", output))}
-    return write_page(Console(quiet=True, progress=False), ReportRequest(
+    flow = Flow(
+        Console(quiet=True, progress=False),
         Project(path_of(path, "path"), data=given["data"], build=path_of(build, "build")),
         QuantizationOptions((chosen[0], chosen[1]) if chosen else None, given["settings"]),
-        HardwareOptions(str(board.path if isinstance(board, Board) else path_of(board, "board")), plan=given["plan"]),
-        given["output"]))[0]
+        HardwareOptions(str(board.path if isinstance(board, Board) else path_of(board, "board")), plan=given["plan"]))
+    return write_page(flow, given["output"])
 
 
 def synthesize(quantized: Quantized, plan: hls.Plan, board: str | Path | Board = "ulx3s_85f",

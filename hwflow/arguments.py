@@ -21,9 +21,6 @@ from .onnx.run.sequences import inputs_of_rows, outputs_of_rows
 from .quantize import Quantized
 from .synth import Board, load_board
 
-__all__ = ["a_model", "a_quantized", "as_board", "execution_of", "folder_of", "objective_of", "require_plan",
-           "require_same", "rows_of", "states_of", "widths_of"]
-
 
 def states_of(states: object) -> dict[str, str]:
     """HwflowError unless `states` is a dictionary of names, or None."""

@@ -21,26 +21,26 @@ from hwflow_base.files.cache import cached_step, digest
 from hwflow_base.files.durations import Durations
 from hwflow_base.files.sources import read_text
 from hwflow_base.files.target import same_file, write_atomically
+from hwflow_base.options import command_line
 
 from . import hls, onnx
 from .accuracy import Accuracy, LayerNoise, data_warnings, measured_warnings
 from .data.dataset import Dataset, load_dataset
-from .data.shapes import Shapes, given_shapes
+from .data.shapes import given_shapes
+from .facts.clock import CoreClock, clock_of
+from .facts.mapping import Mapped, mapped, trial
 from .layers.base import LayerGraph
 from .layers.room import with_room
 from .onnx.about import about
 from .onnx.errors import LimitError
+from .onnx.inference.open_sizes import Shapes
 from .onnx.inference.static_inputs import sizes_given
+from .options import HardwareOptions, Project, QuantizationOptions
 from .quantize import Quantized, load_quantized, quantize, save_quantized
 from .quantize.problems import Cause, NoHardware, with_cuts
 from .quantize.settings import QuantizationSettings
 from .quantize.streaming import keep_states
 from .quantize.support import operators_without_hardware, require_small_frames, require_small_model
-from .report.console import Console
-from .report.fates import Mapped
-from .report.mapping import mapped, trial
-from .report.warned import Warned
-from .request import GoldenRequest, HardwareOptions, Project, QuantizationOptions
 from .reweight.routed import keep_design
 from .steps import measurements
 from .steps.choices import settings_of
@@ -50,15 +50,15 @@ from .steps.keys import integers_key
 from .steps.planning import given_plan, plan_for
 from .steps.stimuli import Frames, stimuli
 from .synth import Board, SynthesisReport, load_board
-from .synth.design import Design, SynthesisOptions, synthesize_design
+from .synth.design import Design, synthesize_design
 from .synth.netlist import make_netlist_of
+from .synth.options import SynthesisOptions
+from .views.console.terminal import Console, Warned
 
 if TYPE_CHECKING:
     from hwflow_sim import RunResult
 
     from .steps.proof import NetlistProof
-
-__all__ = ["Flow"]
 
 
 @dataclass
@@ -72,7 +72,7 @@ class Flow:
     project: Project
     quantization: QuantizationOptions = field(default_factory=QuantizationOptions)
     hardware: HardwareOptions = field(default_factory=HardwareOptions)
-    layer_rows: int = GoldenRequest.layer_rows
+    layer_rows: int = 100
     folder: Path = field(init=False)
     warned: Warned = field(init=False)
 
@@ -340,6 +340,14 @@ class Flow:
             self.design, folder, options, quantized="../../quantized", progress=self.console.progress,
             keep=lambda: keep_design(self.quantized, self.plan, folder, reweightable=reweightable),
             watch=self.console.watch)
+
+    def clock(self) -> CoreClock:
+        """What the cycles of the plan are counted in."""
+        return clock_of(self.plan, self.graph, self.board, self.synthesis)
+
+    def next(self, command: str) -> None:
+        """Tell the user of a command that may follow, for the same design."""
+        self.console.next(command_line(command, self.project, self.quantization, self.hardware))
 
     def accuracy(self) -> Accuracy | None:
         """The accuracy of float and integer model on all rows of the data, with warnings; None without data."""

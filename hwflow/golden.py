@@ -20,9 +20,6 @@ from hwflow.onnx.rewrite.rows import over_rows
 from hwflow.onnx.run.per_model import PerModel
 from hwflow.quantize import Quantized
 
-__all__ = ["Progress", "as_batch", "checked", "enter", "evaluate_rows", "predict", "run", "run_epilogue",
-           "run_prologue"]
-
 #: Called with (rows done, rows in all).
 Progress = Callable[[int, int], None]
 

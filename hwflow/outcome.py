@@ -10,8 +10,6 @@ import enum
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-__all__ = ["OutcomeCode", "OutcomeWarning"]
-
 
 class OutcomeCode(enum.StrEnum):
     """What the warnings are about: the data, then the outputs, the accuracy and the plan."""

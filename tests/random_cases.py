@@ -15,8 +15,6 @@ from typing import Any
 
 import pytest
 
-__all__ = ["covering", "seeds"]
-
 
 def seeds(quick: Iterable[int] = (), slow: Iterable[int] = (), *, name: str = "seed") -> pytest.MarkDecorator:
     """Runs a test for each seed, which it takes as its argument `name`: a seed, or the number of a block of seeds."""

@@ -6,11 +6,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from hwflow.onnx import operators
+from hwflow.onnx.operators import COMPUTED, HOST_AFTER, HOST_BEFORE, HOST_ONLY, NEVER_ON_HOST
 from hwflow.onnx.ops import OPERATORS
 from hwflow.onnx.schemas.table import SCHEMAS
-from hwflow.quantize.catalogue import CATALOGUE, FUSED, host
+from hwflow.onnx.traits import FUSED
+from hwflow.quantize.dialects.standard import RULES
+
+#: The rows of what becomes hardware.
+CATALOGUE = {key: row for key, row in operators.OPERATORS.items() if row.layers}
 
 TARGET = Path(__file__).parent.parent / "docs" / "operators.md"
 
@@ -55,6 +62,26 @@ def text() -> str:
     return "\n".join(parts)
 
 
+@dataclass(frozen=True)
+class Host:
+    """Where the host may run an operator around the hardware: in front of the first layer, behind the last."""
+
+    before: bool
+    after: bool
+
+
+def host(domain: str, op_type: str) -> Host:
+    """What the host does with an operator that hwflow evaluates."""
+    if (domain, op_type) == ("com.microsoft", "QLinearSoftmax"):  # becomes Softmax between quantizers
+        return Host(before=False, after=True)
+    if domain not in ("", "ai.onnx.ml") or op_type in NEVER_ON_HOST or (domain, op_type) in RULES:
+        return Host(before=False, after=False)
+    if domain or ("", op_type) in COMPUTED or (("", op_type) not in CATALOGUE and op_type not in HOST_ONLY):
+        return Host(before=True, after=True)
+    # A node of HOST_ONLY, like one that moves elements by computed numbers, goes in front with all that it needs.
+    return Host(before=op_type in HOST_BEFORE | HOST_ONLY, after=op_type in HOST_AFTER)
+
+
 def ordered(found: Iterable[str]) -> list[str]:
     """The domain of ONNX first."""
     return sorted(found, key=lambda domain: (domain != "", domain))
@@ -71,7 +98,7 @@ def versions(domain: str, name: str) -> str:
 
 
 def becomes(domain: str, name: str) -> str:
-    return ", ".join("fused" if kind == FUSED else f"`{kind}`" for kind in CATALOGUE[domain, name].kinds)
+    return ", ".join("fused" if kind == FUSED else f"`{kind}`" for kind in CATALOGUE[domain, name].layers)
 
 
 def where(domain: str, name: str) -> str:

@@ -38,8 +38,8 @@ LINK = re.compile(r"(\]\()([^)#\s:]+\.md)((?:#[^)]*)?\))")
 FILE_LINK = re.compile(r"\[([^]\n]*)\]\(\.\./[^)\s]+\)")
 
 #: Files beside docs/, and the pages that they become.  The landing page has the place of the README.
-BESIDE = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md", "models/README.md": "models.md",
-          "README.md": "index.md"}
+BESIDE = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security.md",
+          "models/README.md": "models.md", "README.md": "index.md"}
 
 
 def main() -> int:

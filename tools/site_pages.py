@@ -39,11 +39,11 @@ MODULES = {
 
 def command_line() -> str:
     """Every command with its arguments, and its options in the sections of `--help`."""
-    from hwflow.cli.words import cli
+    from hwflow.cli.commands import cli
 
     context = click.Context(cli, info_name="hwflow")
     return "\n".join(line for name in in_order(cli.list_commands(context))
-                     for line in command_page(cli.commands[name], name, context))
+                     for line in command_page(cli.by_name[name], name, context))
 
 
 def in_order(names: Iterable[str]) -> list[str]:
@@ -53,28 +53,27 @@ def in_order(names: Iterable[str]) -> list[str]:
 
 def command_page(command: click.Command, name: str, parent: click.Context, level: int = 2) -> Iterator[str]:
     """The section of one command; a group has a section for each of its commands below its own."""
+    from hwflow.cli.parser.command import Group
+
     context = click.Context(command, info_name=name, parent=parent)
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
     yield from (f"{'#' * level} {context.command_path}", "", "```text", usage, "```", "")
     for paragraph in (command.help or "").replace("\b", "").split("\n\n"):
         yield from (cell(paragraph).replace("Exit codes:", "**Exit codes:**"), "")
     yield from option_tables(command, context)
-    if isinstance(command, click.Group):
+    if isinstance(command, Group):
         for inner in in_order(command.list_commands(context)):
-            yield from command_page(command.commands[inner], inner, context, level + 1)
+            yield from command_page(command.by_name[inner], inner, context, level + 1)
 
 
 def option_tables(command: click.Command, context: click.Context) -> Iterator[str]:
     """A table for each section of the help that the command has options in."""
-    from hwflow.cli.help import SECTIONS, records, section_of
+    from hwflow.cli.parser.help import by_section
 
-    rows: dict[str, list[tuple[str, str]]] = {title: [] for title in SECTIONS}
-    for name, record in records(command, context):
-        rows[section_of(str(context.info_name), name) or "Output"].append(record)
-    for title, found in rows.items():
-        if found:
-            yield from (f"**{title}**", "", "| option | meaning |", "|---|---|")
-            yield from (f"| {code(names)} | {cell(text)} |" for names, text in found)
+    for section, records in by_section(command, context).items():
+        if records:
+            yield from (f"**{section}**", "", "| option | meaning |", "|---|---|")
+            yield from (f"| {code(names)} | {cell(text)} |" for names, text in records)
             yield ""
 
 
@@ -106,25 +105,19 @@ def python_interface() -> str:
 
 def is_code(module: ModuleType, name: str) -> bool:
     """Whether a public name is a class or a function of hwflow; modules have sections of their own."""
-    value = public(module, name)
-    return callable(value) and str(getattr(value, "__module__", "")).startswith("hwflow") and bool(value.__doc__)
-
-
-def public(module: ModuleType, name: str) -> Any:
-    """What a public name is; of a package with the name of a function the function that it calls."""
     value = getattr(module, name)
-    return getattr(value, "function", value) if isinstance(value, ModuleType) else value
+    return callable(value) and str(getattr(value, "__module__", "")).startswith("hwflow") and bool(value.__doc__)
 
 
 def path_of(module: ModuleType, name: str) -> str:
     """Where a name is defined, which is where mkdocstrings finds it: a package imports it when it is first used."""
-    value = public(module, name)
+    value = getattr(module, name)
     return f"{value.__module__}.{value.__qualname__}"
 
 
 def place_of(module: ModuleType, name: str) -> tuple[bool, bool, str, int]:
     """Where a name is defined: functions first, then classes, the errors at the end."""
-    value = public(module, name)
+    value = getattr(module, name)
     return (value.__module__ == "hwflow_base.errors", isinstance(value, type), value.__module__,
             inspect.getsourcelines(value)[1])
 

@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ByValue"]
-
 
 class ByValue:
     """The base of dataclasses with `frozen=True, eq=False`: same class, and equal fields, but those with compare=False.

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-__all__ = ["AnswerIsNo", "HwflowError", "MissingTool", "Refusal", "ToolFailed", "reason_of", "sentence"]
-
 
 def sentence(why: str, remedy: str = "", where: str = "") -> str:
     """The message of a reason: `where: why; remedy`, without the parts that are empty."""

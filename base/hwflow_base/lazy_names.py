@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-__all__ = ["lazy_names"]
-
 
 def lazy_names(package: str, names: Mapping[str, tuple[str, ...]]
                ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:

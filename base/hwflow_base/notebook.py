@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import importlib
 
-__all__ = ["drawn_html"]
-
 #: The module that has `html_of`.
-DRAWS = "hwflow.page.notebook"
+DRAWS = "hwflow.views.page.notebook"
 
 
 def drawn_html(self: object) -> str:

@@ -1,14 +1,13 @@
-"""Texts of a file for people: nothing in them may move the cursor, change colours or turn the direction of writing.
+"""What people read: texts of a file made harmless and short, and numbers as "12,345".
 
-Outside of UTF-8 locales Python gives each byte above 127 in the name of a file as half of a surrogate (PEP 383).
+Nothing in a text of a file may move the cursor, change colours or turn the direction of writing.  Outside of UTF-8
+locales Python gives each byte above 127 in the name of a file as half of a surrogate (PEP 383).
 """
 
 from __future__ import annotations
 
 import codecs
 import re
-
-__all__ = ["AS_NAMED", "clean", "harmless"]
 
 #: A run of such bytes; between parentheses, so that `split` keeps it.
 UNDECODED = re.compile("([\udc80-\udcff]+)")
@@ -52,3 +51,43 @@ def as_named(error: UnicodeError) -> tuple[str | bytes, int]:
 
 
 codecs.register_error(AS_NAMED, as_named)
+
+
+#: The width of a layer's name in a table of one line for each layer, in a terminal of 80 columns.
+NAME_WIDTH = 28
+
+
+def shortened(text: str, length: int) -> str:
+    """At most `length` printable characters; what is cut out in the middle shows as an ellipsis."""
+    text = clean(text if len(text) <= 4 * length else f"{text[: 2 * length]}{text[-2 * length :]}")
+    if len(text) <= length:
+        return text
+    tail = length // 2
+    return f"{text[: length - tail - 1]}…{text[-tail:]}"
+
+
+# How numbers are written: 12,345 everywhere, without a space at which a line could break.
+
+
+def number(value: int) -> str:
+    """12345 as "12,345"."""
+    return f"{value:,}"
+
+
+def decimal(value: float, digits: int = 1) -> str:
+    """12345.67 as "12,345.7"."""
+    return f"{value:,.{digits}f}"
+
+
+def rate_text(value: float) -> str:
+    """Frames a second: whole numbers from 100 on, else three digits."""
+    return number(round(value)) if value >= 100 else f"{value:.3g}"
+
+
+def percent(value: float | None, digits: int = 1) -> str:
+    return "" if value is None else f"{100 * value:.{digits}f} %"
+
+
+def counted(count: int, thing: str) -> str:
+    """"1 layer", "2 layers", "no layer"."""
+    return f"{number(count) if count else 'no'} {thing}{'s' if count > 1 else ''}"

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["brief", "fields_repr", "screen"]
-
 #: Lines and columns of a screen.
 LINES, COLUMNS = 25, 120
 #: What stands for what is left out.

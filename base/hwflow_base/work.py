@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-__all__ = ["Watch", "Work", "unwatched"]
-
 #: Of a phase that counts nothing at most this share is done before its end.
 MOST = 0.99
 #: Below this share nothing is said of the time that is left.

@@ -11,8 +11,6 @@ import numpy.typing as npt
 
 from hwflow.layers.formats import IntArray, Tensor
 
-__all__ = ["MOST_BINS", "Histogram", "Tally"]
-
 #: A histogram has at most so many bins: 4 integers in each of an 8-bit tensor, and a picture's bars stay visible.
 MOST_BINS = 64
 

@@ -22,10 +22,8 @@ from hwflow.onnx import evaluate
 from hwflow.onnx.model import Array, Model
 from hwflow.onnx.run.sequences import with_state_rows
 from hwflow.quantize import Quantized
+from hwflow.quantize.calibrate.ranges import used_elements
 from hwflow.quantize.quantized import View
-from hwflow.quantize.used import used_elements
-
-__all__ = ["LayerNoise", "decibels", "layer_noise", "most_harmful"]
 
 Reals = npt.NDArray[np.float64]
 

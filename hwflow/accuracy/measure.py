@@ -34,8 +34,6 @@ from hwflow.onnx.run.sequences import in_order, state_pairs
 from hwflow.outcome import OutcomeWarning
 from hwflow.quantize import Quantized
 
-__all__ = ["Accuracy", "Metric", "OutputNoise", "Pair", "compare", "float_outputs", "measure"]
-
 #: Integers of so many bytes are indices.
 INDEX_BYTES = 4
 #: Rows of the float model between two calls of `progress`.

@@ -11,17 +11,6 @@ import numpy.typing as npt
 
 from hwflow.onnx.model import Array
 
-__all__ = [
-    "Deviation",
-    "area_under_curve",
-    "chance_of_area",
-    "chance_of_share",
-    "deviation",
-    "ranks",
-    "signal_to_noise",
-    "squared_errors",
-]
-
 
 def ranks(scores: Array, labels: Array) -> npt.NDArray[np.int64]:
     """How many classes of each row stand before its label: [n], 0 where the label has the largest score.

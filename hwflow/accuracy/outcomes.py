@@ -22,8 +22,6 @@ from hwflow.quantize import Quantized
 if TYPE_CHECKING:
     from hwflow.accuracy.measure import Accuracy, OutputNoise
 
-__all__ = ["LAYER_ROWS", "data_warnings", "layer_warnings", "measured_warnings"]
-
 #: Signal to noise of an output, in decibels: noise of a tenth of the power is a third of the size, and answers change.
 LEAST_DB = 10.0
 #: Points of top-1, AUC or R2 that may be lost in silence: post-training quantization to 8 bits costs below one.

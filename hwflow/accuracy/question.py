@@ -16,9 +16,6 @@ from hwflow.onnx.inference.maps import class_names
 from hwflow.onnx.model import Array, Model, Value
 from hwflow.onnx.run.sequences import outputs_of_rows
 
-__all__ = ["Question", "Task", "in_numbers", "question"]
-
-
 #: Numbers that numpy itself does not know as floats.
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 

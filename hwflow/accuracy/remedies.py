@@ -10,8 +10,6 @@ from hwflow.accuracy.layers import LayerNoise
 from hwflow.layers.formats import IntFormat
 from hwflow.quantize import Quantized
 
-__all__ = ["of_layer"]
-
 #: The widest weights and activations that post-training quantization makes.
 _BITS = 8
 #: Share of elements outside of the range from which a wider range is tried before finer steps; methods that weigh

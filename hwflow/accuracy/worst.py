@@ -14,8 +14,6 @@ from hwflow.accuracy.question import Question, Task
 from hwflow.data.dataset import Dataset, classes
 from hwflow.onnx.model import Array
 
-__all__ = ["MOST_WORST", "WorstRow", "worst_rows"]
-
 #: So many rows are named: as many pictures as somebody looks at.
 MOST_WORST = 12
 

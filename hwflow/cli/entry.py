@@ -25,8 +25,6 @@ from hwflow_base.printable import AS_NAMED
 
 from .interrupts import Interrupted, interruptible
 
-__all__ = ["main"]
-
 #: Exit code of a mistake in hwflow (EX_SOFTWARE of sysexits.h).
 INTERNAL = 70
 
@@ -66,12 +64,11 @@ def call(words: Sequence[str]) -> int:
     import warnings
 
     import click
-    from amaranth.hdl import UnusedElaboratable
 
-    from .words import cli
+    from .commands import cli
 
     # Amaranth complains of hardware that is made and not used: after a failure that is no news.
-    warnings.filterwarnings("ignore", category=UnusedElaboratable)
+    warnings.filterwarnings("ignore", message="(?s).* created but never used")
     try:
         return int(cli.main(list(words), prog_name="hwflow", standalone_mode=False) or 0)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -81,7 +78,7 @@ def call(words: Sequence[str]) -> int:
 
 def fail(message: str, code: int, words: Sequence[str]) -> NoReturn:
     """End with `code`; the message goes to standard error, and as JSON to standard output where that was asked for."""
-    from ..report.console import Console
+    from ..views.console.terminal import Console
 
     if "--json" in words:
         with contextlib.suppress(OSError):

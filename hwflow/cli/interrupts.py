@@ -13,8 +13,6 @@ import sys
 from collections.abc import Iterator
 from types import FrameType
 
-__all__ = ["Interrupted", "interruptible"]
-
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: How often the timer looks, in seconds: longer than any `__del__` runs, shorter than anybody waits.
 PERIOD = 0.02

@@ -17,8 +17,6 @@ from hwflow_base.files.sources import open_plain
 from hwflow.onnx.limits import Limits
 from hwflow.onnx.model import Array
 
-__all__ = ["Archive", "read_archive"]
-
 #: How much of what a library says about a damaged file is shown: it may quote the file.
 _SHOWN = 120
 #: How many names of arrays a message lists.

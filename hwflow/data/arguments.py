@@ -13,8 +13,6 @@ from hwflow_base.errors import HwflowError
 
 from .dataset import described
 
-__all__ = ["a_list", "boolean", "instance", "megahertz", "path_of", "positive", "shapes_of", "whole_number"]
-
 T = TypeVar("T")
 
 

@@ -32,9 +32,6 @@ from hwflow.onnx.model import Array, Model, Value
 from hwflow.onnx.run.missing import missing_taken
 from hwflow.onnx.run.sequences import inputs_of_rows, outputs_of_rows, state_names
 
-__all__ = ["CALIBRATION_ROWS", "Dataset", "accuracy", "array_of_input", "checked_dataset", "classes", "described",
-           "load_dataset", "read_arrays", "spellings", "with_batch"]
-
 #: Rows of the inputs that stand in for calibration data where a file has none of its own.
 CALIBRATION_ROWS = 100
 #: The largest expected number: errors are squared, and what float32 cannot hold is the output of no model here.

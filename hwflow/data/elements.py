@@ -15,8 +15,6 @@ from hwflow_base.errors import HwflowError
 from hwflow.onnx.model import Array, Value
 from hwflow.onnx.run.missing import odd_places
 
-__all__ = ["converted", "require_finite", "texts"]
-
 #: What to do about missing numbers.
 _FILL_IN = "fill missing values in; only trees and an Imputer take them as they are"
 

@@ -17,8 +17,6 @@ from ..onnx.run.sequences import inputs_of_rows, outputs_of_rows
 from .archive import Archive
 from .dataset import Dataset, checked_dataset, described, spellings
 
-__all__ = ["dataset_for", "dataset_of"]
-
 #: What messages call arrays that came from no file.
 GIVEN = Path("the given arrays")
 

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 
 from hwflow.onnx.model import Array
 
-__all__ = ["Change", "changes_for", "remedy_for"]
-
 #: Permutations of more axes than this are not tried; no picture, signal or sequence has more.
 _MOST_AXES = 5
 #: The orders of the axes of a row (without the axis of rows) that have names.

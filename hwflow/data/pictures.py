@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from hwflow.onnx.model import Array
 
-__all__ = ["MOST_PIXELS", "picture_of"]
-
 #: The longer side of a picture at most: a dozen of them are some 100 kB.
 MOST_PIXELS = 64
 #: A side with fewer elements than this makes a line, not a picture.

@@ -14,7 +14,6 @@ from ..onnx.model import Array, Dim, Graph, Model, Value, size_name
 from ..onnx.run.sequences import state_inputs
 from .dataset import array_of_input, read_arrays, with_batch
 
-__all__ = ["Shapes", "given_shapes", "shapes_of_data"]
 
 def given_shapes(data: Path | None, model: Model, given: Shapes, limits: Limits, say: Callable[[str], None]) -> Shapes:
     """The shapes `given`, and those that the rows of `data` decide, each of which `say` hears of."""

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..report.numbers import rate_text
+from hwflow_base.printable import rate_text
+
 from ..synth import Board
 from .point import Point
-
-__all__ = ["Answer", "Verdict", "answer", "size_of"]
-
 
 
 @dataclass(frozen=True)

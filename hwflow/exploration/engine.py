@@ -20,8 +20,6 @@ from typing import Any, Generic, TypeVar
 from hwflow_base.errors import HwflowError, MissingTool
 from hwflow_base.files.cache import code_fingerprint
 
-__all__ = ["Engine", "Lost", "engine"]
-
 Job = TypeVar("Job", bound=Hashable)
 
 #: How often a task is given to another worker after its worker died, before it is given up.

@@ -29,10 +29,8 @@ from ..quantize import Quantized, quantize
 from ..quantize.settings import QuantizationSettings
 from ..steps.planning import executions_of
 from ..synth import Board
-from ..synth.estimated_clock import estimated_clock
+from ..synth.expected_clock import estimated_clock
 from .point import Point
-
-__all__ = ["Integers", "Wanted", "designs", "judged", "made_integers", "reference_outputs"]
 
 #: More cycles of a frame than any design takes: what is as small as possible is asked for with this interval.
 LONGEST = 10**9

@@ -21,8 +21,6 @@ from .point import Point
 from .space import Found, Material, Space, Work
 from .store import Store
 
-__all__ = ["STORE", "Exploration", "evaluate", "exploration_of"]
-
 #: The table of everything that was found, in the folder of an exploration.
 STORE = "points.sqlite"
 

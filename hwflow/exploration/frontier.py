@@ -9,8 +9,6 @@ import numpy as np
 
 from .point import Point
 
-__all__ = ["Objective", "frontier_of"]
-
 
 class Objective(enum.Enum):
     """What makes a design better than another one; the value is the name on the command line."""

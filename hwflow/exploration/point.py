@@ -9,9 +9,7 @@ from typing import Any
 
 from ..host.rate import Rate
 from ..layers.partition import Execution
-from ..request import HardwareOptions
-
-__all__ = ["Point", "Widths", "point_of"]
+from ..options import HardwareOptions
 
 
 @dataclass(frozen=True)

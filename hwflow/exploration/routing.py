@@ -22,7 +22,7 @@ from ..host.identity import identity
 from ..host.rate import Rate
 from ..steps.planning import executions_of
 from ..synth.design import Design
-from ..synth.placer import AS_IT_IS, Placer, placer_of
+from ..synth.options import AS_IT_IS, Placer, placer_of
 from ..synth.seeds import default_jobs
 from ..synth.toolchain import tools_of_family, versions
 from .engine import Engine, Lost, engine
@@ -30,8 +30,6 @@ from .evaluate import Integers, Wanted, made_integers
 from .point import Point, Widths
 from .space import Material, Space
 from .store import Store
-
-__all__ = ["Routed", "Run", "best_points", "proposed", "route", "routed"]
 
 #: The kind of facts of a store that are runs of place and route.
 RUNS = "runs"

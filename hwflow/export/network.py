@@ -11,8 +11,6 @@ from importlib import resources
 from string import Template
 from typing import Any
 
-__all__ = ["Example", "Files", "Network", "Port", "digest_of", "facts_text", "frames_file", "template"]
-
 #: Contents by the name of the file, relative to the folder of an export.
 Files = Mapping[str, bytes]
 

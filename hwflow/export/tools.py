@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from .network import Files, template
 
-__all__ = ["TOOLS", "tools"]
-
 #: Their folder.
 TOOLS = "pip-tools"
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from .network import Files, Network, Port, frames_file, template
 from .tools import tools
 
-__all__ = ["bench", "table", "verilog_files"]
-
 #: The files of the test bench.
 BENCH = ("hwflow_tb_ports.v", "hwflow_tb.v")
 

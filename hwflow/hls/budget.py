@@ -8,8 +8,6 @@ from functools import cached_property
 
 from hwflow_rtl.vendor import Resources
 
-__all__ = ["RESOURCE_NAMES", "Budget"]
-
 RESOURCE_NAMES = {"lut": "logic cells", "ff": "flip-flops", "dsp": "multipliers", "ram": "block RAMs",
                   "spram": "single-port RAMs"}
 

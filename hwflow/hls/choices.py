@@ -13,8 +13,6 @@ from hwflow_rtl.vendor import Technology
 from ..layers.base import Folding, Schedule
 from .stages import Stage
 
-__all__ = ["Choice", "Choices", "choices_of"]
-
 #: The cheapest folding never has more multipliers than this factor times the fewest that are fast enough.
 SPARE_MULTIPLIERS = 1.25
 #: The solver prices so many foldings, those with the fewest multipliers; their other costs differ little.

@@ -12,8 +12,6 @@ from .links import LinkPlan
 from .plan import Plan, StagePlan, make_plan, require_possible
 from .staging import stage_names
 
-__all__ = ["require_current"]
-
 #: The remedy for a plan of another model or device.
 ANEW = "make it with hwflow.make_plan(quantized, board)"
 

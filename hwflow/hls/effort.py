@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .plan import Plan
 
-__all__ = ["STEPS", "Effort", "quietly"]
-
 #: Steps of a search: one takes about a millisecond on a desktop computer.
 STEPS = 2500
 #: How many times as many steps a search may take where nothing else fits, until it finds something.

@@ -23,8 +23,6 @@ from .shared.support import shared_problems
 from .shared_solver import Search, shared_refusal, solve_shared
 from .solver import Solver, solve
 
-__all__ = ["Executions"]
-
 #: Why a plan has the stages that it has.
 ASKED, FITS = "that was asked for", "that fits the board"
 #: Shared stages pay where frames follow each other so many times as fast, in cycles, as with a stage for each layer: a

@@ -25,8 +25,6 @@ from .timeline import deepening
 if TYPE_CHECKING:
     from .partition_bounds import Part
 
-__all__ = ["Known"]
-
 
 class Known:
     """The stages of `graph` on `technology`; those of equal layers are the same object in all partitions."""

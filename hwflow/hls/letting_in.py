@@ -10,8 +10,6 @@ from ..layers.base import Folding
 from .links import LinkPlan
 from .stages import Stage
 
-__all__ = ["cycles_before"]
-
 
 def cycles_before(stages: Sequence[Stage], foldings: Sequence[Folding], links: Sequence[LinkPlan],
                   letting_in: Set[int], technology: Technology) -> int:

@@ -17,9 +17,6 @@ from hwflow_rtl.vendor.memory import Place
 from ..layers.base import Folding, LayerGraph
 from .stages import Stage
 
-__all__ = ["LinkPlan", "ends_of_links", "in_spram", "link_cost", "links_cost", "links_of",
-           "spram_around"]
-
 
 @dataclass(frozen=True)
 class LinkPlan:

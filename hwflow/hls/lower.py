@@ -14,8 +14,6 @@ from ..layers.hardware import shape_of
 from .plan import Plan
 from .staging import stages_of
 
-__all__ = ["lower", "weight_image"]
-
 
 def lower(graph: LayerGraph, plan: Plan, technology: Technology) -> Core:
     """The core that computes `graph` with the foldings of `plan`; `technology` makes its multipliers and memories."""

@@ -19,9 +19,6 @@ from hwflow_rtl.vendor.memory import Holds, Memory, MemoryKind, Place
 from .links import LinkPlan
 from .styles import Option, cheapest_options
 
-__all__ = ["MemoryPlan", "Places", "can_leave_blocks", "gathered", "memories_of_link", "memories_of_stage", "moved",
-           "relieved", "with_places"]
-
 #: Share of its RAM blocks that a memory fills at most which is better in tables, and share of all blocks from which on
 #: such memories matter.
 NEARLY_EMPTY, SCATTERED = 0.25, 0.25

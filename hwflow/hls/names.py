@@ -11,8 +11,6 @@ from ..layers.words import kind_of
 if TYPE_CHECKING:
     from .plan import StagePlan
 
-__all__ = ["layer_names", "stage_kind"]
-
 #: The longest name of a stage, without its position; tables have columns of this width.
 NAME_LENGTH = 28
 

@@ -30,9 +30,6 @@ from ..layers.base import Folding
 from .choices import Choices
 from .stages import Stage
 
-__all__ = ["OutsideMemory", "StreamPlan", "TooManyWeights", "outside_cost", "paced", "reading_cost",
-           "slowest_intervals", "streams_of", "telling_cost"]
-
 
 class TooManyWeights(HwflowError):
     """They do not fit the memory."""

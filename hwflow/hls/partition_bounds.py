@@ -31,8 +31,6 @@ from .shared_candidates import Candidates
 from .shared_stage import INTERVALS, SharedStage
 from .solver import Solver
 
-__all__ = ["KINDS", "Counts", "DataflowBounds", "Part", "Run", "SharedBounds", "Sharing"]
-
 #: Resources that bounds are of.
 KINDS = ("lut", "ff", "dsp", "ram")
 #: Bits of a beat, and beats, of a stream of weights that stands for those of any shared stage.

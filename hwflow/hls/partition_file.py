@@ -14,8 +14,6 @@ from ..layers.partition import SHARED, Partition, SharedLayers
 from .plan import Plan, StagePlan
 from .shared_stage import KIND
 
-__all__ = ["SHARED_KEYS", "shared_from_rows", "shared_row"]
-
 NAME = re.compile(f"{SHARED}[0-9]{{1,4}}")
 BLOCKS, SPRAM = "blocks", "spram"
 COUNT: Mapping[str, Any] = {"type": "integer", "minimum": 1}

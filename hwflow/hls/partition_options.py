@@ -12,8 +12,6 @@ import numpy.typing as npt
 
 from .partition_bounds import KINDS, Counts, DataflowBounds, Run
 
-__all__ = ["Option", "Options"]
-
 #: Of more runs than these, the cheapest for each layer are compared in pairs.
 SIDE = 1024
 #: Options with as many shared stages that are listed, and the cheapest that are asked what they promise.

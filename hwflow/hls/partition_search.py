@@ -33,8 +33,6 @@ from .plan import Plan
 from .shared_candidates import Candidate, Candidates, columns_of
 from .solver import HEAVIER, Solver
 
-__all__ = ["GAIN", "PartitionSearch"]
-
 #: A mixed design pays where its frames follow each other so many times as fast as in one shared stage.
 GAIN = 1.05
 #: From one interval to the next that is tried, and all of them.

@@ -31,9 +31,6 @@ from .timeline import deepening, latencies, pace_of
 if TYPE_CHECKING:
     from .known import Known
 
-__all__ = ["MIXED", "Alternative", "Plan", "StagePlan", "bare_links", "interval_of", "make_plan", "no_such_stage",
-           "queued_links", "require_possible"]
-
 #: The execution of a plan with shared stages and stages of single layers.
 MIXED = "mixed"
 

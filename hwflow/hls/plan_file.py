@@ -26,8 +26,6 @@ from .partition_file import SHARED_KEYS, shared_from_rows, shared_row
 from .plan import Plan, make_plan, no_such_stage
 from .staging import stage_names, stages_of
 
-__all__ = ["computed_anew", "memory_facts", "outside_facts", "plan_from_yaml", "plan_to_yaml"]
-
 
 def plan_to_yaml(plan: Plan) -> str:
     """The plan as a file to read and to edit."""

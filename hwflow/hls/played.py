@@ -12,8 +12,6 @@ from hwflow_rtl.stream.times import Times
 from .links import LinkPlan
 from .waiting import waiting
 
-__all__ = ["Played"]
-
 
 @dataclass(frozen=True)
 class Played:

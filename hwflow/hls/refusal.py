@@ -13,8 +13,6 @@ from .choices import Choice
 if TYPE_CHECKING:
     from .solver import Solver
 
-__all__ = ["DoesNotFit", "does_not_fit"]
-
 #: Stages that are named because they need the most.
 MOST = 3
 #: What would help, whatever is short.

@@ -23,8 +23,6 @@ from .stages import Stage, StepTimes
 from .staging import stages_of
 from .timeline import Network
 
-__all__ = ["Activity", "FrameSchedule", "PathStep", "ScheduleRow", "schedule_frames"]
-
 #: Cycles of work that are this close belong together.
 TOGETHER = 1e-6
 Cycles = npt.NDArray[np.float64]

@@ -21,8 +21,6 @@ from .budget import Budget
 from .outside import OutsideMemory, TooManyWeights, paced
 from .shared_stage import COLUMNS, INTERVALS, SharedStage
 
-__all__ = ["Candidate", "Candidates", "columns_of"]
-
 #: Words of weights that a stage may have room for.
 BUFFERS = (256, 512, 1024, 2048, 4096)
 #: Beats of weights that a memory with a single port has room for.

@@ -27,8 +27,6 @@ from .shared_candidates import Candidate, Candidates
 from .shared_stage import SharedStage
 from .support import each_once, tensor_problems
 
-__all__ = ["Search", "shared_refusal", "solve_shared"]
-
 #: Weights are outside of the FPGA, though ROMs fit, where frames are so many times as fast.
 WORTH = 1.25
 #: Candidates of each size that are played: the most promising ones.

@@ -17,7 +17,7 @@ from amaranth.lib.wiring import Component
 from hwflow_base.errors import HwflowError
 from hwflow_rtl.memory import WeightStream
 from hwflow_rtl.multiply.style import MultiplierStyle
-from hwflow_rtl.rescale.requantizer import RequantizerStyle
+from hwflow_rtl.rescale.plan import RequantizerStyle
 from hwflow_rtl.shared.shape import SharedShape
 from hwflow_rtl.shared.stage import SharedUnit
 from hwflow_rtl.shared.steps import ELEMENT_BITS, Compute, Load
@@ -34,8 +34,6 @@ from .shared.compile import SharedProgram, compile_shared, leaving_of
 from .shared.constants import held_less
 from .shared.frame_map import Place
 from .stages import Stage, StepPlan, StepTimes, WrittenTensor
-
-__all__ = ["COLUMNS", "KIND", "SharedStage"]
 
 #: Kind of a shared stage in tables.
 KIND = "shared"

@@ -36,8 +36,6 @@ from .stages import Stage
 from .styles import Option, cheapest_options
 from .timeline import with_least_queues
 
-__all__ = ["Budget", "solve"]
-
 #: Rounds of the search for foldings that need less of an exceeded resource, and how its price grows in each.
 ROUNDS, HEAVIER = 4, 4.0
 #: In a step of the effort, stages that get a folding, and beats of a frame that are played.

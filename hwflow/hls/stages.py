@@ -21,8 +21,6 @@ from ..layers.base import Folding, HardwareLayer, LayerGraph, Schedule
 from ..layers.formats import IntArray
 from .shared.frame_map import Place
 
-__all__ = ["LayerStage", "Stage", "StepPlan", "StepTimes", "WrittenTensor"]
-
 
 @dataclass(frozen=True)
 class StepPlan:
@@ -63,7 +61,6 @@ class WrittenTensor:
     steps: tuple[int, ...]
     places: IntArray
     less: int
-
 
 
 @dataclass(frozen=True, eq=False)

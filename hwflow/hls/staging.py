@@ -11,7 +11,6 @@ from .shared_stage import SharedStage
 from .stages import LayerStage, Stage
 from .support import hardware_problems
 
-__all__ = ["stage_names", "stages_of"]
 
 def stages_of(graph: LayerGraph, partition: Partition = DATAFLOW) -> tuple[Stage, ...]:
     """The stages that compute `graph`, each after those that it reads.

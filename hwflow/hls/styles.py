@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Option", "cheapest_options"]
-
 
 @dataclass(frozen=True)
 class Option:

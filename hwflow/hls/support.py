@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from ..layers.base import HardwareLayer, LayerGraph
 
-__all__ = ["LayerProblem", "each_once", "hardware_problems", "layer_problems", "tensor_problems"]
-
 #: Layers that are named where many have the same problem.
 MOST_NAMES = 3
 

@@ -28,8 +28,6 @@ from .played import Played
 from .stages import Stage
 from .waiting import collected, later, leaving, parts_of, waiting
 
-__all__ = ["deepening", "latencies", "pace_of", "with_least_queues"]
-
 #: Frames that are played until the schedule repeats itself: the first enters an empty design, the second follows the
 #: end of the first.
 FRAMES = 3

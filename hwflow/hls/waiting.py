@@ -10,8 +10,6 @@ from hwflow_rtl.stream.times import Times, in_turn
 from ..layers.formats import IntArray
 from .links import LinkPlan
 
-__all__ = ["collected", "later", "leaving", "parts_of", "waiting"]
-
 
 def parts_of(link: LinkPlan) -> int:
     """Beats of the source that a gearbox to more lanes collects for a beat of the sink, which no queue holds; else

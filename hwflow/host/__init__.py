@@ -11,12 +11,26 @@
 damaged.
 """
 
-from hwflow.host.open_board import OpenBoard
-from hwflow.host.open_board import open_board as open
-from hwflow.host.pace import Patience
-from hwflow.host.ports.serial import PortInfo, found_ports
-from hwflow.host.stream import Stream, Throughput
-from hwflow.host.wire import LinkFailed, Statistics
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hwflow_base.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from hwflow.host.open_board import OpenBoard, open
+    from hwflow.host.ports.serial import PortInfo, found_ports
+    from hwflow.host.session import Patience
+    from hwflow.host.stream import Stream, Throughput
+    from hwflow.host.wire import LinkFailed, Statistics
 
 __all__ = ["LinkFailed", "OpenBoard", "Patience", "PortInfo", "Statistics", "Stream", "Throughput", "found_ports",
            "open"]
+
+__getattr__, __dir__ = lazy_names(__name__, {
+    "open_board": ("OpenBoard", "open"),
+    "ports.serial": ("PortInfo", "found_ports"),
+    "session": ("Patience",),
+    "stream": ("Stream", "Throughput"),
+    "wire": ("LinkFailed", "Statistics"),
+})

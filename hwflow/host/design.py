@@ -11,8 +11,6 @@ from hwflow.host.elements import bytes_in, bytes_out
 from hwflow.host.identity import IDENTITY_FILE, DesignFacts, identity_of
 from hwflow.quantize import Quantized, load_quantized
 
-__all__ = ["Design", "find_designs", "load_design"]
-
 
 @dataclass(frozen=True)
 class Design:

@@ -29,18 +29,6 @@ from hwflow.layers.partition import DATAFLOW, Partition, SharedLayers
 if TYPE_CHECKING:
     from hwflow.hls.plan import Plan
 
-__all__ = [
-    "IDENTITY_BYTES",
-    "IDENTITY_FILE",
-    "DesignFacts",
-    "element_bytes",
-    "frame_bytes",
-    "hardware_identity_of",
-    "identity",
-    "identity_of",
-    "sums_outside",
-]
-
 #: Length of an identity (docs/host-link.md).
 IDENTITY_BYTES = 8
 #: The field of a layer whose contents may be beside the FPGA, and what stands for them.

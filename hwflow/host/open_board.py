@@ -12,23 +12,18 @@ from hwflow_base.errors import HwflowError
 
 from hwflow import golden
 from hwflow.host.design import Design, find_designs, load_design
-from hwflow.host.elements import pack, unpack
+from hwflow.host.elements import pack, rows_of, unpack
 from hwflow.host.host_link import HostLink
 from hwflow.host.identity import DesignFacts
-from hwflow.host.line_rate import raise_rate, start_safe
-from hwflow.host.pace import Patience
+from hwflow.host.line_rate import raise_rate, rates_of, start_safe
 from hwflow.host.packets import Identity
 from hwflow.host.ports import is_serial, open_port
-from hwflow.host.rates import rates_of
-from hwflow.host.rows import rows_of
-from hwflow.host.session import Progress
+from hwflow.host.session import Patience, Progress
 from hwflow.host.stream import Stream
 from hwflow.host.transport import TransportFacts
 from hwflow.host.wire import BytePort, Line, LinkFailed, Statistics
 from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Array
-
-__all__ = ["OpenBoard", "open_board"]
 
 Clock = Callable[[], float]
 #: What the model takes, and what its integer graph takes.
@@ -272,3 +267,7 @@ def _require(design: Design, identity: Identity, port: str) -> None:
             f"'{facts.model}', not {identity.bytes_in} and {identity.bytes_out}",
             "make its bitstream again with `hwflow synth`",
         )
+
+
+#: As users call it: `hwflow.host.open`.
+open = open_board

@@ -10,9 +10,6 @@ import zlib
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-__all__ = ["LARGEST_PAYLOAD", "LONGEST", "VERSION", "Drop", "Identity", "Kind", "Memory", "MemoryState", "Packet",
-           "Status", "decode", "encode"]
-
 #: Version of the protocol.
 VERSION = 2
 #: Bytes of payload in one packet, at most, whatever the board says.

@@ -13,8 +13,6 @@ from hwflow.layers.base import LayerGraph
 if TYPE_CHECKING:
     from hwflow.hls.plan import Plan
 
-__all__ = ["Limit", "Rate", "carried", "cycles_for", "rate_of", "rate_of_design"]
-
 
 class Limit(enum.StrEnum):
     """What sets the pace of frames: the core, the memory beside the FPGA that gives its weights, or the line to the

@@ -9,8 +9,6 @@ import enum
 from collections import deque
 from collections.abc import Iterator
 
-__all__ = ["Arrival", "Collector", "Outbox", "Unanswered", "near"]
-
 MODULUS = 256
 #: Packets of data that are on their way at a time, at most: fewer than half of the sequences, so that an old one is
 #: never taken for a new one, and a sequence that is surely not expected exists.

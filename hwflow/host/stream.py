@@ -11,8 +11,6 @@ from hwflow.host.host_link import HostLink
 from hwflow.host.identity import DesignFacts
 from hwflow.host.rate import rate_of_design
 
-__all__ = ["Stream", "Throughput"]
-
 Given = TypeVar("Given")
 Made = TypeVar("Made")
 #: Seconds in which a rate cannot be told.

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["TRANSPORT_SCHEMA", "TransportFacts"]
-
 #: Bits of a byte on a serial line: a start bit, eight of data, a stop bit.
 BITS_OF_A_BYTE = 10
 #: Of `TransportFacts.facts`.

@@ -18,8 +18,6 @@ from hwflow_base.errors import HwflowError
 from hwflow_base.files.sources import open_plain
 from hwflow_base.files.target import write_atomically
 
-__all__ = ["DIGEST_BYTES", "IMAGE_FILE", "WeightImage", "digest_of", "with_seal"]
-
 #: Length of what names an image (docs/host-link.md).
 DIGEST_BYTES = 16
 #: What a seal adds: mark, digest and CRC.

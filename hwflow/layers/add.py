@@ -18,8 +18,6 @@ from hwflow.layers.sweep import Line, Sweep, zero_point_problem
 if TYPE_CHECKING:
     from hwflow_rtl.join.join import JoinFunction
 
-__all__ = ["Add"]
-
 
 @dataclass(frozen=True, eq=False)
 class Add(Elementwise):

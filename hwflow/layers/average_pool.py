@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from hwflow_rtl.rescale.rescaler import RescalerConstants
     from hwflow_rtl.vendor import Resources, Technology
 
-__all__ = ["AveragePool"]
-
 
 @dataclass(frozen=True, eq=False)
 class AveragePool(HardwareLayer):

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from hwflow.layers.sweep import Sweep
 
-__all__ = ["Folding", "HardwareLayer", "Layer", "LayerGraph", "Origin", "Schedule", "divisors"]
-
 
 @dataclass(frozen=True)
 class Folding:

@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["pack", "xnor_popcount"]
-
 Words = npt.NDArray[np.uint64]
 
 

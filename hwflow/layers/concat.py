@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
     from hwflow_rtl.vendor import Resources, Technology
 
-__all__ = ["Concat"]
-
 
 @dataclass(frozen=True, eq=False)
 class Concat(HardwareLayer):

@@ -22,8 +22,6 @@ from hwflow.layers.window import Window
 if TYPE_CHECKING:
     from hwflow.layers.matrix_stage import MatrixHardware
 
-__all__ = ["Conv"]
-
 #: The convolution computes rows in blocks of about this many window entries: 2 MB of float32, which fit the cache.
 _BLOCK = 1 << 19
 

@@ -21,8 +21,6 @@ from hwflow.layers.window import Window
 if TYPE_CHECKING:
     from hwflow.layers.matrix_stage import MatrixHardware
 
-__all__ = ["Dense"]
-
 
 @dataclass(frozen=True, eq=False)
 class Dense(MatrixLayer):

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from hwflow_rtl.multiply.products import Operand
     from hwflow_rtl.vendor import Resources, Technology
 
-__all__ = ["Elementwise", "significant_bits"]
-
 #: Every exact result stays inside int64 with the rounding's carry.
 _BITS = 63
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
     from hwflow_rtl.vendor import Resources, Technology
 
-__all__ = ["Embedding"]
-
 
 @dataclass(frozen=True, eq=False)
 class Embedding(HardwareLayer):

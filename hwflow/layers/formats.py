@@ -15,8 +15,6 @@ import numpy.typing as npt
 from hwflow_base.by_value import ByValue
 from hwflow_base.short_repr import fields_repr
 
-__all__ = ["BIPOLAR", "MAX_BITS", "EqualByValue", "Frame", "IntArray", "IntFormat", "Tensor"]
-
 IntArray = npt.NDArray[np.int64]
 
 #: The largest number of bits of an element: accumulators that leave the hardware as they are.

@@ -9,13 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from amaranth.hdl import Shape
 from hwflow_rtl.multiply.style import MultiplierStyle
-from hwflow_rtl.rescale.requantizer import (
-    WIDEST_SUM,
-    RequantizerConstants,
-    RequantizerRoom,
-    RequantizerRounding,
-    RequantizerStyle,
-)
+from hwflow_rtl.rescale.plan import WIDEST_SUM, RequantizerStyle
+from hwflow_rtl.rescale.ranges import RequantizerRoom, RequantizerRounding
+from hwflow_rtl.rescale.requantizer import RequantizerConstants
 from hwflow_rtl.rescale.rescaler import RescalerConstants
 from hwflow_rtl.rescale.thresholder import MOST_LEVELS, ThresholderConstants
 from hwflow_rtl.vendor import ECP5, Resources, Technology
@@ -25,10 +21,6 @@ from hwflow_rtl.window.shape import WindowShape
 from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor
 from hwflow.layers.rescale import Requantize, Rescale, RoomyRequantize, RoomyThresholds, Thresholds
 from hwflow.layers.window import Window
-
-__all__ = [
-    "REFERENCE", "REFERENCE_INTERVAL", "codes_of", "pad_value", "pool_window", "price", "rescale_cost",
-    "rescale_problem", "rescaler_constants", "room_of", "shape_of", "values_of"]
 
 #: The technology of estimates while no board is known.
 REFERENCE: Technology = ECP5()

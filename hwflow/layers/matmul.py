@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from hwflow_rtl.stream.times import StageTimes, Times
     from hwflow_rtl.vendor import Resources, Technology
 
-__all__ = ["MatMul"]
-
 #: Sums up to here are exact in float64, in every order.
 _EXACT = 1 << 53
 #: Bits of an operand of a multiplier that every family has.

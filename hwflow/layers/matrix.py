@@ -12,8 +12,6 @@ from hwflow_base.errors import Refusal
 
 from hwflow.layers.formats import IntArray, IntFormat, Tensor
 
-__all__ = ["accumulator_format", "check_padding", "errors_of", "exact_type", "require"]
-
 #: Integers up to here are exact in float32 and in float64, in every order of summation.
 _FLOAT32, _FLOAT64 = 1 << 24, 1 << 53
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from hwflow.layers.matrix_stage import MatrixHardware
 
-__all__ = ["MatrixLayer"]
-
 
 class MatrixLayer(HardwareLayer):
     """A kind of layer whose hardware is a `MatrixHardware`."""

@@ -12,12 +12,14 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from amaranth.lib.wiring import Component
-from hwflow_rtl.matrix.banks import banks_of
-from hwflow_rtl.matrix.stage import MatrixShape, MatrixStage, paces, pairs_rows
+from hwflow_rtl.matrix.banks import banks_of, pairs_rows
+from hwflow_rtl.matrix.shape import MatrixShape, paces
+from hwflow_rtl.matrix.stage import MatrixStage
 from hwflow_rtl.matrix.streamed_weights import StreamSource, weight_beats
-from hwflow_rtl.matrix.tiled import TiledShape, TiledStage
+from hwflow_rtl.matrix.tiled import TiledStage
+from hwflow_rtl.matrix.tiled_shape import TiledShape
 from hwflow_rtl.memory import WeightStream
-from hwflow_rtl.memory.weight_image import WIDEST_GROUP
+from hwflow_rtl.memory.weight_sharing import WIDEST_GROUP
 from hwflow_rtl.multiply.products import Operand, ProductShape
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.rescale.rescaler import RescalerConstants
@@ -30,9 +32,6 @@ from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor
 from hwflow.layers.hardware import pad_value, rescaler_constants, shape_of
 from hwflow.layers.rescale import Rescale
 from hwflow.layers.window import Window
-
-__all__ = ["MatrixHardware"]
-
 
 #: The most rows, and the most columns, that a layer's foldings have.
 CHOICES = 20

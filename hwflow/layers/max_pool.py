@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from hwflow_rtl.pool.pool import MaxPoolStage
     from hwflow_rtl.vendor import Resources, Technology
 
-__all__ = ["MaxPool"]
-
 
 @dataclass(frozen=True, eq=False)
 class MaxPool(HardwareLayer):

@@ -24,10 +24,8 @@ from hwflow.layers.rows import row_foldings, rows_mapped
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
-    from hwflow_rtl.rows.normalize import NormalizeShape
+    from hwflow_rtl.rows.normalize_shape import NormalizeShape
     from hwflow_rtl.vendor import Resources, Technology
-
-__all__ = ["BETA_BITS", "WIDEST_INPUT", "Normalize"]
 
 #: Fractional bits of `beta`, which counts steps of the output.
 BETA_BITS = 8
@@ -243,7 +241,7 @@ class Normalize(HardwareLayer):
         return NormalizeStage.times(arrivals[0], shape=self._shape(graph, folding), technology=technology, left=left)
 
     def _shape(self, graph: LayerGraph, folding: Folding) -> NormalizeShape:
-        from hwflow_rtl.rows.normalize import NormalizeShape
+        from hwflow_rtl.rows.normalize_shape import NormalizeShape
 
         from hwflow.layers.hardware import shape_of
 

@@ -10,8 +10,6 @@ from hwflow_base.errors import HwflowError
 
 from hwflow.layers.base import LayerGraph
 
-__all__ = ["DATAFLOW", "SHARED", "Execution", "Group", "Partition", "SharedLayers"]
-
 #: Names of shared stages begin so; a number follows.
 SHARED = "shared"
 

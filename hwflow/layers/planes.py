@@ -14,8 +14,6 @@ import numpy.typing as npt
 
 from hwflow.layers.formats import IntArray, IntFormat
 
-__all__ = ["Planes", "compact", "to_frames", "to_planes"]
-
 Planes = npt.NDArray[Any]
 
 _TYPES = tuple(np.dtype(name) for name in ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"))

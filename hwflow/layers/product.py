@@ -14,8 +14,6 @@ from hwflow.layers.matrix import exact_type, require
 from hwflow.layers.rescale import Rescale
 from hwflow.layers.rescale_planes import PlanesRescaler
 
-__all__ = ["Product"]
-
 
 class Product:
     """Weights [cout, kh, kw, depth], ordered once for products with columns [groups, depth * kh * kw, p].

@@ -21,10 +21,8 @@ from hwflow.layers.sweep import Line, Sweep, identity
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
-    from hwflow_rtl.rearrange.rearrange import RearrangeShape
+    from hwflow_rtl.rearrange.shape import RearrangeShape
     from hwflow_rtl.vendor import Resources, Technology
-
-__all__ = ["Offsets", "Rearrange", "depth_to_space", "picked", "space_to_depth", "transposed"]
 
 #: Elements of an output frame: the golden model holds an index for each.
 MOST_ELEMENTS = 1 << 24
@@ -242,7 +240,7 @@ class Rearrange(HardwareLayer):
 
     def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
         """As many neighbours as always move together go through at once."""
-        from hwflow_rtl.rearrange.rearrange import RearrangeShape
+        from hwflow_rtl.rearrange.shape import RearrangeShape
 
         channels = math.gcd(graph.tensors[self.inputs[0]].frame.channels, len(self.channels))
         return (Folding(1, lanes, lanes) for lanes in divisors(channels)
@@ -286,7 +284,7 @@ class Rearrange(HardwareLayer):
         return RearrangeStage.times(arrivals[0], shape=shape, width=width, technology=technology, left=left)
 
     def _shape(self, graph: LayerGraph, folding: Folding) -> RearrangeShape:
-        from hwflow_rtl.rearrange.rearrange import RearrangeShape
+        from hwflow_rtl.rearrange.shape import RearrangeShape
 
         elements = graph.tensors[self.inputs[0]].frame.elements
         return RearrangeShape.of(*self.offsets, elements=elements, lanes=folding.lanes)

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from hwflow.layers.recurrent_stage import RecurrentHardware
 
-__all__ = ["GATES", "ONE_FRACTION", "VALUE", "Recurrent"]
-
 #: The gates of each cell in the order of the rows of its weights.
 GATES = {"rnn": ("h",), "gru": ("r", "z", "n"), "lstm": ("i", "f", "c", "o")}
 

@@ -11,8 +11,12 @@ from amaranth.lib.wiring import Component
 from hwflow_rtl.matrix.stage import MatrixStage
 from hwflow_rtl.multiply.products import Operand, ProductShape
 from hwflow_rtl.multiply.style import MultiplierStyle
-from hwflow_rtl.recurrent.stage import LoopPace, LoopTiming, RecurrentShape, RecurrentStage
-from hwflow_rtl.rescale.requantizer import RequantizerConstants, RequantizerRounding, RequantizerStyle
+from hwflow_rtl.recurrent.shape import RecurrentShape
+from hwflow_rtl.recurrent.stage import RecurrentStage
+from hwflow_rtl.recurrent.timing import LoopPace, LoopTiming
+from hwflow_rtl.rescale.plan import RequantizerStyle
+from hwflow_rtl.rescale.ranges import RequantizerRounding
+from hwflow_rtl.rescale.requantizer import RequantizerConstants
 from hwflow_rtl.stream.times import StageTimes, Times
 from hwflow_rtl.vendor import ECP5, ICE40, Gowin, Resources, Technology
 
@@ -23,8 +27,6 @@ from hwflow.layers.rescale import BLOCK_BITS, Requantize
 
 if TYPE_CHECKING:
     from hwflow.layers.recurrent import Recurrent
-
-__all__ = ["RecurrentHardware"]
 
 #: Units whose gates are computed at once, at most.
 MOST_LANES = 8

@@ -10,22 +10,6 @@ import numpy.typing as npt
 
 from hwflow.layers.formats import EqualByValue, IntArray, IntFormat
 
-__all__ = [
-    "BLOCK_BITS",
-    "MAX_PRODUCT",
-    "MAX_SHIFT",
-    "MULTIPLIER_BITS",
-    "Requantize",
-    "Rescale",
-    "RoomyRequantize",
-    "RoomyThresholds",
-    "Rounding",
-    "Thresholds",
-    "accumulator_of",
-    "largest_sum",
-    "shift_right",
-]
-
 #: The largest number of significant bits of a requantization multiplier.
 MULTIPLIER_BITS = 32
 

@@ -16,8 +16,6 @@ from hwflow.layers.formats import IntFormat
 from hwflow.layers.planes import Planes, compact
 from hwflow.layers.rescale import Requantize, Rescale, Rounding, Thresholds
 
-__all__ = ["PlanesRescaler", "round_exactly"]
-
 #: Integers below are exact in float64.
 _EXACT = 1 << 53
 

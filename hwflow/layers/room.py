@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from hwflow_rtl.rescale.requantizer import RequantizerRoom
+from hwflow_rtl.rescale.ranges import RequantizerRoom
 
 from hwflow.layers.base import Layer, LayerGraph
 from hwflow.layers.conv import Conv
@@ -21,8 +21,6 @@ from hwflow.layers.formats import IntFormat
 from hwflow.layers.hardware import room_of
 from hwflow.layers.recurrent import Recurrent
 from hwflow.layers.rescale import BLOCK_BITS, MAX_SHIFT, Requantize, RoomyRequantize, RoomyThresholds, Thresholds
-
-__all__ = ["fitted", "with_rescale_of", "with_room"]
 
 #: A ratio may be rounded to fewer bits than a multiplier has where no result moves by more than this part of a step.
 SMALLEST_ERROR = Fraction(1, 16)

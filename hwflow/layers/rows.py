@@ -11,8 +11,6 @@ from hwflow.layers.base import Folding, divisors
 from hwflow.layers.formats import Frame, IntArray, IntFormat
 from hwflow.layers.planes import Planes, compact
 
-__all__ = ["MOST_LANES", "row_foldings", "rows_mapped"]
-
 #: Elements of a beat: the logic of sums, squares and products grows with them.
 MOST_LANES = 16
 #: Numbers of 64 bits that are computed with at a time.

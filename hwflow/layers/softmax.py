@@ -6,7 +6,7 @@ import math
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from hwflow_rtl.stream.times import StageTimes, Times
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
     from hwflow_rtl.rows.softmax import SoftmaxShape
     from hwflow_rtl.vendor import Resources, Technology
-
-__all__ = ["WIDEST_INPUT", "Softmax"]
 
 #: Bits of an exponential in rows of up to 64 elements, and of a reciprocal.
 PRECISION = 16
@@ -142,33 +140,27 @@ class Softmax(HardwareLayer):
         return row_foldings(graph.tensors[self.output].frame, self.elements)
 
     def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
-        beats = graph.tensors[self.output].frame.elements // folding.lanes
-        return Schedule(work=beats, interval=beats, multipliers=folding.lanes, lanes_in=(folding.lanes,))
+        shape = self._shape(graph, folding)
+        return Schedule(shape.work, shape.cycles, shape.multipliers, shape.lanes_in)
 
     def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
-        from hwflow_rtl.rows.softmax import SoftmaxStage
-
-        return SoftmaxStage.cost(shape=self._shape(graph, folding), technology=technology)
+        return self._shape(graph, folding).cost(technology)
 
     def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
-        from hwflow_rtl.rows.softmax import SoftmaxStage
-
-        return SoftmaxStage(shape=self._shape(graph, folding), technology=technology, name=name)
+        return self._shape(graph, folding).build(technology, name)
 
     def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times,
               left: Times | None = None) -> StageTimes:
-        from hwflow_rtl.rows.softmax import SoftmaxStage
-
-        return SoftmaxStage.times(arrivals[0], shape=self._shape(graph, folding), technology=technology, left=left)
+        return self._shape(graph, folding).times(technology, *arrivals, left=left)
 
     def _shape(self, graph: LayerGraph, folding: Folding) -> SoftmaxShape:
         from hwflow_rtl.rows.softmax import SoftmaxShape
 
         from hwflow.layers.hardware import shape_of
 
-        fields: dict[str, Any] = {name: getattr(self, name) for name in (
-            "numerator", "precision", "shift", "zero_point", "low", "high")}
+        y = graph.tensors[self.output]
         return SoftmaxShape(
-            elements=self.elements, lanes=folding.lanes,
-            element=shape_of(self.input_format), output=shape_of(graph.tensors[self.output].format),
-            exponentials=tuple(self.table.tolist()), **fields)
+            rows=y.frame.elements // self.elements, elements=self.elements, lanes=folding.lanes,
+            element=shape_of(self.input_format), output=shape_of(y.format), exponentials=tuple(self.table.tolist()),
+            numerator=self.numerator, precision=self.precision, shift=self.shift, zero_point=self.zero_point,
+            low=self.low, high=self.high)

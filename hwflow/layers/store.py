@@ -21,8 +21,6 @@ from hwflow.layers.base import Layer, LayerGraph, Origin
 from hwflow.layers.formats import Frame, IntFormat, Tensor
 from hwflow.layers.rescale import Requantize, Rescale, Rounding, Thresholds
 
-__all__ = ["load_graph", "save_graph"]
-
 GRAPH, ARRAYS = "graph.yaml", "arrays.npz"
 
 #: What reading a damaged or foreign file raises.

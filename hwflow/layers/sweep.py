@@ -14,9 +14,6 @@ from hwflow.layers.formats import IntArray, IntFormat, Tensor
 from hwflow.layers.rescale import Requantize, Rescale, Thresholds, shift_right
 from hwflow.layers.threshold_fit import as_requantize
 
-__all__ = ["ELEMENT_BITS", "Line", "Sweep", "copied", "identity", "is_wide", "multiplied", "rescale_problem",
-           "tensor_problem", "weight_problem", "wide_problem", "window_sweep", "zero_point_problem"]
-
 #: Bits of an element of a frame, and of a weight, that a shared stage computes with.
 ELEMENT_BITS = 8
 

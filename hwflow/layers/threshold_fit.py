@@ -8,8 +8,6 @@ import numpy.typing as npt
 from hwflow.layers.formats import IntArray, IntFormat
 from hwflow.layers.rescale import MAX_SHIFT, MULTIPLIER_BITS, Requantize, Thresholds
 
-__all__ = ["as_requantize"]
-
 Floats = npt.NDArray[np.float64]
 
 #: Fractional bits of the bias that are tried: levels that need more are too close to each other to matter.

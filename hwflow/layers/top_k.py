@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from hwflow_rtl.stream.times import StageTimes, Times
@@ -15,9 +15,8 @@ from hwflow.layers.planes import Planes, compact
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
+    from hwflow_rtl.top_k import TopKShape
     from hwflow_rtl.vendor import Resources, Technology
-
-__all__ = ["TopK"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,30 +82,26 @@ class TopK(HardwareLayer):
         return (Folding(1, cols, self.k) for cols in (divisors(channels) if self.k == 1 else [1]))
 
     def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
-        beats = graph.tensors[self.inputs[0]].frame.elements // folding.cols
-        return Schedule(work=beats, interval=beats, multipliers=0, lanes_in=(folding.cols,))
+        shape = self._shape(graph, folding)
+        return Schedule(shape.work, shape.cycles, shape.multipliers, shape.lanes_in)
 
     def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
-        from hwflow_rtl.top_k import TopKStage
-
-        return TopKStage.cost(**self._arguments(graph, folding, technology))
+        return self._shape(graph, folding).cost(technology)
 
     def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
-        from hwflow_rtl.top_k import TopKStage
-
-        return TopKStage(**self._arguments(graph, folding, technology))
+        return self._shape(graph, folding).build(technology, name)
 
     def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times,
               left: Times | None = None) -> StageTimes:
-        from hwflow_rtl.top_k import TopKStage
+        return self._shape(graph, folding).times(technology, *arrivals, left=left)
 
-        return TopKStage.times(arrivals[0], **self._arguments(graph, folding, technology), left=left)
+    def _shape(self, graph: LayerGraph, folding: Folding) -> TopKShape:
+        from hwflow_rtl.top_k import TopKShape
 
-    def _arguments(self, graph: LayerGraph, folding: Folding, technology: Technology) -> dict[str, Any]:
         from hwflow.layers.hardware import shape_of
 
-        return {
-            "channels": graph.tensors[self.inputs[0]].frame.channels, "lanes": folding.cols,
-            "element": shape_of(self.input_format), "output": shape_of(graph.tensors[self.output].format), "k": self.k,
-            "largest": self.largest, "gives_indices": self.gives_indices, "last_index": self.last_index,
-            "technology": technology}
+        x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]
+        return TopKShape(
+            pixels=x.frame.height * x.frame.width, channels=x.frame.channels, lanes=folding.cols,
+            element=shape_of(self.input_format), output=shape_of(y.format), k=self.k, largest=self.largest,
+            gives_indices=self.gives_indices, last_index=self.last_index)

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from hwflow_rtl.trees.forest import Forest
     from hwflow_rtl.vendor import Resources, Technology
 
-__all__ = ["AGGREGATES", "Trees"]
-
 AGGREGATES = ("sum", "min", "max")
 
 #: Nodes that are compared all at once, at most; more fit no device.

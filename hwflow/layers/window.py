@@ -9,8 +9,6 @@ import numpy as np
 from hwflow.layers.formats import Frame, IntArray
 from hwflow.layers.planes import Planes
 
-__all__ = ["Window"]
-
 
 @dataclass(frozen=True)
 class Window:

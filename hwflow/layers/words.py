@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hwflow.layers.base import Layer, LayerGraph
 
-__all__ = ["kind_of", "name_of"]
-
 #: Kinds of layers that say more of themselves than their operator does.
 _OWN = frozenset({"recurrent", "trees"})
 #: Kinds of layers whose weights make a product a fully connected layer.

@@ -11,8 +11,6 @@ from hwflow_base.errors import HwflowError
 
 from hwflow.onnx.model import Model
 
-__all__ = ["about", "names_file"]
-
 Function = TypeVar("Function", bound=Callable[..., object])
 
 

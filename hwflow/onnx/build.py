@@ -18,8 +18,6 @@ import numpy.typing as npt
 from hwflow.onnx.model import Array, Dim, Graph, Model, Node, TensorType, Value
 from hwflow.onnx.versioning.releases import least_ir
 
-__all__ = ["Builder", "make_graph", "make_model", "make_node", "tensor_type"]
-
 #: Version of the operator set that models made in code have by default, and the least one of the file format.
 OPSET, IR_VERSION = 17, 8
 

@@ -33,8 +33,6 @@ from hwflow.onnx.rules import (
 from hwflow.onnx.rules.finding import Finding, Rule, Severity
 from hwflow.onnx.rules.walk import remembered
 
-__all__ = ["RULES", "check", "require_valid"]
-
 #: Every rule.  One function may report under several identifiers of `rules.catalogue`.
 RULES: tuple[Rule, ...] = (
     *model.RULES,

@@ -14,8 +14,6 @@ import numpy.typing as npt
 
 from hwflow.onnx.errors import InvalidModel
 
-__all__ = ["ELEMENT_TYPES", "ElementType", "element_type", "element_type_of", "find_element_type", "type_name"]
-
 
 @dataclass(frozen=True)
 class ElementType:

@@ -9,24 +9,6 @@ from dataclasses import dataclass
 
 from hwflow_base.errors import HwflowError
 
-__all__ = [
-    "ChecksumError",
-    "ConversionError",
-    "EvaluationError",
-    "FormatError",
-    "InvalidModel",
-    "LimitError",
-    "MissingDataError",
-    "SecurityError",
-    "ShapeError",
-    "ShapeLimitError",
-    "TensorDataError",
-    "TrainingError",
-    "TypeMismatch",
-    "Unconverted",
-    "Unsupported",
-]
-
 
 @dataclass(frozen=True)
 class Unconverted:

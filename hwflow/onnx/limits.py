@@ -16,8 +16,6 @@ from hwflow_base.errors import HwflowError
 
 from hwflow.onnx.errors import LimitError
 
-__all__ = ["DEFAULT_LIMITS", "Limits", "Meter", "parse_limits"]
-
 
 @dataclass(frozen=True)
 class Limits:

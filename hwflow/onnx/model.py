@@ -16,29 +16,6 @@ import numpy.typing as npt
 from hwflow_base.by_value import ByValue
 from hwflow_base.short_repr import fields_repr, screen
 
-__all__ = [
-    "Array",
-    "Attribute",
-    "AttributeRef",
-    "Dim",
-    "Function",
-    "Graph",
-    "MapType",
-    "Model",
-    "Node",
-    "OpaqueType",
-    "Operand",
-    "OptionalType",
-    "SequenceType",
-    "SparseTensor",
-    "SparseTensorType",
-    "TensorType",
-    "Training",
-    "Value",
-    "ValueType",
-    "size_name",
-]
-
 Array: TypeAlias = npt.NDArray[np.generic]
 
 #: One axis of a shape: a size, the name of a symbolic size, or None where nothing is known.

@@ -22,8 +22,6 @@ from hwflow.onnx.model import (
     size_name,
 )
 
-__all__ = ["notation", "shape_of", "text", "type_proto", "value_type"]
-
 #: Two messages for each step, of protobuf's 100.
 _DEPTH = 48
 

@@ -19,8 +19,6 @@ from hwflow.hls.support import hardware_problems
 from hwflow.layers.base import Folding, HardwareLayer, LayerGraph
 from hwflow.precision.points import LINKS
 
-__all__ = ["is_sum_of_layers", "plan_like", "prices_of"]
-
 #: The folding of a layer that has a stage of its own; None where it has none that is fast enough.
 FoldingOf = Callable[[LayerGraph, HardwareLayer], Folding | None]
 

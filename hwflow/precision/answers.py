@@ -10,8 +10,6 @@ from typing import Any
 
 from hwflow_base.files.target import create_folder, require_plain_target
 
-__all__ = ["Answers"]
-
 #: A file of answers that is larger than this starts anew.
 MAX_ANSWERS = 1 << 25
 

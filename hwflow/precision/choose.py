@@ -25,8 +25,6 @@ from hwflow.quantize import Quantized, quantize
 from hwflow.quantize.post_training import Prepared, finish, prepare
 from hwflow.quantize.settings import QuantizationSettings, output_choices
 
-__all__ = ["Outcome", "choose_widths", "require_drop"]
-
 #: With fewer rows than this, the user is told what a row is worth.
 FEW_ROWS = 100
 

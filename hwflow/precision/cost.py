@@ -24,8 +24,6 @@ from hwflow.layers.partition import Execution
 from hwflow.precision.alike import is_sum_of_layers, plan_like, prices_of
 from hwflow.precision.points import LINKS, Design
 
-__all__ = ["Pace", "pace_of"]
-
 
 @dataclass(frozen=True)
 class Pace:

@@ -20,8 +20,6 @@ from hwflow.precision.points import Design, Point
 from hwflow.quantize import Quantized
 from hwflow.quantize.settings import QuantizationSettings
 
-__all__ = ["ModelEvaluator", "Store"]
-
 T = TypeVar("T")
 
 #: Answers by key, as plain data; the keys tell the designs of one model, data set and board apart.

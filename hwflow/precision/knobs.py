@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 from hwflow.quantize.post_training import Prepared
 from hwflow.quantize.settings import LayerSettings, QuantizationSettings, WeightRounding
 
-__all__ = ["Bits", "Knob", "KnobKind", "bits_text", "knobs_of", "settings_with"]
-
 #: A width for every knob, in the order of the knobs.
 Bits = tuple[int, ...]
 

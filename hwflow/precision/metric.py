@@ -24,8 +24,6 @@ from hwflow.accuracy import Question, Task, compare, question
 from hwflow.data.dataset import Dataset, classes
 from hwflow.onnx.model import Array, Model, Value
 
-__all__ = ["Metric", "Score", "noise_power"]
-
 #: A float model's error below this share of the labels' size counts as none; growth is relative to that size then.
 SMALL = 1e-6
 #: Probabilities below this one are alike.

@@ -10,8 +10,6 @@ from hwflow_rtl.vendor import Resources
 
 from hwflow.precision.knobs import Bits
 
-__all__ = ["LINKS", "Design", "Evaluator", "Point", "frontier"]
-
 #: The part of a design that joins the stages; the other parts are named like their layer, or the stage of several.
 LINKS = "links"
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from hwflow.precision.points import Point, frontier
 from hwflow.precision.search import Progress, Search, walk
 
-__all__ = ["prove"]
-
 #: One tuned design for so many that are not, and at least some.
 SHARE, LEAST = 10, 6
 #: So many designs that lost too much without tuning are tried.

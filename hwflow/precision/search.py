@@ -24,8 +24,6 @@ from hwflow.precision.points import Design, Evaluator, Point
 from hwflow.precision.steps import narrower, steps_from
 from hwflow.precision.surrogate import Floats, Surrogate, bits_at, grid_bits, noise_table, place_of
 
-__all__ = ["Search", "search", "walk"]
-
 #: Called with (evaluations done, evaluations allowed).
 Progress = Callable[[int, int], None]
 

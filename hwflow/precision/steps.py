@@ -9,8 +9,6 @@ import numpy as np
 from hwflow.precision.knobs import Knob
 from hwflow.precision.surrogate import Floats, Indices, Surrogate
 
-__all__ = ["narrower", "steps_from"]
-
 #: A repair ends at the noise at which accuracy passes the limit, times these: the odds are even, or worse.
 REPAIRED_TO = (1.0, 1.25, 1.6, 2.0)
 

@@ -18,8 +18,6 @@ import numpy.typing as npt
 from hwflow.precision.knobs import Bits, Knob, KnobKind
 from hwflow.precision.points import LINKS, Design
 
-__all__ = ["Surrogate", "bits_at", "grid_bits", "noise_table", "place_of"]
-
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
 

@@ -14,8 +14,6 @@ from hwflow_base.errors import Refusal
 from hwflow.onnx.model import Node
 from hwflow.quantize.graphs import apply, attribute
 
-__all__ = ["Function", "directions_of", "functions_of"]
-
 Floats = npt.NDArray[np.float64]
 
 #: Beyond this a sigmoid or tanh is 0, 1 or -1, but for 3e-4.

@@ -10,10 +10,8 @@ import numpy.typing as npt
 
 from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Array, Graph, Node
+from hwflow.onnx.operators import LAYOUT
 from hwflow.quantize.graphs import apply, attribute
-from hwflow.quantize.operators import LAYOUT
-
-__all__ = ["Quantity", "quantities"]
 
 
 @dataclass(frozen=True)

@@ -8,37 +8,11 @@ from typing import TypeVar
 
 import numpy as np
 
+from hwflow.layers.formats import IntArray
 from hwflow.onnx import evaluate
 from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
+from hwflow.onnx.operators import COMPUTED, HOST_AFTER, HOST_ONLY, KNOWN, MOVES, NEVER_ON_HOST
 from hwflow.onnx.rewrite.renaming import reads
-from hwflow.quantize.operators import COMPUTED, HOST_AFTER, HOST_ONLY, KNOWN, MOVES, NEVER_ON_HOST
-
-__all__ = [
-    "Additions",
-    "Names",
-    "ancestors",
-    "apply",
-    "as_ints",
-    "attribute",
-    "constants",
-    "consumers",
-    "dynamic_inputs",
-    "fixed_names",
-    "host_prefix",
-    "host_suffix",
-    "is_computed",
-    "is_embedding",
-    "is_layer",
-    "is_product",
-    "label_of",
-    "moves",
-    "needs_host",
-    "producers",
-    "read_by_host",
-    "scales",
-    "shape_of",
-    "with_graph",
-]
 
 _T = TypeVar("_T")
 
@@ -177,6 +151,22 @@ def moves(node: Node, graph: Graph) -> bool:
 
 def _mode(node: Node) -> str:
     return attribute(node, "mode", "nearest")
+
+
+def moved_indices(node: Node, index: IntArray, graph: Graph, opsets: Mapping[str, int]) -> dict[str, IntArray]:
+    """The index of each result of a node that moves elements of a tensor with `index`; -1 where it pads."""
+    given = {name: graph.initializers[name] for name in node.inputs[1:] if name}
+    if node.op_type == "Pad":  # what pads counts as 0, and elements from 1 on
+        node = replace(node, inputs=tuple("" if k == 2 else name for k, name in enumerate(node.inputs)))
+    plain = {key: value for key, value in node.attributes.items() if key not in ("value", "extrapolation_value")}
+    node = replace(node, attributes=plain)
+    read: dict[str, Array] = {node.inputs[0]: index + 1, **{k: v for k, v in given.items() if k in node.inputs}}
+    feeds = tuple(Value(name, TensorType(array.dtype, array.shape)) for name, array in read.items())
+    results = tuple(Value(name, None) for name in node.outputs if name)
+    constants = {name: array for name, array in read.items() if name != node.inputs[0]}
+    single = Graph("one node", (node,), feeds[:1], results, constants)
+    made = evaluate(Model(single, 10, opsets), {node.inputs[0]: read[node.inputs[0]]})
+    return {name: np.asarray(array, np.int64) - 1 for name, array in made.items()}
 
 
 def needs_host(node: Node, graph: Graph) -> bool:

@@ -31,8 +31,6 @@ from hwflow.quantize.loop_steps import Formulas, Weights
 from hwflow.quantize.meaning import Comparison, Meaning, MeaningChanged
 from hwflow.quantize.twin import Places
 
-__all__ = ["require_layers"]
-
 #: How near to the middle between two integers a real is a tie, in steps.
 _TIE = 1e-3
 

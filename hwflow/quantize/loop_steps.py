@@ -23,8 +23,6 @@ from hwflow.quantize.cell_functions import Function, functions_of
 from hwflow.quantize.constants import Quantity
 from hwflow.quantize.graphs import attribute
 
-__all__ = ["Formulas", "Weights"]
-
 Floats = npt.NDArray[np.float64]
 
 _STATES = ("hidden", "cell")

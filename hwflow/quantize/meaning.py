@@ -23,16 +23,14 @@ from hwflow_base.errors import HwflowError
 
 from hwflow.onnx.errors import EvaluationError, LimitError, Unsupported
 from hwflow.onnx.model import Array, Model, Node, Operand
+from hwflow.onnx.operators import QUANTIZERS
 from hwflow.onnx.rewrite.passes import Pass
 from hwflow.onnx.run.evaluate import program_of
 from hwflow.onnx.run.sequences import state_pairs
-from hwflow.quantize.calibration import ranges as calibrate
+from hwflow.quantize.calibrate import ranges as calibrate
 from hwflow.quantize.graphs import ancestors
-from hwflow.quantize.operators import QUANTIZERS
 from hwflow.quantize.passes.doubles import doubled, floats_to_float64
 from hwflow.quantize.telling_rows import Row, telling_rows
-
-__all__ = ["NOT_COMPARED", "Comparison", "Difference", "Meaning", "MeaningChanged", "Trail"]
 
 Floats = npt.NDArray[np.float64]
 

@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from hwflow.layers import Rearrange
 from hwflow.layers.base import Layer, LayerGraph, Origin
 from hwflow.onnx.model import Graph, Node
-from hwflow.quantize.operators import LAYOUT, MOVES
-
-__all__ = ["origins"]
+from hwflow.onnx.operators import LAYOUT, MOVES
 
 #: Operators that bring elements into order.
 MOVING = LAYOUT | MOVES | {"Pad"}

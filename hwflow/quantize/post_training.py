@@ -12,30 +12,28 @@ from hwflow_base.errors import HwflowError
 
 from hwflow.onnx.model import Array, Model, Node
 from hwflow.onnx.rewrite.passes import PASSES, Pass
-from hwflow.quantize.calibration import ranges as calibrate
-from hwflow.quantize.calibration.activations import activation_form
-from hwflow.quantize.calibration.histogram import Histogram
-from hwflow.quantize.calibration.methods import choose_range, resolved_method
-from hwflow.quantize.calibration.ranges import Progress
-from hwflow.quantize.calibration.recurrent import Reach, needs_reaches, reaches, with_reaches
-from hwflow.quantize.calibration.silent import ranges_of_silent
+from hwflow.quantize.calibrate import ranges as calibrate
+from hwflow.quantize.calibrate.activations import ActivationForm, activation_form, choose_range, resolved_method
+from hwflow.quantize.calibrate.equalize import equalize
+from hwflow.quantize.calibrate.histogram import Histogram
+from hwflow.quantize.calibrate.insert import insert
+from hwflow.quantize.calibrate.points import Point, common_ranges, points, scale_source, squares
+from hwflow.quantize.calibrate.ranges import Progress, ranges_of_silent
+from hwflow.quantize.calibrate.recurrent import Reach, needs_reaches, reaches, with_reaches
+from hwflow.quantize.calibrate.tune import equalizes, resolved, tune
+from hwflow.quantize.calibrate.weights import recurrent_weights
 from hwflow.quantize.dialects.standard import with_wide_integers
-from hwflow.quantize.forms import ActivationForm
 from hwflow.quantize.graphs import as_ints, is_layer, label_of, producers
 from hwflow.quantize.meaning import Meaning, Trail
 from hwflow.quantize.passes.affine import fold_affine, fold_affine_before_rankings
 from hwflow.quantize.passes.concat import clamps_before_concat
 from hwflow.quantize.passes.functions import functions_before_moves
-from hwflow.quantize.passes.insert import insert
 from hwflow.quantize.passes.masks import with_floors
 from hwflow.quantize.passes.names import name_nodes
 from hwflow.quantize.passes.normalise import matrix_to_gemm, max_pool_last
 from hwflow.quantize.passes.pads import fold_pads
-from hwflow.quantize.passes.points import Point, common_ranges, points, scale_source
 from hwflow.quantize.passes.prelu import prelu_to_relu
 from hwflow.quantize.passes.products import factors_behind_products
-from hwflow.quantize.passes.recurrent_weights import recurrent_weights
-from hwflow.quantize.passes.squares import squares
 from hwflow.quantize.passes.tables import functions_into_tables
 from hwflow.quantize.settings import (
     MOST_ACTIVATION_BITS,
@@ -45,11 +43,6 @@ from hwflow.quantize.settings import (
     WeightSettings,
 )
 from hwflow.quantize.settings_file import nearest_name, settings_to_yaml
-from hwflow.quantize.tuning.choices import equalizes, resolved
-from hwflow.quantize.tuning.equalize import equalize
-from hwflow.quantize.tuning.tune import tune
-
-__all__ = ["BEFORE_RANKINGS", "EQUALIZE", "FLOAT_PASSES", "PostTraining", "Prepared", "finish", "prepare", "to_qdq"]
 
 #: What a float model goes through before its ranges are measured, in order.
 FLOAT_PASSES: tuple[Pass, ...] = (

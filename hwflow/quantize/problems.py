@@ -11,8 +11,6 @@ from hwflow_base.errors import HwflowError
 from hwflow.onnx.model import Graph, Node
 from hwflow.onnx.rewrite.extract import Cuts
 
-__all__ = ["Cause", "NoHardware", "Problem", "raise_all", "with_cuts"]
-
 
 class Cause(enum.Enum):
     """NODE: the node itself.  NEIGHBOUR: what is before or after it, and different in a part of the model.

@@ -14,16 +14,16 @@ from hwflow_base.errors import HwflowError
 
 from hwflow.layers import TopK
 from hwflow.layers.base import LayerGraph
-from hwflow.onnx import infer, simplify
+from hwflow.onnx import infer, operators, simplify
 from hwflow.onnx.about import names_file
 from hwflow.onnx.inference.open_sizes import shapes_of_rows
 from hwflow.onnx.model import Array, Model
 from hwflow.onnx.rewrite.passes import PASSES, Pass
 from hwflow.onnx.run.sequences import state_pairs, with_state_rows
 from hwflow.outcome import OutcomeWarning
-from hwflow.quantize import operators
-from hwflow.quantize.calibration.equal import equal_rows
-from hwflow.quantize.calibration.ranges import Progress
+from hwflow.quantize.calibrate.partial import complete, rows_of, trial_form, with_quantizers
+from hwflow.quantize.calibrate.ranges import Progress, equal_rows
+from hwflow.quantize.calibrate.weights import has_real_weights, recurrent_weights
 from hwflow.quantize.dialects.classical.rules import classical_to_standard, takes_wide_integers
 from hwflow.quantize.dialects.constant_layout import fold_constant_layout
 from hwflow.quantize.dialects.integer_pools import dequantize_before_pool
@@ -35,7 +35,6 @@ from hwflow.quantize.importer.building import Building
 from hwflow.quantize.importer.importer import Importer
 from hwflow.quantize.meaning import NOT_COMPARED, Meaning, Trail
 from hwflow.quantize.origins import origins
-from hwflow.quantize.partly import complete, rows_of, trial_form, with_quantizers
 from hwflow.quantize.passes.copies import turn_before_copies
 from hwflow.quantize.passes.decomposed import decomposed_to_operators
 from hwflow.quantize.passes.floats import float_note, floats_to_float32
@@ -47,7 +46,6 @@ from hwflow.quantize.passes.opset import convert_old
 from hwflow.quantize.passes.pads import fold_pads
 from hwflow.quantize.passes.products import gemm_of_two
 from hwflow.quantize.passes.recurrent import batch_second, last_states_of_y, whole_sequences
-from hwflow.quantize.passes.recurrent_weights import has_real_weights, recurrent_weights
 from hwflow.quantize.passes.rows import rows_to_conv
 from hwflow.quantize.passes.sums import sum_to_add
 from hwflow.quantize.passes.tables import numbers_of_rows, one_hot_to_gather, tables_to_constants
@@ -59,8 +57,6 @@ from hwflow.quantize.settings import QuantizationSettings, WeightSettings, choic
 from hwflow.quantize.streaming import keep_states
 from hwflow.quantize.support import unsupported
 from hwflow.quantize.twin import originals, renamed_sources, twin, views
-
-__all__ = ["DIALECT_PASSES", "QDQ_PASSES", "comes_quantized", "quantize"]
 
 #: What gives a model the forms that the rest knows, and its integers those of a standard QDQ model, in order; models
 #: that have them stay as they are.

@@ -15,8 +15,6 @@ from hwflow.onnx.inference.maps import class_names
 from hwflow.onnx.model import Model
 from hwflow.outcome import OutcomeWarning
 
-__all__ = ["Quantized", "View"]
-
 
 @dataclass(frozen=True, eq=False)
 class View(EqualByValue):

@@ -10,16 +10,6 @@ import numpy as np
 from hwflow.layers.formats import IntArray, IntFormat
 from hwflow.layers.rescale import BLOCK_BITS, MAX_PRODUCT, MAX_SHIFT, MULTIPLIER_BITS
 
-__all__ = [
-    "SMALLEST_NORMAL",
-    "activation_parameters",
-    "fixed_point",
-    "fixed_points",
-    "quantize_value",
-    "widest_multiplier",
-]
-
-
 #: The smallest normal float32: runtimes may flush scales below it, and products of scales, to zero.
 SMALLEST_NORMAL = float(np.finfo(np.float32).tiny)
 

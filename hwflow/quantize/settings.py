@@ -14,25 +14,6 @@ from hwflow_base.short_repr import fields_repr
 
 from hwflow.layers.rescale import BLOCK_BITS, MULTIPLIER_BITS
 
-__all__ = [
-    "DEFAULT_RESCALE_BITS",
-    "MOST_ACTIVATION_BITS",
-    "ActivationSettings",
-    "LayerSettings",
-    "OutputStage",
-    "QuantizationSettings",
-    "RangeMethod",
-    "WeightRounding",
-    "WeightSettings",
-    "choices_of_widths",
-    "for_classical",
-    "output_choices",
-    "settings_of_bits",
-    "with_options",
-    "with_rescale_bits",
-]
-
-
 #: What `LayerSettings.rescale_bits` is where nothing is said.
 DEFAULT_RESCALE_BITS: int | None = BLOCK_BITS
 

@@ -37,8 +37,6 @@ from hwflow.quantize.settings import (
     WeightSettings,
 )
 
-__all__ = ["nearest_name", "settings_from_yaml", "settings_to_yaml"]
-
 #: No model that becomes hardware has so many layers that its settings are longer.
 MAX_CHARACTERS = 1 << 20
 

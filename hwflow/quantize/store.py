@@ -17,8 +17,6 @@ from hwflow.onnx import load, save
 from hwflow.outcome import OutcomeWarning
 from hwflow.quantize.quantized import Quantized, View
 
-__all__ = ["load_quantized", "save_quantized"]
-
 _MODELS = ("prologue", "epilogue", "qdq", "twin")
 _NOTES, _SETTINGS, _VIEWS, _ORIGINALS = "notes.txt", "quantize.yaml", "views.npz", "originals.npz"
 _ORIGINAL = "original.onnx"

@@ -22,13 +22,11 @@ from hwflow.layers.formats import IntArray
 from hwflow.onnx import evaluate
 from hwflow.onnx.about import names_file
 from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
+from hwflow.onnx.operators import JOINS, LAYOUT, MOVES
 from hwflow.onnx.rewrite.passes import simplify
 from hwflow.onnx.run.sequences import FILE_KEY, KEY, state_names, state_pairs
 from hwflow.quantize.graphs import Names, ancestors, attribute, dynamic_inputs, label_of, producers, shape_of
-from hwflow.quantize.operators import JOINS, LAYOUT, MOVES
 from hwflow.quantize.passes.recurrent import RECURRENT, batch_second
-
-__all__ = ["keep_states"]
 
 #: What only moves elements.
 _MOVING = LAYOUT | MOVES | JOINS | {"Cast"}

@@ -10,6 +10,20 @@ from hwflow_base.errors import HwflowError
 
 from hwflow.onnx.inference.neighbours import compared_rows
 from hwflow.onnx.model import Graph, Model, Node
+from hwflow.onnx.operators import (
+    AFFINE,
+    HOST_AFTER,
+    HOST_BEFORE,
+    HOST_ONLY,
+    JOINS,
+    KNOWN,
+    LAYOUT,
+    MATRIX,
+    MOVES,
+    NEVER_ON_HOST,
+    QUANTIZERS,
+    SELECTIONS,
+)
 from hwflow.onnx.ops import find_operator
 from hwflow.onnx.rewrite.passes import is_identity
 from hwflow.quantize import remedies
@@ -27,23 +41,7 @@ from hwflow.quantize.graphs import (
     moves,
     needs_host,
 )
-from hwflow.quantize.operators import (
-    AFFINE,
-    HOST_AFTER,
-    HOST_BEFORE,
-    HOST_ONLY,
-    JOINS,
-    KNOWN,
-    LAYOUT,
-    MATRIX,
-    MOVES,
-    NEVER_ON_HOST,
-    QUANTIZERS,
-    SELECTIONS,
-)
 from hwflow.quantize.problems import Problem
-
-__all__ = ["operators_without_hardware", "require_small_frames", "require_small_model", "unsupported"]
 
 #: A larger model fits no board; a layer by layer report would take long.
 MAX_NODES, MAX_PARAMETERS = 5_000, 50_000_000

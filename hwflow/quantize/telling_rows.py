@@ -15,8 +15,6 @@ from hwflow.onnx.errors import EvaluationError
 from hwflow.onnx.model import Array, Operand
 from hwflow.onnx.run.program import Program
 
-__all__ = ["Row", "telling_rows"]
-
 #: Processor time, in seconds, in which rows are looked at for one comparison.  It decides how much is compared, never
 #: how: the first row is looked at however long it takes.
 SECONDS = 0.2

@@ -11,12 +11,9 @@ import numpy as np
 
 from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, ValueType
+from hwflow.onnx.operators import BEST, JOINS, LAYOUT, MAX_POOLS
 from hwflow.quantize.graphs import Names, attribute, dynamic_inputs, moves, shape_of
-from hwflow.quantize.operators import BEST, JOINS, LAYOUT, MAX_POOLS
 from hwflow.quantize.quantized import View
-
-__all__ = ["Places", "originals", "renamed_sources", "twin", "views"]
-
 
 #: Tensor of the layer graph to the ONNX tensor behind it, and its index as in a `View`.
 Places: TypeAlias = Mapping[str, tuple[str, IntArray]]

@@ -32,8 +32,6 @@ from ..synth.structure import kept_structure, structure_of
 from ..synth.toolchain import tools_of_family, versions
 from ..synth.top import clocked_top, design_text, pll_of
 
-__all__ = ["ReweightReport", "reweight"]
-
 #: The text of a routed design, in its folder.
 TEXT = "netlist/top.il"
 #: Parts of a design that a message names.

@@ -19,15 +19,13 @@ from ..host.identity import IDENTITY_FILE, DesignFacts, identity
 from ..layers.base import LayerGraph
 from ..layers.rescale import Requantize, RoomyRequantize, Thresholds
 from ..layers.room import fitted, with_rescale_of
+from ..options import QuantizationOptions
 from ..quantize import Quantized, comes_quantized, save_quantized
 from ..quantize.settings import LayerSettings, OutputStage, QuantizationSettings
 from ..quantize.settings_file import UnknownName, settings_from_yaml
-from ..request import QuantizationOptions
 from ..synth import Board, load_board
 from .patching import REMEDY, ReweightReport, reweight
 from .routed import DESIGN, SETTINGS, RoutedDesign
-
-__all__ = ["Retrained"]
 
 
 @dataclass

@@ -17,9 +17,7 @@ from ..layers.room import with_room
 from ..layers.store import load_graph, save_graph
 from ..quantize import Quantized
 from ..synth import Board
-from ..synth.outside import outside_of
-
-__all__ = ["DESIGN", "SETTINGS", "RoutedDesign", "keep_design"]
+from ..synth.expected_clock import outside_of
 
 #: What a routed design was made of, beside it.
 DESIGN, PLAN, SETTINGS, NOTE = "design", "plan.yaml", "quantize.yaml", "design.json"

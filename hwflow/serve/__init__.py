@@ -4,7 +4,17 @@
 `service.Service` joins both, and `server.serve` listens.
 """
 
-from hwflow.serve.limits import ServeLimits
-from hwflow.serve.pool import Pool
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hwflow_base.lazy_names import lazy_names
+
+from hwflow.serve.errors import ServeLimits
+
+if TYPE_CHECKING:
+    from hwflow.serve.pool import Pool
 
 __all__ = ["Pool", "ServeLimits"]
+
+__getattr__, __dir__ = lazy_names(__name__, {"pool": ("Pool",)})

@@ -16,8 +16,6 @@ from hwflow_base.files.sources import read_text
 
 from hwflow.serve.service import Service
 
-__all__ = ["TOKEN_VARIABLE", "is_loopback", "run_server", "token_of"]
-
 LOG = logging.getLogger("hwflow.serve")
 #: The variable of the environment with the token.
 TOKEN_VARIABLE = "HWFLOW_SERVE_TOKEN"

@@ -6,11 +6,9 @@ from hwflow_base.errors import HwflowError
 from hwflow_base.files.sources import read_text
 
 from ..onnx.model import Model
+from ..options import QuantizationOptions
 from ..quantize.settings import QuantizationSettings, settings_of_bits, with_options
 from ..quantize.settings_file import settings_from_yaml
-from ..request import QuantizationOptions
-
-__all__ = ["settings_of"]
 
 
 def settings_of(given: QuantizationOptions, model: Model) -> QuantizationSettings:

@@ -14,13 +14,11 @@ from ..export import Example, Network, Port, frames_file
 from ..host.elements import to_bytes
 from ..layers.base import LayerGraph
 from ..layers.formats import IntArray, Tensor
-from ..report.axi_stream import port_facts
 from ..synth import Board
 from ..synth.families import FAMILIES
+from ..views.console.plan import port_facts
 from .generation import AXI_STREAM
 from .stimuli import Frames
-
-__all__ = ["network_of"]
 
 
 def network_of(graph: LayerGraph, plan: hls.Plan, board: Board, rtl: Path, frames: Mapping[str, Frames],

@@ -20,8 +20,6 @@ from hwflow_base.files.target import same_file, write_atomically
 
 from ..synth import Board
 
-__all__ = ["board_folder", "held", "other_model"]
-
 #: What is in a model's folder beside the folders of its boards.
 BESIDE_BOARDS = ("quantized", "golden", "float", "layers", "reweighted", "integers", "records", "exploration")
 #: The file that names the model, by its path from the folder: both may be moved together.

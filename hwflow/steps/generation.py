@@ -21,8 +21,6 @@ from .. import hls
 from ..layers.base import LayerGraph
 from ..synth import ends_of
 
-__all__ = ["AXI_STREAM", "generate", "generate_axi_stream", "simulation_technology", "write_axi_stream", "write_rtl"]
-
 #: Shows what is done meanwhile.
 Step = Callable[[str], AbstractContextManager[object]]
 

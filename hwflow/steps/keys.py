@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from ..onnx.model import Model
     from ..quantize.settings import QuantizationSettings
 
-__all__ = ["data_key", "design_key", "integers_key", "rows_key"]
-
 
 def design_key(flow: Flow) -> str:
     """The design as hexadecimal digits: all integers of the graph, and the foldings of the plan."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from hwflow_base.errors import HwflowError
-from hwflow_rtl.io.spi import CYCLES_A_BIT
+from hwflow_rtl.io.transports.spi import CYCLES_A_BIT
 from hwflow_sim.board import (
     Line,
     LinePort,
@@ -19,8 +19,6 @@ from hwflow_sim.board import (
 )
 
 from ..synth import Board
-
-__all__ = ["line_of", "port_of"]
 
 
 def uart(board: Board) -> UartLine:

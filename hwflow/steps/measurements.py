@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ..data.dataset import Dataset
     from ..flow import Flow
 
-__all__ = ["accuracy", "layer_noises", "required_dataset"]
-
 
 def required_dataset(flow: Flow, need: str) -> Dataset:
     """The user's data.  HwflowError: the model's file is no model, or there is no data; then `need` says what for."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from hwflow_base.errors import AnswerIsNo, HwflowError
+from hwflow_base.printable import number, rate_text
 from hwflow_rtl.io.board_top import BoardTop
 
 from .. import hls
@@ -17,12 +18,9 @@ from ..host.rate import cycles_for
 from ..layers.base import LayerGraph
 from ..layers.partition import Execution
 from ..outcome import OutcomeCode, OutcomeWarning
-from ..report.numbers import number, rate_text
 from ..synth import Board, list_boards, load_board
-from ..synth.outside import expected_mhz, outside_of
+from ..synth.expected_clock import expected_mhz, outside_of
 from ..synth.top import ends_before_plan
-
-__all__ = ["budget_of", "executions_of", "given_plan", "interval_for", "plan_for"]
 
 
 def budget_of(board: Board, graph: LayerGraph | None = None) -> hls.Budget:

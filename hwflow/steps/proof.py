@@ -40,8 +40,6 @@ from ..synth.board_weights import BoardWeights
 from .lines import line_of, port_of
 from .stimuli import ends_digests
 
-__all__ = ["NetlistProof", "prove_netlist"]
-
 Frames = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 

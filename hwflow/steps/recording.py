@@ -32,11 +32,8 @@ if TYPE_CHECKING:
 
     from ..flow import Flow
     from ..host.design import Design
-    from ..report.board import BoardRun
+    from ..views.console.runs import BoardRun
     from .proof import NetlistProof
-
-__all__ = ["ACCURACY", "BOARD", "NETLIST", "SIMULATED_BOARD", "SIMULATION", "keep_accuracy", "keep_board",
-           "keep_headline", "keep_netlist", "keep_simulation"]
 
 #: Kinds of records.
 ACCURACY, SIMULATION, NETLIST = "accuracy", "simulation", "netlist"

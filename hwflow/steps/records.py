@@ -20,8 +20,6 @@ from hwflow_base.files.cache import sweep
 from hwflow_base.files.sources import read_text
 from hwflow_base.files.target import write_atomically
 
-__all__ = ["RECORDS", "Record", "keep", "kept"]
-
 #: The folder of the records, beside the results that they are about.
 RECORDS = "records"
 

@@ -42,8 +42,6 @@ from .generation import simulation_technology
 from .lines import line_of
 from .proof import chip_of
 
-__all__ = ["SimulatedDesign", "compile_design"]
-
 #: Clock cycles in which a board is left alone at first: its reset counts down.
 CYCLES_TO_START = 10_000
 #: For a board whose seconds are simulated, and whose line loses nothing: what does not answer is soon given up.

@@ -24,8 +24,6 @@ from ..layers.formats import IntFormat, Tensor
 from ..layers.hardware import codes_of, shape_of, values_of
 from .generation import simulation_technology
 
-__all__ = ["boundaries", "compile_plan", "run_plan"]
-
 Frames = npt.NDArray[np.int64]
 
 #: Of an element in the memory of a shared stage.

@@ -15,8 +15,6 @@ from ..layers.base import LayerGraph
 from ..layers.formats import Tensor
 from ..quantize import Quantized
 
-__all__ = ["Frames", "ends_digests", "frames_digest", "noise", "stimuli"]
-
 #: int64[n, height, width, channels].
 Frames = npt.NDArray[np.int64]
 

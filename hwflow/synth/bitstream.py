@@ -22,29 +22,54 @@ from hwflow_rtl.vendor import Resources
 
 from ..hls import Plan
 from ..host.identity import IDENTITY_BYTES
+from .board_memories import BoardMemory
 from .board_weights import BoardWeights
 from .boards import Board
 from .clock import clock_facts, require_reachable, set_clock
-from .constraints import constraints
 from .families import FAMILIES
 from .families.base import ROUTED
 from .job import Job, Progress, nextpnr_of
 from .kept import REPORT
 from .netlist import make_netlist, yosys_script
-from .options import ON_BOARD
+from .options import AS_IT_IS, ON_BOARD, Placer
+from .parts import read_parts
 from .paths import of_report, read_report, shortened
 from .placement import keep_placement
-from .placer import AS_IT_IS, Placer
 from .report import SynthesisReport, read_nextpnr_report
-from .routing import RULES, place_and_route
-from .seeds import PHASES, Attempt, Listener, default_jobs, from_seeds
+from .seeds import PHASES, RULES, Attempt, Listener, default_jobs, from_seeds, place_and_route
 from .spots import kept_spots
 from .structure import Structure, keep_structure, structure_of
 from .toolchain import tools_of_family, versions
 from .top import clocked_top, design_text, leds_of, pll_of, require_slow
-from .usage import read_parts
+from .transports import Pin
 
-__all__ = ["synthesize"]
+# The file that places a top's ports on a board's pins, in the form that each family's place and route tool reads.
+#
+# The frequencies of the oscillator and of a transport's clock are in it; what a PLL makes of the oscillator has the
+# goal that place and route gets on its command line.
+
+
+def constraints(board: Board, *, leds: int, memory: BoardMemory | None = None) -> tuple[str, str]:
+    """(suffix, text) for a top with the ports clk, those of the board's transport, rst where the board has a reset,
+    `leds` LEDs, and those of `memory`."""
+    family = FAMILIES[board.family]
+    ports = {"clk": board.clock, **dict(board.transport.ports())}
+    if board.reset is not None:
+        ports["rst"] = board.reset
+    for k, pin in enumerate(board.leds[:leds]):
+        ports[f"led[{k}]" if leds > 1 else "led"] = pin
+    ports |= {} if memory is None else memory_ports(memory)
+    lines = [family.pin_constraint(port, pin) for port, pin in ports.items()]
+    clocks = {"clk": board.clock_mhz, **dict([board.transport.port_clock] if board.transport.port_clock else [])}
+    return family.constraints_suffix, "".join([*lines, *(family.clock_constraint(port, mhz)
+                                                        for port, mhz in clocks.items())])
+
+
+def memory_ports(memory: BoardMemory) -> dict[str, Pin]:
+    """The ports of a memory, with the names of the board file behind `memory_`."""
+    return {f"memory_{name}[{k}]" if len(pins) > 1 else f"memory_{name}": Pin(pin, memory.io_standard)
+            for name, pins in memory.pins.items() for k, pin in enumerate(pins)}
+
 
 #: The step of nextpnr, and the folder of what comes of each seed.
 PLACE, SEEDS = "place and route", "seeds"

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from amaranth.hdl import Shape
 from hwflow_base.by_value import ByValue
+from hwflow_base.files.plain_yaml import Entry
 from hwflow_rtl.memory import (
     AnyFlash,
     FlashPart,
@@ -24,8 +25,6 @@ from hwflow_rtl.memory import (
     UserFlashTiming,
 )
 from hwflow_rtl.vendor.pads import PadTiming
-
-__all__ = ["BoardMemory", "Part", "memories_of", "memory_pins", "memory_violations"]
 
 #: Times of a board file that are whole numbers of clocks or of commands.
 COUNTS = ("cas_latency", "t_rrd_clocks", "t_wr_clocks", "t_mrd_clocks", "power_up_refreshes")
@@ -52,7 +51,7 @@ class BoardMemory(ByValue):
     io_standard: str
     source: str
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """Plain data for JSON; rates in bytes a second."""
         part = self.part
         return {
@@ -65,14 +64,14 @@ class BoardMemory(ByValue):
         return f"{self.part.bytes // unit} {name} of {NAMES[self.kind]}"
 
 
-def memories_of(entries: Sequence[Mapping[str, Any]], io_standard: str, pads: PadTiming | None,
+def memories_of(entries: Sequence[Entry], io_standard: str, pads: PadTiming | None,
                 user_flash: str | None = None) -> tuple[BoardMemory, ...]:
     """The memories of a board file in which `memory_violations` finds nothing."""
     return tuple(BoardMemory(entry["kind"], part_of(entry, pads, user_flash), pins_of(entry.get("pins", {})),
                              entry.get("io_standard", io_standard), entry["source"]) for entry in entries)
 
 
-def part_of(entry: Mapping[str, Any], pads: PadTiming | None, user_flash: str | None) -> Part:
+def part_of(entry: Entry, pads: PadTiming | None, user_flash: str | None) -> Part:
     """Raises PartNumberError."""
     if entry["kind"] == "sdr_sdram":
         return sdram_of(entry)
@@ -92,7 +91,7 @@ def number(value: float) -> float:
         return math.inf if value > 0 else -math.inf
 
 
-def sdram_of(entry: Mapping[str, Any]) -> SdramPart:
+def sdram_of(entry: Entry) -> SdramPart:
     numbers: dict[str, Any] = {
         name: int(value) if name in COUNTS else number(value) for name, value in entry["timing"].items()}
     geometry = {name: int(entry[name]) for name in ("banks", "rows", "columns", "width")}
@@ -100,7 +99,7 @@ def sdram_of(entry: Mapping[str, Any]) -> SdramPart:
     return SdramPart(name=entry["part"], clock_mhz=clock, timing=timing, **geometry)
 
 
-def user_flash_of(entry: Mapping[str, Any], cell: str | None) -> UserFlashPart:
+def user_flash_of(entry: Entry, cell: str | None) -> UserFlashPart:
     if cell is None:
         raise PartNumberError("kind", "must be given only for a device whose user flash is known")
     if entry["part"] != cell:
@@ -109,23 +108,23 @@ def user_flash_of(entry: Mapping[str, Any], cell: str | None) -> UserFlashPart:
     return UserFlashPart(name=cell, bytes=int(entry["bytes"]), clock_mhz=number(entry["clock_mhz"]), timing=timing)
 
 
-def flash_of(entry: Mapping[str, Any], pads: PadTiming) -> FlashPart:
+def flash_of(entry: Entry, pads: PadTiming) -> FlashPart:
     timing = FlashTiming(**{name: number(value) for name, value in entry["timing"].items()})
     numbers = {name: int(entry[name]) for name in ("bytes", "offset", "lines", "command", "mode", "dummy_clocks")}
     return FlashPart(name=entry["part"], clock_mhz=number(entry["clock_mhz"]), timing=timing, pads=pads,
                      jedec_ids=tuple(int(each) for each in entry["jedec_ids"]), **numbers)
 
 
-def pins_of(pins: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+def pins_of(pins: Entry) -> dict[str, tuple[str, ...]]:
     return {name: (given,) if isinstance(given, str) else tuple(given) for name, given in pins.items()}
 
 
-def memory_pins(entries: Sequence[Mapping[str, Any]]) -> list[str]:
+def memory_pins(entries: Sequence[Entry]) -> list[str]:
     """The names of all pins that go to memories."""
     return [pin for entry in entries for pins in pins_of(entry.get("pins", {})).values() for pin in pins]
 
 
-def memory_violations(entries: Sequence[Mapping[str, Any]], pads: PadTiming | None, user_flash: str | None = None
+def memory_violations(entries: Sequence[Entry], pads: PadTiming | None, user_flash: str | None = None
                       ) -> Iterator[str]:
     """A sentence for each number that cannot be, for pins that are too many or too few, and for a second user flash.
 

@@ -22,8 +22,6 @@ from ..hls import Plan
 from .board_memories import BoardMemory, Part
 from .boards import Board
 
-__all__ = ["DOMAIN", "BoardWeights"]
-
 #: The clock domain of an SDRAM and its controller, and of a flash, which has the clock of the core.
 DOMAIN, CORE_DOMAIN = "memory", "sync"
 

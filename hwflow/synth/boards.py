@@ -21,15 +21,13 @@ from typing import Any
 import jsonschema
 from hwflow_base.by_value import ByValue
 from hwflow_base.errors import HwflowError
-from hwflow_base.files.plain_yaml import NotPlainYaml, plain_yaml, short
+from hwflow_base.files.plain_yaml import Entry, NotPlainYaml, plain_yaml, short
 from hwflow_rtl.vendor import Resources, Technology
 
 from .board_memories import BoardMemory, memories_of, memory_pins, memory_violations
 from .families import FAMILIES, Family
 from .transports import KINDS, BoardTransport, Pin
 from .transports.base import Place
-
-__all__ = ["Board", "Pin", "Programmer", "list_boards", "load_board"]
 
 
 @dataclass(frozen=True)
@@ -186,7 +184,7 @@ def parse(path: Path) -> Any:
         raise HwflowError(f"the board file '{path}' must be valid YAML: {place}{error.problem}") from None
 
 
-def violations(content: Any) -> Iterator[str]:
+def violations(content: object) -> Iterator[str]:
     """One sentence for each way in which `content` breaks the schema, in the order of the file's keys."""
     validator = jsonschema.Draft202012Validator(schema())
     for error in sorted(validator.iter_errors(content), key=lambda e: [str(part) for part in e.absolute_path]):
@@ -219,7 +217,7 @@ def sentences(error: Any) -> Iterator[str]:
         yield f"key '{where}' must not break this rule: {short(error.message, 200)}"
 
 
-def device_violations(content: dict[str, Any]) -> Iterator[str]:
+def device_violations(content: Entry) -> Iterator[str]:
     """Names that only the place and route tools know, and what the device does not have."""
     family, device = FAMILIES[content["family"]], content["device"]
     is_known = not family.devices or device in family.devices
@@ -255,7 +253,7 @@ def spram_violations(family: Family, device: str, spram: int) -> Iterator[str]:
         yield f"key 'resources.spram' must be at most {most}, as many as a {device.upper()} has, not {spram!r}"
 
 
-def foreign_keys(family: Family, content: dict[str, Any]) -> Iterator[str]:
+def foreign_keys(family: Family, content: Entry) -> Iterator[str]:
     """Keys that only boards of another family have."""
     for name, other in FAMILIES.items():
         for key, why in other.own_keys.items():
@@ -266,18 +264,18 @@ def foreign_keys(family: Family, content: dict[str, Any]) -> Iterator[str]:
                 yield f"key '{key}' must be given only for family {name}: {why}"
 
 
-def transports_of(content: dict[str, Any]) -> dict[str, BoardTransport]:
+def transports_of(content: Entry) -> dict[str, BoardTransport]:
     """The ways to a host, in the order of the file."""
     return {name: BoardTransport(KINDS[name], entry, content["io_standard"], content["clock"]["mhz"])
             for name, entry in content["transports"].items()}
 
 
-def assemble(path: Path, content: dict[str, Any]) -> Board:
+def assemble(path: Path, content: Entry) -> Board:
     standard = content["io_standard"]
     clock, leds, reset = content["clock"], content["leds"], content.get("reset")
     programmer, family = content.get("programmer"), FAMILIES[content["family"]]
 
-    def pin(name: str, group: dict[str, Any]) -> Pin:
+    def pin(name: str, group: Entry) -> Pin:
         return Pin(name, group.get("io_standard", standard), group.get("pull"))
 
     return Board(

@@ -23,8 +23,6 @@ from .families import FAMILIES
 from .options import ON_BOARD
 from .report import read_nextpnr_report
 
-__all__ = ["clock_facts", "goal_pll", "has_pll", "require_reachable", "set_clock"]
-
 #: The note that `set_clock` leaves beside the layout.
 NOTE = "clock.json"
 #: How the name of the core's PLL begins in a netlist; that of a memory has dividers for good.

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 from hwflow_base.errors import HwflowError
 
-__all__ = ["BLOCK", "ROM", "Contents", "Place", "cells_of", "filled", "place_of", "replaced", "separated"]
+from .yosys_json import Cell, Netlist
 
 #: The name of a ROM, and which part of it a cell holds.
 Place = tuple[str, str]
@@ -73,13 +72,13 @@ def rewritten(text: str, give: Callable[[Place, str | None, str], str]) -> str:
     return "\n".join(lines)
 
 
-def place_of(cell: Mapping[str, Any]) -> Place | None:
+def place_of(cell: Cell) -> Place | None:
     """Of a cell of a netlist in JSON; None of one that holds no part of a ROM."""
     attributes = cell.get("attributes", {})
     return (attributes[ROM], attributes.get(BLOCK, "")) if ROM in attributes else None
 
 
-def cells_of(document: Mapping[str, Any]) -> Iterator[tuple[Place, dict[str, Any]]]:
+def cells_of(document: Netlist) -> Iterator[tuple[Place, Cell]]:
     """The cells of the module `top` that hold parts of ROMs."""
     for cell in document["modules"]["top"]["cells"].values():
         place = place_of(cell)
@@ -87,7 +86,7 @@ def cells_of(document: Mapping[str, Any]) -> Iterator[tuple[Place, dict[str, Any
             yield place, cell
 
 
-def replaced(document: Mapping[str, Any], old: Contents, new: Contents, source: str) -> None:
+def replaced(document: Netlist, old: Contents, new: Contents, source: str) -> None:
     """Put `new` into the cells of a netlist, in place, where `old` stands.
 
     HwflowError where the netlist `source` lacks a part of a ROM, has one twice or holds other contents.

@@ -24,8 +24,6 @@ from .options import SynthesisOptions
 from .report import SynthesisReport
 from .top import ends_of
 
-__all__ = ["Design", "SynthesisOptions", "finish_design", "synthesize_design"]
-
 
 @dataclass(frozen=True)
 class Design:

@@ -14,8 +14,6 @@ from .board_weights import BoardWeights
 from .boards import Board
 from .toolchain import PREPARING, Running, Tool, run_tool
 
-__all__ = ["Job", "Progress", "first_run", "nextpnr_of"]
-
 Progress = Callable[[str], None]
 
 

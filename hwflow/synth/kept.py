@@ -16,8 +16,6 @@ from .paths import Clock, PartDelay, Step, TimingPath
 from .report import SynthesisReport, Usage
 from .seeds import Attempt
 
-__all__ = ["REPORT", "kept_report", "report_of_dict"]
-
 #: The file in the folder of a routed design.
 REPORT = "report.json"
 

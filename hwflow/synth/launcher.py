@@ -14,8 +14,6 @@ import os
 import signal
 import sys
 
-__all__ = ["main"]
-
 #: From linux/prctl.h.
 PR_SET_PDEATHSIG = 1
 #: What a shell says of a command that cannot be run.

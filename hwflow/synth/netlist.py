@@ -20,8 +20,6 @@ from .options import ON_BOARD
 from .toolchain import find_tool
 from .top import clocked_top, design_text
 
-__all__ = ["make_netlist", "make_netlist_of", "yosys_script"]
-
 #: The design as yosys reads it, beside the netlist.
 TEXT = "top.il"
 

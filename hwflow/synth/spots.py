@@ -11,17 +11,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hwflow_base.errors import HwflowError
 from hwflow_base.files.cache import MANIFEST, cached_step, digest
 
 from .contents import Place, cells_of
+from .yosys_json import Netlist
 
 if TYPE_CHECKING:
     from .families import Family
-
-__all__ = ["Spot", "Wires", "kept_spots", "permuted", "spots_of", "swaps"]
 
 #: The step in the folder of a routed design, and the file in it.
 FOLDER, NOTE = "spots", "spots.json"
@@ -61,7 +60,7 @@ def permuted(bits: str, inputs: Mapping[int, int]) -> str:
 Wires = Mapping[tuple[str, ...], str]
 
 
-def swaps(document: Mapping[str, Any], wire: re.Pattern[str]) -> Wires:
+def swaps(document: Netlist, wire: re.Pattern[str]) -> Wires:
     """Which physical input feeds each logical input of tables, by what `wire` finds in the routing of all nets.
 
     The last group of `wire` is the physical input; the others are the table and its logical input.

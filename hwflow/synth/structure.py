@@ -22,14 +22,12 @@ from amaranth.hdl import Const, Fragment, Instance
 from hwflow_base.files.cache import cached_step, code_fingerprint, digest, is_whole
 from hwflow_rtl.emit import without_collector
 from hwflow_rtl.io import Ends
-from hwflow_rtl.io.link_sender import identity_rom
+from hwflow_rtl.io.link.sender import identity_rom
 from hwflow_rtl.vendor.pll import PllSettings
 
 from .board_weights import BoardWeights
 from .boards import Board
 from .contents import BLOCK, ROM, Contents
-
-__all__ = ["Structure", "keep_structure", "kept_structure", "structure_of"]
 
 #: The step in the folder of a routed design, and the file in it.
 FOLDER, NOTE = "structure", "structure.json"

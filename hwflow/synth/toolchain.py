@@ -26,8 +26,6 @@ from hwflow_base.tool_status import ToolStatus
 
 from .families import FAMILIES, Program
 
-__all__ = ["PREPARING", "Running", "Tool", "find_tool", "run_tool", "tool_status", "tools_of_family", "versions"]
-
 REMEDY = "pip install 'hwflow[synth]'"
 #: How a tool in WebAssembly says that it runs for the first time.
 PREPARING = "Preparing to run"

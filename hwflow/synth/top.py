@@ -22,9 +22,6 @@ from .clock import goal_pll
 from .families import FAMILIES
 from .options import ON_BOARD
 
-__all__ = ["board_top", "clocked_top", "design_text", "ends_before_plan", "ends_of", "leds_of", "pll_of",
-           "require_slow"]
-
 #: LEDs that `BoardTop` has a use for.
 MOST_LEDS = 3
 

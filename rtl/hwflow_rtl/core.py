@@ -18,8 +18,6 @@ from .stream.queue_choice import make_queue
 from .stream.streams import lanes_of, link, payload_of
 from .vendor.base import Technology
 
-__all__ = ["Core", "Link", "inputs_of", "outputs_of", "port_names", "submodule_names"]
-
 
 @dataclass(frozen=True)
 class Link:

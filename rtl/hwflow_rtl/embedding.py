@@ -17,8 +17,6 @@ from .stream.times import StageTimes, Times, in_turn, with_room
 from .vendor.base import Resources, Technology
 from .vendor.fitted import fitted
 
-__all__ = ["EmbeddingStage"]
-
 
 class EmbeddingStage(wiring.Component):
     """Every integer n becomes row n of the table, `lanes` elements in a beat.

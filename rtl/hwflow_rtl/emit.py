@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from amaranth.back import rtlil, verilog
 from amaranth.lib import wiring
 
-__all__ = ["emit", "emit_rtlil", "for_any_tool", "to_verilog", "without_collector"]
-
 #: A name with an index in it, as Amaranth gives the elements of an array.
 INDEXED = re.compile(r"\\\S*\[\S*")
 #: The variable that yosys puts into each combinational block of a module, so that an event at the start evaluates it.

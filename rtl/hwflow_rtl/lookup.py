@@ -16,8 +16,6 @@ from .stream.times import StageTimes, Times, in_turn, with_room
 from .vendor.base import Resources, Technology
 from .vendor.fitted import fitted
 
-__all__ = ["LookupStage"]
-
 
 class LookupStage(wiring.Component):
     """Every element x of a beat becomes table[x - lowest x].

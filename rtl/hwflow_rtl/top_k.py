@@ -18,10 +18,9 @@ from .stream.pipeline import Nest, adder_luts, delay
 from .stream.queue import Queue
 from .stream.streams import stream_of
 from .stream.times import StageTimes, Times, in_turn
+from .stream.unit import UnitShape
 from .vendor.base import Resources, Technology
 from .vendor.fitted import fitted
-
-__all__ = ["MOST", "TopKStage"]
 
 IntArray = npt.NDArray[np.int64]
 
@@ -38,106 +37,129 @@ class Candidate:
     base: Value
 
 
-class TopKStage(wiring.Component):
-    """The k best channels of each pixel, the best first: their indices or their values.
+@dataclass(frozen=True)
+class TopKShape(UnitShape):
+    """Pixels of `channels` channels, `lanes` of them in a beat, and what is looked for in each pixel.
 
-    Parameters
-    ----------
-    channels, lanes, element
-        Of a pixel; of the input stream.  With k above 1 there is one lane.
-    output
-        Shape of the elements that leave, k in a beat.
+    pixels
+        Of a frame.
+    element, output
+        Shapes of the elements that arrive, and of those that leave, k in a beat.
     k, largest, gives_indices, last_index
-        How many, at most `MOST`; the largest or the smallest; what leaves; which of equal channels comes first.
-    technology
-        Makes the queue of the results.
-
-    The result of a pixel is at the output `latency` cycles after its last beat was taken; initiation interval 1 beat.
-    While the output waits, beats that end no pixel are taken.  `busy` says that a beat goes in.
+        How many, at most `MOST`, with k above 1 from one lane; the largest or the smallest; what leaves, indices or
+        values; which of equal channels comes first.
     """
 
-    def __init__(self, *, channels: int, lanes: int, element: Shape, output: Shape, k: int, largest: bool,
-                 gives_indices: bool, last_index: bool, technology: Technology):
+    pixels: int
+    channels: int
+    lanes: int
+    element: Shape
+    output: Shape
+    k: int = 1
+    largest: bool = True
+    gives_indices: bool = True
+    last_index: bool = False
+
+    def __post_init__(self) -> None:
+        channels, lanes, k, output = self.channels, self.lanes, self.k, self.output
         if channels % lanes or (k > 1 and lanes > 1):
             raise ValueError(f"lanes of a TopKStage must divide its {channels} channels, and be 1 for k above 1, not "
                              f"{lanes} for k = {k}")
         if not 1 <= k <= min(channels, MOST):
             raise ValueError(f"k of a TopKStage must be from 1 to its {channels} channels and at most {MOST}, not {k}")
-        self.channels = channels
-        self.lanes = lanes
-        self.element = Shape.cast(element)
-        self.output = Shape.cast(output)
-        self.k = k
-        self.largest = largest
-        self.gives_indices = gives_indices
-        self.last_index = last_index
-        low, high = shape_range(self.output)
-        if gives_indices and not low <= 0 <= channels - 1 <= high:
+        low, high = shape_range(output)
+        if self.gives_indices and not low <= 0 <= channels - 1 <= high:
             raise ValueError(f"output of a TopKStage must hold the indices 0 to {channels - 1}, not be {output!r}")
-        if not gives_indices and self.output != self.element:
-            raise ValueError(f"output of a TopKStage that gives values must be {element!r}, not {output!r}")
-        self.results = results_of(channels, lanes, technology)
-        super().__init__({"i": In(stream_of(element, lanes)), "o": Out(stream_of(output, k)), "busy": Out(1)})
+        if not self.gives_indices and output != self.element:
+            raise ValueError(f"output of a TopKStage that gives values must be {self.element!r}, not {output!r}")
 
     @property
-    def latency(self) -> int:
-        return self.results.latency + Queue.latency_of(self.results.depth)
+    def beats(self) -> int:
+        """Of a pixel."""
+        return self.channels // self.lanes
 
-    @staticmethod
-    def times(arrivals: Times, *, channels: int, lanes: int, technology: Technology, left: Times | None = None,
-              **others) -> StageTimes:
-        """When beats are taken and results given, for beats that come as `arrivals` says; `left`: see `with_room`."""
-        results, beats = results_of(channels, lanes, technology), channels // lanes
-        earliest = arrivals.copy()
-        earliest[beats - 1::beats] = results.starts(arrivals[beats - 1::beats], left)
-        taken = in_turn(earliest)
-        departures = taken[beats - 1::beats] + results.latency + Queue.latency_of(results.depth)
-        return StageTimes((taken,), departures)
+    @property
+    def lanes_in(self) -> tuple[int, ...]:
+        return (self.lanes,)
 
-    @staticmethod
-    def cycles(*, pixels: int, channels: int, lanes: int) -> int:
-        """Cycles from frame to frame."""
-        return pixels * channels // lanes
+    @property
+    def cycles(self) -> int:
+        return self.pixels * self.beats
 
-    @staticmethod
-    def cost(*, channels: int, lanes: int, element: Shape, output: Shape, k: int, largest: bool, gives_indices: bool,
-             last_index: bool, technology: Technology) -> Resources:
-        """LUT and FF estimated."""
-        bits, base = Shape.cast(element).width, (channels - 1).bit_length()
-        lane = ceil_log2(lanes) if gives_indices else 0
-        carried = bits + lane + (base if gives_indices else 0)
+    def results(self, technology: Technology) -> Results:
+        """The tournament, the chain and the outcome come between the last beat of a pixel and its result."""
+        return Results(words=1, interval=self.beats, latency=ceil_log2(self.lanes) + 2, technology=technology)
+
+    def latency(self, technology: Technology) -> int:
+        """Cycles from the last beat of a pixel to its result at the output."""
+        results = self.results(technology)
+        return results.latency + Queue.latency_of(results.depth)
+
+    def times(self, technology: Technology, *arrivals: Times, left: Times | None = None) -> StageTimes:
+        (earliest,), results, last = arrivals, self.results(technology), slice(self.beats - 1, None, self.beats)
+        room = earliest.copy()
+        room[last] = results.starts(earliest[last], left)
+        taken = in_turn(room)
+        return StageTimes((taken,), taken[last] + self.latency(technology))
+
+    def cost(self, technology: Technology) -> Resources:
+        """LUT and FF estimated; there is nothing else."""
+        base, k = (self.channels - 1).bit_length(), self.k
+        lane = ceil_log2(self.lanes) if self.gives_indices else 0
+        bits = self.element.width
+        carried = bits + lane + (base if self.gives_indices else 0)
         compare = adder_luts(bits + 1, technology)
-        matches, levels = lanes - 1, ceil_log2(lanes)
+        matches, levels = self.lanes - 1, ceil_log2(self.lanes)
         index = adder_luts(base, technology) if lane else 0
-        width = k * Shape.cast(output).width
-        return results_of(channels, lanes, technology).cost(width) + fitted(
-            "TopKStage", counter_bits=(channels // lanes - 1).bit_length()) + Resources(
+        width = k * self.output.width
+        return self.results(technology).cost(width) + fitted(
+            "TopKStage", counter_bits=(self.beats - 1).bit_length()) + Resources(
             lut=matches * (compare + bits + lane) + k * compare + (k - 1) * 2 * carried + k * index + base,
             ff=matches * (bits + lane) + levels * (base + 3) + k * (carried + 1) + width + 2 * base)
 
+    def build(self, technology: Technology, name: str) -> TopKStage:
+        return TopKStage(shape=self, technology=technology)
+
+
+class TopKStage(wiring.Component):
+    """The k best channels of each pixel, the best first: their indices or their values.
+
+    `technology` makes the queue of the results.  The result of a pixel is at the output `TopKShape.latency` cycles
+    after its last beat was taken; initiation interval 1 beat.  While the output waits, beats that end no pixel are
+    taken.  `busy` says that a beat goes in.
+    """
+
+    def __init__(self, *, shape: TopKShape, technology: Technology):
+        self.shape = shape
+        self.technology = technology
+        super().__init__({"i": In(stream_of(shape.element, shape.lanes)), "o": Out(stream_of(shape.output, shape.k)),
+                          "busy": Out(1)})
+
     def model(self, frames: IntArray) -> IntArray:
         """Beats at the output, [n, k]; frames are [n, height, width, channels]."""
-        sign, back = -1 if self.largest else 1, -1 if self.last_index else 1
+        shape = self.shape
+        sign, back = -1 if shape.largest else 1, -1 if shape.last_index else 1
         made = []
-        for pixel in np.asarray(frames).reshape(-1, self.channels).tolist():
-            order = sorted(range(self.channels), key=lambda c: (sign * pixel[c], back * c))[:self.k]
-            made.append(order if self.gives_indices else [pixel[c] for c in order])
-        return np.array(made, dtype=np.int64).reshape(-1, self.k)
+        for pixel in np.asarray(frames).reshape(-1, shape.channels).tolist():
+            order = sorted(range(shape.channels), key=lambda c: (sign * pixel[c], back * c))[:shape.k]
+            made.append(order if shape.gives_indices else [pixel[c] for c in order])
+        return np.array(made, dtype=np.int64).reshape(-1, shape.k)
 
     def elaborate(self, platform):
+        shape = self.shape
         m = Module()
-        nest = Nest(m, (self.channels // self.lanes,), name="left")
+        nest = Nest(m, (shape.channels // shape.lanes,), name="left")
         take, last = Signal(name="take"), nest.last[0]
         nest.advance(take)
-        first, base = Signal(init=1, name="first"), Signal(range(self.channels), name="base")
+        first, base = Signal(init=1, name="first"), Signal(range(shape.channels), name="base")
         with m.If(take):
-            m.d.sync += [first.eq(last), base.eq(Mux(last, 0, base + self.lanes))]
+            m.d.sync += [first.eq(last), base.eq(Mux(last, 0, base + shape.lanes))]
         best, flags = self.tournament(m, base, Cat(take, first, last))
         places, done = self.chain(m, best, flags)
         word = Cat(*(self.outcome(m, place, n) for n, place in enumerate(places)))
         valid = delay(m, done, 1, "result", reset_less=False)
-        credit = self.results.build(
-            m, take & last, valid, word, wiring.flipped(self.o), data.ArrayLayout(self.output, self.k))
+        credit = shape.results(self.technology).build(
+            m, take & last, valid, word, wiring.flipped(self.o), data.ArrayLayout(shape.output, shape.k))
         m.d.comb += [
             self.i.ready.eq(credit | ~last), take.eq(self.i.valid & self.i.ready), self.busy.eq(take),
         ]
@@ -145,22 +167,24 @@ class TopKStage(wiring.Component):
 
     def wins(self, m: Module, new: Value, old: Value, name: str) -> Value:
         """Whether the one with the higher index comes first: a carry chain."""
-        greater, less = (old, new) if self.largest else (new, old)  # greater - less < 0: the new one is better
-        if self.last_index:
+        shape = self.shape
+        greater, less = (old, new) if shape.largest else (new, old)  # greater - less < 0: the new one is better
+        if shape.last_index:
             greater, less = less, greater
-        difference = Signal(Shape(self.element.width + 1, signed=True), name=f"difference_{name}")
+        difference = Signal(Shape(shape.element.width + 1, signed=True), name=f"difference_{name}")
         m.d.comb += difference.eq(greater - less)
-        return ~difference[-1] if self.last_index else difference[-1]
+        return ~difference[-1] if shape.last_index else difference[-1]
 
     def tournament(self, m: Module, base: Value, flags: Value) -> tuple[Candidate, Value]:
         """The best lane of a beat, a cycle for each doubling of the lanes; neighbours meet: indices stay in order."""
-        bits = ceil_log2(self.lanes)
-        players = [(self.i.payload[lane], Const(lane, bits)) for lane in range(self.lanes)]
+        shape = self.shape
+        bits = ceil_log2(shape.lanes)
+        players = [(self.i.payload[lane], Const(lane, bits)) for lane in range(shape.lanes)]
         for level in range(bits):
             winners = []
             for n, (low, high) in enumerate(zip_longest(players[::2], players[1::2])):
                 value, lane = low if high is None else choose(self.wins(m, high[0], low[0], f"{level}_{n}"), high, low)
-                winner = Signal(self.element, name=f"value{level}_{n}", reset_less=True)
+                winner = Signal(shape.element, name=f"value{level}_{n}", reset_less=True)
                 number = Signal(bits, name=f"lane{level}_{n}", reset_less=True)
                 m.d.sync += [winner.eq(value), number.eq(lane)]
                 winners.append((winner, number))
@@ -176,7 +200,7 @@ class TopKStage(wiring.Component):
         valid, first, last = flags[0], flags[1], flags[2]
         places: list[Candidate] = []
         moved, wins_before, filled_before = new, Const(0, 1), Const(0, 1)
-        for n in range(self.k):
+        for n in range(self.shape.k):
             place = Candidate(*(Signal.like(part, name=f"{name}{n}", reset_less=True) for name, part in (
                 ("best", new.value), ("best_lane", new.lane), ("best_base", new.base))))
             full, filled, wins = Signal(name=f"full{n}"), Signal(name=f"filled{n}"), Signal(name=f"wins{n}")
@@ -193,15 +217,10 @@ class TopKStage(wiring.Component):
 
     def outcome(self, m: Module, place: Candidate, n: int) -> Value:
         """What leaves for one of the best."""
-        made = Signal(self.output, name=f"outcome{n}", reset_less=True)
-        m.d.sync += made.eq(place.base + place.lane if self.gives_indices else place.value)
+        made = Signal(self.shape.output, name=f"outcome{n}", reset_less=True)
+        m.d.sync += made.eq(place.base + place.lane if self.shape.gives_indices else place.value)
         return made
 
 
 def choose(new_wins: Value, new: tuple[Value, Value], old: tuple[Value, Value]) -> tuple[Value, Value]:
     return Mux(new_wins, new[0], old[0]), Mux(new_wins, new[1], old[1])
-
-
-def results_of(channels: int, lanes: int, technology: Technology) -> Results:
-    """The tournament, the chain and the outcome come between the last beat of a pixel and its result."""
-    return Results(words=1, interval=channels // lanes, latency=ceil_log2(lanes) + 2, technology=technology)

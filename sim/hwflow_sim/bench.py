@@ -13,8 +13,6 @@ from amaranth.lib.wiring import In, Out
 
 from .streams import Streams
 
-__all__ = ["Bench", "check_core"]
-
 
 def check_core(core: Any, streams: Streams) -> None:
     """The boundaries must be those of the core's probes; a mistake of the caller's code, not of a user."""

@@ -13,8 +13,6 @@ from hwflow_base.files.cache import digest
 from .tools import Tools, run_tool, run_tools
 from .undefined import STRICT
 
-__all__ = ["CONTROL", "VERILOG", "Build", "compile_runtime", "fingerprint", "runtime_key"]
-
 HERE = Path(__file__).parent
 VERILOG = tuple(sorted((HERE / "verilog").glob("*.sv")))
 CONTROL = HERE / "verilog" / "bench.vlt"

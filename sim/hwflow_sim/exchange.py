@@ -24,8 +24,6 @@ from .results import (
 )
 from .streams import Edge, Output
 
-__all__ = ["EXPECTED", "FRAMES", "RESULT", "SETTINGS", "Settings", "load_result", "save_result", "save_run"]
-
 SETTINGS, RESULT = "settings.json", "result.json"
 FRAMES, EXPECTED, OUTPUT, BOUNDARY = "frames{}.npy", "expected{}.npy", "output{}.npy", "boundary{}.npy"
 PLACES = "places{}.npy"

@@ -39,8 +39,6 @@ from hwflow_rtl.vendor import Technology
 
 from . import flash, sdram
 
-__all__ = ["IMAGE", "CoreWithMemory", "image_bytes"]
-
 #: The name of the file of the image, without `.hex`.
 IMAGE = "weights_outside"
 #: Cycles without a beat of weights after which all queues and buffers are full.

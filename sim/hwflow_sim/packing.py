@@ -7,8 +7,6 @@ import numpy.typing as npt
 
 from .results import Element
 
-__all__ = ["pack", "unpack", "words_per_beat"]
-
 
 def words_per_beat(lanes: int, shape: Element) -> int:
     return -(-lanes * shape.width // 64)

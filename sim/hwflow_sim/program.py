@@ -16,8 +16,6 @@ from .cache import cached_folder
 from .tools import Tools, find_tools, run_tool, run_tools
 from .undefined import STRICT
 
-__all__ = ["Program"]
-
 CXX_FLAGS = ("-std=c++17", "-DVERILATOR=1", "-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TIMING=0", "-DVM_TRACE=0",
              "-DVM_TRACE_FST=0", "-DVM_TRACE_VCD=0", "-DVM_TRACE_SAIF=0", "-faligned-new", "-w", "-I.")
 RUNTIME = ("verilated.cpp", "verilated_threads.cpp", "verilated_dpi.cpp")

@@ -14,8 +14,6 @@ from .diagnosis import LinkState
 from .exchange import Settings
 from .packing import words_per_beat
 
-__all__ = ["Recorder", "Totals"]
-
 INT, INT64, UINT64, DOUBLE = ctypes.c_int, ctypes.c_int64, ctypes.c_uint64, ctypes.c_double
 WORDS, CYCLES = ctypes.POINTER(UINT64), ctypes.POINTER(INT64)
 PROTOTYPES: dict[str, tuple[Any, ...]] = {

@@ -17,9 +17,6 @@ from hwflow_base.short_repr import fields_repr, screen
 
 from .diagnosis import Deadlock, LinkState
 
-__all__ = ["Boundary", "BoundaryResult", "Difference", "Element", "ElementShape", "MemoryOrder", "OutputResult",
-           "RunResult", "StallPattern"]
-
 Values = npt.NDArray[np.integer[Any]]
 HIGHEST_STALL = 0.98  # beyond it a run is hardly more than waiting
 

@@ -9,8 +9,6 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ROM_MODULE", "hex_text", "write_roms"]
-
 #: The Verilog module that reads such a file.
 ROM_MODULE = Path(__file__).parent / "verilog" / "hwflow_rom.sv"
 

@@ -21,8 +21,6 @@ from .results import Boundary, RunResult, StallPattern
 from .tools import end_of, libpython, run_tool
 from .undefined import run_arguments
 
-__all__ = ["run"]
-
 Frames = npt.NDArray[np.int64]
 
 LOG = "simulation.log"

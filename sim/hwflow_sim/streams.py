@@ -11,8 +11,6 @@ from hwflow_rtl.stream.endpoint import Endpoint
 
 from .results import Boundary, Element, ElementShape
 
-__all__ = ["Edge", "Input", "Output", "Streams", "streams_of"]
-
 
 @dataclass(frozen=True)
 class Input:

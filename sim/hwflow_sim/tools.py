@@ -20,8 +20,6 @@ from typing import BinaryIO
 from hwflow_base.errors import HwflowError, MissingTool, ToolFailed
 from hwflow_base.files.full_disk import full_disk
 
-__all__ = ["Tools", "end_of", "find_tools", "libpython", "run_tool", "run_tools"]
-
 TAIL_LINES = 12
 POLL_SECONDS = 0.005
 COMPILERS = ("g++", "c++", "clang++")

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["STRICT", "run_arguments"]
-
 #: What is an error in every design, besides Verilator's own errors: pins that are left open.
 OPEN = ("PINMISSING", "PINCONNECTEMPTY", "PINNOCONNECT")
 #: Options of Verilator.  Its other warnings are about the style of Verilog that programs write.

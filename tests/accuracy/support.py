@@ -11,8 +11,6 @@ from hwflow.data.dataset import Dataset
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Model
 
-__all__ = ["dataset", "passing"]
-
 
 def passing(shape: tuple[int, ...], output: tuple[int, ...] | None = None, dtype: Any = np.float32) -> Model:
     """An input `x` and an output `y` of given shapes; what is between does not matter."""

@@ -9,13 +9,14 @@ from unittest import mock
 import click
 import pytest
 from click.testing import CliRunner
+from hwflow_base.options import command_line
 
-from hwflow import commands
-from hwflow.cli.words import cli
-from hwflow.command_line import command_line
+from hwflow.cli.build import BuildRequest
+from hwflow.cli.commands import cli
+from hwflow.cli.parser.command import Command
 from hwflow.layers.partition import Execution
 from hwflow.onnx.limits import Limits
-from hwflow.request import BuildRequest, HardwareOptions, Project, QuantizationOptions
+from hwflow.options import HardwareOptions, Project, QuantizationOptions
 
 MODEL = Path("a folder/-x'y$(z).onnx")
 REQUESTS = [
@@ -35,14 +36,14 @@ def test_a_command_line_asks_for_what_the_request_asks_for(request_: BuildReques
     line = command_line("build", request_.project, request_.quantization, request_.hardware)
     words = shlex.split(line)
     assert words[0] == "hwflow"
-    with mock.patch.object(commands, "build", return_value={}) as called:
+    with mock.patch.object(Command, "run", return_value={}) as called:
         done = CliRunner().invoke(cli, words[1:])
     assert done.exit_code == 0, done.output
     assert called.call_args.args[1] == request_
 
 
 def test_every_option_of_a_design_has_a_name_in_command_lines() -> None:
-    build = cli.commands["build"]
+    build = cli.by_name["build"]
     known = {option for parameter in build.params if isinstance(parameter, click.Option) for option in parameter.opts}
     for request_ in REQUESTS:
         line = command_line("build", request_.project, request_.quantization, request_.hardware)

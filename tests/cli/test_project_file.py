@@ -10,10 +10,13 @@ from unittest import mock
 
 import pytest
 
-from hwflow import commands
-from hwflow.cli.words import cli as words
+from hwflow.cli.build import BuildRequest
+from hwflow.cli.check import CheckRequest
+from hwflow.cli.commands import cli as words
+from hwflow.cli.parser.command import Command
+from hwflow.cli.sim import SimRequest
 from hwflow.layers.partition import Execution
-from hwflow.request import BuildRequest, CheckRequest, HardwareOptions, Project, QuantizationOptions, SimRequest
+from hwflow.options import HardwareOptions, Project, QuantizationOptions
 from tests.e2e.command import Cli
 from tests.project.tree import ROOT
 
@@ -52,11 +55,10 @@ def call(folder: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
 
 def asked(call: Cli, line: str) -> Any:
     """The request that a command line becomes."""
-    name, *rest = shlex.split(line)
-    with mock.patch.object(commands, name, return_value={}) as command:
-        done = call(name, *rest)
+    with mock.patch.object(Command, "run", return_value={}) as run:
+        done = call(*shlex.split(line))
     assert done.code == 0, done.err
-    return command.call_args.args[1]
+    return run.call_args.args[1]
 
 
 @pytest.mark.parametrize("line, request_", [
@@ -79,7 +81,7 @@ def test_the_file_gives_what_the_command_line_does_not_say(call: Cli, line: str,
 
 
 def test_what_comes_from_the_file_is_said(call: Cli) -> None:
-    with mock.patch.object(commands, "sim", return_value={}):
+    with mock.patch.object(Command, "run", return_value={}):
         said, quiet = call("sim", "--frames", "2"), call("sim", "--quiet")
     assert said.err == ("from hwflow.toml: a.onnx --state h0=hn --data a.npz --bits 4 --board icebreaker --execution "
                         "shared --reweightable --stalls 0.25\n")
@@ -137,7 +139,7 @@ def test_init_writes_a_file_in_which_every_option_is_valid(call: Cli, folder: Pa
     lines = [line.removeprefix("# ") if " = " in line else line for line in text.splitlines()]
     assert sum(line != before for line, before in zip(lines, text.splitlines(), strict=True)) > 40
     (folder / "hwflow.toml").write_text("\n".join(lines))
-    with mock.patch.object(commands, "check", return_value={}):  # its keys are right; some values are only examples
+    with mock.patch.object(Command, "run", return_value={}):  # its keys are right; some values are only examples
         assert "must be one that hwflow knows" not in call("check", "a.onnx").err
 
 

@@ -1,98 +1,95 @@
-"""Each command takes exactly the options that its request has fields for, with the same defaults."""
+"""Each command takes exactly the options that its request declares, with the same defaults."""
 
 from __future__ import annotations
 
 import inspect
+import pkgutil
 from dataclasses import dataclass, fields
+from importlib import import_module
 from pathlib import Path
-from typing import Any, get_type_hints
+from types import FunctionType, GenericAlias, ModuleType
+from typing import Annotated
 
-import click
 import pytest
+from hwflow_base.later import Later
+from hwflow_base.options import Option, Options, options_of
 
-from hwflow import request as requests
-from hwflow.cli.requests import request_of
-from hwflow.cli.words import cli
+import hwflow.cli
+from hwflow.cli.commands import cli
+from hwflow.cli.parser.command import Command, Group, Output
+from hwflow.cli.parser.parameters import parameters_of, request_of
+from hwflow.options import Project
 
 MODEL, BASE = Path("model.onnx"), Path("base.onnx")
+#: What a name may be that is imported later.
+POSSIBLE = (FunctionType, type, ModuleType, GenericAlias)
+#: Commands without options of their own.
+BARE = {"boards", "doctor"}
 
 
-def leaves(group: click.Group) -> dict[str, click.Command]:
+def leaves(group: Group) -> dict[str, Command]:
     """Every command by its name."""
-    found: dict[str, click.Command] = {}
-    for name, command in group.commands.items():
-        found |= leaves(command) if isinstance(command, click.Group) else {name: command}
+    found: dict[str, Command] = {}
+    for name, command in group.by_name.items():
+        found |= leaves(command) if isinstance(command, Group) else {name: command}  # type: ignore[dict-item]
     return found
 
 
 COMMANDS = leaves(cli)
-
-
-def function_of(command: click.Command) -> Any:
-    """What the command line has under the decorators."""
-    assert command.callback is not None
-    return inspect.unwrap(command.callback)
-
-
-def request_kind(command: click.Command) -> Any:
-    return get_type_hints(function_of(command)).get("request")
-
-
-REQUESTS = {name: kind for name, command in COMMANDS.items() if (kind := request_kind(command)) is not None}
-
-
-def options_in(kind: Any) -> list[str]:
-    """The names of the options that a request has fields for, those of its parts included."""
-    types = get_type_hints(kind)
-    return [name for field in fields(kind)
-            for name in (options_in(types[field.name]) if types[field.name] in requests.PARTS else [field.name])]
+REQUESTS: dict[str, type[Options]] = {
+    name: command.request for name, command in COMMANDS.items() if command.request is not None}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_commands_parameters_are_named(name: str) -> None:
-    """Nothing is taken as `**options`, whose names and types nobody can check."""
-    kinds = {parameter.kind for parameter in inspect.signature(function_of(COMMANDS[name])).parameters.values()}
-    assert not kinds & {inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL}
+def test_a_command_takes_a_console_and_its_own_request(name: str) -> None:
+    parameters = inspect.signature(COMMANDS[name].function).parameters
+    assert list(parameters) == (["console"] if name in BARE else ["console", "request"])
+    if name not in BARE:
+        assert REQUESTS[name].__name__ == f"{name.title()}Request"
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_each_option_has_a_field_and_each_field_an_option(name: str) -> None:
-    """In the request where there is one, else in the function's own parameters."""
-    kind, function = REQUESTS.get(name), function_of(COMMANDS[name])
-    taken = list(inspect.signature(function).parameters) if kind is None else [*options_in(kind), "as_json"]
-    given = [parameter.name for parameter in COMMANDS[name].params if parameter.expose_value]
-    assert sorted(map(str, given)) == sorted(taken)
+def test_each_declared_option_is_one_of_the_command(name: str) -> None:
+    parts = [REQUESTS[name], Output] if name in REQUESTS else [Output]
+    declared = [each.name for part in parts for each in options_of(part)]
+    taken = [parameter.name for parameter in COMMANDS[name].params if parameter.expose_value]
+    assert taken == declared
+    assert len(set(taken)) == len(taken)
 
 
-@pytest.mark.parametrize("name", REQUESTS)
+@pytest.mark.parametrize("name", sorted({*REQUESTS} - {"diff", "convert", "extract", "completion"}))
 def test_without_options_a_request_is_as_its_fields_have_it(name: str) -> None:
     more = {"reweight": ["--base", str(BASE)], "data": ["rows.csv"]}
-    words = [str(MODEL), *more.get(name, [])]
-    context = COMMANDS[name].make_context(name, words)
-    made = request_of(REQUESTS[name], {key: value for key, value in context.params.items() if key != "as_json"})
-    given = {"project": requests.Project(MODEL), "model": MODEL, "base": BASE, "sources": ("rows.csv",)}
-    assert made == REQUESTS[name](**{field.name: given[field.name] for field in fields(REQUESTS[name])
-                                     if field.name in given})
+    words = [] if name in ("init", "rules") else [str(MODEL), *more.get(name, [])]
+    made = request_of(REQUESTS[name], COMMANDS[name].make_context(name, list(words)).params)
+    needed = {"project": Project(MODEL), "model": MODEL, "base": BASE, "sources": ("rows.csv",)} if words else {}
+    assert made == REQUESTS[name](**{field.name: needed[field.name] for field in fields(REQUESTS[name])
+                                     if field.name in needed})
 
 
-def test_each_request_has_its_command() -> None:
-    kinds = {kind for name, kind in vars(requests).items() if name.endswith("Request")}
-    assert set(REQUESTS.values()) == kinds
-    assert len(kinds) == len(REQUESTS) == 14
+def test_every_option_says_what_it_is_for() -> None:
+    for kind in (Output, *REQUESTS.values()):
+        for each in options_of(kind):
+            assert each.option.argument or each.option.help.endswith((".", "...")), each.name
+
+
+def test_what_is_imported_later_can_be() -> None:
+    """A function, a class or a module; a constant would not be its own value."""
+    names = [module.name for module in pkgutil.walk_packages(hwflow.cli.__path__, "hwflow.cli.")
+             if not module.name.endswith("__main__")]
+    assert len(names) > 30
+    wrong = [(name, key) for name in names for key, value in vars(import_module(name)).items()
+             if isinstance(value, Later) and not isinstance(value._found(), POSSIBLE)]
+    assert wrong == []
 
 
 @dataclass(frozen=True)
 class Example:
-    project: requests.Project
-    rows: int
+    project: Project
+    rows: Annotated[int, Option("Rows.")] = 3
+    more: int = 0
 
 
-def test_an_option_without_a_field_and_a_field_without_an_option() -> None:
-    options = {"model": MODEL, "input_shapes": (), "states": (), "data": None, "build": Path("b"),
-               "limits": requests.DEFAULT_LIMITS}
-    assert request_of(Example, {**options, "rows": 3}) == Example(requests.Project(MODEL, build=Path("b")), 3)
-    with pytest.raises(TypeError, match="Example must have a field for each option of its command, and has none for "
-                                        "more"):
-        request_of(Example, {**options, "rows": 3, "more": 1})
-    with pytest.raises(TypeError, match="command of Example must have an option for each field, and has none for rows"):
-        request_of(Example, options)
+def test_a_field_without_an_option_is_a_mistake() -> None:
+    with pytest.raises(TypeError, match=r"Example\.more must be annotated with an Option"):
+        list(parameters_of(Example))

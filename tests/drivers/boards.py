@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from hwflow_sim.board import SimulatedBoard
 
-__all__ = ["SpiMaster", "UartOfAMicrocontroller"]
-
 #: Clock cycles of a board in a driver's millisecond: ten times as fast as at 25 MHz, so that waiting is short.
 CYCLES_OF_A_MILLISECOND = 2500
 FLAG = b"\x7e"

@@ -8,8 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["C_FOLDER", "FLAGS", "Outcome", "compiled_c", "drive"]
-
 HERE = Path(__file__).parent
 C_FOLDER = HERE.parents[1] / "drivers" / "c"
 FLAGS = ("-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-Wconversion")

@@ -19,8 +19,6 @@ from hwflow.cli.entry import main
 #: Messages are compared in one piece; tests/e2e/test_widths.py looks at how they are wrapped.
 WIDE = "10000"
 
-__all__ = ["Cli", "Outcome", "environment", "process"]
-
 
 @dataclass(frozen=True)
 class Outcome:

@@ -11,8 +11,6 @@ from hwflow import onnx
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Model
 
-__all__ = ["forked", "gated", "random_network", "residual", "rows_for", "small_network", "two_by_two", "write_data"]
-
 
 def write_data(path: Path, model: Model, rows: int = 6, seed: int = 0, **more: np.ndarray) -> Path:
     """An NPZ of normal rows for the one input of `model`."""

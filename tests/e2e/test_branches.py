@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from hwflow import onnx
-from hwflow.report.plan import compared
+from hwflow.views.console.plan import compared
 from tests.e2e.command import Cli
 from tests.e2e.networks import residual, write_data
 

@@ -10,10 +10,10 @@ import pytest
 from hwflow import onnx
 from hwflow.flow import Flow
 from hwflow.host.identity import identity
-from hwflow.report.console import Console
-from hwflow.request import HardwareOptions, Project
+from hwflow.options import HardwareOptions, Project
 from hwflow.steps.proof import prove_netlist
 from hwflow.steps.records import kept
+from hwflow.views.console.terminal import Console
 from tests.e2e.command import Cli
 from tests.e2e.conftest import SIM
 from tests.e2e.networks import gated, write_data

@@ -21,16 +21,17 @@ import onnxruntime
 import pytest
 
 from hwflow import HwflowError
-from hwflow.commands.hardware import sim
-from hwflow.commands.integers import golden, quantize
-from hwflow.commands.reporting import subject_of
+from hwflow.cli.golden import GoldenRequest, golden
+from hwflow.cli.quantize import QuantizeRequest, quantize
+from hwflow.cli.sim import SimRequest, sim
 from hwflow.flow import Flow
 from hwflow.golden import run, run_prologue
-from hwflow.page import Subject
-from hwflow.page.sections import accuracy, proof
-from hwflow.report.console import Console
-from hwflow.request import GoldenRequest, Project, QuantizeRequest, SimRequest
+from hwflow.options import Project
+from hwflow.pipeline.page import subject_of
 from hwflow.steps import records
+from hwflow.views.console.terminal import Console
+from hwflow.views.page import Subject
+from hwflow.views.page.sections import accuracy, proof
 from tests.e2e.command import Outcome
 
 HOSTILE = "\"'></script></title><script>alert(1)</script><img src=x onerror=alert(1)>\x1b[31m\u202e"

@@ -11,14 +11,15 @@ import pytest
 from hwflow_base.errors import AnswerIsNo, HwflowError, MissingTool
 
 from hwflow import golden, onnx
-from hwflow.commands import reweight, synth
+from hwflow.cli.reweight import ReweightRequest, reweight
+from hwflow.cli.synth import SynthRequest, synth
 from hwflow.flow import Flow
+from hwflow.options import HardwareOptions, Project
 from hwflow.quantize import load_quantized
-from hwflow.report.console import Console
-from hwflow.request import HardwareOptions, Project, ReweightRequest, SynthRequest
 from hwflow.reweight.retrained import Retrained
 from hwflow.reweight.routed import RoutedDesign, keep_design
 from hwflow.synth.toolchain import tools_of_family
+from hwflow.views.console.terminal import Console
 
 MODELS = Path(__file__).parents[2] / "models"
 FIRST, DATA = MODELS / "digits_mlp.onnx", MODELS / "digits_mlp.npz"

@@ -13,16 +13,17 @@ import pytest
 from hwflow_base.errors import MissingTool
 
 from hwflow import hls, onnx
-from hwflow.commands import reweight, synth
+from hwflow.cli.reweight import ReweightRequest, reweight
+from hwflow.cli.synth import SynthRequest, synth
 from hwflow.flow import Flow
 from hwflow.layers.partition import Execution
-from hwflow.report.console import Console
-from hwflow.request import HardwareOptions, Project, ReweightRequest, SynthRequest
+from hwflow.options import HardwareOptions, Project
 from hwflow.reweight.retrained import Retrained
 from hwflow.reweight.routed import keep_design
 from hwflow.synth.structure import Structure, structure_of
 from hwflow.synth.toolchain import tools_of_family
 from hwflow.synth.top import pll_of
+from hwflow.views.console.terminal import Console
 from tests.e2e.networks import small_network, write_data
 
 SHARED = HardwareOptions("icebreaker", execution=Execution.SHARED, reweightable=True)

@@ -24,10 +24,10 @@ from hwflow.quantize import Quantized, quantize
 from hwflow.reweight.patching import reweight
 from hwflow.steps.proof import prove_netlist
 from hwflow.synth import load_board
-from hwflow.synth.clock import ON_BOARD
-from hwflow.synth.design import Design, SynthesisOptions, synthesize_design
+from hwflow.synth.design import Design, synthesize_design
+from hwflow.synth.expected_clock import outside_of
 from hwflow.synth.netlist import make_netlist_of
-from hwflow.synth.outside import outside_of
+from hwflow.synth.options import ON_BOARD, SynthesisOptions
 from hwflow.synth.toolchain import locate
 from hwflow.synth.top import pll_of
 from tests.e2e.networks import rows_for, small_network

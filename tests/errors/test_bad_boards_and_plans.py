@@ -14,9 +14,9 @@ import yaml
 from hwflow import onnx
 from hwflow.flow import Flow
 from hwflow.onnx.build import Builder
-from hwflow.report.console import Console
-from hwflow.request import BOARD, Project
+from hwflow.options import BOARD, Project
 from hwflow.synth import list_boards, load_board
+from hwflow.views.console.terminal import Console
 from tests.e2e.command import Cli
 from tests.e2e.networks import small_network
 

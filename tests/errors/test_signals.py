@@ -138,7 +138,7 @@ main()
 
 @pytest.mark.parametrize("module", [
     "click.core", "amaranth.hdl", "numpy", "numpy._core.numeric", "numpy.exceptions", "numpy.lib", "ml_dtypes",
-    "hwflow.onnx.dtypes", "hwflow.request", "rich.console"])
+    "hwflow.onnx.dtypes", "hwflow.options", "rich.console"])
 def test_during_the_imports(module: str) -> None:
     """What was half imported cannot be imported anew in the same process; the message needs nothing of it."""
     done = subprocess.run([sys.executable, "-c", AT.format(module)], env=environment(), capture_output=True, text=True,

@@ -9,7 +9,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from hwflow_rtl.io import Clocking
 from hwflow_rtl.io.ethernet.headers import Address
-from hwflow_rtl.io.link_bytes import TOKEN
+from hwflow_rtl.io.link.bytes import TOKEN
 from hwflow_rtl.io.transports import Udp
 from hwflow_rtl.stream.queue import Queue
 from hwflow_rtl.vendor import Generic

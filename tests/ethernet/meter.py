@@ -8,7 +8,7 @@ from amaranth.hdl import ClockDomain, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from hwflow_rtl.emit import emit
-from hwflow_rtl.io.ethernet.packet_store import LARGEST
+from hwflow_rtl.io.ethernet.sender import LARGEST
 from hwflow_rtl.io.transports import Udp
 from hwflow_rtl.vendor import Generic
 

@@ -7,8 +7,6 @@ from typing import Any
 
 from hwflow.exploration.engine import Lost
 
-__all__ = ["Here"]
-
 
 class Here:
     """An engine that runs each task when its result is wanted, the last one first, and loses the first `losses`."""

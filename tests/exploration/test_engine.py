@@ -15,9 +15,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hwflow.commands.exploring import widths_of
+from hwflow.cli.explore import ExploreRequest, widths_of
 from hwflow.exploration.point import Widths
-from hwflow.request import ExploreRequest, Project
+from hwflow.options import Project
 from tests.e2e.command import Cli, environment
 from tests.project.tree import ROOT
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from hwflow.cli.exploring import OBJECTIVES
+from hwflow.cli.explore import OBJECTIVES
 from hwflow.exploration.frontier import Objective, frontier_of
 from hwflow.exploration.point import Point
 

@@ -18,7 +18,7 @@ from hwflow.exploration.routing import Routed, Run, Runs, best_points, proposed
 from hwflow.exploration.store import Store
 from hwflow.layers.partition import Execution
 from hwflow.synth import load_board
-from hwflow.synth.placer import AS_IT_IS, Placer, placer_of
+from hwflow.synth.options import AS_IT_IS, Placer, placer_of
 
 
 def point(design: str, interval: int = 100) -> Point:

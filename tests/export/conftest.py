@@ -14,8 +14,6 @@ from hwflow.onnx.model import Model
 from tests.e2e.command import environment, process
 from tests.e2e.networks import small_network, two_by_two, write_data
 
-__all__ = ["exported", "tools"]
-
 
 def exported(model: Model, place: Path, *kinds: str) -> Path:
     """The folder `out` in `place`, with the exports of `model`."""

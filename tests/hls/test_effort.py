@@ -25,7 +25,7 @@ from hwflow.layers.base import LayerGraph
 from hwflow.layers.partition import SHARED, Execution, Group
 from hwflow.steps.planning import executions_of
 from hwflow.synth import load_board
-from hwflow.synth.outside import outside_of
+from hwflow.synth.expected_clock import outside_of
 from tests.networks.deep import deep_network, landmarks
 from tests.random_cases import seeds
 

@@ -21,7 +21,7 @@ from hwflow.onnx.build import Builder
 from hwflow.quantize import Quantized, quantize
 from hwflow.steps.planning import budget_of, plan_for
 from hwflow.synth import Board, load_board
-from hwflow.synth.outside import outside_of
+from hwflow.synth.expected_clock import outside_of
 from tests.e2e.networks import residual, rows_for
 from tests.layers.cases import CASES
 

@@ -15,10 +15,10 @@ from hwflow import hls, onnx
 from hwflow.flow import Flow
 from hwflow.hls import Budget
 from hwflow.layers.base import LayerGraph
+from hwflow.options import HardwareOptions, Project
 from hwflow.quantize import quantize
-from hwflow.report.console import Console
-from hwflow.request import HardwareOptions, Project
 from hwflow.synth import load_board
+from hwflow.views.console.terminal import Console
 from tests.boards import BOARDS
 from tests.e2e.networks import random_network, rows_for, small_network
 from tests.quantize.net import Net, data

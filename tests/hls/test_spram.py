@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hwflow_rtl.io import End, Ends
 from hwflow_rtl.stream.endpoint import Endpoint
-from hwflow_rtl.stream.paired_queue import PairedQueue
+from hwflow_rtl.stream.queue_choice import PairedQueue
 from hwflow_rtl.vendor import ICE40, Resources, Technology
 from hwflow_rtl.vendor.memory import Place
 

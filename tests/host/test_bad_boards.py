@@ -9,7 +9,7 @@ import pytest
 from hwflow_base.errors import HwflowError
 
 from hwflow.host.host_link import HostLink
-from hwflow.host.pace import Patience
+from hwflow.host.session import Patience
 from hwflow.host.wire import LinkFailed
 from tests.host.board import DATA, IDENTITY, POLL, RESULT, STATUS, MemoryPort, ReferenceBoard, framed
 from tests.host.test_link import board_of, frames_of

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import pytest
 
 from hwflow.host.host_link import HostLink
-from hwflow.host.pace import Patience
+from hwflow.host.session import Patience
 from hwflow.host.wire import LinkFailed
 from tests.host.board import ReferenceBoard
 from tests.host.test_link import board_of, frames_of

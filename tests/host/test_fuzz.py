@@ -8,11 +8,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from hwflow.host.hdlc import Deframer
 from hwflow.host.host_link import HostLink
-from hwflow.host.pace import Patience
 from hwflow.host.packets import Drop, Identity, Memory, Packet, Status, decode
-from hwflow.host.wire import LinkFailed
+from hwflow.host.session import Patience
+from hwflow.host.wire import Deframer, LinkFailed
 from tests.host.board import IDENTITY, RESULT, STATUS, whole
 from tests.host.test_datagrams import DatagramLine
 from tests.host.test_link import board_of, frames_of

@@ -10,8 +10,7 @@ from hwflow_sim.board import CompiledBoard, RatedPort, SimulatedBoard, UartLine
 
 from hwflow.host import LinkFailed, Patience
 from hwflow.host.host_link import HostLink
-from hwflow.host.line_rate import raise_rate, start_safe
-from hwflow.host.rates import bit_time, rates_of
+from hwflow.host.line_rate import bit_time, raise_rate, rates_of, start_safe
 from tests.host.digest_core import IDENTITY, digest_board, digests, frames
 
 #: tiny_resnet8: 32 x 32 x 3 bytes in, 10 out.

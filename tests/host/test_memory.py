@@ -19,13 +19,13 @@ from hwflow import golden, onnx
 from hwflow.host.design import load_design
 from hwflow.host.host_link import HostLink
 from hwflow.host.identity import DesignFacts, hardware_identity_of, identity_of, sums_outside
-from hwflow.host.pace import Patience
+from hwflow.host.session import Patience
 from hwflow.host.weight_image import WeightImage
 from hwflow.host.wire import LinkFailed
 from hwflow.quantize import Quantized
-from hwflow.report.board import say_weights
-from hwflow.report.console import Console
 from hwflow.synth import load_board
+from hwflow.views.console.runs import say_weights
+from hwflow.views.console.terminal import Console
 from tests.e2e.command import Cli
 from tests.e2e.networks import small_network, write_data
 from tests.host.board import Line, MemoryPort, ReferenceBoard, framed

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hwflow.host.hdlc import Deframer, framed
 from hwflow.host.packets import LARGEST_PAYLOAD, Drop, Identity, Kind, Packet, Status, decode, encode
+from hwflow.host.wire import Deframer, framed
 from tests.host import board
 
 byte = st.integers(0, 255)

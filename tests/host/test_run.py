@@ -21,11 +21,11 @@ import hwflow.host
 from hwflow import golden, onnx
 from hwflow.flow import Flow
 from hwflow.host.design import load_design
+from hwflow.options import HardwareOptions, Project
 from hwflow.quantize import Quantized, quantize
-from hwflow.report.console import Console
-from hwflow.request import HardwareOptions, Project
 from hwflow.synth import design, load_board
-from hwflow.synth.design import SynthesisOptions
+from hwflow.synth.options import SynthesisOptions
+from hwflow.views.console.terminal import Console
 from tests.e2e.command import Cli, environment
 from tests.e2e.networks import rows_for, small_network, write_data
 from tests.host.board import Line

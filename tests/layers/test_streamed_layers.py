@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from amaranth.hdl import Fragment
 from hwflow_rtl.matrix.stage import MatrixStage
-from hwflow_rtl.matrix.tiled import TiledShape, TiledStage
+from hwflow_rtl.matrix.tiled import TiledStage
+from hwflow_rtl.matrix.tiled_shape import TiledShape
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.stream.times import StageTimes
 from hwflow_rtl.vendor import FAMILIES, Generic

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from amaranth.hdl import Fragment, Instance
 from hwflow_rtl.multiply.style import MultiplierStyle
-from hwflow_rtl.rescale.requantizer import RequantizerConstants, RequantizerStyle
+from hwflow_rtl.rescale.plan import RequantizerStyle
+from hwflow_rtl.rescale.requantizer import RequantizerConstants
 from hwflow_rtl.vendor import ECP5, FAMILIES, ICE40, Generic, Gowin, Resources
 
 from hwflow.layers import Conv, Dense, Frame, IntFormat, LayerGraph

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from amaranth.hdl import signed, unsigned
 from hwflow_rtl.memory import FlashError, SealedFlash, WeightMemory, WeightSharing, WeightStream
-from hwflow_rtl.memory.ring_shape import piece_periods
+from hwflow_rtl.memory.weight_sharing import piece_periods
 from hwflow_sim.flash import FlashTraffic, compile_beats, compile_flash_traffic
 from hwflow_sim.sdram import Taken, WeightTrafficResult
 

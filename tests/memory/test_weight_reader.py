@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from amaranth.hdl import Shape, signed, unsigned
 from hwflow_rtl.memory import WeightImage, WeightReader, WeightStream
-from hwflow_rtl.memory.weight_unpacker import WeightUnpacker
+from hwflow_rtl.memory.weight_memory import WeightUnpacker
 
 from tests.memory.parts import SMALL
 from tests.rtl.harness import simulate

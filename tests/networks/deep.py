@@ -30,8 +30,6 @@ from hwflow.layers import (
 from hwflow.layers.rearrange import picked
 from tests.networks.numbers import Rng, integers
 
-__all__ = ["FAMILIES", "deep_network", "landmarks"]
-
 BYTE = IntFormat(8, True)
 SCALE = 0.05
 

@@ -16,8 +16,6 @@ from tests.networks.grow_recurrent import recurrent
 from tests.networks.grow_trees import trees
 from tests.networks.numbers import Rng, integers
 
-__all__ = ["ROWS_AND_TREES", "TINY", "USUAL", "Blocks", "Taste", "any_foldings", "describe", "frames_for", "network"]
-
 #: For a simulator in Python: few cycles, few gates.
 TINY = Taste(side=5, channels=4, multiplications=800, blocks=2)
 USUAL = Taste()

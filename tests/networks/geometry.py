@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Axis", "any_axis", "axis_to", "both", "classes_of"]
-
 Rng = np.random.Generator
 
 

@@ -35,8 +35,6 @@ from hwflow.layers.rescale import Rescale
 from tests.networks.geometry import Axis, any_axis, axis_to, both, classes_of
 from tests.networks.numbers import Rng, any_format, any_zero_point, factor, integers, rescale, spread
 
-__all__ = ["Elements", "Growing", "Taste", "divisor"]
-
 SUM = IntFormat(32, True)
 SAMPLES = 5
 SCALE = 0.25

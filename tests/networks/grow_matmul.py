@@ -13,8 +13,6 @@ from tests.networks.meaning_matmul import sums_of
 if TYPE_CHECKING:
     from tests.networks.grow import Growing
 
-__all__ = ["matmul"]
-
 #: Bits of an element whose difference to its zero point every multiplier takes.
 WIDEST = 14
 

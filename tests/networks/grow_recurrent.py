@@ -8,8 +8,6 @@ from hwflow.layers import Frame, IntFormat, Recurrent, Requantize
 from tests.networks.grow import Elements, Growing
 from tests.networks.numbers import integers
 
-__all__ = ["recurrent"]
-
 CELLS = {"rnn": 1, "gru": 3, "lstm": 4}
 
 

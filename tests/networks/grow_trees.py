@@ -11,8 +11,6 @@ from hwflow.layers import IntFormat, Trees
 if TYPE_CHECKING:
     from tests.networks.grow import Growing
 
-__all__ = ["trees"]
-
 
 def trees(grown: Growing, x: str) -> str:
     """Trees of up to three levels over the channels of each pixel; a table where elements are no numbers."""

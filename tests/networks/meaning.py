@@ -39,8 +39,6 @@ from tests.networks.meaning_recurrent import recurrent
 from tests.networks.meaning_trees import trees
 from tests.networks.rounding import rescaled, round_exactly
 
-__all__ = ["MEANINGS", "meaning"]
-
 Ints = np.ndarray
 
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from hwflow.layers import LayerGraph
 
-__all__ = ["sums_of"]
-
 
 def sums_of(graph: LayerGraph, layer: Any, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The exact sums of frames [n, ...]: [n, heads, rows, columns]."""

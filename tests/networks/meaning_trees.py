@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from hwflow.layers import LayerGraph
 
-__all__ = ["trees"]
-
 Ints = npt.NDArray[np.int64]
 
 

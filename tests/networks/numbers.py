@@ -7,8 +7,6 @@ import numpy as np
 from hwflow.layers.formats import BIPOLAR, IntArray, IntFormat
 from hwflow.layers.rescale import Requantize, Rescale, Rounding, Thresholds
 
-__all__ = ["Rng", "any_format", "any_zero_point", "factor", "integers", "rescale", "spread"]
-
 Rng = np.random.Generator
 
 #: Far outside of every sum.

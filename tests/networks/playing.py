@@ -22,8 +22,6 @@ from hwflow.layers.hardware import codes_of
 from hwflow.steps.generation import simulation_technology
 from tests.rtl.harness import pack, simulator, unpack
 
-__all__ = ["Played", "Stalls", "play_plan", "portable"]
-
 
 @dataclass(frozen=True)
 class Stalls:

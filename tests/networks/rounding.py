@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["rescaled", "round_exactly"]
-
 Ints = np.ndarray
 
 

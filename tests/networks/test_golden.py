@@ -7,7 +7,8 @@ import pytest
 
 from hwflow import golden
 from hwflow.layers import KINDS
-from tests.networks.generate import TINY, USUAL, Taste, describe, frames_for, network
+from tests.networks.generate import TINY, USUAL, describe, frames_for, network
+from tests.networks.grow import Taste
 from tests.networks.meaning import MEANINGS, meaning
 from tests.random_cases import seeds
 

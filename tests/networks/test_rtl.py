@@ -17,7 +17,8 @@ from hwflow.hls.schedule import schedule_frames
 from hwflow.hls.support import hardware_problems
 from hwflow.layers import LayerGraph
 from hwflow.synth import list_boards, load_board
-from tests.networks.generate import ROWS_AND_TREES, TINY, Taste, any_foldings, describe, frames_for, network
+from tests.networks.generate import ROWS_AND_TREES, TINY, any_foldings, describe, frames_for, network
+from tests.networks.grow import Taste
 from tests.networks.playing import Stalls, play_plan, portable
 from tests.random_cases import seeds
 

@@ -18,11 +18,11 @@ from hwflow.hls.staging import stages_of
 from hwflow.layers.base import Folding, LayerGraph
 from hwflow.layers.partition import Partition, SharedLayers
 from hwflow.quantize import quantize
-from hwflow.report.tables import failure_lines
 from hwflow.steps.simulation import compile_plan, run_plan
 from hwflow.steps.stimuli import noise
 from hwflow.synth import load_board
-from hwflow.synth.outside import outside_of
+from hwflow.synth.expected_clock import outside_of
+from hwflow.views.console.runs import failure_lines
 from tests.e2e.networks import forked, gated, residual, rows_for, small_network, two_by_two
 
 FRAMES = 4

@@ -17,18 +17,18 @@ from hwflow_rtl.vendor import Resources, Technology
 from hwflow_sim import StallPattern
 
 from hwflow import hls, onnx
+from hwflow.facts.clock import clock_of
 from hwflow.hls.choices import Choices
 from hwflow.hls.outside import paced
 from hwflow.hls.staging import stages_of
 from hwflow.layers.base import Folding, LayerGraph
 from hwflow.quantize import quantize
-from hwflow.report.clock import clock_of
 from hwflow.steps.generation import write_axi_stream
 from hwflow.steps.planning import interval_for
 from hwflow.steps.simulation import compile_plan, run_plan
 from hwflow.steps.stimuli import noise
 from hwflow.synth import load_board
-from hwflow.synth.outside import outside_of
+from hwflow.synth.expected_clock import outside_of
 from tests.quantize.net import Net, data
 
 PLENTY = Resources(lut=10**6, ff=10**6, dsp=10**4, ram=10**4)

@@ -14,8 +14,6 @@ from hwflow import hls
 from hwflow.layers import LayerGraph
 from hwflow.layers.formats import IntArray
 
-__all__ = ["Part", "union", "union_frames"]
-
 
 @dataclass(frozen=True)
 class Part:

@@ -16,8 +16,6 @@ from typing import Any, Self
 
 from tests.project.tree import ROOT
 
-__all__ = ["Child", "Crashed", "Failure", "serve"]
-
 
 class Crashed(Exception):
     """A signal ended the child while it made its answer."""

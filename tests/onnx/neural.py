@@ -17,8 +17,6 @@ from hwflow.onnx.build import Builder
 from hwflow.onnx.ops import find_operator
 from tests.onnx.oracle import ChildOracle
 
-__all__ = ["Case", "agree", "case", "draw", "error_of", "evaluated"]
-
 
 def draw(*shape: int, seed: int = 0, low: float | None = None) -> np.ndarray:
     """Normal float32 numbers; with `low`, even ones from there to one more."""

@@ -11,8 +11,6 @@ import hwflow.onnx
 from hwflow.onnx import Model
 from tests.onnx.child import Child, Crashed, Failure, serve
 
-__all__ = ["ChildOracle", "Refused"]
-
 
 class Refused(Exception):
     """onnxruntime does not run this model."""

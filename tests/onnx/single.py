@@ -13,8 +13,6 @@ from hwflow.onnx.ops.base import Call, Known
 from hwflow.onnx.run.calls import run
 from hwflow.onnx.schemas import find_schema
 
-__all__ = ["evaluated", "inferred"]
-
 NEWEST = 28
 
 

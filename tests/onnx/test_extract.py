@@ -13,12 +13,13 @@ import pytest
 from hwflow_base.errors import HwflowError
 
 import hwflow.onnx
-from hwflow.commands.onnx_files import extract as command
+from hwflow.cli.onnx.extract import ExtractRequest
+from hwflow.cli.onnx.extract import extract as command
 from hwflow.onnx import evaluate, extract, loads, require_valid, save
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Model
 from hwflow.onnx.rewrite.extract import Cuts
-from hwflow.report.console import Console
+from hwflow.views.console.terminal import Console
 from tests.project.tree import ROOT
 
 #: Branches, a graph that takes `c` from around it, a function that calls another one, two results of one node.
@@ -193,5 +194,5 @@ def test_a_part_does_not_replace_its_model(model: Model, tmp_path: Path) -> None
     save(model, source)
     before = source.read_bytes()
     with pytest.raises(HwflowError, match="the part must not replace the model that it is cut from; choose another"):
-        command(Console(), source, tmp_path / "." / "whole.onnx", (), ("b",))
+        command(Console(), ExtractRequest(source, tmp_path / "." / "whole.onnx", outputs=("b",)))
     assert source.read_bytes() == before

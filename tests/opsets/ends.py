@@ -11,8 +11,6 @@ import numpy as np
 from tests.opsets import layers, moves, numbers
 from tests.opsets.growing import Array, Growing, T
 
-__all__ = ["before", "ending"]
-
 ML = "ai.onnx.ml"
 
 

@@ -12,8 +12,6 @@ from hwflow.onnx import dumps, loads
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Model
 
-__all__ = ["Growing", "Step", "T"]
-
 Array = np.ndarray
 
 

@@ -24,8 +24,6 @@ from tests.onnx.oracle import ChildOracle, Refused
 from tests.opsets.growing import Growing, Step
 from tests.opsets.walk import NEWEST, QDQ_SINCE, network
 
-__all__ = ["REFUSED", "Outcome", "Tally", "judge", "judged", "of_seed"]
-
 Array = np.ndarray
 Rows = dict[str, Array]
 

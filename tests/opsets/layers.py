@@ -11,9 +11,6 @@ import numpy as np
 from tests.opsets import numbers
 from tests.opsets.growing import Array, Growing, T
 
-__all__ = ["average_pool", "batch_norm", "binary", "clip", "conv", "conv_transpose", "dense", "extreme", "joined",
-           "max_pool", "mean_of_frame", "prelu", "quantized", "unary", "with_constant"]  # fmt: skip
-
 
 def _window(net: Growing, sizes: tuple[int, ...], kernel: tuple[int, ...], dilations: tuple[int, ...], same: bool,
             ) -> tuple[dict[str, Any], tuple[int, ...], tuple[int, ...]]:  # fmt: skip

@@ -10,9 +10,6 @@ import numpy as np
 from tests.opsets import numbers
 from tests.opsets.growing import Array, Growing, T
 
-__all__ = ["blocks", "dropout", "flatten", "gather", "identity", "pad", "reshaped", "resized", "shuffled", "sliced",
-           "split", "squeezed", "tiled", "transposed", "unsqueezed"]  # fmt: skip
-
 
 def _listed(net: Growing, since: int, **values: tuple[int, ...] | None) -> tuple[list[Array | None], dict[str, Any]]:
     """Lists of integers: attributes before operator set `since`, inputs from it on; None is left out."""

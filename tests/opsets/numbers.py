@@ -11,12 +11,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-__all__ = [
-    "UNARY", "along", "average_pool", "batch_norm", "coerced", "conv", "conv_transpose", "hardmax", "instance_norm",
-    "linear_upsampled", "log_softmax", "lp_normalized", "lrn", "max_pool", "nearest", "padded", "placed", "same_pads",
-    "softmax", "top",
-]  # fmt: skip
-
 Array = np.ndarray
 Sizes = Sequence[int]
 

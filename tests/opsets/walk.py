@@ -9,8 +9,6 @@ import numpy as np
 from tests.opsets import ends, layers, moves
 from tests.opsets.growing import Growing, T
 
-__all__ = ["NEWEST", "QDQ_SINCE", "network"]
-
 #: Operator sets 1 to `NEWEST`; those from `QDQ_SINCE` on have QuantizeLinear.
 NEWEST, QDQ_SINCE = 23, 10
 

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-__all__ = ["WIDTHS", "cut_texts"]
-
 #: A phone and a laptop.
 WIDTHS = (420, 1280)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
-__all__ = ["Page"]
-
 #: Attributes by which a browser asks for something; `href` does in these elements.
 _ASKING = frozenset({"src", "srcset", "poster", "background", "xlink:href"})
 _LINKING = frozenset({"link", "use", "image"})

@@ -8,13 +8,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from hwflow.page.axis import Axis
-from hwflow.page.bars import Piece, Row, bars
-from hwflow.page.chart import Columns, Dot, Dots, Line, Rule, plot
-from hwflow.page.gantt import Lane, Span, gantt
-from hwflow.page.heat import heat_map
-from hwflow.page.svg import element, short
-from hwflow.page.table import STEPS, Cell, table
+from hwflow.views.page.bars import Piece, Row, bars
+from hwflow.views.page.chart import Axis, Columns, Dot, Dots, Line, Rule, plot
+from hwflow.views.page.markup import STEPS, Cell, element, short, table
+from hwflow.views.page.schedule import Lane, Span, gantt
+from hwflow.views.page.sections.accuracy import heat_map
 
 HOSTILE = "</script><svg onload=\"x\"> & 'a' \x00\x1b[31m\u202e"
 SHOWN = "</script><svg onload=\"x\"> & 'a' \\x00\\x1b[31m\\u202e"

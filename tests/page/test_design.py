@@ -20,13 +20,7 @@ from hwflow import hls
 from hwflow.accuracy import Accuracy, Metric, Task
 from hwflow.hls.schedule import schedule_frames
 from hwflow.layers.partition import Execution
-from hwflow.page.notebook import html_of
-from hwflow.page.resources import memories_picture, memories_table, overview, parts_of, parts_table
-from hwflow.page.roofline import limits_of, limits_picture, roofline
-from hwflow.page.schedule import back_to_back, limit_of, one_frame, stage_table
-from hwflow.page.sections.time import simulated
 from hwflow.quantize import Quantized, quantize
-from hwflow.report.synthesis import planned_in_all
 from hwflow.steps.planning import plan_for
 from hwflow.steps.recording import SIMULATION
 from hwflow.steps.records import keep
@@ -34,6 +28,11 @@ from hwflow.synth import Board, SynthesisReport, load_board
 from hwflow.synth.families import Limit
 from hwflow.synth.report import Usage
 from hwflow.synth.seeds import Attempt
+from hwflow.views.console.design import planned_in_all
+from hwflow.views.page.notebook import html_of
+from hwflow.views.page.schedule import back_to_back, limit_of, one_frame, stage_table
+from hwflow.views.page.sections.fits import memories_picture, memories_table, overview, parts_of, parts_table
+from hwflow.views.page.sections.time import limits_of, limits_picture, roofline, simulated
 from tests.e2e.networks import rows_for, small_network
 from tests.page.test_charts import HOSTILE, parsed, size
 
@@ -191,8 +190,8 @@ def test_notebooks_show_results_with_their_own_styles(plans: Plans, quantized: Q
 
 def test_a_schedule_that_takes_minutes_is_not_drawn(plans: Plans, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plans[1]["dataflow"]
-    monkeypatch.setattr("hwflow.page.schedule.MOST_CYCLES", plan.interval)
+    monkeypatch.setattr("hwflow.views.page.schedule.MOST_CYCLES", plan.interval)
     assert "not drawn" not in html_of(plan)
-    monkeypatch.setattr("hwflow.page.schedule.MOST_CYCLES", plan.interval - 1)
+    monkeypatch.setattr("hwflow.views.page.schedule.MOST_CYCLES", plan.interval - 1)
     assert (f"The schedule is not drawn: a frame has {plan.interval} cycles, and pictures have at most "
             f"{plan.interval - 1}.") in html_of(plan)

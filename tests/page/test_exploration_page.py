@@ -15,8 +15,8 @@ from hwflow.exploration.exploration import Exploration
 from hwflow.exploration.frontier import Objective
 from hwflow.exploration.point import Point
 from hwflow.exploration.routing import Routed, Run
-from hwflow.page.exploration import Designs, exploration_page, stairs
 from hwflow.synth import load_board
+from hwflow.views.page.exploration import Designs, exploration_page, stairs
 from tests.page import cut
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from hwflow.host.rate import Rate
-from hwflow.page.floorplan import LEVELS, Kind, Wire, floorplan
-from hwflow.page.sections import silicon
 from hwflow.synth import load_board
 from hwflow.synth.placement import Die, Group, Placement
+from hwflow.views.page.sections import silicon
+from hwflow.views.page.sections.silicon import LEVELS, Kind, Wire, floorplan
 
 ROUTED = Path(__file__).parent / "routed"
 HOSTILE = '</script><b>"&\u202e'

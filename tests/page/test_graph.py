@@ -11,8 +11,8 @@ import pytest
 
 from hwflow import onnx
 from hwflow.onnx.build import Builder
-from hwflow.report.columns import first_rows
-from hwflow.report.scene import LINE, NARROW, Arrow, Box, Scene, arrange
+from hwflow.views.pictures.layout import first_rows
+from hwflow.views.pictures.scene import LINE, NARROW, Arrow, Box, Scene, arrange
 from tests.e2e.command import Cli
 from tests.page.parsed import Page
 

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from hwflow.data.pictures import MOST_PIXELS, picture_of
-from hwflow.page.png import data_uri, png
+from hwflow.views.page.sections.accuracy import data_uri, png
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (5, 3, 1), (4, 7, 3)])

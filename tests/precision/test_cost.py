@@ -21,7 +21,7 @@ from hwflow.quantize import quantize
 from hwflow.quantize.settings import settings_of_bits
 from hwflow.steps.planning import budget_of, executions_of, given_plan, plan_for
 from hwflow.synth import load_board
-from hwflow.synth.outside import outside_of
+from hwflow.synth.expected_clock import outside_of
 from tests.e2e.networks import forked, rows_for
 from tests.project.tree import ROOT
 from tests.quantize.net import Net, data

@@ -16,7 +16,8 @@ from pathlib import Path
 import click
 import pytest
 
-from hwflow.cli.words import cli
+from hwflow.cli.commands import cli
+from hwflow.cli.parser.command import Group
 from tests.e2e.command import Cli
 from tests.project.shell import Said, commands, spans
 from tests.project.test_make import make
@@ -188,9 +189,9 @@ def test_options_inside_of_sentences_are_those_of_the_command() -> None:
         words = list(said.words)
         if words[0] != "hwflow" or not re.fullmatch(r"[a-z]+", (words[1:2] and words[1]) or ""):
             continue
-        command: click.Command | None = cli.commands.get(words[1])
-        if isinstance(command, click.Group) and len(words) > 2:
-            command = command.commands.get(words[2])
+        command: click.Command | None = cli.by_name.get(words[1])
+        if isinstance(command, Group) and len(words) > 2:
+            command = command.by_name.get(words[2])
         known = {name for each in command.params for name in each.opts} | {"--help"} if command else set()
         if command is None or not {word.partition("=")[0] for word in words if word.startswith("--")} <= known:
             wrong.append(str(said))

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from hwflow.cli.words import cli
+from hwflow.cli.commands import cli
 from tests.project.shell import BLOCK, commands_of, documents
 from tests.project.tree import ROOT
 
@@ -64,8 +64,8 @@ def test_marks_name_parts_that_are_made() -> None:
 
 def test_every_command_and_option_is_in_the_reference() -> None:
     text = PAGES["command_line"]()
-    names = [f"## hwflow {name}\n" for name in cli.commands]
-    options = [max(option.opts, key=len) for command in cli.commands.values() for option in command.params
+    names = [f"## hwflow {name}\n" for name in cli.by_name]
+    options = [max(option.opts, key=len) for command in cli.by_name.values() for option in command.params
                if option.param_type_name == "option" and not getattr(option, "hidden", False)]
     assert [name for name in [*names, *options] if name not in text.replace("&#95;", "_")] == []
 

@@ -9,8 +9,6 @@ import numpy as np
 from hwflow.onnx.model import Dim, Model
 from tests.quantize.net import Net
 
-__all__ = ["ARCHITECTURES"]
-
 Maker = Callable[..., Model]
 
 

@@ -13,8 +13,6 @@ from tests.quantize.classical_models import OPERATORS as CLASSICAL
 from tests.quantize.classical_models import classical_model
 from tests.quantize.dialects.cases import QONNX, Maker
 
-__all__ = ["CASES", "HEAD", "MS", "Case"]
-
 F, MS = np.float32, "com.microsoft"
 #: The layer in front of every operator.
 HEAD = "head"

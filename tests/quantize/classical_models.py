@@ -10,8 +10,6 @@ import numpy as np
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Model
 
-__all__ = ["FEATURES", "MODES", "OPERATORS", "bag", "classic_trees", "classical_model", "modern_trees", "one_node"]
-
 ML = "ai.onnx.ml"
 FEATURES = 5
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")

@@ -18,8 +18,6 @@ import numpy as np
 from hwflow.onnx import infer
 from hwflow.onnx.model import Array, Model, Node
 
-__all__ = ["agree", "places", "with_places"]
-
 CROP = "tf_crop_and_resize"
 
 Number = Callable[[Any], Any]

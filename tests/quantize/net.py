@@ -13,8 +13,6 @@ import numpy as np
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Dim, Model
 
-__all__ = ["Net", "data"]
-
 
 class Net:
     """Builds a float network in the operator set `opset`; methods take and return names of tensors [n, C, ...]."""

@@ -9,9 +9,7 @@ import numpy as np
 
 from tests.quantize.dialects.cases import Maker
 from tests.quantize.old_layers import layers
-from tests.quantize.old_parts import F, Forms, Make, clip, form, ints, second, unary, weights
-
-__all__ = ["FORMS", "F", "Make", "weights"]
+from tests.quantize.old_parts import F, Forms, Make, clip, form, ints, second, unary
 
 _UNARY = (
     "Abs Asinh Atan Celu Ceil Elu Erf Exp Floor HardSigmoid LeakyRelu Neg Relu Round Selu Shrink Sigmoid Sign "

@@ -10,8 +10,6 @@ import numpy as np
 from tests.quantize.dialects.cases import Maker
 from tests.quantize.old_parts import F, Forms, Make, form, ints, second, unary, weights
 
-__all__ = ["layers"]
-
 
 def _batch(since: int) -> dict[str, tuple[Make, dict[str, Any]]]:
     legacy: dict[str, Any] = {"consumed_inputs": [0, 0, 0, 1, 1]} if since == 1 else {}

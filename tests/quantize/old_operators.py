@@ -14,9 +14,8 @@ from hwflow.onnx import infer
 from hwflow.onnx.model import Model
 from hwflow.onnx.schemas import find_schema, versions_of
 from tests.quantize.dialects.cases import Maker
-from tests.quantize.old_forms import FORMS, F, Make, weights
-
-__all__ = ["NEWEST", "Old", "networks"]
+from tests.quantize.old_forms import FORMS
+from tests.quantize.old_parts import F, Make, weights
 
 #: The operator set from which on nothing is old here: all models are converted to it.
 NEWEST = 13

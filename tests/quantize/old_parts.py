@@ -10,8 +10,6 @@ import numpy as np
 from hwflow.onnx.schemas import find_schema
 from tests.quantize.dialects.cases import Maker
 
-__all__ = ["F", "Forms", "Make", "clip", "form", "ints", "second", "unary", "weights"]
-
 F = np.float32
 #: Makes the operator behind a tensor [1, 4, 6, 6], in an operator set.
 Make = Callable[[Maker, str, int], Any]

@@ -11,8 +11,6 @@ from hwflow.synth import load_board
 from tests.networks.generate import any_foldings, frames_for
 from tests.networks.playing import Stalls, play_plan
 
-__all__ = ["check_played"]
-
 #: Cycles of a frame of each stage at most.
 SLOWEST = 400
 

@@ -7,8 +7,6 @@ import numpy as np
 from hwflow.onnx.model import Model
 from tests.quantize.random_oracle import Drawn
 
-__all__ = ["attention_model"]
-
 MS = "com.microsoft"
 LOWEST = float(np.finfo(np.float32).min)
 

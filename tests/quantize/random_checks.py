@@ -20,18 +20,6 @@ from hwflow.quantize import QDQ_PASSES, Quantized, load_quantized, quantize, sav
 from hwflow.quantize.graphs import producers
 from tests.quantize.exact_resize import with_places
 
-__all__ = [
-    "Agreement",
-    "check_all",
-    "check_export",
-    "check_layers",
-    "check_reals",
-    "close",
-    "difference",
-    "onnxruntime",
-    "raster",
-]
-
 #: Steps from the place where rounding turns, within which float32 may fall to the other side; and the share of a whole
 #: range that 18 bits of a multiplier leave, which matters above 8 bits.
 TIE, SHARE = 0.004, 2.0**-17

@@ -15,8 +15,6 @@ from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Model
 from tests.quantize.classical_models import FEATURES, ML, MODES, Rng, classic_trees, modern_trees, threshold
 
-__all__ = ["ClassicalCase", "random_case"]
-
 F = np.float32
 TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")

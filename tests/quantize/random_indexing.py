@@ -9,8 +9,6 @@ import numpy as np
 from hwflow.onnx.model import Model
 from tests.quantize.random_oracle import Drawn
 
-__all__ = ["indexing_model"]
-
 #: Elements of a tensor at most.
 MOST = 600
 

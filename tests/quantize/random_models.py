@@ -20,8 +20,6 @@ from hwflow.quantize.settings import (
 )
 from tests.quantize.random_nets import Net, Style, T
 
-__all__ = ["feeds", "float_model", "qdq_model", "qonnx_model", "random_settings"]
-
 QONNX = "qonnx.custom_op.general"
 
 

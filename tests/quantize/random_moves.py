@@ -10,8 +10,6 @@ import numpy as np
 if TYPE_CHECKING:
     from tests.quantize.random_nets import Net, T
 
-__all__ = ["moved", "transposed"]
-
 
 def moved(net: Net, t: T) -> T:
     """A quantized tensor [1, C, ...] with its elements chosen, repeated, or in other places."""

@@ -14,8 +14,6 @@ from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Model
 from tests.quantize.random_moves import moved, transposed
 
-__all__ = ["Net", "Style", "T"]
-
 Shape = tuple[int, ...]
 
 

@@ -11,8 +11,6 @@ from hwflow import onnx
 from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
 from tests.quantize.random_checks import TIE
 
-__all__ = ["noise_of_8_bits"]
-
 #: Lower numbers only hide a score from a Softmax, and take no part in a range.
 LOWEST = -32.0
 

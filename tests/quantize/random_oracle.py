@@ -18,8 +18,6 @@ from hwflow.quantize import quantize
 from hwflow.quantize.settings import QuantizationSettings
 from tests.quantize.random_noise import noise_of_8_bits
 
-__all__ = ["FACTOR", "Drawn", "Tally", "excess", "judged"]
-
 #: Rows of each network; they calibrate it, too.
 ROWS = 24
 

@@ -10,8 +10,6 @@ import numpy as np
 from hwflow.onnx.model import Model
 from tests.quantize.random_oracle import Drawn
 
-__all__ = ["quantized_model"]
-
 MS = "com.microsoft"
 WEIGHTS = {name: np.dtype(getattr(ml_dtypes, name, name)) for name in (
     "int8", "uint8", "int4", "uint4", "int16", "float8_e4m3fn", "float8_e5m2")}  # fmt: skip

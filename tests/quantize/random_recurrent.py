@@ -15,8 +15,6 @@ from hwflow import onnx
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Array, Model
 
-__all__ = ["Network", "recurrent_network", "rows_for"]
-
 F = np.float32
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 #: The functions of candidates and of an LSTM's cell, with alpha and beta drawn between these.

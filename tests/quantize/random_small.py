@@ -15,8 +15,6 @@ from hwflow.quantize.graphs import shape_of
 from tests.quantize.exact_resize import agree
 from tests.quantize.random_nets import Net, Style, T
 
-__all__ = ["KINDS", "Small", "small_network"]
-
 
 def _as_made(net: Net, t: T, name: str) -> T:
     """`t` behind nodes that end in `name`, with the shape that inference finds."""

@@ -11,8 +11,6 @@ import numpy as np
 
 from hwflow.onnx.model import Array, Model, Node
 
-__all__ = ["with_standard_quantizers"]
-
 #: Rounding of |x|, whose sign is put back; the others are nodes of ONNX.
 _OF_SIZE = {"UP": ("Ceil", 0.0), "DOWN": ("Floor", 0.0), "ROUND_TO_ZERO": ("Floor", 0.0), "HALF_UP": ("Floor", 0.5),
             "HALF_DOWN": ("Ceil", -0.5)}  # fmt: skip

@@ -9,11 +9,10 @@ from hwflow_base.errors import HwflowError
 from hwflow import golden
 from hwflow.onnx.model import Array, Model
 from hwflow.quantize import quantize
-from hwflow.quantize.calibration.activations import activation_form
-from hwflow.quantize.calibration.histogram import BINS, Histogram
-from hwflow.quantize.calibration.methods import choose_range
-from hwflow.quantize.calibration.silent import ranges_of_silent
-from hwflow.quantize.calibration.weights import weight_form
+from hwflow.quantize.calibrate.activations import activation_form, choose_range
+from hwflow.quantize.calibrate.histogram import BINS, Histogram
+from hwflow.quantize.calibrate.ranges import ranges_of_silent
+from hwflow.quantize.calibrate.weights import weight_form
 from hwflow.quantize.settings import (
     ActivationSettings,
     LayerSettings,

@@ -13,15 +13,16 @@ from hwflow.hls.support import hardware_problems
 from hwflow.layers import KINDS
 from hwflow.onnx import infer
 from hwflow.onnx.build import Builder
+from hwflow.onnx.operators import COMPUTED, HOST_ONLY, KNOWN, NEVER_ON_HOST
 from hwflow.onnx.ops import OPERATORS
 from hwflow.onnx.schemas.table import SCHEMAS
+from hwflow.onnx.traits import FUSED
 from hwflow.quantize import quantize
-from hwflow.quantize.catalogue import CATALOGUE, FUSED, host
 from hwflow.quantize.dialects.standard import RULES
 from hwflow.quantize.importer.kinds import HANDLERS
-from hwflow.quantize.operators import COMPUTED, HOST_ONLY, KNOWN, NEVER_ON_HOST
 from hwflow.quantize.settings import QuantizationSettings
 from tests.quantize.catalogue_cases import CASES, MS
+from tools.operator_support import CATALOGUE, host
 
 #: In hardware only on demand, at the end of a model.
 RANKINGS = {("", "ArgMax"), ("", "ArgMin"), ("", "TopK")}
@@ -66,7 +67,7 @@ def test_every_operator_with_a_layer_of_its_own_has_a_handler() -> None:
 def test_what_is_listed_exists() -> None:
     assert set(CATALOGUE) - set(OPERATORS) == set()
     kinds = {kind.kind for kind in KINDS} | {FUSED}
-    assert all(entry.kinds and kinds.issuperset(entry.kinds) for entry in CATALOGUE.values())
+    assert all(entry.layers and kinds.issuperset(entry.layers) for entry in CATALOGUE.values())
 
 
 def test_everything_listed_has_a_case() -> None:
@@ -89,8 +90,8 @@ def test_it_becomes_what_is_listed(domain: str, op_type: str) -> None:
         if op_type not in ("QuantizeLinear", "DequantizeLinear"):  # the first and the last one are the host's
             assert on_host.isdisjoint((op_type, node.outputs[0]) for node in nodes)
         seen |= {layer.kind for layer in made.graph.layers}
-    own = set(entry.kinds) - {FUSED}
-    assert not own or FUSED in entry.kinds or own & seen, seen
+    own = set(entry.layers) - {FUSED}
+    assert not own or FUSED in entry.layers or own & seen, seen
 
 
 @pytest.mark.parametrize(("domain", "op_type"), sorted(RANKINGS))

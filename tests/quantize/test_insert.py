@@ -14,11 +14,10 @@ from hwflow.layers.formats import BIPOLAR, IntFormat
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Array, Model
 from hwflow.quantize import quantize
-from hwflow.quantize.calibration.activations import activation_form
-from hwflow.quantize.calibration.weights import weight_form
-from hwflow.quantize.forms import ActivationForm, WeightForm
-from hwflow.quantize.passes.insert import insert_quantizers
-from hwflow.quantize.passes.points import common_ranges, points
+from hwflow.quantize.calibrate.activations import ActivationForm, activation_form
+from hwflow.quantize.calibrate.insert import insert_quantizers
+from hwflow.quantize.calibrate.points import common_ranges, points
+from hwflow.quantize.calibrate.weights import WeightForm, weight_form
 from hwflow.quantize.post_training import FLOAT_PASSES, to_qdq
 from hwflow.quantize.settings import ActivationSettings, LayerSettings, QuantizationSettings, WeightSettings
 from hwflow.quantize.settings_file import settings_from_yaml

@@ -18,8 +18,8 @@ from hwflow import golden, onnx
 from hwflow.hls.support import hardware_problems
 from hwflow.onnx.schemas import versions_of
 from hwflow.quantize import quantize
-from hwflow.quantize.catalogue import CATALOGUE
 from tests.quantize.old_operators import NEWEST, Old, networks
+from tools.operator_support import CATALOGUE
 
 PAGE = Path(__file__).parents[2] / "docs" / "operator-sets.md"
 

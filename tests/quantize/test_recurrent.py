@@ -18,7 +18,7 @@ from hwflow.onnx.model import Array, Model
 from hwflow.onnx.run.sequences import KEY as STATES
 from hwflow.onnx.run.sequences import in_order, with_state_rows
 from hwflow.quantize import Quantized, quantize
-from hwflow.quantize.calibration.recurrent import KEY, reaches
+from hwflow.quantize.calibrate.recurrent import KEY, reaches
 from hwflow.quantize.settings import settings_of_bits
 from hwflow.quantize.streaming import keep_states
 from tests.quantize.recurrent_models import Layer, apart, packed, sequence, stacked

@@ -14,7 +14,7 @@ from hwflow.onnx.model import Array
 from hwflow.quantize import quantize, telling_rows
 from hwflow.quantize.meaning import Meaning, MeaningChanged
 from tests.quantize.models import rows
-from tests.quantize.test_meaning import Net
+from tests.quantize.tuning.networks import Net
 
 
 def quiet_but(place: int, count: int = 30) -> dict[str, Array]:

@@ -10,7 +10,7 @@ import pytest
 from hwflow import onnx
 from hwflow.accuracy.layers import layer_noise
 from hwflow.quantize import quantize
-from hwflow.quantize.used import used_elements
+from hwflow.quantize.calibrate.ranges import used_elements
 from tests.quantize.net import Net, data
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from hwflow.accuracy import Accuracy, LayerNoise, compare, question
-from hwflow.report.accuracy import say_accuracy, show_accuracy, show_layers
-from hwflow.report.console import Console
+from hwflow.views.console.accuracy import say_accuracy, show_accuracy, show_layers
+from hwflow.views.console.terminal import Console
 from tests.accuracy.support import dataset, passing
 
 

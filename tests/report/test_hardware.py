@@ -9,18 +9,17 @@ import numpy as np
 import pytest
 from hwflow_base.errors import HwflowError
 
+from hwflow.facts.mapping import Fate, Mapped, mapped
 from hwflow.flow import Flow
 from hwflow.hls.support import hardware_problems
 from hwflow.onnx import Model, dumps, load, save
 from hwflow.onnx.build import Builder, make_node
 from hwflow.onnx.model import Function
 from hwflow.onnx.rewrite.inline import inline_functions
+from hwflow.options import Project
 from hwflow.quantize import quantize
 from hwflow.quantize.problems import NoHardware
-from hwflow.report.console import Console
-from hwflow.report.fates import Fate, Mapped
-from hwflow.report.mapping import mapped
-from hwflow.request import Project
+from hwflow.views.console.terminal import Console
 from tests.e2e.command import Cli
 from tests.e2e.networks import small_network
 

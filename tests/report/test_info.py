@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from hwflow_base.errors import HwflowError
 
+from hwflow.facts.model import describe_model
 from hwflow.onnx import Model, dumps, infer
 from hwflow.onnx.build import Builder, make_graph, make_node, tensor_type
 from hwflow.onnx.model import Function, Value
 from hwflow.quantize import quantize
-from hwflow.report.info import describe_model
 from tests.e2e.command import Cli
 
 F = np.float32

@@ -13,9 +13,9 @@ from hwflow.layers.words import kind_of, name_of
 from hwflow.onnx import Model, save
 from hwflow.onnx.build import Builder
 from hwflow.quantize import Quantized, quantize
-from hwflow.report.layer_words import kind_text
 from hwflow.steps.planning import plan_for
 from hwflow.synth import load_board
+from hwflow.views.pictures.design import kind_text
 from tests.e2e.command import Cli
 
 F = np.float32

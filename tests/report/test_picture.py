@@ -8,16 +8,15 @@ import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
-from hwflow_base.printable import clean
+from hwflow_base.printable import clean, shortened
 
+from hwflow.facts.places import Place, Where
 from hwflow.onnx import Model
 from hwflow.onnx.build import Builder, make_graph, make_node
 from hwflow.onnx.inference import infer_types
 from hwflow.onnx.model import Value
-from hwflow.report.layout import draw
-from hwflow.report.picture import svg
-from hwflow.report.places import Place, Where
-from hwflow.report.texts import shortened
+from hwflow.views.pictures.layout import draw
+from hwflow.views.pictures.model import svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -10,19 +10,28 @@ import yaml
 from hwflow_rtl.multiply.style import MultiplierStyle
 
 from hwflow import hls
+from hwflow.facts.clock import CoreClock, clock_of
 from hwflow.hls.plan import Plan, StagePlan
 from hwflow.host.identity import DesignFacts
 from hwflow.host.rate import Limit, Rate, carried
 from hwflow.layers.formats import Frame, IntFormat
 from hwflow.quantize import Quantized, quantize
-from hwflow.report.clock import CoreClock, clock_of
-from hwflow.report.console import Console
-from hwflow.report.memories import ring_bytes
-from hwflow.report.plan import bottleneck, busy, folding_text, padding_loss, plan_facts, show_queues, show_remedy
-from hwflow.report.rates import board_rate, rate_lines
 from hwflow.steps.planning import budget_of
 from hwflow.synth import load_board
-from hwflow.synth.estimated_clock import estimated_clock
+from hwflow.synth.expected_clock import estimated_clock
+from hwflow.views.console.plan import (
+    board_rate,
+    bottleneck,
+    busy,
+    folding_text,
+    padding_loss,
+    plan_facts,
+    rate_lines,
+    ring_bytes,
+    show_queues,
+    show_remedy,
+)
+from hwflow.views.console.terminal import Console
 from tests.e2e.networks import residual
 
 BOARD = load_board("ulx3s_85f")

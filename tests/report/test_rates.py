@@ -11,28 +11,27 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hwflow_base.printable import rate_text
 
 from hwflow import hls, onnx
 from hwflow.exploration import routing
 from hwflow.exploration.evaluate import Wanted, found_of
 from hwflow.exploration.point import Point
 from hwflow.exploration.routing import Routed
+from hwflow.facts.clock import CoreClock
 from hwflow.hls.plan import Plan
 from hwflow.host.identity import DesignFacts
 from hwflow.host.rate import Limit, rate_of, rate_of_design
 from hwflow.layers.partition import Execution
-from hwflow.page.roofline import core_rate, limits_of
 from hwflow.quantize import quantize
-from hwflow.report.clock import CoreClock
-from hwflow.report.console import Console
-from hwflow.report.numbers import rate_text
-from hwflow.report.plan import plan_facts
-from hwflow.report.rates import board_rate
-from hwflow.report.routed import rows
-from hwflow.report.synthesis import rates
 from hwflow.steps.planning import budget_of
 from hwflow.synth import load_board
-from hwflow.synth.outside import outside_of
+from hwflow.synth.expected_clock import outside_of
+from hwflow.views.console.design import rates
+from hwflow.views.console.plan import board_rate, plan_facts
+from hwflow.views.console.search import rows
+from hwflow.views.console.terminal import Console
+from hwflow.views.page.sections.time import core_rate, limits_of
 from tests.project.tree import PACKAGES, python_files
 from tests.quantize.net import Net, data
 
@@ -87,9 +86,9 @@ def test_frames_a_second_are_the_same_everywhere(plan: Plan, times: float, monke
 
 
 def test_one_function_divides_clocks_and_one_module_writes_numbers() -> None:
-    """Intervals become frames a second in `Rate` alone, and what people read has its numbers from `report/numbers`."""
-    own, wrong = {"host/rate.py", "report/numbers.py"}, []
-    said = ("report/", "page/", "commands/", "exploration/", "steps/")
+    """Intervals become frames a second in `Rate` alone, and what people read has its numbers from `printable`."""
+    own, wrong = {"host/rate.py"}, []
+    said = ("facts/", "views/", "page/", "commands/", "exploration/", "steps/")
     for file in python_files(PACKAGES["hwflow"]):
         name = str(file.relative_to(PACKAGES["hwflow"]))
         for node in ast.walk(ast.parse(file.read_text())):
@@ -104,7 +103,7 @@ def test_one_function_divides_clocks_and_one_module_writes_numbers() -> None:
 
 
 def test_details_are_for_those_who_ask(plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:
-    from hwflow.report.plan import show_plan
+    from hwflow.views.console.plan import show_plan
 
     clock = CoreClock(100.0, "of a test", False)
     show_plan(Console(), plan, BOARD, clock)

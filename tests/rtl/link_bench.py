@@ -10,9 +10,9 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 from hwflow_rtl.io import HostLink
-from hwflow_rtl.io.link_bytes import TOKEN, Deframer, Framer
-from hwflow_rtl.io.link_image import Beside
-from hwflow_rtl.io.link_shape import LinkShape
+from hwflow_rtl.io.link.bytes import TOKEN, Deframer, Framer
+from hwflow_rtl.io.link.image import Beside
+from hwflow_rtl.io.link.shape import LinkShape
 from hwflow_rtl.stream.streams import link, stream_of
 from hwflow_rtl.vendor import Generic
 

@@ -12,8 +12,6 @@ from pathlib import Path
 from hwflow_sim.tools import find_tools, run_tool
 from hwflow_sim.undefined import STRICT
 
-__all__ = ["OpenPort", "Ports", "Seen", "ports_of", "seen"]
-
 #: The ports of each module, by their names.
 Ports = Mapping[str, frozenset[str]]
 MODULE = re.compile(r"^module \\(\S+)\n(.*?)^end\n", re.MULTILINE | re.DOTALL)

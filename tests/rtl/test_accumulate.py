@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from amaranth.hdl import Shape, signed, unsigned
-from hwflow_rtl.multiply.products import MultiplierStyle, Operand, ProductShape
+from hwflow_rtl.multiply.products import Operand, ProductShape
+from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.vendor import ECP5, ICE40, Generic, Gowin, Timing
 from hwflow_rtl.vendor.accumulate import LATENCY, FabricMultiplyAccumulate
 from hwflow_rtl.vendor.base import MultiplyAccumulate

@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 from hwflow_rtl.emit import emit
 from hwflow_rtl.io import AxiStreamTop, End, Ends
-from hwflow_rtl.io.core_crossing import RESTART_CYCLES
+from hwflow_rtl.io.crossings import RESTART_CYCLES
 from hwflow_rtl.stream.queue import Queue
 from hwflow_rtl.stream.streams import link, payload_of, stream_of
 

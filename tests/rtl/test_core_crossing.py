@@ -9,10 +9,9 @@ from amaranth.hdl import DomainRenamer, Module, ResetInserter, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
-from hwflow_rtl.io.core_crossing import RESTART_CYCLES, CoreCrossing
-from hwflow_rtl.io.fast_crossing import FastCrossing
-from hwflow_rtl.io.link_queues import DataQueue
-from hwflow_rtl.io.link_shape import LinkShape
+from hwflow_rtl.io.crossings import RESTART_CYCLES, CoreCrossing, FastCrossing
+from hwflow_rtl.io.link.queues import DataQueue
+from hwflow_rtl.io.link.shape import LinkShape
 from hwflow_rtl.stream.streams import link, stream_of
 from hwflow_rtl.vendor import Generic
 

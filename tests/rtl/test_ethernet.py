@@ -7,11 +7,9 @@ import zlib
 
 from amaranth.hdl import Module, Signal
 from amaranth.sim import Simulator
-from hwflow_rtl.io.ethernet.checks import InternetSum, crc_after
 from hwflow_rtl.io.ethernet.endpoint import UdpEndpoint
-from hwflow_rtl.io.ethernet.headers import Address
-from hwflow_rtl.io.ethernet.packet_store import LARGEST
-from hwflow_rtl.io.ethernet.sender import OVERHEAD
+from hwflow_rtl.io.ethernet.headers import Address, InternetSum, crc_after
+from hwflow_rtl.io.ethernet.sender import LARGEST, OVERHEAD
 from hwflow_rtl.vendor import Generic
 from hwflow_sim.board.frames import Datagram, Host, arp, internet_sum, on_line, received, received_datagram
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hwflow_rtl.io.link_shape import LinkShape
+from hwflow_rtl.io.link.shape import LinkShape
 
 from .link_bench import Bench
 from .link_host import DATA, RESET, RESULT, packet, packets_in

@@ -126,7 +126,6 @@ def test_what_stands_where():
     assert Queue.cost(width=16, depth=33, technology=ecp5).lut == Queue.cost(width=16, depth=60, technology=ecp5).lut
 
 
-
 @pytest.mark.parametrize("stall_in, stall_out", [(0, 0), (0.5, 0.5), (0.9, 0), (0, 0.9), (0.3, 0.98)])
 def test_every_reader_gets_every_word(stall_in, stall_out):
     fork = Fork(shape=signed(8), depths=[0, 7, 600], technology=Generic(like=ECP5()))

@@ -8,7 +8,7 @@ import pytest
 from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.sim import Simulator
-from hwflow_rtl.io.image_crossing import ImageCrossing
+from hwflow_rtl.io.crossings import ImageCrossing
 
 
 class Inside(wiring.Component):

@@ -14,12 +14,11 @@ from hwflow_rtl.core import Core, Link
 from hwflow_rtl.io import BoardTop, Clocking, End, Ends
 from hwflow_rtl.io import clocking as clocking_module
 from hwflow_rtl.io.frame_bytes import FrameBytes
-from hwflow_rtl.io.link_shape import LinkShape
+from hwflow_rtl.io.link.shape import LinkShape
 from hwflow_rtl.io.transports import Uart
-from hwflow_rtl.io.uart import bytes_of
 from hwflow_rtl.stream.endpoint import Endpoint
 from hwflow_rtl.stream.queue import Queue
-from hwflow_rtl.stream.streams import link, payload_of, stream_of
+from hwflow_rtl.stream.streams import bytes_of, link, payload_of, stream_of
 from hwflow_rtl.vendor import ECP5, ICE40, Generic, Technology
 from hwflow_rtl.vendor.memory import Place
 from hwflow_rtl.vendor.pll import Pll, PllSettings

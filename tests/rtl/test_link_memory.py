@@ -6,8 +6,8 @@ import random
 
 import pytest
 from amaranth.sim import Simulator
-from hwflow_rtl.io.link_image import MemoryState, SealedImage
-from hwflow_rtl.io.link_shape import LinkShape
+from hwflow_rtl.io.link.image import MemoryState, SealedImage
+from hwflow_rtl.io.link.shape import LinkShape
 from hwflow_rtl.vendor import Generic
 
 from .link_bench import SMALL, Bench, answers, identity, short

@@ -7,11 +7,13 @@ import re
 import numpy as np
 import pytest
 from amaranth.hdl import Shape, signed, unsigned
-from hwflow_rtl.matmul.stage import Centred, MatMulShape, MatMulStage
+from hwflow_rtl.matmul.shape import Centred, MatMulShape
+from hwflow_rtl.matmul.stage import MatMulStage
 from hwflow_rtl.multiply.products import Operand
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.rescale.order import PixelOrder
-from hwflow_rtl.rescale.requantizer import RequantizerConstants, RequantizerStyle
+from hwflow_rtl.rescale.plan import RequantizerStyle
+from hwflow_rtl.rescale.requantizer import RequantizerConstants
 from hwflow_rtl.vendor import Generic, Timing
 
 from tests.rtl.harness import simulate

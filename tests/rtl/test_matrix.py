@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from amaranth.hdl import Fragment, Instance, MemoryInstance, Shape, signed, unsigned
 from hwflow_rtl.matrix.row_patch import RowPatch
-from hwflow_rtl.matrix.stage import MatrixShape, MatrixStage
+from hwflow_rtl.matrix.shape import MatrixShape
+from hwflow_rtl.matrix.stage import MatrixStage
 from hwflow_rtl.matrix.weights import ROMS
 from hwflow_rtl.multiply.style import MultiplierStyle
-from hwflow_rtl.rescale.requantizer import RequantizerConstants, RequantizerStyle
+from hwflow_rtl.rescale.plan import RequantizerStyle
+from hwflow_rtl.rescale.requantizer import RequantizerConstants
 from hwflow_rtl.vendor.base import Timing
 from hwflow_rtl.vendor.ecp5 import ECP5
 from hwflow_rtl.vendor.generic import Generic

@@ -11,9 +11,8 @@ import pytest
 from amaranth.hdl import unsigned
 from hwflow_rtl.stream.deep_queue import DeepQueue
 from hwflow_rtl.stream.fork import Fork
-from hwflow_rtl.stream.paired_queue import PairedQueue
 from hwflow_rtl.stream.queue import Queue
-from hwflow_rtl.stream.queue_choice import QueueChoice, chosen_for_spram, make_queue
+from hwflow_rtl.stream.queue_choice import PairedQueue, QueueChoice, chosen_for_spram, make_queue
 from hwflow_rtl.vendor import ECP5, ICE40, Generic, Gowin
 from hwflow_rtl.vendor.memory import Place
 

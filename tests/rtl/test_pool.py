@@ -7,7 +7,8 @@ import pytest
 from amaranth.hdl import signed, unsigned
 from hwflow_rtl.pool.pool import AveragePoolStage, MaxPoolStage
 from hwflow_rtl.rescale.order import PixelOrder
-from hwflow_rtl.rescale.requantizer import RequantizerConstants, RequantizerStyle
+from hwflow_rtl.rescale.plan import RequantizerStyle
+from hwflow_rtl.rescale.requantizer import RequantizerConstants
 from hwflow_rtl.rescale.thresholder import ThresholderConstants, ThresholderStyle
 from hwflow_rtl.vendor import ECP5, Generic, Timing
 from hwflow_rtl.window.ring import ring_depth

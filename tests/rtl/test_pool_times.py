@@ -6,7 +6,8 @@ from amaranth.hdl import Value, signed
 from hwflow_rtl.lookup import LookupStage
 from hwflow_rtl.pool.fold_pool import FoldAveragePoolStage, FoldMaxPoolStage
 from hwflow_rtl.pool.pool import AveragePoolStage, MaxPoolStage
-from hwflow_rtl.rescale.requantizer import RequantizerConstants, RequantizerStyle
+from hwflow_rtl.rescale.plan import RequantizerStyle
+from hwflow_rtl.rescale.requantizer import RequantizerConstants
 from hwflow_rtl.rescale.thresholder import ThresholderConstants
 from hwflow_rtl.vendor import Generic, Timing
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from amaranth.back import rtlil
 from amaranth.hdl import signed, unsigned
-from hwflow_rtl.multiply.products import MultiplierStyle, Operand, ProductShape
+from hwflow_rtl.multiply.products import Operand, ProductShape
+from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.vendor import ECP5, ICE40, Generic, Gowin, Timing
 from hwflow_rtl.vendor.pairs import packing
 

@@ -9,7 +9,8 @@ from amaranth.back import rtlil
 from amaranth.hdl import signed, unsigned
 from amaranth.utils import ceil_log2
 from hwflow_rtl.rearrange import rearrange
-from hwflow_rtl.rearrange.rearrange import RearrangeShape, RearrangeStage
+from hwflow_rtl.rearrange.rearrange import RearrangeStage
+from hwflow_rtl.rearrange.shape import RearrangeShape
 from hwflow_rtl.rearrange.walk import Walker
 from hwflow_rtl.vendor import ECP5, Generic, Gowin, Timing
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from hwflow_rtl.rearrange.rearrange import RearrangeShape
 from hwflow_rtl.rearrange.selection import SelectionStage
+from hwflow_rtl.rearrange.shape import RearrangeShape
 from hwflow_rtl.vendor import ECP5, Generic
 
 from hwflow.layers import Frame, IntFormat, LayerGraph, Rearrange, Tensor

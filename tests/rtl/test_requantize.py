@@ -11,10 +11,10 @@ import pytest
 from amaranth.hdl import signed, unsigned
 from amaranth.sim import Simulator
 from hwflow_rtl.emit import emit
-from hwflow_rtl.multiply.shift_add import ShiftAdd
-from hwflow_rtl.multiply.shift_add_digits import DigitShiftAdd
-from hwflow_rtl.rescale.ranges import shape_range
-from hwflow_rtl.rescale.requantizer import Requantizer, RequantizerConstants, RequantizerRounding, RequantizerStyle
+from hwflow_rtl.multiply.shift_add import DigitShiftAdd, ShiftAdd
+from hwflow_rtl.rescale.plan import RequantizerStyle
+from hwflow_rtl.rescale.ranges import RequantizerRounding, shape_range
+from hwflow_rtl.rescale.requantizer import Requantizer, RequantizerConstants
 from hwflow_rtl.vendor import ECP5, ICE40, Generic, Technology, Timing
 
 from tests.rtl.harness import play

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from amaranth.hdl import signed
 from hwflow_rtl.emit import emit_rtlil
-from hwflow_rtl.rescale.requantizer import RequantizerConstants, RequantizerRoom, RequantizerStyle
+from hwflow_rtl.rescale.plan import RequantizerStyle
+from hwflow_rtl.rescale.ranges import RequantizerRoom
+from hwflow_rtl.rescale.requantizer import RequantizerConstants
 from hwflow_rtl.rescale.thresholder import ThresholderConstants
 from hwflow_rtl.vendor import Generic, Timing
 

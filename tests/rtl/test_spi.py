@@ -7,8 +7,8 @@ import random
 
 import pytest
 from amaranth.sim import Simulator
-from hwflow_rtl.io.link_bytes import FLAG
-from hwflow_rtl.io.spi import CYCLES_A_BIT, SpiSlave
+from hwflow_rtl.io.link.bytes import FLAG
+from hwflow_rtl.io.transports.spi import CYCLES_A_BIT, SpiSlave
 
 #: Cycles between an edge of cs_n and the nearest bit.
 LEAD = CYCLES_A_BIT

@@ -15,7 +15,7 @@ from hwflow_rtl.matrix.stage import MatrixStage
 from hwflow_rtl.matrix.streamed_weights import StreamSource, weight_beats
 from hwflow_rtl.matrix.weights import ROMS
 from hwflow_rtl.multiply.style import MultiplierStyle
-from hwflow_rtl.rescale.requantizer import RequantizerStyle
+from hwflow_rtl.rescale.plan import RequantizerStyle
 from hwflow_rtl.stream.pipeline import delay
 from hwflow_rtl.vendor import FAMILIES
 from hwflow_rtl.vendor.base import Timing

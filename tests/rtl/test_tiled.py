@@ -12,11 +12,13 @@ import pytest
 from amaranth.hdl import Fragment, signed, unsigned
 from hwflow_rtl.matrix.shape import MatrixShape
 from hwflow_rtl.matrix.streamed_weights import StreamSource
-from hwflow_rtl.matrix.tiled import TiledShape, TiledStage
+from hwflow_rtl.matrix.tiled import TiledStage
+from hwflow_rtl.matrix.tiled_shape import TiledShape
 from hwflow_rtl.matrix.tiled_times import played_passes
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.rearrange import rearrange
-from hwflow_rtl.rescale.requantizer import RequantizerConstants, RequantizerStyle
+from hwflow_rtl.rescale.plan import RequantizerStyle
+from hwflow_rtl.rescale.requantizer import RequantizerConstants
 from hwflow_rtl.rescale.rescaler import RescalerConstants
 from hwflow_rtl.rescale.thresholder import ThresholderConstants
 from hwflow_rtl.vendor import FAMILIES

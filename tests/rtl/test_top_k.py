@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 from amaranth.hdl import signed, unsigned
-from hwflow_rtl.top_k import TopKStage
+from hwflow_rtl.top_k import TopKShape, TopKStage
 from hwflow_rtl.vendor import ECP5, Generic, Timing
 
 from tests.rtl.harness import simulate
@@ -17,12 +17,13 @@ INT3 = signed(3)
 
 def make(channels: int, lanes: int = 1, k: int = 1, largest: bool = True, indices: bool = True, last: bool = False,
          element=INT3, output=None) -> TopKStage:
-    return TopKStage(
-        channels=channels, lanes=lanes, element=element, output=output or (unsigned(5) if indices else element), k=k,
-        largest=largest, gives_indices=indices, last_index=last, technology=TECHNOLOGY)
+    shape = TopKShape(
+        pixels=6, channels=channels, lanes=lanes, element=element, k=k, largest=largest, gives_indices=indices,
+        last_index=last, output=output or (unsigned(5) if indices else element))
+    return shape.build(TECHNOLOGY, "top_k")
 
 
-def best(pixel: list[int], stage: TopKStage) -> list[int]:
+def best(pixel: list[int], stage: TopKShape) -> list[int]:
     """One after the other, the best of those that are left."""
     left, found = dict(enumerate(pixel)), []
     for _ in range(stage.k):
@@ -47,15 +48,15 @@ def test_the_best(size, option):
     stage = make(channels, lanes, k, *option)
     frames = np.random.default_rng(channels).integers(-4, 4, (3, 2, 3, channels))
     frames[0, 0, 0], frames[1, 1, 1] = -4, 3
-    expected = [best(pixel, stage) for pixel in frames.reshape(-1, channels).tolist()]
+    expected = [best(pixel, stage.shape) for pixel in frames.reshape(-1, channels).tolist()]
     assert np.array_equal(stage.model(frames), expected)
     for stall_in, stall_out in ((0, 0), (0.3, 0.6)):
         traces = simulate(stage, sends={"i": frames.reshape(-1, lanes)}, receives={"o": 18}, stall_in=stall_in,
                           stall_out=stall_out)
         assert np.array_equal(traces["o"].beats, expected)
         if not stall_in:
-            assert traces["i"].span == 3 * TopKStage.cycles(pixels=6, channels=channels, lanes=lanes)
-            assert traces["o"].cycles[-1] == traces["i"].cycles[-1] + stage.latency
+            assert traces["i"].span == 3 * stage.shape.cycles
+            assert traces["o"].cycles[-1] == traces["i"].cycles[-1] + stage.shape.latency(TECHNOLOGY)
 
 
 def test_unsigned_and_bipolar_elements():
@@ -71,16 +72,14 @@ def test_unsigned_and_bipolar_elements():
 def test_times(size):
     channels, lanes, k = size
     frames = np.random.default_rng(1).integers(-4, 4, (3, 2, 2, channels))
-    options = {"channels": channels, "lanes": lanes, "element": signed(3), "output": unsigned(5), "k": k,
-               "largest": True, "gives_indices": True, "last_index": False, "technology": TECHNOLOGY}
-    check(lambda: TopKStage(**options), lambda arrivals: TopKStage.times(arrivals, **options), frames, lanes)
+    shape = make(channels, lanes, k).shape
+    check(lambda: make(channels, lanes, k), lambda arrivals: shape.times(TECHNOLOGY, arrivals), frames, lanes)
 
 
 def test_cost_is_a_comparison_for_each_lane_and_place():
     def cost(**others):
-        return TopKStage.cost(**{
-            "channels": 1000, "lanes": 1, "element": signed(8), "output": unsigned(10), "k": 1, "largest": True,
-            "gives_indices": True, "last_index": False, "technology": ECP5(), **others})
+        sizes = {"pixels": 1, "channels": 1000, "lanes": 1, "element": signed(8), "output": unsigned(10), **others}
+        return TopKShape(**sizes).cost(ECP5())
 
     one = cost()
     assert (one.dsp, one.ram) == (0, 0)

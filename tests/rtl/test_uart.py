@@ -11,7 +11,8 @@ import pytest
 from amaranth.hdl import signed, unsigned
 from amaranth.sim import Simulator
 from hwflow_rtl.io import UartReceiver, UartTransmitter
-from hwflow_rtl.io.uart import PARTS, bit_time_for, bytes_of
+from hwflow_rtl.io.transports.uart import PARTS, bit_time_for
+from hwflow_rtl.stream.streams import bytes_of
 
 #: Of 3 Mbaud at 25 MHz, of 3 Mbaud at 12 MHz, of 115200 baud at 12 MHz.
 TIMES = (133, 64, 1667)

@@ -16,7 +16,8 @@ from amaranth.hdl import Const, Module, Mux, Shape, Signal, signed, unsigned
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
-from hwflow_rtl.multiply.products import MultiplierStyle, Operand, ProductShape
+from hwflow_rtl.multiply.products import Operand, ProductShape
+from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.vendor import ECP5, FAMILIES, ICE40, Generic, Gowin, Technology, Timing
 from hwflow_rtl.vendor.base import Ram
 from hwflow_rtl.vendor.blocks import (

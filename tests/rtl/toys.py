@@ -9,8 +9,6 @@ from amaranth.lib.wiring import In, Out
 from hwflow_rtl.stream.queue import Queue
 from hwflow_rtl.stream.streams import lanes_of, link, payload_of, stream_of
 
-__all__ = ["INT8", "Sum", "wrapped"]
-
 INT8 = signed(8)
 
 

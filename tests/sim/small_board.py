@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hwflow_rtl.io.board_top import BoardTop
 from hwflow_rtl.io.clocking import Clocking
-from hwflow_rtl.io.link_shape import LinkShape
+from hwflow_rtl.io.link.shape import LinkShape
 from hwflow_rtl.io.transports import Uart
 from hwflow_rtl.vendor import Generic, Technology, Timing
 from hwflow_sim.board import LinePort, SimulatedBoard

@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 import pytest
-from hwflow_rtl.io.link_shape import LinkShape
+from hwflow_rtl.io.link.shape import LinkShape
 from hwflow_sim.board import CompiledBoard, SimulatedBoard, UartLine, compile_board, rtl_design
 
 from tests.rtl.link_host import (

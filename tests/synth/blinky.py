@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, DomainRenamer, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from hwflow_rtl.io.clocking import Clocking
-from hwflow_rtl.io.uart import UartReceiver, UartTransmitter, bit_time_for
+from hwflow_rtl.io.transports.uart import UartReceiver, UartTransmitter, bit_time_for
 from hwflow_rtl.stream.streams import link
 from hwflow_rtl.vendor.pll import PllSettings
 

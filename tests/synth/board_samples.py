@@ -9,11 +9,8 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from hwflow_rtl.io import BoardTop, Clocking, End, Ends
 from hwflow_rtl.io.axi_stream import AxiStreamTop
-from hwflow_rtl.io.core_crossing import CoreCrossing
-from hwflow_rtl.io.fast_crossing import FastCrossing
+from hwflow_rtl.io.crossings import CoreCrossing, FastCrossing, ImageCrossing, SealCrossing
 from hwflow_rtl.io.frame_bytes import FrameBytes
-from hwflow_rtl.io.image_crossing import ImageCrossing
-from hwflow_rtl.io.seal_crossing import SealCrossing
 from hwflow_rtl.io.transports import Spi, Uart
 from hwflow_rtl.matrix.streamed_weights import StreamSource, TileFiller, freed_after
 from hwflow_rtl.matrix.weights import BankWords
@@ -22,8 +19,6 @@ from hwflow_rtl.stream.streams import link, payload_of, stream_of
 from hwflow_rtl.vendor import Resources, Technology
 
 from tests.synth.sample import Sample
-
-__all__ = ["BOARDS", "Through"]
 
 #: MHz of an oscillator, and what its PLL makes; every family's PLL can.
 OSCILLATOR, CORE_CLOCK = 27.0, 54.0

@@ -20,9 +20,8 @@ from hwflow.layers.rearrange import depth_to_space, transposed
 from hwflow.synth import Board
 from hwflow.synth.job import Job
 from hwflow.synth.netlist import make_netlist
-from hwflow.synth.parts import LINKS
+from hwflow.synth.parts import LINKS, read_parts
 from hwflow.synth.toolchain import tools_of_family
-from hwflow.synth.usage import read_parts
 
 
 class Alone(wiring.Component):

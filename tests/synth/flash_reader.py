@@ -10,8 +10,6 @@ from hwflow_rtl.memory import FlashError, SealedFlash
 
 from hwflow.synth import Board
 
-__all__ = ["Reader"]
-
 
 class Reader(Elaboratable):
     """Reads all `words` of an image again and again and shows a bit of them; `far` has the pins at the other end."""

@@ -8,14 +8,14 @@ import numpy as np
 from amaranth.hdl import signed, unsigned
 from amaranth.lib import data
 from hwflow_rtl.matmul.operand import OperandFiller, freed_after
-from hwflow_rtl.matmul.stage import Centred, MatMulShape, MatMulStage
+from hwflow_rtl.matmul.shape import Centred, MatMulShape
+from hwflow_rtl.matmul.stage import MatMulStage
 from hwflow_rtl.multiply.products import Operand
-from hwflow_rtl.rescale.requantizer import RequantizerConstants, RequantizerStyle
+from hwflow_rtl.rescale.plan import RequantizerStyle
+from hwflow_rtl.rescale.requantizer import RequantizerConstants
 from hwflow_rtl.vendor import Technology
 
 from tests.synth.sample import Sample
-
-__all__ = ["MATMULS"]
 
 
 def shape_of(heads: int, rows: int, depth: int, columns: int, order: str, together: int, cols: int,

@@ -12,8 +12,6 @@ from hwflow.layers import Folding, Frame, IntFormat, LayerGraph, Recurrent, Requ
 from hwflow.layers.recurrent import GATES
 from tests.synth.sample import Sample
 
-__all__ = ["RECURRENT", "recurrent_graph"]
-
 INT8, INT16 = IntFormat(8, True), IntFormat(16, True)
 
 

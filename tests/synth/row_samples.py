@@ -11,8 +11,6 @@ from hwflow.layers import Folding, Frame, IntFormat, LayerGraph, Normalize, Soft
 from hwflow.layers.base import HardwareLayer
 from tests.synth.sample import Sample
 
-__all__ = ["ROWS", "normalize_graph", "softmax_graph"]
-
 
 def graph_of(layer: HardwareLayer, x: Tensor, y: Tensor) -> LayerGraph:
     return LayerGraph("rows", {"x": x, "y": y}, (layer,), ("x",), ("y",))

@@ -9,8 +9,6 @@ from typing import Any
 from amaranth.lib import wiring
 from hwflow_rtl.vendor import Resources
 
-__all__ = ["Sample", "Sizes"]
-
 Sizes = Mapping[str, Any]
 
 

@@ -12,16 +12,13 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from hwflow_rtl.io import BoardTop, Clocking
 from hwflow_rtl.io.axi_stream import AxiStreamTop
-from hwflow_rtl.io.core_crossing import CoreCrossing
-from hwflow_rtl.io.fast_crossing import FastCrossing
-from hwflow_rtl.io.host_link import HostLink
-from hwflow_rtl.io.image_crossing import ImageCrossing
-from hwflow_rtl.io.seal_crossing import SealCrossing
+from hwflow_rtl.io.crossings import CoreCrossing, FastCrossing, ImageCrossing, SealCrossing
+from hwflow_rtl.io.link.host_link import HostLink
 from hwflow_rtl.io.transports import Transport
 from hwflow_rtl.matmul.operand import OperandFiller
 from hwflow_rtl.matrix.streamed_weights import TileFiller
 from hwflow_rtl.memory import SealCheck, SealedController
-from hwflow_rtl.rescale.datapath import RequantizerDatapath
+from hwflow_rtl.rescale.requantizer import RequantizerDatapath
 from hwflow_rtl.rescale.rescaler import Rescaler
 from hwflow_rtl.stream.credit import CreditCounter
 from hwflow_rtl.vendor import Resources
@@ -30,10 +27,8 @@ from hwflow_rtl.window.line_buffer import LineBuffer
 from hwflow.synth import Board
 from hwflow.synth.job import Job
 from hwflow.synth.netlist import make_netlist
+from hwflow.synth.parts import count_parts
 from hwflow.synth.toolchain import tools_of_family
-from hwflow.synth.usage import count_parts
-
-__all__ = ["SideBySide", "used_by"]
 
 #: Units whose ports are all pins.
 WHOLE = (AxiStreamTop, BoardTop, Clocking, CoreCrossing, CreditCounter, FastCrossing, HostLink, ImageCrossing,

@@ -16,25 +16,21 @@ from hwflow_rtl.lookup import LookupStage
 from hwflow_rtl.multiply.products import Operand
 from hwflow_rtl.pool.fold_pool import FoldAveragePoolStage
 from hwflow_rtl.pool.pool import AveragePoolStage
-from hwflow_rtl.rearrange.rearrange import RearrangeShape, RearrangeStage
+from hwflow_rtl.rearrange.rearrange import RearrangeStage
 from hwflow_rtl.rearrange.selection import SelectionStage
+from hwflow_rtl.rearrange.shape import RearrangeShape
 from hwflow_rtl.rescale.order import PixelOrder
-from hwflow_rtl.rescale.requantizer import (
-    RequantizerConstants,
-    RequantizerRoom,
-    RequantizerRounding,
-    RequantizerStyle,
-)
+from hwflow_rtl.rescale.plan import RequantizerStyle
+from hwflow_rtl.rescale.ranges import RequantizerRoom, RequantizerRounding
+from hwflow_rtl.rescale.requantizer import RequantizerConstants
 from hwflow_rtl.rescale.rescaler import RescalerConstants
 from hwflow_rtl.rescale.thresholder import ThresholderConstants, ThresholderStyle
-from hwflow_rtl.shared.requantizer import SharedRequantizer
-from hwflow_rtl.top_k import TopKStage
+from hwflow_rtl.shared.results import SharedRequantizer
+from hwflow_rtl.top_k import TopKShape
 from hwflow_rtl.vendor import Technology
 from hwflow_rtl.window.shape import WindowShape
 
 from tests.synth.sample import Sample
-
-__all__ = ["STAGES", "constants"]
 
 
 def constants(channels: int, style: str, shifts: int = 2, order: PixelOrder | None = None,
@@ -159,10 +155,9 @@ def embedding(technology: Technology, rows: int, width: int, lanes: int, bits: i
 
 
 def top_k(technology: Technology, channels: int, lanes: int, k: int, bits: int = 8) -> Sample:
-    arguments = {"channels": channels, "lanes": lanes, "element": signed(bits),
-                 "output": unsigned((channels - 1).bit_length()), "k": k, "largest": True, "gives_indices": True,
-                 "last_index": False, "technology": technology}
-    return Sample(lambda: TopKStage(**arguments), lambda: TopKStage.cost(**arguments))
+    shape = TopKShape(pixels=1, channels=channels, lanes=lanes, element=signed(bits),
+                      output=unsigned((channels - 1).bit_length()), k=k)
+    return Sample(lambda: shape.build(technology, "top_k"), lambda: shape.cost(technology))
 
 
 STAGES: Mapping[str, Callable[..., Sample]] = {

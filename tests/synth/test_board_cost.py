@@ -11,10 +11,9 @@ from hwflow_rtl.vendor import Resources
 from hwflow.synth import board_top, load_board
 from hwflow.synth.job import Job
 from hwflow.synth.netlist import make_netlist
-from hwflow.synth.parts import LINKS
+from hwflow.synth.parts import LINKS, read_parts
 from hwflow.synth.toolchain import tools_of_family
 from hwflow.synth.top import design_text
-from hwflow.synth.usage import read_parts
 from tests.synth.board_samples import Through
 
 

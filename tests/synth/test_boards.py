@@ -10,15 +10,16 @@ from amaranth.hdl import Shape
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from hwflow_base.errors import HwflowError
-from hwflow_rtl.io.uart import SHORTEST
+from hwflow_rtl.io.transports.uart import SHORTEST
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.stream.streams import stream_of
 from hwflow_rtl.vendor import ECP5, ICE40, Gowin, Resources
 
 from hwflow.synth import boards as boards_module
-from hwflow.synth.boards import Board, Pin, Programmer, boards_folder, list_boards, load_board
-from hwflow.synth.constraints import constraints
+from hwflow.synth.bitstream import constraints
+from hwflow.synth.boards import Board, Programmer, boards_folder, list_boards, load_board
 from hwflow.synth.top import board_top
+from hwflow.synth.transports import Pin
 
 
 def content(name: str = "ulx3s_85f") -> dict:

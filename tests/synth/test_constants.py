@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from hwflow.synth.families.ecp5.constants import FEWEST, local_constants
+from hwflow.synth.families.ecp5.placement import FEWEST, local_constants
 from hwflow.synth.families.ecp5.sites import Site, block_at, multiplier_sites
 
 DEVICE = "LFE5U-25F"

@@ -9,7 +9,7 @@ import pytest
 from amaranth.back import rtlil
 from amaranth.hdl import unsigned
 from hwflow_rtl.multiply.style import MultiplierStyle
-from hwflow_rtl.stream.paired_queue import PairedQueue
+from hwflow_rtl.stream.queue_choice import PairedQueue
 from hwflow_rtl.vendor import Resources
 
 from hwflow.flow import Flow
@@ -17,15 +17,15 @@ from hwflow.hls import make_plan, solve
 from hwflow.hls.staging import stages_of
 from hwflow.layers import LayerGraph
 from hwflow.layers.base import Folding, HardwareLayer
+from hwflow.options import HardwareOptions, Project
 from hwflow.quantize import quantize
-from hwflow.report.console import Console
-from hwflow.request import HardwareOptions, Project
 from hwflow.steps.planning import budget_of
 from hwflow.synth import load_board
 from hwflow.synth.job import Job
 from hwflow.synth.netlist import make_netlist
+from hwflow.synth.parts import read_parts
 from hwflow.synth.toolchain import tools_of_family
-from hwflow.synth.usage import read_parts
+from hwflow.views.console.terminal import Console
 from tests.e2e.networks import gated, rows_for
 from tests.project.tree import ROOT
 from tests.synth.estimates import Alone, Comparison, compare, small_stages

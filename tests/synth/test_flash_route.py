@@ -11,9 +11,9 @@ from hwflow_base.errors import MissingTool
 from hwflow_rtl.memory import FlashPads
 
 from hwflow.synth import Board, load_board
-from hwflow.synth.boards import Pin
 from hwflow.synth.families import FAMILIES
 from hwflow.synth.toolchain import find_tool, run_tool
+from hwflow.synth.transports import Pin
 from tests.synth.flash_reader import Reader
 
 #: MHz of the fastest core that was routed beside a flash: whoever reads must not be what limits it.

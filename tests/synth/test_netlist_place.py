@@ -13,10 +13,10 @@ from hwflow.reweight.patching import reweight
 from hwflow.synth import load_board
 from hwflow.synth import netlist as module
 from hwflow.synth.boards import Board
-from hwflow.synth.clock import ON_BOARD
 from hwflow.synth.design import Design
 from hwflow.synth.job import Job
 from hwflow.synth.netlist import TEXT, make_netlist_of
+from hwflow.synth.options import ON_BOARD
 from hwflow.synth.toolchain import Tool
 from hwflow.synth.top import clocked_top, design_text
 from tests.synth.small_core import SmallCore

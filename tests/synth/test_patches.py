@@ -16,7 +16,7 @@ from hwflow.synth import load_board, synthesize
 from hwflow.synth.boards import Board
 from hwflow.synth.contents import Contents, cells_of, replaced, separated
 from hwflow.synth.families import FAMILIES
-from hwflow.synth.families.ice40.routed import with_table
+from hwflow.synth.families.ice40.family import with_table
 from hwflow.synth.spots import kept_spots, permuted, spots_of
 from hwflow.synth.toolchain import find_tool, run_tool, tools_of_family
 

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 from hwflow_rtl.vendor import Resources
 
-from hwflow.synth.parts import CLOCKS, HOST_LINK, LINKS, TOP, part_of, place_of, readable, title_of
+from hwflow.synth.parts import CLOCKS, HOST_LINK, LINKS, TOP, count_parts, part_of, place_of, readable, title_of
 from hwflow.synth.paths import clocks_of, core_clock, delays_of, path_of, shortened
-from hwflow.synth.usage import count_parts
 
 RECORDED = Path(__file__).parent / "recorded" / "icebreaker.json"
 NAMES = ("0_conv2d", "1_max_pool2d", "2_conv2d_1", "3_max_pool2d_1", "4_linear")

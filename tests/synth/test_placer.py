@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hwflow_base.errors import HwflowError
 
-from hwflow.synth.placer import AS_IT_IS, Placer, placer_of
+from hwflow.synth.options import AS_IT_IS, Placer, placer_of
 
 
 def test_says_what_is_not_nextpnrs_own() -> None:

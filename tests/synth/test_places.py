@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from hwflow.synth import load_board
-from hwflow.synth.families.ecp5.places import CROWDED, block_places, matching
+from hwflow.synth.families.ecp5.placement import CROWDED, block_places, matching
 from hwflow.synth.families.ecp5.sites import Site, dsp_slices, multiplier_sites, ram_sites
 from hwflow.synth.toolchain import find_tool, run_tool
 from tests.synth.test_flow import need

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from amaranth.hdl import signed, unsigned
-from hwflow_rtl.multiply.products import MultiplierStyle, Operand, ProductShape
+from hwflow_rtl.multiply.products import Operand, ProductShape
+from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.vendor import FAMILIES
 
 from tests.rtl.test_products import every

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from hwflow_base.errors import HwflowError, MissingTool, ToolFailed
 from hwflow_base.files.cache import cached_step
 
-from hwflow.cli.words import cli
+from hwflow.cli.commands import cli
 from hwflow.host.identity import DesignFacts
 from hwflow.host.transport import TransportFacts
 from hwflow.layers.base import Folding

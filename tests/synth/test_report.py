@@ -12,13 +12,13 @@ from hwflow_rtl.vendor import Resources
 
 from hwflow import hls
 from hwflow.quantize import quantize
-from hwflow.report.synthesis import synthesis_facts, too_slow
 from hwflow.steps.planning import budget_of
 from hwflow.synth.bitstream import shorten_report
 from hwflow.synth.boards import load_board
 from hwflow.synth.families import FAMILIES
 from hwflow.synth.paths import Clock, clocks_of
 from hwflow.synth.report import SynthesisReport, Usage, path_text, read_nextpnr_report
+from hwflow.views.console.design import synthesis_facts, too_slow
 from tests.e2e.networks import rows_for, small_network
 
 

@@ -14,9 +14,9 @@ from hwflow_rtl.emit import emit
 from hwflow_rtl.memory import WeightMemory, WeightStream
 
 from hwflow.synth import Board, load_board
-from hwflow.synth.boards import Pin
 from hwflow.synth.families import FAMILIES
 from hwflow.synth.toolchain import find_tool, run_tool
+from hwflow.synth.transports import Pin
 
 
 class Filled(wiring.Component):

@@ -17,16 +17,16 @@ from hwflow_rtl.vendor import Technology
 from hwflow import hls
 from hwflow.flow import Flow
 from hwflow.layers.base import LayerGraph
-from hwflow.report.console import Console
-from hwflow.request import HardwareOptions, Project
+from hwflow.options import HardwareOptions, Project
 from hwflow.reweight import patching as module
 from hwflow.synth import ends_of, load_board
 from hwflow.synth.boards import Board
-from hwflow.synth.clock import ON_BOARD
 from hwflow.synth.contents import filled, separated
 from hwflow.synth.design import Design
+from hwflow.synth.options import ON_BOARD
 from hwflow.synth.structure import FOLDER, NOTE, Structure, Walk, keep_structure, kept_structure, structure_of
 from hwflow.synth.top import clocked_top, design_text, pll_of
+from hwflow.views.console.terminal import Console
 
 MODELS = Path(__file__).parents[2] / "models"
 

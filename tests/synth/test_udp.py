@@ -8,8 +8,8 @@ import pytest
 from hwflow_base.errors import HwflowError
 
 from hwflow.synth import load_board
+from hwflow.synth.bitstream import constraints
 from hwflow.synth.boards import Board
-from hwflow.synth.constraints import constraints
 
 BOARDS = ("colorlight_i5", "colorlight_i9", "ecpix5_45f", "ecpix5_85f")
 

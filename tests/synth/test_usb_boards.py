@@ -13,8 +13,8 @@ from hwflow_rtl.io.transports import FullSpeedUsb, UlpiUsb
 from hwflow_rtl.vendor import ECP5
 
 from hwflow.synth import load_board
+from hwflow.synth.bitstream import constraints
 from hwflow.synth.boards import boards_folder
-from hwflow.synth.constraints import constraints
 
 BOARDS = {"ulx3s_25f": (FullSpeedUsb, ("transport.sample_clk", 48)), "orangecrab_85f": (FullSpeedUsb, None),
           "ecpix5_45f": (UlpiUsb, ("usb_clk", 60))}

@@ -14,8 +14,6 @@ from hwflow_rtl.vendor import Technology
 
 from tests.synth.sample import Sample
 
-__all__ = ["TREES"]
-
 
 def forest(trees: int, depth: int, channels: int, bits: int, targets: int) -> Forest:
     """Full trees with random thresholds, and votes of 12 bits."""

@@ -9,13 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from amaranth.hdl import signed, unsigned
 from hwflow_rtl.io.axi_stream import RegisterSlice
-from hwflow_rtl.io.host_link import HostLink
-from hwflow_rtl.io.link_image import Beside
-from hwflow_rtl.io.link_shape import LinkShape
+from hwflow_rtl.io.link.host_link import HostLink
+from hwflow_rtl.io.link.image import Beside
+from hwflow_rtl.io.link.shape import LinkShape
 from hwflow_rtl.matrix.row_patch import RowPatch
-from hwflow_rtl.matrix.stage import MatrixShape, MatrixStage
+from hwflow_rtl.matrix.shape import MatrixShape
+from hwflow_rtl.matrix.stage import MatrixStage
 from hwflow_rtl.matrix.streamed_weights import StreamSource
-from hwflow_rtl.matrix.tiled import TiledShape, TiledStage
+from hwflow_rtl.matrix.tiled import TiledStage
+from hwflow_rtl.matrix.tiled_shape import TiledShape
 from hwflow_rtl.memory import SdramController, SdramPart, SealCheck, SealedFlash, WeightMemory, WeightStream
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.pool.fold_pool import FoldMaxPoolStage
@@ -23,9 +25,8 @@ from hwflow_rtl.stream.credit import CreditCounter
 from hwflow_rtl.stream.deep_queue import DeepQueue
 from hwflow_rtl.stream.fork import Fork
 from hwflow_rtl.stream.gearbox import Gearbox
-from hwflow_rtl.stream.pair import Pair
-from hwflow_rtl.stream.paired_queue import PairedQueue
-from hwflow_rtl.stream.queue import Queue
+from hwflow_rtl.stream.queue import Pair, Queue
+from hwflow_rtl.stream.queue_choice import PairedQueue
 from hwflow_rtl.stream.word_join import WordJoin
 from hwflow_rtl.vendor import Technology
 from hwflow_rtl.window.line_buffer import LineBuffer
@@ -42,8 +43,6 @@ from tests.synth.row_samples import ROWS
 from tests.synth.sample import Sample, Sizes
 from tests.synth.stage_samples import STAGES, constants
 from tests.synth.tree_samples import TREES
-
-__all__ = ["MAKERS", "Sample", "key_of", "sample_of"]
 
 
 def queue(technology: Technology, width: int, depth: int) -> Sample:

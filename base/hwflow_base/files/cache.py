@@ -25,8 +25,6 @@ from ..errors import HwflowError
 from .sources import open_plain
 from .target import create_folder
 
-__all__ = ["MANIFEST", "cached_step", "code_fingerprint", "content", "digest", "is_whole", "locked", "sweep"]
-
 MANIFEST = "step.json"
 #: The packages whose code decides what a step makes.
 RESULTS_DEPEND_ON = ("hwflow_base", "hwflow", "hwflow_rtl")

@@ -20,8 +20,6 @@ from ..errors import HwflowError
 from .sources import open_plain
 from .target import create_folder, write_atomically
 
-__all__ = ["Durations"]
-
 #: The last runs that count, and the kinds that are kept.
 RUNS, KINDS = 5, 200
 #: Seconds to wait for another run that writes at this moment.

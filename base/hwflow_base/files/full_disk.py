@@ -9,8 +9,6 @@ from pathlib import Path
 
 from ..errors import HwflowError
 
-__all__ = ["FULL", "FullDisk", "full_disk"]
-
 #: Errors that mean a full disk: no space, a quota, a limit of the size of files.
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 #: How tools write them, in small letters.

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import yaml
 
-__all__ = ["NotPlainYaml", "plain_yaml", "short"]
-
 #: No file that somebody writes for a model that becomes hardware is longer.
 MAX_CHARACTERS = 1 << 22
+
+#: A mapping of a file whose schema was checked: its values have the types that the schema names.
+Entry = Mapping[str, Any]
 
 
 class NotPlainYaml(Exception):

@@ -9,8 +9,6 @@ from typing import BinaryIO
 
 from hwflow_base.errors import HwflowError
 
-__all__ = ["open_plain", "read_text"]
-
 #: No text that somebody writes for a model is longer.
 MAX_TEXT = 1 << 26
 

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from hwflow_base.errors import HwflowError
 
-__all__ = ["create_folder", "replacing", "require_folder", "require_plain_target", "same_file", "write_atomically"]
-
 
 def require_plain_target(path: Path) -> None:
     """Raise HwflowError where a folder, device or pipe stands at `path`: a file would take the place of /dev/null."""

@@ -17,8 +17,6 @@ from hwflow.onnx.model import Array
 
 from .source import Input, Preparation, Progress, Source, class_numbers
 
-__all__ = ["ARRAYS", "Held", "array_source", "read_numpy"]
-
 #: The endings of files that are read as arrays.
 ARRAYS = (".npy", ".npz")
 #: The arrays of an archive that are its labels where the user names none.

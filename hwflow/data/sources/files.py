@@ -15,8 +15,6 @@ from hwflow.onnx.model import Array
 from .source import Preparation, class_numbers
 from .tables import TABLES, labels_by_file
 
-__all__ = ["FOLDERS", "NONE", "Files", "files_of"]
-
 #: The words of --labels that name no file and no column.
 FOLDERS, NONE = "folders", "none"
 

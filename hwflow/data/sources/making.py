@@ -21,8 +21,6 @@ from .files import FOLDERS, NONE
 from .source import Input, Preparation, Progress, Source
 from .tables import TABLES, table_source
 
-__all__ = ["Choice", "MadeData", "made_data"]
-
 #: Rows to calibrate with where the user gives no number: so many, and at most this part of all rows.
 _CALIBRATION_ROWS, _PART = 100, 5
 

@@ -17,8 +17,6 @@ from hwflow.onnx.model import Array
 from .files import files_of
 from .source import Input, Layout, Preparation, Progress, Source, require_room
 
-__all__ = ["PICTURES", "picture_source"]
-
 #: The endings of files that are pictures, and their formats as Pillow calls them; no other decoder sees a file.
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".pgm", ".tif", ".tiff", ".webp")
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "PPM", "TIFF", "WEBP")

@@ -18,8 +18,6 @@ from hwflow.onnx.model import Array
 from .files import files_of
 from .source import Input, Preparation, Progress, Source, require_room
 
-__all__ = ["SOUNDS", "sound_source"]
-
 #: The endings of files that are recordings.
 SOUNDS = (".wav", ".flac", ".ogg", ".mp3", ".aif", ".aiff")
 

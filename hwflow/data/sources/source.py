@@ -7,14 +7,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Annotated
 
 import numpy as np
 from hwflow_base.errors import HwflowError
+from hwflow_base.options import Option, Range, Section
 
 from hwflow.onnx.limits import Limits
 from hwflow.onnx.model import Array, Value
-
-__all__ = ["Input", "Interpolation", "Layout", "Preparation", "Progress", "Source", "class_numbers", "require_room"]
 
 #: Is told the rows that were read, and all of them.
 Progress = Callable[[int, int], None]
@@ -35,29 +35,92 @@ class Interpolation(Enum):
     BICUBIC = "bicubic"
 
 
+def numbers(text: str) -> tuple[float, ...]:
+    """`0.485,0.456,0.406` as numbers.  ValueError for anything else, as of all functions here that parse words."""
+    try:
+        parts = tuple(float(number) for number in text.split(","))
+    except ValueError:
+        parts = ()
+    if not parts or not all(map(math.isfinite, parts)):
+        raise ValueError(f"{text!r} must be a number, or one for each channel, like 0.485,0.456,0.406")
+    return parts
+
+
+def divisors(text: str) -> tuple[float, ...]:
+    """Numbers of which none is 0."""
+    parts = numbers(text)
+    if not all(parts):
+        raise ValueError(f"{text!r} must not have a 0: the numbers are divided by it")
+    return parts
+
+
+def divisor(text: str) -> float:
+    """A number that is not 0."""
+    parts = divisors(text)
+    if len(parts) > 1:
+        raise ValueError(f"{text!r} must be one number, like 255")
+    return parts[0]
+
+
+def picture_size(text: str) -> tuple[int, int] | int:
+    """`320x240` as width and height, `256` as the length of the shorter side."""
+    sides = text.lower().split("x")
+    if not 1 <= len(sides) <= 2 or not all(n.isdecimal() and 0 < int(n) <= 1 << 15 for n in sides):
+        raise ValueError(f"{text!r} must be WIDTHxHEIGHT, like 320x240, or the length of the shorter side")
+    lengths = tuple(map(int, sides))
+    return (lengths[0], lengths[1]) if len(lengths) == 2 else lengths[0]
+
+
+def class_names(text: str) -> tuple[str, ...]:
+    """`cat,dog` as names, each of which is there once."""
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names) or len(set(names)) < len(names):
+        raise ValueError(f"{text!r} must be the names of the classes in their order, each once, like cat,dog")
+    return names
+
+
+def listed(numbers: Sequence[float]) -> list[str]:
+    """Numbers as a word of the command line."""
+    return [",".join(f"{number:g}" for number in numbers)]
+
+
 @dataclass(frozen=True)
 class Preparation:
     """How files become numbers: everything that the training of the model did with its own files.
 
     A number `v` of a file becomes `(v / scale - mean) / std`.  `scale` None is 1, but must be given for pictures of a
-    model that takes floats.  `mean` and `std` have one entry, or one for each channel.
+    model that takes floats.  `mean` and `std` have one entry, or one for each channel.  `labels` are "folders", "none",
+    a column of a table, an array of an archive, or a file; None: what the kind of source offers.
     """
 
-    scale: float | None = None
-    mean: tuple[float, ...] = (0.0,)
-    std: tuple[float, ...] = (1.0,)
-    #: Width and height of pictures, or the length of the shorter side.
-    resize: tuple[int, int] | int | None = None
-    crop: bool = False
-    interpolation: Interpolation = Interpolation.BILINEAR
-    layout: Layout | None = None
-    bgr: bool = False
-    #: Samples a second of recordings; None: as they are.
-    rate: int | None = None
-    #: "folders", "none", a column of a table, an array of an archive, or a file; None: what the kind of source offers.
-    labels: str | None = None
-    #: The names of classes in the order of their numbers; without them they are sorted.
-    classes: tuple[str, ...] = ()
+    scale: Annotated[float | None, Option(
+        "Divide by this first: 255 makes pixels 0 to 1.  Needed for pictures; 1 where the model divides.",
+        Section.NUMBERS, "NUMBER", parse=divisor)] = None
+    mean: Annotated[tuple[float, ...], Option(
+        "Subtract this then: one number, or one for each channel.", Section.NUMBERS, "NUMBERS", parse=numbers,
+        words=listed, repeated=False)] = (0.0,)
+    std: Annotated[tuple[float, ...], Option(
+        "Divide by this last: one number, or one for each channel.", Section.NUMBERS, "NUMBERS", parse=divisors,
+        words=listed, repeated=False)] = (1.0,)
+    resize: Annotated[tuple[int, int] | int | None, Option(
+        "Resize pictures to this width and height, or with one number the shorter side to it.", Section.FILES, "WxH",
+        parse=picture_size)] = None
+    crop: Annotated[bool, Option(
+        "Cut the middle out of pictures that are larger than the model's input.", Section.FILES)] = False
+    interpolation: Annotated[Interpolation, Option(
+        "How --resize makes pixels.", Section.FILES)] = Interpolation.BILINEAR
+    layout: Annotated[Layout | None, Option(
+        "Where the model's input has the channels; default: where its size is 1, 3 or 4.", Section.FILES)] = None
+    bgr: Annotated[bool, Option("Give pictures with blue first, as OpenCV has them.", Section.FILES)] = False
+    rate: Annotated[int | None, Option(
+        "Resample recordings to this rate.", Section.FILES, "HZ", parse=Range(1))] = None
+    labels: Annotated[str | None, Option(
+        "Where labels are: folders (one for each class; the default where there are folders), none, a column of the "
+        "table (its name, its number from 1 on, or last), an array of the archive, an .npy file, or a table of files "
+        "and labels.", Section.ROWS, "WHAT")] = None
+    classes: Annotated[tuple[str, ...], Option(
+        "The names of the classes in the order of the model's scores, with commas; default: sorted.", Section.ROWS,
+        "NAMES", parse=class_names, repeated=False)] = ()
 
     def apply(self, values: Array, where: str) -> Array:
         """float32 `(values / scale - mean) / std`; the channels of `values` are its last axis."""

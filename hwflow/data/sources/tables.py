@@ -23,8 +23,6 @@ from hwflow.onnx.model import Array
 
 from .source import Input, Preparation, Progress, Source, class_numbers, require_room
 
-__all__ = ["TABLES", "Table", "labels_by_file", "read_table", "table_source"]
-
 #: The endings of files that are read as tables.
 TABLES = (".csv", ".tsv", ".txt")
 #: What may be between the numbers of a line; where several occur, the first one is meant.

@@ -7,8 +7,6 @@ from dataclasses import replace
 
 from .frame_map import FrameMap, FrameMemoryFull, Life, Place, placed
 
-__all__ = ["placed_in_banks"]
-
 BANKS = 2
 
 

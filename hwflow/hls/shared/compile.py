@@ -25,8 +25,6 @@ from .packed_rows import with_packed_rows
 from .sliding import Sliding, sliding_of
 from .support import shared_problems
 
-__all__ = ["Making", "SharedProgram", "compile_shared", "leaving_of"]
-
 
 @dataclass(frozen=True)
 class Making:

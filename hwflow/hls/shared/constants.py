@@ -19,9 +19,6 @@ from ...layers.formats import IntArray, IntFormat, Tensor
 from ...layers.rescale import Requantize, RoomyRequantize, Rounding
 from ...layers.sweep import Sweep
 
-__all__ = ["Needs", "SweepConstants", "digits_of", "held_less", "held_table", "held_zero_point", "needs_of",
-           "sweep_constants"]
-
 #: Products of the rescaler stay below two to this power: exact in int64.
 PRODUCT_BITS = 62
 #: The constants of a lane without a channel: it gives the zero point.

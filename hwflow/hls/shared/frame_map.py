@@ -11,8 +11,6 @@ from types import MappingProxyType
 import numpy as np
 from hwflow_base.errors import AnswerIsNo
 
-__all__ = ["FrameMap", "FrameMemoryFull", "Life", "Over", "Place", "busiest", "chains_of", "placed"]
-
 #: So many tensors are tried in every order; of more, the best of some orders is taken.
 EVERY_ORDER = 6
 #: Orders that are tried where the first ones leave gaps.

@@ -11,8 +11,6 @@ from hwflow_rtl.vendor import Technology
 from ...layers.base import LayerGraph
 from ..budget import Budget
 
-__all__ = ["frames_problem"]
-
 #: Elements of a word: the least array, whose words leave the fewest lanes without a channel.
 COLUMNS = 2
 #: Layers that are named, those with the largest frames.

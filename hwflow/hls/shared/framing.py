@@ -12,8 +12,6 @@ from .frame_map import FrameMap, Life, Over, busiest, chains_of, placed
 from .in_place import InPlace, Lowerings
 from .layout import LaidOut
 
-__all__ = ["Framed", "framed_for"]
-
 
 @dataclass(frozen=True)
 class Framed:

@@ -23,8 +23,6 @@ from .layout import LaidOut, Layout
 from .lowering import Lowering, Operand
 from .sliding import Sliding
 
-__all__ = ["InPlace"]
-
 #: An output may begin this share of its input's words before or after it.
 FARTHEST = 0.5
 #: Where the other operand of a sum is, while only the words of the first matter.

@@ -11,8 +11,6 @@ import numpy as np
 from ...layers.formats import EqualByValue, IntArray, Tensor
 from ...layers.sweep import Sweep, copied, is_wide
 
-__all__ = ["LaidOut", "Layout"]
-
 
 @dataclass(frozen=True, eq=False)
 class Layout(EqualByValue):

@@ -17,8 +17,6 @@ from .constants import Needs, SweepConstants, digits_of, held_less, held_zero_po
 from .layout import Layout
 from .sliding import Sliding, Way
 
-__all__ = ["Lowering", "Operand"]
-
 
 class Operand(NamedTuple):
     """Where a tensor is: its first word, and the layout of a pixel."""

@@ -15,8 +15,6 @@ import numpy as np
 from ...layers.formats import Frame, IntArray, Tensor
 from ...layers.sweep import Line, Sweep
 
-__all__ = ["Packed", "with_packed_rows"]
-
 #: Words of windows, of those without packed rows, that are few enough: each sweep takes cycles and weights of its own.
 SAVING = 0.75
 

@@ -18,8 +18,6 @@ import numpy as np
 from ...layers.sweep import Sweep
 from .layout import Layout
 
-__all__ = ["Sliding", "Way", "sliding_of"]
-
 
 @dataclass(frozen=True)
 class Way:

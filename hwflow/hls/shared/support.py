@@ -8,8 +8,6 @@ from ...layers.base import HardwareLayer, Layer, LayerGraph
 from ...layers.sweep import is_wide, tensor_problem, wide_problem
 from ..support import LayerProblem
 
-__all__ = ["shared_problem", "shared_problems"]
-
 
 def shared_problem(graph: LayerGraph, layer: Layer) -> str | None:
     """None if a shared stage can compute `layer`, else the reason why it cannot."""

@@ -19,8 +19,6 @@ from serial.tools import list_ports
 
 from hwflow.host.wire import LinkFailed
 
-__all__ = ["PortInfo", "SerialPort", "found_ports", "ports_text"]
-
 #: Seconds in which a port must take what is written.
 WRITE_TIMEOUT = 10.0
 #: Seconds of a break, and those in which a byte leaves an adapter and its driver.

@@ -12,8 +12,6 @@ from typing import Any, Protocol
 
 from hwflow.host.wire import LinkFailed
 
-__all__ = ["SpiBus", "SpiPort", "open_spi"]
-
 #: A quarter of the slowest clock of boards, 12 MHz.
 USUAL_HZ = 3_000_000
 NAME = re.compile(r"spi:/dev/spidev(\d+)\.(\d+)(?:@(\d+))?")

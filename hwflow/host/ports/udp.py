@@ -16,8 +16,6 @@ from urllib.parse import urlsplit
 from hwflow.host.packets import Drop
 from hwflow.host.wire import LinkFailed
 
-__all__ = ["DEFAULT_PORT", "LARGEST", "UdpLine", "open_udp"]
-
 #: Where a board listens if its design says nothing else.
 DEFAULT_PORT = 17510
 #: Bytes of a datagram that an Ethernet frame of 1500 carries.

@@ -14,8 +14,6 @@ from serial.tools import list_ports
 from hwflow.host.ports.serial import SerialPort
 from hwflow.host.wire import LinkFailed
 
-__all__ = ["PRODUCT", "VENDOR", "UsbBoard", "find_board", "found_boards", "open_usb"]
-
 #: The numbers of a device that is not sold: pid.codes gives these to everybody for tests (https://pid.codes/1209/0001).
 VENDOR, PRODUCT = 0x1209, 0x0001
 PREFIX, SOCKET = "usb:", "@"

@@ -15,8 +15,6 @@ from hwflow.onnx.dtypes import element_type_of
 from hwflow.onnx.model import Array
 from hwflow.onnx.rules.walk import tensors
 
-__all__ = ["DataFile"]
-
 #: Tensors of at most as many bytes stay in the model: shapes, axes, scales.
 _SMALL = 1024
 

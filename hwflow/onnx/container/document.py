@@ -14,8 +14,6 @@ from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.container.external import ExternalFiles
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
 
-__all__ = ["Document", "Lifted"]
-
 
 @dataclass(frozen=True)
 class Lifted:

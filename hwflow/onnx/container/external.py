@@ -20,8 +20,6 @@ from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.errors import ChecksumError, LimitError, MissingDataError, SecurityError, TensorDataError
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
 
-__all__ = ["KEYS", "ExternalData", "ExternalFiles", "external_data"]
-
 #: What external_data may say; `basepath` has no meaning here, because the model's folder is the base.
 KEYS = ("location", "offset", "length", "checksum", "basepath")
 

@@ -18,8 +18,6 @@ from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.model import size_name
 from hwflow.onnx.types import text
 
-__all__ = ["has_unknown_fields", "overlay", "rest"]
-
 M = TypeVar("M", bound=Message)
 
 #: Entries of a list are matched by position, or the field is a single message.

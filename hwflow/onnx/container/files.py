@@ -28,8 +28,6 @@ from hwflow.onnx.errors import FormatError, LimitError
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
 from hwflow.onnx.model import Model
 
-__all__ = ["dumps", "load", "loads", "read", "read_bytes", "save"]
-
 #: Smaller files are read, larger ones mapped.
 _SMALL = 1 << 16
 

@@ -12,8 +12,6 @@ from collections.abc import Iterator
 
 from hwflow.onnx.container.document import Lifted
 
-__all__ = ["lift"]
-
 #: Weights of at most as many bytes are copied; the rest is not worth the bookkeeping.
 _SMALL = 4096
 

@@ -25,16 +25,6 @@ from hwflow.onnx.model import Function
 from hwflow.onnx.schemas import canonical_domain, versions_of
 from hwflow.onnx.types import text
 
-__all__ = [
-    "MAGIC",
-    "OperatorEntry",
-    "OperatorSet",
-    "load_operator_set",
-    "read_operator_set",
-    "require_distinct",
-    "write_operator_set",
-]
-
 MAGIC = "ONNXOPSET"
 
 #: Versions of operator sets are int64 in a file; no real one needs more than an int32.

@@ -19,8 +19,6 @@ from hwflow.onnx.model import Array, Attribute, AttributeRef, Function, Graph, M
 from hwflow.onnx.schemas import canonical_domain
 from hwflow.onnx.types import text, value_type
 
-__all__ = ["MAX_IR_VERSION", "read_functions", "read_model"]
-
 #: The newest version of the file format whose fields this reader knows.
 MAX_IR_VERSION = 14
 

@@ -18,16 +18,6 @@ from hwflow.onnx.dtypes import ElementType, element_type_of, find_element_type, 
 from hwflow.onnx.errors import LimitError, TensorDataError
 from hwflow.onnx.model import Array, SparseTensor
 
-__all__ = [
-    "DATA_FIELDS",
-    "decode_sparse",
-    "decode_tensor",
-    "encode_sparse",
-    "encode_tensor",
-    "fill_tensor",
-    "raw_bytes",
-]
-
 #: The fields of TensorProto that may hold the elements.
 DATA_FIELDS = ("raw_data", "float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data")
 

@@ -15,8 +15,6 @@ from hwflow.onnx.container.extras import has_unknown_fields
 from hwflow.onnx.container.wire import TOO_DEEP
 from hwflow.onnx.errors import FormatError, LimitError
 
-__all__ = ["MAX_TEXT_BYTES", "TEXT_SUFFIXES", "format_text", "is_text", "parse_text"]
-
 #: How files with text are called.
 TEXT_SUFFIXES = (".textproto", ".pbtxt", ".prototxt", ".txtpb", ".onnxtxt")
 

@@ -15,8 +15,6 @@ from google.protobuf.descriptor import Descriptor
 
 from hwflow.onnx import onnx_pb2 as pb
 
-__all__ = ["TOO_DEEP", "has_more_messages", "is_nested_too_deep", "message_depths", "why_not_onnx"]
-
 Bytes: TypeAlias = bytes | memoryview
 
 #: Messages in messages that the protobuf runtime parses.

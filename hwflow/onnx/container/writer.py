@@ -32,8 +32,6 @@ from hwflow.onnx.model import (
 )
 from hwflow.onnx.types import type_proto
 
-__all__ = ["FillTensor", "write_functions", "write_model"]
-
 #: How an initializer is written: (the message to fill, array, what errors call it).
 FillTensor = Callable[[pb.TensorProto, Array, str], None]
 

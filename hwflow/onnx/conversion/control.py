@@ -10,8 +10,6 @@ from hwflow.onnx.conversion.site import Site
 from hwflow.onnx.conversion.steps import Steps
 from hwflow.onnx.model import Graph, TensorType, Value
 
-__all__ = ["UP"]
-
 _ONE, _REST = np.ones(1, np.int64), np.iinfo(np.int64).max
 
 

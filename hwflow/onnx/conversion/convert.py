@@ -20,8 +20,6 @@ from hwflow.onnx.run.functions import Functions, function_path, graphs_of
 from hwflow.onnx.schemas import NEWEST, Schema, canonical_domain, find_schema, versions_of
 from hwflow.onnx.versioning.releases import first_release, least_ir
 
-__all__ = ["convert_opset", "imported_sets"]
-
 #: The version of the file format since which a model says which operator sets it imports.
 _NAMED_SETS = 3
 

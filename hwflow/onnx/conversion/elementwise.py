@@ -8,8 +8,6 @@ from hwflow.onnx.conversion.site import Site
 from hwflow.onnx.conversion.steps import Steps, Without
 from hwflow.onnx.dtypes import ELEMENT_TYPES
 
-__all__ = ["UP", "in_double"]
-
 #: What early versions said of memory: which inputs an implementation may overwrite.
 _CONSUMED = Without(("consumed_inputs",))
 

@@ -14,8 +14,6 @@ from hwflow.onnx.inference import infer_types
 from hwflow.onnx.limits import Limits
 from hwflow.onnx.model import Array, AttributeRef, Graph, Model, Node, TensorType, Value, ValueType
 
-__all__ = ["Facts", "Scope", "constant_of"]
-
 #: Types by name.
 _Types = Mapping[str, ValueType]
 

@@ -9,8 +9,6 @@ import numpy as np
 from hwflow.onnx.model import Attribute, AttributeRef, Graph, Node, SparseTensor
 from hwflow.onnx.schemas import AttributeKind, Option, Parameter, Schema
 
-__all__ = ["broken_rule"]
-
 #: What an attribute of each kind holds, lists by their elements.
 _HELD: Mapping[AttributeKind, type] = {
     AttributeKind.FLOAT: float,

@@ -6,8 +6,6 @@ from hwflow.onnx.conversion import trees
 from hwflow.onnx.conversion.site import Site
 from hwflow.onnx.conversion.steps import Steps
 
-__all__ = ["UP"]
-
 
 def _keys_and_values(site: Site) -> None:
     """LabelEncoder to 2: classes are numbered; a text becomes its number, a number its text."""

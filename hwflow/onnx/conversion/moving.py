@@ -8,8 +8,6 @@ from hwflow.onnx.conversion.site import Site
 from hwflow.onnx.conversion.steps import Stated, Steps
 from hwflow.onnx.dtypes import element_type_of
 
-__all__ = ["UP"]
-
 
 def _pads_renamed(site: Site) -> None:
     site.keep(attributes=site.attributes("paddings", pads=site.attribute("paddings")))

@@ -7,8 +7,6 @@ import numpy as np
 from hwflow.onnx.conversion.site import Site
 from hwflow.onnx.conversion.steps import Steps
 
-__all__ = ["UP"]
-
 
 def _over_one_axis(site: Site) -> None:
     """To 13: until then all axes from `axis` on were one, and those in front of it another."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from hwflow.onnx.conversion.site import Site
 from hwflow.onnx.conversion.steps import Stated, Steps
 
-__all__ = ["UP"]
-
 _MODES = {"bilinear": "linear", "bicubic": "cubic"}
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from hwflow.onnx.conversion.site import Site
 from hwflow.onnx.conversion.steps import Steps
 
-__all__ = ["UP"]
-
 
 def _of_one_type(site: Site) -> None:
     """To 19: an int32 input comes in the type of the scale, in which it was divided before."""

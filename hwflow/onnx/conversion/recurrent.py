@@ -5,8 +5,6 @@ from __future__ import annotations
 from hwflow.onnx.conversion.site import Site
 from hwflow.onnx.conversion.steps import Steps, Without
 
-__all__ = ["UP"]
-
 _BY_NAME = Without(("output_sequence",))
 
 

@@ -6,8 +6,6 @@ from hwflow.onnx.conversion.elementwise import in_double
 from hwflow.onnx.conversion.site import Site
 from hwflow.onnx.conversion.steps import Steps
 
-__all__ = ["UP"]
-
 
 def _axes_as_input(site: Site) -> None:
     """Left out or empty, the attribute means all axes, and so does an input that is left out."""

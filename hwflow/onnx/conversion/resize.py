@@ -7,8 +7,6 @@ import numpy as np
 from hwflow.onnx.conversion.site import Site
 from hwflow.onnx.conversion.steps import Steps
 
-__all__ = ["UP"]
-
 #: With the coordinates of tf_half_pixel_for_nn, (i + 0.5) / scale, and with those of half_pixel, which are smaller by
 #: 0.5, these round to the same element.
 _HALF_PIXEL = {"floor": "round_prefer_ceil", "round_prefer_floor": "ceil"}

@@ -5,8 +5,6 @@ from __future__ import annotations
 from hwflow.onnx.conversion.site import Site
 from hwflow.onnx.conversion.steps import Steps
 
-__all__ = ["UP"]
-
 
 def _axis_as_input(site: Site) -> None:
     inputs = (site.input(0), site.input(1), site.moved("axis"))

@@ -21,8 +21,6 @@ from hwflow.onnx.run.evaluate import evaluate
 from hwflow.onnx.schemas import Schema
 from hwflow.onnx.types import notation
 
-__all__ = ["Refusal", "Site"]
-
 #: Elements of the constants that are computed at once instead of by a node.
 _FOLDED = 1 << 12
 

@@ -9,8 +9,6 @@ from typing import TypeAlias
 from hwflow.onnx.conversion.site import Site
 from hwflow.onnx.model import Attribute
 
-__all__ = ["SAME", "Refused", "Same", "Stated", "Step", "Steps", "Without"]
-
 #: Writes what takes the place of a node, with the methods of its site.
 Step: TypeAlias = Callable[[Site], None]
 

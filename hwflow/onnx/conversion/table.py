@@ -18,22 +18,16 @@ from hwflow.onnx.conversion import (
     signal,
     training,
 )
-from hwflow.onnx.conversion.same import GREW, GREW_ML, WIDENED
 from hwflow.onnx.conversion.steps import SAME, Step, Steps
-
-__all__ = ["DOMAINS", "UP"]
+from hwflow.onnx.operators import OPERATORS
 
 #: The operator sets whose versions are converted.
 DOMAINS = ("", "ai.onnx.ml")
 
 
-def _unchanged(*rows: Iterable[tuple[str, tuple[int, ...]]]) -> Steps:
-    """Steps that keep nodes as they are, from the data of `same`."""
-    found: dict[str, dict[int, Step]] = {}
-    for names, versions in (pair for row in rows for pair in row):
-        for name in names.split():
-            found.setdefault(name, {}).update(dict.fromkeys(versions, SAME))
-    return found
+def _unchanged(domain: str) -> Steps:
+    """Steps that keep nodes as they are."""
+    return {name: dict.fromkeys(row.same, SAME) for (of, name), row in OPERATORS.items() if of == domain}
 
 
 def _table(parts: Mapping[str, Iterable[Steps]]) -> dict[tuple[str, str], dict[int, Step]]:
@@ -53,9 +47,9 @@ def _table(parts: Mapping[str, Iterable[Steps]]) -> dict[tuple[str, str], dict[i
 UP: Mapping[tuple[str, str], Mapping[int, Step]] = _table(
     {
         "": (
-            _unchanged(WIDENED, GREW), elementwise.UP, training.UP, normalization.UP, reductions.UP, moving.UP,
+            _unchanged(""), elementwise.UP, training.UP, normalization.UP, reductions.UP, moving.UP,
             resize.UP, pooling.UP, quantization.UP, recurrent.UP, signal.UP, control.UP,
         ),
-        "ai.onnx.ml": (_unchanged(GREW_ML), ml.UP),
+        "ai.onnx.ml": (_unchanged("ai.onnx.ml"), ml.UP),
     }
 )  # fmt: skip

@@ -11,8 +11,6 @@ from hwflow.onnx.conversion.steps import Steps, Without
 from hwflow.onnx.dtypes import element_type_of
 from hwflow.onnx.model import Node
 
-__all__ = ["UP"]
-
 
 def _batch_by_outputs(site: Site) -> None:
     """BatchNormalization to 7: until then `is_test` says which it is, afterwards outputs beyond the first."""

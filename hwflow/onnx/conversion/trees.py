@@ -14,8 +14,6 @@ import numpy as np
 from hwflow.onnx.conversion.site import Site
 from hwflow.onnx.conversion.steps import Steps
 
-__all__ = ["UP"]
-
 _MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
 _AGGREGATES = {"AVERAGE": 0, "SUM": 1, "MIN": 2, "MAX": 3}
 _TRANSFORMS = {"NONE": 0, "SOFTMAX": 1, "LOGISTIC": 2, "SOFTMAX_ZERO": 3, "PROBIT": 4}

@@ -9,8 +9,6 @@ from hwflow.onnx.conversion.facts import constant_of
 from hwflow.onnx.model import Graph, Node
 from hwflow.onnx.rewrite.renaming import reads
 
-__all__ = ["without_unread"]
-
 
 def without_unread(before: Graph, after: Graph) -> Graph:
     """`after` without the initializers and Constant nodes that nodes of `before` read and its own do not."""

@@ -15,11 +15,11 @@ from hwflow.onnx.errors import LimitError, Unsupported
 from hwflow.onnx.inference.facts import TensorFact, gathered, join
 from hwflow.onnx.inference.worlds import ENOUGH, SMALL, Size, Worlds
 from hwflow.onnx.limits import DEFAULT_LIMITS, Meter
+from hwflow.onnx.operators import row_of
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator
-from hwflow.onnx.run.calls import describe, run
+from hwflow.onnx.run.calls import run
+from hwflow.onnx.run.operands import describe
 from hwflow.onnx.schemas import Schema
-
-__all__ = ["BROADCASTING", "Contradiction", "by_rule"]
 
 #: Constants with more elements than that are no shapes: they stay uncomputed.
 MAX_ELEMENTS = 1 << 12
@@ -27,14 +27,6 @@ MAX_ELEMENTS = 1 << 12
 _UNLIMITED = Meter(replace(DEFAULT_LIMITS, tensor_bytes=1 << 80, total_bytes=1 << 80, seconds=1e9))
 #: How often operands of one node, and of all nodes, are bent until a rule accepts them.
 _MAX_TRIES, _MAX_ALL_TRIES = 40, 5_000
-
-#: Operators whose inputs broadcast each to the others, and the operator set since which they do.
-BROADCASTING = {
-    **dict.fromkeys(
-        ("Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "PRelu", "Pow", "Sub", "Xor", "BitShift", "Mod",
-         "Where", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "GreaterOrEqual", "LessOrEqual"), 7),
-    **dict.fromkeys(("Max", "Min", "Mean", "Sum"), 8),
-}  # fmt: skip
 
 Operands: TypeAlias = Sequence[TensorFact | None]
 _Key: TypeAlias = tuple[int, ...]
@@ -112,7 +104,8 @@ def by_rule(call: Call, operator: Operator, operands: Operands, worlds: Worlds) 
     if all(o is None or o.is_static for o in operands):
         return _static(_Rule(call, operator, call), operands)
     rule = _Rule(replace(call, meter=_UNLIMITED), operator, call)
-    if call.opset >= BROADCASTING.get(call.node.op_type, 1 << 30) and not call.node.domain and len(operands) > 1:
+    since = row_of(call.node.domain, call.node.op_type).broadcasts
+    if since and call.opset >= since and len(operands) > 1:
         broadcast = _broadcast(rule, operands, worlds)
         if broadcast is not None:
             return broadcast

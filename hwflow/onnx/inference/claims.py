@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hwflow_base.printable import clean
+
 from hwflow.onnx.inference.facts import Fact, Holder, TensorFact, Unknown, fact_of, refined, type_of
 from hwflow.onnx.inference.worlds import Worlds
 from hwflow.onnx.model import (
@@ -15,8 +17,6 @@ from hwflow.onnx.model import (
     size_name,
 )
 from hwflow.onnx.run.operands import describe
-
-__all__ = ["contradiction", "loose_name", "named", "shown", "type_words"]
 
 
 def type_words(type_: ValueType | None) -> str:
@@ -33,6 +33,11 @@ def type_words(type_: ValueType | None) -> str:
         case None:
             return "unknown"
     return "a sparse tensor or a type of another domain"
+
+
+def type_text(type_: ValueType | None) -> str:
+    """How tables and pictures write a type: "float32[batch, 3]"; "?" where it is not known."""
+    return "?" if type_ is None else clean(type_words(type_))
 
 
 def contradiction(fact: Fact, claim: ValueType | None, worlds: Worlds) -> str | None:

@@ -13,8 +13,6 @@ from hwflow.onnx.inference.worlds import Size, Worlds
 from hwflow.onnx.model import Graph
 from hwflow.onnx.ops.base import Call
 
-__all__ = ["CONTROL", "Body"]
-
 _INT64, _BOOL = np.dtype(np.int64), np.dtype(np.bool_)
 #: Rounds until the sizes that change from one iteration to the next are known to be unknown.
 _MAX_ROUNDS = 4

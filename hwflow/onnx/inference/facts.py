@@ -23,8 +23,6 @@ from hwflow.onnx.model import (
 )
 from hwflow.onnx.ops.base import Known
 
-__all__ = ["UNKNOWN", "Elements", "Fact", "Facts", "Holder", "TensorFact", "fact_of", "join", "refined", "type_of"]
-
 Dtype: TypeAlias = np.dtype[np.generic]
 #: Elements of a constant: one array, or one for each world (None in worlds that were left out).
 Elements: TypeAlias = Union[Array, tuple[Union[Array, None], ...]]

@@ -15,8 +15,6 @@ from hwflow.onnx.inference.worlds import Size, Worlds
 from hwflow.onnx.model import MapType, OptionalType, SequenceType, TensorType
 from hwflow.onnx.ops.base import Call
 
-__all__ = ["HOLDERS"]
-
 _INT64, _BOOL = np.dtype(np.int64), np.dtype(np.bool_)
 #: Takes the call, its operands, and the worlds; gives the outputs.
 Rule: TypeAlias = Callable[[Call, Sequence[Fact | None], Worlds], list[Fact]]

@@ -28,8 +28,6 @@ from hwflow.onnx.run.calls import find
 from hwflow.onnx.run.functions import Functions, function_path, instantiate
 from hwflow.onnx.schemas import Option, Schema
 
-__all__ = ["Types", "infer_types"]
-
 
 @dataclass(frozen=True, eq=False)
 class Types(ByValue):

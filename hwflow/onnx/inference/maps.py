@@ -17,8 +17,6 @@ from hwflow.onnx.model import Model, Node
 from hwflow.onnx.ops.base import Call, Known
 from hwflow.onnx.ops.ml.common import as_rows, class_labels
 
-__all__ = ["KEY", "Classes", "Maps", "class_names", "with_classes"]
-
 #: Of the model's metadata: a JSON object with the names of the columns of each output that is a map in the file.
 KEY = "hwflow.classes"
 

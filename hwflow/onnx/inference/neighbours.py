@@ -6,8 +6,6 @@ from collections.abc import Iterable
 
 from hwflow.onnx.model import Array, Graph, Node
 
-__all__ = ["INSTEAD", "compared_rows", "refusal"]
-
 #: What to do about it.
 INSTEAD = ("train trees (RandomForestClassifier, RandomForestRegressor) or a network (MLPClassifier, MLPRegressor) in "
            "place of nearest neighbours")

@@ -11,8 +11,6 @@ from itertools import chain
 
 from hwflow.onnx.model import Array, Dim, Graph, Value, size_name
 
-__all__ = ["Shapes", "batch_axes", "rank_of_reader", "shapes_of_rows", "suiting_shapes", "with_size"]
-
 Shapes = Mapping[str, tuple[int, ...]]
 
 #: Sizes that pictures usually have come first, then every other one up to the last number.

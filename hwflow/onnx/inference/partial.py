@@ -12,8 +12,6 @@ from hwflow.onnx.inference.schema_types import attribute_dtype
 from hwflow.onnx.inference.worlds import Size, Worlds
 from hwflow.onnx.ops.base import Call
 
-__all__ = ["PARTIAL", "Partial"]
-
 _INT64, _BOOL = np.dtype(np.int64), np.dtype(np.bool_)
 Operands: TypeAlias = Sequence[TensorFact | None]
 #: Takes the call, its tensors, and the worlds; gives outputs, or None where only the schema helps.

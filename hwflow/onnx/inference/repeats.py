@@ -9,8 +9,6 @@ from hwflow.onnx.inference.facts import Fact, TensorFact
 from hwflow.onnx.inference.worlds import Worlds
 from hwflow.onnx.model import Graph, Node
 
-__all__ = ["Repeats"]
-
 #: What decides the outputs of a node; None where that cannot be compared.
 Key: TypeAlias = tuple[Hashable, ...] | None
 

@@ -13,8 +13,6 @@ from hwflow.onnx.model import MapType, TensorType
 from hwflow.onnx.ops.base import Call
 from hwflow.onnx.schemas import AttributeKind, Option, Schema
 
-__all__ = ["attribute_dtype", "by_schema", "mismatch", "parsed", "spelled"]
-
 _DTYPES = {entry.name: entry.dtype for entry in ELEMENT_TYPES}
 _SPELLED = {dtype: name for name, dtype in _DTYPES.items()}
 _CODES = {entry.code: entry.dtype for entry in ELEMENT_TYPES}

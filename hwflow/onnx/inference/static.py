@@ -22,23 +22,16 @@ from hwflow.onnx.inference.open_sizes import Shapes, suiting_shapes
 from hwflow.onnx.inference.static_inputs import contradictions, fixed_inputs
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits, Meter
 from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
+from hwflow.onnx.operators import having
 from hwflow.onnx.ops.base import Call, Known, Operator
-from hwflow.onnx.ops.custom.qonnx import DOMAINS as QONNX_DOMAINS
 from hwflow.onnx.rewrite.inline import inline_functions
 from hwflow.onnx.rewrite.renaming import Fresh, all_names, fresh_names, spliced
-from hwflow.onnx.run.calls import describe, find, run
-from hwflow.onnx.run.operands import dense
-
-__all__ = ["infer", "suiting_inputs"]
+from hwflow.onnx.run.calls import find, run
+from hwflow.onnx.run.operands import dense, describe
+from hwflow.onnx.traits import Trait
 
 #: Constants stay unfolded behind these: quantized weights must stay visible as integers and a scale.
-_BARRIERS = frozenset(
-    {
-        ("", "DequantizeLinear"),
-        ("com.microsoft", "DequantizeLinear"),
-        *((domain, name) for domain in QONNX_DOMAINS for name in ("Quant", "IntQuant", "BipolarQuant")),
-    }
-)
+_BARRIERS = having(Trait.KEEPS_CONSTANTS)
 
 #: What to do about operators that have no static shape, where a mask is no advice.
 _OF_DATA = {

@@ -10,9 +10,7 @@ from hwflow.onnx.errors import Unsupported
 from hwflow.onnx.inference.open_sizes import Shapes, batch_axes
 from hwflow.onnx.model import Graph, TensorType, Value, size_name
 from hwflow.onnx.ops.base import Known
-from hwflow.onnx.run.calls import describe
-
-__all__ = ["contradictions", "fixed_inputs", "sizes_given"]
+from hwflow.onnx.run.operands import describe
 
 
 def fixed_inputs(

@@ -19,8 +19,6 @@ from typing import TypeAlias, Union
 
 from hwflow.onnx.model import Dim
 
-__all__ = ["SMALL", "WORLDS", "Size", "Worlds"]
-
 #: A size: a number, or its number in each world (any number in worlds that were left out).
 Size: TypeAlias = Union[int, tuple[int, ...]]
 

@@ -12,8 +12,6 @@ from hwflow.onnx.ops.precision import in_float32, is_float, widened
 from hwflow.onnx.ops.shapes import as_first
 from hwflow.onnx.ops.special import erf
 
-__all__ = ["OPERATORS"]
-
 
 def _like(x: Arr, y: Any) -> Arr:
     """A result in the type of the input."""

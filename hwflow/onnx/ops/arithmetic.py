@@ -14,8 +14,6 @@ from hwflow.onnx.ops.precision import in_float32, is_integer, widened
 from hwflow.onnx.ops.shapes import as_first, broadcast_shape, by_broadcast
 from hwflow.onnx.ops.special import erf
 
-__all__ = ["OPERATORS", "elementwise"]
-
 
 def elementwise(function: Callable[..., Any]) -> Kernel:
     """A numpy function as a kernel: small floats through float32, a message where shapes do not fit."""

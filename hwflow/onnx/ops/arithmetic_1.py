@@ -9,8 +9,6 @@ import numpy as np
 from hwflow.onnx.ops.base import Arr, Call, Kernel, Known, Operator, axis_in
 from hwflow.onnx.ops.shapes import by_broadcast
 
-__all__ = ["legacy", "same_shapes"]
-
 
 def _aligned(call: Call, a: Arr | Known, b: Arr | Known) -> tuple[int, ...]:
     """The shape in which b is broadcast to a.

@@ -11,8 +11,6 @@ import numpy as np
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 from hwflow.onnx.ops.precision import float_attribute, working_type
 
-__all__ = ["OPERATORS"]
-
 
 @dataclass(frozen=True)
 class _Sizes:

@@ -16,17 +16,6 @@ from hwflow.onnx.limits import Meter
 from hwflow.onnx.model import Array, Attribute, Graph, Node, Operand
 from hwflow.onnx.schemas import Schema
 
-__all__ = [
-    "Arr",
-    "Call",
-    "Kernel",
-    "Known",
-    "Operator",
-    "ShapeRule",
-    "Table",
-    "axis_in",
-]
-
 Arr: TypeAlias = npt.NDArray[Any]
 
 

@@ -10,8 +10,6 @@ from hwflow.onnx.ops.base import Arr, Call, Kernel, Known, Operator, Table
 from hwflow.onnx.ops.precision import SMALL_INTEGERS
 from hwflow.onnx.ops.shapes import as_first, broadcast_shape, by_broadcast
 
-__all__ = ["OPERATORS"]
-
 
 def _bit_shift(call: Call, x: Arr, y: Arr) -> Arr:
     """Bits shifted out of the type are lost; all of them by a negative count and by one of the type's size or more."""

@@ -11,8 +11,6 @@ from hwflow.onnx.dtypes import element_type
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 from hwflow.onnx.ops.precision import SMALL_INTEGERS, widened
 
-__all__ = ["OPERATORS", "convert"]
-
 #: Floats of 8 bits and the largest number of each.
 _FLOAT8 = {
     np.dtype(ml_dtypes.float8_e4m3fn): 448.0,

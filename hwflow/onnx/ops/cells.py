@@ -10,8 +10,6 @@ import numpy as np
 
 from hwflow.onnx.ops.base import Arr, Call
 
-__all__ = ["Activation", "activations_of", "named_activation", "sigmoid"]
-
 Activation: TypeAlias = Callable[[Arr], Arr]
 
 

@@ -10,8 +10,6 @@ from hwflow.onnx.ops.base import Arr, Call, Kernel, Known, Operator, Table
 from hwflow.onnx.ops.precision import widened
 from hwflow.onnx.ops.shapes import broadcast_shape, by_broadcast
 
-__all__ = ["OPERATORS"]
-
 
 def _is_nan(call: Call, x: Arr) -> Arr:
     return np.asarray(np.isnan(widened(x)))

@@ -14,8 +14,6 @@ from hwflow.onnx.ops.cast import convert
 from hwflow.onnx.ops.precision import widened
 from hwflow.onnx.ops.shapes import by_running
 
-__all__ = ["OPERATORS"]
-
 #: Attributes that may hold a Constant's value, and the element type that each gives.
 _VALUES: dict[str, Any] = {
     "value": None,

@@ -11,8 +11,6 @@ from hwflow.onnx.model import Graph, Operand, Value
 from hwflow.onnx.ops.base import Arr, Call, Operator, Table, axis_in
 from hwflow.onnx.run.operands import size_of
 
-__all__ = ["OPERATORS"]
-
 
 def _truth(call: Call, value: Operand, what: str) -> bool:
     if not isinstance(value, np.ndarray) or value.size != 1:

@@ -12,8 +12,6 @@ from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 from hwflow.onnx.ops.precision import working_type
 from hwflow.onnx.ops.windows import Windows, windows_of
 
-__all__ = ["OPERATORS", "check_bias", "conv_shapes", "conv_windows", "convolution", "convolve", "kernel_of"]
-
 #: The matrix of all windows (kernel elements times outputs) is made in parts of about this many bytes.  Parts that stay
 #: in the cache are faster: 4 MiB took 65 ms for a network of large planes that took 105 ms with 64 MiB.
 BLOCK_BYTES = 1 << 22

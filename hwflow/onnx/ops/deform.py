@@ -12,8 +12,6 @@ from hwflow.onnx.ops.convolution import check_bias, conv_windows
 from hwflow.onnx.ops.precision import working_type
 from hwflow.onnx.ops.windows import Windows
 
-__all__ = ["OPERATORS"]
-
 
 def _windows(call: Call, x: Arr | Known, w: Arr | Known, offset: Arr | Known, mask: Arr | Known | None) -> Windows:
     windows, groups = conv_windows(call, x, w), call.integer("offset_group")

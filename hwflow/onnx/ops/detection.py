@@ -8,8 +8,6 @@ import numpy.typing as npt
 from hwflow.onnx.ops.base import Arr, Call, Operator, Table
 from hwflow.onnx.ops.shapes import by_running
 
-__all__ = ["OPERATORS"]
-
 _Floats = npt.NDArray[np.float32]
 
 

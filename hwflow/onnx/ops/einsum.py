@@ -12,8 +12,6 @@ from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 from hwflow.onnx.ops.precision import widened
 from hwflow.onnx.ops.shapes import common_shape
 
-__all__ = ["OPERATORS"]
-
 _TERM = re.compile(r"([A-Za-z]*)(\.\.\.)?([A-Za-z]*)")
 
 

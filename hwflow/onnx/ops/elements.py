@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from hwflow.onnx.ops.base import Arr, Call, axis_in
 
-__all__ = ["checked_axes", "checked_indices", "filled", "integers", "one_integer", "rounded_to", "zero_of"]
-
 
 def integers(array: Arr) -> tuple[int, ...]:
     """The elements of a tensor of integers; a scalar counts as one."""

@@ -9,8 +9,6 @@ import numpy as np
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table, axis_in
 from hwflow.onnx.ops.elements import checked_indices
 
-__all__ = ["OPERATORS"]
-
 
 def _gather(call: Call, x: Arr, indices: Arr) -> Arr:
     """Whole slices of one axis."""

@@ -15,8 +15,6 @@ from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 from hwflow.onnx.ops.elements import integers, rounded_to, zero_of
 from hwflow.onnx.ops.resample import cubic
 
-__all__ = ["OPERATORS"]
-
 _Reals: TypeAlias = npt.NDArray[np.floating[Any]]
 
 #: What one step over all points costs at least, in multiplications: with many axes the steps are many and small.

@@ -12,8 +12,6 @@ import numpy as np
 from hwflow.onnx.errors import Unsupported
 from hwflow.onnx.ops.base import Arr, Call, Operator, Table
 
-__all__ = ["OPERATORS"]
-
 #: The formats that the operator has, as Pillow calls them; no other decoder sees the data.
 _FORMATS = ("BMP", "JPEG", "JPEG2000", "TIFF", "PNG", "WEBP", "PPM")
 

@@ -10,8 +10,6 @@ from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table, axis_in
 from hwflow.onnx.ops.elements import filled, one_integer, zero_of
 from hwflow.onnx.ops.shapes import as_first, by_running
 
-__all__ = ["OPERATORS"]
-
 
 def _shape(call: Call, x: Arr | Known) -> Arr:
     """`start` and `end` (operator set 15) choose axes as a Python slice does."""

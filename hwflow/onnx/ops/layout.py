@@ -8,8 +8,6 @@ from hwflow.onnx.ops.base import Arr, Call, Operator, Table, axis_in
 from hwflow.onnx.ops.elements import checked_axes, integers
 from hwflow.onnx.ops.shapes import as_first, by_running
 
-__all__ = ["OPERATORS"]
-
 
 def _identity(call: Call, x: Arr) -> Arr:
     return x

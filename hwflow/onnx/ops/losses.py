@@ -8,8 +8,6 @@ from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 from hwflow.onnx.ops.precision import widened
 from hwflow.onnx.ops.softmax import log_softmax
 
-__all__ = ["OPERATORS"]
-
 
 def _loss_shapes(call: Call, scores: Known, labels: Known, weight: Known | None = None) -> Known:
     """Scores are [N, C, ...], labels [N, ...], the weight of each class [C]."""

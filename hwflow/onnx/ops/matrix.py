@@ -10,8 +10,6 @@ from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 from hwflow.onnx.ops.precision import widened
 from hwflow.onnx.ops.shapes import common_shape
 
-__all__ = ["OPERATORS"]
-
 
 def _known(x: Arr) -> Known:
     return Known(x.dtype, x.shape)

@@ -7,8 +7,6 @@ import numpy as np
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 from hwflow.onnx.ops.precision import working_type
 
-__all__ = ["OPERATORS"]
-
 
 def _batch_normalization(
     call: Call, x: Arr, scale: Arr, bias: Arr, mean: Arr, variance: Arr

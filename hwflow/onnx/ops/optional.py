@@ -7,8 +7,6 @@ import numpy as np
 from hwflow.onnx.model import Operand, OptionalType
 from hwflow.onnx.ops.base import Arr, Call, Operator, Table
 
-__all__ = ["OPERATORS"]
-
 
 def _optional(call: Call, value: Operand = None) -> Operand:
     """An optional of the input, or an empty one of the type in the attribute `type`."""

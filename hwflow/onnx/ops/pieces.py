@@ -11,8 +11,6 @@ from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table, axis_in
 from hwflow.onnx.ops.elements import integers, one_integer
 from hwflow.onnx.ops.shapes import by_running, common_shape
 
-__all__ = ["OPERATORS"]
-
 
 def _expand(call: Call, x: Arr, shape: Arr) -> Arr:
     wanted = integers(shape)

@@ -11,8 +11,6 @@ from hwflow.onnx.ops.base import Arr, Call, Kernel, Known, Operator, ShapeRule, 
 from hwflow.onnx.ops.precision import is_float, widened
 from hwflow.onnx.ops.windows import Windows, windows_of
 
-__all__ = ["OPERATORS", "pool_windows", "window_sums"]
-
 
 def pool_windows(call: Call, x: Arr | Known) -> Windows:
     """The windows over x [n, c, *sizes] that the attributes of a pool describe."""

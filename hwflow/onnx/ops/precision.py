@@ -11,17 +11,6 @@ import numpy as np
 from hwflow.onnx.dtypes import ELEMENT_TYPES, element_type
 from hwflow.onnx.ops.base import Arr, Call
 
-__all__ = [
-    "SMALL_FLOATS",
-    "SMALL_INTEGERS",
-    "float_attribute",
-    "in_float32",
-    "is_float",
-    "is_integer",
-    "widened",
-    "working_type",
-]
-
 #: Floats that numpy computes slowly or not at all; those of `ml_dtypes` have a kind of their own in numpy.
 SMALL_FLOATS = frozenset(
     e.dtype

@@ -15,8 +15,6 @@ from hwflow.onnx.dtypes import element_type, type_name
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table, axis_in
 from hwflow.onnx.ops.precision import float_attribute, is_float, working_type
 
-__all__ = ["OPERATORS", "dequantized", "dynamic_quantized", "quantized", "saturated"]
-
 #: Integer types of a quantized tensor, with their lowest and highest values.
 _RANGES: dict[np.dtype[Any], tuple[int, int]] = {
     np.dtype(np.int8): (-128, 127),

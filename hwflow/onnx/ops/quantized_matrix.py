@@ -16,8 +16,6 @@ from hwflow.onnx.ops.convolution import check_bias, conv_shapes, convolve
 from hwflow.onnx.ops.quantization import saturated
 from hwflow.onnx.ops.shapes import common_shape
 
-__all__ = ["OPERATORS", "centred", "exact_matmul", "matmul_shape", "one_or_each", "requantized"]
-
 INT32 = np.dtype(np.int32)
 
 

@@ -16,8 +16,6 @@ from hwflow.onnx.ops.cast import convert
 from hwflow.onnx.ops.precision import widened
 from hwflow.onnx.ops.softmax import softmax
 
-__all__ = ["OPERATORS"]
-
 
 def _generator(call: Call) -> np.random.RandomState:
     """Attribute `seed` is a float of 32 bits (an integer for Dropout); what is no small integer gives its bits."""

@@ -16,8 +16,6 @@ from hwflow.onnx.ops.base import Arr, Call, Known, Operator, ShapeRule, Table
 from hwflow.onnx.ops.cells import Activation, activations_of
 from hwflow.onnx.ops.precision import working_type
 
-__all__ = ["OPERATORS"]
-
 
 @dataclass(frozen=True)
 class _Layer:

@@ -11,8 +11,6 @@ from hwflow.onnx.ops.base import Arr, Call, Kernel, Known, Operator, ShapeRule, 
 from hwflow.onnx.ops.precision import in_float32, widened
 from hwflow.onnx.ops.shapes import as_first
 
-__all__ = ["OPERATORS"]
-
 
 def _axes(call: Call, rank: int, given: Arr | None) -> tuple[int, ...]:
     """The axes to reduce, from the attribute (older operator sets) or the second input."""

@@ -11,8 +11,6 @@ import numpy.typing as npt
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 from hwflow.onnx.ops.elements import integers
 
-__all__ = ["OPERATORS"]
-
 _Reals: TypeAlias = npt.NDArray[np.floating[Any]]
 
 

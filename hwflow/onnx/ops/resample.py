@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from hwflow.onnx.ops.base import Arr, Call
 
-__all__ = ["Method", "cubic", "resampled"]
-
 _Reals = npt.NDArray[np.float64]
 
 

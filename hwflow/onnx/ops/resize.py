@@ -16,8 +16,6 @@ from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 from hwflow.onnx.ops.elements import checked_axes, integers, rounded_to
 from hwflow.onnx.ops.resample import Method, resampled
 
-__all__ = ["OPERATORS"]
-
 
 @dataclass(frozen=True)
 class _Target:

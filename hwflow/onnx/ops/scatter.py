@@ -11,8 +11,6 @@ from hwflow.onnx.ops.base import Arr, Call, Operator, Table, axis_in
 from hwflow.onnx.ops.elements import checked_indices
 from hwflow.onnx.ops.shapes import as_first
 
-__all__ = ["OPERATORS"]
-
 _REDUCTIONS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
 

@@ -10,8 +10,6 @@ import numpy as np
 from hwflow.onnx.dtypes import element_type, type_name
 from hwflow.onnx.ops.base import Arr, Call, Operator, Table, axis_in
 
-__all__ = ["OPERATORS"]
-
 
 def _same_type(call: Call, elements: Sequence[Any]) -> list[Any]:
     """The elements as a list, after their element types were compared."""

@@ -12,8 +12,6 @@ from hwflow.onnx.ops.cells import sigmoid
 from hwflow.onnx.ops.precision import working_type
 from hwflow.onnx.ops.shapes import as_first
 
-__all__ = ["OPERATORS"]
-
 
 def _rotary(call: Call, x: Arr, cos: Arr, sin: Arr, positions: Arr | None = None) -> Arr:
     """Turns pairs of elements of each head by the angle of their position (Su et al., arXiv:2104.09864).

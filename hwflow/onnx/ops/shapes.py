@@ -8,8 +8,6 @@ import numpy as np
 
 from hwflow.onnx.ops.base import Arr, Call, Kernel, Known, ShapeRule
 
-__all__ = ["as_first", "broadcast_shape", "by_broadcast", "by_running", "common_shape"]
-
 
 def as_first(call: Call, first: Known, *others: Known | None) -> Known:
     """The output has the type of the first input."""

@@ -15,8 +15,6 @@ from hwflow.onnx.ops.base import Arr, Call, Kernel, Known, Operator, ShapeRule, 
 from hwflow.onnx.ops.elements import one_integer
 from hwflow.onnx.ops.precision import widened, working_type
 
-__all__ = ["OPERATORS"]
-
 
 def _made_type(call: Call) -> np.dtype[Any]:
     return element_type(call.integer("output_datatype"), f"the output of {call.node.label}").dtype

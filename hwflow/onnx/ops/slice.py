@@ -8,8 +8,6 @@ from hwflow.onnx.ops.base import Arr, Call, Operator, Table
 from hwflow.onnx.ops.elements import checked_axes, integers
 from hwflow.onnx.ops.shapes import by_running
 
-__all__ = ["OPERATORS"]
-
 
 def _slice_1(call: Call, x: Arr) -> Arr:
     starts, ends = call.integers("starts"), call.integers("ends")

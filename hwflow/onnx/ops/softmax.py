@@ -11,8 +11,6 @@ from hwflow.onnx.ops.base import Arr, Call, Kernel, Operator, Table, axis_in
 from hwflow.onnx.ops.precision import in_float32
 from hwflow.onnx.ops.shapes import as_first
 
-__all__ = ["OPERATORS", "log_softmax", "softmax"]
-
 
 def softmax(x: Arr, axis: int) -> Arr:
     """exp(x) / sum(exp(x)) over one axis."""

@@ -12,8 +12,6 @@ from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table, axis_in
 from hwflow.onnx.ops.elements import one_integer
 from hwflow.onnx.ops.shapes import by_running
 
-__all__ = ["OPERATORS"]
-
 _INT64 = np.dtype(np.int64)
 
 

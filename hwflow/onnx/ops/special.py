@@ -7,8 +7,6 @@ import numpy.typing as npt
 
 from hwflow.onnx.ops.base import Arr
 
-__all__ = ["erf", "erf_inverse"]
-
 # W. J. Cody, "Rational Chebyshev approximations for the error function", Mathematics of Computation 23 (1969):
 # numerator and denominator, highest power first.  erf(x) = x P(x^2) / Q(x^2) below 0.46875.
 _P_SMALL = (

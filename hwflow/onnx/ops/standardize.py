@@ -14,8 +14,6 @@ from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table, axis_in
 from hwflow.onnx.ops.precision import float_attribute, widened, working_type
 from hwflow.onnx.ops.shapes import as_first, common_shape
 
-__all__ = ["OPERATORS", "root_mean_square", "standardized"]
-
 
 def standardized(x: Arr, axes: tuple[int, ...], epsilon: float) -> tuple[Arr, Arr, Arr]:
     """x with mean 0 and variance 1 over the axes; the mean and 1 / sqrt(variance + epsilon), their axes kept."""

@@ -9,8 +9,6 @@ import numpy as np
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 from hwflow.onnx.ops.shapes import broadcast_shape
 
-__all__ = ["OPERATORS", "strings"]
-
 #: A text is at most this long after StringConcat and StringNormalizer; texts that double in a loop stop here.
 _MAX_CHARACTERS = 1 << 28
 

@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 
-__all__ = ["OPERATORS"]
-
 _Ids = npt.NDArray[np.int64]
 
 

@@ -15,8 +15,6 @@ import numpy as np
 
 from hwflow.onnx.ops.base import Arr, Call, Kernel, Known, Operator, ShapeRule, Table
 
-__all__ = ["OPERATORS"]
-
 #: Takes the call, R, T and one tensor of each part; gives its new value and memories.
 Update = Callable[..., tuple[Arr, ...]]
 

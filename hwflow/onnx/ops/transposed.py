@@ -12,8 +12,6 @@ from hwflow.onnx.ops.convolution import check_bias, kernel_of
 from hwflow.onnx.ops.precision import working_type
 from hwflow.onnx.ops.windows import Windows, per_axis
 
-__all__ = ["OPERATORS"]
-
 
 def _windows(call: Call, x: Arr | Known, w: Arr | Known) -> Windows:
     """The windows of the output that input elements add to: `outputs` are the input's sizes, `sizes` the output's."""

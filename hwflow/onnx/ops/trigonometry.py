@@ -8,8 +8,6 @@ from hwflow.onnx.ops.arithmetic import elementwise
 from hwflow.onnx.ops.base import Operator, Table
 from hwflow.onnx.ops.shapes import as_first
 
-__all__ = ["OPERATORS"]
-
 
 def _since(version: int, function: np.ufunc) -> tuple[Operator, ...]:
     return (Operator(version, elementwise(function), as_first),)

@@ -8,8 +8,6 @@ import math
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 from hwflow.onnx.ops.elements import checked_indices, filled, integers
 
-__all__ = ["OPERATORS"]
-
 
 def _unpooled_shape(call: Call, x: Arr | Known, ignore_pads: bool) -> tuple[int, ...]:
     """The shape that a MaxPool of these attributes has made `x` of."""

@@ -11,8 +11,6 @@ import numpy as np
 
 from hwflow.onnx.ops.base import Arr, Call
 
-__all__ = ["Windows", "per_axis", "windows_of"]
-
 
 @dataclass(frozen=True)
 class Windows:

@@ -12,19 +12,15 @@ from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.inference.infer_types import infer_types
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
 from hwflow.onnx.model import Function, Graph, Model, Node, TensorType, Value, ValueType
+from hwflow.onnx.operators import having
 from hwflow.onnx.rewrite.renaming import Fresh, all_names, fresh_names, reads
 from hwflow.onnx.rules.finding import quoted
 from hwflow.onnx.rules.nearest import Nearest
 from hwflow.onnx.run.functions import graphs_of
-
-__all__ = ["Cuts", "extract"]
+from hwflow.onnx.traits import Trait
 
 #: What a network is made of: a part without any of them is of no use.
-_LAYERS = frozenset({
-    "Attention", "Conv", "ConvInteger", "ConvTranspose", "Einsum", "GRU", "Gemm", "LSTM", "LinearClassifier",
-    "LinearRegressor", "MatMul", "MatMulInteger", "MultiHeadAttention", "QGemm", "QLinearConv", "QLinearMatMul", "RNN",
-    "SVMClassifier", "SVMRegressor", "TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor",
-})
+_LAYERS = frozenset(name for _, name in having(Trait.NETWORK))
 
 #: Names that a message lists at most.
 MOST = 8

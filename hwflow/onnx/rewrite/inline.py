@@ -12,8 +12,6 @@ from hwflow.onnx.rewrite.renaming import Fresh, all_names, fresh_names, spliced
 from hwflow.onnx.run.functions import Functions, function_path, graphs_of, instantiate
 from hwflow.onnx.schemas import find_schema
 
-__all__ = ["inline_functions"]
-
 #: Names of inlined values start with the end of the call's name, so that calls in calls do not make endless names.
 _PREFIX = 60
 

@@ -10,8 +10,6 @@ import numpy as np
 from hwflow.onnx.model import Model, Node
 from hwflow.onnx.rewrite.renaming import reads, renamed
 
-__all__ = ["PASSES", "Pass", "is_identity", "remove_identities", "remove_unused", "simplify"]
-
 
 @dataclass(frozen=True)
 class Pass:

@@ -9,8 +9,6 @@ from typing import TypeAlias
 from hwflow.onnx.model import Attribute, Graph, Node, Value
 from hwflow.onnx.run.functions import graphs_of
 
-__all__ = ["Fresh", "all_names", "fresh_names", "reads", "renamed", "spliced"]
-
 #: Gives a name that nothing in the model has, from one that it resembles.
 Fresh: TypeAlias = Callable[[str], str]
 

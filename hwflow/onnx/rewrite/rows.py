@@ -12,29 +12,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
-
-__all__ = ["over_rows"]
+from hwflow.onnx.operators import OPERATORS, QUANTIZERS, named
+from hwflow.onnx.schemas import find_schema
+from hwflow.onnx.traits import Trait
 
 #: Operators without axes, of one tensor; other inputs are constants that fit each element.
-_UNARY = frozenset({
-    "Abs", "Cast", "Ceil", "Celu", "Clip", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "Identity",
-    "LeakyRelu", "Log", "Mish", "Neg", "Not", "Reciprocal", "Relu", "Round", "Selu", "Sigmoid", "Sign", "Sin", "Cos",
-    "Softplus", "Softsign", "Sqrt", "Tanh", "ThresholdedRelu"})  # fmt: skip
+_UNARY = named(Trait.FUNCTION | Trait.ELEMENT)
 
 #: Operators of several tensors whose shapes are matched from the last axis on.
-_BROADCAST = frozenset({
-    "Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min", "Mul", "Or", "Pow",
-    "PRelu", "Sub", "Where"})  # fmt: skip
+_BROADCAST = frozenset(name for (domain, name), row in OPERATORS.items() if row.broadcasts and not domain)
 
 _RESHAPE = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze"})
 
-#: The axis of operators that have one, where the node does not say: (before operator set 13, from then on).
-_AXIS = {
-    "ArgMax": (0, 0), "ArgMin": (0, 0), "Hardmax": (1, -1), "LogSoftmax": (1, -1), "Softmax": (1, -1),
-    "Gather": (0, 0), "QuantizeLinear": (1, 1), "DequantizeLinear": (1, 1)}  # fmt: skip
-
-#: Operators of `_AXIS` whose inputs behind the first are constants without rows of their own.
-_QUANTIZERS = ("QuantizeLinear", "DequantizeLinear")
+#: Operators that work along one axis.
+_AXIS = named(Trait.AXIS)
 
 
 @dataclass(frozen=True)
@@ -134,8 +125,10 @@ def _reshape(node: Node, facts: _Facts, constants: dict[str, Array]) -> Node | N
 def _axis(node: Node, facts: _Facts) -> Node | None:
     if not facts.constants_behind(node) or node.attributes.get("block_size"):
         return None
-    if node.op_type in _QUANTIZERS and facts.rank(node.inputs[1]) == 0:
+    if node.op_type in QUANTIZERS and facts.rank(node.inputs[1]) == 0:
         return node
-    axis = node.attributes.get("axis", _AXIS[node.op_type][facts.opset >= 13])
+    schema = find_schema("", node.op_type, facts.opset)
+    stated = None if schema is None else schema.attributes.get("axis")
+    axis = node.attributes.get("axis", 1 if stated is None else stated.default)
     assert isinstance(axis, int)
     return replace(node, attributes={**node.attributes, "axis": axis + (axis >= 0)})

@@ -13,8 +13,6 @@ from hwflow.onnx.rules.signatures import Called, calls
 from hwflow.onnx.rules.walk import NodePlace, scopes, with_attributes
 from hwflow.onnx.schemas import AttributeKind, versions_of
 
-__all__ = ["KINDS", "RULES", "attributes_allowed", "attributes_fit", "attributes_well_formed", "references"]
-
 #: AttributeProto.AttributeType to what the schemas call it.
 KINDS: Mapping[int, AttributeKind] = {
     number: AttributeKind(name.lower()) for name, number in pb.AttributeProto.AttributeType.items() if number

@@ -10,8 +10,6 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["CATALOGUE", "CONFLICTS", "Level", "RuleEntry"]
-
 
 class Level(enum.Enum):
     """How binding the specification makes a rule."""

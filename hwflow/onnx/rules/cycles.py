@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from hwflow.onnx.rules.symbols import START, Table
 
-__all__ = ["find_cycles"]
-
 
 def find_cycles(table: Table) -> list[list[int]]:
     """Cycles that share no node, as numbers of nodes, each from the writer of a value to a reader of it.

@@ -1,4 +1,4 @@
-"""The values that attributes may have where a schema only says "a string" or "an integer".
+"""The values that attributes may have where a schema only says "an integer"; texts are in the table of operators.
 
 Source: the texts of the operators in ONNX 1.23.
 """
@@ -8,81 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from hwflow.onnx import onnx_pb2 as pb
+from hwflow.onnx.operators import having, row_of
 from hwflow.onnx.rules.elements import ELEMENTS
 from hwflow.onnx.rules.finding import quoted
 from hwflow.onnx.schemas import AttributeKind, Schema
-
-__all__ = ["WORDS", "attribute_values"]
+from hwflow.onnx.traits import Trait
 
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_AUTO_PAD = _words("NOTSET SAME_UPPER SAME_LOWER VALID")
-_DIRECTION = _words("forward reverse bidirectional")
-_REDUCTION = _words("none sum mean")
-_SCATTER = _words("none add mul")
-_RESIZE = _words("half_pixel pytorch_half_pixel align_corners asymmetric tf_half_pixel_for_nn tf_crop_and_resize")
-_TRANSFORM = _words("NONE SOFTMAX LOGISTIC SOFTMAX_ZERO PROBIT")
 _ACTIVATION = _words("affine elu hardsigmoid leakyrelu relu scaledtanh sigmoid softplus softsign tanh thresholdedrelu")
-
-#: (operator, attribute) to what its text may be, by the version of the operator from which on it holds.
-WORDS: Mapping[tuple[str, str], Mapping[int, frozenset[str]]] = {
-    **{
-        (op, "auto_pad"): {1: _AUTO_PAD}
-        for op in ("AveragePool", "Conv", "ConvInteger", "ConvTranspose", "LpPool", "MaxPool", "QLinearConv")
-    },
-    ("BitShift", "direction"): {1: _words("LEFT RIGHT")},
-    ("Cast", "round_mode"): {1: _words("up down nearest")},
-    ("Cast", "to"): {1: frozenset(element.name.upper() for element in ELEMENTS.values())},  # a text until version 6
-    ("CastLike", "round_mode"): {1: _words("up down nearest")},
-    ("CastMap", "cast_to"): {1: _words("TO_FLOAT TO_STRING TO_INT64")},
-    ("CastMap", "map_form"): {1: _words("DENSE SPARSE")},
-    ("CausalConvWithState", "activation"): {1: _words("none silu swish")},
-    ("DepthToSpace", "mode"): {1: _words("DCR CRD")},
-    ("GRU", "direction"): {1: _DIRECTION | {"foward"}},  # the default of the first version is spelt so
-    ("Gelu", "approximate"): {1: _words("none tanh")},
-    ("GridSample", "mode"): {1: _words("bilinear nearest bicubic"), 20: _words("linear nearest cubic")},
-    ("GridSample", "padding_mode"): {1: _words("zeros border reflection")},
-    ("ImageDecoder", "pixel_format"): {1: _words("RGB BGR Grayscale")},
-    ("LSTM", "direction"): {1: _DIRECTION},
-    ("LinearAttention", "update_rule"): {1: _words("linear gated delta gated_delta")},
-    ("LinearClassifier", "post_transform"): {1: _TRANSFORM},
-    ("LinearRegressor", "post_transform"): {1: _TRANSFORM},
-    ("Momentum", "mode"): {1: _words("standard nesterov")},
-    ("NegativeLogLikelihoodLoss", "reduction"): {1: _REDUCTION},
-    ("Normalizer", "norm"): {1: _words("MAX L1 L2")},
-    ("Pad", "mode"): {1: _words("constant reflect edge"), 19: _words("constant reflect edge wrap")},
-    ("RNN", "direction"): {1: _DIRECTION},
-    ("Resize", "coordinate_transformation_mode"): {1: _RESIZE, 19: _RESIZE | {"half_pixel_symmetric"}},
-    ("Resize", "keep_aspect_ratio_policy"): {1: _words("stretch not_larger not_smaller")},
-    ("Resize", "mode"): {1: _words("nearest linear"), 11: _words("nearest linear cubic")},
-    ("Resize", "nearest_mode"): {1: _words("round_prefer_floor round_prefer_ceil floor ceil")},
-    ("RoiAlign", "coordinate_transformation_mode"): {1: _words("half_pixel output_half_pixel")},
-    ("RoiAlign", "mode"): {1: _words("avg max")},
-    ("SVMClassifier", "kernel_type"): {1: _words("LINEAR POLY RBF SIGMOID")},
-    ("SVMClassifier", "post_transform"): {1: _TRANSFORM},
-    ("SVMRegressor", "kernel_type"): {1: _words("LINEAR POLY RBF SIGMOID")},
-    ("SVMRegressor", "post_transform"): {1: _TRANSFORM},
-    ("ScatterElements", "reduction"): {1: _SCATTER, 18: _SCATTER | {"min", "max"}},
-    ("ScatterND", "reduction"): {1: _SCATTER, 18: _SCATTER | {"min", "max"}},
-    ("SoftmaxCrossEntropyLoss", "reduction"): {1: _REDUCTION},
-    ("SpaceToDepth", "mode"): {1: _words("DCR CRD")},
-    ("StringNormalizer", "case_change_action"): {1: _words("LOWER UPPER NONE")},
-    ("TensorScatter", "mode"): {1: _words("linear circular")},
-    ("TfIdfVectorizer", "mode"): {1: _words("TF IDF TFIDF")},
-    ("TreeEnsembleClassifier", "nodes_modes"): {
-        1: _words("BRANCH_LEQ BRANCH_LT BRANCH_GTE BRANCH_GT BRANCH_EQ BRANCH_NEQ LEAF")
-    },
-    ("TreeEnsembleClassifier", "post_transform"): {1: _TRANSFORM},
-    ("TreeEnsembleRegressor", "aggregate_function"): {1: _words("AVERAGE SUM MIN MAX")},
-    ("TreeEnsembleRegressor", "nodes_modes"): {
-        1: _words("BRANCH_LEQ BRANCH_LT BRANCH_GTE BRANCH_GT BRANCH_EQ BRANCH_NEQ LEAF")
-    },
-    ("TreeEnsembleRegressor", "post_transform"): {1: _TRANSFORM},
-    ("Upsample", "mode"): {1: _words("nearest bilinear"), 7: _words("nearest linear")},
-}
+#: Until version 6 the type of a Cast was a text.
+_TYPES = frozenset(element.name.upper() for element in ELEMENTS.values())
 
 #: Attributes that hold an element type which the first output gets; 0 stands for "not given" in those of _OR_NONE.
 _ELEMENT_TYPES = frozenset({"dtype", "to", "output_datatype", "output_dtype"})
@@ -95,9 +34,7 @@ _FLOATS = (1, 10, 11, 16)
 #: Counts and sizes: numbers of 1 or more.
 _POSITIVE = frozenset({"kernel_shape", "strides", "dilations", "group", "blocksize", "num_groups", "num_outputs"})
 
-_WINDOWS = frozenset(
-    {"AveragePool", "Conv", "ConvInteger", "ConvTranspose", "DeformConv", "LpPool", "MaxPool", "QLinearConv"}
-)
+_WINDOWS = having(Trait.WINDOW)
 
 
 def attribute_values(schema: Schema, node: pb.NodeProto) -> Iterator[tuple[str, str]]:
@@ -122,7 +59,7 @@ def attribute_values(schema: Schema, node: pb.NodeProto) -> Iterator[tuple[str, 
     if not schema.domain and schema.name == "Constant" and len(node.attribute) != 1:
         message = f"a Constant must have one attribute with its value, not {len(node.attribute)}"
         yield (node.attribute[0].name if node.attribute else "value"), message
-    elif not schema.domain and schema.name in _WINDOWS:
+    elif (schema.domain, schema.name) in _WINDOWS:
         yield from _lengths(given)
 
 
@@ -132,12 +69,11 @@ def _text(schema: Schema, name: str, texts: Sequence[bytes]) -> str | None:
             if text.decode("utf-8", "replace").lower() not in _ACTIVATION:
                 return f"the activations must be among {', '.join(sorted(_ACTIVATION))}, not {_quoted(text)}"
         return None
-    versions = WORDS.get((schema.name, name)) if schema.domain in ("", "ai.onnx.ml") else None
-    if schema.domain == "ai.onnx.preview.training":
-        versions = WORDS.get((schema.name, name))
-    if versions is None:
+    allowed = row_of(schema.domain, schema.name).allowed_texts(name, schema.since)
+    if name == "to" and schema.name == "Cast" and not schema.domain:
+        allowed = _TYPES
+    if allowed is None:
         return None
-    allowed = versions[max(since for since in versions if since <= schema.since)]
     for text in texts:
         if text.decode("utf-8", "replace") not in allowed:
             return f"the value must be one of {', '.join(sorted(allowed))}, not {_quoted(text)}"
@@ -176,7 +112,7 @@ def _numbers(schema: Schema, name: str, values: Sequence[int]) -> str | None:
         return f"perm must hold each of 0 to {len(values) - 1} once, not {shown}"
     if name in _POSITIVE and any(v < 1 for v in values):
         return f"the values must be 1 or more, not {shown}"
-    if name == "pads" and schema.name in _WINDOWS and any(v < 0 for v in values):
+    if name == "pads" and ("", schema.name) in _WINDOWS and any(v < 0 for v in values):
         return f"the values must be 0 or more, not {shown}"
     return None
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from hwflow.onnx.dtypes import ELEMENT_TYPES, ElementType
 
-__all__ = ["ELEMENTS", "entry_range"]
-
 #: By the number in TensorProto.DataType.
 ELEMENTS = {element.code: element for element in ELEMENT_TYPES}
 

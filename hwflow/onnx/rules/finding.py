@@ -11,8 +11,6 @@ from hwflow_base.errors import sentence
 
 from hwflow.onnx.container.document import Document
 
-__all__ = ["AGAIN", "Finding", "Rule", "Severity", "error", "lenient", "quoted", "warning"]
-
 
 class Severity(enum.Enum):
     """ERROR: the model has no meaning.  WARNING: it has one, but look at it.

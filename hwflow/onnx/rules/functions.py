@@ -11,8 +11,6 @@ from hwflow.onnx.rules.finding import Finding, error, lenient, quoted, warning
 from hwflow.onnx.rules.signatures import Called, FunctionKey, calls, function_key, local_functions
 from hwflow.onnx.schemas import canonical_domain, find_schema, versions_of
 
-__all__ = ["RULES", "function_calls", "function_graph", "function_opsets", "function_signatures"]
-
 #: As in the official checker.
 MAX_FUNCTIONS = 10_000
 MAX_DEPTH = 100

@@ -10,8 +10,6 @@ from hwflow.onnx.rules.finding import Finding, Rule, error, lenient, quoted, war
 from hwflow.onnx.rules.symbols import initializer_names, tables
 from hwflow.onnx.rules.walk import Scope, nodes, scopes
 
-__all__ = ["RULES"]
-
 
 def _graphs(document: Document) -> Iterator[tuple[Scope, pb.GraphProto]]:
     for scope in scopes(document):

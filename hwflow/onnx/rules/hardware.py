@@ -17,8 +17,6 @@ from hwflow.onnx.rules.finding import Finding, quoted, warning
 from hwflow.onnx.rules.symbols import tables
 from hwflow.onnx.rules.walk import nodes
 
-__all__ = ["RULES", "devices", "quantization_annotations", "unknown_fields"]
-
 _ANNOTATIONS = ("SCALE_TENSOR", "ZERO_POINT_TENSOR")
 _IGNORED = "nothing needs to be done: it does not change what the model computes"
 

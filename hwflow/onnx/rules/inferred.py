@@ -17,8 +17,6 @@ from hwflow.onnx.limits import Limits
 from hwflow.onnx.model import Model
 from hwflow.onnx.rules.finding import AGAIN, Finding, error
 
-__all__ = ["inferred_types"]
-
 
 def inferred_types(source: Model | Document, limits: Limits) -> Iterator[Finding]:
     """Of a model without errors of another kind.  What is beyond the limits, or cannot be read, is one error."""

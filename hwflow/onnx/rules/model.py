@@ -10,8 +10,6 @@ from hwflow.onnx.rules.finding import Finding, Rule, error, lenient, quoted, war
 from hwflow.onnx.versioning.releases import NEWEST_IR
 from hwflow.onnx.versioning.semantic import is_plain, version_text
 
-__all__ = ["RULES", "is_reverse_dns"]
-
 _REVERSE_DNS = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)+", re.ASCII)
 
 

@@ -13,8 +13,6 @@ from hwflow.onnx.rules.nearest import Nearest
 from hwflow.onnx.rules.symbols import START, Table, initializer_names, tables
 from hwflow.onnx.rules.walk import NodePlace, Scope, nodes_in, scopes
 
-__all__ = ["RULES"]
-
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _SORT = "sort the nodes: each after those that write its inputs"
 

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 
 from hwflow.onnx.rules.finding import quoted
 
-__all__ = ["Nearest"]
-
 
 class Nearest:
     """Looks for names like a wrong one.  A damaged file may hold very many of both, so only some are compared."""

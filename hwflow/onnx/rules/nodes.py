@@ -10,8 +10,6 @@ from hwflow.onnx.rules.signatures import Called, attribute_of, calls
 from hwflow.onnx.rules.walk import NodePlace, nodes
 from hwflow.onnx.schemas import ANY, Option, Parameter
 
-__all__ = ["RULES", "operands", "operators_named", "outputs_computed"]
-
 
 def operators_named(document: Document) -> Iterator[Finding]:
     """Each node names its operator."""

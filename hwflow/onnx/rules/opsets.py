@@ -16,8 +16,6 @@ from hwflow.onnx.schemas import NEWEST, SCHEMAS, Schema, canonical_domain, find_
 from hwflow.onnx.versioning.releases import least_ir
 from hwflow.onnx.versioning.semantic import is_plain
 
-__all__ = ["RULES"]
-
 #: Operator sets that the ONNX specification itself defines.
 STANDARD = frozenset({"", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training"})
 

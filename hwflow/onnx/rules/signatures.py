@@ -10,8 +10,6 @@ from hwflow.onnx.container.document import Document
 from hwflow.onnx.rules.walk import NodePlace, derived, nodes
 from hwflow.onnx.schemas import Schema, canonical_domain, find_schema
 
-__all__ = ["Called", "FunctionKey", "attribute_of", "calls", "function_key", "local_functions"]
-
 #: Domain ("" for the default one), name, overload.
 FunctionKey: TypeAlias = tuple[str, str, str]
 

@@ -15,8 +15,6 @@ from hwflow.onnx.rules.finding import Finding, error, quoted
 from hwflow.onnx.rules.tensors import MAX_RANK, element_count
 from hwflow.onnx.rules.walk import scopes, with_attributes
 
-__all__ = ["RULES", "sparse_tensors"]
-
 _INT64 = 7
 
 

@@ -14,8 +14,6 @@ from hwflow.onnx.container.document import Document
 from hwflow.onnx.rules.finding import quoted
 from hwflow.onnx.rules.walk import NodePlace, Scope, derived, nodes_in
 
-__all__ = ["Table", "initializer_names", "tables"]
-
 #: Order of a value that is there before the first node.
 START = -1
 

@@ -21,8 +21,6 @@ from hwflow.onnx.rules.elements import ELEMENTS, entry_range
 from hwflow.onnx.rules.finding import AGAIN, Finding, error, lenient, quoted, warning
 from hwflow.onnx.rules.walk import TensorPlace, tensors
 
-__all__ = ["DATA_FIELDS", "MAX_RANK", "RULES", "element_count", "tensor_data"]
-
 DATA_FIELDS = ("float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data")
 
 #: numpy's limit; no operator needs more than some ten axes.

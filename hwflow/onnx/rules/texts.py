@@ -12,8 +12,6 @@ from google.protobuf.descriptor import FieldDescriptor
 from hwflow.onnx.container.document import Document
 from hwflow.onnx.rules.finding import Finding, error
 
-__all__ = ["texts_readable"]
-
 
 class _Kind(enum.Enum):
     """What the value of a field is made of."""

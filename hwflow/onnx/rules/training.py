@@ -13,8 +13,6 @@ from hwflow.onnx.container.document import Document
 from hwflow.onnx.rules.finding import Finding, error, quoted
 from hwflow.onnx.rules.symbols import initializer_names
 
-__all__ = ["RULES", "bindings"]
-
 _REMEDY = "correct the binding"
 
 

@@ -12,8 +12,6 @@ from hwflow.onnx.rules.elements import ELEMENTS
 from hwflow.onnx.rules.finding import Finding, error, lenient, quoted, warning
 from hwflow.onnx.rules.walk import scopes, tensors, with_attributes
 
-__all__ = ["RULES", "dimensions", "types_known", "types_of_ir_version"]
-
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 #: Keys of maps: integers and strings.

@@ -5,7 +5,9 @@ ONNX allows any number in a scale.  Hardware multiplies by it and divides by it,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise
 
 import numpy as np
 from hwflow_base.errors import HwflowError
@@ -17,32 +19,9 @@ from hwflow.onnx.model import Array
 from hwflow.onnx.rules.elements import ELEMENTS
 from hwflow.onnx.rules.finding import Finding, error, quoted, warning
 from hwflow.onnx.rules.walk import Scope, nodes, scopes, tensors
-
-__all__ = ["RULES", "constants_are_numbers", "quantization_parameters"]
+from hwflow.onnx.schemas import versions_of
 
 _QUANTIZE = "quantize the model again"
-
-#: Quantized operators to the positions of their scales and zero points.
-_PARAMETERS: Mapping[tuple[str, str], tuple[tuple[int, int], ...]] = {
-    ("", "QuantizeLinear"): ((1, 2),),
-    ("", "DequantizeLinear"): ((1, 2),),
-    ("", "QLinearConv"): ((1, 2), (4, 5), (6, 7)),
-    ("", "QLinearMatMul"): ((1, 2), (4, 5), (6, 7)),
-    ("com.microsoft", "QuantizeLinear"): ((1, 2),),
-    ("com.microsoft", "DequantizeLinear"): ((1, 2),),
-    ("com.microsoft", "QLinearAdd"): ((1, 2), (4, 5), (6, 7)),
-    ("com.microsoft", "QLinearMul"): ((1, 2), (4, 5), (6, 7)),
-    ("com.microsoft", "QLinearConv"): ((1, 2), (4, 5), (6, 7)),
-    ("com.microsoft", "QGemm"): ((1, 2), (4, 5), (7, 8)),
-    ("com.microsoft", "QLinearGlobalAveragePool"): ((1, 2), (3, 4)),
-    ("com.microsoft", "QLinearAveragePool"): ((1, 2), (3, 4)),
-    ("com.microsoft", "QLinearSigmoid"): ((1, 2), (3, 4)),
-    ("com.microsoft", "QLinearLeakyRelu"): ((1, 2), (3, 4)),
-    ("com.microsoft", "QLinearSoftmax"): ((1, 2), (3, 4)),
-    ("qonnx.custom_op.general", "Quant"): ((1, 2),),
-    ("onnx.brevitas", "Quant"): ((1, 2),),
-    ("finn.custom_op.general", "Quant"): ((1, 2),),
-}
 
 _PIECE = 1 << 22
 _TINY = float(np.finfo(np.float32).tiny)
@@ -99,11 +78,22 @@ class _Constants:
         return None
 
 
+@cache
+def _parameters(domain: str, op_type: str) -> tuple[tuple[int, int], ...]:
+    """The positions of the scales of a quantized operator, each with that of the zero point behind it."""
+    versions = versions_of(domain, op_type)
+    names = [formal.name.lower() for formal in versions[-1].inputs] if versions else []
+    return tuple(
+        (k, k + 1) for k, (name, after) in enumerate(pairwise(names))
+        if name.endswith("scale") and after.endswith(("zero_point", "zeropt"))
+    )
+
+
 def quantization_parameters(document: Document) -> Iterator[Finding]:
     """Constant scales are positive, finite and normal; constant zero points are whole numbers."""
     constants: _Constants | None = None
     for place in nodes(document):
-        for scale, zero in _PARAMETERS.get((place.domain, place.op_type), ()):
+        for scale, zero in _parameters(place.domain, place.op_type):
             constants = constants or _Constants(document)
             for position, problem in ((scale, _scale), (zero, _zero_point)):
                 name = place.inputs[position] if position < len(place.inputs) else ""

@@ -18,19 +18,6 @@ from hwflow.onnx.container.document import Document
 from hwflow.onnx.rules.finding import quoted
 from hwflow.onnx.schemas import canonical_domain
 
-__all__ = [
-    "NodePlace",
-    "Scope",
-    "TensorPlace",
-    "derived",
-    "nodes",
-    "nodes_in",
-    "remembered",
-    "scopes",
-    "tensors",
-    "with_attributes",
-]
-
 T = TypeVar("T")
 
 

@@ -18,8 +18,6 @@ from hwflow.onnx.run.functions import Functions, function_path, graphs_of, insta
 from hwflow.onnx.run.operands import constants_of
 from hwflow.onnx.run.steps import Body, Step, Steps
 
-__all__ = ["Binder", "Scope"]
-
 
 @dataclass(frozen=True)
 class Scope:

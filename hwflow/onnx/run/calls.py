@@ -13,11 +13,9 @@ from hwflow.onnx.model import Model, Node, Operand
 from hwflow.onnx.ops import find_operator
 from hwflow.onnx.ops.base import Call, Operator
 from hwflow.onnx.ops.custom import qonnx
-from hwflow.onnx.run.operands import as_operand, describe, describe_operand, type_text
+from hwflow.onnx.run.operands import as_operand, describe_operand, type_text
 from hwflow.onnx.schemas import Schema, find_schema
 from hwflow.onnx.schemas.schema import Option, Parameter
-
-__all__ = ["bind", "check_types", "describe", "find", "run"]
 
 
 def find(node: Node, opsets: Mapping[str, int]) -> tuple[Schema | None, Operator | None]:

@@ -11,8 +11,6 @@ from hwflow.onnx.model import Model
 from hwflow.onnx.run.per_model import PerModel
 from hwflow.onnx.run.program import Program
 
-__all__ = ["evaluate", "program_of"]
-
 _PROGRAMS = PerModel[Limits, Program]()
 
 

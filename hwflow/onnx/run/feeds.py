@@ -31,8 +31,6 @@ from hwflow.onnx.model import (
 )
 from hwflow.onnx.run.operands import as_operand, dense, describe, describe_operand, frozen
 
-__all__ = ["Sizes", "check_feeds", "output_notes"]
-
 
 @dataclass
 class Sizes:

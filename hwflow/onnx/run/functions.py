@@ -10,8 +10,6 @@ from hwflow.onnx.limits import Limits
 from hwflow.onnx.model import Attribute, AttributeRef, Function, Graph, Node
 from hwflow.onnx.run.calls import find
 
-__all__ = ["Functions", "function_path", "graphs_of", "instantiate"]
-
 
 def function_path(function: Function) -> str:
     """How messages name a function's body, as "function 'com.acme.Scale'"."""

@@ -11,22 +11,17 @@ import numpy as np
 import numpy.typing as npt
 
 from hwflow.onnx.model import Array, Graph, Node
-
-__all__ = ["missing_taken", "odd_places"]
+from hwflow.onnx.operators import having
+from hwflow.onnx.traits import Trait
 
 NAN, INFINITE = "NaN", "infinite"
 
 #: What gives finite numbers of any: (domain, operator).
-_ABSORBING = frozenset({("ai.onnx.ml", name) for name in
-                        ("TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor")}
-                       | {("", "IsNaN"), ("", "IsInf")})
+_ABSORBING = having(Trait.MISSING_ENDS)
 #: The same on the host, where they compare what the file has: a layer would compare integers.
-_COMPARISONS = frozenset({"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"})
+_COMPARISONS = having(Trait.COMPARISON)
 #: What a missing number leaves missing, and nothing else of the row.
-_PASSING = frozenset({("", name) for name in (
-    "Add", "Concat", "Div", "Flatten", "Gather", "Identity", "Mul", "Reshape", "Slice", "Split", "Squeeze", "Sub",
-    "Transpose", "Unsqueeze")} | {("ai.onnx.ml", name) for name in (
-        "ArrayFeatureExtractor", "FeatureVectorizer", "Scaler")})
+_PASSING = having(Trait.MISSING_STAYS)
 
 
 def missing_taken(graph: Graph, *, host: bool = False) -> Mapping[str, frozenset[str]]:
@@ -65,7 +60,7 @@ def _behind(graph: Graph, made: Mapping[str, Node], node: Node, kinds: frozenset
             host: bool) -> frozenset[str] | None:
     """What is missing behind a node that reads it; None where the node cannot deal with it."""
     key = node.domain, node.op_type
-    if key in _ABSORBING or (host and not node.domain and node.op_type in _COMPARISONS):
+    if key in _ABSORBING or (host and key in _COMPARISONS):
         return frozenset()
     if key in _PASSING:
         return kinds

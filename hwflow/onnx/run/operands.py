@@ -14,8 +14,6 @@ from hwflow.onnx.errors import TensorDataError
 from hwflow.onnx.limits import Limits, Meter
 from hwflow.onnx.model import Array, Graph, Operand, SparseTensor
 
-__all__ = ["as_operand", "constants_of", "dense", "describe", "describe_operand", "frozen", "size_of", "type_text"]
-
 #: Where ONNX's names of element types differ from numpy's.
 _NAMES = {
     "object": "string", "float32": "float", "float64": "double",

@@ -7,8 +7,6 @@ from typing import Generic, TypeVar
 
 from hwflow.onnx.model import Model
 
-__all__ = ["PerModel"]
-
 Kept = TypeVar("Kept")
 Key = TypeVar("Key")
 

@@ -18,8 +18,6 @@ from hwflow.onnx.run.functions import Functions
 from hwflow.onnx.run.operands import constants_of
 from hwflow.onnx.run.steps import Step, Steps, Values, Watch
 
-__all__ = ["Program", "prepare"]
-
 
 @names_file
 def prepare(model: Model, limits: Limits = DEFAULT_LIMITS) -> Program:

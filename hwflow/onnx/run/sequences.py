@@ -12,10 +12,9 @@ import numpy as np
 from hwflow_base.errors import HwflowError
 
 from hwflow.onnx.model import Array, Graph, Model, Value
+from hwflow.onnx.operators import named
 from hwflow.onnx.run.evaluate import evaluate
-
-__all__ = ["FILE_KEY", "KEY", "in_order", "inputs_of_rows", "outputs_of_rows", "state_inputs", "state_names",
-           "state_pairs", "with_state_rows"]
+from hwflow.onnx.traits import Trait
 
 #: Of the model's metadata: a JSON object that maps the inputs which are states to the outputs that give the next ones.
 KEY = "hwflow.states"
@@ -24,7 +23,7 @@ FILE_KEY = "hwflow.states_of_file"
 
 
 #: What moves the elements of its first input.
-_MOVING = {"Cast", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"}
+_MOVING = named(Trait.LAYOUT | Trait.MOVE) | {"Cast"}
 
 
 def _read(model: Model, key: str) -> dict[str, str]:

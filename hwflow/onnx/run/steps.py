@@ -19,8 +19,6 @@ from hwflow.onnx.run.calls import check_types, run_quietly
 from hwflow.onnx.run.operands import size_of
 from hwflow.onnx.schemas import Schema
 
-__all__ = ["Body", "Step", "Steps", "Values", "Watch"]
-
 #: The values of a scope by name.
 Values: TypeAlias = dict[str, Operand]
 

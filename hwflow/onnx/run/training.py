@@ -25,8 +25,6 @@ from hwflow.onnx.model import Array, Graph, Model, TensorType, Training, Value
 from hwflow.onnx.run.operands import constants_of, describe, describe_operand, frozen
 from hwflow.onnx.run.program import Program
 
-__all__ = ["Trainer"]
-
 
 class Trainer:
     """A model with its state variables.  `infer` leaves the state as it is, `initialize` and `step` change it."""

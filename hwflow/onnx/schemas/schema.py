@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-__all__ = ["ANY", "AttributeKind", "AttributeSchema", "Option", "Parameter", "Schema", "canonical_domain"]
-
 #: No upper limit on the number of inputs or outputs.
 ANY = 1 << 30
 

@@ -11,8 +11,6 @@ from typing import Any, TypeAlias
 
 from hwflow.onnx.schemas.schema import AttributeKind, AttributeSchema, Option, Parameter, Schema
 
-__all__ = ["NEWEST", "SCHEMAS", "find_schema", "read_table", "removed_at", "resolve", "versions_of"]
-
 _FOLDER = Path(__file__).parent
 _PARAMETER = re.compile(r"(?P<name>[^?*:]*)(?P<option>[?*]?)(?P<minimum>\d*)(?P<mixed>~?):(?P<type>.+)")
 

@@ -27,11 +27,9 @@ from hwflow.onnx.model import (
     Value,
     ValueType,
 )
-from hwflow.onnx.run.calls import describe
+from hwflow.onnx.run.operands import describe
 from hwflow.onnx.schemas import Parameter, Schema
 from hwflow.onnx.versioning.semantic import SemanticVersion, unpack
-
-__all__ = ["Bump", "Change", "compare_models", "compare_schemas", "largest", "next_version", "same"]
 
 
 class Bump(enum.IntEnum):

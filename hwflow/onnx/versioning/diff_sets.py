@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from hwflow.onnx.container.opset_document import OperatorSet
 from hwflow.onnx.versioning.diff import Bump, Change, same
 
-__all__ = ["compare_operator_sets"]
-
 
 def compare_operator_sets(old: OperatorSet, new: OperatorSet) -> tuple[Change, ...]:
     """What is different; Bump.MAJOR where users of the old set break, or where a number should have grown."""

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["IR_VERSIONS", "NEWEST_IR", "RELEASES", "IrVersion", "Release", "first_release", "least_ir"]
-
 
 @dataclass(frozen=True)
 class Release:

@@ -8,8 +8,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["OperatorId", "SemanticVersion", "is_compatible", "is_plain", "pack", "unpack", "version_text"]
-
 _WORD = 1 << 64
 _VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)", re.ASCII)
 _IDENTIFIER = re.compile(r"(?P<domain>.+)\.(?P<name>[^.:]+):(?P<since>[1-9]\d*)", re.ASCII)

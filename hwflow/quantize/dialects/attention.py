@@ -22,8 +22,6 @@ from hwflow.quantize.dialects.rewriting import Refused, Rewriting, Table
 from hwflow.quantize.graphs import as_ints, attribute, label_of
 from hwflow.quantize.passes.masks import FIXED, HIDDEN
 
-__all__ = ["RULES"]
-
 #: What a mask adds to a score at most.
 _MOST = 96.0
 

@@ -9,10 +9,8 @@ import numpy as np
 
 from hwflow.onnx import simplify
 from hwflow.onnx.model import Array, Model, Node
+from hwflow.onnx.operators import LAYOUT
 from hwflow.quantize.graphs import Names, apply, attribute, with_graph
-from hwflow.quantize.operators import LAYOUT
-
-__all__ = ["fold_constant_layout"]
 
 
 def fold_constant_layout(model: Model) -> Model:

@@ -7,14 +7,12 @@ from dataclasses import replace
 import numpy as np
 
 from hwflow.onnx.model import Node
+from hwflow.onnx.operators import LAYOUT, MATRIX
 from hwflow.onnx.ops.base import Arr
 from hwflow.quantize.dialects.quantizers import Scaled, dequantize
 from hwflow.quantize.dialects.rewriting import Refused, Rewriting
 from hwflow.quantize.dialects.widths import Width, whole, width_of
 from hwflow.quantize.graphs import apply, label_of
-from hwflow.quantize.operators import LAYOUT, MATRIX
-
-__all__ = ["bipolar_constant", "quantized_constant"]
 
 #: Bits of a constant: biases have the type int32.
 _WIDTHS = range(1, 33)

@@ -13,8 +13,6 @@ from hwflow.onnx.model import Node
 from hwflow.quantize.dialects.rewriting import Refused, Rewriting
 from hwflow.quantize.graphs import attribute, label_of
 
-__all__ = ["einsum"]
-
 #: The remedy for an equation that is no chain of products.
 WRITE = "write it with MatMul, Mul, Transpose and ReduceSum"
 

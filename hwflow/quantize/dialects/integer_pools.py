@@ -9,10 +9,8 @@ import numpy as np
 
 from hwflow.onnx import infer, simplify
 from hwflow.onnx.model import Graph, Model, Node
+from hwflow.onnx.operators import HOST_BEFORE, MAX_POOLS
 from hwflow.quantize.graphs import Names, consumers, host_prefix, with_graph
-from hwflow.quantize.operators import HOST_BEFORE, MAX_POOLS
-
-__all__ = ["dequantize_before_pool"]
 
 
 def dequantize_before_pool(model: Model) -> Model:

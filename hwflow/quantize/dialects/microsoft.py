@@ -15,8 +15,6 @@ from hwflow.quantize.dialects.quantizers import dequantize, given, quantize, sca
 from hwflow.quantize.dialects.rewriting import Refused, Rewriting, Rule, Table
 from hwflow.quantize.graphs import attribute, label_of
 
-__all__ = ["DOMAIN", "RULES"]
-
 DOMAIN = "com.microsoft"
 
 

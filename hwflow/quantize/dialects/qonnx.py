@@ -33,8 +33,6 @@ from hwflow.quantize.dialects.truncation import trunc
 from hwflow.quantize.dialects.widths import ACTIVATION_WIDTHS, one_zero, width_of
 from hwflow.quantize.graphs import label_of
 
-__all__ = ["RULES"]
-
 
 def _quant(rewriting: Rewriting, node: Node) -> None:
     """Quant or IntQuant of (data, scale, zero point, bits)."""

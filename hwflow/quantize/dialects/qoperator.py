@@ -14,14 +14,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from hwflow.onnx.model import Node
+from hwflow.onnx.operators import BEST, LAYOUT, MAX_POOLS
 from hwflow.onnx.ops.base import Arr
 from hwflow.quantize.dialects.quantizers import Scaled, dequantize, given, quantize, scaled
 from hwflow.quantize.dialects.rewriting import PER_TENSOR, Refused, Rewriting, Rule, Table
 from hwflow.quantize.graphs import label_of
-from hwflow.quantize.operators import BEST, LAYOUT, MAX_POOLS
 from hwflow.quantize.scale import SMALLEST_NORMAL
-
-__all__ = ["RULES", "bias_operand", "is_dynamic", "output_parameters", "refuse_dynamic"]
 
 #: ONNX's code of float32 in a Cast.
 _FLOAT32 = 1

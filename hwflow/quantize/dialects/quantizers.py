@@ -10,8 +10,6 @@ from hwflow.onnx.model import Attribute, Node
 from hwflow.onnx.ops.base import Arr
 from hwflow.quantize.dialects.rewriting import PER_TENSOR, Refused, Rewriting
 
-__all__ = ["Scaled", "dequantize", "given", "quantize", "scaled"]
-
 
 @dataclass(frozen=True)
 class Scaled:

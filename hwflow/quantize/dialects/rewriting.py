@@ -21,8 +21,6 @@ from hwflow.quantize.graphs import Names, consumers, producers, with_graph
 from hwflow.quantize.problems import Problem, raise_all
 from hwflow.quantize.scale import SMALLEST_NORMAL
 
-__all__ = ["PER_TENSOR", "RECALIBRATE", "Refused", "Rewriting", "Rule", "Table"]
-
 #: The remedy where a parameter is unusable.
 RECALIBRATE = "quantize the model again, statically: its scales and zero points must be constants"
 

@@ -11,9 +11,6 @@ from hwflow.quantize.dialects.rewriting import Refused, Rewriting
 from hwflow.quantize.dialects.widths import Width
 from hwflow.quantize.graphs import attribute
 
-__all__ = ["HALF_EVEN", "emit_clip", "emit_quantized_whole", "emit_rounded", "emit_signs", "emit_units",
-           "rounding_mode"]  # fmt: skip
-
 HALF_EVEN = "ROUND"
 
 #: Names of the same mode.

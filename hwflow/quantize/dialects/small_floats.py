@@ -10,8 +10,6 @@ from hwflow.onnx import infer
 from hwflow.onnx.model import Array, Model
 from hwflow.quantize.graphs import apply
 
-__all__ = ["is_small_float", "small_floats_to_float32"]
-
 
 def is_small_float(dtype: np.dtype[np.generic]) -> bool:
     """Whether `dtype` is a float of 8 bits or fewer."""

@@ -13,8 +13,6 @@ from hwflow.quantize.dialects import attention, microsoft, qonnx, qoperator
 from hwflow.quantize.dialects.rewriting import Rewriting, Table
 from hwflow.quantize.passes.opset import in_opset
 
-__all__ = ["RULES", "in_needed_opset", "to_standard_qdq", "with_wide_integers"]
-
 #: Every operator that has no place in a QDQ model, and what becomes of it.
 RULES: Table = {**qoperator.RULES, **microsoft.RULES, **qonnx.RULES, **attention.RULES}
 

@@ -14,8 +14,6 @@ from hwflow.quantize.dialects.roundings import emit_signs
 from hwflow.quantize.graphs import attribute, label_of
 from hwflow.quantize.scale import SMALLEST_NORMAL
 
-__all__ = ["multi_threshold"]
-
 #: Levels of 8 bits.
 _MOST = 255
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from hwflow.onnx.model import Node
+from hwflow.onnx.operators import LAYOUT, POOLS
 from hwflow.onnx.ops.base import Arr
 from hwflow.onnx.ops.custom.qonnx import DOMAINS
 from hwflow.quantize.dialects.rewriting import Refused, Rewriting
@@ -22,9 +23,6 @@ from hwflow.quantize.dialects.roundings import (
 )
 from hwflow.quantize.dialects.widths import ACTIVATION_WIDTHS, Width, one_zero, width_of
 from hwflow.quantize.graphs import attribute, label_of
-from hwflow.quantize.operators import LAYOUT, POOLS
-
-__all__ = ["trunc"]
 
 #: Widths of the sum; floats of float32 are whole up to here.
 _SUM_WIDTHS = range(1, 25)

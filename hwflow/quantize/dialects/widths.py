@@ -11,8 +11,6 @@ from hwflow.onnx.ops.base import Arr
 from hwflow.quantize.dialects.rewriting import PER_TENSOR, Refused, Rewriting
 from hwflow.quantize.graphs import attribute
 
-__all__ = ["ACTIVATION_WIDTHS", "Width", "one_zero", "whole", "width_of"]
-
 #: Bits that activations may have; beyond 8 only what ONNX has a type for.
 ACTIVATION_WIDTHS = (*range(1, 9), 16)
 

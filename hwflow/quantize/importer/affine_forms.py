@@ -16,8 +16,6 @@ from hwflow.quantize.constants import Quantity
 from hwflow.quantize.graphs import attribute
 from hwflow.quantize.importer.states import Pending, Step
 
-__all__ = ["Bound", "Form", "form_of"]
-
 #: A real number, or an infinity.
 Bound: TypeAlias = "Fraction | float"
 

@@ -9,12 +9,10 @@ import numpy as np
 
 from hwflow.layers.formats import Frame, IntArray
 from hwflow.onnx.model import Graph, Model, Node
+from hwflow.onnx.operators import BEST, ELEMENTWISE, LAYOUT, MATRIX, MAX_POOLS, QUANTIZERS, SUMS
 from hwflow.quantize.graphs import apply, consumers, dynamic_inputs, is_computed, shape_of
 from hwflow.quantize.importer.geometry import frame_of
 from hwflow.quantize.importer.states import image_index
-from hwflow.quantize.operators import BEST, ELEMENTWISE, LAYOUT, MATRIX, MAX_POOLS, QUANTIZERS, SUMS
-
-__all__ = ["Ahead", "laid_out", "raster"]
 
 #: They read an image whose channels are axis 1.
 _OF_IMAGES = MAX_POOLS | {"AveragePool", "Conv", "GlobalAveragePool", "GlobalLpPool", "LpPool"}

@@ -27,8 +27,6 @@ from hwflow.quantize.importer.states import (
     image_index,
 )
 
-__all__ = ["average", "identity", "is_pointwise", "matrix", "reduced_axes"]
-
 
 def matrix(node: Node, held: Held, frame: Frame | None, constants: Mapping[str, Quantity]) -> Pending:
     """A Conv over `frame`, or (frame None) a Gemm or MatMul over all elements of `held`."""

@@ -38,8 +38,6 @@ from hwflow.quantize.importer.states import (
 from hwflow.quantize.importer.steps import of_part, varies
 from hwflow.quantize.settings import LayerSettings
 
-__all__ = ["Building"]
-
 _TABLE_BITS = 8
 _BEHIND = "put a QuantizeLinear and DequantizeLinear after it"
 

@@ -9,8 +9,6 @@ from hwflow_base.errors import Refusal
 from hwflow.layers.formats import Frame, IntArray
 from hwflow.quantize.importer.states import image_index
 
-__all__ = ["channel_order", "ordered_weights", "pixel_places"]
-
 
 def channel_order(frame: Frame, index: IntArray) -> IntArray:
     """For each channel of an ONNX image [1, C, W] or [1, C, H, W] with this `index`, the channel of the frame.

@@ -18,8 +18,6 @@ from hwflow.quantize.importer.states import Parameters
 from hwflow.quantize.scale import fixed_points, widest_multiplier
 from hwflow.quantize.settings import OutputStage
 
-__all__ = ["MAX_LEVELS", "Accumulator", "Affine", "affine", "multiplication", "rescale", "signed", "thresholds"]
-
 #: A threshold unit has at most this many thresholds for each channel.
 MAX_LEVELS = 255
 

@@ -13,8 +13,6 @@ from hwflow.layers.formats import IntArray, Tensor
 from hwflow.layers.rescale import BLOCK_BITS, MAX_SHIFT, MULTIPLIER_BITS, shift_right
 from hwflow.quantize.scale import fixed_point
 
-__all__ = ["common_ratio"]
-
 #: Multipliers stay below 2 to the power of this and the bits that they have more than 18, ...
 _WIDEST = 34
 #: ... and products below 2 to the power of this: their exact sum stays inside int64.

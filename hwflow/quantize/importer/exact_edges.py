@@ -15,8 +15,6 @@ from hwflow.layers.rescale import Rounding, Thresholds
 from hwflow.quantize.importer.affine_forms import Bound
 from hwflow.quantize.settings import DEFAULT_RESCALE_BITS
 
-__all__ = ["Accumulator", "Affine", "edges", "fewest_bits", "within"]
-
 #: Of more levels not every sum is looked at.
 _MOST_LEVELS = 1 << 12
 

@@ -30,18 +30,6 @@ from hwflow.quantize.settings import OutputStage
 #: Products in the bias of a channel whose sums leave the hardware: with them the sums fit int32.
 _MOST_RAW_BIAS = 1 << 29
 
-__all__ = [
-    "average_layer",
-    "joined_thresholds",
-    "matrix_form",
-    "matrix_layer",
-    "product_layer",
-    "raw_layer",
-    "sum_layer",
-    "table_layer",
-    "weight_format",
-]
-
 
 def weight_format(weights: IntArray) -> IntFormat:
     """The narrowest signed format that holds the weights; bipolar where all are -1 or 1."""

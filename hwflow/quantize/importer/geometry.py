@@ -13,8 +13,6 @@ from hwflow.layers.window import Window
 from hwflow.onnx.model import Node
 from hwflow.quantize.graphs import as_ints, attribute
 
-__all__ = ["Count", "counts", "frame_of", "window_of"]
-
 #: Elements of a window along one axis, and what they count in the divisor of its mean.
 Count: TypeAlias = tuple[int, int]
 

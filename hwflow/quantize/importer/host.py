@@ -10,6 +10,7 @@ from hwflow.layers import IntFormat, Tensor
 from hwflow.layers.formats import IntArray
 from hwflow.onnx.dtypes import element_type_of
 from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
+from hwflow.onnx.operators import RANKINGS
 from hwflow.onnx.run.sequences import state_pairs
 from hwflow.quantize.graphs import Additions, ancestors, producers
 from hwflow.quantize.importer.finish import raw_layer
@@ -27,10 +28,7 @@ from hwflow.quantize.importer.states import (
     Unsupported,
     image_index,
 )
-from hwflow.quantize.operators import RANKINGS
 from hwflow.quantize.problems import Cause, Problem
-
-__all__ = ["epilogue", "of_a_model_for_the_host", "prologue"]
 
 _ALONE = "is computed from the input on the host alone"
 

@@ -9,8 +9,8 @@ import numpy as np
 from hwflow_base.errors import reason_of
 
 from hwflow.layers import Frame, LayerGraph, Tensor
+from hwflow.onnx import operators
 from hwflow.onnx.model import Model, Node
-from hwflow.quantize import operators
 from hwflow.quantize.constants import quantities
 from hwflow.quantize.graphs import (
     dynamic_inputs,
@@ -48,8 +48,6 @@ from hwflow.quantize.importer.steps import varies
 from hwflow.quantize.problems import Cause, Problem
 from hwflow.quantize.scale import quantize_value
 from hwflow.quantize.settings import LayerSettings
-
-__all__ = ["Importer"]
 
 
 class Importer:

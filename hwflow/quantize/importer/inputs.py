@@ -10,8 +10,8 @@ import numpy as np
 
 from hwflow.layers import Frame, Tensor
 from hwflow.layers.formats import IntArray
+from hwflow.onnx import operators
 from hwflow.onnx.model import Model, Node
-from hwflow.quantize import operators
 from hwflow.quantize.constants import Quantity
 from hwflow.quantize.graphs import producers, shape_of
 from hwflow.quantize.importer.ahead import Ahead, laid_out, raster
@@ -20,8 +20,6 @@ from hwflow.quantize.importer.geometry import frame_of
 from hwflow.quantize.importer.quantizers import integer_limits, parameters
 from hwflow.quantize.importer.states import Entry, Held, Unsupported, image_index
 from hwflow.quantize.problems import Cause
-
-__all__ = ["Inputs"]
 
 
 class Inputs:

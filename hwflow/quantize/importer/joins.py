@@ -28,8 +28,6 @@ from hwflow.quantize.importer.states import (
 )
 from hwflow.quantize.importer.steps import combined, step
 
-__all__ = ["concat", "element_wise", "operand"]
-
 #: Concats of Concats become layers from the outermost on, one call inside of the other.
 _DEEPEST = 64
 

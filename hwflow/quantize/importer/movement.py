@@ -10,14 +10,12 @@ import numpy as np
 
 from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Graph, Node
-from hwflow.quantize.graphs import apply, producers
+from hwflow.quantize.graphs import apply, moved_indices, producers
 from hwflow.quantize.importer.building import Building
 from hwflow.quantize.importer.channels import channel_order
-from hwflow.quantize.importer.moving import is_whole, moved, offsets, padding_of, places
+from hwflow.quantize.importer.moving import is_whole, offsets, padding_of, places
 from hwflow.quantize.importer.states import Held, Kept, Lacking, Moved, Pending, Rounded, Step
 from hwflow.quantize.importer.steps import varies
-
-__all__ = ["Movement", "renamed"]
 
 #: What has an index.
 Movable: TypeAlias = Held | Pending | Rounded
@@ -56,7 +54,7 @@ class Movement:
 
     def move(self, node: Node, state: Movable) -> dict[str, Movable]:
         """The results of a node that chooses, repeats and pads."""
-        indices = moved(node, state.index, self.graph, self._opsets)
+        indices = moved_indices(node, state.index, self.graph, self._opsets)
         pads = any(np.count_nonzero(index < 0) > np.count_nonzero(state.index < 0) for index in indices.values())
         padding = state.moved.padding if state.moved is not None else 0.0
         fill = padding_of(node, self.graph)

@@ -1,21 +1,15 @@
-"""Elements that change places: what moving nodes do to an index, and the three tables of a Rearrange."""
+"""Elements that change places: how they become a frame of their own, and the three tables of a Rearrange."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 
 from hwflow.layers.formats import Frame, IntArray
 from hwflow.layers.rearrange import Offsets
-from hwflow.onnx import evaluate
-from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
+from hwflow.onnx.model import Graph, Node
 from hwflow.quantize.graphs import attribute
 from hwflow.quantize.importer.geometry import frame_of
 from hwflow.quantize.importer.states import image_index
-
-__all__ = ["in_vectors", "is_whole", "moved", "offsets", "padding_of", "places"]
 
 
 def padding_of(node: Node, graph: Graph) -> float:
@@ -26,22 +20,6 @@ def padding_of(node: Node, graph: Graph) -> float:
         return 0.0
     fill = graph.initializers.get((*node.inputs, "", "")[2])
     return attribute(node, "value", 0.0) if fill is None or not fill.size else float(fill.reshape(-1)[0])
-
-
-def moved(node: Node, index: IntArray, graph: Graph, opsets: Mapping[str, int]) -> dict[str, IntArray]:
-    """The index of each result of a node that moves elements of a tensor with `index`; -1 where it pads."""
-    given = {name: graph.initializers[name] for name in node.inputs[1:] if name}
-    if node.op_type == "Pad":  # what pads counts as 0, and elements from 1 on
-        node = replace(node, inputs=tuple("" if k == 2 else name for k, name in enumerate(node.inputs)))
-    plain = {key: value for key, value in node.attributes.items() if key not in ("value", "extrapolation_value")}
-    node = replace(node, attributes=plain)
-    read: dict[str, Array] = {node.inputs[0]: index + 1, **{k: v for k, v in given.items() if k in node.inputs}}
-    feeds = tuple(Value(name, TensorType(array.dtype, array.shape)) for name, array in read.items())
-    results = tuple(Value(name, None) for name in node.outputs if name)
-    constants = {name: array for name, array in read.items() if name != node.inputs[0]}
-    single = Graph("one node", (node,), feeds[:1], results, constants)
-    made = evaluate(Model(single, 10, opsets), {node.inputs[0]: read[node.inputs[0]]})
-    return {name: np.asarray(array, np.int64) - 1 for name, array in made.items()}
 
 
 def is_whole(index: IntArray, frame: Frame) -> bool:

@@ -13,8 +13,6 @@ from hwflow.onnx.model import Graph, Node
 from hwflow.quantize.constants import Quantity
 from hwflow.quantize.importer.states import Parameters, Pending, Rounded, Unsupported
 
-__all__ = ["integer_limits", "parameters", "selection"]
-
 _INTEGERS = ("int2", "uint2", "int4", "uint4", "int8", "uint8", "int16", "uint16")
 
 

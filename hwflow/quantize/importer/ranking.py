@@ -13,13 +13,11 @@ import numpy as np
 from hwflow.layers import IntFormat, Tensor, TopK
 from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Graph, Node
+from hwflow.onnx.operators import ORDERLY
 from hwflow.quantize.graphs import as_ints, attribute, label_of, producers
 from hwflow.quantize.importer.finish import raw_layer
 from hwflow.quantize.importer.importer import Importer
 from hwflow.quantize.importer.states import Held, Kept, Matrix, Pending, Rounded, Unsupported
-from hwflow.quantize.operators import ORDERLY
-
-__all__ = ["Ranked", "ranked"]
 
 #: Real numbers at least this far apart, in a range at most this wide, stay different after exp() and a division in
 #: float32.

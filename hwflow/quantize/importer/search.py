@@ -11,11 +11,10 @@ from hwflow_base.errors import Refusal
 from hwflow.layers.formats import IntArray
 from hwflow.layers.rescale import Thresholds
 from hwflow.quantize.importer.affine_forms import Form
-from hwflow.quantize.importer.choose_rescale import MAX_LEVELS, Accumulator
+from hwflow.quantize.importer.choose_rescale import MAX_LEVELS
+from hwflow.quantize.importer.exact_edges import Accumulator
 from hwflow.quantize.importer.states import Parameters
 from hwflow.quantize.importer.steps import Function
-
-__all__ = ["Turns", "quantized", "search"]
 
 #: The most sums of each channel that are tried to see whether a function is monotonous: all of them, or this many that
 #: are evenly spread and as many near the sum whose real value is 0.

@@ -29,8 +29,6 @@ from hwflow.quantize.importer.states import (
 )
 from hwflow.quantize.problems import Cause
 
-__all__ = ["Site"]
-
 #: Axes of the longest tensor that is an image.
 _IMAGE = 4
 

@@ -18,33 +18,6 @@ from hwflow.quantize.constants import Quantity
 from hwflow.quantize.problems import Cause, Problem
 from hwflow.quantize.settings import DEFAULT_RESCALE_BITS, OutputStage
 
-__all__ = [
-    "QUANTIZE_ALL",
-    "Anchor",
-    "Average",
-    "Broken",
-    "Entry",
-    "Held",
-    "Joined",
-    "Kept",
-    "Lacking",
-    "LayerAnchor",
-    "Matrix",
-    "Misplaced",
-    "Moved",
-    "OnHost",
-    "Parameters",
-    "Pending",
-    "Product",
-    "Rounded",
-    "State",
-    "Step",
-    "Sum",
-    "Unsupported",
-    "image_index",
-]
-
-
 #: The remedy where reals meet hardware.
 QUANTIZE_ALL = "quantize the whole model: a QuantizeLinear and DequantizeLinear after every layer"
 

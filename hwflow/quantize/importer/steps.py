@@ -14,8 +14,6 @@ from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
 from hwflow.quantize.constants import Quantity
 from hwflow.quantize.importer.states import Joined, Pending, Step
 
-__all__ = ["Function", "combined", "of_part", "per_channel", "step", "uniform", "varies"]
-
 
 def step(
     node: Node, pending: Pending, values: Mapping[str, str], constants: Mapping[str, Quantity], placed: bool = False

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hwflow.onnx.model import Array, Graph, Model, Node
+from hwflow.onnx.operators import AFFINE, HOST_AFTER, HOST_BEFORE, RANKINGS
 from hwflow.quantize.graphs import (
     Additions,
     attribute,
@@ -23,9 +24,6 @@ from hwflow.quantize.graphs import (
     shape_of,
     with_graph,
 )
-from hwflow.quantize.operators import AFFINE, HOST_AFTER, HOST_BEFORE, RANKINGS
-
-__all__ = ["fold_affine", "fold_affine_before_rankings"]
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hwflow.onnx.model import Graph, Model, Node
+from hwflow.onnx.operators import CLAMPS, MATRIX, MAX_POOLS, POOLS
 from hwflow.quantize.graphs import Names, consumers, dynamic_inputs, producers, with_graph
-from hwflow.quantize.operators import CLAMPS, MATRIX, MAX_POOLS, POOLS
-
-__all__ = ["clamps_before_concat"]
 
 
 def clamps_before_concat(model: Model) -> Model:

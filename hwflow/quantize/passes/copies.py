@@ -14,8 +14,6 @@ from hwflow.onnx import infer, simplify
 from hwflow.onnx.model import Array, Graph, Model, Node
 from hwflow.quantize.graphs import Additions, as_ints, attribute, consumers, moves, producers, shape_of, with_graph
 
-__all__ = ["turn_before_copies"]
-
 #: What makes a shifted copy.
 _SHIFTS = frozenset({"Slice", "Pad"})
 

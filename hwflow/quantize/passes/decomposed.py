@@ -21,6 +21,8 @@ import numpy.typing as npt
 
 from hwflow.onnx import evaluate, infer, simplify
 from hwflow.onnx.model import Graph, Model, Node, TensorType, Value
+from hwflow.onnx.operators import HOST_AFTER, HOST_BEFORE, named
+from hwflow.onnx.traits import Trait
 from hwflow.quantize.graphs import (
     Additions,
     constants,
@@ -32,20 +34,12 @@ from hwflow.quantize.graphs import (
     shape_of,
     with_graph,
 )
-from hwflow.quantize.operators import HOST_AFTER, HOST_BEFORE, LAYOUT
 from hwflow.quantize.passes.opset import in_opset
-
-__all__ = ["decomposed_to_operators"]
 
 Floats = npt.NDArray[np.float64]
 
 #: What such a part is made of.
-_PARTS = LAYOUT | frozenset(
-    {
-        "Abs", "Add", "Cast", "Clip", "Div", "Exp", "Expand", "Max", "Mul", "Neg", "Pow", "Reciprocal", "ReduceL2",
-        "ReduceMax", "ReduceMean", "ReduceSum", "ReduceSumSquare", "Sqrt", "Sub",
-    }
-)  # fmt: skip
+_PARTS = named(Trait.LAYOUT | Trait.IN_NORMALIZATION)
 _CORES = frozenset({"Exp", "Pow", "ReduceL2", "Sqrt"})
 #: Nodes of a part, at most; random inputs that are tried; elements beyond which a part is not looked at.
 _LARGEST, _DRAWS, _ELEMENTS = 40, 5, 1 << 20

@@ -12,8 +12,6 @@ from hwflow.onnx.dtypes import ELEMENT_TYPES
 from hwflow.onnx.model import Array, Attribute, Graph, Model, Node, TensorType, Value
 from hwflow.quantize.passes.floats import TYPE_ATTRIBUTES
 
-__all__ = ["doubled", "floats_to_float64"]
-
 _FLOAT64 = np.dtype(np.float64)
 _NARROW = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16), np.dtype(np.float32))
 _CODES = {entry.code for entry in ELEMENT_TYPES if entry.dtype in _NARROW}

@@ -19,8 +19,6 @@ from hwflow.onnx.rewrite.passes import remove_identities
 from hwflow.onnx.rewrite.renaming import renamed
 from hwflow.quantize.graphs import Names, consumers
 
-__all__ = ["TYPE_ATTRIBUTES", "float_note", "floats_to_float32"]
-
 FLOAT32 = np.dtype(np.float32)
 #: The element types that become float32.
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)

@@ -14,8 +14,6 @@ from hwflow.onnx import infer, simplify
 from hwflow.onnx.model import Array, Attribute, Graph, Model, Node
 from hwflow.quantize.graphs import Additions, attribute, label_of, shape_of, with_graph
 
-__all__ = ["fourier_to_products"]
-
 
 def fourier_to_products(model: Model) -> Model:
     """STFT and DFT of real signals with constant parameters as Conv and MatMul; others stay as they are."""

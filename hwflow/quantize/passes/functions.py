@@ -13,6 +13,7 @@ import numpy as np
 from hwflow.layers.formats import IntArray
 from hwflow.onnx import infer, simplify
 from hwflow.onnx.model import Array, Model, Node
+from hwflow.onnx.operators import AFFINE, HOST_BEFORE, LAYOUT, UNARY
 from hwflow.quantize.graphs import (
     Additions,
     apply,
@@ -25,9 +26,6 @@ from hwflow.quantize.graphs import (
     shape_of,
     with_graph,
 )
-from hwflow.quantize.operators import AFFINE, HOST_BEFORE, LAYOUT, UNARY
-
-__all__ = ["functions_before_moves"]
 
 #: They put in elements that are none of the input's.
 _PADS = frozenset({"CenterCropPad", "Pad"})

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hwflow.onnx.model import Graph, Model, Node
+from hwflow.onnx.operators import ELEMENTWISE, HOST_AFTER, HOST_BEFORE
 from hwflow.quantize.graphs import (
     Additions,
     consumers,
@@ -21,9 +22,6 @@ from hwflow.quantize.graphs import (
     producers,
     with_graph,
 )
-from hwflow.quantize.operators import ELEMENTWISE, HOST_AFTER, HOST_BEFORE
-
-__all__ = ["joins_to_sums_and_products"]
 
 
 def joins_to_sums_and_products(model: Model) -> Model:

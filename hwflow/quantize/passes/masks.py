@@ -15,12 +15,10 @@ import numpy.typing as npt
 
 from hwflow.onnx import evaluate, infer
 from hwflow.onnx.model import Array, Graph, Model, Node
+from hwflow.onnx.operators import LAYOUT
 from hwflow.quantize.graphs import Additions, apply, attribute, consumers, dynamic_inputs, label_of, producers, shape_of
 from hwflow.quantize.graphs import with_graph as replaced
-from hwflow.quantize.operators import LAYOUT
 from hwflow.quantize.problems import Problem, raise_all
-
-__all__ = ["FIXED", "HIDDEN", "REACH", "masks_before_softmax", "with_floors"]
 
 #: What hides a score: no scores are so far apart, and float32 adds it to one exactly enough.
 HIDDEN = -1e4

@@ -8,8 +8,6 @@ from dataclasses import replace
 from hwflow.onnx.model import Model
 from hwflow.quantize.graphs import with_graph
 
-__all__ = ["name_nodes"]
-
 
 def name_nodes(model: Model) -> Model:
     """A node without a name, or with one that others have too, is called like its first output."""

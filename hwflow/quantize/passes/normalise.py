@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from hwflow.onnx.model import Array, Graph, Model, Node
+from hwflow.onnx.operators import CLAMPS, LAYOUT, MAX_POOLS, QUANTIZERS
 from hwflow.quantize.graphs import (
     Additions,
     Names,
@@ -18,14 +19,6 @@ from hwflow.quantize.graphs import (
     shape_of,
     with_graph,
 )
-from hwflow.quantize.operators import CLAMPS, LAYOUT, MAX_POOLS, QUANTIZERS
-
-__all__ = [
-    "layout_before_dequantize",
-    "matrix_to_gemm",
-    "max_pool_last",
-    "merge_equal",
-]
 
 #: Constants up to this many elements are compared by value.
 _SMALL = 64

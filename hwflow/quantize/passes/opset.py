@@ -7,8 +7,6 @@ from hwflow.onnx.errors import ConversionError
 from hwflow.onnx.model import Model
 from hwflow.quantize.problems import Problem, raise_all
 
-__all__ = ["OPSET", "convert_old", "in_opset"]
-
 #: The operator set that older models are converted to: the first with per-channel quantization.
 OPSET = 13
 

@@ -12,6 +12,8 @@ import numpy as np
 
 from hwflow.onnx import infer, simplify
 from hwflow.onnx.model import Array, Graph, Model, Node
+from hwflow.onnx.operators import ELEMENTWISE, LAYOUT, MAX_POOLS, MOVES, QUANTIZERS, UNARY, named
+from hwflow.onnx.traits import Trait
 from hwflow.quantize.graphs import (
     Names,
     apply,
@@ -23,18 +25,12 @@ from hwflow.quantize.graphs import (
     shape_of,
     with_graph,
 )
-from hwflow.quantize.operators import ELEMENTWISE, LAYOUT, MAX_POOLS, MOVES, QUANTIZERS, UNARY
-
-__all__ = ["fold_pads"]
 
 #: Values below this do not show behind a maximum of anything else.
 _LOWEST = float(np.finfo(np.float32).min)
 
 #: What gives no negative value.
-_NOT_NEGATIVE = frozenset({"Relu", "Sigmoid", "HardSigmoid", "Abs", "Exp", "Softplus", "Sqrt"})
-
-#: What gives a value of its input, or 0 where it pads.
-_SELECTS = frozenset({"Identity", "Dropout", "MaxPool", "Transpose", "Reshape", "GlobalMaxPool"})
+_NOT_NEGATIVE = named(Trait.NOT_NEGATIVE)
 
 
 @dataclass(frozen=True)
@@ -301,7 +297,7 @@ def _is_not_negative(name: str, graph: Graph) -> bool:
             zero = graph.initializers.get((*node.inputs, "", "")[2])
             if zero is not None and zero.size == 1 and zero.item() == _least(zero.dtype):
                 return True
-        elif node.op_type not in _SELECTS | {"QuantizeLinear"}:
+        elif node.op_type not in LAYOUT | MAX_POOLS | {"QuantizeLinear"}:  # each gives a value of its input
             return False
         name = node.inputs[0]
     return False

@@ -14,8 +14,6 @@ import numpy.typing as npt
 from hwflow.onnx.model import Graph, Model, Node
 from hwflow.quantize.graphs import Additions, consumers, is_layer, label_of, producers, shape_of, with_graph
 
-__all__ = ["prelu_to_relu"]
-
 Floats = npt.NDArray[np.float64]
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from hwflow.onnx import infer
 from hwflow.onnx.model import Graph, Model, Node
+from hwflow.onnx.operators import LAYOUT
 from hwflow.quantize.graphs import (
     Additions,
     attribute,
@@ -21,9 +22,6 @@ from hwflow.quantize.graphs import (
     scales,
     with_graph,
 )
-from hwflow.quantize.operators import LAYOUT
-
-__all__ = ["factors_behind_products", "gemm_of_two"]
 
 #: Inputs of a Gemm that has no bias.
 _FACTORS = 2

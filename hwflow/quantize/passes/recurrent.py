@@ -14,8 +14,6 @@ import numpy as np
 from hwflow.onnx.model import Array, Graph, Model, Node, TensorType
 from hwflow.quantize.graphs import Additions, attribute, consumers, label_of, shape_of, with_graph
 
-__all__ = ["INITIAL_STATES", "RECURRENT", "batch_second", "is_recurrent", "last_states_of_y", "whole_sequences"]
-
 #: Operators with a state, and how many they have: h, or h and c.
 RECURRENT = {"GRU": 1, "LSTM": 2, "RNN": 1}
 

@@ -18,8 +18,6 @@ from hwflow.onnx import infer, simplify
 from hwflow.onnx.model import Array, Graph, Model, Node
 from hwflow.quantize.graphs import Additions, attribute, fixed_names, label_of, shape_of, with_graph
 
-__all__ = ["rows_to_conv"]
-
 #: Axes of pixels that an image has.
 _PIXEL_AXES = 2
 

@@ -7,8 +7,6 @@ from dataclasses import replace
 from hwflow.onnx.model import Model, Node
 from hwflow.quantize.graphs import Names, with_graph
 
-__all__ = ["sum_to_add"]
-
 
 def sum_to_add(model: Model) -> Model:
     """Sum(a, b, c, ...) becomes Add(Add(a, b), c) ...; of one tensor, Identity."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from hwflow.onnx import infer, simplify
 from hwflow.onnx.model import Array, Graph, Model, Node
+from hwflow.onnx.operators import ELEMENTWISE
 from hwflow.quantize.graphs import (
     Additions,
     apply,
@@ -26,9 +27,6 @@ from hwflow.quantize.graphs import (
     shape_of,
     with_graph,
 )
-from hwflow.quantize.operators import ELEMENTWISE
-
-__all__ = ["functions_into_tables", "numbers_of_rows", "one_hot_to_gather", "tables_to_constants"]
 
 
 def one_hot_to_gather(model: Model) -> Model:

@@ -20,8 +20,6 @@ from hwflow.onnx.model import Array, Attribute, Model, Node
 from hwflow.quantize.graphs import Additions, as_ints, attribute, producers, shape_of, with_graph
 from hwflow.quantize.problems import Problem, raise_all
 
-__all__ = ["transposed_to_conv"]
-
 
 @dataclass(frozen=True)
 class _Axis:

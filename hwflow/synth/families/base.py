@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hwflow_base.errors import HwflowError
 from hwflow_rtl.vendor import Technology
@@ -16,21 +16,17 @@ from hwflow_rtl.vendor.pll import PllSettings
 
 from ..contents import Contents
 from ..spots import Spot, Wires
+from ..yosys_json import Cells
 
 if TYPE_CHECKING:
-    from ..boards import Board, Pin
-
-__all__ = ["ROUTED", "UNCHECKED", "Cells", "Edalize", "Family", "Limit", "NetlistCells", "Program", "RoutedCells",
-           "unlike_pll", "weighted"]
+    from ..boards import Board
+    from ..transports import Pin
 
 #: nextpnr's netlist of the routed design, where the layout is another file.
 ROUTED = "routed.json"
 #: The source of a limit whose figure was taken from a data sheet without its table at hand: to be checked before a
 #: design relies on it.
 UNCHECKED = "as remembered from the data sheet, not checked against its table"
-
-#: The cells of a netlist as in yosys' JSON, by name.
-Cells = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,7 @@
 
 from collections.abc import Mapping
 
-from .base import BoardTransport, Kind
-from .pins import Pin
+from .base import BoardTransport, Kind, Pin
 from .spi import SPI
 from .uart import UART
 from .udp import UDP

@@ -8,14 +8,21 @@ from typing import Any
 
 from hwflow_base.by_value import ByValue
 from hwflow_base.errors import HwflowError
-from hwflow_rtl.io.link_shape import LinkShape
+from hwflow_base.files.plain_yaml import Entry
+from hwflow_rtl.io.link.shape import LinkShape
 from hwflow_rtl.io.transports import Transport
 from hwflow_rtl.vendor import Resources, Technology
 
 from ...host.transport import TransportFacts
-from .pins import Pin
 
-__all__ = ["BoardTransport", "Kind", "Place"]
+
+@dataclass(frozen=True)
+class Pin:
+    """A pin of the package: its name, its electrical standard, and `pull` (up, down, none) where that matters."""
+
+    name: str
+    io_standard: str
+    pull: str | None = None
 
 
 @dataclass(frozen=True)
@@ -62,18 +69,18 @@ class Kind:
     """
 
     name: str
-    title: Callable[[Mapping[str, Any]], str]
+    title: Callable[[Entry], str]
     schema: Mapping[str, Any]
     pins: tuple[str, ...]
-    gateware: Callable[[Mapping[str, Any], Place], Transport]
-    cost: Callable[[Mapping[str, Any], Technology], Resources]
-    rate: Callable[[Mapping[str, Any]], float]
-    options: Callable[[Mapping[str, Any]], dict[str, Any]] = field(default=lambda entry: {})
-    moved: Callable[[Mapping[str, Any], str], Mapping[str, Any]] | None = None
-    shape: Callable[[Mapping[str, Any]], LinkShape | None] = field(default=lambda entry: None)
-    clock: Callable[[Mapping[str, Any]], tuple[str, float] | None] = field(default=lambda entry: None)
+    gateware: Callable[[Entry, Place], Transport]
+    cost: Callable[[Entry, Technology], Resources]
+    rate: Callable[[Entry], float]
+    options: Callable[[Entry], dict[str, int | str]] = field(default=lambda entry: {})
+    moved: Callable[[Entry, str], Entry] | None = None
+    shape: Callable[[Entry], LinkShape | None] = field(default=lambda entry: None)
+    clock: Callable[[Entry], tuple[str, float] | None] = field(default=lambda entry: None)
 
-    def __reduce__(self) -> str | tuple[Any, ...]:
+    def __reduce__(self) -> str | tuple[object, ...]:
         """There is one object of each name, in every process."""
         return kind_named, (self.name,)
 
@@ -95,12 +102,12 @@ class BoardTransport(ByValue):
     `clock_mhz` is the board's oscillator."""
 
     kind: Kind
-    entry: Mapping[str, Any]
+    entry: Entry
     io_standard: str
     clock_mhz: float
 
     @property
-    def known(self) -> dict[str, Any]:
+    def known(self) -> Entry:
         """The entry, and the clock that everything in it may depend on."""
         return {**self.entry, "clock_mhz": self.clock_mhz}
 

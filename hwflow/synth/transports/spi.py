@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from hwflow_rtl.io.spi import CYCLES_A_BIT
+from hwflow_base.files.plain_yaml import Entry
 from hwflow_rtl.io.transports import Spi
+from hwflow_rtl.io.transports.spi import CYCLES_A_BIT
 
 from .base import Kind
-
-__all__ = ["SPI"]
 
 BITS_OF_A_BYTE = 8
 PIN = {"$ref": "#/$defs/pin"}
 
 
-def fastest(entry: Mapping[str, Any]) -> int:
+def fastest(entry: Entry) -> int:
     """The highest clock of the bus, Hz."""
     return int(entry["clock_mhz"] * 1e6 / CYCLES_A_BIT)
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from hwflow_base.files.plain_yaml import Entry
 from hwflow_rtl.io import HostLink
 from hwflow_rtl.io.transports import Uart
-from hwflow_rtl.io.uart import PARTS, bit_time_for
+from hwflow_rtl.io.transports.uart import PARTS, bit_time_for
 from hwflow_rtl.vendor import Resources, Technology
 
-from ...host.rates import rates_of
+from ...host.line_rate import rates_of
 from .base import Kind, Place
-
-__all__ = ["UART"]
 
 #: Bits of a byte on the line: a start bit, eight of data, a stop bit.
 BITS_OF_A_BYTE = 10
@@ -21,28 +17,28 @@ PIN = {"$ref": "#/$defs/pin"}
 RATE = {"type": "integer", "minimum": 300, "maximum": 100000000}
 
 
-def gateware(entry: Mapping[str, Any], place: Place) -> Uart:
+def gateware(entry: Entry, place: Place) -> Uart:
     if entry.get("fastest", entry["baud"]) < entry["baud"]:
         raise ValueError(f"fastest must be at least the {entry['baud']} baud of 'baud', not {entry['fastest']}")
     return Uart(divider=bit_time_for(place.clock_mhz * 1e6, entry["baud"]) / PARTS, settable="fastest" in entry,
                 flow="rts_n" in entry)
 
 
-def cost(entry: Mapping[str, Any], technology: Technology) -> Resources:
+def cost(entry: Entry, technology: Technology) -> Resources:
     """That of the link counts, where it tells the line what the host wants."""
     settable = "fastest" in entry
     line = Uart.cost(entry["clock_mhz"] * 1e6 / entry["baud"], settable=settable)
     return line + (HostLink.settings_cost() if settable else Resources())
 
 
-def options(entry: Mapping[str, Any]) -> dict[str, Any]:
+def options(entry: Entry) -> dict[str, int | str]:
     """The rates that a driver may choose."""
     if "fastest" not in entry:
         return {"baud": entry["baud"]}
     return {"baud": entry["baud"], "fastest": entry["fastest"], "clock_hz": round(entry["clock_mhz"] * 1e6)}
 
 
-def fastest(entry: Mapping[str, Any]) -> int:
+def fastest(entry: Entry) -> int:
     """The rate that a driver comes to on a line without errors."""
     return next(iter(rates_of(options(entry))), int(entry["baud"]))
 

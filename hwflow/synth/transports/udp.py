@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from hwflow_base.files.plain_yaml import Entry
 from hwflow_rtl.io.ethernet.headers import Address
 from hwflow_rtl.io.ethernet.rgmii import Delays
 from hwflow_rtl.io.transports import Udp
 from hwflow_rtl.io.transports.udp import CLOCK_MHZ
 
 from .base import Kind, Place
-
-__all__ = ["DEFAULT_ADDRESS", "DEFAULT_PORT", "UDP"]
 
 #: Where a board is if nobody says otherwise.
 DEFAULT_ADDRESS, DEFAULT_PORT = "192.168.1.50", 17510
@@ -25,18 +21,18 @@ FIRST, OCTET = "([1-9][0-9]?|1[0-9][0-9]|2[01][0-9]|22[0-3])", "([1-9]?[0-9]|1[0
 NANOSECONDS = {"type": "number", "minimum": 0, "maximum": 3}
 
 
-def address(entry: Mapping[str, Any]) -> Address:
+def address(entry: Entry) -> Address:
     """Of the board on the network; ValueError where it is none of a host."""
     return Address(entry.get("address", DEFAULT_ADDRESS), entry.get("port", DEFAULT_PORT))
 
 
-def moved(entry: Mapping[str, Any], ip: str) -> Mapping[str, Any]:
+def moved(entry: Entry, ip: str) -> Entry:
     changed = {**entry, "address": ip}
     address(changed)
     return changed
 
 
-def gateware(entry: Mapping[str, Any], place: Place) -> Udp:
+def gateware(entry: Entry, place: Place) -> Udp:
     return Udp(address=address(entry), technology=place.technology,
                delays=Delays(entry.get("rx_delay_ns", 0.0), entry.get("txc_delay_ns", 0.0)))
 

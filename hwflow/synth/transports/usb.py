@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
-from typing import Any
 
 from hwflow_base.errors import HwflowError
+from hwflow_base.files.plain_yaml import Entry
 from hwflow_rtl.io.transports import FullSpeedUsb, Transport, UlpiUsb
 from hwflow_rtl.io.usb import SAMPLE_MHZ, ULPI_MHZ, UsbIdentity
 from hwflow_rtl.vendor import Resources, Technology
 
 from ...host.ports.usb import PRODUCT, VENDOR
 from .base import Kind, Place
-
-__all__ = ["USB"]
 
 #: Bytes a second of bulk packets, at most: 19 of 64 bytes in a millisecond (USB 2.0, table 5-9), and at high speed what
 #: the framing takes, a byte in two cycles of 60 MHz.
@@ -27,11 +24,11 @@ PIN = {"$ref": "#/$defs/pin"}
 NUMBER = {"type": "integer", "minimum": 0, "maximum": 0xFFFF}
 
 
-def is_ulpi(entry: Mapping[str, Any]) -> bool:
+def is_ulpi(entry: Entry) -> bool:
     return "clk" in entry
 
 
-def gateware(entry: Mapping[str, Any], place: Place) -> Transport:
+def gateware(entry: Entry, place: Place) -> Transport:
     if importlib.util.find_spec("luna") is None:
         raise HwflowError("LUNA, the gateware of a USB device, must be installed", "pip install hwflow[usb]")
     identity = UsbIdentity(vendor=entry.get("vendor", VENDOR), product=entry.get("product", PRODUCT),
@@ -41,18 +38,18 @@ def gateware(entry: Mapping[str, Any], place: Place) -> Transport:
     return FullSpeedUsb(identity=identity, line_mhz=place.clock_mhz, technology=place.technology, pads=place.pads)
 
 
-def cost(entry: Mapping[str, Any], technology: Technology) -> Resources:
+def cost(entry: Entry, technology: Technology) -> Resources:
     return (UlpiUsb if is_ulpi(entry) else FullSpeedUsb).cost(technology)
 
 
-def clock(entry: Mapping[str, Any]) -> tuple[str, float] | None:
+def clock(entry: Entry) -> tuple[str, float] | None:
     """That of the PHY, or what the gateware makes for its own."""
     if is_ulpi(entry):
         return "clk", ULPI_MHZ
     return (SAMPLE_NET, SAMPLE_MHZ) if entry["clock_mhz"] != SAMPLE_MHZ else None
 
 
-def options(entry: Mapping[str, Any]) -> dict[str, Any]:
+def options(entry: Entry) -> dict[str, int | str]:
     return {"serial": entry["serial"], "vendor": entry.get("vendor", VENDOR), "product": entry.get("product", PRODUCT)}
 
 

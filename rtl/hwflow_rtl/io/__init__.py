@@ -4,7 +4,7 @@ from .axi_stream import AxiStreamTop
 from .board_top import BoardTop
 from .clocking import Clocking
 from .frame_bytes import End, Ends
-from .host_link import HostLink
-from .uart import UartReceiver, UartTransmitter
+from .link.host_link import HostLink
+from .transports.uart import UartReceiver, UartTransmitter
 
 __all__ = ["AxiStreamTop", "BoardTop", "Clocking", "End", "Ends", "HostLink", "UartReceiver", "UartTransmitter"]

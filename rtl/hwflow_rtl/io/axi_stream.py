@@ -9,14 +9,11 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..core import port_names
-from ..stream.streams import payload_of
+from ..stream.streams import bytes_of, payload_of
 from ..vendor.base import Resources
 from ..vendor.fitted import fitted
-from .core_crossing import RESTART_CYCLES
+from .crossings import RESTART_CYCLES
 from .frame_bytes import End, Ends, checked_ends, streams_of
-from .uart import bytes_of
-
-__all__ = ["AxiStreamTop", "RegisterSlice"]
 
 
 class AxiStreamTop(wiring.Component):

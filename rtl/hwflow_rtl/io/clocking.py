@@ -12,8 +12,6 @@ from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from ..vendor.pll import PllSettings, Wire, exact
 
-__all__ = ["RESET_CYCLES", "Clocking"]
-
 #: Cycles of the oscillator in reset after configuration, the button, and the loss of the PLL's lock.  Block RAM of
 #: iCE40 reads zeros in the first microseconds (icestorm's notes).
 RESET_CYCLES = 4096

@@ -13,12 +13,9 @@ from amaranth.lib.wiring import In, Out
 
 from ..stream.gearbox import Gearbox
 from ..stream.queue_choice import QueueChoice, chosen_for_spram, make_queue
-from ..stream.streams import link, payload_of, stream_of
+from ..stream.streams import BYTE, bytes_of, link, payload_of, stream_of
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
-from .uart import BYTE, bytes_of
-
-__all__ = ["WIDEST", "End", "Ends", "FrameBytes"]
 
 #: Bytes of the widest word between a core and a fast line: more in a cycle than any of them brings.
 WIDEST = 8

@@ -12,8 +12,6 @@ from ..vendor.base import Resources, Technology
 from .add_rounded import RoundedSum
 from .join import JoinFunction
 
-__all__ = ["AddFunction"]
-
 
 @dataclass(frozen=True)
 class AddFunction(JoinFunction):

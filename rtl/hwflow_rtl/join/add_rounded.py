@@ -20,8 +20,6 @@ from ..vendor.base import Resources, Technology, price
 from ..vendor.fitted import fitted
 from .tree import SumPlan, Term, holding, signed_digits, trailing_zeros
 
-__all__ = ["TAIL", "RoundedSum", "rounded_half_even"]
-
 #: Bits that one OR reduces in a cycle: two levels of 4-input tables.
 OR_BITS = 16
 #: Cycles from the sum to the result.

@@ -11,13 +11,11 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..core import port_names
-from ..stream.pair import Pair
+from ..stream.queue import Pair
 from ..stream.streams import link, payload_of, stream_of
 from ..stream.times import StageTimes, Times, in_turn, with_room
 from ..vendor.base import Resources
 from ..vendor.fitted import fitted
-
-__all__ = ["ConcatStage"]
 
 IntArray = npt.NDArray[np.int64]
 

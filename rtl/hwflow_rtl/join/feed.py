@@ -16,15 +16,12 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from ..stream.credit import CreditCounter
-from ..stream.pair import Pair
 from ..stream.pipeline import Nest, adder_luts, delay
-from ..stream.queue import Queue
+from ..stream.queue import Pair, Queue
 from ..stream.streams import link
 from ..stream.times import Times
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
-
-__all__ = ["Feed", "Hold", "Replay"]
 
 #: Latency of a queue of two words.
 QUEUE = Queue.latency_of(2)

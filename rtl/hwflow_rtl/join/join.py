@@ -21,8 +21,6 @@ from ..stream.times import StageTimes, Times, in_turn, with_room
 from ..vendor.base import Resources, Technology
 from .feed import Feed
 
-__all__ = ["JoinFunction", "JoinShape", "JoinStage", "Tabled", "TabledFunction"]
-
 IntArray = npt.NDArray[np.int64]
 
 #: Bits of both operands together up to which a table holds the results: two levels of 4-input tables and multiplexers.

@@ -9,14 +9,13 @@ from functools import cached_property
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, unsigned
 from amaranth.lib import wiring
 
-from ..multiply.products import MultiplierStyle, Operand, ProductShape
+from ..multiply.products import Operand, ProductShape
+from ..multiply.style import MultiplierStyle
 from ..stream.pipeline import adder_luts, delay
 from ..vendor.base import Resources, Technology, price
 from .add_rounded import RoundedSum
 from .join import JoinFunction
 from .tree import SumPlan, Term, holding
-
-__all__ = ["BlockProduct", "MultiplyFunction", "RowProduct", "product_of"]
 
 #: Operands of multiplier blocks that every family has; what is wider is cut.
 LIMB = 16

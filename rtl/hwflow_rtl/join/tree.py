@@ -11,8 +11,6 @@ from amaranth.hdl import Cat, Module, Shape, Signal, Value, signed, unsigned
 from ..stream.pipeline import adder_luts
 from ..vendor.base import Resources, Technology
 
-__all__ = ["SumPlan", "Term", "holding", "signed_digits", "trailing_zeros"]
-
 
 def holding(low: int, high: int) -> Shape:
     """The narrowest shape, of one bit at least, that holds `low` to `high`."""

@@ -26,8 +26,6 @@ from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from ..vendor.memory import Holds
 
-__all__ = ["Loop", "OperandSource"]
-
 
 @dataclass(frozen=True)
 class Loop:

@@ -15,8 +15,6 @@ from ..rescale.ranges import union
 from ..window.shape import WindowShape
 from .operand import Loop, OperandSource
 
-__all__ = ["Centred", "MatMulShape"]
-
 
 @dataclass(frozen=True)
 class Centred:

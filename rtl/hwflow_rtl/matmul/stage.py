@@ -19,9 +19,7 @@ from ..stream.pipeline import adder_luts
 from ..stream.streams import stream_of
 from ..stream.times import StageTimes, Times
 from ..vendor.base import Resources, Technology
-from .shape import Centred, MatMulShape
-
-__all__ = ["Centred", "MatMulShape", "MatMulStage"]
+from .shape import MatMulShape
 
 IntArray = npt.NDArray[np.int64]
 

@@ -23,8 +23,6 @@ from .bank import MatrixBank
 from .shape import MatrixShape
 from .weights import packed
 
-__all__ = ["MatrixArray", "weight_words"]
-
 
 def weight_words(shape: MatrixShape, weights: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """[cout, kernel height, kernel width, cin / groups] in the order of the beats: [words, rows, cols].

@@ -13,8 +13,6 @@ from ..stream.pipeline import delay
 from ..vendor.base import Technology
 from .shape import MatrixShape
 
-__all__ = ["MatrixBank"]
-
 
 class MatrixBank(wiring.Component):
     """Rows of multipliers.  Each row multiplies the same word of activations by its weights; `held` has the sums of a

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["banks_of", "pairs_rows"]
-
 #: The most rows of a bank: so many rows one activation register can drive without limiting the clock.
 BANK_ROWS = 8
 

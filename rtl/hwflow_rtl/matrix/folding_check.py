@@ -10,8 +10,6 @@ from .banks import pairs_rows
 if TYPE_CHECKING:
     from .shape import MatrixShape
 
-__all__ = ["check_folding"]
-
 
 def check_folding(shape: MatrixShape) -> None:
     """Refuse rows, lanes, styles and sources that do not fit the layer or each other; ValueError."""

@@ -22,8 +22,6 @@ from ..vendor.fitted import fitted
 from ..vendor.memory import Holds, Memory, MemoryKind, Place
 from ..window.shape import WindowShape
 
-__all__ = ["PatchTimes", "RowPatch"]
-
 IntArray = npt.NDArray[np.int64]
 
 

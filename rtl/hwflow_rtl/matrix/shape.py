@@ -15,16 +15,15 @@ import numpy as np
 import numpy.typing as npt
 from amaranth.hdl import Shape, signed
 
-from ..multiply.products import TABLE_INPUTS, MultiplierStyle, Operand, ProductShape
+from ..multiply.products import TABLE_INPUTS, Operand, ProductShape
+from ..multiply.style import MultiplierStyle
 from ..stream.queue import Queue
 from ..vendor.base import Resources, Technology
 from ..window.shape import WindowShape
-from .banks import banks_of, pairs_rows
+from .banks import banks_of
 from .folding_check import check_folding
 from .row_patch import RowPatch
 from .weights import ROMS, BankWords, WeightSource
-
-__all__ = ["MatrixShape", "paces", "pairs_rows"]
 
 IntArray = npt.NDArray[np.int64]
 

@@ -26,9 +26,7 @@ from ..window.line_buffer import LineBuffer
 from ..window.ring import ring_depth
 from .array import MatrixArray
 from .row_patch import PatchTimes, RowPatch
-from .shape import MatrixShape, paces, pairs_rows
-
-__all__ = ["MatrixShape", "MatrixStage", "paces", "pairs_rows"]
+from .shape import MatrixShape
 
 IntArray = npt.NDArray[np.int64]
 

@@ -32,8 +32,6 @@ from .array import weight_words
 from .shape import MatrixShape
 from .weights import BankWords, Contents, WeightSource
 
-__all__ = ["StreamSource", "weight_beats"]
-
 #: Counters of a `TileFiller` in carry chains: an address, words of a tile, free places, tiles.
 CHAINS = 4
 #: Weights count as slow if they take at least this many times the cycles of their block to arrive.

@@ -27,8 +27,6 @@ from .streamed_weights import StreamSource, weight_beats
 from .tiled_shape import TiledShape
 from .tiled_times import played_passes, promised_times
 
-__all__ = ["TiledShape", "TiledStage"]
-
 IntArray = npt.NDArray[np.int64]
 
 

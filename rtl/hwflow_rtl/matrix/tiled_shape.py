@@ -15,8 +15,6 @@ from ..window.shape import WindowShape
 from .shape import MatrixShape
 from .streamed_weights import StreamSource
 
-__all__ = ["TiledShape"]
-
 IntArray = npt.NDArray[np.int64]
 
 

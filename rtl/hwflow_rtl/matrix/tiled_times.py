@@ -21,8 +21,6 @@ from .streamed_weights import StreamSource
 from .tiled_shape import TiledShape
 from .weights import BankWords
 
-__all__ = ["played_passes", "promised_times"]
-
 
 @dataclass(frozen=True)
 class PromisedSource(StreamSource):

@@ -21,8 +21,6 @@ from ..stream.times import Times, in_turn
 from ..vendor.base import Resources, Technology
 from ..vendor.memory import Holds
 
-__all__ = ["ROMS", "BankWords", "RomSource", "RomWeights", "StageWeights", "WeightSource", "packed"]
-
 #: By bank, the words that it reads, by address: uint8[depth, bytes], least significant byte first.
 Contents = Callable[[int], npt.NDArray[np.uint8]]
 

@@ -1,9 +1,13 @@
-"""`FlashController`: words of a QSPI flash as a stream of bytes."""
+"""The gateware of a QSPI flash: `FlashController` gives its words as a stream of bytes, `FlashPads` has the pins."""
 
 from __future__ import annotations
 
-from amaranth.hdl import Array, C, Cat, Module, Mux, ResetInserter, Signal
-from amaranth.lib import stream, wiring
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from amaranth.hdl import Array, C, Cat, ClockDomain, ClockSignal, IOPort, Module, Mux, ResetInserter, Signal, Value
+from amaranth.lib import enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2, exact_log2
 
@@ -12,12 +16,74 @@ from ..stream.pipeline import flip_flops
 from ..stream.queue import Queue
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
-from .flash_part import FlashPart
-from .flash_pins import flash_pins
-from .flash_start import FlashError, start_steps
+from ..vendor.pads import Pads
+from .flash_part import FlashPart, flash_pins
 from .part import request_of
 
-__all__ = ["FlashController", "FlashError"]
+# What a QSPI flash is told and asked after a reset, and what is wrong with its answers.
+
+
+LEAVE_CONTINUOUS, RELEASE, READ_ID = 0xFF, 0xAB, 0x9F
+VOLATILE_WRITE, WRITE_STATUS_2, READ_STATUS_2 = 0x50, 0x31, 0x35
+#: Bit QE of status register 2.
+QUAD_ENABLE = 1
+
+
+class FlashError(enum.Enum, shape=3):
+    """Why a flash cannot be read: no error; all lines stayed at one level; another JEDEC identifier; QE stays 0.
+
+    Or why what it holds is no image for this design (`seal`): nothing was written; another design's; cut or damaged."""
+
+    NONE = 0
+    NO_ANSWER = 1
+    WRONG_PART = 2
+    NOT_QUAD = 3
+    EMPTY = 4
+    OTHER_DESIGN = 5
+    DAMAGED = 6
+
+
+@dataclass(frozen=True)
+class Step:
+    """A command on one line: `send` are its first 16 bits, `clocks` how many it lasts, `rest` how many chip select is
+    high after it.  `wrong` says what is wrong if the last bits that arrived are these.
+    """
+
+    send: int
+    clocks: int
+    rest: int
+    wrong: Callable[[Value], Value] | None = None
+
+
+def start_steps(part: FlashPart) -> tuple[Step, ...]:
+    """All steps in order.
+
+    A chip in continuous read mode takes the ones as an address and a mode that leaves it: bit 4 of the mode comes on
+    IO0, whatever the other lines are, after 8 clocks with four lines and 16 with two (Winbond W25Q128JV-DTR data sheet,
+    fast read quad I/O).
+    Any other chip ignores them, and one in power-down ignores all but the release.
+    """
+    clocks, rest = part.clocks, part.clocks.deselect
+    steps = [Step(LEAVE_CONTINUOUS << 8 | LEAVE_CONTINUOUS, 32 // part.lines, rest),
+             Step(RELEASE << 8, 8, max(clocks.release, rest)),
+             Step(READ_ID << 8, 32, rest, lambda word: wrong_id(part, word[:24]))]
+    if part.lines == 4:
+        steps += [Step(VOLATILE_WRITE << 8, 8, rest), Step(WRITE_STATUS_2 << 8 | 1 << QUAD_ENABLE, 16, rest),
+                  Step(READ_STATUS_2 << 8, 16, rest, not_quad)]
+    return tuple(steps)
+
+
+def wrong_id(part: FlashPart, number: Value) -> Value:
+    right = Value.cast(0)
+    for expected in part.jedec_ids:
+        right |= number == expected
+    silent = number.all() | ~number.any()
+    return Mux(right, FlashError.NONE, Mux(silent, FlashError.NO_ANSWER, FlashError.WRONG_PART))
+
+
+def not_quad(word: Value) -> Value:
+    return Mux(word[QUAD_ENABLE], FlashError.NONE, FlashError.NOT_QUAD)
+
 
 #: Bytes that wait at `read`.  A byte takes two clocks or more, and the way to the queue and back is shorter than four.
 QUEUE_DEPTH = 4
@@ -247,3 +313,73 @@ class FlashController(wiring.Component):
         pins, gate = self.pins, Signal()
         m.d.sync += [gate.eq(self.clock), pins.sck.eq(gate), pins.cs_n.eq(~self.select), pins.io_o.eq(self.out),
                      pins.io_oe.eq(self.drive)]
+
+
+# The registers between a flash controller and the pins: in the pads of the FPGA, or plain ones for a simulation.
+
+
+class FlashPads(wiring.Component):
+    """What a `FlashController` decides in a cycle is at the chip in the next one.
+
+    All pins but `sck` change at the rising edge of `sync`.  `sck` rises at the falling edge after it and falls at the
+    next rising one: the chip has half a period before it looks and half a period after.  What the chip drives is taken
+    at the rising edge a whole period after the one at which `sck` fell, which may be that of the next fall: the way out
+    and back is longer than a hold time (`FlashPart.check_clock`).
+
+    Parameters
+    ----------
+    part
+        The chip.
+    pads
+        The family's; None for plain registers.
+
+    Attributes
+    ----------
+    pins : In(flash_pins(part))
+        From the controller, out of registers.
+    chip : Out(flash_pins(part))
+        The pins themselves; only without `pads`.
+    ports : dict of IOPort
+        `sck`, `cs_n` and `io`; only with `pads`.
+    """
+
+    #: The domains of the registers that take data, one after the other; `fall` is the falling edge of `sync`.
+    TAKES: ClassVar[tuple[str, ...]] = ("sync",)
+
+    def __init__(self, part: FlashPart, *, pads: Pads | None = None):
+        self.part = part
+        self.pads = pads
+        widths = {"sck": 1, "cs_n": 1, "io": part.lines} if pads else {}
+        self.ports = {name: IOPort(width, name=f"memory_{name}") for name, width in widths.items()}
+        super().__init__({"pins": In(flash_pins(part)), **({} if pads else {"chip": Out(flash_pins(part))})})
+
+    def elaborate(self, platform):
+        m = Module()
+        if self.pads is None:
+            self.add_registers(m)
+            return m
+        pins, ports, pads = self.pins, self.ports, self.pads
+        m.submodules.sck = pads.clock(ports["sck"], pins.sck)
+        m.submodules.cs_n = pads.idle_high(ports["cs_n"], pins.cs_n)
+        for k in range(self.part.lines):
+            m.submodules[f"io{k}"] = pads.both_ways(ports["io"][k], i=pins.io_i[k], o=pins.io_o[k],
+                                                    oe=pins.io_oe[k])
+        return m
+
+    def add_registers(self, m: Module) -> None:
+        """Two of them make `sck`, of which one changes at an edge: a simulation sees no other level between."""
+        pins, chip = self.pins, self.chip
+        m.domains += ClockDomain("fall", clk_edge="neg", reset_less=True, local=True)
+        m.d.comb += ClockSignal("fall").eq(ClockSignal())
+        for name in ("cs_n", "io_o", "io_oe"):
+            held = Signal.like(getattr(pins, name), reset_less=True, name=f"{name}_pad")
+            m.d.sync += held.eq(getattr(pins, name))
+            m.d.comb += getattr(chip, name).eq(held)
+        rose, fell = Signal(), Signal(reset_less=True)
+        m.d.fall += rose.eq(fell ^ pins.sck)
+        m.d.sync += fell.eq(rose)
+        taken = chip.io_i
+        for domain in self.TAKES:
+            seen, taken = taken, Signal(self.part.lines, reset_less=True, name=f"taken_{domain}")
+            m.d[domain] += taken.eq(seen)
+        m.d.comb += [chip.sck.eq(rose ^ fell), pins.io_i.eq(taken)]

@@ -1,4 +1,4 @@
-"""A QSPI flash as its data sheet describes it, and the same in clocks of a controller.
+"""A QSPI flash as its data sheet describes it, the same in clocks of a controller, and its pins.
 
 In: the numbers of a board file.  Out: `FlashClocks`, whole clocks, and the bounds that follow from them.
 """
@@ -11,16 +11,14 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
 
 from ..vendor.base import Resources, Technology
 from ..vendor.pads import Pads, PadTiming
 from .part import PartNumberError
 
 if TYPE_CHECKING:
-    from .flash import FlashController
-    from .flash_pads import FlashPads
-
-__all__ = ["FlashClocks", "FlashPart", "FlashTiming"]
+    from .flash import FlashController, FlashPads
 
 #: Bits of an address on the line.  What is behind 16 MiB would need other commands.
 ADDRESS_BITS = 24
@@ -219,12 +217,11 @@ class FlashPart:
         return FlashController.cost(part=self, technology=technology)
 
     def pins(self) -> wiring.Signature:
-        from .flash_pins import flash_pins
 
         return flash_pins(self)
 
     def pad_registers(self, pads: Pads | None) -> FlashPads:
-        from .flash_pads import FlashPads
+        from .flash import FlashPads
 
         return FlashPads(self, pads=pads)
 
@@ -290,3 +287,17 @@ class FlashClocks:
     def with_pauses(self, clocks: int) -> int:
         """A flash makes no pauses."""
         return clocks
+
+
+# The pins of a QSPI flash, as the FPGA sees them.
+
+
+def flash_pins(part: FlashPart) -> wiring.Signature:
+    """The pins of `part`: IO0 (its DI) is bit 0 of `io_i`, `io_o` and `io_oe`, IO1 (its DO) bit 1.
+
+    Where a bit of `io_oe` is low, the chip may drive that line.  Between a controller and its `FlashPads` they are what
+    the registers of the pads take and give, and `sck` is set for a cycle where the chip gets a clock.
+    """
+    lines = part.lines
+    return wiring.Signature({
+        "sck": Out(1), "cs_n": Out(1, init=1), "io_i": In(lines), "io_o": Out(lines), "io_oe": Out(lines)})

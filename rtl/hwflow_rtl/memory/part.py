@@ -12,10 +12,8 @@ from ..vendor.base import Resources, Technology
 from ..vendor.pads import Pads
 
 if TYPE_CHECKING:
-    from .flash_pads import FlashPads
-    from .user_flash_cell import UserFlashCell
-
-__all__ = ["MemoryClocks", "MemoryPart", "PartNumberError", "request_of"]
+    from .flash import FlashPads
+    from .user_flash import UserFlashCell
 
 
 class PartNumberError(ValueError):

@@ -1,8 +1,10 @@
-"""`SdramController`: streams of words to and from an SDR SDRAM."""
+"""`SdramController`: streams of words to and from an SDR SDRAM, its banks, and the walk through its pages."""
 
 from __future__ import annotations
 
-from amaranth.hdl import C, Cat, ClockDomain, ClockSignal, Module, Mux, ResetInserter, Signal
+from collections.abc import Sequence
+
+from amaranth.hdl import Array, C, Cat, ClockDomain, ClockSignal, Module, Mux, ResetInserter, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
@@ -13,12 +15,164 @@ from ..stream.queue import Queue
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from .part import request_of
-from .sdram_banks import SdramBanks
-from .sdram_pages import PageWalk
-from .sdram_part import SdramPart
-from .sdram_pins import address_lines, sdram_pins
+from .sdram_part import SdramPart, address_lines, sdram_pins
 
-__all__ = ["SdramController"]
+# What the banks of an SDR SDRAM allow: which rows are open, and how long each command must still wait.
+
+
+def pause(m: Module, name: str, loads: Sequence[tuple[Value, int]]) -> Value:
+    """High where a command must wait: of each load (event, clocks), `clocks` have not passed since the event.
+
+    A register that shifts out ones: several events are combined by OR, and no number is compared.
+    """
+    longest = max(clocks for _, clocks in loads) - 1
+    left = Signal(max(longest, 1), name=name)
+    after = left >> 1
+    for event, clocks in loads:
+        after |= ((1 << clocks - 1) - 1) & event.replicate(len(left))
+    m.d.sync += left.eq(after)
+    return left[0]
+
+
+class SdramBanks(wiring.Component):
+    """Follows the commands and says in each cycle which ones the timing of the part allows.
+
+    Attributes
+    ----------
+    activate, precharge, read, write : In(1)
+        The command that is decided in this cycle, for `bank`; with `activate`, `row` is opened.
+    precharge_all, refresh, set_mode : In(1)
+        The same for all banks.
+    bank, row : In
+        Of the command.
+    may_activate, may_precharge, may_access : Out(banks)
+        A bit for each bank: the command may be decided for it in this cycle.  Whether the bank is open is not asked.
+    may_write : Out(1)
+        The chip has left the data lines to the FPGA.
+    may_precharge_all, may_refresh : Out(1)
+        The same for all banks; `may_refresh` holds for the mode register too.
+    is_open : Out(banks)
+    open_row : Out
+        For each bank the row that was opened last.
+    """
+
+    def __init__(self, *, part: SdramPart):
+        self.part = part
+        banks, row_bits = part.banks, ceil_log2(part.rows)
+        inputs = ("activate", "precharge", "read", "write", "precharge_all", "refresh", "set_mode")
+        super().__init__({
+            **{name: In(1) for name in inputs}, "bank": In(ceil_log2(banks)), "row": In(row_bits),
+            "may_activate": Out(banks), "may_precharge": Out(banks), "may_access": Out(banks), "may_write": Out(1),
+            "may_precharge_all": Out(1), "may_refresh": Out(1), "is_open": Out(banks),
+            "open_row": Out(row_bits).array(banks)})
+
+    def elaborate(self, platform):
+        m = Module()
+        clocks = self.part.clocks
+        activate_pauses = []
+        for bank in range(self.part.banks):
+            here = self.bank == bank
+            activate, precharge = self.activate & here, (self.precharge & here) | self.precharge_all
+            before_activate = pause(m, f"before_activate{bank}", [
+                (precharge, clocks.rp), (activate, clocks.rc), (self.refresh, clocks.rfc),
+                (self.set_mode, clocks.mrd)])
+            before_precharge = pause(m, f"before_precharge{bank}", [
+                (activate, clocks.ras), (self.write & here, clocks.wr)])
+            before_access = pause(m, f"before_access{bank}", [(activate, clocks.rcd)])
+            activate_pauses.append(before_activate)
+            m.d.comb += [
+                self.may_precharge[bank].eq(~before_precharge), self.may_access[bank].eq(~before_access)]
+            with m.If(precharge):
+                m.d.sync += self.is_open[bank].eq(0)
+            with m.If(activate):
+                m.d.sync += [self.is_open[bank].eq(1), self.open_row[bank].eq(self.row)]
+        other = pause(m, "before_other_activate", [(self.activate, clocks.rrd)])
+        # The word of a read leaves the chip `cas` clocks later; after it the lines are free for a clock.
+        turn = pause(m, "before_write", [(self.read, clocks.cas + 2)])
+        m.d.comb += [
+            self.may_activate.eq(~(Cat(activate_pauses) | other.replicate(self.part.banks))),
+            self.may_precharge_all.eq(self.may_precharge.all()), self.may_refresh.eq(~Cat(activate_pauses).any()),
+            self.may_write.eq(~turn)]
+        return m
+
+    def row_at(self, bank: Value) -> Value:
+        return Array(self.open_row)[bank]
+
+
+class PageWalk(wiring.Component):
+    """Goes through the words of a request.  A page is a row of a bank, its number without the bits of the column.
+
+    Attributes
+    ----------
+    request
+        As of the controller.
+    enable, restart : In(1)
+        Requests are taken; the one under way is dropped.
+    busy, write : Out(1)
+        There are words left, which are to be written.
+    page, column : Out
+        Of the next word.
+    next_page : Out
+        The page after it.
+    ready : Out(1)
+        `page` is open.
+    wants : Out(1)
+        A page that is needed is not known to be open: `page` where it is not `ready`, else `next_page`.
+    opened : In(1)
+        The page that was wanted is open.
+    forget : In(1)
+        No page is open any more.
+    step : In(1)
+        The word is asked for.
+    """
+
+    def __init__(self, *, part: SdramPart):
+        self.part = part
+        self.column_bits = ceil_log2(part.columns)
+        page = ceil_log2(part.words) - self.column_bits
+        super().__init__({
+            "request": In(stream.Signature(request_of(part))), "enable": In(1), "restart": In(1), "busy": Out(1),
+            "write": Out(1), "page": Out(page), "column": Out(self.column_bits), "next_page": Out(page),
+            "ready": Out(1), "wants": Out(1), "opened": In(1), "forget": In(1), "step": In(1)})
+
+    def split(self, page: Value) -> tuple[Value, Value]:
+        """Bank and row of a page."""
+        bits = ceil_log2(self.part.banks)
+        return page[:bits], page[bits:]
+
+    def elaborate(self, platform):
+        m = Module()
+        last, final, next_final, ahead = Signal.like(self.request.payload.last), Signal(), Signal(), Signal()
+        fresh, taken = Signal(), Signal()
+        last_page = last[self.column_bits:]
+        m.d.comb += [
+            self.request.ready.eq(self.enable & ~self.busy & ~fresh),
+            taken.eq(self.request.valid & self.request.ready),
+            self.wants.eq(self.busy & (~self.ready | (~final & ~ahead)))]
+        m.d.sync += [fresh.eq(taken), next_final.eq(self.next_page == last_page)]
+        with m.If(taken):
+            asked = self.request.payload
+            m.d.sync += [
+                Cat(self.column, self.page).eq(asked.first), last.eq(asked.last), self.write.eq(asked.write),
+                self.ready.eq(0), ahead.eq(0)]
+        with m.If(fresh):
+            m.d.sync += [self.busy.eq(1), final.eq(self.page == last_page), self.next_page.eq(self.page + 1)]
+        with m.If(self.opened):
+            m.d.sync += [self.ready.eq(1), ahead.eq(self.ready)]
+        with m.If(self.forget):
+            m.d.sync += [self.ready.eq(0), ahead.eq(0)]
+        with m.If(self.step):
+            m.d.sync += self.column.eq(self.column + 1)
+            with m.If(final & (self.column == last[:self.column_bits])):
+                m.d.sync += self.busy.eq(0)
+            with m.Elif(self.column.all()):
+                m.d.sync += [
+                    self.page.eq(self.next_page), self.next_page.eq(self.next_page + 1), final.eq(next_final),
+                    self.ready.eq(ahead), ahead.eq(0)]
+        with m.If(self.restart):
+            m.d.sync += [self.busy.eq(0), fresh.eq(0)]
+        return m
+
 
 #: Levels of ras_n, cas_n, we_n, the lowest bit first.
 NOTHING, ACTIVATE, READ, WRITE, PRECHARGE, REFRESH, SET_MODE = 0b111, 0b110, 0b101, 0b001, 0b010, 0b100, 0b000

@@ -13,6 +13,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
 
 from ..vendor.base import Resources, Technology
 from ..vendor.pads import Pads
@@ -20,8 +22,6 @@ from .part import PartNumberError
 
 if TYPE_CHECKING:
     from .sdram import SdramController
-
-__all__ = ["SdramClocks", "SdramPart", "SdramTiming"]
 
 #: A10 says in a column command whether the row closes by itself, so columns have ten address lines.
 MOST_COLUMNS = 1024
@@ -213,7 +213,6 @@ class SdramPart:
         return SdramController.cost(part=self, technology=technology)
 
     def pins(self) -> wiring.Signature:
-        from .sdram_pins import sdram_pins
 
         return sdram_pins(self)
 
@@ -330,3 +329,24 @@ class SdramClocks:
 def clocks_of(part: SdramPart) -> SdramClocks:
     """Of equal parts once: plans ask for them often."""
     return part.in_clocks()
+
+
+# The pins of an SDR SDRAM, as the FPGA sees them.
+
+
+def address_lines(part: SdramPart) -> int:
+    """A0 to A10 for columns and commands, and as many as a row needs."""
+    return max(11, ceil_log2(part.rows))
+
+
+def sdram_pins(part: SdramPart) -> wiring.Signature:
+    """The pins of `part`.
+
+    `clk` is the inverted clock: the chip looks at its pins half a period after they change.  `dq_oe` says that the
+    FPGA drives `dq_o`; where it is low the chip may drive `dq_i`.  A board that ties cke, cs_n or dqm to a level leaves
+    these unconnected: cs_n is always low, cke high from the first cycle on, dqm low from the end of power-up on.
+    """
+    return wiring.Signature({
+        "clk": Out(1), "cke": Out(1), "cs_n": Out(1), "ras_n": Out(1), "cas_n": Out(1), "we_n": Out(1),
+        "ba": Out(ceil_log2(part.banks)), "a": Out(address_lines(part)), "dqm": Out(part.width // 8),
+        "dq_i": In(part.width), "dq_o": Out(part.width), "dq_oe": Out(1)})

@@ -18,21 +18,17 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from ..io.link_bytes import BYTE, Crc32
-from ..io.link_image import DIGEST_BYTES, MemoryState
+from ..io.link.bytes import Crc32
+from ..io.link.image import DIGEST_BYTES, MemoryState
 from ..stream.gearbox import Gearbox
-from ..stream.streams import stream_of
+from ..stream.streams import BYTE, stream_of
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from ..vendor.pads import Pads
-from .flash import FlashError
-from .flash_pads import FlashPads
+from .flash import FlashError, FlashPads
 from .flash_part import FlashPart
 from .part import MemoryClocks, request_of
-from .user_flash_cell import UserFlashCell
-from .user_flash_part import UserFlashPart
-
-__all__ = ["MARK_BYTES", "SEAL_WORDS", "AnyFlash", "SealCheck", "SealedController", "SealedFlash"]
+from .user_flash import UserFlashCell, UserFlashPart
 
 #: What only a programmer writes, so that an image in it has a seal.
 AnyFlash: TypeAlias = FlashPart | UserFlashPart

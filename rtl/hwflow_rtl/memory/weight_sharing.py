@@ -1,4 +1,7 @@
-"""`WeightSharing`: how streams of weights share a memory, in exact numbers."""
+"""What streams of weights take of a memory, in exact numbers: their images, their rings, their share of the pace.
+
+`WeightSharing` decides for all streams of a memory; the gateware (`WeightMemory`) is built from it.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,173 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import ceil
+from math import ceil, floor, lcm
 
 import numpy as np
 import numpy.typing as npt
+from amaranth.hdl import Shape
 from amaranth.utils import ceil_log2
 
 from .part import MemoryPart
-from .ring_shape import RingShape, piece_periods
-from .weight_image import WeightImage
-from .weight_stream import WeightStream
 
-__all__ = ["WeightSharing"]
+
+@dataclass(frozen=True)
+class WeightStream:
+    """`beats` beats of `lanes` elements of `shape`, for each frame the same."""
+
+    shape: Shape
+    lanes: int
+    beats: int
+
+    def __post_init__(self):
+        for name in ("lanes", "beats"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+
+    @property
+    def width(self) -> int:
+        """Bits of a beat."""
+        return self.lanes * self.shape.width
+
+    @property
+    def bits(self) -> int:
+        """Of a frame."""
+        return self.beats * self.width
+
+
+# Rings of bursts of several streams in one memory: their places, and how often each stream may read a piece.
+
+
+#: Least clocks from a piece to the next of the same stream: with a register after the memory, whose latency is two
+#: clocks or less, and with a queue, which wants one only where it needs it.
+REGISTERED, QUEUED = 3, 2
+
+
+@dataclass(frozen=True)
+class RingShape:
+    """Places for bursts of one stream in a memory of rings.
+
+    Attributes
+    ----------
+    bits
+        A place has 1 << bits pieces.
+    first, places
+        The number of its first place, counted from the beginning of the memory, and how many it has.
+    burst, short
+        Pieces of a burst, and of the last one of the image.
+    """
+
+    bits: int
+    first: int
+    places: int
+    burst: int
+    short: int
+
+    @property
+    def end(self) -> int:
+        """Pieces of the memory up to its last place."""
+        return self.first + self.places << self.bits
+
+
+def piece_periods(paces: Sequence[Fraction]) -> tuple[int, ...]:
+    """For each stream the least clocks from a piece to the next one, so that all get theirs in time.
+
+    `paces` are the clocks a piece that each stream wants; those that want more come first.  A memory gives a piece in a
+    clock, to the first stream that wants one, so a stream waits while earlier ones take theirs: the response times of
+    fixed priorities (Joseph and Pandya, Finding response times in a real-time system, 1986).  Streams read more seldom
+    than they could only where later ones would come too late otherwise.  ValueError where that is not enough.
+    """
+    longest = REGISTERED
+    while longest <= paces[-1]:
+        found = in_time(paces, longest)
+        if found is not None:
+            return found
+        longest *= 2
+    raise ValueError(f"streams that share a memory of rings must want pieces more seldom than in "
+                     f"{', '.join(f'{float(pace):.2f}' for pace in paces)} clocks")
+
+
+def in_time(paces: Sequence[Fraction], longest: int) -> tuple[int, ...] | None:
+    """Periods up to `longest`; None where one stream comes too late."""
+    found: list[int] = []
+    for pace in paces:
+        least, wait = QUEUED if pace < REGISTERED else REGISTERED, turn_wait(found, pace)
+        if wait is None or least + wait > pace:
+            return None
+        found.append(least if least == QUEUED else max(least, min(floor(pace) - wait, longest)))
+    return tuple(found)
+
+
+def turn_wait(periods: Sequence[int], most: Fraction) -> int | None:
+    """Clocks that those before take at most until there is one for the next; None if more than `most`."""
+    wait = 0
+    while wait <= most:
+        taken = sum(-(-(wait + 1) // period) for period in periods)
+        if taken == wait:
+            return wait
+        wait = taken
+    return None
+
+
+#: Bits of the registers that a change of width goes through.
+WIDEST_GROUP = 2048
+
+
+@dataclass(frozen=True)
+class WeightImage:
+    """The weights of `stream` in words of `word` bits.
+
+    The elements follow each other without gaps, the first in the low bits of the first word.  The image ends where a
+    beat and a word end together: what that adds is read and dropped, so that every frame begins with a word of memory.
+    """
+
+    stream: WeightStream
+    word: int
+
+    def __post_init__(self):
+        if self.group > WIDEST_GROUP:
+            raise ValueError(f"beats of {self.stream.width} bits must end with a word of {self.word} bits after at "
+                             f"most {WIDEST_GROUP} bits, not {self.group}; choose another number of lanes")
+
+    @staticmethod
+    def possible(stream: WeightStream, word: int) -> bool:
+        """Beats and words end together soon enough."""
+        return lcm(stream.width, word) <= WIDEST_GROUP
+
+    @property
+    def group(self) -> int:
+        """Bits after which a beat and a word end together."""
+        return lcm(self.stream.width, self.word)
+
+    @property
+    def padded_beats(self) -> int:
+        """Beats of a frame and those that are dropped."""
+        together = self.group // self.stream.width
+        return -(-self.stream.beats // together) * together
+
+    @property
+    def words(self) -> int:
+        """Words of memory that the image takes."""
+        return self.padded_beats * self.stream.width // self.word
+
+    def of(self, beats: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The words of memory, int64[words], for elements int64[beats, lanes]."""
+        stream = self.stream
+        elements = np.zeros(self.padded_beats * stream.lanes, dtype=np.int64)
+        elements[:stream.beats * stream.lanes] = np.asarray(beats).reshape(-1)
+        bits = elements[:, None] >> np.arange(stream.shape.width) & 1
+        return bits.reshape(self.words, self.word) @ (1 << np.arange(self.word, dtype=np.int64))
+
+    def model(self, words: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The beats of a frame, int64[beats, lanes], for the words of the image."""
+        shape = self.stream.shape
+        bits = np.asarray(words, dtype=np.int64)[:, None] >> np.arange(self.word) & 1
+        weights = 1 << np.arange(shape.width, dtype=np.int64)
+        if shape.signed:
+            weights[-1] = -weights[-1]
+        elements = bits.reshape(-1, shape.width) @ weights
+        return elements.reshape(self.padded_beats, self.stream.lanes)[:self.stream.beats]
+
 
 #: Share of the pace of one long read that bursts of the stream with the most weights keep.  More takes more RAM.
 SHARE = Fraction(29, 30)
@@ -207,5 +365,3 @@ class WeightSharing:
 def even(words: int, most: int) -> int:
     """The length of pieces of at most `most` words, as many as `words` need, and all but the last of them equal."""
     return -(-words // -(-words // most))
-
-

@@ -12,8 +12,6 @@ from ..rescale.ranges import shape_range
 from ..stream.pipeline import adder_luts
 from ..vendor.base import WIDEST_IN_LOGIC, Resources, Technology, gated, product_shape
 
-__all__ = ["LogicMultipliers"]
-
 
 @dataclass(frozen=True)
 class Node:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["MultiplierStyle"]
-
 
 class MultiplierStyle(Enum):
     """What makes the products of a stage whose operands are wider than two bits."""

@@ -24,8 +24,6 @@ from ..vendor.fitted import fitted
 from ..vendor.memory import Holds
 from ..window.shape import WindowShape
 
-__all__ = ["Combine", "Fold", "FoldShape", "Folds", "add", "larger", "smaller"]
-
 #: Partial results of so few bits are cheaper in registers than in a memory with its address and the delays around it.
 FEW_BITS = 96
 

@@ -28,8 +28,6 @@ from ..window.shape import WindowShape
 from .fold import Folds, FoldShape, add, larger, smaller
 from .results import Results, drain, parts_of, rescaled
 
-__all__ = ["FoldAveragePoolStage", "FoldMaxPoolStage"]
-
 IntArray = npt.NDArray[np.int64]
 
 #: Cycles for a sum that a rescaler makes use of.

@@ -24,8 +24,6 @@ from ..window.ring import ring_depth
 from ..window.shape import WindowShape
 from .results import Results, drain, parts_of, rescaled
 
-__all__ = ["AveragePoolStage", "MaxPoolStage"]
-
 IntArray = npt.NDArray[np.int64]
 
 

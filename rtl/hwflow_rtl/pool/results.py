@@ -17,8 +17,6 @@ from ..stream.times import Times, with_room
 from ..vendor.base import Resources, Technology
 from ..window.shape import WindowShape
 
-__all__ = ["Results", "drain", "parts_of", "rescaled"]
-
 
 @dataclass(frozen=True)
 class Results:

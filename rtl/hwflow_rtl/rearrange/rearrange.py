@@ -23,8 +23,6 @@ from .ring import Ring, ring_parts
 from .shape import RearrangeShape
 from .walk import Walker
 
-__all__ = ["RearrangeShape", "RearrangeStage", "ring_depth"]
-
 
 class RearrangeStage(wiring.Component):
     """Plays the words of `shape` out of a linear ring, whose pointers never start again.

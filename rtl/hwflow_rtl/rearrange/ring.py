@@ -11,8 +11,6 @@ from ..stream.pipeline import delay
 from ..vendor.base import Resources, Technology
 from ..vendor.memory import Holds
 
-__all__ = ["Ring", "ring_parts"]
-
 
 def ring_parts(words: int, width: int, technology: Technology) -> tuple[int, ...]:
     """The depths of the memories, one or two, of a ring of at least `words` words of `width` bits.

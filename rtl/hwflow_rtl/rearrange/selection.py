@@ -17,8 +17,6 @@ from ..vendor.fitted import fitted
 from .shape import RearrangeShape
 from .walk import Walker
 
-__all__ = ["SelectionStage"]
-
 #: Words of the queue at the output.
 DEPTH = 2
 

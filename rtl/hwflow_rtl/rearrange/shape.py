@@ -14,8 +14,6 @@ import numpy.typing as npt
 
 from ..stream.times import Times, in_turn
 
-__all__ = ["Axis", "RearrangeShape"]
-
 IntArray = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 

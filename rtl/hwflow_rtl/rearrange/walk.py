@@ -22,8 +22,6 @@ from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from .shape import Axis, RearrangeShape
 
-__all__ = ["AxisTable", "Walker"]
-
 #: Entries of a table that one logic cell a bit can hold.
 ENTRIES_IN_LOGIC = 16
 #: More runs than this take more comparisons than a table is worth.

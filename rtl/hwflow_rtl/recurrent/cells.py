@@ -14,7 +14,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..matrix.weights import packed
-from ..multiply.wide import WideMultipliers
+from ..multiply.products import WideMultipliers
 from ..stream.pipeline import delay
 from ..vendor.base import Technology
 from .memories import StateMemory, beats_memory
@@ -22,8 +22,6 @@ from .rounding import quotient, rounded, saturated
 from .shape import ONE_FRACTION, VALUE, RecurrentShape
 from .timing import LoopTiming
 from .trail import Beat, Trail
-
-__all__ = ["CELLS", "Cell", "cell_of"]
 
 IntArray = npt.NDArray[np.int64]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amaranth.hdl import Shape, signed
 
-from ..multiply.wide import WideMultipliers
+from ..multiply.products import WideMultipliers
 from ..stream.pipeline import adder_luts
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
@@ -12,8 +12,6 @@ from ..vendor.memory import Holds
 from .memories import StateMemory, beats_memory_cost
 from .shape import VALUE, RecurrentShape
 from .timing import LoopTiming
-
-__all__ = ["cell_cost"]
 
 
 def cell_cost(shape: RecurrentShape, timing: LoopTiming, zero: bool, technology: Technology) -> Resources:

@@ -14,8 +14,6 @@ from ..stream.pipeline import delay
 from ..vendor.base import Resources, Technology
 from ..vendor.memory import Holds
 
-__all__ = ["LoopOperand", "StateMemory", "beats_memory", "beats_memory_cost"]
-
 IntArray = npt.NDArray[np.int64]
 
 

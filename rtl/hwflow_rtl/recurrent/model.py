@@ -9,11 +9,9 @@ import numpy.typing as npt
 from amaranth.hdl import Shape
 
 from ..matrix.array import MatrixArray
-from ..rescale.requantizer import RequantizerRounding
+from ..rescale.ranges import RequantizerRounding
 from ..rescale.rescaler import Rescaler
 from .shape import ONE_FRACTION, RecurrentShape
-
-__all__ = ["LoopModel"]
 
 IntArray = npt.NDArray[np.int64]
 

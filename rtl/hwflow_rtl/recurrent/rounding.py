@@ -6,8 +6,6 @@ from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, signed
 
 from ..stream.pipeline import delay
 
-__all__ = ["quotient", "rounded", "saturated"]
-
 
 def rounds_up(value: Value, bits: int) -> Value:
     """Whether value / 2**bits is nearer to the next integer, or as near and that one is even."""

@@ -12,8 +12,6 @@ from ..vendor.fitted import fitted
 from .shape import RecurrentShape
 from .timing import LoopPace
 
-__all__ = ["LoopSequencer"]
-
 
 class LoopSequencer(wiring.Component):
     """Blocks in the order of gates and their units, step by step.

@@ -11,8 +11,6 @@ from ..matrix.shape import SLOWEST_DRAIN, MatrixShape
 from ..multiply.style import MultiplierStyle
 from ..window.shape import WindowShape
 
-__all__ = ["GATES", "ONE_FRACTION", "VALUE", "LoopMatrix", "RecurrentShape"]
-
 #: The gates of each cell, in the order in which they are computed.
 GATES = {"rnn": ("h",), "gru": ("r", "z", "n"), "lstm": ("i", "f", "c", "o")}
 #: What tables give; the gates r, z, i, f and o in units of 2**-15.

@@ -30,10 +30,8 @@ from .memories import LoopOperand
 from .model import LoopModel
 from .sequencer import LoopSequencer
 from .shape import RecurrentShape
-from .timing import LoopPace, LoopTiming
+from .timing import LoopPace
 from .walk import LoopWalk
-
-__all__ = ["LoopPace", "LoopTiming", "RecurrentShape", "RecurrentStage"]
 
 IntArray = npt.NDArray[np.int64]
 

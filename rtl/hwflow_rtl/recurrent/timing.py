@@ -7,11 +7,9 @@ from dataclasses import dataclass
 
 from amaranth.hdl import signed
 
-from ..multiply.wide import WideMultipliers
+from ..multiply.products import WideMultipliers
 from ..vendor.base import Technology
 from .shape import VALUE, RecurrentShape
-
-__all__ = ["LoopPace", "LoopTiming"]
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,6 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from ..stream.pipeline import Nest, delay
 from .shape import RecurrentShape
 
-__all__ = ["Beat", "Trail"]
-
 
 class Beat:
     """Of a beat in some cycle: `valid`; `place` of its units in the gate; `initial`: the first step of a sequence;

@@ -15,8 +15,6 @@ from ..vendor.base import Technology
 from .shape import RecurrentShape
 from .timing import LoopPace, LoopTiming
 
-__all__ = ["LoopWalk"]
-
 #: Cycles from a beat that leaves to the start of a block that counts its place: two registers.
 BACK = 2
 

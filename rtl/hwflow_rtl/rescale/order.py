@@ -15,8 +15,6 @@ from ..stream.pipeline import Nest
 from ..vendor.base import Resources
 from ..vendor.fitted import fitted
 
-__all__ = ["Order", "PassOrder", "PixelOrder"]
-
 
 class Order(ABC):
     """For each value after reset, the place of its constant.

@@ -8,16 +8,11 @@ from functools import cached_property
 
 from amaranth.hdl import Shape, signed, unsigned
 
-from ..multiply.shift_add import ShiftAdd
-from ..multiply.shift_add_digits import DigitShiftAdd
+from ..multiply.shift_add import DigitShiftAdd, ShiftAdd
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from ..vendor.memory import Holds
 from .ranges import RequantizerRanges
-
-__all__ = [
-    "FACTOR_PART", "LOW_PART", "OPERAND", "SHIFT_BITS", "WIDEST_SUM", "RequantizerPlan", "RequantizerStyle",
-    "ShiftAddArguments"]
 
 #: Operand of a multiplier block, signed.
 OPERAND = 18

@@ -11,8 +11,6 @@ import numpy as np
 import numpy.typing as npt
 from amaranth.hdl import Const, Shape, Value, signed, unsigned
 
-__all__ = ["RequantizerRanges", "RequantizerRoom", "RequantizerRounding", "shape_range", "union"]
-
 #: Bits of a multiplier.
 MULTIPLIER_BITS = 32
 LARGEST_SHIFT = 62

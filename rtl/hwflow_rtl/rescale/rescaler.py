@@ -17,8 +17,6 @@ from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from .order import Order
 
-__all__ = ["LaneUnits", "Rescaler", "RescalerConstants", "channels_cost", "count_channels"]
-
 
 class Rescaler(wiring.Component):
     """Rescales each sum to an element, a constant number of cycles later; no backpressure.

@@ -17,8 +17,6 @@ from .order import Order
 from .ranges import shape_range, union
 from .rescaler import Rescaler, RescalerConstants, channels_cost, count_channels
 
-__all__ = ["MOST_LEVELS", "Thresholder", "ThresholderConstants", "ThresholderStyle"]
-
 IntArray = npt.NDArray[np.int64]
 
 #: Thresholds of a channel: as many as an element of 8 bits has steps.

@@ -15,8 +15,6 @@ from ..stream.pipeline import delay
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 
-__all__ = ["Chain", "Iteration"]
-
 
 class Iteration(ABC):
     """One step of a recurrence that needs no index."""

@@ -15,8 +15,6 @@ from ..stream.pipeline import Nest, adder_luts
 from ..vendor.base import Resources, Technology
 from ..vendor.memory import Holds
 
-__all__ = ["RowConstants", "WalkShape"]
-
 IntArray = npt.NDArray[np.int64]
 
 

@@ -31,8 +31,6 @@ from .product import ExactProduct
 from .ring import RowRing
 from .times import play_rows
 
-__all__ = ["NormalizeShape", "NormalizeStage"]
-
 IntArray = npt.NDArray[np.int64]
 
 

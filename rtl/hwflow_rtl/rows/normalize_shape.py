@@ -18,8 +18,6 @@ from .power import PowerShape
 from .reciprocal import Levelling, Root
 from .times import Phase
 
-__all__ = ["NormalizeShape"]
-
 #: Bits of a shift that one cycle does.
 SHIFT_BITS = 2
 #: Fractional bits of beta, which counts steps of the output.

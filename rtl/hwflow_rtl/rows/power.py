@@ -15,8 +15,6 @@ from ..stream.pipeline import adder_luts, delay
 from ..vendor.base import Resources, Technology
 from .product import ExactProduct
 
-__all__ = ["PowerShape", "RowPower"]
-
 
 @dataclass(frozen=True)
 class PowerShape:

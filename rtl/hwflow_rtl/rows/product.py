@@ -10,8 +10,6 @@ from ..join.multiply import BlockProduct, RowProduct
 from ..join.tree import holding
 from ..vendor.base import Technology
 
-__all__ = ["ExactProduct"]
-
 
 class ExactProduct(wiring.Component):
     """`p` = `a` * `b`, `product.latency(technology)` cycles later."""

@@ -12,8 +12,6 @@ from ..stream.pipeline import adder_luts
 from ..vendor.base import Resources, Technology
 from .chain import Iteration
 
-__all__ = ["Division", "Levelling", "Root"]
-
 
 @dataclass(frozen=True)
 class Division(Iteration):

@@ -10,8 +10,6 @@ from ..stream.pipeline import adder_luts
 from ..vendor.base import Resources, Technology
 from ..vendor.memory import Holds
 
-__all__ = ["RowRing"]
-
 
 class RowRing(wiring.Component):
     """`depth` words of `width` bits, a power of two, which are read in the order in which they were written.

@@ -28,6 +28,7 @@ from ..stream.pipeline import Nest, adder_luts, delay
 from ..stream.queue import Queue
 from ..stream.streams import link, stream_of
 from ..stream.times import StageTimes, Times, with_room
+from ..stream.unit import UnitShape
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from .chain import Chain
@@ -36,19 +37,18 @@ from .reciprocal import Division
 from .ring import RowRing
 from .times import Phase, play_rows
 
-__all__ = ["SoftmaxShape", "SoftmaxStage"]
-
 IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class SoftmaxShape:
-    """Rows of `elements`, `lanes` of them in a beat, and the integers of the function.
+class SoftmaxShape(UnitShape):
+    """Frames of `rows` rows of `elements`, `lanes` of them in a beat, and the integers of the function.
 
     `exponentials[d]` is that of an element which is d below the largest: not above the first, not below 0.  The
     reciprocal of a sum is numerator * 2**precision / sum, rounded down; numerator is below exponentials[0].
     """
 
+    rows: int
     elements: int
     lanes: int
     element: Shape
@@ -113,6 +113,56 @@ class SoftmaxShape:
         second = self.lookup_latency(technology) + self.lane_sum.latency + 1 + self.division.count
         return Phase.of(self.words, first), Phase.of(self.words, second)
 
+    @property
+    def lanes_in(self) -> tuple[int, ...]:
+        return (self.lanes,)
+
+    @property
+    def multipliers(self) -> int:
+        return self.lanes
+
+    @property
+    def cycles(self) -> int:
+        return self.rows * self.words
+
+    def times(self, technology: Technology, *arrivals: Times, left: Times | None = None) -> StageTimes:
+        latency = self.result_latency(technology)
+        depth = queue_depth(latency)
+        room = with_room(np.zeros_like(arrivals[0]), left, depth, back=2)
+        taken, _, given = play_rows(arrivals[0], room, self.words, self.phases(technology))
+        return StageTimes((taken,), given + latency + Queue.latency_of(depth))
+
+    def cost(self, technology: Technology) -> Resources:
+        first, second = self.phases(technology)
+        bits, width, lanes = self.exponential_bits, self.element.width, self.lanes
+        rom = technology.rom_cost(width=bits, depth=1 << width, name="exp")
+        total = rom.copies(lanes)
+        for phase, word, name in ((first, width * lanes, "row"), (second, bits * lanes, "exponentials")):
+            total += RowRing.cost(width=word, depth=phase.depth, technology=technology, name=name)
+        total += Queue.cost(width=width, depth=first.rows)
+        total += Queue.cost(width=self.precision, depth=second.rows)
+        # The largest of a row: a comparison for each lane.  Distances, delays of what is known of a row.
+        largest = lanes * (width + adder_luts(width + 1, technology))
+        distances = lanes * adder_luts(width, technology)
+        ram = technology.timing.ram
+        total += Resources(lut=largest + distances,
+                           ff=2 * lanes * width + width + lanes * width + ram * (width + self.precision))
+        total += self.lane_sum.cost(technology)
+        total += Resources(lut=adder_luts(self.sum_bits, technology), ff=self.sum_bits)
+        total += Chain.cost(iteration=self.division, interval=self.words, technology=technology)
+        sums = Resources(lut=adder_luts(bits + self.precision, technology), ff=bits + self.precision)
+        for _ in range(lanes):
+            total += self.product.cost(technology) + sums + self.rounded.tail_cost(technology)
+        latency = self.result_latency(technology)
+        depth = queue_depth(latency)
+        total += Queue.cost(width=self.output.width * lanes, depth=depth, technology=technology)
+        counters = 3 * Nest.bits((self.words,))
+        return total + CreditCounter.cost(words=depth) + fitted("SoftmaxStage") + Resources(
+            lut=counters, ff=counters + latency + self.lookup_latency(technology))
+
+    def build(self, technology: Technology, name: str) -> SoftmaxStage:
+        return SoftmaxStage(shape=self, technology=technology, name=name)
+
 
 class SoftmaxStage(wiring.Component):
     """Softmax of each row of `shape`.
@@ -135,46 +185,6 @@ class SoftmaxStage(wiring.Component):
         self.name = name
         super().__init__({"i": In(stream_of(shape.element, shape.lanes)),
                           "o": Out(stream_of(shape.output, shape.lanes)), "busy": Out(1)})
-
-    @staticmethod
-    def times(arrivals: Times, *, shape: SoftmaxShape, technology: Technology,
-              left: Times | None = None) -> StageTimes:
-        """When words are taken and given, for those that come as `arrivals` says; `left`: see `with_room`."""
-        latency = shape.result_latency(technology)
-        depth = queue_depth(latency)
-        room = with_room(np.zeros_like(arrivals), left, depth, back=2)
-        taken, _, given = play_rows(arrivals, room, shape.words, shape.phases(technology))
-        return StageTimes((taken,), given + latency + Queue.latency_of(depth))
-
-    @staticmethod
-    def cost(*, shape: SoftmaxShape, technology: Technology) -> Resources:
-        """DSP and RAM exact, LUT and FF estimated."""
-        first, second = shape.phases(technology)
-        bits, width, lanes = shape.exponential_bits, shape.element.width, shape.lanes
-        rom = technology.rom_cost(width=bits, depth=1 << width, name="exp")
-        total = rom.copies(lanes)
-        for phase, word, name in ((first, width * lanes, "row"), (second, bits * lanes, "exponentials")):
-            total += RowRing.cost(width=word, depth=phase.depth, technology=technology, name=name)
-        total += Queue.cost(width=width, depth=first.rows)
-        total += Queue.cost(width=shape.precision, depth=second.rows)
-        # The largest of a row: a comparison for each lane.  Distances, delays of what is known of a row.
-        largest = lanes * (width + adder_luts(width + 1, technology))
-        distances = lanes * adder_luts(width, technology)
-        ram = technology.timing.ram
-        total += Resources(lut=largest + distances,
-                           ff=2 * lanes * width + width + lanes * width + ram * (width + shape.precision))
-        total += shape.lane_sum.cost(technology)
-        total += Resources(lut=adder_luts(shape.sum_bits, technology), ff=shape.sum_bits)
-        total += Chain.cost(iteration=shape.division, interval=shape.words, technology=technology)
-        sums = Resources(lut=adder_luts(bits + shape.precision, technology), ff=bits + shape.precision)
-        for _ in range(lanes):
-            total += shape.product.cost(technology) + sums + shape.rounded.tail_cost(technology)
-        latency = shape.result_latency(technology)
-        depth = queue_depth(latency)
-        total += Queue.cost(width=shape.output.width * lanes, depth=depth, technology=technology)
-        counters = 3 * Nest.bits((shape.words,))
-        return total + CreditCounter.cost(words=depth) + fitted("SoftmaxStage") + Resources(
-            lut=counters, ff=counters + latency + shape.lookup_latency(technology))
 
     def model(self, beats: IntArray) -> IntArray:
         """Beats of whole rows, [beats, lanes], to as many; from the hardware's schedule, a row after the other."""

@@ -10,8 +10,6 @@ import numpy as np
 from ..stream.queue import Queue
 from ..stream.times import Times, in_turn
 
-__all__ = ["Phase", "play_rows"]
-
 
 @dataclass(frozen=True)
 class Phase:

@@ -14,8 +14,6 @@ from ..vendor.base import Resources, Technology
 from .shape import SharedShape
 from .steps import DIGIT_BITS
 
-__all__ = ["SharedArray"]
-
 
 class SharedArray(wiring.Component):
     """In each cycle a word of elements meets `rows` rows of weights; for all `columns` of them it stays for `turns`.

@@ -16,10 +16,6 @@ from amaranth.lib import data
 
 from ..rescale.ranges import LARGEST_SHIFT, MULTIPLIER_BITS, RequantizerRoom, require_bits, signed_width
 
-__all__ = [
-    "LayerConstants", "check_room", "common_fraction", "constants_bits", "constants_layout", "constants_word",
-    "constants_words", "room_for"]
-
 IntArray = npt.NDArray[np.int64]
 
 

@@ -17,8 +17,6 @@ from ..rescale.ranges import signed_width
 from .program import Program
 from .steps import Compute, Load, Operation, Step, jumps
 
-__all__ = ["CHUNK", "LOOPS", "WRITE_LOOPS", "Encoding", "Kind"]
-
 #: Bits of a word of the ROM.
 CHUNK = 16
 #: The loops of a step, innermost first; those of its writes.

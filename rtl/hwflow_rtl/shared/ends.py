@@ -11,8 +11,6 @@ from ..stream.streams import stream_of
 from ..vendor.base import Resources
 from .steps import ELEMENT_BITS
 
-__all__ = ["Loader", "Storer", "lanes_possible"]
-
 
 def lanes_possible(lanes: int, channels: int, columns: int) -> bool:
     """Whether a stream of frames of `channels` can have `lanes` elements a beat, with words of `columns`."""

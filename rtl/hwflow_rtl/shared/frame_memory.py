@@ -10,8 +10,6 @@ from ..stream.pipeline import delay
 from ..vendor.base import Resources, Technology
 from ..vendor.memory import Holds
 
-__all__ = ["FrameMemory"]
-
 #: RAMs that a frame memory is made of at most: a multiplexer is after them.
 MOST_PARTS = 3
 

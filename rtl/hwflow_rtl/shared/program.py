@@ -20,8 +20,6 @@ from .constants import constants_word
 from .shape import SharedShape
 from .steps import DIGIT_BITS, ELEMENT_BITS, Compute, IntArray, Load, Operation, Step, Store
 
-__all__ = ["Constants", "Program", "Written", "byte_of"]
-
 
 @dataclass(frozen=True, eq=False)
 class Constants:

@@ -4,22 +4,178 @@ memory."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..rescale.requantizer import RequantizerStyle
+from ..rescale.plan import RequantizerPlan, RequantizerStyle
+from ..rescale.ranges import RequantizerRanges, RequantizerRoom, RequantizerRounding, shape_range, union
+from ..rescale.requantizer import RequantizerDatapath
 from ..stream.pipeline import delay
 from ..vendor.base import Resources, Technology
+from ..vendor.fitted import fitted
 from ..vendor.memory import Holds
-from .constants import constants_bits, constants_layout
-from .requantizer import SharedRequantizer
+from .constants import check_room, constants_bits, constants_layout
 from .shape import SharedShape
 from .steps import ELEMENT_BITS, IntArray
 
-__all__ = ["Results"]
+# A requantizer whose constants come with each value: one unit for all layers of a shared stage.
+
+
+ELEMENT = signed(ELEMENT_BITS)
+#: Bits of a zero point with its sign: that of an unsigned tensor less half of its range has one more than an element.
+ZERO_POINT_BITS = ELEMENT_BITS + 1
+
+
+@dataclass(frozen=True, eq=False)
+class SharedRequantizerPlan(RequantizerPlan):
+    """The pipeline of a `SharedRequantizer`: its constants need no ROM, and its clamp no constants."""
+
+    @staticmethod
+    def for_room(*, accumulator: Shape, room: RequantizerRoom, fraction: int, rounding: RequantizerRounding,
+                 interval: int, style: RequantizerStyle, technology: Technology) -> SharedRequantizerPlan:
+        """ValueError for a room, a fraction or an interval that no unit has, and for sums too wide for blocks."""
+        check_room(room)
+        if interval < 1:
+            raise ValueError(f"interval of a SharedRequantizer must be at least 1 cycle, not {interval}")
+        least, most = shape_range(ELEMENT)
+        ranges = RequantizerRanges.of(  # with room the constants of this one channel say nothing
+            accumulator=accumulator, bias=np.array([0]), multiplier=np.array([0 if room.factor_bits else 1]),
+            shift=np.array([room.base]), zero_point=0, low=least, high=most, output=ELEMENT, fraction=fraction,
+            rounding=rounding, room=room)
+        plan = SharedRequantizerPlan(ranges, interval, style, technology)
+        _ = plan.multiplier  # refuses sums that are too wide
+        return plan
+
+    @property
+    def lead(self) -> int:
+        return 0
+
+    @property
+    def in_halves(self) -> bool:
+        return False
+
+    @property
+    def above_shape(self) -> Shape:
+        """Holds the rounded result with any zero point, and the operands of the addition that makes it."""
+        ranges, (least, most) = self.ranges, shape_range(signed(ZERO_POINT_BITS))
+        halves = ranges.halves_after(ranges.most_extra.bit_length()).width - 1
+        results = union([((low >> 1) + least, (high >> 1) + 1 + most) for low, high in ranges.halves])
+        return signed(max(halves, ZERO_POINT_BITS, results.width))
+
+    def constants_cost(self) -> Resources:
+        return Resources()
+
+    def rounding_cost(self) -> Resources:
+        """The addition, two comparisons, whether a result is far away, two tables for each bit; what was fitted."""
+        result, dropped = self.above_shape.width, self.ranges.drop if self.ranges.rounding.needs_rest else 0
+        return fitted("SharedRequantizer") + Resources(
+            lut=result + 2 * ELEMENT_BITS + result // 3 + 2 * ELEMENT_BITS + dropped // 3, ff=2 * ELEMENT_BITS + 4)
+
+
+class SharedRequantizer(RequantizerDatapath):
+    """o_value = clamp(round((i_value * 2**fraction + bias) * factor / 2**(base + extra)) + zero_point, low, high).
+
+    Exactly, for all constants that `room` has room for; `base` is that of the room, and with `factor_bits` 0 the factor
+    is 1.  The result may be far beyond `low` and `high`: all of its bits count.
+
+    Parameters
+    ----------
+    accumulator
+        Signed shape of `i_value`.
+    room, fraction, rounding
+        Widths of the constants; fractional bits of the bias; how the bits that are shifted out are rounded.
+    interval
+        Least cycles from one `i_valid` to the next, see `Requantizer`.
+    style, technology
+        What multiplies, and the family that makes the multipliers.
+    wide
+        Results of two bytes may be taken byte by byte.
+
+    Ports
+    -----
+    i_valid, i_value
+        A value.
+    bias, factor, extra
+        The constants of its channel: they are read in the cycle of `i_valid`, and may be anything in others.  `extra`
+        must be at most `room.extra`.
+    zero_point, low, high
+        Of all values: registers that stay as they are from an `i_valid` to its `o_valid`; low <= high.
+    byte
+        As those.  0: results are clamped; where the unit is `wide`, 1 and 2: `o_value` is the lowest byte, the next one
+        of what is before the clamp.
+    o_valid, o_value
+        The result, signed, `latency` cycles later; no backpressure.
+    """
+
+    def __init__(self, *, accumulator: Shape, room: RequantizerRoom, fraction: int, rounding: RequantizerRounding,
+                 interval: int, style: RequantizerStyle, technology: Technology, wide: bool = False):
+        self.wide = wide
+        self.plan = SharedRequantizerPlan.for_room(
+            accumulator=accumulator, room=room, fraction=fraction, rounding=rounding, interval=interval, style=style,
+            technology=technology)
+        self.room = room
+        super().__init__({
+            "i_valid": In(1), "i_value": In(accumulator), "bias": In(signed(room.bias_bits)),
+            "factor": In(unsigned(room.factor_bits)), "extra": In(unsigned(room.extra.bit_length())),
+            "zero_point": In(signed(ZERO_POINT_BITS)), "low": In(ELEMENT), "high": In(ELEMENT),
+            "byte": In(2),
+            "o_valid": Out(1), "o_value": Out(ELEMENT)})
+
+    @property
+    def latency(self) -> int:
+        """Cycles from `i_valid` to `o_valid`."""
+        return self.plan.latency
+
+    @staticmethod
+    def latency_for(**parameters) -> int:
+        """The latency of a unit with these parameters."""
+        return SharedRequantizerPlan.for_room(**parameters).latency
+
+    @staticmethod
+    def cost(**parameters) -> Resources:
+        """Of a unit with these parameters: DSP exact, LUT and FF estimated."""
+        return SharedRequantizerPlan.for_room(**parameters).cost()
+
+    def model(self, values: IntArray, bias: IntArray, factor: IntArray, extra: IntArray, zero_point: int, low: int,
+              high: int) -> IntArray:
+        """The results of the values [n], each with its constants [n]; all int64, products below 2**62."""
+        ranges = self.plan.ranges
+        product = ((np.asarray(values, dtype=np.int64) << ranges.fraction) + bias) * (
+            factor if self.room.factor_bits else 1)
+        return np.clip(ranges.rounding.of_quotient(product, np.asarray(extra, np.int64) + self.room.base) + zero_point,
+                       low, high)
+
+    def constants_read(self, m: Module) -> dict[str, Value]:
+        return {"bias": self.bias, "factor": self.factor if self.room.factor_bits else Const(1), "extra": self.extra}
+
+    def finish(self, m: Module, valid: Value, halves: Value, up: Value) -> None:
+        """The addition of the zero point; comparisons of the low bits, and whether there are others; the clamp."""
+        plan = self.plan
+        result = Signal(plan.above_shape, reset_less=True)
+        # One carry chain: the lowest bit of both operands makes the carry.
+        m.d.sync += result.eq(
+            (Cat(1, halves[1:]).as_signed() + Cat(up, self.zero_point).as_signed()) >> 1)
+
+        element, sign, above = result[:ELEMENT_BITS].as_signed(), result[-1], result[ELEMENT_BITS - 1:-1]
+        rest = Signal(ELEMENT, reset_less=True)
+        is_far, is_negative = Signal(reset_less=True), Signal(reset_less=True)
+        under, over = Signal(reset_less=True), Signal(reset_less=True)
+        m.d.sync += [
+            rest.eq(element), under.eq(element < self.low), over.eq(element > self.high),
+            is_far.eq((above ^ sign.replicate(len(above))).any()), is_negative.eq(sign)]
+        if self.wide:
+            both, is_byte = Signal(signed(2 * ELEMENT_BITS)), self.byte.any()
+            m.d.comb += both.eq(result)
+            m.d.sync += rest.eq(Mux(self.byte[1], both[ELEMENT_BITS:], element))
+            with m.If(is_byte):
+                m.d.sync += [under.eq(0), over.eq(0), is_far.eq(0)]
+        m.d.sync += self.o_value.eq(Mux(
+            Mux(is_far, ~is_negative, over), self.high, Mux(Mux(is_far, is_negative, under), self.low, rest)))
+        m.d.comb += self.o_valid.eq(delay(m, valid, plan.tail_latency, "result_valid", reset_less=False))
 
 
 class Results(wiring.Component):

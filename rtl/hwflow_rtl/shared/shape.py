@@ -12,8 +12,6 @@ from ..rescale.ranges import RequantizerRoom, RequantizerRounding
 from .constants import constants_bits
 from .steps import ELEMENT_BITS, Compute, IntArray, Load, Operation, Step, Store, meet
 
-__all__ = ["SharedShape"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class SharedShape:

@@ -16,12 +16,11 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..core import port_names
-from ..rescale.requantizer import RequantizerStyle
+from ..rescale.plan import RequantizerStyle
 from ..stream.pipeline import delay
 from ..stream.streams import stream_of
 from ..stream.times import StageTimes, Times
 from ..vendor.base import Resources, Technology
-from .ahead import BeatsAhead
 from .array import SharedArray
 from .encoding import Encoding
 from .ends import Loader, Storer
@@ -31,9 +30,7 @@ from .results import Results
 from .sequencer import Sequencer
 from .steps import ELEMENT_BITS, Load, Store
 from .times import play
-from .weights import RomBeats, Weights
-
-__all__ = ["SharedUnit"]
+from .weights import BeatsAhead, RomBeats, Weights
 
 
 class SharedUnit(wiring.Component):

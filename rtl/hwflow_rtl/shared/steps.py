@@ -14,8 +14,6 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["DIGIT_BITS", "ELEMENT_BITS", "Compute", "Load", "Operation", "Step", "Store", "jumps", "meet"]
-
 IntArray = npt.NDArray[np.int64]
 
 #: Bits of an element in the frame memory, and of a weight.

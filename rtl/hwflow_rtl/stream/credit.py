@@ -9,8 +9,6 @@ from amaranth.lib.wiring import In, Out
 from ..vendor.base import Resources
 from ..vendor.fitted import fitted
 
-__all__ = ["CreditCounter"]
-
 
 class CreditCounter(wiring.Component):
     """Gives a credit for a block of `take` words if a FIFO of `words` words will have room for it.

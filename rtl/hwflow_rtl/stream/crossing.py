@@ -12,8 +12,6 @@ from ..vendor.base import Resources, Technology
 from .pipeline import flip_flops
 from .queue import Queue, has_tables
 
-__all__ = ["StreamCrossing"]
-
 
 def gray(binary: Value) -> Value:
     """Gray code: the codes of consecutive numbers differ in one bit."""

@@ -15,8 +15,6 @@ from .pipeline import delay
 from .queue import Queue
 from .streams import link
 
-__all__ = ["DeepQueue", "counted", "pointer"]
-
 
 class DeepQueue(wiring.Component):
     """A first-in first-out buffer of `depth` words in RAM blocks that takes and gives a word in every cycle.

@@ -15,8 +15,6 @@ from .queue_choice import QueueChoice, make_queue
 from .streams import link
 from .times import Times
 
-__all__ = ["Fork"]
-
 
 class Fork(wiring.Component):
     """Copies each word of `i` to every output `o0`, `o1`, ...

@@ -17,8 +17,6 @@ from .queue import Queue
 from .streams import link, payload_of, stream_of
 from .times import Times, in_turn
 
-__all__ = ["Gearbox"]
-
 
 class Gearbox(wiring.Component):
     """Changes the lanes of a stream: the same elements in the same order, `lanes_out` instead of `lanes_in` a beat.

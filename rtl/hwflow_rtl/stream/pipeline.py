@@ -8,8 +8,6 @@ from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 
 from ..vendor.base import Resources, Technology
 
-__all__ = ["Nest", "adder_luts", "delay", "flip_flops", "prefetched"]
-
 
 def adder_luts(width: int, technology: Technology) -> int:
     """Logic cells of a routed adder whose result has `width` bits."""

@@ -6,10 +6,11 @@ units has no combinational path from its end to its start.
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Shape, ShapeLike, Value
+from amaranth.hdl import Module, Shape, ShapeLike, Value, unsigned
 from amaranth.lib import data, stream, wiring
 
-__all__ = ["lanes_of", "link", "payload_of", "stream_of"]
+#: What lines, packets and memories with weights give and take.
+BYTE = unsigned(8)
 
 
 def stream_of(shape: ShapeLike, lanes: int) -> stream.Signature:
@@ -40,6 +41,11 @@ def link(m: Module, source, sink, *, names: tuple[str, str] | None = None) -> No
             f"payload of stream '{second}' must be of the shape of '{first}' which feeds it, {ours!r}, not {theirs!r}; "
             f"convert the elements, or put a Gearbox between them if only the lanes differ")
     wiring.connect(m, source, sink)
+
+
+def bytes_of(shape: ShapeLike) -> int:
+    """Bytes of one element on a line: as many as its bits need, at least one."""
+    return max(1, -(-Shape.cast(shape).width // 8))
 
 
 def same_shape(a: ShapeLike, b: ShapeLike) -> bool:

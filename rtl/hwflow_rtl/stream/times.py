@@ -12,8 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["StageTimes", "Times", "in_turn", "with_room"]
-
 Times = npt.NDArray[np.int64]
 
 

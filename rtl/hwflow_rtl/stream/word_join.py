@@ -15,8 +15,6 @@ from .queue import Queue
 from .streams import link, payload_of, stream_of
 from .times import Times, in_turn
 
-__all__ = ["WordJoin", "spaced"]
-
 IntArray = npt.NDArray[np.int64]
 
 #: Depth of the queue at the input, which ends the combinational path of the reader's ready.

@@ -14,8 +14,6 @@ import numpy.typing as npt
 
 from .forest import Forest
 
-__all__ = ["Merge", "Side", "merges"]
-
 #: Choices in a row between two registers.
 CHOICES = 2
 

@@ -17,8 +17,6 @@ from ..rescale.ranges import shape_range
 from ..stream.pipeline import adder_luts
 from ..vendor.base import Resources, Technology
 
-__all__ = ["Aggregate", "Combiner", "Forest", "packed"]
-
 IntArray = npt.NDArray[np.int64]
 
 

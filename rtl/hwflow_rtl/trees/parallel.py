@@ -23,8 +23,6 @@ from ..vendor.memory import Holds
 from .codes import Merge, Side, merges
 from .forest import Aggregate, Combiner, Forest, packed
 
-__all__ = ["ParallelPlan", "ParallelTrees"]
-
 IntArray = npt.NDArray[np.int64]
 
 

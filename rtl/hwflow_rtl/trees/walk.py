@@ -24,8 +24,6 @@ from ..vendor.memory import Holds
 from .forest import Aggregate
 from .walk_plan import SLOTS, WalkPlan
 
-__all__ = ["WalkedTrees"]
-
 IntArray = npt.NDArray[np.int64]
 
 

@@ -13,8 +13,6 @@ from ..join.tree import holding
 from ..rescale.ranges import shape_range
 from .forest import Aggregate, Combiner, Forest, packed
 
-__all__ = ["SLOTS", "WalkPlan", "Walker"]
-
 IntArray = npt.NDArray[np.int64]
 
 #: Trees that a walker has under way.

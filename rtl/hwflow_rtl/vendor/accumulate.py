@@ -6,8 +6,6 @@ from amaranth.hdl import Module, Mux, Shape, Signal, Value
 
 from .base import Multipliers, MultiplyAccumulate, Resources, product_shape
 
-__all__ = ["LATENCY", "FabricMultiplyAccumulate"]
-
 #: Cycles that sums take more than `timing.multiply`.
 LATENCY = 2
 

@@ -21,15 +21,10 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..multiply.style import MultiplierStyle
-from .double_rate import DoubleRate
 from .known import KeepsCosts
 from .memory import Holds, Memory, MemoryKind, Place
-from .pads import Pads
+from .pads import DoubleRate, Pads
 from .pll import Pll, PllSettings
-
-__all__ = [
-    "MultiplierStyle", "Multipliers", "MultiplyAccumulate", "Ram", "Resources", "Rom", "SinglePortRam",
-    "Technology", "Timing", "gated", "price", "product_shape"]
 
 #: Logic cells that one block counts for in `price`: an LFE5U-85F has 83 640 cells, 156 multipliers and 208 RAM blocks.
 CELLS_OF_A_DSP = 83640 / 156

@@ -22,11 +22,6 @@ from amaranth.utils import ceil_log2
 from .base import Ram, Resources, Rom
 from .memory import Memory, MemoryKind, Place
 
-__all__ = [
-    "BlockRam", "BlockRom", "BlockShape", "LutRam", "SplitRom", "TailedRam", "Tiling", "block_cost",
-    "joined_rom_cost", "lut_ram_cost", "lut_rom_cost", "packed", "places_of", "tile", "tile_rom", "tiling_of",
-    "write_decoder_cost"]
-
 #: More banks than this make the multiplexer after them the critical path, so that deeper shapes are taken instead.
 MOST_BANKS = 4
 #: Deeper tables take more than two levels of logic.

@@ -12,8 +12,6 @@ from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Mux, Shape, 
 from .base import Multipliers, MultiplyAccumulate
 from .pairs import PairMultipliers
 
-__all__ = ["ECP5Multipliers", "ECP5MultiplyAccumulate", "ECP5Pairs"]
-
 #: Bits of an operand and of a product of a MULT18X18D, and of an ALU54B's sums that come back into it.
 OPERAND, PRODUCT, SUM = 18, 36, 52
 

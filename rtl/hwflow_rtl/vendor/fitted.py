@@ -18,8 +18,6 @@ from typing import Any
 
 from .base import Resources
 
-__all__ = ["FILE", "Fit", "fits", "fitted"]
-
 FILE = Path(__file__).with_name("fitted.json")
 #: The quantity that is 1 for every shape.
 CONSTANT = "constant"

@@ -15,12 +15,10 @@ from amaranth.hdl import ClockSignal, Const, Instance, Module, Mux, Shape, Signa
 from amaranth.lib import memory
 
 from .base import Multipliers, MultiplyAccumulate, Ram, Resources, Rom, SinglePortRam, Technology, Timing
-from .double_rate import GenericDoubleRate
 from .memory import Memory, Place
+from .pads import GenericDoubleRate
 from .pairs import PairMultipliers, packing
 from .pll import Pll, PllSettings, Wire, exact
-
-__all__ = ["Generic"]
 
 
 class GenericMultipliers(Multipliers):

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from .base import Technology
 
-__all__ = ["KeepsCosts", "once_known"]
-
 Shaped = TypeVar("Shaped", bound=Hashable)
 Known = TypeVar("Known")
 

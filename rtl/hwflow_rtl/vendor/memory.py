@@ -10,8 +10,6 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-__all__ = ["Holds", "Memory", "MemoryKind", "Place"]
-
 
 class Place(enum.Enum):
     """Where a memory is."""

@@ -1,13 +1,14 @@
-"""Pads with registers: what they are asked for, and the times that a chip at the other end sees."""
+"""Pins that are more than a wire: with registers in their pads, or with two bits in a cycle.
+
+What they are asked for, and the times that a chip at the other end sees.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from amaranth.hdl import Instance, IOValue, Value
-
-__all__ = ["PadTiming", "Pads"]
+from amaranth.hdl import ClockDomain, ClockSignal, Instance, IOValue, Module, Mux, Signal, Value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,3 +58,39 @@ class Pads(ABC):
     @abstractmethod
     def both_ways(self, port: IOValue, *, i: Value, o: Value, oe: Value) -> Instance:
         """Registers at the rising edge in all three directions."""
+
+
+# Pins with two bits in a cycle of their clock: one at its rising edge, one at its falling edge.
+
+
+class DoubleRate(ABC):
+    """Registers in the pads of a family, which are in `sync`."""
+
+    @abstractmethod
+    def input(self, m: Module, pin: Value, *, delay_ns: float, name: str) -> tuple[Value, Value]:
+        """What `pin` was at a rising edge and at the falling edge behind it; both from the second rising edge on that
+        follows.  The pin is `delay_ns` late at the registers."""
+
+    @abstractmethod
+    def output(self, m: Module, first: Value, second: Value, *, delay_ns: float, name: str) -> Value:
+        """A pin that is `first` while the clock is high and `second` while it is low, both of the rising edge before;
+        `delay_ns` late."""
+
+
+class GenericDoubleRate(DoubleRate):
+    """What simulation runs: without delays."""
+
+    def input(self, m: Module, pin: Value, *, delay_ns: float, name: str) -> tuple[Value, Value]:
+        falling = ClockDomain(f"falling_{name}", clk_edge="neg", reset_less=True, local=True)
+        m.domains += falling
+        m.d.comb += falling.clk.eq(ClockSignal())
+        rise, fall, first, second = (Signal(name=f"{name}_{which}", reset_less=True)
+                                     for which in ("rise", "fall", "first", "second"))
+        m.d[falling.name] += fall.eq(pin)
+        m.d.sync += [rise.eq(pin), first.eq(rise), second.eq(fall)]
+        return first, second
+
+    def output(self, m: Module, first: Value, second: Value, *, delay_ns: float, name: str) -> Value:
+        high, low = Signal(name=f"{name}_high", reset_less=True), Signal(name=f"{name}_low", reset_less=True)
+        m.d.sync += [high.eq(first), low.eq(second)]
+        return Mux(ClockSignal(), high, low)

@@ -10,8 +10,6 @@ from amaranth.lib.wiring import In, Out
 
 from .base import Resources, product_shape
 
-__all__ = ["LATENCY", "PairMultipliers", "packing"]
-
 #: Cycles that pairs take more than `timing.multiply`.
 LATENCY = 1
 

@@ -9,8 +9,6 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["Pll", "PllSettings", "Wire", "exact"]
-
 
 @dataclass(frozen=True)
 class PllSettings:

@@ -13,8 +13,6 @@ from amaranth.hdl import Array, Cat, Const, Instance, Module, Signal, Value
 from .base import Rom
 from .blocks import bits_of, delay
 
-__all__ = ["ECP5LutRom", "GowinLutRom", "ICE40LutRom", "LutRom"]
-
 #: Words that one table holds.
 WORDS = 16
 

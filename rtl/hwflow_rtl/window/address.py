@@ -12,8 +12,6 @@ from amaranth.lib.wiring import In, Out
 from ..stream.pipeline import Nest
 from .shape import WindowShape
 
-__all__ = ["BeatWalker", "BlockWalker", "beat_steps", "block_steps", "is_power_of_two", "sum_with_carry"]
-
 
 def is_power_of_two(depth: int) -> bool:
     return depth & (depth - 1) == 0

@@ -19,8 +19,6 @@ from .address import BeatWalker, BlockWalker, block_steps, is_power_of_two, sum_
 from .ring import RingBase, ring_depth, wrap_cost
 from .shape import WindowShape
 
-__all__ = ["LineBuffer"]
-
 
 class LineBuffer(wiring.Component):
     """Plays blocks in the order: output rows, output columns, groups, tiles of the group.

@@ -17,8 +17,6 @@ from ..vendor.fitted import fitted
 from .address import beat_steps, block_steps, is_power_of_two, sum_with_carry
 from .shape import WindowShape
 
-__all__ = ["RingBase", "ring_depth", "wrap_cost"]
-
 #: Words for which a ring has room while a block is decided on, in addition to those that it needs.
 SPARE = 8
 #: Cycles from block to block in which the place of the block after the next is found.

@@ -16,8 +16,6 @@ import numpy.typing as npt
 
 from ..stream.times import Times, in_turn
 
-__all__ = ["WindowShape"]
-
 IntArray = npt.NDArray[np.int64]
 
 

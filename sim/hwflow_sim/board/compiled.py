@@ -19,8 +19,6 @@ from ..rom import hex_text
 from .lines import Line, UartLine
 from .netlist import Netlist
 
-__all__ = ["BoardChip", "BoardDesign", "CompiledBoard", "compile_board", "netlist_design", "rtl_design"]
-
 HERE = Path(__file__).parent
 ROM_MODULE = HERE.parent / "verilog" / "hwflow_rom.sv"
 ENGINE = Program("board", top="hwflow_board", driver=HERE / "engine.cpp", header=UartLine.header)

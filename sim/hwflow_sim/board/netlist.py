@@ -22,8 +22,6 @@ from hwflow_base.files.cache import digest
 
 from ..cells import MODELS, CellModels
 
-__all__ = ["Netlist", "read_netlist"]
-
 #: What yosys leaves in a netlist for people to read, and nextpnr passes over.
 NOTES = ("$scopeinfo",)
 TOP = "top"

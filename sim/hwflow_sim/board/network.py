@@ -10,8 +10,6 @@ from typing import Any
 from .frames import Datagram, Host, answered_by, arp, on_line, received, received_datagram
 from .process import SimulatedBoard
 
-__all__ = ["NetworkPort"]
-
 #: Bytes on the line in one second of the driver's time: a packet takes 4 ms, and a driver asks again after fifty.
 BYTES_A_SECOND = 400_000
 #: Cycles of the PHY's clock between two frames, the shortest that IEEE 802.3 allows; and in which an answer to a

@@ -6,8 +6,6 @@ from math import ceil
 
 from .process import SimulatedBoard
 
-__all__ = ["LinePort"]
-
 #: Bytes on the line in one second of the driver's time.  The slower the line, the less of it passes while a driver
 #: waits for an answer that does not come; a packet takes 7 ms.
 BYTES_A_SECOND = 20_000

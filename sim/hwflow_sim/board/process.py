@@ -14,8 +14,6 @@ from ..undefined import run_arguments
 from .compiled import CompiledBoard
 from .lines import Line
 
-__all__ = ["LineFacts", "SimulatedBoard"]
-
 LOG = "board.log"
 FACTS = struct.Struct("<6Q")
 

@@ -17,8 +17,6 @@ from ..sdram.program import compile_program
 from ..undefined import run_arguments
 from .model import MODEL, VIOLATIONS, Flash
 
-__all__ = ["Chip", "ChipResult", "Edge", "compile_chip", "write_cells"]
-
 PROGRAM = Path(__file__).parent / "chip.cpp"
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["CONTENTS", "COUNTED", "ERASED", "fault_of"]
-
 #: The file of the contents, beside the executable.
 CONTENTS = "flash.hex"
 #: What a flash has where nothing was written.

@@ -11,8 +11,6 @@ from .model import MODEL, VIOLATIONS, Flash
 from .on_board import board_chip
 from .user_flash import USER_FLASH_MODEL, USER_FLASH_VIOLATIONS, UserFlash, user_flash_chip
 
-__all__ = ["flash_at", "flash_chip", "flash_model", "flash_of", "flash_violations"]
-
 
 def flash_of(part: AnyFlash | SealedFlash) -> AnyFlash:
     """The flash itself."""

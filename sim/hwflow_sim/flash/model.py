@@ -11,8 +11,6 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from hwflow_rtl.memory import FlashPads, FlashPart, flash_pins
 
-__all__ = ["MODEL", "VIOLATIONS", "Flash", "FlashLimits"]
-
 #: To be given to the simulator beside the design.
 MODEL = Path(__file__).parent / "qspi_flash.sv"
 #: What the counters of the model count, in their order.

@@ -11,8 +11,6 @@ from ..board import BoardChip
 from .faults import CONTENTS, ERASED, fault_of
 from .model import MODEL, VIOLATIONS, FlashLimits
 
-__all__ = ["board_chip"]
-
 
 def board_chip(part: FlashPart, contents: bytes, *, words: int) -> BoardChip:
     """`part` at the pins of a board's design, `memory_sck`, `memory_cs_n`, and `memory_io_i`, `_o` and `_oe`.

@@ -22,8 +22,6 @@ from ..undefined import run_arguments
 from .chip import write_cells
 from .kinds import flash_at, flash_model, flash_of, flash_violations
 
-__all__ = ["ReadResult", "Reads", "compile_beats", "compile_reads"]
-
 PROGRAM = Path(__file__).parent / "reads.cpp"
 
 

@@ -14,8 +14,6 @@ from hwflow_rtl.memory import UserFlashPart
 from ..board import BoardChip
 from .faults import CONTENTS, COUNTED, ERASED, fault_of
 
-__all__ = ["USER_FLASH_MODEL", "USER_FLASH_VIOLATIONS", "UserFlash", "user_flash_chip"]
-
 #: To be given to the simulator beside the design.
 USER_FLASH_MODEL = Path(__file__).parent / "user_flash.sv"
 #: What the counters of the model count, in their order.

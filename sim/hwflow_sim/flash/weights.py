@@ -14,8 +14,6 @@ from ..sdram.weights import Taken, WeightTraffic, WeightTrafficResult, traffic_p
 from .chip import write_cells
 from .kinds import flash_at, flash_model, flash_of, flash_violations
 
-__all__ = ["FlashTraffic", "compile_flash_traffic"]
-
 
 @dataclass(frozen=True)
 class FlashTraffic:

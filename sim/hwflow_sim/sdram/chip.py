@@ -18,8 +18,6 @@ from ..undefined import run_arguments
 from .model import VIOLATIONS, Sdram
 from .program import compile_program
 
-__all__ = ["Chip", "ChipResult", "Command", "Pins", "compile_chip"]
-
 PROGRAM = Path(__file__).parent / "chip.cpp"
 
 

@@ -10,8 +10,6 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from hwflow_rtl.memory import SdramPart, sdram_pins
 
-__all__ = ["MODEL", "VIOLATIONS", "Sdram", "SdramLimits"]
-
 #: To be given to the simulator beside the design.
 MODEL = Path(__file__).parent / "sdr_sdram.sv"
 #: What the counters of the model count, in their order.

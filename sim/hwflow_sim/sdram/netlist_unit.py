@@ -7,8 +7,6 @@ from amaranth.lib import wiring
 
 from ..board import Netlist
 
-__all__ = ["NetlistUnit"]
-
 
 class NetlistUnit(wiring.Component):
     """Has the ports of `unit`, and is `netlist`, its module `top`; simulators need its Verilog and its models."""

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from hwflow_rtl.memory import SdramPart
-from hwflow_rtl.memory.sdram_pins import address_lines
+from hwflow_rtl.memory.sdram_part import address_lines
 
 from ..board import BoardChip
 from .model import MODEL, VIOLATIONS, SdramLimits
-
-__all__ = ["board_chip"]
 
 #: What pins are that a board ties to a level.
 TIED = {"cke": "1'b1", "cs_n": "1'b0"}

@@ -12,8 +12,6 @@ from ..board import Netlist
 from ..program import Program
 from .model import MODEL
 
-__all__ = ["compile_program"]
-
 
 def compile_program(top: Module, ports: Sequence[Signal], *, program: Path, folder: Path, cache: Path,
                     say: Callable[[str], None], netlist: Netlist | None = None, model: Path = MODEL) -> Path:

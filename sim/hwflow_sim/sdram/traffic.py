@@ -24,8 +24,6 @@ from .model import VIOLATIONS, Sdram
 from .netlist_unit import NetlistUnit
 from .program import compile_program
 
-__all__ = ["Request", "Traffic", "TrafficResult", "compile_traffic"]
-
 PROGRAM = Path(__file__).parent / "traffic.cpp"
 #: Of a request.
 FIELDS = ("first", "last", "write")

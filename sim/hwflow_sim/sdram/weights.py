@@ -24,8 +24,6 @@ from ..undefined import run_arguments
 from .model import MODEL, VIOLATIONS, Sdram
 from .program import compile_program
 
-__all__ = ["Taken", "WeightTraffic", "WeightTrafficResult", "compile_weight_traffic"]
-
 PROGRAM = Path(__file__).parent / "weights.cpp"
 #: Of a memory's clock that nothing uses: its first edge never comes.
 NEVER = 1 << 62

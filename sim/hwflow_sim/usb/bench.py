@@ -14,8 +14,6 @@ from ..child import Child
 from ..program import Program
 from ..undefined import run_arguments
 
-__all__ = ["BENCHES", "CompiledBench", "Faults", "HostFacts", "UsbBench", "compile_bench"]
-
 HERE = Path(__file__).parent
 #: What the drivers include.
 HEADERS = ("packets.h", "host.h", "bench.h", "full_speed.h", "ulpi_phy.h")

@@ -13,8 +13,6 @@ from hwflow_base.errors import HwflowError
 
 from .bench import UsbBench
 
-__all__ = ["Device", "Endpoint", "Enumeration", "Interface", "control", "enumerate_device"]
-
 OUT, IN, SETUP, DATA0, DATA1, ACK, NAK, STALL = 1, 9, 13, 3, 11, 0xD2, 0x5A, 0x1E
 TRIES, NAKS = 3, 200
 GET_DESCRIPTOR, SET_ADDRESS, SET_CONFIGURATION, GET_CONFIGURATION = 6, 5, 9, 8

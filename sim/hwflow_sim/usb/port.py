@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from .bench import UsbBench
 
-__all__ = ["UsbPort"]
-
 #: Seconds of a driver in one of the bus.  The more, the less of the bus is simulated while a driver waits for an answer
 #: that does not come; a full packet takes 5 ms.
 SECONDS_A_SECOND = 10

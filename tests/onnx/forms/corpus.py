@@ -9,8 +9,6 @@ from hwflow.onnx.schemas import SCHEMAS, versions_of
 from tests.onnx.forms import elementwise, layers, moving, whole
 from tests.onnx.forms.form import Form, form_of
 
-__all__ = ["DOMAINS", "corpus", "old_pairs"]
-
 DOMAINS = ("", "ai.onnx.ml")
 
 

@@ -15,8 +15,6 @@ from tests.onnx.neural import Case, case, draw
 from tests.onnx.test_ops_cast import PLAIN
 from tests.onnx.test_ops_reduction import AXES_INPUT, REDUCTIONS, reduction
 
-__all__ = ["cases"]
-
 
 def cases() -> Iterator[Case]:
     yield from _unary()

@@ -20,9 +20,6 @@ from hwflow.onnx.schemas import find_schema
 from tests.onnx.neural import Case
 from tests.onnx.oracle import ChildOracle, Refused
 
-__all__ = ["Form", "NoOracle", "answers", "form_of", "same"]
-
-
 #: Attributes of first versions that change nothing in what is computed, and that later versions do not have.
 _WITHOUT_MEANING = ("output_sequence", "consumed_inputs")
 

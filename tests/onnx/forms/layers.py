@@ -15,8 +15,6 @@ from tests.onnx.test_ops_normalization import EPSILON, batch, column
 from tests.onnx.test_ops_pooling import POOLS, TRANSPOSED
 from tests.onnx.test_ops_recurrent import EVERYTHING, layer
 
-__all__ = ["cases"]
-
 X = draw(2, 3, 4)
 
 

@@ -11,8 +11,6 @@ from hwflow.onnx.schemas import versions_of
 from tests.onnx import test_ops_history as known
 from tests.onnx.neural import Case, case, draw
 
-__all__ = ["cases"]
-
 X = draw(2, 3, 4)
 ints, real = known.ints, known.real
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from tests.onnx.child import Child, Crashed, Failure, serve
 
-__all__ = ["OfficialConverter"]
-
 
 class OfficialConverter(Child):
     """A child process that converts."""

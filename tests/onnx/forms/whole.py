@@ -15,8 +15,6 @@ from tests.onnx import test_ops_ml as trees
 from tests.onnx.forms.form import Form
 from tests.onnx.neural import Case
 
-__all__ = ["forms", "ml_cases"]
-
 F32, I64, BOOL = np.float32, np.int64, np.bool_
 X = np.array([[1, -2], [3, 4]], F32)
 

@@ -14,8 +14,8 @@ from onnx import AttributeProto, TensorProto, helper
 from hwflow.onnx import evaluate, loads
 from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.container.document import Document
+from hwflow.onnx.operators import OPERATORS
 from hwflow.onnx.rules.attributes import FIELDS, KINDS, attributes_fit
-from hwflow.onnx.rules.domains import WORDS
 from hwflow.onnx.schemas import SCHEMAS, versions_of
 from tests.onnx.rules.protos import (
     F,
@@ -331,14 +331,15 @@ def test_activations_of_recurrent_operators() -> None:
 @pytest.mark.rule("AT-11")
 def test_the_defaults_of_the_schemas_are_among_the_words() -> None:
     checked = 0
-    for (op, attribute), versions in WORDS.items():
-        schemas = [s for domain in ("", "ai.onnx.ml", "ai.onnx.preview.training") for s in versions_of(domain, op)]
-        assert any(attribute in s.attributes for s in schemas), (op, attribute)
-        for schema in schemas:
-            default = schema.attributes[attribute].default if attribute in schema.attributes else None
-            if isinstance(default, str):
-                assert default in versions[max(since for since in versions if since <= schema.since)], schema.identifier
-                checked += 1
+    for (domain, op), row in OPERATORS.items():
+        for attribute in row.texts:
+            for schema in versions_of(domain, op):
+                default = schema.attributes[attribute].default if attribute in schema.attributes else None
+                if isinstance(default, str):
+                    allowed = row.allowed_texts(attribute, schema.since)
+                    assert allowed is not None
+                    assert default in allowed, schema.identifier
+                    checked += 1
     assert checked > 80
 
 

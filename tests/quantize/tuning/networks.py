@@ -10,8 +10,8 @@ from hwflow import onnx
 from hwflow.layers.formats import IntFormat
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Model
-from hwflow.quantize.forms import ActivationForm
-from hwflow.quantize.passes.points import points
+from hwflow.quantize.calibrate.activations import ActivationForm
+from hwflow.quantize.calibrate.points import points
 from hwflow.quantize.scale import activation_parameters
 from hwflow.quantize.settings import LayerSettings, QuantizationSettings, WeightSettings
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from hwflow import onnx
+from hwflow.quantize.calibrate.equalize import equalize
+from hwflow.quantize.calibrate.tune import equalizes
 from hwflow.quantize.settings import LayerSettings, QuantizationSettings, WeightSettings
-from hwflow.quantize.tuning.choices import equalizes
-from hwflow.quantize.tuning.equalize import equalize
 from tests.quantize.tuning.networks import Net, depthwise_network
 
 

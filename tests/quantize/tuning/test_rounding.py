@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from hwflow.quantize.tuning import rounding
-from hwflow.quantize.tuning.moments import Moments
+from hwflow.quantize.calibrate import rounding
+from hwflow.quantize.calibrate.moments import Moments
 
 
 def problem(bits, per_channel=True, outputs=6, size=10, seed=0, groups=2):

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from hwflow import HwflowError, onnx
+from hwflow.quantize.calibrate import moments
+from hwflow.quantize.calibrate.streams import Streams, quantized
+from hwflow.quantize.calibrate.tune import tune
 from hwflow.quantize.graphs import with_graph
 from hwflow.quantize.settings import LayerSettings, QuantizationSettings, RangeMethod, WeightRounding, WeightSettings
-from hwflow.quantize.tuning import moments
-from hwflow.quantize.tuning.streams import Streams, quantized
-from hwflow.quantize.tuning.tune import tune
 from tests.quantize.tuning.networks import Net, depthwise_network, forms, weights_of
 
 NEAREST = {"rounding": WeightRounding.NEAREST, "bias_correction": False, "method": RangeMethod.MINMAX}
@@ -186,7 +186,7 @@ def test_hardly_any_data_zeros_and_constants(count, bits):
 
 def test_few_rows_where_memory_is_short(case, monkeypatch):
     model, activations, rows, _ = case
-    monkeypatch.setattr("hwflow.quantize.tuning.streams._MEMORY", 60_000)
+    monkeypatch.setattr("hwflow.quantize.calibrate.streams._MEMORY", 60_000)
     layers = [node for node in model.graph.nodes if node.name == "gemm9"]
     streams = Streams.start(model, activations, rows, layers)
     assert 1 < len(streams.real["input"]) < 24

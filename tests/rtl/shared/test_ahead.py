@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hwflow_rtl.shared.ahead import LATENCY, PERIOD, BeatsAhead
+from hwflow_rtl.shared.weights import LATENCY, PERIOD, BeatsAhead
 from hwflow_rtl.vendor.generic import Generic
 
 from tests.rtl.harness import simulate

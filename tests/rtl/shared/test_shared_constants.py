@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hwflow_rtl.rescale.requantizer import RequantizerRoom
+from hwflow_rtl.rescale.ranges import RequantizerRoom
 from hwflow_rtl.shared.constants import (
     common_fraction,
     constants_bits,

@@ -12,9 +12,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from amaranth.hdl import Cat, signed
-from hwflow_rtl.rescale.ranges import shape_range
-from hwflow_rtl.rescale.requantizer import RequantizerRoom, RequantizerRounding, RequantizerStyle
-from hwflow_rtl.shared.requantizer import SharedRequantizer
+from hwflow_rtl.rescale.plan import RequantizerStyle
+from hwflow_rtl.rescale.ranges import RequantizerRoom, RequantizerRounding, shape_range
+from hwflow_rtl.shared.results import SharedRequantizer
 from hwflow_rtl.vendor import ECP5, ICE40, Generic, Technology
 
 from tests.rtl.harness import simulator

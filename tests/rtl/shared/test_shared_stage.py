@@ -8,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from amaranth.hdl import signed, unsigned
+from hwflow_rtl.rescale.plan import RequantizerStyle
 from hwflow_rtl.rescale.ranges import RequantizerRoom, RequantizerRounding
-from hwflow_rtl.rescale.requantizer import RequantizerStyle
 from hwflow_rtl.shared.program import Constants, Program
 from hwflow_rtl.shared.shape import SharedShape
 from hwflow_rtl.shared.stage import SharedUnit

@@ -10,8 +10,6 @@ from hwflow.onnx.conversion.steps import Steps
 from hwflow.onnx.dtypes import element_type_of, find_element_type
 from hwflow.onnx.model import OptionalType, TensorType
 
-__all__ = ["STEPS"]
-
 
 def _scalar(site: Site, value: float, like: str) -> str:
     """A number of the type of a value."""

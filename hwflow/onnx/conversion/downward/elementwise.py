@@ -10,8 +10,6 @@ from hwflow.onnx.conversion.steps import Steps
 from hwflow.onnx.dtypes import find_element_type
 from hwflow.onnx.model import Dim
 
-__all__ = ["STEPS"]
-
 _COMMUTES = frozenset({"Add", "Mul", "And", "Or", "Xor", "Equal"})
 
 

@@ -13,8 +13,6 @@ from hwflow.onnx.conversion.steps import Step, Steps
 from hwflow.onnx.dtypes import element_type_of
 from hwflow.onnx.model import Node
 
-__all__ = ["STEPS"]
-
 
 def _positive(site: Site, axes: Sequence[int], rank: int | None = None) -> tuple[int, ...]:
     """Axes counted from the front; the rank is asked for only where it matters."""

@@ -14,8 +14,6 @@ from hwflow.onnx.conversion.steps import Steps
 from hwflow.onnx.model import Node, SparseTensor, TensorType
 from hwflow.onnx.types import notation
 
-__all__ = ["STEPS"]
-
 
 def _batch_by_outputs(site: Site) -> None:
     """BatchNormalization below 14 trains where it names outputs beyond the first."""

@@ -9,8 +9,6 @@ from hwflow.onnx.conversion.site import Site
 from hwflow.onnx.conversion.steps import Steps
 from hwflow.onnx.model import Attribute
 
-__all__ = ["STEPS"]
-
 #: How lists of each element type are called.
 _LISTS = {"int64": "int64s", "float32": "floats", "object": "strings"}
 _DEFAULTS = {"int64": "default_int64", "float32": "default_float", "object": "default_string"}

@@ -15,9 +15,6 @@ from hwflow.onnx.run.evaluate import evaluate
 from hwflow.onnx.run.functions import graphs_of
 from hwflow.onnx.schemas import Option
 
-__all__ = ["constant_ints", "mute", "narrow", "needs_constant", "newer", "not_there"]
-
-
 #: Elements of a constant that takes the place of a node.
 _FOLDED = 1 << 12
 #: Of models of one node, which are never written.

@@ -8,8 +8,6 @@ from hwflow.onnx.conversion.downward.narrow import constant_ints, narrow, newer
 from hwflow.onnx.conversion.site import Site
 from hwflow.onnx.conversion.steps import Steps
 
-__all__ = ["STEPS"]
-
 
 def _values(site: Site) -> None:
     """Version 19 brought coordinates of its own."""

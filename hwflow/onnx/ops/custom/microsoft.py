@@ -21,8 +21,6 @@ from hwflow.onnx.ops.shapes import as_first, broadcast_shape
 from hwflow.onnx.ops.special import erf
 from hwflow.onnx.ops.standardize import standardized
 
-__all__ = ["OPERATORS"]
-
 
 def _fused_conv(call: Call, x: Arr, w: Arr, b: Arr | None = None, z: Arr | None = None) -> Arr:
     """Convolution, plus z of the same shape, then an activation."""

@@ -14,8 +14,6 @@ import numpy as np
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 from hwflow.onnx.ops.precision import working_type
 
-__all__ = ["OPERATORS"]
-
 _PLAIN = "export the model for sequences of one length, without padding, caches and packed operands"
 
 

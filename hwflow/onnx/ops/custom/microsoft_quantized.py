@@ -26,8 +26,6 @@ from hwflow.onnx.ops.quantized_matrix import (
 from hwflow.onnx.ops.shapes import broadcast_shape
 from hwflow.onnx.ops.softmax import softmax
 
-__all__ = ["OPERATORS"]
-
 FLOAT32 = np.dtype(np.float32)
 
 

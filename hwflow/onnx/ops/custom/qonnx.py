@@ -15,8 +15,6 @@ import numpy as np
 
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 
-__all__ = ["DOMAINS", "OPERATORS"]
-
 DOMAINS = ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general")
 
 FLOAT32 = np.dtype(np.float32)

@@ -11,19 +11,6 @@ from hwflow.onnx.ops.base import Arr, Call, Known
 from hwflow.onnx.ops.special import erf_inverse
 from hwflow.onnx.ops.text import strings
 
-__all__ = [
-    "Floats",
-    "as_rows",
-    "binary_scores",
-    "class_labels",
-    "floats",
-    "integers",
-    "listed",
-    "pick_labels",
-    "post_transform",
-    "texts",
-]
-
 Floats = npt.NDArray[np.float64]
 
 

@@ -12,8 +12,6 @@ from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 from hwflow.onnx.ops.ml.common import listed, texts
 from hwflow.onnx.ops.text import strings
 
-__all__ = ["OPERATORS"]
-
 _OBJECT, _INT64, _FLOAT32 = np.dtype(np.object_), np.dtype(np.int64), np.dtype(np.float32)
 
 

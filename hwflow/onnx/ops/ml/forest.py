@@ -11,8 +11,6 @@ import numpy.typing as npt
 from hwflow.onnx.ops.base import Call
 from hwflow.onnx.ops.ml.common import Floats
 
-__all__ = ["MEMBER", "MODES", "Forest"]
-
 #: The comparisons of nodes, by the numbers that TreeEnsemble gives them.  MEMBER asks whether a value is in a set.
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
 MEMBER = len(MODES)

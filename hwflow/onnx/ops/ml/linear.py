@@ -15,8 +15,6 @@ from hwflow.onnx.ops.ml.common import (
     post_transform,
 )
 
-__all__ = ["OPERATORS"]
-
 _FLOAT32 = np.dtype(np.float32)
 
 

@@ -10,8 +10,6 @@ from hwflow.onnx.ops.base import Arr, Call, Operator, Table
 from hwflow.onnx.ops.ml.common import as_rows, class_labels, listed, texts
 from hwflow.onnx.ops.text import strings
 
-__all__ = ["OPERATORS"]
-
 _CASTS: dict[str, Any] = {"TO_FLOAT": np.float32, "TO_INT64": np.int64, "TO_STRING": np.object_}
 
 

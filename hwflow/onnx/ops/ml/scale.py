@@ -10,8 +10,6 @@ from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 from hwflow.onnx.ops.ml.common import as_rows, floats, integers
 from hwflow.onnx.ops.shapes import as_first
 
-__all__ = ["OPERATORS"]
-
 _FLOAT32 = np.dtype(np.float32)
 
 

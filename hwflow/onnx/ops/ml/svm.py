@@ -16,8 +16,6 @@ from hwflow.onnx.ops.ml.common import (
     post_transform,
 )
 
-__all__ = ["OPERATORS"]
-
 _FLOAT32 = np.dtype(np.float32)
 
 

@@ -21,8 +21,6 @@ from hwflow.onnx.ops.ml.common import (
 )
 from hwflow.onnx.ops.ml.forest import MEMBER, MODES, Forest
 
-__all__ = ["OPERATORS", "Ensemble", "ensemble_of", "scores_of_two"]
-
 _AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 _Ints = npt.NDArray[np.int64]

@@ -19,8 +19,6 @@ from hwflow.quantize.dialects.classical.trees import emit_ensemble, read_ensembl
 from hwflow.quantize.dialects.rewriting import Rewriting
 from hwflow.quantize.graphs import as_ints, label_of
 
-__all__ = ["rewrite_mean"]
-
 _ML = "ai.onnx.ml"
 
 

@@ -8,11 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hwflow.onnx.model import Node
+from hwflow.onnx.operators import NEVER_ON_HOST, QUANTIZERS
 from hwflow.quantize.dialects.rewriting import Refused, Rewriting
 from hwflow.quantize.graphs import ancestors
-from hwflow.quantize.operators import NEVER_ON_HOST, QUANTIZERS
-
-__all__ = ["as_rows_of_float", "rewrite_join", "rewrite_product", "rewrite_scaler", "with_like_features"]
 
 Floats = npt.NDArray[np.float64]
 

@@ -16,8 +16,6 @@ from hwflow.quantize.dialects.classical.features import with_like_features
 from hwflow.quantize.dialects.rewriting import Refused, Rewriting
 from hwflow.quantize.graphs import as_ints, label_of
 
-__all__ = ["inside_distances", "rewrite_sum"]
-
 Floats = npt.NDArray[np.float64]
 
 #: The variances of a feature differ by this factor at most among classes: beyond it 16 bits do not hold all weights.

@@ -12,8 +12,6 @@ from hwflow.quantize.dialects.classical.scores import best_label, label_of_two, 
 from hwflow.quantize.dialects.rewriting import Refused, Rewriting, Rule
 from hwflow.quantize.graphs import label_of
 
-__all__ = ["LINEAR_RULES"]
-
 Floats = npt.NDArray[np.float64]
 
 _AGAIN = "export the model again"

@@ -17,8 +17,6 @@ from hwflow.onnx.model import Array
 from hwflow.onnx.ops.ml.forest import MEMBER, MODES, Forest
 from hwflow.quantize.dialects.rewriting import Rewriting
 
-__all__ = ["Comparisons", "compared", "emit_ranks"]
-
 Floats = npt.NDArray[np.float32]
 
 _EQ, _NEQ = MODES.index("BRANCH_EQ"), MODES.index("BRANCH_NEQ")

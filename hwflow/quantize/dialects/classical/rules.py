@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from hwflow.onnx import infer, simplify
 from hwflow.onnx.model import Model
+from hwflow.onnx.operators import CLAMPS, HOST_AFTER, NEVER_ON_HOST, QUANTIZERS, SELECTIONS, UNARY
 from hwflow.quantize.dialects.classical.bags import rewrite_mean
 from hwflow.quantize.dialects.classical.features import rewrite_join, rewrite_product, rewrite_scaler
 from hwflow.quantize.dialects.classical.gaussians import inside_distances, rewrite_sum
@@ -14,10 +15,7 @@ from hwflow.quantize.dialects.classical.trees import rewrite_trees
 from hwflow.quantize.dialects.rewriting import Rewriting, Table
 from hwflow.quantize.dialects.standard import in_needed_opset
 from hwflow.quantize.graphs import host_suffix
-from hwflow.quantize.operators import CLAMPS, HOST_AFTER, NEVER_ON_HOST, QUANTIZERS, SELECTIONS, UNARY
 from hwflow.quantize.passes.opset import OPSET
-
-__all__ = ["CLASSICAL_RULES", "TREES", "classical_to_standard", "takes_wide_integers"]
 
 _ML = "ai.onnx.ml"
 

@@ -10,8 +10,6 @@ import numpy.typing as npt
 from hwflow.onnx.model import Array, Node
 from hwflow.quantize.dialects.rewriting import Refused, Rewriting
 
-__all__ = ["TRANSFORMS", "best_label", "label_of_two", "transformed", "two_scores"]
-
 TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 
 #: Scores nearer to 0 than this do not count for SOFTMAX_ZERO.

@@ -15,6 +15,7 @@ from hwflow_base.errors import HwflowError
 
 from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Attribute, Node
+from hwflow.onnx.operators import NEVER_ON_HOST, QUANTIZERS
 from hwflow.onnx.ops.base import Call
 from hwflow.onnx.ops.ml.forest import MEMBER, MODES, Forest
 from hwflow.onnx.ops.ml.trees import Ensemble, ensemble_of, scores_of_two
@@ -25,9 +26,6 @@ from hwflow.quantize.dialects.classical.scores import best_label, label_of_two, 
 from hwflow.quantize.dialects.classical.votes import SUM_BITS, Votes, votes_of
 from hwflow.quantize.dialects.rewriting import Refused, Rewriting
 from hwflow.quantize.graphs import ancestors, label_of
-from hwflow.quantize.operators import NEVER_ON_HOST, QUANTIZERS
-
-__all__ = ["MOST_NODES", "emit_ensemble", "is_integer", "read_ensemble", "require_few", "rewrite_trees"]
 
 #: Nodes and leaves of an ensemble: more than the memories of any board hold.
 MOST_NODES = 1 << 17

@@ -13,8 +13,6 @@ from hwflow.onnx.ops.ml.forest import Forest
 from hwflow.onnx.ops.ml.trees import Ensemble
 from hwflow.quantize.dialects.rewriting import Refused
 
-__all__ = ["SUM_BITS", "Votes", "tree_of_leaves", "votes_of"]
-
 Floats = npt.NDArray[np.float64]
 
 #: Bits of the sums of votes.  Below 2**24 every partial sum is exact in float32 too: a runtime gets the same integers.

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from hwflow.onnx.model import Node
+from hwflow.onnx.operators import BEST, SUMS
 from hwflow.quantize.importer.kinds.embedding import embedding
 from hwflow.quantize.importer.kinds.matrix import conv
 from hwflow.quantize.importer.kinds.normalize import (
@@ -29,7 +30,6 @@ from hwflow.quantize.importer.kinds.softmax import softmax
 from hwflow.quantize.importer.kinds.trees import trees
 from hwflow.quantize.importer.site import Site
 from hwflow.quantize.importer.states import State
-from hwflow.quantize.operators import BEST, SUMS
 
 __all__ = ["HANDLERS", "Handler"]
 

@@ -14,13 +14,11 @@ from hwflow.layers import IntFormat, Tensor
 from hwflow.layers.formats import IntArray
 from hwflow.layers.recurrent import ONE_FRACTION
 from hwflow.onnx.model import Node
-from hwflow.quantize.calibration.recurrent import Reach
+from hwflow.quantize.calibrate.recurrent import Reach
 from hwflow.quantize.cell_functions import Function, functions_of
 from hwflow.quantize.constants import Quantity
 from hwflow.quantize.graphs import attribute, shape_of
 from hwflow.quantize.importer.site import Site
-
-__all__ = ["GATE_FORMAT", "HIDDEN_BITS", "Cell", "Tables", "cell_of", "initial_states"]
 
 Floats = npt.NDArray[np.float64]
 

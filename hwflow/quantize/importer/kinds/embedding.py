@@ -19,8 +19,6 @@ from hwflow.quantize.importer.states import Entry, Held, LayerAnchor, OnHost, Pa
 from hwflow.quantize.importer.steps import Function
 from hwflow.quantize.settings import OutputStage
 
-__all__ = ["embedding"]
-
 
 @dataclass(frozen=True)
 class Rows(LayerAnchor):

@@ -10,8 +10,6 @@ from hwflow.quantize.importer.channels import pixel_places
 from hwflow.quantize.importer.site import Site
 from hwflow.quantize.importer.states import Average, Matrix, Pending, State
 
-__all__ = ["conv", "dense", "padded"]
-
 
 def conv(site: Site, node: Node, dynamic: list[str]) -> State:
     """A Conv over an image or a signal; of single pixels these may stand in any order."""

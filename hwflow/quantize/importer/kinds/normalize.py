@@ -17,10 +17,6 @@ from hwflow.quantize.importer.site import Site
 from hwflow.quantize.importer.states import LayerAnchor, Parameters, Pending, State, Unsupported
 from hwflow.quantize.settings import OutputStage
 
-__all__ = [
-    "group_normalization", "instance_normalization", "layer_normalization", "length_normalization",
-    "mean_variance_normalization", "rms_normalization"]
-
 Floats = npt.NDArray[np.float64]
 
 _EPSILON = 1e-5

@@ -14,8 +14,6 @@ from hwflow.quantize.importer.kinds.matrix import padded
 from hwflow.quantize.importer.site import Site
 from hwflow.quantize.importer.states import Held, State, Unsupported, image_index
 
-__all__ = ["average_pool", "max_pool"]
-
 
 def average_pool(site: Site, node: Node, dynamic: list[str]) -> State:
     """An AveragePool or GlobalAveragePool."""

@@ -14,9 +14,11 @@ from hwflow.layers import Frame, MatMul, Tensor
 from hwflow.layers.formats import IntArray
 from hwflow.layers.rescale import Rescale
 from hwflow.onnx.model import Graph, Node
+from hwflow.onnx.operators import ELEMENTWISE, LAYOUT, POOLS, QUANTIZERS
 from hwflow.quantize.graphs import attribute, consumers, shape_of
 from hwflow.quantize.importer.affine_forms import Form, form_of
-from hwflow.quantize.importer.choose_rescale import Accumulator, affine, rescale
+from hwflow.quantize.importer.choose_rescale import affine, rescale
+from hwflow.quantize.importer.exact_edges import Accumulator
 from hwflow.quantize.importer.kinds.matrix import dense
 from hwflow.quantize.importer.search import search
 from hwflow.quantize.importer.site import Site
@@ -30,10 +32,7 @@ from hwflow.quantize.importer.states import (
     Unsupported,
 )
 from hwflow.quantize.importer.steps import Function, uniform, varies
-from hwflow.quantize.operators import ELEMENTWISE, LAYOUT, POOLS, QUANTIZERS
 from hwflow.quantize.settings import OutputStage
-
-__all__ = ["matmul"]
 
 #: Axes of a matrix.
 _MATRIX = 2

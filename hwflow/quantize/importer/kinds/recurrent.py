@@ -20,11 +20,12 @@ from hwflow.layers.formats import Frame, IntArray
 from hwflow.layers.recurrent import Recurrent
 from hwflow.layers.window import Window
 from hwflow.onnx.model import Node
-from hwflow.quantize.calibration.recurrent import Reach, reaches_in
+from hwflow.quantize.calibrate.recurrent import Reach, reaches_in
 from hwflow.quantize.constants import Quantity
 from hwflow.quantize.graphs import attribute, consumers, label_of
 from hwflow.quantize.importer.affine_forms import Form, form_of
-from hwflow.quantize.importer.choose_rescale import Accumulator, affine, rescale
+from hwflow.quantize.importer.choose_rescale import affine, rescale
+from hwflow.quantize.importer.exact_edges import Accumulator
 from hwflow.quantize.importer.finish import matrix_layer, weight_format
 from hwflow.quantize.importer.kinds.cells import GATE_FORMAT, HIDDEN_BITS, Cell, cell_of, initial_states
 from hwflow.quantize.importer.site import Site
@@ -41,8 +42,6 @@ from hwflow.quantize.importer.states import (
 )
 from hwflow.quantize.scale import fixed_points
 from hwflow.quantize.settings import OutputStage
-
-__all__ = ["Loop", "recurrent"]
 
 Floats = npt.NDArray[np.float64]
 

@@ -29,8 +29,6 @@ from hwflow.quantize.importer.kinds.matrix import padded
 from hwflow.quantize.importer.site import Site
 from hwflow.quantize.importer.states import Average, Entry, Held, Matrix, Pending, State, Step, image_index
 
-__all__ = ["global_norm", "norm_pool", "reduce_best", "reduce_sum"]
-
 #: Tables are for elements of up to so many bits.
 _TABLE_BITS = 8
 

@@ -17,8 +17,6 @@ from hwflow.quantize.importer.site import Site
 from hwflow.quantize.importer.states import Entry, Held, Parameters, Pending, Unsupported
 from hwflow.quantize.importer.steps import uniform, varies
 
-__all__ = ["Rows", "affine_behind", "compressed", "only_first_output", "rows_along"]
-
 Floats = npt.NDArray[np.float64]
 
 

@@ -17,8 +17,6 @@ from hwflow.quantize.importer.site import Site
 from hwflow.quantize.importer.states import LayerAnchor, Parameters, Pending, State
 from hwflow.quantize.settings import OutputStage
 
-__all__ = ["softmax"]
-
 
 def softmax(site: Site, node: Node, dynamic: list[str]) -> State:
     """A Softmax of operator set 13 or later, along one axis."""

@@ -14,8 +14,6 @@ from hwflow.quantize.dialects.rewriting import Refused
 from hwflow.quantize.importer.site import Site
 from hwflow.quantize.importer.states import Held, State, Unsupported, image_index
 
-__all__ = ["trees"]
-
 
 def trees(site: Site, node: Node, dynamic: list[str]) -> State:
     """A TreeEnsemble or TreeEnsembleRegressor; its reals are the very integers that the layer gives."""

@@ -11,12 +11,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import count
-from typing import Any
 
-from .names import module_of, natural
-from .places import Cells
-
-__all__ = ["GROUP", "MOST_READERS", "MOST_RESETS", "copy_busy", "copy_resets", "first_free"]
+from ...yosys_json import Bit, Cell, Cells, Module
+from .sites import module_of, natural
 
 #: A register that resets so many others gets copies.
 MOST_RESETS = 256
@@ -30,12 +27,12 @@ MUXES = ("PFUMX", "L6MUX21")
 Pin = tuple[str, str, int]
 
 
-def copy_resets(module: dict[str, Any]) -> set[str]:
+def copy_resets(module: Module) -> set[str]:
     """A register that resets many others is copied for each part of the core: none has to reach over the device.
 
     The copies have the register's own inputs, so they always hold the same.  Returns the copies and their originals.
     """
-    cells: Cells = module["cells"]
+    cells = module["cells"]
     readers, drivers = wiring_of(cells)
     fresh = first_free(module)
     done: set[str] = set()
@@ -63,7 +60,7 @@ def copy_resets(module: dict[str, Any]) -> set[str]:
     return done
 
 
-def copy_busy(module: dict[str, Any], resets: set[str]) -> None:
+def copy_busy(module: Module, resets: set[str]) -> None:
     """Tables, then registers, of the core that many cells read are copied for groups of these, in the order of names:
     so the bits of a word that are next to each other are in one group.
 
@@ -81,10 +78,10 @@ def copy_busy(module: dict[str, Any], resets: set[str]) -> None:
                 share_out(module, driver, pins, fresh, readers, drivers)
 
 
-def share_out(module: dict[str, Any], driver: str, pins: list[Pin], fresh: Iterator[int],
-              readers: dict[int, list[Pin]], drivers: dict[int, str]) -> None:
+def share_out(module: Module, driver: str, pins: list[Pin], fresh: Iterator[int],
+              readers: dict[Bit, list[Pin]], drivers: dict[Bit, str]) -> None:
     """All groups of `pins` but the first, which the driver keeps, get a copy of it."""
-    cells: Cells = module["cells"]
+    cells = module["cells"]
     ordered = sorted(pins, key=lambda pin: natural(pin[0]))
     groups = -(-len(ordered) // GROUP)
     size = -(-len(ordered) // groups)
@@ -101,20 +98,20 @@ def share_out(module: dict[str, Any], driver: str, pins: list[Pin], fresh: Itera
             copy["connections"]["DI"] = [own]
 
 
-def add_copy(module: dict[str, Any], driver: str, name: str, output: str, wire: int) -> dict[str, Any]:
+def add_copy(module: Module, driver: str, name: str, output: str, wire: int) -> Cell:
     """A cell `name` like `driver` that drives `wire`."""
     original = module["cells"][driver]
-    copy: dict[str, Any] = original | {"attributes": dict(original["attributes"]), "connections": {
+    copy: Cell = {**original, "attributes": dict(original["attributes"]), "connections": {
         **{pin: list(bits) for pin, bits in original["connections"].items()}, output: [wire]}}
     module["cells"][name] = copy
     module["netnames"][f"{name}.{output}"] = {"hide_name": 1, "bits": [wire], "attributes": {}}
     return copy
 
 
-def wiring_of(cells: Cells) -> tuple[dict[int, list[Pin]], dict[int, str]]:
+def wiring_of(cells: Cells) -> tuple[dict[Bit, list[Pin]], dict[Bit, str]]:
     """For each wire the inputs it goes to, as cell, pin and place in the pin; and the cell that drives it."""
-    readers: dict[int, list[Pin]] = defaultdict(list)
-    drivers: dict[int, str] = {}
+    readers: dict[Bit, list[Pin]] = defaultdict(list)
+    drivers: dict[Bit, str] = {}
     for name, cell in cells.items():
         for pin, bits in cell["connections"].items():
             for place, bit in enumerate(bits):
@@ -127,12 +124,12 @@ def wiring_of(cells: Cells) -> tuple[dict[int, list[Pin]], dict[int, str]]:
     return readers, drivers
 
 
-def first_free(module: dict[str, Any]) -> int:
+def first_free(module: Module) -> int:
     """A number above those of all wires."""
     return 1 + max((bit for bits in bits_of(module) for bit in bits if isinstance(bit, int)), default=0)
 
 
-def bits_of(module: dict[str, Any]) -> Iterator[list[int | str]]:
+def bits_of(module: Module) -> Iterator[list[Bit]]:
     """The wires that the module knows by any name."""
     for cell in module["cells"].values():
         yield from cell["connections"].values()

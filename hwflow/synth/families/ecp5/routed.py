@@ -14,8 +14,6 @@ from ...contents import Contents, Place, require_all, require_known, unlike
 from ...spots import Spot, Wires, permuted
 from ..base import unlike_pll
 
-__all__ = ["TABLE_WIRE", "patched", "retuned", "table_inputs"]
-
 #: See `Family.table_wire`.
 TABLE_WIRE = re.compile(r"(X\d+/Y\d+)/([A-D])(\d)_SLICE;[^;]*/0_0_([A-D])\d->0_0_[A-D]\d_SLICE;")
 _SLICE = re.compile(r"X(\d+)/Y(\d+)/SLICE([A-D])\.K([01])")

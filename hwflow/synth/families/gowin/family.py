@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -10,15 +11,48 @@ from typing import TYPE_CHECKING
 from hwflow_rtl.vendor import Gowin, Technology
 from hwflow_rtl.vendor.pll import PllSettings
 
-from ...contents import Contents
+from ...contents import Contents, replaced
 from ...spots import Spot
-from ..base import UNCHECKED, Cells, Family, Limit, NetlistCells, Program, RoutedCells, weighted
-from . import routed
+from ...yosys_json import Cell, Cells
+from ..base import UNCHECKED, Family, Limit, NetlistCells, Program, RoutedCells, unlike_pll, weighted
 
 if TYPE_CHECKING:
-    from ...boards import Board, Pin
+    from ...boards import Board
+    from ...transports import Pin
 
-__all__ = ["GowinFamily"]
+# A routed Gowin as nextpnr's netlist: new dividers of its PLL, new contents of its ROMs.
+#
+# Source: apicula (parameters of cells).
+
+
+def retuned(layout: str, old: Mapping[str, int], new: PllSettings, source: str) -> str:
+    """Parameters of the cell, as many binary digits as before.
+
+    There may be several PLLs, and must be one with the dividers `old`.
+    """
+    document = json.loads(layout)
+    cells = [cell for cell in document["modules"]["top"]["cells"].values() if cell["type"] == "rPLL"]
+    names = [name for name, _ in new.parameters]
+    same = [cell for cell in cells if has_dividers(cell, names, old)]
+    if len(same) != 1:
+        raise unlike_pll(source, "dividers")
+    parameters = same[0]["parameters"]
+    for name, value in new.parameters:
+        parameters[name] = f"{value:0{len(parameters[name])}b}"
+    return json.dumps(document)
+
+
+def has_dividers(cell: Cell, names: Sequence[str], old: Mapping[str, int]) -> bool:
+    values = [(name, cell["parameters"].get(name, "")) for name in names]
+    return all(value and set(value) <= {"0", "1"} and int(value, 2) == old[name] for name, value in values)
+
+
+def patched(layout: str, old: Contents, new: Contents, source: str) -> str:
+    """Parameters of nextpnr-himbaechel's routed netlist, which is the layout file itself; tables keep their inputs."""
+    document = json.loads(layout)
+    replaced(document, old, new, source)
+    return json.dumps(document)
+
 
 #: nextpnr does not know the delay inside the multiplier blocks and has placeholders for some RAM paths: an
 #: unregistered MULT9X9 passes at 795 MHz.
@@ -97,7 +131,7 @@ class GowinFamily(Family):
         return Fraction(parameters["FBDIV_SEL"] + 1, parameters["IDIV_SEL"] + 1)
 
     def retuned(self, layout: str, old: Mapping[str, int], new: PllSettings, source: str) -> str:
-        return routed.retuned(layout, old, new, source)
+        return retuned(layout, old, new, source)
 
     def patched(self, layout: str, spots: Sequence[Spot], old: Contents, new: Contents, source: str) -> str:
-        return routed.patched(layout, old, new, source)
+        return patched(layout, old, new, source)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -9,15 +11,140 @@ from typing import TYPE_CHECKING
 from hwflow_rtl.vendor import ICE40, Technology
 from hwflow_rtl.vendor.pll import PllSettings
 
-from ...contents import Contents
-from ...spots import Spot, Wires
-from ..base import ROUTED, UNCHECKED, Cells, Family, Limit, NetlistCells, Program, RoutedCells
-from . import packing, routed
+from ...contents import Contents, require_all, require_known, unlike
+from ...spots import Spot, Wires, permuted
+from ...yosys_json import Bit, Cells
+from ..base import ROUTED, UNCHECKED, Family, Limit, NetlistCells, Program, RoutedCells, unlike_pll
 
 if TYPE_CHECKING:
-    from ...boards import Board, Pin
+    from ...boards import Board
+    from ...transports import Pin
 
-__all__ = ["ICE40Family"]
+# How nextpnr packs the cells of a netlist into the logic cells of an iCE40.
+
+
+def logic_cells(cells: Cells) -> dict[str, int]:
+    """The cells of a netlist that begin a logic cell of their own, each 1.
+
+    A logic cell holds a table, a carry and a flip-flop (Lattice FPGA-DS-02008): the flip-flop shares the cell of the
+    table that drives it and nothing else; the carry that of the table with the same operands and carry.
+    """
+    readers: dict[Bit, int] = defaultdict(int)
+    for cell in cells.values():
+        for pin, bits in cell["connections"].items():
+            if cell.get("port_directions", {}).get(pin) == "input":
+                for bit in bits:
+                    readers[bit] += 1
+    tables = {cell["connections"]["O"][0]: cell for cell in cells.values() if cell["type"] == "SB_LUT4"}
+    sums = {tuple(cell["connections"][pin][0] for pin in ("I1", "I2", "I3")) for cell in tables.values()}
+    alone = {}
+    for name, cell in cells.items():
+        pins = cell["connections"]
+        if cell["type"] == "SB_LUT4":
+            alone[name] = 1
+        elif cell["type"] == "SB_CARRY":
+            alone[name] = int(tuple(pins[pin][0] for pin in ("I0", "I1", "CI")) not in sums)
+        elif cell["type"].startswith("SB_DFF"):
+            source = pins["D"][0]
+            alone[name] = int(source not in tables or readers[source] > 1)
+    return alone
+
+
+# A routed iCE40 as nextpnr's text bitstream: new dividers of its PLL, new contents of its ROMs.
+#
+# Source: Project IceStorm (`pllinfo_db`: bits of IO tiles; bits of logic tiles, `.ram_data`).
+
+
+#: Row and column of the bits PLLCONFIG_1 to PLLCONFIG_9 in an IO tile.
+PLLCONFIG = ((0, 2), (0, 3), (3, 3), (2, 2), (2, 3), (5, 3), (4, 2), (4, 3), (7, 3))
+#: These nine of the IO tile two to the left of the PLL, then those of the one between, from the lowest bit on.
+PLL_BITS = [(-2, bit) for bit in PLLCONFIG] + [(-1, bit) for bit in PLLCONFIG[:8]]
+PLL_WIDTHS = {"DIVR": 4, "DIVF": 7, "DIVQ": 3, "FILTER_RANGE": 3}
+#: Where the PLLs are, by what the layout calls the device.
+PLLS = {"5k": ((12, 31),), "8k": ((16, 0), (16, 33))}
+#: See `Family.table_wire`.
+TABLE_WIRE = re.compile(r"(X\d+/Y\d+)/lutff_(\d):in_(\d)_lut;[^;]*lutff_\d:in_(\d)\.->[^;]*;")
+_PLACE = re.compile(r"X(\d+)/Y(\d+)/(?:lc(\d)|ram)")
+#: Which of a logic cell's 20 bits holds each bit of the table (Project IceStorm; nextpnr has the same).
+TABLE_BITS = (4, 14, 15, 5, 6, 16, 17, 7, 3, 13, 12, 2, 1, 11, 10, 0)
+#: The bits of logic cell n stand in the rows 2n and 2n + 1 of its tile, from this column on, ten in each.
+FIRST_COLUMN = 36
+
+
+def retuned(layout: str, old: Mapping[str, int], new: PllSettings, source: str) -> str:
+    """Bits of the IO tiles beside the PLL."""
+    lines = layout.split("\n")
+    device = next((line.split()[1] for line in lines if line.startswith(".device ")), "")
+    tiles = {tuple(map(int, line.split()[1:])): k + 1 for k, line in enumerate(lines) if line.startswith(".io_tile ")}
+    found = []
+    for x, y in PLLS.get(device, ()):
+        places = [(tiles[x + beside, y] + row, column) for beside, (row, column) in PLL_BITS]
+        if [lines[line][column] for line, column in places] == pll_bits(old):
+            found.append(places)
+    if len(found) != 1:
+        raise unlike_pll(source, "dividers")
+    for (line, column), bit in zip(found[0], pll_bits(dict(new.parameters)), strict=True):
+        lines[line] = lines[line][:column] + bit + lines[line][column + 1:]
+    return "\n".join(lines)
+
+
+def pll_bits(parameters: Mapping[str, int]) -> list[str]:
+    """All dividers, each from its lowest bit on."""
+    return [str(parameters[name] >> k & 1) for name, width in PLL_WIDTHS.items() for k in range(width)]
+
+
+def table_inputs(bel: str, wires: Wires) -> dict[int, int]:
+    """Of the table at `bel`; none of what is no table."""
+    found = _PLACE.fullmatch(bel)
+    if found is None or found[3] is None:
+        return {}
+    x, y, number = found.groups()
+    return {k: int(wires[f"X{x}/Y{y}", number, str(k)]) for k in range(4) if (f"X{x}/Y{y}", number, str(k)) in wires}
+
+
+def patched(layout: str, spots: Sequence[Spot], old: Contents, new: Contents, source: str) -> str:
+    """Bits of logic tiles and `.ram_data` of nextpnr-ice40's text bitstream."""
+    missing = dict(new)
+    lines = layout.split("\n")
+    starts = {line: number for number, line in enumerate(lines) if line.startswith((".logic_tile ", ".ram_data "))}
+    for spot in spots:
+        place = spot.place
+        require_known(missing, place, source)
+        del missing[place]
+        found = _PLACE.fullmatch(spot.bel)
+        if found is None:
+            raise unlike(place, source)
+        x, y, number = found.groups()
+        start = starts.get(f".{'logic_tile' if number else 'ram_data'} {x} {y}")
+        if start is None:
+            raise unlike(place, source)
+        if number is None:
+            rows = slice(start + 1, start + 17)
+            if lines[rows] != ram_rows(old[place]):
+                raise unlike(place, source)
+            lines[rows] = ram_rows(new[place])
+        else:
+            rows = slice(start + 1 + 2 * int(number), start + 3 + 2 * int(number))
+            before, after = (permuted(contents[place]["LUT_INIT"], spot.inputs) for contents in (old, new))
+            if with_table(lines[rows], before) != lines[rows]:
+                raise unlike(place, source)
+            lines[rows] = with_table(lines[rows], after)
+    require_all(missing, source)
+    return "\n".join(lines)
+
+
+def ram_rows(parameters: Mapping[str, str]) -> list[str]:
+    """The lines of `.ram_data`: 16 of 256 bits in hexadecimal."""
+    return [f"{int(parameters[f'INIT_{k:X}'], 2):064x}" for k in range(16)]
+
+
+def with_table(rows: Sequence[str], bits: str) -> list[str]:
+    """The two rows of a logic tile that belong to a cell, with the table `bits` (most significant first)."""
+    cells = [list(row) for row in rows]
+    for bit, place in zip(reversed(bits), TABLE_BITS, strict=True):
+        cells[place // 10][FIRST_COLUMN + place % 10] = bit
+    return ["".join(row) for row in cells]
+
 
 #: nextpnr does not know the delay inside the multiplier blocks.  A path between two registers of the block is a part of
 #: the one through all of it.  A quarter is left for what the tables of Project IceStorm, which are those of the
@@ -63,7 +190,7 @@ class ICE40Family(Family):
     kinds_in_names = "SB_"
     carry_pin = "CIN"
     pll_cells = ("SB_PLL40_CORE", "SB_PLL40_2_PAD")
-    table_wire = routed.TABLE_WIRE
+    table_wire = TABLE_WIRE
     #: Project IceStorm, chipdb-5k.txt and chipdb-8k.txt; nextpnr's layout has a line for every tile.
     grids: Mapping[str, tuple[int, int]] = {"up5k": (26, 32), "hx8k": (34, 34)}
     upwards = True
@@ -85,7 +212,7 @@ class ICE40Family(Family):
         return f"synth_ice40 -device {'u' if board.device == 'up5k' else 'hx'} -dffe_min_ce_use {FEWEST_ENABLED}"
 
     def logic_cells(self, cells: Cells) -> Mapping[str, int]:
-        return packing.logic_cells(cells)
+        return logic_cells(cells)
 
     def device_arguments(self, board: Board) -> list[str]:
         return [f"--{board.device}", "--package", board.package]
@@ -100,10 +227,10 @@ class ICE40Family(Family):
         return Fraction(parameters["DIVF"] + 1, (parameters["DIVR"] + 1) << parameters["DIVQ"])
 
     def retuned(self, layout: str, old: Mapping[str, int], new: PllSettings, source: str) -> str:
-        return routed.retuned(layout, old, new, source)
+        return retuned(layout, old, new, source)
 
     def table_inputs(self, bel: str, wires: Wires) -> dict[int, int]:
-        return routed.table_inputs(bel, wires)
+        return table_inputs(bel, wires)
 
     def patched(self, layout: str, spots: Sequence[Spot], old: Contents, new: Contents, source: str) -> str:
-        return routed.patched(layout, spots, old, new, source)
+        return patched(layout, spots, old, new, source)

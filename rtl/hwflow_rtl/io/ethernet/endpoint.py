@@ -7,15 +7,10 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...vendor.base import Technology
-from ..link_bytes import TOKEN
-from .datagram_receiver import DatagramReceiver
-from .headers import Address
-from .packet_store import PacketStore
-from .peers import Peers
-from .receiver import MacReceiver
-from .sender import MacSender
-
-__all__ = ["UdpEndpoint"]
+from ..link.bytes import TOKEN
+from .headers import Address, Peers
+from .receiver import DatagramReceiver, MacReceiver
+from .sender import MacSender, PacketStore
 
 
 class UdpEndpoint(wiring.Component):

@@ -8,9 +8,7 @@ from amaranth.hdl import Cat, Const, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...vendor.double_rate import DoubleRate
-
-__all__ = ["Delays", "Rgmii"]
+from ...vendor.pads import DoubleRate
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,20 @@
-"""What every way from a host to a design is: pins of the board on one side, tokens of packets on the other."""
+"""What every way from a host to a design is: pins of the board on one side, tokens of packets on the other.
+
+On a line of bytes, `Framed` puts flags between packets and escapes inside (docs/host-link.md).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from amaranth.hdl import IOPort
+from amaranth.hdl import IOPort, Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Member, Out
 
-from ..link_bytes import TOKEN
-from ..link_shape import LinkShape
-
-__all__ = ["Transport"]
+from ...stream.streams import BYTE, link, stream_of
+from ..link.bytes import TOKEN, Deframer, Framer
+from ..link.shape import LinkShape
 
 
 class Transport(wiring.Component):
@@ -58,3 +60,33 @@ class Transport(wiring.Component):
         self.clock_mhz = clock_mhz
         token: Any = stream.Signature(TOKEN)
         super().__init__({**pins, "i": In(token), "o": Out(token), **(members or {})})
+
+
+# Packets on a line of bytes: flags between them, and escapes inside (docs/host-link.md).
+
+
+class Framed(wiring.Component):
+    """Between the tokens of a `Transport` and the bytes of its line.
+
+    Attributes
+    ----------
+    i, o : streams of TOKEN
+        As of a `Transport`.
+    received, sent : streams of bytes
+        From the line and to it.
+    """
+
+    def __init__(self):
+        super().__init__({
+            "i": In(stream.Signature(TOKEN)), "o": Out(stream.Signature(TOKEN)),
+            "received": In(stream_of(BYTE, 1)), "sent": Out(stream_of(BYTE, 1))})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.deframer = deframer = Deframer()
+        m.submodules.framer = framer = Framer()
+        link(m, wiring.flipped(self.received), deframer.i)
+        link(m, deframer.o, wiring.flipped(self.o))
+        link(m, wiring.flipped(self.i), framer.i)
+        link(m, framer.o, wiring.flipped(self.sent))
+        return m

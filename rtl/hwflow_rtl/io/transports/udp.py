@@ -10,12 +10,10 @@ from ...vendor.base import Resources, Technology
 from ...vendor.fitted import fitted
 from ..ethernet.endpoint import UdpEndpoint
 from ..ethernet.headers import Address
-from ..ethernet.packet_store import PacketStore
 from ..ethernet.rgmii import Delays, Rgmii
-from ..link_shape import LARGEST_PAYLOAD, LinkShape
+from ..ethernet.sender import PacketStore
+from ..link.shape import LARGEST_PAYLOAD, LinkShape
 from .base import Transport
-
-__all__ = ["Udp"]
 
 #: Of RGMII at a gigabit a second.
 CLOCK_MHZ = 125.0

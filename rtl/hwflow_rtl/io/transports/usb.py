@@ -15,12 +15,9 @@ from ...stream.streams import link
 from ...vendor.base import Resources, Technology
 from ...vendor.fitted import fitted
 from ...vendor.pll import PllSettings, exact
-from ..link_shape import LARGEST_PAYLOAD, LinkShape
+from ..link.shape import LARGEST_PAYLOAD, LinkShape
 from ..usb import SAMPLE_MHZ, ULPI_MHZ, FullSpeedPort, UlpiPort, UsbIdentity
-from .base import Transport
-from .framed import Framed
-
-__all__ = ["BUFFER", "FullSpeedUsb", "UlpiUsb"]
+from .base import Framed, Transport
 
 #: How far a device at full speed may be from 12 Mbit/s: USB 2.0, 7.1.11.
 LARGEST_ERROR = 0.0025

@@ -15,13 +15,10 @@ from ...stream.credit import CreditCounter
 from ...stream.deep_queue import DeepQueue
 from ...stream.pipeline import delay
 from ...stream.queue import Queue
-from ...stream.streams import link, stream_of
+from ...stream.streams import BYTE, link, stream_of
 from ...vendor.base import Ram, Technology
-from ..uart import BYTE
 from .identity import FULL_SPEED_PACKET, HIGH_SPEED_PACKET
 from .luna_parts import EndpointInterface, USBSpeed
-
-__all__ = ["DEPTH", "BulkIn", "BulkOut", "Silent"]
 
 #: Bytes of the buffer of each direction: one RAM block of an ECP5, four packets of high speed.
 DEPTH = 2048

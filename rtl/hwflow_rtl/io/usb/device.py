@@ -8,12 +8,9 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...stream.streams import link, stream_of
+from ...stream.streams import BYTE, link, stream_of
 from ...vendor.base import Technology
-from ..uart import BYTE
 from .identity import DATA_ENDPOINT, NOTIFICATION_ENDPOINT, UsbIdentity
-
-__all__ = ["SerialDevice"]
 
 
 class SerialDevice(wiring.Component):

@@ -9,8 +9,6 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-__all__ = ["DATA_ENDPOINT", "FULL_SPEED_PACKET", "HIGH_SPEED_PACKET", "NOTIFICATION_ENDPOINT", "UsbIdentity"]
-
 #: Bytes of a bulk packet, at most: USB 2.0, 5.8.3.
 FULL_SPEED_PACKET, HIGH_SPEED_PACKET = 64, 512
 #: Of the control endpoint.

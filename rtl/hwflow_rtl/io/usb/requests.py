@@ -19,8 +19,6 @@ from .luna_parts import (
     USBRequestType,
 )
 
-__all__ = ["LineRequests", "StandardRequests"]
-
 SET_LINE_CODING, GET_LINE_CODING, SET_CONTROL_LINE_STATE, SEND_BREAK = 0x20, 0x21, 0x22, 0x23
 #: What every port says of itself: 115 200 baud, one stop bit, no parity, 8 bits.
 LINE_CODING = struct.pack("<IBBB", 115_200, 0, 0, 8)

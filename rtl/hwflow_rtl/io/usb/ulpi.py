@@ -8,13 +8,10 @@ from amaranth.hdl import DomainRenamer, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...stream.streams import link, stream_of
+from ...stream.streams import BYTE, link, stream_of
 from ...vendor.base import Technology
-from ..uart import BYTE
 from .device import SerialDevice
 from .identity import UsbIdentity
-
-__all__ = ["ULPI_MHZ", "UlpiPort"]
 
 ULPI_MHZ = 60
 

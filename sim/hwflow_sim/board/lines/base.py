@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-__all__ = ["Line"]
-
 
 @dataclass(frozen=True)
 class Line:

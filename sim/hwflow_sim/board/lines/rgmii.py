@@ -8,8 +8,6 @@ from typing import ClassVar
 
 from .base import Line
 
-__all__ = ["RgmiiLine"]
-
 #: Cycles of the PHY's clock without any movement after which the board is taken to have said all.
 QUIET = 400_000
 

@@ -8,8 +8,6 @@ from typing import ClassVar
 
 from .base import Line
 
-__all__ = ["SpiLine"]
-
 #: Bytes without anything but flags after which the board is taken to have said all: what a frame may take it.
 QUIET_BYTES = 2000
 BITS_OF_A_BYTE = 8

@@ -8,8 +8,6 @@ from typing import ClassVar
 
 from .base import Line
 
-__all__ = ["UartLine"]
-
 #: Bit times without any movement after which the board is taken to have said all: what a frame may take it.
 QUIET_BITS = 20_000
 BITS_OF_A_BYTE = 10

@@ -8,8 +8,6 @@ from typing import ClassVar
 
 from .base import Line
 
-__all__ = ["UlpiLine", "UsbLine"]
-
 HOST = Path(__file__).parents[2] / "usb"
 #: Cycles without data after which the board is taken to have said all: more than a host takes to configure a device.
 QUIET = 2_000_000

@@ -1,0 +1,77 @@
+"""Names that are imported when they are used first: for modules that must be quick to import, and seldom do their work.
+
+    with later():
+        from .pipeline import Pipeline
+
+Only functions, classes and modules may be imported so; a name stands for itself in calls, for its attributes and in
+`isinstance`, but not in `except` and not as a base class.  Python 3.15 has the same as `lazy from ... import ...`
+(PEP 810).
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from importlib.util import resolve_name
+from typing import Any
+
+
+class Later:
+    """Stands for the attribute `name` of a module."""
+
+    def __init__(self, module: str, name: str) -> None:
+        self.__dict__.update(_module=module, _name=name)
+
+    def _found(self) -> Any:
+        found = self.__dict__.get("_value")
+        if found is None:
+            module, name = self.__dict__["_module"], self.__dict__["_name"]
+            found = getattr(import_module(module), name, None) or import_module(f"{module}.{name}")
+            self.__dict__["_value"] = found
+        return found
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return self._found()(*arguments, **named)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._found(), name)
+
+    def __instancecheck__(self, value: object) -> bool:
+        return isinstance(value, self._found())
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._found())
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._found()[key]
+
+
+class Unloaded:
+    """Stands for a module while the import statement takes names out of it."""
+
+    def __init__(self, name: str) -> None:
+        self.__dict__["_module"] = name
+
+    def __getattr__(self, name: str) -> Later:
+        return Later(self.__dict__["_module"], name)
+
+
+@contextlib.contextmanager
+def later() -> Iterator[None]:
+    """`from ... import ...` in the body imports nothing yet."""
+    module, imported = sys._getframe(2).f_globals, builtins.__import__
+
+    def stand_in(name: str, globals: Mapping[str, Any] | None = None, locals: Mapping[str, Any] | None = None,
+                 fromlist: Sequence[str] | None = (), level: int = 0) -> Any:
+        if globals is not module or not fromlist:
+            return imported(name, globals, locals, fromlist, level)
+        return Unloaded(resolve_name("." * level + name, str(module["__package__"])))
+
+    builtins.__import__ = stand_in
+    try:
+        yield
+    finally:
+        builtins.__import__ = imported

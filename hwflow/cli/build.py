@@ -1,0 +1,97 @@
+"""`hwflow build`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+from hwflow_base.errors import HwflowError
+from hwflow_base.later import later
+from hwflow_base.options import OneOf, Option
+
+from ..options import HardwareOptions, Project, QuantizationOptions, Verbose
+
+with later():
+    from hwflow_base.printable import rate_text
+
+    from ..export import export, require_room
+    from ..flow import Flow
+    from ..steps.exporting import network_of
+    from ..synth.expected_clock import expected_mhz
+    from ..views.console.plan import plan_facts, port_facts, show_plan, show_ports
+    from ..views.console.terminal import Console
+
+Result = Mapping[str, Any]
+
+#: The names of `hwflow.export.FORMATS`.
+FORMATS = ("fusesoc", "litex", "verilog")
+#: Frames that the test bench of an export plays.
+FRAMES = 10
+#: Where exports go by default, in the folder of the board.
+EXPORTS = "export"
+
+
+@dataclass(frozen=True)
+class BuildRequest:
+    """What `hwflow build` is asked."""
+
+    project: Project
+    quantization: QuantizationOptions = field(default_factory=QuantizationOptions)
+    hardware: HardwareOptions = field(default_factory=HardwareOptions)
+    axi_stream: Annotated[bool, Option(
+        "Also write hwflow_axi_stream.v, the design with AXI4-Stream ports (docs/embedding.md).")] = False
+    export: Annotated[tuple[str, ...], Option(
+        "Also write it as a part of another design, with a test bench (repeatable): plain Verilog, a FuseSoC core, or "
+        "a LiteX module with an example SoC (docs/embedding.md).", parse=OneOf(FORMATS))] = ()
+    output: Annotated[Path | None, Option(
+        "With --export: the folder that gets a folder for each format; default: export, beside the plan.",
+        metavar="DIR", needs="export")] = None
+    verbose: Verbose = False
+
+
+def build(console: Console, request: BuildRequest) -> Result:
+    """Plan the stages of MODEL for a board and generate the Verilog.
+
+    Exit codes: 0 success; 1 if the model does not fit the board; 2 if the model, the data or the options are invalid,
+    or a folder of --output holds something else.
+    """
+    flow = Flow(console, request.project, request.quantization, request.hardware)
+    exports = _exports(flow, request)
+    flow.prepare(*(partial(require_room, place) for place in exports.values()))
+    with flow.locked():
+        folder = flow.generate()
+        axi_stream = flow.generate(axi_stream=True) if request.axi_stream or exports else None
+        if axi_stream is not None and exports:
+            network = network_of(flow.graph, flow.plan, flow.board, axi_stream.parent, flow.frames(FRAMES),
+                                 flow.folder.name)
+            for kind, place in exports.items():
+                export(network, kind, place)
+    clock = flow.clock()
+    show_plan(console, flow.plan, flow.board, clock)
+    rate = request.hardware.frames_per_second
+    if rate is not None:
+        console.say(f"  planned for {rate_text(rate)} frames/s at {expected_mhz(flow.board):g} MHz, the clock that "
+                    f"routed designs of {flow.board.family} reach at least")
+    console.say(f"plan: {flow.board_folder / 'plan.yaml'}; Verilog and ROM contents: {folder}")
+    facts = {"plan": str(flow.board_folder / "plan.yaml"), "rtl": str(folder), "warnings": flow.warned.facts(),
+             **plan_facts(flow.plan, flow.board, clock=clock)}
+    if axi_stream is not None:
+        facts |= {"axi_stream": str(axi_stream), "ports": port_facts(flow.graph, flow.plan)}
+        show_ports(console, facts["ports"])
+        console.say(f"with AXI4-Stream ports: {axi_stream}")
+        facts |= {"exports": {kind: str(place) for kind, place in exports.items()}}
+        for kind, place in exports.items():
+            console.say(f"as {kind}: {place}, which says in README.md how to use it")
+    flow.next("sim")
+    return facts
+
+
+def _exports(flow: Flow, request: BuildRequest) -> dict[str, Path]:
+    """The folder of each export."""
+    if request.output is not None and not request.export:
+        raise HwflowError("--output must be given together with --export, whose folders it holds")
+    output = request.output or flow.board_folder / EXPORTS
+    return {kind: output / kind for kind in request.export}

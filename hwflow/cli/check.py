@@ -1,0 +1,154 @@
+"""`hwflow check`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
+
+from hwflow_base.errors import AnswerIsNo, HwflowError
+from hwflow_base.later import later
+from hwflow_base.options import Option, Section, command_line
+from hwflow_base.printable import counted
+
+from ..options import Project
+
+with later():
+
+    from .. import onnx
+    from ..facts.clock import clock_of
+    from ..flow import Flow
+    from ..hls import Plan
+    from ..layers.base import LayerGraph
+    from ..onnx import Finding, Severity
+    from ..onnx.container.files import read
+    from ..onnx.errors import LimitError, ShapeLimitError
+    from ..steps.folders import board_folder
+    from ..steps.planning import plan_for
+    from ..synth import Board, load_board
+    from ..views.console.model import hardware_facts, show_hardware, show_shared, show_weights, weights_facts
+    from ..views.console.plan import execution_facts, show_layers
+    from ..views.console.terminal import Console
+
+Result = Mapping[str, Any]
+
+#: Rules whose errors name files that must not be read.
+UNSAFE = ("EX-02", "EX-09")
+
+
+@dataclass(frozen=True)
+class CheckRequest:
+    """What `hwflow check` is asked."""
+
+    project: Project
+    strict: Annotated[bool, Option(
+        "Also refuse what the specification forbids but exporters write.", Section.CHECK)] = False
+    hardware: Annotated[bool, Option(
+        "Show for every node whether it maps to hardware, if not why, and what to do.  The exit code is 1 if a node "
+        "does not map.", Section.CHECK)] = False
+    board: Annotated[str | None, Option(
+        "With --hardware: plan the design for this board (seconds), and say how it computes the layers.", Section.CHECK,
+        "BOARD", needs="hardware", common=True)] = None
+
+
+def check(console: Console, request: CheckRequest) -> Result:
+    """Check MODEL against the ONNX rules, and say which of its nodes become hardware.
+
+    Exit codes: 0 for a valid ONNX file; 1 if the file breaks a rule; 2 if it is not an ONNX file.  With --hardware: 0
+    if the model can become hardware; 1 if not.
+    """
+    if request.board is not None and not request.hardware:
+        raise HwflowError("--board of check must be given together with --hardware")
+    findings = onnx.check(read(request.project.model, limits=request.project.limits), strict=request.strict)
+    errors, warnings = ([f for f in findings if f.severity is kind] for kind in (Severity.ERROR, Severity.WARNING))
+    for finding in (*errors, *warnings):
+        console.say(f"{finding.severity.value}: {finding}")
+    summary = f"{request.project.model}: {counted(len(errors), 'error')}, {counted(len(warnings), 'warning')}"
+    facts = {
+        "findings": [{**asdict(finding), "severity": finding.severity.value} for finding in findings],
+        "valid": not errors, "errors": len(errors), "warnings": len(warnings),
+    }  # fmt: skip
+    flow, board = Flow(console, request.project), None if request.board is None else load_board(request.board)
+    if errors and (_unsafe(errors) or not request.hardware):
+        return {**facts, **_check_errors(console, flow, summary, errors)}
+    return {**facts, **_check_nodes(console, flow, summary, errors, board, hardware=request.hardware)}
+
+
+def _check_errors(console: Console, flow: Flow, summary: str, errors: Sequence[Finding]) -> Result:
+    """What else is to be said of a file with errors: which operators have no hardware."""
+    console.say(summary)
+    besides = _without_hardware(flow)
+    if besides:
+        console.say(besides)
+    return {"exit_code": 2 if _unsafe(errors) else 1, "besides": besides}
+
+
+def _check_nodes(console: Console, flow: Flow, summary: str, errors: Sequence[Finding], board: Board | None, *,
+                 hardware: bool) -> Result:
+    """What becomes of every node; with `hardware` the exit code says whether the model can become hardware."""
+    try:
+        _ = flow.source
+    except HwflowError:
+        if not errors:
+            raise
+        console.say(summary)
+        return {"exit_code": 1}
+    found, valid = flow.mapping, "" if errors else "; a valid ONNX file"
+    if found.beyond is not None and not hardware:
+        return _beyond(console, found.beyond, summary)
+    console.say(f"{summary}{valid}")
+    show_hardware(console, str(flow.project.model), found)
+    facts, possible = hardware_facts(found), found.possible and not errors
+    if possible:
+        _ = flow.model, flow.dataset  # what the next command begins with
+    if hardware and board is None:
+        show_shared(console, found)
+    elif board is not None and found.possible and found.graph is not None:
+        plan, facts["execution"] = on_board(console, flow, found.graph, board)
+        facts["weights"] = weights_facts(found.graph, board, plan)
+        show_weights(console, facts["weights"])
+        possible = possible and plan is not None
+    if possible:
+        _say_next(console, flow)
+    return {"exit_code": 0 if possible or not hardware else 1, **facts}
+
+
+def _beyond(console: Console, error: LimitError, summary: str) -> Result:
+    """A file whose nodes could not be looked at within the limits: no error, unless nothing can be said of it."""
+    if isinstance(error, ShapeLimitError):
+        console.say(f"error: {error.without_file}")
+        return {"exit_code": 1, "valid": False, "errors": 1, "problem": error.without_file}
+    console.say(f"warning: {error.without_file}")
+    console.say(f"{summary}; a valid ONNX file, and beyond a limit of this run")
+    return {"exit_code": 0, "layers": None, "problem": error.without_file}
+
+
+def _say_next(console: Console, flow: Flow) -> None:
+    """A model that becomes hardware: what it is worth in integers, or without data whether its RTL computes them."""
+    console.next(command_line("golden" if flow.project.data else "sim", flow.project))
+
+
+def on_board(console: Console, flow: Flow, graph: LayerGraph, board: Board) -> tuple[Plan | None, Result]:
+    """How `board` computes the layers, with the facts; None and the reason where they do not fit it.
+
+    The plan is made and not kept.
+    """
+    try:
+        plan = plan_for(graph, graph, board, say=console.progress)
+    except AnswerIsNo as error:
+        console.say(f"  {error}")
+        return None, {"board": board.name, "problem": str(error)}
+    show_layers(console, plan, board, clock_of(plan, graph, board, board_folder(flow.folder, board) / "synth"))
+    return plan, execution_facts(plan, board)
+
+
+def _unsafe(errors: Sequence[Finding]) -> bool:
+    return any(finding.rule in UNSAFE for finding in errors)
+
+
+def _without_hardware(flow: Flow) -> str:
+    """Operators without hardware in a model with errors; nothing where the errors keep it from being read at all."""
+    try:
+        return flow.without_hardware().strip()
+    except HwflowError:
+        return ""

@@ -1,0 +1,53 @@
+"""`hwflow golden`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Annotated, Any
+
+from hwflow_base.later import later
+from hwflow_base.options import Option, Range, command_line
+
+from ..options import Project, QuantizationOptions, Verbose
+
+with later():
+    from ..flow import Flow
+    from ..steps.measurements import required_dataset
+    from ..steps.recording import keep_accuracy
+    from ..views.console.accuracy import show_accuracy, show_layers
+    from ..views.console.terminal import Console
+
+
+@dataclass(frozen=True)
+class GoldenRequest:
+    """What `hwflow golden` is asked."""
+
+    project: Project
+    quantization: QuantizationOptions = field(default_factory=QuantizationOptions)
+    layer_rows: Annotated[int, Option(
+        "Rows of data for the table of layers; 0 omits the table.", parse=Range(0))] = 100
+    verbose: Verbose = False
+
+
+def golden(console: Console, request: GoldenRequest) -> Mapping[str, Any]:
+    """Run the golden model, in integers, on every row of the data: accuracy, confusion matrix, noise of each layer.
+
+    Exit codes: 0 for any accuracy; 2 if the model, the data or the settings are invalid.
+    """
+    flow = Flow(console, request.project, request.quantization, layer_rows=request.layer_rows)
+    required_dataset(flow, "golden must have inputs to run on")
+    with flow.locked():
+        accuracy = flow.accuracy()
+        layers = flow.layer_noise()
+        assert accuracy is not None, "there is data"
+        rows = min(accuracy.rows, request.layer_rows)
+        keep_accuracy(flow, accuracy, layers, rows)
+    path = flow.folder / "golden" / "outputs.npz"
+    show_accuracy(console, accuracy)
+    if layers:
+        show_layers(console, layers, rows)
+    console.say(f"outputs written to {path}")
+    console.next(command_line("sim", flow.project, flow.quantization))
+    return {"accuracy": accuracy.facts(), "layers": [{**asdict(layer), "snr_db": layer.snr_db} for layer in layers],
+            "layer_rows": rows, "warnings": flow.warned.facts(), "outputs": str(path)}

@@ -1,0 +1,119 @@
+"""`hwflow quantize`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+from hwflow_base.errors import HwflowError
+from hwflow_base.files.target import require_folder, require_plain_target, same_file
+from hwflow_base.later import later
+from hwflow_base.options import Option, Range, Section, command_line
+from hwflow_base.printable import NAME_WIDTH, shortened
+
+from ..options import BOARD, BoardName, HardwareOptions, Project, QuantizationOptions, Verbose
+
+with later():
+    from .. import onnx
+    from ..flow import Flow
+    from ..layers.base import Layer, LayerGraph
+    from ..layers.words import kind_of
+    from ..onnx.rewrite.passes import remove_unused
+    from ..pipeline.widths import quantize_within
+    from ..steps.recording import keep_headline
+    from ..views.console.accuracy import say_accuracy
+    from ..views.console.terminal import Console
+    from .onnx.convert import require_apart
+
+Result = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class QuantizeRequest:
+    """What `hwflow quantize` is asked."""
+
+    project: Project
+    quantization: QuantizationOptions = field(default_factory=QuantizationOptions)
+    export: Annotated[Path | None, Option(
+        "Write the integers as an ONNX model with QuantizeLinear and DequantizeLinear.")] = None
+    accuracy_drop: Annotated[float | None, Option(
+        "Search widths for each layer: the cheapest design that loses at most POINTS of accuracy.", Section.WIDTHS,
+        "POINTS")] = None
+    search_evaluations: Annotated[int, Option(
+        "How many designs the search may try.", Section.WIDTHS, parse=Range(1))] = 200
+    board: BoardName = BOARD
+    verbose: Verbose = False
+
+
+def quantize(console: Console, request: QuantizeRequest) -> Result:
+    """Quantize MODEL to integers, calibrated on the data; with labels, report the accuracy before and after.
+
+    Exit codes: 0 success; 1 if no widths keep --accuracy-drop; 2 if the model, the data or the settings are invalid.
+    """
+    if request.export is not None:
+        _require_export(request.export, request)
+    search, options = None, request.quantization
+    if request.accuracy_drop is not None:
+        searched = Flow(console, request.project, options, HardwareOptions(request.board))
+        search, options = quantize_within(searched, request.accuracy_drop, request.search_evaluations)
+    flow = Flow(console, request.project, options)
+    with flow.locked():
+        graph, accuracy, path = flow.graph, flow.accuracy(), flow.reproducing()
+        keep_headline(flow, accuracy)
+    layers = [_layer_facts(layer, graph) for layer in graph.layers]
+    say_accuracy(console, accuracy)
+    _show_layers(console, layers)
+    if accuracy is None:
+        console.say("  accuracy: not measured; give rows and their labels with --data (docs/data-files.md)")
+    console.say(f"written to {flow.folder / 'quantized'}")
+    if path is not None:
+        console.say(f"every choice of this run: {path}; edit a copy of it and pass that with --settings")
+    if request.export is not None:
+        _export(console, flow, request.export)
+    console.next(command_line("sim", flow.project, options))
+    return {"accuracy": accuracy.facts() if accuracy else None, "folder": str(flow.folder / "quantized"),
+            "layers": layers, "notes": list(flow.quantized.notes), "warnings": flow.warned.facts(),
+            "settings": str(path) if path else None,
+            "export": str(request.export) if request.export else None, "search": search}
+
+
+def _require_export(target: Path, request: QuantizeRequest) -> None:
+    """Refuse at once what can never be written, or would destroy what is read."""
+    require_plain_target(target)
+    require_folder(target, "--export")
+    project = request.project
+    sources = {"the model": project.model, "the data": project.data, "the settings": request.quantization.settings,
+               "the board": Path(request.board)}
+    for what, source in sources.items():
+        if source is not None and same_file(target, source):
+            raise HwflowError(f"must not be {what} itself", "choose another name with --export", where=str(target))
+    if target.exists():
+        require_apart(project.model, target, project.limits)
+
+
+def _export(console: Console, flow: Flow, target: Path) -> None:
+    """Write the integers as a QDQ model."""
+    onnx.save(remove_unused(flow.quantized.qdq), target)
+    console.say(f"exported to {target}: standard ONNX with QuantizeLinear and DequantizeLinear, for any runtime "
+                f"(onnxruntime.InferenceSession('{target}')), or for hwflow in place of the model")
+
+
+def _layer_facts(layer: Layer, graph: LayerGraph) -> dict[str, Any]:
+    weights, tensor = getattr(layer, "weight_format", None), graph.tensors[layer.output]
+    return {"layer": layer.name, "kind": kind_of(graph, layer), "hardware": layer.kind,
+            "weights": str(weights) if weights else None, "output": str(tensor.frame),
+            "format": str(tensor.format), "scale": tensor.scale, "zero_point": tensor.zero_point}
+
+
+def _show_layers(console: Console, layers: list[dict[str, Any]]) -> None:
+    """A row for each layer; with --verbose also how its integers stand for real numbers."""
+    if console.verbose:
+        console.table("integer layers", ("layer", "kind", "weights", "output", "format", "scale", "zero point"), [
+            (layer["layer"], layer["kind"], layer["weights"] or "", layer["output"], layer["format"],
+             f"{layer['scale']:.6g}", str(layer["zero_point"])) for layer in layers])
+        return
+    console.table("integer layers", ("layer", "kind", "weights", "output", "format"), [
+        (shortened(layer["layer"], NAME_WIDTH), layer["kind"], layer["weights"] or "", layer["output"],
+         layer["format"]) for layer in layers])

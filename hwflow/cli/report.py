@@ -1,0 +1,45 @@
+"""`hwflow report`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+from hwflow_base.later import later
+from hwflow_base.options import Option
+
+from ..options import HardwareOptions, Project, QuantizationOptions
+
+with later():
+    from ..flow import Flow
+    from ..pipeline.page import write_page
+    from ..views.console.terminal import Console
+
+
+@dataclass(frozen=True)
+class ReportRequest:
+    """What `hwflow report` is asked."""
+
+    project: Project
+    quantization: QuantizationOptions = field(default_factory=QuantizationOptions)
+    hardware: HardwareOptions = field(default_factory=HardwareOptions)
+    output: Annotated[Path | None, Option(
+        "The file to write; default: report.html, beside the plan.", metavar="FILE")] = None
+
+
+def report(console: Console, request: ReportRequest) -> Mapping[str, Any]:
+    """Write a page that shows the whole design of MODEL for a board: one HTML file, for any browser.
+
+    It plans the design where that was not done yet, and shows what other commands found: accuracy of `hwflow golden`,
+    proofs of `hwflow sim` and `hwflow run`, the placed design of `hwflow synth`.  Of what was not run it names the
+    command.
+
+    Exit codes: 0 written; 1 if the model does not fit the board; 2 if the model, the data or the options are invalid.
+    """
+    flow = Flow(console, request.project, request.quantization, request.hardware)
+    page = write_page(flow, request.output)
+    console.say(f"report: {page.path}")
+    console.next(f"open it in a browser: {page.path.resolve().as_uri()}")
+    return {"report": str(page.path), "bytes": page.path.stat().st_size, "warnings": flow.warned.facts()}

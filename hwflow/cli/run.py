@@ -1,0 +1,181 @@
+"""`hwflow run`."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, NoReturn
+
+from hwflow_base.errors import HwflowError
+from hwflow_base.files.cache import locked
+from hwflow_base.later import later
+from hwflow_base.options import Option, Range, Section, command_line
+
+from ..host.session import Patience
+from ..options import BOARD, HardwareOptions, Project, Verbose
+
+with later():
+    import numpy as np
+
+    from .. import golden
+    from ..accuracy import compare, float_outputs, question
+    from ..flow import Flow
+    from ..host.open_board import OpenBoard, open_board
+    from ..host.ports.serial import ports_text
+    from ..host.stream import Throughput
+    from ..layers.formats import IntArray
+    from ..pipeline.boards import designs_of, patience_of, simulated_design
+    from ..steps.measurements import required_dataset
+    from ..steps.recording import keep_board
+    from ..synth import load_board
+    from ..views.console.runs import BoardRun, differences, show_run
+    from ..views.console.terminal import Console
+
+#: How often it is looked whether a simulation still runs.
+SECONDS_TO_LOOK = 1.0
+#: The smallest --patience, in seconds; no board answers sooner.
+SHORTEST = 0.01
+
+
+def seconds(text: str) -> float:
+    """A finite number of seconds, at least `SHORTEST`."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not SHORTEST <= value < math.inf:
+        raise ValueError(f"{text!r} must be seconds, at least {SHORTEST:g}")
+    return value
+
+
+#: Options of the commands that talk to boards.
+Baud = Annotated[int | None, Option(
+    "The bit rate, if it is not that of the design.", Section.BOARD, parse=Range(1), common=True)]
+BoardOfDesign = Annotated[str | None, Option(
+    f"Accept only the design for this board, or simulate this one; default: any design of MODEL, or {BOARD}.",
+    Section.BOARD, common=True)]
+Transport = Annotated[str | None, Option(
+    "With --simulate: the way from the host to the board, one that its file has, as uart; default: the first.",
+    Section.BOARD, "KIND", needs="simulate", common=True)]
+PatienceOption = Annotated[float, Option(
+    "How long the board may be silent.", Section.BOARD, "SECONDS", parse=seconds)]
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """What `hwflow run` is asked."""
+
+    project: Project
+    port: Annotated[str | None, Option(
+        "The board's port, like /dev/ttyUSB0, or socket://HOST:PORT.  Without it, hwflow lists the ports of this "
+        "machine.", Section.BOARD, "PORT", excludes=["simulate"], common=True)] = None
+    baud: Baud = None
+    board: BoardOfDesign = None
+    transport: Transport = None
+    patience: PatienceOption = Patience().silence
+    rows: Annotated[int | None, Option("Run only the first rows of the data.", Section.MODEL, parse=Range(1))] = None
+    simulate: Annotated[bool, Option(
+        "Simulate the whole board and its line in place of a real one, with what is in the build folder.",
+        Section.SIMULATION)] = False
+    terminal: Annotated[bool, Option(
+        "With --simulate: give the board a pseudo-terminal for other programs, until Ctrl-C; run no data.",
+        Section.SIMULATION)] = False
+    verbose: Verbose = False
+
+
+def run(console: Console, request: RunRequest) -> Mapping[str, Any]:
+    """Run MODEL on a programmed or a simulated board: compare every row of the data with the golden model, bit for bit.
+
+    The design is the one that `hwflow synth` left in the build folder.  Exit codes: 0 equal; 1 if a number differs; 2
+    if no board answers, the board holds another design, or the link to it is lost.
+    """
+    flow = Flow(console, request.project, hardware=HardwareOptions(request.board or BOARD, request.transport))
+    if request.terminal:
+        return offered(flow, request)
+    whole = required_dataset(flow, "run must have inputs to run on")
+    require_place(request)
+    dataset = whole if request.rows is None else whole.first(request.rows)
+    asked = question(flow.model, dataset)  # labels that do not fit are refused before anything runs
+    with contextlib.ExitStack() as stack:
+        board = stack.enter_context(opened_for(flow, request, stack))
+        quantized = board.design.quantized
+        frames = golden.run_prologue(quantized, dataset.inputs)
+        made, throughput = measured(console, board, frames, simulated=request.simulate)
+        with console.rows("golden model") as progress:
+            expected = golden.run(quantized, frames, keep=False, progress=progress)
+        with console.rows("float model") as progress:
+            reference = float_outputs(flow.model, dataset.inputs, progress)
+        accuracy = flow.judged(compare(asked, dataset, reference, golden.run_epilogue(quantized, made)), quantized,
+                               dataset)
+        result = BoardRun(board.design.facts, board.link.port.name, board.transport, throughput, board.statistics,
+                          differences(quantized.graph, expected, made), accuracy, board.filled, request.simulate)
+    keep_board(flow, board.design, result, frames, made)
+    show_run(console, result)
+    if result.equal:
+        console.next(command_line("report", flow.project, HardwareOptions(board.design.facts.board)))
+    return {"exit_code": 0 if result.equal else 1, **result.facts(), "warnings": flow.warned.facts()}
+
+
+def require_place(request: RunRequest) -> None:
+    """HwflowError unless the request says where the board is."""
+    if request.simulate:
+        given = {"--port": request.port, "--baud": request.baud}
+        wrong = next((name for name, value in given.items() if value is not None), None)
+        if wrong:
+            raise HwflowError(f"{wrong} must be left out with --simulate, which has a line of its own")
+    elif request.transport is not None:
+        raise HwflowError("--transport must be left out without --simulate: the name of the port says what the way to "
+                          "the board is")
+    elif request.port is None:
+        raise HwflowError("the board's port must be named with --port, or simulated with --simulate", ports_text())
+
+
+def offered(flow: Flow, request: RunRequest) -> NoReturn:
+    """A simulated board behind a pseudo-terminal, until a signal; ToolFailed where the simulation ends by itself."""
+    if not request.simulate:
+        raise HwflowError("--terminal must be given with --simulate: it is for simulated boards")
+    _, made = simulated_design(flow)
+    with made.board() as board:
+        flow.console.say(f"{flow.folder.name} on {flow.board.name}, simulated: {board.pty()} at {made.transport}")
+        while True:
+            board.join(SECONDS_TO_LOOK)
+
+
+def opened_for(flow: Flow, request: RunRequest, stack: contextlib.ExitStack) -> OpenBoard:
+    """The board of the request, real or simulated."""
+    if request.simulate:
+        _, made = simulated_design(flow)
+        return made.open()
+    assert request.port is not None
+    stack.enter_context(locked(flow.folder, flow.console.progress))
+    return opened(flow, request, request.port)
+
+
+def opened(flow: Flow, request: RunRequest, port: str) -> OpenBoard:
+    """The board, with the design of the model that it names; of that alone where the user named the board, too."""
+    build, model = flow.project.build, flow.folder.name
+    found = designs_of(flow, request.board)
+    board = None if request.board is None else load_board(request.board).name
+    design = found[0][0] if board is not None and len(found) == 1 else None
+    with contextlib.ExitStack() as stack:
+        weights = any(facts.weights is not None for _, facts in found)
+        progress = stack.enter_context(flow.console.rows("weights of the board's memory")) if weights else None
+        return open_board(port, design=design, build=build, model=model, board=board, baud=request.baud,
+                          patience=patience_of(request.patience), progress=progress)
+
+
+def measured(console: Console, board: OpenBoard, frames: Mapping[str, IntArray], *, simulated: bool
+             ) -> tuple[dict[str, IntArray], Throughput]:
+    """What the board makes of the frames, and what the time went for."""
+    count, at_once = len(next(iter(frames.values()))), max(1, board.link.room // board.design.facts.bytes_in)
+    pieces = ({name: array[k:k + at_once] for name, array in frames.items()} for k in range(0, count, at_once))
+    parts: list[dict[str, IntArray]] = []
+    unit = "frames/s simulated" if simulated else "frames/s"
+    with console.rows("run on the simulated board" if simulated else "run on the board", unit) as progress, (
+            board.stream_integers(pieces)) as stream:
+        for part in stream:
+            parts.append(part)
+            progress(stream.throughput.frames, count)
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, stream.throughput

@@ -1,0 +1,169 @@
+"""`hwflow serve`."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+from hwflow_base.errors import HwflowError, MissingTool
+from hwflow_base.files.cache import locked
+from hwflow_base.later import later
+from hwflow_base.options import Option, Range, Section
+
+from ..host.session import Patience
+from ..options import BOARD, HardwareOptions, Project
+from ..serve.errors import MEBIBYTE, ServeLimits
+from .run import Baud, BoardOfDesign, PatienceOption, Transport, seconds
+
+with later():
+    from ..flow import Flow
+    from ..host.design import load_design
+    from ..host.identity import DesignFacts
+    from ..host.open_board import OpenBoard, open_board
+    from ..host.ports.serial import ports_text
+    from ..pipeline.boards import designs_of, patience_of, simulated_design
+    from ..quantize import Quantized
+    from ..serve import Pool
+    from ..views.console.terminal import Console
+
+Opener = Callable[[], "OpenBoard"]
+#: Of the lines of the log.
+FORMAT = "%(asctime)s %(levelname)s %(message)s"
+
+
+@dataclass(frozen=True)
+class ServeRequest:
+    """What `hwflow serve` is asked; `simulate` is a number of simulated boards, `max_body` in MiB."""
+
+    project: Project
+    ports: Annotated[tuple[str, ...], Option(
+        "The board's port, like /dev/ttyUSB0, or socket://HOST:PORT.  Repeat it for several boards.", Section.BOARD,
+        "PORT", "port", excludes=["simulate"], common=True)] = ()
+    baud: Baud = None
+    board: BoardOfDesign = None
+    transport: Transport = None
+    patience: PatienceOption = Patience().silence
+    simulate: Annotated[int, Option(
+        "Serve so many simulated boards in place of real ones, with what is in the build folder.", Section.SIMULATION,
+        "COUNT", parse=Range(0))] = 0
+    host: Annotated[str, Option(
+        "The address to listen at.  One that others reach needs a token.", Section.SERVER)] = "127.0.0.1"
+    http_port: Annotated[int, Option(
+        "The port to listen at; 0: a free one.", Section.SERVER, parse=Range(0, 65535))] = 8000
+    token_file: Annotated[Path | None, Option(
+        "A file with the token that requests must have; default: the variable HWFLOW_SERVE_TOKEN.",
+        Section.SERVER)] = None
+    timeout: Annotated[float, Option(
+        "How long a request may take.", Section.SERVER, "SECONDS", parse=seconds)] = ServeLimits.timeout
+    queue: Annotated[int, Option(
+        "How many frames may wait for a board.", Section.SERVER, "FRAMES", parse=Range(1))] = ServeLimits.queue
+    max_batch: Annotated[int, Option(
+        "How many frames a board is given at once, at most.", Section.SERVER, "FRAMES",
+        parse=Range(1))] = ServeLimits.max_batch
+    batch_wait: Annotated[float, Option(
+        "How long a board without work waits for more than the first request.", Section.SERVER, "SECONDS",
+        parse=Range(0, 1))] = ServeLimits.batch_wait
+    max_body: Annotated[int, Option(
+        "The size of a request's body, at most.", Section.SERVER, "MIB",
+        parse=Range(1, 1024))] = ServeLimits.max_body // MEBIBYTE
+    log: Annotated[bool, Option("Log every request.", Section.SERVER, name="verbose")] = False
+
+
+def serve(console: Console, request: ServeRequest) -> Mapping[str, Any]:
+    """Serve MODEL over HTTP, on one or several boards (docs/serve.md).
+
+    Ctrl-C or SIGTERM ends it: what was accepted is answered first.  Exit codes: 0 ended so; 2 if no board answers, or
+    the address cannot be had.
+    """
+    try:
+        from ..serve.server import run_server, token_of
+        from ..serve.service import Service
+    except ModuleNotFoundError as error:
+        if str(error.name).partition(".")[0] == "hwflow":
+            raise
+        raise MissingTool(f"the Python package '{error.name}' must be installed for `hwflow serve`",
+                          "run `pip install 'hwflow[serve]'`") from None
+
+    token = token_of(request.host, request.token_file, os.environ)
+    flow = Flow(console, request.project, hardware=HardwareOptions(request.board or BOARD, request.transport))
+    quantized, facts, openers = boards_of(flow, request)
+    require_no_state(quantized)
+    limits = ServeLimits(queue=request.queue, max_batch=request.max_batch, batch_wait=request.batch_wait,
+                         timeout=request.timeout, max_body=request.max_body * MEBIBYTE,
+                         memory=max(ServeLimits.memory, 2 * request.max_body * MEBIBYTE))
+    logging.basicConfig(format=FORMAT)
+    logging.getLogger("hwflow.serve").setLevel(logging.DEBUG if request.log else logging.INFO)
+    pool = Pool(openers, limits, bytes_in=facts.bytes_in, bytes_out=facts.bytes_out)
+    service = Service(quantized, flow.folder.name, pool, limits, token)
+    say = console.progress if console.quiet else console.say
+    pool.start()
+    try:
+        run_server(service, request.host, request.http_port, lambda url: say(
+            f"{flow.folder.name} on {len(openers)} board{'s' if len(openers) > 1 else ''}: {url}/v2/models/"
+            f"{flow.folder.name}"))
+    finally:
+        pool.close(0.0)
+    return {"model": flow.folder.name, "answers": {str(k): v for k, v in sorted(service.metrics.answers.items())},
+            "rows": service.metrics.rows, "boards": list(pool.facts())}
+
+
+def require_no_state(quantized: Quantized) -> None:
+    """HwflowError where frames of one client would change what another one gets."""
+    if quantized.graph.streaming:
+        raise HwflowError(
+            "a model that is served must keep no state from frame to frame, and this one does: requests of several "
+            "clients, in any order and on any board, would be one sequence",
+            "drive its board with hwflow.host (docs/streaming.md), one sequence at a time",
+        )
+
+
+def boards_of(flow: Flow, request: ServeRequest) -> tuple[Quantized, DesignFacts, dict[str, Opener]]:
+    """The integer model, the facts of a design with it, and what opens each board, by name."""
+    if request.simulate:
+        if request.ports:
+            raise HwflowError("--port must be left out with --simulate, whose boards have lines of their own")
+        quantized, made = simulated_design(flow)
+        names = [f"simulated board {number}" for number in range(1, request.simulate + 1)]
+        return quantized, DesignFacts.read(made.folder), {
+            name: partial(made.open, name=name, seed=number) for number, name in enumerate(names, 1)}
+    if request.transport is not None:
+        raise HwflowError("--transport must be left out without --simulate: the name of the port says what the way to "
+                          "the board is")
+    if not request.ports:
+        raise HwflowError("the boards' ports must be named with --port, or simulated with --simulate COUNT",
+                          ports_text())
+    twice = next((port for port in request.ports if request.ports.count(port) > 1), None)
+    if twice is not None:
+        raise HwflowError(f"the port '{twice}' must be named once")
+    return real_boards(flow, request)
+
+
+def real_boards(flow: Flow, request: ServeRequest) -> tuple[Quantized, DesignFacts, dict[str, Opener]]:
+    """Those behind ports: any of the designs that there are now of the model, all of the same integers."""
+    with locked(flow.folder, flow.console.progress):
+        found = designs_of(flow, request.board)
+        design = load_design(found[0][0])
+    same = [(folder, facts) for folder, facts in found if integers_of(folder, facts) == integers_of(*found[0])]
+    known = {facts.identity: facts for _, facts in same}
+
+    def opened(port: str) -> OpenBoard:
+        board = open_board(port, build=flow.project.build, model=flow.folder.name, board=request.board,
+                           baud=request.baud, patience=patience_of(request.patience))
+        facts = board.design.facts
+        if known.get(facts.identity) != facts:
+            board.close()
+            raise HwflowError(f"the board on {port} holds the design {facts.identity.hex()}, which was made of other "
+                              "integers than are served", "start the server again")
+        return board
+
+    return design.quantized, design.facts, {port: partial(opened, port) for port in request.ports}
+
+
+def integers_of(folder: Path, facts: DesignFacts) -> Path:
+    """The folder of the integer model of a design."""
+    return (folder / facts.quantized).resolve()

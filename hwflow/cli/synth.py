@@ -1,0 +1,56 @@
+"""`hwflow synth`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hwflow_base.later import later
+from hwflow_base.options import command_line
+
+from ..options import HardwareOptions, Project, QuantizationOptions, Verbose
+from ..synth.options import SynthesisOptions
+from .program import ProgramRequest
+
+with later():
+    from ..flow import Flow
+    from ..synth.toolchain import tools_of_family
+    from ..views.console.design import show_synthesis, synthesis_facts, too_slow
+    from ..views.console.plan import plan_facts
+    from ..views.console.runs import say_weights
+    from ..views.console.terminal import Console
+
+
+@dataclass(frozen=True)
+class SynthRequest:
+    """What `hwflow synth` is asked."""
+
+    project: Project
+    quantization: QuantizationOptions = field(default_factory=QuantizationOptions)
+    hardware: HardwareOptions = field(default_factory=HardwareOptions)
+    synthesis: SynthesisOptions = field(default_factory=SynthesisOptions)
+    verbose: Verbose = False
+
+
+def synth(console: Console, request: SynthRequest) -> Mapping[str, Any]:
+    """Make the bitstream of MODEL for a board with yosys and nextpnr.
+
+    After an interruption, the next call continues with the steps that are not done.  The same seed gives the same
+    bitstream.  The exit code is 1 if the design does not fit or a tool fails.
+    """
+    flow = Flow(console, request.project, request.quantization, request.hardware)
+    flow.prepare(lambda: tools_of_family(flow.board.family))
+    with flow.locked():
+        report = flow.synthesize(request.synthesis)
+    show_synthesis(console, flow.plan, flow.board, report)
+    say_weights(console, flow.synthesis)
+    slow = too_slow(report, request.synthesis.clock)
+    if slow:
+        console.fail(slow)
+    else:
+        console.next(command_line("program", ProgramRequest(flow.project.model, flow.hardware.board,
+                                                            build=flow.project.build)))
+    return {"exit_code": 1 if slow else 0, "warnings": flow.warned.facts(),
+            **synthesis_facts(flow.plan, flow.board, report),
+            **plan_facts(flow.plan, flow.board, clock=flow.clock())}

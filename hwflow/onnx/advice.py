@@ -1,0 +1,86 @@
+"""What to change in a model in place of operators without hardware, in terms of the framework that exported it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hwflow.onnx.model import Model
+
+
+@dataclass(frozen=True)
+class Advice:
+    """`general`, or what the users of PyTorch, TensorFlow (tf2onnx) and scikit-learn (skl2onnx) call."""
+
+    general: str
+    torch: str = ""
+    tensorflow: str = ""
+    sklearn: str = ""
+
+    def to(self, model: Model) -> str:
+        """The form for whoever exported `model`, by its producer."""
+        producer = model.producer_name.lower()
+        framework = next((name for part, name in _PRODUCERS.items() if part in producer), "general")
+        return getattr(self, framework) or self.general
+
+
+#: A part of the name of a producer, to the framework.
+_PRODUCERS: Mapping[str, str] = {
+    "torch": "torch", "tf2onnx": "tensorflow", "keras": "tensorflow", "tensorflow": "tensorflow",
+    "skl2onnx": "sklearn", "onnxmltools": "sklearn",
+}  # fmt: skip
+
+LOCAL_RESPONSE = Advice(
+    "train the model with BatchNormalization in its place",
+    torch="train the model with torch.nn.BatchNorm2d in place of torch.nn.LocalResponseNorm",
+    tensorflow="train the model with BatchNormalization in place of local_response_normalization",
+)
+POOL_BY_NORM = Advice(
+    "write it, for p = 2, as Sqrt of the AveragePool of x * x, times the root of the window's size",
+    torch="(F.avg_pool2d(x * x, k) * k * k).sqrt() in place of torch.nn.LPPool2d(2, k)",
+)
+RUNNING_SUM = Advice(
+    "write it as a product with a triangle of ones",
+    torch="x @ torch.ones(n, n).triu() in place of torch.cumsum(x, -1)",
+    tensorflow="x @ tf.linalg.band_part(tf.ones([n, n]), 0, -1) in place of tf.cumsum(x, -1)",
+)
+PRODUCTS = Advice(
+    "write it as MatMul and Transpose", torch="torch.matmul in place of torch.einsum",
+    tensorflow="tf.matmul in place of tf.einsum",
+)  # fmt: skip
+BRANCHES = Advice(
+    "give it a constant condition, or compute both branches and choose with Where",
+    torch="torch.where between the results of both branches, or torch.onnx.export(..., dynamo=True) where the "
+    "condition depends on sizes alone",
+    tensorflow="tf.where between the results of both branches in place of tf.cond",
+)
+UNPOOLING = Advice(
+    "use nearest upsampling in its place", torch="torch.nn.Upsample(mode='nearest') in place of torch.nn.MaxUnpool2d"
+)
+DEFORMED = Advice(
+    "train the model with Conv in its place",
+    torch="train the model with torch.nn.Conv2d in place of torchvision.ops.DeformConv2d",
+)
+STATIC = Advice("quantize the model statically: onnxruntime.quantization.quantize_static in place of quantize_dynamic")
+RANDOM = Advice("make the random numbers an input of the model")
+ROUNDS = Advice(
+    "write out its rounds",
+    torch="torch.onnx.export(..., dynamo=True) writes out the rounds of a loop whose number of rounds is fixed",
+    tensorflow="build the layer with unroll=True, or use tf.keras.layers.LSTM or GRU, which become one operator",
+)
+SCATTER = Advice(
+    "put the parts together with Concat", torch="torch.cat of the parts in place of an assignment to a slice",
+    tensorflow="tf.concat of the parts in place of tf.tensor_scatter_nd_update",
+)  # fmt: skip
+GRID = Advice(
+    "resample on the host, in front of the model", torch="torch.nn.Upsample(mode='nearest') in place of grid_sample"
+)
+#: For operators of com.microsoft that have no advice of their own.
+OPTIMIZED = Advice(
+    "an optimizer of onnxruntime wrote it: take the file from before, or save it again with "
+    "SessionOptions.graph_optimization_level = ORT_DISABLE_ALL"
+)
+#: For operators of other domains.
+FOREIGN = Advice(
+    "write it with operators of ONNX", torch="torch.onnx.export(..., dynamo=True), which writes operators of ONNX"
+)

@@ -1,0 +1,1 @@
+"""From a float model and calibration data to integers: ranges, scales, weights, and where quantizers go."""

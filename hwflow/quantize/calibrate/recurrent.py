@@ -1,0 +1,173 @@
+"""What values the inside of recurrent layers takes on calibration data: sums in front of gates, cells, hidden states.
+
+They are no tensors of the model, so they are computed here, from what the node reads and gives.  The result stands in
+the metadata of the quantized model, where the importer finds it; without it, bounds that always hold take its place.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+from hwflow_base.errors import HwflowError, Refusal
+
+from hwflow.onnx import evaluate
+from hwflow.onnx.model import Array, Graph, Model, Node
+from hwflow.quantize.cell_functions import Function, directions_of, functions_of
+from hwflow.quantize.graphs import attribute, label_of
+from hwflow.quantize.passes.recurrent import is_recurrent
+
+Floats = npt.NDArray[np.float64]
+
+#: Of the model's metadata: a JSON object with the reaches of each recurrent node, by its name.
+KEY = "hwflow.recurrent"
+
+
+@dataclass(frozen=True)
+class Reach:
+    """The largest magnitudes inside of one recurrent layer; None where it has no such values, or they are not known.
+
+    `gates` are the sums in front of gates, and their parts of the input and of the state before.  `hidden` are hidden
+    states, and the candidates of a GRU.
+    """
+
+    gates: float | None = None
+    cell: float | None = None
+    hidden: float | None = None
+
+    def with_(self, other: Reach) -> Reach:
+        """The larger of each."""
+        pairs = zip(asdict(self).items(), asdict(other).values(), strict=True)
+        return Reach(**{name: max((v for v in (a, b) if v is not None), default=None) for (name, a), b in pairs})
+
+
+def reaches(model: Model, rows: Mapping[str, Array]) -> dict[str, Reach]:
+    """The reach of every recurrent node of the float `model`, by its name, on `rows` [n, *input shape]."""
+    nodes = [node for node in model.graph.nodes if is_recurrent(node)]
+    if not nodes:
+        return {}
+    found = {label_of(node): Reach() for node in nodes}
+    wanted = tuple(dict.fromkeys(name for node in nodes for name in (node.inputs[0], node.outputs[0], *node.inputs[5:7])
+                                 if name and name not in model.graph.initializers))  # fmt: skip
+    fed = {value.name for value in model.graph.inputs}
+    for k in range(min(len(array) for array in rows.values())):
+        row = {name: array[k] for name, array in rows.items()}
+        values = evaluate(model, row, fetch=tuple(name for name in wanted if name not in fed))
+        for node in nodes:
+            found[label_of(node)] = found[label_of(node)].with_(_reach(node, model.graph, {**row, **values}))
+    return found
+
+
+def needs_reaches(model: Model) -> bool:
+    """Whether the states of a recurrent node have no bound, so that somebody must say how far they reach."""
+    return any(
+        not math.isfinite(function.bound)
+        for node in model.graph.nodes if is_recurrent(node)
+        for direction in range(directions_of(node)) for function in _known_functions(node, direction)
+    )  # fmt: skip
+
+
+def with_reaches(model: Model, found: Mapping[str, Reach]) -> Model:
+    """`model` with what `reaches` found in its metadata."""
+    if not found:
+        return model
+    known = {name: {k: v for k, v in asdict(reach).items() if v is not None} for name, reach in found.items()}
+    return replace(model, metadata={**model.metadata, KEY: json.dumps(known)})
+
+
+def reaches_in(metadata: Mapping[str, str]) -> dict[str, Reach]:
+    """What `with_reaches` wrote into the metadata of a model.  HwflowError where somebody else did."""
+    text = metadata.get(KEY, "{}")
+    try:
+        return {str(name): Reach(**{str(k): float(v) for k, v in reach.items()})
+                for name, reach in json.loads(text).items()}  # fmt: skip
+    except (ValueError, TypeError, AttributeError):
+        raise HwflowError(
+            f"the model's metadata '{KEY}' must be what hwflow wrote there, not {text[:60]!r}", "remove that entry"
+        ) from None
+
+
+def _reach(node: Node, graph: Graph, values: Mapping[str, Array]) -> Reach:
+    """Of one row."""
+    def read(place: int) -> Floats | None:
+        name = node.inputs[place] if len(node.inputs) > place else ""
+        found = graph.initializers.get(name, values.get(name)) if name else None
+        return None if found is None else np.asarray(found, np.float64)
+
+    x, w, r, y = read(0), read(1), read(2), np.asarray(values[node.outputs[0]], np.float64)
+    assert x is not None
+    assert w is not None
+    assert r is not None
+    b, h, c = read(3), read(5), read(6) if node.op_type == "LSTM" else None
+    found = Reach(hidden=float(np.abs(y).max()))
+    for d in range(len(w)):
+        backward = d == 1 or attribute(node, "direction", "forward") == "reverse"
+        turn = slice(None, None, -1 if backward else 1)
+        first = np.zeros(y.shape[-1]) if h is None else h[d, 0]
+        before = np.concatenate([first[None], y[turn, d, 0][:-1]])
+        biases = np.zeros((2, w.shape[1])) if b is None else b[d].reshape(2, -1)
+        parts = x[turn, 0] @ w[d].T + biases[0], before @ r[d].T + biases[1]
+        largest = _largest(*parts, parts[0] + biases[1], parts[0] + parts[1])
+        found = found.with_(Reach(gates=largest, hidden=_largest(first)))
+        start = np.zeros(y.shape[-1]) if c is None else c[d, 0]
+        found = found.with_(_inside(node, d, _Direction(parts, before, r[d], biases[1], start)))
+    return found
+
+
+def _largest(*arrays: Floats) -> float:
+    return max(float(np.abs(array).max()) for array in arrays)
+
+
+@dataclass(frozen=True)
+class _Direction:
+    """One direction over one row: `parts` of the sums of all gates, of the input and of the hidden states `before`,
+    [steps, gates * hidden] each; `weights` and `bias` of the states; the `cell` state of an LSTM before the first step.
+    """
+
+    parts: tuple[Floats, Floats]
+    before: Floats
+    weights: Floats
+    bias: Floats
+    cell: Floats
+
+
+def _inside(node: Node, d: int, own: _Direction) -> Reach:
+    """Of what is neither such a sum nor a hidden state."""
+    functions = _known_functions(node, d)
+    if functions and node.op_type == "LSTM":
+        return _cells(own, functions)
+    if functions and node.op_type == "GRU":
+        return _candidates(own, functions, bool(attribute(node, "linear_before_reset", 0)))
+    return Reach()
+
+
+def _known_functions(node: Node, direction: int) -> tuple[Function, ...]:
+    """Those of a direction; none where one has no hardware, which the importer refuses."""
+    try:
+        return functions_of(node, direction)
+    except Refusal:
+        return ()
+
+
+def _candidates(own: _Direction, functions: tuple[Function, ...], after: bool) -> Reach:
+    """Of a GRU's candidates, which are states of the same format; `after`: r is multiplied with their sum."""
+    (_, r, n), (_, r_before, n_before) = (np.split(part, 3, axis=1) for part in own.parts)
+    hidden = own.before.shape[1]
+    gate = functions[0](r + r_before)
+    part = gate * n_before if after else (gate * own.before) @ own.weights[-hidden:].T + own.bias[-hidden:]
+    return Reach(gates=_largest(part, n + part), hidden=_largest(functions[1](n + part)))
+
+
+def _cells(own: _Direction, functions: tuple[Function, ...]) -> Reach:
+    """Of an LSTM's cell states, and of what is added to them."""
+    i, _, f, g = np.split(own.parts[0] + own.parts[1], 4, axis=1)
+    kept, added = functions[0](f), functions[0](i) * functions[1](g)
+    cell, largest = own.cell, _largest(own.cell, added)
+    for factor, more in zip(kept, added, strict=True):
+        cell = factor * cell + more
+        largest = max(largest, _largest(cell))
+    return Reach(cell=largest)

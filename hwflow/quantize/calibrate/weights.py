@@ -1,0 +1,150 @@
+"""Integer weights: which scale each output channel, or row of a gate, gets, and the nearest integers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from hwflow.layers.formats import EqualByValue, IntArray
+from hwflow.onnx.model import Array, Model, Node
+from hwflow.quantize.graphs import Additions, with_graph
+from hwflow.quantize.passes.recurrent import is_recurrent
+from hwflow.quantize.scale import SMALLEST_NORMAL
+from hwflow.quantize.settings import RangeMethod, WeightSettings
+
+#: Shares of the largest weight that the search for the smallest squared error tries as the end of the range.
+_SHARES = np.linspace(1.0, 0.2, 81)
+
+
+@dataclass(frozen=True, eq=False)
+class WeightForm(EqualByValue):
+    """Integer weights of a Conv or Gemm node, of the shape of the float ones, output channels first, zero point 0.
+
+    `scales` is float32 [cout], `bits` the width (1: the integers are -1 and +1).
+    """
+
+    integers: IntArray
+    scales: npt.NDArray[np.float32]
+    bits: int
+
+    @property
+    def reals(self) -> npt.NDArray[np.float32]:
+        """The weights that the integers mean."""
+        scales = self.scales.reshape(-1, *[1] * (self.integers.ndim - 1))
+        return np.asarray(self.integers.astype(np.float32) * scales)
+
+
+def resolved_method(settings: WeightSettings) -> RangeMethod:
+    """What automatic means: the whole range from 7 bits on, below that the smallest squared error.
+
+    With 127 steps no weight is worth clipping; with 7 the few large ones take the steps away from all others.
+    """
+    if settings.method is not RangeMethod.AUTO:
+        return settings.method
+    return RangeMethod.MINMAX if settings.bits >= 7 else RangeMethod.MSE
+
+
+def weight_form(weights: Array, settings: WeightSettings) -> WeightForm:
+    """Symmetric, narrow integers, -(2**(bits-1) - 1) to 2**(bits-1) - 1, for float `weights` [cout, ...].
+
+    One scale per output channel, or the same for all.  One bit means -1 and +1 times the mean of absolute values, which
+    has the smallest squared error (Rastegari et al., XNOR-Net, 2016, section 3.1).  A channel of nothing but zeros has
+    scale 1, and with one bit the smallest scale there is.
+    """
+    rows = np.asarray(weights, np.float64).reshape(len(weights), -1)
+    seen = rows if settings.per_channel else rows.reshape(1, -1)
+    if settings.bits == 1:
+        scales = np.abs(seen).mean(axis=1)
+    elif resolved_method(settings) is RangeMethod.MSE:
+        scales = _least_squares(seen, settings.bits)
+    else:
+        scales = np.abs(seen).max(axis=1) / _limit(settings.bits)
+    scales = np.where((scales > 0) | (settings.bits == 1), scales, 1.0)
+    scales = np.maximum(scales, SMALLEST_NORMAL).astype(np.float32)
+    all_scales = np.broadcast_to(scales, len(rows)).copy()
+    return WeightForm(nearest(weights, all_scales, settings.bits), all_scales, settings.bits)
+
+
+def nearest(weights: Array, scales: npt.NDArray[np.float32], bits: int) -> npt.NDArray[np.int64]:
+    """The integers of `bits` bits nearest to `weights` [cout, ...] / `scales` [cout], half to even."""
+    if bits == 1:
+        return np.where(np.asarray(weights, np.float64) >= 0, 1, -1).astype(np.int64)
+    steps = scales.astype(np.float64).reshape(-1, *[1] * (weights.ndim - 1))
+    limit = _limit(bits)
+    return np.clip(np.rint(np.asarray(weights, np.float64) / steps), -limit, limit).astype(np.int64)
+
+
+def _limit(bits: int) -> int:
+    return (1 << (bits - 1)) - 1
+
+
+def _least_squares(rows: npt.NDArray[np.float64], bits: int) -> npt.NDArray[np.float64]:
+    """The scale of each row whose integers have the smallest sum of squared errors, of those that are tried."""
+    limit = _limit(bits)
+    largest = np.abs(rows).max(axis=1)
+    best: npt.NDArray[np.float64] = largest / limit
+    least = np.full(len(rows), np.inf)
+    for share in _SHARES:
+        scales = np.maximum(share * largest / limit, SMALLEST_NORMAL)
+        integers = np.clip(np.rint(rows / scales[:, None]), -limit, limit)
+        error = np.square(rows - integers * scales[:, None]).sum(axis=1)
+        better = error < least
+        best, least = np.where(better, scales, best), np.where(better, error, least)
+    return np.where(largest > 0, best, 0.0)
+
+
+# Integer weights of recurrent nodes: W and R behind DequantizeLinear, with a scale for each row of each gate.
+#
+# What else a recurrent layer rounds, its bias, the sums in front of its gates and its states, has no place in a QDQ
+# model: the importer decides it (`importer/kinds/recurrent.py`).
+
+
+#: Of a recurrent node: W [directions, gates * hidden, inputs] and R [directions, gates * hidden, hidden].
+_MATRICES = (1, 2)
+
+
+def has_real_weights(model: Model) -> bool:
+    """Whether a recurrent node has weights that are no integers yet."""
+    constants = model.graph.initializers
+    return any(is_recurrent(node) and any(node.inputs[k] in constants for k in _MATRICES) for node in model.graph.nodes)
+
+
+def recurrent_weights(model: Model, settings: Callable[[Node], WeightSettings]) -> Model:
+    """`model` with integers for the weights of recurrent nodes that are plain constants, by the `settings` of each."""
+    graph = model.graph
+    added, nodes = Additions(graph), list[Node]()
+    for node in graph.nodes:
+        inputs = [*node.inputs]
+        for place in _MATRICES if is_recurrent(node) else ():
+            weights = graph.initializers.get(inputs[place])
+            if weights is not None:
+                made = _dequantized(inputs[place], weights, settings(node), added)
+                nodes += made
+                inputs[place] = made[-1].outputs[0]
+        nodes.append(replace(node, inputs=tuple(inputs)))
+    return with_graph(model, nodes, added.initializers)
+
+
+def _dequantized(name: str, weights: Array, settings: WeightSettings, added: Additions) -> list[Node]:
+    """The nodes that make the reals of integers for `weights` [directions, rows, columns].
+
+    Two directions have the scales of their rows along one axis, for DequantizeLinear knows no more.
+    """
+    rows = weights.reshape(-1, weights.shape[-1])
+    form = weight_form(rows, settings)
+    both = len(weights) > 1
+    integers = form.integers.astype(np.int8).reshape(rows.shape if both else weights.shape)
+    parameters = (
+        added.constant(f"{name}_quantized", integers),
+        added.constant(f"{name}_scale", form.scales),
+        added.constant(f"{name}_zero_point", np.zeros(len(form.scales), np.int8)),
+    )
+    result = added.new(f"{name}_dequantized")
+    nodes = [Node("DequantizeLinear", parameters, (result,), {"axis": 0 if both else 1}, result)]
+    if both:
+        shape, whole = added.constant(f"{name}_shape", np.array(weights.shape, np.int64)), added.new(f"{name}_whole")
+        nodes.append(Node("Reshape", (result, shape), (whole,), name=whole))
+    return nodes

@@ -1,1 +1,0 @@
-"""Changes to the weights and biases of a float model that reduce its loss of accuracy by quantization."""

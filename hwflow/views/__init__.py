@@ -1,0 +1,1 @@
+"""Facts for people: on the console, as pages and as pictures."""

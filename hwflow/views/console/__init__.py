@@ -1,0 +1,1 @@
+"""Facts as lines and tables of a terminal."""
