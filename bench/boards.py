@@ -17,11 +17,11 @@ import hwflow.host
 from bench.sections import Bench, Subject, table
 from hwflow import golden, hls, onnx
 from hwflow.cli.build import BuildRequest, build
-from hwflow.flow import Flow
 from hwflow.host.identity import DesignFacts, identity
 from hwflow.host.transport import TransportFacts
 from hwflow.options import HardwareOptions, Project
-from hwflow.steps.generation import simulation_technology
+from hwflow.pipeline.pipeline import Pipeline
+from hwflow.pipeline.verilog import simulation_technology
 from hwflow.synth import ends_of
 from hwflow.views.console.terminal import Console
 
@@ -90,10 +90,10 @@ def link(bench: Bench) -> str:
     subject = named(bench, PROVED)
     assert subject is not None, "the project ships it"
     folder = bench.folder / "link"
-    compiled, flow, design = simulated_board(subject, folder)
-    assert flow.dataset is not None
-    inputs = flow.dataset.first(FRAMES).inputs
-    expected, rows = golden.predict(flow.quantized, inputs), []
+    compiled, pipeline, design = simulated_board(subject, folder)
+    assert pipeline.dataset is not None
+    inputs = pipeline.dataset.first(FRAMES).inputs
+    expected, rows = golden.predict(pipeline.quantized, inputs), []
     for rate in ERROR_RATES:
         with SimulatedBoard(compiled, line=UartLine(DIVIDER)) as board:
             board.inject(rate, 1)
@@ -112,22 +112,23 @@ def link(bench: Bench) -> str:
                   "packets sent", "sent again", "losses reported", "simulated in"), rows)
 
 
-def simulated_board(subject: Subject, folder: Path) -> tuple[CompiledBoard, Flow, Path]:
+def simulated_board(subject: Subject, folder: Path) -> tuple[CompiledBoard, Pipeline, Path]:
     """The RTL of the subject's board, compiled; its steps; and the folder that says what the design is."""
     project, hardware = Project(subject.model, data=subject.data, build=folder), HardwareOptions(interval=2200)
-    flow = Flow(Console(quiet=True), project, hardware=hardware)
+    pipeline = Pipeline(Console(quiet=True), project, hardware=hardware)
     build(Console(quiet=True), BuildRequest(project, hardware=hardware))
-    technology = simulation_technology(flow.plan)
-    top = BoardTop(core=hls.lower(flow.graph, flow.plan, technology), ends=ends_of(flow.plan), technology=technology,
+    technology = simulation_technology(pipeline.plan)
+    core = hls.lower(pipeline.graph, pipeline.plan, technology)
+    top = BoardTop(core=core, ends=ends_of(pipeline.plan), technology=technology,
                    clocking=Clocking(technology=technology, board_mhz=25.0, has_reset=True),
-                   transport=Uart(divider=DIVIDER), identity=identity(flow.graph, flow.plan))
-    design = flow.synthesis
+                   transport=Uart(divider=DIVIDER), identity=identity(pipeline.graph, pipeline.plan))
+    design = pipeline.synthesis
     design.mkdir(parents=True, exist_ok=True)
-    facts = DesignFacts.of(flow.graph, flow.plan, board=flow.board.name,
+    facts = DesignFacts.of(pipeline.graph, pipeline.plan, board=pipeline.board.name,
                            transport=TransportFacts.of_serial_line(25_000_000 // DIVIDER), clock_mhz=25.0)
     facts.write(design)
     compiled = compile_board(rtl_design(top, technology.roms), folder=folder / "board", cache=folder / "cache")
-    return compiled, flow, design
+    return compiled, pipeline, design
 
 
 def named(bench: Bench, name: str) -> Subject | None:

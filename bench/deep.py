@@ -15,7 +15,7 @@ from hwflow_base.errors import AnswerIsNo
 from bench.networks import run
 from bench.sections import table
 from hwflow.layers.partition import Execution
-from hwflow.steps.planning import executions_of
+from hwflow.pipeline.planning import executions_of
 from hwflow.synth import load_board
 from tests.networks.deep import deep_network, landmarks
 from tests.random_cases import asked

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bench.sections import Bench, table
-from hwflow.flow import Flow
 from hwflow.options import HardwareOptions, Project
+from hwflow.pipeline.pipeline import Pipeline
 from hwflow.views.console.terminal import Console
 from tests.synth.estimates import Comparison, compare
 
@@ -25,8 +25,8 @@ def estimates(bench: Bench) -> str:
         for board in MODELS[subject.name]:
             folder = bench.folder / "estimates" / subject.name.partition(" ")[0]
             project = Project(subject.model, data=subject.data, build=folder)
-            flow = Flow(Console(quiet=True), project, hardware=HardwareOptions(board))
-            whole, parts = compare(flow.graph, flow.plan, flow.board, folder / board)
+            pipeline = Pipeline(Console(quiet=True), project, hardware=HardwareOptions(board))
+            whole, parts = compare(pipeline.graph, pipeline.plan, pipeline.board, folder / board)
             totals.append([subject.name, board, *cells(whole)])
             stages += [[subject.name, board, part.name, part.kind, *cells(part)] for part in parts if part.used.ff]
             blocks = (whole.planned.dsp, whole.planned.ram) == (whole.used.dsp, whole.used.ram)

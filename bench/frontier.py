@@ -20,9 +20,9 @@ from hwflow.hls import Plan, make_plan
 from hwflow.hls.budget import RESOURCE_NAMES
 from hwflow.hls.solver import Solver, solve
 from hwflow.layers.base import LayerGraph
+from hwflow.pipeline.planning import budget_of, plan_for
 from hwflow.quantize import quantize
 from hwflow.quantize.settings import settings_of_bits
-from hwflow.steps.planning import budget_of, plan_for
 from hwflow.synth import load_board
 from tests.hls.test_long_chains import chain
 from tests.quantize.net import data

@@ -15,8 +15,8 @@ from amaranth.lib.wiring import Component
 from hwflow_rtl.window.line_buffer import LineBuffer
 
 from hwflow import hls
-from hwflow.flow import Flow
 from hwflow.options import Project, input_shape
+from hwflow.pipeline.pipeline import Pipeline
 from hwflow.views.console.terminal import Console
 
 
@@ -37,19 +37,19 @@ def line_buffer_bytes(core: Component) -> int:
     return sum(-(-ring.depth * ring.lanes * ring.element.width // 8) for ring in rings.values())
 
 
-def facts(flow: Flow) -> dict[str, Any]:
-    plan, technology = flow.plan, flow.board.technology()
+def facts(pipeline: Pipeline) -> dict[str, Any]:
+    plan, technology = pipeline.plan, pipeline.board.technology()
     return {
         "stages": len(plan.stages), "interval": plan.interval, "latency": plan.latency,
         "multipliers": plan.multipliers, "multiplications": plan.multiplications,
         "multiplier_use": plan.multiplier_use, "resources": plan.resources.counts(),
         "queue_bytes": sum(link.buffer_bytes for link in plan.links),
-        "line_buffer_bytes": line_buffer_bytes(hls.lower(flow.graph, plan, technology)),
+        "line_buffer_bytes": line_buffer_bytes(hls.lower(pipeline.graph, plan, technology)),
         "stage_facts": [{"stage": stage.name, "interval": stage.schedule.interval, "work": stage.schedule.work,
                          "use": stage.multiplier_use(plan.interval)} for stage in plan.stages]}
 
 
 if __name__ == "__main__":
     shapes = tuple(input_shape(text) for text in sys.argv[4:])
-    print(json.dumps(facts(Flow(Console(quiet=True), Project(
+    print(json.dumps(facts(Pipeline(Console(quiet=True), Project(
         Path(sys.argv[1]), data=Path(sys.argv[2]), build=Path(sys.argv[3]), input_shapes=shapes)))))

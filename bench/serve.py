@@ -23,9 +23,9 @@ from hwflow_sim.board import SimulatedBoard
 
 from bench.sections import Bench, table
 from hwflow import golden
-from hwflow.flow import Flow
 from hwflow.options import HardwareOptions, Project
-from hwflow.steps.simulated import SimulatedDesign, compile_design
+from hwflow.pipeline.pipeline import Pipeline
+from hwflow.pipeline.simulated_board import SimulatedDesign, compile_design
 from hwflow.views.console.terminal import Console
 from tests.project.tree import ROOT
 
@@ -74,10 +74,10 @@ def serve(bench: Bench) -> str:
     """100 clients of `hwflow serve` for ten minutes, on two simulated boards; one is unplugged in the middle."""
     seconds = float(os.environ.get("HWFLOW_SERVE_SECONDS", SECONDS))
     folder = bench.folder / "serve"
-    flow, design = simulated(folder)
-    assert flow.dataset is not None
-    rows = np.asarray(flow.dataset.inputs[INPUT], np.float32)
-    expected = golden.predict(flow.quantized, {INPUT: rows})[OUTPUT]
+    pipeline, design = simulated(folder)
+    assert pipeline.dataset is not None
+    rows = np.asarray(pipeline.dataset.inputs[INPUT], np.float32)
+    expected = golden.predict(pipeline.quantized, {INPUT: rows})[OUTPUT]
     boards = [Board(design, folder / f"board{number}", number) for number in (1, 2)]
     memory: list[tuple[float, int]] = []
     with contextlib.ExitStack() as stack:
@@ -93,13 +93,13 @@ def serve(bench: Bench) -> str:
     return report(seen, metrics, memory, seconds)
 
 
-def simulated(folder: Path) -> tuple[Flow, SimulatedDesign]:
+def simulated(folder: Path) -> tuple[Pipeline, SimulatedDesign]:
     """The example's steps, and its board; its folder is where `hwflow synth` leaves a design."""
     project = Project(ROOT / "models" / f"{MODEL}.onnx", data=ROOT / "models" / f"{MODEL}.npz", build=folder)
-    flow = Flow(Console(quiet=True), project, hardware=HardwareOptions())
-    design = compile_design(flow.design, flow.synthesis, flow.compiled, quantized="../../quantized", keep=lambda: None,
-                            say=lambda text: None)
-    return flow, design
+    pipeline = Pipeline(Console(quiet=True), project, hardware=HardwareOptions())
+    design = compile_design(pipeline.design, pipeline.synthesis, pipeline.compiled, quantized="../../quantized",
+                            keep=lambda: None, say=lambda text: None)
+    return pipeline, design
 
 
 @contextlib.contextmanager

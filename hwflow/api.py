@@ -31,10 +31,6 @@ from .data.arguments import a_list, boolean, instance, megahertz, path_of, posit
 from .data.dataset import Dataset, described, load_dataset
 from .data.given import dataset_for
 from .data.shapes import shapes_of_data
-from .exploration.exploration import Exploration, evaluate, exploration_of
-from .exploration.point import Widths
-from .exploration.space import Material, Space, with_and_without
-from .flow import Flow
 from .host.identity import identity
 from .host.open_board import OpenBoard
 from .onnx import Finding, Model
@@ -42,19 +38,23 @@ from .onnx.container.files import read
 from .onnx.model import Array
 from .onnx.rewrite.passes import remove_unused
 from .options import BOARD, BUILD, HardwareOptions, Project, QuantizationOptions
-from .pipeline.page import Page, write_page
+from .pipeline.pipeline import Pipeline
+from .pipeline.planning import plan_for
+from .pipeline.simulated_board import compile_design
+from .pipeline.simulation import compile_plan, run_plan
+from .pipeline.verilog import write_rtl
 from .quantize import Quantized, quantize, save_quantized
 from .quantize.settings import QuantizationSettings, settings_of_bits, with_rescale_bits
 from .quantize.settings_file import settings_from_yaml
 from .quantize.streaming import keep_states
-from .steps.generation import write_rtl
-from .steps.planning import plan_for
-from .steps.simulated import compile_design
-from .steps.simulation import compile_plan, run_plan
+from .search.exploration.exploration import Exploration, evaluate, exploration_of
+from .search.exploration.point import Widths
+from .search.exploration.space import Material, Space, with_and_without
 from .synth import Board, SynthesisReport, list_boards
 from .synth.design import Design, synthesize_design
 from .synth.options import SynthesisOptions
 from .views.console.terminal import Console
+from .views.page.page_file import Page, write_page
 
 __all__ = ["check", "explore", "export_model", "generate", "load", "make_plan", "measure_accuracy",
            "measure_layers", "quantize_model", "read_data", "report", "run_golden", "simulate", "simulated_board",
@@ -191,7 +191,7 @@ def explore(model: Model, data: Rows | None = None, *, boards: Sequence[str | Pa
     The axes are lists: `boards` (None: all that come with hwflow) and `bits`, each as of `quantize_model` (None: the
     default), with `intervals` designs of each, from the fastest to the smallest one.  With `frames`, the frames a
     second that are needed, `answer` names the smallest board.  `logic_multipliers` and `stream_weights` add designs
-    that need them.  `objectives` are names of `hwflow.exploration.frontier.Objective`.  Clocks are estimated.
+    that need them.  `objectives` are names of `hwflow.search.exploration.frontier.Objective`.  Clocks are estimated.
 
     Tasks run on `workers` processes (None: one for each core), or on the Dask cluster at `scheduler`.  `folder` keeps
     what is finished, so that the next call goes on.  It needs the extra `explore`.
@@ -250,12 +250,12 @@ def report(path: str | Path, data: str | Path | None = None, board: str | Path |
     chosen = None if bits is None else (*widths_of(bits), 8)[:2]
     given = {name: None if value is None else path_of(value, name) for name, value in (
         ("data", data), ("settings", settings), ("plan", plan), ("output", output))}
-    flow = Flow(
+    pipeline = Pipeline(
         Console(quiet=True, progress=False),
         Project(path_of(path, "path"), data=given["data"], build=path_of(build, "build")),
         QuantizationOptions((chosen[0], chosen[1]) if chosen else None, given["settings"]),
         HardwareOptions(str(board.path if isinstance(board, Board) else path_of(board, "board")), plan=given["plan"]))
-    return write_page(flow, given["output"])
+    return write_page(pipeline, given["output"])
 
 
 def synthesize(quantized: Quantized, plan: hls.Plan, board: str | Path | Board = "ulx3s_85f",

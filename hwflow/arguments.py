@@ -12,13 +12,13 @@ from . import hls
 from .data.arguments import instance, path_of
 from .data.dataset import described
 from .data.given import dataset_of
-from .exploration.frontier import Objective
 from .layers.partition import Execution
 from .onnx import Model
 from .onnx.model import Array
 from .onnx.run.missing import missing_taken
 from .onnx.run.sequences import inputs_of_rows, outputs_of_rows
 from .quantize import Quantized
+from .search.exploration.frontier import Objective
 from .synth import Board, load_board
 
 

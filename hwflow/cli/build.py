@@ -18,8 +18,8 @@ with later():
     from hwflow_base.printable import rate_text
 
     from ..export import export, require_room
-    from ..flow import Flow
-    from ..steps.exporting import network_of
+    from ..pipeline.network_export import network_of
+    from ..pipeline.pipeline import Pipeline
     from ..synth.expected_clock import expected_mhz
     from ..views.console.plan import plan_facts, port_facts, show_plan, show_ports
     from ..views.console.terminal import Console
@@ -58,40 +58,40 @@ def build(console: Console, request: BuildRequest) -> Result:
     Exit codes: 0 success; 1 if the model does not fit the board; 2 if the model, the data or the options are invalid,
     or a folder of --output holds something else.
     """
-    flow = Flow(console, request.project, request.quantization, request.hardware)
-    exports = _exports(flow, request)
-    flow.prepare(*(partial(require_room, place) for place in exports.values()))
-    with flow.locked():
-        folder = flow.generate()
-        axi_stream = flow.generate(axi_stream=True) if request.axi_stream or exports else None
+    pipeline = Pipeline(console, request.project, request.quantization, request.hardware)
+    exports = _exports(pipeline, request)
+    pipeline.prepare(*(partial(require_room, place) for place in exports.values()))
+    with pipeline.locked():
+        folder = pipeline.generate()
+        axi_stream = pipeline.generate(axi_stream=True) if request.axi_stream or exports else None
         if axi_stream is not None and exports:
-            network = network_of(flow.graph, flow.plan, flow.board, axi_stream.parent, flow.frames(FRAMES),
-                                 flow.folder.name)
+            network = network_of(pipeline.graph, pipeline.plan, pipeline.board, axi_stream.parent,
+                                 pipeline.frames(FRAMES), pipeline.folder.name)
             for kind, place in exports.items():
                 export(network, kind, place)
-    clock = flow.clock()
-    show_plan(console, flow.plan, flow.board, clock)
+    clock = pipeline.clock()
+    show_plan(console, pipeline.plan, pipeline.board, clock)
     rate = request.hardware.frames_per_second
     if rate is not None:
-        console.say(f"  planned for {rate_text(rate)} frames/s at {expected_mhz(flow.board):g} MHz, the clock that "
-                    f"routed designs of {flow.board.family} reach at least")
-    console.say(f"plan: {flow.board_folder / 'plan.yaml'}; Verilog and ROM contents: {folder}")
-    facts = {"plan": str(flow.board_folder / "plan.yaml"), "rtl": str(folder), "warnings": flow.warned.facts(),
-             **plan_facts(flow.plan, flow.board, clock=clock)}
+        console.say(f"  planned for {rate_text(rate)} frames/s at {expected_mhz(pipeline.board):g} MHz, the clock "
+                    f"that routed designs of {pipeline.board.family} reach at least")
+    console.say(f"plan: {pipeline.board_folder / 'plan.yaml'}; Verilog and ROM contents: {folder}")
+    facts = {"plan": str(pipeline.board_folder / "plan.yaml"), "rtl": str(folder), "warnings": pipeline.warned.facts(),
+             **plan_facts(pipeline.plan, pipeline.board, clock=clock)}
     if axi_stream is not None:
-        facts |= {"axi_stream": str(axi_stream), "ports": port_facts(flow.graph, flow.plan)}
+        facts |= {"axi_stream": str(axi_stream), "ports": port_facts(pipeline.graph, pipeline.plan)}
         show_ports(console, facts["ports"])
         console.say(f"with AXI4-Stream ports: {axi_stream}")
         facts |= {"exports": {kind: str(place) for kind, place in exports.items()}}
         for kind, place in exports.items():
             console.say(f"as {kind}: {place}, which says in README.md how to use it")
-    flow.next("sim")
+    pipeline.next("sim")
     return facts
 
 
-def _exports(flow: Flow, request: BuildRequest) -> dict[str, Path]:
+def _exports(pipeline: Pipeline, request: BuildRequest) -> dict[str, Path]:
     """The folder of each export."""
     if request.output is not None and not request.export:
         raise HwflowError("--output must be given together with --export, whose folders it holds")
-    output = request.output or flow.board_folder / EXPORTS
+    output = request.output or pipeline.board_folder / EXPORTS
     return {kind: output / kind for kind in request.export}

@@ -17,14 +17,14 @@ with later():
 
     from .. import onnx
     from ..facts.clock import clock_of
-    from ..flow import Flow
     from ..hls import Plan
     from ..layers.base import LayerGraph
     from ..onnx import Finding, Severity
     from ..onnx.container.files import read
     from ..onnx.errors import LimitError, ShapeLimitError
-    from ..steps.folders import board_folder
-    from ..steps.planning import plan_for
+    from ..pipeline.build_folders import board_folder
+    from ..pipeline.pipeline import Pipeline
+    from ..pipeline.planning import plan_for
     from ..synth import Board, load_board
     from ..views.console.model import hardware_facts, show_hardware, show_shared, show_weights, weights_facts
     from ..views.console.plan import execution_facts, show_layers
@@ -68,48 +68,48 @@ def check(console: Console, request: CheckRequest) -> Result:
         "findings": [{**asdict(finding), "severity": finding.severity.value} for finding in findings],
         "valid": not errors, "errors": len(errors), "warnings": len(warnings),
     }  # fmt: skip
-    flow, board = Flow(console, request.project), None if request.board is None else load_board(request.board)
+    pipeline, board = Pipeline(console, request.project), None if request.board is None else load_board(request.board)
     if errors and (_unsafe(errors) or not request.hardware):
-        return {**facts, **_check_errors(console, flow, summary, errors)}
-    return {**facts, **_check_nodes(console, flow, summary, errors, board, hardware=request.hardware)}
+        return {**facts, **_check_errors(console, pipeline, summary, errors)}
+    return {**facts, **_check_nodes(console, pipeline, summary, errors, board, hardware=request.hardware)}
 
 
-def _check_errors(console: Console, flow: Flow, summary: str, errors: Sequence[Finding]) -> Result:
+def _check_errors(console: Console, pipeline: Pipeline, summary: str, errors: Sequence[Finding]) -> Result:
     """What else is to be said of a file with errors: which operators have no hardware."""
     console.say(summary)
-    besides = _without_hardware(flow)
+    besides = _without_hardware(pipeline)
     if besides:
         console.say(besides)
     return {"exit_code": 2 if _unsafe(errors) else 1, "besides": besides}
 
 
-def _check_nodes(console: Console, flow: Flow, summary: str, errors: Sequence[Finding], board: Board | None, *,
+def _check_nodes(console: Console, pipeline: Pipeline, summary: str, errors: Sequence[Finding], board: Board | None, *,
                  hardware: bool) -> Result:
     """What becomes of every node; with `hardware` the exit code says whether the model can become hardware."""
     try:
-        _ = flow.source
+        _ = pipeline.source
     except HwflowError:
         if not errors:
             raise
         console.say(summary)
         return {"exit_code": 1}
-    found, valid = flow.mapping, "" if errors else "; a valid ONNX file"
+    found, valid = pipeline.mapping, "" if errors else "; a valid ONNX file"
     if found.beyond is not None and not hardware:
         return _beyond(console, found.beyond, summary)
     console.say(f"{summary}{valid}")
-    show_hardware(console, str(flow.project.model), found)
+    show_hardware(console, str(pipeline.project.model), found)
     facts, possible = hardware_facts(found), found.possible and not errors
     if possible:
-        _ = flow.model, flow.dataset  # what the next command begins with
+        _ = pipeline.model, pipeline.dataset  # what the next command begins with
     if hardware and board is None:
         show_shared(console, found)
     elif board is not None and found.possible and found.graph is not None:
-        plan, facts["execution"] = on_board(console, flow, found.graph, board)
+        plan, facts["execution"] = on_board(console, pipeline, found.graph, board)
         facts["weights"] = weights_facts(found.graph, board, plan)
         show_weights(console, facts["weights"])
         possible = possible and plan is not None
     if possible:
-        _say_next(console, flow)
+        _say_next(console, pipeline)
     return {"exit_code": 0 if possible or not hardware else 1, **facts}
 
 
@@ -123,12 +123,12 @@ def _beyond(console: Console, error: LimitError, summary: str) -> Result:
     return {"exit_code": 0, "layers": None, "problem": error.without_file}
 
 
-def _say_next(console: Console, flow: Flow) -> None:
+def _say_next(console: Console, pipeline: Pipeline) -> None:
     """A model that becomes hardware: what it is worth in integers, or without data whether its RTL computes them."""
-    console.next(command_line("golden" if flow.project.data else "sim", flow.project))
+    console.next(command_line("golden" if pipeline.project.data else "sim", pipeline.project))
 
 
-def on_board(console: Console, flow: Flow, graph: LayerGraph, board: Board) -> tuple[Plan | None, Result]:
+def on_board(console: Console, pipeline: Pipeline, graph: LayerGraph, board: Board) -> tuple[Plan | None, Result]:
     """How `board` computes the layers, with the facts; None and the reason where they do not fit it.
 
     The plan is made and not kept.
@@ -138,7 +138,7 @@ def on_board(console: Console, flow: Flow, graph: LayerGraph, board: Board) -> t
     except AnswerIsNo as error:
         console.say(f"  {error}")
         return None, {"board": board.name, "problem": str(error)}
-    show_layers(console, plan, board, clock_of(plan, graph, board, board_folder(flow.folder, board) / "synth"))
+    show_layers(console, plan, board, clock_of(plan, graph, board, board_folder(pipeline.folder, board) / "synth"))
     return plan, execution_facts(plan, board)
 
 
@@ -146,9 +146,9 @@ def _unsafe(errors: Sequence[Finding]) -> bool:
     return any(finding.rule in UNSAFE for finding in errors)
 
 
-def _without_hardware(flow: Flow) -> str:
+def _without_hardware(pipeline: Pipeline) -> str:
     """Operators without hardware in a model with errors; nothing where the errors keep it from being read at all."""
     try:
-        return flow.without_hardware().strip()
+        return pipeline.without_hardware().strip()
     except HwflowError:
         return ""

@@ -22,14 +22,14 @@ from ..options import HardwareArgmax, Project, QuantizationOptions, RescaleBits,
 from .parser.command import usage_error, was_said
 
 with later():
-    from ..exploration.exploration import Exploration, evaluate, exploration_of
-    from ..exploration.frontier import Objective
-    from ..exploration.point import Point, Widths
-    from ..exploration.routing import Routed, best_points, route
-    from ..exploration.space import Material, Space, with_and_without
-    from ..flow import Flow
+    from ..pipeline.choices import settings_of
+    from ..pipeline.pipeline import Pipeline
     from ..quantize import comes_quantized
-    from ..steps.choices import settings_of
+    from ..search.exploration.exploration import Exploration, evaluate, exploration_of
+    from ..search.exploration.frontier import Objective
+    from ..search.exploration.point import Point, Widths
+    from ..search.exploration.routing import Routed, best_points, route
+    from ..search.exploration.space import Material, Space, with_and_without
     from ..synth import Board, list_boards, load_board
     from ..views.console.search import exploration_facts, point_facts, show_exploration, show_routed
     from ..views.console.terminal import Console
@@ -41,7 +41,7 @@ Result = Mapping[str, Any]
 FOLDER, CSV, JSON, PAGE = "exploration", "points.csv", "points.json", "explore.html"
 #: Designs of each combination where the user gives no number, and does not ask for a rate.
 INTERVALS = 8
-#: The names of `hwflow.exploration.frontier.Objective`, which is imported only to explore.
+#: The names of `hwflow.search.exploration.frontier.Objective`, which is imported only to explore.
 OBJECTIVES = ("frames", "latency", "accuracy", "lut", "ff", "dsp", "ram", "filled")
 
 
@@ -111,21 +111,21 @@ def explore(console: Console, request: ExploreRequest) -> Result:
     options are invalid, or the cluster does not answer.
     """
     require_together(request)
-    flow = Flow(console, request.project, options_of(request, Widths()))
+    pipeline = Pipeline(console, request.project, options_of(request, Widths()))
     boards = boards_of(request.boards)
-    _ = flow.source
+    _ = pipeline.source
     if request.accuracy_drop is not None and request.project.data is None:
         raise HwflowError("--accuracy-drop must have data to measure the accuracy on",
                           "give an NPZ file with --data (docs/data-files.md)")
-    space, material = space_of(request, boards), material_of(flow, request)
-    with flow.locked():
-        folder = flow.folder / FOLDER
+    space, material = space_of(request, boards), material_of(pipeline, request)
+    with pipeline.locked():
+        folder = pipeline.folder / FOLDER
     with locked(folder, console.progress):
         found = evaluate(material, space, folder, console.rows, workers=request.workers, scheduler=request.scheduler)
         exploration = exploration_of(
-            space, found, folder, model=flow.folder.name, most_drop=request.accuracy_drop,
+            space, found, folder, model=pipeline.folder.name, most_drop=request.accuracy_drop,
             objectives=[Objective(name) for name in request.objectives])
-        flow.warned.add(found.warnings)
+        pipeline.warned.add(found.warnings)
         require_any(exploration, request)
         facts = write_tables(exploration, folder, request)
         show_exploration(console, exploration)
@@ -141,7 +141,7 @@ def explore(console: Console, request: ExploreRequest) -> Result:
     answered = exploration.answer
     code = 1 if answered is not None and answered.smallest is None else 0
     return {"exit_code": code, **facts, "csv": str(folder / CSV), "page": str(folder / PAGE),
-            "table": str(exploration.table), "warnings": flow.warned.facts()}
+            "table": str(exploration.table), "warnings": pipeline.warned.facts()}
 
 
 def require_together(request: ExploreRequest) -> None:
@@ -182,13 +182,13 @@ def files_of(path: Path) -> list[Path]:
     return found
 
 
-def material_of(flow: Flow, request: ExploreRequest) -> Material:
+def material_of(pipeline: Pipeline, request: ExploreRequest) -> Material:
     """The model and the data.  HwflowError for settings that do not fit the model."""
-    if request.bits and comes_quantized(flow.model):
+    if request.bits and comes_quantized(pipeline.model):
         raise HwflowError("--bits must be left out for a model that is quantized already",
                           "give the float model to compare widths", where=str(request.project.model))
-    settings = {widths: settings_of(options_of(request, widths), flow.model) for widths in widths_of(request)}
-    return Material(flow.model, flow.source, flow.dataset, settings)
+    settings = {widths: settings_of(options_of(request, widths), pipeline.model) for widths in widths_of(request)}
+    return Material(pipeline.model, pipeline.source, pipeline.dataset, settings)
 
 
 def space_of(request: ExploreRequest, boards: Mapping[str, Board]) -> Space:

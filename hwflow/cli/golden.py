@@ -12,9 +12,9 @@ from hwflow_base.options import Option, Range, command_line
 from ..options import Project, QuantizationOptions, Verbose
 
 with later():
-    from ..flow import Flow
-    from ..steps.measurements import required_dataset
-    from ..steps.recording import keep_accuracy
+    from ..pipeline.measurements import required_dataset
+    from ..pipeline.pipeline import Pipeline
+    from ..pipeline.recording import keep_accuracy
     from ..views.console.accuracy import show_accuracy, show_layers
     from ..views.console.terminal import Console
 
@@ -35,19 +35,19 @@ def golden(console: Console, request: GoldenRequest) -> Mapping[str, Any]:
 
     Exit codes: 0 for any accuracy; 2 if the model, the data or the settings are invalid.
     """
-    flow = Flow(console, request.project, request.quantization, layer_rows=request.layer_rows)
-    required_dataset(flow, "golden must have inputs to run on")
-    with flow.locked():
-        accuracy = flow.accuracy()
-        layers = flow.layer_noise()
+    pipeline = Pipeline(console, request.project, request.quantization, layer_rows=request.layer_rows)
+    required_dataset(pipeline, "golden must have inputs to run on")
+    with pipeline.locked():
+        accuracy = pipeline.accuracy()
+        layers = pipeline.layer_noise()
         assert accuracy is not None, "there is data"
         rows = min(accuracy.rows, request.layer_rows)
-        keep_accuracy(flow, accuracy, layers, rows)
-    path = flow.folder / "golden" / "outputs.npz"
+        keep_accuracy(pipeline, accuracy, layers, rows)
+    path = pipeline.folder / "golden" / "outputs.npz"
     show_accuracy(console, accuracy)
     if layers:
         show_layers(console, layers, rows)
     console.say(f"outputs written to {path}")
-    console.next(command_line("sim", flow.project, flow.quantization))
+    console.next(command_line("sim", pipeline.project, pipeline.quantization))
     return {"accuracy": accuracy.facts(), "layers": [{**asdict(layer), "snr_db": layer.snr_db} for layer in layers],
-            "layer_rows": rows, "warnings": flow.warned.facts(), "outputs": str(path)}
+            "layer_rows": rows, "warnings": pipeline.warned.facts(), "outputs": str(path)}

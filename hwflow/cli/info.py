@@ -17,8 +17,8 @@ from ..options import Project
 
 with later():
     from ..facts.model import describe_model
-    from ..flow import Flow
     from ..onnx.container.files import read
+    from ..pipeline.pipeline import Pipeline
     from ..synth import load_board
     from ..views.console.model import show_model
     from ..views.console.terminal import Console
@@ -45,16 +45,16 @@ def info(console: Console, request: InfoRequest) -> Mapping[str, Any]:
         if same_file(request.svg, request.project.model):
             raise HwflowError("must not be the model itself", "choose another name with --svg", where=str(request.svg))
     board = None if request.board is None else load_board(request.board)
-    flow = Flow(console, request.project)
+    pipeline = Pipeline(console, request.project)
     annotations = len(read(request.project.model, limits=request.project.limits).proto.graph.quantization_annotation)
-    source, trial = flow.source, cache(flow.trial)
-    facts, types, found = describe_model(source, lambda: flow.model, trial, annotations, flow.shapes)
+    source, trial = pipeline.source, cache(pipeline.trial)
+    facts, types, found = describe_model(source, lambda: pipeline.model, trial, annotations, pipeline.shapes)
     show_model(console, str(request.project.model), facts)
     if request.svg is not None:
         write_atomically(request.svg, svg(source.graph, types.values, found.nodes, request.project.model.name), "--svg")
         console.say(f"picture: {request.svg}")
     facts["layers_in_hardware"] = None if found.problem else [layer.name for layer in trial().graph.layers]
     if board is not None and not found.problem:
-        facts["execution"] = on_board(console, flow, trial().graph, board)[1]
+        facts["execution"] = on_board(console, pipeline, trial().graph, board)[1]
     console.next(command_line("check", request.project, options=["--hardware"]))
     return {**facts, "svg": None if request.svg is None else str(request.svg)}

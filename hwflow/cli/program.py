@@ -22,7 +22,7 @@ with later():
     from ..host.open_board import open_board
     from ..host.ports.serial import ports_text
     from ..host.weight_image import WeightImage
-    from ..steps.folders import other_model
+    from ..pipeline.build_folders import other_model
     from ..synth import Board, families, load_board
     from ..synth import program as programmer
     from ..views.console.terminal import Console

@@ -17,15 +17,15 @@ from ..options import BOARD, BoardName, HardwareOptions, Project, QuantizationOp
 
 with later():
     from .. import onnx
-    from ..flow import Flow
     from ..layers.base import Layer, LayerGraph
     from ..layers.words import kind_of
     from ..onnx.rewrite.passes import remove_unused
-    from ..pipeline.widths import quantize_within
-    from ..steps.recording import keep_headline
+    from ..pipeline.pipeline import Pipeline
+    from ..pipeline.recording import keep_headline
     from ..views.console.accuracy import say_accuracy
     from ..views.console.terminal import Console
     from .onnx.convert import require_apart
+    from .widths_search import quantize_within
 
 Result = Mapping[str, Any]
 
@@ -56,25 +56,25 @@ def quantize(console: Console, request: QuantizeRequest) -> Result:
         _require_export(request.export, request)
     search, options = None, request.quantization
     if request.accuracy_drop is not None:
-        searched = Flow(console, request.project, options, HardwareOptions(request.board))
+        searched = Pipeline(console, request.project, options, HardwareOptions(request.board))
         search, options = quantize_within(searched, request.accuracy_drop, request.search_evaluations)
-    flow = Flow(console, request.project, options)
-    with flow.locked():
-        graph, accuracy, path = flow.graph, flow.accuracy(), flow.reproducing()
-        keep_headline(flow, accuracy)
+    pipeline = Pipeline(console, request.project, options)
+    with pipeline.locked():
+        graph, accuracy, path = pipeline.graph, pipeline.accuracy(), pipeline.reproducing()
+        keep_headline(pipeline, accuracy)
     layers = [_layer_facts(layer, graph) for layer in graph.layers]
     say_accuracy(console, accuracy)
     _show_layers(console, layers)
     if accuracy is None:
         console.say("  accuracy: not measured; give rows and their labels with --data (docs/data-files.md)")
-    console.say(f"written to {flow.folder / 'quantized'}")
+    console.say(f"written to {pipeline.folder / 'quantized'}")
     if path is not None:
         console.say(f"every choice of this run: {path}; edit a copy of it and pass that with --settings")
     if request.export is not None:
-        _export(console, flow, request.export)
-    console.next(command_line("sim", flow.project, options))
-    return {"accuracy": accuracy.facts() if accuracy else None, "folder": str(flow.folder / "quantized"),
-            "layers": layers, "notes": list(flow.quantized.notes), "warnings": flow.warned.facts(),
+        _export(console, pipeline, request.export)
+    console.next(command_line("sim", pipeline.project, options))
+    return {"accuracy": accuracy.facts() if accuracy else None, "folder": str(pipeline.folder / "quantized"),
+            "layers": layers, "notes": list(pipeline.quantized.notes), "warnings": pipeline.warned.facts(),
             "settings": str(path) if path else None,
             "export": str(request.export) if request.export else None, "search": search}
 
@@ -93,9 +93,9 @@ def _require_export(target: Path, request: QuantizeRequest) -> None:
         require_apart(project.model, target, project.limits)
 
 
-def _export(console: Console, flow: Flow, target: Path) -> None:
+def _export(console: Console, pipeline: Pipeline, target: Path) -> None:
     """Write the integers as a QDQ model."""
-    onnx.save(remove_unused(flow.quantized.qdq), target)
+    onnx.save(remove_unused(pipeline.quantized.qdq), target)
     console.say(f"exported to {target}: standard ONNX with QuantizeLinear and DequantizeLinear, for any runtime "
                 f"(onnxruntime.InferenceSession('{target}')), or for hwflow in place of the model")
 

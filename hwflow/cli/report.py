@@ -13,9 +13,9 @@ from hwflow_base.options import Option
 from ..options import HardwareOptions, Project, QuantizationOptions
 
 with later():
-    from ..flow import Flow
-    from ..pipeline.page import write_page
+    from ..pipeline.pipeline import Pipeline
     from ..views.console.terminal import Console
+    from ..views.page.page_file import write_page
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ def report(console: Console, request: ReportRequest) -> Mapping[str, Any]:
 
     Exit codes: 0 written; 1 if the model does not fit the board; 2 if the model, the data or the options are invalid.
     """
-    flow = Flow(console, request.project, request.quantization, request.hardware)
-    page = write_page(flow, request.output)
+    pipeline = Pipeline(console, request.project, request.quantization, request.hardware)
+    page = write_page(pipeline, request.output)
     console.say(f"report: {page.path}")
     console.next(f"open it in a browser: {page.path.resolve().as_uri()}")
-    return {"report": str(page.path), "bytes": page.path.stat().st_size, "warnings": flow.warned.facts()}
+    return {"report": str(page.path), "bytes": page.path.stat().st_size, "warnings": pipeline.warned.facts()}

@@ -44,23 +44,23 @@ def reweight(console: Console, request: ReweightRequest) -> Mapping[str, Any]:
     """
     started = time.monotonic()
     base = base_folder(request)
-    flow = Retrained(console, request.project, hardware=HardwareOptions(board=request.board), base=base)
-    flow.prepare(lambda: tools_of_family(flow.board.family), lambda: flow.routed)
-    with locked(base, console.progress), flow.locked():
-        report = flow.reweight()
+    pipeline = Retrained(console, request.project, hardware=HardwareOptions(board=request.board), base=base)
+    pipeline.prepare(lambda: tools_of_family(pipeline.board.family), lambda: pipeline.routed)
+    with locked(base, console.progress), pipeline.locked():
+        report = pipeline.reweight()
         seconds = time.monotonic() - started
-        accuracy = flow.accuracy()
-        proof = flow.prove(request.frames) if request.netlist else None
+        accuracy = pipeline.accuracy()
+        proof = pipeline.prove(request.frames) if request.netlist else None
     say_accuracy(console, accuracy)
     console.say(f"bitstream: {report.bitstream}; {report.changed} of {report.parts} parts of ROMs are new, all else is "
                 f"the routed design in {report.base}, its clock of {report.clock_mhz:g} MHz included; {seconds:.1f} s")
-    say_weights(console, flow.synthesis)
+    say_weights(console, pipeline.synthesis)
     if proof is not None:
         (console.say if proof.equal else console.fail)(str(proof))
         if proof.difference is not None:
             console.fail(proof.difference)
     return {"exit_code": 0 if proof is None or proof.equal else 1, **report.to_dict(), "seconds": round(seconds, 2),
-            "accuracy": accuracy.facts() if accuracy else None, "warnings": flow.warned.facts(),
+            "accuracy": accuracy.facts() if accuracy else None, "warnings": pipeline.warned.facts(),
             "proof": proof.facts() if proof else None}
 
 

@@ -21,14 +21,14 @@ with later():
 
     from .. import golden
     from ..accuracy import compare, float_outputs, question
-    from ..flow import Flow
     from ..host.open_board import OpenBoard, open_board
     from ..host.ports.serial import ports_text
     from ..host.stream import Throughput
     from ..layers.formats import IntArray
     from ..pipeline.boards import designs_of, patience_of, simulated_design
-    from ..steps.measurements import required_dataset
-    from ..steps.recording import keep_board
+    from ..pipeline.measurements import required_dataset
+    from ..pipeline.pipeline import Pipeline
+    from ..pipeline.recording import keep_board
     from ..synth import load_board
     from ..views.console.runs import BoardRun, differences, show_run
     from ..views.console.terminal import Console
@@ -91,31 +91,31 @@ def run(console: Console, request: RunRequest) -> Mapping[str, Any]:
     The design is the one that `hwflow synth` left in the build folder.  Exit codes: 0 equal; 1 if a number differs; 2
     if no board answers, the board holds another design, or the link to it is lost.
     """
-    flow = Flow(console, request.project, hardware=HardwareOptions(request.board or BOARD, request.transport))
+    pipeline = Pipeline(console, request.project, hardware=HardwareOptions(request.board or BOARD, request.transport))
     if request.terminal:
-        return offered(flow, request)
-    whole = required_dataset(flow, "run must have inputs to run on")
+        return offered(pipeline, request)
+    whole = required_dataset(pipeline, "run must have inputs to run on")
     require_place(request)
     dataset = whole if request.rows is None else whole.first(request.rows)
-    asked = question(flow.model, dataset)  # labels that do not fit are refused before anything runs
+    asked = question(pipeline.model, dataset)  # labels that do not fit are refused before anything runs
     with contextlib.ExitStack() as stack:
-        board = stack.enter_context(opened_for(flow, request, stack))
+        board = stack.enter_context(opened_for(pipeline, request, stack))
         quantized = board.design.quantized
         frames = golden.run_prologue(quantized, dataset.inputs)
         made, throughput = measured(console, board, frames, simulated=request.simulate)
         with console.rows("golden model") as progress:
             expected = golden.run(quantized, frames, keep=False, progress=progress)
         with console.rows("float model") as progress:
-            reference = float_outputs(flow.model, dataset.inputs, progress)
-        accuracy = flow.judged(compare(asked, dataset, reference, golden.run_epilogue(quantized, made)), quantized,
+            reference = float_outputs(pipeline.model, dataset.inputs, progress)
+        accuracy = pipeline.judged(compare(asked, dataset, reference, golden.run_epilogue(quantized, made)), quantized,
                                dataset)
         result = BoardRun(board.design.facts, board.link.port.name, board.transport, throughput, board.statistics,
                           differences(quantized.graph, expected, made), accuracy, board.filled, request.simulate)
-    keep_board(flow, board.design, result, frames, made)
+    keep_board(pipeline, board.design, result, frames, made)
     show_run(console, result)
     if result.equal:
-        console.next(command_line("report", flow.project, HardwareOptions(board.design.facts.board)))
-    return {"exit_code": 0 if result.equal else 1, **result.facts(), "warnings": flow.warned.facts()}
+        console.next(command_line("report", pipeline.project, HardwareOptions(board.design.facts.board)))
+    return {"exit_code": 0 if result.equal else 1, **result.facts(), "warnings": pipeline.warned.facts()}
 
 
 def require_place(request: RunRequest) -> None:
@@ -132,36 +132,37 @@ def require_place(request: RunRequest) -> None:
         raise HwflowError("the board's port must be named with --port, or simulated with --simulate", ports_text())
 
 
-def offered(flow: Flow, request: RunRequest) -> NoReturn:
+def offered(pipeline: Pipeline, request: RunRequest) -> NoReturn:
     """A simulated board behind a pseudo-terminal, until a signal; ToolFailed where the simulation ends by itself."""
     if not request.simulate:
         raise HwflowError("--terminal must be given with --simulate: it is for simulated boards")
-    _, made = simulated_design(flow)
+    _, made = simulated_design(pipeline)
     with made.board() as board:
-        flow.console.say(f"{flow.folder.name} on {flow.board.name}, simulated: {board.pty()} at {made.transport}")
+        name = f"{pipeline.folder.name} on {pipeline.board.name}"
+        pipeline.console.say(f"{name}, simulated: {board.pty()} at {made.transport}")
         while True:
             board.join(SECONDS_TO_LOOK)
 
 
-def opened_for(flow: Flow, request: RunRequest, stack: contextlib.ExitStack) -> OpenBoard:
+def opened_for(pipeline: Pipeline, request: RunRequest, stack: contextlib.ExitStack) -> OpenBoard:
     """The board of the request, real or simulated."""
     if request.simulate:
-        _, made = simulated_design(flow)
+        _, made = simulated_design(pipeline)
         return made.open()
     assert request.port is not None
-    stack.enter_context(locked(flow.folder, flow.console.progress))
-    return opened(flow, request, request.port)
+    stack.enter_context(locked(pipeline.folder, pipeline.console.progress))
+    return opened(pipeline, request, request.port)
 
 
-def opened(flow: Flow, request: RunRequest, port: str) -> OpenBoard:
+def opened(pipeline: Pipeline, request: RunRequest, port: str) -> OpenBoard:
     """The board, with the design of the model that it names; of that alone where the user named the board, too."""
-    build, model = flow.project.build, flow.folder.name
-    found = designs_of(flow, request.board)
+    build, model = pipeline.project.build, pipeline.folder.name
+    found = designs_of(pipeline, request.board)
     board = None if request.board is None else load_board(request.board).name
     design = found[0][0] if board is not None and len(found) == 1 else None
     with contextlib.ExitStack() as stack:
         weights = any(facts.weights is not None for _, facts in found)
-        progress = stack.enter_context(flow.console.rows("weights of the board's memory")) if weights else None
+        progress = stack.enter_context(pipeline.console.rows("weights of the board's memory")) if weights else None
         return open_board(port, design=design, build=build, model=model, board=board, baud=request.baud,
                           patience=patience_of(request.patience), progress=progress)
 

@@ -21,12 +21,12 @@ from ..serve.errors import MEBIBYTE, ServeLimits
 from .run import Baud, BoardOfDesign, PatienceOption, Transport, seconds
 
 with later():
-    from ..flow import Flow
     from ..host.design import load_design
     from ..host.identity import DesignFacts
     from ..host.open_board import OpenBoard, open_board
     from ..host.ports.serial import ports_text
     from ..pipeline.boards import designs_of, patience_of, simulated_design
+    from ..pipeline.pipeline import Pipeline
     from ..quantize import Quantized
     from ..serve import Pool
     from ..views.console.terminal import Console
@@ -90,8 +90,8 @@ def serve(console: Console, request: ServeRequest) -> Mapping[str, Any]:
                           "run `pip install 'hwflow[serve]'`") from None
 
     token = token_of(request.host, request.token_file, os.environ)
-    flow = Flow(console, request.project, hardware=HardwareOptions(request.board or BOARD, request.transport))
-    quantized, facts, openers = boards_of(flow, request)
+    pipeline = Pipeline(console, request.project, hardware=HardwareOptions(request.board or BOARD, request.transport))
+    quantized, facts, openers = boards_of(pipeline, request)
     require_no_state(quantized)
     limits = ServeLimits(queue=request.queue, max_batch=request.max_batch, batch_wait=request.batch_wait,
                          timeout=request.timeout, max_body=request.max_body * MEBIBYTE,
@@ -99,16 +99,16 @@ def serve(console: Console, request: ServeRequest) -> Mapping[str, Any]:
     logging.basicConfig(format=FORMAT)
     logging.getLogger("hwflow.serve").setLevel(logging.DEBUG if request.log else logging.INFO)
     pool = Pool(openers, limits, bytes_in=facts.bytes_in, bytes_out=facts.bytes_out)
-    service = Service(quantized, flow.folder.name, pool, limits, token)
+    service = Service(quantized, pipeline.folder.name, pool, limits, token)
     say = console.progress if console.quiet else console.say
     pool.start()
     try:
         run_server(service, request.host, request.http_port, lambda url: say(
-            f"{flow.folder.name} on {len(openers)} board{'s' if len(openers) > 1 else ''}: {url}/v2/models/"
-            f"{flow.folder.name}"))
+            f"{pipeline.folder.name} on {len(openers)} board{'s' if len(openers) > 1 else ''}: {url}/v2/models/"
+            f"{pipeline.folder.name}"))
     finally:
         pool.close(0.0)
-    return {"model": flow.folder.name, "answers": {str(k): v for k, v in sorted(service.metrics.answers.items())},
+    return {"model": pipeline.folder.name, "answers": {str(k): v for k, v in sorted(service.metrics.answers.items())},
             "rows": service.metrics.rows, "boards": list(pool.facts())}
 
 
@@ -122,12 +122,12 @@ def require_no_state(quantized: Quantized) -> None:
         )
 
 
-def boards_of(flow: Flow, request: ServeRequest) -> tuple[Quantized, DesignFacts, dict[str, Opener]]:
+def boards_of(pipeline: Pipeline, request: ServeRequest) -> tuple[Quantized, DesignFacts, dict[str, Opener]]:
     """The integer model, the facts of a design with it, and what opens each board, by name."""
     if request.simulate:
         if request.ports:
             raise HwflowError("--port must be left out with --simulate, whose boards have lines of their own")
-        quantized, made = simulated_design(flow)
+        quantized, made = simulated_design(pipeline)
         names = [f"simulated board {number}" for number in range(1, request.simulate + 1)]
         return quantized, DesignFacts.read(made.folder), {
             name: partial(made.open, name=name, seed=number) for number, name in enumerate(names, 1)}
@@ -140,19 +140,19 @@ def boards_of(flow: Flow, request: ServeRequest) -> tuple[Quantized, DesignFacts
     twice = next((port for port in request.ports if request.ports.count(port) > 1), None)
     if twice is not None:
         raise HwflowError(f"the port '{twice}' must be named once")
-    return real_boards(flow, request)
+    return real_boards(pipeline, request)
 
 
-def real_boards(flow: Flow, request: ServeRequest) -> tuple[Quantized, DesignFacts, dict[str, Opener]]:
+def real_boards(pipeline: Pipeline, request: ServeRequest) -> tuple[Quantized, DesignFacts, dict[str, Opener]]:
     """Those behind ports: any of the designs that there are now of the model, all of the same integers."""
-    with locked(flow.folder, flow.console.progress):
-        found = designs_of(flow, request.board)
+    with locked(pipeline.folder, pipeline.console.progress):
+        found = designs_of(pipeline, request.board)
         design = load_design(found[0][0])
     same = [(folder, facts) for folder, facts in found if integers_of(folder, facts) == integers_of(*found[0])]
     known = {facts.identity: facts for _, facts in same}
 
     def opened(port: str) -> OpenBoard:
-        board = open_board(port, build=flow.project.build, model=flow.folder.name, board=request.board,
+        board = open_board(port, build=pipeline.project.build, model=pipeline.folder.name, board=request.board,
                            baud=request.baud, patience=patience_of(request.patience))
         facts = board.design.facts
         if known.get(facts.identity) != facts:

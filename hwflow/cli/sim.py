@@ -18,8 +18,8 @@ from .parser.command import usage_error, was_said
 with later():
     from hwflow_sim.tools import find_tools
 
-    from ..flow import Flow
-    from ..steps.recording import keep_headline, keep_netlist, keep_simulation
+    from ..pipeline.pipeline import Pipeline
+    from ..pipeline.recording import keep_headline, keep_netlist, keep_simulation
     from ..synth.toolchain import find_tool
     from ..views.console.accuracy import say_accuracy
     from ..views.console.plan import show_simulation, simulation_facts
@@ -64,61 +64,61 @@ def sim(console: Console, request: SimRequest) -> Result:
         raise usage_error("--stalls must not be given with --netlist, where only the serial line stalls")
     if request.clock is not None and not request.netlist:
         raise usage_error("--clock must be given together with --netlist: only the netlist has a PLL")
-    flow = Flow(console, request.project, request.quantization, request.hardware)
+    pipeline = Pipeline(console, request.project, request.quantization, request.hardware)
     if request.netlist:
-        return _prove(console, flow, request)
-    flow.prepare(find_tools)
-    with flow.locked():
-        count = _frames(flow, request, FRAMES)
-        runs = flow.simulate(count, stalls=request.stalls, seed=request.seed, waves=request.waves)
-        keep_simulation(flow, runs, stalls=request.stalls, seed=request.seed)
-        accuracy = flow.accuracy()
-        keep_headline(flow, accuracy)
-    clock = flow.clock()
-    show_simulation(console, flow.plan, runs, flow.board, clock)
+        return _prove(console, pipeline, request)
+    pipeline.prepare(find_tools)
+    with pipeline.locked():
+        count = _frames(pipeline, request, FRAMES)
+        runs = pipeline.simulate(count, stalls=request.stalls, seed=request.seed, waves=request.waves)
+        keep_simulation(pipeline, runs, stalls=request.stalls, seed=request.seed)
+        accuracy = pipeline.accuracy()
+        keep_headline(pipeline, accuracy)
+    clock = pipeline.clock()
+    show_simulation(console, pipeline.plan, runs, pipeline.board, clock)
     say_accuracy(console, accuracy)
     for run in runs.values():
         if run.waves is not None:
             console.say(f"  waves: {run.waves}")
     equal = all(run.equal for run in runs.values())
     for name, run in runs.items():
-        for line in failure_lines(flow.graph, flow.plan, run):
+        for line in failure_lines(pipeline.graph, pipeline.plan, run):
             console.fail(f"{name}: {line}")
     if equal:
-        stages = counted(len(flow.plan.stages), "stage")
-        how = "frames of one sequence" if flow.graph.streaming else "frames"
+        stages = counted(len(pipeline.plan.stages), "stage")
+        how = "frames of one sequence" if pipeline.graph.streaming else "frames"
         console.say(f"equal: {stages}, {count} {how}, {' and '.join(runs)}, bit for bit")
-        flow.next("synth")
-    return {"exit_code": 0 if equal else 1, "equal": equal, "streaming": flow.graph.streaming,
-            "accuracy": accuracy.facts() if accuracy else None, "warnings": flow.warned.facts(),
-            **simulation_facts(flow.plan, flow.board, runs, clock)}
+        pipeline.next("synth")
+    return {"exit_code": 0 if equal else 1, "equal": equal, "streaming": pipeline.graph.streaming,
+            "accuracy": accuracy.facts() if accuracy else None, "warnings": pipeline.warned.facts(),
+            **simulation_facts(pipeline.plan, pipeline.board, runs, clock)}
 
 
-def _frames(flow: Flow, request: SimRequest, usual: int) -> int:
+def _frames(pipeline: Pipeline, request: SimRequest, usual: int) -> int:
     """How many frames to simulate.  HwflowError where --streaming has no state to keep."""
     if not request.streaming:
         return request.frames or usual
-    if not flow.graph.streaming:
+    if not pipeline.graph.streaming:
         raise HwflowError(
             "--streaming must be given for a model that keeps a state from frame to frame, and this one keeps none",
             "leave it out, or export the model with the state of its recurrent layer as an input and an output "
             "(docs/streaming.md)",
         )
-    rows = flow.dataset.rows if flow.dataset is not None and not request.netlist else usual
+    rows = pipeline.dataset.rows if pipeline.dataset is not None and not request.netlist else usual
     return request.frames or max(2, min(rows, SEQUENCE))
 
 
-def _prove(console: Console, flow: Flow, request: SimRequest) -> Result:
+def _prove(console: Console, pipeline: Pipeline, request: SimRequest) -> Result:
     if request.waves:
         raise HwflowError("--waves must not be given with --netlist, whose wires have no names")
-    flow.prepare(find_tools, lambda: find_tool("yosys"))
-    with flow.locked():
-        proof = flow.prove(_frames(flow, request, NETLIST_FRAMES), seed=request.seed, clock=request.clock)
-        keep_netlist(flow, proof, seed=request.seed)
+    pipeline.prepare(find_tools, lambda: find_tool("yosys"))
+    with pipeline.locked():
+        proof = pipeline.prove(_frames(pipeline, request, NETLIST_FRAMES), seed=request.seed, clock=request.clock)
+        keep_netlist(pipeline, proof, seed=request.seed)
     console.table("netlist", ("cell", "how many"), [(kind, str(count)) for kind, count in proof.cells.items()])
     if proof.difference is not None:
         console.fail(proof.difference)
     console.say(str(proof))
     if proof.equal:
-        flow.next("synth")
-    return {"exit_code": 0 if proof.equal else 1, "warnings": flow.warned.facts(), **proof.facts()}
+        pipeline.next("synth")
+    return {"exit_code": 0 if proof.equal else 1, "warnings": pipeline.warned.facts(), **proof.facts()}

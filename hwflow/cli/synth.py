@@ -14,7 +14,7 @@ from ..synth.options import SynthesisOptions
 from .program import ProgramRequest
 
 with later():
-    from ..flow import Flow
+    from ..pipeline.pipeline import Pipeline
     from ..synth.toolchain import tools_of_family
     from ..views.console.design import show_synthesis, synthesis_facts, too_slow
     from ..views.console.plan import plan_facts
@@ -39,18 +39,18 @@ def synth(console: Console, request: SynthRequest) -> Mapping[str, Any]:
     After an interruption, the next call continues with the steps that are not done.  The same seed gives the same
     bitstream.  The exit code is 1 if the design does not fit or a tool fails.
     """
-    flow = Flow(console, request.project, request.quantization, request.hardware)
-    flow.prepare(lambda: tools_of_family(flow.board.family))
-    with flow.locked():
-        report = flow.synthesize(request.synthesis)
-    show_synthesis(console, flow.plan, flow.board, report)
-    say_weights(console, flow.synthesis)
+    pipeline = Pipeline(console, request.project, request.quantization, request.hardware)
+    pipeline.prepare(lambda: tools_of_family(pipeline.board.family))
+    with pipeline.locked():
+        report = pipeline.synthesize(request.synthesis)
+    show_synthesis(console, pipeline.plan, pipeline.board, report)
+    say_weights(console, pipeline.synthesis)
     slow = too_slow(report, request.synthesis.clock)
     if slow:
         console.fail(slow)
     else:
-        console.next(command_line("program", ProgramRequest(flow.project.model, flow.hardware.board,
-                                                            build=flow.project.build)))
-    return {"exit_code": 1 if slow else 0, "warnings": flow.warned.facts(),
-            **synthesis_facts(flow.plan, flow.board, report),
-            **plan_facts(flow.plan, flow.board, clock=flow.clock())}
+        console.next(command_line("program", ProgramRequest(pipeline.project.model, pipeline.hardware.board,
+                                                            build=pipeline.project.build)))
+    return {"exit_code": 1 if slow else 0, "warnings": pipeline.warned.facts(),
+            **synthesis_facts(pipeline.plan, pipeline.board, report),
+            **plan_facts(pipeline.plan, pipeline.board, clock=pipeline.clock())}

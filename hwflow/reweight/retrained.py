@@ -14,22 +14,22 @@ from hwflow_base.errors import AnswerIsNo
 from hwflow_base.files.cache import cached_step, digest
 
 from .. import hls
-from ..flow import Flow
 from ..host.identity import IDENTITY_FILE, DesignFacts, identity
 from ..layers.base import LayerGraph
 from ..layers.rescale import Requantize, RoomyRequantize, Thresholds
 from ..layers.room import fitted, with_rescale_of
 from ..options import QuantizationOptions
+from ..pipeline.pipeline import Pipeline
+from ..pipeline.routed_design import DESIGN, SETTINGS, RoutedDesign
 from ..quantize import Quantized, comes_quantized, save_quantized
 from ..quantize.settings import LayerSettings, OutputStage, QuantizationSettings
 from ..quantize.settings_file import UnknownName, settings_from_yaml
 from ..synth import Board, load_board
 from .patching import REMEDY, ReweightReport, reweight
-from .routed import DESIGN, SETTINGS, RoutedDesign
 
 
 @dataclass
-class Retrained(Flow):
+class Retrained(Pipeline):
     """The steps for a retrained model, and the first model's routed design in `base`, a build folder.
 
     It has a folder of its own inside `base`, and the choices with which the first model was quantized.

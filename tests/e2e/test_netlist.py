@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from hwflow import onnx
-from hwflow.flow import Flow
 from hwflow.host.identity import identity
 from hwflow.options import HardwareOptions, Project
-from hwflow.steps.proof import prove_netlist
-from hwflow.steps.records import kept
+from hwflow.pipeline.netlist_proof import prove_netlist
+from hwflow.pipeline.pipeline import Pipeline
+from hwflow.pipeline.records import kept
 from hwflow.views.console.terminal import Console
 from tests.e2e.command import Cli
 from tests.e2e.conftest import SIM
@@ -94,12 +94,12 @@ def test_a_netlist_equals_the_golden_model(board: str, cli: Cli, tmp_path: Path)
     assert (proof["frames"], proof["bytes_compared"]) == (3, 30)
     assert sum(proof["cells"].values()) > 4000
 
-    flow = Flow(Console(quiet=True), Project(MODEL, data=DATA, build=tmp_path), hardware=HardwareOptions(board))
+    pipeline = Pipeline(Console(quiet=True), Project(MODEL, data=DATA, build=tmp_path), hardware=HardwareOptions(board))
     broken = tmp_path / "broken.json"
-    broken.write_text(with_other_weights(Path(proof["netlist"]), FIRST_BIT[flow.board.family]))
+    broken.write_text(with_other_weights(Path(proof["netlist"]), FIRST_BIT[pipeline.board.family]))
     again = prove_netlist(
-        broken, flow.board, flow.graph, flow.frames(3), identity=identity(flow.graph, flow.plan),
-        interval=flow.plan.interval, folder=tmp_path / "broken", cache=tmp_path / ".cache" / "sim")
+        broken, pipeline.board, pipeline.graph, pipeline.frames(3), identity=identity(pipeline.graph, pipeline.plan),
+        interval=pipeline.plan.interval, folder=tmp_path / "broken", cache=tmp_path / ".cache" / "sim")
     assert not again.equal
     assert "where the golden model has" in str(again.difference)
     assert again.digest != proof["digest"]

@@ -14,8 +14,8 @@ from hwflow import golden, hls, onnx
 from hwflow.accuracy import signal_to_noise
 from hwflow.api import make_plan
 from hwflow.layers.base import Folding, LayerGraph
+from hwflow.pipeline.simulation import compile_plan, run_plan
 from hwflow.quantize import Quantized, quantize
-from hwflow.steps.simulation import compile_plan, run_plan
 from hwflow.synth import Board, list_boards, load_board
 from tests.e2e.networks import random_network, rows_for
 from tests.random_cases import seeds

@@ -24,13 +24,13 @@ from hwflow import HwflowError
 from hwflow.cli.golden import GoldenRequest, golden
 from hwflow.cli.quantize import QuantizeRequest, quantize
 from hwflow.cli.sim import SimRequest, sim
-from hwflow.flow import Flow
 from hwflow.golden import run, run_prologue
 from hwflow.options import Project
-from hwflow.pipeline.page import subject_of
-from hwflow.steps import records
+from hwflow.pipeline import records
+from hwflow.pipeline.pipeline import Pipeline
 from hwflow.views.console.terminal import Console
 from hwflow.views.page import Subject
+from hwflow.views.page.page_file import subject_of
 from hwflow.views.page.sections import accuracy, proof
 from tests.e2e.command import Outcome
 
@@ -53,7 +53,7 @@ def own(simulated: tuple[Path, Outcome], tmp_path_factory: pytest.TempPathFactor
 def subject(own: Path, monkeypatch: pytest.MonkeyPatch) -> Subject:
     """What a report of that model is made of."""
     monkeypatch.chdir(own)
-    return subject_of(Flow(Console(quiet=True), Project(Path("small.onnx"), data=Path("small.npz"))))
+    return subject_of(Pipeline(Console(quiet=True), Project(Path("small.onnx"), data=Path("small.npz"))))
 
 
 @dataclass
@@ -151,7 +151,7 @@ def test_what_other_commands_measured_is_shown(simulated: tuple[Path, Outcome], 
     shutil.rmtree("build/small/records", ignore_errors=True)
     project = Project(Path("small.onnx"), data=Path("small.npz"))
     command(project)
-    subject = subject_of(Flow(Console(quiet=True), project))
+    subject = subject_of(Pipeline(Console(quiet=True), project))
     section = accuracy.section(subject)
     assert "was not measured" not in section.body
     assert "top-1, integer" in section.body

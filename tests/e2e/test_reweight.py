@@ -13,11 +13,11 @@ from hwflow_base.errors import AnswerIsNo, HwflowError, MissingTool
 from hwflow import golden, onnx
 from hwflow.cli.reweight import ReweightRequest, reweight
 from hwflow.cli.synth import SynthRequest, synth
-from hwflow.flow import Flow
 from hwflow.options import HardwareOptions, Project
+from hwflow.pipeline.pipeline import Pipeline
+from hwflow.pipeline.routed_design import RoutedDesign, keep_design
 from hwflow.quantize import load_quantized
 from hwflow.reweight.retrained import Retrained
-from hwflow.reweight.routed import RoutedDesign, keep_design
 from hwflow.synth.toolchain import tools_of_family
 from hwflow.views.console.terminal import Console
 
@@ -41,16 +41,16 @@ def project(model: Path, build: Path) -> Project:
     return Project(model, data=DATA, build=build)
 
 
-def first_flow(build: Path) -> Flow:
-    return Flow(Console(quiet=True), project(FIRST, build), hardware=HARDWARE)
+def first_flow(build: Path) -> Pipeline:
+    return Pipeline(Console(quiet=True), project(FIRST, build), hardware=HARDWARE)
 
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A build folder with what a routed design was made of, but without the design."""
     build = tmp_path_factory.mktemp("build")
-    flow = first_flow(build)
-    keep_design(flow.quantized, flow.plan, flow.folder / "icebreaker" / "synth", reweightable=True)
+    pipeline = first_flow(build)
+    keep_design(pipeline.quantized, pipeline.plan, pipeline.folder / "icebreaker" / "synth", reweightable=True)
     return build
 
 
@@ -60,11 +60,11 @@ def of(model: Path, build: Path) -> Retrained:
 
 
 def test_what_was_kept_is_the_same_plan(first: Path) -> None:
-    flow = first_flow(first)
-    design = RoutedDesign.of(flow.folder / "icebreaker" / "synth", flow.board)
+    pipeline = first_flow(first)
+    design = RoutedDesign.of(pipeline.folder / "icebreaker" / "synth", pipeline.board)
     assert design.reweightable
-    assert design.plan == flow.plan
-    assert design.graph == flow.structure
+    assert design.plan == pipeline.plan
+    assert design.graph == pipeline.structure
     assert "range" in design.settings
 
 
@@ -119,8 +119,8 @@ def test_another_architecture_is_the_answer_no(first: Path) -> None:
 
 def test_a_quantized_model_for_a_design_of_real_numbers(first: Path, tmp_path: Path) -> None:
     path = tmp_path / "integers.onnx"
-    flow = first_flow(first)
-    onnx.save(flow.quantized.qdq, path)
+    pipeline = first_flow(first)
+    onnx.save(pipeline.quantized.qdq, path)
     with pytest.raises(AnswerIsNo, match=r"must come with real numbers, as the first model did, not quantized; place"):
         _ = of(path, first).fitted
 

@@ -15,11 +15,11 @@ from hwflow_base.errors import MissingTool
 from hwflow import hls, onnx
 from hwflow.cli.reweight import ReweightRequest, reweight
 from hwflow.cli.synth import SynthRequest, synth
-from hwflow.flow import Flow
 from hwflow.layers.partition import Execution
 from hwflow.options import HardwareOptions, Project
+from hwflow.pipeline.pipeline import Pipeline
+from hwflow.pipeline.routed_design import keep_design
 from hwflow.reweight.retrained import Retrained
-from hwflow.reweight.routed import keep_design
 from hwflow.synth.structure import Structure, structure_of
 from hwflow.synth.toolchain import tools_of_family
 from hwflow.synth.top import pll_of
@@ -43,15 +43,15 @@ def models(folder: Path) -> tuple[Path, Path, Path]:
 
 def edited(folder: Path, model: Path, data: Path, weight_rows: int) -> HardwareOptions:
     """A plan file for the first model with its weights in the flash, or (0 rows) in ROMs."""
-    flow = Flow(Console(quiet=True), Project(model, data=data, build=folder / "plan"), hardware=SHARED)
-    plan = flow.plan.with_folding("shared0", weight_rows=weight_rows)
+    pipeline = Pipeline(Console(quiet=True), Project(model, data=data, build=folder / "plan"), hardware=SHARED)
+    plan = pipeline.plan.with_folding("shared0", weight_rows=weight_rows)
     path = folder / "edited.yaml"
     path.write_text(hls.plan_to_yaml(plan))
     return HardwareOptions("icebreaker", plan=path, reweightable=True)
 
 
-def structure(flow: Flow) -> Structure:
-    design = flow.design
+def structure(pipeline: Pipeline) -> Structure:
+    design = pipeline.design
     weights = design.weights()
     return structure_of(design.core(), design.board, design.ends(), identity=design.identity(),
                         pll=pll_of(design.board, None, weights=weights), weights=weights)
@@ -63,25 +63,25 @@ def test_only_contents_change_and_they_compute_the_new_network(tmp_path: Path, w
     """The hardware of the first model, simulated with the contents of the second, gives the second one's tensors."""
     first, second, data = models(tmp_path)
     build = tmp_path / "build"
-    flow = Flow(Console(quiet=True), Project(first, data=data, build=build),
+    pipeline = Pipeline(Console(quiet=True), Project(first, data=data, build=build),
                 hardware=edited(tmp_path, first, data, weight_rows))
-    keep_design(flow.quantized, flow.plan, flow.synthesis, reweightable=True)
+    keep_design(pipeline.quantized, pipeline.plan, pipeline.synthesis, reweightable=True)
     other = Retrained(Console(quiet=True), Project(second, data=data, build=build),
-                      hardware=HardwareOptions("icebreaker"), base=flow.folder)
-    ours, theirs = structure(flow), structure(other)
+                      hardware=HardwareOptions("icebreaker"), base=pipeline.folder)
+    ours, theirs = structure(pipeline), structure(other)
     assert ours.digest == theirs.digest
     assert ours.contents != theirs.contents
-    images = flow.design.image(), other.design.image()
+    images = pipeline.design.image(), other.design.image()
     if weight_rows:
         assert None not in images
         assert images[0] != images[1]
-        assert len(images[0]) == len(images[1]) == sum(each.bytes for each in flow.plan.streams)
+        assert len(images[0]) == len(images[1]) == sum(each.bytes for each in pipeline.plan.streams)
     else:
         assert images == (None, None)
     runs = other.simulate(3, stalls=0.4, seed=1, waves=False)
     assert all(run.equal for run in runs.values())
     compiled = set(other.compiled.iterdir())
-    before = flow.simulate(3, stalls=0.4, seed=1, waves=False)
+    before = pipeline.simulate(3, stalls=0.4, seed=1, waves=False)
     assert all(run.equal for run in before.values())
     assert set(other.compiled.iterdir()) == compiled, "both are the same hardware, compiled once"
 

@@ -19,7 +19,7 @@ import pytest
 import hwflow
 from hwflow import golden, onnx
 from hwflow.host import Patience
-from hwflow.steps.records import kept
+from hwflow.pipeline.records import kept
 from tests.e2e.command import Cli, environment
 from tests.e2e.networks import rows_for, small_network, write_data
 

@@ -154,7 +154,7 @@ def graph(place: Path) -> LayerGraph:
 
 def spoil(monkeypatch: pytest.MonkeyPatch, layer: str, frame: int, position: tuple[int, int, int], by: int) -> None:
     """Let the golden model that the simulation compares with be wrong in one element."""
-    from hwflow.steps import simulation
+    from hwflow.pipeline import simulation
 
     right = simulation.golden.run
 
@@ -194,7 +194,7 @@ def test_one_different_element_is_found(cli: Cli, monkeypatch: pytest.MonkeyPatc
 
 def test_a_wrong_weight_in_the_rtl_is_found(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """One bit of one ROM file, changed between the making of the simulation and its run."""
-    from hwflow.steps import simulation as module
+    from hwflow.pipeline import simulation as module
 
     right = module.run_plan
 

@@ -10,8 +10,8 @@ import pytest
 from hwflow_base.errors import HwflowError
 
 from hwflow import golden, hls, onnx
+from hwflow.pipeline.simulated_board import SimulatedDesign, compile_design
 from hwflow.quantize import Quantized, quantize, save_quantized
-from hwflow.steps.simulated import SimulatedDesign, compile_design
 from hwflow.synth import load_board
 from hwflow.synth.design import Design
 from tests.e2e.networks import Chain, rows_for, small_network

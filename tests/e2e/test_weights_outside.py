@@ -20,9 +20,9 @@ from hwflow.host.transport import TransportFacts
 from hwflow.host.weight_image import IMAGE_FILE
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.room import with_room
+from hwflow.pipeline.netlist_proof import prove_netlist
 from hwflow.quantize import Quantized, quantize
 from hwflow.reweight.patching import reweight
-from hwflow.steps.proof import prove_netlist
 from hwflow.synth import load_board
 from hwflow.synth.design import Design, synthesize_design
 from hwflow.synth.expected_clock import outside_of

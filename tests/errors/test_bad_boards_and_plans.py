@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from hwflow import onnx
-from hwflow.flow import Flow
 from hwflow.onnx.build import Builder
 from hwflow.options import BOARD, Project
+from hwflow.pipeline.pipeline import Pipeline
 from hwflow.synth import list_boards, load_board
 from hwflow.views.console.terminal import Console
 from tests.e2e.command import Cli
@@ -83,9 +83,9 @@ def plan_text(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The plan that hwflow makes for the small model, as the file has it."""
     folder = tmp_path_factory.mktemp("plan")
     onnx.save(small_network(), folder / "small.onnx")
-    flow = Flow(Console(quiet=True), Project(folder / "small.onnx", build=folder))
-    assert flow.plan.stages
-    return (flow.board_folder / "plan.yaml").read_text()
+    pipeline = Pipeline(Console(quiet=True), Project(folder / "small.onnx", build=folder))
+    assert pipeline.plan.stages
+    return (pipeline.board_folder / "plan.yaml").read_text()
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from hwflow import golden, hls
 from hwflow.host import Patience
 from hwflow.host.identity import identity
 from hwflow.host.transport import TransportFacts
+from hwflow.pipeline.verilog import simulation_technology
 from hwflow.quantize import Quantized
-from hwflow.steps.generation import simulation_technology
 from hwflow.synth import ends_of, load_board
 from tests.e2e.networks import rows_for, small_network
 from tests.ethernet.echo import ADDRESS, START_CYCLES

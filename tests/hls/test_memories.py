@@ -19,8 +19,8 @@ from hwflow import hls
 from hwflow.hls.memories import gathered, moved, relieved, with_places
 from hwflow.hls.solver import ROOMY
 from hwflow.layers.base import LayerGraph
+from hwflow.pipeline.planning import budget_of, plan_for
 from hwflow.quantize import quantize
-from hwflow.steps.planning import budget_of, plan_for
 from hwflow.synth import load_board
 from tests.e2e.networks import rows_for
 from tests.quantize.net import Net

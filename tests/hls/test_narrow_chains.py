@@ -15,7 +15,7 @@ from hwflow.layers import Conv, Dense, Frame, IntFormat, LayerGraph, Lookup, Max
 from hwflow.layers.base import Layer
 from hwflow.layers.formats import BIPOLAR
 from hwflow.layers.rescale import Rescale, Rounding, Thresholds
-from hwflow.steps.simulation import compile_plan, run_plan
+from hwflow.pipeline.simulation import compile_plan, run_plan
 from hwflow.synth import list_boards, load_board
 from tests.random_cases import seeds
 

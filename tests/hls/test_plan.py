@@ -15,8 +15,8 @@ from hwflow import hls
 from hwflow.hls.partition_file import SHARED_KEYS
 from hwflow.hls.staging import stage_names, stages_of
 from hwflow.layers.base import Folding, LayerGraph
+from hwflow.pipeline.planning import budget_of
 from hwflow.quantize import quantize
-from hwflow.steps.planning import budget_of
 from hwflow.synth import load_board
 from tests.e2e.networks import random_network, rows_for, small_network
 

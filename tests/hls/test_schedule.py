@@ -9,8 +9,8 @@ import pytest
 from hwflow import hls
 from hwflow.hls.schedule import FrameSchedule, schedule_frames
 from hwflow.layers.partition import Execution
+from hwflow.pipeline.planning import plan_for
 from hwflow.quantize import quantize
-from hwflow.steps.planning import plan_for
 from hwflow.synth import load_board
 from tests.e2e.networks import rows_for, small_network
 from tests.hls.test_timeline import unequal

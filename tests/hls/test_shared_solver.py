@@ -18,8 +18,8 @@ from hwflow.layers import TopK
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.partition import Execution
 from hwflow.onnx.build import Builder
+from hwflow.pipeline.planning import budget_of, plan_for
 from hwflow.quantize import Quantized, quantize
-from hwflow.steps.planning import budget_of, plan_for
 from hwflow.synth import Board, load_board
 from hwflow.synth.expected_clock import outside_of
 from tests.e2e.networks import residual, rows_for

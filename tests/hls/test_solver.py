@@ -12,10 +12,10 @@ from hwflow_rtl.vendor import Resources, Technology
 
 from bench.synthetic import write
 from hwflow import hls, onnx
-from hwflow.flow import Flow
 from hwflow.hls import Budget
 from hwflow.layers.base import LayerGraph
 from hwflow.options import HardwareOptions, Project
+from hwflow.pipeline.pipeline import Pipeline
 from hwflow.quantize import quantize
 from hwflow.synth import load_board
 from hwflow.views.console.terminal import Console
@@ -161,9 +161,9 @@ def test_the_same_question_has_the_same_answer(graph: LayerGraph, technology: Te
 
 def test_a_small_board_has_all_its_multipliers_at_work(tmp_path: Path) -> None:
     model, data = write("colors_cnn", tmp_path)
-    flow = Flow(Console(quiet=True), Project(model, data=data, build=tmp_path / "build"),
+    pipeline = Pipeline(Console(quiet=True), Project(model, data=data, build=tmp_path / "build"),
                 hardware=HardwareOptions("icebreaker"))
-    plan = flow.plan
-    assert plan.resources.dsp == flow.board.resources.dsp == 8
+    plan = pipeline.plan
+    assert plan.resources.dsp == pipeline.board.resources.dsp == 8
     assert sum(stage.folding.rows * stage.folding.cols for stage in plan.stages if stage.resources.dsp) == 16
     assert plan.interval * 16 == sum(stage.multiplications for stage in plan.stages)

@@ -15,7 +15,7 @@ from hwflow_rtl.vendor.memory import Place
 from hwflow import hls
 from hwflow.hls.links import in_spram
 from hwflow.layers import Add, Frame, LayerGraph, Multiply
-from hwflow.steps.generation import simulation_technology
+from hwflow.pipeline.verilog import simulation_technology
 from hwflow.synth import load_board
 from tests.hls.test_timeline import BYTE, Branches
 from tests.networks.grow import Taste

@@ -9,7 +9,7 @@ from hwflow_base.errors import HwflowError
 from hwflow.host.elements import bytes_in, bytes_out, pack, unpack
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.formats import BIPOLAR, Frame, IntFormat, Tensor
-from hwflow.steps.proof import first_difference
+from hwflow.pipeline.netlist_proof import first_difference
 from tests.host.models import element_bytes
 
 WIDTHS = (1, 2, 7, 8, 9, 16, 17, 24, 31, 32)

@@ -10,7 +10,7 @@ import sys
 #: Packages that the driver may load; `hwflow_rtl` is for two modules of plain data.
 ALLOWED = {"google", "hwflow", "hwflow_base", "hwflow_rtl", "ml_dtypes", "numpy", "serial", "yaml"}
 #: Parts of hwflow that it must not load.
-OTHERS = ("hwflow.hls", "hwflow.synth", "hwflow.flow", "hwflow.api", "hwflow.quantize.importer")
+OTHERS = ("hwflow.hls", "hwflow.synth", "hwflow.pipeline.pipeline", "hwflow.api", "hwflow.quantize.importer")
 #: Seconds of processor time; 0.3 on a desktop machine with nothing else to do.
 MOST_SECONDS = 0.6
 

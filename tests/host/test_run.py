@@ -19,9 +19,9 @@ import serial.tools.list_ports
 
 import hwflow.host
 from hwflow import golden, onnx
-from hwflow.flow import Flow
 from hwflow.host.design import load_design
 from hwflow.options import HardwareOptions, Project
+from hwflow.pipeline.pipeline import Pipeline
 from hwflow.quantize import Quantized, quantize
 from hwflow.synth import design, load_board
 from hwflow.synth.options import SynthesisOptions
@@ -173,7 +173,7 @@ def test_synthesis_leaves_what_run_needs(cli, tmp_path, monkeypatch):
 
     monkeypatch.setattr(design, "synthesize", synthesize)
     project = Project(Path("small.onnx"), data=Path("small.npz"))
-    Flow(Console(quiet=True), project, hardware=HardwareOptions("icebreaker")).synthesize(SynthesisOptions())
+    Pipeline(Console(quiet=True), project, hardware=HardwareOptions("icebreaker")).synthesize(SynthesisOptions())
     folder = Path("build/small/icebreaker/synth")
     left = load_design(folder)
     assert left.facts.identity == made["identity"]

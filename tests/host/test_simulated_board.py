@@ -17,8 +17,8 @@ from hwflow import golden, hls, onnx
 from hwflow.host import LinkFailed, Patience
 from hwflow.host.identity import identity
 from hwflow.onnx.model import Model
+from hwflow.pipeline.verilog import simulation_technology
 from hwflow.quantize import Quantized, quantize
-from hwflow.steps.generation import simulation_technology
 from hwflow.synth import ends_of, load_board
 from tests.e2e.networks import rows_for, small_network, two_by_two
 from tests.host.models import leave_design

@@ -19,7 +19,7 @@ from hwflow import golden, hls
 from hwflow.layers import LayerGraph
 from hwflow.layers.formats import IntArray
 from hwflow.layers.hardware import codes_of
-from hwflow.steps.generation import simulation_technology
+from hwflow.pipeline.verilog import simulation_technology
 from tests.rtl.harness import pack, simulator, unpack
 
 
@@ -78,7 +78,7 @@ def play_plan(graph: LayerGraph, plan: hls.Plan, frames: Mapping[str, IntArray],
 
 
 def portable(plan: hls.Plan) -> Generic:
-    """As `hwflow.steps.generation.simulation_technology`, with ROMs inside of the design."""
+    """As `hwflow.pipeline.verilog.simulation_technology`, with ROMs inside of the design."""
     return Generic(timing=plan.timing, like=simulation_technology(plan).like)
 
 

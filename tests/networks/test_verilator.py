@@ -15,7 +15,7 @@ from hwflow_sim import RunResult, StallPattern
 
 from hwflow import hls
 from hwflow.layers import LayerGraph
-from hwflow.steps.simulation import compile_plan, run_plan
+from hwflow.pipeline.simulation import compile_plan, run_plan
 from hwflow.synth import list_boards, load_board
 from tests.networks.generate import TINY, USUAL, any_foldings, describe, frames_for, network
 from tests.networks.grow import Taste

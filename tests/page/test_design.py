@@ -20,10 +20,10 @@ from hwflow import hls
 from hwflow.accuracy import Accuracy, Metric, Task
 from hwflow.hls.schedule import schedule_frames
 from hwflow.layers.partition import Execution
+from hwflow.pipeline.planning import plan_for
+from hwflow.pipeline.recording import SIMULATION
+from hwflow.pipeline.records import keep
 from hwflow.quantize import Quantized, quantize
-from hwflow.steps.planning import plan_for
-from hwflow.steps.recording import SIMULATION
-from hwflow.steps.records import keep
 from hwflow.synth import Board, SynthesisReport, load_board
 from hwflow.synth.families import Limit
 from hwflow.synth.report import Usage

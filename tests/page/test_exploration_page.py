@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from hwflow.exploration.exploration import Exploration
-from hwflow.exploration.frontier import Objective
-from hwflow.exploration.point import Point
-from hwflow.exploration.routing import Routed, Run
+from hwflow.search.exploration.exploration import Exploration
+from hwflow.search.exploration.frontier import Objective
+from hwflow.search.exploration.point import Point
+from hwflow.search.exploration.routing import Routed, Run
 from hwflow.synth import load_board
 from hwflow.views.page.exploration import Designs, exploration_page, stairs
 from tests.page import cut

@@ -38,10 +38,10 @@ ELSEWHERE = {
     r"(pip|git|python -m tf2onnx|\.) ": "an installation, or a third-party model: tests/project/test_packaging.py",
     r"mpremote ": "needs a microcontroller: tests/drivers/test_micropython.py",
     r"hwflow explore .*--(scheduler|settings)": "needs a cluster, or the result of a search for widths: "
-                                               "tests/exploration/test_engine.py",
-    r"dask ": "starts a cluster: tests/exploration/test_engine.py",
+                                               "tests/search/exploration/test_engine.py",
+    r"dask ": "starts a cluster: tests/search/exploration/test_engine.py",
     r"curl ": "needs a server: tests/serve/test_serve.py",
-    r"hwflow explore ": "starts processes, with the extra explore: tests/exploration/test_boards.py",
+    r"hwflow explore ": "starts processes, with the extra explore: tests/search/exploration/test_boards.py",
     r"hwflow data ": "the pictures, recordings and tables are the reader's: tests/data/test_sources.py",
     r"eval ": "changes the shell: tests/cli/test_project_file.py",
 }

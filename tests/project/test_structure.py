@@ -19,14 +19,13 @@ PARTS = {
     "golden": {"onnx", "layers", "quantize"},
     "accuracy": {"outcome", "onnx", "data", "layers", "quantize", "golden"},
     "hls": {"layers"},
-    "precision": {"onnx", "data", "layers", "quantize", "golden", "accuracy", "hls"},
     "host": {"onnx", "layers", "quantize", "golden", "hls"},
     "serve": {"onnx", "layers", "quantize", "golden", "host"},
     "synth": {"layers", "hls", "host"},
     "export": set(),
 }
 #: The parts that describe hardware may use the units.
-USES_RTL = {"layers", "hls", "precision", "synth", "host"}
+USES_RTL = {"layers", "hls", "synth", "host"}
 #: Which packages of the project each package may import besides itself: there is no circle.
 PROJECT_MAY_IMPORT = {
     "hwflow_base": set(),

@@ -13,9 +13,9 @@ from hwflow import golden, hls
 from hwflow.layers import Conv, Embedding
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Model
+from hwflow.pipeline.planning import budget_of
+from hwflow.pipeline.simulation import compile_plan, run_plan
 from hwflow.quantize import Quantized, quantize
-from hwflow.steps.planning import budget_of
-from hwflow.steps.simulation import compile_plan, run_plan
 from hwflow.synth import load_board
 from tests.quantize.models import kinds, runtime
 

@@ -10,13 +10,13 @@ import pytest
 from hwflow_base.errors import HwflowError
 
 from hwflow.facts.mapping import Fate, Mapped, mapped
-from hwflow.flow import Flow
 from hwflow.hls.support import hardware_problems
 from hwflow.onnx import Model, dumps, load, save
 from hwflow.onnx.build import Builder, make_node
 from hwflow.onnx.model import Function
 from hwflow.onnx.rewrite.inline import inline_functions
 from hwflow.options import Project
+from hwflow.pipeline.pipeline import Pipeline
 from hwflow.quantize import quantize
 from hwflow.quantize.problems import NoHardware
 from hwflow.views.console.terminal import Console
@@ -227,10 +227,10 @@ def test_it_says_what_the_commands_do(models_dir: Path) -> None:
 
 
 def assert_like_the_commands(path: Path, found: Mapped) -> None:
-    flow = Flow(Console(quiet=True), Project(path))
+    pipeline = Pipeline(Console(quiet=True), Project(path))
     lost = {node.label for node in found.of(Fate.NONE)}
     try:
-        quantized = quantize(flow.model)
+        quantized = quantize(pipeline.model)
     except NoHardware as refusal:
         assert not found.possible, path.name
         said = {problem.why for problem in refusal.problems}
@@ -249,7 +249,7 @@ def assert_like_the_commands(path: Path, found: Mapped) -> None:
     assert {label.split("'")[1] for label in lost} == named, path.name
     programs = (quantized.prologue, quantized.epilogue)
     host = {(node.op_type, name) for p in programs for node in p.graph.nodes for name in node.outputs}
-    nodes = inline_functions(flow.source).graph.nodes
+    nodes = inline_functions(pipeline.source).graph.nodes
     renamed = {node.inputs[0]: node.outputs[0] for node in nodes if node.op_type == "Identity"}
     for mapping, node in zip(found.nodes, nodes, strict=True):
         there = any((node.op_type, name) in host for k in node.outputs for name in (k, renamed.get(k)))

@@ -12,8 +12,8 @@ from hwflow.layers.store import load_graph, save_graph
 from hwflow.layers.words import kind_of, name_of
 from hwflow.onnx import Model, save
 from hwflow.onnx.build import Builder
+from hwflow.pipeline.planning import plan_for
 from hwflow.quantize import Quantized, quantize
-from hwflow.steps.planning import plan_for
 from hwflow.synth import load_board
 from hwflow.views.pictures.design import kind_text
 from tests.e2e.command import Cli

@@ -15,8 +15,8 @@ from hwflow.hls.plan import Plan, StagePlan
 from hwflow.host.identity import DesignFacts
 from hwflow.host.rate import Limit, Rate, carried
 from hwflow.layers.formats import Frame, IntFormat
+from hwflow.pipeline.planning import budget_of
 from hwflow.quantize import Quantized, quantize
-from hwflow.steps.planning import budget_of
 from hwflow.synth import load_board
 from hwflow.synth.expected_clock import estimated_clock
 from hwflow.views.console.plan import (

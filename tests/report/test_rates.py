@@ -14,17 +14,17 @@ import pytest
 from hwflow_base.printable import rate_text
 
 from hwflow import hls, onnx
-from hwflow.exploration import routing
-from hwflow.exploration.evaluate import Wanted, found_of
-from hwflow.exploration.point import Point
-from hwflow.exploration.routing import Routed
 from hwflow.facts.clock import CoreClock
 from hwflow.hls.plan import Plan
 from hwflow.host.identity import DesignFacts
 from hwflow.host.rate import Limit, rate_of, rate_of_design
 from hwflow.layers.partition import Execution
+from hwflow.pipeline.planning import budget_of
 from hwflow.quantize import quantize
-from hwflow.steps.planning import budget_of
+from hwflow.search.exploration import routing
+from hwflow.search.exploration.point import Point
+from hwflow.search.exploration.routing import Routed
+from hwflow.search.exploration.tasks import Wanted, found_of
 from hwflow.synth import load_board
 from hwflow.synth.expected_clock import outside_of
 from hwflow.views.console.design import rates

@@ -21,8 +21,8 @@ from hwflow_sim.rom import ROM_MODULE
 
 from hwflow import hls
 from hwflow.layers import LayerGraph
-from hwflow.steps.generation import simulation_technology
-from hwflow.steps.simulated import simulated_top
+from hwflow.pipeline.simulated_board import simulated_top
+from hwflow.pipeline.verilog import simulation_technology
 from hwflow.synth import Board, ends_of, list_boards, load_board
 from hwflow.synth.design import Design
 from hwflow.synth.top import clocked_top, design_text

@@ -11,7 +11,7 @@ from hwflow_sim.rom import ROM_MODULE
 from hwflow import golden, hls
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.formats import IntArray
-from hwflow.steps.generation import AXI_STREAM, simulation_technology
+from hwflow.pipeline.verilog import AXI_STREAM, simulation_technology
 from hwflow.synth import ends_of
 from tests.host.models import element_bytes
 from tests.sim.open_bench import OpenSimulation, compile_open, wrapper

@@ -10,9 +10,9 @@ import pytest
 
 from hwflow import hls, onnx
 from hwflow.onnx.model import Model
+from hwflow.pipeline.stimuli import noise
+from hwflow.pipeline.verilog import AXI_STREAM
 from hwflow.quantize import load_quantized
-from hwflow.steps.generation import AXI_STREAM
-from hwflow.steps.stimuli import noise
 from hwflow.synth import load_board
 from tests.e2e.command import process
 from tests.e2e.networks import small_network, two_by_two, write_data

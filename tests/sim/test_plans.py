@@ -14,8 +14,8 @@ from hwflow_sim import StallPattern
 
 from hwflow import hls
 from hwflow.layers import Conv, Frame, IntFormat, LayerGraph, Lookup, MaxPool, Requantize, Tensor
-from hwflow.steps.generation import simulation_technology
-from hwflow.steps.simulation import compile_plan, run_plan
+from hwflow.pipeline.simulation import compile_plan, run_plan
+from hwflow.pipeline.verilog import simulation_technology
 from hwflow.synth import ends_before_plan, ends_of, load_board
 
 INT8, INT4 = IntFormat(8, True), IntFormat(4, True)

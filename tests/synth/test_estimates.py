@@ -12,14 +12,14 @@ from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.stream.queue_choice import PairedQueue
 from hwflow_rtl.vendor import Resources
 
-from hwflow.flow import Flow
 from hwflow.hls import make_plan, solve
 from hwflow.hls.staging import stages_of
 from hwflow.layers import LayerGraph
 from hwflow.layers.base import Folding, HardwareLayer
 from hwflow.options import HardwareOptions, Project
+from hwflow.pipeline.pipeline import Pipeline
+from hwflow.pipeline.planning import budget_of
 from hwflow.quantize import quantize
-from hwflow.steps.planning import budget_of
 from hwflow.synth import load_board
 from hwflow.synth.job import Job
 from hwflow.synth.netlist import make_netlist
@@ -88,14 +88,14 @@ def test_sums_of_products_in_blocks(tmp_path: Path) -> None:
     need("ecp5")
     board = load_board("ulx3s_85f")
     project = Project(ROOT / "models" / "digits_cnn.onnx", data=ROOT / "models" / "digits_cnn.npz", build=tmp_path)
-    flow = Flow(Console(quiet=True), project, hardware=HardwareOptions(board.name))
-    foldings = [with_macs(flow.graph, layer, planned.folding)
-                for stage, planned in zip(stages_of(flow.graph), flow.plan.stages, strict=True)
+    pipeline = Pipeline(Console(quiet=True), project, hardware=HardwareOptions(board.name))
+    foldings = [with_macs(pipeline.graph, layer, planned.folding)
+                for stage, planned in zip(stages_of(pipeline.graph), pipeline.plan.stages, strict=True)
                 for layer in stage.layers]
-    plan = make_plan(flow.graph, foldings, board.technology())
-    assert plan.resources.dsp == flow.plan.resources.dsp
-    assert plan.resources.lut < flow.plan.resources.lut
-    _, parts = compare(flow.graph, plan, board, tmp_path / "core")
+    plan = make_plan(pipeline.graph, foldings, board.technology())
+    assert plan.resources.dsp == pipeline.plan.resources.dsp
+    assert plan.resources.lut < pipeline.plan.resources.lut
+    _, parts = compare(pipeline.graph, plan, board, tmp_path / "core")
     sums = [part for part, folding in zip(parts, foldings, strict=False) if folding.style is MultiplierStyle.MACS]
     assert len(sums) == 2
     for part in sums:
@@ -116,5 +116,5 @@ def test_whole_networks(models_dir: Path, name: str, tmp_path: Path) -> None:
 
 def compare_model(model: Path, data: Path, board: str, folder: Path) -> None:
     need(load_board(board).family)
-    flow = Flow(Console(quiet=True), Project(model, data=data, build=folder), hardware=HardwareOptions(board))
-    judge(*compare(flow.graph, flow.plan, flow.board, folder / "core"))
+    pipeline = Pipeline(Console(quiet=True), Project(model, data=data, build=folder), hardware=HardwareOptions(board))
+    judge(*compare(pipeline.graph, pipeline.plan, pipeline.board, folder / "core"))

@@ -11,8 +11,8 @@ from hwflow_base.errors import HwflowError, ToolFailed
 from hwflow_rtl.vendor import Resources
 
 from hwflow import hls
+from hwflow.pipeline.planning import budget_of
 from hwflow.quantize import quantize
-from hwflow.steps.planning import budget_of
 from hwflow.synth.bitstream import shorten_report
 from hwflow.synth.boards import load_board
 from hwflow.synth.families import FAMILIES

@@ -15,9 +15,9 @@ from hwflow_base.errors import AnswerIsNo
 from hwflow_rtl.vendor import Technology
 
 from hwflow import hls
-from hwflow.flow import Flow
 from hwflow.layers.base import LayerGraph
 from hwflow.options import HardwareOptions, Project
+from hwflow.pipeline.pipeline import Pipeline
 from hwflow.reweight import patching as module
 from hwflow.synth import ends_of, load_board
 from hwflow.synth.boards import Board
@@ -32,10 +32,10 @@ MODELS = Path(__file__).parents[2] / "models"
 
 
 @pytest.fixture(scope="module")
-def flow(tmp_path_factory: pytest.TempPathFactory) -> Flow:
+def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
     project = Project(MODELS / "digits_mlp.onnx", data=MODELS / "digits_mlp.npz",
                       build=tmp_path_factory.mktemp("build"))
-    return Flow(Console(quiet=True), project,
+    return Pipeline(Console(quiet=True), project,
                 hardware=HardwareOptions("icebreaker", interval=2200, reweightable=True))
 
 
@@ -51,9 +51,9 @@ def other_weights(graph: LayerGraph) -> LayerGraph:
         for layer in graph.layers))
 
 
-def plan_for(flow: Flow, board: Board) -> hls.Plan:
+def plan_for(pipeline: Pipeline, board: Board) -> hls.Plan:
     """That of the flow, for another family."""
-    return hls.plan_from_yaml(hls.plan_to_yaml(flow.plan), flow.structure, board.technology(), source="plan")
+    return hls.plan_from_yaml(hls.plan_to_yaml(pipeline.plan), pipeline.structure, board.technology(), source="plan")
 
 
 def structure(graph: LayerGraph, plan: hls.Plan, board: Board, identity: bytes = bytes(8),
@@ -69,12 +69,12 @@ def text(graph: LayerGraph, plan: hls.Plan, board: Board, identity: bytes = byte
 
 @pytest.mark.parametrize("name", ["icebreaker", "ulx3s_25f", "tangnano9k"])
 @pytest.mark.slow
-def test_contents_are_those_of_the_text(flow: Flow, name: str) -> None:
+def test_contents_are_those_of_the_text(pipeline: Pipeline, name: str) -> None:
     """Of the identity, too; and the text with them is the text that would be written of the other design."""
     board = load_board(name)
-    plan, others = plan_for(flow, board), other_weights(flow.structure)
-    first, second = structure(flow.structure, plan, board), structure(others, plan, board, b"other id")
-    texts = text(flow.structure, plan, board), text(others, plan, board, b"other id")
+    plan, others = plan_for(pipeline, board), other_weights(pipeline.structure)
+    first, second = structure(pipeline.structure, plan, board), structure(others, plan, board, b"other id")
+    texts = text(pipeline.structure, plan, board), text(others, plan, board, b"other id")
     (bare, contents), (same, expected) = map(separated, texts)
     assert bare == same
     assert first.digest == second.digest
@@ -85,10 +85,10 @@ def test_contents_are_those_of_the_text(flow: Flow, name: str) -> None:
     assert filled(texts[0], expected) == filled(bare, expected) == texts[1]
 
 
-def test_what_makes_another_design_makes_another_digest(flow: Flow) -> None:
-    graph, plan, board = flow.structure, flow.plan, flow.board
-    tighter = Flow(Console(quiet=True), flow.project, hardware=replace(flow.hardware, reweightable=False))
-    faster = Flow(Console(quiet=True), flow.project, hardware=replace(flow.hardware, interval=1100))
+def test_what_makes_another_design_makes_another_digest(pipeline: Pipeline) -> None:
+    graph, plan, board = pipeline.structure, pipeline.plan, pipeline.board
+    tighter = Pipeline(Console(quiet=True), pipeline.project, hardware=replace(pipeline.hardware, reweightable=False))
+    faster = Pipeline(Console(quiet=True), pipeline.project, hardware=replace(pipeline.hardware, interval=1100))
     line = board.transport
     slower = replace(board, transports={"uart": replace(line, entry={**line.entry, "baud": line.entry["baud"] // 2})})
     found = [structure(graph, plan, board).digest, structure(graph, plan, board, clock=ON_BOARD).digest,
@@ -143,15 +143,15 @@ def test_a_kept_digest_is_that_of_its_text_or_none(tmp_path: Path) -> None:
     assert kept_structure(tmp_path, "text") == ""
 
 
-def test_new_contents_come_from_the_structure_where_it_is_kept(flow: Flow, tmp_path: Path,
+def test_new_contents_come_from_the_structure_where_it_is_kept(pipeline: Pipeline, tmp_path: Path,
                                                                monkeypatch: pytest.MonkeyPatch) -> None:
     """The same as from the text; where nothing is kept, or other than contents differ, that is written."""
-    board, plan = flow.board, flow.plan
-    old_text = text(flow.structure, plan, board)
+    board, plan = pipeline.board, pipeline.plan
+    old_text = text(pipeline.structure, plan, board)
     for base in (tmp_path, tmp_path / "nothing"):
         (base / module.TEXT).parent.mkdir(parents=True)
         (base / module.TEXT).write_text(old_text)
-    keep_structure(tmp_path, old_text, structure(flow.structure, plan, board))
+    keep_structure(tmp_path, old_text, structure(pipeline.structure, plan, board))
     calls: list[str] = []
 
     def counted(top: Any) -> str:
@@ -163,12 +163,12 @@ def test_new_contents_come_from_the_structure_where_it_is_kept(flow: Flow, tmp_p
         return module.with_new_contents(base, Design(graph, plan, board), print)
 
     monkeypatch.setattr(module, "design_text", counted)
-    short = made(tmp_path, other_weights(flow.structure), plan)
+    short = made(tmp_path, other_weights(pipeline.structure), plan)
     assert not calls
-    long = made(tmp_path / "nothing", other_weights(flow.structure), plan)
+    long = made(tmp_path / "nothing", other_weights(pipeline.structure), plan)
     assert calls
     assert short == long
-    tighter = Flow(Console(quiet=True), flow.project, hardware=replace(flow.hardware, reweightable=False))
+    tighter = Pipeline(Console(quiet=True), pipeline.project, hardware=replace(pipeline.hardware, reweightable=False))
     with pytest.raises(AnswerIsNo, match="these parts of it differ: "):
         made(tmp_path, tighter.structure, tighter.plan)
     assert calls

@@ -8,15 +8,15 @@ from typing import Any
 
 from hwflow_base.printable import number, percent, rate_text
 
-from ...exploration.boards import Answer, Verdict
-from ...exploration.evaluate import LONGEST
-from ...exploration.exploration import Exploration
-from ...exploration.frontier import Objective
-from ...exploration.point import Point
-from ...exploration.routing import Routed
-from ...precision import Outcome, bits_text
-from ...precision import Point as Candidate
-from ...precision.knobs import KnobKind
+from ...search.exploration.boards import Answer, Verdict
+from ...search.exploration.exploration import Exploration
+from ...search.exploration.frontier import Objective
+from ...search.exploration.point import Point
+from ...search.exploration.routing import Routed
+from ...search.exploration.tasks import LONGEST
+from ...search.widths import Outcome, bits_text
+from ...search.widths import Point as Candidate
+from ...search.widths.knobs import KnobKind
 from .terminal import Console
 
 #: Rows of the table; of a longer frontier some in equal steps.

@@ -13,9 +13,9 @@ from importlib.resources import files
 from hwflow_base.printable import counted, number, percent, rate_text
 from markupsafe import Markup
 
-from ...exploration.exploration import Exploration
-from ...exploration.point import Point
-from ...exploration.routing import Routed, Run
+from ...search.exploration.exploration import Exploration
+from ...search.exploration.point import Point
+from ...search.exploration.routing import Routed, Run
 from .chart import Axis, Dot, Dots, Line, plot
 from .document import render
 from .markup import Cell, element, table, tiles

@@ -18,8 +18,8 @@ from ...hls.plan import Plan
 from ...layers.base import LayerGraph
 from ...onnx.model import Model
 from ...options import HardwareOptions, Project, QuantizationOptions
+from ...pipeline.records import Record, kept, path_of
 from ...quantize import Quantized
-from ...steps.records import Record, kept, path_of
 from ...synth.boards import Board
 
 

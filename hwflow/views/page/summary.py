@@ -7,7 +7,7 @@ from typing import NamedTuple
 from hwflow_base.printable import counted, number, percent, rate_text
 
 from ...accuracy import Accuracy
-from ...steps.recording import ACCURACY
+from ...pipeline.recording import ACCURACY
 from ..console.accuracy import value_text, whole_text
 from ..console.plan import board_rate, limit_words, resource_rows
 from .subject import Subject, found

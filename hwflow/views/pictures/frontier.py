@@ -8,7 +8,7 @@ from typing import Any
 
 from hwflow_base.errors import MissingTool
 
-from ...precision import Outcome
+from ...search.widths import Outcome
 
 
 def plotting() -> tuple[Any, Any]:

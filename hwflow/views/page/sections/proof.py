@@ -16,9 +16,9 @@ from markupsafe import Markup
 
 from hwflow.facts.clock import routed_design
 from hwflow.options import HardwareOptions
+from hwflow.pipeline.recording import ACCURACY, BOARD, NETLIST, SIMULATED_BOARD, SIMULATION
+from hwflow.pipeline.records import Record
 from hwflow.quantize.meaning import NOT_COMPARED
-from hwflow.steps.recording import ACCURACY, BOARD, NETLIST, SIMULATED_BOARD, SIMULATION
-from hwflow.steps.records import Record
 from hwflow.synth.kept import kept_report
 
 from ..markup import element

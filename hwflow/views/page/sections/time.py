@@ -11,7 +11,7 @@ from markupsafe import Markup
 from hwflow.hls.plan import Plan
 from hwflow.hls.schedule import FrameSchedule, schedule_frames
 from hwflow.host.rate import rate_of
-from hwflow.steps.recording import SIMULATION
+from hwflow.pipeline.recording import SIMULATION
 from hwflow.synth import Board
 
 from ...console.plan import board_rate, limit_words

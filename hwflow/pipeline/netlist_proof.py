@@ -1,0 +1,195 @@
+"""The proof of a netlist: the cells that go to place and route give the golden model's bytes through a board's pins.
+
+The netlist is simulated cell by cell (`hwflow_sim.board`); the driver that talks to a real board (`hwflow.host`) sends
+it frames over a simulated line and takes its results.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from hwflow_base.errors import HwflowError
+from hwflow_rtl.memory import SdramPart
+from hwflow_rtl.memory.seal import SEAL_WORDS
+from hwflow_sim import flash, sdram
+from hwflow_sim.board import (
+    BoardChip,
+    LinePort,
+    NetworkPort,
+    SimulatedBoard,
+    compile_board,
+    netlist_design,
+    read_netlist,
+)
+
+from .. import golden
+from ..host import LinkFailed, Patience
+from ..host.elements import bytes_in, bytes_out, from_bytes, pack, to_bytes
+from ..host.host_link import HostLink
+from ..host.identity import element_bytes
+from ..host.weight_image import digest_of, with_seal
+from ..layers.base import LayerGraph
+from ..synth import Board
+from ..synth.board_weights import BoardWeights
+from .simulated_lines import line_of, port_of
+from .stimuli import ends_digests
+
+Frames = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
+
+#: Clock cycles in which a board is left alone at first: its PLL locks, and its reset counts down.
+CYCLES_TO_START = 10_000
+#: Seconds of the line's time until a board is given up: one that says nothing right, one that gives no results (besides
+#: the time of so many frames).
+SILENCE, STALL, FRAMES_OF_PATIENCE = 0.4, 1.0, 30
+
+
+@dataclass(frozen=True)
+class NetlistProof:
+    """What was proved: `digest` is that of the netlist's file, `cells` counts its kinds of cells.
+
+    `difference` says what was not as the golden model has it, None where all was; `cycles` are clock cycles of the
+    board, simulated in `seconds`.  `played` and `results` are digests (`frames_digest`) of the frames and of what the
+    golden model makes of them.
+    """
+
+    netlist: Path
+    board: str
+    digest: str
+    cells: Mapping[str, int]
+    frames: int
+    bytes_compared: int
+    cycles: int
+    seconds: float
+    difference: str | None
+    played: str = ""
+    results: str = ""
+
+    @property
+    def equal(self) -> bool:
+        return self.difference is None
+
+    def facts(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {**asdict(self), "netlist": str(self.netlist), "cells": dict(self.cells), "equal": self.equal}
+
+    def __str__(self) -> str:
+        what = f"netlist {self.digest[:12]} of {self.board}, {sum(self.cells.values())} cells"
+        how = f"{self.frames} frames through its pins, {self.cycles} clock cycles"
+        return f"{'equal' if self.equal else 'not equal'}: {what}, {how}" + (", bit for bit" if self.equal else "")
+
+
+def prove_netlist(netlist: Path, board: Board, graph: LayerGraph, frames: Frames | Mapping[str, Frames], *,
+                  identity: bytes, interval: int, folder: Path, cache: Path, weights: BoardWeights | None = None,
+                  image: bytes | None = None, say: Callable[[str], None] = print) -> NetlistProof:
+    """Play `frames` through the pins of a netlist and compare every byte of the results with `golden`.
+
+    Parameters
+    ----------
+    netlist
+        The JSON file that yosys wrote for place and route, also one whose ROMs have other contents since.
+    frames
+        int64[n, height, width, channels] by input name, or of the only input.
+    identity
+        What the board must say it is: `hwflow.host.identity`.
+    interval
+        Clock cycles of a frame, for patience with a board that does not answer.
+    weights, image
+        Those in a memory of the board, whose chip is simulated: filled over the line, or a flash with the image.
+    folder
+        Where the simulation takes place; `cache` keeps what was compiled.
+
+    A difference is part of the result; so is a board that does not answer as docs/host-link.md says.  Raises
+    HwflowError for a file that is no netlist, MissingTool and ToolFailed.
+    """
+    values = golden.run(graph, frames)
+    expected = answers(graph, values)
+    cells, line = read_netlist(netlist, board.family), line_of(board)
+    design = netlist_design(cells, reset_active_low=board.reset_active_low, chip=chip_of(board, weights, image),
+                            line=type(line))
+    compiled = compile_board(design, folder=folder, cache=cache, say=say)
+    began = time.monotonic()
+    with SimulatedBoard(compiled, line=line) as simulated:
+        simulated.wait(b"", CYCLES_TO_START)
+        try:
+            data = talk(port_of(simulated, board), graph, values, identity, interval, weights, image)
+            difference = first_difference(expected, data, graph)
+        except LinkFailed as error:
+            difference = str(error)
+        facts = simulated.facts
+    return NetlistProof(netlist, board.name, cells.digest, cells.cells, len(expected), expected.size, facts.cycles,
+                        time.monotonic() - began, difference, *ends_digests(graph, values))
+
+
+def answers(graph: LayerGraph, values: Mapping[str, Frames]) -> Bytes:
+    """What a board says to `talk`, [n, bytes of a frame]: a RESET begins the sequence of a design with a state anew."""
+    once = np.concatenate([to_bytes(values[name], graph.tensors[name].format) for name in graph.outputs], axis=1)
+    return np.concatenate([once, once]) if graph.streaming else once
+
+
+def chip_of(board: Board, weights: BoardWeights | None, image: bytes | None) -> BoardChip | None:
+    """The simulated memory at the pins of `board`; a flash has `image`."""
+    if weights is None:
+        return None
+    part, sealed = weights.part(board), weights.flash
+    if isinstance(part, SdramPart):
+        return sdram.board_chip(part, weights.memory.pins)
+    assert sealed is not None
+    assert image is not None
+    return flash.flash_chip(part, with_seal(image, sealed.mark), words=sealed.words + SEAL_WORDS)
+
+
+def talk(port: LinePort | NetworkPort, graph: LayerGraph, frames: Mapping[str, Frames], identity: bytes, interval: int,
+         weights: BoardWeights | None = None, image: bytes | None = None) -> bytes:
+    """What the board behind `port` answers to `frames`, also of other tensors than inputs, with `image` in its memory;
+    a flash has it already.  One that keeps a state answers twice, with a reset between.
+
+    LinkFailed where it is no board with this design.
+    """
+    stall = STALL + FRAMES_OF_PATIENCE * interval / port.cycles(1.0)
+    link = HostLink(port, patience=Patience(SILENCE, stall), clock=port.clock, seed=1)
+    found = link.reset()
+    wanted = (identity, bytes_in(graph), bytes_out(graph))
+    if (found.design, found.bytes_in, found.bytes_out) != wanted:
+        raise LinkFailed(f"the board must say that it is design {identity.hex()} with {wanted[1]} bytes in and "
+                         f"{wanted[2]} out, not {found.design.hex()} with {found.bytes_in} and {found.bytes_out}")
+    if weights is not None and image is not None:
+        if weights.flash:
+            link.wait_for_image(digest_of(image))
+        else:
+            link.fill(image, digest_of(image))
+    data = pack(graph, {name: frames[name] for name in graph.inputs})
+    made = link.exchange(data)
+    if graph.streaming:
+        link.reset()
+        made += link.exchange(data)
+    return made
+
+
+def first_difference(expected: Bytes, data: bytes, graph: LayerGraph) -> str | None:
+    """Where `data`, all that came, is not `expected` [n, bytes of a frame]."""
+    got = np.frombuffer(data, np.uint8)
+    if len(got) != expected.size:
+        return f"the board must give {expected.size} bytes for {len(expected)} frames, not {len(got)}"
+    unequal = np.flatnonzero(got != expected.ravel())
+    if not len(unequal):
+        return None
+    frame, place = divmod(int(unequal[0]), expected.shape[1])
+    for name in graph.outputs:
+        tensor = graph.tensors[name]
+        width = element_bytes(tensor.format.bits)
+        size = tensor.frame.elements * width
+        if place < size:
+            begin = int(unequal[0]) - place
+            wanted, came = (int(from_bytes(row[begin:begin + size].reshape(1, size), tensor).flat[place // width])
+                            for row in (expected.ravel(), got))
+            return (f"frame {frame}, output '{name}', element {place // width}: {came} where the golden model has "
+                    f"{wanted}; {len(unequal)} of {expected.size} bytes are others")
+        place -= size
+    raise HwflowError("a byte of a frame must belong to an output")

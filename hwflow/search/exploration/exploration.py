@@ -1,0 +1,112 @@
+"""An explored design space: its points, the frontier, and which board does it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from hwflow_base.by_value import ByValue
+from hwflow_base.errors import HwflowError
+
+from ...outcome import OutcomeWarning
+from ...synth import Board
+from .boards import Answer, answer
+from .engine import engine
+from .frontier import Objective, frontier_of
+from .point import Point
+from .space import Found, Material, Space, Work
+from .store import Store
+
+#: The table of everything that was found, in the folder of an exploration.
+STORE = "points.sqlite"
+
+#: What shows how many tasks are done, of how many: a context with a function of both.
+Progress = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
+
+
+@dataclass(frozen=True, eq=False)
+class Exploration(ByValue):
+    """The points of a design space in the order of its axes, and the `objectives` by which designs are compared.
+
+    `boards` are those of the axes, by the names that the user gave.  `rate` is the frames a second that were asked for,
+    `most_drop` the accuracy that designs may lose for it.  `table` is the database with everything.
+    """
+
+    model: str
+    points: tuple[Point, ...]
+    boards: Mapping[str, Board]
+    objectives: tuple[Objective, ...]
+    rate: float | None
+    most_drop: float | None
+    warnings: tuple[OutcomeWarning, ...]
+    table: Path
+
+    @cached_property
+    def on_frontier(self) -> tuple[bool, ...]:
+        """For each point whether it is on the frontier of its board: no other design there beats it in all objectives.
+        """
+        best: set[int] = set()
+        for board in dict.fromkeys(point.board for point in self.points):
+            own = [k for k, point in enumerate(self.points) if point.board == board]
+            found = frontier_of([self.points[k] for k in own], self.objectives)
+            best |= {k for k, on in zip(own, found, strict=True) if on}
+        return tuple(k in best for k in range(len(self.points)))
+
+    @cached_property
+    def frontier(self) -> tuple[Point, ...]:
+        """The designs on the frontiers of all boards, each once, the fastest first."""
+        found = [point for point, best in zip(self.points, self.on_frontier, strict=True) if best]
+        once = {(point.board, point.design): point for point in reversed(found)}
+        return tuple(sorted(once.values(), key=lambda point: (-point.frames_per_second, point.lut, point.board)))
+
+    @cached_property
+    def answer(self) -> Answer | None:
+        """Which board does it; None where no rate was asked for."""
+        return None if self.rate is None else answer(self.points, self.boards, self.rate, self.most_drop)
+
+    def __repr__(self) -> str:
+        return (f"Exploration of '{self.model}': {len(self.points)} points, "
+                f"{sum(point.fits for point in self.points)} of them fit, {len(self.frontier)} on the frontier")
+
+
+@contextlib.contextmanager
+def silent(_text: str) -> Iterator[Callable[[int, int], None]]:
+    """No progress is shown."""
+    yield lambda done, total: None
+
+
+def evaluate(material: Material, space: Space, folder: Path, progress: Progress = silent, *,
+             workers: int | None = None, scheduler: str | None = None) -> Found:
+    """The points of `space`; what `folder` has of an earlier run is not computed again.
+
+    Tasks run on `workers` processes of this machine (None: one for each core), or on the cluster at `scheduler`.
+    HwflowError where tasks are lost, after all others are finished.
+    """
+    with Store(folder / STORE) as store:
+        work = Work(material, space, store)
+        if work.left:
+            log = folder / "workers.log"
+            with progress("evaluate designs") as show, engine(workers, scheduler, log) as running:
+                work.run(running, show)
+        found = work.found()
+    if found.lost:
+        raise HwflowError(f"{len(found.lost)} of {len(work.tasks)} tasks were not finished: {found.lost[0].why}",
+                          "what is finished is kept: run the command again, with fewer --workers")
+    return found
+
+
+def default_objectives(points: Sequence[Point]) -> tuple[Objective, ...]:
+    """Frames a second, accuracy where it is known, and logic cells."""
+    measured = any(point.accuracy is not None for point in points)
+    return (Objective.FRAMES, *([Objective.ACCURACY] if measured else []), Objective.LUT)
+
+
+def exploration_of(space: Space, found: Found, folder: Path, *, objectives: Sequence[Objective] = (),
+                   most_drop: float | None = None, model: str = "") -> Exploration:
+    """What was found, with the frontier of `objectives` (none: the default ones)."""
+    chosen = tuple(objectives) or default_objectives(found.points)
+    return Exploration(model, found.points, space.boards, chosen, space.rate, most_drop, found.warnings, folder / STORE)

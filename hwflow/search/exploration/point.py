@@ -1,0 +1,118 @@
+"""The points of the design space: one design that was asked for, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from ...host.rate import Rate
+from ...layers.partition import Execution
+from ...options import HardwareOptions
+
+
+@dataclass(frozen=True)
+class Widths:
+    """A value of the axis of bits: `bits` of weights and activations, a file of `settings`, or the default."""
+
+    bits: tuple[int, int] | None = None
+    settings: Path | None = None
+
+    def __str__(self) -> str:
+        """As --bits or --settings take it; nothing for the default."""
+        if self.settings is not None:
+            return str(self.settings)
+        return "" if self.bits is None else ",".join(map(str, self.bits))
+
+
+@dataclass(frozen=True)
+class Point:
+    """One design: what was asked for, and the plan that answers it, or why there is none.
+
+    Asked: a board (its name, or the path of its file), `widths` as `str(Widths)`, the `execution`, whether stages may
+    multiply in logic and weights be outside of the FPGA, and the most cycles of a frame (`asked`; None: as few as
+    possible).  `transport` is the way to the host, "" for the first one of the board.  `refused` is the reason where
+    there is no such design, and `lacks` the resources that are short, where some are; then everything after it is as by
+    default.
+
+    Found: `design` is the identity in hexadecimal digits, equal for equal designs.  `made_as` is dataflow, shared or
+    mixed.  `interval` and `latency` count cycles of the estimated clock of `mhz`; `mhz_error` is the mean relative
+    error of such estimates.  `memory_cycles` are those in which the memory beside the FPGA gives the weights of a
+    frame, 0 where none are there.  `link` is the number of frames a second that the board's line to the host carries.
+    `lut` to `spram` count what the core takes, `filled` is the largest share of a resource of the board.  `accuracy` is
+    the `metric` of the integer model on the data, `reference` that of the float model; None without data.
+    """
+
+    board: str
+    widths: str
+    execution: str
+    logic_multipliers: bool
+    stream_weights: bool
+    asked: int | None
+    transport: str = ""
+    refused: str | None = None
+    lacks: str = ""
+    design: str = ""
+    made_as: str = ""
+    interval: int = 0
+    latency: int = 0
+    mhz: float = 0.0
+    mhz_error: float = 0.0
+    memory_cycles: int = 0
+    link: float = 0.0
+    lut: int = 0
+    ff: int = 0
+    dsp: int = 0
+    ram: int = 0
+    spram: int = 0
+    filled: float = 0.0
+    accuracy: float | None = None
+    reference: float | None = None
+    metric: str = ""
+
+    @property
+    def fits(self) -> bool:
+        """Whether there is such a design."""
+        return self.refused is None
+
+    @property
+    def rate(self) -> Rate:
+        """Frames a second at the estimated clock, of a point that fits."""
+        return Rate(self.mhz, self.interval, self.memory_cycles, self.link)
+
+    @property
+    def frames_per_second(self) -> float:
+        """Of the FPGA alone at the estimated clock, without the line to the host; 0 where there is no design."""
+        return self.rate.core if self.fits else 0.0
+
+    @property
+    def arriving_per_second(self) -> float:
+        """Frames a second that arrive at the host; 0 where there is no design."""
+        return self.rate.frames_per_second if self.fits else 0.0
+
+    @property
+    def latency_seconds(self) -> float:
+        """From the first element of a frame into the idle design to the first result."""
+        return self.latency / (self.mhz * 1e6) if self.fits else 0.0
+
+    @property
+    def hardware(self) -> HardwareOptions:
+        """The options of the commands that make this very design."""
+        return HardwareOptions(
+            board=self.board, transport=self.transport or None, interval=self.asked,
+            logic_multipliers=self.logic_multipliers,
+            stream_weights=self.stream_weights, execution=Execution(self.execution))
+
+    def facts(self) -> dict[str, Any]:
+        """Plain data: the fields, and what follows from them."""
+        return {**asdict(self), "frames_per_second": self.frames_per_second,
+                "arriving_per_second": self.arriving_per_second,
+                "limit": self.rate.limit.value if self.fits else "", "latency_seconds": self.latency_seconds}
+
+
+def point_of(facts: Mapping[str, Any]) -> Point:
+    """The point with these values; what is left out is as by default.  TypeError where something asked is left out."""
+    found = {field.name: facts[field.name] for field in fields(Point) if field.name in facts}
+    flags = {name: bool(found[name]) for name in ("logic_multipliers", "stream_weights")}  # SQL has no booleans
+    return Point(**{**found, **flags})

@@ -1,0 +1,155 @@
+"""The design space: the axes that a user gives, and the tasks that evaluate it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from hwflow_base.files.cache import code_fingerprint, digest
+
+from ...data.dataset import Dataset
+from ...layers.partition import Execution
+from ...onnx.model import Model
+from ...outcome import OutcomeWarning
+from ...pipeline.keys import data_key, integers_key
+from ...quantize.settings import QuantizationSettings
+from ...synth import Board
+from .engine import Engine, Lost
+from .point import Point, Widths
+from .store import Store
+from .tasks import Wanted, designs, judged, made_integers, reference_outputs
+
+#: The kind of facts of a store that are about the integers of some widths.
+INTEGERS = "integers"
+#: Jobs beside those of boards.
+JUDGED = "judged"
+
+
+@dataclass(frozen=True)
+class Material:
+    """What is explored: the model, the model of its file (`source`), the data, and the settings of each widths."""
+
+    model: Model
+    source: Model
+    dataset: Dataset | None
+    settings: Mapping[Widths, QuantizationSettings]
+
+    def key(self, widths: Widths) -> str:
+        """Of the integers."""
+        return integers_key(self.model, self.settings[widths], self.dataset)
+
+
+@dataclass(frozen=True)
+class Space:
+    """The axes.  `boards` are by the names that the user gives; every combination of the axes is one task.
+
+    `intervals` is the number of designs of each, from the fastest to the smallest; `rate` the frames a second for which
+    the smallest design is wanted besides.
+    """
+
+    boards: Mapping[str, Board]
+    widths: tuple[Widths, ...] = (Widths(),)
+    executions: tuple[Execution, ...] = (Execution.AUTO,)
+    logic_multipliers: tuple[bool, ...] = (False,)
+    stream_weights: tuple[bool, ...] = (False,)
+    intervals: int = 1
+    rate: float | None = None
+
+    def tasks(self, material: Material) -> Iterator[tuple[Widths, Wanted]]:
+        """In the order of the axes."""
+        keys = {widths: material.key(widths) for widths in self.widths}
+        for (name, board), widths, execution, logic, streams in product(
+                self.boards.items(), self.widths, self.executions, self.logic_multipliers, self.stream_weights):
+            yield widths, Wanted(name, board, str(widths), keys[widths], execution, logic, streams, self.intervals,
+                                 self.rate)
+
+
+@dataclass(frozen=True)
+class Found:
+    """The points of a space in the order of its tasks, the warnings about the data, and the tasks that were lost."""
+
+    points: tuple[Point, ...]
+    warnings: tuple[OutcomeWarning, ...]
+    lost: tuple[Lost, ...] = ()
+
+
+class Work:
+    """The tasks of a space: those that are finished are read from the store, the others are run."""
+
+    def __init__(self, material: Material, space: Space, store: Store):
+        self.material, self.store = material, store
+        self.tasks = list(space.tasks(material))
+        self.keys = {wanted: task_key(wanted) for _, wanted in self.tasks}
+        self.points = {wanted: store.points(key) for wanted, key in self.keys.items()}
+        self.facts = {widths: store.get(INTEGERS, self.facts_key(widths)) for widths in space.widths}
+        self.lost: list[Lost] = []
+
+    def facts_key(self, widths: Widths) -> str:
+        """Of what the data says of the integers."""
+        return digest(code_fingerprint(), self.material.key(widths), data_key(self.material.dataset))
+
+    @property
+    def left(self) -> int:
+        """Tasks that are not finished."""
+        return sum(found is None for found in self.points.values()) + len(self.unjudged)
+
+    @property
+    def unjudged(self) -> list[Widths]:
+        """Widths whose accuracy is not known, where there is data to measure it on."""
+        return [] if self.material.dataset is None else [each for each, facts in self.facts.items() if facts is None]
+
+    def run(self, engine: Engine[Any], progress: Any) -> None:
+        """Run what is left; every result is in the store before the next one is waited for."""
+        promises = self.promises(engine)
+        for done, (job, result) in enumerate(engine.finished(promises), 1):
+            progress(done, len(promises))
+            if isinstance(result, Lost):
+                self.lost.append(result)
+            elif isinstance(job, Widths):
+                self.store.put(INTEGERS, self.facts_key(job), result)
+                self.facts[job] = result
+            else:
+                self.store.finish(self.keys[job], result)
+                self.points[job] = result
+
+    def promises(self, engine: Engine[Any]) -> dict[Any, Any]:
+        """By job, which is what is wanted of a board, or the widths whose accuracy is wanted."""
+        material, dataset = self.material, self.material.dataset
+        missing = [(widths, wanted) for widths, wanted in self.tasks if self.points[wanted] is None]
+        rows = None if dataset is None else dict(dataset.calibration)
+        needed = dict.fromkeys([*(widths for widths, _ in missing), *self.unjudged])
+        integers = {widths: engine.later(made_integers, material.model, material.source, rows, settings)
+                    for widths, settings in material.settings.items() if widths in needed}
+        promises: dict[Any, Any] = {wanted: engine.later(designs, integers[widths], wanted)
+                                    for widths, wanted in missing}
+        if dataset is not None and self.unjudged:
+            reference = engine.later(reference_outputs, material.model, dataset)
+            promises |= {widths: engine.later(judged, material.model, dataset, integers[widths], reference)
+                         for widths in self.unjudged}
+        return promises
+
+    def found(self) -> Found:
+        """Everything that is finished."""
+        points = tuple(replace(point, **self.accuracy(widths))
+                       for widths, wanted in self.tasks for point in self.points[wanted] or ())
+        warnings = tuple(OutcomeWarning.from_facts(each) for facts in self.facts.values() if facts is not None
+                         for each in facts["warnings"])
+        return Found(points, warnings, tuple(self.lost))
+
+    def accuracy(self, widths: Widths) -> dict[str, Any]:
+        """The fields of a point that the data decides."""
+        facts = self.facts[widths]
+        return {} if facts is None else {name: facts[name] for name in ("accuracy", "reference", "metric")}
+
+
+def with_and_without(option: bool) -> tuple[bool, ...]:
+    """The axis of a flag: where it is set, designs that need it are compared with those that do not."""
+    return (False, True) if option else (False,)
+
+
+def task_key(wanted: Wanted) -> str:
+    """Everything that the points of a task depend on; where the board's file is changes nothing."""
+    return digest(code_fingerprint(), repr(replace(wanted, board=replace(wanted.board, path=Path()))))

@@ -1,0 +1,16 @@
+"""Mixed precision: a search for the cheapest design that keeps the accuracy.
+
+It chooses the widths of weights and activations layer by layer:
+
+    knobs (widths that can be reduced) -> evaluate (cost, noise, accuracy of a design) -> search -> prove -> frontier
+"""
+
+from __future__ import annotations
+
+from hwflow.search.widths.answers import Answers
+from hwflow.search.widths.choose import Outcome, choose_widths, require_drop
+from hwflow.search.widths.evaluator import Store
+from hwflow.search.widths.knobs import bits_text
+from hwflow.search.widths.points import Point
+
+__all__ = ["Answers", "Outcome", "Point", "Store", "bits_text", "choose_widths", "require_drop"]

@@ -1,0 +1,200 @@
+"""What designs of one model cost at one pace: that of the plan which `hwflow synth` makes for the widest design.
+
+The pace is the widest design's, so that what the search saves is resources and the throughput stays.  Each stage keeps
+the folding it has there.  Where each layer has a stage of its own, the layers' own cost models and what joins them are
+the cost; else the plan of each design is made (`alike`).  A layer without hardware costs nothing and is named in
+`Pace.without`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hwflow_base.errors import AnswerIsNo
+from hwflow_rtl.vendor import Resources, Technology
+
+from hwflow.hls import Budget, Executions, Plan, make_plan
+from hwflow.hls.links import link_cost
+from hwflow.hls.solver import offered
+from hwflow.hls.staging import stages_of
+from hwflow.hls.support import hardware_problems
+from hwflow.layers.base import Folding, HardwareLayer, Layer, LayerGraph
+from hwflow.layers.partition import Execution
+from hwflow.search.widths.alike import is_sum_of_layers, plan_like, prices_of
+from hwflow.search.widths.points import LINKS, Design
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Foldings for the layers of a model, by name, and what a board offers.
+
+    `interval` is the cycles between frames.  `costs` are the layers' costs in the widest design; `without` are the
+    layers that have no hardware there, so that their cost is unknown.  `fits` says whether the widest design fits.
+    `widest` is its plan where that costs more than its layers, and each design has a plan like it; layers that share a
+    stage have no folding then.
+    """
+
+    technology: Technology
+    budget: Budget
+    foldings: Mapping[str, Folding]
+    costs: Mapping[str, Resources]
+    interval: int
+    without: tuple[str, ...]
+    fits: bool
+    widest: Plan | None = None
+    notes: set[str] = field(default_factory=set)
+
+    def design(self, graph: LayerGraph) -> Design:
+        """The cost of `graph`, the same model in other widths.
+
+        A layer that has no hardware in these widths, but has in the widest, counts as there; `notes` names it then.
+        """
+        if self.widest is not None:
+            return self._planned(graph, self.widest)
+        parts: dict[str, Resources] = {}
+        placed: dict[str, Folding] = {}
+        for layer in graph.layers:
+            if layer.name in self.without:
+                continue
+            folding = self._folding(graph, layer)
+            if folding is not None and isinstance(layer, HardwareLayer):
+                parts[layer.name] = layer.cost(graph, folding, self.technology)
+                placed[layer.name] = folding
+            elif layer.name in self.costs:
+                parts[layer.name] = self.costs[layer.name]
+                self.notes.add(f"layer '{layer.name}' has widths without hardware; they count as the widest")
+        parts[LINKS] = _links(graph, placed, self.technology)
+        total = self.technology.placed(sum(parts.values(), Resources()))
+        prices = {name: self.budget.price(resources) for name, resources in parts.items()}
+        return Design(Resources.of_counts(total.counts()), self.budget.price(total), prices)
+
+    def plan(self, graph: LayerGraph) -> Plan | None:
+        """The design of `graph` as a plan to build; None where it cannot be built yet."""
+        if self.widest is not None:
+            return plan_like(self.widest, graph, self._folding)
+        if hardware_problems(graph):
+            return None
+        foldings = [self._folding(graph, layer) for stage in stages_of(graph) for layer in stage.layers]
+        known = [folding for folding in foldings if folding is not None]
+        return make_plan(graph, known, self.technology) if len(known) == len(foldings) else None
+
+    def _planned(self, graph: LayerGraph, widest: Plan) -> Design:
+        """The cost of the plan of `graph`."""
+        plan = self.plan(graph)
+        if plan is None:
+            self.notes.add("some widths have no hardware in the stages of the widest design; they count as the widest")
+        made = plan or widest
+        resources = Resources.of_counts(made.resources.counts())
+        return Design(resources, self.budget.price(resources), prices_of(made, self.budget))
+
+    def _folding(self, graph: LayerGraph, layer: Layer) -> Folding | None:
+        """The folding of the widest design, or the cheapest one that keeps its pace; None without hardware."""
+        if not isinstance(layer, HardwareLayer) or layer.hardware_problem(graph) is not None:
+            return None
+        folding = self.foldings.get(layer.name)
+        if folding is not None and layer.folding_problem(graph, folding) is None:
+            return folding
+        return _cheapest(graph, layer, self.interval, self.technology, self.budget)
+
+
+def pace_of(executions: Executions) -> Pace:
+    """The pace of the fastest plan.
+
+    Where there is no plan, because parts have no hardware yet or the board is too small, each layer is folded by
+    itself for the shortest interval at which they fit together, and at worst for the smallest cost.
+    """
+    graph, technology, budget = executions.graph, executions.technology, executions.budget
+    able = {
+        layer.name: layer
+        for layer in graph.layers
+        if isinstance(layer, HardwareLayer) and layer.hardware_problem(graph) is None
+    }
+    without = tuple(layer.name for layer in graph.layers if layer.name not in able)
+    plan = _fastest(executions)
+    if plan is None:
+        foldings, interval, fits = _each_by_itself(graph, tuple(able.values()), technology, budget)
+    else:
+        foldings = {stage.layers[0]: stage.folding for stage in plan.stages if not stage.steps}
+        interval, fits = plan.interval, True
+    costs = {name: able[name].cost(graph, folding, technology) for name, folding in foldings.items()}
+    return Pace(technology, budget, foldings, costs, interval, without, fits,
+                None if plan is None or is_sum_of_layers(plan) else plan)  # fmt: skip
+
+
+def _fastest(executions: Executions) -> Plan | None:
+    """The plan that a build makes if nothing else is asked for; None where there is none."""
+    if hardware_problems(executions.graph):
+        return None
+    try:
+        return executions.plan(Execution.AUTO, None)
+    except AnswerIsNo:
+        return None
+
+
+def _each_by_itself(
+    graph: LayerGraph, layers: Sequence[HardwareLayer], technology: Technology, budget: Budget
+) -> tuple[dict[str, Folding], int, bool]:
+    """Foldings by layer, their common interval, and whether they fit the budget together."""
+    intervals = {
+        name: sorted({layer.schedule(graph, f).interval for f in _foldings(graph, layer, technology)})
+        for name, layer in ((layer.name, layer) for layer in layers)
+    }
+    if not intervals:
+        return {}, 0, True
+    shortest = max(each[0] for each in intervals.values())
+    targets = sorted({interval for each in intervals.values() for interval in each if interval >= shortest})
+
+    def at(target: int) -> tuple[dict[str, Folding], bool]:
+        picked = {layer.name: _cheapest(graph, layer, target, technology, budget) for layer in layers}
+        foldings = {name: folding for name, folding in picked.items() if folding is not None}
+        costs = [layer.cost(graph, foldings[layer.name], technology) for layer in layers]
+        total = technology.placed(sum(costs, _links(graph, foldings, technology)))
+        return foldings, budget.fits(total)
+
+    low, high = 0, len(targets) - 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if at(targets[middle])[1] else (middle + 1, high)
+    foldings, fits = at(targets[low])
+    return foldings, targets[low], fits
+
+
+def _cheapest(
+    graph: LayerGraph, layer: HardwareLayer, interval: int, technology: Technology, budget: Budget
+) -> Folding | None:
+    """Of the foldings with the fewest multipliers that keep up with `interval` the cheapest; None where none does."""
+    schedules = [(folding, layer.schedule(graph, folding)) for folding in _foldings(graph, layer, technology)]
+    produced = graph.tensors[layer.output].frame.elements
+    fast = [folding for folding, schedule in schedules if max(schedule.interval, produced // folding.lanes) <= interval]
+    least = min((folding.rows * folding.cols for folding in fast), default=0)
+    small = [folding for folding in fast if folding.rows * folding.cols == least]
+    return min(small, key=lambda f: budget.price(layer.cost(graph, f, technology)), default=None)
+
+
+def _foldings(graph: LayerGraph, layer: HardwareLayer, technology: Technology) -> list[Folding]:
+    """Those in styles that the solver may take on the technology."""
+    styles = offered(layer.styles(graph, technology), logic=True)
+    return [folding for folding in layer.foldings(graph) if folding.style in styles]
+
+
+def _links(graph: LayerGraph, foldings: Mapping[str, Folding], technology: Technology) -> Resources:
+    """What joins each two neighbours that both have a folding."""
+    costs = (
+        link_cost(
+            graph.tensors[maker.output].format.bits,
+            foldings[maker.name].lanes,
+            reader.schedule(graph, foldings[reader.name]).lanes_in[reader.inputs.index(maker.output)],
+            technology,
+        )
+        for maker, reader in _edges(graph)
+        if maker.name in foldings and reader.name in foldings
+    )
+    return sum(costs, Resources())
+
+
+def _edges(graph: LayerGraph) -> Iterator[tuple[Layer, HardwareLayer]]:
+    for maker in graph.layers:
+        for reader in graph.consumers(maker.output):
+            if isinstance(reader, HardwareLayer):
+                yield maker, reader

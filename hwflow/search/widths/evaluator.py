@@ -1,0 +1,120 @@
+"""Designs of one model, quantized, costed and measured on data; the answers are kept in a store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+from hwflow_rtl.vendor import Resources
+
+from hwflow import golden
+from hwflow.layers.formats import IntArray
+from hwflow.onnx import dumps
+from hwflow.onnx.model import Array
+from hwflow.quantize import Quantized
+from hwflow.quantize.settings import QuantizationSettings
+from hwflow.search.widths.cost import Pace
+from hwflow.search.widths.knobs import Bits, Knob, settings_with
+from hwflow.search.widths.metric import Metric, noise_power
+from hwflow.search.widths.points import Design, Point
+
+T = TypeVar("T")
+
+#: Answers by key, as plain data; the keys tell the designs of one model, data set and board apart.
+Store = MutableMapping[str, Mapping[str, Any]]
+
+#: Rows that noise is probed on.
+PROBE_ROWS = 64
+
+
+@dataclass
+class ModelEvaluator:
+    """`quantize` makes the integer model of settings, with or without full tuning, always the same one."""
+
+    quantize: Callable[[QuantizationSettings, bool], Quantized]
+    base: QuantizationSettings
+    knobs: Sequence[Knob]
+    pace: Pace
+    metric: Metric
+    store: Store = field(default_factory=dict)
+    _last: tuple[tuple[Bits, bool], Quantized] | None = None
+    _frames: dict[bytes, dict[str, IntArray]] = field(default_factory=dict)
+
+    def quantized(self, bits: Bits, *, tuned: bool) -> Quantized:
+        """The integer model of these widths; asking twice in a row costs nothing."""
+        if self._last is None or self._last[0] != (bits, tuned):
+            settings = settings_with(self.base, self.knobs, bits, tuned=tuned)
+            self._last = (bits, tuned), self.quantize(settings, tuned)
+        return self._last[1]
+
+    def design(self, bits: Bits) -> Design:
+        """The cost, from the store or from the layers' cost models."""
+        return self._design(bits, tuned=False)
+
+    def _design(self, bits: Bits, *, tuned: bool) -> Design:
+        def make() -> Mapping[str, Any]:
+            design = self.pace.design(self.quantized(bits, tuned=tuned).graph)
+            return asdict(design) | {"resources": design.resources.counts()}
+
+        def read(facts: Mapping[str, Any]) -> Design:
+            return Design(Resources.of_counts(facts["resources"]), float(facts["price"]), dict(facts["parts"]))
+
+        return self._stored(f"{'tuned' if tuned else 'cost'} {_text(bits)}", make, read)
+
+    def probe(self, bits: Bits) -> float:
+        """The noise on rows spread evenly over the data."""
+        dataset = self.metric.dataset
+        rows = np.linspace(0, dataset.rows - 1, min(dataset.rows, PROBE_ROWS)).astype(int)
+
+        def make() -> Mapping[str, Any]:
+            quantized = self.quantized(bits, tuned=False)
+            frames = {name: frames[rows] for name, frames in self._enter(quantized).items()}
+            outputs = golden.run_epilogue(quantized, golden.run(quantized, frames, keep=False))
+            return {"noise": noise_power(_rows(self.metric.reference, rows), outputs)}
+
+        return self._stored(f"probe {_text(bits)}", make, lambda facts: float(facts["noise"]))
+
+    def measure(self, bits: Bits, *, tuned: bool = False) -> Point:
+        """Cost and accuracy on all rows."""
+        design = self._design(bits, tuned=tuned)
+
+        def make() -> Mapping[str, Any]:
+            quantized = self.quantized(bits, tuned=tuned)
+            outputs = golden.run_epilogue(quantized, golden.run(quantized, self._enter(quantized), keep=False))
+            score = self.metric.score(outputs)
+            return {"noise": noise_power(self.metric.reference, outputs), "accuracy": score.value, "drop": score.drop}
+
+        def read(facts: Mapping[str, Any]) -> Point:
+            measured = (float(facts[name]) for name in ("noise", "accuracy", "drop"))
+            return Point(bits, tuned, design.resources, design.price, *measured)
+
+        return self._stored(f"measure{' tuned' if tuned else ''} {_text(bits)}", make, read)
+
+    def _enter(self, quantized: Quantized) -> dict[str, IntArray]:
+        """The frames of all rows; they depend on the prologue alone, which few designs differ in."""
+        key = dumps(quantized.prologue)
+        if key not in self._frames:
+            self._frames.clear()
+            self._frames[key] = golden.run_prologue(quantized, self.metric.dataset.inputs)
+        return self._frames[key]
+
+    def _stored(self, key: str, make: Callable[[], Mapping[str, Any]], read: Callable[[Mapping[str, Any]], T]) -> T:
+        """What `key` has in the store; made anew where that is absent or not what `make` gives."""
+        if key in self.store:
+            try:
+                return read(self.store[key])
+            except (KeyError, TypeError, ValueError, AttributeError):
+                pass
+        facts = make()
+        self.store[key] = facts
+        return read(facts)
+
+
+def _rows(arrays: Mapping[str, Array], rows: IntArray) -> dict[str, Array]:
+    return {name: array[rows] for name, array in arrays.items()}
+
+
+def _text(bits: Bits) -> str:
+    return ",".join(map(str, bits))

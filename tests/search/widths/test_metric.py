@@ -1,0 +1,89 @@
+"""What accuracy means for a model and its data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hwflow_base.errors import HwflowError
+
+from hwflow import onnx
+from hwflow.data.dataset import Dataset
+from hwflow.onnx.build import Builder
+from hwflow.search.widths.metric import Metric, noise_power
+
+F = np.float32
+
+
+def metric(reference: np.ndarray, labels: np.ndarray | None = None, *, inputs: int = 4) -> Metric:
+    """Of a model from [1, inputs] to [1, outputs], whose float outputs on the data are `reference` [rows, outputs]."""
+    b = Builder()
+    x = b.input("x", F, (1, inputs))
+    b.output(b.node("MatMul", x, b.constant("w", np.eye(inputs, reference.shape[1], dtype=F)), output="y"))
+    rows = np.zeros((len(reference), 1, inputs), F)
+    dataset = Dataset(Path("x.npz"), {"x": rows}, {"x": rows}, False, labels, {})
+    return Metric.of(onnx.infer(b.model()), dataset, outputs(reference))
+
+
+def outputs(values: np.ndarray) -> dict[str, np.ndarray]:
+    return {"y": values[:, None].astype(F)}
+
+
+SCORES = np.eye(3)[[0, 1, 2, 0]]
+
+
+def test_labels_that_name_classes_ask_for_top_1():
+    found = metric(SCORES, np.array([0, 1, 2, 1]))
+    assert (found.name, found.unit, found.resolution) == ("top-1", "points", 25)
+    score = found.score(outputs(np.eye(3)[[0, 0, 2, 0]]))
+    assert (score.value, score.drop) == (50, 25)
+
+
+def test_a_better_integer_model_has_a_negative_drop():
+    assert metric(SCORES, np.array([0, 1, 2, 1])).score(outputs(np.eye(3)[[0, 1, 2, 1]])).drop == -25
+
+
+def test_without_labels_rows_of_scores_must_keep_their_class():
+    found = metric(SCORES)
+    assert (found.name, found.output) == ("agreement", "y")
+    score = found.score(outputs(np.eye(3)[[0, 1, 1, 0]]))
+    assert (score.value, score.drop) == (75, 25)
+
+
+def test_without_labels_an_output_like_the_input_must_stay_close():
+    found = metric(np.full((5, 4), 2.0))
+    assert (found.name, found.unit, found.resolution) == ("difference", "%", None)
+    assert found.score(outputs(np.full((5, 4), 2.5))).drop == pytest.approx(25)
+    assert found.score(outputs(np.full((5, 4), 2.0))).drop == 0
+
+
+def test_real_labels_limit_the_growth_of_the_error():
+    labels = np.zeros((5, 1))
+    found = metric(np.full((5, 1), 2.0), labels)
+    assert (found.name, found.unit) == ("error", "%")
+    score = found.score(outputs(np.full((5, 1), 3.0)))
+    assert (score.value, score.drop) == (3, pytest.approx(50))
+
+
+def test_an_error_that_float_does_not_make_is_compared_with_the_size_of_the_labels():
+    exact = np.full((5, 1), 2.0)
+    assert metric(exact, exact).score(outputs(exact * 1.5)).drop == pytest.approx(50)
+
+
+def test_labels_of_one_kind_alone_make_no_area_under_the_curve():
+    with pytest.raises(HwflowError, match="the labels must make an accuracy, which takes rows of labels 0 and 1"):
+        metric(np.zeros((4, 1)), np.zeros(4, np.int64))
+
+
+def test_outputs_of_the_float_model_must_be_finite():
+    with pytest.raises(HwflowError, match="output 'y' of the float model must be finite on"):
+        metric(np.array([[1.0, np.nan, 0.0]]))
+
+
+def test_noise_of_probabilities_is_that_of_their_logarithms():
+    real, off = np.array([[0.5, 0.5]]), np.array([[0.25, 0.75]])
+    expected = (np.log(0.5) ** 2 + np.log(1.5) ** 2) / (2 * np.log(0.5) ** 2)
+    assert noise_power({"y": real}, {"y": off}) == pytest.approx(expected)
+    assert noise_power({"y": 2 * real}, {"y": 2 * off}) == pytest.approx(0.25)
+    assert noise_power({"y": 0 * real}, {"y": off}) == pytest.approx(0.25**2 + 0.75**2)
