@@ -2,98 +2,162 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
 import numpy as np
 import numpy.typing as npt
 from amaranth.hdl import Cat, Module, Shape, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from .rescale.ranges import shape_range
 from .stream.credit import CreditCounter
 from .stream.pipeline import delay
 from .stream.queue import Queue
 from .stream.streams import link, stream_of
 from .stream.times import StageTimes, Times, in_turn, with_room
+from .stream.unit import UnitShape
 from .vendor.base import Resources, Technology
 from .vendor.fitted import fitted
 
+IntArray = npt.NDArray[np.int64]
 
-class LookupStage(wiring.Component):
-    """Every element x of a beat becomes table[x - lowest x].
 
-    Parameters
-    ----------
-    shape_in, shape_out
-        Of the elements.
-    table
-        int64[2**bits of shape_in], from the lowest input to the highest; entries in the range of `shape_out`.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TableShape(UnitShape):
+    """A table, int64, that is read a beat in a cycle, and the queue after it.
+
+    element, output
+        Shapes of the integers that come, and of the table's entries.
     lanes
-        Of both streams.
-    technology, name
-        Makes the ROMs; the prefix of their names, unique in the design.
-
-    Latency `latency`; initiation interval 1.  `busy` says that a beat goes in.
+        Elements of a beat that leaves.
     """
 
-    def __init__(self, *, shape_in: Shape, shape_out: Shape, table: npt.NDArray[np.int64], lanes: int,
-                 technology: Technology, name: str):
-        self.shape_in = Shape.cast(shape_in)
-        self.shape_out = Shape.cast(shape_out)
-        self.table = np.asarray(table, dtype=np.int64)
-        self.lanes = lanes
-        self.technology = technology
-        self.name = name
-        if self.table.shape != (1 << self.shape_in.width,):
-            raise ValueError(f"table of lookup '{name}' must have one entry for each of the {1 << self.shape_in.width} "
-                             f"values of {self.shape_in!r}, not the shape {self.table.shape}")
-        lowest = -1 << (self.shape_out.width - 1) if self.shape_out.signed else 0
-        if self.table.min() < lowest or self.table.max() >= lowest + (1 << self.shape_out.width):
-            raise ValueError(f"table of lookup '{name}' must have entries in the range of {self.shape_out!r}, not "
-                             f"{self.table.min()} to {self.table.max()}")
-        super().__init__({"i": In(stream_of(shape_in, lanes)), "o": Out(stream_of(shape_out, lanes)), "busy": Out(1)})
+    element: Shape
+    output: Shape
+    table: IntArray
+    lanes: int
+    #: What the unit is called in messages.
+    what: ClassVar[str]
+
+    def check_entries(self) -> None:
+        (low, high), least, most = shape_range(self.output), int(self.table.min()), int(self.table.max())
+        if least < low or most > high:
+            raise ValueError(f"table of {self.what} must have entries in the range of {self.output!r}, not "
+                             f"{least} to {most}")
 
     @property
-    def latency(self) -> int:
-        """Cycles from a beat at the input to its result at the output."""
-        return self.technology.timing.rom + Queue.latency_of(queue_depth(self.technology))
+    def ports(self) -> dict[str, Any]:
+        return {"i": In(stream_of(self.element, *self.lanes_in)), "o": Out(stream_of(self.output, self.lanes)),
+                "busy": Out(1)}
+
+    @property
+    def width(self) -> int:
+        """Bits of a beat that leaves."""
+        return self.lanes * self.output.width
+
+    def queue_depth(self, technology: Technology) -> int:
+        """Words for a beat in every cycle: the ROM, the queue, and the cycle in which the credit comes back."""
+        return next(depth for depth in range(2, 64)
+                    if depth >= technology.timing.rom + Queue.latency_of(depth) + 1)
+
+    def latency(self, technology: Technology) -> int:
+        """Cycles from an integer at the input to its result, or the first of its beats, at the output."""
+        return technology.timing.rom + Queue.latency_of(self.queue_depth(technology))
+
+    def reads(self, technology: Technology, arrivals: Times, left: Times | None) -> Times:
+        """When the beats are read whose integers come at `arrivals`."""
+        return in_turn(with_room(arrivals, left, self.queue_depth(technology), back=1))
+
+    def queue_cost(self, technology: Technology) -> Resources:
+        depth = self.queue_depth(technology)
+        return Queue.cost(width=self.width, depth=depth) + CreditCounter.cost(words=depth)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LookupShape(TableShape):
+    """Every element x of a beat becomes table[x - lowest x]; `beats` of a frame.
+
+    The table has an entry for each value of an element, from the lowest to the highest.
+    """
+
+    beats: int
+    what: ClassVar[str] = "a lookup"
+
+    def __post_init__(self) -> None:
+        if self.table.shape != (1 << self.element.width,):
+            raise ValueError(f"table of a lookup must have one entry for each of the {1 << self.element.width} "
+                             f"values of {self.element!r}, not the shape {self.table.shape}")
+        self.check_entries()
+
+    @property
+    def lanes_in(self) -> tuple[int, ...]:
+        return (self.lanes,)
+
+    @property
+    def cycles(self) -> int:
+        return self.beats
+
+    def times(self, technology: Technology, *arrivals: Times, left: Times | None = None) -> StageTimes:
+        taken = self.reads(technology, arrivals[0], left)
+        return StageTimes((taken,), taken + self.latency(technology))
+
+    def cost(self, technology: Technology) -> Resources:
+        """RAM exact, LUT and FF estimated."""
+        rom = technology.rom_cost(width=self.output.width, depth=len(self.table), name="table")
+        return (rom.copies(self.lanes) + self.queue_cost(technology) + fitted("LookupStage")
+                + Resources(ff=technology.timing.rom))
+
+    def build(self, technology: Technology, name: str) -> LookupStage:
+        return LookupStage(shape=self, technology=technology, name=name)
+
+
+class LookupStage(wiring.Component):
+    """The table of `shape` for each lane.
+
+    Latency `LookupShape.latency`; initiation interval 1.  `busy` says that a beat goes in.  `name` begins the names of
+    the ROMs.
+    """
 
     @staticmethod
     def times(arrivals: Times, technology: Technology, left: Times | None = None) -> StageTimes:
-        """When beats are taken and given, for those that come as `arrivals` says; `left`: see `with_room`."""
-        depth = queue_depth(technology)
-        taken = in_turn(with_room(arrivals, left, depth, back=1))
-        return StageTimes((taken,), taken + technology.timing.rom + Queue.latency_of(depth))
-
-    @staticmethod
-    def cycles(*, elements: int, lanes: int) -> int:
-        """Cycles from frame to frame."""
-        return elements // lanes
+        """TODO: until the layers make a shape."""
+        shape = LookupShape(element=Shape(1), output=Shape(1), lanes=1, beats=1, table=np.zeros(2, np.int64))
+        return shape.times(technology, arrivals, left=left)
 
     @staticmethod
     def cost(*, shape_in: Shape, shape_out: Shape, lanes: int, technology: Technology) -> Resources:
-        """RAM exact, LUT and FF estimated."""
-        rom = technology.rom_cost(width=Shape.cast(shape_out).width, depth=1 << Shape.cast(shape_in).width,
-                                  name="table")
-        roms = rom.copies(lanes)
-        queue = Queue.cost(width=Shape.cast(shape_out).width * lanes, depth=queue_depth(technology))
-        credit = CreditCounter.cost(words=queue_depth(technology))
-        return roms + queue + credit + fitted("LookupStage") + Resources(ff=technology.timing.rom)
+        """TODO: until the layers make a shape."""
+        return LookupShape(element=shape_in, output=shape_out, lanes=lanes, beats=1,
+                           table=np.zeros(1 << shape_in.width, np.int64)).cost(technology)
 
-    def model(self, beats: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def __init__(self, *, technology: Technology, name: str, shape: LookupShape | None = None, **sizes: Any):
+        self.shape = shape = shape or LookupShape(element=sizes["shape_in"], output=sizes["shape_out"],
+                                                  lanes=sizes["lanes"], table=sizes["table"], beats=1)
+        self.technology = technology
+        self.name = name
+        super().__init__(shape.ports)
+
+    def model(self, beats: IntArray) -> IntArray:
         """[beats, lanes] to [beats, lanes]."""
-        return self.table[np.asarray(beats) + (len(self.table) // 2 if self.shape_in.signed else 0)]
+        table = self.shape.table
+        return table[np.asarray(beats) + (len(table) // 2 if self.shape.element.signed else 0)]
 
     def contents(self) -> npt.NDArray[np.uint8]:
         """The ROM: its address is the input's bits, so that negative inputs come behind the positive ones."""
-        words = np.roll(self.table, -len(self.table) // 2) if self.shape_in.signed else self.table
-        octets = words.astype("<i8").view(np.uint8).reshape(len(words), 8)[:, :-(-self.shape_out.width // 8)].copy()
-        if self.shape_out.width % 8:
-            octets[:, -1] &= (1 << self.shape_out.width % 8) - 1
+        table, width = self.shape.table, self.shape.output.width
+        words = np.roll(table, -len(table) // 2) if self.shape.element.signed else table
+        octets = words.astype("<i8").view(np.uint8).reshape(len(words), 8)[:, :-(-width // 8)].copy()
+        if width % 8:
+            octets[:, -1] &= (1 << width % 8) - 1
         return octets
 
     def elaborate(self, platform):
         m = Module()
-        depth = queue_depth(self.technology)
-        m.submodules.queue = queue = Queue(shape=data.ArrayLayout(self.shape_out, self.lanes), depth=depth)
+        shape = self.shape
+        depth = shape.queue_depth(self.technology)
+        m.submodules.queue = queue = Queue(shape=data.ArrayLayout(shape.output, shape.lanes), depth=depth)
         m.submodules.credit = credit = CreditCounter(words=depth, take=1)
         taken = self.i.valid & credit.credit
         m.d.comb += [
@@ -102,17 +166,11 @@ class LookupStage(wiring.Component):
             queue.i.valid.eq(delay(m, taken, self.technology.timing.rom, "valid", reset_less=False)),
         ]
         contents, words = self.contents(), []
-        for lane in range(self.lanes):
+        for lane in range(shape.lanes):
             m.submodules[f"rom{lane}"] = rom = self.technology.rom(
-                width=self.shape_out.width, contents=contents, name=f"{self.name}_table{lane}")
+                width=shape.output.width, contents=contents, name=f"{self.name}_table{lane}")
             m.d.comb += rom.addr.eq(Value.cast(self.i.payload[lane]))
             words.append(rom.data)
         m.d.comb += Value.cast(queue.i.payload).eq(Cat(*words))
         link(m, queue.o, wiring.flipped(self.o))
         return m
-
-
-def queue_depth(technology: Technology) -> int:
-    """Words for a beat in every cycle: the ROM, the queue, and the cycle in which the credit comes back."""
-    return next(depth for depth in range(2, 64)
-                if depth >= technology.timing.rom + Queue.latency_of(depth) + 1)

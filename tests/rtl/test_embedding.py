@@ -3,7 +3,7 @@ import re
 import numpy as np
 import pytest
 from amaranth.hdl import signed, unsigned
-from hwflow_rtl.embedding import EmbeddingStage
+from hwflow_rtl.embedding import EmbeddingShape, EmbeddingStage
 from hwflow_rtl.vendor import ECP5, Generic, Timing
 
 from tests.rtl.harness import simulate
@@ -14,8 +14,9 @@ INT8 = signed(8)
 def make(rows: int, width: int, lanes: int, rom: int = 2, element=INT8) -> EmbeddingStage:
     low = -(1 << (element.width - 1)) if element.signed else 0
     table = np.random.default_rng(rows).integers(low, low + (1 << element.width), (rows, width))
-    return EmbeddingStage(shape_in=unsigned((rows - 1).bit_length()), shape_out=element, table=table, lanes=lanes,
-                          technology=Generic(timing=Timing(multiply=4, rom=rom)), name="words")
+    shape = EmbeddingShape(numbers=30, element=unsigned((rows - 1).bit_length()), output=element, table=table,
+                           lanes=lanes)
+    return shape.build(Generic(timing=Timing(multiply=4, rom=rom)), "words")
 
 
 @pytest.mark.parametrize(("rows", "width", "lanes", "element"), [
@@ -24,7 +25,7 @@ def test_every_row(rows, width, lanes, element) -> None:
     """Also where the beats of a row are no power of two, and the last row is not the last that there could be."""
     unit = make(rows, width, lanes, element=element)
     numbers = np.random.default_rng(1).permutation(np.tile(np.arange(rows), 3))
-    expected = unit.table[numbers].reshape(-1, lanes)
+    expected = unit.shape.table[numbers].reshape(-1, lanes)
     traces = simulate(unit, sends={"i": numbers[:, None]}, receives={"o": len(expected)})
     assert np.array_equal(traces["o"].beats, expected)
     assert np.array_equal(unit.model(numbers), expected)
@@ -45,25 +46,26 @@ def test_stalls(stall_in, stall_out, lanes) -> None:
 def test_a_beat_leaves_in_every_cycle(rom, lanes) -> None:
     unit = make(11, 6, lanes, rom)
     numbers = np.random.default_rng(2).integers(0, 11, 30)
-    beats = EmbeddingStage.cycles(numbers=30, width=6, lanes=lanes)
+    beats = unit.shape.cycles
+    assert beats == 30 * 6 // lanes
     traces = simulate(unit, sends={"i": numbers[:, None]}, receives={"o": beats})
     assert traces["o"].span == beats
-    assert traces["o"].cycles[0] - traces["i"].cycles[0] == unit.latency
+    assert traces["o"].cycles[0] - traces["i"].cycles[0] == unit.shape.latency(unit.technology)
 
 
 def test_cost_has_the_rom_once() -> None:
-    cost = EmbeddingStage.cost(shape_in=unsigned(8), shape_out=signed(8), rows=256, width=64, lanes=8,
-                               technology=ECP5())
-    assert cost.ram == ECP5().rom_cost(width=64, depth=2048).ram > 0
+    shape = EmbeddingShape(numbers=1, element=unsigned(8), output=signed(8), table=np.zeros((256, 64), np.int64),
+                           lanes=8)
+    assert shape.cost(ECP5()).ram == ECP5().rom_cost(width=64, depth=2048).ram > 0
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
-    ({"shape_in": signed(4)}, "integers of embedding 'words' must be unsigned, not signed(4)"),
-    ({"shape_in": unsigned(2)}, "table of embedding 'words' must have at most 4 rows, not 5"),
-    ({"lanes": 4}, "lanes of embedding 'words' must divide the width 6 of its table, not be 4"),
-    ({"shape_out": signed(3)}, "table of embedding 'words' must have entries in the range of signed(3), not 0 to 29")])
+    ({"element": signed(4)}, "integers of an embedding must be unsigned, not signed(4)"),
+    ({"element": unsigned(2)}, "table of an embedding must have at most 4 rows, not 5"),
+    ({"lanes": 4}, "lanes of an embedding must divide the width 6 of its table, not be 4"),
+    ({"output": signed(3)}, "table of an embedding must have entries in the range of signed(3), not 0 to 29")])
 def test_refuses(arguments, message) -> None:
-    usual = {"shape_in": unsigned(3), "shape_out": unsigned(5), "table": np.arange(30).reshape(5, 6), "lanes": 2,
-             "technology": Generic(), "name": "words"}
+    usual = {"element": unsigned(3), "output": unsigned(5), "table": np.arange(30).reshape(5, 6), "lanes": 2,
+             "numbers": 1}
     with pytest.raises(ValueError, match=re.escape(message)):
-        EmbeddingStage(**{**usual, **arguments})
+        EmbeddingShape(**{**usual, **arguments})

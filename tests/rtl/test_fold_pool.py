@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from amaranth.hdl import Shape, signed
+from amaranth.hdl import signed
 from hwflow_rtl.pool.fold import FoldShape
-from hwflow_rtl.pool.fold_pool import FoldAveragePoolStage, FoldMaxPoolStage
-from hwflow_rtl.pool.pool import AveragePoolStage, MaxPoolStage
+from hwflow_rtl.pool.fold_pool import FoldAveragePoolShape, FoldAveragePoolStage, FoldMaxPoolShape
+from hwflow_rtl.pool.pool import AveragePoolShape, MaxPoolShape
 from hwflow_rtl.rescale.plan import RequantizerStyle
 from hwflow_rtl.rescale.requantizer import RequantizerConstants
 from hwflow_rtl.vendor import ECP5, Generic, Timing
@@ -37,9 +37,9 @@ CASES = [pytest.param(name, *stalls, marks=[pytest.mark.slow] if any(stalls) and
 def average(shape, lanes: int, out_lanes: int) -> FoldAveragePoolStage:
     channels = shape.words * lanes
     source = np.random.default_rng(channels)
-    return FoldAveragePoolStage(
+    return FoldAveragePoolShape(
         window=shape, lanes=lanes, element=signed(8), accumulator=signed(14), rescaler=constants(source, channels),
-        output=signed(8), out_lanes=out_lanes, technology=Generic(timing=Timing(multiply=4)), name="average")
+        output=signed(8), out_lanes=out_lanes).build(Generic(timing=Timing(multiply=4)), "average")
 
 
 def constants(source, channels: int) -> RequantizerConstants:
@@ -65,8 +65,7 @@ def averaged(shape, lanes: int, sums: np.ndarray) -> np.ndarray:
 def test_max_pool(name, stall_in, stall_out):
     shape, lanes = SHAPES[name]
     smallest = bool(stall_in)
-    stage = FoldMaxPoolStage(
-        window=shape, lanes=lanes, element=signed(8), technology=TECHNOLOGY, smallest=smallest)
+    stage = FoldMaxPoolShape(window=shape, lanes=lanes, element=signed(8), smallest=smallest).build(TECHNOLOGY, "max")
     frames = frames_for(shape, lanes, 3)
     windows = taps(frames, shape, -128)
     expected = (windows.min if smallest else windows.max)(axis=3).reshape(-1, lanes)
@@ -75,12 +74,12 @@ def test_max_pool(name, stall_in, stall_out):
     assert np.array_equal(traces["o"].beats, expected)
     assert np.array_equal(stage.model(frames), expected)
     if not stall_in:
-        assert interval(traces["o"], 3) == shape.input_words == FoldMaxPoolStage.cycles(window=shape)
+        assert interval(traces["o"], 3) == shape.input_words == stage.shape.cycles
         assert traces["i"].span == 3 * shape.input_words
 
 
 def splits(shape, lanes: int) -> list[int]:
-    return [n for n in (1, 2, lanes) if lanes % n == 0 and FoldAveragePoolStage.fits(shape, lanes, n)]
+    return [n for n in (1, 2, lanes) if lanes % n == 0 and FoldAveragePoolShape.fits(shape, lanes // n)]
 
 
 @pytest.mark.parametrize("name, stall_in, stall_out", CASES)
@@ -96,8 +95,7 @@ def test_average_pool(name, stall_in, stall_out):
         assert np.array_equal(stage.model(frames), expected)
         if not stall_in:
             assert traces["i"].span == 3 * shape.input_words
-            assert interval(traces["o"], 3) == FoldAveragePoolStage.cycles(
-                window=shape, lanes=lanes, out_lanes=out_lanes)
+            assert interval(traces["o"], 3) == stage.shape.cycles
 
 
 def test_every_kind_of_loop_is_tested():
@@ -118,15 +116,14 @@ def test_windows_that_do_not_stand_side_by_side(kernel, others):
 
 def test_no_frame_of_memory():
     """Of a mean over 64 x 64 pixels: a sum for each channel, where a ring is a frame and more."""
-    shape, element, accumulator = window(64, 64, 16, (64, 64)), Shape.cast(signed(8)), Shape.cast(signed(20))
-    q = constants(np.random.default_rng(0), 64)
-    arguments = {"window": shape, "lanes": 4, "element": element, "accumulator": accumulator, "rescaler": q,
-                 "output": signed(8), "out_lanes": 1, "technology": ECP5()}
-    ring, folded = AveragePoolStage.cost(**arguments), FoldAveragePoolStage.cost(**arguments)
+    shape, constants_of_all = window(64, 64, 16, (64, 64)), constants(np.random.default_rng(0), 64)
+    ring, folded = (kind(
+        window=shape, lanes=4, element=signed(8), accumulator=signed(20), rescaler=constants_of_all, output=signed(8),
+        out_lanes=1).cost(ECP5()) for kind in (AveragePoolShape, FoldAveragePoolShape))
     assert folded.ram <= 4
     assert folded.ram < ring.ram // 50
-    sizes = {"lanes": 4, "element": element, "technology": ECP5()}
     for each in (shape, window(32, 32, 8, (2, 2), (2, 2))):
-        ring, folded = (stage.cost(window=each, **sizes) for stage in (MaxPoolStage, FoldMaxPoolStage))
+        ring, folded = (kind(window=each, lanes=4, element=signed(8)).cost(ECP5())
+                        for kind in (MaxPoolShape, FoldMaxPoolShape))
         assert folded.ram <= ring.ram
         assert folded.lut < ring.lut

@@ -3,15 +3,15 @@ import re
 import numpy as np
 import pytest
 from amaranth.hdl import signed, unsigned
-from hwflow_rtl.lookup import LookupStage
+from hwflow_rtl.lookup import LookupShape, LookupStage
 from hwflow_rtl.vendor import ECP5, Generic, Timing
 
 from tests.rtl.harness import STALLS, simulate
 
 
 def make(shape_in, shape_out, lanes: int, table, rom: int = 2) -> LookupStage:
-    return LookupStage(shape_in=shape_in, shape_out=shape_out, table=table, lanes=lanes,
-                       technology=Generic(timing=Timing(multiply=4, rom=rom)), name="table")
+    shape = LookupShape(element=shape_in, output=shape_out, table=table, lanes=lanes, beats=100)
+    return shape.build(Generic(timing=Timing(multiply=4, rom=rom)), "table")
 
 
 SHAPES = [
@@ -51,8 +51,8 @@ def test_a_beat_every_cycle(rom):
     unit = make(signed(4), signed(8), 2, np.arange(16), rom)
     beats = np.random.default_rng(2).integers(-8, 8, (100, 2))
     traces = simulate(unit, sends={"i": beats}, receives={"o": 100})
-    assert traces["i"].span == traces["o"].span == LookupStage.cycles(elements=200, lanes=2)
-    assert traces["o"].cycles[0] - traces["i"].cycles[0] == unit.latency
+    assert traces["i"].span == traces["o"].span == unit.shape.cycles
+    assert traces["o"].cycles[0] - traces["i"].cycles[0] == unit.shape.latency(unit.technology)
 
 
 def test_each_lane_has_its_rom():
@@ -62,8 +62,8 @@ def test_each_lane_has_its_rom():
 
 
 def test_cost_counts_a_rom_for_each_lane():
-    shapes = {"shape_in": signed(8), "shape_out": signed(8)}
-    one, three = (LookupStage.cost(**shapes, lanes=lanes, technology=ECP5()) for lanes in (1, 3))
+    one, three = (LookupShape(element=signed(8), output=signed(8), table=np.zeros(256, np.int64), lanes=lanes,
+                              beats=1).cost(ECP5()) for lanes in (1, 3))
     rom = ECP5().rom_cost(width=8, depth=256)
     assert (one.ram, three.ram) == (rom.ram, 3 * rom.ram)
     assert three.lut > one.lut >= rom.lut
@@ -72,17 +72,17 @@ def test_cost_counts_a_rom_for_each_lane():
 @pytest.mark.parametrize("bits, blocks", [(4, 0), (8, 1), (11, 1), (12, 2), (16, 32)])
 def test_cost_of_deep_tables(bits, blocks):
     """A block of 18 432 bits holds 2048 entries of 8 bits; narrow tables need none."""
-    cost = LookupStage.cost(shape_in=signed(bits), shape_out=signed(8), lanes=4, technology=ECP5())
-    assert cost.ram == 4 * blocks
+    shape = LookupShape(element=signed(bits), output=signed(8), table=np.zeros(1 << bits, np.int64), lanes=4, beats=1)
+    assert shape.cost(ECP5()).ram == 4 * blocks
 
 
 def test_refuses_a_table_of_another_size():
     with pytest.raises(ValueError, match=re.escape(
-            "table of lookup 'table' must have one entry for each of the 16 values of signed(4), not the shape (15,)")):
+            "table of a lookup must have one entry for each of the 16 values of signed(4), not the shape (15,)")):
         make(signed(4), signed(8), 1, np.arange(15))
 
 
 def test_refuses_entries_out_of_range():
     with pytest.raises(ValueError, match=re.escape(
-            "table of lookup 'table' must have entries in the range of signed(4), not -3 to 12")):
+            "table of a lookup must have entries in the range of signed(4), not -3 to 12")):
         make(signed(4), signed(4), 1, np.arange(16) - 3)

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from amaranth.hdl import signed, unsigned
-from hwflow_rtl.pool.pool import AveragePoolStage, MaxPoolStage
+from hwflow_rtl.pool.pool import AveragePoolShape, AveragePoolStage, MaxPoolShape
 from hwflow_rtl.rescale.order import PixelOrder
 from hwflow_rtl.rescale.plan import RequantizerStyle
 from hwflow_rtl.rescale.requantizer import RequantizerConstants
@@ -63,7 +63,7 @@ def frames_for(shape: WindowShape, lanes: int, count: int, low: int = -128, high
     for case in CASES])
 def test_max_pool(name, stall_in, stall_out):
     shape, lanes = SHAPES[name]
-    stage = MaxPoolStage(window=shape, lanes=lanes, element=signed(8), technology=Generic(timing=TECHNOLOGY))
+    stage = MaxPoolShape(window=shape, lanes=lanes, element=signed(8)).build(Generic(timing=TECHNOLOGY), "max")
     frames = frames_for(shape, lanes, 1 if max(stall_in, stall_out) > 0.9 else 3)
     expected = taps(frames, shape, -128).max(axis=3).reshape(-1, lanes)
     traces = simulate(stage, sends={"i": frames.reshape(-1, lanes)}, receives={"o": len(expected)}, stall_in=stall_in,
@@ -75,8 +75,8 @@ def test_max_pool(name, stall_in, stall_out):
 @pytest.mark.parametrize("smallest", [False, True])
 def test_max_pool_of_unsigned(smallest):
     shape = window(4, 4, 1, (2, 2), (2, 2), pads=(0, 0, 1, 1))
-    stage = MaxPoolStage(
-        window=shape, lanes=1, element=unsigned(8), technology=Generic(timing=TECHNOLOGY), smallest=smallest)
+    stage = MaxPoolShape(window=shape, lanes=1, element=unsigned(8), smallest=smallest).build(
+        Generic(timing=TECHNOLOGY), "max")
     frames = frames_for(shape, 1, 2, 0, 255)
     traces = simulate(stage, sends={"i": frames.reshape(-1, 1)}, receives={"o": 8})
     windows = taps(frames, shape, 255 if smallest else 0)
@@ -92,23 +92,23 @@ def interval(trace, frames: int) -> int:
 @pytest.mark.parametrize("name", SHAPES)
 def test_max_pool_keeps_pace(name):
     shape, lanes = SHAPES[name]
-    stage = MaxPoolStage(window=shape, lanes=lanes, element=signed(8), technology=Generic(timing=TECHNOLOGY))
+    stage = MaxPoolShape(window=shape, lanes=lanes, element=signed(8)).build(Generic(timing=TECHNOLOGY), "max")
     frames = frames_for(shape, lanes, 6)
     count = 6 * shape.blocks
     traces = simulate(stage, sends={"i": frames.reshape(-1, lanes)}, receives={"o": count})
-    assert interval(traces["o"], 6) == MaxPoolStage.cycles(window=shape)
+    assert interval(traces["o"], 6) == stage.shape.cycles
 
 
 def average(shape: WindowShape, lanes: int, out_lanes: int, style: RequantizerStyle, mixed: bool) -> AveragePoolStage:
     channels, count = shape.words * lanes, shape.kernel[0] * shape.kernel[1]
     source = np.random.default_rng(channels)
     spread = source.integers(0, 3, channels) if mixed else np.zeros(channels, dtype=np.int64)
-    return AveragePoolStage(
+    return AveragePoolShape(
         window=shape, lanes=lanes, element=signed(8), pad_value=5, accumulator=signed(8 + (count - 1).bit_length()),
         rescaler=RequantizerConstants(
             bias=-5 * count + spread, multiplier=round(2**20 / count / 4) % 2**18 + spread, shift=18 + spread,
             zero_point=-3, low=-128, high=127, style=style),
-        output=signed(8), out_lanes=out_lanes, technology=Generic(timing=TECHNOLOGY), name="average")
+        output=signed(8), out_lanes=out_lanes).build(Generic(timing=TECHNOLOGY), "average")
 
 
 def averaged(stage: AveragePoolStage, sums: np.ndarray) -> np.ndarray:
@@ -160,17 +160,15 @@ def test_average_pool_keeps_pace(name, style):
         frames = frames_for(shape, lanes, 8)
         count = 8 * shape.blocks * lanes // out_lanes
         traces = simulate(stage, sends={"i": frames.reshape(-1, lanes)}, receives={"o": count})
-        assert interval(traces["o"], 8) == AveragePoolStage.cycles(window=shape, lanes=lanes, out_lanes=out_lanes)
+        assert interval(traces["o"], 8) == stage.shape.cycles
 
 
 def average_cost(stage: AveragePoolStage, technology, style):
     """Of the stage that `average()` makes with equal constants."""
-    schedule, unit = stage.schedule, stage.rescalers[0]
-    arrays = [np.full(schedule.window.words * schedule.lanes, values[0]) for values in unit.constants]
-    return AveragePoolStage.cost(
-        window=schedule.window, lanes=schedule.lanes, element=stage.element, accumulator=stage.accumulator,
-        rescaler=RequantizerConstants(*arrays, zero_point=-3, low=-128, high=127, style=style), output=signed(8),
-        out_lanes=schedule.out_lanes, technology=technology)
+    arrays = [np.full(stage.shape.window.words * stage.shape.lanes, values[0])
+              for values in stage.rescalers[0].constants]
+    return replace(stage.shape, rescaler=RequantizerConstants(
+        *arrays, zero_point=-3, low=-128, high=127, style=style)).cost(technology)
 
 
 def test_average_pool_cost_counts_multipliers():
@@ -182,7 +180,7 @@ def test_average_pool_cost_counts_multipliers():
 
 def test_max_pool_cost_is_a_window_and_little_more():
     shape = window(64, 64, 4, (2, 2), (2, 2))
-    cost = MaxPoolStage.cost(window=shape, lanes=4, element=signed(8), technology=ECP5())
+    cost = MaxPoolShape(window=shape, lanes=4, element=signed(8)).cost(ECP5())
     assert cost.dsp == 0
     assert cost.ram == ECP5().ram_cost(width=32, depth=ring_depth(shape=shape, width=32, technology=ECP5())).ram > 0
 
@@ -191,7 +189,7 @@ def test_refuses_windows_over_channels():
     shape = WindowShape(height=4, width=4, words=2, kernel=(2, 2))
     with pytest.raises(ValueError, match=re.escape(
             "a pooling window must have a group for each of its 2 words and one tile, not 1 groups and 1 tiles")):
-        MaxPoolStage(window=shape, lanes=1, element=signed(8), technology=Generic(timing=TECHNOLOGY))
+        MaxPoolShape(window=shape, lanes=1, element=signed(8))
 
 
 def test_refuses_lanes_that_do_not_divide():
@@ -202,9 +200,9 @@ def test_refuses_lanes_that_do_not_divide():
 def test_refuses_constants_of_another_length():
     constants = RequantizerConstants(*np.ones((3, 3), dtype=np.int64), zero_point=0, low=-128, high=127, style=DSP)
     with pytest.raises(ValueError, match="constants of an average pool must be those of its 4 channels, not of 3"):
-        AveragePoolStage(
+        AveragePoolShape(
             window=window(4, 4, 2, (2, 2)), lanes=2, element=signed(8), pad_value=0, accumulator=signed(10),
-            rescaler=constants, output=signed(8), out_lanes=1, technology=Generic(timing=TECHNOLOGY), name="average")
+            rescaler=constants, output=signed(8), out_lanes=1)
 
 
 #: Windows over frames, and the classes of their rows and columns.
@@ -222,10 +220,9 @@ CLASSES = {
 def classed(name: str, lanes: int, out_lanes: int, rescaler) -> AveragePoolStage:
     shape, rows, columns = CLASSES[name]
     order = PixelOrder(rows, columns, shape.words * lanes)
-    return AveragePoolStage(
+    return AveragePoolShape(
         window=shape, lanes=lanes, element=signed(8), pad_value=0, accumulator=signed(12),
-        rescaler=rescaler(order), output=signed(8), out_lanes=out_lanes, technology=Generic(timing=TECHNOLOGY),
-        name="average")
+        rescaler=rescaler(order), output=signed(8), out_lanes=out_lanes).build(Generic(timing=TECHNOLOGY), "average")
 
 
 def requantized(order: PixelOrder, style=DSP) -> RequantizerConstants:
@@ -272,7 +269,7 @@ def test_classes_of_pixels_have_their_own_constants(name, stall_in, stall_out, s
         assert np.array_equal(traces["o"].beats, expected)
         assert np.array_equal(stage.model(frames), expected)
         if not stall_in:
-            assert interval(traces["o"], 3) == AveragePoolStage.cycles(window=shape, lanes=lanes, out_lanes=out_lanes)
+            assert interval(traces["o"], 3) == stage.shape.cycles
 
 
 @pytest.mark.parametrize("name", ["hanging over", *(

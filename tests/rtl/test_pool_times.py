@@ -1,15 +1,18 @@
 """`times` of pools and tables against the simulated unit, beat by beat, for words that come at random."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from amaranth.hdl import Value, signed
-from hwflow_rtl.lookup import LookupStage
-from hwflow_rtl.pool.fold_pool import FoldAveragePoolStage, FoldMaxPoolStage
-from hwflow_rtl.pool.pool import AveragePoolStage, MaxPoolStage
+from hwflow_rtl.lookup import LookupShape
+from hwflow_rtl.pool.fold_pool import FoldAveragePoolShape, FoldMaxPoolShape
+from hwflow_rtl.pool.pool import AveragePoolShape, MaxPoolShape
 from hwflow_rtl.rescale.plan import RequantizerStyle
 from hwflow_rtl.rescale.requantizer import RequantizerConstants
 from hwflow_rtl.rescale.thresholder import ThresholderConstants
-from hwflow_rtl.vendor import Generic, Timing
+from hwflow_rtl.stream.unit import UnitShape
+from hwflow_rtl.vendor import Generic, Technology, Timing
 
 from tests.rtl import test_fold_pool, test_pool, test_window
 from tests.rtl.harness import layout_of, pack, receiver, simulator
@@ -57,13 +60,13 @@ def play(unit, beats: np.ndarray, arrivals: np.ndarray, count: int) -> tuple[np.
     return np.array(taken), found[0].cycles
 
 
-def check(unit, times, frames: np.ndarray, lanes: int) -> None:
-    """`times(arrivals)` is what the simulation shows."""
-    beats = frames.reshape(-1, lanes)
+def check(shape: UnitShape, make: Callable[[], Technology], frames: np.ndarray) -> None:
+    """The times of `shape` are what the simulation shows."""
+    beats = frames.reshape(-1, *shape.lanes_in)
     for kind in ARRIVALS:
         arrivals = arrivals_of(kind, len(beats))
-        said = times(arrivals)
-        taken, given = play(unit(), beats, arrivals, len(said.departures))
+        said = shape.times(make(), arrivals)
+        taken, given = play(shape.build(make(), "unit"), beats, arrivals, len(said.departures))
         assert np.array_equal(said.taken[0], taken), kind
         assert np.array_equal(said.departures, given), kind
 
@@ -76,27 +79,20 @@ def quick(names, *chosen: str) -> list:
 @pytest.mark.parametrize("name", quick(test_pool.SHAPES, "3x3 padded"))
 def test_max_pool(name):
     shape, lanes = test_pool.SHAPES[name]
-    sizes = {"window": shape, "lanes": lanes, "element": signed(8)}
-    check(lambda: MaxPoolStage(**sizes, technology=technology()),
-          lambda arrivals: MaxPoolStage.times(arrivals, **sizes, technology=technology()),
-          frames_for(shape, lanes, 3), lanes)
+    check(MaxPoolShape(window=shape, lanes=lanes, element=signed(8)), technology, frames_for(shape, lanes, 3))
 
 
 @pytest.mark.parametrize("name", quick(test_pool.SHAPES, "3x3 padded"))
 def test_max_pool_with_a_ring_of_any_depth(name):
     shape, lanes = test_pool.SHAPES[name]
-    sizes = {"window": shape, "lanes": lanes, "element": signed(8), "technology": test_window.EveryWordCounts()}
-    check(lambda: MaxPoolStage(**sizes), lambda arrivals: MaxPoolStage.times(arrivals, **sizes),
-          frames_for(shape, lanes, 3), lanes)
+    check(MaxPoolShape(window=shape, lanes=lanes, element=signed(8)), test_window.EveryWordCounts,
+          frames_for(shape, lanes, 3))
 
 
 @pytest.mark.parametrize("name", quick(test_fold_pool.SHAPES, "global, many words"))
 def test_folded_max_pool(name):
     shape, lanes = test_fold_pool.SHAPES[name]
-    sizes = {"window": shape, "lanes": lanes, "element": signed(8)}
-    check(lambda: FoldMaxPoolStage(**sizes, technology=technology()),
-          lambda arrivals: FoldMaxPoolStage.times(arrivals, **sizes, technology=technology()),
-          frames_for(shape, lanes, 3), lanes)
+    check(FoldMaxPoolShape(window=shape, lanes=lanes, element=signed(8)), technology, frames_for(shape, lanes, 3))
 
 
 def rescalers(channels: int):
@@ -107,43 +103,35 @@ def rescalers(channels: int):
     yield ThresholderConstants(np.sort(source.integers(-300, 300, (channels, 15)), axis=1), -3)
 
 
-def check_average(kind, shape, lanes: int, others: dict) -> None:
+def check_average(kind, shape, lanes: int, **others: int) -> None:
     for out_lanes in sorted({1, lanes}):
-        if kind is FoldAveragePoolStage and not kind.fits(shape, lanes, out_lanes):
+        if kind is FoldAveragePoolShape and not kind.fits(shape, lanes // out_lanes):
             continue
         for rescaler in rescalers(shape.words * lanes):
-            sizes = {"window": shape, "lanes": lanes, "element": signed(8), "accumulator": signed(14),
-                     "rescaler": rescaler, "output": signed(8), "out_lanes": out_lanes}
-            check(lambda sizes=sizes: kind(**sizes, technology=technology(), name="mean", **others),
-                  lambda arrivals, sizes=sizes: kind.times(arrivals, **sizes, technology=technology()),
-                  frames_for(shape, lanes, 3), lanes)
+            check(kind(window=shape, lanes=lanes, element=signed(8), accumulator=signed(14), rescaler=rescaler,
+                       output=signed(8), out_lanes=out_lanes, **others), technology, frames_for(shape, lanes, 3))
 
 
 @pytest.mark.parametrize("name", quick(test_pool.SHAPES, "one tap"))
 def test_average_pool(name):
-    check_average(AveragePoolStage, *test_pool.SHAPES[name], {"pad_value": 5})
+    check_average(AveragePoolShape, *test_pool.SHAPES[name], pad_value=5)
 
 
 @pytest.mark.parametrize("name", quick(test_fold_pool.SHAPES, "2x2"))
 def test_folded_average_pool(name):
-    check_average(FoldAveragePoolStage, *test_fold_pool.SHAPES[name], {})
+    check_average(FoldAveragePoolShape, *test_fold_pool.SHAPES[name])
 
 
 @pytest.mark.parametrize("rom", [1, 2, 4])
 def test_lookup(rom):
-    sizes = {"shape_in": signed(4), "shape_out": signed(8), "lanes": 2}
-    table = np.arange(16) * 3 - 20
-    check(lambda: LookupStage(**sizes, table=table, technology=technology(rom), name="table"),
-          lambda arrivals: LookupStage.times(arrivals, technology(rom)),
-          np.random.default_rng(2).integers(-8, 8, (60, 2)), 2)
+    shape = LookupShape(element=signed(4), output=signed(8), lanes=2, beats=60, table=np.arange(16) * 3 - 20)
+    check(shape, lambda: technology(rom), np.random.default_rng(2).integers(-8, 8, (60, 2)))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ram", [1, 3, 4])
 def test_other_latencies_of_the_memory(ram):
     shape, lanes = test_fold_pool.SHAPES["2x2, long rows"]
-    sizes = {"window": shape, "lanes": lanes, "element": signed(8)}
-    for kind in (MaxPoolStage, FoldMaxPoolStage):
-        check(lambda kind=kind: kind(**sizes, technology=technology(ram=ram)),
-              lambda arrivals, kind=kind: kind.times(arrivals, **sizes, technology=technology(ram=ram)),
-              frames_for(shape, lanes, 2), lanes)
+    for kind in (MaxPoolShape, FoldMaxPoolShape):
+        check(kind(window=shape, lanes=lanes, element=signed(8)), lambda: technology(ram=ram),
+              frames_for(shape, lanes, 2))

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from amaranth.lib import wiring
-from hwflow_rtl.vendor import Resources
+from hwflow_rtl.stream.unit import UnitShape
+from hwflow_rtl.vendor import Resources, Technology
 
 Sizes = Mapping[str, Any]
 
@@ -18,3 +19,7 @@ class Sample:
 
     unit: Callable[[], wiring.Component]
     cost: Callable[[], Resources]
+
+
+def of_shape(shape: UnitShape, technology: Technology, name: str) -> Sample:
+    return Sample(lambda: shape.build(technology, name), lambda: shape.cost(technology))

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from amaranth.hdl import signed, unsigned
-from hwflow_rtl.embedding import EmbeddingStage
+from hwflow_rtl.embedding import EmbeddingShape
 from hwflow_rtl.join.add import AddFunction
 from hwflow_rtl.join.concat import ConcatStage
 from hwflow_rtl.join.feed import Hold, Replay
 from hwflow_rtl.join.join import JoinShape, JoinStage
-from hwflow_rtl.lookup import LookupStage
+from hwflow_rtl.lookup import LookupShape
 from hwflow_rtl.multiply.products import Operand
-from hwflow_rtl.pool.fold_pool import FoldAveragePoolStage
-from hwflow_rtl.pool.pool import AveragePoolStage
+from hwflow_rtl.pool.fold_pool import FoldAveragePoolShape
+from hwflow_rtl.pool.pool import AveragePoolShape
 from hwflow_rtl.rearrange.rearrange import RearrangeStage
 from hwflow_rtl.rearrange.selection import SelectionStage
 from hwflow_rtl.rearrange.shape import RearrangeShape
@@ -26,11 +25,12 @@ from hwflow_rtl.rescale.requantizer import RequantizerConstants
 from hwflow_rtl.rescale.rescaler import RescalerConstants
 from hwflow_rtl.rescale.thresholder import ThresholderConstants, ThresholderStyle
 from hwflow_rtl.shared.results import SharedRequantizer
+from hwflow_rtl.stream.unit import UnitShape
 from hwflow_rtl.top_k import TopKShape
 from hwflow_rtl.vendor import Technology
 from hwflow_rtl.window.shape import WindowShape
 
-from tests.synth.sample import Sample
+from tests.synth.sample import Sample, of_shape
 
 
 def constants(channels: int, style: str, shifts: int = 2, order: PixelOrder | None = None,
@@ -99,17 +99,15 @@ def concat(technology: Technology, lanes: int, words: Sequence[int], bits: int =
     return Sample(lambda: ConcatStage(**arguments), lambda: ConcatStage.cost(**arguments))
 
 
-def average_pool(kind: Callable[..., Any]) -> Callable[..., Sample]:
+def average_pool(kind: Callable[..., UnitShape]) -> Callable[..., Sample]:
     def make(technology: Technology, size: int, words: int, kernel: int, lanes: int, out_lanes: int, bits: int = 8,
              style: str = "dsp") -> Sample:
         window = WindowShape(height=size, width=size, words=words, kernel=(kernel, kernel), stride=(kernel, kernel),
                              groups=words)
-        arguments = {
-            "window": window, "lanes": lanes, "element": signed(bits), "technology": technology,
-            "accumulator": signed(bits + (kernel * kernel).bit_length()), "output": signed(8), "out_lanes": out_lanes,
-            "rescaler": constants(words * lanes, style)}
-        padding = {} if kind is FoldAveragePoolStage else {"pad_value": 0}
-        return Sample(lambda: kind(**arguments, **padding, name="average"), lambda: kind.cost(**arguments))
+        return of_shape(kind(
+            window=window, lanes=lanes, element=signed(bits), output=signed(8), out_lanes=out_lanes,
+            accumulator=signed(bits + (kernel * kernel).bit_length()), rescaler=constants(words * lanes, style)),
+            technology, "average")
 
     return make
 
@@ -141,28 +139,25 @@ def selection(technology: Technology, operation: str, height: int, width: int, w
 
 def lookup(technology: Technology, bits_in: int, bits_out: int, lanes: int) -> Sample:
     table = np.random.default_rng(bits_in).integers(0, 1 << bits_out, 1 << bits_in)
-    arguments = {"shape_in": unsigned(bits_in), "shape_out": unsigned(bits_out), "lanes": lanes,
-                 "technology": technology}
-    return Sample(lambda: LookupStage(**arguments, table=table, name="lookup"), lambda: LookupStage.cost(**arguments))
+    return of_shape(LookupShape(element=unsigned(bits_in), output=unsigned(bits_out), lanes=lanes, beats=1,
+                                table=table), technology, "lookup")
 
 
 def embedding(technology: Technology, rows: int, width: int, lanes: int, bits: int = 8) -> Sample:
     table = np.random.default_rng(rows).integers(0, 1 << bits, (rows, width))
-    arguments = {"shape_in": unsigned((rows - 1).bit_length()), "shape_out": unsigned(bits), "lanes": lanes,
-                 "technology": technology}
-    return Sample(lambda: EmbeddingStage(**arguments, table=table, name="embedding"),
-                  lambda: EmbeddingStage.cost(**arguments, rows=rows, width=width))
+    return of_shape(EmbeddingShape(numbers=1, element=unsigned((rows - 1).bit_length()), output=unsigned(bits),
+                                   lanes=lanes, table=table), technology, "embedding")
 
 
 def top_k(technology: Technology, channels: int, lanes: int, k: int, bits: int = 8) -> Sample:
     shape = TopKShape(pixels=1, channels=channels, lanes=lanes, element=signed(bits),
                       output=unsigned((channels - 1).bit_length()), k=k)
-    return Sample(lambda: shape.build(technology, "top_k"), lambda: shape.cost(technology))
+    return of_shape(shape, technology, "top_k")
 
 
 STAGES: Mapping[str, Callable[..., Sample]] = {
     "Requantizer": requantizer, "SharedRequantizer": shared_requantizer, "Thresholder": thresholder,
     "JoinStage": join, "Hold": hold, "Replay": replay,
-    "ConcatStage": concat, "AveragePoolStage": average_pool(AveragePoolStage),
-    "FoldAveragePoolStage": average_pool(FoldAveragePoolStage), "RearrangeStage": rearrange,
+    "ConcatStage": concat, "AveragePoolStage": average_pool(AveragePoolShape),
+    "FoldAveragePoolStage": average_pool(FoldAveragePoolShape), "RearrangeStage": rearrange,
     "SelectionStage": selection, "LookupStage": lookup, "EmbeddingStage": embedding, "TopKStage": top_k}

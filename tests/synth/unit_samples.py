@@ -20,7 +20,7 @@ from hwflow_rtl.matrix.tiled import TiledStage
 from hwflow_rtl.matrix.tiled_shape import TiledShape
 from hwflow_rtl.memory import SdramController, SdramPart, SealCheck, SealedFlash, WeightMemory, WeightStream
 from hwflow_rtl.multiply.style import MultiplierStyle
-from hwflow_rtl.pool.fold_pool import FoldMaxPoolStage
+from hwflow_rtl.pool.fold_pool import FoldMaxPoolShape
 from hwflow_rtl.stream.credit import CreditCounter
 from hwflow_rtl.stream.deep_queue import DeepQueue
 from hwflow_rtl.stream.fork import Fork
@@ -40,7 +40,7 @@ from tests.synth.board_samples import BOARDS
 from tests.synth.matmul_samples import MATMULS
 from tests.synth.recurrent_samples import RECURRENT
 from tests.synth.row_samples import ROWS
-from tests.synth.sample import Sample, Sizes
+from tests.synth.sample import Sample, Sizes, of_shape
 from tests.synth.stage_samples import STAGES, constants
 from tests.synth.tree_samples import TREES
 
@@ -105,8 +105,7 @@ def row_patch(technology: Technology, width: int, words: int, kernel: int, strid
 def fold_max_pool(technology: Technology, size: int, words: int, kernel: int, lanes: int, bits: int = 8) -> Sample:
     shape = WindowShape(height=size, width=size, words=words, kernel=(kernel, kernel), stride=(kernel, kernel),
                         groups=words)
-    arguments = {"window": shape, "lanes": lanes, "element": signed(bits), "technology": technology}
-    return Sample(lambda: FoldMaxPoolStage(**arguments), lambda: FoldMaxPoolStage.cost(**arguments))
+    return of_shape(FoldMaxPoolShape(window=shape, lanes=lanes, element=signed(bits)), technology, "max")
 
 
 def conv(technology: Technology, size: int, channels: int, outputs: int, kernel: int, rows: int, cols: int,

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value
 from amaranth.lib import data
 
-from ..rescale.rescaler import Rescaler, RescalerConstants
+from ..rescale.rescaler import Rescaler
 from ..stream.credit import CreditCounter
 from ..stream.pipeline import delay
 from ..stream.queue import Queue
 from ..stream.streams import link
 from ..stream.times import Times, with_room
 from ..vendor.base import Resources, Technology
-from ..window.shape import WindowShape
 
 
 @dataclass(frozen=True)
@@ -106,16 +105,3 @@ def rescaled(m: Module, units: Sequence[Rescaler], valid: Value, values: Sequenc
         m.d.comb += [unit.i_valid.eq(valid), unit.i_value.eq(value)]
         words.append(delay(m, unit.o_value, slowest - unit.latency, f"result{k}"))
     return next(unit.o_valid for unit in units if unit.latency == slowest), Cat(*words)
-
-
-def parts_of(rescaler: RescalerConstants, window: WindowShape, lanes: int, out_lanes: int) -> list[RescalerConstants]:
-    """The constants of each unit: number k has the channels k, k + out_lanes, ..."""
-    channels = window.words * lanes
-    if rescaler.channels != channels:
-        raise ValueError(f"constants of an average pool must be those of its {channels} channels, not of "
-                         f"{rescaler.channels}")
-    order, pixels = rescaler.order, (window.out_height, window.out_width)
-    if order is not None and (len(order.rows), len(order.columns)) != pixels:
-        raise ValueError(f"classes of the pixels of an average pool must be those of {pixels[0]} rows and {pixels[1]} "
-                         f"columns, not {len(order.rows)} and {len(order.columns)}")
-    return [rescaler.of_lane(k, out_lanes) for k in range(out_lanes)]

@@ -1,0 +1,154 @@
+"""What the shapes of all pools have in common, with a ring or without, and those of all averages."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from amaranth.hdl import Shape
+from amaranth.lib.wiring import In, Out
+
+from ..multiply.products import Operand
+from ..rescale.rescaler import Rescaler, RescalerConstants
+from ..stream.queue import Queue
+from ..stream.streams import stream_of
+from ..stream.times import Times
+from ..stream.unit import UnitShape
+from ..vendor.base import Resources, Technology
+from ..window.shape import WindowShape
+from .results import Results
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PoolShape(UnitShape):
+    """The windows of frames of words of `lanes` elements, and the format of an element."""
+
+    window: WindowShape
+    lanes: int
+    element: Shape
+
+    @property
+    def lanes_in(self) -> tuple[int, ...]:
+        return (self.lanes,)
+
+    @property
+    def width(self) -> int:
+        """Bits of a word that comes."""
+        return self.lanes * self.element.width
+
+    @property
+    def width_out(self) -> int:
+        """Bits of a word that leaves."""
+        return self.width
+
+    @property
+    def parts(self) -> int:
+        """Words that leave for a word that comes."""
+        return 1
+
+    @property
+    def step(self) -> int:
+        """Cycles between them."""
+        return 1
+
+    @property
+    def ports(self) -> dict[str, Any]:
+        words = stream_of(self.element, self.lanes)
+        return {"i": In(words), "o": Out(words), "busy": Out(1)}
+
+    @abstractmethod
+    def results(self, technology: Technology) -> Results:
+        """The queue of the results."""
+
+    def departures(self, starts: Times, technology: Technology) -> Times:
+        """When the words leave whose blocks start at `starts`, as `results` counts."""
+        results = self.results(technology)
+        last = starts + results.latency + Queue.latency_of(results.depth)
+        before = np.arange(1 - self.parts, 1) * self.step
+        return (last[:, None] + before).reshape(-1)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RescaledPoolShape(PoolShape):
+    """The sum of each lane over a window, rescaled: division, zero points and clamp are in the constants.
+
+    accumulator, output
+        Shapes of a sum of a window, and of an element that leaves.
+    rescaler
+        The constants of all channels; with an `order` where windows at the edges count fewer elements than others.
+    out_lanes
+        Elements that leave in a beat, and the number of units that rescale; divides `lanes`.
+    bipolar
+        The one bit of an element means +1 or -1.
+    """
+
+    accumulator: Shape
+    rescaler: RescalerConstants
+    output: Shape
+    out_lanes: int
+    bipolar: bool = False
+
+    def __post_init__(self) -> None:
+        if self.lanes % self.out_lanes:
+            raise ValueError(f"out_lanes of an average pool must divide its {self.lanes} lanes, not {self.out_lanes}")
+        check_constants(self.rescaler, self.window, self.window.words * self.lanes)
+
+    @property
+    def parts(self) -> int:
+        return self.lanes // self.out_lanes
+
+    @property
+    def operand(self) -> Operand:
+        return Operand(self.element, self.bipolar)
+
+    @property
+    def sums_width(self) -> int:
+        """Bits of the sums of a word."""
+        return self.lanes * self.accumulator.width
+
+    @property
+    def width_out(self) -> int:
+        return self.out_lanes * self.output.width
+
+    @property
+    def ports(self) -> dict[str, Any]:
+        words = stream_of(self.element, self.lanes)
+        return {"i": In(words), "o": Out(stream_of(self.output, self.out_lanes)), "busy": Out(1)}
+
+    @property
+    def drain_latency(self) -> int:
+        """From the sums of a word to the last part of them."""
+        return 1 + (self.parts - 1) * self.step if self.parts > 1 else 0
+
+    @cached_property
+    def constants(self) -> list[RescalerConstants]:
+        """Those of each unit that rescales: number k has the channels k, k + out_lanes, ..."""
+        return [self.rescaler.of_lane(k, self.out_lanes) for k in range(self.out_lanes)]
+
+    def rescale_latency(self, technology: Technology) -> int:
+        """Of the slowest unit that rescales."""
+        return max(part.latency(accumulator=self.accumulator, output=self.output, interval=self.step,
+                                technology=technology) for part in self.constants)
+
+    def rescale_cost(self, technology: Technology) -> Resources:
+        return sum((part.cost(accumulator=self.accumulator, output=self.output, interval=self.step,
+                              technology=technology).within(f"requantizer{k}")
+                    for k, part in enumerate(self.constants)), Resources())
+
+    def rescalers(self, technology: Technology, name: str) -> list[Rescaler]:
+        return [part.unit(accumulator=self.accumulator, output=self.output, interval=self.step, technology=technology,
+                          name=f"{name}_requantizer{k}") for k, part in enumerate(self.constants)]
+
+
+def check_constants(rescaler: RescalerConstants, window: WindowShape, channels: int) -> None:
+    """ValueError if the constants are not those of the channels, or their classes not those of the output's pixels."""
+    if rescaler.channels != channels:
+        raise ValueError(f"constants of an average pool must be those of its {channels} channels, not of "
+                         f"{rescaler.channels}")
+    order, pixels = rescaler.order, (window.out_height, window.out_width)
+    if order is not None and (len(order.rows), len(order.columns)) != pixels:
+        raise ValueError(f"classes of the pixels of an average pool must be those of {pixels[0]} rows and {pixels[1]} "
+                         f"columns, not {len(order.rows)} and {len(order.columns)}")
