@@ -31,11 +31,11 @@ from hwflow.layers.base import Folding, HardwareLayer
 from hwflow.layers.rescale import Requantize, Thresholds
 from hwflow.synth import Board, load_board
 from hwflow.synth.bitstream import constraints
+from hwflow.synth.design_parts import read_parts
 from hwflow.synth.families import FAMILIES
-from hwflow.synth.job import Job, nextpnr_of
 from hwflow.synth.netlist import make_netlist
-from hwflow.synth.parts import read_parts
 from hwflow.synth.paths import clocks_of, shortened
+from hwflow.synth.synthesis_job import Job, nextpnr_of
 from hwflow.synth.toolchain import tools_of_family
 from tests.synth.estimates import FRAME, INT8, ROW, small_stages
 from tests.synth.row_samples import normalize_graph, softmax_graph

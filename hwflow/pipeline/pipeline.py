@@ -314,9 +314,7 @@ class Pipeline:
 
     def netlist(self, clock: float | str | None = None) -> Path:
         """The netlist in build/<model>/<board>/synth, from the cache if it is up to date."""
-        design = self.design
-        return make_netlist_of(design.core(), self.board, self.synthesis, apart=self.board_folder / "proof",
-                               ends=design.ends(), identity=design.identity(), clock=clock, weights=design.weights(),
+        return make_netlist_of(self.design.on_board(), self.synthesis, apart=self.board_folder / "proof", clock=clock,
                                progress=self.console.progress, watch=self.console.watch)
 
     def prove(self, count: int, *, seed: int = 1, clock: float | str | None = None) -> NetlistProof:

@@ -21,16 +21,15 @@ from hwflow_base.files.target import write_atomically
 
 from ..synth.bitstream import bitstream_path, make_bitstream
 from ..synth.clock import has_pll
-from ..synth.contents import Contents, Place, filled, replaced, separated
 from ..synth.design import Design, finish_design
 from ..synth.families import FAMILIES
 from ..synth.families.base import ROUTED
-from ..synth.job import Job, Progress
 from ..synth.options import ON_BOARD
-from ..synth.spots import Spot, kept_spots
-from ..synth.structure import kept_structure, structure_of
+from ..synth.rom_cells import RomCell, saved_rom_cells
+from ..synth.rom_contents import Contents, RomPart, filled, replaced, separated
+from ..synth.structure import saved_structure, structure_of
+from ..synth.synthesis_job import Job, Progress
 from ..synth.toolchain import tools_of_family, versions
-from ..synth.top import clocked_top, design_text, pll_of
 
 #: The text of a routed design, in its folder.
 TEXT = "netlist/top.il"
@@ -78,8 +77,8 @@ def patched(design: Design, base: Path, folder: Path, progress: Progress) -> Rew
     job = Job(design.board, folder.absolute(), tools_of_family(design.board.family), progress, design.weights())
     text, old, new = with_new_contents(base, design, progress)
     routed = layout.with_name(ROUTED)
-    spots = kept_spots(base, routed if routed.is_file() else layout, family)
-    patch_layout(job, layout, spots, old, new)
+    rom_cells = saved_rom_cells(base, routed if routed.is_file() else layout, family)
+    patch_layout(job, layout, rom_cells, old, new)
     with ThreadPoolExecutor(1) as beside:  # the packer is a program of its own
         packing = beside.submit(make_bitstream, job)
         patch_netlist(job, netlist, text, old, new)
@@ -120,24 +119,22 @@ def with_new_contents(base: Path, design: Design, progress: Progress) -> tuple[s
     the old one with other contents; else it is written and compared.  AnswerIsNo where more than contents differs.
     """
     old_text = (base / TEXT).read_text(encoding="utf-8")
-    core, board, ends, name = design.core(), design.board, design.ends(), design.identity()
-    clock, weights = None if has_pll(old_text) else ON_BOARD, design.weights()
+    on_board, clock = design.on_board(), None if has_pll(old_text) else ON_BOARD
     old_structure, old = separated(old_text)
-    kept = kept_structure(base, old_text)
+    kept = saved_structure(base, old_text)
     if kept:
         progress("the design's structure, without place and route")
-        found = structure_of(core, board, ends, identity=name, pll=pll_of(board, clock, weights=weights),
-                             weights=weights)
+        found = structure_of(on_board, clock)
         if found.digest == kept and shape_of(found.contents) == shape_of(old):
             return filled(old_structure, found.contents), old, found.contents
     progress("the design's text, without place and route")
-    text = design_text(clocked_top(core, board, ends, identity=name, clock=clock, weights=weights))
+    text = on_board.text(clock)
     structure, new = separated(text)
     require_same(old_structure, structure, old, new)
     return text, old, new
 
 
-def shape_of(contents: Contents) -> dict[Place, dict[str, int]]:
+def shape_of(contents: Contents) -> dict[RomPart, dict[str, int]]:
     """How many bits the contents of each place have."""
     return {place: {name: len(bits) for name, bits in parameters.items()} for place, parameters in contents.items()}
 
@@ -163,7 +160,7 @@ def patch_netlist(job: Job, source: Path, text: str, old: Contents, new: Content
     cached_step(job.folder / "netlist", digest(source, text), make)
 
 
-def patch_layout(job: Job, layout: Path, spots: Sequence[Spot], old: Contents, new: Contents) -> None:
+def patch_layout(job: Job, layout: Path, rom_cells: Sequence[RomCell], old: Contents, new: Contents) -> None:
     """layout/: the routed design with the new contents, and everything beside it as it was."""
 
     def make(folder: Path) -> None:
@@ -172,11 +169,11 @@ def patch_layout(job: Job, layout: Path, spots: Sequence[Spot], old: Contents, n
                 shutil.copyfile(path, folder / path.name)
         job.progress("new contents into the routed design")
         before = layout.read_text(encoding="utf-8")
-        made = FAMILIES[job.board.family].patched(before, spots, old, new, str(layout))
+        made = FAMILIES[job.board.family].patched(before, rom_cells, old, new, str(layout))
         (folder / layout.name).write_text(made, encoding="utf-8")
 
     contents = json.dumps([[*place, parameters] for place, parameters in sorted(new.items())])
-    cached_step(job.folder / "layout", digest(layout, repr(spots), contents), make)
+    cached_step(job.folder / "layout", digest(layout, repr(rom_cells), contents), make)
 
 
 def require_same(old: str, new: str, old_contents: Contents, contents: Contents) -> None:

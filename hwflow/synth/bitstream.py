@@ -10,37 +10,32 @@ import math
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from hwflow_base.errors import HwflowError, ToolFailed
 from hwflow_base.files.cache import MANIFEST, cached_step, digest, locked, sweep
 from hwflow_base.files.target import write_atomically
 from hwflow_base.work import Watch, unwatched
-from hwflow_rtl.io import BoardTop, Ends
 from hwflow_rtl.memory import FlashPart
 from hwflow_rtl.vendor import Resources
 
 from ..hls import Plan
-from ..host.identity import IDENTITY_BYTES
 from .board_memories import BoardMemory
-from .board_weights import BoardWeights
 from .boards import Board
 from .clock import clock_facts, require_reachable, set_clock
+from .design_parts import read_parts
 from .families import FAMILIES
 from .families.base import ROUTED
-from .job import Job, Progress, nextpnr_of
-from .kept import REPORT
 from .netlist import make_netlist, yosys_script
-from .options import AS_IT_IS, ON_BOARD, Placer
-from .parts import read_parts
+from .options import ON_BOARD, SynthesisOptions
 from .paths import of_report, read_report, shortened
-from .placement import keep_placement
-from .report import SynthesisReport, read_nextpnr_report
+from .placement import save_placement
+from .report import REPORT, SynthesisReport, read_nextpnr_report
+from .rom_cells import saved_rom_cells
 from .seeds import PHASES, RULES, Attempt, Listener, default_jobs, from_seeds, place_and_route
-from .spots import kept_spots
-from .structure import Structure, keep_structure, structure_of
+from .structure import Structure, save_structure, structure_of
+from .synthesis_job import Job, Progress, nextpnr_of
 from .toolchain import tools_of_family, versions
-from .top import clocked_top, design_text, leds_of, pll_of, require_slow
+from .top import CoreOnBoard, TextOnBoard, leds_of, require_slow
 from .transports import Pin
 
 # The file that places a top's ports on a board's pins, in the form that each family's place and route tool reads.
@@ -81,46 +76,40 @@ NAMES = {"lut": "logic cells", "ff": "flip-flops", "dsp": "multiplier blocks", "
          "spram": "single-port RAMs"}
 
 
-def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, ends: Ends | None = None,
-               seed: int = 1, seeds: int = 1, jobs: int | None = None, goal_mhz: float | None = None,
-               identity: bytes = bytes(IDENTITY_BYTES), clock: float | str | None = None, plan: Plan | None = None,
-               weights: BoardWeights | None = None, placer: Placer = AS_IT_IS, progress: Progress = lambda text: None,
-               watch: Watch = unwatched) -> SynthesisReport:
-    """Make the bitstream of `top` for `board` in `folder`.
+def synthesize(design: CoreOnBoard | TextOnBoard, folder: Path, options: SynthesisOptions = SynthesisOptions(), *,
+               progress: Progress = lambda text: None, watch: Watch = unwatched) -> SynthesisReport:
+    """Make the bitstream of `design` in `folder`.
 
-    `top` is a `BoardTop`, its RTLIL text (of all the LEDs that `board_top` uses), or a core, which is put into a
-    `BoardTop`; `ends` and `identity` as for that.  `seed` starts placement: the same seed and tools give the same
-    result.  Of `seeds` of them, `seed`, `seed + 1` and so on, placed `jobs` at a time (by default as many as cores and
-    free memory allow; one takes up to 2 GB for a large device), the one with the fastest clock is taken.  `goal_mhz` is
-    the clock that place and route aims at, by default more than any design reaches.  `plan` gives the report the
-    names of its stages.  `weights` are those in a memory of the board.  `watch` shows the steps that take minutes.
-    `clock` is the core's clock in MHz, made by a PLL of a core that is put into a `BoardTop`; None takes the highest
-    that the routed design bears, "board" the board's oscillator and no PLL.  `placer` are knobs of nextpnr's placer.
+    `options.seed` starts placement: the same seed and tools give the same result.  Of `seeds` of them, `seed`,
+    `seed + 1` and so on, placed `jobs` at a time (by default as many as cores and free memory allow; one takes up to
+    2 GB for a large device), the one with the fastest clock is taken.  `clock` is the core's clock in MHz, made by a
+    PLL of a core; None takes the highest that the routed design bears, "board" the board's oscillator and no PLL.
+    `placer` are knobs of nextpnr's placer.  `watch` shows the steps that take minutes.
 
     Steps, and seeds, whose inputs did not change are not run again, so that an interrupted run goes on where it was.
     Raises MissingTool before anything starts, ToolFailed with the tool's message when one fails, of the seeds only
     when all do.
     """
-    if seeds < 1 or (jobs is not None and jobs < 1):
-        raise HwflowError(f"seeds and jobs must be at least 1, not {seeds} and {jobs}")
-    job = Job(board, folder.absolute(), tools_of_family(board.family), progress, weights, watch)
-    core = None if isinstance(top, str | BoardTop) else top
-    if core is not None:
-        top = clocked_top(core, board, ends, identity=identity, clock=clock, goal_mhz=goal_mhz, weights=weights)
-    text = top if isinstance(top, str) else design_text(top)
-    clock_mhz = None if clock is None or clock == ON_BOARD else float(clock)
-    require_clock(job, text, clock_mhz)
+    if options.seeds < 1 or (options.jobs is not None and options.jobs < 1):
+        raise HwflowError(f"seeds and jobs must be at least 1, not {options.seeds} and {options.jobs}")
+    board, clock = design.board, options.clock
+    job = Job(board, folder.absolute(), tools_of_family(board.family), progress, design.weights, watch)
+    text = design.text(clock)
+    require_clock(job, text, clock_mhz_of(options))
     with locked(job.folder, progress):
-        attempts = make_routed(job, text, range(seed, seed + seeds), jobs, goal_mhz, clock_mhz, placer)
+        attempts = make_routed(job, text, options)
         make_bitstream(job)
-        report = collect(job, attempts, plan)
-        keep_placement(job.folder, board, progress)
-        if core is not None:
-            keep_for_reweight(job, text, structure_of(core, board, ends, identity=identity,
-                                                      pll=pll_of(board, clock, goal_mhz, weights),
-                                                      weights=weights))
+        report = collect(job, attempts, design.plan)
+        save_placement(job.folder, board, progress)
+        if isinstance(design, CoreOnBoard):
+            keep_for_reweight(job, text, structure_of(design, clock))
         write_atomically(job.folder / REPORT, json.dumps(report.to_dict(), indent=1))
     return report
+
+
+def clock_mhz_of(options: SynthesisOptions) -> float | None:
+    """The core's clock that is asked for; None where it is the oscillator's, or what the routed design bears."""
+    return None if options.clock is None or options.clock == ON_BOARD else float(options.clock)
 
 
 def require_clock(job: Job, text: str, clock_mhz: float | None) -> None:
@@ -130,32 +119,31 @@ def require_clock(job: Job, text: str, clock_mhz: float | None) -> None:
         require_reachable(job.board, text, clock_mhz)
 
 
-def make_routed(job: Job, text: str, seeds: Sequence[int], jobs: int | None, goal_mhz: float | None,
-                clock_mhz: float | None, placer: Placer) -> tuple[Attempt, ...]:
+def make_routed(job: Job, text: str, options: SynthesisOptions) -> tuple[Attempt, ...]:
     """netlist/ and layout/ of a design's text.  ToolFailed says what the device has too little of, where that is why.
     """
     sweep(job.folder / SEEDS)
     make_netlist(job, text)
     try:
-        return make_layout(job, seeds, jobs, clock_mhz, [*layout_arguments(job, goal_mhz), *placer.arguments()])
+        return make_layout(job, options)
     except ToolFailed as error:
         raise ToolFailed(f"{error}{remedies(job)}") from None
 
 
 def keep_for_reweight(job: Job, text: str, structure: Structure) -> None:
     """structure/ and spots/: what `reweight` would have to find out of long files."""
-    keep_structure(job.folder, text, structure)
+    save_structure(job.folder, text, structure)
     family = FAMILIES[job.board.family]
     layout = job.folder / "layout" / family.layout
     routed = layout.with_name(ROUTED)
-    kept_spots(job.folder, routed if routed.is_file() else layout, family)
+    saved_rom_cells(job.folder, routed if routed.is_file() else layout, family)
 
 
-def make_layout(job: Job, seeds: Sequence[int], jobs: int | None, clock_mhz: float | None,
-                arguments: list[str]) -> tuple[Attempt, ...]:
+def make_layout(job: Job, options: SynthesisOptions) -> tuple[Attempt, ...]:
     """seeds/seed<k>/ for each seed, and layout/, the best of them: every cell with its place and every net with its
-    wires, and nextpnr's report; there the PLL makes the clock that the design is to run at.  `arguments` are nextpnr's
-    but for the seed."""
+    wires, and nextpnr's report; there the PLL makes the clock that the design is to run at."""
+    seeds, clock_mhz = range(options.seed, options.seed + options.seeds), clock_mhz_of(options)
+    arguments = [*layout_arguments(job), *options.placer.arguments()]
     suffix, pins = pins_of(job)
     netlist = job.folder / "netlist" / "netlist.json"
 
@@ -168,7 +156,7 @@ def make_layout(job: Job, seeds: Sequence[int], jobs: int | None, clock_mhz: flo
         shorten_report(folder / "report.json", step)
         shutil.copyfile(job.log(step), folder / "nextpnr.log")
 
-    jobs = default_jobs(len(seeds)) if jobs is None else jobs
+    jobs = default_jobs(len(seeds)) if options.jobs is None else options.jobs
     if len(seeds) > 1:
         job.progress(f"{len(seeds)} seeds, {min(jobs, len(seeds))} at a time; each takes 1 to 2 GB of memory for a "
                      "design that fills a large device: --jobs says how many at a time")
@@ -215,11 +203,11 @@ def pins_of(job: Job) -> tuple[str, str]:
     return constraints(job.board, leds=leds_of(job.board), memory=memory)
 
 
-def layout_arguments(job: Job, goal_mhz: float | None) -> list[str]:
+def layout_arguments(job: Job) -> list[str]:
     """The options of nextpnr but for the seed, in the folder where it runs."""
     family, (suffix, _) = FAMILIES[job.board.family], pins_of(job)
     return [*family.nextpnr_arguments(job.board, f"top.{suffix}"), "--json", "netlist.json", "--report", "report.json",
-            "--detailed-timing-report", "--freq", f"{goal_mhz or family.goal_mhz:g}", "--timing-allow-fail"]
+            "--detailed-timing-report", "--freq", f"{family.goal_mhz:g}", "--timing-allow-fail"]
 
 
 def bitstream_path(job: Job) -> Path:
@@ -250,19 +238,19 @@ def require_room(job: Job) -> None:
 
 
 def parts_of(job: Job) -> dict[str, Resources]:
-    """What each part of the netlist takes; counted once, because the netlist of a large design is long."""
+    """The resources of each part of the netlist; counted once, because the netlist of a large design is long."""
     netlist, folder = job.folder / "netlist" / "netlist.json", job.folder / "parts"
 
     def make(place: Path) -> None:
-        found = {part: used.counts() for part, used in read_parts(netlist, job.board.family).items()}
-        (place / "parts.json").write_text(json.dumps(found, indent=1))
+        counts = {part: used.counts() for part, used in read_parts(netlist, job.board.family).items()}
+        (place / "parts.json").write_text(json.dumps(counts, indent=1))
 
     cached_step(folder, digest(netlist), make)
     return {part: Resources.of_counts(used) for part, used in json.loads((folder / "parts.json").read_text()).items()}
 
 
 def remedies(job: Job) -> str:
-    """What the netlist takes more of than the device has, with what to do; nothing where all of it is there."""
+    """The resources that the netlist takes more of than the device has, with what to do; nothing where it fits."""
     used = sum(parts_of(job).values(), Resources())
     lines = [
         f"{NAMES[name]}: {getattr(used, name)} where {job.board.device} has {getattr(job.board.resources, name)}, "
@@ -278,10 +266,10 @@ def remedies(job: Job) -> str:
 def collect(job: Job, attempts: Sequence[Attempt], plan: Plan | None) -> SynthesisReport:
     steps = {"synthesis": "netlist", PLACE: "layout", "bitstream": "bitstream"}
     parts, clock = parts_of(job), clock_facts(job.folder / "layout")
-    fields = read_nextpnr_report(job.folder / "layout" / "report.json", job.board,
+    routed = read_nextpnr_report(job.folder / "layout" / "report.json", job.board,
                                  flip_flops=sum(part.ff for part in parts.values()), plan=plan)
     return SynthesisReport(
-        **fields, board=job.board.name, device=job.board.device, board_mhz=job.board.clock_mhz,
+        **vars(routed), board=job.board.name, device=job.board.device, board_mhz=job.board.clock_mhz,
         clock_mhz=clock["mhz"], pll=clock["pll"],
         memory_mhz=job.weights.own_mhz(job.board) if job.weights else None,
         line_clock=job.board.transport.clock,

@@ -82,7 +82,7 @@ def set_clock(folder: Path, board: Board, netlist: Path, wanted_mhz: float | Non
         (folder / NOTE).write_text(json.dumps({"mhz": board.clock_mhz, "pll": None}))
         return
     if wanted_mhz is None:
-        usable = read_nextpnr_report(folder / "report.json", board, flip_flops=0)["usable_mhz"]
+        usable = read_nextpnr_report(folder / "report.json", board, flip_flops=0).usable_mhz
         wanted_mhz = float(output_of(board, old)) if usable is None else usable
         wanted_mhz = wanted_mhz if limit_mhz is None else min(wanted_mhz, limit_mhz)
     new = board.technology().pll_settings(board.clock_mhz, wanted_mhz)

@@ -1,4 +1,4 @@
-"""A design, and what every way to its bitstream ends with: `identity.json`, which names the design to a driver."""
+"""A design, and the end of every way to its bitstream: `identity.json`, which names the design to a driver."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Protocol, TypeVar
 import numpy as np
 from hwflow_base.work import Watch, unwatched
 from hwflow_rtl.core import Core
-from hwflow_rtl.io import Ends
 
 from ..hls import Plan, lower, weight_image
 from ..host.identity import DesignFacts, hardware_identity_of, identity, sums_outside
@@ -19,10 +18,10 @@ from ..layers.base import Folding, LayerGraph
 from .bitstream import synthesize
 from .board_weights import BoardWeights
 from .boards import Board
-from .job import Progress
 from .options import SynthesisOptions
 from .report import SynthesisReport
-from .top import ends_of
+from .synthesis_job import Progress
+from .top import CoreOnBoard, ends_of
 
 
 @dataclass(frozen=True)
@@ -42,27 +41,27 @@ class Design:
         """The hardware, in the primitives of the board's family; made anew by every call."""
         return lower(self.structure or self.graph, self.plan, self.board.technology())
 
-    def ends(self) -> Ends:
-        """The inputs and outputs of the core."""
-        return ends_of(self.plan)
+    def on_board(self) -> CoreOnBoard:
+        """The hardware, and what goes around it on the board; made anew by every call."""
+        return CoreOnBoard(self.core(), self.board, ends_of(self.plan), self.identity(), self.weights(), self.plan)
 
     def identity(self) -> bytes:
-        """What names the bitstream to the host (docs/host-link.md); weights beside the FPGA are not in it."""
+        """The name of the bitstream to the host (docs/host-link.md); weights beside the FPGA are not in it."""
         partition = self.plan.partition
         sums = sums_outside(self.structure or self.graph, self.foldings, partition)
         return hardware_identity_of(self.graph, self.foldings, partition, sums)
 
     @property
     def foldings(self) -> tuple[Folding, ...]:
-        """Of the stages, in order."""
+        """The foldings of the stages, in order."""
         return tuple(stage.folding for stage in self.plan.stages)
 
     def weights(self) -> BoardWeights | None:
-        """What the core takes from a memory of the board; None where all weights are in the FPGA."""
+        """The weights in a memory of the board; None where all of them are in the FPGA."""
         return BoardWeights.of(self.board, self.plan)
 
     def image(self) -> bytes | None:
-        """What is to be in that memory, the low byte of each word first; of a flash without the seal."""
+        """The contents of that memory, the low byte of each word first; of a flash without the seal."""
         weights = self.weights()
         if weights is None:
             return None
@@ -104,9 +103,6 @@ def synthesize_design(design: Design, folder: Path, options: SynthesisOptions, *
     """The bitstream of `design` in `folder` by place and route; errors as of `synthesize`, the rest as `finish_design`.
     """
     def make() -> SynthesisReport:
-        return synthesize(design.core(), design.board, folder, seed=options.seed, seeds=options.seeds,
-                          jobs=options.jobs, clock=options.clock, placer=options.placer, ends=design.ends(),
-                          identity=design.identity(), plan=design.plan, weights=design.weights(), progress=progress,
-                          watch=watch)
+        return synthesize(design.on_board(), folder, options, progress=progress, watch=watch)
 
     return finish_design(design, folder, make, quantized=quantized, keep=keep)

@@ -6,48 +6,40 @@ In: the design as RTLIL.  Out: netlist.json, and how many of which cells each pa
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from hwflow_base.files.cache import cached_step, digest, locked
 from hwflow_base.work import Watch, unwatched
-from hwflow_rtl.io import Ends
 
-from .board_weights import BoardWeights
 from .boards import Board
 from .families import FAMILIES
-from .job import Job, Progress, first_run
 from .options import ON_BOARD
+from .synthesis_job import Job, Progress, first_run
 from .toolchain import find_tool
-from .top import clocked_top, design_text
+from .top import CoreOnBoard
 
 #: The design as yosys reads it, beside the netlist.
 TEXT = "top.il"
 
 
-def make_netlist_of(core: Any, board: Board, folder: Path, *, ends: Ends | None, identity: bytes,
-                    clock: float | str | None = None, apart: Path | None = None, weights: BoardWeights | None = None,
+def make_netlist_of(design: CoreOnBoard, folder: Path, *, clock: float | str | None = None, apart: Path | None = None,
                     progress: Progress = lambda text: None, watch: Watch = unwatched) -> Path:
-    """The JSON file of the cells of `core` on `board`, in `folder`/netlist: the one that `synthesize` with the same
-    arguments makes there, or has made, with a PLL or on the oscillator.
+    """The JSON file of the cells of `design`, in `folder`/netlist: the one that `synthesize` with the same arguments
+    makes there, or has made, with a PLL or on the oscillator.
 
     Where another design is routed in `folder`, that one stays as it is, and the netlist is made in `apart`/netlist.
     Raises MissingTool without yosys, ToolFailed with its message.
     """
     tools = {"yosys": find_tool("yosys")}
-
-    def text_of(clock: float | str | None) -> str:
-        return design_text(clocked_top(core, board, ends, identity=identity, clock=clock, weights=weights))
-
-    text, there = text_of(clock), folder / "netlist" / TEXT
+    text, there = design.text(clock), folder / "netlist" / TEXT
     if apart and (folder / "layout").is_dir() and there.is_file():
         routed = there.read_text(encoding="utf-8")
-        if routed != text and routed == (slower := text_of(ON_BOARD)):
+        if routed != text and routed == (slower := design.text(ON_BOARD)):
             text = slower
         elif routed != text:
             progress(f"'{folder}' holds another design (of other options, or of a model that changed) and stays as it "
                      f"is; this one's netlist is made in '{apart}'")
             folder = apart
-    job = Job(board, folder.absolute(), tools, progress, watch=watch)
+    job = Job(design.board, folder.absolute(), tools, progress, watch=watch)
     with locked(job.folder, progress):
         make_netlist(job, text)
     return job.folder / "netlist" / "netlist.json"

@@ -17,8 +17,8 @@ from typing import Any
 from hwflow_base.errors import HwflowError
 
 from ..hls.plan import Plan
+from .design_parts import LINKS, part_of, place_of, title_of
 from .families import FAMILIES
-from .parts import LINKS, part_of, place_of, title_of
 from .toolchain import REMEDY
 
 #: What nextpnr calls the other end of a way to or from a pin.

@@ -1,7 +1,7 @@
 """Where the cells of a routed design are on the die, by part of the design and by resource.
 
 nextpnr's own netlist of the routed design says it of every cell: hundreds of megabytes for a full device.  A picture
-needs how many cells of which part are in which tile, which is a few hundred kilobytes; `keep_placement` writes that
+needs how many cells of which part are in which tile, which is a few hundred kilobytes; `save_placement` writes that
 beside the bitstream.
 """
 
@@ -12,17 +12,17 @@ import re
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from hwflow_base.errors import HwflowError
 from hwflow_base.files.cache import MANIFEST, cached_step, digest
+from hwflow_base.files.facts import plain, read_facts
 from hwflow_base.files.sources import open_plain
 
 from .boards import Board
+from .design_parts import part_of
 from .families import FAMILIES
-from .parts import part_of
 from .yosys_json import Netlist
 
 #: The step in the folder of a routed design, and the file in it.
@@ -81,29 +81,29 @@ def placement_of(netlist: Netlist, board: Board, named: Iterable[str] = ()) -> P
     columns, rows = family.grid(board)
     resources = {kind: (name, units) for name, cells in family.routed_cells.resources().items()
                  for kind, units in cells.items()}
-    wanted, spots = set(named), {}
-    found: dict[tuple[str, str], Counter[tuple[int, int]]] = defaultdict(Counter)
+    named, spots = set(named), {}
+    counts: dict[tuple[str, str], Counter[tuple[int, int]]] = defaultdict(Counter)
     for name, cell in netlist["modules"]["top"]["cells"].items():
         bel = str(cell.get("attributes", {}).get("NEXTPNR_BEL", ""))
         kind = family.routed_kind(str(cell["type"]), bel)
-        if kind not in resources and name not in wanted:
+        if kind not in resources and name not in named:
             continue
         place = TILE.match(bel)
         tile = (int(place[1]), int(place[2])) if place else (columns, rows)
         if tile[0] >= columns or tile[1] >= rows:
             raise HwflowError(f"the cell '{name}' must be on the die of {columns} x {rows} tiles, not at '{bel}'",
                               "run `hwflow synth` again")
-        if name in wanted:
+        if name in named:
             spots[name] = tile
         if kind in resources:
             resource, units = resources[kind]
-            found[part_of(name), resource][tile] += units
+            counts[part_of(name), resource][tile] += units
     groups = tuple(Group(part, resource, tuple((x, y, count) for (x, y), count in sorted(tiles.items())))
-                   for (part, resource), tiles in sorted(found.items()))
+                   for (part, resource), tiles in sorted(counts.items()))
     return Placement(board.device, Die(columns, rows, family.upwards), groups, spots)
 
 
-def keep_placement(folder: Path, board: Board, say: Callable[[str], None]) -> None:
+def save_placement(folder: Path, board: Board, say: Callable[[str], None]) -> None:
     """placement/ in the folder of a routed design, of its layout/; it is made again where that changed.
 
     `say` is told where nextpnr's netlist has no such places: then there is no placement, and the bitstream is as good.
@@ -116,8 +116,8 @@ def keep_placement(folder: Path, board: Board, say: Callable[[str], None]) -> No
         report = json.loads((layout / "report.json").read_text(encoding="utf-8"))
         named = {end["cell"] for path in report.get("critical_paths", ()) for step in path["path"]
                  for end in (step["from"], step["to"])}
-        found = placement_of(json.loads(netlist.read_text(encoding="utf-8")), board, named)
-        (place / NOTE).write_text(json.dumps(asdict(found), separators=(",", ":")), encoding="utf-8")
+        placement = placement_of(json.loads(netlist.read_text(encoding="utf-8")), board, named)
+        (place / NOTE).write_text(json.dumps(plain(placement), separators=(",", ":")), encoding="utf-8")
 
     try:
         cached_step(folder / FOLDER, digest(layout / MANIFEST), make)
@@ -126,29 +126,22 @@ def keep_placement(folder: Path, board: Board, say: Callable[[str], None]) -> No
         say(f"reports will have no floorplan: {error}")
 
 
-def kept_placement(folder: Path) -> Placement | None:
-    """What `keep_placement` left in `folder`; None where there is nothing, or where it is damaged."""
+def saved_placement(folder: Path) -> Placement | None:
+    """The placement that `save_placement` left in `folder`; None where there is nothing, or where it is damaged."""
     try:
         with open_plain(folder / FOLDER / NOTE) as file:
-            return read(json.load(file))
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            return read(file.read())
+    except (OSError, ValueError):
         return None
 
 
-def read(content: Mapping[str, Any]) -> Placement:
-    """The placement of `asdict`; ValueError and the like for anything else."""
-    size = content["die"]
-    die = Die(int(size["columns"]), int(size["rows"]), bool(size["upwards"]))
-    if not (0 < die.columns <= MOST and 0 < die.rows <= MOST and len(content["groups"]) <= MOST):
+def read(text: bytes | str) -> Placement:
+    """The placement in the text of a file; ValueError for anything else."""
+    placement = read_facts(text, Placement)
+    die, spots = placement.die, placement.spots.values()
+    if not (0 < die.columns <= MOST and 0 < die.rows <= MOST and len(placement.groups) <= MOST):
         raise ValueError("no die has this size")
-
-    def tile(x: Any, y: Any) -> tuple[int, int]:
-        if not (0 <= int(x) < die.columns and 0 <= int(y) < die.rows):
-            raise ValueError("a tile is outside of the die")
-        return int(x), int(y)
-
-    groups = tuple(Group(str(group["part"]), str(group["resource"]),
-                         tuple((*tile(x, y), int(count)) for x, y, count in group["tiles"]))
-                   for group in content["groups"])
-    return Placement(str(content["device"]), die, groups,
-                     {str(name): tile(*place) for name, place in content["spots"].items()})
+    tiles = [*spots, *((x, y) for group in placement.groups for x, y, _ in group.tiles)]
+    if not all(0 <= x < die.columns and 0 <= y < die.rows for x, y in tiles):
+        raise ValueError("a tile is outside of the die")
+    return placement

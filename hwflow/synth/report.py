@@ -1,24 +1,29 @@
-"""What synthesis tells: resources used and there, the clock that was reached, the path that limits it."""
+"""The report of a synthesis: resources used and there, the clock that was reached, the path that limits it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from hwflow_base.by_value import ByValue
+from hwflow_base.files.facts import plain, read_facts
+from hwflow_base.files.sources import open_plain
 from hwflow_base.notebook import drawn_html
 from hwflow_base.short_repr import screen
 from hwflow_rtl.vendor import Resources
 
 from ..hls.plan import Plan
 from .boards import Board
+from .design_parts import readable
 from .families import FAMILIES, Limit
-from .parts import readable
 from .paths import Clock, PartDelay, Step, TimingPath, clocks_of, delays_of, of_report, read_report
 from .seeds import Attempt
+
+#: The file in the folder of a routed design.
+REPORT = "report.json"
 
 
 @dataclass(frozen=True)
@@ -32,50 +37,70 @@ class Usage:
         return f"{self.used} of {self.available}"
 
 
-@dataclass(frozen=True, eq=False)
-class SynthesisReport(ByValue):
-    """The routed design.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RoutedFacts(ByValue):
+    """Facts out of nextpnr's report: what the design takes of its device, and its timing.
 
     `routed_mhz` is what nextpnr says of the clock of the stages; `usable_mhz` is the same under the device's limits
     (`limit` says which one is the lowest, and its source). Both are None for a design without a path from register to
-    register.  `clock_mhz` is what drives the stages on the board, made by `pll`, or the oscillator where that is None:
-    the figure to compute frame rates from.  `memory_mhz` is the clock of a memory beside the FPGA, None where none has
-    a clock of its own.  `data_margins`, ns: how long before they must be, and how much longer after it than they must,
-    data of a memory with the core's clock are at the pads that take them, at the slowest and at the fastest of its chip
-    and of the pads; None without such a memory.  `line_clock` is the port and the MHz of the clock that the transport
-    brings, None where it has none; `board_mhz`, the oscillator, drives all other clocks.  `seed` is
-    the one of `seeds` that was taken.  `clocks` are all clocks with their longest paths, that of the stages first;
-    `part_delays` the longest path into each part of the design, the slowest first; `parts` what each part takes.
-    `options` are the words that yosys and nextpnr were run with.
+    register.  `clocks` are all clocks with their longest paths, that of the stages first; `part_delays` the longest
+    path into each part of the design, the slowest first.
     """
 
-    board: str
-    device: str
     lut: Usage
     ff: Usage
     dsp: Usage
     ram: Usage
-    board_mhz: float
-    clock_mhz: float
+    spram: Usage = Usage(0, 0)
     routed_mhz: float | None
     usable_mhz: float | None
     limit: Limit
     critical_path: str
-    bitstream: Path
-    seed: int
-    tools: Mapping[str, str]
-    logs: Mapping[str, Path]
-    seconds: Mapping[str, float]
-    pll: Mapping[str, Any] | None = None
-    seeds: tuple[Attempt, ...] = ()
     clocks: tuple[Clock, ...] = ()
     part_delays: tuple[PartDelay, ...] = ()
-    parts: Mapping[str, Resources] = field(default_factory=dict)
-    options: Mapping[str, str] = field(default_factory=dict)
-    spram: Usage = Usage(0, 0)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BoardClocks(ByValue):
+    """The clocks of a design on its board.
+
+    `clock_mhz` is what drives the stages, made by `pll`, or the oscillator where that is None: the figure to compute
+    frame rates from.  `memory_mhz` is the clock of a memory beside the FPGA, None where none has a clock of its own.
+    `data_margins`, ns: how long before they must be, and how much longer after it than they must, data of a memory with
+    the core's clock are at the pads that take them, at the slowest and at the fastest of its chip and of the pads; None
+    without such a memory.  `line_clock` is the port and the MHz of the clock that the transport brings, None where it
+    has none; `board_mhz`, the oscillator, drives all other clocks.
+    """
+
+    board_mhz: float
+    clock_mhz: float
+    pll: Mapping[str, Any] | None = None
     memory_mhz: float | None = None
     data_margins: tuple[float, float] | None = None
     line_clock: tuple[str, float] | None = None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ToolRuns(ByValue):
+    """The runs of the tools: `seed` is the one of `seeds` that was taken, `options` are the words that yosys and
+    nextpnr were run with."""
+
+    seed: int
+    seeds: tuple[Attempt, ...] = ()
+    tools: Mapping[str, str]
+    options: Mapping[str, str] = field(default_factory=dict)
+    logs: Mapping[str, Path]
+    seconds: Mapping[str, float]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SynthesisReport(RoutedFacts, BoardClocks, ToolRuns):
+    """A design with its bitstream for a board; `parts` has what each part of it takes."""
+
+    board: str
+    device: str
+    bitstream: Path
+    parts: Mapping[str, Resources] = field(default_factory=dict)
 
     _repr_html_ = drawn_html
 
@@ -100,7 +125,7 @@ class SynthesisReport(ByValue):
 
     @property
     def slow_clocks(self) -> tuple[Clock, ...]:
-        """Those beside the core's whose paths are too long for what drives them."""
+        """The clocks beside the core's whose paths are too long for what drives them."""
         return tuple(clock for clock in self.clocks if not clock.is_core and clock.routed_mhz is not None
                      and clock.routed_mhz < self.source_mhz(clock))
 
@@ -116,49 +141,52 @@ class SynthesisReport(ByValue):
         return self.line_clock is not None and re.search(rf"\b{self.line_clock[0]}\b", clock.net.replace("$", " ")
                                                          ) is not None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        plain = asdict(self) | {"meets_clock": self.meets_clock, "bitstream": str(self.bitstream)}
-        plain["parts"] = {part: used.counts() for part, used in self.parts.items()}
-        plain["logs"] = {step: str(path) for step, path in self.logs.items()}
-        plain["clocks"] = [
-            {"net": clock.net, "routed_mhz": clock.routed_mhz, "is_core": clock.is_core,
-             "path": clock.path.to_dict() if clock.path else None} for clock in self.clocks]
-        plain["part_delays"] = [asdict(delay) | {"layers": list(delay.layers)} for delay in self.part_delays]
-        plain["seeds"] = [asdict(attempt) for attempt in self.seeds]
-        return plain
+    def to_dict(self) -> dict[str, object]:
+        """Plain data for JSON; `saved_report` reads it."""
+        clocks = [plain(clock) | {"path": clock.path and clock.path.to_dict()} for clock in self.clocks]
+        parts = {part: used.counts() for part, used in self.parts.items()}
+        bare: dict[str, object] = plain(replace(self, parts={}))
+        return bare | {"meets_clock": self.meets_clock, "clocks": clocks, "parts": parts}
 
 
-def read_nextpnr_report(path: Path, board: Board, *, flip_flops: int, plan: Plan | None = None) -> dict[str, Any]:
-    """The fields of a SynthesisReport that come from nextpnr's JSON report, as it is or `shortened`.
+def saved_report(folder: Path) -> SynthesisReport | None:
+    """The report that `synthesize` wrote into `folder`; None where there is nothing, or where it is another file or a
+    damaged one."""
+    try:
+        with open_plain(folder / REPORT) as file:
+            return read_facts(file.read(), SynthesisReport)
+    except (OSError, ValueError):
+        return None
+
+
+def read_nextpnr_report(path: Path, board: Board, *, flip_flops: int, plan: Plan | None = None) -> RoutedFacts:
+    """The facts in nextpnr's JSON report, as it is or `shortened`.
 
     `flip_flops` is the count in the netlist, for iCE40 whose report has only logic cells.  HwflowError where the file
     is no such report.
     """
     content = read_report(path)
     with of_report(path):
-        return fields_of(content, board, flip_flops, plan)
+        return routed_facts_of(content, board, flip_flops, plan)
 
 
-def fields_of(content: Mapping[str, Any], board: Board, flip_flops: int, plan: Plan | None) -> dict[str, Any]:
-    fields: dict[str, Any] = {}
+def routed_facts_of(content: Mapping[str, Any], board: Board, flip_flops: int, plan: Plan | None) -> RoutedFacts:
     family, utilization = FAMILIES[board.family], content["utilization"]
 
     def used(cells: Mapping[str, int]) -> int:
         return sum(utilization.get(cell, {}).get("used", 0) * units for cell, units in cells.items())
 
-    for resource, cells in family.routed_cells.resources().items():
-        fields[resource] = Usage(used(cells) if cells else flip_flops, getattr(board.resources, resource))
+    usage = {resource: Usage(used(cells) if cells else flip_flops, getattr(board.resources, resource))
+             for resource, cells in family.routed_cells.resources().items()}
     clocks = clocks_of(content, plan)
     core = clocks[0] if clocks else None
     limit = family.binding_limit(alu=used(dict.fromkeys(family.routed_cells.alu, 1)),
-                                 **{name: fields[name].used for name in ("dsp", "ram", "spram") if name in fields})
+                                 **{name: usage[name].used for name in ("dsp", "ram", "spram") if name in usage})
     routed = core.routed_mhz if core else None
-    return fields | {
-        "routed_mhz": routed, "usable_mhz": None if routed is None else min(routed, limit.mhz), "limit": limit,
-        "clocks": clocks, "critical_path": path_text(core.path) if core and core.path else "",
-        "part_delays": delays_of(content, plan),
-    }
+    return RoutedFacts(
+        **usage, routed_mhz=routed, usable_mhz=None if routed is None else min(routed, limit.mhz), limit=limit,
+        clocks=clocks, critical_path=path_text(core.path) if core and core.path else "",
+        part_delays=delays_of(content, plan))
 
 
 def path_text(path: TimingPath) -> str:

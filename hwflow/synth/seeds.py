@@ -22,8 +22,8 @@ from hwflow_base.files.cache import cached_step, digest
 from hwflow_base.work import Work
 
 from .families import FAMILIES
-from .job import Job, Progress, nextpnr_of
 from .paths import core_clock
+from .synthesis_job import Job, Progress, nextpnr_of
 from .toolchain import PREPARING
 
 #: What one nextpnr takes for a design that fills a large device, bytes; 1 to 2 GB were seen for an LFE5U-85F.

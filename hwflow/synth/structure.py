@@ -21,13 +21,10 @@ from typing import Any
 from amaranth.hdl import Const, Fragment, Instance
 from hwflow_base.files.cache import cached_step, code_fingerprint, digest, is_whole
 from hwflow_rtl.emit import without_collector
-from hwflow_rtl.io import Ends
 from hwflow_rtl.io.link.sender import identity_rom
-from hwflow_rtl.vendor.pll import PllSettings
 
-from .board_weights import BoardWeights
-from .boards import Board
-from .contents import BLOCK, ROM, Contents
+from .rom_contents import BLOCK, ROM, Contents
+from .top import CoreOnBoard
 
 #: The step in the folder of a routed design, and the file in it.
 FOLDER, NOTE = "structure", "structure.json"
@@ -45,27 +42,28 @@ class Structure:
     contents: Contents
 
 
-def structure_of(core: Any, board: Board, ends: Ends | None, *, identity: bytes, pll: PllSettings | None,
-                 weights: BoardWeights | None = None) -> Structure:
-    """Of what `board_top` makes of the same arguments, with this very hwflow.
+def structure_of(design: CoreOnBoard, clock: float | str | None = None) -> Structure:
+    """The structure of `design.top(clock)`, with this very hwflow.
 
-    Only the core is looked into: all else of a board's top depends on the other arguments alone, and on nothing of the
+    Only the core is looked into: all else of a board's top depends on the other fields alone, and on nothing of the
     identity but the contents of its ROM.
     """
+    core, board, identity = design.core, design.board, design.identity
     with without_collector():
         walk = Walk()
         walk.on(core.signature.flatten(core))
         walk.on(Fragment.get(core, None))
         identities = Walk()
         identities.on(Fragment.get(identity_rom(board.technology(), identity), None))
-    around = (repr(replace(board, path=Path())), repr(ends), str(len(identity)), repr(pll), repr(weights))
+    around = (repr(replace(board, path=Path())), repr(design.ends), str(len(identity)), repr(design.pll(clock)),
+              repr(design.weights))
     versions = (code_fingerprint(), importlib.metadata.version("amaranth"))
     return Structure(digest(*versions, *around, walk.digest()), walk.contents | identities.contents)
 
 
-def keep_structure(folder: Path, text: str, found: Structure) -> None:
+def save_structure(folder: Path, text: str, structure: Structure) -> None:
     """Write the digest of the design whose RTLIL is `text` into `folder`."""
-    note = json.dumps({"text": digest(text), "structure": found.digest})
+    note = json.dumps({"text": digest(text), "structure": structure.digest})
 
     def make(place: Path) -> None:
         (place / NOTE).write_text(note, encoding="utf-8")
@@ -73,8 +71,8 @@ def keep_structure(folder: Path, text: str, found: Structure) -> None:
     cached_step(folder / FOLDER, note, make)
 
 
-def kept_structure(folder: Path, text: str) -> str:
-    """The digest that `keep_structure` wrote into `folder` for the design with this RTLIL; "" where it is not there."""
+def saved_structure(folder: Path, text: str) -> str:
+    """The digest that `save_structure` wrote into `folder` for the design with this RTLIL; "" where it is not there."""
     if not is_whole(folder / FOLDER):
         return ""
     try:

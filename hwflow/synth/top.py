@@ -5,9 +5,11 @@ In: a core, a board, what names the design.  Out: a `BoardTop`, or its RTLIL.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from amaranth.back import rtlil
+from amaranth.lib.wiring import Component
 from hwflow_base.errors import HwflowError
 from hwflow_rtl.emit import without_collector
 from hwflow_rtl.io import BoardTop, Clocking, End, Ends
@@ -15,6 +17,7 @@ from hwflow_rtl.vendor.pll import PllSettings
 
 from ..hls import Plan
 from ..hls.links import ends_of_links
+from ..host.identity import IDENTITY_BYTES
 from ..layers.base import LayerGraph
 from .board_weights import DOMAIN, BoardWeights
 from .boards import Board
@@ -32,15 +35,15 @@ def ends_of(plan: Plan) -> Ends:
 
 
 def ends_before_plan(graph: LayerGraph) -> Ends:
-    """As `ends_of`, one element a beat: what is known of a graph before its folding is."""
+    """The same, one element a beat: all that is known of a graph before its folding is."""
     def ends(names: tuple[str, ...]) -> tuple[End, ...]:
-        found = [graph.tensors[name] for name in names]
-        return tuple(End(1, tensor.format.bits, tensor.frame.elements) for tensor in found)
+        tensors = [graph.tensors[name] for name in names]
+        return tuple(End(1, tensor.format.bits, tensor.frame.elements) for tensor in tensors)
 
     return Ends(ends(graph.inputs), ends(graph.outputs))
 
 
-def board_top(core: Any, board: Board, ends: Ends | None = None, *, identity: bytes,
+def board_top(core: Component, board: Board, ends: Ends | None = None, *, identity: bytes,
               pll: PllSettings | None = None, weights: BoardWeights | None = None) -> BoardTop:
     """`core`, a component with streams `i` and `o`, on the pins of `board`.
 
@@ -59,30 +62,57 @@ def board_top(core: Any, board: Board, ends: Ends | None = None, *, identity: by
                     technology=technology, leds=leds_of(board), leds_active_low=board.leds_active_low, **outside)
 
 
-def clocked_top(core: Any, board: Board, ends: Ends | None, *, identity: bytes, clock: float | str | None = None,
-                goal_mhz: float | None = None, weights: BoardWeights | None = None) -> BoardTop:
-    """As `board_top`, with the PLL that place and route starts from: its dividers are set anew when the routed clock is
-    known (`clock.set_clock`).
+@dataclass(frozen=True)
+class CoreOnBoard:
+    """A core, and what its board's top is made of; all but the core as for `board_top`.
 
-    `clock` is "board" for the oscillator and no PLL; MHz, or None, change nothing here.  `goal_mhz` is what place and
-    route aims at, by default that of the family.
+    `plan` gives the report the names of its stages.
     """
-    pll = pll_of(board, clock, goal_mhz, weights)
-    return board_top(core, board, ends, identity=identity, pll=pll, weights=weights)
 
+    core: Component
+    board: Board
+    ends: Ends | None = None
+    identity: bytes = bytes(IDENTITY_BYTES)
+    weights: BoardWeights | None = None
+    plan: Plan | None = None
 
-def pll_of(board: Board, clock: float | str | None, goal_mhz: float | None = None,
-           weights: BoardWeights | None = None) -> PllSettings | None:
-    """The PLL of `clocked_top`, None where it has none.  HwflowError where `weights` have the core's clock, and the
-    oscillator is too fast for their memory."""
-    goal_mhz, limit = goal_mhz or FAMILIES[board.family].goal_mhz, weights.core_limit_mhz if weights else None
-    if limit is None:
-        return None if clock == ON_BOARD else goal_pll(board, goal_mhz)
-    assert weights is not None
-    if clock == ON_BOARD:
-        require_slow(board.clock_mhz, weights)
+    def top(self, clock: float | str | None = None) -> BoardTop:
+        """The top with the PLL that place and route starts from: its dividers are set anew when the routed clock is
+        known (`clock.set_clock`).
+
+        `clock` is "board" for the oscillator and no PLL; MHz, or None, change nothing here.
+        """
+        return board_top(self.core, self.board, self.ends, identity=self.identity, pll=self.pll(clock),
+                         weights=self.weights)
+
+    def text(self, clock: float | str | None = None) -> str:
+        """The RTLIL of that top."""
+        return design_text(self.top(clock))
+
+    def pll(self, clock: float | str | None) -> PllSettings | None:
+        """The PLL of the top, None where it has none.
+
+        HwflowError where the weights' memory has the core's clock, and the oscillator is too fast for it.
+        """
+        goal_mhz, limit = FAMILIES[self.board.family].goal_mhz, self.weights.core_limit_mhz if self.weights else None
+        if clock != ON_BOARD:
+            return goal_pll(self.board, goal_mhz if limit is None else min(goal_mhz, limit))
+        require_slow(self.board.clock_mhz, self.weights)
         return None
-    return goal_pll(board, min(goal_mhz, limit))
+
+
+@dataclass(frozen=True)
+class TextOnBoard:
+    """The RTLIL of a top, of all the LEDs that `board_top` uses."""
+
+    rtlil: str
+    board: Board
+    weights: None = None
+    plan: None = None
+
+    def text(self, clock: float | str | None = None) -> str:
+        """The text, which has its PLL or none."""
+        return self.rtlil
 
 
 def require_slow(mhz: float, weights: BoardWeights | None) -> None:

@@ -22,7 +22,6 @@ from hwflow.pipeline.routed_design import keep_design
 from hwflow.reweight.retrained import Retrained
 from hwflow.synth.structure import Structure, structure_of
 from hwflow.synth.toolchain import tools_of_family
-from hwflow.synth.top import pll_of
 from hwflow.views.console.terminal import Console
 from tests.e2e.networks import small_network, write_data
 
@@ -51,10 +50,7 @@ def edited(folder: Path, model: Path, data: Path, weight_rows: int) -> HardwareO
 
 
 def structure(pipeline: Pipeline) -> Structure:
-    design = pipeline.design
-    weights = design.weights()
-    return structure_of(design.core(), design.board, design.ends(), identity=design.identity(),
-                        pll=pll_of(design.board, None, weights=weights), weights=weights)
+    return structure_of(pipeline.design.on_board())
 
 
 @pytest.mark.parametrize("weight_rows", [pytest.param(0, marks=pytest.mark.slow, id="in ROMs"),

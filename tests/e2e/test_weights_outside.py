@@ -29,7 +29,6 @@ from hwflow.synth.expected_clock import outside_of
 from hwflow.synth.netlist import make_netlist_of
 from hwflow.synth.options import ON_BOARD, SynthesisOptions
 from hwflow.synth.toolchain import locate
-from hwflow.synth.top import pll_of
 from tests.e2e.networks import rows_for, small_network
 
 BOARD = "ulx3s_12f"
@@ -100,10 +99,10 @@ def test_a_core_beside_a_flash_is_not_faster_than_it(clock: float | str, quantiz
                                           f" which that memory has in the board file, not {mhz} MHz; choose another"):
         synthesize_design(fast, tmp_path, SynthesisOptions(clock=clock), quantized="quantized", keep=lambda: None)
     assert not (tmp_path / "netlist").exists()
-    pll = pll_of(design.board, None, weights=design.weights())
+    pll = design.on_board().pll(None)
     assert pll is not None
     assert 47 < pll.output_mhz <= 48
-    assert pll_of(design.board, ON_BOARD, weights=design.weights()) is None
+    assert design.on_board().pll(ON_BOARD) is None
 
 
 def test_the_plan_counts_what_the_board_has(quantized: Quantized) -> None:
@@ -126,8 +125,7 @@ def test_the_netlist_gives_the_golden_models_results(name: str, quantized: Quant
     if locate("yosys") is None:
         pytest.skip("yosys must be installed for a netlist")
     graph, design = quantized.graph, design_of(quantized.graph, name)
-    netlist = make_netlist_of(design.core(), design.board, tmp_path, ends=design.ends(), identity=design.identity(),
-                              weights=design.weights())
+    netlist = make_netlist_of(design.on_board(), tmp_path)
     shapes = {name: graph.tensors[name].frame for name in graph.inputs}
     frames = {name: np.random.default_rng(1).integers(-128, 128, (4, frame.height, frame.width, frame.channels))
               for name, frame in shapes.items()}

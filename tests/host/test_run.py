@@ -25,6 +25,7 @@ from hwflow.pipeline.pipeline import Pipeline
 from hwflow.quantize import Quantized, quantize
 from hwflow.synth import design, load_board
 from hwflow.synth.options import SynthesisOptions
+from hwflow.synth.top import CoreOnBoard
 from hwflow.views.console.terminal import Console
 from tests.e2e.command import Cli, environment
 from tests.e2e.networks import rows_for, small_network, write_data
@@ -162,13 +163,13 @@ def test_another_design(cli, quantized, place):
 def test_synthesis_leaves_what_run_needs(cli, tmp_path, monkeypatch):
     """The identity in the bitstream is the one in the file beside it, and a driver reads both folders."""
     monkeypatch.chdir(tmp_path)
-    model, made = small_network(), {}
+    model, identities = small_network(), []
     onnx.save(model, "small.onnx")
     write_data(Path("small.npz"), model, rows=8)
 
-    def synthesize(core: object, board: object, folder: Path, **more: object) -> SimpleNamespace:
+    def synthesize(hardware: CoreOnBoard, folder: Path, *_: object, **__: object) -> SimpleNamespace:
         folder.mkdir(parents=True)
-        made.update(more)
+        identities.append(hardware.identity)
         return SimpleNamespace(clock_mhz=62.5)
 
     monkeypatch.setattr(design, "synthesize", synthesize)
@@ -176,7 +177,7 @@ def test_synthesis_leaves_what_run_needs(cli, tmp_path, monkeypatch):
     Pipeline(Console(quiet=True), project, hardware=HardwareOptions("icebreaker")).synthesize(SynthesisOptions())
     folder = Path("build/small/icebreaker/synth")
     left = load_design(folder)
-    assert left.facts.identity == made["identity"]
+    assert left.facts.identity == identities[0]
     assert left.facts.transport == load_board("icebreaker").transport.facts()
     assert (left.facts.clock_mhz, left.facts.board) == (62.5, "icebreaker")
     with Terminal(board_with(left.quantized, folder)) as terminal:

@@ -30,6 +30,7 @@ from hwflow.synth import load_board
 from hwflow.synth.board_weights import BoardWeights
 from hwflow.synth.netlist import make_netlist_of
 from hwflow.synth.toolchain import locate
+from hwflow.synth.top import CoreOnBoard
 from tests.memory.flash_parts import DUAL, QUAD
 from tests.memory.test_on_a_board import (
     BEATS,
@@ -186,7 +187,7 @@ def test_the_netlist_of_a_board(name: str, tmp_path: Path, cache: Path) -> None:
         pytest.skip("yosys must be installed for a netlist")
     board = load_board(name)
     weights = BoardWeights(board.memories[0], tuple(STREAMS))
-    netlist = make_netlist_of(Weighted(), board, tmp_path, ends=None, identity=b"weighted", weights=weights)
+    netlist = make_netlist_of(CoreOnBoard(Weighted(), board, identity=b"weighted", weights=weights), tmp_path)
     chip = flash_chip(weights.memory.part, with_seal(image(1)[0], weights.mark), words=WORDS + SEAL_WORDS)
     design = netlist_design(read_netlist(netlist, board.family), reset_active_low=board.reset_active_low, chip=chip)
     made = compile_board(design, folder=tmp_path / "board", cache=cache, jobs=2)

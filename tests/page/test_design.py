@@ -170,8 +170,10 @@ def test_notebooks_show_results_with_their_own_styles(plans: Plans, quantized: Q
     run = RunResult(9, {"a": boundary}, (output,), (), (), None, 1, 1.0, None)
     usage = Usage(1, 2)
     routed = SynthesisReport(
-        HOSTILE, HOSTILE, usage, usage, usage, usage, 12.0, 20.0, 25.0, 25.0, Limit(HOSTILE, 30.0, HOSTILE), HOSTILE,
-        Path("a"), 1, {}, {}, {}, seeds=(Attempt(1, 25.0, 2.0, ""), Attempt(2, None, 2.0, HOSTILE)))
+        board=HOSTILE, device=HOSTILE, lut=usage, ff=usage, dsp=usage, ram=usage, board_mhz=12.0, clock_mhz=20.0,
+        routed_mhz=25.0, usable_mhz=25.0, limit=Limit(HOSTILE, 30.0, HOSTILE), critical_path=HOSTILE,
+        bitstream=Path("a"), seed=1, tools={}, logs={}, seconds={},
+        seeds=(Attempt(1, 25.0, 2.0, ""), Attempt(2, None, 2.0, HOSTILE)))
     accuracy = Accuracy(4, Task.VALUES, HOSTILE, (Metric("R2", HOSTILE, 0.5, None, True),), None, 0, (), None, ())
     shown = [each._repr_html_() for each in (plan, quantized, quantized.graph, run, routed, accuracy)]
     for html in shown:

@@ -25,7 +25,7 @@ from hwflow.pipeline.simulated_board import simulated_top
 from hwflow.pipeline.verilog import simulation_technology
 from hwflow.synth import Board, ends_of, list_boards, load_board
 from hwflow.synth.design import Design
-from hwflow.synth.top import clocked_top, design_text
+from hwflow.synth.top import CoreOnBoard, design_text
 from tests.networks.generate import TINY, any_foldings, network
 from tests.networks.test_shared import CASES, Case, graph_of, planned
 from tests.random_cases import seeds
@@ -117,10 +117,9 @@ def check_network(graph: LayerGraph, plan: hls.Plan, board: Board, ports: dict[s
     generic, family = simulation_technology, board.technology().name
     axi = AxiStreamTop(core=hls.lower(graph, plan, generic(plan)), ends=ends_of(plan))
     design = Design(graph, plan, board)
-    real = clocked_top(design.core(), board, design.ends(), identity=design.identity())
     check(emit_rtlil(axi, name="top"), ports["generic"])
     check(design_text(simulated_top(design, None, generic(plan))), ports["generic"])
-    check(design_text(real), ports[family], family)
+    check(design.on_board().text(), ports[family], family)
 
 
 @seeds([0, 1], range(2, 40))
@@ -149,6 +148,6 @@ def test_shared_stages(ports: dict[str, Ports], case: Case) -> None:
 def test_boards(ports: dict[str, Ports], name: str, transport: str) -> None:
     """With every way to the host."""
     chosen = load_board(name).with_transport(transport)
-    top = clocked_top(Through(1, 2), chosen, ends_of_frames(1, 2, 8, 6), identity=bytes(8))
+    text = CoreOnBoard(Through(1, 2), chosen, ends_of_frames(1, 2, 8, 6)).text()
     family = chosen.technology().name
-    check(design_text(top), ports[family], family)
+    check(text, ports[family], family)

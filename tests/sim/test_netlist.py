@@ -15,6 +15,7 @@ from hwflow.host import LinkFailed
 from hwflow.synth import Board, load_board
 from hwflow.synth.netlist import make_netlist_of
 from hwflow.synth.toolchain import locate
+from hwflow.synth.top import CoreOnBoard
 from tests.sim.small_board import IDENTITY, answers, linked, noise, small_core
 
 Change = Callable[[dict[str, Any]], None]
@@ -32,8 +33,8 @@ def netlists(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
             pytest.skip("yosys must be installed for a netlist")
         if name not in made:
             board = load_board(name)
-            made[name] = make_netlist_of(small_core(board.technology()), board, tmp_path_factory.mktemp(name),
-                                         ends=None, identity=IDENTITY)
+            made[name] = make_netlist_of(CoreOnBoard(small_core(board.technology()), board, identity=IDENTITY),
+                                         tmp_path_factory.mktemp(name))
         return made[name]
 
     return make

@@ -18,9 +18,9 @@ from hwflow.layers import Concat, Frame, IntFormat, Layer, LayerGraph, Multiply,
 from hwflow.layers.base import Folding, HardwareLayer
 from hwflow.layers.rearrange import depth_to_space, transposed
 from hwflow.synth import Board
-from hwflow.synth.job import Job
+from hwflow.synth.design_parts import LINKS, read_parts
 from hwflow.synth.netlist import make_netlist
-from hwflow.synth.parts import LINKS, read_parts
+from hwflow.synth.synthesis_job import Job
 from hwflow.synth.toolchain import tools_of_family
 
 

@@ -25,9 +25,9 @@ from hwflow_rtl.vendor import Resources
 from hwflow_rtl.window.line_buffer import LineBuffer
 
 from hwflow.synth import Board
-from hwflow.synth.job import Job
+from hwflow.synth.design_parts import count_parts
 from hwflow.synth.netlist import make_netlist
-from hwflow.synth.parts import count_parts
+from hwflow.synth.synthesis_job import Job
 from hwflow.synth.toolchain import tools_of_family
 
 #: Units whose ports are all pins.

@@ -9,9 +9,9 @@ from hwflow_rtl.io import BoardTop, End, Ends
 from hwflow_rtl.vendor import Resources
 
 from hwflow.synth import board_top, load_board
-from hwflow.synth.job import Job
+from hwflow.synth.design_parts import LINKS, read_parts
 from hwflow.synth.netlist import make_netlist
-from hwflow.synth.parts import LINKS, read_parts
+from hwflow.synth.synthesis_job import Job
 from hwflow.synth.toolchain import tools_of_family
 from hwflow.synth.top import design_text
 from tests.synth.board_samples import Through

@@ -18,9 +18,9 @@ from hwflow.synth.bitstream import constraints, require_room
 from hwflow.synth.board_weights import BoardWeights
 from hwflow.synth.clock import has_pll
 from hwflow.synth.families import FAMILIES
-from hwflow.synth.job import Job
+from hwflow.synth.synthesis_job import Job
 from hwflow.synth.toolchain import tools_of_family
-from hwflow.synth.top import board_top, design_text, pll_of
+from hwflow.synth.top import CoreOnBoard, board_top, design_text
 from tests.memory.test_on_a_board import STREAMS, Weighted
 
 BOARDS = ("ulx3s_12f", "colorlight_i5", "tangnano20k")
@@ -80,8 +80,7 @@ def test_a_flash_has_the_cores_clock() -> None:
     assert weights.data_margins(40) == (7.1, 1.7)
     assert weights_of("ulx3s_12f").data_margins(40) is None
     assert weights_of("ulx3s_12f").core_limit_mhz is None
-    text = design_text(board_top(Weighted(), board, identity=bytes(8), weights=weights,
-                                 pll=pll_of(board, None, weights=weights)))
+    text = CoreOnBoard(Weighted(), board, weights=weights).text()
     assert has_pll(text)
     assert text.count("cell \\SB_PLL40_") == 1, "an iCE40 has no other"
     places = constraints(board, leds=2, memory=weights.memory)[1]
@@ -175,7 +174,7 @@ def test_a_routed_board_meets_both_clocks(tmp_path: Path, name: str) -> None:
     except MissingTool as error:
         pytest.skip(str(error))
     weights = BoardWeights(board.memories[0], tuple(STREAMS))
-    report = synthesize(Weighted(), board, tmp_path, weights=weights)
+    report = synthesize(CoreOnBoard(Weighted(), board, weights=weights), tmp_path)
     memory = [clock for clock in report.clocks if clock.is_memory]
     assert len(memory) == 1
     assert memory[0].routed_mhz is not None

@@ -14,8 +14,10 @@ from hwflow.synth import load_board, synthesize
 from hwflow.synth.boards import Board, list_boards
 from hwflow.synth.clock import goal_pll, output_of, pll_parameters
 from hwflow.synth.families import FAMILIES
+from hwflow.synth.options import SynthesisOptions
 from hwflow.synth.report import SynthesisReport
 from hwflow.synth.toolchain import tools_of_family
+from hwflow.synth.top import CoreOnBoard, TextOnBoard
 from tests.synth.blinky import blinky_text
 from tests.synth.small_core import SmallCore
 
@@ -24,12 +26,13 @@ GOAL = {"ecp5": 200.0, "ice40": 99.0, "gowin": 200.0}
 OTHER = {"ecp5": 147.3, "ice40": 41.0, "gowin": 151.0}
 
 
-def routed(board: Board, folder: Path, mhz: float, **options: object) -> SynthesisReport:
+def routed(board: Board, folder: Path, mhz: float, clock: float | None = None) -> SynthesisReport:
     try:
         tools_of_family(board.family)
     except MissingTool as error:
         pytest.skip(str(error))
-    return synthesize(blinky_text(board, goal_pll(board, mhz)), board, folder, **options)
+    text = blinky_text(board, goal_pll(board, mhz))
+    return synthesize(TextOnBoard(text, board), folder, SynthesisOptions(clock=clock))
 
 
 def check_new_dividers(tuned: SynthesisReport, folder: Path, elsewhere: Path) -> None:
@@ -98,14 +101,14 @@ def test_a_layout_that_was_not_made_with_these_dividers_is_left_alone(tuned: tup
 def test_a_clock_that_no_pll_makes_is_refused_before_anything_starts(tmp_path: Path) -> None:
     board = load_board("icebreaker")
     with pytest.raises(HwflowError, match=r"can make of 12 MHz, not 0.001 MHz or less; choose another with --clock"):
-        synthesize(SmallCore(board.technology()), board, tmp_path / "out", clock=0.001)
+        synthesize(CoreOnBoard(SmallCore(board.technology()), board), tmp_path / "out", SynthesisOptions(clock=0.001))
     assert not (tmp_path / "out").exists()
 
 
 def test_a_clock_for_a_design_without_a_pll_is_refused_before_anything_starts(tmp_path: Path) -> None:
     board = load_board("icebreaker")
     with pytest.raises(HwflowError, match=r"a design without a PLL must be the oscillator's 12 MHz, not 40 MHz; give"):
-        synthesize(blinky_text(board, None), board, tmp_path / "out", clock=40)
+        synthesize(TextOnBoard(blinky_text(board, None), board), tmp_path / "out", SynthesisOptions(clock=40))
     assert not (tmp_path / "out").exists()
 
 
@@ -115,7 +118,7 @@ def test_another_oscillator_changes_what_is_said_of_the_same_layout(tmp_path: Pa
     board = load_board("tangnano9k")
     text = blinky_text(board, None)
     for mhz in (27.0, 27.001):
-        assert synthesize(text, replace(board, clock_mhz=mhz), tmp_path).clock_mhz == mhz
+        assert synthesize(TextOnBoard(text, replace(board, clock_mhz=mhz)), tmp_path).clock_mhz == mhz
 
 
 def test_a_clock_that_no_pll_makes() -> None:

@@ -21,9 +21,9 @@ from hwflow.pipeline.pipeline import Pipeline
 from hwflow.pipeline.planning import budget_of
 from hwflow.quantize import quantize
 from hwflow.synth import load_board
-from hwflow.synth.job import Job
+from hwflow.synth.design_parts import read_parts
 from hwflow.synth.netlist import make_netlist
-from hwflow.synth.parts import read_parts
+from hwflow.synth.synthesis_job import Job
 from hwflow.synth.toolchain import tools_of_family
 from hwflow.views.console.terminal import Console
 from tests.e2e.networks import gated, rows_for

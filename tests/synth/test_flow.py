@@ -14,11 +14,12 @@ from hwflow_rtl.io import BoardTop
 from hwflow.synth import SynthesisReport, board_top, load_board, synthesize
 from hwflow.synth.clock import goal_pll
 from hwflow.synth.families import FAMILIES
-from hwflow.synth.kept import kept_report
 from hwflow.synth.netlist import yosys_script
-from hwflow.synth.placement import kept_placement
+from hwflow.synth.options import SynthesisOptions
+from hwflow.synth.placement import saved_placement
+from hwflow.synth.report import saved_report
 from hwflow.synth.toolchain import tools_of_family
-from hwflow.synth.top import design_text
+from hwflow.synth.top import CoreOnBoard, TextOnBoard, design_text
 from tests.synth.small_core import SmallCore
 
 BOARDS = ("icebreaker", "tangnano9k", "ulx3s_25f")
@@ -31,7 +32,7 @@ def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     board = load_board(request.param)
     need(board.family)
     folder = tmp_path_factory.mktemp(request.param)
-    return synthesize(SmallCore(board.technology()), board, folder), folder
+    return synthesize(CoreOnBoard(SmallCore(board.technology()), board), folder), folder
 
 
 def need(family: str) -> None:
@@ -57,7 +58,7 @@ def test_a_bitstream_for_each_family(built: tuple[SynthesisReport, Path]) -> Non
     assert report.bitstream.parent == folder / "bitstream"
     assert is_bitstream(board.family, report.bitstream.read_bytes())
     assert json.loads((folder / "report.json").read_text()) == report.to_dict()
-    assert kept_report(folder) == report
+    assert saved_report(folder) == report
     assert all(path.is_file() for path in report.logs.values())
     assert set(report.seconds) == set(report.logs) == {"synthesis", "place and route", "bitstream"}
     assert all(name in tool for name, tool in report.tools.items())
@@ -79,7 +80,7 @@ def test_every_cell_has_its_place(built: tuple[SynthesisReport, Path]) -> None:
     """As many as nextpnr counts of each resource; flip-flops of an iCE40 are a part of its logic cells."""
     report, folder = built
     board = load_board(report.board)
-    placement = kept_placement(folder)
+    placement = saved_placement(folder)
     assert placement is not None
     for resource, cells in FAMILIES[board.family].routed_cells.resources().items():
         assert placement.cells(resource) == (getattr(report, resource).used if cells else 0)
@@ -109,7 +110,7 @@ def test_nothing_runs_again_when_nothing_changed(built: tuple[SynthesisReport, P
     board = load_board(report.board)
     before = report.bitstream.stat().st_mtime_ns
     said: list[str] = []
-    assert synthesize(SmallCore(board.technology()), board, folder, progress=said.append) == report
+    assert synthesize(CoreOnBoard(SmallCore(board.technology()), board), folder, progress=said.append) == report
     assert said == []
     assert report.bitstream.stat().st_mtime_ns == before
 
@@ -122,7 +123,7 @@ def test_a_damaged_result_is_made_again(built: tuple[SynthesisReport, Path], tmp
     good = bitstream.read_bytes()
     bitstream.write_bytes(good[:-100])
     said: list[str] = []
-    synthesize(SmallCore(board.technology()), board, copy, progress=said.append)
+    synthesize(CoreOnBoard(SmallCore(board.technology()), board), copy, progress=said.append)
     assert [line.startswith("bitstream with ") for line in said] == [True]
     assert bitstream.read_bytes() == good
 
@@ -146,7 +147,7 @@ def test_another_seed_places_again_and_the_first_comes_back(built: tuple[Synthes
     results, said = [report.bitstream.read_bytes()], []
     for seed in (1, 2, 1):
         lines: list[str] = []
-        again = synthesize(text, board, folder, seed=seed, progress=lines.append)
+        again = synthesize(TextOnBoard(text, board), folder, SynthesisOptions(seed), progress=lines.append)
         results.append(again.bitstream.read_bytes())
         said.append([line for line in lines if not line.startswith(f"seed {seed}:")])  # said of long runs alone
     assert said == [[], [*ROUTED, "bitstream with icepack"], ["bitstream with icepack"]]
@@ -159,7 +160,7 @@ def test_a_design_that_does_not_fit_fails_in_the_tools_words(tmp_path: Path) -> 
     size = {"products": 8, "rows": 2000}
     needed = (SmallCore.cost(board.technology(), **size) + BoardTop.cost(board.technology())).ram
     with pytest.raises(ToolFailed) as caught:
-        synthesize(SmallCore(board.technology(), **size), board, tmp_path)
+        synthesize(CoreOnBoard(SmallCore(board.technology(), **size), board), tmp_path)
     text = str(caught.value)
     assert text.startswith("place and route failed: nextpnr-ice40 said:\n  ERROR: ")
     assert "ICESTORM_RAM" in text
@@ -182,7 +183,7 @@ def test_a_full_array_on_the_large_device_reaches_its_clock(tmp_path: Path) -> N
     need("ecp5")
     board = load_board("ulx3s_85f")
     size = {"products": 64, "rows": 512}
-    report = synthesize(SmallCore(board.technology(), **size), board, tmp_path)
+    report = synthesize(CoreOnBoard(SmallCore(board.technology(), **size), board), tmp_path)
     cost, around = SmallCore.cost(board.technology(), **size), BoardTop.cost(board.technology())
     assert (report.dsp.used, report.ram.used) == (cost.dsp, cost.ram + around.ram) == (64, 16 + around.ram)
     assert report.usable_mhz is not None

@@ -14,11 +14,11 @@ from hwflow.synth import load_board
 from hwflow.synth import netlist as module
 from hwflow.synth.boards import Board
 from hwflow.synth.design import Design
-from hwflow.synth.job import Job
 from hwflow.synth.netlist import TEXT, make_netlist_of
 from hwflow.synth.options import ON_BOARD
+from hwflow.synth.synthesis_job import Job
 from hwflow.synth.toolchain import Tool
-from hwflow.synth.top import clocked_top, design_text
+from hwflow.synth.top import CoreOnBoard
 from tests.synth.small_core import SmallCore
 
 
@@ -36,7 +36,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, str]]:
 
 
 def text_of(board: Board, clock: str | None) -> str:
-    return design_text(clocked_top(SmallCore(board.technology()), board, None, identity=bytes(8), clock=clock))
+    return CoreOnBoard(SmallCore(board.technology()), board).text(clock)
 
 
 @pytest.mark.parametrize("routed", [
@@ -49,8 +49,7 @@ def test_another_routed_design_stays(made: list[tuple[Path, str]], tmp_path: Pat
     (folder / "netlist" / TEXT).write_text(texts[routed])
     if routed:
         (folder / "layout").mkdir()
-    path = make_netlist_of(SmallCore(board.technology()), board, folder, ends=None, identity=bytes(8), apart=apart,
-                           progress=said.append)
+    path = make_netlist_of(CoreOnBoard(SmallCore(board.technology()), board), folder, apart=apart, progress=said.append)
     (place, text), = made
     assert place == (apart if routed == "another" else folder)
     assert path == place / "netlist" / "netlist.json"

@@ -14,11 +14,12 @@ from hwflow_base.errors import HwflowError, MissingTool
 
 from hwflow.synth import load_board, synthesize
 from hwflow.synth.boards import Board
-from hwflow.synth.contents import Contents, cells_of, replaced, separated
 from hwflow.synth.families import FAMILIES
 from hwflow.synth.families.ice40.family import with_table
-from hwflow.synth.spots import kept_spots, permuted, spots_of
+from hwflow.synth.rom_cells import permuted, rom_cells_of, saved_rom_cells
+from hwflow.synth.rom_contents import Contents, cells_of, replaced, separated
 from hwflow.synth.toolchain import find_tool, run_tool, tools_of_family
+from hwflow.synth.top import TextOnBoard
 
 #: Width and depth: tables of every depth, blocks of several shapes, and words in both.
 SIZES = [(8, 8), (3, 16), (5, 30), (2, 64), (4, 48), (41, 128), (9, 2000)]
@@ -59,7 +60,7 @@ def routed(board: Board, seed: int, folder: Path) -> Path:
         tools_of_family(board.family)
     except MissingTool as error:
         pytest.skip(str(error))
-    synthesize(text_of(board, seed), board, folder)
+    synthesize(TextOnBoard(text_of(board, seed), board), folder)
     return folder
 
 
@@ -67,9 +68,9 @@ def patched(board: Board, folder: Path, old: Contents, new: Contents) -> str:
     family = FAMILIES[board.family]
     layout = folder / "layout" / family.layout
     netlist = layout if board.family == "gowin" else layout.with_name("routed.json")
-    spots = spots_of(netlist.read_text(), family, str(netlist))
-    assert kept_spots(folder, netlist, family) == spots
-    return family.patched(layout.read_text(), spots, old, new, str(layout))
+    rom_cells = rom_cells_of(netlist.read_text(), family, str(netlist))
+    assert saved_rom_cells(folder, netlist, family) == rom_cells
+    return family.patched(layout.read_text(), rom_cells, old, new, str(layout))
 
 
 # Without tools

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hwflow_rtl.vendor import Resources
 
-from hwflow.synth.parts import CLOCKS, HOST_LINK, LINKS, TOP, count_parts, part_of, place_of, readable, title_of
+from hwflow.synth.design_parts import CLOCKS, HOST_LINK, LINKS, TOP, count_parts, part_of, place_of, readable, title_of
 from hwflow.synth.paths import clocks_of, core_clock, delays_of, path_of, shortened
 
 RECORDED = Path(__file__).parent / "recorded" / "icebreaker.json"

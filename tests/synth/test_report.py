@@ -17,7 +17,7 @@ from hwflow.synth.bitstream import shorten_report
 from hwflow.synth.boards import load_board
 from hwflow.synth.families import FAMILIES
 from hwflow.synth.paths import Clock, clocks_of
-from hwflow.synth.report import SynthesisReport, Usage, path_text, read_nextpnr_report
+from hwflow.synth.report import RoutedFacts, SynthesisReport, Usage, path_text, read_nextpnr_report
 from hwflow.views.console.design import synthesis_facts, too_slow
 from tests.e2e.networks import rows_for, small_network
 
@@ -54,7 +54,7 @@ def test_a_design_without_paths() -> None:
     assert clocks_of({"fmax": {}, "critical_paths": []}) == ()
 
 
-def fields(tmp_path: Path, board: str, utilization: dict[str, int], fmax: dict[str, float]) -> dict:
+def routed_facts(tmp_path: Path, board: str, utilization: dict[str, int], fmax: dict[str, float]) -> RoutedFacts:
     path = tmp_path / "report.json"
     path.write_text(json.dumps({
         "utilization": {name: {"used": used, "available": 1} for name, used in utilization.items()},
@@ -63,18 +63,18 @@ def fields(tmp_path: Path, board: str, utilization: dict[str, int], fmax: dict[s
 
 
 def test_cells_are_counted_in_the_units_of_the_board(tmp_path: Path) -> None:
-    ecp5 = fields(tmp_path, "ulx3s_85f", {"TRELLIS_COMB": 10, "TRELLIS_FF": 5, "MULT18X18D": 3, "DP16KD": 2},
+    ecp5 = routed_facts(tmp_path, "ulx3s_85f", {"TRELLIS_COMB": 10, "TRELLIS_FF": 5, "MULT18X18D": 3, "DP16KD": 2},
                   {"c": 200.0})
-    assert [str(ecp5[name]) for name in ("lut", "ff", "dsp", "ram")] == [
+    assert [str(getattr(ecp5, name)) for name in ("lut", "ff", "dsp", "ram")] == [
         "10 of 83640", "5 of 83640", "3 of 156", "2 of 208"]
-    ice40 = fields(tmp_path, "icebreaker", {"ICESTORM_LC": 9, "ICESTORM_DSP": 1, "ICESTORM_SPRAM": 2},
+    ice40 = routed_facts(tmp_path, "icebreaker", {"ICESTORM_LC": 9, "ICESTORM_DSP": 1, "ICESTORM_SPRAM": 2},
                    {"c": 60.0})
-    assert [ice40[name].used for name in ("lut", "ff", "dsp", "ram")] == [9, 77, 1, 0]
-    assert str(ice40["spram"]) == "2 of 4"
-    assert "spram" not in ecp5
-    gowin = fields(tmp_path, "tangnano9k", {"LUT4": 4, "ALU": 2, "DFF": 8, "MULT9X9": 3, "MULT18X18": 2, "BSRAM": 1},
-                   {"c": 90.0})
-    assert [gowin[name].used for name in ("lut", "ff", "dsp", "ram")] == [6, 8, 7, 1]
+    assert [getattr(ice40, name).used for name in ("lut", "ff", "dsp", "ram")] == [9, 77, 1, 0]
+    assert str(ice40.spram) == "2 of 4"
+    assert ecp5.spram == Usage(0, 0)
+    gowin = routed_facts(tmp_path, "tangnano9k", {
+        "LUT4": 4, "ALU": 2, "DFF": 8, "MULT9X9": 3, "MULT18X18": 2, "BSRAM": 1}, {"c": 90.0})
+    assert [getattr(gowin, name).used for name in ("lut", "ff", "dsp", "ram")] == [6, 8, 7, 1]
 
 
 @pytest.mark.parametrize(("board", "cells", "routed", "usable"), [
@@ -90,8 +90,8 @@ def test_cells_are_counted_in_the_units_of_the_board(tmp_path: Path) -> None:
 ])
 def test_no_clock_above_the_devices_limits(tmp_path: Path, board: str, cells: dict[str, int], routed: float,
                                            usable: float) -> None:
-    found = fields(tmp_path, board, cells, {"clk": routed, "faster": routed + 1})
-    assert (found["routed_mhz"], found["usable_mhz"]) == (routed, usable)
+    found = routed_facts(tmp_path, board, cells, {"clk": routed, "faster": routed + 1})
+    assert (found.routed_mhz, found.usable_mhz) == (routed, usable)
 
 
 def test_every_limit_says_where_it_comes_from() -> None:

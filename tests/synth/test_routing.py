@@ -12,8 +12,8 @@ from hwflow_base.errors import ToolFailed
 
 from hwflow.synth import load_board
 from hwflow.synth.families import FAMILIES
-from hwflow.synth.job import Job
 from hwflow.synth.seeds import REFUSED, GivenUp, Patience, place_and_route
+from hwflow.synth.synthesis_job import Job
 from hwflow.synth.toolchain import Tool, find_tool, run_tool
 from tests.synth.test_flow import need
 

@@ -12,8 +12,10 @@ from hwflow_base.errors import HwflowError, ToolFailed
 
 from hwflow.synth import load_board, synthesize
 from hwflow.synth.bitstream import best_of
-from hwflow.synth.job import Job
+from hwflow.synth.options import SynthesisOptions
 from hwflow.synth.seeds import NEXTPNR_MEMORY, Attempt, Listener, default_jobs, from_seeds
+from hwflow.synth.synthesis_job import Job
+from hwflow.synth.top import TextOnBoard
 from tests.synth.blinky import blinky_text
 from tests.synth.test_flow import need
 
@@ -138,18 +140,18 @@ def test_progress_now_and_then() -> None:
 
 def test_no_seeds(tmp_path: Path) -> None:
     with pytest.raises(HwflowError, match=r"^seeds and jobs must be at least 1, not 0 and None$"):
-        synthesize("", ICEBREAKER, tmp_path, seeds=0)
+        synthesize(TextOnBoard("", ICEBREAKER), tmp_path, SynthesisOptions(seeds=0))
 
 
 @pytest.mark.slow
 def test_the_same_seed_gives_the_same_bitstream_alone_or_among_others(tmp_path: Path) -> None:
     need("ice40")
-    text = blinky_text(ICEBREAKER, None)
-    both = synthesize(text, ICEBREAKER, tmp_path / "both", seed=7, seeds=2, jobs=2)
+    text = TextOnBoard(blinky_text(ICEBREAKER, None), ICEBREAKER)
+    both = synthesize(text, tmp_path / "both", SynthesisOptions(seed=7, seeds=2, jobs=2))
     assert [attempt.seed for attempt in both.seeds] == [7, 8]
     assert both.routed_mhz == max(attempt.routed_mhz or 0.0 for attempt in both.seeds)
     assert {"yosys", "nextpnr-ice40", "icepack", "amaranth", "hwflow"} == set(both.tools)
     assert f"--seed {both.seed}" in both.options["nextpnr-ice40"]
-    alone = synthesize(text, ICEBREAKER, tmp_path / "alone", seed=both.seed)
+    alone = synthesize(text, tmp_path / "alone", SynthesisOptions(seed=both.seed))
     assert alone.bitstream.read_bytes() == both.bitstream.read_bytes()
     assert (alone.routed_mhz, alone.part_delays) == (both.routed_mhz, both.part_delays)

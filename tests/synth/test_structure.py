@@ -21,11 +21,11 @@ from hwflow.pipeline.pipeline import Pipeline
 from hwflow.reweight import patching as module
 from hwflow.synth import ends_of, load_board
 from hwflow.synth.boards import Board
-from hwflow.synth.contents import filled, separated
 from hwflow.synth.design import Design
 from hwflow.synth.options import ON_BOARD
-from hwflow.synth.structure import FOLDER, NOTE, Structure, Walk, keep_structure, kept_structure, structure_of
-from hwflow.synth.top import clocked_top, design_text, pll_of
+from hwflow.synth.rom_contents import filled, separated
+from hwflow.synth.structure import FOLDER, NOTE, Structure, Walk, save_structure, saved_structure, structure_of
+from hwflow.synth.top import CoreOnBoard, design_text
 from hwflow.views.console.terminal import Console
 
 MODELS = Path(__file__).parents[2] / "models"
@@ -56,15 +56,17 @@ def plan_for(pipeline: Pipeline, board: Board) -> hls.Plan:
     return hls.plan_from_yaml(hls.plan_to_yaml(pipeline.plan), pipeline.structure, board.technology(), source="plan")
 
 
+def on_board(graph: LayerGraph, plan: hls.Plan, board: Board, identity: bytes) -> CoreOnBoard:
+    return CoreOnBoard(hls.lower(graph, plan, board.technology()), board, ends_of(plan), identity)
+
+
 def structure(graph: LayerGraph, plan: hls.Plan, board: Board, identity: bytes = bytes(8),
               clock: float | str | None = None) -> Structure:
-    return structure_of(hls.lower(graph, plan, board.technology()), board, ends_of(plan), identity=identity,
-                        pll=pll_of(board, clock))
+    return structure_of(on_board(graph, plan, board, identity), clock)
 
 
 def text(graph: LayerGraph, plan: hls.Plan, board: Board, identity: bytes = bytes(8)) -> str:
-    return design_text(clocked_top(hls.lower(graph, plan, board.technology()), board, ends_of(plan),
-                                   identity=identity))
+    return on_board(graph, plan, board, identity).text()
 
 
 @pytest.mark.parametrize("name", ["icebreaker", "ulx3s_25f", "tangnano9k"])
@@ -134,13 +136,13 @@ def test_a_structure_that_depends_on_contents_is_noticed() -> None:
 
 
 def test_a_kept_digest_is_that_of_its_text_or_none(tmp_path: Path) -> None:
-    assert kept_structure(tmp_path, "text") == ""
-    keep_structure(tmp_path, "text", Structure("1234", {}))
-    assert kept_structure(tmp_path, "text") == "1234"
-    assert kept_structure(tmp_path, "another") == ""
+    assert saved_structure(tmp_path, "text") == ""
+    save_structure(tmp_path, "text", Structure("1234", {}))
+    assert saved_structure(tmp_path, "text") == "1234"
+    assert saved_structure(tmp_path, "another") == ""
     path = tmp_path / FOLDER / NOTE
     path.write_text(path.read_text()[:-5])
-    assert kept_structure(tmp_path, "text") == ""
+    assert saved_structure(tmp_path, "text") == ""
 
 
 def test_new_contents_come_from_the_structure_where_it_is_kept(pipeline: Pipeline, tmp_path: Path,
@@ -151,18 +153,18 @@ def test_new_contents_come_from_the_structure_where_it_is_kept(pipeline: Pipelin
     for base in (tmp_path, tmp_path / "nothing"):
         (base / module.TEXT).parent.mkdir(parents=True)
         (base / module.TEXT).write_text(old_text)
-    keep_structure(tmp_path, old_text, structure(pipeline.structure, plan, board))
+    save_structure(tmp_path, old_text, structure(pipeline.structure, plan, board))
     calls: list[str] = []
 
-    def counted(top: Any) -> str:
+    def counted(design: CoreOnBoard, clock: float | str | None) -> str:
         calls.append("text")
-        return design_text(top)
+        return design_text(design.top(clock))
 
     def made(base: Path, graph: LayerGraph, plan: hls.Plan) -> tuple[Any, ...]:
         calls.clear()
         return module.with_new_contents(base, Design(graph, plan, board), print)
 
-    monkeypatch.setattr(module, "design_text", counted)
+    monkeypatch.setattr(CoreOnBoard, "text", counted)
     short = made(tmp_path, other_weights(pipeline.structure), plan)
     assert not calls
     long = made(tmp_path / "nothing", other_weights(pipeline.structure), plan)

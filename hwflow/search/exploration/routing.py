@@ -22,7 +22,7 @@ from ...host.identity import identity
 from ...host.rate import Rate
 from ...pipeline.planning import executions_of
 from ...synth.design import Design
-from ...synth.options import AS_IT_IS, Placer, placer_of
+from ...synth.options import AS_IT_IS, Placer, SynthesisOptions, placer_of
 from ...synth.seeds import default_jobs
 from ...synth.toolchain import tools_of_family, versions
 from .engine import Engine, Lost, engine
@@ -159,8 +159,7 @@ def made(design: Design, folder: Path, seed: int, placer: str) -> Run:
     from ...synth.bitstream import synthesize
 
     try:
-        report = synthesize(design.core(), design.board, folder, seed=seed, ends=design.ends(), plan=design.plan,
-                            identity=design.identity(), weights=design.weights(), placer=placer_of(placer))
+        report = synthesize(design.on_board(), folder, SynthesisOptions(seed, placer=placer_of(placer)))
     except ToolFailed as error:
         return Run(seed, placer, None, str(error).splitlines()[0])
     mhz, plan = report.usable_mhz, design.plan

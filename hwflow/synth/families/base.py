@@ -14,8 +14,8 @@ from hwflow_rtl.vendor import Technology
 from hwflow_rtl.vendor.pads import PadTiming
 from hwflow_rtl.vendor.pll import PllSettings
 
-from ..contents import Contents
-from ..spots import Spot, Wires
+from ..rom_cells import RomCell, Wires
+from ..rom_contents import Contents
 from ..yosys_json import Cells
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class Family(ABC):
 
     # Tools and their files
 
-    #: Place and route, then the packer: the programs that only this family needs, by name.
+    #: RomPart and route, then the packer: the programs that only this family needs, by name.
     programs: Mapping[str, Program]
     #: The packer among them.
     packer: str
@@ -166,7 +166,7 @@ class Family(ABC):
     #: before its second router takes its place; None: it always comes to an end.
     most_routed: float | None = None
     #: Which physical input of a table feeds each logical one, as nextpnr's netlist of the routed design says it: see
-    #: `spots.swaps`.  None where the layout is that netlist.
+    #: `rom_cells.swaps`.  None where the layout is that netlist.
     table_wire: re.Pattern[str] | None = None
 
     # Pictures of the die
@@ -257,8 +257,8 @@ class Family(ABC):
         return {}
 
     @abstractmethod
-    def patched(self, layout: str, spots: Sequence[Spot], old: Contents, new: Contents, source: str) -> str:
-        """`layout` with the contents `new` of its ROMs, which are at `spots`, in place of `old`.
+    def patched(self, layout: str, rom_cells: Sequence[RomCell], old: Contents, new: Contents, source: str) -> str:
+        """`layout` with the contents `new` of its ROMs, which are at `rom_cells`, in place of `old`.
 
         `source` names the file in messages.  Raises HwflowError where the contents in it are not `old`.
         """

@@ -15,7 +15,7 @@ from ...hls.outside import reading_cost, telling_cost
 from ...hls.plan import Plan
 from ...host.rate import rate_of
 from ...synth import Board, SynthesisReport, ends_of
-from ...synth.parts import LINKS, MEMORY, title_of
+from ...synth.design_parts import LINKS, MEMORY, title_of
 from .plan import WORDS, show_rate
 from .terminal import Console
 

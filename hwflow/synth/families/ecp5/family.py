@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from hwflow_rtl.vendor import ECP5, Technology
 from hwflow_rtl.vendor.pll import PllSettings
 
-from ...contents import Contents
-from ...spots import Spot, Wires
+from ...rom_cells import RomCell, Wires
+from ...rom_contents import Contents
 from ...yosys_json import Cells
 from ..base import ROUTED, UNCHECKED, Edalize, Family, Limit, NetlistCells, Program, RoutedCells, weighted
 from . import placement, routed, sites
@@ -134,5 +134,5 @@ class ECP5Family(Family):
     def table_inputs(self, bel: str, wires: Wires) -> dict[int, int]:
         return routed.table_inputs(bel, wires)
 
-    def patched(self, layout: str, spots: Sequence[Spot], old: Contents, new: Contents, source: str) -> str:
-        return routed.patched(layout, spots, old, new, source)
+    def patched(self, layout: str, rom_cells: Sequence[RomCell], old: Contents, new: Contents, source: str) -> str:
+        return routed.patched(layout, rom_cells, old, new, source)

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from hwflow_rtl.vendor.pll import PllSettings
 
-from ...contents import Contents, Place, require_all, require_known, unlike
-from ...spots import Spot, Wires, permuted
+from ...rom_cells import RomCell, Wires, permuted
+from ...rom_contents import Contents, RomPart, require_all, require_known, unlike
 from ..base import unlike_pll
 
 #: See `Family.table_wire`.
@@ -66,24 +66,24 @@ def table_inputs(bel: str, wires: Wires) -> dict[int, int]:
             if (f"X{x}/Y{y}", name, number) in wires}
 
 
-def patched(layout: str, spots: Sequence[Spot], old: Contents, new: Contents, source: str) -> str:
+def patched(layout: str, rom_cells: Sequence[RomCell], old: Contents, new: Contents, source: str) -> str:
     """Words of tiles and `.bram_init` of nextpnr-ecp5's text configuration."""
     missing = dict(new)
-    words: dict[tuple[str, str], tuple[Place, str, str]] = {}
-    blocks: dict[int, tuple[Place, list[str], list[str]]] = {}
-    for spot in spots:
-        place = spot.place
+    words: dict[tuple[str, str], tuple[RomPart, str, str]] = {}
+    blocks: dict[int, tuple[RomPart, list[str], list[str]]] = {}
+    for rom_cell in rom_cells:
+        place = rom_cell.place
         require_known(missing, place, source)
         del missing[place]
-        if spot.kind == "DP16KD" and spot.number is not None:
-            blocks[spot.number] = (place, bram_words(old[place]), bram_words(new[place]))
+        if rom_cell.kind == "DP16KD" and rom_cell.number is not None:
+            blocks[rom_cell.number] = (place, bram_words(old[place]), bram_words(new[place]))
             continue
-        found = _SLICE.fullmatch(spot.bel)
-        if spot.kind != "TRELLIS_COMB" or found is None:
+        found = _SLICE.fullmatch(rom_cell.bel)
+        if rom_cell.kind != "TRELLIS_COMB" or found is None:
             raise unlike(place, source)
         x, y, letter, half = found.groups()
         words[f"R{y}C{x}:PLC2", f"SLICE{letter}.K{half}.INIT"] = (
-            place, permuted(old[place]["INIT"], spot.inputs), permuted(new[place]["INIT"], spot.inputs))
+            place, permuted(old[place]["INIT"], rom_cell.inputs), permuted(new[place]["INIT"], rom_cell.inputs))
     require_all(missing, source)
     return with_words(layout, words, blocks, source)
 
@@ -102,8 +102,8 @@ def bram_words(parameters: Mapping[str, str]) -> list[str]:
     return [" ".join(words[k:k + 8]) for k in range(0, len(words), 8)]
 
 
-def with_words(layout: str, words: dict[tuple[str, str], tuple[Place, str, str]],
-              blocks: dict[int, tuple[Place, list[str], list[str]]], source: str) -> str:
+def with_words(layout: str, words: dict[tuple[str, str], tuple[RomPart, str, str]],
+              blocks: dict[int, tuple[RomPart, list[str], list[str]]], source: str) -> str:
     """`layout` with other words and blocks; each is found once and holds what was there before."""
     lines, tile = layout.split("\n"), ""
     for number, line in enumerate(lines):

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from hwflow_rtl.vendor import Gowin, Technology
 from hwflow_rtl.vendor.pll import PllSettings
 
-from ...contents import Contents, replaced
-from ...spots import Spot
+from ...rom_cells import RomCell
+from ...rom_contents import Contents, replaced
 from ...yosys_json import Cell, Cells
 from ..base import UNCHECKED, Family, Limit, NetlistCells, Program, RoutedCells, unlike_pll, weighted
 
@@ -133,5 +133,5 @@ class GowinFamily(Family):
     def retuned(self, layout: str, old: Mapping[str, int], new: PllSettings, source: str) -> str:
         return retuned(layout, old, new, source)
 
-    def patched(self, layout: str, spots: Sequence[Spot], old: Contents, new: Contents, source: str) -> str:
+    def patched(self, layout: str, rom_cells: Sequence[RomCell], old: Contents, new: Contents, source: str) -> str:
         return patched(layout, old, new, source)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from hwflow_rtl.vendor import ICE40, Technology
 from hwflow_rtl.vendor.pll import PllSettings
 
-from ...contents import Contents, require_all, require_known, unlike
-from ...spots import Spot, Wires, permuted
+from ...rom_cells import RomCell, Wires, permuted
+from ...rom_contents import Contents, require_all, require_known, unlike
 from ...yosys_json import Bit, Cells
 from ..base import ROUTED, UNCHECKED, Family, Limit, NetlistCells, Program, RoutedCells, unlike_pll
 
@@ -102,16 +102,16 @@ def table_inputs(bel: str, wires: Wires) -> dict[int, int]:
     return {k: int(wires[f"X{x}/Y{y}", number, str(k)]) for k in range(4) if (f"X{x}/Y{y}", number, str(k)) in wires}
 
 
-def patched(layout: str, spots: Sequence[Spot], old: Contents, new: Contents, source: str) -> str:
+def patched(layout: str, rom_cells: Sequence[RomCell], old: Contents, new: Contents, source: str) -> str:
     """Bits of logic tiles and `.ram_data` of nextpnr-ice40's text bitstream."""
     missing = dict(new)
     lines = layout.split("\n")
     starts = {line: number for number, line in enumerate(lines) if line.startswith((".logic_tile ", ".ram_data "))}
-    for spot in spots:
-        place = spot.place
+    for rom_cell in rom_cells:
+        place = rom_cell.place
         require_known(missing, place, source)
         del missing[place]
-        found = _PLACE.fullmatch(spot.bel)
+        found = _PLACE.fullmatch(rom_cell.bel)
         if found is None:
             raise unlike(place, source)
         x, y, number = found.groups()
@@ -125,7 +125,7 @@ def patched(layout: str, spots: Sequence[Spot], old: Contents, new: Contents, so
             lines[rows] = ram_rows(new[place])
         else:
             rows = slice(start + 1 + 2 * int(number), start + 3 + 2 * int(number))
-            before, after = (permuted(contents[place]["LUT_INIT"], spot.inputs) for contents in (old, new))
+            before, after = (permuted(contents[place]["LUT_INIT"], rom_cell.inputs) for contents in (old, new))
             if with_table(lines[rows], before) != lines[rows]:
                 raise unlike(place, source)
             lines[rows] = with_table(lines[rows], after)
@@ -232,5 +232,5 @@ class ICE40Family(Family):
     def table_inputs(self, bel: str, wires: Wires) -> dict[int, int]:
         return table_inputs(bel, wires)
 
-    def patched(self, layout: str, spots: Sequence[Spot], old: Contents, new: Contents, source: str) -> str:
-        return patched(layout, spots, old, new, source)
+    def patched(self, layout: str, rom_cells: Sequence[RomCell], old: Contents, new: Contents, source: str) -> str:
+        return patched(layout, rom_cells, old, new, source)

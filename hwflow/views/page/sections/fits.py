@@ -14,7 +14,7 @@ from hwflow.facts.clock import routed_design
 from hwflow.hls.memories import MemoryPlan
 from hwflow.hls.plan import Plan
 from hwflow.synth import Board, SynthesisReport
-from hwflow.synth.kept import kept_report
+from hwflow.synth.report import saved_report
 
 from ...console.design import planned_and_used, planned_in_all
 from ..bars import Piece, Row, bars
@@ -231,7 +231,7 @@ def section(subject: Subject) -> Section:
     """What the design takes of the board."""
     plan, board = subject.plan, subject.board
     routed = routed_design(plan, subject.graph, board, subject.synthesis) is not None
-    report = kept_report(subject.synthesis) if routed else None
+    report = saved_report(subject.synthesis) if routed else None
     parts = parts_of(plan, board, report)
     need, have = planned_in_all(plan, board).counts(), board.resources.counts()
     logic = board.technology().usable_logic

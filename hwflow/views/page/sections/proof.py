@@ -19,7 +19,7 @@ from hwflow.options import HardwareOptions
 from hwflow.pipeline.recording import ACCURACY, BOARD, NETLIST, SIMULATED_BOARD, SIMULATION
 from hwflow.pipeline.records import Record
 from hwflow.quantize.meaning import NOT_COMPARED
-from hwflow.synth.kept import kept_report
+from hwflow.synth.report import saved_report
 
 from ..markup import element
 from ..subject import Section, Subject, found, when
@@ -97,7 +97,7 @@ def timing(subject: Subject) -> Rung:
     """The routed design against its clock."""
     title, command = "Timing", subject.command("synth")
     what = "The longest paths of the placed and routed design against the clock, and the limits of the device."
-    report = kept_report(subject.synthesis)
+    report = saved_report(subject.synthesis)
     if report is None or routed_design(subject.plan, subject.graph, subject.board, subject.synthesis) is None:
         return Rung(title, what, command, State.OPEN if report is None else State.OTHER)
     usable = "no path" if report.usable_mhz is None else f"{report.usable_mhz:.1f} MHz usable"

@@ -13,12 +13,11 @@ from markupsafe import Markup
 
 from hwflow.facts.clock import routed_design
 from hwflow.host.rate import rate_of
+from hwflow.synth.design_parts import LINKS, place_of
 from hwflow.synth.families import FAMILIES
-from hwflow.synth.kept import kept_report
-from hwflow.synth.parts import LINKS, place_of
 from hwflow.synth.paths import Clock, TimingPath
-from hwflow.synth.placement import Die, Group, Placement, kept_placement
-from hwflow.synth.report import SynthesisReport
+from hwflow.synth.placement import Die, Group, Placement, saved_placement
+from hwflow.synth.report import SynthesisReport, saved_report
 
 from ..bars import Piece, Row, bars
 from ..chart import TONES, Axis, Rule, figure, path, picture
@@ -212,7 +211,7 @@ MORE_SEEDS = 4
 
 def section(subject: Subject) -> Section:
     """The placed and routed design."""
-    report = kept_report(subject.synthesis)
+    report = saved_report(subject.synthesis)
     current = routed_design(subject.plan, subject.graph, subject.board, subject.synthesis)
     command = subject.command("synth")
     if report is None or current is None:
@@ -220,7 +219,7 @@ def section(subject: Subject) -> Section:
         said = ("The routed design in the build folder is of another plan, of other weights or of another board."
                 if other else "This design was not routed yet.")
         return Section("silicon", "Silicon", element("p", said), command)
-    placement = kept_placement(subject.synthesis)
+    placement = saved_placement(subject.synthesis)
     fits = placement is not None and is_of(placement, report, subject)
     parts = [headline(subject, report)]
     core = next((clock for clock in report.clocks if clock.is_core), None)

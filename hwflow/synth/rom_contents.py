@@ -15,9 +15,9 @@ from hwflow_base.errors import HwflowError
 from .yosys_json import Cell, Netlist
 
 #: The name of a ROM, and which part of it a cell holds.
-Place = tuple[str, str]
+RomPart = tuple[str, str]
 #: For each place the parameters that hold its contents: their bits as text, the most significant first.
-Contents = dict[Place, dict[str, str]]
+Contents = dict[RomPart, dict[str, str]]
 
 ROM, BLOCK = "hwflow_rom", "hwflow_block"
 _ATTRIBUTE = re.compile(rf'\s*attribute \\({ROM}|{BLOCK}) "([^"]*)"')
@@ -31,7 +31,7 @@ def separated(text: str) -> tuple[str, Contents]:
     """
     contents: Contents = {}
 
-    def take(place: Place, name: str | None, bits: str) -> str:
+    def take(place: RomPart, name: str | None, bits: str) -> str:
         if name is None:
             if place in contents:
                 raise ValueError(f"part '{place[1]}' of ROM '{place[0]}' must be in one cell, not in two")
@@ -48,14 +48,14 @@ def filled(text: str, contents: Contents) -> str:
     return rewritten(text, lambda place, name, bits: "" if name is None else contents[place][name])
 
 
-def rewritten(text: str, give: Callable[[Place, str | None, str], str]) -> str:
+def rewritten(text: str, give: Callable[[RomPart, str | None, str], str]) -> str:
     """A design in RTLIL with the bits that `give` gives for the place, the parameter and the bits of all contents.
 
     It is called without a parameter where a cell begins.
     """
     lines = text.split("\n")
     found: dict[str, str] = {}
-    place: Place | None = None
+    place: RomPart | None = None
     for number, line in enumerate(lines):
         start = line.lstrip()[:5]
         if start == "attri" and (attribute := _ATTRIBUTE.match(line)):
@@ -72,13 +72,13 @@ def rewritten(text: str, give: Callable[[Place, str | None, str], str]) -> str:
     return "\n".join(lines)
 
 
-def place_of(cell: Cell) -> Place | None:
+def place_of(cell: Cell) -> RomPart | None:
     """Of a cell of a netlist in JSON; None of one that holds no part of a ROM."""
     attributes = cell.get("attributes", {})
     return (attributes[ROM], attributes.get(BLOCK, "")) if ROM in attributes else None
 
 
-def cells_of(document: Netlist) -> Iterator[tuple[Place, Cell]]:
+def cells_of(document: Netlist) -> Iterator[tuple[RomPart, Cell]]:
     """The cells of the module `top` that hold parts of ROMs."""
     for cell in document["modules"]["top"]["cells"].values():
         place = place_of(cell)
@@ -103,7 +103,7 @@ def replaced(document: Netlist, old: Contents, new: Contents, source: str) -> No
     require_all(missing, source)
 
 
-def require_known(missing: Mapping[Place, object], place: Place, source: str) -> None:
+def require_known(missing: Mapping[RomPart, object], place: RomPart, source: str) -> None:
     """HwflowError where a routed design has a part of a ROM that the design has not, or has it twice."""
     if place not in missing:
         raise HwflowError(
@@ -113,7 +113,7 @@ def require_known(missing: Mapping[Place, object], place: Place, source: str) ->
         )
 
 
-def require_all(missing: Mapping[Place, object], source: str) -> None:
+def require_all(missing: Mapping[RomPart, object], source: str) -> None:
     """HwflowError where parts of ROMs were not found."""
     if missing:
         rom, block = next(iter(missing))
@@ -124,7 +124,7 @@ def require_all(missing: Mapping[Place, object], source: str) -> None:
         )
 
 
-def unlike(place: Place, source: str) -> HwflowError:
+def unlike(place: RomPart, source: str) -> HwflowError:
     """What is found at the place of a part of a ROM is not what was synthesized."""
     return HwflowError(
         f"part '{place[1]}' of ROM '{place[0]}' must be where place and route put it, but other contents are there",

@@ -14,8 +14,8 @@ from hwflow_base.files.cache import MANIFEST
 
 from hwflow.synth import load_board
 from hwflow.synth.families import FAMILIES
-from hwflow.synth.kept import kept_report
-from hwflow.synth.placement import Die, Group, keep_placement, kept_placement, placement_of, read
+from hwflow.synth.placement import Die, Group, placement_of, read, save_placement, saved_placement
+from hwflow.synth.report import saved_report
 
 ULX3S = load_board("ulx3s_25f")
 
@@ -43,7 +43,7 @@ def test_cells_are_counted_by_part_resource_and_tile() -> None:
         Group("stage1", "dsp", ((4, 13, 1),)), Group("stage1", "ram", ((60, 37, 1),)))
     assert found.spots == {"core.stage1_b.m": (4, 13), "led[0]$tr_io": (0, 50)}
     assert (found.cells("lut"), found.cells("spram")) == (3, 0)
-    assert read(json.loads(json.dumps(asdict(found)))) == found
+    assert read(json.dumps(asdict(found))) == found
 
 
 @pytest.mark.parametrize("bel", ["X73/Y2/SLICEA.LUT0", "X2/Y51/SLICEA.LUT0", "", "SLICEA"])
@@ -59,8 +59,8 @@ def test_a_netlist_of_another_kind_costs_no_bitstream(tmp_path: Path) -> None:
         (layout / "routed.json").write_text(json.dumps(netlist(("a", "TRELLIS_COMB", bel))))
         (layout / "report.json").write_text("{}")
         (layout / MANIFEST).write_text(bel)
-        keep_placement(tmp_path, ULX3S, said.append)
-        found = kept_placement(tmp_path)
+        save_placement(tmp_path, ULX3S, said.append)
+        found = saved_placement(tmp_path)
         assert (found and found.cells("lut")) == seen
     assert len(said) == 1
     assert said[0].startswith("reports will have no floorplan: the cell 'a' must be on the die of 73 x 51 tiles")
@@ -71,16 +71,16 @@ def test_a_netlist_of_another_kind_costs_no_bitstream(tmp_path: Path) -> None:
     {"groups": [{"part": "a", "resource": "lut", "tiles": [[-1, 0, 1]]}]}])
 def test_a_damaged_file_is_as_none(tmp_path: Path, change: dict[str, Any]) -> None:
     found = asdict(placement_of(netlist(("a", "TRELLIS_COMB", "X1/Y2/SLICEA.LUT0")), ULX3S)) | change
-    assert kept_placement(tmp_path) is None
+    assert saved_placement(tmp_path) is None
     (tmp_path / "placement").mkdir()
     (tmp_path / "placement" / "placement.json").write_text(json.dumps(found))
-    assert kept_placement(tmp_path) is None
+    assert saved_placement(tmp_path) is None
 
 
 def test_damaged_reports_are_as_none(tmp_path: Path) -> None:
     for text in ("", "[]", "{}", '{"limit": {"what": 1, "mhz": NaN}}', "[" * 100_000):
         (tmp_path / "report.json").write_text(text)
-        assert kept_report(tmp_path) is None
+        assert saved_report(tmp_path) is None
 
 
 def test_the_dies_of_ecp5_are_those_of_project_trellis() -> None:

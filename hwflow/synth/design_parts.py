@@ -43,7 +43,7 @@ UNITS = (
 
 
 @dataclass(frozen=True)
-class Place:
+class NamedCell:
     """A cell: `part` as `part_of` gives it, `unit` within it in words, `signal` as the design calls it."""
 
     part: str
@@ -76,7 +76,7 @@ def part_of(cell: str) -> str:
     return CLOCKS if first.startswith("clocking") else HOST_LINK
 
 
-def place_of(cell: str) -> Place:
+def place_of(cell: str) -> NamedCell:
     """Where a cell is, in words."""
     name, part = readable(cell), part_of(cell)
     path, _, signal = name.rpartition(".")
@@ -85,8 +85,8 @@ def place_of(cell: str) -> Place:
     joined = re.sub(r"\$\d+", "", ".".join(inner))
     for pattern, words in UNITS:
         if found := re.search(pattern, joined):
-            return Place(part, found.expand(words), signal)
-    return Place(part, joined.replace(".", " ").replace("_", " "), signal)
+            return NamedCell(part, found.expand(words), signal)
+    return NamedCell(part, joined.replace(".", " ").replace("_", " "), signal)
 
 
 def title_of(part: str, plan: Plan | None = None) -> str:

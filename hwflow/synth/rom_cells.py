@@ -1,7 +1,7 @@
 """Where the parts of ROMs are in a routed design.
 
 nextpnr's own netlist of the routed design (`--write`) says where each cell is and, where the router swapped the inputs
-of a table, how; a `Spot` is what is needed of that.
+of a table, how; a `RomCell` is what is needed of that.
 """
 
 from __future__ import annotations
@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hwflow_base.errors import HwflowError
 from hwflow_base.files.cache import MANIFEST, cached_step, digest
+from hwflow_base.files.facts import plain, read_facts
 
-from .contents import Place, cells_of
+from .rom_contents import RomPart, cells_of
 from .yosys_json import Netlist
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ FOLDER, NOTE = "spots", "spots.json"
 
 
 @dataclass(frozen=True)
-class Spot:
+class RomCell:
     """Where a cell that holds a part of a ROM is: `bel` as nextpnr calls it, `number` of an ECP5's RAM block.
 
     `inputs` says of each logical input of a table that is connected which physical one it is.
@@ -41,7 +42,7 @@ class Spot:
     inputs: Mapping[int, int] = field(default_factory=dict)
 
     @property
-    def place(self) -> Place:
+    def place(self) -> RomPart:
         return self.rom, self.block
 
 
@@ -72,8 +73,8 @@ def swaps(document: Netlist, wire: re.Pattern[str]) -> Wires:
     return found
 
 
-def spots_of(netlist: str, family: Family, source: str) -> list[Spot]:
-    """The spots of all parts of ROMs in nextpnr's netlist of a routed design.
+def rom_cells_of(netlist: str, family: Family, source: str) -> list[RomCell]:
+    """The cells that hold parts of ROMs in nextpnr's netlist of a routed design.
 
     HwflowError where `source` is no such netlist.  A layout that is the netlist itself needs none.
     """
@@ -82,28 +83,28 @@ def spots_of(netlist: str, family: Family, source: str) -> list[Spot]:
     try:
         document = json.loads(netlist)
         wires = swaps(document, family.table_wire)
-        spots = []
+        rom_cells = []
         for place, cell in cells_of(document):
             bel, number = str(cell["attributes"].get("NEXTPNR_BEL", "")), cell["attributes"].get("WID")
-            spots.append(Spot(*place, str(cell["type"]), bel, None if number is None else int(number, 2),
+            rom_cells.append(RomCell(*place, str(cell["type"]), bel, None if number is None else int(number, 2),
                               family.table_inputs(bel, wires)))
-        return spots
+        return rom_cells
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise HwflowError(
             "must be the netlist that nextpnr wrote of a routed design", "run `hwflow synth` again", where=source
         ) from None
 
 
-def kept_spots(folder: Path, netlist: Path, family: Family) -> list[Spot]:
-    """As `spots_of`, of the routed design in `folder`, where they are kept: its netlist has many megabytes.
+def saved_rom_cells(folder: Path, netlist: Path, family: Family) -> list[RomCell]:
+    """The same as `rom_cells_of`, of the routed design in `folder`, where they are saved: its netlist has many
+    megabytes.
 
     The step that the netlist belongs to is whole, which its manifest says.
     """
 
     def make(place: Path) -> None:
-        found = spots_of(netlist.read_text(encoding="utf-8"), family, str(netlist))
-        (place / NOTE).write_text(json.dumps([asdict(spot) for spot in found]), encoding="utf-8")
+        rom_cells = rom_cells_of(netlist.read_text(encoding="utf-8"), family, str(netlist))
+        (place / NOTE).write_text(json.dumps(plain(rom_cells)), encoding="utf-8")
 
     cached_step(folder / FOLDER, digest(netlist.with_name(MANIFEST)), make)
-    spots = json.loads((folder / FOLDER / NOTE).read_text(encoding="utf-8"))
-    return [Spot(**spot | {"inputs": {int(k): v for k, v in spot["inputs"].items()}}) for spot in spots]
+    return read_facts((folder / FOLDER / NOTE).read_bytes(), list[RomCell])

@@ -1,0 +1,36 @@
+"""Facts as JSON and back, by the annotations of their dataclasses.
+
+In: a frozen dataclass of numbers, texts, tuples, mappings, paths and other such dataclasses.  Out: plain data for JSON;
+and the dataclass again of a JSON text, every field checked.  Fields that are missing take their default, and names that
+are unknown are passed over, so that an older file is read where it says enough.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+
+def plain(facts: object) -> Any:
+    """Mappings, lists, texts and numbers; a path is its text, and a number that JSON has no form for is None."""
+    return msgspec.json.decode(msgspec.json.encode(facts, enc_hook=str))
+
+
+def read_facts(text: bytes | str, kind: type[T]) -> T:
+    """The facts in a JSON text.  ValueError where it is none of them: damaged, another file, or a number that is none.
+    """
+    try:
+        return msgspec.json.decode(text, type=kind, dec_hook=of_text)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
+def of_text(kind: type[T], value: object) -> T:
+    """A path of its text; it is the one kind of field that JSON has no form for."""
+    if not (issubclass(kind, Path) and isinstance(value, str)):
+        raise ValueError(f"{value!r:.60} is no {kind.__name__}")
+    return kind(value)
