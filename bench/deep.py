@@ -17,8 +17,8 @@ from bench.sections import table
 from hwflow.layers.partition import Execution
 from hwflow.pipeline.planning import executions_of
 from hwflow.synth import load_board
-from tests.networks.deep import deep_network, landmarks
 from tests.random_cases import asked
+from tests.strategies.deep_graphs import deep_network, landmarks
 
 BOARDS = ("ulx3s_85f", "colorlight_i5", "icebreaker")
 LANDMARKS = "landmarks"

@@ -18,9 +18,9 @@ from hwflow.onnx.model import Model
 from tests.e2e.command import Cli
 from tests.e2e.networks import residual, small_network
 from tests.quantize.catalogue_cases import CASES
-from tests.quantize.classical_models import classical_model
 from tests.quantize.recurrent_models import apart
 from tests.random_cases import seeds
+from tests.strategies.classical import classical_model
 
 F = np.float32
 #: What both checks must say alike.

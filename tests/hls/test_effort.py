@@ -26,8 +26,8 @@ from hwflow.layers.partition import SHARED, Execution, Group
 from hwflow.pipeline.planning import executions_of
 from hwflow.synth import load_board
 from hwflow.synth.expected_clock import outside_of
-from tests.networks.deep import deep_network, landmarks
 from tests.random_cases import seeds
+from tests.strategies.deep_graphs import deep_network, landmarks
 
 BOARDS = ("ulx3s_85f", "colorlight_i5", "icebreaker")
 #: Steps of a search that ends early.

@@ -9,9 +9,9 @@ from hwflow import hls
 from hwflow.layers import Folding, Frame, IntFormat, LayerGraph, MatMul, Requantize
 from hwflow.synth import load_board
 from tests.hls.test_timeline import BYTE, Branches
-from tests.networks.generate import frames_for
-from tests.networks.grow import Elements, Taste
 from tests.networks.playing import play_plan
+from tests.strategies.layer_graphs import frames_for
+from tests.strategies.layers import Elements, Taste
 
 FRAMES = 4
 

@@ -18,7 +18,7 @@ from hwflow.layers import Add, Frame, LayerGraph, Multiply
 from hwflow.pipeline.verilog import simulation_technology
 from hwflow.synth import load_board
 from tests.hls.test_timeline import BYTE, Branches
-from tests.networks.grow import Taste
+from tests.strategies.layers import Taste
 
 
 def gated(gates: int, side: int) -> LayerGraph:

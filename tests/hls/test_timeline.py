@@ -13,9 +13,9 @@ from hwflow.hls.staging import stages_of
 from hwflow.hls.timeline import with_least_queues
 from hwflow.layers import Add, Conv, Frame, IntFormat, LayerGraph, Multiply
 from hwflow.synth import load_board
-from tests.networks.generate import any_foldings, frames_for, network
-from tests.networks.grow import Elements, Growing, Taste
 from tests.networks.playing import Stalls, play_plan
+from tests.strategies.layer_graphs import any_foldings, frames_for, network
+from tests.strategies.layers import Elements, Growing, Taste
 
 BYTE = Elements(IntFormat(8, True), 3)
 FRAMES = 4

@@ -6,25 +6,30 @@ import numpy as np
 import pytest
 
 from hwflow import golden
-from hwflow.layers import KINDS
-from tests.networks.generate import TINY, USUAL, describe, frames_for, network
-from tests.networks.grow import Taste
+from hwflow.layers import KINDS, LayerGraph
 from tests.networks.meaning import MEANINGS, meaning
 from tests.random_cases import seeds
+from tests.strategies.described import describe
+from tests.strategies.drawing import search
+from tests.strategies.layer_graphs import TINY, USUAL, any_network, frames_for, network, seed_of
+from tests.strategies.layers import Taste
 
 #: Networks of a test, so that a test reports more than one seed.
 BLOCK = 100
 
 
-def check(seed: int, taste: Taste) -> None:
+def check(graph: LayerGraph) -> None:
     """Every tensor of one network."""
-    graph = network(seed, taste)
     graph.check()
-    values = golden.run(graph, frames_for(graph, 4, seed))
+    values = golden.run(graph, frames_for(graph, 4))
     for layer in graph.layers:
         expected = meaning(graph, layer, *(values[name] for name in layer.inputs))
         np.testing.assert_array_equal(values[layer.output], expected,
-                                      err_msg=f"seed {seed}, {layer.name} of\n{describe(graph)}")
+                                      err_msg=f"{layer.name} of\n{describe(graph)}")
+
+
+def seeds_of(block: int) -> list[list[int]]:
+    return [seed_of(seed) for seed in range(block * BLOCK, (block + 1) * BLOCK)]
 
 
 def test_every_kind_has_a_meaning() -> None:
@@ -33,14 +38,12 @@ def test_every_kind_has_a_meaning() -> None:
 
 @seeds(quick=range(3), name="block")
 def test_tiny_networks(block: int) -> None:
-    for seed in range(block * BLOCK, (block + 1) * BLOCK):
-        check(seed, TINY)
+    search(lambda rng: any_network(rng, TINY), check, seeds_of(block))
 
 
 @seeds(quick=[0], slow=range(1, 10), name="block")
 def test_networks(block: int) -> None:
-    for seed in range(block * BLOCK, (block + 1) * BLOCK):
-        check(seed, USUAL)
+    search(any_network, check, seeds_of(block))
 
 
 @pytest.mark.parametrize(("taste", "count"), [(TINY, 3 * BLOCK), (USUAL, 2 * BLOCK)], ids=["tiny", "usual"])

@@ -17,10 +17,11 @@ from hwflow.hls.schedule import schedule_frames
 from hwflow.hls.support import hardware_problems
 from hwflow.layers import LayerGraph
 from hwflow.synth import list_boards, load_board
-from tests.networks.generate import ROWS_AND_TREES, TINY, any_foldings, describe, frames_for, network
-from tests.networks.grow import Taste
 from tests.networks.playing import Stalls, play_plan, portable
 from tests.random_cases import seeds
+from tests.strategies.described import describe
+from tests.strategies.layer_graphs import ROWS_AND_TREES, TINY, any_foldings, frames_for, network
+from tests.strategies.layers import Taste
 
 FRAMES = 4
 BLOCK = 4

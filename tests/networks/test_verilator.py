@@ -17,12 +17,13 @@ from hwflow import hls
 from hwflow.layers import LayerGraph
 from hwflow.pipeline.simulation import compile_plan, run_plan
 from hwflow.synth import list_boards, load_board
-from tests.networks.generate import TINY, USUAL, any_foldings, describe, frames_for, network
-from tests.networks.grow import Taste
 from tests.networks.test_rtl import check_cycles as compare_cycles
 from tests.networks.test_rtl import frames_of
 from tests.networks.union import Part, union, union_frames
 from tests.random_cases import seeds
+from tests.strategies.described import describe
+from tests.strategies.layer_graphs import TINY, USUAL, any_foldings, frames_for, network
+from tests.strategies.layers import Taste
 
 SLOWEST = 3000
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from hwflow import onnx
 from hwflow.onnx.model import Model
-from tests.quantize.classical_models import OPERATORS as CLASSICAL
-from tests.quantize.classical_models import classical_model
 from tests.quantize.dialects.cases import QONNX, Maker
+from tests.strategies.classical import OPERATORS as CLASSICAL
+from tests.strategies.classical import classical_model
 
 F, MS = np.float32, "com.microsoft"
 #: The layer in front of every operator.

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnxruntime as ort
 
 from hwflow import golden, onnx
+from hwflow.layers.rescale import Rescale
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Model
 from hwflow.quantize import Quantized, quantize
@@ -31,6 +34,30 @@ class Qdq:
 
     def node(self, op: str, *inputs: str, **attributes: Any) -> Qdq:
         self.x = self.b.node(op, self.x, *inputs, name=self.name(op.lower()), **attributes)
+        return self
+
+    def op(self, op: str, *values: Any, **attributes: Any) -> Qdq:
+        """A node whose further inputs are tensors, or constants: numbers are of float32."""
+        names = [value if isinstance(value, str) else self.constant(
+            "c", np.float32(value) if isinstance(value, float) else np.asarray(value)) for value in values]
+        return self.node(op, *names, **attributes)
+
+    def spread(self, low: float, high: float, count: int = 4, rank: int = 3) -> str:
+        """A constant per channel, between `low` and `high`."""
+        values = self.rng.uniform(low, high, count).astype(np.float32)
+        return self.constant("spread", values.reshape(-1, *[1] * (rank - 1)))
+
+    def fork(self, *branches: Branch) -> list[str]:
+        """What each branch makes of the newest tensor."""
+        start, scale, made = self.x, self.scale, []
+        for branch in branches:
+            self.x, self.scale = start, scale
+            made.append(branch(self).x)
+        return made
+
+    def joined(self, op: str, *branches: Branch, **attributes: Any) -> Qdq:
+        """A node that joins what each branch makes of the newest tensor."""
+        self.x = self.b.node(op, *self.fork(*branches), name=self.name(op.lower()), **attributes)
         return self
 
     def quantize(self, scale: float, zero_point: int, dtype: Any = np.int8) -> Qdq:
@@ -79,6 +106,35 @@ class Qdq:
     def model(self, opset: int = 13) -> Model:
         self.b.output(self.x)
         return onnx.infer(self.b.model(opset=opset))
+
+
+Branch = Callable[[Qdq], Qdq]
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A model that came quantized, up to its last quantizer, and the kinds of its layers.
+
+    At least `share` of `count` rows are onnxruntime's.  `stage` is that of the first layer, which limits to `limits`.
+    """
+
+    build: Callable[[], Qdq]
+    kinds: str
+    share: float = 0.999
+    count: int = 100
+    opset: int = 13
+    stage: type[Rescale] | None = None
+    limits: tuple[int, int] | None = None
+
+    def check(self) -> Quantized:
+        chain = self.build()
+        made = assert_agrees(chain.model(self.opset), chain.scale, self.count, self.share)
+        assert kinds(made) == self.kinds.split()
+        assert len(made.graph.inputs) == 1
+        requantize = getattr(made.graph.layers[0], "requantize", None)
+        assert self.stage is None or isinstance(requantize, self.stage)
+        assert self.limits is None or (requantize.low, requantize.high) == self.limits
+        return made
 
 
 def rows(model: Model, count: int = 100, seed: int = 1) -> dict[str, np.ndarray]:

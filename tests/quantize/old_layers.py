@@ -25,6 +25,7 @@ def _batch(since: int) -> dict[str, tuple[Make, dict[str, Any]]]:
              "training": form(lambda m, x, v: batch(m, x, 5))}  # fmt: skip
     if since < 7:
         found["is_test 0"] = form(lambda m, x, v: batch(m, x, 5, is_test=0))
+        found["no is_test"] = form(lambda m, x, v: batch(m, x))
     if since < 9:
         every = [np.broadcast_to(p[:, None, None], (4, 6, 6)).copy() for p in four]
         every[1] = weights(4, 6, 6, seed=6)

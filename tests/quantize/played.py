@@ -8,8 +8,8 @@ from hwflow import hls
 from hwflow.hls.support import hardware_problems
 from hwflow.layers import LayerGraph
 from hwflow.synth import load_board
-from tests.networks.generate import any_foldings, frames_for
 from tests.networks.playing import Stalls, play_plan
+from tests.strategies.layer_graphs import any_foldings, frames_for
 
 #: Cycles of a frame of each stage at most.
 SLOWEST = 400

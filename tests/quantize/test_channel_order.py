@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 from hwflow.layers import Conv
 from hwflow.quantize.importer.channels import ordered_weights
-from tests.quantize.models import Qdq, assert_agrees, kinds
+from tests.quantize.models import Branch, Chain, Qdq, assert_agrees
 
 
 def shuffled(groups: int = 3, channels: int = 6) -> Qdq:
@@ -20,54 +20,41 @@ def shuffled(groups: int = 3, channels: int = 6) -> Qdq:
     return m.node("Reshape", m.constant("join", np.array([1, channels, 6, 5])))
 
 
-BEHIND: dict[str, tuple[Callable[[Qdq], Qdq], list[str]]] = {
-    "conv": (lambda m: m.conv((4, 6, 3, 3)), ["conv"]),
-    "depthwise": (lambda m: m.conv((6, 1, 3, 3), group=6), ["conv"]),
-    "depthwise with two outputs each": (lambda m: m.conv((12, 1, 3, 3), group=6), ["conv"]),
-    "groups": (lambda m: m.conv((8, 3, 3, 3), group=2), ["conv"]),
-    "depthwise, then groups": (
-        lambda m: m.conv((6, 1, 3, 3), group=6).node("Relu").qdq(0.4, -128).conv((4, 3, 1, 1), group=2),
-        ["conv", "conv"],
-    ),
-    "function per channel": (
-        lambda m: m.conv((6, 1, 3, 3), group=6).node("Mul", m.constant("f", np.arange(1, 7, dtype="f")[:, None, None])),
-        ["conv"],
-    ),
-    "max pool, then conv": (
-        lambda m: m.node("MaxPool", kernel_shape=(2, 2)).conv((4, 6, 3, 3)),
-        ["max_pool", "conv"],
-    ),
-    "average": (lambda m: m.node("AveragePool", kernel_shape=(3, 2)), ["average_pool"]),
-    "mean": (lambda m: m.node("GlobalAveragePool"), ["average_pool"]),
-    "dense": (lambda m: m.node("Flatten").matmul(180, 5), ["dense"]),
+def behind(build: Branch, kinds: str, scale: float = 0.5, share: float = 0.995) -> Chain:
+    return Chain(lambda: build(shuffled()).qdq(scale, 0 if scale > 0.05 else -100), f"conv {kinds}", share)
+
+
+def mean(op: str, **attributes: Any) -> Chain:
+    return Chain(lambda: shuffled().node(op, **attributes).qdq(0.02, 0), "conv average_pool", 0.98)
+
+
+CHAINS = {
+    "conv": behind(lambda m: m.conv((4, 6, 3, 3)), "conv"),
+    "depthwise": behind(lambda m: m.conv((6, 1, 3, 3), group=6), "conv"),
+    "depthwise with two outputs each": behind(lambda m: m.conv((12, 1, 3, 3), group=6), "conv"),
+    "groups": behind(lambda m: m.conv((8, 3, 3, 3), group=2), "conv"),
+    "depthwise, then groups": behind(
+        lambda m: m.conv((6, 1, 3, 3), group=6).node("Relu").qdq(0.4, -128).conv((4, 3, 1, 1), group=2), "conv conv"),
+    "function per channel": behind(
+        lambda m: m.conv((6, 1, 3, 3), group=6).op("Mul", np.arange(1, 7, dtype="f")[:, None, None]), "conv"),
+    "max pool, then conv": behind(
+        lambda m: m.node("MaxPool", kernel_shape=(2, 2)).conv((4, 6, 3, 3)), "max_pool conv"),
+    "average": mean("AveragePool", kernel_shape=(3, 2)),
+    "mean": mean("GlobalAveragePool"),
+    "dense": behind(lambda m: m.node("Flatten").matmul(180, 5), "dense"),
+    "a gate of the mean": behind(
+        lambda m: m.joined("Mul", lambda m: m, lambda m: m.node("GlobalAveragePool").qdq(0.05, -100).conv(
+            (6, 1, 1, 1), group=6).qdq(0.02, 0)), "average_pool conv multiply", scale=0.05, share=0.999),
+    # One of the operands is put in place.
+    "a sum of channels in different orders": behind(
+        lambda m: m.joined("Add", lambda m: m, lambda m: m.conv((6, 6, 1, 1)).qdq(0.5, 0)).qdq(0.5, 0).conv(
+            (4, 6, 1, 1)), "conv rearrange add conv", share=0.99),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("behind", BEHIND)
-def test_behind_a_shuffle(behind: str) -> None:
-    build, expected = BEHIND[behind]
-    m = build(shuffled())
-    scale = 0.02 if expected == ["average_pool"] else 0.5
-    q = assert_agrees(m.qdq(scale, 0).model(), scale, share=0.98 if expected == ["average_pool"] else 0.995)
-    assert kinds(q) == ["conv", *expected]
-
-
-def test_a_gate_of_the_mean_behind_a_shuffle() -> None:
-    m = shuffled()
-    image = m.x
-    m.node("GlobalAveragePool").qdq(0.05, -100).conv((6, 1, 1, 1), group=6).qdq(0.02, 0)
-    m.x = m.b.node("Mul", image, m.x, name="gate")
-    q = assert_agrees(m.qdq(0.05, -100).model(), 0.05)
-    assert kinds(q) == ["conv", "average_pool", "conv", "multiply"]
-
-
-def test_a_sum_of_channels_in_different_orders_puts_one_in_place() -> None:
-    m = shuffled()
-    image = m.x
-    m.conv((6, 6, 1, 1)).qdq(0.5, 0)
-    m.x = m.b.node("Add", image, m.x, name="sum")
-    q = assert_agrees(m.qdq(0.5, 0).conv((4, 6, 1, 1)).qdq(0.5, 0).model(), 0.5, share=0.99)
-    assert kinds(q) == ["conv", "conv", "rearrange", "add", "conv"]
+@pytest.mark.parametrize("name", CHAINS)
+def test_behind_a_shuffle(name: str) -> None:
+    CHAINS[name].check()
 
 
 def test_other_groups_become_one_with_zeros() -> None:

@@ -16,7 +16,8 @@ from hwflow.onnx.model import Model
 from hwflow.quantize import Quantized, quantize
 from hwflow.quantize.dialects.classical.scores import TRANSFORMS
 from hwflow.quantize.settings import ActivationSettings, LayerSettings, QuantizationSettings
-from tests.quantize.classical_models import (
+from tests.random_cases import seeds
+from tests.strategies.classical import (
     FEATURES,
     MODES,
     OPERATORS,
@@ -26,7 +27,6 @@ from tests.quantize.classical_models import (
     modern_trees,
     one_node,
 )
-from tests.random_cases import seeds
 
 F = np.float32
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hwflow_base.errors import HwflowError
@@ -10,7 +12,7 @@ from hwflow import golden
 from hwflow.layers import Conv, Lookup, Requantize
 from hwflow.layers.rescale import Rounding, Thresholds
 from hwflow.quantize import quantize
-from tests.quantize.models import Qdq, assert_agrees, kinds, rows, runtime
+from tests.quantize.models import Chain, Qdq, assert_agrees, kinds, rows, runtime
 from tests.quantize.test_refusals import refusal
 
 
@@ -18,18 +20,9 @@ def conv(shape: tuple[int, ...] = (1, 3, 6, 6), channels: int = 4) -> Qdq:
     return Qdq(shape).qdq(0.0313, 3).conv((channels, shape[1], 3, 3))
 
 
-def spread(m: Qdq, wish: str, low: float, high: float, count: int = 4, rank: int = 3) -> str:
-    """A constant per channel, between `low` and `high`."""
-    values = m.rng.uniform(low, high, count).astype(np.float32)
-    return m.constant(wish, values.reshape(-1, *[1] * (rank - 1)))
-
-
 def normalise(m: Qdq, low: float = 0.2, high: float = 3.0, count: int = 4) -> Qdq:
-    names = [
-        spread(m, wish, a, b, count, 1)
-        for wish, a, b in (("scale", low, high), ("b", -2, 2), ("mean", -1, 1), ("variance", 0.3, 4))
-    ]
-    return m.node("BatchNormalization", *names)
+    ends = ((low, high), (-2, 2), (-1, 1), (0.3, 4))
+    return m.node("BatchNormalization", *(m.spread(a, b, count, 1) for a, b in ends))
 
 
 def requantize(layer: object) -> Requantize:
@@ -38,15 +31,74 @@ def requantize(layer: object) -> Requantize:
     return layer.requantize
 
 
-def test_batch_normalization_is_part_of_the_layer() -> None:
-    q = assert_agrees(normalise(conv()).node("Relu").qdq(0.1043, -128).model(), 0.1043)
-    assert kinds(q) == ["conv"]
-    assert requantize(q.graph.layers[0]).low == -128
+def affine(*functions: str) -> Qdq:
+    m = conv()
+    for op in functions:
+        m.node(op, *(() if op in ("Relu", "Neg") else (m.spread(0.3, 2),)))
+    return m.qdq(0.2043, 5)
 
 
-def test_batch_normalization_of_a_dense_layer() -> None:
-    m = Qdq((1, 12)).qdq(0.0313, 2).matmul(12, 9)
-    assert kinds(assert_agrees(normalise(m, count=9).qdq(0.07, 3).model(), 0.07, count=300)) == ["dense"]
+def minus(m: Qdq) -> Qdq:
+    """A constant less the result."""
+    m.x = m.b.node("Sub", m.spread(0.5, 2), m.x, name="minus")
+    return m
+
+
+def averaged(op: str, **attributes: Any) -> Qdq:
+    return Qdq((1, 6, 8, 8)).qdq(0.0313, 11).node(op, **attributes)
+
+
+def same(m: Qdq) -> Qdq:
+    return m
+
+
+CHAINS = {
+    "batch normalization": Chain(
+        lambda: normalise(conv()).node("Relu").qdq(0.1043, -128), "conv", stage=Requantize, limits=(-128, 127)),
+    "batch normalization of a dense layer": Chain(
+        lambda: normalise(Qdq((1, 12)).qdq(0.0313, 2).matmul(12, 9), count=9).qdq(0.07, 3), "dense", count=300),
+    "batch normalization alone is a depthwise layer": Chain(
+        lambda: normalise(Qdq((1, 4, 8, 8)).qdq(0.0313, 0)).node("Relu").qdq(0.03, -128), "conv"),
+    **{f"affine {' '.join(ops)}": Chain(lambda ops=ops: affine(*ops), "conv") for ops in (
+        ("Sub", "Mul"), ("Div", "Add"), ("Relu", "Mul", "Add"), ("Mul", "Relu", "Add"), ("Neg", "Add", "Relu"),
+        ("Add", "Neg", "Relu", "Neg"))},
+    "a constant minus the result": Chain(lambda: minus(conv()).node("Relu").qdq(0.2043, -128), "conv"),
+    "a clamp moves through an affine function": Chain(
+        lambda: conv().op("Clip", -1.0, 2.0).op("Mul", -2.0).op("Add", 0.5).qdq(0.05, 3), "conv", stage=Requantize,
+        limits=(3 + round(-3.5 / 0.05), 3 + round(2.5 / 0.05))),
+    **{f"affine behind {op}": Chain(lambda op=op, more=more: (m := averaged(op, **more)).node(
+        "Mul", m.spread(0.5, 2, 6)).node("Add", m.spread(-1, 1, 6)).qdq(0.01127, -4), "average_pool")
+       for op, more in (("GlobalAveragePool", {}), ("AveragePool", {"kernel_shape": (2, 2)}))},
+    **{f"{op} {'of the negated ' if negated else ''}sum": Chain(
+        lambda op=op, more=more, negated=negated: (conv().op("Mul", -0.7) if negated else conv()).node(op, **more).qdq(
+            0.0413, 0), "conv", 0.9999, stage=Thresholds)
+       for op, more in (("Sigmoid", {}), ("Tanh", {}), ("HardSigmoid", {}), ("LeakyRelu", {"alpha": 0.1043}),
+                        ("Elu", {}), ("Softplus", {})) for negated in (False, True)},
+    "rounding in the middle of a function": Chain(
+        lambda: conv().op("Mul", 0.25).node("Floor").quantize(0.5, 0).dequantize(0.5, 0), "conv", stage=Thresholds),
+    "a function behind an average": Chain(
+        lambda: averaged("GlobalAveragePool").node("Sigmoid").qdq(0.004, -128), "average_pool", stage=Thresholds),
+    "a tensor times its function": Chain(
+        lambda: Qdq((1, 4, 8, 8)).qdq(0.0313, 0).joined("Mul", same, lambda m: m.node("Sigmoid")).qdq(0.02, -20),
+        "lookup"),
+    "hard swish written out": Chain(
+        lambda: Qdq((1, 4, 8, 8)).qdq(0.0613, 0).joined(
+            "Mul", lambda m: m.op("Add", 3.0).op("Clip", 0.0, 6.0), same).op("Div", 6.0).qdq(0.03, -100), "lookup"),
+    "gelu written out": Chain(
+        lambda: Qdq((1, 4, 8, 8)).qdq(0.0313, 0).joined(
+            "Mul", same, lambda m: m.op("Div", float(np.sqrt(2))).node("Erf").op("Add", 1.0)).op("Mul", 0.5).qdq(
+                0.02, -100), "lookup"),
+    "a slope per channel": Chain(
+        lambda: (m := Qdq((1, 4, 8, 8)).qdq(0.0313, 0)).node("PRelu", m.spread(0.05, 0.6)).qdq(0.03, -40), "conv",
+        stage=Thresholds),
+    "wide tensors change their scale in a layer": Chain(
+        lambda: conv().qdq(0.003, 5, np.int16).qdq(0.05, 3), "conv conv", 0.99, opset=21),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_chains(name: str) -> None:
+    CHAINS[name].check()
 
 
 def test_negative_factors_turn_the_weights() -> None:
@@ -68,48 +120,6 @@ def test_a_factor_of_0_is_a_constant_channel() -> None:
     (layer,) = q.graph.layers
     assert isinstance(layer, Conv)
     assert not layer.weights[1].any()
-
-
-@pytest.mark.parametrize(
-    "functions",
-    [
-        ("Sub", "Mul"),
-        ("Div", "Add"),
-        ("Relu", "Mul", "Add"),
-        ("Mul", "Relu", "Add"),
-        ("Neg", "Add", "Relu"),
-        ("Add", "Neg", "Relu", "Neg"),
-    ],
-    ids="-".join,
-)
-def test_affine_functions_in_any_order(functions: tuple[str, ...]) -> None:
-    m = conv()
-    for op in functions:
-        m.node(op, *(() if op in ("Relu", "Neg") else (spread(m, op.lower(), 0.3, 2),)))
-    q = assert_agrees(m.qdq(0.2043, 5).model(), 0.2043)
-    assert kinds(q) == ["conv"]
-
-
-def test_a_constant_minus_the_result() -> None:
-    m = conv()
-    m.x = m.b.node("Sub", spread(m, "c", 0.5, 2), m.x, name="minus")
-    assert kinds(assert_agrees(m.node("Relu").qdq(0.2043, -128).model(), 0.2043)) == ["conv"]
-
-
-def test_a_clamp_before_an_affine_function_moves_through_it() -> None:
-    m = conv()
-    m.node("Clip", m.constant("low", np.float32(-1)), m.constant("high", np.float32(2)))
-    m.node("Mul", m.constant("f", np.float32(-2))).node("Add", m.constant("o", np.float32(0.5)))
-    q = assert_agrees(m.qdq(0.05, 3).model(), 0.05)
-    assert requantize(q.graph.layers[0]).low == 3 + round(-3.5 / 0.05)
-    assert requantize(q.graph.layers[0]).high == 3 + round(2.5 / 0.05)
-
-
-@pytest.mark.parametrize("op", ["GlobalAveragePool", "AveragePool"])
-def test_affine_functions_behind_an_average(op: str) -> None:
-    m = Qdq((1, 6, 8, 8)).qdq(0.0313, 11).node(op, **({"kernel_shape": (2, 2)} if op == "AveragePool" else {}))
-    m.node("Mul", spread(m, "f", 0.5, 2, 6)).node("Add", spread(m, "o", -1, 1, 6))
-    assert kinds(assert_agrees(m.qdq(0.01127, -4).model(), 0.01127)) == ["average_pool"]
 
 
 def test_a_bias_between_the_products_has_bits_behind_the_point() -> None:
@@ -141,43 +151,6 @@ def test_rounding_of_steps_by_a_node(op: str, half: float) -> None:
     }.get((op, half), {"Floor": Rounding.FLOOR, "Ceil": Rounding.CEIL, "Round": Rounding.HALF_EVEN}[op])
     assert requantize(q.graph.layers[0]).rounding is expected
     assert q.graph.tensors[q.graph.outputs[0]].scale == 0.25
-
-
-MONOTONOUS = [
-    ("Sigmoid", {}),
-    ("Tanh", {}),
-    ("HardSigmoid", {}),
-    ("LeakyRelu", {"alpha": 0.1043}),
-    ("Elu", {}),
-    ("Softplus", {}),
-]
-
-
-@pytest.mark.parametrize(("op", "attributes"), MONOTONOUS, ids=lambda v: v if isinstance(v, str) else "")
-@pytest.mark.parametrize("negative", [False, True])
-def test_monotonous_functions_are_thresholds(op: str, attributes: dict, negative: bool) -> None:
-    m = conv()
-    if negative:
-        m.node("Mul", m.constant("f", np.float32(-0.7)))
-    q = assert_agrees(m.node(op, **attributes).qdq(0.0413, 0).model(), 0.0413, share=0.9999)
-    (layer,) = q.graph.layers
-    assert isinstance(layer, Conv)
-    assert isinstance(layer.requantize, Thresholds)
-
-
-def test_rounding_in_the_middle_of_a_function_is_thresholds() -> None:
-    m = conv().node("Mul", "factor").node("Floor")
-    m.b.constant("factor", np.float32(0.25))
-    q = assert_agrees(m.quantize(0.5, 0).dequantize(0.5, 0).model(), 0.5)
-    (layer,) = q.graph.layers
-    assert isinstance(layer, Conv)
-    assert isinstance(layer.requantize, Thresholds)
-
-
-def test_thresholds_of_a_function_behind_an_average() -> None:
-    m = Qdq((1, 6, 8, 8)).qdq(0.0313, 11).node("GlobalAveragePool").node("Sigmoid")
-    q = assert_agrees(m.qdq(0.004, -128).model(), 0.004)
-    assert kinds(q) == ["average_pool"]
 
 
 def test_a_sign_of_three_values() -> None:
@@ -216,49 +189,6 @@ def gate(m: Qdq, *functions: str) -> Qdq:
         m.node(op)
     m.x = m.b.node("Mul", x, m.x, name=m.name("gate"))
     return m
-
-
-def test_a_tensor_times_its_function_is_one_table() -> None:
-    q = assert_agrees(gate(Qdq((1, 4, 8, 8)).qdq(0.0313, 0), "Sigmoid").qdq(0.02, -20).model(), 0.02)
-    assert kinds(q) == ["lookup"]
-
-
-def test_hard_swish_written_out() -> None:
-    m = Qdq((1, 4, 8, 8)).qdq(0.0613, 0)
-    x = m.x
-    m.node("Add", m.constant("three", np.float32(3)))
-    m.node("Clip", m.constant("low", np.float32(0)), m.constant("high", np.float32(6)))
-    m.x = m.b.node("Mul", m.x, x, name="gate")
-    m.node("Div", m.constant("six", np.float32(6)))
-    assert kinds(assert_agrees(m.qdq(0.03, -100).model(), 0.03)) == ["lookup"]
-
-
-def test_gelu_written_out() -> None:
-    m = Qdq((1, 4, 8, 8)).qdq(0.0313, 0)
-    x = m.x
-    m.node("Div", m.constant("root", np.float32(np.sqrt(2)))).node("Erf").node("Add", m.constant("one", np.float32(1)))
-    m.x = m.b.node("Mul", x, m.x, name="gate")
-    m.node("Mul", m.constant("half", np.float32(0.5)))
-    assert kinds(assert_agrees(m.qdq(0.02, -100).model(), 0.02)) == ["lookup"]
-
-
-def test_functions_with_a_constant_per_channel_become_a_depthwise_layer() -> None:
-    m = Qdq((1, 4, 8, 8)).qdq(0.0313, 0)
-    q = assert_agrees(normalise(m).node("Relu").qdq(0.03, -128).model(), 0.03)
-    assert kinds(q) == ["conv"]
-
-
-def test_a_slope_per_channel() -> None:
-    m = Qdq((1, 4, 8, 8)).qdq(0.0313, 0)
-    q = assert_agrees(m.node("PRelu", spread(m, "slope", 0.05, 0.6)).qdq(0.03, -40).model(), 0.03)
-    (layer,) = q.graph.layers
-    assert isinstance(layer, Conv)
-    assert isinstance(layer.requantize, Thresholds)
-
-
-def test_wide_tensors_change_their_scale_in_a_layer() -> None:
-    m = conv().qdq(0.003, 5, np.int16).qdq(0.05, 3)
-    assert kinds(assert_agrees(m.model(opset=21), 0.05, share=0.99)) == ["conv", "conv"]
 
 
 def test_a_small_table_is_a_lookup() -> None:

@@ -17,7 +17,7 @@ from hwflow.onnx.model import Model
 from hwflow.onnx.run.missing import missing_taken
 from hwflow.quantize import quantize
 from tests.e2e.command import Cli
-from tests.quantize.classical_models import FEATURES, ML, classic_trees
+from tests.strategies.classical import FEATURES, ML, classic_trees
 
 F = np.float32
 NAMES = ["ant", "bee", "cat"]

@@ -18,14 +18,14 @@ from hwflow.onnx.rewrite.passes import Pass
 from hwflow.quantize import post_training, quantization, quantize
 from hwflow.quantize.meaning import Meaning, MeaningChanged, Trail
 from hwflow.quantize.settings import QuantizationSettings
-from tests.quantize import test_audio, test_copies, test_decomposed, test_embedding, test_joins_rewritten, test_products
-from tests.quantize.classical_models import classical_model
+from tests.quantize import test_audio, test_copies, test_embedding, test_joins_rewritten, test_products, test_row_layers
 from tests.quantize.dialects.cases import QONNX, Maker
 from tests.quantize.dialects.test_small_floats import TYPES, Small
 from tests.quantize.models import Qdq, rows
 from tests.quantize.recurrent_models import sequence as recurrent
 from tests.quantize.test_masks import Masked, where
 from tests.quantize.tuning.networks import Net
+from tests.strategies.classical import classical_model
 
 #: What a mistake does to the result of a pass.
 Mistake: TypeAlias = Callable[[Model], Model]
@@ -221,7 +221,7 @@ CASES: Mapping[str, tuple[Callable[[], Model], Mistake]] = {
     "transposed-to-conv": (transposed, computes("Conv", 1, lambda w: w[..., ::-1])),
     "fold-pads": (padded, writes("Conv", pads=(0, 0, 2, 2))),
     "dequantize-before-pool": (pooled_integers, computes("DequantizeLinear", 1, lambda scale: 2 * scale)),
-    "decomposed-to-operators": (lambda: onnx.infer(test_decomposed.network(test_decomposed.torch)),
+    "decomposed-to-operators": (lambda: test_row_layers.written_out(test_row_layers.torch_before_17),
                                 computes("LayerNormalization", 1, lambda gamma: 1.1 * gamma)),
     "fourier-to-products": (lambda: onnx.infer(test_audio.features("STFT")),
                             computes("Conv", 1, lambda waves: waves[:, :, ::-1])),

@@ -10,9 +10,9 @@ from hwflow_base.errors import HwflowError
 
 from hwflow import golden, onnx
 from hwflow.quantize import quantize
+from tests.quantize.invariants import Agreement, check_all, check_export, check_reals
 from tests.quantize.models import Qdq, assert_agrees, kinds, rows, runtime
 from tests.quantize.net import Net, data
-from tests.quantize.random_checks import Agreement, check_all, check_export, check_reals
 
 
 def numbers(n: Net, *values: int) -> str:

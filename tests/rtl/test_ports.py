@@ -26,10 +26,10 @@ from hwflow.pipeline.verilog import simulation_technology
 from hwflow.synth import Board, ends_of, list_boards, load_board
 from hwflow.synth.design import Design
 from hwflow.synth.top import CoreOnBoard, design_text
-from tests.networks.generate import TINY, any_foldings, network
 from tests.networks.test_shared import CASES, Case, graph_of, planned
 from tests.random_cases import seeds
 from tests.rtl.open_ports import OpenPort, Ports, Seen, ports_of, seen
+from tests.strategies.layer_graphs import TINY, any_foldings, network
 from tests.synth.board_samples import Through
 from tests.synth.board_samples import ends_of as ends_of_frames
 from tests.synth.test_unit_costs import HELD_OUT

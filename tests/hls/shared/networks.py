@@ -8,9 +8,9 @@ from hwflow.layers import IntFormat, LayerGraph
 from hwflow.layers.formats import IntArray
 from hwflow.layers.rescale import Rescale, Rounding
 from tests.layers.test_threshold_fit import thresholds_of
-from tests.networks.generate import ROWS_AND_TREES, USUAL, Blocks, network
-from tests.networks.grow import Elements, Taste
-from tests.networks.numbers import any_format, requantize
+from tests.strategies.layer_graphs import ROWS_AND_TREES, USUAL, Blocks, network
+from tests.strategies.layers import Elements, Taste
+from tests.strategies.numbers import any_format, requantize
 
 
 def shared_network(seed: int, taste: Taste = USUAL) -> LayerGraph:

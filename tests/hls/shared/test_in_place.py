@@ -19,7 +19,7 @@ from hwflow.quantize import quantize
 from tests.e2e.networks import rows_for
 from tests.hls.shared.machine import program_for, require_equal
 from tests.hls.shared.networks import shared_network
-from tests.networks.generate import frames_for
+from tests.strategies.layer_graphs import frames_for
 
 ROWS, COLUMNS, CHANNELS = 12, 10, 8
 

@@ -12,7 +12,7 @@ from hwflow.layers import LayerGraph
 from hwflow.quantize import quantize
 from tests.e2e.networks import rows_for
 from tests.hls.shared.machine import program_for, require_equal
-from tests.networks.generate import frames_for
+from tests.strategies.layer_graphs import frames_for
 
 pytestmark = pytest.mark.slow
 

@@ -10,9 +10,10 @@ from hwflow import golden
 from hwflow.hls.shared.support import shared_problems
 from tests.hls.shared.machine import program_for, require_equal
 from tests.hls.shared.networks import shared_network
-from tests.networks.generate import TINY, USUAL, describe, frames_for
-from tests.networks.grow import Taste
 from tests.random_cases import seeds
+from tests.strategies.described import describe
+from tests.strategies.layer_graphs import TINY, USUAL, frames_for
+from tests.strategies.layers import Taste
 
 #: Networks of a test.
 BLOCK = 40

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from hwflow.quantize.settings import (
     WeightRounding,
     WeightSettings,
 )
-from tests.quantize.random_nets import Net, Style, T
+from tests.strategies.networks import Net, Style, T
 
 QONNX = "qonnx.custom_op.general"
 
@@ -156,19 +156,17 @@ class QonnxStyle(QdqStyle):
                         signed=1, narrow=0, rounding_mode="ROUND")  # fmt: skip
 
 
-def float_model(seed: int) -> Model:
-    """A float model."""
-    return Net(np.random.default_rng([1, seed]), Style()).model()
+def float_model(rng: Any) -> Model:
+    return Net(rng, Style()).model()
 
 
-def qdq_model(seed: int, exact: bool = False) -> Model:
-    """A QDQ model; `exact`: all its numbers are such that float32 computes it without rounding."""
-    return Net(np.random.default_rng([2 + exact, seed]), QdqStyle(), exact).model()
+def qdq_model(rng: Any, exact: bool = False) -> Model:
+    """`exact`: all numbers are such that float32 computes the model without rounding."""
+    return Net(rng, QdqStyle(), exact).model()
 
 
-def qonnx_model(seed: int, exact: bool = False) -> Model:
-    """A QONNX model; `exact` as above."""
-    return Net(np.random.default_rng([4 + exact, seed]), QonnxStyle(), exact).model()
+def qonnx_model(rng: Any, exact: bool = False) -> Model:
+    return Net(rng, QonnxStyle(), exact).model()
 
 
 def feeds(model: Model, count: int, seed: int = 0, spread: float = 1.5) -> dict[str, np.ndarray]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-Rng = np.random.Generator
+from tests.strategies.numbers import Rng
 
 
 @dataclass(frozen=True)

@@ -8,18 +8,18 @@ import ml_dtypes
 import numpy as np
 
 from hwflow.onnx.model import Model
-from tests.quantize.random_oracle import Drawn
+from tests.strategies.drawing import ShapedWalk
 
 MS = "com.microsoft"
 WEIGHTS = {name: np.dtype(getattr(ml_dtypes, name, name)) for name in (
     "int8", "uint8", "int4", "uint4", "int16", "float8_e4m3fn", "float8_e5m2")}  # fmt: skip
 
 
-class Quantized(Drawn):
+class Quantized(ShapedWalk):
     """Layers between quantizers, some of which are left out; `whole`: none are, and operators may be integers'."""
 
-    def __init__(self, seed: int) -> None:
-        super().__init__(seed, "quantized")
+    def __init__(self, rng: Any) -> None:
+        super().__init__(rng, "quantized")
         self.whole = self.chance(0.5)
         self.scales: dict[str, tuple[float, int, np.dtype[Any]]] = {}
         self.ranges: dict[str, float] = {}
@@ -153,9 +153,9 @@ class Quantized(Drawn):
         return self.node("DequantizeLinear", y, ys, np.asarray(xz))
 
 
-def quantized_model(seed: int) -> Model:
+def quantized_model(rng: Any) -> Model:
     """Two to four layers, with what stands between them."""
-    net = Quantized(seed)
+    net = Quantized(rng)
     x = net.quantized(net.input(1, net.number(2, 4), *net.pick((), (net.number(3, 6), net.number(3, 6)))))
     for _ in range(net.number(2, 4)):
         x = net.integers(x) if net.chance(0.15) else net.layer(x)

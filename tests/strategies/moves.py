@@ -1,4 +1,4 @@
-"""Random nodes that move elements, and random transposed convolutions, for the networks of `random_nets`."""
+"""Random nodes that move elements, and random transposed convolutions, for the networks of `networks`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from tests.quantize.random_nets import Net, T
+    from tests.strategies.networks import Net, T
 
 
 def moved(net: Net, t: T) -> T:

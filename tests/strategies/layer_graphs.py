@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
 from hwflow_rtl.vendor import Technology
 
-from hwflow.layers import Folding, Frame, Layer, LayerGraph
+from hwflow.layers import Folding, Frame, LayerGraph
 from hwflow.layers.formats import IntArray
-from tests.networks.grow import Growing, Taste
-from tests.networks.grow_matmul import matmul
-from tests.networks.grow_recurrent import recurrent
-from tests.networks.grow_trees import trees
-from tests.networks.numbers import Rng, integers
+from tests.strategies.layers import Growing, Taste
+from tests.strategies.layers_of_rows import matmul, recurrent, trees
+from tests.strategies.numbers import Rng, integers
 
 #: For a simulator in Python: few cycles, few gates.
 TINY = Taste(side=5, channels=4, multiplications=800, blocks=2)
@@ -25,8 +22,16 @@ ROWS_AND_TREES = ("embedding", "matmul", "normalize", "recurrent", "softmax", "t
 
 def network(seed: int, taste: Taste = USUAL, kind: type[Blocks] | None = None) -> LayerGraph:
     """The graph of this seed; `kind` says otherwise which layers and blocks it has."""
-    rng = np.random.default_rng([seed, 0x4E7])
-    grown = (kind or Blocks)(rng, taste, f"random{seed}")
+    return any_network(np.random.default_rng(seed_of(seed)), taste, kind, f"random{seed}")
+
+
+def seed_of(seed: int) -> list[int]:
+    """What numpy makes the generator of a network of."""
+    return [seed, 0x4E7]
+
+
+def any_network(rng: Rng, taste: Taste = USUAL, kind: type[Blocks] | None = None, name: str = "random") -> LayerGraph:
+    grown = (kind or Blocks)(rng, taste, name)
     side = taste.side
     height = 1 if rng.random() < 0.2 else int(rng.integers(1, side + 1))
     x = grown.input(Frame(height, int(rng.integers(1, side + 1)), int(rng.integers(1, taste.channels // 2 + 1))))
@@ -153,33 +158,3 @@ def any_foldings(graph: LayerGraph, technology: Technology, rng: Rng, *, slowest
         quick = (k for k, interval in intervals if slowest is None or interval <= slowest)
         picked.append(options[next(quick, len(options) - 1)])
     return picked
-
-
-def describe(graph: LayerGraph, foldings: Sequence[Folding] | None = None) -> str:
-    """The graph in a form that a person can read: a line for each input, layer and output."""
-    lines = [f"{graph.name}: inputs " + ", ".join(f"{name} {tensor_line(graph, name)}" for name in graph.inputs)]
-    for k, layer in enumerate(graph.layers):
-        fold = f"  {foldings[k].rows}x{foldings[k].cols}/{foldings[k].lanes}" if foldings else ""
-        lines.append(f"  {layer.output} {tensor_line(graph, layer.output)} = {layer.kind}({', '.join(layer.inputs)})"
-                     f"{layer_line(layer)}{fold}")
-    return "\n".join([*lines, f"  outputs {', '.join(graph.outputs)}"])
-
-
-def tensor_line(graph: LayerGraph, name: str) -> str:
-    t = graph.tensors[name]
-    return f"{t.frame} {t.format} z={t.zero_point}"
-
-
-def layer_line(layer: Layer) -> str:
-    """The fields that are small; of arrays the shape."""
-    found = []
-    for field in getattr(layer, "__dataclass_fields__", {}):
-        if field in ("name", "inputs", "output", "input_format"):
-            continue
-        value = getattr(layer, field)
-        if isinstance(value, np.ndarray):
-            value = list(value.shape)
-        elif field in ("requantize", "hidden_rescale"):
-            value = type(value).__name__
-        found.append(f"{field}={value}")
-    return f" {' '.join(str(each) for each in found)}" if found else ""

@@ -32,8 +32,8 @@ from hwflow.layers import (
 from hwflow.layers.formats import IntArray
 from hwflow.layers.rearrange import Offsets, depth_to_space, picked, space_to_depth, transposed
 from hwflow.layers.rescale import Rescale
-from tests.networks.geometry import Axis, any_axis, axis_to, both, classes_of
-from tests.networks.numbers import Rng, any_format, any_zero_point, factor, integers, rescale, spread
+from tests.strategies.numbers import Elements, Rng, any_format, any_zero_point, factor, integers, rescale, spread
+from tests.strategies.windows import Axis, any_axis, axis_to, both, classes_of
 
 SUM = IntFormat(32, True)
 SAMPLES = 5
@@ -54,14 +54,6 @@ class Taste:
     joins: bool = True
     bits: int = 8
     without: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Elements:
-    """What a layer is asked to make: format and zero point."""
-
-    format: IntFormat
-    zero_point: int
 
 
 def divisor(rng: Rng, count: int) -> int:

@@ -6,14 +6,13 @@ behind each other, and behind each of them nodes that move, join, pool or scale 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from hwflow import onnx
-from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Array, Model
+from tests.strategies.drawing import Walk
 
 F = np.float32
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -26,27 +25,16 @@ FUNCTIONS: dict[str, tuple[tuple[float, float], ...]] = {
 ENDLESS = ("Relu", "Softplus", "LeakyRelu", "Elu")
 
 
-@dataclass
-class Network:
+class Network(Walk):
     """A network under construction: `x` is its last tensor, of this `shape`; `story` says what was drawn."""
 
-    rng: np.random.Generator
-    standard: bool
-    b: Builder = field(default_factory=lambda: Builder("recurrent"))
-    x: str = ""
-    shape: tuple[int, ...] = ()
-    story: list[str] = field(default_factory=list)
-    count: int = 0
-
-    def chance(self, share: float) -> bool:
-        return bool(self.rng.random() < share)
+    def __init__(self, rng: Any, standard: bool) -> None:
+        super().__init__(rng, "recurrent")
+        self.standard, self.x, self.story = standard, "", list[str]()
+        self.shape: tuple[int, ...] = ()
 
     def constant(self, name: str, value: Array) -> str:
-        return self.b.constant(self.name(name), value)
-
-    def name(self, wish: str) -> str:
-        self.count += 1
-        return f"{wish}{self.count}"
+        return self.b.constant(self.new(name), value)
 
     def ints(self, *values: int) -> str:
         return self.constant("ints", np.array(values, np.int64))
@@ -64,9 +52,8 @@ class Network:
         self.shape = tuple(self.shape[k] for k in perm)
 
 
-def recurrent_network(seed: int, standard: bool = False) -> tuple[Model, str]:
-    """The model of a seed, and what it consists of."""
-    rng = np.random.default_rng([31, seed])
+def recurrent_network(rng: Any, standard: bool = False) -> tuple[Model, str]:
+    """The model, and what it consists of."""
     net = Network(rng, standard)
     steps, inputs = int(rng.choice([1, 2, 3, 5, 8, 13, 21])), int(rng.integers(1, 9))
     net.x, net.shape = net.b.input("x", F, (1, steps, inputs)), (1, steps, inputs)

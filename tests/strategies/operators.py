@@ -13,7 +13,7 @@ from hwflow import onnx
 from hwflow.onnx.model import Model
 from hwflow.quantize.graphs import shape_of
 from tests.quantize.exact_resize import agree
-from tests.quantize.random_nets import Net, Style, T
+from tests.strategies.networks import Net, Style, T
 
 
 def _as_made(net: Net, t: T, name: str) -> T:
@@ -263,7 +263,7 @@ class Small:
 
 
 def small_network(
-    kind: str, rng: np.random.Generator, style: Style, exact: bool = False, ranked: bool = False
+    kind: str, rng: Any, style: Style, exact: bool = False, ranked: bool = False
 ) -> Small:
     """A layer, a node of `kind` (a key of `KINDS`), and most often a layer; `ranked`: an ArgMax or TopK at the end."""
     net = Net(rng, style, exact)

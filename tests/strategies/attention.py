@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from hwflow.onnx.model import Model
-from tests.quantize.random_oracle import Drawn
+from tests.strategies.drawing import ShapedWalk
 
 MS = "com.microsoft"
 LOWEST = float(np.finfo(np.float32).min)
 
 
-class Block(Drawn):
+class Block(ShapedWalk):
     """Attention over `rows` elements of `width` = heads * depth; keys may come from another sequence."""
 
-    def __init__(self, seed: int) -> None:
-        super().__init__(seed, "attention")
+    def __init__(self, rng: Any) -> None:
+        super().__init__(rng, "attention")
         self.heads, self.depth, self.rows = self.number(1, 4), self.number(2, 6), self.number(2, 8)
         self.width = self.heads * self.depth
         self.keys = self.rows
@@ -133,9 +135,9 @@ class Block(Drawn):
         return self.node("Relu", x) if kind == "relu" else x
 
 
-def attention_model(seed: int) -> Model:
+def attention_model(rng: Any) -> Model:
     """One or two blocks of self or cross attention."""
-    net = Block(seed)
+    net = Block(rng)
     x = net.input(1, net.rows, net.width)
     if net.chance(0.3):
         x = net.node("Add", x, net.normal(1, net.rows, net.width, deviation=0.3))

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from hwflow.onnx.model import Model
-from tests.quantize.random_oracle import Drawn
+from tests.strategies.drawing import ShapedWalk
 
 #: Elements of a tensor at most.
 MOST = 600
 
 
-class Indexed(Drawn):
+class Indexed(ShapedWalk):
     """Grows a network of tensors [1, ...] of three or four axes."""
-
-    def __init__(self, seed: int) -> None:
-        super().__init__(seed, "indexing")
 
     def axis(self, x: str) -> int:
         return self.number(1, len(self.shapes[x]) - 1)
@@ -196,9 +194,9 @@ class Indexed(Drawn):
         return made if np.prod(self.shapes[made]) <= MOST else x
 
 
-def indexing_model(seed: int) -> Model:
+def indexing_model(rng: Any) -> Model:
     """Layers with one or two such operators between them, and sometimes functions or constants for each element."""
-    net = Indexed(seed)
+    net = Indexed(rng, "indexing")
     x = net.input(1, *(net.number(2, 5) for _ in range(net.number(2, 3))))
     for _ in range(net.number(1, 3)):
         x = net.layer(x)

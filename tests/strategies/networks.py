@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hwflow import onnx
-from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Model
-from tests.quantize.random_moves import moved, transposed
+from tests.strategies.drawing import Walk
+from tests.strategies.moves import moved, transposed
 
 Shape = tuple[int, ...]
 
@@ -54,28 +54,13 @@ class Style:
         return net.constant(b.astype(np.float32))
 
 
-class Net:
+class Net(Walk):
     """The model that grows.  `exact`: all constants are such that float32 computes without rounding."""
 
-    def __init__(self, rng: np.random.Generator, style: Style, exact: bool = False) -> None:
-        self.rng, self.style, self.exact = rng, style, exact
-        self.b, self.count, self.ties = Builder("random"), 0, 0
+    def __init__(self, rng: Any, style: Style, exact: bool = False) -> None:
+        super().__init__(rng, "random")
+        self.style, self.exact, self.ties = style, exact, 0
         self.opset = int(self.rng.choice([14, 16, 17, 18, 21]))
-
-    # Small tools.
-
-    def chance(self, p: float) -> bool:
-        return bool(self.rng.random() < p)
-
-    def pick(self, *choices: Any) -> Any:
-        return choices[self.rng.integers(len(choices))]
-
-    def number(self, low: int, high: int) -> int:
-        return int(self.rng.integers(low, high + 1))
-
-    def new(self, wish: str) -> str:
-        self.count += 1
-        return f"{wish}{self.count}"
 
     def constant(self, value: Any) -> str:
         array = np.asarray(value)

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
 from hwflow.layers.formats import BIPOLAR, IntArray, IntFormat
 from hwflow.layers.rescale import Requantize, Rescale, Rounding, Thresholds
 
-Rng = np.random.Generator
+#: numpy's generator, or `drawing.Drawing`.
+Rng = Any
 
 #: Far outside of every sum.
 NEVER = 1 << 40
+
+
+@dataclass(frozen=True)
+class Elements:
+    """What a layer is asked to make: format and zero point."""
+
+    format: IntFormat
+    zero_point: int
 
 
 def any_format(rng: Rng, *, bipolar: bool = True, most_bits: int = 8) -> IntFormat:

@@ -28,7 +28,7 @@ from hwflow.layers import (
     Tensor,
 )
 from hwflow.layers.rearrange import picked
-from tests.networks.numbers import Rng, integers
+from tests.strategies.numbers import Rng, integers
 
 BYTE = IntFormat(8, True)
 SCALE = 0.05
