@@ -14,8 +14,8 @@ from hwflow_base.errors import AnswerIsNo
 
 from bench.networks import run
 from bench.sections import table
-from hwflow.layers.partition import Execution
 from hwflow.pipeline.planning import executions_of
+from hwflow.stages.partition import Execution
 from hwflow.synth import load_board
 from tests.random_cases import asked
 from tests.strategies.deep_graphs import deep_network, landmarks

@@ -20,6 +20,7 @@ from hwflow_rtl.rows.softmax import SoftmaxStage
 from bench.sections import Bench, table
 from hwflow.layers import Frame, IntArray, LayerGraph, Normalize, Softmax, Tensor
 from hwflow.layers.formats import IntFormat
+from hwflow.stages.kinds import stage_of
 from hwflow.synth import load_board
 from tests.synth.row_samples import normalize_graph, softmax_graph
 from tests.synth.side_by_side import used_by
@@ -90,8 +91,8 @@ def latency(kind: str, length: int, lanes: int, board: str) -> int:
     technology, arrivals = load_board(board).technology(), np.arange(length // lanes, dtype=np.int64)
     (layer,) = graph.layers
     assert isinstance(layer, (Softmax, Normalize))
-    folding = next(each for each in layer.foldings(graph) if each.lanes == lanes)
-    times = layer.times(graph, folding, technology, arrivals)
+    folding = next(each for each in stage_of(graph, layer).foldings() if each.lanes == lanes)
+    times = stage_of(graph, layer).times(folding, technology, arrivals)
     return int(times.departures[0] - times.taken[0][-1])
 
 

@@ -7,9 +7,11 @@ from collections.abc import Callable
 import numpy as np
 
 from bench.sections import Bench, table
-from hwflow.layers import Folding, LayerGraph, Recurrent
-from hwflow.layers.base import Schedule
+from hwflow.layers import LayerGraph, Recurrent
 from hwflow.onnx.model import Model
+from hwflow.stages.folding import Folding, Schedule
+from hwflow.stages.kinds import stage_of
+from hwflow.stages.rescalers import REFERENCE
 from tests.quantize.net import Net
 from tests.synth.recurrent_samples import recurrent_graph
 
@@ -41,8 +43,8 @@ def loops(bench: Bench) -> str:
         (layer,) = graph.layers
         assert isinstance(layer, Recurrent)
         for count, (folding, schedule) in fastest(layer, graph).items():
-            hardware = layer.hardware_of(graph)
-            pace, shape = hardware.pace(folding), hardware.shape(folding)
+            hardware = stage_of(graph, layer)
+            pace, shape = hardware.pace(folding), hardware.loop_shape(folding)
             step = pace.starts(shape)[-1] + pace.step
             work = layer.hidden_weights.size // count
             rows.append([name, str(count), f"{folding.rows} x {folding.cols}, {folding.lanes}", str(work), str(step),
@@ -54,8 +56,8 @@ def loops(bench: Bench) -> str:
 def fastest(layer: Recurrent, graph: LayerGraph) -> dict[int, tuple[Folding, Schedule]]:
     """Of each number of multipliers the folding of the shortest interval; of equal ones that with the fewest lanes."""
     found: dict[int, tuple[Folding, Schedule]] = {}
-    for folding in sorted(layer.foldings(graph), key=lambda each: each.lanes):
-        count, schedule = folding.rows * folding.cols, layer.schedule(graph, folding)
+    for folding in sorted(stage_of(graph, layer).foldings(), key=lambda each: each.lanes):
+        count, schedule = folding.rows * folding.cols, stage_of(graph, layer).schedule(folding, REFERENCE)
         if folding.style.value == "blocks" and (
                 count not in found or schedule.interval < found[count][1].interval):
             found[count] = folding, schedule

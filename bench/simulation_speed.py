@@ -32,10 +32,12 @@ from hwflow_sim.builder import FAST, VERILOG
 from hwflow_sim.rom import write_roms
 from hwflow_sim.undefined import STRICT
 
-from hwflow.layers.base import Folding, LayerGraph
+from hwflow.layers.base import LayerGraph
 from hwflow.layers.conv import Conv
 from hwflow.layers.formats import Frame, IntFormat, Tensor
 from hwflow.layers.rescale import Requantize
+from hwflow.stages.folding import Folding
+from hwflow.stages.kinds import stage_of
 
 CORE, STAGE = Endpoint.core, Endpoint.stage
 
@@ -94,7 +96,7 @@ def make_graph(seed: int) -> LayerGraph:
 
 
 def make_core(graph: LayerGraph, technology: Generic) -> Core:
-    stage = graph.layers[0].unit(graph, FOLDING, technology, "conv")
+    stage = stage_of(graph, graph.layers[0]).unit(FOLDING, technology)
     inputs = [stream.Signature(payload_of(stage.i))]
     return Core(stages=[("conv", stage)], inputs=inputs, links=[Link(CORE(0), STAGE(0)), Link(STAGE(0), CORE(0))])
 

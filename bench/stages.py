@@ -27,8 +27,8 @@ from bench.sections import Bench, table
 from hwflow import hls
 from hwflow.hls import make_plan
 from hwflow.layers import Add, AveragePool, Conv, Dense, Frame, Layer, LayerGraph, Lookup, MaxPool, Tensor
-from hwflow.layers.base import Folding, HardwareLayer
 from hwflow.layers.rescale import Requantize, Thresholds
+from hwflow.stages.folding import Folding
 from hwflow.synth import Board, load_board
 from hwflow.synth.bitstream import constraints
 from hwflow.synth.design_parts import read_parts
@@ -112,7 +112,6 @@ def stages() -> dict[str, Made]:
     }
     graph, foldings = small_stages()
     for layer, folding in zip(graph.layers, foldings, strict=True):
-        assert isinstance(layer, HardwareLayer)
         frames = [graph.tensors[name].frame for name in layer.inputs]
         made[f"{layer.kind}, {layer.name}"] = one(layer, folding, *frames)
     return made

@@ -8,11 +8,12 @@ from pathlib import Path
 from hwflow_base.errors import HwflowError
 from hwflow_base.files.target import create_folder
 
+from hwflow.stages.partition import Execution
+
 from . import hls
 from .data.arguments import instance, path_of
 from .data.dataset import described
 from .data.given import dataset_of
-from .layers.partition import Execution
 from .onnx import Model
 from .onnx.model import Array
 from .onnx.run.missing import missing_taken

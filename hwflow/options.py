@@ -14,7 +14,8 @@ from typing import Annotated, Literal
 from hwflow_base.errors import HwflowError
 from hwflow_base.options import Option, Range, Section
 
-from .layers.partition import Execution
+from hwflow.stages.partition import Execution
+
 from .layers.rescale import BLOCK_BITS, MULTIPLIER_BITS
 from .onnx.limits import DEFAULT_LIMITS, Limits, parse_limits
 

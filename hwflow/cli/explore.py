@@ -17,7 +17,8 @@ from hwflow_base.files.target import write_atomically
 from hwflow_base.later import later
 from hwflow_base.options import OneOf, Option, Range, Section, command_line
 
-from ..layers.partition import Execution
+from hwflow.stages.partition import Execution
+
 from ..options import HardwareArgmax, Project, QuantizationOptions, RescaleBits, widths
 from .parser.command import usage_error, was_said
 

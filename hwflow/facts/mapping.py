@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 
 from hwflow_base.errors import HwflowError, sentence
 
-from ..hls.support import tensor_problems
+from hwflow.stages.problems import tensor_problems
+
 from ..layers.base import LayerGraph
 from ..onnx import Model, infer, simplify
 from ..onnx.errors import LimitError

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from hwflow_base.errors import HwflowError
 
-from ..hls.support import hardware_problems, layer_problems
+from hwflow.stages.problems import hardware_problems, layer_problems
+
 from ..layers.base import LayerGraph
 from ..onnx import Model, simplify
 from ..onnx.limits import DEFAULT_LIMITS

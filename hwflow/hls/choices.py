@@ -10,8 +10,8 @@ from hwflow_rtl.memory import WeightImage
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.vendor import Technology
 
-from ..layers.base import Folding, Schedule
-from .stages import Stage
+from hwflow.stages.folding import Folding, Schedule
+from hwflow.stages.stage import Stage
 
 #: The cheapest folding never has more multipliers than this factor times the fewest that are fast enough.
 SPARE_MULTIPLIERS = 1.25

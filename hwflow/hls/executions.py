@@ -10,8 +10,9 @@ from hwflow_base.errors import AnswerIsNo
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.vendor import Technology
 
+from hwflow.stages.partition import Execution
+
 from ..layers.base import LayerGraph
-from ..layers.partition import Execution
 from .budget import Budget
 from .effort import Effort, quietly
 from .known import Known

@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING
 from hwflow_rtl.vendor import Resources, Technology
 from hwflow_rtl.vendor.memory import Place
 
-from ..layers.base import Folding, LayerGraph, Schedule
-from ..layers.partition import Partition, SharedLayers
+from hwflow.stages.folding import Folding, Schedule
+from hwflow.stages.partition import Partition, SharedLayers
+from hwflow.stages.stage import Stage
+
+from ..layers.base import LayerGraph
 from .choices import Choice, Choices, choices_of
 from .links import LinkPlan
 from .memories import Places, can_leave_blocks, moved
 from .outside import OutsideMemory
 from .plan import Plan, bare_links, make_plan
 from .shared_stage import SharedStage
-from .stages import Stage
 from .staging import stages_of
 from .timeline import deepening
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence, Set
 
 from hwflow_rtl.vendor import Technology
 
-from ..layers.base import Folding
+from hwflow.stages.folding import Folding
+from hwflow.stages.stage import Stage
+
 from .links import LinkPlan
-from .stages import Stage
 
 
 def cycles_before(stages: Sequence[Stage], foldings: Sequence[Folding], links: Sequence[LinkPlan],

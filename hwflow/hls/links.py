@@ -14,8 +14,10 @@ from hwflow_rtl.stream.queue_choice import QueueChoice, chosen_for_spram
 from hwflow_rtl.vendor import Resources, Technology
 from hwflow_rtl.vendor.memory import Place
 
-from ..layers.base import Folding, LayerGraph
-from .stages import Stage
+from hwflow.stages.folding import Folding
+from hwflow.stages.stage import Stage
+
+from ..layers.base import LayerGraph
 
 
 @dataclass(frozen=True)

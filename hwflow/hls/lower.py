@@ -9,8 +9,9 @@ from hwflow_rtl.core import Core, Link
 from hwflow_rtl.stream.streams import stream_of
 from hwflow_rtl.vendor import Technology
 
+from hwflow.stages.codes import shape_of
+
 from ..layers.base import LayerGraph
-from ..layers.hardware import shape_of
 from .plan import Plan
 from .staging import stages_of
 

@@ -26,9 +26,10 @@ from hwflow_rtl.memory import (
 from hwflow_rtl.memory.seal import MARK_BYTES, SEAL_WORDS
 from hwflow_rtl.vendor import Resources, Technology
 
-from ..layers.base import Folding
+from hwflow.stages.folding import Folding
+from hwflow.stages.stage import Stage
+
 from .choices import Choices
-from .stages import Stage
 
 
 class TooManyWeights(HwflowError):

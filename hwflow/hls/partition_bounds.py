@@ -22,8 +22,10 @@ from hwflow_rtl.shared.steps import ELEMENT_BITS
 from hwflow_rtl.vendor import Resources, Technology
 from hwflow_rtl.vendor.memory import Holds, Memory, MemoryKind, Place
 
-from ..layers.base import Folding, LayerGraph
-from ..layers.partition import SHARED, Group
+from hwflow.stages.folding import Folding
+from hwflow.stages.partition import SHARED, Group
+
+from ..layers.base import LayerGraph
 from .choices import Choice
 from .outside import OutsideMemory, StreamPlan, outside_cost
 from .shared.support import shared_problem

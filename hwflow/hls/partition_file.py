@@ -10,7 +10,8 @@ from typing import Any
 from hwflow_base.errors import HwflowError
 from hwflow_base.files.plain_yaml import short
 
-from ..layers.partition import SHARED, Partition, SharedLayers
+from hwflow.stages.partition import SHARED, Partition, SharedLayers
+
 from .plan import Plan, StagePlan
 from .shared_stage import KIND
 

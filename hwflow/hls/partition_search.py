@@ -21,8 +21,9 @@ from types import MappingProxyType
 import numpy as np
 from hwflow_rtl.multiply.style import MultiplierStyle
 
-from ..layers.base import Folding, Schedule
-from ..layers.partition import SHARED, Group, Partition
+from hwflow.stages.folding import Folding, Schedule
+from hwflow.stages.partition import SHARED, Group, Partition
+
 from .budget import RESOURCE_NAMES, Budget
 from .choices import Choice
 from .effort import Effort

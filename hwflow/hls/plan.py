@@ -16,15 +16,16 @@ from hwflow_base.short_repr import fields_repr, screen
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.vendor import Resources, Technology, Timing
 
-from ..layers.base import Folding, LayerGraph, Schedule
-from ..layers.partition import DATAFLOW, Execution, Partition
+from hwflow.stages.folding import Folding, Schedule
+from hwflow.stages.partition import DATAFLOW, Execution, Partition
+from hwflow.stages.stage import Place, Stage, StepPlan
+
+from ..layers.base import LayerGraph
+from ..layers.words import kind_of
 from .choices import Choice
 from .links import LinkPlan, links_cost, links_of
 from .memories import MemoryPlan, Places, memories_of_link, memories_of_stage, with_places
-from .names import stage_kind
 from .outside import OutsideMemory, StreamPlan, outside_cost, paced, streams_of
-from .shared.frame_map import Place
-from .stages import Stage, StepPlan
 from .staging import stages_of
 from .timeline import deepening, latencies, pace_of
 
@@ -318,3 +319,12 @@ def require_possible(graph: LayerGraph, model: str, foldings: Sequence[Folding],
         problem = stage.folding_problem(folding, technology)
         if problem:
             raise HwflowError(f"plan of '{model}', stage '{stage.name}': {problem}")
+
+
+def stage_kind(graph: LayerGraph, stage: StagePlan) -> str:
+    """What the user's model does in a stage of a plan for `graph`, in a word or two; "shared" where several layers do.
+
+    `StagePlan.kind` is the kind of layer in hardware.
+    """
+    layer = graph.producer(stage.boundaries[-1])
+    return stage.kind if stage.steps or layer is None else kind_of(graph, layer)

@@ -18,9 +18,12 @@ from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.vendor import Resources, Technology
 from hwflow_rtl.vendor.memory import Place
 
-from ..layers.base import Folding, LayerGraph
+from hwflow.hls.plan import stage_kind
+from hwflow.stages.folding import Folding
+from hwflow.stages.names import layer_names
+
+from ..layers.base import LayerGraph
 from .memories import MemoryPlan
-from .names import layer_names, stage_kind
 from .outside import OutsideMemory
 from .partition_file import SHARED_KEYS, shared_from_rows, shared_row
 from .plan import Plan, make_plan, no_such_stage

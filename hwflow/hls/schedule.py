@@ -17,9 +17,10 @@ import numpy.typing as npt
 from hwflow_rtl.stream.endpoint import Endpoint
 from hwflow_rtl.stream.times import Times
 
+from hwflow.stages.stage import Stage, StepTimes
+
 from .plan import Plan
 from .played import Played
-from .stages import Stage, StepTimes
 from .staging import stages_of
 from .timeline import Network
 

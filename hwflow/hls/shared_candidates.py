@@ -14,9 +14,11 @@ from hwflow_rtl.memory import WeightImage
 from hwflow_rtl.shared.steps import ELEMENT_BITS
 from hwflow_rtl.vendor import Technology
 
-from ..layers.base import Folding, HardwareLayer, LayerGraph, divisors
+from hwflow.stages.folding import Folding, divisors
+from hwflow.stages.partition import Group, SharedLayers
+
+from ..layers.base import LayerGraph
 from ..layers.formats import IntArray
-from ..layers.partition import Group, SharedLayers
 from .budget import Budget
 from .outside import OutsideMemory, TooManyWeights, paced
 from .shared_stage import COLUMNS, INTERVALS, SharedStage
@@ -78,8 +80,7 @@ class Candidates:
         self.graph = graph
         self.technology = technology
         self.name, self.positions = group.name, group.layers
-        self.layers = tuple(layer for layer in (graph.layers[k] for k in group.layers)
-                            if isinstance(layer, HardwareLayer))
+        self.layers = tuple(graph.layers[k] for k in group.layers)
         self.inputs = group.inputs(graph)
         self.problem: HwflowError | None = None
         #: Why the memory outside has no room, of the smallest image that was tried.

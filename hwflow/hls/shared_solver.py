@@ -15,8 +15,11 @@ from hwflow_base.errors import AnswerIsNo
 from hwflow_rtl.shared.steps import ELEMENT_BITS
 from hwflow_rtl.vendor import Resources, Technology
 
-from ..layers.base import Folding, LayerGraph
-from ..layers.partition import SHARED, Group, Partition
+from hwflow.stages.folding import Folding
+from hwflow.stages.partition import SHARED, Group, Partition
+from hwflow.stages.problems import each_once, tensor_problems
+
+from ..layers.base import LayerGraph
 from .budget import RESOURCE_NAMES, Budget
 from .links import links_cost, links_of, spram_around
 from .outside import OutsideMemory, outside_cost, streams_of
@@ -25,7 +28,6 @@ from .shared.frame_room import frames_problem
 from .shared.support import shared_problems
 from .shared_candidates import Candidate, Candidates
 from .shared_stage import SharedStage
-from .support import each_once, tensor_problems
 
 #: Weights are outside of the FPGA, though ROMs fit, where frames are so many times as fast.
 WORTH = 1.25

@@ -25,15 +25,16 @@ from hwflow_rtl.shared.times import SharedTimes, play
 from hwflow_rtl.stream.times import StageTimes, Times
 from hwflow_rtl.vendor import Resources, Technology
 
-from ..layers.base import Folding, HardwareLayer, LayerGraph, Schedule, divisors
+from hwflow.stages.codes import shape_of
+from hwflow.stages.folding import Folding, Schedule, divisors
+from hwflow.stages.names import layer_names
+from hwflow.stages.partition import SharedLayers
+from hwflow.stages.stage import Place, Stage, StepPlan, StepTimes, WrittenTensor
+
+from ..layers.base import Layer, LayerGraph
 from ..layers.formats import IntArray
-from ..layers.hardware import shape_of
-from ..layers.partition import SharedLayers
-from .names import layer_names
 from .shared.compile import SharedProgram, compile_shared, leaving_of
 from .shared.constants import held_less
-from .shared.frame_map import Place
-from .stages import Stage, StepPlan, StepTimes, WrittenTensor
 
 #: Kind of a shared stage in tables.
 KIND = "shared"
@@ -46,7 +47,7 @@ MOST_BUFFER = 1 << 16
 #: Frames after which each takes as many cycles as the one before it: the weights of the next are fetched ahead.
 FRAMES = 3
 #: Programs that were made last, with what their steps depend on: one plan asks for the same one many times.
-MADE: deque[tuple[LayerGraph, tuple[HardwareLayer, ...], tuple[int, ...], SharedProgram]] = deque(maxlen=16)
+MADE: deque[tuple[LayerGraph, tuple[Layer, ...], tuple[int, ...], SharedProgram]] = deque(maxlen=16)
 #: Bytes of weights that these may have together, but for a few programs that a search asks for in turn.
 MADE_BYTES, MADE_LEAST = 64 << 20, 6
 
@@ -64,7 +65,7 @@ class SharedStage(Stage):
     _played: dict[tuple[Folding, Technology], SharedTimes] = field(init=False, repr=False, default_factory=dict)
 
     @classmethod
-    def of(cls, graph: LayerGraph, sizes: SharedLayers, layers: tuple[HardwareLayer, ...],
+    def of(cls, graph: LayerGraph, sizes: SharedLayers, layers: tuple[Layer, ...],
            inputs: tuple[str, ...]) -> SharedStage:
         """`inputs` enter the stage."""
         leaving = leaving_of(graph, layers)

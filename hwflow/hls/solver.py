@@ -21,8 +21,11 @@ from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.vendor import Resources, Technology
 from hwflow_rtl.vendor.memory import Place
 
-from ..layers.base import Folding, LayerGraph
-from ..layers.partition import DATAFLOW, Partition
+from hwflow.stages.folding import Folding
+from hwflow.stages.partition import DATAFLOW, Partition
+from hwflow.stages.stage import Stage
+
+from ..layers.base import LayerGraph
 from .budget import RESOURCE_NAMES, Budget
 from .choices import Choice, Choices
 from .effort import Effort
@@ -32,7 +35,6 @@ from .memories import Places, gathered, relieved, with_places
 from .outside import OutsideMemory, TooManyWeights, outside_cost, paced, slowest_intervals, streams_of
 from .plan import Plan, interval_of
 from .refusal import does_not_fit
-from .stages import Stage
 from .styles import Option, cheapest_options
 from .timeline import with_least_queues
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from hwflow_base.errors import HwflowError
 
-from ..layers.base import HardwareLayer, LayerGraph
-from ..layers.partition import DATAFLOW, Group, Partition
-from .names import layer_names
+from hwflow.stages.kinds import stage_of
+from hwflow.stages.names import layer_names
+from hwflow.stages.partition import DATAFLOW, Group, Partition
+from hwflow.stages.problems import hardware_problems
+from hwflow.stages.stage import Stage
+
+from ..layers.base import LayerGraph
 from .shared_stage import SharedStage
-from .stages import LayerStage, Stage
-from .support import hardware_problems
 
 
 def stages_of(graph: LayerGraph, partition: Partition = DATAFLOW) -> tuple[Stage, ...]:
@@ -25,10 +27,10 @@ def stages_of(graph: LayerGraph, partition: Partition = DATAFLOW) -> tuple[Stage
     shared = {each.name: each for each in partition.shared}
 
     def stage(group: Group) -> Stage:
-        layers = tuple(layer for layer in (graph.layers[k] for k in group.layers) if isinstance(layer, HardwareLayer))
+        layers = tuple(graph.layers[k] for k in group.layers)
         if group.name is not None:
             return SharedStage.of(graph, shared[group.name], layers, group.inputs(graph))
-        return LayerStage.of(graph, names[group.layers[0]], *layers)
+        return stage_of(graph, *layers)
 
     return tuple(stage(group) for group in partition.groups(graph, names))
 

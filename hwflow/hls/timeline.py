@@ -21,11 +21,12 @@ from hwflow_rtl.stream.gearbox import Gearbox
 from hwflow_rtl.stream.times import StageTimes, Times, in_turn, with_room
 from hwflow_rtl.vendor import Technology
 
-from ..layers.base import Folding
+from hwflow.stages.folding import Folding
+from hwflow.stages.stage import Stage
+
 from .letting_in import cycles_before
 from .links import LinkPlan, in_spram
 from .played import Played
-from .stages import Stage
 from .waiting import collected, later, leaving, parts_of, waiting
 
 #: Frames that are played until the schedule repeats itself: the first enters an empty design, the second follows the

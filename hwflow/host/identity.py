@@ -22,9 +22,10 @@ from hwflow_rtl.multiply.style import MultiplierStyle
 
 from hwflow.host.transport import TRANSPORT_SCHEMA, TransportFacts
 from hwflow.host.weight_image import IMAGE_SCHEMA, WeightImage
-from hwflow.layers.base import Folding, LayerGraph
+from hwflow.layers.base import LayerGraph
 from hwflow.layers.matrix_layer import MatrixLayer
-from hwflow.layers.partition import DATAFLOW, Partition, SharedLayers
+from hwflow.stages.folding import Folding
+from hwflow.stages.partition import DATAFLOW, Partition, SharedLayers
 
 if TYPE_CHECKING:
     from hwflow.hls.plan import Plan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hwflow.layers.add import Add
 from hwflow.layers.average_pool import AveragePool
-from hwflow.layers.base import Folding, Layer, LayerGraph
+from hwflow.layers.base import Layer, LayerGraph
 from hwflow.layers.concat import Concat
 from hwflow.layers.conv import Conv
 from hwflow.layers.dense import Dense
@@ -30,7 +30,6 @@ __all__ = [
     "Conv",
     "Dense",
     "Embedding",
-    "Folding",
     "Frame",
     "IntArray",
     "IntFormat",

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from hwflow_rtl.stream.times import StageTimes, Times
 
-from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule, divisors
+from hwflow.layers.base import Layer, LayerGraph
 from hwflow.layers.formats import Frame
 from hwflow.layers.planes import Planes
-from hwflow.layers.sweep import Sweep, copied
-
-if TYPE_CHECKING:
-    from amaranth.lib.wiring import Component
-    from hwflow_rtl.vendor import Resources, Technology
 
 
 @dataclass(frozen=True, eq=False)
-class Concat(HardwareLayer):
+class Concat(Layer):
     """y[..., :] = the channels of the first input, then those of the second, and so on.
 
     All tensors have one format, one scale and one zero point, so that the integers pass unchanged.
@@ -62,47 +54,3 @@ class Concat(HardwareLayer):
 
     def multiplications(self, graph: LayerGraph) -> int:
         return 0
-
-    def shared_problem(self, graph: LayerGraph) -> str | None:
-        return None
-
-    def sweeps(self, graph: LayerGraph) -> tuple[Sweep, ...]:
-        """A copy of each input."""
-        y, first, found = graph.tensors[self.output], 0, []
-        for name in self.inputs:
-            x = graph.tensors[name]
-            found.append(copied(self.name, x, y, first_channel=first))
-            first += x.frame.channels
-        return tuple(found)
-
-    def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
-        """Any number of lanes that divides the channels of every input goes through at once."""
-        common = math.gcd(*(graph.tensors[name].frame.channels for name in self.inputs))
-        return (Folding(1, lanes, lanes) for lanes in divisors(common))
-
-    def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
-        beats = graph.tensors[self.output].frame.elements // folding.lanes
-        return Schedule(work=beats, interval=beats, multipliers=0, lanes_in=(folding.lanes,) * len(self.inputs))
-
-    def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
-        from hwflow_rtl.join.concat import ConcatStage
-
-        return ConcatStage.cost(**self._arguments(graph, folding))
-
-    def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
-        from hwflow_rtl.join.concat import ConcatStage
-
-        return ConcatStage(**self._arguments(graph, folding))
-
-    def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times,
-              left: Times | None = None) -> StageTimes:
-        from hwflow_rtl.join.concat import ConcatStage
-
-        return ConcatStage.times(*arrivals, words=self._arguments(graph, folding)["words"], left=left)
-
-    def _arguments(self, graph: LayerGraph, folding: Folding) -> dict[str, Any]:
-        from hwflow.layers.hardware import shape_of
-
-        return {
-            "element": shape_of(graph.tensors[self.output].format), "lanes": folding.lanes,
-            "words": [graph.tensors[name].frame.channels // folding.lanes for name in self.inputs]}

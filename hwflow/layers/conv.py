@@ -5,22 +5,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from hwflow.layers.base import LayerGraph
-from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor
+from hwflow.layers.formats import Frame, IntArray, IntFormat
 from hwflow.layers.matrix import accumulator_format, check_padding, errors_of, require
 from hwflow.layers.matrix_layer import MatrixLayer
 from hwflow.layers.planes import Planes
 from hwflow.layers.product import Product
 from hwflow.layers.rescale import Rescale, accumulator_of
-from hwflow.layers.sweep import Sweep, window_sweep
 from hwflow.layers.window import Window
-
-if TYPE_CHECKING:
-    from hwflow.layers.matrix_stage import MatrixHardware
 
 #: The convolution computes rows in blocks of about this many window entries: 2 MB of float32, which fit the cache.
 _BLOCK = 1 << 19
@@ -111,19 +107,6 @@ class Conv(MatrixLayer):
         entries = max(c * height * width, len(self.weights)) * math.prod(ahead)
         return max(1, min(rows, _BLOCK // max(entries, 1)))
 
-    def hardware(self, x: Tensor, y: Tensor) -> MatrixHardware:
-        from hwflow.layers.matrix_stage import MatrixHardware
-
-        return MatrixHardware(
-            x=x, y=y, frame=x.frame, window=self.window, groups=self.groups, weights=self.weights,
-            weight_format=self.weight_format, accumulator=self.accumulator, requantize=self.requantize)
-
-    def sweeps(self, graph: LayerGraph) -> tuple[Sweep, ...]:
-        x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]
-        assert self.multiplied is not None
-        cout, height, width, depth = self.weights.shape
-        first = np.arange(cout) // (cout // self.groups) * depth
-        return (window_sweep(
-            self.name, x, y, self.multiplied, kernel=(height, width), strides=self.strides, dilations=self.dilations,
-            pads=self.pads, weights=self.weights, channels=first[:, None] + np.arange(depth),
-            pad=x.zero_point if any(self.pads) else 0),)
+    def multiplications(self, graph: LayerGraph) -> int:
+        height, width = self.window.positions(graph.tensors[self.inputs[0]].frame)
+        return height * width * int(self.weights.size)

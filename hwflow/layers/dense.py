@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
-
-import numpy as np
+from typing import ClassVar
 
 from hwflow.layers.base import LayerGraph
-from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor
+from hwflow.layers.formats import Frame, IntArray, IntFormat
 from hwflow.layers.matrix import accumulator_format, errors_of, require
 from hwflow.layers.matrix_layer import MatrixLayer
 from hwflow.layers.planes import Planes
 from hwflow.layers.product import Product
 from hwflow.layers.rescale import Rescale, accumulator_of
-from hwflow.layers.sweep import Sweep, window_sweep
-from hwflow.layers.window import Window
-
-if TYPE_CHECKING:
-    from hwflow.layers.matrix_stage import MatrixHardware
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,20 +65,5 @@ class Dense(MatrixLayer):
         made = self.product.planes_rescaler(self.requantize, graph.tensors[self.output].format)(sums)
         return made.reshape(len(made), 1, 1, x.shape[3])
 
-    def hardware(self, x: Tensor, y: Tensor) -> MatrixHardware:
-        from hwflow.layers.matrix_stage import MatrixHardware
-
-        return MatrixHardware(
-            x=x, y=y, frame=Frame(1, 1, x.frame.elements), window=Window((1, 1)), groups=1,
-            weights=self.weights[:, None, None], weight_format=self.weight_format, accumulator=self.accumulator,
-            requantize=self.requantize)
-
-    def sweeps(self, graph: LayerGraph) -> tuple[Sweep, ...]:
-        """The frame is one window."""
-        x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]
-        assert self.multiplied is not None
-        frame, cout = x.frame, len(self.weights)
-        return (window_sweep(
-            self.name, x, y, self.multiplied, kernel=(frame.height, frame.width),
-            weights=self.weights.reshape(cout, frame.height, frame.width, frame.channels),
-            channels=np.broadcast_to(np.arange(frame.channels), (cout, frame.channels))),)
+    def multiplications(self, graph: LayerGraph) -> int:
+        return int(self.weights.size)

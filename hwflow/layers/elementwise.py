@@ -4,27 +4,16 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 from hwflow_base.errors import Refusal
-from hwflow_rtl.stream.times import StageTimes, Times
 
-from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule, divisors
+from hwflow.layers.base import Layer, LayerGraph
 from hwflow.layers.formats import Frame, IntFormat, Tensor
 from hwflow.layers.matrix import require
 from hwflow.layers.planes import Planes, compact
 from hwflow.layers.rescale import MAX_SHIFT, MULTIPLIER_BITS, shift_right
-from hwflow.layers.sweep import Sweep, copied
-
-if TYPE_CHECKING:
-    from amaranth.lib.wiring import Component
-    from hwflow_rtl.join.join import JoinFunction, JoinShape
-    from hwflow_rtl.multiply.products import Operand
-    from hwflow_rtl.vendor import Resources, Technology
 
 #: Every exact result stays inside int64 with the rounding's carry.
 _BITS = 63
@@ -42,7 +31,7 @@ def significant_bits(multiplier: int) -> int:
     return (magnitude >> ((magnitude & -magnitude).bit_length() - 1)).bit_length() if magnitude else 0
 
 
-class Elementwise(HardwareLayer):
+class Elementwise(Layer):
     """y = clamp(round_half_even(exact(a - za, b - zb) / 2**shift) + zero_point, low, high), element by element.
 
     za and zb are the zero points of the inputs' tensors.  The operands' frames are equal, or one of them is 1x1xC or
@@ -65,10 +54,6 @@ class Elementwise(HardwareLayer):
     @abstractmethod
     def exact_ends(self, a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
         """The lowest and the highest integer of `exact` and its partial sums, of operands between these ends."""
-
-    @abstractmethod
-    def function(self, graph: LayerGraph) -> JoinFunction:
-        """What the stage computes in each lane."""
 
     def exact_format(self, graph: LayerGraph) -> IntFormat:
         """The narrowest format of everything that comes before the division by 2**shift."""
@@ -132,70 +117,6 @@ class Elementwise(HardwareLayer):
         np.clip(values, self.low - self.zero_point, self.high - self.zero_point, out=values)
         values += self.zero_point
         return values
-
-    def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
-        """Any divisor of the channels goes through at once."""
-        return (Folding(1, lanes, lanes) for lanes in divisors(graph.tensors[self.output].frame.channels))
-
-    def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
-        shape = self._shape(graph, folding)
-        multipliers = folding.lanes if self.multiplications(graph) else 0
-        return Schedule(work=shape.beats, interval=shape.beats, multipliers=multipliers, lanes_in=shape.lanes_in)
-
-    def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
-        from hwflow_rtl.join.join import JoinStage
-
-        return JoinStage.cost(**self._arguments(graph, folding, technology))
-
-    def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
-        from hwflow_rtl.join.join import JoinStage
-
-        return JoinStage(**self._arguments(graph, folding, technology))
-
-    def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times,
-              left: Times | None = None) -> StageTimes:
-        from hwflow_rtl.join.join import JoinStage
-
-        return JoinStage.times(*arrivals, **self._arguments(graph, folding, technology), left=left)
-
-    def _arguments(self, graph: LayerGraph, folding: Folding, technology: Technology) -> dict[str, Any]:
-        return {
-            "shape": self._shape(graph, folding), "function": self.function(graph), "technology": technology}
-
-    def _shape(self, graph: LayerGraph, folding: Folding) -> JoinShape:
-        """An operand of one element has one lane; of others as many go in as come out."""
-        from hwflow_rtl.join.join import JoinShape
-
-        a, b = (graph.tensors[name].frame.elements for name in self.inputs)
-        lanes = folding.lanes
-        lanes_in = (1 if a == 1 else lanes, 1 if b == 1 else lanes)
-        return JoinShape(beats=max(a, b) // lanes, lanes=lanes, words=(a // lanes_in[0], b // lanes_in[1]),
-                         lanes_in=lanes_in)
-
-    def whole_operands(self, graph: LayerGraph) -> tuple[list[Sweep], tuple[Tensor, Tensor]]:
-        """For a shared stage, operands of the output's frame, and the sweeps that repeat one that has a smaller one."""
-        y, copies, found = graph.tensors[self.output], [], []
-        for x in (graph.tensors[name] for name in self.inputs):
-            if x.frame != y.frame:
-                whole = replace(x, name=f"{self.name}/{x.name}", frame=y.frame)
-                copies.append(copied(self.name, x, whole, stretch=True))
-                x = whole
-            found.append(x)
-        return copies, (found[0], found[1])
-
-    def operands(self, graph: LayerGraph) -> tuple[Operand, Operand]:
-        """What the bits of the inputs' elements mean."""
-        from hwflow_rtl.multiply.products import Operand
-
-        from hwflow.layers.hardware import shape_of
-
-        a, b = (graph.tensors[name].format for name in self.inputs)
-        return Operand(shape_of(a), a.bipolar), Operand(shape_of(b), b.bipolar)
-
-    def zero_points(self, graph: LayerGraph) -> tuple[int, int]:
-        """Of the inputs."""
-        a, b = (graph.tensors[name].zero_point for name in self.inputs)
-        return a, b
 
 
 def _centred(planes: Planes, tensor: Tensor, kind: npt.DTypeLike) -> Planes:

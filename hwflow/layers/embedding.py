@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from hwflow_rtl.stream.times import StageTimes, Times
 
-from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule, divisors
+from hwflow.layers.base import Layer, LayerGraph
 from hwflow.layers.formats import Frame, IntArray, IntFormat
 from hwflow.layers.matrix import require
 from hwflow.layers.planes import Planes, compact
 
-if TYPE_CHECKING:
-    from amaranth.lib.wiring import Component
-    from hwflow_rtl.vendor import Resources, Technology
-
 
 @dataclass(frozen=True, eq=False)
-class Embedding(HardwareLayer):
+class Embedding(Layer):
     """y[..., c * width + k] = table[x[..., c], k]: each integer becomes a row of the table.
 
     `table` is [rows, width].  The integers are numbers of rows, from 0 on, so the input's format is unsigned.
@@ -67,43 +61,3 @@ class Embedding(HardwareLayer):
 
     def multiplications(self, graph: LayerGraph) -> int:
         return 0
-
-    def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
-        """One integer comes at a time; any divisor of the table's width leaves at once."""
-        return (Folding(1, 1, lanes) for lanes in divisors(self.table.shape[1]))
-
-    def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
-        from hwflow_rtl.embedding import EmbeddingStage
-
-        numbers = graph.tensors[self.inputs[0]].frame.elements
-        beats = EmbeddingStage.cycles(numbers=numbers, width=self.table.shape[1], lanes=folding.lanes)
-        return Schedule(work=beats, interval=beats, multipliers=0, lanes_in=(1,))
-
-    def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
-        from hwflow_rtl.embedding import EmbeddingStage
-
-        return EmbeddingStage.cost(**self._arguments(graph, folding, technology), rows=len(self.table))
-
-    def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
-        from hwflow_rtl.embedding import EmbeddingStage
-
-        from hwflow.layers.hardware import codes_of
-
-        arguments = self._arguments(graph, folding, technology)
-        del arguments["width"]  # that of the table
-        table = codes_of(self.table, graph.tensors[self.output].format)
-        return EmbeddingStage(**arguments, table=table, name=name)
-
-    def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times,
-              left: Times | None = None) -> StageTimes:
-        from hwflow_rtl.embedding import EmbeddingStage
-
-        beats = self.table.shape[1] // folding.lanes
-        return EmbeddingStage.times(arrivals[0], beats=beats, technology=technology, left=left)
-
-    def _arguments(self, graph: LayerGraph, folding: Folding, technology: Technology) -> dict[str, Any]:
-        from hwflow.layers.hardware import shape_of
-
-        return {
-            "shape_in": shape_of(self.input_format), "shape_out": shape_of(graph.tensors[self.output].format),
-            "width": self.table.shape[1], "lanes": folding.lanes, "technology": technology}

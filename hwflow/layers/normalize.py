@@ -7,25 +7,18 @@ Rearrange has put the elements that are normalized together one after the other.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from hwflow_rtl.stream.times import StageTimes, Times
 
-from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule
+from hwflow.layers.base import Layer, LayerGraph
 from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor
 from hwflow.layers.planes import Planes
 from hwflow.layers.rescale import shift_right
-from hwflow.layers.rows import row_foldings, rows_mapped
-
-if TYPE_CHECKING:
-    from amaranth.lib.wiring import Component
-    from hwflow_rtl.rows.normalize_shape import NormalizeShape
-    from hwflow_rtl.vendor import Resources, Technology
+from hwflow.layers.rows import rows_mapped
 
 #: Fractional bits of `beta`, which counts steps of the output.
 BETA_BITS = 8
@@ -42,7 +35,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Normalize(HardwareLayer):
+class Normalize(Layer):
     """y = clamp(round_half_even((n * gamma + beta * 2**(shift - 8)) / 2**shift) + zero_point, low, high).
 
     A row are `elements` of the raster: the channels of a pixel, or of several, or some of them.
@@ -209,50 +202,6 @@ class Normalize(HardwareLayer):
     def multiplications(self, graph: LayerGraph) -> int:
         """The squares, and the products with root and gamma."""
         return 3 * graph.tensors[self.output].frame.elements
-
-    def likeness(self, graph: LayerGraph) -> Hashable:
-        x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]
-        return (self.kind, x.frame, x.format, y.format, self.elements, self.gamma.shape, self.centred)
-
-    def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
-        return row_foldings(graph.tensors[self.output].frame, self.elements)
-
-    def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
-        beats = graph.tensors[self.output].frame.elements // folding.lanes
-        return Schedule(work=beats, interval=beats, multipliers=3 * folding.lanes, lanes_in=(folding.lanes,))
-
-    def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
-        from hwflow_rtl.rows.normalize import NormalizeStage
-
-        return NormalizeStage.cost(shape=self._shape(graph, folding), technology=technology)
-
-    def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
-        from hwflow_rtl.rows.normalize import NormalizeStage
-
-        shape = self._shape(graph, folding)
-        repeats = (1, shape.constants[1] // self.gamma.shape[1])
-        return NormalizeStage(shape=shape, gamma=np.tile(self.gamma, repeats), beta=np.tile(self.beta, repeats),
-                              technology=technology, name=name)
-
-    def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times,
-              left: Times | None = None) -> StageTimes:
-        from hwflow_rtl.rows.normalize import NormalizeStage
-
-        return NormalizeStage.times(arrivals[0], shape=self._shape(graph, folding), technology=technology, left=left)
-
-    def _shape(self, graph: LayerGraph, folding: Folding) -> NormalizeShape:
-        from hwflow_rtl.rows.normalize_shape import NormalizeShape
-
-        from hwflow.layers.hardware import shape_of
-
-        rows, period = self.gamma.shape  # constants of a beat are a word, unless they are all the same
-        return NormalizeShape(
-            elements=self.elements, lanes=folding.lanes,
-            element=shape_of(self.input_format), output=shape_of(graph.tensors[self.output].format),
-            constants=(rows, 1 if period == 1 else math.lcm(period, folding.lanes)),
-            beta_ends=(int(self.beta.min()), int(self.beta.max())),
-            **{name: getattr(self, name) for name in (
-                "centred", "center", "guard", "epsilon", "precision", "shift", "zero_point", "low", "high")})
 
 
 def peak(count: int, centred: bool) -> int:

@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import product
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from hwflow_rtl.stream.times import StageTimes, Times
 
-from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule, divisors
+from hwflow.layers.base import Layer, LayerGraph
 from hwflow.layers.formats import Frame, IntArray, IntFormat
 from hwflow.layers.matrix import require
 from hwflow.layers.planes import Planes
-from hwflow.layers.sweep import Line, Sweep, identity
-
-if TYPE_CHECKING:
-    from amaranth.lib.wiring import Component
-    from hwflow_rtl.rearrange.shape import RearrangeShape
-    from hwflow_rtl.vendor import Resources, Technology
 
 #: Elements of an output frame: the golden model holds an index for each.
 MOST_ELEMENTS = 1 << 24
-#: Bits of all RAM blocks of an LFE5U-85F, the largest device that has a description here: 208 of 18 Kbit.
-MOST_BITS = 208 * 18432
-#: Sweeps of a shared stage for one layer.
-MOST_SWEEPS = 64
 
 
 class Offsets(NamedTuple):
@@ -112,7 +97,7 @@ def _sums(outer: npt.NDArray[np.int64], inner: npt.NDArray[np.int64]) -> IntArra
 
 
 @dataclass(frozen=True, eq=False)
-class Rearrange(HardwareLayer):
+class Rearrange(Layer):
     """y[r, c, k] = x.flat[rows[r] + columns[c] + channels[k]]; `padding` where any of the three entries is -1.
 
     x.flat is the raster, channels fastest.  Scale, zero point and format of the output are the input's.
@@ -183,153 +168,3 @@ class Rearrange(HardwareLayer):
 
     def multiplications(self, graph: LayerGraph) -> int:
         return 0
-
-    def hardware_problem(self, graph: LayerGraph) -> str | None:
-        folding = max(self.foldings(graph), key=lambda folding: folding.lanes)
-        words = self._shape(graph, folding).ring_words
-        bits = words * folding.lanes * self.input_format.bits
-        if bits <= MOST_BITS:
-            return None
-        return (f"the elements that wait for their place in the output must fit {MOST_BITS} bits, the block RAM of the "
-                f"largest device, not {bits} ({words * folding.lanes} elements)")
-
-    def shared_problem(self, graph: LayerGraph) -> str | None:
-        frame = graph.tensors[self.inputs[0]].frame
-        reach = sum(places(np.maximum(table, 0), frame).max(axis=0) for table in self.offsets)
-        if reach[1] >= frame.width or reach[2] >= frame.channels:
-            return "a shared stage moves elements by rows, columns and channels, and these add up to other pixels here"
-        count = math.prod(map(len, self._moves(frame)))
-        if count > MOST_SWEEPS:
-            return (f"elements must move in at most {MOST_SWEEPS} ways in a shared stage (rectangles of pixels "
-                    f"that are equally far apart in the input), not in {count}")
-        return None
-
-    def sweeps(self, graph: LayerGraph) -> tuple[Sweep, ...]:
-        """One for each rectangle of pixels that are equally far apart in the input; weights of 1 choose channels."""
-        ways = self._moves(graph.tensors[self.inputs[0]].frame)
-        return tuple(self._sweep(graph, rows, columns) for rows, columns in product(*ways))
-
-    def _moves(self, frame: Frame) -> tuple[list[Move], list[Move]]:
-        """Of rows and of columns from an input `frame`, made once."""
-        if frame not in self._moves_of:
-            self._moves_of[frame] = moves(self.rows, frame), moves(self.columns, frame)
-        return self._moves_of[frame]
-
-    @cached_property
-    def _moves_of(self) -> dict[Frame, tuple[list[Move], list[Move]]]:
-        """The results of `_moves`."""
-        return {}
-
-    def _sweep(self, graph: LayerGraph, rows: Move, columns: Move) -> Sweep:
-        x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]
-        count, padded = len(self.channels), (self.channels < 0) | rows.padding | columns.padding
-        place = places(np.maximum(self.channels, 0), x.frame)
-        used = place[~padded] if not padded.all() else np.zeros((1, 3), np.int64)
-        corner = used[:, :2].min(axis=0)
-        kernel = used[:, :2].max(axis=0) - corner + 1
-        weights = np.zeros((count, *kernel.tolist(), 1), np.int64)
-        (chosen,) = np.nonzero(~padded)
-        weights[chosen, *(place[chosen, :2] - corner).T, 0] = 1
-        start = rows.start + columns.start
-        plain = identity(x.format, count)
-        return Sweep(
-            layer=self.name, inputs=(x,), output=y, rescale=replace(plain, bias=np.where(padded, self.padding, 0)),
-            rows=rows.line, columns=columns.line, weights=weights, kernel=(int(kernel[0]), int(kernel[1])),
-            channels=np.where(padded, used[0, 2], place[:, 2])[:, None] + start[2],
-            origin=(int(start[0] + corner[0]), int(start[1] + corner[1])), row_step=rows.step, column_step=columns.step)
-
-    def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
-        """As many neighbours as always move together go through at once."""
-        from hwflow_rtl.rearrange.shape import RearrangeShape
-
-        channels = math.gcd(graph.tensors[self.inputs[0]].frame.channels, len(self.channels))
-        return (Folding(1, lanes, lanes) for lanes in divisors(channels)
-                if RearrangeShape.problem(*self.offsets, lanes) is None)
-
-    def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
-        lanes = folding.lanes
-        taken, given = (graph.tensors[name].frame.elements // lanes for name in (self.inputs[0], self.output))
-        return Schedule(work=given, interval=max(taken, given), multipliers=0, lanes_in=(lanes,))
-
-    def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
-        from hwflow_rtl.rearrange.rearrange import RearrangeStage
-        from hwflow_rtl.rearrange.selection import SelectionStage
-
-        shape = self._shape(graph, folding)
-        kind = SelectionStage if shape.in_order else RearrangeStage
-        return kind.cost(shape=shape, width=folding.lanes * self.input_format.bits, technology=technology)
-
-    def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
-        from hwflow_rtl.rearrange.rearrange import RearrangeStage
-        from hwflow_rtl.rearrange.selection import SelectionStage
-
-        from hwflow.layers.hardware import codes_of, shape_of
-
-        shape, element = self._shape(graph, folding), shape_of(self.input_format)
-        if shape.in_order:
-            return SelectionStage(shape=shape, element=element, lanes=folding.lanes, technology=technology, name=name)
-        return RearrangeStage(
-            shape=shape, element=element, lanes=folding.lanes, technology=technology, name=name,
-            padding=int(codes_of(np.array(self.padding), self.input_format)))
-
-    def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times,
-              left: Times | None = None) -> StageTimes:
-        from hwflow_rtl.rearrange.rearrange import RearrangeStage
-        from hwflow_rtl.rearrange.selection import SelectionStage
-
-        shape = self._shape(graph, folding)
-        if shape.in_order:
-            return SelectionStage.times(arrivals[0], shape=shape, left=left)
-        width = folding.lanes * self.input_format.bits
-        return RearrangeStage.times(arrivals[0], shape=shape, width=width, technology=technology, left=left)
-
-    def _shape(self, graph: LayerGraph, folding: Folding) -> RearrangeShape:
-        from hwflow_rtl.rearrange.shape import RearrangeShape
-
-        elements = graph.tensors[self.inputs[0]].frame.elements
-        return RearrangeShape.of(*self.offsets, elements=elements, lanes=folding.lanes)
-
-
-class Move(NamedTuple):
-    """Rows or columns of the output that are `step` (rows, columns) apart in the input, from row, column and channel
-    `start` on; or padding."""
-
-    line: Line
-    start: IntArray
-    step: tuple[int, int]
-    padding: bool
-
-
-def places(table: IntArray, frame: Frame) -> IntArray:
-    """Offsets as row, column and channel: int64[entries, 3]."""
-    pixel, channel = np.divmod(table, frame.channels)
-    return np.stack([*np.divmod(pixel, frame.width), channel], axis=1)
-
-
-def moves(table: IntArray, frame: Frame) -> list[Move]:
-    """The rows or the columns of an output in as few moves as found: every n-th one from some row on, for some n."""
-    best = list(runs(table, frame, 0, 1))
-    for period in range(2, min(len(table), 16) + 1):
-        if len(best) <= period:  # each phase of a longer period has a move
-            break
-        found = [move for phase in range(period) for move in runs(table, frame, phase, period)]
-        best = min(best, found, key=len)
-    return best
-
-
-def runs(table: IntArray, frame: Frame, phase: int, period: int) -> Iterator[Move]:
-    """The entries `phase`, `phase + period`, ... in moves, the first one as long as it can be, and so on."""
-    entries = table[phase::period]
-    place, padding = places(np.maximum(entries, 0), frame), entries < 0
-    place[padding] = 0
-    change = np.diff(place, axis=0)
-    first = 0
-    while first < len(entries):
-        end = first + 1
-        while end < len(entries) and padding[end] == padding[first] and not change[end - 1, 2] and (
-                change[end - 1] == change[first]).all():
-            end += 1
-        step = change[first].tolist() if end - first > 1 else (0, 0)
-        yield Move(Line(phase + first * period, end - first, period), place[first], (step[0], step[1]),
-                   bool(padding[first]))
-        first = end

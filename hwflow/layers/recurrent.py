@@ -8,24 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from hwflow_rtl.stream.times import StageTimes, Times
 
-from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule
-from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor
+from hwflow.layers.base import Layer, LayerGraph
+from hwflow.layers.formats import Frame, IntArray, IntFormat
 from hwflow.layers.matrix import accumulator_format, errors_of, exact_type, require
 from hwflow.layers.planes import Planes, compact
 from hwflow.layers.rescale import Requantize, accumulator_of, shift_right
 from hwflow.layers.rescale_planes import PlanesRescaler
-
-if TYPE_CHECKING:
-    from amaranth.lib.wiring import Component
-    from hwflow_rtl.multiply.style import MultiplierStyle
-    from hwflow_rtl.vendor import Resources, Technology
-
-    from hwflow.layers.recurrent_stage import RecurrentHardware
 
 #: The gates of each cell in the order of the rows of its weights.
 GATES = {"rnn": ("h",), "gru": ("r", "z", "n"), "lstm": ("i", "f", "c", "o")}
@@ -40,7 +32,7 @@ _MOST_GATE_BITS, _MOST_HIDDEN_BITS, _MOST_CELL_BITS, _MOST_TABLE_BITS = 18, 16, 
 
 
 @dataclass(frozen=True, eq=False)
-class Recurrent(HardwareLayer):
+class Recurrent(Layer):
     """One direction of a recurrent layer over Frame(1, steps, gates * hidden); gives Frame(1, steps, hidden).
 
     The input holds for each step the products of the layer's input with its weights and biases, as gate sums: integers
@@ -193,42 +185,6 @@ class Recurrent(HardwareLayer):
 
     def multiplications(self, graph: LayerGraph) -> int:
         return graph.tensors[self.inputs[0]].frame.width * self.hidden_weights.size
-
-    @cached_property
-    def _hardware(self) -> dict[tuple[Tensor, Tensor], RecurrentHardware]:
-        """What `hardware_of` has given: it depends on the layer and its two tensors alone."""
-        return {}
-
-    def hardware_of(self, graph: LayerGraph) -> RecurrentHardware:
-        """The hardware of the layer between its tensors in `graph`."""
-        from hwflow.layers.recurrent_stage import RecurrentHardware
-
-        key = x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]
-        if key not in self._hardware:
-            self._hardware[key] = RecurrentHardware(self, x, y)
-        return self._hardware[key]
-
-    def shared_problem(self, graph: LayerGraph) -> str | None:
-        return "a shared stage has no product in a loop"
-
-    def styles(self, graph: LayerGraph, technology: Technology) -> tuple[MultiplierStyle, ...]:
-        return self.hardware_of(graph).styles(technology)
-
-    def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
-        return self.hardware_of(graph).foldings()
-
-    def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
-        return self.hardware_of(graph).schedule(folding)
-
-    def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
-        return self.hardware_of(graph).cost(folding, technology)
-
-    def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
-        return self.hardware_of(graph).unit(folding, technology, name)
-
-    def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times,
-              left: Times | None = None) -> StageTimes:
-        return self.hardware_of(graph).times(folding, technology, arrivals[0], left)
 
     def states(self, sums: IntArray) -> IntArray:
         """The states [n, steps + 1, 1 or 2, hidden] of frames of gate sums [n, 1, steps, gates * hidden], each of which

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 
-from hwflow.layers.base import Folding, divisors
-from hwflow.layers.formats import Frame, IntArray, IntFormat
+from hwflow.layers.formats import IntArray, IntFormat
 from hwflow.layers.planes import Planes, compact
 
-#: Elements of a beat: the logic of sums, squares and products grows with them.
-MOST_LANES = 16
 #: Numbers of 64 bits that are computed with at a time.
 _BLOCK = 1 << 16
 
@@ -29,9 +25,3 @@ def rows_mapped(x: Planes, elements: int, output: IntFormat, made_of: Callable[[
     for start in range(0, len(raster), step):
         made[start:start + step] = made_of(raster[start:start + step].astype(np.int64), start)
     return np.ascontiguousarray(made.reshape(height, width, channels, frames).transpose(2, 0, 1, 3))
-
-
-def row_foldings(frame: Frame, elements: int) -> Iterator[Folding]:
-    """As many elements at a time as divide the channels and a row, up to `MOST_LANES`."""
-    common = math.gcd(frame.channels, elements)
-    return (Folding(1, lanes, lanes) for lanes in divisors(common) if lanes <= MOST_LANES)

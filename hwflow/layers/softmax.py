@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from hwflow_rtl.stream.times import StageTimes, Times
 
-from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule
+from hwflow.layers.base import Layer, LayerGraph
 from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor
 from hwflow.layers.planes import Planes
 from hwflow.layers.rescale import shift_right
-from hwflow.layers.rows import row_foldings, rows_mapped
-
-if TYPE_CHECKING:
-    from amaranth.lib.wiring import Component
-    from hwflow_rtl.rows.softmax import SoftmaxShape
-    from hwflow_rtl.vendor import Resources, Technology
+from hwflow.layers.rows import rows_mapped
 
 #: Bits of an exponential in rows of up to 64 elements, and of a reciprocal.
 PRECISION = 16
@@ -31,7 +24,7 @@ WIDEST_INPUT = 12
 
 
 @dataclass(frozen=True, eq=False)
-class Softmax(HardwareLayer):
+class Softmax(Layer):
     """y[c] = clamp(round_half_even(e[c] * r / 2**shift) + zero_point, low, high), for each row.
 
     A row are `elements` of the raster: the channels of a pixel, or of several, or some of them.
@@ -131,36 +124,3 @@ class Softmax(HardwareLayer):
 
     def multiplications(self, graph: LayerGraph) -> int:
         return graph.tensors[self.output].frame.elements
-
-    def likeness(self, graph: LayerGraph) -> Hashable:
-        x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]
-        return (self.kind, x.frame, x.format, y.format, self.elements)
-
-    def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
-        return row_foldings(graph.tensors[self.output].frame, self.elements)
-
-    def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
-        shape = self._shape(graph, folding)
-        return Schedule(shape.work, shape.cycles, shape.multipliers, shape.lanes_in)
-
-    def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
-        return self._shape(graph, folding).cost(technology)
-
-    def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
-        return self._shape(graph, folding).build(technology, name)
-
-    def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times,
-              left: Times | None = None) -> StageTimes:
-        return self._shape(graph, folding).times(technology, *arrivals, left=left)
-
-    def _shape(self, graph: LayerGraph, folding: Folding) -> SoftmaxShape:
-        from hwflow_rtl.rows.softmax import SoftmaxShape
-
-        from hwflow.layers.hardware import shape_of
-
-        y = graph.tensors[self.output]
-        return SoftmaxShape(
-            rows=y.frame.elements // self.elements, elements=self.elements, lanes=folding.lanes,
-            element=shape_of(self.input_format), output=shape_of(y.format), exponentials=tuple(self.table.tolist()),
-            numerator=self.numerator, precision=self.precision, shift=self.shift, zero_point=self.zero_point,
-            low=self.low, high=self.high)

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hwflow.layers.formats import IntArray, IntFormat
-from hwflow.layers.rescale import MAX_SHIFT, MULTIPLIER_BITS, Requantize, Thresholds
+from hwflow.layers.rescale import MAX_SHIFT, MULTIPLIER_BITS, Requantize, Rescale, Thresholds
 
 Floats = npt.NDArray[np.float64]
 
@@ -16,6 +16,11 @@ FRACTIONS = range(9)
 STEPS = 100
 #: The largest slope is two to this power: many levels for a sum.  The smallest has a level for all sums together.
 STEEPEST = 10.0
+
+
+def as_multiplication(rescale: Rescale, sums: IntFormat) -> Requantize | None:
+    """What makes elements of sums of format `sums`, as a multiplication; None for thresholds that are none."""
+    return as_requantize(rescale, sums) if isinstance(rescale, Thresholds) else rescale
 
 
 def as_requantize(thresholds: Thresholds, sums: IntFormat) -> Requantize | None:

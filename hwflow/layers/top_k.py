@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from hwflow_rtl.stream.times import StageTimes, Times
 
-from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule, divisors
+from hwflow.layers.base import Layer, LayerGraph
 from hwflow.layers.formats import Frame, IntFormat
 from hwflow.layers.planes import Planes, compact
 
-if TYPE_CHECKING:
-    from amaranth.lib.wiring import Component
-    from hwflow_rtl.top_k import TopKShape
-    from hwflow_rtl.vendor import Resources, Technology
-
 
 @dataclass(frozen=True, eq=False)
-class TopK(HardwareLayer):
+class TopK(Layer):
     """y[..., n] = the index, or the value, of the n-th of the k largest (or smallest) channels of each pixel.
 
     `gives_indices`: the indices, as integers of the output's format; else the values, whose format is the input's.
@@ -65,43 +58,5 @@ class TopK(HardwareLayer):
         made: Planes = found.astype(compact(graph.tensors[self.output].format))
         return made
 
-    def hardware_problem(self, graph: LayerGraph) -> str | None:
-        from hwflow_rtl.top_k import MOST
-
-        return None if self.k <= MOST else f"k must be at most {MOST} in hardware, not {self.k}; leave it to the host"
-
     def multiplications(self, graph: LayerGraph) -> int:
         return 0
-
-    def shared_problem(self, graph: LayerGraph) -> str | None:
-        return "a shared stage compares elements of one channel, not channels with each other"
-
-    def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
-        """Any divisor of the channels comes at once where one is looked for, else one channel; all k leave at once."""
-        channels = graph.tensors[self.inputs[0]].frame.channels
-        return (Folding(1, cols, self.k) for cols in (divisors(channels) if self.k == 1 else [1]))
-
-    def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
-        shape = self._shape(graph, folding)
-        return Schedule(shape.work, shape.cycles, shape.multipliers, shape.lanes_in)
-
-    def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
-        return self._shape(graph, folding).cost(technology)
-
-    def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
-        return self._shape(graph, folding).build(technology, name)
-
-    def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times,
-              left: Times | None = None) -> StageTimes:
-        return self._shape(graph, folding).times(technology, *arrivals, left=left)
-
-    def _shape(self, graph: LayerGraph, folding: Folding) -> TopKShape:
-        from hwflow_rtl.top_k import TopKShape
-
-        from hwflow.layers.hardware import shape_of
-
-        x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]
-        return TopKShape(
-            pixels=x.frame.height * x.frame.width, channels=x.frame.channels, lanes=folding.cols,
-            element=shape_of(self.input_format), output=shape_of(y.format), k=self.k, largest=self.largest,
-            gives_indices=self.gives_indices, last_index=self.last_index)

@@ -2,41 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from hwflow_rtl.stream.times import StageTimes, Times
 
-from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule, divisors
+from hwflow.layers.base import Layer, LayerGraph
 from hwflow.layers.formats import Frame, IntArray, IntFormat
 from hwflow.layers.matrix import require
 from hwflow.layers.planes import Planes, compact
 
-if TYPE_CHECKING:
-    from amaranth.lib.wiring import Component
-    from hwflow_rtl.trees.forest import Forest
-    from hwflow_rtl.vendor import Resources, Technology
-
 AGGREGATES = ("sum", "min", "max")
-
-#: Nodes that are compared all at once, at most; more fit no device.
-MOST_PARALLEL = 1 << 14
-
-#: Elements of a beat of which a walker chooses one.
-MOST_COLS = 8
-
-#: Trees that a walker has under way, as in `hwflow_rtl.trees.walk`, which imports Amaranth.
-SLOTS = 6
 
 #: Trees times pixels that the golden model walks at a time.
 _BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
-class Trees(HardwareLayer):
+class Trees(Layer):
     """y[t] = the sum, over all trees, of the votes for target t of the leaves that x reaches.
 
     `aggregate`: "sum", or "min" or "max" for the least or the greatest vote.  Node n holds where x[features[n]] >=
@@ -94,11 +78,11 @@ class Trees(HardwareLayer):
         ends = -1 - self.children[self.children < 0]
         if ends.max() >= leaves or len(np.unique(ends)) != len(ends):
             raise ValueError(f"layer '{self.name}': each of the {leaves} leaves must be the child of one node at most")
-        if sum(len(level) for level in self._levels) != count:
+        if sum(len(level) for level in self.levels) != count:
             raise ValueError(f"layer '{self.name}': nodes must not follow each other in a circle")
 
     @cached_property
-    def _levels(self) -> list[IntArray]:
+    def levels(self) -> list[IntArray]:
         """The nodes of each level, the roots first.  Nodes with one parent each end, or are in no level."""
         levels, level = [], self.roots
         while level.size:
@@ -114,7 +98,7 @@ class Trees(HardwareLayer):
         found = []
         for best in (np.minimum, np.maximum):
             values = np.zeros((count, self.leaves.shape[1]), np.int64)
-            for level in reversed(self._levels):
+            for level in reversed(self.levels):
                 at_node, at_leaf = np.maximum(self.children[level], 0), np.maximum(-1 - self.children[level], 0)
                 sides = np.where(self.children[level][..., None] >= 0, values[at_node], self.leaves[at_leaf])
                 values[level] = best(sides[:, 0], sides[:, 1])
@@ -144,7 +128,7 @@ class Trees(HardwareLayer):
             self.features, self.thresholds, self.equal))
         here = np.repeat(self.roots[:, None], pixels.shape[1], axis=1)
         each = np.arange(pixels.shape[1])
-        for _ in self._levels:
+        for _ in self.levels:
             values, limits = pixels[features[here], each].astype(np.int64), thresholds[here]
             holds = np.where(equal[here] != 0, values == limits, values >= limits)
             here = after[here, holds.astype(np.intp)]
@@ -158,100 +142,9 @@ class Trees(HardwareLayer):
             total = combine(total, self.leaves[leaf])
         return total
 
-    def likeness(self, graph: LayerGraph) -> Hashable:
-        return self.name
-
     @property
     def said(self) -> str:
         return f"{len(self.roots)} tree{'s' if len(self.roots) > 1 else ''}"
 
     def multiplications(self, graph: LayerGraph) -> int:
         return 0
-
-    def shared_problem(self, graph: LayerGraph) -> str | None:
-        return "a shared stage multiplies, and trees compare"
-
-    def hardware_problem(self, graph: LayerGraph) -> str | None:
-        return None
-
-    def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
-        """`rows` are comparisons in a cycle.  All nodes at once, or walkers that each look at a node in a cycle: as few
-        as make do with a number of rounds.  `cols` are channels of a beat, `lanes` targets of a beat.
-        """
-        channels, targets = graph.tensors[self.inputs[0]].frame.channels, self.leaves.shape[1]
-        nodes, trees = len(self.features), len(self.roots)
-        if nodes <= MOST_PARALLEL:
-            for cols in divisors(channels):
-                yield from (Folding(nodes, cols, lanes) for lanes in divisors(targets))
-        starts = -(-trees // SLOTS)
-        walkers = sorted({-(-starts // rounds) for rounds in range(1, starts + 1)})
-        for rows in walkers:
-            for cols in divisors(channels):
-                if cols <= MOST_COLS and rows < nodes:
-                    yield from (Folding(rows, cols, lanes) for lanes in divisors(targets))
-
-    def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
-        x, targets = graph.tensors[self.inputs[0]].frame, self.leaves.shape[1]
-        pixels, beats, groups = x.height * x.width, x.channels // folding.cols, targets // folding.lanes
-        if self._is_parallel(folding):
-            return Schedule(work=pixels * beats, interval=pixels * max(beats, groups), multipliers=0,
-                            lanes_in=(folding.cols,))
-        rounds = -(-len(self.roots) // (folding.rows * SLOTS))
-        cycles = pixels * (beats + rounds * SLOTS * (len(self._levels) + groups))
-        return Schedule(work=cycles, interval=cycles, multipliers=0, lanes_in=(folding.cols,))
-
-    def _is_parallel(self, folding: Folding) -> bool:
-        return folding.rows == len(self.features)
-
-    def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
-        from hwflow_rtl.trees.parallel import ParallelTrees
-        from hwflow_rtl.trees.walk import WalkedTrees
-
-        unit = ParallelTrees if self._is_parallel(folding) else WalkedTrees
-        return unit.cost(**self._arguments(graph, folding, technology))
-
-    def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
-        from hwflow_rtl.trees.parallel import ParallelTrees
-        from hwflow_rtl.trees.walk import WalkedTrees
-
-        unit = ParallelTrees if self._is_parallel(folding) else WalkedTrees
-        return unit(**self._arguments(graph, folding, technology), name=name)
-
-    def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times,
-              left: Times | None = None) -> StageTimes:
-        from hwflow_rtl.trees.parallel import ParallelTrees
-        from hwflow_rtl.trees.walk import WalkedTrees
-
-        unit = ParallelTrees if self._is_parallel(folding) else WalkedTrees
-        return unit.times(arrivals[0], **self._arguments(graph, folding, technology), left=left)
-
-    def _arguments(self, graph: LayerGraph, folding: Folding, technology: Technology) -> dict[str, Any]:
-        arguments = {"channels": graph.tensors[self.inputs[0]].frame.channels, "cols": folding.cols,
-                     "technology": technology, "plan": self._plan(graph, folding)}
-        return {**arguments, "lanes": folding.lanes} if self._is_parallel(folding) else arguments
-
-    def _plan(self, graph: LayerGraph, folding: Folding) -> Any:
-        """What follows from the trees, once for each folding that needs another one."""
-        from hwflow_rtl.trees.parallel import ParallelPlan
-        from hwflow_rtl.trees.walk_plan import WalkPlan
-
-        from hwflow.layers.hardware import shape_of
-
-        output = shape_of(graph.tensors[self.output].format)
-        key = (output.width, output.signed, *(() if self._is_parallel(folding) else (folding.rows, folding.lanes)))
-        if key not in self._plans:
-            element = shape_of(self.input_format)
-            self._plans[key] = ParallelPlan(self._forest, element, output) if self._is_parallel(folding) else WalkPlan(
-                self._forest, element, output, folding.rows, folding.lanes)
-        return self._plans[key]
-
-    @cached_property
-    def _plans(self) -> dict[Hashable, Any]:
-        return {}
-
-    @cached_property
-    def _forest(self) -> Forest:
-        from hwflow_rtl.trees.forest import Aggregate, Forest
-
-        return Forest(self.features, self.thresholds, self.equal, self.children, self.roots, self.leaves,
-                      Aggregate(self.aggregate))

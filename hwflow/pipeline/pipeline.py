@@ -23,6 +23,8 @@ from hwflow_base.files.sources import read_text
 from hwflow_base.files.target import same_file, write_atomically
 from hwflow_base.options import command_line
 
+from hwflow.stages.other_weights import with_room
+
 from .. import hls, onnx
 from ..accuracy import Accuracy, LayerNoise, data_warnings, measured_warnings
 from ..data.dataset import Dataset, load_dataset
@@ -30,7 +32,6 @@ from ..data.shapes import given_shapes
 from ..facts.clock import CoreClock, clock_of
 from ..facts.mapping import Mapped, mapped, trial
 from ..layers.base import LayerGraph
-from ..layers.room import with_room
 from ..onnx.about import about
 from ..onnx.errors import LimitError
 from ..onnx.inference.open_sizes import Shapes

@@ -10,13 +10,14 @@ from hwflow_base.errors import AnswerIsNo, HwflowError
 from hwflow_base.printable import number, rate_text
 from hwflow_rtl.io.board_top import BoardTop
 
+from hwflow.stages.partition import Execution
+
 from .. import hls
 from ..hls.budget import RESOURCE_NAMES
 from ..hls.effort import quietly
 from ..hls.refusal import DoesNotFit
 from ..host.rate import cycles_for
 from ..layers.base import LayerGraph
-from ..layers.partition import Execution
 from ..outcome import OutcomeCode, OutcomeWarning
 from ..synth import Board, list_boards, load_board
 from ..synth.expected_clock import expected_mhz, outside_of

@@ -10,10 +10,11 @@ from hwflow_base.errors import HwflowError
 from hwflow_base.files.cache import cached_step, digest, is_whole
 from hwflow_base.files.sources import read_text
 
+from hwflow.stages.other_weights import with_room
+
 from .. import hls
 from ..host.identity import identity
 from ..layers.base import LayerGraph
-from ..layers.room import with_room
 from ..layers.store import load_graph, save_graph
 from ..quantize import Quantized
 from ..synth import Board

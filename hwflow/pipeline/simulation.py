@@ -17,11 +17,12 @@ from hwflow_sim.compile import IDLE_LIMIT
 from hwflow_sim.outside import IMAGE, CoreWithMemory, image_bytes
 from hwflow_sim.results import Values
 
+from hwflow.stages.codes import codes_of, shape_of, values_of
+
 from .. import golden, hls
 from ..hls.staging import stages_of
 from ..layers.base import LayerGraph
 from ..layers.formats import IntFormat, Tensor
-from ..layers.hardware import codes_of, shape_of, values_of
 from .verilog import simulation_technology
 
 Frames = npt.NDArray[np.int64]

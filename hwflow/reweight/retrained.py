@@ -13,11 +13,12 @@ from pathlib import Path
 from hwflow_base.errors import AnswerIsNo
 from hwflow_base.files.cache import cached_step, digest
 
+from hwflow.stages.other_weights import fitted, with_rescale_of
+
 from .. import hls
 from ..host.identity import IDENTITY_FILE, DesignFacts, identity
 from ..layers.base import LayerGraph
 from ..layers.rescale import Requantize, RoomyRequantize, Thresholds
-from ..layers.room import fitted, with_rescale_of
 from ..options import QuantizationOptions
 from ..pipeline.pipeline import Pipeline
 from ..pipeline.routed_design import DESIGN, SETTINGS, RoutedDesign

@@ -11,10 +11,12 @@ import numpy as np
 from hwflow_base.work import Watch, unwatched
 from hwflow_rtl.core import Core
 
+from hwflow.stages.folding import Folding
+
 from ..hls import Plan, lower, weight_image
 from ..host.identity import DesignFacts, hardware_identity_of, identity, sums_outside
 from ..host.weight_image import WeightImage
-from ..layers.base import Folding, LayerGraph
+from ..layers.base import LayerGraph
 from .bitstream import synthesize
 from .board_weights import BoardWeights
 from .boards import Board

@@ -14,9 +14,9 @@ from hwflow_base.options import command_line
 from hwflow.cli.build import BuildRequest
 from hwflow.cli.commands import cli
 from hwflow.cli.parser.command import Command
-from hwflow.layers.partition import Execution
 from hwflow.onnx.limits import Limits
 from hwflow.options import HardwareOptions, Project, QuantizationOptions
+from hwflow.stages.partition import Execution
 
 MODEL = Path("a folder/-x'y$(z).onnx")
 REQUESTS = [

@@ -15,8 +15,8 @@ from hwflow.cli.check import CheckRequest
 from hwflow.cli.commands import cli as words
 from hwflow.cli.parser.command import Command
 from hwflow.cli.sim import SimRequest
-from hwflow.layers.partition import Execution
 from hwflow.options import HardwareOptions, Project, QuantizationOptions
+from hwflow.stages.partition import Execution
 from tests.e2e.command import Cli
 from tests.project.tree import ROOT
 

@@ -13,9 +13,11 @@ from hwflow_sim import StallPattern
 from hwflow import golden, hls, onnx
 from hwflow.accuracy import signal_to_noise
 from hwflow.api import make_plan
-from hwflow.layers.base import Folding, LayerGraph
+from hwflow.layers.base import LayerGraph
 from hwflow.pipeline.simulation import compile_plan, run_plan
 from hwflow.quantize import Quantized, quantize
+from hwflow.stages.folding import Folding
+from hwflow.stages.kinds import stage_of
 from hwflow.synth import Board, list_boards, load_board
 from tests.e2e.networks import random_network, rows_for
 from tests.random_cases import seeds
@@ -52,7 +54,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def any_foldings(graph: LayerGraph, technology: Technology, seed: int) -> Sequence[Folding]:
     """For each layer any of its foldings that `technology` has multipliers for."""
     random = np.random.default_rng(seed)
-    options = [[folding for folding in layer.foldings(graph) if folding.style in layer.styles(graph, technology)]
+    options = [list(stage_of(graph, layer).foldings_on(technology))
                for layer in graph.layers]
     return [found[random.integers(len(found))] for found in options]
 

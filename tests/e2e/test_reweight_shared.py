@@ -15,11 +15,11 @@ from hwflow_base.errors import MissingTool
 from hwflow import hls, onnx
 from hwflow.cli.reweight import ReweightRequest, reweight
 from hwflow.cli.synth import SynthRequest, synth
-from hwflow.layers.partition import Execution
 from hwflow.options import HardwareOptions, Project
 from hwflow.pipeline.pipeline import Pipeline
 from hwflow.pipeline.routed_design import keep_design
 from hwflow.reweight.retrained import Retrained
+from hwflow.stages.partition import Execution
 from hwflow.synth.structure import Structure, structure_of
 from hwflow.synth.toolchain import tools_of_family
 from hwflow.views.console.terminal import Console

@@ -12,6 +12,7 @@ from hwflow_base.errors import HwflowError
 from hwflow import golden, hls, onnx
 from hwflow.pipeline.simulated_board import SimulatedDesign, compile_design
 from hwflow.quantize import Quantized, quantize, save_quantized
+from hwflow.stages.kinds import stage_of
 from hwflow.synth import load_board
 from hwflow.synth.design import Design
 from tests.e2e.networks import Chain, rows_for, small_network
@@ -44,7 +45,7 @@ def require_golden(quantized: Quantized, board, rows: int = 40) -> None:
 def inside(quantized: Quantized, board: str = "ulx3s_85f") -> Design:
     """A design with all weights in the FPGA."""
     graph, place = quantized.graph, load_board(board)
-    foldings = [next(iter(layer.foldings(graph))) for layer in graph.layers]
+    foldings = [next(iter(stage_of(graph, layer).foldings())) for layer in graph.layers]
     return Design(graph, hls.make_plan(graph, foldings, place.technology()), place)
 
 
@@ -62,8 +63,8 @@ def test_roms_of_one_word(tmp_path: Path) -> None:
     model = Chain((4,), 0, name="tiny").dense(3, name="first").node("Relu", name="relu").dense(2, name="second").model()
     quantized = quantize(onnx.simplify(model), rows_for(model, 60))
     graph, place = quantized.graph, load_board("ulx3s_85f")
-    foldings = [min(layer.foldings(graph), key=lambda each, layer=layer: layer.schedule(graph, each).interval)
-                for layer in graph.layers]
+    foldings = [min(stage.foldings(), key=lambda each, stage=stage: stage.schedule(each, place.technology()).interval)
+                for stage in (stage_of(graph, layer) for layer in graph.layers)]
     made = compiled(Design(graph, hls.make_plan(graph, foldings, place.technology()), place), quantized, tmp_path)
     assert min(len(path.read_text().splitlines()) for path in made.compiled.folder.glob("*weights*.hex")) == 1
     x = rows_for(model, 60)

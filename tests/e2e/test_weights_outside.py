@@ -19,10 +19,11 @@ from hwflow.host.identity import DesignFacts, hardware_identity_of, identity_of
 from hwflow.host.transport import TransportFacts
 from hwflow.host.weight_image import IMAGE_FILE
 from hwflow.layers.base import LayerGraph
-from hwflow.layers.room import with_room
 from hwflow.pipeline.netlist_proof import prove_netlist
 from hwflow.quantize import Quantized, quantize
 from hwflow.reweight.patching import reweight
+from hwflow.stages.kinds import stage_of
+from hwflow.stages.other_weights import with_room
 from hwflow.synth import load_board
 from hwflow.synth.design import Design, synthesize_design
 from hwflow.synth.expected_clock import outside_of
@@ -43,8 +44,8 @@ def quantized() -> Quantized:
 def design_of(graph: LayerGraph, name: str = BOARD) -> Design:
     """With all weights beside the FPGA."""
     board = load_board(name)
-    foldings = [next(iter(layer.foldings(graph))) for layer in graph.layers]
-    foldings = [replace(folding, weight_rows=next(iter(layer.weight_rows(graph, folding)), 0))
+    foldings = [next(iter(stage_of(graph, layer).foldings())) for layer in graph.layers]
+    foldings = [replace(folding, weight_rows=next(iter(stage_of(graph, layer).weight_rows(folding)), 0))
                 for layer, folding in zip(graph.layers, foldings, strict=True)]
     return Design(graph, hls.make_plan(graph, foldings, board.technology(), outside=outside_of(board)), board)
 

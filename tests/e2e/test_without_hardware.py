@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from hwflow import onnx
-from hwflow.layers import Add
 from hwflow.onnx.build import Builder
+from hwflow.stages.add import AddStage
 from tests.e2e.command import Cli
 from tests.e2e.networks import residual, write_data
 
@@ -27,7 +27,7 @@ def cli(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
 @pytest.fixture
 def no_stage(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """`r.onnx`, one of whose layers says that it has no stage."""
-    monkeypatch.setattr(Add, "hardware_problem", lambda self, graph: "sums over the equator have no stage")
+    monkeypatch.setattr(AddStage, "hardware_problem", lambda self: "sums over the equator have no stage")
     onnx.save(residual(), "r.onnx")
     write_data(Path("r.npz"), residual(), rows=9, labels=np.arange(9) % 3)
 

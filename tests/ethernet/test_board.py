@@ -17,6 +17,7 @@ from hwflow.host.identity import identity
 from hwflow.host.transport import TransportFacts
 from hwflow.pipeline.verilog import simulation_technology
 from hwflow.quantize import Quantized
+from hwflow.stages.kinds import stage_of
 from hwflow.synth import ends_of, load_board
 from tests.e2e.networks import rows_for, small_network
 from tests.ethernet.echo import ADDRESS, START_CYCLES
@@ -38,7 +39,7 @@ def simulated(quantized: Quantized, tmp_path_factory: pytest.TempPathFactory) ->
     place = tmp_path_factory.mktemp("board")
     folder = leave_design(quantized, place / "build", transport=TransportFacts("udp", 1e8, {"address": ADDRESS.ip}))
     graph = quantized.graph
-    foldings = [next(iter(layer.foldings(graph))) for layer in graph.layers]
+    foldings = [next(iter(stage_of(graph, layer).foldings())) for layer in graph.layers]
     plan = hls.make_plan(graph, foldings, load_board("ulx3s_85f").technology())
     technology = simulation_technology(plan)
     top = BoardTop(core=hls.lower(graph, plan, technology), ends=ends_of(plan), technology=technology,

@@ -22,8 +22,8 @@ from hwflow.hls.partition_search import PartitionSearch
 from hwflow.hls.plan import Plan
 from hwflow.hls.plan_file import plan_from_yaml, plan_to_yaml
 from hwflow.layers.base import LayerGraph
-from hwflow.layers.partition import SHARED, Execution, Group
 from hwflow.pipeline.planning import executions_of
+from hwflow.stages.partition import SHARED, Execution, Group
 from hwflow.synth import load_board
 from hwflow.synth.expected_clock import outside_of
 from tests.random_cases import seeds

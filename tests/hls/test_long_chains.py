@@ -14,8 +14,8 @@ from hwflow_rtl.vendor import ECP5
 from hwflow.hls.choices import Choices, choices_of
 from hwflow.hls.staging import stages_of
 from hwflow.layers import Conv, Frame, IntFormat, LayerGraph, Requantize, Tensor
-from hwflow.layers.partition import Execution
 from hwflow.pipeline.planning import plan_for
+from hwflow.stages.partition import Execution
 from hwflow.synth import load_board
 
 INT8 = IntFormat(8, True)

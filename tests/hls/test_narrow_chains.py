@@ -16,6 +16,7 @@ from hwflow.layers.base import Layer
 from hwflow.layers.formats import BIPOLAR
 from hwflow.layers.rescale import Rescale, Rounding, Thresholds
 from hwflow.pipeline.simulation import compile_plan, run_plan
+from hwflow.stages.kinds import stage_of
 from hwflow.synth import list_boards, load_board
 from tests.random_cases import seeds
 
@@ -158,7 +159,7 @@ def test_any_folding_is_equal(seed: int, tmp_path: Path) -> None:
     chain, rng = random_chain(seed), np.random.default_rng(seed)
     boards, graph = list_boards(), chain.graph()
     technology = load_board(boards[seed % len(boards)]).technology()
-    options = [[folding for folding in layer.foldings(graph) if folding.style in layer.styles(graph, technology)]
+    options = [list(stage_of(graph, layer).foldings_on(technology))
                for layer in chain.layers]
     foldings = [found[rng.integers(len(found))] for found in options]
     prove(chain, hls.make_plan(graph, foldings, technology), tmp_path)
@@ -174,6 +175,6 @@ def test_output_stages_without_hardware(rescale: Rescale, y: IntFormat, message:
     int2 = IntFormat(2, signed=True)
     layer = Dense("fc", ("x",), "y", np.ones((2, 3), np.int64), int2, int2, rescale)
     tensors = {"x": Tensor("x", Frame(1, 1, 3), int2, 1.0, 0), "y": Tensor("y", Frame(1, 1, 2), y, 1.0, 0)}
-    problem = layer.hardware_problem(LayerGraph("g", tensors, (layer,), ("x",), ("y",)))
+    problem = stage_of(LayerGraph("g", tensors, (layer,), ("x",), ("y",)), layer).hardware_problem()
     assert problem is not None
     assert message in problem

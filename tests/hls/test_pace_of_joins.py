@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from hwflow import hls
-from hwflow.layers import Folding, Frame, IntFormat, LayerGraph, MatMul, Requantize
+from hwflow.layers import Frame, IntFormat, LayerGraph, MatMul, Requantize
+from hwflow.stages.folding import Folding
 from hwflow.synth import load_board
 from tests.hls.test_timeline import BYTE, Branches
 from tests.networks.playing import play_plan

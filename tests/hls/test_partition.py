@@ -15,15 +15,16 @@ from hwflow_base.errors import HwflowError
 from hwflow_rtl.vendor import Technology
 
 from hwflow import hls
-from hwflow.hls.names import layer_names
 from hwflow.hls.shared_stage import SharedStage
-from hwflow.hls.stages import LayerStage
 from hwflow.hls.staging import stage_names, stages_of
 from hwflow.host.identity import hardware_identity_of, identity
 from hwflow.layers import TopK
-from hwflow.layers.base import Folding, LayerGraph
-from hwflow.layers.partition import DATAFLOW, Partition, SharedLayers
+from hwflow.layers.base import LayerGraph
 from hwflow.quantize import quantize
+from hwflow.stages.folding import Folding
+from hwflow.stages.names import layer_names
+from hwflow.stages.partition import DATAFLOW, Partition, SharedLayers
+from hwflow.stages.stage import LayerStage
 from hwflow.synth import load_board
 from tests.e2e.networks import residual, rows_for, two_by_two
 from tests.layers.cases import CASES

@@ -19,9 +19,9 @@ from hwflow.hls.shared.support import shared_problems
 from hwflow.hls.shared_candidates import Candidate, Candidates, columns_of
 from hwflow.hls.solver import Solver
 from hwflow.layers.base import LayerGraph
-from hwflow.layers.partition import Execution, Group, Partition
 from hwflow.pipeline.planning import plan_for
 from hwflow.quantize import quantize
+from hwflow.stages.partition import Execution, Group, Partition
 from hwflow.synth import load_board
 from tests.e2e.networks import residual, rows_for
 from tests.quantize.net import Net

@@ -14,9 +14,11 @@ from hwflow_rtl.vendor import Resources, Technology
 from hwflow import hls
 from hwflow.hls.partition_file import SHARED_KEYS
 from hwflow.hls.staging import stage_names, stages_of
-from hwflow.layers.base import Folding, LayerGraph
+from hwflow.layers.base import LayerGraph
 from hwflow.pipeline.planning import budget_of
 from hwflow.quantize import quantize
+from hwflow.stages.folding import Folding
+from hwflow.stages.kinds import stage_of
 from hwflow.synth import load_board
 from tests.e2e.networks import random_network, rows_for, small_network
 
@@ -34,7 +36,7 @@ def technology() -> Technology:
 
 def foldings(graph: LayerGraph, choice: int) -> list[Folding]:
     """One folding of each layer, another one for each `choice`."""
-    found = [list(layer.foldings(graph)) for layer in graph.layers]
+    found = [list(stage_of(graph, layer).foldings()) for layer in graph.layers]
     return [options[choice % len(options)] for options in found]
 
 
@@ -107,12 +109,12 @@ def test_the_file_says_what_the_plan_says(graph: LayerGraph, technology: Technol
 
 def test_every_folding_that_a_layer_offers_is_accepted_and_others_are_not(graph: LayerGraph) -> None:
     for layer in graph.layers:
-        offered = set(layer.foldings(graph))
-        assert all(layer.folding_problem(graph, folding) is None for folding in offered)
+        offered = set(stage_of(graph, layer).foldings())
+        assert all(stage_of(graph, layer).folding_problem(folding) is None for folding in offered)
         largest = 12
         for rows, cols, lanes in np.ndindex(largest, largest, largest):
             folding = Folding(rows + 1, cols + 1, lanes + 1)
-            assert (layer.folding_problem(graph, folding) is None) == (folding in offered), folding
+            assert (stage_of(graph, layer).folding_problem(folding) is None) == (folding in offered), folding
 
 
 def test_the_interval_is_that_of_the_slowest(graph: LayerGraph, technology: Technology) -> None:

@@ -8,9 +8,10 @@ import pytest
 
 from hwflow import hls
 from hwflow.hls.schedule import FrameSchedule, schedule_frames
-from hwflow.layers.partition import Execution
 from hwflow.pipeline.planning import plan_for
 from hwflow.quantize import quantize
+from hwflow.stages.kinds import stage_of
+from hwflow.stages.partition import Execution
 from hwflow.synth import load_board
 from tests.e2e.networks import rows_for, small_network
 from tests.hls.test_timeline import unequal
@@ -27,7 +28,7 @@ def planned(execution: Execution) -> hls.Plan:
 def branches() -> hls.Plan:
     graph = unequal()
     technology = load_board("ulx3s_85f").technology()
-    foldings = [next(f for f in layer.foldings(graph) if f.rows * f.cols <= 2) for layer in graph.layers]
+    foldings = [next(f for f in stage_of(graph, layer).foldings() if f.rows * f.cols <= 2) for layer in graph.layers]
     return hls.make_plan(graph, foldings, technology)
 
 

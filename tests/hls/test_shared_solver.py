@@ -12,14 +12,14 @@ from hwflow_rtl.vendor import Resources
 
 import hwflow
 from hwflow import hls, onnx
-from hwflow.hls.names import layer_names
 from hwflow.hls.shared_stage import COLUMNS
 from hwflow.layers import TopK
 from hwflow.layers.base import LayerGraph
-from hwflow.layers.partition import Execution
 from hwflow.onnx.build import Builder
 from hwflow.pipeline.planning import budget_of, plan_for
 from hwflow.quantize import Quantized, quantize
+from hwflow.stages.names import layer_names
+from hwflow.stages.partition import Execution
 from hwflow.synth import Board, load_board
 from hwflow.synth.expected_clock import outside_of
 from tests.e2e.networks import residual, rows_for

@@ -17,6 +17,7 @@ from hwflow.layers.base import LayerGraph
 from hwflow.options import HardwareOptions, Project
 from hwflow.pipeline.pipeline import Pipeline
 from hwflow.quantize import quantize
+from hwflow.stages.kinds import stage_of
 from hwflow.synth import load_board
 from hwflow.views.console.terminal import Console
 from tests.boards import BOARDS
@@ -100,8 +101,8 @@ def test_an_interval_that_is_too_short(graph: LayerGraph, technology: Technology
 
 def test_with_plenty_nothing_faster_exists(graph: LayerGraph, technology: Technology) -> None:
     """Against all combinations of the foldings' intervals: the slowest stage at its fastest is the bound."""
-    bound = max(min(layer.schedule(graph, folding).interval for folding in layer.foldings(graph))
-                for layer in graph.layers)
+    stages = [stage_of(graph, layer) for layer in graph.layers]
+    bound = max(min(stage.schedule(folding, technology).interval for folding in stage.foldings()) for stage in stages)
     assert hls.solve(graph, technology, budget()).interval == bound
 
 
@@ -112,8 +113,8 @@ def test_the_cheapest_is_chosen(technology: Technology, interval: int) -> None:
     graph = quantize(model, rows_for(model, 4)).graph
     wide, lowest = budget(), None
     chosen = hls.solve(graph, technology, wide, interval=interval)
-    options = [[f for f in layer.foldings(graph) if layer.schedule(graph, f).interval <= interval]
-               for layer in graph.layers]
+    stages = [stage_of(graph, layer) for layer in graph.layers]
+    options = [[f for f in stage.foldings() if stage.schedule(f, technology).interval <= interval] for stage in stages]
     for foldings in itertools.product(*options):
         plan = hls.make_plan(graph, foldings, technology)
         if plan.interval <= interval:

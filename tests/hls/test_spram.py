@@ -16,6 +16,7 @@ from hwflow import hls
 from hwflow.hls.links import in_spram
 from hwflow.layers import Add, Frame, LayerGraph, Multiply
 from hwflow.pipeline.verilog import simulation_technology
+from hwflow.stages.kinds import stage_of
 from hwflow.synth import load_board
 from tests.hls.test_timeline import BYTE, Branches
 from tests.strategies.layers import Taste
@@ -33,7 +34,7 @@ def gated(gates: int, side: int) -> LayerGraph:
 
 
 def plan_of(graph: LayerGraph, technology: Technology) -> hls.Plan:
-    return hls.make_plan(graph, [next(iter(layer.foldings(graph))) for layer in graph.layers], technology)
+    return hls.make_plan(graph, [next(iter(stage_of(graph, layer).foldings())) for layer in graph.layers], technology)
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from hwflow import hls
 from hwflow.hls.staging import stages_of
 from hwflow.hls.timeline import with_least_queues
 from hwflow.layers import Add, Conv, Frame, IntFormat, LayerGraph, Multiply
+from hwflow.stages.kinds import stage_of
 from hwflow.synth import load_board
 from tests.networks.playing import Stalls, play_plan
 from tests.strategies.layer_graphs import any_foldings, frames_for, network
@@ -61,7 +62,7 @@ def graph() -> LayerGraph:
 @pytest.fixture(scope="module")
 def plan(graph: LayerGraph) -> hls.Plan:
     technology = load_board("ulx3s_85f").technology()
-    foldings = [next(f for f in layer.foldings(graph) if f.rows * f.cols <= 2) for layer in graph.layers]
+    foldings = [next(f for f in stage_of(graph, layer).foldings() if f.rows * f.cols <= 2) for layer in graph.layers]
     return hls.make_plan(graph, foldings, technology)
 
 
@@ -128,7 +129,7 @@ def test_a_source_waits_for_a_change_to_fewer_lanes() -> None:
     grown.lookup(x, BYTE)
     grown.dense(grown.average_pool(x, like=BYTE, whole=True), 32, BYTE)
     graph = grown.finished()
-    first, narrow, mean, slow = (list(layer.foldings(graph)) for layer in graph.layers)
+    first, narrow, mean, slow = (list(stage_of(graph, layer).foldings()) for layer in graph.layers)
     foldings = [max(first, key=lambda f: f.lanes), min(narrow, key=lambda f: f.lanes), max(mean, key=lambda f: f.cols),
                 slow[0]]
     plan = hls.make_plan(graph, foldings, load_board("ulx3s_85f").technology())

@@ -15,6 +15,7 @@ from hwflow.host.identity import DesignFacts
 from hwflow.host.transport import TransportFacts
 from hwflow.layers.formats import IntFormat
 from hwflow.quantize import Quantized, save_quantized
+from hwflow.stages.kinds import stage_of
 from hwflow.synth.boards import load_board
 from tests.host.board import Line, Network, ReferenceBoard
 
@@ -24,7 +25,7 @@ BAUD = 115_200
 def leave_design(quantized: Quantized, build: Path, board: str = "ulx3s_85f", **more) -> Path:
     """build/<model>/quantized and build/<model>/<board>/synth/identity.json; the latter's folder."""
     graph = quantized.graph
-    foldings = [next(iter(layer.foldings(graph))) for layer in graph.layers]
+    foldings = [next(iter(stage_of(graph, layer).foldings())) for layer in graph.layers]
     plan = hls.make_plan(graph, foldings, load_board(board).technology())
     model = build / graph.name
     folder = model / board / "synth"

@@ -21,9 +21,10 @@ from hwflow.hls.plan import Plan
 from hwflow.host.identity import IDENTITY_BYTES, DesignFacts, identity
 from hwflow.host.transport import TransportFacts
 from hwflow.layers.base import LayerGraph
-from hwflow.layers.partition import Partition, SharedLayers
 from hwflow.layers.store import load_graph, save_graph
 from hwflow.quantize import Quantized
+from hwflow.stages.kinds import stage_of
+from hwflow.stages.partition import Partition, SharedLayers
 from hwflow.synth.boards import load_board
 from tests.project.tree import ROOT
 
@@ -42,7 +43,7 @@ def made() -> tuple[LayerGraph, Plan]:
     """The example's integer graph and the smallest foldings, as a plan."""
     quantized: Quantized = hwflow.quantize_model(hwflow.load(ROOT / "models" / "digits_mlp.onnx"))
     graph = quantized.graph
-    foldings = [next(iter(layer.foldings(graph))) for layer in graph.layers]
+    foldings = [next(iter(stage_of(graph, layer).foldings())) for layer in graph.layers]
     return graph, hls.make_plan(graph, foldings, load_board(BOARD).technology())
 
 
@@ -165,9 +166,9 @@ def test_a_damaged_file_is_refused(design, tmp_path, damage: Callable[[Path], No
     lambda facts: {"foldings": facts.foldings[:1]},
     lambda facts: {"sums": (*facts.sums, 20)},
     lambda facts: {"sums": ()},
-    lambda facts: {"partition": Partition((stage_of(99),))},
-    lambda facts: {"partition": Partition((stage_of(0, 1),))},
-    lambda facts: {"partition": Partition((stage_of(0), replace(stage_of(0), name="shared1")))},
+    lambda facts: {"partition": Partition((shared_layers(99),))},
+    lambda facts: {"partition": Partition((shared_layers(0, 1),))},
+    lambda facts: {"partition": Partition((shared_layers(0), replace(shared_layers(0), name="shared1")))},
 ])
 def test_edited_stages_are_those_of_no_graph(design, tmp_path, change) -> None:
     """With weights in a memory, for which the stages of layers are looked up."""
@@ -181,5 +182,5 @@ def test_edited_stages_are_those_of_no_graph(design, tmp_path, change) -> None:
     assert not DesignFacts.read(tmp_path).is_of(graph)
 
 
-def stage_of(*layers: int) -> SharedLayers:
+def shared_layers(*layers: int) -> SharedLayers:
     return SharedLayers("shared0", layers, single_port=False, buffer=256, interval=1, rom_rows=1)

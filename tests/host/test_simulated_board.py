@@ -19,6 +19,7 @@ from hwflow.host.identity import identity
 from hwflow.onnx.model import Model
 from hwflow.pipeline.verilog import simulation_technology
 from hwflow.quantize import Quantized, quantize
+from hwflow.stages.kinds import stage_of
 from hwflow.synth import ends_of, load_board
 from tests.e2e.networks import rows_for, small_network, two_by_two
 from tests.host.models import leave_design
@@ -48,7 +49,7 @@ def branching(tmp_path_factory: pytest.TempPathFactory) -> tuple[Quantized, Comp
 def simulated_board(quantized: Quantized, place: Path) -> tuple[CompiledBoard, Path]:
     folder = leave_design(quantized, place / "build")
     graph = quantized.graph
-    foldings = [next(iter(layer.foldings(graph))) for layer in graph.layers]
+    foldings = [next(iter(stage_of(graph, layer).foldings())) for layer in graph.layers]
     plan = hls.make_plan(graph, foldings, load_board("ulx3s_85f").technology())
     technology = simulation_technology(plan)
     top = BoardTop(core=hls.lower(graph, plan, technology), ends=ends_of(plan), technology=technology,

@@ -10,8 +10,10 @@ from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.vendor import ECP5
 
 from hwflow.layers import Conv, Frame, IntFormat, LayerGraph, Requantize, Tensor
-from hwflow.layers.base import Folding, divisors
 from hwflow.layers.formats import BIPOLAR
+from hwflow.stages.folding import Folding, divisors
+from hwflow.stages.kinds import stage_of
+from hwflow.stages.rescalers import REFERENCE
 
 INT8 = IntFormat(8, True)
 SAME = {"kernel": (3, 3), "pads": (1, 1, 1, 1)}
@@ -30,7 +32,7 @@ def conv(frame: Frame, cout: int, kernel: tuple[int, int] = (1, 1), *, strides: 
 
 def foldings_of(case: tuple[Conv, LayerGraph]) -> list[Folding]:
     layer, graph = case
-    return list(layer.foldings(graph))
+    return list(stage_of(graph, layer).foldings())
 
 
 LAYERS = {
@@ -64,8 +66,8 @@ LAYERS = {
 ])
 def test_cycles(name: str, folding: Folding, cycles: int) -> None:
     layer, graph = LAYERS[name]
-    assert layer.folding_problem(graph, folding) is None
-    said = layer.schedule(graph, folding)
+    assert stage_of(graph, layer).folding_problem(folding) is None
+    said = stage_of(graph, layer).schedule(folding, REFERENCE)
     assert (said.work, said.multipliers) == (cycles, folding.rows * folding.cols)
     drain = folding == Folding(13, 1, 1)  # 13 results leave one after another, a block has 9 beats
     assert said.interval == (cycles // 9 * 13 if drain else cycles)
@@ -75,17 +77,17 @@ def test_cycles(name: str, folding: Folding, cycles: int) -> None:
 def test_foldings(name: str) -> None:
     """Not too many, all different, all divisors, and what they promise is what the unit does."""
     layer, graph = LAYERS[name]
-    foldings = list(layer.foldings(graph))
+    foldings = list(stage_of(graph, layer).foldings())
     assert len(foldings) == len(set(foldings))
     assert sum(folding.style is not MultiplierStyle.MACS for folding in foldings) <= 3000
     assert len({replace(folding, style=MultiplierStyle.BLOCKS) for folding in foldings}) <= 1500
-    hardware = layer.hardware_of(graph)
+    hardware = stage_of(graph, layer)
     outputs, depth = len(layer.weights) // layer.groups, layer.weights.shape[3]
     sizes = {(folding.rows, folding.cols) for folding in foldings}
     assert {(rows, cols) for rows in divisors(outputs) for cols in divisors(depth)} <= sizes
     assert {(parallel * outputs, depth) for parallel in divisors(layer.groups)} <= sizes
     for folding in foldings[::max(1, len(foldings) // 60)]:
-        shape, said = hardware.shape(folding), layer.schedule(graph, folding)
+        shape, said = hardware.matrix_shape(folding), stage_of(graph, layer).schedule(folding, REFERENCE)
         assert (shape.work, shape.cycles(), (shape.lanes_in,)) == (said.work, said.interval, said.lanes_in)
         assert shape.rows * shape.cols == said.multipliers
         assert graph.tensors["x"].frame.channels % shape.lanes_in == len(layer.weights) % folding.lanes == 0
@@ -96,7 +98,8 @@ def test_no_folding_is_as_fast_with_less(name: str) -> None:
     """Sizes that do not divide are there only where nothing smaller needs as few cycles."""
     layer, graph = LAYERS[name]
     outputs, depth = len(layer.weights) // layer.groups, layer.weights.shape[3]
-    work = {(folding.rows, folding.cols): layer.schedule(graph, folding).work for folding in layer.foldings(graph)}
+    stage = stage_of(graph, layer)
+    work = {(folding.rows, folding.cols): stage.schedule(folding, REFERENCE).work for folding in stage.foldings()}
     for (rows, cols), cycles in work.items():
         if rows <= outputs and outputs % rows:
             assert all(work[other, cols] > cycles for other, c in work if c == cols and other < rows)
@@ -117,18 +120,18 @@ def test_padding_wider_than_the_kernel_has_no_patch() -> None:
 def test_solvers_do_not_wait() -> None:
     """In processor time, with room for a slow machine: some microseconds a schedule, a millisecond a cost."""
     layer, graph = LAYERS["1x1"]
-    technology, foldings = ECP5(), list(layer.foldings(graph))
+    technology, foldings = ECP5(), list(stage_of(graph, layer).foldings())
     start = time.process_time()
     for folding in foldings:
-        layer.schedule(graph, folding)
+        stage_of(graph, layer).schedule(folding, REFERENCE)
     scheduled = time.process_time()
     assert (scheduled - start) / len(foldings) < 200e-6
-    hardware = layer.hardware_of(graph)
+    hardware = stage_of(graph, layer)
     asked = foldings[::20]
     for folding in asked:
-        hardware.shape(folding), hardware.rescaler(folding, technology)
+        hardware.matrix_shape(folding), hardware.rescaler(folding, technology)
     start = time.process_time()
     for folding in asked:
-        MatrixStage.cost(shape=hardware.shape(folding), rescaler=hardware.rescaler(folding, technology),
+        MatrixStage.cost(shape=hardware.matrix_shape(folding), rescaler=hardware.rescaler(folding, technology),
                          technology=technology)
     assert (time.process_time() - start) / len(asked) < 50e-3

@@ -11,20 +11,19 @@ from hwflow_rtl.vendor import FAMILIES, Resources, Technology
 from hwflow_rtl.vendor.memory import Holds, Memory, MemoryKind, Place
 
 from hwflow.layers import KINDS, Layer
-from hwflow.layers.base import HardwareLayer
+from hwflow.stages.kinds import STAGES, stage_of
 from tests.layers.cases import CASES
 
 SEEDS = range(12)
-STAGE = "stage0_y"
 
 
-def asked_of(technology: Technology, asked: Counter) -> Technology:
-    """`technology`, which notes what it is asked for: the name in the stage, the kind, width and depth."""
+def asked_of(technology: Technology, stage: str, asked: Counter) -> Technology:
+    """`technology`, which notes what it is asked for: the name in the `stage`, the kind, width and depth."""
     make_rom, make_ram = technology.rom, technology.ram
 
     def rom(*, width, contents, name):
-        assert name.startswith(f"{STAGE}_")
-        asked[name.removeprefix(f"{STAGE}_"), MemoryKind.ROM, width, len(contents)] += 1
+        assert name.startswith(f"{stage}_")
+        asked[name.removeprefix(f"{stage}_"), MemoryKind.ROM, width, len(contents)] += 1
         return make_rom(width=width, contents=contents, name=name)
 
     def ram(*, width, depth, name=""):
@@ -35,7 +34,7 @@ def asked_of(technology: Technology, asked: Counter) -> Technology:
     return technology
 
 
-WITH_HARDWARE = [kind for kind in KINDS if issubclass(kind, HardwareLayer)]
+WITH_HARDWARE = [kind for kind in KINDS if kind in STAGES]
 
 
 @pytest.mark.parametrize(("kind", "family"), [
@@ -45,14 +44,14 @@ def test_costs_name_the_memories_of_the_hardware(kind: type[Layer], family: str)
     for seed in SEEDS:
         rng = np.random.default_rng(seed)
         case, asked = CASES[kind](rng), Counter()
-        technology = asked_of(FAMILIES[family](), asked)
-        if case.layer.hardware_problem(case.graph):
+        stage = stage_of(case.graph, case.layer)
+        technology = asked_of(FAMILIES[family](), stage.unit_name, asked)
+        if stage.hardware_problem():
             continue
-        foldings = [each for each in case.layer.foldings(case.graph)
-                    if case.layer.folding_problem(case.graph, each, technology) is None]
+        foldings = [each for each in stage.foldings() if stage.folding_problem(each, technology) is None]
         folding = foldings[rng.integers(len(foldings))]
-        cost = case.layer.cost(case.graph, folding, technology)
-        Fragment.get(case.layer.unit(case.graph, folding, technology, STAGE), None)
+        cost = stage.cost(folding, technology)
+        Fragment.get(stage.unit(folding, technology), None)
         others = {each.name for each in cost.memories  # made without the technology
                   if each.holds is Holds.QUEUE or each.fixed is not None}
         named = Counter((each.name, each.kind, each.width, each.depth) for each in cost.memories

@@ -17,10 +17,13 @@ from hwflow_rtl.matrix.array import MatrixArray
 from hwflow_rtl.vendor import ECP5, ICE40, Technology
 
 from hwflow.layers import KINDS, Conv, Dense, LayerGraph, MatMul, Normalize, Recurrent
-from hwflow.layers.base import Folding, HardwareLayer
-from hwflow.layers.hardware import codes_of
+from hwflow.layers.base import Layer
 from hwflow.layers.matrix_layer import MatrixLayer
 from hwflow.layers.rescale import Requantize, Rescale, Thresholds
+from hwflow.stages.codes import codes_of
+from hwflow.stages.folding import Folding
+from hwflow.stages.kinds import STAGES, stage_of
+from hwflow.stages.rescalers import REFERENCE
 from tests.layers.cases import CASES, integers
 
 #: How many foldings of a layer are asked about.
@@ -40,7 +43,7 @@ class Asked:
 
     def stage(self, folding: Folding, t: int) -> Any:
         if (folding, t) not in self.stages:
-            self.stages[folding, t] = self.layer.unit(self.graph, folding, self.technologies[t], "stage")
+            self.stages[folding, t] = stage_of(self.graph, self.layer).unit(folding, self.technologies[t])
         return self.stages[folding, t]
 
 
@@ -57,28 +60,28 @@ def plain(value: Any) -> Any:
 
 def arrivals(asked: Asked, folding: Folding) -> list[np.ndarray]:
     """A frame on each input, a beat a cycle."""
-    lanes = asked.layer.schedule(asked.graph, folding).lanes_in
+    lanes = stage_of(asked.graph, asked.layer).schedule(folding, REFERENCE).lanes_in
     frames = (asked.graph.tensors[name].frame for name in asked.layer.inputs)
     return [np.arange(frame.elements // count) for frame, count in zip(frames, lanes, strict=True)]
 
 
 def of_the_layer() -> Iterator[tuple[str, Question]]:
-    yield "foldings", lambda a: tuple(a.layer.foldings(a.graph))
-    yield "hardware_problem", lambda a: a.layer.hardware_problem(a.graph)
+    yield "foldings", lambda a: tuple(stage_of(a.graph, a.layer).foldings())
+    yield "hardware_problem", lambda a: stage_of(a.graph, a.layer).hardware_problem()
     yield "multiplications", lambda a: a.layer.multiplications(a.graph)
     yield "check", lambda a: a.layer.check(a.graph)
     yield "evaluate", lambda a: a.layer.evaluate(a.graph, *inputs_of(a))
 
 
 def of_a_folding(folding: Folding, t: int) -> Iterator[tuple[str, Question]]:
-    def where(a: Asked) -> tuple[LayerGraph, Folding, Technology]:
-        return a.graph, folding, a.technologies[t]
+    def where(a: Asked) -> tuple[Folding, Technology]:
+        return folding, a.technologies[t]
 
-    yield "schedule", lambda a: a.layer.schedule(a.graph, folding)
-    yield "folding_problem", lambda a: a.layer.folding_problem(*where(a))
-    yield "styles", lambda a: a.layer.styles(a.graph, a.technologies[t])
-    yield "cost", lambda a: a.layer.cost(*where(a))
-    yield "times", lambda a: a.layer.times(*where(a), *arrivals(a, folding))
+    yield "schedule", lambda a: stage_of(a.graph, a.layer).schedule(folding, REFERENCE)
+    yield "folding_problem", lambda a: stage_of(a.graph, a.layer).folding_problem(*where(a))
+    yield "styles", lambda a: stage_of(a.graph, a.layer).styles(a.technologies[t])
+    yield "cost", lambda a: stage_of(a.graph, a.layer).cost(*where(a))
+    yield "times", lambda a: stage_of(a.graph, a.layer).times(*where(a), *arrivals(a, folding))
     yield "unit's signature", lambda a: repr(a.stage(folding, t).signature)
 
 
@@ -88,10 +91,10 @@ def of_matrix_hardware(folding: Folding, t: int) -> Iterator[tuple[str, Question
         return hardware(a).rescaler(folding, a.technologies[t])
 
     def hardware(a: Asked) -> Any:
-        return a.layer.hardware_of(a.graph)
+        return stage_of(a.graph, a.layer)
 
     def shape(a: Asked) -> Any:
-        return hardware(a).shape(folding)
+        return hardware(a).matrix_shape(folding)
 
     def arguments(a: Asked) -> dict[str, Any]:
         return {"accumulator": shape(a).accumulator, "output": shape(a).output, "interval": shape(a).drain_interval,
@@ -139,17 +142,18 @@ LONG = (Conv, Dense, MatMul, Normalize, Recurrent)
 
 @pytest.mark.parametrize("kind", [
     pytest.param(kind, marks=[pytest.mark.slow] if kind in LONG else []) for kind in KINDS
-    if issubclass(kind, HardwareLayer)], ids=lambda k: k.kind)
-def test_answers_depend_on_no_earlier_question(kind: type[HardwareLayer]) -> None:
+    if kind in STAGES], ids=lambda k: k.kind)
+def test_answers_depend_on_no_earlier_question(kind: type[Layer]) -> None:
     hint = get_type_hints(kind).get("requantize", type(None))
     rescale = {Requantize, Thresholds} if hint == Rescale else {hint}
     for seed in range(100):  # until there was a layer for each way from sums to elements
         asked, random = Asked(kind, seed), np.random.default_rng(seed)
         way = type(getattr(asked.layer, "requantize", None))
-        if way not in rescale or asked.layer.hardware_problem(asked.graph) is not None:
+        if way not in rescale or stage_of(asked.graph, asked.layer).hardware_problem() is not None:
             continue
         rescale.remove(way)
-        possible = tuple(Asked(kind, seed).layer.foldings(asked.graph))
+        fresh = Asked(kind, seed)
+        possible = tuple(stage_of(fresh.graph, fresh.layer).foldings())
         chosen = [possible[k] for k in random.integers(len(possible), size=FOLDINGS)]
         questions = list(of_the_layer())
         for folding in dict.fromkeys(chosen):

@@ -9,9 +9,11 @@ from hwflow_rtl.pool.pool import AveragePoolStage, MaxPoolStage
 from hwflow_rtl.vendor import ECP5, Generic
 
 from hwflow.layers import AveragePool, LayerGraph, MaxPool, TopK
-from hwflow.layers.base import Folding, HardwareLayer
 from hwflow.quantize import quantize
 from hwflow.quantize.settings import QuantizationSettings
+from hwflow.stages.folding import Folding
+from hwflow.stages.kinds import stage_of
+from hwflow.stages.rescalers import REFERENCE
 from tests.quantize.models import Qdq
 from tests.rtl.harness import simulate
 
@@ -46,7 +48,7 @@ def prove(graph: LayerGraph, folding: Folding, ring: bool) -> None:
     (layer,) = graph.layers
     assert isinstance(layer, (AveragePool, MaxPool))
     x = graph.tensors[layer.inputs[0]]
-    stage = layer.unit(graph, folding, Generic(), "stage")
+    stage = stage_of(graph, layer).unit(folding, Generic())
     assert isinstance(stage, RING if ring else (*FOLD, AveragePoolStage))  # whose sums may leave too slowly
     frames = np.random.default_rng(1).integers(-128, 128, (3, x.frame.height, x.frame.width, x.frame.channels))
     frames[1] = -128
@@ -54,24 +56,23 @@ def prove(graph: LayerGraph, folding: Folding, ring: bool) -> None:
     assert np.array_equal(stage.model(frames), expected)
     beats = frames.reshape(-1, folding.cols)
     for stall_in, stall_out in ((0.0, 0.0), (0.3, 0.5)):
-        stage = layer.unit(graph, folding, Generic(), "stage")
+        stage = stage_of(graph, layer).unit(folding, Generic())
         traces = simulate(stage, sends={"i": beats}, receives={"o": len(expected)}, stall_in=stall_in,
                           stall_out=stall_out)
         assert np.array_equal(traces["o"].beats, expected)
         if not stall_in:
             arrivals = np.arange(len(beats))
-            times = layer.times(graph, folding, Generic(), arrivals)
+            times = stage_of(graph, layer).times(folding, Generic(), arrivals)
             assert np.array_equal(times.departures, traces["o"].cycles)
             gap = traces["o"].cycles[-1] - traces["o"].cycles[-1 - len(expected) // 3]
-            assert gap == layer.schedule(graph, folding).interval
-    assert layer.cost(graph, folding, ECP5()).lut > 0
+            assert gap == stage_of(graph, layer).schedule(folding, REFERENCE).interval
+    assert stage_of(graph, layer).cost(folding, ECP5()).lut > 0
 
 
 def foldings(graph: LayerGraph) -> list[Folding]:
     """The narrowest, and the widest in and out."""
     (layer,) = graph.layers
-    assert isinstance(layer, HardwareLayer)
-    found = sorted(layer.foldings(graph), key=lambda f: (f.cols, f.lanes))
+    found = sorted(stage_of(graph, layer).foldings(), key=lambda f: (f.cols, f.lanes))
     return [found[0], found[-1]]
 
 
@@ -101,9 +102,9 @@ def test_the_best_class_behind_a_layer() -> None:
     frames = dense.evaluate(graph, np.random.default_rng(0).integers(-128, 128, (30, 1, 1, 12)))
     expected = layer.evaluate(graph, frames).reshape(-1, 1)
     assert np.array_equal(expected.ravel(), frames.reshape(30, 10).argmax(axis=1))
-    for folding in layer.foldings(graph):
-        stage = layer.unit(graph, folding, Generic(), "stage")
+    for folding in stage_of(graph, layer).foldings():
+        stage = stage_of(graph, layer).unit(folding, Generic())
         assert np.array_equal(stage.model(frames), expected)
         traces = simulate(stage, sends={"i": frames.reshape(-1, folding.cols)}, receives={"o": 30}, stall_out=0.3)
         assert np.array_equal(traces["o"].beats, expected)
-        assert layer.schedule(graph, folding).interval == 10 // folding.cols
+        assert stage_of(graph, layer).schedule(folding, REFERENCE).interval == 10 // folding.cols

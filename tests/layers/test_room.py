@@ -15,9 +15,9 @@ from hwflow.layers import Conv, Dense, MaxPool, Recurrent
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.formats import Frame, IntFormat, Tensor
 from hwflow.layers.rescale import Requantize, RoomyRequantize, Thresholds
-from hwflow.layers.room import fitted, with_rescale_of, with_room
 from hwflow.pipeline.planning import budget_of
 from hwflow.pipeline.verilog import simulation_technology
+from hwflow.stages.other_weights import fitted, with_rescale_of, with_room
 from hwflow.synth import load_board
 from tests.synth.recurrent_samples import recurrent_graph
 

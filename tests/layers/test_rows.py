@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from hwflow.layers import Frame, IntFormat, LayerGraph, Normalize, Softmax, Tensor
-from hwflow.layers.base import HardwareLayer
-from hwflow.layers.room import fitted
+from hwflow.layers.base import Layer
+from hwflow.stages.other_weights import fitted
 from tests.random_cases import seeds
 
 INT8, UINT8 = IntFormat(8, True), IntFormat(8, False)
 
 
-def graph_of(layer: HardwareLayer, x: Tensor, y: Tensor) -> LayerGraph:
+def graph_of(layer: Layer, x: Tensor, y: Tensor) -> LayerGraph:
     graph = LayerGraph("rows", {"x": x, "y": y}, (layer,), ("x",), ("y",))
     graph.check()
     return graph

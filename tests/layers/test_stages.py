@@ -25,10 +25,12 @@ from hwflow.layers import (
     Requantize,
     Tensor,
 )
-from hwflow.layers.base import Folding, HardwareLayer
 from hwflow.layers.formats import BIPOLAR
-from hwflow.layers.hardware import codes_of
 from hwflow.layers.rescale import Rescale, Rounding, Thresholds
+from hwflow.stages.codes import codes_of
+from hwflow.stages.folding import Folding
+from hwflow.stages.kinds import stage_of
+from hwflow.stages.rescalers import REFERENCE
 from tests.layers.cases import CASES, integers
 from tests.random_cases import seeds
 from tests.rtl.harness import simulate
@@ -49,7 +51,7 @@ def frames_of(format: IntFormat, frame: Frame, rng: np.random.Generator) -> np.n
     return np.concatenate([any_of(format, rng, shape), np.full(shape, format.low), np.full(shape, format.high)])
 
 
-def graph_of(layer: HardwareLayer, frame: Frame, x: IntFormat, y: IntFormat, zero_point: int = 0) -> LayerGraph:
+def graph_of(layer: Layer, frame: Frame, x: IntFormat, y: IntFormat, zero_point: int = 0) -> LayerGraph:
     tensors = {"x": Tensor("x", frame, x, 0.5, zero_point), "y": Tensor("y", layer.output_frame(frame), y, 0.25, 0)}
     graph = LayerGraph("one", tensors, (layer,), ("x",), ("y",))
     graph.check()
@@ -59,8 +61,7 @@ def graph_of(layer: HardwareLayer, frame: Frame, x: IntFormat, y: IntFormat, zer
 def beats_of(graph: LayerGraph, folding: Folding, frames: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """For each port of the stage its beats: codes [count, lanes] of the tensor that it reads."""
     (layer,) = graph.layers
-    assert isinstance(layer, HardwareLayer)
-    lanes_in = layer.schedule(graph, folding).lanes_in
+    lanes_in = stage_of(graph, layer).schedule(folding, REFERENCE).lanes_in
     return {port: codes_of(frames[name], graph.tensors[name].format).reshape(-1, lanes)
             for port, name, lanes in zip(port_names("i", len(layer.inputs)), layer.inputs, lanes_in, strict=True)}
 
@@ -75,10 +76,9 @@ def made_of(graph: LayerGraph, folding: Folding, frames: dict[str, np.ndarray]) 
 def prove(graph: LayerGraph, folding: Folding, frames: np.ndarray, seed: int = 1) -> None:
     """The stage's beats, under random stalls, and those of the unit's model are the golden integers."""
     (layer,) = graph.layers
-    assert isinstance(layer, HardwareLayer)
-    assert layer.hardware_problem(graph) is None
-    assert layer.folding_problem(graph, folding) is None
-    stage = layer.unit(graph, folding, Generic(), "stage")
+    assert stage_of(graph, layer).hardware_problem() is None
+    assert stage_of(graph, layer).folding_problem(folding) is None
+    stage = stage_of(graph, layer).unit(folding, Generic())
     expected = made_of(graph, folding, {"x": frames})
     if not isinstance(layer, Lookup):
         codes = codes_of(frames, graph.tensors["x"].format)
@@ -88,7 +88,7 @@ def prove(graph: LayerGraph, folding: Folding, frames: np.ndarray, seed: int = 1
     assert np.array_equal(traces["o"].beats, expected)
 
 
-def stage_frame(layer: HardwareLayer, graph: LayerGraph) -> tuple[int, int, int]:
+def stage_frame(layer: Layer, graph: LayerGraph) -> tuple[int, int, int]:
     frame = graph.tensors["x"].frame
     return (1, 1, frame.elements) if isinstance(layer, Dense) else (frame.height, frame.width, frame.channels)
 
@@ -224,9 +224,9 @@ def test_blocks_are_counted(name: str, family: type[Technology]) -> None:
     layer = Conv("conv", ("x",), "y", weights, numbers.w, numbers.x,
                  numbers.rescale(rng, 128, reach_of(weights, numbers.x)))
     graph, folding = graph_of(layer, frame, numbers.x, numbers.y), Folding(4, 8, 2)
-    text = rtlil.convert(layer.unit(graph, folding, technology, "stage"))
+    text = rtlil.convert(stage_of(graph, layer).unit(folding, technology))
     kinds = re.findall(r"^ *cell \\(\w+) ", text, re.MULTILINE)
-    cost = layer.cost(graph, folding, technology)
+    cost = stage_of(graph, layer).cost(folding, technology)
     assert cost.dsp == sum(kind in ("MULT18X18D", "MULT9X9") for kind in kinds) + 2 * kinds.count("MULT18X18")
     assert cost.ram == sum(kind in ("DP16KD", "pROM", "pROMX9", "SDPB", "SDPX9B") for kind in kinds) > 0
     assert cost.dsp == 0 or numbers.w.bits > 2
@@ -245,9 +245,8 @@ class Staged:
     frames: dict[str, np.ndarray]
 
     @property
-    def layer(self) -> HardwareLayer:
+    def layer(self) -> Layer:
         (layer,) = self.graph.layers
-        assert isinstance(layer, HardwareLayer)
         return layer
 
     @property
@@ -261,10 +260,9 @@ def staged(kind: type[Layer], seed: int) -> Staged:
         rng = np.random.default_rng([seed, attempt])
         graph = CASES[kind](rng).graph
         (layer,) = graph.layers
-        assert isinstance(layer, HardwareLayer), f"{kind.kind} must be a HardwareLayer"
-        if layer.hardware_problem(graph) is None:
-            possible = list(layer.foldings(graph))
-            quick = [f for f in possible if layer.schedule(graph, f).interval <= SLOWEST]
+        if stage_of(graph, layer).hardware_problem() is None:
+            possible = list(stage_of(graph, layer).foldings())
+            quick = [f for f in possible if stage_of(graph, layer).schedule(f, REFERENCE).interval <= SLOWEST]
             frames = {}
             for name in graph.inputs:
                 t = graph.tensors[name]
@@ -285,7 +283,7 @@ def test_every_kind_is_golden_under_stalls(kind: type[Layer], seed: int) -> None
     cycles as its schedule says.
     """
     each = staged(kind, seed)
-    stage = each.layer.unit(each.graph, each.folding, Generic(), "stage")
+    stage = stage_of(each.graph, each.layer).unit(each.folding, Generic())
     expected = made_of(each.graph, each.folding, each.frames)
     slow, busy = (0.0, 0.3, 0.9)[seed % 3], []
 
@@ -296,7 +294,7 @@ def test_every_kind_is_golden_under_stalls(kind: type[Layer], seed: int) -> None
     traces = simulate(stage, sends=beats_of(each.graph, each.folding, each.frames), receives={"o": len(expected)},
                       stall_in=slow, stall_out=0.5, seed=seed, watchers=[watch])
     assert np.array_equal(traces["o"].beats, expected)
-    assert sum(busy) == 3 * each.layer.schedule(each.graph, each.folding).work
+    assert sum(busy) == 3 * stage_of(each.graph, each.layer).schedule(each.folding, REFERENCE).work
 
 
 @ANY_KIND
@@ -306,8 +304,8 @@ def test_every_kind_says_when_its_beats_move(kind: type[Layer], seed: int) -> No
     each = staged(kind, seed)
     technology, beats = Generic(), each.beats
     arrivals = [arrivals_of(ARRIVALS[(seed + k) % len(ARRIVALS)], len(words), k) for k, words in enumerate(beats)]
-    said = each.layer.times(each.graph, each.folding, technology, *arrivals)
-    seen = play(each.layer.unit(each.graph, each.folding, technology, "stage"), beats, arrivals, len(said.departures))
+    said = stage_of(each.graph, each.layer).times(each.folding, technology, *arrivals)
+    seen = play(stage_of(each.graph, each.layer).unit(each.folding, technology), beats, arrivals, len(said.departures))
     for ours, theirs in zip(said.taken, seen.taken, strict=True):
         assert np.array_equal(ours[:len(theirs)], theirs)
     assert np.array_equal(said.departures, seen.output.cycles)
@@ -320,11 +318,11 @@ def test_every_kind_says_how_a_slow_reader_moves_its_beats(kind: type[Layer], se
     each = staged(kind, seed)
     technology, beats = Generic(), each.beats
     arrivals = [arrivals_of(ARRIVALS[(seed + k) % len(ARRIVALS)], len(words), k) for k, words in enumerate(beats)]
-    unit = each.layer.unit(each.graph, each.folding, technology, "stage")
-    count = len(each.layer.times(each.graph, each.folding, technology, *arrivals).departures)
+    unit = stage_of(each.graph, each.layer).unit(each.folding, technology)
+    count = len(stage_of(each.graph, each.layer).times(each.folding, technology, *arrivals).departures)
     seen = play(unit, beats, arrivals, count, stall_out=(0.7, 0.95)[seed % 2])
     left = seen.output.cycles
-    said = each.layer.times(each.graph, each.folding, technology, *arrivals, left=left)
+    said = stage_of(each.graph, each.layer).times(each.folding, technology, *arrivals, left=left)
     for ours, theirs in zip(said.taken, seen.taken, strict=True):
         assert np.array_equal(ours[:len(theirs)], theirs)
     assert np.array_equal(np.maximum(said.departures, np.append(0, left[:-1] + 1)), seen.output.offered)
@@ -335,12 +333,12 @@ def test_every_kind_says_how_a_slow_reader_moves_its_beats(kind: type[Layer], se
 def test_every_kind_keeps_its_interval(kind: type[Layer], seed: int) -> None:
     """Frames follow without a gap: from the end of the second to that of the third it takes one interval."""
     each = staged(kind, seed)
-    said = each.layer.schedule(each.graph, each.folding)
+    said = stage_of(each.graph, each.layer).schedule(each.folding, REFERENCE)
     assert len(said.lanes_in) == len(each.layer.inputs)
     frames = {name: np.concatenate([given, given]) for name, given in each.frames.items()}
     beats = list(beats_of(each.graph, each.folding, frames).values())
     count = len(made_of(each.graph, each.folding, frames))
-    seen = play(each.layer.unit(each.graph, each.folding, Generic(), "stage"), beats,
+    seen = play(stage_of(each.graph, each.layer).unit(each.folding, Generic()), beats,
                 [np.arange(len(words)) for words in beats], count).output.cycles
     assert seen[-1] - seen[-1 - count // 6] == max(said.interval, *(len(words) // 6 for words in beats), count // 6)
 
@@ -352,5 +350,5 @@ def test_one_bit_in_a_format_with_a_zero() -> None:
     tensors = {name: Tensor(name, frame, format, 0.5, 0) for name, format in (("x", BIPOLAR), ("y", bits(2)))}
     graph = LayerGraph("wide", tensors, (layer,), ("x",), ("y",))
     graph.check()
-    for folding in layer.foldings(graph):
+    for folding in stage_of(graph, layer).foldings():
         prove(graph, folding, np.random.default_rng(0).choice([-1, 1], (4, 3, 4, 4)))

@@ -18,10 +18,12 @@ from hwflow_rtl.vendor import FAMILIES, Generic
 from hwflow_rtl.vendor.memory import Holds
 
 from hwflow.layers import Conv, Dense, Frame, IntFormat, Layer, LayerGraph, Requantize
-from hwflow.layers.base import Folding, HardwareLayer
 from hwflow.layers.matrix_layer import MatrixLayer
+from hwflow.stages.folding import Folding
+from hwflow.stages.kinds import stage_of
+from hwflow.stages.rescalers import REFERENCE
 from tests.layers.cases import CASES, integers
-from tests.layers.test_memories import STAGE, asked_of
+from tests.layers.test_memories import asked_of
 from tests.layers.test_stages import beats_of, graph_of, made_of
 from tests.random_cases import seeds
 from tests.rtl.test_join import ARRIVALS, arrivals_of, play
@@ -41,7 +43,7 @@ class Streamed:
     frames: dict[str, np.ndarray]
 
     @property
-    def layer(self) -> HardwareLayer:
+    def layer(self) -> Layer:
         (layer,) = self.graph.layers
         assert isinstance(layer, MatrixLayer)
         return layer
@@ -49,7 +51,7 @@ class Streamed:
     def times(self, arrivals: list[np.ndarray]) -> StageTimes:
         """Of the stage, for given arrivals of the frames and of the weights."""
         assert isinstance(self.layer, MatrixLayer)
-        hardware, technology = self.layer.hardware_of(self.graph), Generic()
+        hardware, technology = stage_of(self.graph, self.layer), Generic()
         shape, rescaler = hardware.unit_shape(self.folding), hardware.rescaler(self.folding, technology)
         if isinstance(shape, TiledShape):
             return TiledStage.times(arrivals[0], shape=shape, rescaler=rescaler, technology=technology,
@@ -61,7 +63,7 @@ class Streamed:
     def beats(self) -> list[np.ndarray]:
         """Those of the frames, and those of the weights for each frame."""
         (frames,) = beats_of(self.graph, self.folding, self.frames).values()
-        weights = self.layer.weight_beats(self.graph, self.folding)
+        weights = stage_of(self.graph, self.layer).weight_beats(self.folding)
         return [frames, np.tile(weights, (len(self.frames["x"]), 1))]
 
 
@@ -71,14 +73,13 @@ def streamed(kind: type[Layer], seed: int, frames: int = FRAMES) -> Streamed:
         rng = np.random.default_rng([seed, attempt])
         graph = CASES[kind](rng).graph
         (layer,) = graph.layers
-        assert isinstance(layer, HardwareLayer)
-        if layer.hardware_problem(graph) is not None:
+        if stage_of(graph, layer).hardware_problem() is not None:
             continue
-        possible = [replace(folding, weight_rows=rows) for folding in layer.foldings(graph)
-                    for rows in layer.weight_rows(graph, folding)]
+        possible = [replace(folding, weight_rows=rows) for folding in stage_of(graph, layer).foldings()
+                    for rows in stage_of(graph, layer).weight_rows(folding)]
         folding = replace(possible[int(rng.integers(len(possible)))],
                           weight_interval=Fraction(int(rng.integers(2, 9)), 2))
-        if layer.schedule(graph, folding).interval <= SLOWEST:
+        if stage_of(graph, layer).schedule(folding, REFERENCE).interval <= SLOWEST:
             t = graph.tensors["x"]
             shape = (frames, t.frame.height, t.frame.width, t.frame.channels)
             return Streamed(graph, folding, {"x": integers(rng, t.format, shape)})
@@ -92,9 +93,9 @@ KINDS = pytest.mark.parametrize("kind", [Conv, Dense], ids=lambda kind: kind.kin
 @seeds(quick=range(2), slow=range(2, 10))
 def test_values_and_cycles(kind: type[Layer], seed: int) -> None:
     each = streamed(kind, seed)
-    assert each.layer.folding_problem(each.graph, each.folding) is None
+    assert stage_of(each.graph, each.layer).folding_problem(each.folding) is None
     arrivals = [arrivals_of(ARRIVALS[(seed + k) % len(ARRIVALS)], len(words), k) for k, words in enumerate(each.beats)]
-    said, unit = each.times(arrivals), each.layer.unit(each.graph, each.folding, Generic(), "stage")
+    said, unit = each.times(arrivals), stage_of(each.graph, each.layer).unit(each.folding, Generic())
     assert isinstance(unit, TiledStage if each.graph.tensors["y"].frame.height > 1 else (TiledStage, MatrixStage))
     seen = play(unit, each.beats, arrivals, len(said.departures), PORTS)
     assert np.array_equal(seen.output.beats, made_of(each.graph, each.folding, each.frames))
@@ -110,10 +111,10 @@ def test_the_interval_is_kept(kind: type[Layer], seed: int) -> None:
     each = streamed(kind, seed, frames=6)
     frames = np.arange(len(each.beats[0]))
     weights = np.ceil(np.arange(len(each.beats[1])) * each.folding.weight_interval).astype(np.int64)
-    planned = each.layer.times(each.graph, each.folding, Generic(), frames)
+    planned = stage_of(each.graph, each.layer).times(each.folding, Generic(), frames)
     for said in (each.times([frames, weights]), planned):
         ends = said.departures.reshape(6, -1)[:, -1]
-        assert ends[-1] - ends[-2] == each.layer.schedule(each.graph, each.folding).interval, each
+        assert ends[-1] - ends[-2] == stage_of(each.graph, each.layer).schedule(each.folding, REFERENCE).interval, each
     assert len(planned.taken) == 1
 
 
@@ -122,11 +123,12 @@ def test_the_interval_is_kept(kind: type[Layer], seed: int) -> None:
 def test_costs_name_the_memories(kind: type[Layer], family: str) -> None:
     for seed in range(6):
         each, asked = streamed(kind, seed), Counter()
-        technology = asked_of(FAMILIES[family](), asked)
-        if each.layer.folding_problem(each.graph, each.folding, technology) is not None:
+        stage = stage_of(each.graph, each.layer)
+        technology = asked_of(FAMILIES[family](), stage.unit_name, asked)
+        if stage.folding_problem(each.folding, technology) is not None:
             continue
-        cost = each.layer.cost(each.graph, each.folding, technology)
-        Fragment.get(each.layer.unit(each.graph, each.folding, technology, STAGE), None)
+        cost = stage.cost(each.folding, technology)
+        Fragment.get(stage.unit(each.folding, technology), None)
         named = Counter((memory.name, memory.kind, memory.width, memory.depth) for memory in cost.memories
                         if memory.holds is not Holds.QUEUE and memory.fixed is None)
         assert named == asked, f"seed {seed}, {each.folding}"
@@ -144,11 +146,11 @@ def layer_of(groups: int = 1) -> tuple[Conv, LayerGraph]:
 def test_what_arrives_for_a_frame() -> None:
     layer, graph = layer_of()
     folding = Folding(4, 8, 1, weight_rows=2)
-    stream = layer.weight_stream(graph, folding)
+    stream = stage_of(graph, layer).weight_stream(folding)
     assert stream is not None
     assert (stream.beats, stream.lanes, stream.bits) == (32 // 2 * 3 * 3 * 2, 2 * 8, layer.weights.size * 4)
-    assert layer.weight_stream(graph, replace(folding, weight_rows=0)) is None
-    beats = layer.weight_beats(graph, folding)
+    assert stage_of(graph, layer).weight_stream(replace(folding, weight_rows=0)) is None
+    beats = stage_of(graph, layer).weight_beats(folding)
     assert beats.shape == (stream.beats, stream.lanes)
     assert Counter(beats.reshape(-1).tolist()) == Counter(layer.weights.reshape(-1).tolist())
 
@@ -160,12 +162,12 @@ def test_the_stream_of_every_folding_is_that_of_its_unit(kind: type[Layer]) -> N
         graph = CASES[kind](np.random.default_rng(seed)).graph
         (layer,) = graph.layers
         assert isinstance(layer, MatrixLayer)
-        if layer.hardware_problem(graph) is not None:
+        if stage_of(graph, layer).hardware_problem() is not None:
             continue
-        for folding in layer.foldings(graph):
-            for rows in layer.weight_rows(graph, folding):
+        for folding in stage_of(graph, layer).foldings():
+            for rows in stage_of(graph, layer).weight_rows(folding):
                 each = replace(folding, weight_rows=rows)
-                stream, unit = layer.weight_stream(graph, each), layer.hardware_of(graph).unit_shape(each)
+                stream, unit = stage_of(graph, layer).weight_stream(each), stage_of(graph, layer).unit_shape(each)
                 assert stream is not None
                 assert (stream.lanes, stream.beats) == (unit.weight_lanes, unit.weight_beats), f"seed {seed}, {each}"
                 seen += 1
@@ -180,7 +182,7 @@ def test_the_stream_of_every_folding_is_that_of_its_unit(kind: type[Layer]) -> N
 ])
 def test_weight_rows(folding: Folding, groups: int, rows: tuple[int, ...]) -> None:
     layer, graph = layer_of(groups)
-    assert layer.weight_rows(graph, folding) == rows
+    assert stage_of(graph, layer).weight_rows(folding) == rows
     possible = f"one of {', '.join(map(str, sorted((0, *rows))))}" if rows else "0 (or missing)"
     message = f"weight_rows must be {possible} with these rows, cols and lanes, not 3"
-    assert layer.folding_problem(graph, replace(folding, weight_rows=3)) == message
+    assert stage_of(graph, layer).folding_problem(replace(folding, weight_rows=3)) == message

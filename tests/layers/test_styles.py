@@ -13,10 +13,11 @@ from hwflow_rtl.rescale.requantizer import RequantizerConstants
 from hwflow_rtl.vendor import ECP5, FAMILIES, ICE40, Generic, Gowin, Resources
 
 from hwflow.layers import Conv, Dense, Frame, IntFormat, LayerGraph
-from hwflow.layers.base import Folding
 from hwflow.layers.formats import BIPOLAR
-from hwflow.layers.hardware import rescaler_constants
 from hwflow.layers.rescale import Rounding
+from hwflow.stages.folding import Folding
+from hwflow.stages.kinds import stage_of
+from hwflow.stages.rescalers import REFERENCE, rescaler_constants
 from tests.layers.test_stages import any_of, beats_of, bits, frames_of, graph_of, made_of, prove, requantize
 from tests.rtl.test_join import arrivals_of, play
 from tests.rtl.test_matrix import parts_of
@@ -56,8 +57,8 @@ def test_every_style_is_golden_and_says_when_its_beats_move(weights: IntFormat, 
     beats = list(beats_of(graph, folding, {"x": frames}).values())
     arrivals = [arrivals_of("in bursts", len(beats[0]), 3)]
     technology = twin()
-    said = layer.times(graph, folding, technology, *arrivals)
-    seen = play(layer.unit(graph, folding, technology, "stage"), beats, arrivals, len(said.departures))
+    said = stage_of(graph, layer).times(folding, technology, *arrivals)
+    seen = play(stage_of(graph, layer).unit(folding, technology), beats, arrivals, len(said.departures))
     assert np.array_equal(seen.output.beats, made_of(graph, folding, {"x": frames}))
     assert np.array_equal(said.taken[0][:len(seen.taken[0])], seen.taken[0])
     assert np.array_equal(said.departures, seen.output.cycles)
@@ -65,8 +66,9 @@ def test_every_style_is_golden_and_says_when_its_beats_move(weights: IntFormat, 
 
 def test_no_style_changes_the_schedule() -> None:
     layer, graph = conv(bits(4), bits(8))
-    for folding in layer.foldings(graph):
-        assert layer.schedule(graph, folding) == layer.schedule(graph, replace(folding, style=BLOCKS))
+    stage = stage_of(graph, layer)
+    for folding in stage.foldings():
+        assert stage.schedule(folding, REFERENCE) == stage.schedule(replace(folding, style=BLOCKS), REFERENCE)
 
 
 @pytest.mark.parametrize(("weights", "x", "ecp5", "others"), [
@@ -79,49 +81,50 @@ def test_what_families_offer(weights: IntFormat, x: IntFormat, ecp5: list[Multip
     layer, graph = conv(weights, x)
     for technology, offered in ((ECP5(), ecp5), (twin(), ecp5), (ICE40(), others), (Gowin(), others),
                                 (Generic(timing=ICE40.timing, like=ICE40()), others)):
-        assert list(layer.styles(graph, technology)) == offered
+        assert list(stage_of(graph, layer).styles(technology)) == offered
         for style in offered:
-            layer.cost(graph, Folding(4, 2, 1, style), technology)
-    assert {folding.style for folding in layer.foldings(graph)} == set(ecp5)
+            stage_of(graph, layer).cost(Folding(4, 2, 1, style), technology)
+    assert {folding.style for folding in stage_of(graph, layer).foldings()} == set(ecp5)
 
 
 def test_pairs_are_of_two_rows_of_a_group_in_a_bank() -> None:
     layer, graph = conv(bits(4), bits(8), cout=12)
-    found = {(folding.rows, folding.lanes) for folding in layer.foldings(graph) if folding.style is PAIRS}
+    found = {(folding.rows, folding.lanes) for folding in stage_of(graph, layer).foldings() if folding.style is PAIRS}
     assert {(4, 1), (4, 2), (6, 3), (12, 12), (2, 1)} <= found
     assert not {rows for rows, _ in found if rows % 2}
     assert (6, 3) in found  # banks of six rows
     depthwise, graph = conv(bits(4), bits(8), cout=4, groups=4)
-    assert not [folding for folding in depthwise.foldings(graph) if folding.style is PAIRS]
-    problem = depthwise.folding_problem(graph, Folding(2, 1, 1, PAIRS))
+    assert not [folding for folding in stage_of(graph, depthwise).foldings() if folding.style is PAIRS]
+    problem = stage_of(graph, depthwise).folding_problem(Folding(2, 1, 1, PAIRS))
     assert problem == "style must be one of blocks, logic with these rows, cols and lanes, not pairs"
 
 
 def test_sums_of_products_are_of_two_columns() -> None:
     layer, graph = conv(bits(8), bits(8))
-    foldings = list(layer.foldings(graph))
+    foldings = list(stage_of(graph, layer).foldings())
     assert {f.cols for f in foldings if f.style is MACS} == {f.cols for f in foldings if f.cols % 2 == 0}
-    problem = layer.folding_problem(graph, Folding(2, 3, 1, MACS))
+    problem = stage_of(graph, layer).folding_problem(Folding(2, 3, 1, MACS))
     assert problem == "style must be one of blocks, logic with these rows, cols and lanes, not macs"
 
 
 @pytest.mark.parametrize("family", [ICE40, Gowin])
 def test_styles_are_refused_where_they_save_nothing(family: type[ICE40] | type[Gowin]) -> None:
     layer, graph = conv(bits(4), bits(8))
-    for refused in (layer.cost, lambda *given: layer.unit(*given, "stage")):
+    stage = stage_of(graph, layer)
+    for refused in (stage.cost, stage.unit):
         for style in (MACS, PAIRS):
             with pytest.raises(ValueError, match=rf"must be one of blocks, logic on {family.name}, not {style.value}"):
-                refused(graph, Folding(4, 2, 1, style), family())
+                refused(Folding(4, 2, 1, style), family())
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_the_twin_costs_the_same(name: str) -> None:
     layer, graph = conv(bits(4), bits(8))
     family = FAMILIES[name]()
-    for style in layer.styles(graph, family):
+    for style in stage_of(graph, layer).styles(family):
         folding = Folding(4, 4, 1, style)
-        assert layer.cost(graph, folding, family) == layer.cost(
-            graph, folding, Generic(timing=family.timing, like=family))
+        twin = Generic(timing=family.timing, like=family)
+        assert stage_of(graph, layer).cost(folding, family) == stage_of(graph, layer).cost(folding, twin)
 
 
 def test_blocks_are_counted() -> None:
@@ -129,9 +132,9 @@ def test_blocks_are_counted() -> None:
     found = {}
     for style in MultiplierStyle:
         folding = Folding(8, 4, 8, style)  # the requantizers have no time for logic
-        parts = parts_of(Fragment.get(layer.unit(graph, folding, ECP5(), "stage"), None))
+        parts = parts_of(Fragment.get(stage_of(graph, layer).unit(folding, ECP5()), None))
         found[style] = sum(isinstance(part, Instance) and part.type == "MULT18X18D" for _, part in parts)
-        assert layer.cost(graph, folding, ECP5()).dsp == found[style]
+        assert stage_of(graph, layer).cost(folding, ECP5()).dsp == found[style]
     requantizers = found[LOGIC]
     assert (found[BLOCKS], found[MACS], found[PAIRS]) == (*[32 + requantizers] * 2, 16 + requantizers)
 
@@ -155,7 +158,7 @@ def test_results_that_leave_slowly_are_requantized_in_logic() -> None:
         assert isinstance(found, RequantizerConstants)
         made[interval] = found.style
     assert made == {1: RequantizerStyle.DSP, 4: RequantizerStyle.DSP, 24: RequantizerStyle.FABRIC}
-    slow, fast = (layer.cost(graph, folding, ECP5()) for folding in (Folding(4, 2), Folding(4, 24)))
+    slow, fast = (stage_of(graph, layer).cost(folding, ECP5()) for folding in (Folding(4, 2), Folding(4, 24)))
     assert (slow.dsp, fast.dsp) == (8, 98)  # two blocks take a sum a cycle
 
 
@@ -163,13 +166,13 @@ def test_slow_results_come_when_they_are_said_to() -> None:
     """Two rows of 48 beats: results 24 cycles apart, from a requantizer in logic."""
     layer, graph = dense()
     folding, technology = Folding(2, 2), twin()
-    assert layer.hardware_of(graph).shape(folding).drain_interval == 24
-    assert layer.cost(graph, folding, technology).dsp == 4
+    assert stage_of(graph, layer).matrix_shape(folding).drain_interval == 24
+    assert stage_of(graph, layer).cost(folding, technology).dsp == 4
     frames = frames_of(bits(8), Frame(1, 1, 96), np.random.default_rng(2))
     beats = list(beats_of(graph, folding, {"x": frames}).values())
     arrivals = [arrivals_of("at once", len(beats[0]), 3)]
-    said = layer.times(graph, folding, technology, *arrivals)
-    seen = play(layer.unit(graph, folding, technology, "stage"), beats, arrivals, len(said.departures))
+    said = stage_of(graph, layer).times(folding, technology, *arrivals)
+    seen = play(stage_of(graph, layer).unit(folding, technology), beats, arrivals, len(said.departures))
     assert np.array_equal(seen.output.beats, made_of(graph, folding, {"x": frames}))
     assert np.array_equal(said.departures, seen.output.cycles)
 
@@ -177,7 +180,7 @@ def test_slow_results_come_when_they_are_said_to() -> None:
 def test_a_block_is_worth_what_it_saves() -> None:
     """An 8 x 8 product in logic, against the registers of one in a block."""
     layer, graph = conv(bits(8), bits(8))
-    products = layer.hardware_of(graph).products
+    products = stage_of(graph, layer).products
     blocks, logic = (replace(products, style=style).cost(1, ECP5()) for style in (BLOCKS, LOGIC))
     assert logic == Resources(lut=100, ff=96)
     assert logic.lut + logic.ff - blocks.ff == ECP5.cells_for_a_multiplier

@@ -18,8 +18,8 @@ from hwflow_rtl.vendor import Generic
 from hwflow import golden, hls
 from hwflow.layers import LayerGraph
 from hwflow.layers.formats import IntArray
-from hwflow.layers.hardware import codes_of
 from hwflow.pipeline.verilog import simulation_technology
+from hwflow.stages.codes import codes_of
 from tests.rtl.harness import pack, simulator, unpack
 
 

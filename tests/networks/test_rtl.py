@@ -14,8 +14,8 @@ import pytest
 
 from hwflow import hls
 from hwflow.hls.schedule import schedule_frames
-from hwflow.hls.support import hardware_problems
 from hwflow.layers import LayerGraph
+from hwflow.stages.problems import hardware_problems
 from hwflow.synth import list_boards, load_board
 from tests.networks.playing import Stalls, play_plan, portable
 from tests.random_cases import seeds

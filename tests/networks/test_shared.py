@@ -15,11 +15,12 @@ from hwflow_sim import RunResult, StallPattern
 from hwflow import hls
 from hwflow.hls.shared_stage import SharedStage
 from hwflow.hls.staging import stages_of
-from hwflow.layers.base import Folding, LayerGraph
-from hwflow.layers.partition import Partition, SharedLayers
+from hwflow.layers.base import LayerGraph
 from hwflow.pipeline.simulation import compile_plan, run_plan
 from hwflow.pipeline.stimuli import noise
 from hwflow.quantize import quantize
+from hwflow.stages.folding import Folding
+from hwflow.stages.partition import Partition, SharedLayers
 from hwflow.synth import load_board
 from hwflow.synth.expected_clock import outside_of
 from hwflow.views.console.runs import failure_lines

@@ -21,12 +21,13 @@ from hwflow.facts.clock import clock_of
 from hwflow.hls.choices import Choices
 from hwflow.hls.outside import paced
 from hwflow.hls.staging import stages_of
-from hwflow.layers.base import Folding, LayerGraph
+from hwflow.layers.base import LayerGraph
 from hwflow.pipeline.planning import interval_for
 from hwflow.pipeline.simulation import compile_plan, run_plan
 from hwflow.pipeline.stimuli import noise
 from hwflow.pipeline.verilog import write_axi_stream
 from hwflow.quantize import quantize
+from hwflow.stages.folding import Folding
 from hwflow.synth import load_board
 from hwflow.synth.expected_clock import outside_of
 from tests.quantize.net import Net, data

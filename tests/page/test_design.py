@@ -19,11 +19,11 @@ from hwflow_sim.results import BoundaryResult, OutputResult, RunResult
 from hwflow import hls
 from hwflow.accuracy import Accuracy, Metric, Task
 from hwflow.hls.schedule import schedule_frames
-from hwflow.layers.partition import Execution
 from hwflow.pipeline.planning import plan_for
 from hwflow.pipeline.recording import SIMULATION
 from hwflow.pipeline.records import keep
 from hwflow.quantize import Quantized, quantize
+from hwflow.stages.partition import Execution
 from hwflow.synth import Board, SynthesisReport, load_board
 from hwflow.synth.families import Limit
 from hwflow.synth.report import Usage

@@ -15,6 +15,7 @@ from hwflow_rtl.vendor import Generic
 
 from hwflow import golden, onnx
 from hwflow.quantize import quantize, save_quantized
+from hwflow.stages.kinds import stage_of
 from tests.e2e.networks import rows_for, small_network
 from tests.project.tree import ROOT, project_files
 from tests.rtl.harness import simulate
@@ -75,16 +76,16 @@ def test_the_example_of_a_layer_kind(tmp_path, monkeypatch):
     names = run_example("add-a-layer.md", monkeypatch, slice(-1))
     graph, technology, frames = names["graph"], Generic(), names["frames"]
     layer = graph.layers[0]
-    for folding in layer.foldings(graph):
+    for folding in stage_of(graph, layer).foldings():
         beats = frames.reshape(-1, folding.lanes)
-        unit = layer.unit(graph, folding, technology, "mirror")
+        unit = stage_of(graph, layer).unit(folding, technology)
         expected = layer.evaluate(graph, frames).reshape(-1, folding.lanes)
         assert np.array_equal(unit.model(beats), expected)
         stalled = simulate(unit, sends={"i": beats}, receives={"o": len(beats)}, stall_in=0.4, stall_out=0.4)
         assert np.array_equal(stalled["o"].beats, expected)
-        full = simulate(layer.unit(graph, folding, technology, "mirror"), sends={"i": beats},
+        full = simulate(stage_of(graph, layer).unit(folding, technology), sends={"i": beats},
                         receives={"o": len(beats)})
-        said = layer.times(graph, folding, technology, full["i"].cycles)
+        said = stage_of(graph, layer).times(folding, technology, full["i"].cycles)
         assert np.array_equal(full["o"].offered, said.departures)
 
 

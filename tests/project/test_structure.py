@@ -15,17 +15,18 @@ PARTS = {
     "onnx": set(),
     "data": {"onnx"},
     "layers": set(),
-    "quantize": {"onnx", "outcome", "layers"},
+    "stages": {"layers"},
+    "quantize": {"onnx", "outcome", "layers", "stages"},
     "golden": {"onnx", "layers", "quantize"},
     "accuracy": {"outcome", "onnx", "data", "layers", "quantize", "golden"},
-    "hls": {"layers"},
-    "host": {"onnx", "layers", "quantize", "golden", "hls"},
+    "hls": {"layers", "stages"},
+    "host": {"onnx", "layers", "stages", "quantize", "golden", "hls"},
     "serve": {"onnx", "layers", "quantize", "golden", "host"},
-    "synth": {"layers", "hls", "host"},
+    "synth": {"layers", "stages", "hls", "host"},
     "export": set(),
 }
 #: The parts that describe hardware may use the units.
-USES_RTL = {"layers", "hls", "synth", "host"}
+USES_RTL = {"stages", "hls", "synth", "host"}
 #: Which packages of the project each package may import besides itself: there is no circle.
 PROJECT_MAY_IMPORT = {
     "hwflow_base": set(),

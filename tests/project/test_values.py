@@ -26,10 +26,11 @@ import hwflow.api
 import hwflow.host
 import hwflow.onnx
 from hwflow.hls.refusal import DoesNotFit
-from hwflow.layers.base import HardwareLayer
 from hwflow.onnx.container.document import Document
 from hwflow.onnx.model import Graph, Node
 from hwflow.quantize.problems import NoHardware, Problem
+from hwflow.stages.kinds import stage_of
+from hwflow.stages.rescalers import REFERENCE
 from hwflow.synth import list_boards, load_board
 from tests.e2e.networks import forked, gated, rows_for, small_network
 from tests.layers.cases import CASES, Case
@@ -115,11 +116,11 @@ def test_layers_whose_costs_were_computed(kind: Callable[[np.random.Generator], 
     for _ in range(8):
         graph = kind(rng).graph
         (layer,) = graph.layers
-        if isinstance(layer, HardwareLayer) and layer.hardware_problem(graph) is None:
+        if stage_of(graph, layer).hardware_problem() is None:
             for technology in (ECP5(), ICE40()):
-                folding = next(f for f in layer.foldings(graph) if f.style in layer.styles(graph, technology))
-                layer.cost(graph, folding, technology)
-            layer.schedule(graph, folding)
+                folding = next(stage_of(graph, layer).foldings_on(technology))
+                stage_of(graph, layer).cost(folding, technology)
+            stage_of(graph, layer).schedule(folding, REFERENCE)
             computed += 1
         assert_copies(graph)
         assert {layer: 1}[replace(layer)] == 1

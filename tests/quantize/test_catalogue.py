@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import hwflow.quantize
-from hwflow.hls.support import hardware_problems
 from hwflow.layers import KINDS
 from hwflow.onnx import infer
 from hwflow.onnx.build import Builder
@@ -21,6 +20,7 @@ from hwflow.quantize import quantize
 from hwflow.quantize.dialects.standard import RULES
 from hwflow.quantize.importer.kinds import HANDLERS
 from hwflow.quantize.settings import QuantizationSettings
+from hwflow.stages.problems import hardware_problems
 from tests.quantize.catalogue_cases import CASES, MS
 from tools.operator_support import CATALOGUE, host
 

@@ -15,9 +15,9 @@ import pytest
 from hwflow_base.errors import HwflowError
 
 from hwflow import golden, onnx
-from hwflow.hls.support import hardware_problems
 from hwflow.onnx.schemas import versions_of
 from hwflow.quantize import quantize
+from hwflow.stages.problems import hardware_problems
 from tests.quantize.old_operators import NEWEST, Old, networks
 from tools.operator_support import CATALOGUE
 

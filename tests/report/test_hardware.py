@@ -10,7 +10,6 @@ import pytest
 from hwflow_base.errors import HwflowError
 
 from hwflow.facts.mapping import Fate, Mapped, mapped
-from hwflow.hls.support import hardware_problems
 from hwflow.onnx import Model, dumps, load, save
 from hwflow.onnx.build import Builder, make_node
 from hwflow.onnx.model import Function
@@ -19,6 +18,7 @@ from hwflow.options import Project
 from hwflow.pipeline.pipeline import Pipeline
 from hwflow.quantize import quantize
 from hwflow.quantize.problems import NoHardware
+from hwflow.stages.problems import hardware_problems
 from hwflow.views.console.terminal import Console
 from tests.e2e.command import Cli
 from tests.e2e.networks import small_network

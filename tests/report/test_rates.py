@@ -18,13 +18,13 @@ from hwflow.facts.clock import CoreClock
 from hwflow.hls.plan import Plan
 from hwflow.host.identity import DesignFacts
 from hwflow.host.rate import Limit, rate_of, rate_of_design
-from hwflow.layers.partition import Execution
 from hwflow.pipeline.planning import budget_of
 from hwflow.quantize import quantize
 from hwflow.search.exploration import routing
 from hwflow.search.exploration.point import Point
 from hwflow.search.exploration.routing import Routed
 from hwflow.search.exploration.tasks import Wanted, found_of
+from hwflow.stages.partition import Execution
 from hwflow.synth import load_board
 from hwflow.synth.expected_clock import outside_of
 from hwflow.views.console.design import rates

@@ -8,8 +8,9 @@ from hwflow_rtl.vendor import ECP5
 
 from hwflow import hls
 from hwflow.layers import Add, AveragePool, Concat, Conv, Dense, Frame, IntFormat, LayerGraph, Multiply, Tensor
-from hwflow.layers.base import Folding, Layer
+from hwflow.layers.base import Layer
 from hwflow.layers.rescale import Requantize
+from hwflow.stages.folding import Folding
 from tests.networks.playing import Stalls, play_plan
 from tests.networks.test_rtl import check_cycles
 

@@ -23,6 +23,7 @@ from hwflow import hls
 from hwflow.layers import LayerGraph
 from hwflow.pipeline.simulated_board import simulated_top
 from hwflow.pipeline.verilog import simulation_technology
+from hwflow.stages.kinds import stage_of
 from hwflow.synth import Board, ends_of, list_boards, load_board
 from hwflow.synth.design import Design
 from hwflow.synth.top import CoreOnBoard, design_text
@@ -105,9 +106,10 @@ def test_units(ports: dict[str, Ports], family: str) -> None:
 
 def fastest(graph: LayerGraph, technology: Technology) -> hls.Plan:
     """Every layer as quick as it can be: weights stand beside their multipliers, in ROMs of one word."""
-    every = [[each for each in layer.foldings(graph) if each.style in layer.styles(graph, technology)]
+    every = [list(stage_of(graph, layer).foldings_on(technology))
              for layer in graph.layers]
-    return hls.make_plan(graph, [min(options, key=lambda each, layer=layer: layer.schedule(graph, each).interval)
+    return hls.make_plan(graph, [min(options, key=lambda each, layer=layer: stage_of(graph, layer).schedule(
+        each, technology).interval)
                                  for layer, options in zip(graph.layers, every, strict=True)], technology)
 
 

@@ -15,10 +15,12 @@ from hwflow_rtl.rearrange.walk import Walker
 from hwflow_rtl.vendor import ECP5, Generic, Gowin, Timing
 
 from hwflow.layers import Frame, IntFormat, LayerGraph, Rearrange, Tensor
-from hwflow.layers.base import Folding
 from hwflow.layers.formats import BIPOLAR
-from hwflow.layers.hardware import codes_of
 from hwflow.layers.rearrange import Offsets, depth_to_space, picked, space_to_depth, transposed
+from hwflow.stages.codes import codes_of
+from hwflow.stages.folding import Folding
+from hwflow.stages.kinds import stage_of
+from hwflow.stages.rescalers import REFERENCE
 from tests.random_cases import seeds
 from tests.rtl.harness import layout_of, pack, simulate
 
@@ -88,7 +90,7 @@ def naive(frames: np.ndarray, offsets: Offsets, padding: int) -> np.ndarray:
         for k in offsets.channels] for c in offsets.columns] for r in offsets.rows] for frame in frames])
 
 
-def stage_of(frame: Frame, offsets: Offsets, lanes: int, technology=None, element=INT8):
+def unit_of(frame: Frame, offsets: Offsets, lanes: int, technology=None, element=INT8):
     shape = RearrangeShape.of(*offsets, elements=frame.elements, lanes=lanes)
     return RearrangeStage(shape=shape, element=element, lanes=lanes, padding=PADDING,
                           technology=technology or Generic(), name="move")
@@ -103,7 +105,7 @@ def frames_of(frame: Frame, count: int) -> np.ndarray:
 @pytest.mark.parametrize("name", QUICK)
 def test_moves_under_stalls(name, stall_in, stall_out):
     frame, offsets, lanes = OPERATIONS[name]
-    stage, frames = stage_of(frame, offsets, lanes), frames_of(frame, 2)
+    stage, frames = unit_of(frame, offsets, lanes), frames_of(frame, 2)
     expected = naive(frames, offsets, PADDING).reshape(-1, lanes)
     traces = simulate(stage, sends={"i": frames.reshape(-1, lanes)}, receives={"o": len(expected)}, stall_in=stall_in,
                       stall_out=stall_out)
@@ -114,7 +116,7 @@ def test_moves_under_stalls(name, stall_in, stall_out):
 @pytest.mark.parametrize(("name", "stall_in", "stall_out"), LONG_WAITS)
 def test_waits_long(name, stall_in, stall_out):
     frame, offsets, lanes = OPERATIONS[name]
-    stage, frames = stage_of(frame, offsets, lanes), frames_of(frame, 1)
+    stage, frames = unit_of(frame, offsets, lanes), frames_of(frame, 1)
     traces = simulate(stage, sends={"i": frames.reshape(-1, lanes)}, receives={"o": stage.shape.output_words},
                       stall_in=stall_in, stall_out=stall_out)
     assert np.array_equal(traces["o"].beats, naive(frames, offsets, PADDING).reshape(-1, lanes))
@@ -125,7 +127,7 @@ def test_waits_long(name, stall_in, stall_out):
 def test_keeps_pace(name, timing):
     """Frames follow each other at the stated interval, each beat at the stated time."""
     frame, offsets, lanes = OPERATIONS[name]
-    stage, frames = stage_of(frame, offsets, lanes, Generic(timing=timing)), frames_of(frame, 3)
+    stage, frames = unit_of(frame, offsets, lanes, Generic(timing=timing)), frames_of(frame, 3)
     words = stage.shape.output_words
     traces = simulate(stage, sends={"i": frames.reshape(-1, lanes)}, receives={"o": 3 * words})
     ends = traces["o"].cycles[words - 1::words]
@@ -138,7 +140,7 @@ def test_keeps_pace(name, timing):
 
 def test_a_word_alone_passes_in_the_latency():
     frame = Frame(1, 1, 2)
-    stage = stage_of(frame, picked(frame), 2)
+    stage = unit_of(frame, picked(frame), 2)
     traces = simulate(stage, sends={"i": [[1, 2]]}, receives={"o": 1})
     assert traces["o"].cycles[0] - traces["i"].cycles[0] == 1 + stage.latency
 
@@ -172,7 +174,7 @@ def arriving(stage, frames: np.ndarray, arrivals: np.ndarray):
 @pytest.mark.parametrize("name", QUICK)
 def test_times_are_exact(name):
     frame, offsets, lanes = OPERATIONS[name]
-    stage, frames = stage_of(frame, offsets, lanes), frames_of(frame, 2)
+    stage, frames = unit_of(frame, offsets, lanes), frames_of(frame, 2)
     source = np.random.default_rng(len(name))
     arrivals = np.cumsum(source.choice([1, 2, 3, 30], 2 * stage.shape.input_words, p=[0.85, 0.1, 0.04, 0.01]))
     taken, given = arriving(stage, frames, arrivals)
@@ -258,7 +260,7 @@ def with_half_a_ring(name: str, monkeypatch) -> int:
     half = (1 << ceil_log2(whole.ring_words)) // 2
     monkeypatch.setattr(rearrange, "ring_parts", lambda words, width, technology: (half,))
     words, frames = whole.output_words, frames_of(frame, 3).reshape(-1, lanes)
-    trace = simulate(stage_of(frame, offsets, lanes), sends={"i": frames}, receives={"o": 3 * words}, patience=200)["o"]
+    trace = simulate(unit_of(frame, offsets, lanes), sends={"i": frames}, receives={"o": 3 * words}, patience=200)["o"]
     return trace.cycles[-1] - trace.cycles[-1 - words] - whole.cycles()
 
 
@@ -283,7 +285,7 @@ def test_a_ring_of_just_the_words_that_it_needs(name, parts, monkeypatch):
     frames = frames_of(frame, 3)
     expected = naive(frames, offsets, PADDING).reshape(-1, lanes)
     for stall in (0.0, 0.4):
-        stage = stage_of(frame, offsets, lanes)
+        stage = unit_of(frame, offsets, lanes)
         trace = simulate(stage, sends={"i": frames.reshape(-1, lanes)}, receives={"o": len(expected)}, stall_in=stall,
                          stall_out=stall)["o"]
         assert np.array_equal(trace.beats, expected)
@@ -312,7 +314,7 @@ def test_ring_and_tables_are_small(name):
 def test_blocks_are_counted(family):
     frame, technology = Frame(40, 32, 8), family()
     offsets = picked(frame, np.random.default_rng(0).integers(0, 40, 200), up(32, 2))
-    text = rtlil.convert(stage_of(frame, offsets, 8, technology))
+    text = rtlil.convert(unit_of(frame, offsets, 8, technology))
     kinds = re.findall(r"^ *cell \\(\w+) ", text, re.MULTILINE)
     shape = RearrangeShape.of(*offsets, elements=frame.elements, lanes=8)
     cost = RearrangeStage.cost(shape=shape, width=64, technology=technology)
@@ -334,25 +336,25 @@ def test_layer_in_hardware(format):
     tensors = {"x": Tensor("x", frame, format, 0.5, 0), "y": Tensor("y", offsets.frame, format, 0.5, 0)}
     graph = LayerGraph("one", tensors, (layer,), ("x",), ("y",))
     graph.check()
-    assert [*layer.foldings(graph)] == [Folding(1, 1, 1), Folding(1, 2, 2)]
-    assert layer.hardware_problem(graph) is None
+    assert [*stage_of(graph, layer).foldings()] == [Folding(1, 1, 1), Folding(1, 2, 2)]
+    assert stage_of(graph, layer).hardware_problem() is None
     frames = format.low + format.step * source.integers(0, (format.high - format.low) // format.step + 1, (2, 4, 6, 8))
     golden = layer.evaluate(graph, frames)
     assert np.array_equal(golden, naive(frames, offsets, format.low))
-    for folding in layer.foldings(graph):
-        unit, lanes = layer.unit(graph, folding, Generic(), "stage"), folding.lanes
+    for folding in stage_of(graph, layer).foldings():
+        unit, lanes = stage_of(graph, layer).unit(folding, Generic()), folding.lanes
         expected = codes_of(golden, format).reshape(-1, lanes)
         sent = codes_of(frames, format).reshape(-1, lanes)
         traces = simulate(unit, sends={"i": sent}, receives={"o": len(expected)}, stall_in=0.2, stall_out=0.2)
         assert np.array_equal(traces["o"].beats, expected)
-        assert layer.schedule(graph, folding).interval == unit.shape.cycles()
+        assert stage_of(graph, layer).schedule(folding, REFERENCE).interval == unit.shape.cycles()
 
 
 def test_names_what_no_device_holds():
     frame = Frame(512, 512, 4)
     layer = Rearrange("turn", ("x",), "y", IntFormat(8, True), *transposed(frame, (1, 0, 2)), 0)
     tensors = {name: Tensor(name, frame, IntFormat(8, True), 1.0, 0) for name in "xy"}
-    problem = layer.hardware_problem(LayerGraph("one", tensors, (layer,), ("x",), ("y",)))
+    problem = stage_of(LayerGraph("one", tensors, (layer,), ("x",), ("y",)), layer).hardware_problem()
     assert problem == ("the elements that wait for their place in the output must fit 3833856 bits, the block RAM of "
                        "the largest device, not 16711808 (2088976 elements)")
 
@@ -383,7 +385,7 @@ def test_refuses_tables(change, message):
 
 def test_refuses_padding():
     with pytest.raises(ValueError, match="padding of rearrangement 'move' must be from 0 to 255, not -5"):
-        stage_of(FRAME, picked(FRAME), 1, element=unsigned(8))
+        unit_of(FRAME, picked(FRAME), 1, element=unsigned(8))
 
 
 def test_descriptions_come_in_order_from_reset_on():
@@ -391,7 +393,7 @@ def test_descriptions_come_in_order_from_reset_on():
     for name in ("one word", "nothing but padding", "resize 10 to 24"):
         frame, offsets, lanes = OPERATIONS[name]
         shape = RearrangeShape.of(*offsets, elements=frame.elements, lanes=lanes)
-        stage = stage_of(frame, offsets, lanes, Generic(timing=Timing(multiply=3, rom=3)))
+        stage = unit_of(frame, offsets, lanes, Generic(timing=Timing(multiply=3, rom=3)))
         frames = frames_of(frame, 6)
         trace = simulate(stage, sends={"i": frames.reshape(-1, lanes)}, receives={"o": 6 * shape.output_words})["o"]
         assert np.array_equal(trace.beats, naive(frames, offsets, PADDING).reshape(-1, lanes))

@@ -7,8 +7,10 @@ from hwflow_rtl.rearrange.shape import RearrangeShape
 from hwflow_rtl.vendor import ECP5, Generic
 
 from hwflow.layers import Frame, IntFormat, LayerGraph, Rearrange, Tensor
-from hwflow.layers.base import Folding
 from hwflow.layers.rearrange import picked
+from hwflow.stages.folding import Folding
+from hwflow.stages.kinds import stage_of
+from hwflow.stages.rescalers import REFERENCE
 from tests.rtl.harness import simulate
 from tests.rtl.test_rearrange import INT8, OPERATIONS, PADDING, arriving, frames_of, naive
 
@@ -63,11 +65,11 @@ def test_a_crop_takes_no_memory():
     tensors = {name: Tensor(name, made, IntFormat(8, True), 1.0, 0) for name, made in frames.items()}
     graph, folding = LayerGraph("one", tensors, (layer,), ("x",), ("y",)), Folding(1, 4, 4)
     graph.check()
-    unit = layer.unit(graph, folding, ECP5(), "stage")
+    unit = stage_of(graph, layer).unit(folding, ECP5())
     assert isinstance(unit, SelectionStage)
-    assert layer.cost(graph, folding, ECP5()).ram == 0
-    assert layer.schedule(graph, folding).interval == unit.shape.cycles() == 64 * 64 * 2
+    assert stage_of(graph, layer).cost(folding, ECP5()).ram == 0
+    assert stage_of(graph, layer).schedule(folding, REFERENCE).interval == unit.shape.cycles() == 64 * 64 * 2
     arrivals = np.arange(64 * 64 * 2)
-    times = layer.times(graph, folding, ECP5(), arrivals)
+    times = stage_of(graph, layer).times(folding, ECP5(), arrivals)
     assert np.array_equal(times.taken[0], arrivals)
     assert times.departures[0] == 3 * 64 * 2 + 2 + unit.latency

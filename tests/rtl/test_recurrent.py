@@ -13,7 +13,9 @@ from hwflow_rtl.recurrent.timing import LoopPace
 from hwflow_rtl.vendor import ECP5, ICE40, Generic, Gowin
 
 from hwflow.layers import Frame, IntFormat, LayerGraph, Recurrent, Tensor
-from hwflow.layers.base import Folding
+from hwflow.stages.folding import Folding
+from hwflow.stages.kinds import stage_of
+from hwflow.stages.rescalers import REFERENCE
 from tests.layers.recurrent_cases import random_layer
 from tests.layers.recurrent_reference import recurrent
 from tests.random_cases import seeds
@@ -47,8 +49,9 @@ def any_folding(rng: np.random.Generator, graph: LayerGraph, name: str) -> Foldi
     """One that is quick enough for a simulator in Python."""
     layer = graph.layers[0]
     assert isinstance(layer, Recurrent)
-    found = [each for each in layer.foldings(graph) if each.style in layer.styles(graph, FAMILIES[name])
-             and each.rows * each.cols <= 8 and each.lanes <= 2 and layer.schedule(graph, each).interval < 400]
+    stage, technology = stage_of(graph, layer), FAMILIES[name]
+    found = [each for each in stage.foldings_on(technology) if each.rows * each.cols <= 8 and each.lanes <= 2
+             and stage.schedule(each, technology).interval < 400]
     return found[int(rng.integers(len(found)))]
 
 
@@ -68,14 +71,14 @@ def prove(cell: str, name: str, seed: int, weight: IntFormat | None = None) -> N
     expected = recurrent(layer, frames)[0].reshape(-1, folding.lanes)
     sends = {"i": frames.reshape(-1, folding.lanes)}
     for stalls in ((0.0, 0.0), ((0.3, 0.6), (0.95, 0.0), (0.0, 0.95))[seed % 3]):
-        stage = layer.unit(graph, folding, as_simulated(name), "stage")
+        stage = stage_of(graph, layer).unit(folding, as_simulated(name))
         assert np.array_equal(stage.model(frames), expected), folding
         traces = simulate(stage, sends=sends, receives={"o": len(expected)}, stall_in=stalls[0], stall_out=stalls[1],
                           seed=seed, patience=20000)
         assert np.array_equal(traces["o"].beats, expected), folding
         if not any(stalls):
             ends = traces["o"].cycles.reshape(3, -1)[:, -1]
-            assert ends[2] - ends[1] == layer.schedule(graph, folding).interval, folding
+            assert ends[2] - ends[1] == stage_of(graph, layer).schedule(folding, REFERENCE).interval, folding
 
 
 @pytest.mark.parametrize("cell", [
@@ -99,7 +102,7 @@ def test_a_reset_begins_a_sequence_anew(streaming: bool) -> None:
     layer = replace(layer, initial=layer.initial // 2 + 3)
     graph = graph_of(layer, 3)
     folding, frames = Folding(2, 6, 2), frames_of(rng, layer, 2, 3)
-    stage = layer.unit(graph, folding, Generic(), "stage")
+    stage = stage_of(graph, layer).unit(folding, Generic())
     expected = recurrent(layer, frames)[0].reshape(-1, 2)
     beats, seen = frames.reshape(-1, 2), []
 
@@ -138,10 +141,10 @@ def test_a_reset_begins_a_sequence_anew(streaming: bool) -> None:
 def test_paces_that_are_too_short_are_refused() -> None:
     layer = random_layer(np.random.default_rng(0), cell="gru", hidden=4, y=INT8)
     graph, folding = graph_of(layer, 2), Folding(4, 2, 2)
-    hardware = layer.hardware_of(graph)
+    hardware = stage_of(graph, layer)
     hardware.pace = lambda folding: LoopPace(4, 9, 9)  # type: ignore[method-assign]
     with pytest.raises(ValueError, match=re.escape("pace of 'stage' must be at least LoopPace(block=")):
-        layer.unit(graph, folding, Generic(), "stage")
+        stage_of(graph, layer).unit(folding, Generic())
 
 
 @pytest.mark.parametrize("change, message", [
@@ -151,7 +154,7 @@ def test_paces_that_are_too_short_are_refused() -> None:
 ])
 def test_shapes_that_contradict_themselves(change: dict, message: str) -> None:
     layer = random_layer(np.random.default_rng(0), cell="gru", hidden=8, y=INT8)
-    shape = layer.hardware_of(graph_of(layer, 2)).shape(Folding(4, 4, 2))
+    shape = stage_of(graph_of(layer, 2), layer).loop_shape(Folding(4, 4, 2))
     with pytest.raises(ValueError, match=re.escape(message)):
         replace(shape, **change)
 

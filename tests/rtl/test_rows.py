@@ -15,7 +15,8 @@ from hwflow_rtl.rows.times import Phase, play_rows
 from hwflow_rtl.vendor import ECP5, FAMILIES, Generic
 
 from hwflow import golden
-from hwflow.layers import Folding
+from hwflow.stages.folding import Folding
+from hwflow.stages.kinds import stage_of
 from tests.rtl.harness import simulate, simulator
 from tests.synth.row_samples import normalize_graph, softmax_graph
 
@@ -138,7 +139,7 @@ def test_a_word_in_every_cycle(graph, lanes: int) -> None:
     frames = np.clip(rng.normal(0, 40, (4, 1, 4, t.frame.channels)).astype(np.int64), -128, 127)
     frames[1, 0, 0], frames[1, 0, 1], frames[1, 0, 2, ::2] = 7, -128, 127
     expected = golden.run(graph, {"x": frames})["y"].reshape(-1, lanes)
-    unit = layer.unit(graph, folding, Generic(), "rows")
+    unit = stage_of(graph, layer).unit(folding, Generic())
     beats = frames.reshape(-1, lanes)
     assert np.array_equal(unit.model(beats), expected)
     traces = simulate(unit, sends={"i": beats}, receives={"o": len(expected)})
@@ -151,7 +152,7 @@ def test_the_cycles_are_those_of_generic_parts(family) -> None:
     technology, arrivals = family(), np.arange(64, dtype=np.int64)
     for graph in (softmax_graph(16), normalize_graph(16)):
         (layer,) = graph.layers
-        own, generic = (layer.times(graph, Folding(1, 1, 1), each, arrivals)
+        own, generic = (stage_of(graph, layer).times(Folding(1, 1, 1), each, arrivals)
                         for each in (technology, Generic(timing=technology.timing)))
         assert np.array_equal(own.departures, generic.departures)
 
@@ -160,6 +161,7 @@ def test_few_multipliers() -> None:
     """One for each lane of a softmax, two of a normalization of 16 elements; squares and means are sums of rows."""
     for graph, blocks in ((softmax_graph(64), 1), (normalize_graph(16), 2)):
         (layer,) = graph.layers
-        assert [layer.cost(graph, Folding(1, lanes, lanes), ECP5()).dsp for lanes in (1, 4)] == [blocks, 4 * blocks]
+        stage = stage_of(graph, layer)
+        assert [stage.cost(Folding(1, lanes, lanes), ECP5()).dsp for lanes in (1, 4)] == [blocks, 4 * blocks]
 
 

@@ -16,6 +16,7 @@ from hwflow import hls
 from hwflow.layers import Conv, Frame, IntFormat, LayerGraph, Lookup, MaxPool, Requantize, Tensor
 from hwflow.pipeline.simulation import compile_plan, run_plan
 from hwflow.pipeline.verilog import simulation_technology
+from hwflow.stages.kinds import stage_of
 from hwflow.synth import ends_before_plan, ends_of, load_board
 
 INT8, INT4 = IntFormat(8, True), IntFormat(4, True)
@@ -40,7 +41,7 @@ def graph() -> LayerGraph:
 
 
 def plan_of(made: LayerGraph, board: str) -> hls.Plan:
-    return hls.make_plan(made, [next(iter(layer.foldings(made))) for layer in made.layers],
+    return hls.make_plan(made, [next(iter(stage_of(made, layer).foldings())) for layer in made.layers],
                          load_board(board).technology())
 
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hwflow.layers import Folding, Layer, LayerGraph
+from hwflow.layers import Layer, LayerGraph
 from hwflow.onnx.model import Model
+from hwflow.stages.folding import Folding
 
 
 def described(model: Model) -> str:

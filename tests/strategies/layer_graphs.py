@@ -7,8 +7,11 @@ from functools import partial
 import numpy as np
 from hwflow_rtl.vendor import Technology
 
-from hwflow.layers import Folding, Frame, LayerGraph
+from hwflow.layers import Frame, LayerGraph
 from hwflow.layers.formats import IntArray
+from hwflow.stages.folding import Folding
+from hwflow.stages.kinds import stage_of
+from hwflow.stages.rescalers import REFERENCE
 from tests.strategies.layers import Growing, Taste
 from tests.strategies.layers_of_rows import matmul, recurrent, trees
 from tests.strategies.numbers import Rng, integers
@@ -150,11 +153,11 @@ def any_foldings(graph: LayerGraph, technology: Technology, rng: Rng, *, slowest
     cycles a frame, if there is one."""
     picked = []
     for layer in graph.layers:
-        styles = layer.styles(graph, technology)  # type: ignore[attr-defined]
-        every = layer.foldings(graph)  # type: ignore[attr-defined]
+        styles = stage_of(graph, layer).styles(technology)
+        every = stage_of(graph, layer).foldings()
         options = [folding for folding in every if folding.style in styles]
         order = rng.permutation(len(options))
-        intervals = ((k, layer.schedule(graph, options[k]).interval) for k in order)  # type: ignore[attr-defined]
+        intervals = ((k, stage_of(graph, layer).schedule(options[k], REFERENCE).interval) for k in order)
         quick = (k for k, interval in intervals if slowest is None or interval <= slowest)
         picked.append(options[next(quick, len(options) - 1)])
     return picked

@@ -15,8 +15,8 @@ from hwflow import hls
 from hwflow.hls import Plan
 from hwflow.hls.links import links_cost
 from hwflow.layers import Concat, Frame, IntFormat, Layer, LayerGraph, Multiply, Rearrange, Tensor, TopK
-from hwflow.layers.base import Folding, HardwareLayer
 from hwflow.layers.rearrange import depth_to_space, transposed
+from hwflow.stages.folding import Folding
 from hwflow.synth import Board
 from hwflow.synth.design_parts import LINKS, read_parts
 from hwflow.synth.netlist import make_netlist
@@ -83,7 +83,7 @@ FRAME, ROW = Frame(8, 8, 16), Frame(1, 1, 16)
 def small_stages() -> tuple[LayerGraph, list[Folding]]:
     """A stage of each kind that whole networks seldom have, side by side with inputs of their own; their foldings."""
     tensors: dict[str, Tensor] = {}
-    layers: list[HardwareLayer] = []
+    layers: list[Layer] = []
     foldings: list[Folding] = []
 
     def add(make: Callable[[tuple[str, ...], str], Layer], folding: Folding, *inputs: Frame) -> None:
@@ -91,7 +91,6 @@ def small_stages() -> tuple[LayerGraph, list[Folding]]:
         names = tuple(f"x{k}_{n}" for n in range(len(inputs)))
         tensors.update({name: Tensor(name, frame, INT8, 0.5, 0) for name, frame in zip(names, inputs, strict=True)})
         layer = make(names, f"y{k}")
-        assert isinstance(layer, HardwareLayer)
         tensors[f"y{k}"] = Tensor(f"y{k}", layer.output_frame(*inputs), INT8, 0.5, 0)
         layers.append(layer)
         foldings.append(folding)

@@ -8,8 +8,10 @@ import numpy as np
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.vendor import Technology
 
-from hwflow.layers import Folding, Frame, IntFormat, LayerGraph, Recurrent, Requantize, Tensor
+from hwflow.layers import Frame, IntFormat, LayerGraph, Recurrent, Requantize, Tensor
 from hwflow.layers.recurrent import GATES
+from hwflow.stages.folding import Folding
+from hwflow.stages.kinds import stage_of
 from tests.synth.sample import Sample
 
 INT8, INT16 = IntFormat(8, True), IntFormat(16, True)
@@ -50,10 +52,10 @@ def stage(technology: Technology, cell: str, hidden: int, rows: int, cols: int, 
     graph = recurrent_graph(cell, hidden, after=after, cell_bits=cell_bits)
     (layer,) = graph.layers
     assert isinstance(layer, Recurrent)
-    (style,) = layer.styles(graph, technology) or (MultiplierStyle.BLOCKS,)
+    (style,) = stage_of(graph, layer).styles(technology) or (MultiplierStyle.BLOCKS,)
     folding = Folding(rows, cols, lanes, style)
-    return Sample(lambda: layer.unit(graph, folding, technology, "stage"),
-                  lambda: layer.cost(graph, folding, technology))
+    return Sample(lambda: stage_of(graph, layer).unit(folding, technology),
+                  lambda: stage_of(graph, layer).cost(folding, technology))
 
 
 RECURRENT: Mapping[str, Callable[..., Sample]] = {"RecurrentStage": stage}

@@ -7,12 +7,14 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from hwflow_rtl.vendor import Technology
 
-from hwflow.layers import Folding, Frame, IntFormat, LayerGraph, Normalize, Softmax, Tensor
-from hwflow.layers.base import HardwareLayer
+from hwflow.layers import Frame, IntFormat, LayerGraph, Normalize, Softmax, Tensor
+from hwflow.layers.base import Layer
+from hwflow.stages.folding import Folding
+from hwflow.stages.kinds import stage_of
 from tests.synth.sample import Sample
 
 
-def graph_of(layer: HardwareLayer, x: Tensor, y: Tensor) -> LayerGraph:
+def graph_of(layer: Layer, x: Tensor, y: Tensor) -> LayerGraph:
     return LayerGraph("rows", {"x": x, "y": y}, (layer,), ("x",), ("y",))
 
 
@@ -37,10 +39,9 @@ def normalize_graph(elements: int, bits: int = 8, rows: int = 4, centred: bool =
 
 def sample(graph: LayerGraph, lanes: int, technology: Technology) -> Sample:
     (layer,) = graph.layers
-    assert isinstance(layer, HardwareLayer)
     folding = Folding(1, lanes, lanes)
-    return Sample(lambda: layer.unit(graph, folding, technology, "rows"),
-                  lambda: layer.cost(graph, folding, technology))
+    return Sample(lambda: stage_of(graph, layer).unit(folding, technology),
+                  lambda: stage_of(graph, layer).cost(folding, technology))
 
 
 def softmax(technology: Technology, elements: int, lanes: int, bits: int = 8) -> Sample:

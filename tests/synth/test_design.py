@@ -10,9 +10,9 @@ import pytest
 
 from hwflow import hls
 from hwflow.host.identity import IDENTITY_FILE, DesignFacts, identity
-from hwflow.layers.room import with_room
 from hwflow.pipeline.planning import budget_of
 from hwflow.quantize import quantize
+from hwflow.stages.other_weights import with_room
 from hwflow.synth import load_board
 from hwflow.synth.design import Design, finish_design
 from tests.e2e.networks import rows_for, small_network

@@ -15,11 +15,13 @@ from hwflow_rtl.vendor import Resources
 from hwflow.hls import make_plan, solve
 from hwflow.hls.staging import stages_of
 from hwflow.layers import LayerGraph
-from hwflow.layers.base import Folding, HardwareLayer
+from hwflow.layers.base import Layer
 from hwflow.options import HardwareOptions, Project
 from hwflow.pipeline.pipeline import Pipeline
 from hwflow.pipeline.planning import budget_of
 from hwflow.quantize import quantize
+from hwflow.stages.folding import Folding
+from hwflow.stages.kinds import stage_of
 from hwflow.synth import load_board
 from hwflow.synth.design_parts import read_parts
 from hwflow.synth.netlist import make_netlist
@@ -102,9 +104,9 @@ def test_sums_of_products_in_blocks(tmp_path: Path) -> None:
         judge(part, ())
 
 
-def with_macs(graph: LayerGraph, layer: HardwareLayer, folding: Folding) -> Folding:
+def with_macs(graph: LayerGraph, layer: Layer, folding: Folding) -> Folding:
     macs = replace(folding, style=MultiplierStyle.MACS)
-    return macs if layer.folding_problem(graph, macs) is None else folding
+    return macs if stage_of(graph, layer).folding_problem(macs) is None else folding
 
 
 @pytest.mark.slow

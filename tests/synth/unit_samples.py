@@ -33,8 +33,9 @@ from hwflow_rtl.window.line_buffer import LineBuffer
 from hwflow_rtl.window.shape import WindowShape
 
 from hwflow.layers import Conv, Frame, IntFormat, LayerGraph, Tensor
-from hwflow.layers.base import Folding
 from hwflow.layers.rescale import Requantize
+from hwflow.stages.folding import Folding
+from hwflow.stages.kinds import stage_of
 from hwflow.synth import load_board
 from tests.synth.board_samples import BOARDS
 from tests.synth.matmul_samples import MATMULS
@@ -122,8 +123,8 @@ def conv(technology: Technology, size: int, channels: int, outputs: int, kernel:
     graph = LayerGraph("conv", {name: Tensor(name, each, int8, 0.5, -128) for name, each in frames.items()}, (layer,),
                        ("x",), ("y",))
     folding = Folding(rows, cols, 1, MultiplierStyle(style))
-    return Sample(lambda: layer.unit(graph, folding, technology, "conv"),
-                  lambda: layer.cost(graph, folding, technology))
+    return Sample(lambda: stage_of(graph, layer).unit(folding, technology),
+                  lambda: stage_of(graph, layer).cost(folding, technology))
 
 
 def sdram_controller(technology: Technology, banks: int, rows: int, columns: int, width: int, clock_mhz: float

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from .frame_map import FrameMap, FrameMemoryFull, Life, Place, placed
+from hwflow.stages.stage import Life, Place
+
+from .frame_map import FrameMap, FrameMemoryFull, placed
 
 BANKS = 2
 

@@ -12,9 +12,11 @@ from hwflow_rtl.shared.program import Constants, Program, Written, byte_of
 from hwflow_rtl.shared.shape import SharedShape
 from hwflow_rtl.shared.steps import Compute, Load, Step, Store
 
-from ...layers.base import HardwareLayer, Layer, LayerGraph
+from hwflow.stages.kinds import stage_of
+from hwflow.stages.sweep import Sweep, is_wide
+
+from ...layers.base import Layer, LayerGraph
 from ...layers.formats import IntArray, Tensor
-from ...layers.sweep import Sweep, is_wide
 from .constants import Needs, held_less, held_table, needs_of
 from .frame_map import FrameMap
 from .framing import framed_for
@@ -103,7 +105,7 @@ def compile_shared(graph: LayerGraph, layers: Sequence[Layer], *, columns: int, 
         raise HwflowError("a shared stage must have a way to compute each of its layers:"
                           + "".join(f"\n  {problem}" for problem in problems))
     inputs, outputs = entering_of(layers), leaving_of(graph, layers)
-    plain = [sweep for layer in layers if isinstance(layer, HardwareLayer) for sweep in layer.sweeps(graph)]
+    plain = [sweep for layer in layers for sweep in stage_of(graph, layer).sweeps()]
     packed = with_packed_rows(plain, [graph.tensors[name] for name in inputs], columns)
     laid = LaidOut(packed.sweeps, packed.inputs, outputs, columns)
     needs = needs_of(laid.sweeps)

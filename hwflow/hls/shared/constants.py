@@ -15,9 +15,10 @@ from hwflow_rtl.rescale.ranges import RequantizerRoom, RequantizerRounding
 from hwflow_rtl.shared.constants import common_fraction, room_for
 from hwflow_rtl.shared.steps import DIGIT_BITS, ELEMENT_BITS
 
+from hwflow.stages.sweep import Sweep
+
 from ...layers.formats import IntArray, IntFormat, Tensor
 from ...layers.rescale import Requantize, RoomyRequantize, Rounding
-from ...layers.sweep import Sweep
 
 #: Products of the rescaler stay below two to this power: exact in int64.
 PRODUCT_BITS = 62

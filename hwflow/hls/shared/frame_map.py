@@ -11,6 +11,8 @@ from types import MappingProxyType
 import numpy as np
 from hwflow_base.errors import AnswerIsNo
 
+from hwflow.stages.stage import Life, Place
+
 #: So many tensors are tried in every order; of more, the best of some orders is taken.
 EVERY_ORDER = 6
 #: Orders that are tried where the first ones leave gaps.
@@ -20,43 +22,11 @@ MOST = 4
 
 
 @dataclass(frozen=True)
-class Life:
-    """`words` words are needed for `tensor` from step `first` to step `last`, both included.
-
-    `of` says for people what makes the tensor.  From step `again` on they are needed for the next frame's tensor.
-    """
-
-    tensor: str
-    words: int
-    first: int
-    last: int
-    of: str = ""
-    again: int | None = None
-
-    def meets(self, other: Life) -> bool:
-        return ((self.first <= other.last and other.first <= self.last) or self.again is not None is not other.again
-                or self.needed_again(other.last) or other.needed_again(self.last))
-
-    def needed_again(self, step: int) -> bool:
-        return self.again is not None and step >= self.again
-
-    def needed(self, step: int) -> bool:
-        return self.first <= step <= self.last or self.needed_again(step)
-
-
-@dataclass(frozen=True)
 class Over:
     """A tensor begins `offset` words after `tensor`, whose words it takes in the step that reads these last."""
 
     tensor: str
     offset: int
-
-
-@dataclass(frozen=True)
-class Place(Life):
-    """A tensor in the words from `base` on."""
-
-    base: int = 0
 
 
 @dataclass(frozen=True)

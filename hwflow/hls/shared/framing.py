@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
-from ...layers.sweep import Sweep
+from hwflow.stages.stage import Life
+from hwflow.stages.sweep import Sweep
+
 from .banks import placed_in_banks
-from .frame_map import FrameMap, Life, Over, busiest, chains_of, placed
+from .frame_map import FrameMap, Over, busiest, chains_of, placed
 from .in_place import InPlace, Lowerings
 from .layout import LaidOut
 

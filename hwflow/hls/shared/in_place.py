@@ -15,10 +15,12 @@ from functools import partial
 import numpy as np
 from hwflow_rtl.shared.steps import Compute
 
+from hwflow.stages.stage import Life
+from hwflow.stages.sweep import Line, Sweep
+
 from ...layers.formats import IntArray
-from ...layers.sweep import Line, Sweep
 from .constants import Needs
-from .frame_map import Life, Over, busiest, chains_of
+from .frame_map import Over, busiest, chains_of
 from .layout import LaidOut, Layout
 from .lowering import Lowering, Operand
 from .sliding import Sliding

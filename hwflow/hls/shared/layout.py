@@ -8,8 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
+from hwflow.stages.sweep import Sweep, copied, is_wide
+
 from ...layers.formats import EqualByValue, IntArray, Tensor
-from ...layers.sweep import Sweep, copied, is_wide
 
 
 @dataclass(frozen=True, eq=False)

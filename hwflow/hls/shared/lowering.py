@@ -11,8 +11,9 @@ from hwflow_base.errors import HwflowError
 from hwflow_rtl.shared.program import Constants
 from hwflow_rtl.shared.steps import Compute, Operation
 
+from hwflow.stages.sweep import Sweep, is_wide
+
 from ...layers.formats import IntArray
-from ...layers.sweep import Sweep, is_wide
 from .constants import Needs, SweepConstants, digits_of, held_less, held_zero_point, sweep_constants
 from .layout import Layout
 from .sliding import Sliding, Way

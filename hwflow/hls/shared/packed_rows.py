@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hwflow.stages.sweep import Line, Sweep
+
 from ...layers.formats import Frame, IntArray, Tensor
-from ...layers.sweep import Line, Sweep
 
 #: Words of windows, of those without packed rows, that are few enough: each sweep takes cycles and weights of its own.
 SAVING = 0.75

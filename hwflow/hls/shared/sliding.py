@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...layers.sweep import Sweep
+from hwflow.stages.sweep import Sweep
+
 from .layout import Layout
 
 

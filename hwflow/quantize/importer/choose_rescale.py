@@ -10,13 +10,13 @@ from hwflow_base.errors import Refusal
 
 from hwflow.layers import IntFormat, Requantize
 from hwflow.layers.formats import IntArray
-from hwflow.layers.hardware import price, rescale_cost
 from hwflow.layers.rescale import BLOCK_BITS, Rescale, Rounding, Thresholds, largest_sum
 from hwflow.quantize.importer.affine_forms import Bound, Form
 from hwflow.quantize.importer.exact_edges import Accumulator, Affine, edges, fewest_bits, within
 from hwflow.quantize.importer.states import Parameters
 from hwflow.quantize.scale import fixed_points, widest_multiplier
 from hwflow.quantize.settings import OutputStage
+from hwflow.stages.rescalers import price, rescale_cost
 
 #: A threshold unit has at most this many thresholds for each channel.
 MAX_LEVELS = 255

@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from hwflow.stages.partition import Execution
+
 from ...host.rate import Rate
-from ...layers.partition import Execution
 from ...options import HardwareOptions
 
 

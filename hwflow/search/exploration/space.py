@@ -10,8 +10,9 @@ from typing import Any
 
 from hwflow_base.files.cache import code_fingerprint, digest
 
+from hwflow.stages.partition import Execution
+
 from ...data.dataset import Dataset
-from ...layers.partition import Execution
 from ...onnx.model import Model
 from ...outcome import OutcomeWarning
 from ...pipeline.keys import data_key, integers_key

@@ -16,6 +16,8 @@ from typing import Any
 from hwflow_base.errors import HwflowError
 from hwflow_rtl.vendor import Technology
 
+from hwflow.stages.partition import Execution
+
 from ... import golden, hls
 from ...accuracy import Accuracy, compare, data_warnings, float_outputs, question
 from ...data.dataset import Dataset
@@ -23,7 +25,6 @@ from ...hls.refusal import DoesNotFit
 from ...host.identity import identity
 from ...host.rate import carried, cycles_for, rate_of
 from ...layers.base import LayerGraph
-from ...layers.partition import Execution
 from ...onnx.model import Array, Model
 from ...pipeline.planning import executions_of
 from ...quantize import Quantized, quantize

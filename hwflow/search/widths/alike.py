@@ -13,14 +13,15 @@ from hwflow_rtl.vendor.memory import Holds, MemoryKind
 from hwflow.hls import Budget, Plan, StagePlan, make_plan
 from hwflow.hls.memories import Places, memories_of_stage
 from hwflow.hls.shared_stage import SharedStage
-from hwflow.hls.stages import LayerStage
 from hwflow.hls.staging import stages_of
-from hwflow.hls.support import hardware_problems
-from hwflow.layers.base import Folding, HardwareLayer, LayerGraph
+from hwflow.layers.base import Layer, LayerGraph
 from hwflow.search.widths.points import LINKS
+from hwflow.stages.folding import Folding
+from hwflow.stages.problems import hardware_problems
+from hwflow.stages.stage import LayerStage
 
 #: The folding of a layer that has a stage of its own; None where it has none that is fast enough.
-FoldingOf = Callable[[LayerGraph, HardwareLayer], Folding | None]
+FoldingOf = Callable[[LayerGraph, Layer], Folding | None]
 
 
 def is_sum_of_layers(plan: Plan) -> bool:

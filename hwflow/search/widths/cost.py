@@ -8,7 +8,7 @@ the cost; else the plan of each design is made (`alike`).  A layer without hardw
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from hwflow_base.errors import AnswerIsNo
@@ -18,11 +18,14 @@ from hwflow.hls import Budget, Executions, Plan, make_plan
 from hwflow.hls.links import link_cost
 from hwflow.hls.solver import offered
 from hwflow.hls.staging import stages_of
-from hwflow.hls.support import hardware_problems
-from hwflow.layers.base import Folding, HardwareLayer, Layer, LayerGraph
-from hwflow.layers.partition import Execution
+from hwflow.layers.base import Layer, LayerGraph
 from hwflow.search.widths.alike import is_sum_of_layers, plan_like, prices_of
 from hwflow.search.widths.points import LINKS, Design
+from hwflow.stages.folding import Folding
+from hwflow.stages.kinds import has_hardware, stage_of
+from hwflow.stages.partition import Execution
+from hwflow.stages.problems import hardware_problems
+from hwflow.stages.stage import LayerStage
 
 
 @dataclass(frozen=True)
@@ -58,8 +61,8 @@ class Pace:
             if layer.name in self.without:
                 continue
             folding = self._folding(graph, layer)
-            if folding is not None and isinstance(layer, HardwareLayer):
-                parts[layer.name] = layer.cost(graph, folding, self.technology)
+            if folding is not None:
+                parts[layer.name] = stage_of(graph, layer).cost(folding, self.technology)
                 placed[layer.name] = folding
             elif layer.name in self.costs:
                 parts[layer.name] = self.costs[layer.name]
@@ -90,12 +93,13 @@ class Pace:
 
     def _folding(self, graph: LayerGraph, layer: Layer) -> Folding | None:
         """The folding of the widest design, or the cheapest one that keeps its pace; None without hardware."""
-        if not isinstance(layer, HardwareLayer) or layer.hardware_problem(graph) is not None:
+        stage = _possible_stage(graph, layer)
+        if stage is None:
             return None
         folding = self.foldings.get(layer.name)
-        if folding is not None and layer.folding_problem(graph, folding) is None:
+        if folding is not None and stage.folding_problem(folding) is None:
             return folding
-        return _cheapest(graph, layer, self.interval, self.technology, self.budget)
+        return _cheapest(stage, self.interval, self.technology, self.budget)
 
 
 def pace_of(executions: Executions) -> Pace:
@@ -105,19 +109,15 @@ def pace_of(executions: Executions) -> Pace:
     itself for the shortest interval at which they fit together, and at worst for the smallest cost.
     """
     graph, technology, budget = executions.graph, executions.technology, executions.budget
-    able = {
-        layer.name: layer
-        for layer in graph.layers
-        if isinstance(layer, HardwareLayer) and layer.hardware_problem(graph) is None
-    }
+    able = {layer.name: stage for layer in graph.layers if (stage := _possible_stage(graph, layer)) is not None}
     without = tuple(layer.name for layer in graph.layers if layer.name not in able)
     plan = _fastest(executions)
     if plan is None:
-        foldings, interval, fits = _each_by_itself(graph, tuple(able.values()), technology, budget)
+        foldings, interval, fits = _each_by_itself(graph, able, technology, budget)
     else:
         foldings = {stage.layers[0]: stage.folding for stage in plan.stages if not stage.steps}
         interval, fits = plan.interval, True
-    costs = {name: able[name].cost(graph, folding, technology) for name, folding in foldings.items()}
+    costs = {name: able[name].cost(folding, technology) for name, folding in foldings.items()}
     return Pace(technology, budget, foldings, costs, interval, without, fits,
                 None if plan is None or is_sum_of_layers(plan) else plan)  # fmt: skip
 
@@ -133,12 +133,12 @@ def _fastest(executions: Executions) -> Plan | None:
 
 
 def _each_by_itself(
-    graph: LayerGraph, layers: Sequence[HardwareLayer], technology: Technology, budget: Budget
+    graph: LayerGraph, stages: Mapping[str, LayerStage[Layer]], technology: Technology, budget: Budget
 ) -> tuple[dict[str, Folding], int, bool]:
     """Foldings by layer, their common interval, and whether they fit the budget together."""
     intervals = {
-        name: sorted({layer.schedule(graph, f).interval for f in _foldings(graph, layer, technology)})
-        for name, layer in ((layer.name, layer) for layer in layers)
+        name: sorted({stage.schedule(f, technology).interval for f in _foldings(stage, technology)})
+        for name, stage in stages.items()
     }
     if not intervals:
         return {}, 0, True
@@ -146,9 +146,9 @@ def _each_by_itself(
     targets = sorted({interval for each in intervals.values() for interval in each if interval >= shortest})
 
     def at(target: int) -> tuple[dict[str, Folding], bool]:
-        picked = {layer.name: _cheapest(graph, layer, target, technology, budget) for layer in layers}
+        picked = {name: _cheapest(stage, target, technology, budget) for name, stage in stages.items()}
         foldings = {name: folding for name, folding in picked.items() if folding is not None}
-        costs = [layer.cost(graph, foldings[layer.name], technology) for layer in layers]
+        costs = [stage.cost(foldings[name], technology) for name, stage in stages.items()]
         total = technology.placed(sum(costs, _links(graph, foldings, technology)))
         return foldings, budget.fits(total)
 
@@ -160,22 +160,26 @@ def _each_by_itself(
     return foldings, targets[low], fits
 
 
-def _cheapest(
-    graph: LayerGraph, layer: HardwareLayer, interval: int, technology: Technology, budget: Budget
-) -> Folding | None:
+def _possible_stage(graph: LayerGraph, layer: Layer) -> LayerStage[Layer] | None:
+    """The stage of a layer; None where it cannot be in hardware."""
+    stage = stage_of(graph, layer) if has_hardware(layer) else None
+    return stage if stage is not None and stage.hardware_problem() is None else None
+
+
+def _cheapest(stage: LayerStage[Layer], interval: int, technology: Technology, budget: Budget) -> Folding | None:
     """Of the foldings with the fewest multipliers that keep up with `interval` the cheapest; None where none does."""
-    schedules = [(folding, layer.schedule(graph, folding)) for folding in _foldings(graph, layer, technology)]
-    produced = graph.tensors[layer.output].frame.elements
+    schedules = [(folding, stage.schedule(folding, technology)) for folding in _foldings(stage, technology)]
+    produced = stage.y.frame.elements
     fast = [folding for folding, schedule in schedules if max(schedule.interval, produced // folding.lanes) <= interval]
     least = min((folding.rows * folding.cols for folding in fast), default=0)
     small = [folding for folding in fast if folding.rows * folding.cols == least]
-    return min(small, key=lambda f: budget.price(layer.cost(graph, f, technology)), default=None)
+    return min(small, key=lambda f: budget.price(stage.cost(f, technology)), default=None)
 
 
-def _foldings(graph: LayerGraph, layer: HardwareLayer, technology: Technology) -> list[Folding]:
+def _foldings(stage: LayerStage[Layer], technology: Technology) -> list[Folding]:
     """Those in styles that the solver may take on the technology."""
-    styles = offered(layer.styles(graph, technology), logic=True)
-    return [folding for folding in layer.foldings(graph) if folding.style in styles]
+    styles = offered(stage.styles(technology), logic=True)
+    return [folding for folding in stage.foldings() if folding.style in styles]
 
 
 def _links(graph: LayerGraph, foldings: Mapping[str, Folding], technology: Technology) -> Resources:
@@ -184,7 +188,8 @@ def _links(graph: LayerGraph, foldings: Mapping[str, Folding], technology: Techn
         link_cost(
             graph.tensors[maker.output].format.bits,
             foldings[maker.name].lanes,
-            reader.schedule(graph, foldings[reader.name]).lanes_in[reader.inputs.index(maker.output)],
+            stage_of(graph, reader).schedule(foldings[reader.name], technology).lanes_in[
+                reader.inputs.index(maker.output)],
             technology,
         )
         for maker, reader in _edges(graph)
@@ -193,8 +198,7 @@ def _links(graph: LayerGraph, foldings: Mapping[str, Folding], technology: Techn
     return sum(costs, Resources())
 
 
-def _edges(graph: LayerGraph) -> Iterator[tuple[Layer, HardwareLayer]]:
+def _edges(graph: LayerGraph) -> Iterator[tuple[Layer, Layer]]:
     for maker in graph.layers:
         for reader in graph.consumers(maker.output):
-            if isinstance(reader, HardwareLayer):
-                yield maker, reader
+            yield maker, reader

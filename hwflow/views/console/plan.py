@@ -12,13 +12,14 @@ from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.vendor import Resources
 from hwflow_rtl.vendor.memory import Holds, Place
 
+from hwflow.hls.plan import stage_kind
+from hwflow.stages.stage import StepPlan
+
 from ...facts.clock import CoreClock
 from ...hls.links import LinkPlan
 from ...hls.memories import MemoryPlan
-from ...hls.names import stage_kind
 from ...hls.plan import Plan, StagePlan
 from ...hls.plan_file import memory_facts, outside_facts
-from ...hls.stages import StepPlan
 from ...host.rate import Limit, Rate, rate_of
 from ...layers.base import LayerGraph
 from ...synth import Board, ends_of

@@ -14,8 +14,9 @@ from hwflow_base.printable import number, percent
 from hwflow_sim import RunResult
 from markupsafe import Markup
 
+from hwflow.hls.plan import stage_kind
+
 from ...accuracy import Accuracy
-from ...hls.names import stage_kind
 from ...hls.plan import Plan
 from ...hls.schedule import schedule_frames
 from ...layers.base import LayerGraph

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from hwflow_base.printable import clean, number, percent, shortened
 
+from hwflow.stages.names import name_of
+
 from ...hls.links import LinkPlan
-from ...hls.names import name_of
 from ...hls.plan import Plan, StagePlan
 from ...layers.base import Layer, LayerGraph
 from ...layers.conv import Conv

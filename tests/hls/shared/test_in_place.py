@@ -11,11 +11,12 @@ from hwflow_rtl.shared.steps import Compute
 
 from hwflow import golden, onnx
 from hwflow.hls.shared.compile import compile_shared
-from hwflow.hls.shared.frame_map import Life, Over, placed
+from hwflow.hls.shared.frame_map import Over, placed
 from hwflow.hls.shared.support import shared_problems
 from hwflow.layers import LayerGraph
 from hwflow.onnx.build import Builder
 from hwflow.quantize import quantize
+from hwflow.stages.stage import Life
 from tests.e2e.networks import rows_for
 from tests.hls.shared.machine import program_for, require_equal
 from tests.hls.shared.networks import shared_network

@@ -10,13 +10,13 @@ import pytest
 
 pytest.importorskip("optuna", reason="the extra explore is not installed")
 
-from hwflow.layers.partition import Execution
 from hwflow.search.exploration import routing
 from hwflow.search.exploration.engine import Lost
 from hwflow.search.exploration.point import Point
 from hwflow.search.exploration.routing import Routed, Run, Runs, best_points, proposed
 from hwflow.search.exploration.store import Store
 from hwflow.search.exploration.tasks import Wanted
+from hwflow.stages.partition import Execution
 from hwflow.synth import load_board
 from hwflow.synth.options import AS_IT_IS, Placer, placer_of
 

@@ -13,13 +13,15 @@ from hwflow_rtl.vendor import Resources
 from hwflow import onnx
 from hwflow.hls import Budget, Executions, plan_to_yaml, solve
 from hwflow.layers import Add, Dense, Frame, IntFormat, LayerGraph, Tensor
-from hwflow.layers.partition import Execution
 from hwflow.layers.rescale import Requantize
 from hwflow.pipeline.planning import budget_of, executions_of, given_plan, plan_for
 from hwflow.quantize import quantize
 from hwflow.quantize.settings import settings_of_bits
 from hwflow.search.widths.cost import Pace, pace_of
 from hwflow.search.widths.points import LINKS
+from hwflow.stages.kinds import STAGES, stage_of
+from hwflow.stages.partition import Execution
+from hwflow.stages.rescalers import REFERENCE
 from hwflow.synth import load_board
 from hwflow.synth.expected_clock import outside_of
 from tests.e2e.networks import forked, rows_for
@@ -173,7 +175,8 @@ def test_layers_without_hardware_are_named_and_the_others_share_an_interval():
     assert set(pace.without) == {layer.name for layer in graph.layers} - set(pace.foldings)
     assert {"a", "b"} <= set(pace.foldings)
     assert all(
-        graph.layers[k].schedule(graph, pace.foldings[name]).interval <= pace.interval for k, name in enumerate("ab")
+        stage_of(graph, layer).schedule(pace.foldings[name], REFERENCE).interval <= pace.interval
+        for layer, name in zip(graph.layers, "ab", strict=False)
     )
     assert pace.fits
 
@@ -183,7 +186,7 @@ def test_a_board_that_is_too_small_gets_the_smallest_design(digits):
     tiny = replace(budget, available=Resources(lut=300, ff=300, dsp=2, ram=4))
     pace = pace_of(Executions(digits, technology, tiny))
     assert not pace.fits
-    least = {layer.name: min(f.rows * f.cols for f in layer.foldings(digits)) for layer in digits.layers}
+    least = {layer.name: min(f.rows * f.cols for f in stage_of(digits, layer).foldings()) for layer in digits.layers}
     assert {name: f.rows * f.cols for name, f in pace.foldings.items()} == least
     assert pace.design(digits).price > 1
 
@@ -193,7 +196,8 @@ def test_widths_without_hardware_count_as_the_widest(digits, monkeypatch):
     pace = pace_of(Executions(digits, technology, budget))
     before = pace.design(digits)
     first = digits.layers[0]
-    monkeypatch.setattr(type(first), "hardware_problem", lambda self, graph: "no" if self.name == first.name else None)
+    monkeypatch.setattr(STAGES[type(first)], "hardware_problem",
+                        lambda self: "no" if self.layer.name == first.name else None)
     after = pace.design(digits)
     assert after.parts[first.name] == before.parts[first.name]
     assert any(first.name in note for note in pace.notes)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from hwflow_base.printable import counted, number, percent, shortened
 from markupsafe import Markup
 
-from hwflow.hls.names import layer_names
 from hwflow.hls.plan import Plan, StagePlan
 from hwflow.layers.base import Layer
+from hwflow.stages.names import layer_names
 
 from ...console.plan import bottleneck, busy, ends, execution_line, folding_text, lanes_text, padding_loss
 from ...pictures.design import DesignGraph, design_graph, kind_text, tensor_text, weights_of, wide_scene

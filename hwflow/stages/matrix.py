@@ -1,22 +1,23 @@
-"""The hardware of layers that multiply by constant weights: what convolution and dense share."""
+"""The stages of layers that multiply by constant weights: what convolution and dense share."""
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache, cached_property
 from math import gcd
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from amaranth.lib.wiring import Component
 from hwflow_rtl.matrix.banks import banks_of, pairs_rows
 from hwflow_rtl.matrix.shape import MatrixShape, paces
-from hwflow_rtl.matrix.stage import MatrixStage
+from hwflow_rtl.matrix.stage import MatrixStage as MatrixUnit
 from hwflow_rtl.matrix.streamed_weights import StreamSource, weight_beats
-from hwflow_rtl.matrix.tiled import TiledStage
+from hwflow_rtl.matrix.tiled import TiledStage as TiledUnit
 from hwflow_rtl.matrix.tiled_shape import TiledShape
 from hwflow_rtl.memory import WeightStream
 from hwflow_rtl.memory.weight_sharing import WIDEST_GROUP
@@ -27,11 +28,16 @@ from hwflow_rtl.stream.times import StageTimes, Times
 from hwflow_rtl.vendor import FAMILIES, Resources, Technology
 from hwflow_rtl.window.shape import WindowShape
 
-from hwflow.layers.base import Folding, Schedule, divisors
-from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor
-from hwflow.layers.hardware import pad_value, rescaler_constants, shape_of
-from hwflow.layers.rescale import Rescale
+from hwflow.layers.formats import Frame, IntArray
+from hwflow.layers.matrix_layer import MatrixLayer
 from hwflow.layers.window import Window
+from hwflow.stages.codes import pad_value, shape_of
+from hwflow.stages.folding import Folding, Schedule, divisors
+from hwflow.stages.rescalers import rescale_problem, rescaler_constants
+from hwflow.stages.stage import LayerStage
+from hwflow.stages.sweep import multiplication_problem, weight_problem
+
+M_co = TypeVar("M_co", bound=MatrixLayer, covariant=True)
 
 #: The most rows, and the most columns, that a layer's foldings have.
 CHOICES = 20
@@ -91,35 +97,51 @@ class Shapes:
 SHAPES: WeakValueDictionary[Hashable, Shapes] = WeakValueDictionary()
 
 
-class MatrixHardware:
-    """A layer with `weights` [cout, kh, kw, cin / groups] that a window carries over frames `x`."""
+class MatrixStage(LayerStage[M_co]):
+    """The stage of a layer with weights [cout, kh, kw, cin / groups] that a window carries over frames."""
 
-    def __init__(self, *, x: Tensor, y: Tensor, frame: Frame, window: Window, groups: int, weights: IntArray,
-                 weight_format: IntFormat, accumulator: IntFormat, requantize: Rescale):
-        self.x, self.y = x, y
-        self.frame = frame
-        self.window = window
-        self.groups = groups
-        self.weights = weights
-        self.weight_format = weight_format
-        self.accumulator = accumulator
-        self.requantize = requantize
-        self.rescalers: dict[tuple[Technology, int, MultiplierStyle | None], RescalerConstants] = {}
-        key = self.likeness, *self.formats.values()
-        self.shapes = SHAPES.setdefault(key, Shapes())
+    @property
+    @abstractmethod
+    def frame(self) -> Frame:
+        """The frame that the window moves over."""
 
-    def multiplications(self) -> int:
-        height, width = self.window.positions(self.frame)
-        return height * width * int(self.weights.size)
+    @property
+    @abstractmethod
+    def window(self) -> Window:
+        """The window."""
+
+    @property
+    @abstractmethod
+    def groups(self) -> int:
+        """The groups of channels."""
+
+    @property
+    @abstractmethod
+    def weights(self) -> IntArray:
+        """[cout, kh, kw, cin / groups]."""
+
+    def hardware_problem(self) -> str | None:
+        return rescale_problem(self.layer.requantize, self.y.format)
+
+    def shared_problem(self) -> str | None:
+        return multiplication_problem(self.layer.multiplied) or weight_problem(self.layer.weights)
+
+    @cached_property
+    def shapes(self) -> Shapes:
+        return SHAPES.setdefault((self.likeness, *self.formats.values()), Shapes())
+
+    @cached_property
+    def _rescalers(self) -> dict[tuple[Technology, int, MultiplierStyle | None], RescalerConstants]:
+        return {}
 
     @cached_property
     def likeness(self) -> Hashable:
         """The numbers that foldings, schedules and streams of weights follow from."""
         formats = {name: self.formats[name] for name in ("element", "weight", "bipolar_element", "bipolar_weight")}
-        return self.pixels, self.depth, self.outputs, *formats.values()
+        return self.pixels, self.depth, self.group_outputs, *formats.values()
 
     @property
-    def outputs(self) -> int:
+    def group_outputs(self) -> int:
         """Of a group."""
         return int(self.weights.shape[0]) // self.groups
 
@@ -142,22 +164,29 @@ class MatrixHardware:
     def takes(self, folding: Folding, style: MultiplierStyle) -> bool:
         """Whether rows and columns are as many as `style` needs."""
         if style is MultiplierStyle.PAIRS:
-            return pairs_rows(folding.rows, folding.lanes, min(folding.rows, self.outputs))
+            return pairs_rows(folding.rows, folding.lanes, min(folding.rows, self.group_outputs))
         return style is not MultiplierStyle.MACS or folding.cols % 2 == 0
 
     def sizes(self) -> Iterator[Folding]:
         widths = self.widths()
-        for rows in thinned(fewest(self.outputs), divisors(self.outputs)):
-            for lanes in divisors(gcd(rows, self.outputs)):
+        for rows in thinned(fewest(self.group_outputs), divisors(self.group_outputs)):
+            for lanes in divisors(gcd(rows, self.group_outputs)):
                 for cols in widths:
                     yield Folding(rows, cols, lanes)
         spans = [1, self.window.kernel[1]] if self.patches and self.window.kernel[1] > 1 else [1]
         for parallel in thinned(fewest(self.groups), divisors(self.groups)):
             if parallel == 1:
                 continue
-            for lanes in divisors(gcd(parallel, self.groups) * self.outputs):
+            for lanes in divisors(gcd(parallel, self.groups) * self.group_outputs):
                 for taps in spans:
-                    yield Folding(parallel * self.outputs, taps * self.depth, lanes)
+                    yield Folding(parallel * self.group_outputs, taps * self.depth, lanes)
+
+    def styles(self, technology: Technology) -> tuple[MultiplierStyle, ...]:
+        return self.products.styles(technology)
+
+    @property
+    def rescale_styles(self) -> tuple[MultiplierStyle, ...]:
+        return (MultiplierStyle.LOGIC,)
 
     @cached_property
     def products(self) -> ProductShape:
@@ -188,21 +217,21 @@ class MatrixHardware:
         return thinned(widths, [*exact, *(taps * n for n in exact)])
 
     def lanes_of_words(self) -> list[int]:
-        return divisors(self.depth) if self.weight_format.bipolar else fewest(self.depth)
+        return divisors(self.depth) if self.layer.weight_format.bipolar else fewest(self.depth)
 
     def allows(self, cols: int, patch: bool) -> bool:
         """Whether rows of `cols` products are possible, without a patch or with one."""
         taps = self.window.kernel[1] if patch else 1
         if patch and (taps == 1 or cols % taps or not self.patches):
             return False
-        return cols // taps <= self.depth and not (self.weight_format.bipolar and self.depth % (cols // taps))
+        return cols // taps <= self.depth and not (self.layer.weight_format.bipolar and self.depth % (cols // taps))
 
     def words(self, cols: int, patch: bool) -> int:
         """Words that a row of `cols` products reads for one output."""
         height, width = self.window.kernel
         return height * -(-self.depth // (cols // width)) if patch else height * width * -(-self.depth // cols)
 
-    def shape(self, folding: Folding) -> MatrixShape:
+    def matrix_shape(self, folding: Folding) -> MatrixShape:
         """The shape of the unit; if rows of this many products can be built in two ways, the faster or the plain one.
 
         It is for weights in ROMs; `unit_shape` derives the shape for weights that arrive from it.
@@ -210,11 +239,11 @@ class MatrixHardware:
         folding = replace(folding, rescale=None, weight_rows=0, weight_interval=Fraction(1))
         found = self.shapes.of.get(folding)
         if found is None:
-            parallel = folding.rows // self.outputs if folding.rows > self.outputs else 1
+            parallel = folding.rows // self.group_outputs if folding.rows > self.group_outputs else 1
             patch = folding.cols > self.depth if parallel > 1 else self.spans_taps(folding.cols)
             taps = self.window.kernel[1] if patch else 1
             found = self.shapes.of[folding] = MatrixShape(
-                frame=self.pixels, depth=self.depth, outputs=self.outputs, lanes=folding.cols // taps * parallel,
+                frame=self.pixels, depth=self.depth, outputs=self.group_outputs, lanes=folding.cols // taps * parallel,
                 rows=folding.rows, out_lanes=folding.lanes, parallel=parallel, patch=patch, style=folding.style,
                 **self.formats)
         return found
@@ -225,9 +254,9 @@ class MatrixHardware:
         ValueError for `weight_rows` that the folding cannot have.
         """
         if not folding.weight_rows:
-            return self.shape(folding)
+            return self.matrix_shape(folding)
         # Not kept: the tables of a `TiledShape` are as long as its frames.
-        shape, source = self.shape(folding), StreamSource(folding.weight_rows, folding.weight_interval)
+        shape, source = self.matrix_shape(folding), StreamSource(folding.weight_rows, folding.weight_interval)
         return replace(shape, source=source) if shape.pixels == 1 else TiledShape(shape, source)
 
     def weight_rows(self, folding: Folding) -> tuple[int, ...]:
@@ -235,7 +264,7 @@ class MatrixHardware:
 
         Words of several rows fill blocks better; a narrow stream is cheaper in everything else.
         """
-        if folding.rows > self.outputs:
+        if folding.rows > self.group_outputs:
             return ()
         return rows_of_a_beat(folding.rows, folding.lanes, 2 if folding.style is MultiplierStyle.PAIRS else 1,
                               folding.cols * self.formats["weight"].width)
@@ -256,7 +285,7 @@ class MatrixHardware:
         """The weights in the order of `weight_stream`: int64[beats, lanes]."""
         shape = self.unit_shape(folding)
         if isinstance(shape, TiledShape):
-            return TiledStage.weight_beats(shape, self.weights)
+            return TiledUnit.weight_beats(shape, self.weights)
         return weight_beats(shape, self.weights)
 
     def spans_taps(self, cols: int) -> bool:
@@ -276,9 +305,9 @@ class MatrixHardware:
     @cached_property
     def formats(self) -> dict[str, Any]:
         return {
-            "element": shape_of(self.x.format), "weight": shape_of(self.weight_format),
-            "accumulator": shape_of(self.accumulator), "output": shape_of(self.y.format),
-            "bipolar_element": self.x.format.bipolar, "bipolar_weight": self.weight_format.bipolar}
+            "element": shape_of(self.x.format), "weight": shape_of(self.layer.weight_format),
+            "accumulator": shape_of(self.layer.accumulator), "output": shape_of(self.y.format),
+            "bipolar_element": self.x.format.bipolar, "bipolar_weight": self.layer.weight_format.bipolar}
 
     def counted(self, folding: Folding) -> tuple[int, int, int, int, tuple[int]]:
         """Of a frame: beats of a block, blocks, the two least intervals of its words, and `Schedule.lanes_in`.
@@ -286,19 +315,19 @@ class MatrixHardware:
         Of foldings with the same word it makes one shape.
         """
         rows, cols = folding.rows, folding.cols
-        one_group = rows <= self.outputs
+        one_group = rows <= self.group_outputs
         key = 1 if one_group else rows, cols
         like = self.shapes.words.get(key)
         if like is None:
-            shape = self.shape(Folding(*key))
+            shape = self.matrix_shape(Folding(*key))
             like = self.shapes.words[key] = (
                 shape.played.beats, shape.played.blocks, shape.feed, shape.played.input_words, (shape.lanes_in,))
         beats, blocks, feed, words, lanes_in = like
         if one_group:
-            blocks = blocks // self.outputs * -(-self.outputs // rows)
+            blocks = blocks // self.group_outputs * -(-self.group_outputs // rows)
         return beats, blocks, feed, words, lanes_in
 
-    def schedule(self, folding: Folding) -> Schedule:
+    def schedule(self, folding: Folding, technology: Technology) -> Schedule:
         """As `unit_shape(folding)` says, but quick."""
         rows, cols = folding.rows, folding.cols
         beats, blocks, feed, words, lanes_in = self.counted(folding)
@@ -326,32 +355,32 @@ class MatrixHardware:
     def cost(self, folding: Folding, technology: Technology) -> Resources:
         shape, rescaler = self.unit_shape(folding), self.rescaler(folding, technology)
         if isinstance(shape, TiledShape):
-            return TiledStage.cost(shape=shape, rescaler=rescaler, technology=technology)
-        return MatrixStage.cost(shape=shape, rescaler=rescaler, technology=technology)
+            return TiledUnit.cost(shape=shape, rescaler=rescaler, technology=technology)
+        return MatrixUnit.cost(shape=shape, rescaler=rescaler, technology=technology)
 
-    def times(self, folding: Folding, technology: Technology, arrivals: Times,
+    def times(self, folding: Folding, technology: Technology, *arrivals: Times,
               left: Times | None = None) -> StageTimes:
         """Weights that are outside arrive as the folding's `weight_interval` promises."""
         shape, rescaler = self.unit_shape(folding), self.rescaler(folding, technology)
         if isinstance(shape, TiledShape):
-            made = TiledStage.times(arrivals, shape=shape, rescaler=rescaler, technology=technology, left=left)
+            made = TiledUnit.times(arrivals[0], shape=shape, rescaler=rescaler, technology=technology, left=left)
         else:
-            made = MatrixStage.times(arrivals, shape=shape, rescaler=rescaler, technology=technology, left=left)
+            made = MatrixUnit.times(arrivals[0], shape=shape, rescaler=rescaler, technology=technology, left=left)
         return StageTimes(made.taken[:1], made.departures)
 
-    def unit(self, folding: Folding, technology: Technology, name: str) -> Component:
+    def unit(self, folding: Folding, technology: Technology) -> Component:
         shape, rescaler, pad = self.unit_shape(folding), self.rescaler(folding, technology), pad_value(self.x)
         if isinstance(shape, TiledShape):
-            return TiledStage(shape=shape, weights=self.weights, pad_value=pad, rescaler=rescaler,
-                              technology=technology, name=name)
-        return MatrixStage(shape=shape, weights=self.weights, pad_value=pad, rescaler=rescaler,
-                           technology=technology, name=name)
+            return TiledUnit(shape=shape, weights=self.weights, pad_value=pad, rescaler=rescaler,
+                              technology=technology, name=self.unit_name)
+        return MatrixUnit(shape=shape, weights=self.weights, pad_value=pad, rescaler=rescaler,
+                           technology=technology, name=self.unit_name)
 
     def rescaler(self, folding: Folding, technology: Technology) -> RescalerConstants:
         """The constants of all output channels."""
         key = technology, self.unit_shape(folding).drain_interval, folding.rescale
-        found = self.rescalers.get(key)
+        found = self._rescalers.get(key)
         if found is None:
-            found = self.rescalers[key] = rescaler_constants(
-                self.requantize, self.accumulator, self.y.format, technology, key[1], folding.rescale)
+            found = self._rescalers[key] = rescaler_constants(
+                self.layer.requantize, self.layer.accumulator, self.y.format, technology, key[1], folding.rescale)
         return found

@@ -1,4 +1,4 @@
-"""Hardware that is made for more than one set of weights: room in its widths, and other constants put into it.
+"""Hardware for other weights: room in its widths, and other constants put into it.
 
 `with_room` gives a graph whose stages depend on formats and on a few widths, no longer on each constant; `fitted` puts
 the weights and constants of a retrained model into such a graph, or says what has no room in it.
@@ -18,9 +18,9 @@ from hwflow.layers.base import Layer, LayerGraph
 from hwflow.layers.conv import Conv
 from hwflow.layers.dense import Dense
 from hwflow.layers.formats import IntFormat
-from hwflow.layers.hardware import room_of
 from hwflow.layers.recurrent import Recurrent
 from hwflow.layers.rescale import BLOCK_BITS, MAX_SHIFT, Requantize, RoomyRequantize, RoomyThresholds, Thresholds
+from hwflow.stages.rescalers import room_of
 
 #: A ratio may be rounded to fewer bits than a multiplier has where no result moves by more than this part of a step.
 SMALLEST_ERROR = Fraction(1, 16)

@@ -1,18 +1,18 @@
-"""The hardware of recurrent layers."""
+"""The stage of a recurrent layer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from amaranth.lib.wiring import Component
-from hwflow_rtl.matrix.stage import MatrixStage
+from hwflow_rtl.matrix.stage import MatrixStage as MatrixUnit
 from hwflow_rtl.multiply.products import Operand, ProductShape
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.recurrent.shape import RecurrentShape
-from hwflow_rtl.recurrent.stage import RecurrentStage
+from hwflow_rtl.recurrent.stage import RecurrentStage as RecurrentUnit
 from hwflow_rtl.recurrent.timing import LoopPace, LoopTiming
 from hwflow_rtl.rescale.plan import RequantizerStyle
 from hwflow_rtl.rescale.ranges import RequantizerRounding
@@ -20,13 +20,13 @@ from hwflow_rtl.rescale.requantizer import RequantizerConstants
 from hwflow_rtl.stream.times import StageTimes, Times
 from hwflow_rtl.vendor import ECP5, ICE40, Gowin, Resources, Technology
 
-from hwflow.layers.base import Folding, Schedule, divisors
-from hwflow.layers.formats import IntArray, Tensor
-from hwflow.layers.hardware import rescaler_constants, room_of, shape_of, too_wide_for_blocks
+from hwflow.layers.formats import IntArray
+from hwflow.layers.recurrent import Recurrent
 from hwflow.layers.rescale import BLOCK_BITS, Requantize
-
-if TYPE_CHECKING:
-    from hwflow.layers.recurrent import Recurrent
+from hwflow.stages.codes import shape_of
+from hwflow.stages.folding import Folding, Schedule, divisors
+from hwflow.stages.rescalers import rescaler_constants, room_of, too_wide_for_blocks
+from hwflow.stages.stage import LayerStage
 
 #: Units whose gates are computed at once, at most.
 MOST_LANES = 8
@@ -38,14 +38,23 @@ def families() -> tuple[Technology, ...]:
     return ECP5(), Gowin(), ICE40(), ICE40(has_multipliers=False)
 
 
-class RecurrentHardware:
-    """A recurrent layer from gate sums `x` to `y`."""
+class RecurrentStage(LayerStage[Recurrent]):
+    """The loop over the steps, from gate sums `x` to hidden states `y`."""
 
-    def __init__(self, layer: Recurrent, x: Tensor, y: Tensor):
-        self.layer, self.x, self.y = layer, x, y
-        self._paces: dict[tuple[int, int, int, MultiplierStyle], LoopPace] = {}
-        self._outputs: dict[tuple[Technology, int], RequantizerConstants] = {}
-        self._rescalers: dict[RequantizerStyle, RequantizerConstants] = {}
+    def shared_problem(self) -> str | None:
+        return "a shared stage has no product in a loop"
+
+    @cached_property
+    def _paces(self) -> dict[tuple[int, int, int, MultiplierStyle], LoopPace]:
+        return {}
+
+    @cached_property
+    def _outputs(self) -> dict[tuple[Technology, int], RequantizerConstants]:
+        return {}
+
+    @cached_property
+    def _rescalers(self) -> dict[RequantizerStyle, RequantizerConstants]:
+        return {}
 
     def foldings(self) -> Iterator[Folding]:
         """Rows and columns divide the units, lanes both; results are rescaled as fast as they come."""
@@ -83,7 +92,7 @@ class RecurrentHardware:
         most = max(len(table) for table in first)
         return [*(widened(table, most) for table in first), *([layer.output_table] if len(layer.output_table) else [])]
 
-    def shape(self, folding: Folding) -> RecurrentShape:
+    def loop_shape(self, folding: Folding) -> RecurrentShape:
         layer, lstm = self.layer, self.layer.cell == "lstm"
         fields: dict[str, Any] = {}
         if lstm:
@@ -109,7 +118,7 @@ class RecurrentHardware:
 
     def output(self, folding: Folding, technology: Technology) -> RequantizerConstants:
         """Of hidden states."""
-        key = technology, self.shape(folding).matrix.drain_interval
+        key = technology, self.loop_shape(folding).matrix.drain_interval
         if key not in self._outputs:
             made = rescaler_constants(self.layer.requantize, self.layer.hidden_format, self.y.format, *key)
             assert isinstance(made, RequantizerConstants)
@@ -121,34 +130,35 @@ class RecurrentHardware:
         key = folding.rows, folding.cols, folding.lanes, folding.style
         found = self._paces.get(key)
         if found is None:
-            shape, timings = self.shape(folding), []
+            shape, timings = self.loop_shape(folding), []
             for technology in families():
                 if folding.style in self.styles(technology):
-                    rescaling = MatrixStage.rescaler_latency(shape.matrix, self.rescaler(technology), technology)
+                    rescaling = MatrixUnit.rescaler_latency(shape.matrix, self.rescaler(technology), technology)
                     timings.append(LoopTiming.of(shape, technology, rescaling))
             found = self._paces[key] = LoopPace.of(shape, timings)
         return found
 
-    def schedule(self, folding: Folding) -> Schedule:
-        shape = self.shape(folding)
+    def schedule(self, folding: Folding, technology: Technology) -> Schedule:
+        shape = self.loop_shape(folding)
         blocks = shape.steps * len(shape.gates) * shape.blocks
         return Schedule(work=blocks * shape.words, interval=self.pace(folding).cycles(shape),
                         multipliers=folding.rows * folding.cols, lanes_in=(folding.lanes,))
 
     def arguments(self, folding: Folding, technology: Technology) -> dict[str, Any]:
-        return {"shape": self.shape(folding), "rescaler": self.rescaler(technology),
+        return {"shape": self.loop_shape(folding), "rescaler": self.rescaler(technology),
                 "output": self.output(folding, technology), "pace": self.pace(folding), "technology": technology}
 
     def cost(self, folding: Folding, technology: Technology) -> Resources:
         zero = not self.layer.initial.any()
-        return RecurrentStage.cost(zero=zero, **self.arguments(folding, technology))
+        return RecurrentUnit.cost(zero=zero, **self.arguments(folding, technology))
 
-    def unit(self, folding: Folding, technology: Technology, name: str) -> Component:
-        return RecurrentStage(weights=self.layer.hidden_weights, tables=self.tables, initial=self.layer.initial,
-                              name=name, **self.arguments(folding, technology))
+    def unit(self, folding: Folding, technology: Technology) -> Component:
+        return RecurrentUnit(weights=self.layer.hidden_weights, tables=self.tables, initial=self.layer.initial,
+                              name=self.unit_name, **self.arguments(folding, technology))
 
-    def times(self, folding: Folding, technology: Technology, arrivals: Times, left: Times | None) -> StageTimes:
-        return RecurrentStage.times(arrivals, left=left, **self.arguments(folding, technology))
+    def times(self, folding: Folding, technology: Technology, *arrivals: Times,
+              left: Times | None = None) -> StageTimes:
+        return RecurrentUnit.times(arrivals[0], left=left, **self.arguments(folding, technology))
 
 
 def constants_of(rescale: Requantize, style: RequantizerStyle) -> RequantizerConstants:

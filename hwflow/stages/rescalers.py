@@ -1,13 +1,10 @@
-"""What the hardware halves of the layers share: shapes, divisors, and what makes elements of sums."""
+"""What makes elements of sums in the units: from the constants of layers to those of the hardware, and their cost."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from amaranth.hdl import Shape
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.rescale.plan import WIDEST_SUM, RequantizerStyle
 from hwflow_rtl.rescale.ranges import RequantizerRoom, RequantizerRounding
@@ -16,36 +13,15 @@ from hwflow_rtl.rescale.rescaler import RescalerConstants
 from hwflow_rtl.rescale.thresholder import MOST_LEVELS, ThresholderConstants
 from hwflow_rtl.vendor import ECP5, Resources, Technology
 from hwflow_rtl.vendor import price as cells
-from hwflow_rtl.window.shape import WindowShape
 
-from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor
+from hwflow.layers.formats import IntFormat
 from hwflow.layers.rescale import Requantize, Rescale, RoomyRequantize, RoomyThresholds, Thresholds
-from hwflow.layers.window import Window
+from hwflow.stages.codes import shape_of
 
 #: The technology of estimates while no board is known.
 REFERENCE: Technology = ECP5()
 #: Cycles from sum to sum of a stage where its folding is not known.
 REFERENCE_INTERVAL = 4
-
-
-def shape_of(format: IntFormat) -> Shape:
-    """On a stream.  The bit of a bipolar element is set for +1."""
-    return Shape(1) if format.bipolar else Shape(format.bits, format.signed)
-
-
-def codes_of(values: IntArray, format: IntFormat) -> IntArray:
-    """The codes of `values` on a stream: integers of shape `shape_of(format)`."""
-    return (values - format.low) // format.step if format.bipolar else values
-
-
-def values_of(codes: npt.NDArray[np.integer[Any]], format: IntFormat) -> npt.NDArray[np.integer[Any]]:
-    """The inverse of `codes_of`; where values are their own codes, the same array."""
-    return (2 * codes.astype(np.int8) - 1) if format.bipolar else codes
-
-
-def pad_value(x: Tensor) -> int:
-    """The value that pads `x`: its zero point.  A tensor without a zero has no padding; then it is 0."""
-    return x.zero_point if x.format.contains(np.array(x.zero_point)) else 0
 
 
 def price(resources: Resources) -> float:
@@ -123,11 +99,3 @@ def rescale_cost(rescale: Rescale, accumulator: IntFormat, output: IntFormat,
         raise ValueError(problem)
     return rescaler_constants(rescale, accumulator, output, technology, REFERENCE_INTERVAL).cost(
         accumulator=shape_of(accumulator), output=shape_of(output), interval=REFERENCE_INTERVAL, technology=technology)
-
-
-def pool_window(window: Window, frame: Frame, lanes: int) -> WindowShape:
-    """A window that looks at `lanes` channels after the other."""
-    words = frame.channels // lanes
-    return WindowShape(
-        height=frame.height, width=frame.width, words=words, groups=words, kernel=window.kernel, stride=window.strides,
-        dilation=window.dilations, pads=window.pads)

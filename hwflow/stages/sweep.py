@@ -6,13 +6,13 @@ Nothing here knows the size of the array or where frames are; `hwflow.hls.shared
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from hwflow.layers.formats import IntArray, IntFormat, Tensor
-from hwflow.layers.rescale import Requantize, Rescale, Thresholds, shift_right
-from hwflow.layers.threshold_fit import as_requantize
+from hwflow.layers.rescale import Requantize, shift_right
+from hwflow.layers.window import Window
 
 #: Bits of an element of a frame, and of a weight, that a shared stage computes with.
 ELEMENT_BITS = 8
@@ -75,6 +75,13 @@ class Sweep:
     column_step: tuple[int, int] = (0, 1)
     pad: int = 0
 
+    def through(self, window: Window) -> Sweep:
+        """The same, through a window that moves over a padded frame to its rows and columns of the output."""
+        (row, column), (top, left, *_) = window.strides, window.pads
+        return replace(
+            self, kernel=window.kernel, dilations=window.dilations, row_step=(row, 0), column_step=(0, column),
+            origin=(self.rows.first * row - top, self.columns.first * column - left))
+
     @property
     def lane_wise(self) -> bool:
         """Each channel of the output is computed from the same channel of the inputs."""
@@ -115,20 +122,6 @@ class Sweep:
         if self.weights is not None:
             return (self.weights.sum(axis=(1, 2, 3)),)
         return self.multipliers or (1,)
-
-
-def window_sweep(layer: str, x: Tensor, y: Tensor, rescale: Requantize, *, kernel: tuple[int, int],
-                 strides: tuple[int, int] = (1, 1), dilations: tuple[int, int] = (1, 1),
-                 pads: tuple[int, int, int, int] = (0, 0, 0, 0), weights: IntArray | None = None,
-                 channels: IntArray | None = None, pad: int = 0, rows: Line | None = None,
-                 columns: Line | None = None) -> Sweep:
-    """A window that moves over a padded frame; without `rows` and `columns` over all of it."""
-    rows, columns = rows or Line(0, y.frame.height), columns or Line(0, y.frame.width)
-    return Sweep(
-        layer=layer, inputs=(x,), output=y, rescale=rescale, rows=rows, columns=columns, weights=weights,
-        channels=channels, kernel=kernel, dilations=dilations, pad=pad,
-        origin=(rows.first * strides[0] - pads[0], columns.first * strides[1] - pads[1]),
-        row_step=(strides[0], 0), column_step=(0, strides[1]))
 
 
 def identity(format: IntFormat, channels: int) -> Requantize:
@@ -176,12 +169,7 @@ def wide_problem(tensor: Tensor, sweeps: Sequence[Sweep]) -> str | None:
             f"'{tensor.name}' is {tensor.format}")
 
 
-def multiplied(rescale: Rescale, sums: IntFormat) -> Requantize | None:
-    """What makes elements of sums of format `sums`, as a multiplication; None for thresholds that are none."""
-    return as_requantize(rescale, sums) if isinstance(rescale, Thresholds) else rescale
-
-
-def rescale_problem(rescale: Requantize | None) -> str | None:
+def multiplication_problem(rescale: Requantize | None) -> str | None:
     """The same of what makes elements of sums, None where that is no multiplication."""
     if rescale is None:
         return "a shared stage makes elements of sums by multiplication, and these thresholds are none"

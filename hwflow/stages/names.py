@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-from ..layers.base import Layer, LayerGraph
-from ..layers.words import kind_of
-
-if TYPE_CHECKING:
-    from .plan import StagePlan
+from hwflow.layers.base import Layer, LayerGraph
 
 #: The longest name of a stage, without its position; tables have columns of this width.
 NAME_LENGTH = 28
@@ -18,15 +13,6 @@ NAME_LENGTH = 28
 def layer_names(graph: LayerGraph) -> tuple[str, ...]:
     """The name of each layer's stage, where it has a stage of its own; also if some layers have no hardware."""
     return tuple(name_of(position, layer) for position, layer in enumerate(graph.layers))
-
-
-def stage_kind(graph: LayerGraph, stage: StagePlan) -> str:
-    """What the user's model does in a stage of a plan for `graph`, in a word or two; "shared" where several layers do.
-
-    `StagePlan.kind` is the kind of layer in hardware.
-    """
-    layer = graph.producer(stage.boundaries[-1])
-    return stage.kind if stage.steps or layer is None else kind_of(graph, layer)
 
 
 def name_of(position: int, layer: Layer) -> str:

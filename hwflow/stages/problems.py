@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..layers.base import HardwareLayer, LayerGraph
+from hwflow.layers.base import LayerGraph
+from hwflow.stages.kinds import has_hardware, stage_of
 
 #: Layers that are named where many have the same problem.
 MOST_NAMES = 3
@@ -41,13 +42,12 @@ def each_once(problems: Sequence[LayerProblem]) -> list[str]:
 
 def layer_problems(graph: LayerGraph) -> tuple[LayerProblem, ...]:
     """The layers of `graph` that cannot become stages, in order."""
-    found = []
+    problems = []
     for layer in graph.layers:
-        if not isinstance(layer, HardwareLayer):
-            found.append(LayerProblem(layer.name, layer.kind, ""))
-        elif why := layer.hardware_problem(graph):
-            found.append(LayerProblem(layer.name, layer.kind, why))
-    return tuple(found)
+        why = stage_of(graph, layer).hardware_problem() if has_hardware(layer) else ""
+        if why is not None:
+            problems.append(LayerProblem(layer.name, layer.kind, why))
+    return tuple(problems)
 
 
 def tensor_problems(graph: LayerGraph) -> tuple[str, ...]:

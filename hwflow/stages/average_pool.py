@@ -1,0 +1,106 @@
+"""The stage of means of windows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from amaranth.lib.wiring import Component
+from hwflow_rtl.pool.fold_pool import FoldAveragePoolStage as FoldAveragePoolUnit
+from hwflow_rtl.pool.pool import AveragePoolStage as AveragePoolUnit
+from hwflow_rtl.rescale.order import PixelOrder
+from hwflow_rtl.rescale.rescaler import RescalerConstants
+from hwflow_rtl.stream.times import StageTimes, Times
+from hwflow_rtl.vendor import Resources, Technology
+
+from hwflow.layers.average_pool import AveragePool
+from hwflow.layers.rescale import Requantize
+from hwflow.stages.codes import pad_value, shape_of
+from hwflow.stages.folding import Folding, Schedule, divisors
+from hwflow.stages.max_pool import pool_window
+from hwflow.stages.rescalers import rescale_problem, rescaler_constants
+from hwflow.stages.stage import LayerStage
+from hwflow.stages.sweep import Line, Sweep, multiplication_problem
+
+
+class AveragePoolStage(LayerStage[AveragePool]):
+    """Sums of windows, then what makes elements of sums."""
+
+    def hardware_problem(self) -> str | None:
+        return rescale_problem(self.layer.requantize, self.y.format)
+
+    def shared_problem(self) -> str | None:
+        return multiplication_problem(self.layer.multiplied)
+
+    def sweeps(self) -> tuple[Sweep, ...]:
+        """Sums with weights of 1; one rectangle after the other where windows have constants of their own."""
+        layer, x, y = self.layer, self.x, self.y
+        assert layer.multiplied is not None
+        channels, sweeps = y.frame.channels, []
+        for row_class, rows in runs(layer.row_classes or (0,) * y.frame.height):
+            for column_class, columns in runs(layer.column_classes or (0,) * y.frame.width):
+                rescale = layer.of_class(layer.multiplied, row_class, column_class, channels)
+                assert isinstance(rescale, Requantize)
+                sweep = Sweep(
+                    layer=layer.name, inputs=(x,), output=y, rescale=rescale, rows=rows, columns=columns,
+                    weights=np.ones((channels, *layer.kernel, 1), np.int64), channels=np.arange(channels)[:, None],
+                    pad=x.zero_point if any(layer.pads) and not layer.row_classes else 0)
+                sweeps.append(sweep.through(layer.window))
+        return tuple(sweeps)
+
+    def foldings(self) -> Iterator[Folding]:
+        """Any divisor of the channels is summed at once, and any divisor of these leaves at once."""
+        channels = self.y.frame.channels
+        return (Folding(1, cols, lanes) for cols in divisors(channels) for lanes in divisors(cols))
+
+    def schedule(self, folding: Folding, technology: Technology) -> Schedule:
+        window, unit = pool_window(self.layer.window, self.x.frame, folding.cols), self._unit(folding)
+        interval = unit.cycles(window=window, lanes=folding.cols, out_lanes=folding.lanes)
+        return Schedule(work=unit.work(window=window), interval=interval, multipliers=0, lanes_in=(folding.cols,))
+
+    def cost(self, folding: Folding, technology: Technology) -> Resources:
+        return self._unit(folding).cost(**self._arguments(folding, technology))
+
+    def unit(self, folding: Folding, technology: Technology) -> Component:
+        arguments, bipolar = self._arguments(folding, technology), self.x.format.bipolar
+        if self._unit(folding) is FoldAveragePoolUnit:
+            return FoldAveragePoolUnit(**arguments, bipolar=bipolar, name=self.unit_name)
+        padding = 0 if self.layer.row_classes else pad_value(self.x)
+        return AveragePoolUnit(**arguments, pad_value=padding, bipolar=bipolar, name=self.unit_name)
+
+    def times(self, folding: Folding, technology: Technology, *arrivals: Times,
+              left: Times | None = None) -> StageTimes:
+        return self._unit(folding).times(arrivals[0], **self._arguments(folding, technology), left=left)
+
+    def _unit(self, folding: Folding) -> type[AveragePoolUnit] | type[FoldAveragePoolUnit]:
+        """Windows that do not overlap need no ring, where their sums leave as fast as they come."""
+        window = pool_window(self.layer.window, self.x.frame, folding.cols)
+        fits = FoldAveragePoolUnit.fits(window, folding.cols, folding.lanes)
+        return FoldAveragePoolUnit if fits else AveragePoolUnit
+
+    def _arguments(self, folding: Folding, technology: Technology) -> dict[str, Any]:
+        return {
+            "window": pool_window(self.layer.window, self.x.frame, folding.cols), "lanes": folding.cols,
+            "element": shape_of(self.layer.input_format), "accumulator": shape_of(self.layer.accumulator),
+            "out_lanes": folding.lanes, "technology": technology, "output": shape_of(self.y.format),
+            "rescaler": self._rescaler(technology)}
+
+    def _rescaler(self, technology: Technology) -> RescalerConstants:
+        layer = self.layer
+        constants = rescaler_constants(layer.requantize, layer.accumulator, self.y.format, technology)
+        if layer.classes > 1:
+            order = PixelOrder(layer.row_classes, layer.column_classes, self.y.frame.channels)
+            return replace(constants, order=order)  # type: ignore[type-var]
+        return constants
+
+
+def runs(classes: tuple[int, ...]) -> Iterator[tuple[int, Line]]:
+    """Neighbours of one class."""
+    first = 0
+    for value, group in groupby(classes):
+        count = len(list(group))
+        yield value, Line(first, count)
+        first += count
