@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hwflow.onnx.errors import InvalidModel
+from hwflow.onnx.model import DType
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class ElementType:
 
     code: int
     name: str
-    dtype: np.dtype[np.generic]
+    dtype: DType
     bits: int
     field: str
     since: int
@@ -96,7 +97,7 @@ def element_type(code: int, what: str) -> ElementType:
     return entry
 
 
-def element_type_of(dtype: np.dtype[np.generic], what: str) -> ElementType:
+def element_type_of(dtype: DType, what: str) -> ElementType:
     """The element type that a numpy type is written as; `what` names the tensor or value in the message."""
     entry = _BY_DTYPE.get(np.dtype(np.object_) if dtype.kind in "UTO" else dtype)
     if entry is None:
@@ -104,6 +105,6 @@ def element_type_of(dtype: np.dtype[np.generic], what: str) -> ElementType:
     return entry
 
 
-def type_name(dtype: np.dtype[np.generic]) -> str:
+def type_name(dtype: DType) -> str:
     """How messages name a numpy type: "float32", "int4", "string"."""
     return "string" if dtype.kind in "UTO" else dtype.name

@@ -11,10 +11,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 
-import numpy as np
 from hwflow_base.errors import HwflowError
 
 from hwflow.onnx.errors import LimitError
+from hwflow.onnx.model import DType
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Meter:
     used_work: int = 0
     started: float = field(default_factory=time.monotonic)
 
-    def tensor(self, shape: Sequence[int], dtype: np.dtype[np.generic], what: str) -> None:
+    def tensor(self, shape: Sequence[int], dtype: DType, what: str) -> None:
         """A tensor is about to be made.  Negative dims are refused too."""
         size = math.prod(shape) * dtype.itemsize
         if any(d < 0 for d in shape):

@@ -17,6 +17,7 @@ from hwflow_base.by_value import ByValue
 from hwflow_base.short_repr import fields_repr, screen
 
 Array: TypeAlias = npt.NDArray[np.generic]
+DType: TypeAlias = np.dtype[np.generic]
 
 #: One axis of a shape: a size, the name of a symbolic size, or None where nothing is known.
 Dim: TypeAlias = Union[int, str, None]
@@ -60,7 +61,7 @@ Operand: TypeAlias = Union[Array, list[Any], dict[Any, Any], None]
 class TensorType:
     """Element type and shape of a tensor.  `shape` is None where even the rank is unknown; () is a scalar."""
 
-    dtype: np.dtype[np.generic]
+    dtype: DType
     shape: tuple[Dim, ...] | None
 
     @property
@@ -87,7 +88,7 @@ class OptionalType:
 class MapType:
     """Keys (integers or strings) to values of one type."""
 
-    key: np.dtype[np.generic]
+    key: DType
     value: ValueType | None
 
 
@@ -95,7 +96,7 @@ class MapType:
 class SparseTensorType:
     """Element type and dense shape of a tensor that is stored by its elements other than zero."""
 
-    dtype: np.dtype[np.generic]
+    dtype: DType
     shape: tuple[Dim, ...] | None
 
 

@@ -14,7 +14,7 @@ from hwflow_base.errors import HwflowError
 from hwflow.onnx.conversion.facts import Scope, constant_of
 from hwflow.onnx.dtypes import element_type_of
 from hwflow.onnx.limits import DEFAULT_LIMITS
-from hwflow.onnx.model import Array, Attribute, AttributeRef, Graph, Model, Node, TensorType, Value
+from hwflow.onnx.model import Array, Attribute, AttributeRef, DType, Graph, Model, Node, TensorType, Value
 from hwflow.onnx.ops.base import Arr
 from hwflow.onnx.rewrite.renaming import Fresh
 from hwflow.onnx.run.evaluate import evaluate
@@ -116,7 +116,7 @@ class Site:
         found = self.scope.type_of(name)
         return found if isinstance(found, TensorType) else None
 
-    def dtype(self, name: str) -> np.dtype[np.generic] | None:
+    def dtype(self, name: str) -> DType | None:
         found = self.tensor(name)
         return None if found is None else found.dtype
 
@@ -141,7 +141,7 @@ class Site:
             )
         return rank
 
-    def needs_dtype(self, name: str) -> np.dtype[np.generic]:
+    def needs_dtype(self, name: str) -> DType:
         """The element type; a refusal where it is not known."""
         dtype = self.dtype(name)
         if dtype is None:

@@ -12,6 +12,7 @@ from hwflow.onnx.inference.worlds import WORLDS, Size, Worlds
 from hwflow.onnx.model import (
     Array,
     Dim,
+    DType,
     MapType,
     OpaqueType,
     OptionalType,
@@ -23,7 +24,6 @@ from hwflow.onnx.model import (
 )
 from hwflow.onnx.ops.base import Known
 
-Dtype: TypeAlias = np.dtype[np.generic]
 #: Elements of a constant: one array, or one for each world (None in worlds that were left out).
 Elements: TypeAlias = Union[Array, tuple[Union[Array, None], ...]]
 
@@ -32,7 +32,7 @@ Elements: TypeAlias = Union[Array, tuple[Union[Array, None], ...]]
 class TensorFact:
     """A tensor.  `dtype` and `shape` are None where nothing is known of them; () is a scalar."""
 
-    dtype: Dtype | None
+    dtype: DType | None
     shape: tuple[Size, ...] | None
     elements: Elements | None = None
 

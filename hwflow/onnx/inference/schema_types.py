@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-import numpy as np
-
 from hwflow.onnx.dtypes import ELEMENT_TYPES
 from hwflow.onnx.inference.facts import UNKNOWN, Fact, Holder, TensorFact
-from hwflow.onnx.model import MapType, TensorType
+from hwflow.onnx.model import DType, MapType, TensorType
 from hwflow.onnx.ops.base import Call
 from hwflow.onnx.schemas import AttributeKind, Option, Schema
 
@@ -48,7 +46,7 @@ def spelled(fact: Fact) -> str | None:
     return None
 
 
-def attribute_dtype(call: Call, *names: str) -> np.dtype[np.generic] | None:
+def attribute_dtype(call: Call, *names: str) -> DType | None:
     """The element type whose number an attribute holds."""
     for name in names:
         code = call.node.attributes.get(name)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from hwflow.onnx.ops.base import Arr, Call, Kernel, Known, Operator, Table
 from hwflow.onnx.ops.precision import in_float32, is_float, widened
@@ -13,7 +13,7 @@ from hwflow.onnx.ops.shapes import as_first
 from hwflow.onnx.ops.special import erf
 
 
-def _like(x: Arr, y: Any) -> Arr:
+def _like(x: Arr, y: npt.ArrayLike) -> Arr:
     """A result in the type of the input."""
     return np.asarray(y).astype(x.dtype)
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from hwflow.onnx.ops.arithmetic_1 import legacy, same_shapes
-from hwflow.onnx.ops.base import Arr, Call, Kernel, Known, Operator, Table
+from hwflow.onnx.ops.base import Arr, Call, Formula, Kernel, Known, Operator, Table
 from hwflow.onnx.ops.precision import in_float32, is_integer, widened
 from hwflow.onnx.ops.shapes import as_first, broadcast_shape, by_broadcast
 from hwflow.onnx.ops.special import erf
 
 
-def elementwise(function: Callable[..., Any]) -> Kernel:
+def elementwise(function: Formula) -> Kernel:
     """A numpy function as a kernel: small floats through float32, a message where shapes do not fit."""
     compute = in_float32(function)
 
@@ -62,7 +61,7 @@ def _erf(x: Arr) -> Arr:
     return erf(x).astype(x.dtype)
 
 
-def _chain(function: Callable[[Any, Any], Any]) -> Kernel:
+def _chain(function: Callable[[Arr, Arr], Arr]) -> Kernel:
     """A function of two operands over any number of them."""
     return elementwise(lambda *operands: functools.reduce(function, operands))
 
@@ -72,7 +71,7 @@ def _mean_of(*operands: Arr) -> Arr:
     return np.asarray(total / total.dtype.type(len(operands))).astype(operands[0].dtype)
 
 
-def _unary(function: Callable[[Any], Any], since: int = 1) -> tuple[Operator, ...]:
+def _unary(function: Formula, since: int = 1) -> tuple[Operator, ...]:
     return (Operator(since, elementwise(function), as_first),)
 
 

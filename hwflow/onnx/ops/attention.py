@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
+from hwflow.onnx.model import DType
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 from hwflow.onnx.ops.precision import float_attribute, working_type
+
+_Operand: TypeAlias = Arr | Known | None
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ def _sizes(call: Call, q: Arr | Known, k: Arr | Known, v: Arr | Known, past: Arr
     return _Sizes(q.shape[0], heads, kv_heads, queries, cached, new, size, value_size, q.ndim == 3)
 
 
-def _check_extras(call: Call, s: _Sizes, past_key: Any, past_value: Any, lengths: Any) -> None:
+def _check_extras(call: Call, s: _Sizes, past_key: _Operand, past_value: _Operand, lengths: _Operand) -> None:
     if (past_key is None) != (past_value is None) or (past_key is not None and lengths is not None):
         raise call.error("'past_key' and 'past_value' must be given together and without 'nonpad_kv_seqlen'")
     wanted = (s.batch, s.kv_heads, s.past)
@@ -127,7 +130,7 @@ def _scores(s: _Sizes, q: Arr, key: Arr, scale: float) -> Arr:
     return np.asarray(product).reshape(s.scores).astype(q.dtype, copy=False)
 
 
-def _weighted(s: _Sizes, shares: Arr, value: Arr, dtype: np.dtype[Any]) -> Arr:
+def _weighted(s: _Sizes, shares: Arr, value: Arr, dtype: DType) -> Arr:
     wide = working_type(dtype)
     groups = shares.astype(wide, copy=False).reshape(s.batch, s.kv_heads, -1, s.keys)
     y = np.asarray(np.matmul(groups, value.astype(wide, copy=False)))
@@ -137,7 +140,7 @@ def _weighted(s: _Sizes, shares: Arr, value: Arr, dtype: np.dtype[Any]) -> Arr:
     return y.astype(dtype, copy=False)
 
 
-def _softmax(x: Arr, precision: np.dtype[Any]) -> Arr:
+def _softmax(x: Arr, precision: DType) -> Arr:
     """Over the last axis, in a precision; rows of -infinity alone give not-a-number."""
     x = x.astype(precision, copy=False)
     x = np.exp(x - np.max(x, axis=-1, keepdims=True, initial=-np.inf))
@@ -146,7 +149,7 @@ def _softmax(x: Arr, precision: np.dtype[Any]) -> Arr:
 
 
 def _masks(
-    call: Call, s: _Sizes, mask: Arr | None, lengths: Arr | None, dtype: np.dtype[Any]
+    call: Call, s: _Sizes, mask: Arr | None, lengths: Arr | None, dtype: DType
 ) -> tuple[Arr, Arr | None]:
     """Which keys a query may see, and what is added to the scores; both broadcast to the scores."""
     allowed: Arr = np.ones((1, 1, s.queries, s.keys), np.bool_)

@@ -13,10 +13,12 @@ from hwflow_base.errors import HwflowError
 
 from hwflow.onnx.errors import EvaluationError
 from hwflow.onnx.limits import Meter
-from hwflow.onnx.model import Array, Attribute, Graph, Node, Operand
+from hwflow.onnx.model import Array, Attribute, DType, Graph, Node, Operand
 from hwflow.onnx.schemas import Schema
 
+#: Arrays and element types that kernels compute with, whatever they hold.
 Arr: TypeAlias = npt.NDArray[Any]
+Working: TypeAlias = np.dtype[Any]
 
 
 class _Held(enum.Enum):
@@ -135,7 +137,7 @@ class Call:
             raise self.error(f"attribute '{name}' must be {kind.value}, not {value!r}", "export the model again")
         return value
 
-    def check_size(self, shape: Sequence[int], dtype: np.dtype[Any]) -> None:
+    def check_size(self, shape: Sequence[int], dtype: DType) -> None:
         """Refuse an output that is too large or has negative dims, before anything is allocated."""
         self.meter.tensor(shape, dtype, self.where)
 
@@ -144,7 +146,7 @@ class Call:
 class Known:
     """What is known of a tensor before evaluation: its type, and its elements where they are constant."""
 
-    dtype: np.dtype[Any]
+    dtype: DType
     shape: tuple[int, ...]
     value: Arr | None = None
 
@@ -155,7 +157,10 @@ class Known:
 
 #: Kernels take the call and one Operand (None where left out) per input, and return one or a tuple of them.  Sequences
 #: are lists, maps dicts, an optional without content is None.
-Kernel: TypeAlias = Callable[..., Any]
+Kernel: TypeAlias = Callable[..., Union[Operand, tuple[Operand, ...]]]
+
+#: A function of arrays, as numpy has them.
+Formula: TypeAlias = Callable[..., npt.ArrayLike]
 
 #: Rules take the call and one Known (None where left out) per input, and return one or a tuple.
 ShapeRule: TypeAlias = Callable[..., Union[Known, tuple[Known, ...]]]

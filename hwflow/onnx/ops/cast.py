@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import ml_dtypes
 import numpy as np
 
 from hwflow.onnx.dtypes import element_type
+from hwflow.onnx.model import DType
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 from hwflow.onnx.ops.precision import SMALL_INTEGERS, widened
 
@@ -22,7 +21,7 @@ _EXPONENT_ONLY = np.dtype(ml_dtypes.float8_e8m0fnu)
 _ROUND_MODES = ("up", "down", "nearest")
 
 
-def convert(x: Arr, dtype: np.dtype[Any], saturate: bool = True, round_mode: str = "up") -> Arr:
+def convert(x: Arr, dtype: DType, saturate: bool = True, round_mode: str = "up") -> Arr:
     """The elements as another type, by the tables in the specification of Cast.
 
     Floats lose their fraction on the way to integers, integers their upper bits.  `saturate` (the largest number in
@@ -51,7 +50,7 @@ def _written(x: Arr) -> Arr:
     return np.array(texts, np.object_).reshape(x.shape)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if isinstance(value, np.bool_):
         return "1" if value else "0"
     if not isinstance(value, np.floating):
@@ -61,7 +60,7 @@ def _text(value: Any) -> str:
     return "NaN" if np.isnan(value) else "INF" if value > 0 else "-INF"
 
 
-def _read(x: Arr, dtype: np.dtype[Any]) -> Arr:
+def _read(x: Arr, dtype: DType) -> Arr:
     """The numbers that texts stand for; int64 (uint64) where an integer type is wanted."""
     texts = [str(v) for v in x.reshape(-1)]
     if dtype.kind not in "iu" and dtype not in SMALL_INTEGERS:
@@ -89,7 +88,7 @@ def _powers_of_two(x: Arr, saturate: bool, round_mode: str) -> Arr:
     return np.where(invalid, 255, exponent + 127).astype(np.uint8).view(_EXPONENT_ONLY)
 
 
-def _checked(call: Call, x: Arr, dtype: np.dtype[Any]) -> Arr:
+def _checked(call: Call, x: Arr, dtype: DType) -> Arr:
     mode = call.text("round_mode", "up")
     if mode not in _ROUND_MODES:
         raise call.error(f"attribute 'round_mode' must be one of {', '.join(_ROUND_MODES)}, not '{mode}'")
@@ -102,7 +101,7 @@ def _checked(call: Call, x: Arr, dtype: np.dtype[Any]) -> Arr:
         raise call.error(f"the texts must be numbers that {dtype.name} holds ({error})") from None
 
 
-def _target(call: Call) -> np.dtype[Any]:
+def _target(call: Call) -> DType:
     return element_type(call.integer("to"), f"the output of {call.node.label}").dtype
 
 
@@ -121,7 +120,7 @@ _NAMES = {
 }  # fmt: skip
 
 
-def _target_1(call: Call) -> np.dtype[Any]:
+def _target_1(call: Call) -> DType:
     code = _NAMES.get(call.text("to").upper())
     if code is None:
         raise call.error(f"attribute 'to' must be one of {', '.join(_NAMES)}, not '{call.text('to')}'")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from hwflow.onnx.ops.precision import widened
 from hwflow.onnx.ops.shapes import by_running
 
 #: Attributes that may hold a Constant's value, and the element type that each gives.
-_VALUES: dict[str, Any] = {
+_VALUES: dict[str, type[np.generic] | None] = {
     "value": None,
     "value_float": np.float32,
     "value_floats": np.float32,
@@ -111,13 +110,13 @@ def _count(call: Call, start: Arr, limit: Arr, delta: Arr) -> int:
         raise call.error(f"'start', 'limit' and 'delta' (not 0) must be finite, not {first}, {last}, {step}")
     if start.dtype.kind in "iu":
         return max(0, -((int(first) - int(last)) // int(step)))
-    return max(0, _ceiling(call, (last - first) / step))
+    return max(0, _ceiling(call, float((last - first) / step)))
 
 
-def _ceiling(call: Call, value: Any) -> int:
+def _ceiling(call: Call, value: float) -> int:
     if not math.isfinite(value):
         raise call.error(f"the number of elements must be finite, not {value}", "'delta' is too small")
-    return math.ceil(float(value))
+    return math.ceil(value)
 
 
 OPERATORS: Table = {

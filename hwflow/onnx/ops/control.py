@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from hwflow.onnx.model import Graph, Operand, Value
-from hwflow.onnx.ops.base import Arr, Call, Operator, Table, axis_in
+from hwflow.onnx.ops.base import Arr, Call, Kernel, Operator, Table, axis_in
 from hwflow.onnx.run.operands import size_of
 
 
@@ -188,12 +187,12 @@ def _padded(array: Arr, length: int) -> Arr:
     return np.concatenate([array, np.zeros((length - len(array), *array.shape[1:]), array.dtype)])
 
 
-def _sequence_map(call: Call, sequence: list[Any], *others: Operand) -> tuple[Operand, ...]:
+def _sequence_map(call: Call, sequence: list[Operand], *others: Operand) -> tuple[Operand, ...]:
     """The body once for each element; other sequences are walked too, tensors are passed as they are."""
     lengths = {len(other) for other in (sequence, *others) if isinstance(other, list)}
     if len(lengths) != 1:
         raise call.error(f"the sequences must be of one length, not {sorted(lengths)}")
-    results: tuple[list[Any], ...] = tuple([] for _ in _body(call).outputs)
+    results: tuple[list[Operand], ...] = tuple([] for _ in _body(call).outputs)
     for index, element in enumerate(sequence):
         call.meter.iteration(f"{call.path} {call.node.label}")
         inputs = (other[index] if isinstance(other, list) else other for other in others)
@@ -204,7 +203,7 @@ def _sequence_map(call: Call, sequence: list[Any], *others: Operand) -> tuple[Op
     return results
 
 
-def _versions(kernel: Callable[..., Any], since: int) -> tuple[Operator, ...]:
+def _versions(kernel: Kernel, since: int) -> tuple[Operator, ...]:
     return (Operator(since, kernel, None),)
 
 

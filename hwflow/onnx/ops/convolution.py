@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -75,7 +74,7 @@ def _blocks(windows: Windows, columns: Arr, y: Arr) -> Iterator[tuple[Arr, Arr]]
     """Some output rows of one sample each time, and the windows [c, *kernel, *outputs] that give them."""
     size = math.prod(columns.shape[1:]) * columns.itemsize
     step = max(1, windows.outputs[0] * BLOCK_BYTES // max(1, size))
-    axes_before: tuple[Any, ...] = (slice(None),) * (1 + len(windows.kernel))
+    axes_before = (slice(None),) * (1 + len(windows.kernel))
     for sample, target in zip(columns, y, strict=True):
         for row in range(0, windows.outputs[0], step):
             part = slice(row, row + step)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from hwflow.onnx.model import DType
 from hwflow.onnx.ops.base import Arr, Call, axis_in
 
 
@@ -39,22 +39,22 @@ def checked_indices(call: Call, indices: Arr, size: int) -> npt.NDArray[np.int64
     return np.where(wide < 0, wide + size, wide)
 
 
-def zero_of(dtype: np.dtype[Any]) -> Any:
+def zero_of(dtype: DType) -> str | Arr:
     """The element that stands for nothing: 0, False or the empty text."""
-    return "" if dtype.kind == "O" else np.zeros((), dtype)[()]
+    return "" if dtype.kind == "O" else np.zeros((), dtype)
 
 
-def filled(call: Call, shape: Sequence[int], dtype: np.dtype[Any], value: Any = None) -> Arr:
+def filled(call: Call, shape: Sequence[int], dtype: DType, value: npt.ArrayLike | None = None) -> Arr:
     """A new tensor of one value (by default what stands for nothing), after its size is checked."""
     call.check_size(shape, dtype)
     return np.full(tuple(shape), zero_of(dtype) if value is None else value, dtype)
 
 
-def rounded_to(values: Arr, dtype: np.dtype[Any]) -> Arr:
+def rounded_to(values: Arr, dtype: DType) -> Arr:
     """Integers are rounded, and those too large or small become the last one there is."""
     if values.dtype == dtype or dtype.kind not in "iu":
         return values.astype(dtype, copy=False)
-    limits = np.iinfo(dtype)
+    limits = np.iinfo(dtype.name)
     rounded = np.rint(values)
     inside = np.clip(rounded, float(limits.min), float(limits.max)).astype(dtype)
     return np.where(rounded >= float(limits.max), np.array(limits.max, dtype), inside)

@@ -6,7 +6,7 @@ import functools
 import itertools
 import math
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 from hwflow.onnx.ops.elements import integers, rounded_to, zero_of
 from hwflow.onnx.ops.resample import cubic
 
-_Reals: TypeAlias = npt.NDArray[np.floating[Any]]
+_Reals: TypeAlias = npt.NDArray[np.floating]
 
 #: What one step over all points costs at least, in multiplications: with many axes the steps are many and small.
 _STEP_COST = 10**6

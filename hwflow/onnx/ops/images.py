@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import warnings
-from typing import Any
+from types import ModuleType
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from hwflow.onnx.ops.base import Arr, Call, Operator, Table
 _FORMATS = ("BMP", "JPEG", "JPEG2000", "TIFF", "PNG", "WEBP", "PPM")
 
 
-def _pillow(call: Call) -> Any:
+def _pillow(call: Call) -> ModuleType:
     try:
         return importlib.import_module("PIL.Image")
     except ImportError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -55,7 +55,7 @@ def _padded_shape(call: Call, x: Arr | Known, widths: _Widths) -> tuple[int, ...
     return shape
 
 
-def _padded(call: Call, x: Arr, widths: _Widths, value: Any) -> Arr:
+def _padded(call: Call, x: Arr, widths: _Widths, value: npt.ArrayLike | None) -> Arr:
     shape = _padded_shape(call, x, widths)
     mode = call.text("mode")
     if mode == "constant":
@@ -68,7 +68,7 @@ def _padded(call: Call, x: Arr, widths: _Widths, value: Any) -> Arr:
     return x
 
 
-def _surrounded(call: Call, x: Arr, shape: tuple[int, ...], widths: _Widths, value: Any = None) -> Arr:
+def _surrounded(call: Call, x: Arr, shape: tuple[int, ...], widths: _Widths, value: npt.ArrayLike | None = None) -> Arr:
     """The elements in the middle of a tensor of one value."""
     result = filled(call, shape, x.dtype, value)
     kept = [(max(0, -begin), min(d, d + end)) for d, (begin, end) in zip(x.shape, widths, strict=True)]

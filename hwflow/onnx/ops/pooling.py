@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
-from hwflow.onnx.ops.base import Arr, Call, Kernel, Known, Operator, ShapeRule, Table
+from hwflow.onnx.model import DType
+from hwflow.onnx.ops.base import Arr, Call, Formula, Kernel, Known, Operator, ShapeRule, Table
 from hwflow.onnx.ops.precision import is_float, widened
 from hwflow.onnx.ops.windows import Windows, windows_of
 
@@ -44,8 +44,8 @@ def window_sums(call: Call, x: Arr) -> tuple[Arr, Windows]:
     return total, windows
 
 
-def _lowest(dtype: np.dtype[Any]) -> Any:
-    return -np.inf if is_float(dtype) else np.iinfo(dtype).min
+def _lowest(dtype: DType) -> float:
+    return -np.inf if is_float(dtype) else np.iinfo(dtype.name).min
 
 
 def _max_pool(call: Call, x: Arr) -> Arr | tuple[Arr, Arr]:
@@ -108,7 +108,7 @@ def _pool_shapes(call: Call, x: Known) -> Known:
     return Known(x.dtype, (*x.shape[:2], *pool_windows(call, x).outputs))
 
 
-def _global(function: Any) -> tuple[Kernel, ShapeRule]:
+def _global(function: Formula) -> tuple[Kernel, ShapeRule]:
     def kernel(call: Call, x: Arr) -> Arr:
         wide = widened(x)
         return np.asarray(function(wide, axis=_spatial(call, x), keepdims=True)).astype(x.dtype, copy=False)

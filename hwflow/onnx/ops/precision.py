@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from hwflow.onnx.dtypes import ELEMENT_TYPES, element_type
-from hwflow.onnx.ops.base import Arr, Call
+from hwflow.onnx.model import DType
+from hwflow.onnx.ops.base import Arr, Call, Formula, Working
 
 #: Floats that numpy computes slowly or not at all; those of `ml_dtypes` have a kind of their own in numpy.
 SMALL_FLOATS = frozenset(
@@ -22,17 +22,17 @@ SMALL_FLOATS = frozenset(
 SMALL_INTEGERS = frozenset(e.dtype for e in ELEMENT_TYPES if e.bits < 8 and e.dtype not in SMALL_FLOATS)
 
 
-def is_float(dtype: np.dtype[Any]) -> bool:
+def is_float(dtype: DType) -> bool:
     """True for float types of any width."""
     return dtype.kind == "f" or dtype in SMALL_FLOATS
 
 
-def is_integer(dtype: np.dtype[Any]) -> bool:
+def is_integer(dtype: DType) -> bool:
     """True for integers of any size, bool not among them."""
     return dtype.kind in "iu" or dtype in SMALL_INTEGERS
 
 
-def working_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def working_type(dtype: DType) -> Working:
     """float32 for narrower floats; other types stay."""
     return np.dtype(np.float32) if dtype in SMALL_FLOATS else dtype
 
@@ -42,11 +42,11 @@ def widened(x: Arr) -> Arr:
     return x.astype(working_type(x.dtype), copy=False)
 
 
-def in_float32(function: Callable[..., Any]) -> Callable[..., Arr]:
+def in_float32(function: Formula) -> Callable[..., Arr]:
     """`function` of arrays, computed in float32 for smaller floats; a float result gets the small type back."""
 
     @functools.wraps(function)
-    def computed(*operands: Arr, **how: Any) -> Arr:
+    def computed(*operands: Arr, **how: object) -> Arr:
         small = next((x.dtype for x in operands if x.dtype in SMALL_FLOATS), None)
         if small is None:
             return np.asarray(function(*operands, **how))
@@ -56,7 +56,7 @@ def in_float32(function: Callable[..., Any]) -> Callable[..., Arr]:
     return computed
 
 
-def float_attribute(call: Call, name: str, default: np.dtype[Any]) -> np.dtype[Any]:
+def float_attribute(call: Call, name: str, default: DType) -> DType:
     """The float type that an attribute gives as a number of `TensorProto.DataType`; `default` for 0 or none."""
     code = call.integer(name, 0)
     if not code:

@@ -6,17 +6,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from hwflow.onnx.dtypes import element_type, type_name
+from hwflow.onnx.model import DType
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table, axis_in
 from hwflow.onnx.ops.precision import float_attribute, is_float, working_type
 
 #: Integer types of a quantized tensor, with their lowest and highest values.
-_RANGES: dict[np.dtype[Any], tuple[int, int]] = {
+_RANGES: dict[DType, tuple[int, int]] = {
     np.dtype(np.int8): (-128, 127),
     np.dtype(np.uint8): (0, 255),
     np.dtype(np.int16): (-(1 << 15), (1 << 15) - 1),
@@ -29,7 +29,7 @@ _RANGES: dict[np.dtype[Any], tuple[int, int]] = {
 }
 
 
-def saturated(rounded: Arr, zero: Arr | int, dtype: np.dtype[Any]) -> Arr:
+def saturated(rounded: Arr, zero: Arr | int, dtype: DType) -> Arr:
     """Whole numbers (as floats) plus an integer zero point, limited to the integer type.
 
     ONNX does not say which integer not-a-number becomes; here it is 0.
@@ -45,7 +45,7 @@ def saturated(rounded: Arr, zero: Arr | int, dtype: np.dtype[Any]) -> Arr:
     return np.asarray(kept.astype(whole) + np.asarray(zero, whole)).astype(dtype)
 
 
-def quantized(x: Arr, scale: Arr, zero: Arr | int, dtype: np.dtype[Any]) -> Arr:
+def quantized(x: Arr, scale: Arr, zero: Arr | int, dtype: DType) -> Arr:
     """x in the integer type, for a scale and a zero point that broadcast to it; divides in the type of the scale."""
     return saturated(np.rint(x / scale), zero if isinstance(zero, int) else zero.astype(np.int32), dtype)
 
@@ -102,7 +102,7 @@ def _require_axes(call: Call, x: Known, *parameters: Known | None) -> None:
             _axis(call, parameter, x)
 
 
-def _quantized_type(call: Call, dtype: np.dtype[Any]) -> np.dtype[Any]:
+def _quantized_type(call: Call, dtype: DType) -> DType:
     if dtype not in _RANGES and not (is_float(dtype) and dtype.itemsize == 1):
         known = ", ".join(d.name for d in _RANGES)
         raise call.error(
@@ -112,7 +112,7 @@ def _quantized_type(call: Call, dtype: np.dtype[Any]) -> np.dtype[Any]:
     return dtype
 
 
-def _output_type(call: Call, zero: Arr | Known | None) -> np.dtype[Any]:
+def _output_type(call: Call, zero: Arr | Known | None) -> DType:
     code = call.integer("output_dtype", 0)
     named = element_type(code, f"the output of {call.node.label}").dtype if code else None
     if zero is not None and named is not None and zero.dtype != named:
@@ -138,7 +138,7 @@ def _quantize(call: Call, x: Arr, scale: Arr, zero: Arr | None = None) -> Arr:
     return _narrow_float(call, y, dtype)
 
 
-def _narrow_float(call: Call, y: Arr, dtype: np.dtype[Any]) -> Arr:
+def _narrow_float(call: Call, y: Arr, dtype: DType) -> Arr:
     """y in a float type of 8 bits or fewer, beyond its range the largest value; with 'saturate' 0 what the type has."""
     if call.integer("saturate", 1):
         largest = float(ml_dtypes.finfo(dtype).max)  # type: ignore[no-untyped-call]
@@ -166,7 +166,7 @@ def _dequantize(call: Call, x: Arr, scale: Arr, zero: Arr | None = None) -> Arr:
     return np.asarray(wide * factor).astype(out, copy=False)
 
 
-def _real_type(call: Call, scale: Arr | Known) -> np.dtype[Any]:
+def _real_type(call: Call, scale: Arr | Known) -> DType:
     dtype = float_attribute(call, "output_dtype", scale.dtype)
     if not is_float(dtype) or dtype.itemsize < 2:
         raise call.error(

@@ -7,10 +7,10 @@ represents (2^24 in float32, 2^53 in float64), which is as exact as integers and
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
+from hwflow.onnx.model import DType
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 from hwflow.onnx.ops.convolution import check_bias, conv_shapes, convolve
 from hwflow.onnx.ops.quantization import saturated
@@ -19,7 +19,7 @@ from hwflow.onnx.ops.shapes import common_shape
 INT32 = np.dtype(np.int32)
 
 
-def _exact_type(a: Arr, b: Arr, terms: int) -> np.dtype[Any]:
+def _exact_type(a: Arr, b: Arr, terms: int) -> DType:
     """A type in which a sum of `terms` products of elements of a and b is exact; int64 wraps around beyond 2^63."""
     bound = terms * _largest(a) * _largest(b)
     return np.dtype(np.float32 if bound <= 1 << 24 else np.float64 if bound <= 1 << 53 else np.int64)
@@ -51,7 +51,7 @@ def matmul_shape(call: Call, a: Arr | Known, b: Arr | Known) -> tuple[int, ...]:
         ) from None
 
 
-def requantized(total: Arr, factor: Arr, zero: Arr, dtype: np.dtype[Any]) -> Arr:
+def requantized(total: Arr, factor: Arr, zero: Arr, dtype: DType) -> Arr:
     """Sums times a factor, rounded half to even, in a quantized type; the product is one of float32."""
     wide = factor.astype(np.float32, copy=False)
     return saturated(np.rint(total.astype(np.float32) * wide), zero.astype(np.int32), dtype)

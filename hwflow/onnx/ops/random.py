@@ -6,11 +6,10 @@ A node without a seed has the seed 0, so that every run gives the same result.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from hwflow.onnx.dtypes import element_type
+from hwflow.onnx.model import DType
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 from hwflow.onnx.ops.cast import convert
 from hwflow.onnx.ops.precision import widened
@@ -26,7 +25,7 @@ def _generator(call: Call) -> np.random.RandomState:
     return np.random.RandomState(int(np.float32(seed).view(np.uint32)))
 
 
-def _dtype(call: Call, default: np.dtype[Any] | None = None) -> np.dtype[Any]:
+def _dtype(call: Call, default: DType | None = None) -> DType:
     if default is not None and not call.has("dtype"):
         return default
     return element_type(call.integer("dtype"), f"the output of {call.node.label}").dtype
@@ -110,7 +109,7 @@ def _dropped(call: Call, x: Arr, ratio: float) -> tuple[Arr, Arr]:
     return np.asarray(w * mask * w.dtype.type(1 / (1 - ratio))).astype(x.dtype), mask
 
 
-def _kept(x: Arr, mask: np.dtype[Any]) -> tuple[Arr, Arr]:
+def _kept(x: Arr, mask: DType) -> tuple[Arr, Arr]:
     return x, np.broadcast_to(np.ones((), mask), x.shape)
 
 
@@ -127,7 +126,7 @@ def _dropout_7(call: Call, x: Arr) -> tuple[Arr, Arr]:
     return _kept(x, _mask_type(call, x))
 
 
-def _mask_type(call: Call, x: Arr | Known) -> np.dtype[Any]:
+def _mask_type(call: Call, x: Arr | Known) -> DType:
     return np.dtype(np.bool_) if call.opset >= 10 else x.dtype
 
 

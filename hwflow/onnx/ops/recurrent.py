@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
+from hwflow.onnx.model import DType
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, ShapeRule, Table
 from hwflow.onnx.ops.cells import Activation, activations_of
 from hwflow.onnx.ops.precision import working_type
+
+_Optional: TypeAlias = Arr | Known | None
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,9 @@ def _require(call: Call, name: str, given: Arr | Known | None, shape: tuple[int,
         raise call.error(f"the input '{name}' must have the shape {list(shape)}, not {list(given.shape)}")
 
 
-def _check(call: Call, layer: _Layer, b: Any, lengths: Any, states: tuple[Any, ...], p: Any) -> None:
+def _check(
+    call: Call, layer: _Layer, b: _Optional, lengths: _Optional, states: tuple[_Optional, ...], p: _Optional
+) -> None:
     d, h = len(layer.directions), layer.hidden
     _require(call, "B", b, (d, 2 * layer.gates * h))
     _require(call, "sequence_lens", lengths, (layer.batch,))
@@ -127,7 +132,7 @@ def _run(call: Call, kind: _Kind, operands: tuple[Arr | None, ...]) -> tuple[Arr
     return _outputs(layer, x.dtype, y, [np.stack(states) for states in zip(*last, strict=True)])
 
 
-def _weights(layer: _Layer, index: int, wide: np.dtype[Any], operands: tuple[Arr | None, ...]) -> _Weights:
+def _weights(layer: _Layer, index: int, wide: DType, operands: tuple[Arr | None, ...]) -> _Weights:
     """The parameters W, R, B, P of direction number `index`; those left out are 0."""
     w, r, b, p = (None if a is None else a[index].astype(wide, copy=False) for a in operands)
     assert w is not None
@@ -138,7 +143,7 @@ def _weights(layer: _Layer, index: int, wide: np.dtype[Any], operands: tuple[Arr
     return _Weights(w, r.reshape(gates, hidden, hidden), biases[0], biases[1], peepholes)
 
 
-def _outputs(layer: _Layer, dtype: np.dtype[Any], y: Arr, states: list[Arr]) -> tuple[Arr, ...]:
+def _outputs(layer: _Layer, dtype: DType, y: Arr, states: list[Arr]) -> tuple[Arr, ...]:
     if layer.batch_first:
         y, states = y.transpose(2, 0, 1, 3), [s.swapaxes(0, 1) for s in states]
     return tuple(a.astype(dtype, copy=False) for a in (y, *states))
@@ -153,7 +158,7 @@ def _lengths(call: Call, layer: _Layer, lengths: Arr | None) -> Arr | None:
     return lengths
 
 
-def _initial(layer: _Layer, state: Arr | None, index: int, wide: np.dtype[Any]) -> Arr:
+def _initial(layer: _Layer, state: Arr | None, index: int, wide: DType) -> Arr:
     if state is None:
         return np.zeros((layer.batch, layer.hidden), wide)
     return (state[:, index] if layer.batch_first else state[index]).astype(wide, copy=False)

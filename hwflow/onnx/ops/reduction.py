@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
-from hwflow.onnx.ops.base import Arr, Call, Kernel, Known, Operator, ShapeRule, Table, axis_in
+from hwflow.onnx.model import DType
+from hwflow.onnx.ops.base import Arr, Call, Formula, Kernel, Known, Operator, ShapeRule, Table, axis_in
 from hwflow.onnx.ops.precision import in_float32, widened
 from hwflow.onnx.ops.shapes import as_first
 
@@ -24,7 +22,7 @@ def _reduced(shape: tuple[int, ...], axes: tuple[int, ...], keep: bool) -> tuple
     return tuple(1 if i in axes else d for i, d in enumerate(shape) if keep or i not in axes)
 
 
-def _reduce(function: Callable[..., Any]) -> tuple[Kernel, ShapeRule]:
+def _reduce(function: Formula) -> tuple[Kernel, ShapeRule]:
     """`function` of an array, `axis` (a tuple, () leaves the elements apart) and `keepdims`."""
     compute = in_float32(function)
 
@@ -40,7 +38,7 @@ def _reduce(function: Callable[..., Any]) -> tuple[Kernel, ShapeRule]:
     return kernel, shapes
 
 
-def _versions(function: Callable[..., Any], axes_as_input: int = 18) -> tuple[Operator, ...]:
+def _versions(function: Formula, axes_as_input: int = 18) -> tuple[Operator, ...]:
     kernel, shapes = _reduce(function)
     return (
         Operator(1, kernel, shapes),
@@ -48,50 +46,51 @@ def _versions(function: Callable[..., Any], axes_as_input: int = 18) -> tuple[Op
     )
 
 
-def _lowest(dtype: np.dtype[Any]) -> Any:
+def _lowest(dtype: DType) -> float:
     """What the maximum of no elements is."""
     if dtype.kind == "b":
         return False
-    return np.iinfo(dtype).min if dtype.kind in "iu" else -np.inf
+    return np.iinfo(dtype.name).min if dtype.kind in "iu" else -np.inf
 
 
-def _highest(dtype: np.dtype[Any]) -> Any:
+def _highest(dtype: DType) -> float:
     """What the minimum of no elements is."""
     if dtype.kind == "b":
         return True
-    return np.iinfo(dtype).max if dtype.kind in "iu" else np.inf
+    return np.iinfo(dtype.name).max if dtype.kind in "iu" else np.inf
 
 
-def _max(x: Arr, **how: Any) -> Arr:
-    return np.asarray(np.max(x, initial=_lowest(x.dtype), **how))
+def _max(x: Arr, axis: tuple[int, ...], keepdims: bool) -> Arr:
+    return np.asarray(np.max(x, initial=_lowest(x.dtype), axis=axis, keepdims=keepdims))
 
 
-def _min(x: Arr, **how: Any) -> Arr:
-    return np.asarray(np.min(x, initial=_highest(x.dtype), **how))
+def _min(x: Arr, axis: tuple[int, ...], keepdims: bool) -> Arr:
+    return np.asarray(np.min(x, initial=_highest(x.dtype), axis=axis, keepdims=keepdims))
 
 
-def _l1(x: Arr, **how: Any) -> Arr:
-    return np.asarray(np.sum(np.abs(x), **how))
+def _l1(x: Arr, axis: tuple[int, ...], keepdims: bool) -> Arr:
+    return np.asarray(np.sum(np.abs(x), axis=axis, keepdims=keepdims))
 
 
-def _l2(x: Arr, **how: Any) -> Arr:
-    return np.asarray(np.sqrt(_square_sum(x, **how)))
+def _l2(x: Arr, axis: tuple[int, ...], keepdims: bool) -> Arr:
+    return np.asarray(np.sqrt(_square_sum(x, axis=axis, keepdims=keepdims)))
 
 
-def _square_sum(x: Arr, **how: Any) -> Arr:
-    return np.asarray(np.sum(x * x, **how))
+def _square_sum(x: Arr, axis: tuple[int, ...], keepdims: bool) -> Arr:
+    return np.asarray(np.sum(x * x, axis=axis, keepdims=keepdims))
 
 
-def _log_sum(x: Arr, **how: Any) -> Arr:
-    return np.asarray(np.log(np.sum(x, **how)))
+def _log_sum(x: Arr, axis: tuple[int, ...], keepdims: bool) -> Arr:
+    return np.asarray(np.log(np.sum(x, axis=axis, keepdims=keepdims)))
 
 
-def _log_sum_exp(x: Arr, **how: Any) -> Arr:
+def _log_sum_exp(x: Arr, axis: tuple[int, ...], keepdims: bool) -> Arr:
     """log(sum(exp(x))); the largest element is taken out first, so that exp does not overflow."""
     x = x if x.dtype.kind == "f" else x.astype(np.float64)
-    top = np.max(x, axis=how["axis"], keepdims=True, initial=-np.inf)
+    top = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
     top = np.where(np.isfinite(top), top, 0)
-    return np.asarray(np.log(np.sum(np.exp(x - top), **how))) + top.reshape(np.sum(top, **how).shape)
+    logarithm = np.asarray(np.log(np.sum(np.exp(x - top), axis=axis, keepdims=keepdims)))
+    return logarithm + top.reshape(logarithm.shape)
 
 
 def _running(function: np.ufunc) -> Kernel:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 from hwflow.onnx.ops.elements import integers
 
-_Reals: TypeAlias = npt.NDArray[np.floating[Any]]
+_Reals: TypeAlias = npt.NDArray[np.floating]
 
 
 def _roi_align_shapes(call: Call, x: Known, rois: Known, batch: Known) -> Known:
@@ -59,7 +59,7 @@ def _roi_aligned(call: Call, x: Arr, rois: Arr, batch: Arr, half_pixel: bool) ->
     return result.astype(x.dtype)
 
 
-def _exact(rois: Arr) -> npt.NDArray[Any]:
+def _exact(rois: Arr) -> npt.NDArray[np.float32 | np.float64]:
     """The coordinates in float32, or float64 where they have it."""
     return rois.astype(np.float64 if rois.dtype == np.float64 else np.float32)
 
@@ -92,7 +92,7 @@ class _Samples:
         return matrix / self.count
 
 
-def _samples(call: Call, start: Any, end: Any, bins: int, size: int, half_pixel: bool) -> _Samples:
+def _samples(call: Call, start: np.floating, end: np.floating, bins: int, size: int, half_pixel: bool) -> _Samples:
     length = end - start if half_pixel else max(end - start, type(start)(1))
     width = length / type(start)(bins)
     count = call.integer("sampling_ratio") or max(int(np.ceil(width)), 0)

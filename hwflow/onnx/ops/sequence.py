@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
 from hwflow.onnx.dtypes import element_type, type_name
 from hwflow.onnx.ops.base import Arr, Call, Operator, Table, axis_in
 
+T = TypeVar("T")
 
-def _same_type(call: Call, elements: Sequence[Any]) -> list[Any]:
+
+def _same_type(call: Call, elements: Sequence[T]) -> list[T]:
     """The elements as a list, after their element types were compared."""
     kinds = {type_name(element.dtype) for element in elements if isinstance(element, np.ndarray)}
     if len(kinds) > 1:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
+from hwflow.onnx.model import DType
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 from hwflow.onnx.ops.cells import sigmoid
 from hwflow.onnx.ops.precision import working_type
@@ -124,7 +124,7 @@ def _rule(call: Call, decay: Arr | Known | None, beta: Arr | Known | None) -> tu
 
 
 def _per_step(
-    call: Call, name: str, given: Arr | None, lead: tuple[int, int, int], sizes: tuple[int, ...], wide: np.dtype[Any]
+    call: Call, name: str, given: Arr | None, lead: tuple[int, int, int], sizes: tuple[int, ...], wide: DType
 ) -> Arr:
     """[batch, steps, heads * size] as [batch, steps, heads, size], with one of the sizes; one head may serve all."""
     assert given is not None

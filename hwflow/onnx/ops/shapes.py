@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from hwflow.onnx.ops.base import Arr, Call, Kernel, Known, ShapeRule
@@ -38,7 +36,7 @@ def by_broadcast(kernel: Kernel) -> ShapeRule:
 
     def rule(call: Call, *operands: Known | None) -> Known:
         given = [operand for operand in operands if operand is not None]
-        single: list[Any] = [None if operand is None else np.ones((), operand.dtype) for operand in operands]
+        single = [None if operand is None else np.ones((), operand.dtype) for operand in operands]
         result = kernel(call, *single)
         assert isinstance(result, np.ndarray | np.generic)
         return Known(np.asarray(result).dtype, broadcast_shape(call, *given))
@@ -51,7 +49,8 @@ def by_running(kernel: Kernel) -> ShapeRule:
 
     def rule(call: Call, *operands: Known | None) -> tuple[Known, ...]:
         results = kernel(call, *(None if operand is None else _without_storage(operand) for operand in operands))
-        return tuple(Known(a.dtype, a.shape) for a in (results if isinstance(results, tuple) else (results,)))
+        arrays = results if isinstance(results, tuple) else (results,)
+        return tuple(Known(a.dtype, a.shape) for a in arrays if isinstance(a, np.ndarray))
 
     return rule
 

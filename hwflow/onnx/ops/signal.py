@@ -6,17 +6,17 @@ Complex numbers are pairs (real, imaginary) in a last axis of 2; a last axis of 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from hwflow.onnx.dtypes import element_type
+from hwflow.onnx.model import DType
 from hwflow.onnx.ops.base import Arr, Call, Kernel, Known, Operator, ShapeRule, Table, axis_in
 from hwflow.onnx.ops.elements import one_integer
 from hwflow.onnx.ops.precision import widened, working_type
 
 
-def _made_type(call: Call) -> np.dtype[Any]:
+def _made_type(call: Call) -> DType:
     return element_type(call.integer("output_datatype"), f"the output of {call.node.label}").dtype
 
 
@@ -73,7 +73,7 @@ def _complex(x: Arr) -> Arr:
     return np.asarray(wide[..., 0] + 1j * wide[..., 1])
 
 
-def _pairs(x: Arr, dtype: np.dtype[Any]) -> Arr:
+def _pairs(x: Arr, dtype: DType) -> Arr:
     return np.stack((x.real, x.imag), axis=-1).astype(dtype, copy=False)
 
 

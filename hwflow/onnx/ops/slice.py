@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import EllipsisType
 
 from hwflow.onnx.ops.base import Arr, Call, Operator, Table
 from hwflow.onnx.ops.elements import checked_axes, integers
@@ -30,10 +30,10 @@ def _sliced(
             f"starts, ends, axes and steps must be of equal number with steps other than 0, "
             f"not {list(starts)}, {list(ends)}, {list(axes)}, {list(steps)}"
         )
-    index: list[Any] = [slice(None)] * x.ndim
+    index: list[slice | EllipsisType] = [*[slice(None)] * x.ndim, ...]  # with the dots even a scalar stays an array
     for start, end, axis, step in zip(starts, ends, checked_axes(call, axes, x.ndim), steps, strict=True):
         index[axis] = _python_slice(start, end, step, x.shape[axis])
-    result: Arr = x[(*index, ...)]  # with the dots even a scalar stays an array
+    result: Arr = x[tuple(index)]
     return result
 
 

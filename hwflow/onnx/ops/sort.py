@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +19,7 @@ def _comparable(x: Arr) -> Arr:
     return x.astype(np.float32) if x.dtype.kind == "V" else x
 
 
-def _arg(function: Callable[..., Any]) -> Operator:
+def _arg(function: Callable[..., npt.NDArray[np.intp]]) -> Operator:
     def shapes(call: Call, x: Known) -> Known:
         axis = axis_in(call, call.integer("axis"), x.ndim)
         kept = (1,) if call.integer("keepdims") else ()

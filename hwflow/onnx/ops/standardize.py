@@ -6,10 +6,9 @@ second, in the precision of the input, multiplies by a scale and adds a bias.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from hwflow.onnx.model import DType
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table, axis_in
 from hwflow.onnx.ops.precision import float_attribute, widened, working_type
 from hwflow.onnx.ops.shapes import as_first, common_shape
@@ -30,7 +29,7 @@ def root_mean_square(x: Arr, axes: tuple[int, ...], epsilon: float) -> Arr:
     return np.asarray(x / np.sqrt(mean + mean.dtype.type(epsilon)))
 
 
-def _stash(call: Call) -> tuple[np.dtype[Any], np.dtype[Any]]:
+def _stash(call: Call) -> tuple[DType, DType]:
     """The type that 'stash_type' names, and that in which its sums are made."""
     named = float_attribute(call, "stash_type", np.dtype(np.float32))
     return named, working_type(named)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import EllipsisType
 
 import numpy as np
 
@@ -45,15 +45,16 @@ class Windows:
         shape = (*lead, *(n + sum(w) for n, w in zip(self.sizes, widths, strict=True)))
         call.check_size(shape, x.dtype)
         padded = np.full(shape, fill, x.dtype)
-        inner: tuple[Any, ...] = tuple(slice(w[0], w[0] + n) for n, w in zip(self.sizes, widths, strict=True))
-        padded[(..., *inner)] = x
+        inner = (slice(w[0], w[0] + n) for n, w in zip(self.sizes, widths, strict=True))
+        index: tuple[EllipsisType | slice, ...] = (..., *inner)
+        padded[index] = x
         return padded
 
     def taps(self, padded: Arr, positions: Sequence[range] = ()) -> Iterator[Arr]:
         """For each position in the kernel (or each of `positions`), a view [..., *outputs] of the elements it meets."""
         for position in itertools.product(*(positions or map(range, self.kernel))):
-            index: tuple[Any, ...] = tuple(self.along(axis, p) for axis, p in enumerate(position))
-            yield padded[(..., *index)]
+            index: tuple[EllipsisType | slice, ...] = (..., *(self.along(axis, p) for axis, p in enumerate(position)))
+            yield padded[index]
 
     @property
     def meeting(self) -> tuple[range, ...]:
@@ -96,7 +97,7 @@ class Windows:
 
     def counts(self, *, padding: bool) -> Arr:
         """How many elements of the input (and its padding) each window holds, as float64[*outputs]."""
-        total: Any = 1
+        total = np.ones((), np.int64)
         for axis, (n, (begin, end)) in enumerate(zip(self.sizes, self.pads, strict=True)):
             low, high = (0, begin + n + end) if padding else (begin, begin + n)
             starts = np.arange(self.outputs[axis]) * self.strides[axis]

@@ -12,7 +12,7 @@ import numpy as np
 from hwflow.onnx.dtypes import type_name
 from hwflow.onnx.errors import TensorDataError
 from hwflow.onnx.limits import Limits, Meter
-from hwflow.onnx.model import Array, Graph, Operand, SparseTensor
+from hwflow.onnx.model import Array, DType, Graph, Operand, SparseTensor
 
 #: Where ONNX's names of element types differ from numpy's.
 _NAMES = {
@@ -22,7 +22,7 @@ _NAMES = {
 }  # fmt: skip
 
 
-def describe(dtype: np.dtype[Any], shape: Sequence[object] | None) -> str:
+def describe(dtype: DType, shape: Sequence[object] | None) -> str:
     """How messages write a tensor type: "float32[1, 3, 32, 32]", "float32[batch, ?]"."""
     if shape is None:
         return f"{type_name(dtype)} of unknown rank"
@@ -41,7 +41,7 @@ def describe_operand(value: Operand) -> str:
 
 
 @cache
-def _element_name(dtype: np.dtype[Any]) -> str:
+def _element_name(dtype: DType) -> str:
     return _NAMES.get(dtype.name) or dtype.name.replace("float8_", "float8")
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from hwflow.onnx.dtypes import type_name
 from hwflow.onnx.model import (
     Dim,
+    DType,
     Function,
     Graph,
     MapType,
@@ -180,7 +181,7 @@ def _dim_fits(old: Dim, new: Dim, is_input: bool) -> bool:
     return not (is_input and isinstance(new, int))
 
 
-def _widens(old: np.dtype[np.generic], new: np.dtype[np.generic]) -> bool:
+def _widens(old: DType, new: DType) -> bool:
     """Whether each value of `old` is one of `new`, a type of the same kind."""
     if old == new:
         return True

@@ -8,7 +8,7 @@ from hwflow.onnx.conversion.downward.narrow import newer
 from hwflow.onnx.conversion.site import Site
 from hwflow.onnx.conversion.steps import Steps
 from hwflow.onnx.dtypes import element_type_of, find_element_type
-from hwflow.onnx.model import OptionalType, TensorType
+from hwflow.onnx.model import DType, OptionalType, TensorType
 
 
 def _scalar(site: Site, value: float, like: str) -> str:
@@ -16,7 +16,7 @@ def _scalar(site: Site, value: float, like: str) -> str:
     return site.constant(np.asarray(value, np.float64), site.needs_dtype(like))
 
 
-def _wide(site: Site, name: str) -> tuple[str, np.dtype[np.generic]]:
+def _wide(site: Site, name: str) -> tuple[str, DType]:
     """The value in the type in which `stash_type` says that sums are made, and that type."""
     entry = find_element_type(site.attribute("stash_type"))
     assert entry is not None
@@ -25,7 +25,7 @@ def _wide(site: Site, name: str) -> tuple[str, np.dtype[np.generic]]:
     return site.cast(name, wide), wide
 
 
-def _code(dtype: np.dtype[np.generic]) -> int:
+def _code(dtype: DType) -> int:
     return element_type_of(dtype, "a value").code
 
 

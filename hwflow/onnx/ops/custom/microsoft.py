@@ -7,7 +7,6 @@ stands in `microsoft_quantized`.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -80,7 +79,7 @@ def _fused_gemm(call: Call, a: Arr, b: Arr, c: Arr | None = None) -> Arr:
     return _activated(call, y, tuple(call.number(n) for n in names if call.has(n))).astype(a.dtype, copy=False)
 
 
-def _gemm_shape(call: Call, a: Any, b: Any, c: Any) -> tuple[int, ...]:
+def _gemm_shape(call: Call, a: Arr | Known, b: Arr | Known, c: Arr | Known | None) -> tuple[int, ...]:
     if a.ndim != 2 or b.ndim != 2:
         raise call.error(f"both factors must be matrices, not have the shapes {list(a.shape)} and {list(b.shape)}")
     left, right = (x.shape[::-1] if call.integer(t) else x.shape for x, t in ((a, "transA"), (b, "transB")))

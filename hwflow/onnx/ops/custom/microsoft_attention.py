@@ -7,7 +7,6 @@ packed operands are refused.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -24,8 +23,8 @@ def _heads(call: Call, *widths: int) -> int:
     return heads
 
 
-def _refuse(call: Call, **given: Any) -> None:
-    for name, value in given.items():
+def _refuse(call: Call, **operands: Arr | Known | None) -> None:
+    for name, value in operands.items():
         if value is not None:
             raise call.error(f"the input '{name}' is not computed by hwflow", _PLAIN)
 

@@ -7,10 +7,12 @@ out is 0.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 
+from hwflow.onnx.model import DType
 from hwflow.onnx.ops import quantization
 from hwflow.onnx.ops.base import Arr, Call, Kernel, Known, Operator, Table, axis_in
 from hwflow.onnx.ops.cells import sigmoid
@@ -27,6 +29,7 @@ from hwflow.onnx.ops.shapes import broadcast_shape
 from hwflow.onnx.ops.softmax import softmax
 
 FLOAT32 = np.dtype(np.float32)
+T = TypeVar("T")
 
 
 def _real(call: Call, x: Arr, scale: Arr, zero: Arr | None) -> Arr:
@@ -40,7 +43,7 @@ def _single(call: Call, parameter: Arr) -> Arr:
     return parameter.reshape(())
 
 
-def _quantized(call: Call, y: Arr, scale: Arr, zero: Arr | None, dtype: np.dtype[Any]) -> Arr:
+def _quantized(call: Call, y: Arr, scale: Arr, zero: Arr | None, dtype: DType) -> Arr:
     return quantized(y, _single(call, scale), 0 if zero is None else _single(call, zero), dtype)
 
 
@@ -149,13 +152,13 @@ def _concat(call: Call, y_scale: Arr, y_zero: Arr, *operands: Arr) -> Arr:
     return np.concatenate(parts, axis=call.integer("axis"))
 
 
-def _triples(call: Call, operands: tuple[Any, ...]) -> list[tuple[Any, Any, Any]]:
+def _triples(call: Call, operands: tuple[T, ...]) -> list[tuple[T, T, T]]:
     if len(operands) % 3 or not operands:
         raise call.error(f"the inputs must be tensor, scale and zero point each time, not {len(operands)} in all")
     return [(operands[i], operands[i + 1], operands[i + 2]) for i in range(0, len(operands), 3)]
 
 
-def _concat_shape(call: Call, parts: list[Any]) -> tuple[int, ...]:
+def _concat_shape(call: Call, parts: Sequence[Arr | Known]) -> tuple[int, ...]:
     shape = list(parts[0].shape)
     axis = axis_in(call, call.integer("axis"), len(shape))
     for part in parts:
@@ -196,7 +199,7 @@ def _gemm(
     return requantized(total, np.asarray(factor / _single(call, y_scale)), zero, zero.dtype)
 
 
-def _gemm_shape(call: Call, a: Any, b: Any, c: Any) -> tuple[int, ...]:
+def _gemm_shape(call: Call, a: Arr | Known, b: Arr | Known, c: Arr | Known | None) -> tuple[int, ...]:
     if a.ndim != 2 or b.ndim != 2:
         raise call.error(f"both factors must be matrices, not have the shapes {list(a.shape)} and {list(b.shape)}")
     rows, left = a.shape[::-1] if call.integer("transA") else a.shape

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,17 +11,18 @@ from hwflow.onnx.ops.base import Arr, Call, Known
 from hwflow.onnx.ops.special import erf_inverse
 from hwflow.onnx.ops.text import strings
 
+T = TypeVar("T", int, float, str)
 Floats = npt.NDArray[np.float64]
 
 
-def listed(call: Call, name: str, kind: type[int | float | str]) -> tuple[Any, ...]:
+def listed(call: Call, name: str, kind: type[T]) -> tuple[T, ...]:
     """An attribute that is a list; empty where it is left out."""
     value = call.node.attributes.get(name, ())
     if not isinstance(value, tuple) or not all(isinstance(v, kind) for v in value):
         raise call.error(
             f"attribute '{name}' must be a list of {kind.__name__}, not {value!r}", "export the model again"
         )
-    return value
+    return tuple(v for v in value if isinstance(v, kind))
 
 
 def floats(call: Call, name: str) -> Floats:

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from hwflow.onnx.model import DType
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 from hwflow.onnx.ops.ml.common import listed, texts
 from hwflow.onnx.ops.text import strings
 
+Key: TypeAlias = int | float | str
+
 _OBJECT, _INT64, _FLOAT32 = np.dtype(np.object_), np.dtype(np.int64), np.dtype(np.float32)
 
 
-def _key(value: Any) -> Any:
+def _key(value: Key) -> Key | None:
     """A key of a dict: not-a-number is equal to itself."""
     return None if value != value else value
 
 
-def _positions(x: Arr, keys: Sequence[Any]) -> npt.NDArray[np.int64]:
+def _positions(x: Arr, keys: Sequence[Key]) -> npt.NDArray[np.int64]:
     """The position of each element in the keys (the last of equal ones), -1 where it is not there."""
     table = {_key(key): position for position, key in enumerate(keys)}
     if _is_text(x):
@@ -30,9 +33,9 @@ def _positions(x: Arr, keys: Sequence[Any]) -> npt.NDArray[np.int64]:
     return np.asarray(found[inverse].reshape(x.shape))
 
 
-def _mapped(x: Arr, keys: Sequence[Any], values: Arr, default: Any) -> Arr:
+def _mapped(x: Arr, keys: Sequence[Key], values: Arr, default: Key | np.generic) -> Arr:
     positions = _positions(x, keys)
-    table = np.append(values, strings([default], (1,)) if values.dtype.kind == "O" else values.dtype.type(default))
+    table = np.append(values, strings([str(default)], (1,)) if values.dtype.kind == "O" else values.dtype.type(default))
     return table[positions]  # -1 is the default, the last one
 
 
@@ -51,37 +54,39 @@ def _swapped(call: Call, x: Known) -> Known:
     return Known(_INT64 if _is_text(x) else _OBJECT, x.shape)
 
 
-_KINDS: tuple[tuple[str, type[int | float | str], np.dtype[Any], Any], ...] = (
-    ("strings", str, _OBJECT, "_Unused"),
-    ("int64s", int, _INT64, -1),
-    ("floats", float, _FLOAT32, -0.0),
-)
+#: What an attribute of keys or values ends with, and the element type that it gives.
+_ENDINGS: Mapping[str, DType] = {"tensor": _OBJECT, "strings": _OBJECT, "int64s": _INT64, "floats": _FLOAT32}
 
 
 def _side(call: Call, side: str) -> tuple[str, Arr]:
     """The keys or the values: the one attribute of that side that is there, by its ending."""
-    given = [name for name in ("tensor", *(kind[0] for kind in _KINDS)) if call.has(f"{side}_{name}")]
-    if len(given) != 1:
+    endings = [ending for ending in _ENDINGS if call.has(f"{side}_{ending}")]
+    if len(endings) != 1:
         raise call.error(
-            f"one of the attributes {side}_* must be given, not {given or 'none'}", "export the model again"
+            f"one of the attributes {side}_* must be given, not {endings or 'none'}", "export the model again"
         )
-    if given[0] == "tensor":
-        return "tensor", call.tensor(f"{side}_tensor").reshape(-1)
-    _, kind, dtype, _ = next(k for k in _KINDS if k[0] == given[0])
-    values = listed(call, f"{side}_{given[0]}", kind)
-    return given[0], strings(values, (len(values),)) if kind is str else np.array(values, dtype)
+    ending, name = endings[0], f"{side}_{endings[0]}"
+    if ending == "tensor":
+        return ending, call.tensor(name).reshape(-1)
+    if ending == "strings":
+        words = texts(call, name)
+        return ending, strings(words, (len(words),))
+    numbers = listed(call, name, int) if ending == "int64s" else listed(call, name, float)
+    return ending, np.array(numbers, _ENDINGS[ending])
 
 
-def _default(call: Call, ending: str, values: Arr) -> Any:
+def _default(call: Call, ending: str, values: Arr) -> Key | np.generic:
     if call.has("default_tensor"):
         tensor = call.tensor("default_tensor")
         if tensor.size != 1:
             raise call.error(f"'default_tensor' must have one element, not {tensor.size}")
-        return tensor.reshape(-1)[0]
+        first: np.generic = tensor.reshape(-1)[0]
+        return first
     if ending == "tensor":
         return "_Unused" if _is_text(values) else -1 if values.dtype.kind in "iu" else -0.0
-    name, _, _, standard = next(k for k in _KINDS if k[0] == ending)
-    return call.node.attributes.get(f"default_{name.removesuffix('s')}", standard)
+    if ending == "strings":
+        return call.text("default_string", "_Unused")
+    return call.integer("default_int64", -1) if ending == "int64s" else call.number("default_float", -0.0)
 
 
 def _label_encoder(call: Call, x: Arr) -> Arr:
@@ -108,7 +113,7 @@ def _category_mapper(call: Call, x: Arr) -> Arr:
     return _mapped(x, numbers, strings(words, (len(words),)), call.text("default_string"))
 
 
-def _categories(call: Call, x: Arr | Known) -> tuple[Any, ...]:
+def _categories(call: Call, x: Arr | Known) -> tuple[Key, ...]:
     words, numbers = texts(call, "cats_strings"), listed(call, "cats_int64s", int)
     if bool(words) == bool(numbers) or bool(words) != _is_text(x):
         raise call.error("one of 'cats_strings' and 'cats_int64s' must be given, the one of the input's type")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
@@ -10,23 +10,28 @@ from hwflow.onnx.ops.base import Arr, Call, Operator, Table
 from hwflow.onnx.ops.ml.common import as_rows, class_labels, listed, texts
 from hwflow.onnx.ops.text import strings
 
-_CASTS: dict[str, Any] = {"TO_FLOAT": np.float32, "TO_INT64": np.int64, "TO_STRING": np.object_}
+#: A key or value of a map as Python has it, and as kernels get it.
+Scalar: TypeAlias = int | float | str
+Entry: TypeAlias = Scalar | Arr | np.generic
+Map: TypeAlias = dict[Scalar, Entry]
+
+_CASTS: dict[str, type[np.generic]] = {"TO_FLOAT": np.float32, "TO_INT64": np.int64, "TO_STRING": np.object_}
 
 
-def _map(call: Call, x: Any) -> dict[Any, Any]:
+def _map(call: Call, x: Map) -> Map:
     if not isinstance(x, dict):
         raise call.error(f"the input must be a map, not {type(x).__name__}")
     return x
 
 
-def _cast_map(call: Call, x: dict[int, Any]) -> Arr:
+def _cast_map(call: Call, x: Map) -> Arr:
     """The values in the order of their keys; with map_form=SPARSE each at its key, in `max_map` places."""
     entries, form, kind = _map(call, x), call.text("map_form"), call.text("cast_to")
     if form not in ("DENSE", "SPARSE") or kind not in _CASTS:
         raise call.error(
             f"'map_form' must be DENSE or SPARSE, 'cast_to' one of {', '.join(_CASTS)}, not {form}, {kind}"
         )
-    keys, width = sorted(entries), len(entries)
+    keys, width = sorted(int(key) for key in entries), len(entries)
     if form == "SPARSE":
         width = call.integer("max_map")
         if keys and not 0 <= keys[0] <= keys[-1] < width:
@@ -42,10 +47,11 @@ def _cast_map(call: Call, x: dict[int, Any]) -> Arr:
     return y
 
 
-def _dict_vectorizer(call: Call, x: dict[Any, Any]) -> Arr:
+def _dict_vectorizer(call: Call, x: Map) -> Arr:
     """The value of each word of the vocabulary; 0 (or "") for words that the map lacks."""
     entries = {_plain(key): _plain(value) for key, value in _map(call, x).items()}
-    words = texts(call, "string_vocabulary") or listed(call, "int64_vocabulary", int)
+    words: tuple[int, ...] | tuple[str, ...] = texts(call, "string_vocabulary")
+    words = words or listed(call, "int64_vocabulary", int)
     if not words:
         raise call.error("one of 'string_vocabulary' and 'int64_vocabulary' must be given", "export the model again")
     sample = next(iter(x.values()), np.float32(0))
@@ -55,12 +61,12 @@ def _dict_vectorizer(call: Call, x: dict[Any, Any]) -> Arr:
     return np.array([[entries.get(word, 0) for word in words]], dtype)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Entry) -> Scalar:
     """A Python object from a scalar array."""
     return value.item() if isinstance(value, np.ndarray | np.generic) else value
 
 
-def _zip_map(call: Call, x: Arr) -> list[dict[Any, Any]]:
+def _zip_map(call: Call, x: Arr) -> list[Map]:
     """One map from labels to values for each row."""
     rows, columns = as_rows(call, x)
     labels = class_labels(call, "classlabels_int64s")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
@@ -60,7 +58,7 @@ def _imputer(call: Call, x: Arr) -> Arr:
     if not values.size:
         raise call.error(f"attribute '{name}' must be given for an input of {x.dtype.name}", "export the model again")
     _per_feature(call, x, values, name)
-    missing: Any = call.integer("replaced_value_int64") if whole else call.number("replaced_value_float")
+    missing = call.integer("replaced_value_int64") if whole else call.number("replaced_value_float")
     return np.where(np.isnan(x) if missing != missing else x == missing, values.astype(x.dtype), x)
 
 
