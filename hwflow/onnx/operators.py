@@ -336,8 +336,11 @@ _TRAINING = (
 
 _MICROSOFT = (
     Row("Attention", layers=("matmul", "softmax", "conv"), limits=f"{_HEADS}, no rotary positions"),
+    Row("BiasGelu", layers=_TABLE, limits=f"{_SMOOTH}; bias constant"),
     Row("DequantizeLinear", T.KEEPS_CONSTANTS, layers=(FUSED,), limits=_SCALES),
     Row("DynamicQuantizeMatMul", advice=advice.STATIC),
+    Row("FastGelu", layers=_TABLE, limits=f"{_SMOOTH}; bias constant"),
+    Row("Gelu", layers=_TABLE, limits=_SMOOTH),
     Row("MatMulIntegerToFloat", layers=("dense", "conv"), limits=f"{_ROW}; its input from a QuantizeLinear"),
     Row("MultiHeadAttention", T.NETWORK, layers=("matmul", "softmax"),
         limits=f"{_HEADS}; query, key and value are three tensors"),
@@ -350,6 +353,7 @@ _MICROSOFT = (
     Row("QLinearMul", layers=("multiply", FUSED), limits=f"{_INTEGERS}; {_TWO}"),
     Row("QLinearSigmoid", layers=_TABLE, limits=_INTEGERS),
     Row("QuantizeLinear", layers=(FUSED,), limits=_SCALES),
+    Row("QuickGelu", layers=_TABLE, limits=_SMOOTH),
     Row("SkipLayerNormalization", layers=("add", "normalize"), limits="as an Add and a LayerNormalization"),
 )
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from hwflow.onnx.model import Node
 from hwflow.quantize.dialects.qoperator import bias_operand, is_dynamic, output_parameters, refuse_dynamic
 from hwflow.quantize.dialects.quantizers import dequantize, given, quantize, scaled
@@ -122,7 +124,52 @@ def _matmul_to_float(rewriting: Rewriting, node: Node) -> None:
         rewriting.emit("Add", product, bias, output=node.outputs[0])
 
 
+def _gelu(rewriting: Rewriting, node: Node) -> None:
+    """x times the normal distribution function of x, after a bias: Gelu and BiasGelu."""
+    x, base = _biased(rewriting, node), label_of(node)
+    scaled_x = rewriting.emit("Mul", x, rewriting.constant(f"{base}.root", np.float32(0.5**0.5)), wish=f"{base}.scaled")
+    _times_share(rewriting, node, x, rewriting.emit("Erf", scaled_x, wish=f"{base}.erf"))
+
+
+def _fast_gelu(rewriting: Rewriting, node: Node) -> None:
+    """As Gelu, by the hyperbolic tangent of sqrt(2 / pi) (x + 0.044715 x^3): FastGelu."""
+    x, base = _biased(rewriting, node), label_of(node)
+    cube = rewriting.emit("Pow", x, rewriting.constant(f"{base}.three", np.float32(3)), wish=f"{base}.cube")
+    part = rewriting.emit("Mul", cube, rewriting.constant(f"{base}.share", np.float32(0.044715)), wish=f"{base}.part")
+    total = rewriting.emit("Add", x, part, wish=f"{base}.sum")
+    factor = rewriting.constant(f"{base}.factor", np.float32((2 / np.pi) ** 0.5))
+    inner = rewriting.emit("Mul", total, factor, wish=f"{base}.inner")
+    _times_share(rewriting, node, x, rewriting.emit("Tanh", inner, wish=f"{base}.tanh"))
+
+
+def _biased(rewriting: Rewriting, node: Node) -> str:
+    bias = given(node, 1)
+    if not bias:
+        return node.inputs[0]
+    return rewriting.emit("Add", node.inputs[0], bias, wish=f"{label_of(node)}.biased")
+
+
+def _times_share(rewriting: Rewriting, node: Node, x: str, share: str) -> None:
+    """x times (1 + share) / 2, the output of the node."""
+    base = label_of(node)
+    above = rewriting.emit("Add", share, rewriting.constant(f"{base}.one", np.float32(1)), wish=f"{base}.above")
+    doubled = rewriting.emit("Mul", x, above, wish=f"{base}.doubled")
+    rewriting.emit("Mul", doubled, rewriting.constant(f"{base}.half", np.float32(0.5)), output=node.outputs[0], name=base)
+
+
+def _quick_gelu(rewriting: Rewriting, node: Node) -> None:
+    """x times sigmoid(alpha x)."""
+    base, x = label_of(node), node.inputs[0]
+    alpha = rewriting.constant(f"{base}.alpha", np.float32(attribute(node, "alpha", 1.702)))
+    gate = rewriting.emit("Sigmoid", rewriting.emit("Mul", x, alpha, wish=f"{base}.scaled"), wish=f"{base}.gate")
+    rewriting.emit("Mul", x, gate, output=node.outputs[0], name=base)
+
+
 RULES: Table = {
+    (DOMAIN, "Gelu"): _gelu,
+    (DOMAIN, "BiasGelu"): _gelu,
+    (DOMAIN, "FastGelu"): _fast_gelu,
+    (DOMAIN, "QuickGelu"): _quick_gelu,
     (DOMAIN, "QuantizeLinear"): _as_standard,
     (DOMAIN, "DequantizeLinear"): _as_standard,
     (DOMAIN, "QGemm"): _qgemm,
