@@ -94,7 +94,7 @@ def link_documents(page: Path) -> None:
 def missing_pages(folder: Path) -> Iterator[str]:
     """Pages that the navigation does not have, and entries without a page."""
     listed = set(entries(tomllib.loads(CONFIG.read_text(encoding="utf-8"))["project"]["nav"]))
-    there = {page.name for page in folder.glob("*.md")}
+    there = {page.relative_to(folder).as_posix() for page in folder.rglob("*.md")}
     yield from (f"{CONFIG.name}: the navigation must name a page, not '{name}'" for name in sorted(listed - there))
     yield from (f"{CONFIG.name}: the navigation must have the page '{name}'" for name in sorted(there - listed))
 

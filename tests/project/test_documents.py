@@ -136,3 +136,8 @@ def text_of(file: Path) -> str:
 def test_no_file_names_a_folder_of_this_machine():
     found = {str(f.relative_to(ROOT)): m.group() for f in project_files() if (m := MACHINE_PATH.search(text_of(f)))}
     assert found == {}
+
+
+def test_the_architecture_is_read_in_one_go():
+    """What has more words is a decision or belongs to the page of its subject."""
+    assert len((ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").split()) <= 4000
