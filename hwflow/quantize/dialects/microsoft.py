@@ -154,7 +154,8 @@ def _times_share(rewriting: Rewriting, node: Node, x: str, share: str) -> None:
     base = label_of(node)
     above = rewriting.emit("Add", share, rewriting.constant(f"{base}.one", np.float32(1)), wish=f"{base}.above")
     doubled = rewriting.emit("Mul", x, above, wish=f"{base}.doubled")
-    rewriting.emit("Mul", doubled, rewriting.constant(f"{base}.half", np.float32(0.5)), output=node.outputs[0], name=base)
+    half = rewriting.constant(f"{base}.half", np.float32(0.5))
+    rewriting.emit("Mul", doubled, half, output=node.outputs[0], name=base)
 
 
 def _quick_gelu(rewriting: Rewriting, node: Node) -> None:

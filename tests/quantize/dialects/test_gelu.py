@@ -22,8 +22,9 @@ BIAS, FIRST, SECOND = (RNG.normal(size=size).astype(np.float32) for size in (24,
 ])
 def test_gelu_is_a_table(op, operands, attributes):
     m = Maker((1, 16))
-    hidden = m.node(op, m.node("MatMul", m.x, FIRST, name="a"), *operands, domain="com.microsoft", name="g", **attributes)
-    model = m.model(m.node("MatMul", hidden, SECOND, name="b"))
+    x = m.node("MatMul", m.x, FIRST, name="a")
+    y = m.node(op, x, *operands, domain="com.microsoft", name="g", **attributes)
+    model = m.model(m.node("MatMul", y, SECOND, name="b"))
     rows = RNG.normal(size=(ROWS, 1, 16)).astype(np.float32)
     (name,) = (value.name for value in model.graph.outputs)
     runtime = onnxruntime.InferenceSession(hwonnx.dumps(model), providers=["CPUExecutionProvider"])
