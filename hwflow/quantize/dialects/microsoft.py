@@ -127,19 +127,23 @@ def _matmul_to_float(rewriting: Rewriting, node: Node) -> None:
 def _gelu(rewriting: Rewriting, node: Node) -> None:
     """x times the normal distribution function of x, after a bias: Gelu and BiasGelu."""
     x, base = _biased(rewriting, node), label_of(node)
-    scaled_x = rewriting.emit("Mul", x, rewriting.constant(f"{base}.root", np.float32(0.5**0.5)), wish=f"{base}.scaled")
+    scaled_x = rewriting.emit("Mul", x, _number(rewriting, node, "root", 0.5**0.5), wish=f"{base}.scaled")
     _times_share(rewriting, node, x, rewriting.emit("Erf", scaled_x, wish=f"{base}.erf"))
 
 
 def _fast_gelu(rewriting: Rewriting, node: Node) -> None:
     """As Gelu, by the hyperbolic tangent of sqrt(2 / pi) (x + 0.044715 x^3): FastGelu."""
     x, base = _biased(rewriting, node), label_of(node)
-    cube = rewriting.emit("Pow", x, rewriting.constant(f"{base}.three", np.float32(3)), wish=f"{base}.cube")
-    part = rewriting.emit("Mul", cube, rewriting.constant(f"{base}.share", np.float32(0.044715)), wish=f"{base}.part")
+    cube = rewriting.emit("Pow", x, _number(rewriting, node, "three", 3), wish=f"{base}.cube")
+    part = rewriting.emit("Mul", cube, _number(rewriting, node, "share", 0.044715), wish=f"{base}.part")
     total = rewriting.emit("Add", x, part, wish=f"{base}.sum")
-    factor = rewriting.constant(f"{base}.factor", np.float32((2 / np.pi) ** 0.5))
+    factor = _number(rewriting, node, "factor", (2 / np.pi) ** 0.5)
     inner = rewriting.emit("Mul", total, factor, wish=f"{base}.inner")
     _times_share(rewriting, node, x, rewriting.emit("Tanh", inner, wish=f"{base}.tanh"))
+
+
+def _number(rewriting: Rewriting, node: Node, wish: str, value: float) -> str:
+    return rewriting.constant(f"{label_of(node)}.{wish}", np.array(value, np.float32))
 
 
 def _biased(rewriting: Rewriting, node: Node) -> str:
@@ -152,16 +156,16 @@ def _biased(rewriting: Rewriting, node: Node) -> str:
 def _times_share(rewriting: Rewriting, node: Node, x: str, share: str) -> None:
     """x times (1 + share) / 2, the output of the node."""
     base = label_of(node)
-    above = rewriting.emit("Add", share, rewriting.constant(f"{base}.one", np.float32(1)), wish=f"{base}.above")
+    above = rewriting.emit("Add", share, _number(rewriting, node, "one", 1), wish=f"{base}.above")
     doubled = rewriting.emit("Mul", x, above, wish=f"{base}.doubled")
-    half = rewriting.constant(f"{base}.half", np.float32(0.5))
+    half = _number(rewriting, node, "half", 0.5)
     rewriting.emit("Mul", doubled, half, output=node.outputs[0], name=base)
 
 
 def _quick_gelu(rewriting: Rewriting, node: Node) -> None:
     """x times sigmoid(alpha x)."""
     base, x = label_of(node), node.inputs[0]
-    alpha = rewriting.constant(f"{base}.alpha", np.float32(attribute(node, "alpha", 1.702)))
+    alpha = _number(rewriting, node, "alpha", attribute(node, "alpha", 1.702))
     gate = rewriting.emit("Sigmoid", rewriting.emit("Mul", x, alpha, wish=f"{base}.scaled"), wish=f"{base}.gate")
     rewriting.emit("Mul", x, gate, output=node.outputs[0], name=base)
 
