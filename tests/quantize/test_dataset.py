@@ -73,83 +73,104 @@ def refused(file: Path, message: str, m: Model | None = None) -> None:
     assert "Traceback" not in str(caught.value)
 
 
-def test_no_file(tmp_path: Path) -> None:
+NO_ARCHIVE = "the data must be an NPZ file made with numpy.savez"
+
+
+def whole_archive(folder: Path) -> bytes:
+    return write(folder, in_input=IMAGES).read_bytes()
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"PK\x03\x04 but no archive", None])
+def test_not_an_archive(tmp_path: Path, content: bytes | None) -> None:
+    """None: one that is cut off."""
+    (tmp_path / "data.npz").write_bytes(whole_archive(tmp_path)[:-30] if content is None else content)
+    refused(tmp_path / "data.npz", f"{NO_ARCHIVE} (")
+
+
+def test_no_file_of_named_arrays(tmp_path: Path) -> None:
     refused(tmp_path / "none.npz", "the data file must exist; give an NPZ file made with numpy.savez")
-
-
-def test_a_folder(tmp_path: Path) -> None:
-    refused(tmp_path, "the data must be an NPZ file made with numpy.savez")
-
-
-@pytest.mark.parametrize("content", [b"", b"hello", b"PK\x03\x04 but no archive"])
-def test_not_an_archive(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "data.npz").write_bytes(content)
-    refused(tmp_path / "data.npz", "the data must be an NPZ file made with numpy.savez (")
-
-
-def test_a_truncated_archive(tmp_path: Path) -> None:
-    file = write(tmp_path, in_input=IMAGES)
-    file.write_bytes(file.read_bytes()[:-30])
-    refused(file, "the data must be an NPZ file made with numpy.savez (")
-
-
-def test_a_single_array(tmp_path: Path) -> None:
+    refused(tmp_path, NO_ARCHIVE)
     np.save(tmp_path / "data.npy", IMAGES)
     refused(
-        tmp_path / "data.npy", "the data must be an NPZ file with named arrays, not a single array; use numpy.savez"
-    )
+        tmp_path / "data.npy", "the data must be an NPZ file with named arrays, not a single array; use numpy.savez")
 
 
-def test_objects_are_never_unpickled(tmp_path: Path) -> None:
-    refused(
-        write(tmp_path, in_input=np.array([{}, {}], dtype=object)),
-        "array 'in_input' must be a plain array of numbers (Object arrays cannot be loaded when allow_pickle=False); "
-        "save no objects",
-    )
+def changed(value: float) -> np.ndarray:
+    images = IMAGES.copy()
+    images[1, 0, 0, 2, 3] = value
+    return images
 
 
-def test_no_array_for_an_input(tmp_path: Path) -> None:
-    refused(
-        write(tmp_path, in_image=IMAGES, labels=np.arange(3)),
-        "there must be an array 'in_input' or 'input' for the model's input 'input'; it has 'in_image', 'labels'",
-    )
+def filled(values: np.ndarray) -> np.ndarray:
+    return np.broadcast_to(values.reshape(3, 1, 1, 1, 1), (3, 1, 1, 4, 4))
 
 
-@pytest.mark.parametrize("shape", [(3, 1, 4, 5), (3, 2, 1, 4, 4), (3, 16), (3, 1, 1, 1, 4, 4)])
-def test_the_wrong_shape(tmp_path: Path, shape: tuple[int, ...]) -> None:
-    refused(
-        write(tmp_path, in_input=np.zeros(shape, np.float32)),
-        f"array 'in_input' must have the shape [rows, 1, 1, 4, 4] for the model's input 'input', not {list(shape)}",
-    )
+def shapes(name: str, shape: tuple[int, ...]) -> str:
+    return f"array '{name}' must have the shape [rows, 1, 1, 4, 4] for the model's input 'input', not {list(shape)}"
 
 
-def test_the_wrong_shape_of_calibration_data(tmp_path: Path) -> None:
-    refused(
-        write(tmp_path, in_input=IMAGES, calib_input=np.zeros((3, 4), np.float32)),
-        "array 'calib_input' must have the shape [rows, 1, 1, 4, 4] for the model's input 'input', not [3, 4]",
-    )
+def labels(text: str) -> str:
+    return ("labels must be one integer or text per input row, int64[3], or real numbers for each, float32[3, ...], "
+            f"not {text}")
 
 
-def test_calibration_data_of_one_input_of_two(tmp_path: Path) -> None:
+def two(*shape: int) -> Model:
     b = Builder("two")
-    left, right = (b.input(name, np.float32, (1, 4)) for name in ("left", "right"))
-    b.output(b.node("Add", left, right, output="output"), np.float32, (1, 4))
-    values = np.ones((3, 1, 4), np.float32)
-    refused(
-        write(tmp_path, in_left=values, in_right=values, calib_left=values),
-        "there must be an array 'calib_right' for the model's input 'right'; it has 'calib_left', 'in_left', ",
-        b.model(),
-    )
-    refused(
-        write(tmp_path, in_left=values, in_right=values, calib_left=values, calib_right=values[:1]),
-        "all inputs must have the same number of rows; 'left' has 3, 'right' has 1",
-        b.model(),
-    )
+    left, right = (b.input(name, np.float32, shape) for name in ("left", "right"))
+    b.output(b.node("Add", left, right, output="output"), np.float32, shape)
+    return b.model()
 
 
-def test_no_rows_of_calibration_data(tmp_path: Path) -> None:
-    file = write(tmp_path, in_input=IMAGES, calib_input=IMAGES[:0])
-    refused(file, "array 'calib_input' must have at least one row, not none")
+ONES, INT8 = np.ones((3, 1, 4), np.float32), model(np.int8)
+NOT_FINITE = "must hold finite numbers, not {} at [1, 0, 0, 2, 3] (1 such entries)"
+#: Arrays, how the message begins, and the model where it is another one.
+BAD: list[tuple[dict[str, Any], str, Model | None]] = [
+    ({"in_input": np.array([{}, {}], dtype=object)},
+     "array 'in_input' must be a plain array of numbers (Object arrays cannot be loaded when allow_pickle=False); "
+     "save no objects", None),
+    ({"in_image": IMAGES, "labels": np.arange(3)},
+     "there must be an array 'in_input' or 'input' for the model's input 'input'; it has 'in_image', 'labels'", None),
+    *(({"in_input": np.zeros(shape, np.float32)}, shapes("in_input", shape), None)
+      for shape in ((3, 1, 4, 5), (3, 2, 1, 4, 4), (3, 16), (3, 1, 1, 1, 4, 4))),
+    ({"in_input": IMAGES, "calib_input": np.zeros((3, 4), np.float32)}, shapes("calib_input", (3, 4)), None),
+    ({"in_left": ONES, "in_right": ONES, "calib_left": ONES},
+     "there must be an array 'calib_right' for the model's input 'right'; it has 'calib_left', 'in_left', ", two(1, 4)),
+    ({"in_left": ONES, "in_right": ONES, "calib_left": ONES, "calib_right": ONES[:1]},
+     "all inputs must have the same number of rows; 'left' has 3, 'right' has 1", two(1, 4)),
+    ({"in_left": ONES, "in_right": ONES[:2]},
+     "all inputs must have the same number of rows; 'left' has 3, 'right' has 2", two(1, 4)),
+    ({"in_input": IMAGES, "calib_input": IMAGES[:0]}, "array 'calib_input' must have at least one row, not none", None),
+    ({"in_input": IMAGES[:0]}, "array 'in_input' must have at least one row, not none", None),
+    ({"in_input": IMAGES},
+     "array 'in_input' must hold int8 like the model's input 'input', not float32; quantize the values first", INT8),
+    ({"in_input": IMAGES.astype(np.int64) + 100}, "array 'in_input' must fit int8, not hold values from 100 to 147",
+     INT8),
+    *(({"in_input": filled(values)}, f"array 'in_input' must hold float32, not {values.dtype}", None)
+      for values in (np.array(["a", "b", "c"]), np.zeros(3, np.complex64))),
+    *(({"in_input": changed(value)}, "array 'in_input' " + NOT_FINITE.format(value), None)
+      for value in (np.nan, np.inf)),
+    *(({"in_input": IMAGES, "calib_input": changed(value)}, "array 'calib_input' " + NOT_FINITE.format(value), None)
+      for value in (np.nan, np.inf)),
+    *(({"in_input": IMAGES, "labels": values}, labels(text), None) for values, text in (
+        (np.arange(2), "int64[2]"), (np.zeros(2), "float64[2]"), (np.float32(1), "float32[]"),
+        (np.zeros((3, 10), np.int64), "int64[3, 10]"), (np.array([b"a", b"b", b"c"]), "|S1[3]"),
+        (np.array([True, False, True]), "bool[3]"))),
+    ({"in_input": IMAGES, "labels": np.array([1.0, np.nan, np.inf], np.float32)},
+     "array 'labels' must hold finite numbers, not nan at [1] (2 such entries)", None),
+    ({"in_input": IMAGES, "out_output": IMAGES[..., :3]},
+     "array 'out_output' must have the shape [rows, 1, 1, 4, 4] for the model's output 'output', not [3, 1, 1, 4, 3]",
+     None),
+    ({"in_input": IMAGES, "out_output": IMAGES.astype("U3")}, "array 'out_output' must hold float32, not <U3", None),
+    ({"in_input": IMAGES, "out_output": IMAGES + np.inf},
+     "array 'out_output' must hold finite numbers, not inf at [0, 0, 0, 0, 0] (48 such entries)", None),
+    ({"in_input": IMAGES, "out_output": IMAGES[:2]},
+     "out_output must have one row per input row (3), not float32[2, 1, 1, 4, 4]", None),
+]
+
+
+@pytest.mark.parametrize(("arrays", "message", "read_for"), BAD, ids=[message[:60] for _, message, _ in BAD])
+def test_refused(tmp_path: Path, arrays: dict[str, Any], message: str, read_for: Model | None) -> None:
+    refused(write(tmp_path, **arrays), message, read_for)
 
 
 def test_constant_calibration_data(tmp_path: Path) -> None:
@@ -157,105 +178,15 @@ def test_constant_calibration_data(tmp_path: Path) -> None:
     assert not data.calibration["input"].any()
 
 
-def test_no_rows(tmp_path: Path) -> None:
-    refused(write(tmp_path, in_input=IMAGES[:0]), "array 'in_input' must have at least one row, not none")
-
-
-def test_floats_for_an_integer_input(tmp_path: Path) -> None:
-    refused(
-        write(tmp_path, in_input=IMAGES),
-        "array 'in_input' must hold int8 like the model's input 'input', not float32; quantize the values first",
-        model(np.int8),
-    )
-
-
-def test_integers_that_do_not_fit(tmp_path: Path) -> None:
-    refused(
-        write(tmp_path, in_input=IMAGES.astype(np.int64) + 100),
-        "array 'in_input' must fit int8, not hold values from 100 to 147",
-        model(np.int8),
-    )
-
-
-@pytest.mark.parametrize("values", [np.array(["a", "b", "c"]), np.zeros(3, np.complex64)])
-def test_no_numbers(tmp_path: Path, values: np.ndarray) -> None:
-    refused(
-        write(tmp_path, in_input=np.broadcast_to(values.reshape(3, 1, 1, 1, 1), (3, 1, 1, 4, 4))),
-        f"array 'in_input' must hold float32, not {values.dtype}",
-    )
-
-
-@pytest.mark.parametrize(("value", "text"), [(np.nan, "nan"), (np.inf, "inf")])
-def test_numbers_that_are_none(tmp_path: Path, value: float, text: str) -> None:
-    images = IMAGES.copy()
-    images[1, 0, 0, 2, 3] = value
-    message = f"must hold finite numbers, not {text} at [1, 0, 0, 2, 3] (1 such entries)"
-    refused(write(tmp_path, in_input=images), f"array 'in_input' {message}")
-    refused(write(tmp_path, in_input=IMAGES, calib_input=images), f"array 'calib_input' {message}")
-
-
-@pytest.mark.parametrize(
-    ("labels", "text"),
-    [
-        (np.arange(2), "int64[2]"),
-        (np.zeros(2), "float64[2]"),
-        (np.float32(1), "float32[]"),
-        (np.zeros((3, 10), np.int64), "int64[3, 10]"),
-        (np.array([b"a", b"b", b"c"]), "|S1[3]"),
-        (np.array([True, False, True]), "bool[3]"),
-    ],
-)
-def test_labels_that_do_not_fit(tmp_path: Path, labels: np.ndarray, text: str) -> None:
-    refused(
-        write(tmp_path, in_input=IMAGES, labels=labels),
-        "labels must be one integer or text per input row, int64[3], or real numbers for each, float32[3, ...], not "
-        f"{text}",
-    )
-
-
 def test_labels_of_a_regression(tmp_path: Path) -> None:
     data = load_dataset(write(tmp_path, in_input=IMAGES, labels=np.arange(6.0).reshape(3, 2)), model())
     assert data.labels is not None
     assert data.labels.tolist() == [[0, 1], [2, 3], [4, 5]]
-    labels = np.array([1.0, np.nan, np.inf], np.float32)
-    refused(
-        write(tmp_path, in_input=IMAGES, labels=labels),
-        "array 'labels' must hold finite numbers, not nan at [1] (2 such entries)",
-    )
 
 
-def test_outputs_that_do_not_fit(tmp_path: Path) -> None:
-    assert load_dataset(write(tmp_path, in_input=IMAGES, out_output=IMAGES[:, 0]), model()).outputs[
-        "output"
-    ].shape == (3, 1, 1, 4, 4)
-    refused(
-        write(tmp_path, in_input=IMAGES, out_output=IMAGES[..., :3]),
-        "array 'out_output' must have the shape [rows, 1, 1, 4, 4] for the model's output 'output', not "
-        "[3, 1, 1, 4, 3]",
-    )
-    refused(
-        write(tmp_path, in_input=IMAGES, out_output=IMAGES.astype("U3")),
-        "array 'out_output' must hold float32, not <U3",
-    )
-    refused(
-        write(tmp_path, in_input=IMAGES, out_output=IMAGES + np.inf),
-        "array 'out_output' must hold finite numbers, not inf at [0, 0, 0, 0, 0] (48 such entries)",
-    )
-
-
-def test_outputs_of_another_length(tmp_path: Path) -> None:
-    refused(
-        write(tmp_path, in_input=IMAGES, out_output=IMAGES[:2]),
-        "out_output must have one row per input row (3), not float32[2, 1, 1, 4, 4]",
-    )
-
-
-def test_inputs_of_different_lengths(tmp_path: Path) -> None:
-    b = Builder("two")
-    x, y = (b.input(name, np.float32, (1, 2)) for name in ("x", "y"))
-    b.output(b.node("Add", x, y), np.float32, (1, 2))
-    file = write(tmp_path, in_x=np.zeros((3, 1, 2), np.float32), in_y=np.zeros((4, 1, 2), np.float32))
-    refused(file, "all inputs must have the same number of rows; 'x' has 3, 'y' has 4", b.model())
+def test_outputs_of_rows_without_the_batch(tmp_path: Path) -> None:
+    data = load_dataset(write(tmp_path, in_input=IMAGES, out_output=IMAGES[:, 0]), model())
+    assert data.outputs["output"].shape == (3, 1, 1, 4, 4)
 
 
 def test_classes_and_accuracy() -> None:
