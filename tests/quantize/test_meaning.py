@@ -18,12 +18,11 @@ from hwflow.onnx.rewrite.passes import Pass
 from hwflow.quantize import post_training, quantization, quantize
 from hwflow.quantize.meaning import Meaning, MeaningChanged, Trail
 from hwflow.quantize.settings import QuantizationSettings
-from tests.quantize import test_audio, test_copies, test_embedding, test_joins_rewritten, test_products, test_row_layers
+from tests.quantize import test_audio, test_embedding, test_row_layers
 from tests.quantize.dialects.cases import QONNX, Maker
 from tests.quantize.dialects.test_small_floats import TYPES, Small
 from tests.quantize.models import Qdq, rows
-from tests.quantize.recurrent_models import sequence as recurrent
-from tests.quantize.test_masks import Masked, where
+from tests.quantize.rewrites import cases, every_pass, rows_for
 from tests.quantize.tuning.networks import Net
 from tests.strategies.classical import classical_model
 
@@ -73,87 +72,6 @@ def computes(op: str, at: int, change: Callable[[Array], Any]) -> Mistake:
     return on_first(op, changed, at)
 
 
-def float_model(op: str = "Relu", *inputs: Any, **attributes: Any) -> Model:
-    net = Net((1, 3, 8, 8)).conv(6)
-    net.node(op, *(net.b.constant(f"k{k}", value) for k, value in enumerate(inputs)), **attributes)
-    return net.conv(4).model()
-
-
-def batch_normalization() -> Model:
-    values = [np.linspace(low, 2, 6, dtype=np.float32) for low in (0.5, -1, -2, 0.3)]
-    return float_model("BatchNormalization", *values)
-
-
-def sums() -> Model:
-    net = Net((1, 3, 8, 8)).conv(4)
-    other = net.b.node("Relu", net.x)
-    return net.node("Sum", other, net.b.node("Neg", net.x)).conv(4).model()
-
-
-def concat() -> Model:
-    net = Net((1, 3, 8, 8)).conv(4)
-    x = net.x
-    net.x = net.conv(2).b.node("Concat", net.x, Net.conv(as_branch(net, x), 3).x, name="join", axis=1)
-    net.channels = 5
-    return net.node("Relu").conv(4).model()
-
-
-def as_branch(net: Net, x: str) -> Net:
-    net.x, net.channels = x, 4
-    return net
-
-
-def gemm() -> Model:
-    net = Net((1, 6))
-    net.x = net.b.node("Gemm", net.x, net.b.constant("w", net.weights(6, 6)), name="gemm")
-    return net.node("Relu").gemm(6, 4).model()
-
-
-def shuffled() -> Model:
-    net = Net((1, 3, 4, 4)).conv(8).node("DepthToSpace", blocksize=2)
-    return net.node("LeakyRelu", alpha=0.3).model()
-
-
-def transposed() -> Model:
-    net = Net((1, 3, 4, 4))
-    net.layer("ConvTranspose", net.weights(3, 2, 3, 3), np.zeros(2), strides=(2, 2))
-    return net.node("Relu").model()
-
-
-def padded() -> Model:
-    net = Net((1, 3, 8, 8))
-    net.node("Pad", net.b.constant("pads", np.array([0, 0, 1, 1, 0, 0, 1, 1])))
-    net.layer("Conv", net.weights(4, 3, 3, 3))
-    return net.node("Relu").model()
-
-
-def qdq() -> Model:
-    m = Qdq((1, 3, 8, 8)).qdq(0.05, 0).conv((4, 3, 3, 3)).node("MaxPool", kernel_shape=(2, 2), strides=(2, 2))
-    m.qdq(0.1, 3).node("Transpose", perm=(0, 2, 3, 1))
-    return m.node("Flatten", axis=1).matmul(36, 4).qdq(0.3, 0).model()
-
-
-def qdq_with_weights_moved() -> Model:
-    m = Qdq((1, 6)).qdq(0.05, 0)
-    w, _ = m.weights((4, 6))
-    return m.node("Gemm", m.b.node("Transpose", w, perm=(1, 0))).qdq(0.3, 0).model()
-
-
-def read_twice() -> Model:
-    m = Qdq((1, 3, 8, 8)).qdq(0.05, 0).conv((4, 3, 3, 3))
-    x = m.x
-    a = m.qdq(0.1, 3).conv((2, 4, 1, 1)).x
-    m.x = x
-    b = m.qdq(0.1, 3).conv((2, 4, 1, 1)).x
-    m.x = a
-    return m.node("Add", b).qdq(0.1, 0).model()
-
-
-def pooled_integers() -> Model:
-    m = Qdq((1, 3, 8, 8), np.int8).node("MaxPool", kernel_shape=(2, 2), strides=(2, 2))
-    return m.dequantize(0.05, 0).conv((4, 3, 3, 3)).qdq(0.1, 3).model()
-
-
 def qonnx() -> Model:
     m = Maker((1, 3, 4, 4))
     x = m.quant(m.x, 0.25, 0, 8)
@@ -162,93 +80,56 @@ def qonnx() -> Model:
     return onnx.infer(m.model(m.quant(y, 0.5, 0, 8), domains={QONNX: 1}))
 
 
-def sequence() -> Model:
-    net = Net((1, 5, 4))
-    net.x = net.b.node("MatMul", net.x, net.b.constant("w", net.weights(4, 6)), name="fc")
-    return net.node("Relu").model()
-
-
-def with_identity() -> Model:
-    net = Net((1, 3, 8, 8)).conv(4).node("Identity")
-    return net.node("Relu").conv(2).model()
-
-
-def limited() -> Model:
-    """Operator set 10: the limits of a Clip are attributes."""
-    b = Builder("old")
-    x = b.input("input", np.float32, (1, 3, 2, 2))
-    x = b.node("Conv", x, b.constant("w", np.ones((4, 3, 1, 1), np.float32)), name="conv")
-    b.output(b.node("Clip", x, name="clip", min=-0.3, max=0.4), np.float32)
-    return onnx.infer(b.model(opset=10))
-
-
-def doubles() -> Model:
-    """In float64."""
-    b = Builder("doubles")
-    x = b.input("input", np.float64, (1, 3, 4, 4))
-    w = b.constant("w", np.random.default_rng(1).normal(0, 1, (4, 3, 3, 3)))
-    b.output(b.node("Relu", b.node("Conv", x, w, name="conv")), np.float64)
-    return onnx.infer(b.model())
-
-
-def ranked() -> Model:
-    net = Net((1, 3, 8, 8)).conv(4)
-    net.node("Gather", net.b.constant("order", np.array([1, 1, 3, 0])), axis=1)
-    net.node("Mul", net.b.constant("factors", np.float32([[[0.5]], [[2]], [[1]], [[3]]])))
-    net.b.output(net.node("ArgMax", axis=1).x, np.int64)
-    return onnx.infer(net.b.model(opset=13))
+def text(title: str) -> Callable[[], Model]:
+    """The model of a case of rewrites.txt."""
+    return cases()[title].model
 
 
 #: A model that the pass changes, and a mistake that it might make.
 CASES: Mapping[str, tuple[Callable[[], Model], Mistake]] = {
-    "remove-identities": (with_identity, forgets("Relu")),
-    "remove-unused": (float_model, forgets("Relu")),
-    "floats-to-float32": (doubles, computes("Conv", 1, lambda w: 1.01 * w)),
+    "remove-identities": (text("identities"), forgets("Relu")),
+    "remove-unused": (text("unused"), forgets("Relu")),
+    "floats-to-float32": (text("float64"), computes("MatMul", 1, lambda w: 1.01 * w)),
     "to-standard-qdq": (qonnx, computes("QuantizeLinear", 1, lambda scale: 2 * scale)),
     "classical-to-standard": (lambda: classical_model("TreeEnsembleRegressor", np.random.default_rng(0)),
                               computes("Mul", 1, lambda scale: 2 * scale)),
     "small-floats-to-float32": (lambda: onnx.infer(Small(TYPES["float8_e5m2"]).model("tensor")),
                                 computes("MatMul", 1, lambda w: 1.01 * w)),
-    "masks-before-softmax": (lambda: Masked(where(-np.inf)).model, computes("Add", 1, lambda mask: np.flip(mask, -1))),
-    "sum-to-add": (sums, reads("Add", 0, 0)),
-    "gemm-of-two": (lambda: onnx.infer(test_products.biased()), writes("Gemm", alpha=0.6)),
-    "factors-behind-products": (lambda: onnx.infer(test_products.scaled()), computes("Mul", 1, lambda by: 1.01 * by)),
-    "rows-to-conv": (sequence, computes("Conv", 1, lambda w: 1.01 * w)),
-    "whole-sequences": (lambda: recurrent("GRU", "lengths"), computes("GRU", 3, lambda bias: bias + 0.1)),
-    "batch-second": (lambda: recurrent("LSTM", "layout"), computes("LSTM", 1, lambda w: 0.9 * w)),
-    "last-states-of-y": (lambda: recurrent("RNN", "last"), computes("Gather", 1, lambda step: step - 1)),
-    "constant-layout": (qdq_with_weights_moved, computes("DequantizeLinear", 0, lambda w: w[::-1])),
-    "transposed-to-conv": (transposed, computes("Conv", 1, lambda w: w[..., ::-1])),
-    "fold-pads": (padded, writes("Conv", pads=(0, 0, 2, 2))),
-    "dequantize-before-pool": (pooled_integers, computes("DequantizeLinear", 1, lambda scale: 2 * scale)),
-    "decomposed-to-operators": (lambda: test_row_layers.written_out(test_row_layers.torch_before_17),
+    "masks-before-softmax": (text("mask"), computes("Add", 1, lambda mask: np.flip(mask, -1))),
+    "sum-to-add": (text("sum of three"), reads("Add", 0, 0)),
+    "gemm-of-two": (text("gemm of two"), writes("Gemm", alpha=0.6)),
+    "factors-behind-products": (text("factor"), computes("Mul", 1, lambda by: 1.01 * by)),
+    "rows-to-conv": (text("rows"), computes("Conv", 1, lambda w: 1.01 * w)),
+    "whole-sequences": (text("whole sequences"), computes("GRU", 1, lambda w: 0.9 * w)),
+    "batch-second": (text("layout"), computes("LSTM", 1, lambda w: 0.9 * w)),
+    "last-states-of-y": (text("last state"), computes("Gather", 1, lambda step: step - 1)),
+    "constant-layout": (text("weights moved"), computes("DequantizeLinear", 0, lambda w: w[::-1])),
+    "transposed-to-conv": (text("stride 2"), computes("Conv", 1, lambda w: w[..., ::-1])),
+    "fold-pads": (text("pad"), writes("Conv", pads=(0, 0, 2, 2))),
+    "dequantize-before-pool": (text("pool of integers"), computes("DequantizeLinear", 1, lambda scale: 2 * scale)),
+    "decomposed-to-operators": (lambda: onnx.infer(test_row_layers.written_out(test_row_layers.torch_before_17)),
                                 computes("LayerNormalization", 1, lambda gamma: 1.1 * gamma)),
     "fourier-to-products": (lambda: onnx.infer(test_audio.features("STFT")),
                             computes("Conv", 1, lambda waves: waves[:, :, ::-1])),
-    "joins-to-sums-and-products": (lambda: onnx.infer(test_joins_rewritten.joined("Max", whole=False)),
-                                   reads("Sub", 1, 0)),
-    "turn-before-copies": (test_copies.harmonics, computes("Pad", 1, lambda pads: np.roll(pads, 4))),
-    "one-hot-to-gather": (lambda: onnx.infer(test_embedding.model(test_embedding.compared)),
-                          computes("Gather", 0, lambda table: table[::-1])),
-    "tables-to-constants": (lambda: onnx.infer(test_embedding.quantized_model()),
-                            computes("Gather", 0, lambda table: table[::-1])),
+    "joins-to-sums-and-products": (text("Max"), reads("Sub", 1, 0)),
+    "turn-before-copies": (text("copies"), computes("Pad", 1, lambda pads: np.roll(pads, 4))),
+    "one-hot-to-gather": (text("one hot"), computes("Gather", 0, lambda table: table[::-1])),
+    "tables-to-constants": (text("table"), computes("Gather", 0, lambda table: table[::-1])),
     "numbers-of-rows": (lambda: onnx.infer(test_embedding.model(test_embedding.gathered)),
                         computes("Gather", 0, lambda every: every[::-1])),
-    "functions-into-tables": (lambda: onnx.infer(test_embedding.model(test_embedding.with_functions)),
-                              computes("Gather", 0, lambda every: every[::-1])),
-    "name-nodes": (float_model, forgets("Relu")),
-    "convert-opset": (limited, computes("Clip", 2, lambda high: 0.5 * high)),
-    "matrix-to-gemm": (gemm, computes("Gemm", 1, np.transpose)),
-    "functions-before-moves": (shuffled, writes("LeakyRelu", alpha=0.1)),
-    "fold-affine": (batch_normalization, computes("Conv", 2, lambda bias: bias + 0.01)),
-    "prelu-to-relu": (lambda: float_model("PRelu", np.linspace(-1, 1, 6, dtype=np.float32).reshape(6, 1, 1)),
-                      computes("Conv", 1, np.abs)),
-    "max-pool-last": (qdq, computes("QuantizeLinear", 2, lambda zero: zero + 1)),
-    "clamps-before-concat": (concat, forgets("Relu")),
-    "affine-before-rankings": (ranked, computes("Conv", 2, lambda bias: bias + 0.01)),
-    "equalize": (float_model, computes("Conv", 1, lambda w: 1.01 * w)),
-    "layout-before-dequantize": (qdq, writes("Transpose", perm=(0, 3, 2, 1))),
-    "merge-equal": (read_twice, computes("QuantizeLinear", 1, lambda scale: 2 * scale)),
+    "functions-into-tables": (text("function of rows"), computes("Gather", 0, lambda every: every[::-1])),
+    "name-nodes": (text("unused"), forgets("Relu")),
+    "convert-opset": (text("old limits"), computes("Clip", 2, lambda high: 0.5 * high)),
+    "matrix-to-gemm": (text("matrix"), computes("Gemm", 1, lambda w: w[::-1])),
+    "functions-before-moves": (text("function behind a shuffle"), writes("LeakyRelu", alpha=0.1)),
+    "fold-affine": (text("batch normalization"), computes("Conv", 2, lambda bias: bias + 0.01)),
+    "prelu-to-relu": (text("slopes"), computes("Conv", 1, np.abs)),
+    "max-pool-last": (text("pool in front of a quantizer"), computes("QuantizeLinear", 2, lambda zero: zero + 1)),
+    "clamps-before-concat": (text("clamp behind a concat"), forgets("Relu")),
+    "affine-before-rankings": (text("before a ranking"), computes("Conv", 2, lambda bias: bias + 0.01)),
+    "equalize": (text("identities"), computes("Conv", 1, lambda w: 1.01 * w)),
+    "layout-before-dequantize": (text("layout in front"), writes("Transpose", perm=(0, 3, 2, 1))),
+    "merge-equal": (text("equal quantizers"), computes("QuantizeLinear", 1, lambda scale: 2 * scale)),
 }  # fmt: skip
 
 TUPLES = ((quantization, "PASSES"), (quantization, "DIALECT_PASSES"), (quantization, "QDQ_PASSES"),
@@ -259,11 +140,6 @@ ASKED = {"EQUALIZE": QuantizationSettings(equalize=True),
          "BEFORE_RANKINGS": QuantizationSettings(hardware_argmax=True)}  # fmt: skip
 
 
-def every_pass() -> dict[str, Pass]:
-    asked = [getattr(post_training, name) for name in ASKED]
-    return {step.name: step for step in [*(s for place, name in TUPLES for s in getattr(place, name)), *asked]}
-
-
 def test_every_pass_has_a_case() -> None:
     assert every_pass().keys() == CASES.keys()
 
@@ -272,7 +148,7 @@ def test_every_pass_has_a_case() -> None:
 def test_a_broken_pass_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     make, mistake = CASES[name]
     model, changed = make(), []
-    data = rows(model, 3)
+    data = rows_for(model, 3)
     settings = next((given for asked, given in ASKED.items() if getattr(post_training, asked).name == name), None)
     quantize(model, data, settings=settings)  # as it is, all is well
 
@@ -309,7 +185,7 @@ def test_a_broken_import_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_fails_after_a_pass_is_caught() -> None:
-    model = float_model()
+    model = cases()["unused"].model()
     meaning = Meaning.of(model, rows(model, 1))
     nodes = tuple(replace(node, attributes={**node.attributes, "group": 2}) if node.op_type == "Conv" else node
                   for node in model.graph.nodes)  # fmt: skip

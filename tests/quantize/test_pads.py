@@ -1,4 +1,4 @@
-"""Pad nodes become padding of windows: the same values, and no Pad."""
+"""Pad nodes of quantized models: padding of windows, layers of their own, or the host's; rewrites.txt has the pass."""
 
 from __future__ import annotations
 
@@ -8,95 +8,11 @@ import numpy as np
 import pytest
 
 from hwflow import HwflowError, onnx
-from hwflow.onnx.model import Model
 from hwflow.quantize import quantize
-from hwflow.quantize.passes.pads import fold_pads
 from tests.quantize.models import Qdq, assert_agrees, kinds
-from tests.quantize.net import Net, data
+from tests.quantize.net import Net
 
-AROUND, AFTER = (0, 0, 1, 1, 0, 0, 1, 1), (0, 0, 0, 0, 0, 0, 1, 1)
-
-
-def folded(model: Model) -> list[str]:
-    """The operators after the pass, which changes no value."""
-    model = onnx.infer(model)
-    made = fold_pads(model)
-    for k in range(3):
-        feeds = {name: rows[k] for name, rows in data(model, 3).items()}
-        before, after = onnx.evaluate(model, feeds), onnx.evaluate(made, feeds)
-        for name, expected in before.items():
-            np.testing.assert_allclose(after[name], expected, rtol=1e-5, atol=1e-6)
-    return [node.op_type for node in made.graph.nodes]
-
-
-def pool(n: Net, x: str, op: str, **attributes: object) -> str:
-    return n.node(op, x, kernel_shape=(3, 3), strides=(2, 2), **attributes)
-
-
-def back(n: Net, x: str) -> str:
-    """From channels last to channels first."""
-    return n.node("Transpose", x, perm=(0, 3, 1, 2))
-
-
-LOWEST = float(np.finfo(np.float32).min)
-WINDOWS: dict[str, tuple[Callable[[Net], str], list[str]]] = {
-    "conv": (lambda n: n.conv(n.pad(n.x, AROUND), 4, (3, 3), pad=0), ["Conv"]),
-    "conv that pads itself": (lambda n: n.conv(n.pad(n.x, AFTER), 4, (3, 3), 2, pad=1), ["Conv"]),
-    "strides": (lambda n: n.conv(n.pad(n.x, AFTER), 4, (3, 3), 2, pad=0), ["Conv"]),
-    "VALID": (lambda n: n.conv(n.pad(n.x, AROUND), 4, (3, 3), 2, auto_pad="VALID"), ["Conv"]),
-    "SAME_UPPER": (lambda n: n.conv(n.pad(n.x, AFTER), 4, (3, 2), 2, auto_pad="SAME_UPPER"), ["Conv"]),
-    "SAME_LOWER": (lambda n: n.conv(n.pad(n.x, AFTER), 4, (3, 2), 2, auto_pad="SAME_LOWER"), ["Conv"]),
-    "two": (lambda n: n.conv(n.pad(n.pad(n.x, AFTER), AROUND), 4, (5, 5), pad=0), ["Conv"]),
-    "channels last": (
-        lambda n: n.conv(back(n, n.pad(n.node("Transpose", n.x, perm=(0, 2, 3, 1)), (0, 1, 2, 0, 0, 3, 4, 0))), 4,
-                         (3, 3), pad=0),
-        ["Transpose", "Transpose", "Conv"],
-    ),
-    "average": (lambda n: pool(n, n.pad(n.x, AROUND), "AveragePool"), ["AveragePool"]),
-    "average that pads itself": (
-        lambda n: pool(n, n.pad(n.x, AFTER), "AveragePool", pads=(1, 1, 1, 1)),
-        ["Pad", "AveragePool"],
-    ),
-    "maximum of what is not negative": (lambda n: pool(n, n.pad(n.relu(n.x), AROUND), "MaxPool"), ["Relu", "MaxPool"]),
-    "maximum": (lambda n: pool(n, n.pad(n.x, AROUND), "MaxPool"), ["Pad", "MaxPool"]),
-    "maximum without padding": (lambda n: pool(n, n.pad(n.x, AROUND, LOWEST), "MaxPool"), ["MaxPool"]),
-    "maximum rounded up": (
-        lambda n: pool(n, n.pad(n.relu(n.x), AROUND), "MaxPool", ceil_mode=1),
-        ["Relu", "Pad", "MaxPool"],
-    ),
-    "no window": (lambda n: n.node("GlobalAveragePool", n.pad(n.x, AROUND)), ["Pad", "GlobalAveragePool"]),
-    "channels": (lambda n: n.node("Add", n.pad(n.x, (0, 1, 1, 1, 0, 2, 1, 1)), n.constant(0.5)), ["Pad", "Add"]),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("opset", [9, 11, 17, 21])
-@pytest.mark.parametrize("case", WINDOWS)
-def test_windows(case: str, opset: int) -> None:
-    if opset < 10 and "rounded" in case:
-        pytest.skip("MaxPool has ceil_mode since operator set 10")
-    n = Net((3, 9, 7), opset=opset)
-    n.x = n.conv(n.x, 3, (1, 1))
-    build, expected = WINDOWS[case]
-    assert folded(n.model(build(n))) == ["Conv", *expected]
-
-
-def test_axes_of_operator_set_18() -> None:
-    n = Net((3, 9, 7), opset=18)
-    pads = n.constant((1, 2, 0, 1), np.int64), n.constant(0.0), n.constant((-1, 2), np.int64)
-    assert folded(n.model(n.conv(n.node("Pad", n.x, *pads), 4, (3, 3), pad=0))) == ["Conv"]
-
-
-def test_a_pad_that_is_read_twice_goes_into_both() -> None:
-    n = Net((3, 9, 7))
-    x = n.pad(n.x, AROUND)
-    assert folded(n.model(n.node("Add", n.conv(x, 4, (3, 3), pad=0), n.conv(x, 4, (3, 3), pad=0)))) == [
-        "Conv", "Conv", "Add"
-    ]  # fmt: skip
-
-
-def test_a_row() -> None:
-    n = Net((3, 9))
-    assert folded(n.model(n.conv(n.pad(n.x, (0, 0, 2, 0, 0, 0)), 4, (3,), pad=0))) == ["Conv"]
+AROUND = (0, 0, 1, 1, 0, 0, 1, 1)
 
 
 @pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
@@ -189,16 +105,6 @@ def test_functions_between_a_pad_and_its_quantizer(name: str, value: float) -> N
             quantize(model)
         return
     assert kinds(assert_agrees(model, 0.1, share=0.95))[0] == "conv"
-
-
-@pytest.mark.parametrize(("other", "expected"), [(AROUND, 1), ((0, 0, 2, 0, 0, 0, 0, 2), 2)])
-def test_pads_of_two_terms(other: tuple[int, ...], expected: int) -> None:
-    """Of two terms that are padded alike the sum is padded; where they are padded in other ways nothing moves."""
-    n = Net((3, 6, 6))
-    y = n.node("Add", n.pad(n.conv(n.x, 3, (3, 3)), AROUND, 0.5), n.pad(n.conv(n.x, 3, (1, 1)), other))
-    scale = n.constant(0.05)
-    y = n.node("DequantizeLinear", n.node("QuantizeLinear", y, scale), scale)
-    assert folded(n.model(y)).count("Pad") == expected
 
 
 def signs() -> Qdq:
