@@ -18,6 +18,7 @@ from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
 from hwflow.quantize import QDQ_PASSES, Quantized, load_quantized, quantize, save_quantized
 from hwflow.quantize.graphs import producers
+from tests.networks.meaning import meaning
 from tests.quantize.exact_resize import with_places
 
 #: Steps from the place where rounding turns, within which float32 may fall to the other side; and the share of a whole
@@ -259,6 +260,15 @@ def check_extremes(quantized: Quantized) -> None:
     made = golden.run(graph, inputs)
     for name, array in made.items():
         assert graph.tensors[name].format.contains(array), name
+
+
+def check_meaning(quantized: Quantized, rows: Mapping[str, Array]) -> None:
+    """Every layer gives what its kind means, exactly, in code that shares nothing with the layers."""
+    graph = quantized.graph
+    values = golden.run(graph, golden.run_prologue(quantized, rows))
+    for layer in graph.layers:
+        expected = meaning(graph, layer, *(values[name] for name in layer.inputs))
+        np.testing.assert_array_equal(values[layer.output], expected, err_msg=f"{layer.kind} '{layer.name}'")
 
 
 def check_views(quantized: Quantized, rows: Mapping[str, Array]) -> None:

@@ -4,6 +4,8 @@ A case is a title, the pass and the operator set, and where the model becomes ha
 graph before in ONNX's own text (onnx.parser), whose inputs are those whose names begin with x, while other ones are
 constants, random from their shape; and what the pass writes: a line for each node, in which small integer constants
 are themselves and others their shapes, and results have numbers, for passes make up names.
+
+Cases of float_models.txt have a title, the operator set and the kinds of layers, and no pass.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from hwflow.onnx.rewrite.passes import Pass
 from hwflow.quantize import post_training, quantization
 from tests.quantize.models import session
 
-FILE = Path(__file__).with_name("rewrites.txt")
+FILE, FLOAT = (Path(__file__).with_name(name) for name in ("rewrites.txt", "float_models.txt"))
 
 
 @dataclass(frozen=True)
@@ -50,10 +52,35 @@ def read(text: str) -> Rewrite:
     return Rewrite(title, step, int(opset), "".join(kinds), before.strip(), after.strip())
 
 
+@dataclass(frozen=True)
+class FloatModel:
+    title: str
+    opset: int
+    kinds: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"=== {self.title} | {self.opset} | {self.kinds}\n{self.text}\n"
+
+    def model(self) -> Model:
+        return model_of(self.text, self.opset)
+
+
+def blocks(file: Path) -> list[str]:
+    return file.read_text(encoding="utf-8").split("=== ")[1:]
+
+
 @cache
 def cases() -> dict[str, Rewrite]:
-    found = [read(text) for text in FILE.read_text(encoding="utf-8").split("=== ")[1:]]
-    return {case.title: case for case in found}
+    return {case.title: case for case in map(read, blocks(FILE))}
+
+
+@cache
+def float_models() -> dict[str, FloatModel]:
+    found = [text.partition("\n") for text in blocks(FLOAT)]
+    heads = [[part.strip() for part in head.split("|")] for head, _, _ in found]
+    return {title: FloatModel(title, int(opset), kinds, text.strip())
+            for (title, opset, kinds), (_, _, text) in zip(heads, found, strict=True)}  # fmt: skip
 
 
 def every_pass() -> dict[str, Pass]:
@@ -64,11 +91,12 @@ def every_pass() -> dict[str, Pass]:
 
 
 def constant(value: Value) -> Array:
-    """Small whole numbers where the type is one of integers."""
+    """Positive numbers where the name begins with p; whole numbers where the type is one of integers."""
     assert value.tensor is not None
     shape = tuple(int(size) for size in value.tensor.shape or ())  # type: ignore[arg-type]
     rng, dtype = np.random.default_rng([len(shape), *shape]), value.tensor.dtype
     made = rng.normal(0, 0.5, shape) if dtype.kind == "f" else rng.integers(-100, 100, shape)
+    made = 0.5 + np.abs(made) if value.name.startswith("p") else made
     return np.asarray(made, dtype)
 
 

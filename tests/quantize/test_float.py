@@ -1,8 +1,6 @@
-"""Float models: what is folded, what is calibrated, and that the integers say nearly the same."""
+"""Float models: weights, biases, notes and refusals; float_models.txt has what becomes of them."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -13,9 +11,7 @@ from hwflow.layers import Conv, Dense
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Model
 from hwflow.quantize import Quantized, quantize
-from tests.quantize.models import kinds, rows, runtime
-
-Build = Callable[["Float"], None]
+from tests.quantize.models import rows, runtime
 
 
 class Float:
@@ -66,160 +62,6 @@ def check(model: Model, error: float = 0.03) -> Quantized:
     qdq = runtime(quantized.qdq, feeds)
     assert np.mean(np.abs(made - qdq) < 1e-3 * np.std(qdq)) > 0.98  # a step of the output is some 0.03 of that
     return quantized
-
-
-CHAINS: dict[str, tuple[tuple[int, ...], Build, list[str]]] = {
-    "batch normalization after a convolution": (
-        (1, 3, 8, 8),
-        lambda m: m.do("Conv", m.c(6, 3, 3, 3, scale=0.4)).norm(6).do("Relu").conv(4, 6, 3, 3).do("Flatten") and None,
-        ["conv", "conv"],
-    ),
-    "batch normalization on its own": (
-        (1, 3, 8, 8),
-        lambda m: m.conv(6, 3, 3, 3).do("Relu").norm(6).conv(4, 6, 3, 3) and None,
-        ["conv", "conv", "conv"],
-    ),
-    "batch normalization of a vector": (
-        (1, 20),
-        lambda m: m.do("Gemm", m.c(20, 12), m.c(12)).do("Relu").norm(12).do("Gemm", m.c(12, 5), m.c(5)) and None,
-        ["dense", "dense"],
-    ),
-    "batch normalization behind flatten": (
-        (1, 2, 6, 6),
-        lambda m: m.conv(3, 2, 3, 3).do("Relu").do("Flatten").norm(48).do("Gemm", m.c(48, 5), m.c(5)) and None,
-        ["conv", "dense"],
-    ),
-    "batch normalization of one channel": (
-        (1, 1, 6, 6),
-        lambda m: m.do("Sigmoid").norm(1).do("Tanh").conv(2, 1, 3, 3) and None,
-        ["lookup", "conv", "lookup", "conv"],
-    ),
-    "scaling of every element at the end": (
-        (1, 2, 6, 6),
-        lambda m: m.conv(3, 2, 3, 3).do("Relu").do("Flatten").do("Mul", m.c(48, offset=2)) and None,
-        ["conv"],
-    ),
-    "scaling behind max pool, at the end": (
-        (1, 2, 6, 6),
-        lambda m: m.do("MaxPool", kernel_shape=(2, 2)).do("Mul", m.c(2, 1, 1, offset=2)) and None,
-        ["max_pool"],
-    ),
-    "bias as a column, and scaling": (
-        (1, 2, 9, 9),
-        lambda m: (
-            m.do("Conv", m.c(8, 2, 3, 3)).do("Add", m.c(8, 1, 1)).do("Mul", m.c(1, 8, 1, 1, offset=2)).do("Relu")
-            and None
-        ),
-        ["conv"],
-    ),
-    "matmul and a bias as a row": (
-        (1, 20),
-        lambda m: (
-            m.do("MatMul", m.c(20, 12))
-            .do("Add", m.c(1, 12))
-            .do("Sub", m.c(12))
-            .do("Div", m.b.constant("d", np.float32(3)))
-            and None
-        ),
-        ["dense"],
-    ),
-    "gemm with alpha, beta and no transposition": (
-        (1, 20),
-        lambda m: m.do("Gemm", m.c(20, 12), m.c(1, 12), alpha=0.5, beta=2.0) and None,
-        ["dense"],
-    ),
-    "matmul of one row of rank 3": (
-        (1, 1, 20),
-        lambda m: m.do("MatMul", m.c(20, 12)).do("Add", m.c(12)).do("Relu").do("MatMul", m.c(12, 6)) and None,
-        ["dense", "dense"],
-    ),
-    "relu behind max pool": (
-        (1, 2, 8, 8),
-        lambda m: (
-            m.conv(6, 2, 3, 3)
-            .do("MaxPool", kernel_shape=(2, 2), strides=(2, 2))
-            .do("Relu")
-            .do("Flatten")
-            .do("Gemm", m.c(54, 5), m.c(5))
-            and None
-        ),
-        ["conv", "max_pool", "dense"],
-    ),
-    "a sigmoid in the middle": (
-        (1, 2, 8, 8),
-        lambda m: m.conv(6, 2, 3, 3).do("Sigmoid").conv(4, 6, 3, 3) and None,
-        ["conv", "lookup", "conv"],
-    ),
-    "a sigmoid behind max pool": (
-        (1, 2, 8, 8),
-        lambda m: m.conv(6, 2, 3, 3).do("MaxPool", kernel_shape=(2, 2)).do("Tanh").conv(4, 6, 3, 3) and None,
-        ["conv", "max_pool", "lookup", "conv"],
-    ),
-    "relu6 and a global mean": (
-        (1, 2, 8, 8),
-        lambda m: (
-            m.conv(6, 2, 3, 3)
-            .do("Clip", m.b.constant("lo", np.float32(0)), m.b.constant("hi", np.float32(6)))
-            .do("GlobalAveragePool")
-            .do("Flatten")
-            .do("Gemm", m.c(6, 5), m.c(5))
-            and None
-        ),
-        ["conv", "average_pool", "dense"],
-    ),
-    "channels last": (
-        (1, 8, 7, 3),
-        lambda m: (
-            m.do("Transpose", perm=(0, 3, 1, 2))
-            .conv(4, 3, 3, 3)
-            .do("Relu")
-            .do("Transpose", perm=(0, 2, 3, 1))
-            .do("Reshape", m.ints(1, -1))
-            .do("MatMul", m.c(120, 5))
-            and None
-        ),
-        ["conv", "dense"],
-    ),
-    "normalised input": (
-        (1, 3, 8, 8),
-        lambda m: m.do("Sub", m.c(1, 3, 1, 1)).do("Div", m.b.constant("s", np.float32(2))).conv(4, 3, 3, 3) and None,
-        ["conv"],
-    ),
-    "one axis": (
-        (1, 4, 50),
-        lambda m: (
-            m.conv(6, 4, 5, strides=(2,))
-            .norm(6)
-            .do("Relu")
-            .do("MaxPool", kernel_shape=(2,), strides=(2,))
-            .conv(5, 6, 3)
-            .do("GlobalAveragePool")
-            .do("Squeeze", m.ints(2))
-            and None
-        ),
-        ["conv", "max_pool", "conv", "average_pool"],
-    ),
-    "a sigmoid at the end": (
-        (1, 20),
-        lambda m: m.do("Gemm", m.c(20, 12, scale=0.2), m.c(12)).do("Sigmoid") and None,
-        ["dense"],
-    ),
-}
-
-
-@pytest.mark.parametrize("name", CHAINS)
-def test_chains(name: str) -> None:
-    shape, build, expected = CHAINS[name]
-    m = Float(shape)
-    build(m)
-    assert kinds(check(m.model(), error=0.06)) == expected
-
-
-def test_old_operator_sets() -> None:
-    """Clip with attributes, Squeeze with axes, Softmax over flattened axes: as operator set 9 writes them."""
-    m = Float((1, 2, 8, 8)).conv(6, 2, 3, 3).do("Clip", min=0.0, max=4.0).do("GlobalAveragePool")
-    m.do("Squeeze", axes=(2, 3)).do("Gemm", m.c(6, 5), m.c(5)).do("Softmax")
-    check(m.model(opset=9), error=0.1)
 
 
 def test_weights_are_symmetric_and_per_channel() -> None:
