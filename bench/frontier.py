@@ -17,8 +17,8 @@ from bench.sections import Bench, table
 from bench.synthetic import ROWS, SYNTHETIC
 from hwflow import onnx
 from hwflow.hls import Plan, make_plan
-from hwflow.hls.budget import RESOURCE_NAMES
-from hwflow.hls.solver import Solver, solve
+from hwflow.hls.foldings.budget import RESOURCE_NAMES
+from hwflow.hls.foldings.solver import Solver, solve
 from hwflow.layers.base import LayerGraph
 from hwflow.pipeline.planning import budget_of, plan_for
 from hwflow.quantize import quantize

@@ -183,7 +183,7 @@ WORDS = {"object": "mapping", "string": "text", "integer": "whole number", "numb
 def example_plan() -> str:
     """The plan of the example model, as `hwflow build` writes it."""
     import hwflow
-    from hwflow.hls.plan_file import plan_to_yaml
+    from hwflow.hls.plan.plan_file import plan_to_yaml
 
     model = hwflow.load(ROOT / "models" / "digits_cnn.onnx")
     quantized = hwflow.quantize_model(model, hwflow.read_data(ROOT / "models" / "digits_cnn.npz", model))

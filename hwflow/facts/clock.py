@@ -8,7 +8,8 @@ from pathlib import Path
 from hwflow_base.errors import HwflowError
 from hwflow_base.printable import decimal
 
-from ..hls.plan import Plan
+from hwflow.hls.plan.plan import Plan
+
 from ..host.identity import DesignFacts, hardware_identity_of
 from ..layers.base import LayerGraph
 from ..synth.boards import Board

@@ -28,7 +28,7 @@ from hwflow.stages.folding import Folding
 from hwflow.stages.partition import DATAFLOW, Partition, SharedLayers
 
 if TYPE_CHECKING:
-    from hwflow.hls.plan import Plan
+    from hwflow.hls.plan.plan import Plan
 
 #: Length of an identity (docs/host-link.md).
 IDENTITY_BYTES = 8

@@ -11,7 +11,7 @@ from hwflow.host.identity import DesignFacts, frame_bytes
 from hwflow.layers.base import LayerGraph
 
 if TYPE_CHECKING:
-    from hwflow.hls.plan import Plan
+    from hwflow.hls.plan.plan import Plan
 
 
 class Limit(enum.StrEnum):

@@ -10,12 +10,11 @@ from hwflow_base.errors import AnswerIsNo, HwflowError
 from hwflow_base.printable import number, rate_text
 from hwflow_rtl.io.board_top import BoardTop
 
+from hwflow.hls.foldings.budget import RESOURCE_NAMES, DoesNotFit
+from hwflow.hls.foldings.effort import quietly
 from hwflow.stages.partition import Execution
 
 from .. import hls
-from ..hls.budget import RESOURCE_NAMES
-from ..hls.effort import quietly
-from ..hls.refusal import DoesNotFit
 from ..host.rate import cycles_for
 from ..layers.base import LayerGraph
 from ..outcome import OutcomeCode, OutcomeWarning

@@ -17,10 +17,10 @@ from hwflow_sim.compile import IDLE_LIMIT
 from hwflow_sim.outside import IMAGE, CoreWithMemory, image_bytes
 from hwflow_sim.results import Values
 
+from hwflow.hls.plan.graph_stages import stages_of
 from hwflow.stages.codes import codes_of, shape_of, values_of
 
 from .. import golden, hls
-from ..hls.staging import stages_of
 from ..layers.base import LayerGraph
 from ..layers.formats import IntFormat, Tensor
 from .verilog import simulation_technology

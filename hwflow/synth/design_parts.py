@@ -16,7 +16,8 @@ from pathlib import Path
 
 from hwflow_rtl.vendor import Resources
 
-from ..hls.plan import Plan
+from hwflow.hls.plan.plan import Plan
+
 from .families import FAMILIES, NetlistCells
 from .yosys_json import Cell, Cells
 

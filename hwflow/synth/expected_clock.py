@@ -14,8 +14,9 @@ from hwflow_base.errors import HwflowError
 from hwflow_rtl.io import BoardTop
 from hwflow_rtl.multiply.style import MultiplierStyle
 
+from hwflow.hls.plan.plan import Plan, StagePlan
+
 from ..hls import OutsideMemory
-from ..hls.plan import Plan, StagePlan
 from .boards import Board
 from .families import FAMILIES
 from .top import ends_of

@@ -16,7 +16,8 @@ from typing import Any
 
 from hwflow_base.errors import HwflowError
 
-from ..hls.plan import Plan
+from hwflow.hls.plan.plan import Plan
+
 from .design_parts import LINKS, part_of, place_of, title_of
 from .families import FAMILIES
 from .toolchain import REMEDY

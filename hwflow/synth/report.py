@@ -15,7 +15,8 @@ from hwflow_base.notebook import drawn_html
 from hwflow_base.short_repr import screen
 from hwflow_rtl.vendor import Resources
 
-from ..hls.plan import Plan
+from hwflow.hls.plan.plan import Plan
+
 from .boards import Board
 from .design_parts import readable
 from .families import FAMILIES, Limit

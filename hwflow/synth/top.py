@@ -15,8 +15,9 @@ from hwflow_rtl.emit import without_collector
 from hwflow_rtl.io import BoardTop, Clocking, End, Ends
 from hwflow_rtl.vendor.pll import PllSettings
 
+from hwflow.hls.schedule.links import ends_of_links
+
 from ..hls import Plan
-from ..hls.links import ends_of_links
 from ..host.identity import IDENTITY_BYTES
 from ..layers.base import LayerGraph
 from .board_weights import DOMAIN, BoardWeights

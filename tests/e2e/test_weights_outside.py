@@ -14,7 +14,7 @@ from hwflow_rtl.io import BoardTop
 from hwflow_rtl.memory import WeightMemory
 
 from hwflow import hls, onnx
-from hwflow.hls.outside import outside_cost
+from hwflow.hls.plan.outside_memory import outside_cost
 from hwflow.host.identity import DesignFacts, hardware_identity_of, identity_of
 from hwflow.host.transport import TransportFacts
 from hwflow.host.weight_image import IMAGE_FILE

@@ -13,14 +13,14 @@ from hwflow_base.errors import AnswerIsNo
 
 from hwflow.cli.entry import explain
 from hwflow.cli.interrupts import SIGNALS, Interrupted, interruptible
-from hwflow.hls import executions
-from hwflow.hls.effort import STEPS, Effort
-from hwflow.hls.executions import Executions
-from hwflow.hls.partition_bounds import SharedBounds
-from hwflow.hls.partition_options import thinned
-from hwflow.hls.partition_search import PartitionSearch
-from hwflow.hls.plan import Plan
-from hwflow.hls.plan_file import plan_from_yaml, plan_to_yaml
+from hwflow.hls.foldings.effort import STEPS, Effort
+from hwflow.hls.partition import executions
+from hwflow.hls.partition.bounds import SharedBounds
+from hwflow.hls.partition.executions import Executions
+from hwflow.hls.partition.options import thinned
+from hwflow.hls.partition.search import PartitionSearch
+from hwflow.hls.plan.plan import Plan
+from hwflow.hls.plan.plan_file import plan_from_yaml, plan_to_yaml
 from hwflow.layers.base import LayerGraph
 from hwflow.pipeline.planning import executions_of
 from hwflow.stages.partition import SHARED, Execution, Group
@@ -202,6 +202,6 @@ def test_bounds_of_runs_grow_as_if_each_was_counted_alone() -> None:
 def test_of_many_runs_the_cheapest_for_each_layer_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     layers, prices = np.array([0, 0, 0, 1, 1, 1, 2]), np.array([3.0, 1, 2, 5, 1, 1, 9])
     assert thinned(np.arange(7), layers, prices).tolist() == list(range(7))
-    monkeypatch.setattr("hwflow.hls.partition_options.SIDE", 6)
+    monkeypatch.setattr("hwflow.hls.partition.options.SIDE", 6)
     assert thinned(np.arange(7), layers, prices).tolist() == [1, 2, 4, 5, 6]
     assert thinned(np.array([0, 2, 3, 4, 5, 6]), layers, prices).tolist() == [0, 2, 3, 4, 5, 6]

@@ -11,8 +11,8 @@ import pytest
 from hwflow_base.errors import AnswerIsNo
 from hwflow_rtl.vendor import ECP5
 
-from hwflow.hls.choices import Choices, choices_of
-from hwflow.hls.staging import stages_of
+from hwflow.hls.plan.choices import Choices, choices_of
+from hwflow.hls.plan.graph_stages import stages_of
 from hwflow.layers import Conv, Frame, IntFormat, LayerGraph, Requantize, Tensor
 from hwflow.pipeline.planning import plan_for
 from hwflow.stages.partition import Execution

@@ -16,8 +16,8 @@ from hwflow_rtl.vendor.tables import LutRom
 
 from bench.synthetic import SYNTHETIC
 from hwflow import hls
-from hwflow.hls.memories import gathered, moved, relieved, with_places
-from hwflow.hls.solver import ROOMY
+from hwflow.hls.foldings.solver import ROOMY
+from hwflow.hls.plan.memories import gathered, moved, relieved, with_places
 from hwflow.layers.base import LayerGraph
 from hwflow.pipeline.planning import budget_of, plan_for
 from hwflow.quantize import quantize

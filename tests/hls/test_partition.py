@@ -15,8 +15,8 @@ from hwflow_base.errors import HwflowError
 from hwflow_rtl.vendor import Technology
 
 from hwflow import hls
-from hwflow.hls.shared_stage import SharedStage
-from hwflow.hls.staging import stage_names, stages_of
+from hwflow.hls.plan.graph_stages import stage_names, stages_of
+from hwflow.hls.shared.stage import SharedStage
 from hwflow.host.identity import hardware_identity_of, identity
 from hwflow.layers import TopK
 from hwflow.layers.base import LayerGraph

@@ -11,13 +11,13 @@ from hwflow_base.errors import AnswerIsNo
 from hwflow_rtl.vendor import Resources, Technology
 
 from hwflow import hls, onnx
-from hwflow.hls.choices import Choice
-from hwflow.hls.executions import Executions
-from hwflow.hls.partition_bounds import KINDS
-from hwflow.hls.partition_search import GAIN, PartitionSearch
+from hwflow.hls.foldings.solver import Solver
+from hwflow.hls.partition.bounds import KINDS
+from hwflow.hls.partition.candidates import Candidate, Candidates, columns_of
+from hwflow.hls.partition.executions import Executions
+from hwflow.hls.partition.search import GAIN, PartitionSearch
+from hwflow.hls.plan.choices import Choice
 from hwflow.hls.shared.support import shared_problems
-from hwflow.hls.shared_candidates import Candidate, Candidates, columns_of
-from hwflow.hls.solver import Solver
 from hwflow.layers.base import LayerGraph
 from hwflow.pipeline.planning import plan_for
 from hwflow.quantize import quantize

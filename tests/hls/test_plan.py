@@ -12,8 +12,8 @@ from hwflow_base.errors import HwflowError
 from hwflow_rtl.vendor import Resources, Technology
 
 from hwflow import hls
-from hwflow.hls.partition_file import SHARED_KEYS
-from hwflow.hls.staging import stage_names, stages_of
+from hwflow.hls.plan.graph_stages import stage_names, stages_of
+from hwflow.hls.plan.plan_file import SHARED_KEYS
 from hwflow.layers.base import LayerGraph
 from hwflow.pipeline.planning import budget_of
 from hwflow.quantize import quantize

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hwflow import hls
-from hwflow.hls.schedule import FrameSchedule, schedule_frames
+from hwflow.hls.plan.frame_schedule import FrameSchedule, schedule_frames
 from hwflow.pipeline.planning import plan_for
 from hwflow.quantize import quantize
 from hwflow.stages.kinds import stage_of

@@ -12,7 +12,7 @@ from hwflow_rtl.vendor import Resources
 
 import hwflow
 from hwflow import hls, onnx
-from hwflow.hls.shared_stage import COLUMNS
+from hwflow.hls.shared.stage import COLUMNS
 from hwflow.layers import TopK
 from hwflow.layers.base import LayerGraph
 from hwflow.onnx.build import Builder

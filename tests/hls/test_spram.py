@@ -13,7 +13,7 @@ from hwflow_rtl.vendor import ICE40, Resources, Technology
 from hwflow_rtl.vendor.memory import Place
 
 from hwflow import hls
-from hwflow.hls.links import in_spram
+from hwflow.hls.schedule.links import in_spram
 from hwflow.layers import Add, Frame, LayerGraph, Multiply
 from hwflow.pipeline.verilog import simulation_technology
 from hwflow.stages.kinds import stage_of

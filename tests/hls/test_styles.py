@@ -12,7 +12,7 @@ from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.vendor import Resources, Technology
 
 from hwflow import hls
-from hwflow.hls.styles import Option, cheapest_options
+from hwflow.hls.plan.block_options import Option, cheapest_options
 from hwflow.layers.base import LayerGraph
 from hwflow.quantize import quantize
 from hwflow.quantize.settings import ActivationSettings, LayerSettings, QuantizationSettings, WeightSettings
@@ -151,4 +151,4 @@ def test_only_layers_with_a_choice_rescale_in_another_way(technology: Technology
     foldings = [stage.folding for stage in plan.stages]
     foldings[-1] = replace(foldings[-1], rescale=MultiplierStyle.LOGIC)
     with pytest.raises(HwflowError, match=r"rescale must not be logic for a \w+: this kind of layer has no choice"):
-        hls.plan.require_possible(graph, "network", foldings, technology)
+        hls.plan.plan.require_possible(graph, "network", foldings, technology)

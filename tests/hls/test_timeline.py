@@ -9,8 +9,8 @@ import pytest
 from hwflow_rtl.stream.endpoint import Endpoint
 
 from hwflow import hls
-from hwflow.hls.staging import stages_of
-from hwflow.hls.timeline import with_least_queues
+from hwflow.hls.plan.graph_stages import stages_of
+from hwflow.hls.schedule.timeline import with_least_queues
 from hwflow.layers import Add, Conv, Frame, IntFormat, LayerGraph, Multiply
 from hwflow.stages.kinds import stage_of
 from hwflow.synth import load_board

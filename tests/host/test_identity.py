@@ -17,7 +17,7 @@ from hwflow_rtl.multiply.style import MultiplierStyle
 
 import hwflow
 from hwflow import hls
-from hwflow.hls.plan import Plan
+from hwflow.hls.plan.plan import Plan
 from hwflow.host.identity import IDENTITY_BYTES, DesignFacts, identity
 from hwflow.host.transport import TransportFacts
 from hwflow.layers.base import LayerGraph

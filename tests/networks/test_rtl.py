@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from hwflow import hls
-from hwflow.hls.schedule import schedule_frames
+from hwflow.hls.plan.frame_schedule import schedule_frames
 from hwflow.layers import LayerGraph
 from hwflow.stages.problems import hardware_problems
 from hwflow.synth import list_boards, load_board

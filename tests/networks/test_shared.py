@@ -13,8 +13,8 @@ import pytest
 from hwflow_sim import RunResult, StallPattern
 
 from hwflow import hls
-from hwflow.hls.shared_stage import SharedStage
-from hwflow.hls.staging import stages_of
+from hwflow.hls.plan.graph_stages import stages_of
+from hwflow.hls.shared.stage import SharedStage
 from hwflow.layers.base import LayerGraph
 from hwflow.pipeline.simulation import compile_plan, run_plan
 from hwflow.pipeline.stimuli import noise

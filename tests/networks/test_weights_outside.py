@@ -18,9 +18,9 @@ from hwflow_sim import StallPattern
 
 from hwflow import hls, onnx
 from hwflow.facts.clock import clock_of
-from hwflow.hls.choices import Choices
-from hwflow.hls.outside import paced
-from hwflow.hls.staging import stages_of
+from hwflow.hls.plan.choices import Choices
+from hwflow.hls.plan.graph_stages import stages_of
+from hwflow.hls.plan.outside_memory import paced
 from hwflow.layers.base import LayerGraph
 from hwflow.pipeline.planning import interval_for
 from hwflow.pipeline.simulation import compile_plan, run_plan

@@ -18,7 +18,7 @@ from hwflow_sim.results import BoundaryResult, OutputResult, RunResult
 
 from hwflow import hls
 from hwflow.accuracy import Accuracy, Metric, Task
-from hwflow.hls.schedule import schedule_frames
+from hwflow.hls.plan.frame_schedule import schedule_frames
 from hwflow.pipeline.planning import plan_for
 from hwflow.pipeline.recording import SIMULATION
 from hwflow.pipeline.records import keep

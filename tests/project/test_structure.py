@@ -25,6 +25,8 @@ PARTS = {
     "synth": {"layers", "stages", "hls", "host"},
     "export": set(),
 }
+#: The rooms of `hwflow.hls`: each imports itself and those before it.
+ROOMS_OF_HLS = ("schedule", "shared", "plan", "foldings", "partition")
 #: The parts that describe hardware may use the units.
 USES_RTL = {"stages", "hls", "synth", "host"}
 #: Which packages of the project each package may import besides itself: there is no circle.
@@ -78,6 +80,25 @@ def test_imports_go_one_way():
     wrong = [f"{file.relative_to(ROOT)}:{line} imports {name}" for file, module, line, name in found
              if not allowed(module, name)]
     assert wrong == [], "see docs/architecture.md"
+
+
+def test_rooms_of_hls_import_those_before_them() -> None:
+    found = [(module_name(file), name) for file in PRODUCT for _, name in imports(file)
+             if module_name(file).startswith("hwflow.hls.") and name.startswith("hwflow.hls.")]
+    assert found
+    order = {room: number for number, room in enumerate(ROOMS_OF_HLS)}
+    assert [(module, name) for module, name in found
+            if order[module.split(".")[2]] < order[name.split(".")[2]]] == []
+
+
+def test_layers_mean_without_hardware() -> None:
+    """They need numpy alone: no gateware, and no import inside of a function."""
+    inside = []
+    for file in python_files(PACKAGES["hwflow"] / "layers"):
+        functions = (node for node in ast.walk(syntax_of(file)) if isinstance(node, ast.FunctionDef))
+        inside += [f"{file.name}: {node.name}" for node in functions
+                   for each in ast.walk(node) if isinstance(each, ast.Import | ast.ImportFrom)]
+    assert inside == []
 
 
 def test_product_needs_no_oracle_and_keeps_protobuf_in_its_folder():

@@ -25,7 +25,7 @@ import hwflow
 import hwflow.api
 import hwflow.host
 import hwflow.onnx
-from hwflow.hls.refusal import DoesNotFit
+from hwflow.hls.foldings.budget import DoesNotFit
 from hwflow.onnx.container.document import Document
 from hwflow.onnx.model import Graph, Node
 from hwflow.quantize.problems import NoHardware, Problem

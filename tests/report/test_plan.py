@@ -11,7 +11,7 @@ from hwflow_rtl.multiply.style import MultiplierStyle
 
 from hwflow import hls
 from hwflow.facts.clock import CoreClock, clock_of
-from hwflow.hls.plan import Plan, StagePlan
+from hwflow.hls.plan.plan import Plan, StagePlan
 from hwflow.host.identity import DesignFacts
 from hwflow.host.rate import Limit, Rate, carried
 from hwflow.layers.formats import Frame, IntFormat

@@ -15,7 +15,7 @@ from hwflow_base.printable import rate_text
 
 from hwflow import hls, onnx
 from hwflow.facts.clock import CoreClock
-from hwflow.hls.plan import Plan
+from hwflow.hls.plan.plan import Plan
 from hwflow.host.identity import DesignFacts
 from hwflow.host.rate import Limit, rate_of, rate_of_design
 from hwflow.pipeline.planning import budget_of

@@ -143,7 +143,7 @@ def test_paces_that_are_too_short_are_refused() -> None:
     graph, folding = graph_of(layer, 2), Folding(4, 2, 2)
     hardware = stage_of(graph, layer)
     hardware.pace = lambda folding: LoopPace(4, 9, 9)  # type: ignore[method-assign]
-    with pytest.raises(ValueError, match=re.escape("pace of 'stage' must be at least LoopPace(block=")):
+    with pytest.raises(ValueError, match=re.escape("pace of 'stage0_loop' must be at least LoopPace(block=")):
         stage_of(graph, layer).unit(folding, Generic())
 
 

@@ -13,7 +13,7 @@ from hwflow_rtl.vendor import Resources
 
 from hwflow import hls
 from hwflow.hls import Plan
-from hwflow.hls.links import links_cost
+from hwflow.hls.schedule.links import links_cost
 from hwflow.layers import Concat, Frame, IntFormat, Layer, LayerGraph, Multiply, Rearrange, Tensor, TopK
 from hwflow.layers.rearrange import depth_to_space, transposed
 from hwflow.stages.folding import Folding

@@ -13,7 +13,7 @@ from hwflow_rtl.stream.queue_choice import PairedQueue
 from hwflow_rtl.vendor import Resources
 
 from hwflow.hls import make_plan, solve
-from hwflow.hls.staging import stages_of
+from hwflow.hls.plan.graph_stages import stages_of
 from hwflow.layers import LayerGraph
 from hwflow.layers.base import Layer
 from hwflow.options import HardwareOptions, Project

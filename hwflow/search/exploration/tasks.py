@@ -16,12 +16,12 @@ from typing import Any
 from hwflow_base.errors import HwflowError
 from hwflow_rtl.vendor import Technology
 
+from hwflow.hls.foldings.budget import DoesNotFit
 from hwflow.stages.partition import Execution
 
 from ... import golden, hls
 from ...accuracy import Accuracy, compare, data_warnings, float_outputs, question
 from ...data.dataset import Dataset
-from ...hls.refusal import DoesNotFit
 from ...host.identity import identity
 from ...host.rate import carried, cycles_for, rate_of
 from ...layers.base import LayerGraph

@@ -11,9 +11,9 @@ from hwflow_rtl.vendor import Resources, Technology
 from hwflow_rtl.vendor.memory import Holds, MemoryKind
 
 from hwflow.hls import Budget, Plan, StagePlan, make_plan
-from hwflow.hls.memories import Places, memories_of_stage
-from hwflow.hls.shared_stage import SharedStage
-from hwflow.hls.staging import stages_of
+from hwflow.hls.plan.graph_stages import stages_of
+from hwflow.hls.plan.memories import Places, memories_of_stage
+from hwflow.hls.shared.stage import SharedStage
 from hwflow.layers.base import Layer, LayerGraph
 from hwflow.search.widths.points import LINKS
 from hwflow.stages.folding import Folding

@@ -15,9 +15,9 @@ from hwflow_base.errors import AnswerIsNo
 from hwflow_rtl.vendor import Resources, Technology
 
 from hwflow.hls import Budget, Executions, Plan, make_plan
-from hwflow.hls.links import link_cost
-from hwflow.hls.solver import offered
-from hwflow.hls.staging import stages_of
+from hwflow.hls.foldings.solver import offered
+from hwflow.hls.plan.graph_stages import stages_of
+from hwflow.hls.schedule.links import link_cost
 from hwflow.layers.base import Layer, LayerGraph
 from hwflow.search.widths.alike import is_sum_of_layers, plan_like, prices_of
 from hwflow.search.widths.points import LINKS, Design

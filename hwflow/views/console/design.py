@@ -9,10 +9,11 @@ from hwflow_base.printable import number, percent, rate_text
 from hwflow_rtl.io.board_top import BoardTop
 from hwflow_rtl.vendor import Resources
 
+from hwflow.hls.plan.outside_memory import reading_cost, telling_cost
+from hwflow.hls.plan.plan import Plan
+from hwflow.hls.schedule.links import links_cost
+
 from ...facts.clock import CoreClock
-from ...hls.links import links_cost
-from ...hls.outside import reading_cost, telling_cost
-from ...hls.plan import Plan
 from ...host.rate import rate_of
 from ...synth import Board, SynthesisReport, ends_of
 from ...synth.design_parts import LINKS, MEMORY, title_of

@@ -7,9 +7,10 @@ from typing import Any
 
 from hwflow_base.printable import clean, number, shortened
 
+from hwflow.hls.partition.shared_solver import shared_refusal
+from hwflow.hls.plan.plan import Plan
+
 from ...facts.mapping import Fate, Mapped, NodeMapping
-from ...hls.plan import Plan
-from ...hls.shared_solver import shared_refusal
 from ...layers.base import LayerGraph
 from ...synth import Board
 from .terminal import Console

@@ -12,14 +12,13 @@ from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.vendor import Resources
 from hwflow_rtl.vendor.memory import Holds, Place
 
-from hwflow.hls.plan import stage_kind
+from hwflow.hls.plan.memories import MemoryPlan
+from hwflow.hls.plan.plan import Plan, StagePlan, stage_kind
+from hwflow.hls.plan.plan_file import memory_facts, outside_facts
+from hwflow.hls.schedule.links import LinkPlan
 from hwflow.stages.stage import StepPlan
 
 from ...facts.clock import CoreClock
-from ...hls.links import LinkPlan
-from ...hls.memories import MemoryPlan
-from ...hls.plan import Plan, StagePlan
-from ...hls.plan_file import memory_facts, outside_facts
 from ...host.rate import Limit, Rate, rate_of
 from ...layers.base import LayerGraph
 from ...synth import Board, ends_of

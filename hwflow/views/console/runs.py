@@ -11,8 +11,9 @@ import numpy as np
 from hwflow_base.printable import number, rate_text
 from hwflow_base.tool_status import ToolStatus
 
+from hwflow.hls.plan.plan import Plan
+
 from ...accuracy import Accuracy
-from ...hls.plan import Plan
 from ...host import Statistics
 from ...host.identity import DesignFacts
 from ...host.line_rate import rates_of

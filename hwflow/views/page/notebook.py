@@ -14,11 +14,10 @@ from hwflow_base.printable import number, percent
 from hwflow_sim import RunResult
 from markupsafe import Markup
 
-from hwflow.hls.plan import stage_kind
+from hwflow.hls.plan.frame_schedule import schedule_frames
+from hwflow.hls.plan.plan import Plan, stage_kind
 
 from ...accuracy import Accuracy
-from ...hls.plan import Plan
-from ...hls.schedule import schedule_frames
 from ...layers.base import LayerGraph
 from ...layers.words import kind_of
 from ...quantize import Quantized

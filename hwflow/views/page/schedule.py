@@ -9,8 +9,9 @@ import numpy as np
 from hwflow_base.printable import decimal, number, percent
 from markupsafe import Markup
 
-from ...hls.plan import Plan, StagePlan
-from ...hls.schedule import Activity, FrameSchedule, ScheduleRow
+from hwflow.hls.plan.frame_schedule import Activity, FrameSchedule, ScheduleRow
+from hwflow.hls.plan.plan import Plan, StagePlan
+
 from .bars import axes
 from .chart import Axis, Rule, figure, legend, path, picture
 from .markup import Cell, Given, attributes, class_of, element, href, label, linked, table, text_width

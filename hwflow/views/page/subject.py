@@ -12,9 +12,10 @@ from hwflow_base.errors import HwflowError
 from hwflow_base.options import Options, command_line
 from markupsafe import Markup
 
+from hwflow.hls.plan.plan import Plan
+
 from ...data.dataset import Dataset
 from ...facts.clock import CoreClock
-from ...hls.plan import Plan
 from ...layers.base import LayerGraph
 from ...onnx.model import Model
 from ...options import HardwareOptions, Project, QuantizationOptions

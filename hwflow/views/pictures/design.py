@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from hwflow_base.printable import clean, number, percent, shortened
 
+from hwflow.hls.plan.plan import Plan, StagePlan
+from hwflow.hls.schedule.links import LinkPlan
 from hwflow.stages.names import name_of
 
-from ...hls.links import LinkPlan
-from ...hls.plan import Plan, StagePlan
 from ...layers.base import Layer, LayerGraph
 from ...layers.conv import Conv
 from ...layers.dense import Dense

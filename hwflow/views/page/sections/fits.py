@@ -11,8 +11,8 @@ from hwflow_rtl.vendor.memory import Holds, Place
 from markupsafe import Markup
 
 from hwflow.facts.clock import routed_design
-from hwflow.hls.memories import MemoryPlan
-from hwflow.hls.plan import Plan
+from hwflow.hls.plan.memories import MemoryPlan
+from hwflow.hls.plan.plan import Plan
 from hwflow.synth import Board, SynthesisReport
 from hwflow.synth.report import saved_report
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hwflow_base.printable import counted, number, percent, shortened
 from markupsafe import Markup
 
-from hwflow.hls.plan import Plan, StagePlan
+from hwflow.hls.plan.plan import Plan, StagePlan
 from hwflow.layers.base import Layer
 from hwflow.stages.names import layer_names
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from hwflow_base.printable import decimal, number, percent, rate_text
 from markupsafe import Markup
 
-from hwflow.hls.plan import Plan
-from hwflow.hls.schedule import FrameSchedule, schedule_frames
+from hwflow.hls.plan.frame_schedule import FrameSchedule, schedule_frames
+from hwflow.hls.plan.plan import Plan
 from hwflow.host.rate import rate_of
 from hwflow.pipeline.recording import SIMULATION
 from hwflow.synth import Board

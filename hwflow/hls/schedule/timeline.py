@@ -21,13 +21,10 @@ from hwflow_rtl.stream.gearbox import Gearbox
 from hwflow_rtl.stream.times import StageTimes, Times, in_turn, with_room
 from hwflow_rtl.vendor import Technology
 
+from hwflow.hls.schedule.beats import Played, collected, later, leaving, parts_of, waiting
+from hwflow.hls.schedule.links import LinkPlan, in_spram
 from hwflow.stages.folding import Folding
 from hwflow.stages.stage import Stage
-
-from .letting_in import cycles_before
-from .links import LinkPlan, in_spram
-from .played import Played
-from .waiting import collected, later, leaving, parts_of, waiting
 
 #: Frames that are played until the schedule repeats itself: the first enters an empty design, the second follows the
 #: end of the first.
@@ -343,3 +340,20 @@ class Network:
         frames = len(arrivals) * link.lanes_in // link.elements
         lost = int((taken - arrivals).sum()) // frames
         return lost > (interval - link.elements // link.lanes_out) // 2
+
+
+def cycles_before(stages: Sequence[Stage], foldings: Sequence[Folding], links: Sequence[LinkPlan],
+                  letting_in: Set[int], technology: Technology) -> int:
+    """The fewest cycles in which all stages and links before the stages `letting_in` take a frame."""
+    sources: dict[int, list[int]] = {position: [] for position in range(len(stages))}
+    for link in links:
+        if link.sink.of_stage and link.source.of_stage:
+            sources[link.sink.number].append(link.source.number)
+    before: set[int] = set()
+    for position in range(len(stages)):  # a stage comes after those that it reads
+        if position not in letting_in and before.issuperset(sources[position]):
+            before.add(position)
+    cycles = [stages[k].schedule(foldings[k], technology).interval for k in before]
+    cycles += [link.cycles for link in links if link.sink.of_stage
+               and (not link.source.of_stage or link.source.number in before)]
+    return max(cycles)

@@ -10,19 +10,17 @@ from hwflow_base.errors import AnswerIsNo
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.vendor import Technology
 
+from hwflow.hls.foldings.budget import Budget, DoesNotFit
+from hwflow.hls.foldings.computed_once import Known
+from hwflow.hls.foldings.effort import Effort, quietly
+from hwflow.hls.foldings.solver import Solver, solve
+from hwflow.hls.partition.search import GAIN, PartitionSearch
+from hwflow.hls.partition.shared_solver import Search, shared_refusal, solve_shared
+from hwflow.hls.plan.outside_memory import OutsideMemory
+from hwflow.hls.plan.plan import MIXED, Alternative, Plan
+from hwflow.hls.shared.support import shared_problems
+from hwflow.layers.base import LayerGraph
 from hwflow.stages.partition import Execution
-
-from ..layers.base import LayerGraph
-from .budget import Budget
-from .effort import Effort, quietly
-from .known import Known
-from .outside import OutsideMemory
-from .partition_search import GAIN, PartitionSearch
-from .plan import MIXED, Alternative, Plan
-from .refusal import DoesNotFit
-from .shared.support import shared_problems
-from .shared_solver import Search, shared_refusal, solve_shared
-from .solver import Solver, solve
 
 #: Why a plan has the stages that it has.
 ASKED, FITS = "that was asked for", "that fits the board"

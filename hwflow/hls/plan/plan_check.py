@@ -7,10 +7,10 @@ from dataclasses import fields
 from hwflow_base.errors import HwflowError
 from hwflow_rtl.vendor import Technology
 
-from ..layers.base import LayerGraph
-from .links import LinkPlan
-from .plan import Plan, StagePlan, make_plan, require_possible
-from .staging import stage_names
+from hwflow.hls.plan.graph_stages import stage_names
+from hwflow.hls.plan.plan import Plan, StagePlan, make_plan, require_possible
+from hwflow.hls.schedule.links import LinkPlan
+from hwflow.layers.base import LayerGraph
 
 #: The remedy for a plan of another model or device.
 ANEW = "make it with hwflow.make_plan(quantized, board)"

@@ -17,12 +17,11 @@ import numpy.typing as npt
 from hwflow_rtl.stream.endpoint import Endpoint
 from hwflow_rtl.stream.times import Times
 
+from hwflow.hls.plan.graph_stages import stages_of
+from hwflow.hls.plan.plan import Plan
+from hwflow.hls.schedule.beats import Played
+from hwflow.hls.schedule.timeline import Network
 from hwflow.stages.stage import Stage, StepTimes
-
-from .plan import Plan
-from .played import Played
-from .staging import stages_of
-from .timeline import Network
 
 #: Cycles of work that are this close belong together.
 TOGETHER = 1e-6

@@ -14,14 +14,13 @@ from hwflow_rtl.memory import WeightImage
 from hwflow_rtl.shared.steps import ELEMENT_BITS
 from hwflow_rtl.vendor import Technology
 
+from hwflow.hls.foldings.budget import Budget
+from hwflow.hls.plan.outside_memory import OutsideMemory, TooManyWeights, paced
+from hwflow.hls.shared.stage import COLUMNS, INTERVALS, SharedStage
+from hwflow.layers.base import LayerGraph
+from hwflow.layers.formats import IntArray
 from hwflow.stages.folding import Folding, divisors
 from hwflow.stages.partition import Group, SharedLayers
-
-from ..layers.base import LayerGraph
-from ..layers.formats import IntArray
-from .budget import Budget
-from .outside import OutsideMemory, TooManyWeights, paced
-from .shared_stage import COLUMNS, INTERVALS, SharedStage
 
 #: Words of weights that a stage may have room for.
 BUFFERS = (256, 512, 1024, 2048, 4096)

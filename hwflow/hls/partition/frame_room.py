@@ -8,8 +8,8 @@ from hwflow_rtl.shared.frame_memory import FrameMemory
 from hwflow_rtl.shared.steps import ELEMENT_BITS
 from hwflow_rtl.vendor import Technology
 
-from ...layers.base import LayerGraph
-from ..budget import Budget
+from hwflow.hls.foldings.budget import Budget
+from hwflow.layers.base import LayerGraph
 
 #: Elements of a word: the least array, whose words leave the fewest lanes without a channel.
 COLUMNS = 2

@@ -10,7 +10,8 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
-from .partition_bounds import KINDS, Counts, DataflowBounds, Run
+from hwflow.hls.foldings.computed_once import Counts
+from hwflow.hls.partition.bounds import KINDS, DataflowBounds, Run
 
 #: Of more runs than these, the cheapest for each layer are compared in pairs.
 SIDE = 1024

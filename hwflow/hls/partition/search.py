@@ -21,18 +21,18 @@ from types import MappingProxyType
 import numpy as np
 from hwflow_rtl.multiply.style import MultiplierStyle
 
+from hwflow.hls.foldings.budget import RESOURCE_NAMES, Budget
+from hwflow.hls.foldings.computed_once import Counts
+from hwflow.hls.foldings.effort import Effort
+from hwflow.hls.foldings.solver import HEAVIER, Solver
+from hwflow.hls.partition.bounds import KINDS, DataflowBounds, Run, SharedBounds
+from hwflow.hls.partition.candidates import Candidate, Candidates, columns_of
+from hwflow.hls.partition.options import Option, Options
+from hwflow.hls.plan.choices import Choice
+from hwflow.hls.plan.outside_memory import OutsideMemory, TooManyWeights, paced
+from hwflow.hls.plan.plan import Plan
 from hwflow.stages.folding import Folding, Schedule
 from hwflow.stages.partition import SHARED, Group, Partition
-
-from .budget import RESOURCE_NAMES, Budget
-from .choices import Choice
-from .effort import Effort
-from .outside import OutsideMemory, TooManyWeights, paced
-from .partition_bounds import KINDS, Counts, DataflowBounds, Run, SharedBounds
-from .partition_options import Option, Options
-from .plan import Plan
-from .shared_candidates import Candidate, Candidates, columns_of
-from .solver import HEAVIER, Solver
 
 #: A mixed design pays where its frames follow each other so many times as fast as in one shared stage.
 GAIN = 1.05

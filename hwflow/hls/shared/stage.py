@@ -25,16 +25,15 @@ from hwflow_rtl.shared.times import SharedTimes, play
 from hwflow_rtl.stream.times import StageTimes, Times
 from hwflow_rtl.vendor import Resources, Technology
 
+from hwflow.hls.shared.compile import SharedProgram, compile_shared, leaving_of
+from hwflow.hls.shared.constants import held_less
+from hwflow.layers.base import Layer, LayerGraph
+from hwflow.layers.formats import IntArray
 from hwflow.stages.codes import shape_of
 from hwflow.stages.folding import Folding, Schedule, divisors
 from hwflow.stages.names import layer_names
 from hwflow.stages.partition import SharedLayers
 from hwflow.stages.stage import Place, Stage, StepPlan, StepTimes, WrittenTensor
-
-from ..layers.base import Layer, LayerGraph
-from ..layers.formats import IntArray
-from .shared.compile import SharedProgram, compile_shared, leaving_of
-from .shared.constants import held_less
 
 #: Kind of a shared stage in tables.
 KIND = "shared"

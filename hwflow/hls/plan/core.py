@@ -9,11 +9,10 @@ from hwflow_rtl.core import Core, Link
 from hwflow_rtl.stream.streams import stream_of
 from hwflow_rtl.vendor import Technology
 
+from hwflow.hls.plan.graph_stages import stages_of
+from hwflow.hls.plan.plan import Plan
+from hwflow.layers.base import LayerGraph
 from hwflow.stages.codes import shape_of
-
-from ..layers.base import LayerGraph
-from .plan import Plan
-from .staging import stages_of
 
 
 def lower(graph: LayerGraph, plan: Plan, technology: Technology) -> Core:

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from .plan import Plan
+from hwflow.hls.plan.plan import Plan
 
 #: Steps of a search: one takes about a millisecond on a desktop computer.
 STEPS = 2500

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from hwflow_base.by_value import ByValue
 from hwflow_base.errors import HwflowError
@@ -16,24 +16,28 @@ from hwflow_base.short_repr import fields_repr, screen
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.vendor import Resources, Technology, Timing
 
+from hwflow.hls.plan.choices import Choice
+from hwflow.hls.plan.graph_stages import stages_of
+from hwflow.hls.plan.memories import MemoryPlan, Places, memories_of_link, memories_of_stage, with_places
+from hwflow.hls.plan.outside_memory import OutsideMemory, StreamPlan, outside_cost, paced, streams_of
+from hwflow.hls.schedule.links import LinkPlan, links_cost, links_of
+from hwflow.hls.schedule.timeline import deepening, latencies, pace_of
+from hwflow.layers.base import LayerGraph
+from hwflow.layers.words import kind_of
 from hwflow.stages.folding import Folding, Schedule
 from hwflow.stages.partition import DATAFLOW, Execution, Partition
 from hwflow.stages.stage import Place, Stage, StepPlan
 
-from ..layers.base import LayerGraph
-from ..layers.words import kind_of
-from .choices import Choice
-from .links import LinkPlan, links_cost, links_of
-from .memories import MemoryPlan, Places, memories_of_link, memories_of_stage, with_places
-from .outside import OutsideMemory, StreamPlan, outside_cost, paced, streams_of
-from .staging import stages_of
-from .timeline import deepening, latencies, pace_of
-
-if TYPE_CHECKING:
-    from .known import Known
-
 #: The execution of a plan with shared stages and stages of single layers.
 MIXED = "mixed"
+
+
+class Computed(Protocol):
+    """What was computed before of the stages of one graph: `Known`."""
+
+    def stages(self, partition: Partition) -> tuple[Stage, ...]: ...
+
+    def with_queues(self, partition: Partition, choices: Sequence[Choice]) -> tuple[tuple[LinkPlan, ...], int, int]: ...
 
 
 @dataclass(frozen=True)
@@ -226,7 +230,7 @@ def interval_of(schedules: Sequence[Schedule], links: Sequence[LinkPlan]) -> int
 
 def make_plan(graph: LayerGraph, foldings: Sequence[Folding], technology: Technology,
               places: Mapping[str, Places] = MappingProxyType({}), outside: OutsideMemory | None = None,
-              partition: Partition = DATAFLOW, why: str = "", known: Known | None = None) -> Plan:
+              partition: Partition = DATAFLOW, why: str = "", known: Computed | None = None) -> Plan:
     """The plan with these foldings, one per stage, and the memories of each stage in `places`, by its name.
 
     `partition` says which layers share a stage, `why` the reason, for people.  `outside` is the board's external memory

@@ -21,22 +21,27 @@ from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.vendor import Resources, Technology
 from hwflow_rtl.vendor.memory import Place
 
+from hwflow.hls.foldings.budget import RESOURCE_NAMES, Budget, DoesNotFit
+from hwflow.hls.foldings.computed_once import Known
+from hwflow.hls.foldings.effort import Effort
+from hwflow.hls.plan.block_options import Option, cheapest_options
+from hwflow.hls.plan.choices import Choice, Choices
+from hwflow.hls.plan.memories import Places, gathered, relieved, with_places
+from hwflow.hls.plan.outside_memory import (
+    OutsideMemory,
+    TooManyWeights,
+    outside_cost,
+    paced,
+    slowest_intervals,
+    streams_of,
+)
+from hwflow.hls.plan.plan import Plan, interval_of
+from hwflow.hls.schedule.links import LinkPlan, link_cost, links_cost, links_of
+from hwflow.hls.schedule.timeline import with_least_queues
+from hwflow.layers.base import LayerGraph
 from hwflow.stages.folding import Folding
 from hwflow.stages.partition import DATAFLOW, Partition
 from hwflow.stages.stage import Stage
-
-from ..layers.base import LayerGraph
-from .budget import RESOURCE_NAMES, Budget
-from .choices import Choice, Choices
-from .effort import Effort
-from .known import Known
-from .links import LinkPlan, link_cost, links_cost, links_of
-from .memories import Places, gathered, relieved, with_places
-from .outside import OutsideMemory, TooManyWeights, outside_cost, paced, slowest_intervals, streams_of
-from .plan import Plan, interval_of
-from .refusal import does_not_fit
-from .styles import Option, cheapest_options
-from .timeline import with_least_queues
 
 #: Rounds of the search for foldings that need less of an exceeded resource, and how its price grows in each.
 ROUNDS, HEAVIER = 4, 4.0
@@ -46,6 +51,10 @@ PICKED, BEATS = 4, 1000
 PLAYED_FRAMES = 6
 #: The share of the RAM blocks that a design takes if logic can hold the rest, and the share of the logic for that.
 COMFORTABLE, ROOMY = 0.75, 0.65
+#: Stages that are named in an error because they need the most.
+MOST = 3
+#: Of the clock for which an error says a bandwidth.
+EXAMPLE_MHZ = 100
 
 
 class Solver:
@@ -378,3 +387,50 @@ def solve(graph: LayerGraph, technology: Technology, budget: Budget, *, interval
             if solver.exceeded == {"ram"}:  # products in logic would not help
                 break
     raise solver.refusal(interval)
+
+
+def does_not_fit(solver: Solver, picked: Sequence[Choice], *, even: str = "") -> DoesNotFit:
+    """The error for the design `picked`: which resources are exceeded, by how much, and the remedy."""
+    total, budget, names = solver.total(picked), solver.budget, [stage.name for stage in solver.stages]
+    costs = [solver.cost(k, choice.folding) for k, choice in enumerate(picked)]
+    parts, short = [], []
+    for field, name in RESOURCE_NAMES.items():
+        need, have = getattr(total, field), budget.limit(field)
+        if need > have:
+            order = sorted(range(len(costs)), key=lambda k: -getattr(costs[k], field))[:MOST]
+            most = ", ".join(f"{names[k]} {getattr(costs[k], field):,}" for k in order)
+            parts.append(f"{need:,} {name} needed, {have:,} usable (most in {most})")
+            short.append(f"{need:,} {name} of {have:,}")
+    outside, helps = weights_outside(solver, picked, total.ram - budget.limit("ram"))
+    lacking = f"'{solver.graph.name}' does not fit {budget.name}, {even}{'; '.join(parts)}"
+    said = " and ".join(filter(None, (", ".join(short[:-1]), short[-1])))
+    return DoesNotFit.of(f"{lacking}. {outside}", lacking=said,
+                         outside_helps=0 if solver.outside and solver.outside.bytes >= helps else helps)
+
+
+def weights_outside(solver: Solver, picked: Sequence[Choice], excess: int) -> tuple[str, int]:
+    """Which weights would have to leave the RAM blocks, and the bandwidth for it; their bytes if that would be enough
+    blocks, else 0.
+
+    "" where RAM blocks are not short, or no weights can leave.
+    """
+    if excess <= 0:
+        return "", 0
+    pace = max(choice.schedule.interval for choice in picked)
+    weights = dict.fromkeys(RESOURCE_NAMES, 1.0)
+    moved = sorted(solver.moved_outside(pace, picked, frozenset(), excess, weights))
+    rest = solver.pick(pace, weights, frozenset(moved)) if moved else None
+    if rest is None:
+        return "", 0
+    streams = [solver.stages[k].weight_stream(rest[k].folding) for k in moved]
+    size = sum(-(-stream.bits // 8) for stream in streams if stream is not None)
+    names = ", ".join(solver.stages[k].name for k in moved[:MOST])
+    more = f" and {len(moved) - MOST} more stages" if len(moved) > MOST else ""
+    left = solver.total(solver.styled(rest)).ram
+    enough = left <= solver.budget.limit("ram")
+    verdict = "the RAM blocks suffice" if enough else f"{left:,} block RAMs are still needed"
+    rate, memory = size / pace * EXAMPLE_MHZ, solver.outside
+    few = "" if memory is None or size <= memory.bytes else (
+        f", and {memory.part.name} has {memory.bytes:,}, {size - memory.bytes:,} fewer")
+    return (f"With the weights of {names}{more} in a memory outside of the FPGA {verdict}: {size:,} bytes a frame, "
+            f"{rate:.3g} MB/s at {EXAMPLE_MHZ} MHz{few}. "), size if enough else 0

@@ -14,10 +14,9 @@ from hwflow_rtl.stream.queue_choice import QueueChoice, chosen_for_spram
 from hwflow_rtl.vendor import Resources, Technology
 from hwflow_rtl.vendor.memory import Place
 
+from hwflow.layers.base import LayerGraph
 from hwflow.stages.folding import Folding
 from hwflow.stages.stage import Stage
-
-from ..layers.base import LayerGraph
 
 
 @dataclass(frozen=True)

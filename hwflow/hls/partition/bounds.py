@@ -14,7 +14,6 @@ from functools import cached_property
 from itertools import zip_longest
 
 import numpy as np
-import numpy.typing as npt
 from amaranth.hdl import unsigned
 from hwflow_rtl.memory import WeightStream
 from hwflow_rtl.multiply.style import MultiplierStyle
@@ -22,22 +21,21 @@ from hwflow_rtl.shared.steps import ELEMENT_BITS
 from hwflow_rtl.vendor import Resources, Technology
 from hwflow_rtl.vendor.memory import Holds, Memory, MemoryKind, Place
 
+from hwflow.hls.foldings.computed_once import Counts, Part
+from hwflow.hls.foldings.solver import Solver
+from hwflow.hls.partition.candidates import Candidates
+from hwflow.hls.plan.choices import Choice
+from hwflow.hls.plan.outside_memory import OutsideMemory, StreamPlan, outside_cost
+from hwflow.hls.shared.stage import INTERVALS, SharedStage
+from hwflow.hls.shared.support import shared_problem
+from hwflow.layers.base import LayerGraph
 from hwflow.stages.folding import Folding
 from hwflow.stages.partition import SHARED, Group
-
-from ..layers.base import LayerGraph
-from .choices import Choice
-from .outside import OutsideMemory, StreamPlan, outside_cost
-from .shared.support import shared_problem
-from .shared_candidates import Candidates
-from .shared_stage import INTERVALS, SharedStage
-from .solver import Solver
 
 #: Resources that bounds are of.
 KINDS = ("lut", "ff", "dsp", "ram")
 #: Bits of a beat, and beats, of a stream of weights that stands for those of any shared stage.
 LONG_STREAM = 128
-Counts = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -78,20 +76,6 @@ def busy(cycles: Counts, weights: Counts, *, ahead: bool) -> Counts:
     found: Counts = (np.maximum(cycles.cumsum(), weights.cumsum()) if ahead else
                      np.maximum(cycles, weights).cumsum())
     return found
-
-
-@dataclass(frozen=True)
-class Part:
-    """A layer in a shared stage: cycles of its array, and those in which it does not work; bits of weights and
-    constants; for each input and for the output, the words in the frame memory, and the cycles to load or store it;
-    what the stage takes beside both memories."""
-
-    cycles: int
-    idle: int
-    bits: int
-    words: tuple[int, ...]
-    moving: tuple[int, ...]
-    counts: Counts
 
 
 def counts_of(resources: Resources) -> Counts:

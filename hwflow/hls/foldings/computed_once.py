@@ -4,28 +4,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
 from hwflow_rtl.vendor import Resources, Technology
 from hwflow_rtl.vendor.memory import Place
 
+from hwflow.hls.plan.choices import Choice, Choices, choices_of
+from hwflow.hls.plan.graph_stages import stages_of
+from hwflow.hls.plan.memories import Places, can_leave_blocks, moved
+from hwflow.hls.plan.outside_memory import OutsideMemory
+from hwflow.hls.plan.plan import Plan, bare_links, make_plan
+from hwflow.hls.schedule.links import LinkPlan
+from hwflow.hls.schedule.timeline import deepening
+from hwflow.hls.shared.stage import SharedStage
+from hwflow.layers.base import LayerGraph
 from hwflow.stages.folding import Folding, Schedule
 from hwflow.stages.partition import Partition, SharedLayers
 from hwflow.stages.stage import Stage
 
-from ..layers.base import LayerGraph
-from .choices import Choice, Choices, choices_of
-from .links import LinkPlan
-from .memories import Places, can_leave_blocks, moved
-from .outside import OutsideMemory
-from .plan import Plan, bare_links, make_plan
-from .shared_stage import SharedStage
-from .staging import stages_of
-from .timeline import deepening
+#: Of resources, one number for each kind.
+Counts = npt.NDArray[np.float64]
 
-if TYPE_CHECKING:
-    from .partition_bounds import Part
+
+@dataclass(frozen=True)
+class Part:
+    """A layer in a shared stage: cycles of its array, and those in which it does not work; bits of weights and
+    constants; for each input and for the output, the words in the frame memory, and the cycles to load or store it;
+    what the stage takes beside both memories."""
+
+    cycles: int
+    idle: int
+    bits: int
+    words: tuple[int, ...]
+    moving: tuple[int, ...]
+    counts: Counts
 
 
 class Known:

@@ -16,8 +16,8 @@ from hwflow_rtl.vendor import Resources, Technology
 from hwflow_rtl.vendor.known import once_known
 from hwflow_rtl.vendor.memory import Holds, Memory, MemoryKind, Place
 
-from .links import LinkPlan
-from .styles import Option, cheapest_options
+from hwflow.hls.plan.block_options import Option, cheapest_options
+from hwflow.hls.schedule.links import LinkPlan
 
 #: Share of its RAM blocks that a memory fills at most which is better in tables, and share of all blocks from which on
 #: such memories matter.

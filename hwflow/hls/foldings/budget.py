@@ -1,4 +1,4 @@
-"""The resources that a board has for a core."""
+"""The resources that a board has for a core, and the error where a design needs more."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from hwflow_base.errors import AnswerIsNo
 from hwflow_rtl.vendor import Resources
 
 RESOURCE_NAMES = {"lut": "logic cells", "ff": "flip-flops", "dsp": "multipliers", "ram": "block RAMs",
                   "spram": "single-port RAMs"}
+
+#: What would help, whatever is short.
+HELP = "Fewer channels or layers, fewer bits, or a larger board would help (`hwflow boards` lists them)"
 
 
 @dataclass(frozen=True)
@@ -50,3 +54,25 @@ class Budget:
 
     def fits(self, resources: Resources) -> bool:
         return not self.exceeded(resources)
+
+
+class DoesNotFit(AnswerIsNo):
+    """No plan fits.  `outside_helps`: it would with so many bytes of weights in a memory outside of the FPGA, which the
+    board lacks or which is too small; else 0.
+    `lacking`: the resources that are short, and how many are needed.  `facts`: the message without what would help.
+    """
+
+    outside_helps = 0
+    lacking = ""
+    facts = ""
+
+    @classmethod
+    def of(cls, facts: str, *, lacking: str, outside_helps: int) -> DoesNotFit:
+        """The error for `facts`, sentences that end with a space."""
+        error = cls(f"{facts}{HELP}")
+        error.facts, error.lacking, error.outside_helps = facts, lacking, outside_helps
+        return error
+
+    def beside(self, facts: str) -> DoesNotFit:
+        """The same error, where something else does not fit either."""
+        return DoesNotFit.of(f"{self.facts}{facts}. ", lacking=self.lacking, outside_helps=self.outside_helps)

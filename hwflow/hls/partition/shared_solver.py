@@ -15,19 +15,18 @@ from hwflow_base.errors import AnswerIsNo
 from hwflow_rtl.shared.steps import ELEMENT_BITS
 from hwflow_rtl.vendor import Resources, Technology
 
+from hwflow.hls.foldings.budget import RESOURCE_NAMES, Budget
+from hwflow.hls.partition.candidates import Candidate, Candidates
+from hwflow.hls.partition.frame_room import frames_problem
+from hwflow.hls.plan.outside_memory import OutsideMemory, outside_cost, streams_of
+from hwflow.hls.plan.plan import Plan, make_plan
+from hwflow.hls.schedule.links import links_cost, links_of, spram_around
+from hwflow.hls.shared.stage import SharedStage
+from hwflow.hls.shared.support import shared_problems
+from hwflow.layers.base import LayerGraph
 from hwflow.stages.folding import Folding
 from hwflow.stages.partition import SHARED, Group, Partition
 from hwflow.stages.problems import each_once, tensor_problems
-
-from ..layers.base import LayerGraph
-from .budget import RESOURCE_NAMES, Budget
-from .links import links_cost, links_of, spram_around
-from .outside import OutsideMemory, outside_cost, streams_of
-from .plan import Plan, make_plan
-from .shared.frame_room import frames_problem
-from .shared.support import shared_problems
-from .shared_candidates import Candidate, Candidates
-from .shared_stage import SharedStage
 
 #: Weights are outside of the FPGA, though ROMs fit, where frames are so many times as fast.
 WORTH = 1.25

@@ -26,10 +26,9 @@ from hwflow_rtl.memory import (
 from hwflow_rtl.memory.seal import MARK_BYTES, SEAL_WORDS
 from hwflow_rtl.vendor import Resources, Technology
 
+from hwflow.hls.plan.choices import Choices
 from hwflow.stages.folding import Folding
 from hwflow.stages.stage import Stage
-
-from .choices import Choices
 
 
 class TooManyWeights(HwflowError):

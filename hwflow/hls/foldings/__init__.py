@@ -1,0 +1,1 @@
+"""The search for the foldings of the stages of a design, and the resources that bound it."""
