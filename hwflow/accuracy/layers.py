@@ -14,10 +14,9 @@ from hwflow_base.short_repr import fields_repr
 from hwflow import golden
 from hwflow.accuracy.histogram import Histogram, Tally
 from hwflow.golden import Progress
-from hwflow.layers.base import Layer, LayerGraph
+from hwflow.layers.base import Layer, LayerGraph, kind_of
 from hwflow.layers.formats import IntArray, IntFormat, Tensor
 from hwflow.layers.rescale import Requantize, Thresholds
-from hwflow.layers.words import kind_of
 from hwflow.onnx import evaluate
 from hwflow.onnx.model import Array, Model
 from hwflow.onnx.run.sequences import with_state_rows

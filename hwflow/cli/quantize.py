@@ -16,9 +16,10 @@ from hwflow_base.printable import NAME_WIDTH, shortened
 from ..options import BOARD, BoardName, HardwareOptions, Project, QuantizationOptions, Verbose
 
 with later():
+    from hwflow.layers.base import kind_of
+
     from .. import onnx
     from ..layers.base import Layer, LayerGraph
-    from ..layers.words import kind_of
     from ..onnx.rewrite.passes import remove_unused
     from ..pipeline.pipeline import Pipeline
     from ..pipeline.recording import keep_headline

@@ -9,8 +9,8 @@ import pytest
 
 from hwflow import golden
 from hwflow.layers import Conv, Dense, Frame, IntFormat, LayerGraph, Tensor
-from hwflow.layers.bipolar import pack, xnor_popcount
 from hwflow.layers.formats import BIPOLAR
+from hwflow.layers.product import pack, xnor_popcount
 from hwflow.layers.rescale import Thresholds
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from hwflow.host.identity import identity
+from hwflow.layers.base import kind_of, name_of
 from hwflow.layers.store import load_graph, save_graph
-from hwflow.layers.words import kind_of, name_of
 from hwflow.onnx import Model, save
 from hwflow.onnx.build import Builder
 from hwflow.pipeline.planning import plan_for

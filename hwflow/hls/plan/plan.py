@@ -22,8 +22,7 @@ from hwflow.hls.plan.memories import MemoryPlan, Places, memories_of_link, memor
 from hwflow.hls.plan.outside_memory import OutsideMemory, StreamPlan, outside_cost, paced, streams_of
 from hwflow.hls.schedule.links import LinkPlan, links_cost, links_of
 from hwflow.hls.schedule.timeline import deepening, latencies, pace_of
-from hwflow.layers.base import LayerGraph
-from hwflow.layers.words import kind_of
+from hwflow.layers.base import LayerGraph, kind_of
 from hwflow.stages.folding import Folding, Schedule
 from hwflow.stages.partition import DATAFLOW, Execution, Partition
 from hwflow.stages.stage import Place, Stage, StepPlan

@@ -19,7 +19,7 @@ from ...layers.base import Layer, LayerGraph
 from ...layers.formats import IntArray, Tensor
 from .constants import Needs, held_less, held_table, needs_of
 from .frame_map import FrameMap
-from .framing import framed_for
+from .framing import ProgramSizes, framed_for
 from .in_place import Lowerings
 from .layout import LaidOut, Layout
 from .lowering import Lowering, Operand
@@ -89,16 +89,10 @@ class SharedProgram:
         return Written(making.step, addresses, words[places])
 
 
-def compile_shared(graph: LayerGraph, layers: Sequence[Layer], *, columns: int, lanes: int, interval: int,
-                   words: int | None, single_port: bool, buffer: int, stream_rows: int, banks: int = 1,
-                   sliding: bool = False, bands: int = 0, words_ahead: int = 0) -> SharedProgram:
+def compile_shared(graph: LayerGraph, layers: Sequence[Layer], sizes: ProgramSizes) -> SharedProgram:
     """The program of a shared stage that computes `layers`, which are in the order of `graph`.
 
-    The first keywords are fields of `SharedShape`; without `words` the frame memory is as large as it must be.  With
-    `sliding`, the array keeps words for windows that slide, where there are some.  `bands` are those of `InPlace`.
-    Frames that come from other stages are let in while others are computed: as early as that takes no more than
-    `words_ahead` further words, so that no queue has to hold them.  HwflowError for layers that a shared stage cannot
-    compute, and for what does not fit it.
+    HwflowError for layers that a shared stage cannot compute, and for what does not fit it.
     """
     problems = shared_problems(graph, layers)
     if problems:
@@ -106,23 +100,23 @@ def compile_shared(graph: LayerGraph, layers: Sequence[Layer], *, columns: int, 
                           + "".join(f"\n  {problem}" for problem in problems))
     inputs, outputs = entering_of(layers), leaving_of(graph, layers)
     plain = [sweep for layer in layers for sweep in stage_of(graph, layer).sweeps()]
-    packed = with_packed_rows(plain, [graph.tensors[name] for name in inputs], columns)
-    laid = LaidOut(packed.sweeps, packed.inputs, outputs, columns)
+    packed = with_packed_rows(plain, [graph.tensors[name] for name in inputs], sizes.columns)
+    laid = LaidOut(packed.sweeps, packed.inputs, outputs, sizes.columns)
     needs = needs_of(laid.sweeps)
-    windows = sliding_of(laid.sweeps, laid.layouts, columns) if sliding else Sliding()
+    windows = sliding_of(laid.sweeps, laid.layouts, sizes.columns) if sizes.sliding else Sliding()
     tables = list(dict.fromkeys(table for table in map(table_of, laid.sweeps) if table))
     early = frozenset(inputs) if any(name not in graph.inputs for name in inputs) else frozenset()
-    framed = framed_for(laid, outputs, early, Lowerings(laid, needs, buffer, windows), bands, words, words_ahead,
-                        single_port=single_port, banks=banks)
+    framed = framed_for(laid, outputs, early, Lowerings(laid, needs, sizes.buffer, windows), sizes)
     frames, laid.sweeps = framed.frames, framed.sweeps
     shape = SharedShape(
-        columns=columns, lanes=lanes, interval=interval, accumulator=needs.accumulator, room=needs.room,
-        fraction=needs.fraction, rounding=needs.rounding, words=words or frames.words, single_port=single_port,
-        buffer=buffer, stream_rows=stream_rows, banks=banks, taps=windows.taps, slide=windows.slide,
-        products=any(sweep.product for sweep in laid.sweeps), tables=len(tables),
-        wide=any(is_wide(graph.tensors[name]) for name in outputs))
-    steps = list(steps_of(laid, frames, needs, shape, inputs, outputs, packed.loaded, tables,
-                          at_once=bool(early) and single_port))
+        columns=sizes.columns, lanes=sizes.lanes, interval=sizes.interval, accumulator=needs.accumulator,
+        room=needs.room, fraction=needs.fraction, rounding=needs.rounding, words=sizes.words or frames.words,
+        single_port=sizes.single_port, buffer=sizes.buffer, stream_rows=sizes.stream_rows, banks=sizes.banks,
+        taps=windows.taps, slide=windows.slide, products=any(sweep.product for sweep in laid.sweeps),
+        tables=len(tables), wide=any(is_wide(graph.tensors[name]) for name in outputs))
+    writer = StepWriter(laid=laid, frames=frames, needs=needs, shape=shape, inputs=inputs, outputs=outputs,
+                        rows=packed.loaded, tables=tables, at_once=bool(early) and sizes.single_port)
+    steps = list(writer.steps())
     program = Program(
         shape, tuple(step for step, _, _ in steps), tuple(constants for _, constants, _ in steps),
         tuple(np.array(table, np.int64) for table in tables), first_step(framed.opens, steps, laid.sweeps))
@@ -140,36 +134,50 @@ def first_step(sweep: int | None, steps: Sequence[tuple[Step, Constants | None, 
     return next(number for number, (step, _, each) in enumerate(steps) if each is first and not isinstance(step, Load))
 
 
-def steps_of(laid: LaidOut, frames: FrameMap, needs: Needs, shape: SharedShape, inputs: tuple[str, ...],
-             outputs: tuple[str, ...], rows: Mapping[str, tuple[int, int]], tables: Sequence[tuple[int, ...]], *,
-             at_once: bool) -> Iterator[tuple[Step, Constants | None, Sweep | None]]:
-    """The steps, their constants, and the sweep of each `Compute`; an input is loaded when it is first read, or all
-    inputs `at_once`; the outputs are stored at the end.
+@dataclass(frozen=True, kw_only=True)
+class StepWriter:
+    """What the steps of a program are written from.
 
-    `rows` are `Packed.loaded`, `tables` those of the sweeps, each once.
+    `rows` are `Packed.loaded`, `tables` those of the sweeps, each once.  An input is loaded when it is first read, or
+    all inputs `at_once`.
     """
-    def place(tensor: Tensor) -> Operand:
-        return Operand(frames[tensor.name].base, laid.layouts[tensor.name])
 
-    def load(name: str) -> Load:
-        pixels, channels, flip = sizes(laid.tensors[name])
-        pixels, channels = rows.get(name, (pixels, channels))
-        return Load(inputs.index(name), frames[name].base, pixels, channels, flip)
+    laid: LaidOut
+    frames: FrameMap
+    needs: Needs
+    shape: SharedShape
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    rows: Mapping[str, tuple[int, int]]
+    tables: Sequence[tuple[int, ...]]
+    at_once: bool
 
-    loaded = set(inputs) if at_once else set[str]()
-    yield from ((load(name), None, None) for name in inputs if at_once)
-    for sweep in laid.sweeps:
-        for x in sweep.inputs:
-            if x.name in inputs and x.name not in loaded:
-                loaded.add(x.name)
-                yield load(x.name), None, None
-        table = table_of(sweep)
-        lowering = Lowering(sweep, tuple(map(place, sweep.inputs)), place(sweep.output), needs, shape.buffer,
-                            Sliding(shape.taps, shape.slide), tables.index(table) if table else None)
-        for step, constants in lowering.steps():
-            yield step, constants, sweep
-    for port, name in enumerate(outputs):
-        yield Store(port, frames[name].base, *sizes(laid.tensors[name]), is_wide(laid.tensors[name])), None, None
+    def steps(self) -> Iterator[tuple[Step, Constants | None, Sweep | None]]:
+        """The steps, their constants, and the sweep of each `Compute`; the outputs are stored at the end."""
+        loaded = set(self.inputs) if self.at_once else set[str]()
+        yield from ((self.load(name), None, None) for name in self.inputs if self.at_once)
+        for sweep in self.laid.sweeps:
+            for x in sweep.inputs:
+                if x.name in self.inputs and x.name not in loaded:
+                    loaded.add(x.name)
+                    yield self.load(x.name), None, None
+            table = table_of(sweep)
+            lowering = Lowering(sweep, tuple(map(self.place, sweep.inputs)), self.place(sweep.output), self.needs,
+                                self.shape.buffer, Sliding(self.shape.taps, self.shape.slide),
+                                self.tables.index(table) if table else None)
+            for step, constants in lowering.steps():
+                yield step, constants, sweep
+        for port, name in enumerate(self.outputs):
+            tensor = self.laid.tensors[name]
+            yield Store(port, self.frames[name].base, *size_of(tensor), is_wide(tensor)), None, None
+
+    def place(self, tensor: Tensor) -> Operand:
+        return Operand(self.frames[tensor.name].base, self.laid.layouts[tensor.name])
+
+    def load(self, name: str) -> Load:
+        pixels, channels, flip = size_of(self.laid.tensors[name])
+        pixels, channels = self.rows.get(name, (pixels, channels))
+        return Load(self.inputs.index(name), self.frames[name].base, pixels, channels, flip)
 
 
 def table_of(sweep: Sweep) -> tuple[int, ...]:
@@ -178,7 +186,7 @@ def table_of(sweep: Sweep) -> tuple[int, ...]:
     return () if table is None else tuple(table.tolist())
 
 
-def sizes(tensor: Tensor) -> tuple[int, int, bool]:
+def size_of(tensor: Tensor) -> tuple[int, int, bool]:
     """Pixels, channels and flip of a `Load` or `Store`."""
     frame = tensor.frame
     return frame.height * frame.width, frame.channels, held_less(tensor.format) > 0

@@ -15,6 +15,29 @@ from .in_place import InPlace, Lowerings
 from .layout import LaidOut
 
 
+@dataclass(frozen=True, kw_only=True)
+class ProgramSizes:
+    """What a program is made for.
+
+    The fields up to `banks` are those of `SharedShape`; without `words` the frame memory is as large as it must be.
+    With `sliding`, the array keeps words for windows that slide, where there are some.  `bands` are those of `InPlace`.
+    Frames that come from other stages are let in while others are computed: as early as that takes no more than
+    `words_ahead` further words, so that no queue has to hold them.
+    """
+
+    columns: int
+    lanes: int
+    interval: int
+    words: int | None
+    single_port: bool
+    buffer: int
+    stream_rows: int
+    banks: int = 1
+    sliding: bool = False
+    bands: int = 0
+    words_ahead: int = 0
+
+
 @dataclass(frozen=True)
 class Framed:
     """`sweeps` in order, and the places of their tensors.
@@ -28,28 +51,28 @@ class Framed:
     opens: int | None
 
 
-def framed_for(laid: LaidOut, outputs: Sequence[str], early: Set[str], lowerings: Lowerings, bands: int,
-               words: int | None, words_ahead: int, *, single_port: bool, banks: int) -> Framed:
+def framed_for(laid: LaidOut, outputs: Sequence[str], early: Set[str], lowerings: Lowerings,
+               sizes: ProgramSizes) -> Framed:
     """Places for all tensors of `laid`; those in `early` may come in while others are computed.
 
     Tensors are in place (`bands`) where that takes fewer words.  Without `words`, the map has as few as are found, and
     `words_ahead` more for the frames that come in.  FrameMemoryFull where `words` are too few.
     """
-    sweeps, over = laid.sweeps, dict[str, Over]()
+    sweeps, words, over = laid.sweeps, sizes.words, dict[str, Over]()
     lives = lives_of(sweeps, laid, outputs, early)
-    if words is not None and banks > 1:
+    if words is not None and sizes.banks > 1:
         frames = placed_in_banks(lives, words, apart(sweeps), word_bytes=laid.columns)
         return Framed(sweeps, frames, 0 if early else None)
-    if bands:
-        cut, found = InPlace(lowerings, frozenset([*early, *outputs]), bands,
+    if sizes.bands:
+        cut, found = InPlace(lowerings, frozenset([*early, *outputs]), sizes.bands,
                              lambda sweeps: lives_of(sweeps, laid, outputs, early)).found()
         shorter = lives_of(cut, laid, outputs, early)
         if found and placed(shorter, over=found).words < placed(lives).words:
             sweeps, over, lives = cut, found, shorter
     frames = placed(lives, words, word_bytes=laid.columns, over=over)
-    if not early or single_port:
+    if not early or sizes.single_port:
         return Framed(sweeps, frames, 0 if early else None)
-    return Framed(sweeps, *let_in_early(lives, frames, early, over, words or frames.words + words_ahead))
+    return Framed(sweeps, *let_in_early(lives, frames, early, over, words or frames.words + sizes.words_ahead))
 
 
 def apart(sweeps: Sequence[Sweep]) -> Counter[tuple[str, str]]:

@@ -27,6 +27,7 @@ from hwflow_rtl.vendor import Resources, Technology
 
 from hwflow.hls.shared.compile import SharedProgram, compile_shared, leaving_of
 from hwflow.hls.shared.constants import held_less
+from hwflow.hls.shared.framing import ProgramSizes
 from hwflow.layers.base import Layer, LayerGraph
 from hwflow.layers.formats import IntArray
 from hwflow.stages.codes import shape_of
@@ -183,10 +184,10 @@ class SharedStage(Stage):
 
     def compiled(self, columns: int, words: int | None) -> SharedProgram:
         banks = 1 if words is None else self.sizes.banks
-        return compile_shared(self.graph, self.layers, columns=columns, lanes=columns, interval=1, words=words,
-                              single_port=self.sizes.single_port, buffer=self.sizes.buffer, stream_rows=columns,
-                              banks=banks, sliding=self.sizes.sliding, bands=self.sizes.bands,
-                              words_ahead=self.sizes.words_ahead)
+        return compile_shared(self.graph, self.layers, ProgramSizes(
+            columns=columns, lanes=columns, interval=1, words=words, single_port=self.sizes.single_port,
+            buffer=self.sizes.buffer, stream_rows=columns, banks=banks, sliding=self.sizes.sliding,
+            bands=self.sizes.bands, words_ahead=self.sizes.words_ahead))
 
     def weight_stream(self, folding: Folding) -> WeightStream | None:
         if not folding.weight_rows:

@@ -16,10 +16,10 @@ from markupsafe import Markup
 
 from hwflow.hls.plan.frame_schedule import schedule_frames
 from hwflow.hls.plan.plan import Plan, stage_kind
+from hwflow.layers.base import kind_of
 
 from ...accuracy import Accuracy
 from ...layers.base import LayerGraph
-from ...layers.words import kind_of
 from ...quantize import Quantized
 from ...synth import SynthesisReport
 from ..console.plan import busy, folding_text, latencies

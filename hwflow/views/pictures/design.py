@@ -9,6 +9,7 @@ from hwflow_base.printable import clean, number, percent, shortened
 
 from hwflow.hls.plan.plan import Plan, StagePlan
 from hwflow.hls.schedule.links import LinkPlan
+from hwflow.layers.base import kind_of
 from hwflow.stages.names import name_of
 
 from ...layers.base import Layer, LayerGraph
@@ -17,7 +18,6 @@ from ...layers.dense import Dense
 from ...layers.formats import IntFormat
 from ...layers.recurrent import Recurrent
 from ...layers.window import Window
-from ...layers.words import kind_of
 from ..console.plan import bottleneck, busy
 from .scene import NARROW, WIDE, Arrow, Box, Scene, arrange
 

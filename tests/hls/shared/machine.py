@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hwflow.hls.shared.compile import SharedProgram, compile_shared
+from hwflow.hls.shared.framing import ProgramSizes
 from hwflow.layers import LayerGraph
 from hwflow.layers.formats import IntArray
 
@@ -18,7 +19,7 @@ SIZES: dict[str, Any] = {
 
 def program_for(graph: LayerGraph, **sizes: Any) -> SharedProgram:
     """All layers of `graph` in one stage."""
-    return compile_shared(graph, graph.layers, **{**SIZES, **sizes})
+    return compile_shared(graph, graph.layers, ProgramSizes(**{**SIZES, **sizes}))
 
 
 def require_equal(made: SharedProgram, values: Mapping[str, IntArray]) -> None:

@@ -12,6 +12,7 @@ from hwflow_rtl.shared.steps import Compute
 from hwflow import golden, onnx
 from hwflow.hls.shared.compile import compile_shared
 from hwflow.hls.shared.frame_map import Over, placed
+from hwflow.hls.shared.framing import ProgramSizes
 from hwflow.hls.shared.support import shared_problems
 from hwflow.layers import LayerGraph
 from hwflow.onnx.build import Builder
@@ -109,9 +110,9 @@ def test_words_that_are_needed_again_stay_free() -> None:
 
 def test_frames_of_other_stages_come_in_as_early_as_words_allow(block: LayerGraph) -> None:
     """All but the first layer in a stage: with words for another frame the next one comes in after the last read."""
-    made = {ahead: compile_shared(
-        block, block.layers[1:], columns=4, lanes=1, interval=1, words=None, single_port=False, buffer=256,
-        stream_rows=4, bands=4, words_ahead=ahead) for ahead in (0, 10000)}
+    made = {ahead: compile_shared(block, block.layers[1:], ProgramSizes(
+        columns=4, lanes=1, interval=1, words=None, single_port=False, buffer=256, stream_rows=4, bands=4,
+        words_ahead=ahead)) for ahead in (0, 10000)}
     first = block.layers[0].output
     for ahead, each in made.items():
         opens = each.program.opens
