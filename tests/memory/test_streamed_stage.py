@@ -72,7 +72,7 @@ def dense() -> Streamed:
     """96 inputs, 90 outputs in tiles of four: 17 kbit of weights in a beat of two words for two rows."""
     interval = 2 / SMALL.clocks.sustained_share
     case = Case(Layer((1, 1, 96), 90, 4, 2, out_lanes=2), FRAMES, source=StreamSource(2, interval))
-    shape = case.stage.shape
+    shape = case.stage.shape.matrix
     return Streamed(case.stage, shape, case.beats_in, case.beats_out, weight_beats(shape, case.weights))
 
 
@@ -81,7 +81,7 @@ def convolution() -> Streamed:
     interval = 2 / SMALL.clocks.sustained_share
     case = test_tiled.Case("", FRAMES, given=(Layer((1, 3, 96), 90, 4, 2, out_lanes=2), 2, interval))
     return Streamed(case.stage, case.shape.of_pass, case.inputs[0], case.outputs,
-                    TiledStage.weight_beats(case.shape, case.weights))
+                    case.unit.weight_beats)
 
 
 @pytest.fixture(scope="module", params=[pytest.param(dense, marks=pytest.mark.slow), convolution],
@@ -109,6 +109,6 @@ def test_every_frame_is_right(case: Streamed, unit: StoredStage, traffic: Weight
     assert result.beats[0][0].tolist() == [pack(beat, case.shape.output) for beat in case.outputs] * FRAMES
     assert result.cycles - result.filled > 20 * SMALL.clocks.refi
     if not stall:
-        frames, cycles = FRAMES * FRAMES, case.stage.shape.cycles()
+        frames, cycles = FRAMES * FRAMES, case.stage.shape.cycles
         assert len(image) / cycles > 0.99 * SMALL.clocks.sustained_share  # the weights are the limit
         assert frames * len(image) < result.cycles_a_beat[0] * (count - 1) <= frames * cycles

@@ -11,7 +11,7 @@ from amaranth.back import rtlil
 from amaranth.hdl import Shape, signed, unsigned
 from hwflow_rtl.join.add import AddFunction
 from hwflow_rtl.join.add_rounded import rounded_half_even
-from hwflow_rtl.join.join import JoinFunction, JoinShape, JoinStage
+from hwflow_rtl.join.join import JoinFunction, JoinShape, JoinStageShape
 from hwflow_rtl.multiply.products import Operand
 from hwflow_rtl.vendor import ECP5, FAMILIES, Generic
 
@@ -40,11 +40,11 @@ def all_pairs(operands: tuple[Operand, Operand]) -> tuple[np.ndarray, np.ndarray
 def through(function: JoinFunction, a: np.ndarray, b: np.ndarray, technology=None) -> np.ndarray:
     """What a stage with one lane makes of these codes, a pair in every cycle."""
     count = len(a)
-    stage = JoinStage(shape=JoinShape(count, 1, (count, count), (1, 1)), function=function,
-                      technology=technology or Generic())
+    shape = JoinStageShape(streams=JoinShape(count, 1, (count, count), (1, 1)), function=function)
+    stage = shape.build(technology or Generic(), "join")
     traces = simulate(stage, sends={"i0": a.reshape(-1, 1), "i1": b.reshape(-1, 1)}, receives={"o": count})
     assert traces["o"].span == count
-    assert traces["o"].cycles[0] == JoinStage.latency_of(function, stage.technology)
+    assert traces["o"].cycles[0] == shape.latency(stage.technology)
     return traces["o"].beats.reshape(-1)
 
 
@@ -150,13 +150,13 @@ def test_no_multiplier_blocks(family) -> None:
     technology = family()
     function = AddFunction.of(operands=(INT8, INT8), zero_points=(3, -7), multipliers=(131071, -99999), shift=17,
                               zero_point=-5, low=-128, high=127, output=signed(8))
-    shape = JoinShape(64, 4, (64, 64), (4, 4))
-    cost = JoinStage.cost(shape=shape, function=function, technology=technology)
+    shape = JoinStageShape(streams=JoinShape(64, 4, (64, 64), (4, 4)), function=function)
+    cost = shape.cost(technology)
     assert cost.dsp == 0
     assert function.cost(technology).ram == 0
-    text = rtlil.convert(JoinStage(shape=shape, function=function, technology=technology))
+    text = rtlil.convert(shape.build(technology, "join"))
     assert not any(block in text for block in ("MULT18X18", "SB_MAC16", "MULT9X9", "$mul"))
-    assert JoinStage.latency_of(function, technology) == JoinStage.latency_of(function, Generic())
+    assert shape.latency(technology) == shape.latency(Generic())
 
 
 def test_a_sum_of_bytes_is_worth_less_than_half_a_multiplier() -> None:

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from amaranth.hdl import signed
 from hwflow_rtl.core import Core, Link
-from hwflow_rtl.join.concat import ConcatStage
+from hwflow_rtl.join.concat import ConcatShape, ConcatStage
 from hwflow_rtl.stream.endpoint import Endpoint
 from hwflow_rtl.stream.streams import stream_of
+from hwflow_rtl.vendor import Generic
 
 from tests.rtl.harness import STALLS, simulate
 from tests.rtl.test_join import ARRIVALS, check_times, play
@@ -26,7 +27,11 @@ SHAPES = {
 
 def make(name: str) -> ConcatStage:
     words, lanes = SHAPES[name]
-    return ConcatStage(element=signed(8), lanes=lanes, words=words)
+    return ConcatStage(shape=shape_of(words, lanes))
+
+
+def shape_of(words: tuple[int, ...], lanes: int = 1) -> ConcatShape:
+    return ConcatShape(element=signed(8), lanes=lanes, words=words, pixels=1)
 
 
 def beats_of(name: str, pixels: int) -> list[np.ndarray]:
@@ -46,7 +51,7 @@ def test_stalls(name: str, stall_in: float, stall_out: float) -> None:
     unit, beats = make(name), beats_of(name, 12)
     expected = expected_of(name, beats, 12)
     assert np.array_equal(unit.model(*beats), expected)
-    traces = simulate(unit, sends=dict(zip(unit.names, beats, strict=True)), receives={"o": len(expected)},
+    traces = simulate(unit, sends=dict(zip(unit.shape.names, beats, strict=True)), receives={"o": len(expected)},
                       stall_in=stall_in, stall_out=stall_out)
     assert np.array_equal(traces["o"].beats, expected)
 
@@ -57,16 +62,16 @@ def test_a_beat_in_every_cycle(name: str) -> None:
     count = sum(len(each) for each in beats)
     seen = play(make(name), beats, [np.arange(len(each)) for each in beats], count)
     assert seen.output.span == count
-    assert seen.output.cycles[0] - seen.taken[0][0] == ConcatStage.LATENCY
+    assert seen.output.cycles[0] - seen.taken[0][0] == ConcatShape.LATENCY
 
 
 @pytest.mark.parametrize("name", SHAPES)
 @pytest.mark.parametrize("kind", ARRIVALS)
 def test_times(name: str, kind: str) -> None:
     words, _ = SHAPES[name]
+    shape = shape_of(*SHAPES[name])
     kinds = [ARRIVALS[(ARRIVALS.index(kind) + k) % len(ARRIVALS)] for k in range(len(words))]
-    check_times(
-        lambda: make(name), lambda *arrivals: ConcatStage.times(*arrivals, words=words), beats_of(name, 9), kinds)
+    check_times(shape, Generic(), beats_of(name, 9), kinds)
 
 
 def test_nothing_is_taken_before_its_turn() -> None:
@@ -79,7 +84,7 @@ def test_nothing_is_taken_before_its_turn() -> None:
 @pytest.mark.parametrize("stall_in, stall_out", [(0, 0), (0.6, 0.6)])
 def test_a_stream_with_itself(stall_in: float, stall_out: float) -> None:
     """The queue of the second port holds what the first has taken."""
-    stage = ConcatStage(element=signed(8), lanes=1, words=(3, 3))
+    stage = ConcatStage(shape=shape_of((3, 3)))
     core = Core(stages=[("twice", stage)], inputs=[stream_of(signed(8), 1)],
                 links=[Link(CORE(0), STAGE(0), 0, 3), Link(CORE(0), STAGE(0), 1, 3), Link(STAGE(0), CORE(0))])
     pixels = np.random.default_rng(0).integers(-128, 128, (10, 3))
@@ -90,4 +95,4 @@ def test_a_stream_with_itself(stall_in: float, stall_out: float) -> None:
 
 def test_refuses_inputs_without_a_beat() -> None:
     with pytest.raises(ValueError, match=re.escape("words of a Concat must be one or more for each input, not [2, 0]")):
-        ConcatStage(element=signed(8), lanes=1, words=(2, 0))
+        shape_of((2, 0))

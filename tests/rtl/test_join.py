@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 
@@ -16,10 +16,10 @@ from amaranth.lib.wiring import Out
 from hwflow_rtl.core import inputs_of
 from hwflow_rtl.join.add import AddFunction
 from hwflow_rtl.join.feed import Feed
-from hwflow_rtl.join.join import JoinShape, JoinStage
+from hwflow_rtl.join.join import JoinShape, JoinStage, JoinStageShape
 from hwflow_rtl.join.tree import SumPlan, Term, holding, signed_digits
 from hwflow_rtl.multiply.products import Operand
-from hwflow_rtl.stream.times import StageTimes
+from hwflow_rtl.stream.unit import UnitShape
 from hwflow_rtl.vendor import ECP5, Generic, Gowin, Technology, Timing
 
 from tests.rtl.harness import STALLS, Trace, layout_of, pack, receiver, simulate, simulator
@@ -84,12 +84,12 @@ def arrivals_of(kind: str, count: int, seed: int) -> np.ndarray:
 ARRIVALS = ("at once", "now and then", "late", "in bursts")
 
 
-def check_times(make: Callable[[], wiring.Component], times: Callable[..., StageTimes], beats: Sequence[np.ndarray],
-                kinds: Sequence[str], seed: int = 0) -> None:
-    """`times(*arrivals)` is what the simulation shows, in every cycle."""
+def check_times(shape: UnitShape, technology: Technology, beats: Sequence[np.ndarray], kinds: Sequence[str],
+                seed: int = 0) -> None:
+    """The times of `shape` are what the simulation shows, in every cycle."""
     arrivals = [arrivals_of(kind, len(each), seed + k) for k, (kind, each) in enumerate(zip(kinds, beats, strict=True))]
-    said = times(*arrivals)
-    seen = play(make(), beats, arrivals, len(said.departures))
+    said = shape.times(technology, *arrivals)
+    seen = play(shape.build(technology, "unit"), beats, arrivals, len(said.departures))
     for one, other in zip(said.taken, seen.taken, strict=True):
         assert np.array_equal(one, other)
     assert np.array_equal(said.departures, seen.output.cycles)
@@ -97,7 +97,11 @@ def check_times(make: Callable[[], wiring.Component], times: Callable[..., Stage
 
 def average(shape: JoinShape, technology: Generic | None = None) -> JoinStage:
     """The mean of two bytes."""
-    return JoinStage(shape=shape, function=mean(), technology=technology or Generic())
+    return means(shape).build(technology or Generic(), "join")
+
+
+def means(shape: JoinShape) -> JoinStageShape:
+    return JoinStageShape(streams=shape, function=mean())
 
 
 def mean() -> AddFunction:
@@ -151,10 +155,7 @@ def test_every_shape_under_stalls(name: str, stall_in: float, stall_out: float) 
     for pair in product(ARRIVALS, ARRIVALS)], ids=", ".join)
 def test_times(name: str, kinds: tuple[str, str]) -> None:
     shape, technology = SHAPES[name], Generic(timing=Timing(multiply=4, ram=1 + len(kinds[0]) % 4))
-    check_times(
-        lambda: average(shape, technology),
-        lambda *arrivals: JoinStage.times(*arrivals, shape=shape, function=mean(), technology=technology),
-        beats_of(shape, 5), kinds)
+    check_times(means(shape), technology, beats_of(shape, 5), kinds)
 
 
 @pytest.mark.parametrize("ram", [2, *(pytest.param(ram, marks=pytest.mark.slow) for ram in (1, 3, 4))])
@@ -166,7 +167,7 @@ def test_a_beat_in_every_cycle_over_the_ends_of_frames(name: str, ram: int) -> N
     seen = play(average(shape, technology), beats, [np.arange(len(each)) for each in beats], frames * shape.beats)
     assert seen.output.span == frames * shape.beats
     if shape.words == (shape.beats, shape.beats):
-        assert seen.output.cycles[0] == JoinStage.latency_of(mean(), technology)
+        assert seen.output.cycles[0] == means(shape).latency(technology)
 
 
 @pytest.mark.parametrize("name", ["pixel", "one beat", "one element"])
@@ -213,9 +214,9 @@ def test_words_that_come_again_are_counted_in_blocks() -> None:
 def test_blocks_are_counted(family: type[Technology], blocks: str, words: int) -> None:
     """Those of the small operand; the queue at the output stands in tables."""
     shape = JoinShape(4 * words, 4, (4 * words, words), (4, 4))
-    text = rtlil.convert(JoinStage(shape=shape, function=mean(), technology=family()))
+    text = rtlil.convert(average(shape, family()))
     found = len(re.findall(rf"^ *cell \\(?:{blocks}) ", text, re.MULTILINE))
-    cost = JoinStage.cost(shape=shape, function=mean(), technology=family())
+    cost = means(shape).cost(family())
     assert (cost.ram, cost.dsp) == (found, 0)
     assert found > 0 or words == 2
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from amaranth.hdl import Shape, signed, unsigned
 from hwflow_rtl.matmul.shape import Centred, MatMulShape
-from hwflow_rtl.matmul.stage import MatMulStage
+from hwflow_rtl.matmul.stage import MatMulStageShape
 from hwflow_rtl.multiply.products import Operand
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.rescale.order import PixelOrder
@@ -75,7 +75,7 @@ class Case:
         rng = np.random.default_rng(seed)
         self.technology = technology or Generic()
         self.rescaler = rescaler_of(shape, rng, places)
-        self.stage = MatMulStage(shape=shape, rescaler=self.rescaler, technology=self.technology, name="stage")
+        self.stage = MatMulStageShape(product=shape, rescaler=self.rescaler).build(self.technology, "stage")
         sizes = {"h": shape.heads, "m": shape.rows, "k": shape.depth, "n": shape.columns}
         orders = "mhk" if shape.interleaved else "hmk", shape.order
         codes = [rng.integers(*bounds_of(each.operand), (frames, *(sizes[letter] for letter in order)))
@@ -106,7 +106,7 @@ def test_times(name: str) -> None:
         assert np.array_equal(case.stage.model(*case.beats), case.expected)
         cycles = [arrivals_of(ARRIVALS[(seed + k * (seed - order + 1)) % len(ARRIVALS)], len(beats), seed + 50 * k)
                   for k, beats in enumerate(case.beats)]
-        said = MatMulStage.times(*cycles, shape=SHAPES[name], rescaler=case.rescaler, technology=technology)
+        said = case.stage.shape.times(technology, *cycles)
         seen = play(case.stage, case.beats, cycles, len(case.expected), ("i0", "i1"))
         assert np.array_equal(seen.output.beats, case.expected)
         assert np.array_equal(said.departures, seen.output.cycles)

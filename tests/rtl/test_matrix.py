@@ -5,7 +5,7 @@ import pytest
 from amaranth.hdl import Fragment, Instance, MemoryInstance, Shape, signed, unsigned
 from hwflow_rtl.matrix.row_patch import RowPatch
 from hwflow_rtl.matrix.shape import MatrixShape
-from hwflow_rtl.matrix.stage import MatrixStage
+from hwflow_rtl.matrix.stage import MatrixStageShape
 from hwflow_rtl.matrix.weights import ROMS
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.rescale.plan import RequantizerStyle
@@ -192,10 +192,10 @@ class Case:
                       "low": low, "high": high - 1}
         self.rescaler = RequantizerConstants(**requantize, style=style)
         self.expected = requantized(sums, **requantize)
-        self.stage = MatrixStage(
-            shape=replace(layer.shape(signed(bound.bit_length() + 1)), source=source), weights=weights,
-            pad_value=pad_value, technology=self.technology, rescaler=self.rescaler, name="stage")
-        self.beats_in = self.frames.reshape(-1, self.stage.shape.lanes_in)
+        self.stage = MatrixStageShape(
+            matrix=replace(layer.shape(signed(bound.bit_length() + 1)), source=source), weights=weights,
+            pad_value=pad_value, rescaler=self.rescaler).build(self.technology, "stage")
+        self.beats_in = self.frames.reshape(-1, *self.stage.shape.lanes_in)
         self.beats_out = self.expected.reshape(-1, layer.out_lanes)
 
     def run(self, **stalls):
@@ -216,7 +216,8 @@ def test_full_pace(name):
     case = Case(LAYERS[name], 4)
     traces = case.run()
     ends = traces["o"].cycles.reshape(4, -1)[:, -1]
-    assert (np.diff(ends[1:]) == case.stage.shape.cycles()).all(), f"{np.diff(ends)}, not {case.stage.shape.cycles()}"
+    cycles = case.stage.shape.cycles
+    assert (np.diff(ends[1:]) == cycles).all(), f"{np.diff(ends)}, not {cycles}"
 
 
 @pytest.mark.parametrize("timing", [
@@ -229,21 +230,20 @@ def test_any_latencies(name, timing):
     case = Case(LAYERS[name], 4, technology=Generic(timing=timing))
     traces = case.run()
     ends = traces["o"].cycles.reshape(4, -1)[:, -1]
-    assert (np.diff(ends[1:]) == case.stage.shape.cycles()).all()
+    assert (np.diff(ends[1:]) == case.stage.shape.matrix.cycles()).all()
 
 
 @pytest.mark.parametrize("timing", [ECP5.timing, Timing(multiply=2, rom=1, ram=1)], ids=str)
 def test_weights_of_a_deep_rom_pass_a_register_and_take_no_longer(timing):
     layer = Layer((1, 1, 1200), 4, 2, 2)
     case = Case(layer, 3, technology=Generic(timing=timing, like=ECP5()))
-    shape = case.stage.shape
+    shape = case.stage.shape.matrix
     assert shape.weights_wait(shape.bank_rows(case.technology), case.technology)
     assert not shape.weights_wait(shape.bank_rows(case.technology), Generic())
     traces = case.run()
     ends = traces["o"].cycles.reshape(3, -1)[:, -1]
     assert (np.diff(ends[1:]) == shape.cycles()).all()
-    expected = MatrixStage.times(np.arange(3 * layer.frame[2] // 2), shape=shape, rescaler=case.rescaler,
-                                 technology=case.technology)
+    expected = case.stage.shape.times(case.technology, np.arange(3 * layer.frame[2] // 2))
     assert ends[0] - traces["i"].cycles[0] == expected.departures[3] - expected.taken[0][0]
 
 
@@ -275,7 +275,7 @@ def test_long_stalls(name):
     ("patch 1-D", 15, 15),
 ])
 def test_cycles(name, work, cycles):
-    shape = Case(LAYERS[name], 1).stage.shape
+    shape = Case(LAYERS[name], 1).stage.shape.matrix
     assert (shape.work, shape.cycles()) == (work, cycles)
 
 
@@ -301,7 +301,7 @@ def test_cost_in_blocks_is_exact(name, family):
              "patch of many words": Layer((4, 4, 80), 2, 2, 1, patch=True, kernel=(1, 3))}
     case = Case((LAYERS | large)[name], 1, technology=family(), style=RequantizerStyle.FABRIC)
     parts = list(parts_of(Fragment.get(case.stage, None)))
-    cost = MatrixStage.cost(shape=case.stage.shape, technology=case.technology, rescaler=case.rescaler)
+    cost = case.stage.shape.cost(case.technology)
     kinds = [part.type for _, part in parts if isinstance(part, Instance)]
     # The output queue and the lines of patches are no instances: where the family has no small memories, or the memory
     # is deep, synthesis makes one block of it.
@@ -309,14 +309,14 @@ def test_cost_in_blocks_is_exact(name, family):
               if isinstance(part, MemoryInstance) and name in ("ring", "line")]
     blocks = sum(family is ICE40 or depth > RowPatch.TABLE_DEPTH for depth in depths)
     assert cost.dsp + cost.ram == sum(kinds.count(kind) for kind in BLOCKS[family]) + blocks
-    assert cost.dsp >= case.stage.shape.rows * case.stage.shape.cols // 2
+    assert cost.dsp >= case.stage.shape.matrix.rows * case.stage.shape.matrix.cols // 2
     assert cost.lut > 0
     assert cost.ff > 0
 
 
 def test_banks_share_a_rom_where_that_saves_blocks():
     def bank(cols: int) -> int:
-        return Case(Layer((4, 40, cols * 4), 16, 8, cols, **SAME), 1).stage.shape.bank_rows(ECP5())
+        return Case(Layer((4, 40, cols * 4), 16, 8, cols, **SAME), 1).stage.shape.matrix.bank_rows(ECP5())
 
     # Blocks of all banks, with 1, 2, 4, 8 rows in each: 8 4 2 2; 8 8 8 7; 8 8 10 9; 16 16 14 14.
     assert (bank(1), bank(4), bank(5), bank(8)) == (4, 8, 1, 4)
@@ -354,5 +354,5 @@ def test_refuses_weights(weights, message):
     rescaler = RequantizerConstants(bias=zeros, multiplier=zeros + 1, shift=zeros, zero_point=0, low=-128, high=127,
                                     style=RequantizerStyle.DSP)
     with pytest.raises(ValueError, match=message):
-        MatrixStage(shape=LAYERS["3x3 pad 1"].shape(signed(24)), weights=weights, rescaler=rescaler, pad_value=0,
-                    technology=Generic(), name="stage")
+        MatrixStageShape(matrix=LAYERS["3x3 pad 1"].shape(signed(24)), weights=weights, rescaler=rescaler).build(
+            Generic(), "stage")

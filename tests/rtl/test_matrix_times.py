@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from amaranth.hdl import signed
 from hwflow_rtl.matrix.row_patch import PatchTimes
-from hwflow_rtl.matrix.stage import MatrixStage
 from hwflow_rtl.stream.word_join import WordJoin
 from hwflow_rtl.vendor.base import Timing
 from hwflow_rtl.vendor.generic import Generic
@@ -27,9 +26,9 @@ def check(layer: Layer, timing: Timing, arrivals: Callable[[int, int], np.ndarra
     """Values and cycles; `arrivals` says when beats come, for their count and the interval between frames."""
     technology = Generic(timing=timing)
     case = Case(layer, FRAMES, technology=technology, seed=seed)
-    shape = case.stage.shape
+    shape = case.stage.shape.matrix
     cycles = arrivals(len(case.beats_in), shape.cycles())
-    said = MatrixStage.times(cycles, shape=shape, rescaler=case.rescaler, technology=technology)
+    said = case.stage.shape.times(technology, cycles)
     seen = play(case.stage, [case.beats_in], [cycles], len(case.beats_out))
     assert np.array_equal(seen.output.beats, case.beats_out)
     assert np.array_equal(said.taken[0], seen.taken[0])
@@ -56,9 +55,9 @@ def test_times(name: str) -> None:
 @pytest.mark.parametrize("name", LAYERS)
 def test_a_producer_that_comes_evenly_never_waits(name: str) -> None:
     case = Case(LAYERS[name], 1)
-    shape = case.stage.shape
+    shape = case.stage.shape.matrix
     cycles = evenly(FRAMES * len(case.beats_in), shape.cycles())
-    said = MatrixStage.times(cycles, shape=shape, rescaler=case.rescaler, technology=case.technology)
+    said = case.stage.shape.times(case.technology, cycles)
     assert np.array_equal(said.taken[0], cycles)
 
 
@@ -100,7 +99,7 @@ def test_random_layers_at_full_pace_and_under_stalls(seed: int) -> None:
     layer = random_layer(random.Random(seed))
     case = Case(layer, FRAMES + 1, seed=seed)
     ends = case.run()["o"].cycles.reshape(FRAMES + 1, -1)[:, -1]
-    assert (np.diff(ends[1:]) == case.stage.shape.cycles()).all()
+    assert (np.diff(ends[1:]) == case.stage.shape.matrix.cycles()).all()
     Case(layer, 2, seed=seed).run(stall_in=0.4, stall_out=0.4, seed=seed)
 
 

@@ -11,7 +11,7 @@ from amaranth.back import rtlil
 from amaranth.hdl import Module, Shape, signed, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from hwflow_rtl.join.join import JoinShape, JoinStage
+from hwflow_rtl.join.join import JoinShape, JoinStageShape
 from hwflow_rtl.join.multiply import BlockProduct, MultiplyFunction, RowProduct, product_of
 from hwflow_rtl.multiply.products import Operand
 from hwflow_rtl.vendor import ECP5, FAMILIES, ICE40, Generic, Gowin, Technology, Timing
@@ -156,7 +156,7 @@ def test_the_gate_of_a_squeeze_and_excitation_block() -> None:
     shape, source = JoinShape(24, 3, (24, 2), (3, 3)), np.random.default_rng(0)
     x, g = source.integers(-128, 128, (4, 12, 6)), source.integers(-128, 128, (4, 1, 6))
     expected = expected_of(gate, x.reshape(-1), np.broadcast_to(g, x.shape).reshape(-1)).reshape(-1, 3)
-    stage = JoinStage(shape=shape, function=gate, technology=Generic())
+    stage = JoinStageShape(streams=shape, function=gate).build(Generic(), "join")
     beats = {"i0": x.reshape(-1, 3), "i1": g.reshape(-1, 3)}
     assert np.array_equal(stage.model(*beats.values()), expected)
     traces = simulate(stage, sends=beats, receives={"o": len(expected)})

@@ -9,7 +9,7 @@ from amaranth.back import rtlil
 from amaranth.hdl import signed, unsigned
 from amaranth.utils import ceil_log2
 from hwflow_rtl.rearrange import rearrange
-from hwflow_rtl.rearrange.rearrange import RearrangeStage
+from hwflow_rtl.rearrange.rearrange import RearrangeStage, RearrangeStageShape
 from hwflow_rtl.rearrange.shape import RearrangeShape
 from hwflow_rtl.rearrange.walk import Walker
 from hwflow_rtl.vendor import ECP5, Generic, Gowin, Timing
@@ -92,8 +92,8 @@ def naive(frames: np.ndarray, offsets: Offsets, padding: int) -> np.ndarray:
 
 def unit_of(frame: Frame, offsets: Offsets, lanes: int, technology=None, element=INT8):
     shape = RearrangeShape.of(*offsets, elements=frame.elements, lanes=lanes)
-    return RearrangeStage(shape=shape, element=element, lanes=lanes, padding=PADDING,
-                          technology=technology or Generic(), name="move")
+    unit = RearrangeStageShape(order=shape, element=element, lanes=lanes, padding=PADDING)
+    return unit.build(technology or Generic(), "move")
 
 
 def frames_of(frame: Frame, count: int) -> np.ndarray:
@@ -117,7 +117,7 @@ def test_moves_under_stalls(name, stall_in, stall_out):
 def test_waits_long(name, stall_in, stall_out):
     frame, offsets, lanes = OPERATIONS[name]
     stage, frames = unit_of(frame, offsets, lanes), frames_of(frame, 1)
-    traces = simulate(stage, sends={"i": frames.reshape(-1, lanes)}, receives={"o": stage.shape.output_words},
+    traces = simulate(stage, sends={"i": frames.reshape(-1, lanes)}, receives={"o": stage.shape.order.output_words},
                       stall_in=stall_in, stall_out=stall_out)
     assert np.array_equal(traces["o"].beats, naive(frames, offsets, PADDING).reshape(-1, lanes))
 
@@ -128,12 +128,11 @@ def test_keeps_pace(name, timing):
     """Frames follow each other at the stated interval, each beat at the stated time."""
     frame, offsets, lanes = OPERATIONS[name]
     stage, frames = unit_of(frame, offsets, lanes, Generic(timing=timing)), frames_of(frame, 3)
-    words = stage.shape.output_words
+    words = stage.shape.order.output_words
     traces = simulate(stage, sends={"i": frames.reshape(-1, lanes)}, receives={"o": 3 * words})
     ends = traces["o"].cycles[words - 1::words]
-    assert ends[2] - ends[1] == stage.shape.cycles()
-    times = RearrangeStage.times(np.arange(3 * stage.shape.input_words), shape=stage.shape, width=8 * stage.lanes,
-                                technology=stage.technology)
+    assert ends[2] - ends[1] == stage.shape.cycles
+    times = stage.shape.times(stage.technology, np.arange(3 * stage.shape.order.input_words))
     assert np.array_equal(times.taken[0], traces["i"].cycles)
     assert np.array_equal(times.departures, traces["o"].cycles)
 
@@ -166,7 +165,7 @@ def arriving(stage, frames: np.ndarray, arrivals: np.ndarray):
             taken.append(cycle - 1)
             ctx.set(stage.i.valid, 0)
 
-    count = len(frames) * stage.shape.output_words
+    count = len(frames) * stage.shape.order.output_words
     trace = simulate(stage, sends={}, receives={"o": count}, testbenches=[feed])["o"]
     return np.array(taken), trace.cycles
 
@@ -176,9 +175,9 @@ def test_times_are_exact(name):
     frame, offsets, lanes = OPERATIONS[name]
     stage, frames = unit_of(frame, offsets, lanes), frames_of(frame, 2)
     source = np.random.default_rng(len(name))
-    arrivals = np.cumsum(source.choice([1, 2, 3, 30], 2 * stage.shape.input_words, p=[0.85, 0.1, 0.04, 0.01]))
+    arrivals = np.cumsum(source.choice([1, 2, 3, 30], 2 * stage.shape.order.input_words, p=[0.85, 0.1, 0.04, 0.01]))
     taken, given = arriving(stage, frames, arrivals)
-    times = RearrangeStage.times(arrivals, shape=stage.shape, width=8 * stage.lanes, technology=stage.technology)
+    times = stage.shape.times(stage.technology, arrivals)
     assert np.array_equal(times.taken[0], taken)
     assert np.array_equal(times.departures, given)
 
@@ -238,8 +237,8 @@ def test_any_tables(seed, monkeypatch):
     shapes = (random_shape(source) for _ in range(100))
     shape = next(s for s in shapes if 3 < s.output_words < 300 and not any((t < 0).all() for t in (s.rows, s.columns)))
     timing = Timing(multiply=3, ram=int(source.integers(1, 4)), rom=int(source.integers(1, 4)))
-    stage = RearrangeStage(shape=shape, element=INT8, lanes=LANES, padding=PADDING, name="move",
-                           technology=Generic(timing=timing))
+    stage = RearrangeStageShape(order=shape, element=INT8, lanes=LANES, padding=PADDING).build(
+        Generic(timing=timing), "move")
     frames = source.integers(-128, 128, (4, 1, shape.input_words, LANES))
     words = frames.reshape(4, -1, LANES)
     expected = np.array([[PADDING] * LANES if a is None else frame[a] for frame in words for a in addresses_of(shape)])
@@ -290,10 +289,9 @@ def test_a_ring_of_just_the_words_that_it_needs(name, parts, monkeypatch):
                          stall_out=stall)["o"]
         assert np.array_equal(trace.beats, expected)
         if not stall:
-            times = RearrangeStage.times(np.arange(3 * stage.shape.input_words), shape=stage.shape, width=8 * lanes,
-                                         technology=stage.technology)
+            times = stage.shape.times(stage.technology, np.arange(3 * stage.shape.order.input_words))
             assert np.array_equal(times.departures, trace.cycles)
-            assert trace.cycles[-1] - trace.cycles[-1 - stage.shape.output_words] == stage.shape.cycles()
+            assert trace.cycles[-1] - trace.cycles[-1 - stage.shape.order.output_words] == stage.shape.cycles
 
 
 RINGS = {  # words of the ring and entries of the tables of groups, columns, rows
@@ -317,7 +315,7 @@ def test_blocks_are_counted(family):
     text = rtlil.convert(unit_of(frame, offsets, 8, technology))
     kinds = re.findall(r"^ *cell \\(\w+) ", text, re.MULTILINE)
     shape = RearrangeShape.of(*offsets, elements=frame.elements, lanes=8)
-    cost = RearrangeStage.cost(shape=shape, width=64, technology=technology)
+    cost = RearrangeStageShape(order=shape, element=INT8, lanes=8, padding=0).cost(technology)
     assert cost.ram == sum(kind in ("DP16KD", "pROM", "pROMX9", "SDPB", "SDPX9B") for kind in kinds) > 2
     assert cost.dsp == 0
 
@@ -347,7 +345,7 @@ def test_layer_in_hardware(format):
         sent = codes_of(frames, format).reshape(-1, lanes)
         traces = simulate(unit, sends={"i": sent}, receives={"o": len(expected)}, stall_in=0.2, stall_out=0.2)
         assert np.array_equal(traces["o"].beats, expected)
-        assert stage_of(graph, layer).schedule(folding, REFERENCE).interval == unit.shape.cycles()
+        assert stage_of(graph, layer).schedule(folding, REFERENCE).interval == unit.shape.cycles
 
 
 def test_names_what_no_device_holds():

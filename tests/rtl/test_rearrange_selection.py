@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hwflow_rtl.rearrange.selection import SelectionStage
+from hwflow_rtl.rearrange.selection import SelectionShape, SelectionStage
 from hwflow_rtl.rearrange.shape import RearrangeShape
 from hwflow_rtl.vendor import ECP5, Generic
 
@@ -20,7 +20,7 @@ IN_ORDER = ("crop", "every second", "channels in order", "one word", "as it is")
 def selection_of(name: str) -> SelectionStage:
     frame, offsets, lanes = OPERATIONS[name]
     shape = RearrangeShape.of(*offsets, elements=frame.elements, lanes=lanes)
-    return SelectionStage(shape=shape, element=INT8, lanes=lanes, technology=Generic(), name="select")
+    return SelectionShape(order=shape, element=INT8, lanes=lanes).build(Generic(), "select")
 
 
 @pytest.mark.parametrize("name", IN_ORDER)
@@ -35,15 +35,15 @@ def test_selection(name):
                           stall_in=stalls[0], stall_out=stalls[1])
         assert np.array_equal(traces["o"].beats, expected)
         assert np.array_equal(stage.model(frames), expected)
-    assert traces["o"].cycles[-1] - traces["o"].cycles[-1 - len(expected) // 3] == stage.shape.cycles()
+    assert traces["o"].cycles[-1] - traces["o"].cycles[-1 - len(expected) // 3] == stage.shape.cycles
 
 
 @pytest.mark.parametrize("name", IN_ORDER)
 def test_times_of_a_selection_are_exact(name):
     stage, frames = selection_of(name), frames_of(OPERATIONS[name][0], 2)
-    arrivals = np.cumsum(np.random.default_rng(len(name)).choice([1, 2, 30], 2 * stage.shape.input_words))
+    arrivals = np.cumsum(np.random.default_rng(len(name)).choice([1, 2, 30], 2 * stage.shape.order.input_words))
     taken, given = arriving(stage, frames, arrivals)
-    times = SelectionStage.times(arrivals, shape=stage.shape)
+    times = stage.shape.times(stage.technology, arrivals)
     assert np.array_equal(times.taken[0], taken)
     assert np.array_equal(times.departures, given)
 
@@ -52,7 +52,7 @@ def test_only_words_in_order_are_a_selection():
     found = {name for name, (frame, offsets, lanes) in OPERATIONS.items()
              if RearrangeShape.of(*offsets, elements=frame.elements, lanes=lanes).in_order}
     assert found == set(IN_ORDER)
-    with pytest.raises(ValueError, match="words of selection 'select' must pass in order, each once"):
+    with pytest.raises(ValueError, match="words of a selection must pass in order, each once"):
         selection_of("resize x2")
 
 
@@ -68,8 +68,8 @@ def test_a_crop_takes_no_memory():
     unit = stage_of(graph, layer).unit(folding, ECP5())
     assert isinstance(unit, SelectionStage)
     assert stage_of(graph, layer).cost(folding, ECP5()).ram == 0
-    assert stage_of(graph, layer).schedule(folding, REFERENCE).interval == unit.shape.cycles() == 64 * 64 * 2
+    assert stage_of(graph, layer).schedule(folding, REFERENCE).interval == unit.shape.cycles == 64 * 64 * 2
     arrivals = np.arange(64 * 64 * 2)
     times = stage_of(graph, layer).times(folding, ECP5(), arrivals)
     assert np.array_equal(times.taken[0], arrivals)
-    assert times.departures[0] == 3 * 64 * 2 + 2 + unit.latency
+    assert times.departures[0] == 3 * 64 * 2 + 2 + unit.shape.LATENCY

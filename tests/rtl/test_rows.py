@@ -11,7 +11,7 @@ from hwflow_rtl.rows.chain import Chain
 from hwflow_rtl.rows.constants import WalkShape
 from hwflow_rtl.rows.reciprocal import Division, Levelling, Root
 from hwflow_rtl.rows.ring import RowRing
-from hwflow_rtl.rows.times import Phase, play_rows
+from hwflow_rtl.rows.shape import Phase, play_rows
 from hwflow_rtl.vendor import ECP5, FAMILIES, Generic
 
 from hwflow import golden

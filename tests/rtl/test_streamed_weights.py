@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from amaranth.hdl import Fragment, Module, Shape, signed, unsigned
 from amaranth.lib import wiring
-from hwflow_rtl.matrix.stage import MatrixStage
 from hwflow_rtl.matrix.streamed_weights import StreamSource, weight_beats
 from hwflow_rtl.matrix.weights import ROMS
 from hwflow_rtl.multiply.style import MultiplierStyle
@@ -54,7 +53,7 @@ TIMINGS = (Timing(multiply=4), Timing(multiply=1, rom=1, ram=1), Timing(multiply
 def case_of(name: str, *, interval: Fraction = Fraction(1), technology=None, seed: int = 0, frames: int = FRAMES):
     layer, rows = STREAMED[name]
     case = Case(layer, frames, technology=technology, source=StreamSource(rows, interval), seed=seed)
-    beats = weight_beats(case.stage.shape, case.weights)
+    beats = weight_beats(case.stage.shape.matrix, case.weights)
     return case, np.tile(beats, (frames, 1))
 
 
@@ -63,8 +62,7 @@ def check(name: str, timing: Timing, arrivals, weight_arrivals, seed: int = 0) -
     technology = Generic(timing=timing)
     case, weights = case_of(name, technology=technology, seed=seed)
     cycles = [arrivals(len(case.beats_in)), weight_arrivals(len(weights))]
-    said = MatrixStage.times(cycles[0], shape=case.stage.shape, rescaler=case.rescaler, technology=technology,
-                             weights=cycles[1])
+    said = case.stage.shape.times(technology, cycles[0], cycles[1])
     seen = play(case.stage, [case.beats_in, weights], cycles, len(case.beats_out), ("i", "weights"))
     assert np.array_equal(seen.output.beats, case.beats_out)
     assert np.array_equal(said.departures, seen.output.cycles)
@@ -87,10 +85,10 @@ def test_times(name: str) -> None:
 def test_weights_of_a_deep_buffer_pass_a_register(timing: Timing) -> None:
     layer, technology = Layer((1, 1, 600), 4, 2, 2), Generic(timing=timing, like=ECP5())
     case = Case(layer, 2, technology=technology, source=StreamSource(2))
-    shape, beats = case.stage.shape, np.tile(weight_beats(case.stage.shape, case.weights), (2, 1))
+    shape, beats = case.stage.shape.matrix, np.tile(weight_beats(case.stage.shape.matrix, case.weights), (2, 1))
     assert shape.weights_wait(case.stage.array.bank, technology)
     cycles = [np.arange(len(case.beats_in)), np.arange(len(beats))]
-    said = MatrixStage.times(cycles[0], shape=shape, rescaler=case.rescaler, technology=technology, weights=cycles[1])
+    said = case.stage.shape.times(technology, cycles[0], cycles[1])
     seen = play(case.stage, [case.beats_in, beats], cycles, len(case.beats_out), ("i", "weights"))
     assert np.array_equal(seen.output.beats, case.beats_out)
     assert np.array_equal(said.departures, seen.output.cycles)
@@ -125,7 +123,7 @@ def ends_of(case: Case, weights: np.ndarray, every: int) -> np.ndarray:
 def test_full_pace(name: str, every: int) -> None:
     """From frame to frame exactly the schedule's cycles: those of the products, or those of the weights."""
     case, weights = case_of(name, interval=Fraction(every))
-    shape = case.stage.shape
+    shape = case.stage.shape.matrix
     assert shape.cycles() >= max(shape.work, every * shape.weight_beats)
     assert (np.diff(ends_of(case, weights, every)[1:]) == shape.cycles()).all()
 
@@ -136,7 +134,7 @@ def test_full_pace(name: str, every: int) -> None:
     ("one word, all lanes", 1, 3), ("two words, many banks", 1, 6), ("two words, many banks", 2, 8),
     ("one tile", Fraction(9, 8), 27), ("one word", Fraction(5, 2), 12), ("one word", Fraction(7, 2), 16)])
 def test_cycles(name: str, interval: int | Fraction, cycles: int) -> None:
-    assert case_of(name, interval=Fraction(interval), frames=1)[0].stage.shape.cycles() == cycles
+    assert case_of(name, interval=Fraction(interval), frames=1)[0].stage.shape.matrix.cycles() == cycles
 
 
 def test_the_order_of_the_stream() -> None:
@@ -149,8 +147,8 @@ def test_the_order_of_the_stream() -> None:
             for first in (0, 2):
                 places = [(4 * tile + first + row, 3 * word + col) for row in range(2) for col in range(3)]
                 expected.append([kernel[place] for place in places])
-    assert weight_beats(case.stage.shape, case.weights).tolist() == expected
-    assert (case.stage.shape.weight_beats, case.stage.shape.weight_lanes) == (8, 6)
+    assert weight_beats(case.stage.shape.matrix, case.weights).tolist() == expected
+    assert (case.stage.shape.matrix.weight_beats, case.stage.shape.matrix.weight_lanes) == (8, 6)
 
 
 def test_bipolar_weights_are_single_bits() -> None:
@@ -163,7 +161,7 @@ def test_bipolar_weights_are_single_bits() -> None:
 @pytest.mark.parametrize("name", ["dense", "one word", "two words, many banks"])
 def test_weights_are_taken_before_frames_come_as_far_as_there_is_room(name: str) -> None:
     case, weights = case_of(name)
-    shape = case.stage.shape
+    shape = case.stage.shape.matrix
     words = shape.bank_words(case.stage.array.bank)
     late = np.full(len(case.beats_in), 2000)
     seen = play(case.stage, [case.beats_in, weights], [late, np.zeros(len(weights), dtype=np.int64)],
@@ -199,7 +197,7 @@ def test_a_word_is_written_when_the_last_bank_has_read_what_was_there(layer: Lay
     technology.ram = lambda **sizes: Spoiling(make_ram(**sizes), timing.ram)
     frames = 20
     case = Case(layer, frames, technology=technology, source=StreamSource(rows))
-    shape, words = case.stage.shape, case.stage.shape.bank_words(case.stage.array.bank)
+    shape, words = case.stage.shape.matrix, case.stage.shape.matrix.bank_words(case.stage.array.bank)
     assert shape.block_interval > shape.block_weights
     assert frames * words.blocks * words.beats > 3 * shape.source.places(words)
     weights = np.tile(weight_beats(shape, case.weights), (frames, 1))
@@ -211,7 +209,7 @@ def test_a_word_is_written_when_the_last_bank_has_read_what_was_there(layer: Lay
 
 def test_two_tiles_are_the_buffer_where_tiles_are_long() -> None:
     case, _ = case_of("whole frame", frames=1)
-    shape = case.stage.shape
+    shape = case.stage.shape.matrix
     assert shape.source.places(shape.bank_words(case.stage.array.bank)) == 2 * 4 * 4 * 2
 
 
@@ -229,7 +227,7 @@ def test_the_cost_names_the_buffers(family: str, name: str) -> None:
     technology.ram = ram
     case = Case(layer, 1, technology=technology, source=StreamSource(rows), style=RequantizerStyle.FABRIC)
     Fragment.get(case.stage, None)
-    cost = MatrixStage.cost(shape=case.stage.shape, rescaler=case.rescaler, technology=technology)
+    cost = case.stage.shape.cost(technology)
     named = {(each.name, each.width, each.depth) for each in cost.memories if each.name.startswith("weights")}
     assert named == {each for each in asked if each[0].startswith("weights")}
     assert len(named) == case.stage.array.banks
@@ -241,7 +239,7 @@ def test_a_buffer_takes_fewer_blocks_than_a_rom() -> None:
     costs = []
     for source in (ROMS, StreamSource(4)):
         case = Case(layer, 1, technology=technology, source=source)
-        costs.append(MatrixStage.cost(shape=case.stage.shape, rescaler=case.rescaler, technology=technology))
+        costs.append(case.stage.shape.cost(technology))
     assert costs[0].ram - costs[1].ram >= 28
     assert abs(costs[1].lut - costs[0].lut) < 150
 
@@ -269,8 +267,7 @@ def test_times_need_the_arrivals_of_all_weights() -> None:
     case, weights = case_of("dense", frames=1)
     arrivals = np.arange(len(case.beats_in))
     with pytest.raises(ValueError, match=r"^arrivals of weights must be 12 cycles, not 11$"):
-        MatrixStage.times(arrivals, shape=case.stage.shape, rescaler=case.rescaler, technology=case.technology,
-                          weights=np.arange(len(weights) - 1))
+        case.stage.shape.times(case.technology, arrivals, np.arange(len(weights) - 1))
 
 
 @pytest.mark.parametrize("name", ["dense", "one word, a row at a time", "whole frame"])
@@ -280,11 +277,11 @@ def test_without_arrivals_times_are_a_bound_that_the_source_promises(name: str) 
     The bound has them filled from the first cycle on, so it may be later by as many cycles.
     """
     case, weights = case_of(name, interval=Fraction(3))
-    shape, idle = case.stage.shape, 1000
+    shape, idle = case.stage.shape.matrix, 1000
     full = shape.source.places(shape.bank_words(case.stage.array.bank)) * shape.rows // shape.source.rows
     count = np.arange(len(weights))
     cycles = [idle + np.arange(len(case.beats_in)), np.where(count < full, count, idle + 3 * (count + 1 - full))]
-    said = MatrixStage.times(cycles[0] - idle, shape=shape, rescaler=case.rescaler, technology=case.technology)
+    said = case.stage.shape.times(case.technology, cycles[0] - idle)
     seen = play(case.stage, [case.beats_in, weights], cycles, len(case.beats_out), ("i", "weights"))
     later = said.departures + idle - seen.output.cycles
     assert later.min() >= 0

@@ -12,7 +12,7 @@ import pytest
 from amaranth.hdl import Fragment, signed, unsigned
 from hwflow_rtl.matrix.shape import MatrixShape
 from hwflow_rtl.matrix.streamed_weights import StreamSource
-from hwflow_rtl.matrix.tiled import TiledStage
+from hwflow_rtl.matrix.tiled import TiledStageShape
 from hwflow_rtl.matrix.tiled_shape import TiledShape
 from hwflow_rtl.matrix.tiled_times import played_passes
 from hwflow_rtl.multiply.style import MultiplierStyle
@@ -109,16 +109,15 @@ class Case:
         shape = replace(layer.shape(signed(int(abs(sums).max()).bit_length() + 8)), bipolar_element=bipolar,
                         bipolar_weight=bipolar)
         self.shape = TiledShape(shape, StreamSource(rows, interval))
-        self.stage = TiledStage(shape=self.shape, weights=weights, rescaler=self.rescaler, pad_value=pad,
-                                technology=self.technology, name="stage")
+        self.unit = TiledStageShape(tiled=self.shape, weights=weights, rescaler=self.rescaler, pad_value=pad)
+        self.stage = self.unit.build(self.technology, "stage")
         self.x = (x + 1) // 2 if bipolar else x
         self.inputs = [self.x.reshape(-1, self.shape.lanes_in),
-                       np.tile(TiledStage.weight_beats(self.shape, weights), (frames, 1))]
+                       np.tile(self.unit.weight_beats, (frames, 1))]
         self.outputs = expected.reshape(-1, layer.out_lanes)
 
     def times(self, arrivals: list[np.ndarray]):
-        return TiledStage.times(arrivals[0], shape=self.shape, rescaler=self.rescaler, technology=self.technology,
-                                weights=arrivals[1])
+        return self.unit.times(self.technology, *arrivals)
 
     def play(self, arrivals: list[np.ndarray]):
         return play(self.stage, self.inputs, arrivals, len(self.outputs), PORTS)
@@ -221,7 +220,7 @@ def test_the_cost_names_the_memories(family: str) -> None:
     technology.ram, technology.rom = ram, rom
     case = Case("rows left over, in groups", 1, technology=technology)
     Fragment.get(case.stage, None)
-    cost = TiledStage.cost(shape=case.shape, rescaler=case.rescaler, technology=technology)
+    cost = case.unit.cost(technology)
     named = Counter((each.name, each.width, each.depth) for each in cost.memories if each.holds is not Holds.QUEUE)
     assert named == asked
     assert {each.name for each in cost.memories if each.holds is Holds.FRAMES} == {"input_ring", "output_ring"}
@@ -269,7 +268,7 @@ def test_what_plans_compute_of_promised_weights(name: str, pace: str) -> None:
     arrivals = np.arange(4 * words)
     if pace == "even":
         arrivals = arrivals * shape.cycles() // words
-    said = TiledStage.times(arrivals, shape=shape, rescaler=case.rescaler, technology=case.technology)
+    said = case.unit.times(case.technology, arrivals)
     tile = int(np.ceil(shape.of_pass.block_weights * shape.source.interval))
     late = np.repeat(np.arange(4 * shape.passes) * tile, shape.of_pass.block_weights) if tile > shape.of_pass.pixels * (
         shape.of_pass.block_interval) else np.zeros(len(case.inputs[1]), dtype=np.int64)

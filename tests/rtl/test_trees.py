@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from amaranth.hdl import signed, unsigned
 from hwflow_rtl.trees.forest import Aggregate, Forest
-from hwflow_rtl.trees.parallel import ParallelPlan, ParallelTrees
-from hwflow_rtl.trees.walk import WalkedTrees
+from hwflow_rtl.trees.parallel import ParallelPlan, ParallelTrees, ParallelTreesShape
+from hwflow_rtl.trees.walk import WalkedTrees, WalkedTreesShape
 from hwflow_rtl.trees.walk_plan import SLOTS, WalkPlan
 from hwflow_rtl.vendor import ECP5, Generic, Timing
 
@@ -56,15 +56,21 @@ def expected(trees: Forest, pixels: np.ndarray) -> np.ndarray:
     return np.array(found)
 
 
+def parallel_shape(trees: Forest, cols: int, lanes: int) -> ParallelTreesShape:
+    return ParallelTreesShape(plan=ParallelPlan(trees, ELEMENT, OUTPUT), pixels=1, channels=CHANNELS, cols=cols,
+                              lanes=lanes)
+
+
+def walked_shape(trees: Forest, rows: int, cols: int, lanes: int) -> WalkedTreesShape:
+    return WalkedTreesShape(plan=WalkPlan(trees, ELEMENT, OUTPUT, rows, lanes), pixels=1, channels=CHANNELS, cols=cols)
+
+
 def parallel(trees: Forest, cols: int, lanes: int, timing: Timing = TIMING) -> ParallelTrees:
-    plan = ParallelPlan(trees, ELEMENT, OUTPUT)
-    return ParallelTrees(plan=plan, channels=CHANNELS, cols=cols, lanes=lanes,
-                         technology=Generic(timing=timing), name="trees")
+    return parallel_shape(trees, cols, lanes).build(Generic(timing=timing), "trees")
 
 
 def walked(trees: Forest, rows: int, cols: int, lanes: int, timing: Timing = TIMING) -> WalkedTrees:
-    plan = WalkPlan(trees, ELEMENT, OUTPUT, rows, lanes)
-    return WalkedTrees(plan=plan, channels=CHANNELS, cols=cols, technology=Generic(timing=timing), name="trees")
+    return walked_shape(trees, rows, cols, lanes).build(Generic(timing=timing), "trees")
 
 
 def prove(unit, trees: Forest, cols: int, lanes: int) -> None:
@@ -102,14 +108,11 @@ def test_a_walk(aggregate: Aggregate, rows: int, cols: int, lanes: int) -> None:
 def test_times(cols: int, lanes: int) -> None:
     trees = forest(3, 3, 3)
     frames = np.random.default_rng(0).integers(0, 16, (8, CHANNELS))
-    sizes = {"plan": ParallelPlan(trees, ELEMENT, OUTPUT), "channels": CHANNELS, "cols": cols, "lanes": lanes,
-             "technology": Generic(timing=TIMING)}
-    check(lambda: parallel(trees, cols, lanes), lambda arrivals: ParallelTrees.times(arrivals, **sizes), frames, cols)
-    assert ParallelTrees.cycles(channels=CHANNELS, cols=cols, targets=3, lanes=lanes) == max(6 // cols, 3 // lanes)
-    plan = WalkPlan(trees, ELEMENT, OUTPUT, 1, lanes)
-    others = {"plan": plan, "channels": CHANNELS, "cols": cols, "technology": Generic(timing=TIMING)}
-    check(lambda: walked(trees, 1, cols, lanes), lambda arrivals: WalkedTrees.times(arrivals, **others), frames, cols)
-    assert plan.cycles == SLOTS * (trees.depth + 3 // lanes)
+    at_once, walk = parallel_shape(trees, cols, lanes), walked_shape(trees, 1, cols, lanes)
+    for shape in (at_once, walk):
+        check(shape, lambda: Generic(timing=TIMING), frames)
+    assert at_once.cycles == max(6 // cols, 3 // lanes)
+    assert walk.plan.cycles == SLOTS * (trees.depth + 3 // lanes)
 
 
 @pytest.mark.parametrize("rom, ram", [(1, 1), (3, 1), (1, 3)])
@@ -127,8 +130,7 @@ def test_nodes_that_compare_the_same_cost_one_comparison() -> None:
                    np.concatenate([trees.roots, trees.roots + len(trees.features)]),
                    np.concatenate([trees.leaves, trees.leaves]))
     assert np.array_equal(*(ParallelPlan(each, ELEMENT, OUTPUT).comparisons for each in (twice, trees)))
-    cost = ParallelTrees.cost(plan=ParallelPlan(twice, ELEMENT, OUTPUT), channels=CHANNELS, cols=6, lanes=1,
-                              technology=ECP5())
+    cost = parallel_shape(twice, 6, 1).cost(ECP5())
     assert len(cost.memories) == 8
     assert cost.dsp == 0
 

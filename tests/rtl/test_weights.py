@@ -7,7 +7,6 @@ import pytest
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from hwflow_rtl.matrix.stage import MatrixStage
 from hwflow_rtl.matrix.weights import WeightSource
 from hwflow_rtl.stream.pipeline import delay
 from hwflow_rtl.vendor.base import Resources
@@ -75,10 +74,10 @@ class SlowWeights:
 @pytest.mark.parametrize("name", ["3x3 pad 1", "1x1, one word, all lanes", "patch 3x3", "dense"])
 def test_later_words_change_no_result_and_no_pace(name, more):
     case = Case(LAYERS[name], 3, source=SlowSource(more, 1))
-    traces, shape = case.run(), case.stage.shape
+    traces, shape = case.run(), case.stage.shape.matrix
     ends = traces["o"].cycles.reshape(3, -1)[:, -1]
     assert (np.diff(ends[1:]) == shape.cycles()).all()
-    expected = MatrixStage.times(traces["i"].cycles, shape=shape, rescaler=case.rescaler, technology=case.technology)
+    expected = case.stage.shape.times(case.technology, traces["i"].cycles)
     assert np.array_equal(traces["o"].cycles, expected.departures)
     assert np.array_equal(traces["i"].cycles, expected.taken[0])
 
@@ -88,13 +87,13 @@ def test_later_words_change_no_result_and_no_pace(name, more):
 def test_a_block_waits_for_its_weights(name, pause):
     case = Case(LAYERS[name], 3, source=SlowSource(0, pause))
     ends = case.run()["o"].cycles.reshape(3, -1)[:, -1]
-    assert (np.diff(ends) >= case.stage.shape.played.blocks * pause).all()
+    assert (np.diff(ends) >= case.stage.shape.matrix.played.blocks * pause).all()
     Case(LAYERS[name], 3, source=SlowSource(0, pause)).run(stall_in=0.3, stall_out=0.3, seed=1)
 
 
 def test_the_source_has_its_part_in_the_cost():
     layer, technology = LAYERS["3x3 pad 1"], Generic()
     rom, slow = (Case(layer, 1, **source) for source in ({}, {"source": SlowSource(3, 1)}))
-    costs = [MatrixStage.cost(shape=case.stage.shape, rescaler=case.rescaler, technology=technology)
+    costs = [case.stage.shape.cost(technology)
              for case in (rom, slow)]
     assert costs[1].ff - costs[0].ff >= 3 * layer.rows * layer.cols * layer.weight.width

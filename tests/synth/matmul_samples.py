@@ -9,13 +9,13 @@ from amaranth.hdl import signed, unsigned
 from amaranth.lib import data
 from hwflow_rtl.matmul.operand import OperandFiller, freed_after
 from hwflow_rtl.matmul.shape import Centred, MatMulShape
-from hwflow_rtl.matmul.stage import MatMulStage
+from hwflow_rtl.matmul.stage import MatMulStageShape
 from hwflow_rtl.multiply.products import Operand
 from hwflow_rtl.rescale.plan import RequantizerStyle
 from hwflow_rtl.rescale.requantizer import RequantizerConstants
 from hwflow_rtl.vendor import Technology
 
-from tests.synth.sample import Sample
+from tests.synth.sample import Sample, of_shape
 
 
 def shape_of(heads: int, rows: int, depth: int, columns: int, order: str, together: int, cols: int,
@@ -42,8 +42,7 @@ def matmul(technology: Technology, heads: int, rows: int, depth: int, columns: i
     rescaler = RequantizerConstants(
         bias=np.zeros(1, np.int64), multiplier=np.array([200_001]), shift=np.array([26]), zero_point=0, low=-128,
         high=127, style=RequantizerStyle.DSP)
-    return Sample(lambda: MatMulStage(shape=shape, rescaler=rescaler, technology=technology, name="product"),
-                  lambda: MatMulStage.cost(shape=shape, rescaler=rescaler, technology=technology))
+    return of_shape(MatMulStageShape(product=shape, rescaler=rescaler), technology, "product")
 
 
 MATMULS: Mapping[str, Callable[..., Sample]] = {"OperandFiller": operand_filler, "MatMulStage": matmul}

@@ -8,15 +8,15 @@ import numpy as np
 from amaranth.hdl import signed, unsigned
 from hwflow_rtl.embedding import EmbeddingShape
 from hwflow_rtl.join.add import AddFunction
-from hwflow_rtl.join.concat import ConcatStage
+from hwflow_rtl.join.concat import ConcatShape
 from hwflow_rtl.join.feed import Hold, Replay
-from hwflow_rtl.join.join import JoinShape, JoinStage
+from hwflow_rtl.join.join import JoinShape, JoinStageShape
 from hwflow_rtl.lookup import LookupShape
 from hwflow_rtl.multiply.products import Operand
 from hwflow_rtl.pool.fold_pool import FoldAveragePoolShape
 from hwflow_rtl.pool.pool import AveragePoolShape
-from hwflow_rtl.rearrange.rearrange import RearrangeStage
-from hwflow_rtl.rearrange.selection import SelectionStage
+from hwflow_rtl.rearrange.rearrange import RearrangeStageShape
+from hwflow_rtl.rearrange.selection import SelectionShape
 from hwflow_rtl.rearrange.shape import RearrangeShape
 from hwflow_rtl.rescale.order import PixelOrder
 from hwflow_rtl.rescale.plan import RequantizerStyle
@@ -80,9 +80,8 @@ def join(technology: Technology, beats: int, lanes: int, words: Sequence[int], f
     function = AddFunction.of(
         operands=(Operand(element), Operand(element)), zero_points=(2, -5), multipliers=(factors[0], factors[1]),
         shift=shift, zero_point=zero_point, low=-most - 1, high=most, output=element)
-    arguments = {"shape": JoinShape(beats, lanes, (words[0], words[1]), (lanes, lanes)), "function": function,
-                 "technology": technology}
-    return Sample(lambda: JoinStage(**arguments), lambda: JoinStage.cost(**arguments))
+    streams = JoinShape(beats, lanes, (words[0], words[1]), (lanes, lanes))
+    return of_shape(JoinStageShape(streams=streams, function=function), technology, "join")
 
 
 def hold(technology: Technology, width: int, repeats: int) -> Sample:
@@ -95,8 +94,8 @@ def replay(technology: Technology, width: int, words: int, repeats: int) -> Samp
 
 
 def concat(technology: Technology, lanes: int, words: Sequence[int], bits: int = 8) -> Sample:
-    arguments = {"element": signed(bits), "lanes": lanes, "words": tuple(words)}
-    return Sample(lambda: ConcatStage(**arguments), lambda: ConcatStage.cost(**arguments))
+    shape = ConcatShape(element=signed(bits), lanes=lanes, words=tuple(words), pixels=1)
+    return of_shape(shape, technology, "concat")
 
 
 def average_pool(kind: Callable[..., UnitShape]) -> Callable[..., Sample]:
@@ -125,16 +124,12 @@ def moved(operation: str, height: int, width: int, words: int) -> RearrangeShape
 
 def rearrange(technology: Technology, operation: str, height: int, width: int, words: int, lanes: int = 1) -> Sample:
     shape = moved(operation, height, width, words)
-    return Sample(lambda: RearrangeStage(shape=shape, element=signed(8), lanes=lanes, padding=-3, technology=technology,
-                                         name="move"),
-                  lambda: RearrangeStage.cost(shape=shape, width=8 * lanes, technology=technology))
+    return of_shape(RearrangeStageShape(order=shape, element=signed(8), lanes=lanes, padding=-3), technology, "move")
 
 
 def selection(technology: Technology, operation: str, height: int, width: int, words: int, lanes: int = 1) -> Sample:
     shape = moved(operation, height, width, words)
-    return Sample(lambda: SelectionStage(shape=shape, element=signed(8), lanes=lanes, technology=technology,
-                                         name="select"),
-                  lambda: SelectionStage.cost(shape=shape, width=8 * lanes, technology=technology))
+    return of_shape(SelectionShape(order=shape, element=signed(8), lanes=lanes), technology, "select")
 
 
 def lookup(technology: Technology, bits_in: int, bits_out: int, lanes: int) -> Sample:

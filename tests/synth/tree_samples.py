@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from amaranth.hdl import signed, unsigned
 from hwflow_rtl.trees.forest import Forest
-from hwflow_rtl.trees.parallel import ParallelPlan, ParallelTrees
-from hwflow_rtl.trees.walk import WalkedTrees
+from hwflow_rtl.trees.parallel import ParallelPlan, ParallelTreesShape
+from hwflow_rtl.trees.walk import WalkedTreesShape
 from hwflow_rtl.trees.walk_plan import WalkPlan
 from hwflow_rtl.vendor import Technology
 
-from tests.synth.sample import Sample
+from tests.synth.sample import Sample, of_shape
 
 
 def forest(trees: int, depth: int, channels: int, bits: int, targets: int) -> Forest:
@@ -32,15 +32,14 @@ def forest(trees: int, depth: int, channels: int, bits: int, targets: int) -> Fo
 def parallel(technology: Technology, trees: int, depth: int, channels: int, bits: int, targets: int, cols: int,
              lanes: int) -> Sample:
     plan = ParallelPlan(forest(trees, depth, channels, bits, targets), unsigned(bits), signed(18))
-    arguments = {"plan": plan, "channels": channels, "cols": cols, "lanes": lanes, "technology": technology}
-    return Sample(lambda: ParallelTrees(**arguments, name="trees"), lambda: ParallelTrees.cost(**arguments))
+    shape = ParallelTreesShape(plan=plan, pixels=1, channels=channels, cols=cols, lanes=lanes)
+    return of_shape(shape, technology, "trees")
 
 
 def walked(technology: Technology, trees: int, depth: int, channels: int, bits: int, targets: int, cols: int,
            lanes: int, rows: int) -> Sample:
     plan = WalkPlan(forest(trees, depth, channels, bits, targets), unsigned(bits), signed(18), rows, lanes)
-    arguments = {"plan": plan, "channels": channels, "cols": cols, "technology": technology}
-    return Sample(lambda: WalkedTrees(**arguments, name="trees"), lambda: WalkedTrees.cost(**arguments))
+    return of_shape(WalkedTreesShape(plan=plan, pixels=1, channels=channels, cols=cols), technology, "trees")
 
 
 TREES: Mapping[str, Callable[..., Sample]] = {"ParallelTrees": parallel, "WalkedTrees": walked}

@@ -14,9 +14,9 @@ from hwflow_rtl.io.link.image import Beside
 from hwflow_rtl.io.link.shape import LinkShape
 from hwflow_rtl.matrix.row_patch import RowPatch
 from hwflow_rtl.matrix.shape import MatrixShape
-from hwflow_rtl.matrix.stage import MatrixStage
+from hwflow_rtl.matrix.stage import MatrixStageShape
 from hwflow_rtl.matrix.streamed_weights import StreamSource
-from hwflow_rtl.matrix.tiled import TiledStage
+from hwflow_rtl.matrix.tiled import TiledStageShape
 from hwflow_rtl.matrix.tiled_shape import TiledShape
 from hwflow_rtl.memory import SdramController, SdramPart, SealCheck, SealedFlash, WeightMemory, WeightStream
 from hwflow_rtl.multiply.style import MultiplierStyle
@@ -180,10 +180,8 @@ def streamed_dense(technology: Technology, inputs: int, outputs: int, rows: int,
         rows=rows, out_lanes=1, element=signed(8), weight=signed(8), accumulator=signed(24), output=signed(8),
         source=StreamSource(together))
     rescaler = constants(outputs, "dsp")
-    return Sample(
-        lambda: MatrixStage(shape=shape, weights=np.zeros((outputs, 1, 1, inputs), dtype=np.int64), pad_value=0,
-                            rescaler=rescaler, technology=technology, name="streamed"),
-        lambda: MatrixStage.cost(shape=shape, rescaler=rescaler, technology=technology))
+    unit = MatrixStageShape(matrix=shape, weights=np.zeros((outputs, 1, 1, inputs), dtype=np.int64), rescaler=rescaler)
+    return of_shape(unit, technology, "streamed")
 
 
 def tiled_conv(technology: Technology, size: int, channels: int, outputs: int, kernel: int, rows: int, cols: int,
@@ -195,10 +193,7 @@ def tiled_conv(technology: Technology, size: int, channels: int, outputs: int, k
         rows=rows, out_lanes=1, element=signed(8), weight=signed(8), accumulator=signed(24), output=signed(8))
     shape, rescaler = TiledShape(layer, StreamSource(together)), constants(outputs, "dsp")
     weights = np.zeros((outputs, kernel, kernel, channels // groups), dtype=np.int64)
-    return Sample(
-        lambda: TiledStage(shape=shape, weights=weights, pad_value=0, rescaler=rescaler, technology=technology,
-                           name="tiled"),
-        lambda: TiledStage.cost(shape=shape, rescaler=rescaler, technology=technology))
+    return of_shape(TiledStageShape(tiled=shape, weights=weights, rescaler=rescaler), technology, "tiled")
 
 
 MAKERS: Mapping[str, Callable[..., Sample]] = {

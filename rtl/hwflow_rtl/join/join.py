@@ -18,6 +18,7 @@ from ..stream.pipeline import delay
 from ..stream.queue import Queue
 from ..stream.streams import link, stream_of
 from ..stream.times import StageTimes, Times, in_turn, with_room
+from ..stream.unit import UnitShape
 from ..vendor.base import Resources, Technology
 from .feed import Feed
 
@@ -54,6 +55,11 @@ class JoinFunction(ABC):
     def is_narrow(self) -> bool:
         """A table is the cheapest way."""
         return sum(operand.width for operand in self.operands) <= TABLE_BITS
+
+    @property
+    def multiplies(self) -> bool:
+        """It multiplies its operands with each other."""
+        return False
 
     @property
     def begins_in_tables(self) -> bool:
@@ -134,20 +140,68 @@ class JoinShape:
         return [Feed(words, self.beats // words, technology, paired) for words in self.words]
 
 
-class JoinStage(wiring.Component):
-    """`o` = function(`i0`, `i1`), element by element.
+@dataclass(frozen=True, kw_only=True)
+class JoinStageShape(UnitShape):
+    """The beats of the streams, and what is computed in each lane."""
 
-    Parameters
-    ----------
-    shape
-        The beats of the streams.
-    function
-        What is computed in each lane.
-    technology
-        Makes memories and multipliers.
+    streams: JoinShape
+    function: JoinFunction
+
+    @property
+    def lanes_in(self) -> tuple[int, ...]:
+        return self.streams.lanes_in
+
+    @property
+    def cycles(self) -> int:
+        return self.streams.beats
+
+    @property
+    def multipliers(self) -> int:
+        return self.streams.lanes if self.function.multiplies else 0
+
+    def lane_latency(self, technology: Technology) -> int:
+        """Cycles from two elements to their result."""
+        return TabledFunction.LATENCY if self.function.is_narrow else self.function.latency(technology)
+
+    def queue_depth(self, technology: Technology) -> int:
+        return queue_depth(self.lane_latency(technology))
+
+    def latency(self, technology: Technology) -> int:
+        """Cycles from a beat at the later of the inputs to its result at the output, through feed, lanes and queue."""
+        return 1 + self.lane_latency(technology) + Queue.latency_of(self.queue_depth(technology))
+
+    def times(self, technology: Technology, *arrivals: Times, left: Times | None = None) -> StageTimes:
+        feeds = self.streams.feeds(technology)
+        earliest = np.maximum(*(feed.earliest(times) for feed, times in zip(feeds, arrivals, strict=True)))
+        starts = in_turn(with_room(earliest, left, self.queue_depth(technology), back=2))
+        taken = tuple(feed.taken(times, starts) for feed, times in zip(feeds, arrivals, strict=True))
+        return StageTimes(taken, starts + self.latency(technology) - 1)
+
+    def feeds(self, technology: Technology) -> list[Feed]:
+        return self.streams.feeds(technology, self.function.begins_in_tables)
+
+    def cost(self, technology: Technology) -> Resources:
+        """DSP and RAM exact, LUT and FF estimated."""
+        streams, function, total = self.streams, self.function, Resources(ff=1)  # `given`
+        for feed, lanes, operand in zip(self.feeds(technology), streams.lanes_in, function.operands, strict=True):
+            total += feed.cost(lanes * operand.width)
+        lane = TabledFunction(function).cost() if function.is_narrow else function.cost(technology)
+        for _ in range(streams.lanes):
+            total += lane
+        depth = self.queue_depth(technology)
+        queue = Queue.cost(width=streams.lanes * function.output.width, depth=depth, technology=technology)
+        return total + queue + CreditCounter.cost(words=depth) + Resources(ff=self.lane_latency(technology))
+
+    def build(self, technology: Technology, name: str) -> JoinStage:
+        return JoinStage(shape=self, technology=technology)
+
+
+class JoinStage(wiring.Component):
+    """`o` = function(`i0`, `i1`), element by element.  `technology` makes memories and multipliers.
 
     A beat goes in when both inputs have theirs and the queue at the output has room for the result; it is at the
-    output `latency_of()` cycles after it was at the inputs, where both come for each beat.  Initiation interval 1.
+    output `JoinStageShape.latency` cycles after it was at the inputs, where both come for each beat.  Initiation
+    interval 1.
 
     Words that one input offers are taken while the other has none: those of the next two beats, and of a small operand
     those of the next frame.  They wait in places that belong to this input alone and become free in order, so
@@ -157,64 +211,32 @@ class JoinStage(wiring.Component):
     `busy` says that a beat goes in.
     """
 
-    def __init__(self, *, shape: JoinShape, function: JoinFunction, technology: Technology):
+    def __init__(self, *, shape: JoinStageShape, technology: Technology):
         self.shape = shape
-        self.function = function
         self.technology = technology
-        elements = [operand.shape for operand in function.operands]
+        elements = [operand.shape for operand in shape.function.operands]
         inputs = {f"i{k}": In(stream_of(element, lanes))
                   for k, (element, lanes) in enumerate(zip(elements, shape.lanes_in, strict=True))}
-        super().__init__({**inputs, "o": Out(stream_of(function.output, shape.lanes)), "busy": Out(1)})
-
-    @staticmethod
-    def latency_of(function: JoinFunction, technology: Technology) -> int:
-        """Cycles from a beat at the later of the inputs to its result at the output, through feed, lanes and queue."""
-        inner = lane_latency(function, technology)
-        return 1 + inner + Queue.latency_of(queue_depth(inner))
-
-    @staticmethod
-    def times(*arrivals: Times, shape: JoinShape, function: JoinFunction, technology: Technology,
-              left: Times | None = None) -> StageTimes:
-        """When beats are taken and given, for those that come as `arrivals` say; `left`: see `with_room`."""
-        feeds, depth = shape.feeds(technology), queue_depth(lane_latency(function, technology))
-        earliest = np.maximum(*(feed.earliest(each) for feed, each in zip(feeds, arrivals, strict=True)))
-        starts = in_turn(with_room(earliest, left, depth, back=2))
-        taken = tuple(feed.taken(each, starts) for feed, each in zip(feeds, arrivals, strict=True))
-        return StageTimes(taken, starts + JoinStage.latency_of(function, technology) - 1)
-
-    @staticmethod
-    def cost(*, shape: JoinShape, function: JoinFunction, technology: Technology) -> Resources:
-        """DSP and RAM exact, LUT and FF estimated."""
-        total = Resources(ff=1)  # `given`
-        feeds = shape.feeds(technology, function.begins_in_tables)
-        for feed, lanes, operand in zip(feeds, shape.lanes_in, function.operands, strict=True):
-            total += feed.cost(lanes * operand.width)
-        lane = TabledFunction(function).cost() if function.is_narrow else function.cost(technology)
-        for _ in range(shape.lanes):
-            total += lane
-        inner = lane_latency(function, technology)
-        depth = queue_depth(inner)
-        queue = Queue.cost(width=shape.lanes * function.output.width, depth=depth, technology=technology)
-        return total + queue + CreditCounter.cost(words=depth) + Resources(ff=inner)
+        super().__init__({**inputs, "o": Out(stream_of(shape.function.output, shape.streams.lanes)), "busy": Out(1)})
 
     def model(self, *inputs: IntArray) -> IntArray:
         """Codes of whole frames, [beats, lanes] of each input, to [beats, lanes] of the output."""
-        found = []
-        for codes, words, lanes in zip(inputs, self.shape.words, self.shape.lanes_in, strict=True):
+        streams, operands = self.shape.streams, []
+        for codes, words, lanes in zip(inputs, streams.words, streams.lanes_in, strict=True):
             frames = np.asarray(codes, np.int64).reshape(-1, words, lanes)
-            again = np.tile(frames, (1, self.shape.beats // words, self.shape.lanes // lanes))
-            found.append(again.reshape(-1, self.shape.lanes))
-        return self.function.model(*found)
+            again = np.tile(frames, (1, streams.beats // words, streams.lanes // lanes))
+            operands.append(again.reshape(-1, streams.lanes))
+        return self.shape.function.model(*operands)
 
     def elaborate(self, platform):
         m = Module()
-        inner = lane_latency(self.function, self.technology)
-        depth = queue_depth(inner)
+        shape, lanes_out = self.shape, self.shape.streams.lanes
+        inner, depth = shape.lane_latency(self.technology), shape.queue_depth(self.technology)
         m.submodules.queue = queue = Queue(
-            shape=data.ArrayLayout(self.function.output, self.shape.lanes), depth=depth, technology=self.technology)
+            shape=data.ArrayLayout(shape.function.output, lanes_out), depth=depth, technology=self.technology)
         m.submodules.credit = credit = CreditCounter(words=depth, take=1)
         streams = []
-        for k, feed in enumerate(self.shape.feeds(self.technology, self.function.begins_in_tables)):
+        for k, feed in enumerate(shape.feeds(self.technology)):
             source = wiring.flipped(getattr(self, f"i{k}"))
             m.submodules[f"feed{k}"] = unit = feed.unit(source.payload.shape())
             link(m, source, unit.i)
@@ -228,23 +250,17 @@ class JoinStage(wiring.Component):
         ]
         for stream in streams:
             m.d.comb += stream.ready.eq(taken)
-        for lane in range(self.shape.lanes):
+        for lane in range(lanes_out):
             m.submodules[f"lane{lane}"] = unit = self.lane_unit()
-            for port, stream, lanes in zip((unit.a, unit.b), streams, self.shape.lanes_in, strict=True):
+            for port, stream, lanes in zip((unit.a, unit.b), streams, shape.lanes_in, strict=True):
                 m.d.comb += Value.cast(port).eq(Value.cast(stream.payload[lane if lanes > 1 else 0]))
             m.d.comb += Value.cast(queue.i.payload[lane]).eq(Value.cast(unit.y))
         link(m, queue.o, wiring.flipped(self.o))
         return m
 
     def lane_unit(self) -> wiring.Component:
-        if self.function.is_narrow:
-            return Tabled(TabledFunction(self.function))
-        return self.function.unit(self.technology)
-
-
-def lane_latency(function: JoinFunction, technology: Technology) -> int:
-    """Cycles from two elements to their result."""
-    return TabledFunction.LATENCY if function.is_narrow else function.latency(technology)
+        function = self.shape.function
+        return Tabled(TabledFunction(function)) if function.is_narrow else function.unit(self.technology)
 
 
 def queue_depth(latency: int) -> int:

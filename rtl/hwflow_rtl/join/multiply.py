@@ -166,6 +166,10 @@ class MultiplyFunction(JoinFunction):
     low: int
     high: int
 
+    @property
+    def multiplies(self) -> bool:
+        return True
+
     def exactly(self, a: int, b: int) -> int:
         za, zb = self.zero_points
         return self.scaled.exactly((a - za) * (b - zb))

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +21,7 @@ from ..stream.pipeline import delay
 from ..stream.queue import Queue
 from ..stream.streams import link, stream_of
 from ..stream.times import StageTimes, Times, in_turn, with_room
+from ..stream.unit import UnitShape
 from ..stream.word_join import WordJoin, spaced
 from ..vendor.base import Resources, Technology
 from ..vendor.known import once_known
@@ -31,12 +34,11 @@ from .shape import MatrixShape
 IntArray = npt.NDArray[np.int64]
 
 
-class MatrixStage(wiring.Component):
-    """A layer whose outputs are rescaled sums of weights times a window of inputs.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MatrixStageShape(UnitShape):
+    """The folding of a layer whose outputs are rescaled sums of weights times a window of inputs, and its constants.
 
-    Parameters
-    ----------
-    shape
+    matrix
         The layer's sizes and its folding.
     weights
         int[cout, kernel height, kernel width, cin / groups], each a `weight`, or -1 or +1; those of pass 0 first.  A
@@ -45,55 +47,45 @@ class MatrixStage(wiring.Component):
         Constants that turn sums into outputs: `RequantizerConstants` or `ThresholderConstants`, of all output channels.
     pad_value
         The activation in the padding.
-    technology, name
-        `name` begins the names of the ROMs and is unique in the design.
-
-    Ports: `i`, words of `lanes_in` channels in raster order; `o`, `out_lanes` channels in raster order; `busy`, high
-    while the multipliers compute a word (`MatrixShape.work` cycles a frame); with a `StreamSource` also `weights`, the
-    beats of `weight_beats`, again for each frame of the first pass.
-
-    Initiation interval: exactly `MatrixShape.cycles()` from frame to frame, if source and reader never stall the stage,
-    and weights arrive as fast as the source of weights says.
     """
 
-    def __init__(self, *, shape: MatrixShape, weights: IntArray, rescaler: RescalerConstants, pad_value: int,
-                 technology: Technology, name: str):
-        self.shape = shape
-        check_weights(shape, weights, name)
-        self.technology = technology
-        self.name = name
-        self.line_buffer = LineBuffer(
-            shape=shape.played, element=shape.element, lanes=shape.word_lanes, pad_value=pad_value,
-            technology=technology, interval=shape.block_interval, feed=shape.feed)
-        self.word_join = WordJoin(
-            element=shape.element, lanes_in=shape.lanes_in, lanes=shape.lanes,
-            chunk=shape.chunk) if shape.joins else None
-        self.row_patch = RowPatch(
-            shape=shape.window, element=shape.element, lanes=shape.lanes, pad_value=pad_value,
-            technology=technology) if shape.patch else None
-        self.array = MatrixArray(shape=shape, weights=weights, technology=technology, name=name)
-        self.rescalers = [
-            rescaler.of_lane(q, shape.out_lanes).unit(
-                accumulator=shape.accumulator, output=shape.output, interval=shape.drain_interval,
-                technology=technology, name=f"{name}_requantizer{q}")
-            for q in range(shape.out_lanes)]
-        super().__init__({
-            "i": In(stream_of(shape.element, shape.lanes_in)),
-            "o": Out(stream_of(shape.output, shape.out_lanes)),
+    matrix: MatrixShape
+    weights: IntArray
+    rescaler: RescalerConstants
+    pad_value: int = 0
+
+    @property
+    def lanes_in(self) -> tuple[int, ...]:
+        return (self.matrix.lanes_in,)
+
+    @property
+    def cycles(self) -> int:
+        return self.matrix.cycles()
+
+    @property
+    def work(self) -> int:
+        return self.matrix.work
+
+    @property
+    def multipliers(self) -> int:
+        return self.matrix.rows * self.matrix.cols
+
+    @property
+    def ports(self) -> dict[str, Any]:
+        shape = self.matrix
+        return {
+            "i": In(stream_of(shape.element, shape.lanes_in)), "o": Out(stream_of(shape.output, shape.out_lanes)),
             "busy": Out(1),
-            **({"weights": In(stream_of(shape.weight, shape.weight_lanes))} if shape.weight_lanes else {}),
-        })
+            **({"weights": In(stream_of(shape.weight, shape.weight_lanes))} if shape.weight_lanes else {})}
 
-    @staticmethod
-    def times(arrivals: Times, *, shape: MatrixShape, rescaler: RescalerConstants, technology: Technology,
-              weights: Times | None = None, left: Times | None = None) -> StageTimes:
-        """The cycles in which words are taken and results offered, if words arrive as `arrivals` says.
+    def times(self, technology: Technology, *arrivals: Times, left: Times | None = None) -> StageTimes:
+        """The second of `arrivals` is that of the stream `weights`, where there is one, which `taken` has after `i`.
 
-        `weights` are the arrivals of the stream `weights`, where there is one; `taken` has it after `i`.  `left`: see
-        `with_room`.
+        Without it weights arrive as the source promises.
         """
+        shape, weights = self.matrix, arrivals[1] if len(arrivals) > 1 else None
         words = shape.bank_words(shape.bank_rows(technology))
-        latency = MatrixStage.rescaler_latency(shape, rescaler, technology)
+        latency = self.rescaler_latency(technology)
         depth = max(2, shape.queue_depth(technology, latency))
         queued, ahead = latency + Queue.latency_of(depth), shape.played.lookahead(shape.block_interval)
         first = (1 + technology.timing.ram + 1 + shape.played.beats - 1 + shape.word_delay(technology)
@@ -117,32 +109,71 @@ class MatrixStage(wiring.Component):
                     return starts, *others
                 found = starts
 
-        starts, taken = front_times(arrivals, shape, technology, lambda earliest, pace: played(earliest, pace)[0])
+        starts, taken = front_times(arrivals[0], shape, technology, lambda earliest, pace: played(earliest, pace)[0])
         _, *taken_weights = played(starts, 1)
         spans = results_of(starts)[:, :shape.span // shape.out_lanes]
         return StageTimes((taken, *taken_weights), spans.reshape(-1))
 
-    @staticmethod
-    def rescaler_latency(shape: MatrixShape, rescaler: RescalerConstants, technology: Technology) -> int:
+    def rescaler_latency(self, technology: Technology) -> int:
         """Cycles from the sum of lane 0 to the word of results: the slowest lane decides."""
-        bank = shape.bank_rows(technology)
-        latencies = lane_units(shape, rescaler, technology).latencies
-        return max(latency - q // bank for q, latency in enumerate(latencies))
+        return rescaler_latency(self.matrix, self.rescaler, technology)
 
-    @staticmethod
-    def cost(*, shape: MatrixShape, rescaler: RescalerConstants, technology: Technology) -> Resources:
-        """DSP and RAM exact, LUT and FF estimated; arguments as those of the stage."""
-        lanes = lane_units(shape, rescaler, technology)
+    def queue_depth(self, technology: Technology) -> int:
+        """Words of the queue of results."""
+        return max(2, self.matrix.queue_depth(technology, self.rescaler_latency(technology)))
+
+    def cost(self, technology: Technology) -> Resources:
+        """DSP and RAM exact, LUT and FF estimated."""
+        shape = self.matrix
+        lanes = lane_units(shape, self.rescaler, technology)
         total = front_cost(shape, technology) + MatrixArray.cost(shape, technology) + lanes.cost
-        depth = max(2, shape.queue_depth(technology, MatrixStage.rescaler_latency(shape, rescaler, technology)))
+        depth = self.queue_depth(technology)
         queue = Queue.cost(width=shape.output.width * shape.out_lanes, depth=depth, technology=technology)
         credits = CreditCounter.cost(**credit_sizes(shape, Queue.capacity_of(depth)))
         return total + queue + credits + Resources(ff=1)  # `left`
 
+    def build(self, technology: Technology, name: str) -> MatrixStage:
+        return MatrixStage(shape=self, technology=technology, name=name)
+
+
+class MatrixStage(wiring.Component):
+    """The layer of `shape`; `name` begins the names of the ROMs and is unique in the design.
+
+    Ports: `i`, words of `lanes_in` channels in raster order; `o`, `out_lanes` channels in raster order; `busy`, high
+    while the multipliers compute a word (`MatrixShape.work` cycles a frame); with a `StreamSource` also `weights`, the
+    beats of `weight_beats`, again for each frame of the first pass.
+
+    Initiation interval: exactly `MatrixShape.cycles()` from frame to frame, if source and reader never stall the stage,
+    and weights arrive as fast as the source of weights says.
+    """
+
+    def __init__(self, *, shape: MatrixStageShape, technology: Technology, name: str):
+        self.shape = shape
+        matrix, pad_value = shape.matrix, shape.pad_value
+        check_weights(matrix, shape.weights, name)
+        self.technology = technology
+        self.name = name
+        self.line_buffer = LineBuffer(
+            shape=matrix.played, element=matrix.element, lanes=matrix.word_lanes, pad_value=pad_value,
+            technology=technology, interval=matrix.block_interval, feed=matrix.feed)
+        self.word_join = WordJoin(
+            element=matrix.element, lanes_in=matrix.lanes_in, lanes=matrix.lanes,
+            chunk=matrix.chunk) if matrix.joins else None
+        self.row_patch = RowPatch(
+            shape=matrix.window, element=matrix.element, lanes=matrix.lanes, pad_value=pad_value,
+            technology=technology) if matrix.patch else None
+        self.array = MatrixArray(shape=matrix, weights=shape.weights, technology=technology, name=name)
+        self.rescalers = [
+            shape.rescaler.of_lane(q, matrix.out_lanes).unit(
+                accumulator=matrix.accumulator, output=matrix.output, interval=matrix.drain_interval,
+                technology=technology, name=f"{name}_requantizer{q}")
+            for q in range(matrix.out_lanes)]
+        super().__init__(shape.ports)
+
     def model(self, frames: IntArray) -> IntArray:
         """[n, height, width, channels] as they are on `i` to the beats of `o`, [beats, out_lanes]."""
         if self.word_join is not None:
-            frames = WordJoin.model(frames, lanes=self.shape.lanes, chunk=self.shape.chunk)
+            frames = WordJoin.model(frames, lanes=self.shape.matrix.lanes, chunk=self.shape.matrix.chunk)
         if self.row_patch is not None:
             frames = self.row_patch.model(frames)
         sums = self.array.model(self.line_buffer.model(frames))
@@ -150,7 +181,7 @@ class MatrixStage(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        shape = self.shape
+        shape = self.shape.matrix
         m.submodules.window = window = self.line_buffer
         m.submodules.array = array = self.array
         # The lanes have different latencies: their banks are skewed, and constants may need fewer steps.
@@ -198,6 +229,13 @@ def lane_units(shape: MatrixShape, rescaler: RescalerConstants, technology: Tech
     """The units that rescale the sums of the stage."""
     return rescaler.lane_units(shape.out_lanes, accumulator=shape.accumulator, output=shape.output,
                                interval=shape.drain_interval, technology=technology)
+
+
+def rescaler_latency(shape: MatrixShape, rescaler: RescalerConstants, technology: Technology) -> int:
+    """Cycles from the sum of lane 0 to the word of results: the slowest lane decides."""
+    bank = shape.bank_rows(technology)
+    latencies = lane_units(shape, rescaler, technology).latencies
+    return max(latency - q // bank for q, latency in enumerate(latencies))
 
 
 @once_known

@@ -8,6 +8,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 from amaranth.hdl import Module
@@ -18,28 +22,106 @@ from ..rearrange.rearrange import RearrangeStage
 from ..rescale.rescaler import RescalerConstants
 from ..stream.streams import link, stream_of
 from ..stream.times import StageTimes, Times
+from ..stream.unit import UnitShape
 from ..vendor.base import Resources, Technology
 from ..vendor.known import once_known
-from ..vendor.memory import Holds
 from .shape import MatrixShape
-from .stage import MatrixStage
+from .stage import MatrixStageShape
 from .streamed_weights import StreamSource, weight_beats
 from .tiled_shape import TiledShape
-from .tiled_times import played_passes, promised_times
+from .tiled_times import NO_WEIGHTS, played_passes, promised_times
 
 IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TiledStageShape(UnitShape):
+    """The passes of a layer, and its constants.
+
+    tiled
+        The layer's sizes, its folding, and its passes.
+    weights, rescaler, pad_value
+        As those of a `MatrixStageShape`, for the whole layer.  Only `model` uses the weights: the hardware reads them
+        from the stream.
+    """
+
+    tiled: TiledShape
+    weights: IntArray
+    rescaler: RescalerConstants
+    pad_value: int = 0
+
+    @property
+    def lanes_in(self) -> tuple[int, ...]:
+        return (self.tiled.lanes_in,)
+
+    @property
+    def cycles(self) -> int:
+        return self.tiled.cycles()
+
+    @property
+    def work(self) -> int:
+        return self.tiled.work
+
+    @property
+    def multipliers(self) -> int:
+        return self.tiled.of_pass.rows * self.tiled.of_pass.cols
+
+    @property
+    def ports(self) -> dict[str, Any]:
+        of_pass = self.tiled.of_pass
+        return {
+            "i": In(stream_of(of_pass.element, of_pass.lanes_in)),
+            "weights": In(stream_of(of_pass.weight, of_pass.weight_lanes)),
+            "o": Out(stream_of(of_pass.output, of_pass.out_lanes)), "busy": Out(1)}
+
+    @cached_property
+    def of_pass(self) -> MatrixStageShape:
+        """A pass, which the `MatrixStage` treats as a frame, without its weights."""
+        return MatrixStageShape(
+            matrix=self.tiled.of_pass, weights=NO_WEIGHTS, rescaler=self.tiled.constants(self.rescaler),
+            pad_value=self.pad_value)
+
+    @property
+    def weight_beats(self) -> IntArray:
+        """What the stream `weights` has for a frame: int64[beats, weight_lanes].
+
+        In the order of passes; those of a pass as `matrix.streamed_weights.weight_beats` says.
+        """
+        return weight_beats(self.tiled.of_pass, self.weights[self.tiled.outputs])
+
+    def times(self, technology: Technology, *arrivals: Times, left: Times | None = None) -> StageTimes:
+        """The second of `arrivals` is that of the stream `weights`; `taken` has it after `i`.
+
+        Without it weights arrive as the source promises, and `taken` may have `i` alone.  With `left` the passes go on,
+        into the ring of the results.
+        """
+        tiled, weights = self.tiled, arrivals[1:]
+        if not weights and tiled.passes > len(played_passes(tiled)):
+            return promised_times(tiled, self.rescaler, technology, arrivals[0], left)
+        of_pass, begun = self.of_pass, None
+        while True:  # each round lets words wait longer for those before them; most need two
+            replayed = tiled.replaying.times(technology, arrivals[0], left=begun)
+            computed = of_pass.times(technology, replayed.departures, *weights)
+            if begun is not None and np.array_equal(begun, computed.taken[0]):
+                break
+            begun = computed.taken[0]
+        # The ring of the results has room for all that come.
+        gathered = tiled.gathering.times(technology, computed.departures, left=left)
+        return StageTimes((replayed.taken[0], *computed.taken[1:]), gathered.departures)
+
+    def cost(self, technology: Technology) -> Resources:
+        """DSP and RAM exact, LUT and FF estimated."""
+        frames = frames_cost((self.tiled.layer, self.tiled.source), technology)
+        return frames[0].within("input") + self.of_pass.cost(technology) + frames[1].within("output")
+
+    def build(self, technology: Technology, name: str) -> TiledStage:
+        return TiledStage(shape=self, technology=technology, name=name)
 
 
 class TiledStage(wiring.Component):
     """A layer of a `MatrixStage` with its loops exchanged: tiles of output channels outside, pixels inside.
 
-    Parameters
-    ----------
-    shape
-        The layer's sizes, its folding, and its passes.
-    weights, rescaler, pad_value, technology, name
-        As those of a `MatrixStage`, for the whole layer.  Only `model` uses the weights: the hardware reads them
-        from the stream.
+    `technology` and `name` as those of a `MatrixStage`.
 
     Ports: `i`, words of `lanes_in` channels in raster order; `weights`, the beats of `weight_beats`, again for each
     frame; `o`, `out_lanes` channels in raster order; `busy`, high while the multipliers compute a word.
@@ -48,70 +130,20 @@ class TiledStage(wiring.Component):
     weights arrive as fast as the source of weights says.
     """
 
-    def __init__(self, *, shape: TiledShape, weights: IntArray, rescaler: RescalerConstants, pad_value: int,
-                 technology: Technology, name: str):
+    def __init__(self, *, shape: TiledStageShape, technology: Technology, name: str):
         self.shape = shape
-        of_pass = shape.of_pass
         self.input = RearrangeStage(
-            shape=shape.replay, element=of_pass.element, lanes=of_pass.lanes_in, padding=0, technology=technology,
-            name=f"{name}_input", ring="input_ring")
-        self.stage = MatrixStage(
-            shape=of_pass, weights=weights[shape.outputs], rescaler=shape.constants(rescaler), pad_value=pad_value,
-            technology=technology, name=name)
+            shape=shape.tiled.replaying, technology=technology, name=f"{name}_input", ring="input_ring")
+        self.stage = replace(shape.of_pass, weights=shape.weights[shape.tiled.outputs]).build(technology, name)
         self.output = RearrangeStage(
-            shape=shape.gather, element=of_pass.output, lanes=of_pass.out_lanes, padding=0, technology=technology,
-            name=f"{name}_output", ring="output_ring")
-        super().__init__({
-            "i": In(stream_of(of_pass.element, of_pass.lanes_in)),
-            "weights": In(stream_of(of_pass.weight, of_pass.weight_lanes)),
-            "o": Out(stream_of(of_pass.output, of_pass.out_lanes)),
-            "busy": Out(1),
-        })
-
-    @staticmethod
-    def weight_beats(shape: TiledShape, weights: IntArray) -> IntArray:
-        """What the stream `weights` has for a frame of the layer's `weights`: int64[beats, weight_lanes].
-
-        In the order of passes; those of a pass as `matrix.streamed_weights.weight_beats` says.
-        """
-        return weight_beats(shape.of_pass, weights[shape.outputs])
-
-    @staticmethod
-    def times(arrivals: Times, *, shape: TiledShape, rescaler: RescalerConstants, technology: Technology,
-              weights: Times | None = None, left: Times | None = None) -> StageTimes:
-        """The cycles in which words are taken and results given, if words arrive as `arrivals` says.
-
-        `weights` are the arrivals of the stream `weights`; `taken` has it after `i`.  None: they arrive as the source
-        promises, and `taken` may have `i` alone.  `left`: see `with_room`; under backpressure the passes go on, into
-        the ring of the results.
-        """
-        if weights is None and shape.passes > len(played_passes(shape)):
-            return promised_times(arrivals, shape=shape, rescaler=rescaler, technology=technology, left=left)
-        constants, begun, (wide, narrow) = shape.constants(rescaler), None, shape.widths
-        while True:  # each round lets words wait longer for those before them; most need two
-            replayed = RearrangeStage.times(arrivals, shape=shape.replay, width=wide, technology=technology,
-                                           left=begun)
-            computed = MatrixStage.times(replayed.departures, shape=shape.of_pass, rescaler=constants,
-                                         technology=technology, weights=weights)
-            if begun is not None and np.array_equal(begun, computed.taken[0]):
-                break
-            begun = computed.taken[0]
-        # The ring of the results has room for all that come.
-        gathered = RearrangeStage.times(computed.departures, shape=shape.gather, width=narrow,
-                                        technology=technology, left=left)
-        return StageTimes((replayed.taken[0], *computed.taken[1:]), gathered.departures)
-
-    @staticmethod
-    def cost(*, shape: TiledShape, rescaler: RescalerConstants, technology: Technology) -> Resources:
-        """DSP and RAM exact, LUT and FF estimated; arguments as those of the stage."""
-        frames = frames_cost((shape.layer, shape.source), technology)
-        stage = MatrixStage.cost(shape=shape.of_pass, rescaler=shape.constants(rescaler), technology=technology)
-        return frames[0].within("input") + stage + frames[1].within("output")
+            shape=shape.tiled.gathering, technology=technology, name=f"{name}_output", ring="output_ring")
+        super().__init__(shape.ports)
 
     def model(self, frames: IntArray) -> IntArray:
         """[n, height, width, channels] as they are on `i` to the beats of `o`, [beats, out_lanes]."""
-        window = self.shape.window
-        replayed = self.input.model(frames).reshape(-1, window.height, window.width, self.shape.layer.depth)
+        tiled = self.shape.tiled
+        window = tiled.window
+        replayed = self.input.model(frames).reshape(-1, window.height, window.width, tiled.layer.depth)
         return self.output.model(self.stage.model(replayed).reshape(len(frames), 1, 1, -1))
 
     def elaborate(self, platform):
@@ -132,6 +164,4 @@ def frames_cost(sizes: tuple[MatrixShape, StreamSource], technology: Technology)
 
     The key of the cache are the sizes: the shape itself is too large to be kept."""
     shape = TiledShape(*sizes)
-    before, after = (RearrangeStage.cost(shape=order, width=width, technology=technology, holds=Holds.FRAMES)
-                     for order, width in zip((shape.replay, shape.gather), shape.widths, strict=True))
-    return before, after
+    return shape.replaying.cost(technology), shape.gathering.cost(technology)

@@ -8,9 +8,11 @@ from functools import cached_property, lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from ..rearrange.rearrange import RearrangeStageShape
 from ..rearrange.shape import RearrangeShape
 from ..rescale.order import PassOrder
 from ..rescale.rescaler import RescalerConstants
+from ..vendor.memory import Holds
 from ..window.shape import WindowShape
 from .shape import MatrixShape
 from .streamed_weights import StreamSource
@@ -79,12 +81,6 @@ class TiledShape:
         return self.of_pass.lanes_in
 
     @property
-    def widths(self) -> tuple[int, int]:
-        """Bits of a word on `i` and on `o`."""
-        shape = self.of_pass
-        return shape.element.width * shape.lanes_in, shape.output.width * shape.out_lanes
-
-    @property
     def drain_interval(self) -> int:
         """Cycles from result to result of a row of requantizers."""
         return self.of_pass.drain_interval
@@ -129,6 +125,20 @@ class TiledShape:
             columns=np.arange(self.layer.frame.groups) * self.tiles * of_pass,
             groups=beats // drain * of_pass + beats % drain,
             earliest=np.append(come.reshape(-1), blocks * shape.block_interval))
+
+    @property
+    def replaying(self) -> RearrangeStageShape:
+        """The memory for a frame at `i`."""
+        shape = self.of_pass
+        return RearrangeStageShape(order=self.replay, element=shape.element, lanes=shape.lanes_in, padding=0,
+                                   holds=Holds.FRAMES)
+
+    @property
+    def gathering(self) -> RearrangeStageShape:
+        """The memory for a frame at `o`."""
+        shape = self.of_pass
+        return RearrangeStageShape(order=self.gather, element=shape.output, lanes=shape.out_lanes, padding=0,
+                                   holds=Holds.FRAMES)
 
     @cached_property
     def outputs(self) -> IntArray:

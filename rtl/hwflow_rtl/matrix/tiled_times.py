@@ -12,14 +12,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from ..rearrange.rearrange import RearrangeStage, ring_depth
 from ..rescale.rescaler import RescalerConstants
 from ..stream.times import StageTimes, Times, in_turn
 from ..vendor.base import Technology
-from .stage import MatrixStage
+from .stage import MatrixStageShape
 from .streamed_weights import StreamSource
 from .tiled_shape import TiledShape
 from .weights import BankWords
+
+#: For times, which do not depend on them.
+NO_WEIGHTS = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -44,22 +46,23 @@ def played_passes(shape: TiledShape) -> npt.NDArray[np.int64]:
     return np.unique([*groups, *(groups + shape.tiles - 1), 1, shape.passes - 2])
 
 
-def promised_times(arrivals: Times, *, shape: TiledShape, rescaler: RescalerConstants,
-                   technology: Technology, left: Times | None = None) -> StageTimes:
-    """As `TiledStage.times` without arrivals of weights, for frames of more than two passes; `taken` has only `i`."""
-    passes, begun, (wide, narrow) = played_passes(shape), None, shape.widths
-    of_pass, replay, constants = shape.of_pass, shape.replay, shape.constants(rescaler)
+def promised_times(shape: TiledShape, rescaler: RescalerConstants, technology: Technology, arrivals: Times,
+                   left: Times | None) -> StageTimes:
+    """The times without arrivals of weights, for frames of more than two passes; `taken` has only `i`."""
+    passes, begun, of_pass, replaying = played_passes(shape), None, shape.of_pass, shape.replaying
     steps = np.diff(passes, prepend=passes[-1] - shape.passes)
     # After passes that are left out the next one starts when these have ended.
     left_out = np.where(steps > 1, steps * of_pass.cycles(), 0)
     source = PromisedSource(shape.source.rows, shape.source.interval,
                             tuple(np.maximum(left_out, of_pass.tile_cycles).tolist()))
-    played = replace(of_pass, passes=len(passes), source=source)
-    depth, replay = ring_depth(replay, wide, technology), replace(replay, rows=replay.rows[passes])
+    played = MatrixStageShape(matrix=replace(of_pass, passes=len(passes), source=source), weights=NO_WEIGHTS,
+                              rescaler=shape.constants(rescaler))
+    depth = sum(replaying.ring_parts(technology))
+    replay = replace(replaying.order, rows=replaying.order.rows[passes])
+    replaying = replace(replaying, order=replay)
     while True:  # each round lets words wait longer for those before them; most need two
-        replayed = RearrangeStage.times(arrivals, shape=replay, width=wide, technology=technology, left=begun,
-                                        depth=depth)
-        computed = MatrixStage.times(replayed.departures, shape=played, rescaler=constants, technology=technology)
+        replayed = replaying.times_with(depth, technology, arrivals, begun)
+        computed = played.times(technology, replayed.departures)
         taken = computed.taken[0].reshape(-1, len(passes), replay.output_words // len(passes)).copy()
         for n in np.flatnonzero(left_out):  # no words ahead of those that are left out
             taken[:, n] = np.maximum(taken[:, n], taken[:, n - 1] + left_out[n])
@@ -71,6 +74,5 @@ def promised_times(arrivals: Times, *, shape: TiledShape, rescaler: RescalerCons
     before = np.searchsorted(passes, every, side="right") - 1
     whole = results[:, before] + ((every - passes[before]) * of_pass.cycles())[:, None]
     # The ring of the results has room for all that come.
-    gathered = RearrangeStage.times(whole.reshape(-1), shape=shape.gather, width=narrow, technology=technology,
-                                   left=left)
+    gathered = shape.gathering.times(technology, whole.reshape(-1), left=left)
     return StageTimes((replayed.taken[0],), gathered.departures)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
@@ -15,6 +18,7 @@ from ..stream.pipeline import adder_luts, delay
 from ..stream.queue import Queue
 from ..stream.streams import link, stream_of
 from ..stream.times import StageTimes, Times, with_room
+from ..stream.unit import UnitShape
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from ..vendor.memory import Holds
@@ -22,6 +26,98 @@ from ..window.address import is_power_of_two, sum_with_carry
 from .ring import Ring, ring_parts
 from .shape import RearrangeShape
 from .walk import Walker
+
+
+@dataclass(frozen=True, kw_only=True)
+class MovedShape(UnitShape):
+    """Which word of a frame goes where; a word is `lanes` elements, on both streams."""
+
+    order: RearrangeShape
+    element: Shape
+    lanes: int
+
+    @property
+    def lanes_in(self) -> tuple[int, ...]:
+        return (self.lanes,)
+
+    @property
+    def width(self) -> int:
+        """Bits of a word."""
+        return self.lanes * self.element.width
+
+    @property
+    def cycles(self) -> int:
+        return self.order.cycles()
+
+    @property
+    def work(self) -> int:
+        return self.order.output_words
+
+    @property
+    def ports(self) -> dict[str, Any]:
+        words = stream_of(self.element, self.lanes)
+        return {"i": In(words), "o": Out(words), "busy": Out(1)}
+
+    def words_of(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The words [n, words, lanes] of frames [n, height, width, channels]."""
+        return np.asarray(frames, dtype=np.int64).reshape(len(frames), self.order.input_words, self.lanes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RearrangeStageShape(MovedShape):
+    """Words that wait in a ring for their place in the output.
+
+    padding
+        Every element of a word that is padding.
+    holds
+        What the ring is in the plan.
+    """
+
+    padding: int
+    holds: Holds = Holds.RING
+
+    def __post_init__(self) -> None:
+        low, high = shape_range(self.element)
+        if not low <= self.padding <= high:
+            raise ValueError(f"padding of a rearrangement must be from {low} to {high}, not {self.padding}")
+
+    def ring_parts(self, technology: Technology) -> tuple[int, ...]:
+        """Words of the memories of the ring."""
+        return ring_parts(self.order.ring_words, self.width, technology)
+
+    def latency(self, technology: Technology) -> int:
+        """Cycles from the cycle in which a word is played to the output."""
+        return technology.timing.ram + Queue.latency_of(queue_depth(technology))
+
+    def times(self, technology: Technology, *arrivals: Times, left: Times | None = None) -> StageTimes:
+        return self.times_with(sum(self.ring_parts(technology)), technology, arrivals[0], left)
+
+    def times_with(self, depth: int, technology: Technology, arrivals: Times, left: Times | None) -> StageTimes:
+        """`times` with a ring of `depth` words."""
+        room = None if left is None else with_room(np.zeros_like(left), left, queue_depth(technology), back=1)
+        played, taken = self.order.times(arrivals, depth, room)
+        return StageTimes((taken,), played + self.latency(technology))
+
+    def cost(self, technology: Technology) -> Resources:
+        """RAM exact, LUT and FF estimated."""
+        order, width = self.order, self.width
+        parts, queue = self.ring_parts(technology), queue_depth(technology)
+        depth = sum(parts)
+        address, wraps = (depth - 1).bit_length(), not is_power_of_two(depth)
+        counters = [address, address, *(counter.width for counter in counters_of(order, depth))]
+        chains = sum(adder_luts(bits, technology) for bits in counters)
+        masks = width // 2 if order.outside.any() else 0
+        if wraps:  # the second address, what chooses, what wraps the writing one
+            chains, masks = chains + adder_luts(address + 1, technology), masks + 3 * address
+            counters += [address + 3]
+        return (Ring.cost(width=width, parts=parts, technology=technology, holds=self.holds)
+                + Walker.cost(shape=order, technology=technology, around=depth if wraps else 1)
+                + Queue.cost(width=width, depth=queue, technology=technology)
+                + CreditCounter.cost(words=queue) + fitted("RearrangeStage")
+                + Resources(lut=chains + masks, ff=sum(counters)))
+
+    def build(self, technology: Technology, name: str) -> RearrangeStage:
+        return RearrangeStage(shape=self, technology=technology, name=name)
 
 
 class RearrangeStage(wiring.Component):
@@ -34,96 +130,46 @@ class RearrangeStage(wiring.Component):
     ----------
     shape
         Which word goes where.
-    element, lanes
-        A word is `lanes` elements, on both streams.
-    padding
-        Every element of a word that is padding.
     technology, name
         Makes ring and ROMs; prefix of the ROMs' names.
     ring
         The ring's name.
 
-    A word is played, at the earliest, in the cycle after it is taken, and is at the output `latency` cycles later; one
-    a cycle.  A frame takes `shape.cycles()` cycles: one for each word of the output or, if they are more, of the input.
-    `busy` says that a word is played.
+    A word is played, at the earliest, in the cycle after it is taken, and is at the output
+    `RearrangeStageShape.latency` cycles later; one a cycle.  A frame takes one cycle for each word of the output or, if
+    they are more, of the input.  `busy` says that a word is played.
 
     An output word waits for nothing but itself, the output words before it and, if it is padding, for the first word
     of its frame; and the ring takes all words up to those it waits for.  So the stage never needs input beyond what
     its next output needs.
     """
 
-    def __init__(self, *, shape: RearrangeShape, element: Shape, lanes: int, padding: int, technology: Technology,
-                 name: str, ring: str = "ring"):
+    def __init__(self, *, shape: RearrangeStageShape, technology: Technology, name: str, ring: str = "ring"):
         self.shape = shape
-        self.element = Shape.cast(element)
-        self.lanes = lanes
-        self.padding = padding
         self.technology = technology
         self.name = name
         self.ring = ring
-        low, high = shape_range(self.element)
-        if not low <= padding <= high:
-            raise ValueError(f"padding of rearrangement '{name}' must be from {low} to {high}, not {padding}")
-        self.parts = ring_parts(shape.ring_words, self.element.width * lanes, technology)
+        self.parts = shape.ring_parts(technology)
         self.depth = sum(self.parts)
-        super().__init__({"i": In(stream_of(element, lanes)), "o": Out(stream_of(element, lanes)), "busy": Out(1)})
-
-    @property
-    def latency(self) -> int:
-        """Cycles from the cycle in which a word is played to the output."""
-        return self.latency_of(self.technology)
-
-    @staticmethod
-    def latency_of(technology: Technology) -> int:
-        return technology.timing.ram + Queue.latency_of(queue_depth(technology))
-
-    @staticmethod
-    def times(arrivals: Times, *, shape: RearrangeShape, width: int, technology: Technology,
-              left: Times | None = None, depth: int | None = None) -> StageTimes:
-        """When words of `width` bits are taken and given, for those that come as `arrivals` says.
-
-        `left`: see `with_room`.
-        `depth`: words of the ring; None: `ring_depth`.
-        """
-        room = None if left is None else with_room(np.zeros_like(left), left, queue_depth(technology), back=1)
-        played, taken = shape.times(arrivals, depth or ring_depth(shape, width, technology), room)
-        return StageTimes((taken,), played + RearrangeStage.latency_of(technology))
-
-    @staticmethod
-    def cost(*, shape: RearrangeShape, width: int, technology: Technology, holds: Holds = Holds.RING) -> Resources:
-        """For words of `width` bits; `holds`: what the ring is in the plan.  RAM exact, LUT and FF estimated."""
-        parts, queue = ring_parts(shape.ring_words, width, technology), queue_depth(technology)
-        depth = sum(parts)
-        address, wraps = (depth - 1).bit_length(), not is_power_of_two(depth)
-        counters = [address, address, *(counter.width for counter in counters_of(shape, depth))]
-        chains = sum(adder_luts(bits, technology) for bits in counters)
-        masks = width // 2 if shape.outside.any() else 0
-        if wraps:  # the second address, what chooses, what wraps the writing one
-            chains, masks = chains + adder_luts(address + 1, technology), masks + 3 * address
-            counters += [address + 3]
-        return (Ring.cost(width=width, parts=parts, technology=technology, holds=holds)
-                + Walker.cost(shape=shape, technology=technology, around=depth if wraps else 1)
-                + Queue.cost(width=width, depth=queue, technology=technology)
-                + CreditCounter.cost(words=queue) + fitted("RearrangeStage")
-                + Resources(lut=chains + masks, ff=sum(counters)))
+        super().__init__(shape.ports)
 
     def model(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Beats at the output, [n, lanes]; frames are [n, height, width, channels]."""
-        words = np.asarray(frames, dtype=np.int64).reshape(len(frames), self.shape.input_words, self.lanes)
-        played = words[:, self.shape.addresses]
-        played[:, self.shape.outside] = self.padding
-        return played.reshape(-1, self.lanes)
+        shape = self.shape
+        played = shape.words_of(frames)[:, shape.order.addresses]
+        played[:, shape.order.outside] = shape.padding
+        return played.reshape(-1, shape.lanes)
 
     def elaborate(self, platform):
         m = Module()
-        shape, depth, technology = self.shape, self.depth, self.technology
+        shape, order, depth, technology = self.shape, self.shape.order, self.depth, self.technology
         m.submodules.walker = walker = Walker(
-            shape=shape, technology=technology, name=self.name, around=1 if is_power_of_two(depth) else depth)
+            shape=order, technology=technology, name=self.name, around=1 if is_power_of_two(depth) else depth)
         m.submodules.ring = ring = Ring(
-            width=self.element.width * self.lanes, parts=self.parts, technology=technology, name=self.ring)
+            width=shape.width, parts=self.parts, technology=technology, name=self.ring)
         places_in_queue = queue_depth(technology)
         m.submodules.queue = queue = Queue(
-            shape=data.ArrayLayout(self.element, self.lanes), depth=places_in_queue, technology=technology)
+            shape=data.ArrayLayout(shape.element, shape.lanes), depth=places_in_queue, technology=technology)
         m.submodules.credit = credit = CreditCounter(words=places_in_queue, take=1)
 
         start, wrote = Signal(name="start"), Signal(name="wrote")
@@ -138,9 +184,9 @@ class RearrangeStage(wiring.Component):
         ]
 
         word = ring.read_data
-        if shape.outside.any():
+        if order.outside.any():
             outside = delay(m, walker.outside, technology.timing.ram, "outside")
-            word = Mux(outside, Cat(*(Const(self.padding, self.element) for _ in range(self.lanes))), word)
+            word = Mux(outside, Cat(*(Const(shape.padding, shape.element) for _ in range(shape.lanes))), word)
         m.d.comb += [
             queue.i.valid.eq(delay(m, start, technology.timing.ram, "valid", reset_less=False)),
             Value.cast(queue.i.payload).eq(word),
@@ -159,7 +205,7 @@ class RearrangeStage(wiring.Component):
 
     def read_address(self, m: Module, start: Signal, walker: Walker) -> Value:
         """Of the word that is played next."""
-        depth, first = self.depth, self.shape.first % self.depth
+        depth, first = self.depth, self.shape.order.first % self.depth
         if is_power_of_two(depth):
             read = Signal(range(depth), init=first, name="read")
             with m.If(start):
@@ -174,7 +220,7 @@ class RearrangeStage(wiring.Component):
 
     def room(self, m: Module, start: Signal, wrote: Signal, freed: Value) -> Value:
         """Whether the ring takes one more word: the counter is the places less one, its sign bit the answer."""
-        places = Signal(counters_of(self.shape, self.depth)[0], init=self.depth - 1 + self.shape.skipped)
+        places = Signal(counters_of(self.shape.order, self.depth)[0], init=self.depth - 1 + self.shape.order.skipped)
         m.d.sync += places.eq(sum_with_carry(places, Mux(start, freed, -1), ~wrote))
         return ~places[-1]
 
@@ -184,7 +230,7 @@ class RearrangeStage(wiring.Component):
         The counters are the words that lack, less one, so that the sign bit says that none does.  Padding needs none,
         but padding before all words of a frame waits for the first of them.
         """
-        shape = self.shape
+        shape = self.shape.order
         counters = counters_of(shape, self.depth)
         lack = Signal(counters[1], init=shape.first)
         m.d.sync += lack.eq(sum_with_carry(lack, Mux(start, walker.hop, -1), ~wrote))
@@ -209,11 +255,6 @@ def counters_of(shape: RearrangeShape, depth: int) -> list[Shape]:
     ahead = int((shape.wanted - shape.addresses).max()) + depth
     counters = [range(-1, most), range(-ahead, max(lacking, 0) + 1), range(-most, words + 1)]
     return [Shape.cast(counter) for counter in counters[:2 + int(shape.outside[0])]]
-
-
-def ring_depth(shape: RearrangeShape, width: int, technology: Technology) -> int:
-    """Words of `width` bits of the ring of a `RearrangeStage`."""
-    return sum(ring_parts(shape.ring_words, width, technology))
 
 
 def queue_depth(technology: Technology) -> int:

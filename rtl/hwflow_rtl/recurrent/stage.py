@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,7 @@ from ..stream.pipeline import delay
 from ..stream.queue import Queue
 from ..stream.streams import link, stream_of
 from ..stream.times import StageTimes, Times
+from ..stream.unit import UnitShape
 from ..vendor.base import Resources, Technology
 from .cells import cell_of
 from .costs import cell_cost
@@ -36,101 +38,136 @@ from .walk import LoopWalk
 IntArray = npt.NDArray[np.int64]
 
 
-class RecurrentStage(wiring.Component):
-    """The steps of a recurrent layer, whose hidden states are the operand of the next step's product.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RecurrentStageShape(UnitShape):
+    """The folding of a recurrent layer, its pace, and its constants.
 
-    Parameters
-    ----------
-    shape
+    loop
         The layer's sizes and its folding.
+    pace
+        No less than the family needs.
     weights
         int[gates * hidden, hidden], each a `weight`.
     tables, initial
         As of `Cell`.
-    rescaler, output
+    rescaler, outputs
         Constants that turn sums into gate sums, for all rows; and hidden states into elements, one for all units.
-    pace
-        `LoopPace`, no less than the family needs.
-    technology, name
-        `name` begins the names of the ROMs and is unique in the design.
+    """
+
+    loop: RecurrentShape
+    pace: LoopPace
+    weights: IntArray
+    tables: Sequence[IntArray]
+    initial: IntArray
+    rescaler: RescalerConstants
+    outputs: RequantizerConstants
+
+    @property
+    def lanes_in(self) -> tuple[int, ...]:
+        return (self.loop.lanes,)
+
+    @property
+    def cycles(self) -> int:
+        return self.pace.cycles(self.loop)
+
+    @property
+    def work(self) -> int:
+        loop = self.loop
+        return loop.steps * len(loop.gates) * loop.blocks * loop.words
+
+    @property
+    def multipliers(self) -> int:
+        return self.loop.rows * self.loop.cols
+
+    @property
+    def starts_with_zeros(self) -> bool:
+        """All initial states are 0."""
+        return not self.initial.any()
+
+    def walk(self, technology: Technology) -> LoopWalk:
+        """The schedule on a family."""
+        return LoopWalk.of(self.loop, self.pace, self.rescaler, self.outputs, technology)
+
+    def times(self, technology: Technology, *arrivals: Times, left: Times | None = None) -> StageTimes:
+        return self.walk(technology).times(arrivals[0], left)
+
+    def cost(self, technology: Technology) -> Resources:
+        """DSP and RAM exact, LUT and FF estimated."""
+        loop, walk, zero = self.loop, self.walk(technology), self.starts_with_zeros
+        lanes, interval = loop.lanes, loop.matrix.drain_interval
+        rescalers = self.rescaler.lane_units(
+            lanes, accumulator=loop.accumulator, output=loop.sum, interval=interval, technology=technology).cost
+        outputs = self.outputs.cost(
+            accumulator=loop.state, output=loop.output, interval=interval, technology=technology)
+        operand = LoopOperand.cost(
+            width=loop.state.width, lanes=lanes, cols=loop.cols, words=loop.words, banks=2 + loop.reset_before,
+            zero=zero, technology=technology)
+        queues = (Queue.cost(width=loop.sum.width * lanes, depth=walk.waiting, technology=technology)
+                  + Queue.cost(width=loop.output.width * lanes, depth=walk.results, technology=technology))
+        credit = CreditCounter.cost(words=Queue.capacity_of(walk.results), take=loop.matrix.drain)
+        return (MatrixArray.cost(loop.matrix, technology) + rescalers + outputs.copies(lanes) + operand + queues
+                + credit + LoopSequencer.cost(loop, self.pace, Queue.capacity_of(walk.waiting))
+                + cell_cost(loop, walk.timing, zero, technology))
+
+    def build(self, technology: Technology, name: str) -> RecurrentStage:
+        return RecurrentStage(shape=self, technology=technology, name=name)
+
+
+class RecurrentStage(wiring.Component):
+    """The steps of a recurrent layer, whose hidden states are the operand of the next step's product.
+
+    `name` begins the names of the ROMs and is unique in the design.
 
     Ports: `i`, gate sums of the input, `lanes` units of a gate in a beat, those of all gates for each step; `o`,
     `lanes` units of a step; `busy`, high while the multipliers compute a word.
 
-    Initiation interval: exactly `pace.cycles(shape)` from frame to frame, if source and reader never stall the stage.
+    Initiation interval: exactly `pace.cycles(loop)` from frame to frame, if source and reader never stall the stage.
     The states of a stage that streams begin anew with the core's reset alone.
     """
 
-    def __init__(self, *, shape: RecurrentShape, weights: IntArray, tables: Sequence[IntArray], initial: IntArray,
-                 rescaler: RescalerConstants, output: RequantizerConstants, pace: LoopPace, technology: Technology,
-                 name: str):
-        self.shape, self.pace = shape, pace
-        self.tables, self.initial = [np.asarray(table, np.int64) for table in tables], np.asarray(initial, np.int64)
+    def __init__(self, *, shape: RecurrentStageShape, technology: Technology, name: str):
+        self.shape = shape
         self.technology, self.name = technology, name
-        self.walk = LoopWalk.of(shape, pace, rescaler, output, technology)
-        needed = LoopPace.of(shape, [self.walk.timing])
+        loop, pace = shape.loop, shape.pace
+        self.walk = shape.walk(technology)
+        needed = LoopPace.of(loop, [self.walk.timing])
         if needed.block > pace.block or needed.step > pace.step or needed.reset > pace.reset:
             raise ValueError(f"pace of '{name}' must be at least {needed} on {technology.name}, not {pace}")
-        matrix = shape.matrix
-        self.array = MatrixArray(shape=matrix, weights=np.asarray(weights).reshape(len(weights), 1, 1, -1),
+        matrix = loop.matrix
+        self.array = MatrixArray(shape=matrix, weights=shape.weights.reshape(len(shape.weights), 1, 1, -1),
                                  technology=technology, name=name)
         self.rescalers = [
-            rescaler.of_lane(q, shape.lanes).unit(
-                accumulator=shape.accumulator, output=shape.sum, interval=matrix.drain_interval, technology=technology,
+            shape.rescaler.of_lane(q, loop.lanes).unit(
+                accumulator=loop.accumulator, output=loop.sum, interval=matrix.drain_interval, technology=technology,
                 name=f"{name}_requantizer{q}")
-            for q in range(shape.lanes)]
+            for q in range(loop.lanes)]
         self.outputs = [
-            output.unit(accumulator=shape.state, output=shape.output, interval=matrix.drain_interval,
-                        technology=technology, name=f"{name}_output{q}")
-            for q in range(shape.lanes)]
+            shape.outputs.unit(accumulator=loop.state, output=loop.output, interval=matrix.drain_interval,
+                               technology=technology, name=f"{name}_output{q}")
+            for q in range(loop.lanes)]
         super().__init__({
-            "i": In(stream_of(shape.sum, shape.lanes)), "o": Out(stream_of(shape.output, shape.lanes)),
-            "busy": Out(1)})
-
-    @staticmethod
-    def times(arrivals: Times, *, shape: RecurrentShape, rescaler: RescalerConstants, output: RequantizerConstants,
-              pace: LoopPace, technology: Technology, left: Times | None = None) -> StageTimes:
-        """When beats are taken and results given, for beats that come as `arrivals` says; `left`: see `with_room`."""
-        return LoopWalk.of(shape, pace, rescaler, output, technology).times(arrivals, left)
-
-    @staticmethod
-    def cost(*, shape: RecurrentShape, zero: bool, rescaler: RescalerConstants, output: RequantizerConstants,
-             pace: LoopPace, technology: Technology) -> Resources:
-        """DSP and RAM exact, LUT and FF estimated.  `zero`: all initial states are."""
-        walk, lanes, width = LoopWalk.of(shape, pace, rescaler, output, technology), shape.lanes, shape.sum.width
-        interval = shape.matrix.drain_interval
-        rescalers = rescaler.lane_units(lanes, accumulator=shape.accumulator, output=shape.sum, interval=interval,
-                                        technology=technology).cost
-        outputs = output.cost(
-            accumulator=shape.state, output=shape.output, interval=interval, technology=technology)
-        operand = LoopOperand.cost(
-            width=shape.state.width, lanes=lanes, cols=shape.cols, words=shape.words, banks=2 + shape.reset_before,
-            zero=zero, technology=technology)
-        queues = (Queue.cost(width=width * lanes, depth=walk.waiting, technology=technology)
-                  + Queue.cost(width=shape.output.width * lanes, depth=walk.results, technology=technology))
-        credit = CreditCounter.cost(words=Queue.capacity_of(walk.results), take=shape.matrix.drain)
-        return (MatrixArray.cost(shape.matrix, technology) + rescalers + outputs.copies(lanes) + operand + queues
-                + credit + LoopSequencer.cost(shape, pace, Queue.capacity_of(walk.waiting))
-                + cell_cost(shape, walk.timing, zero, technology))
+            "i": In(stream_of(loop.sum, loop.lanes)), "o": Out(stream_of(loop.output, loop.lanes)), "busy": Out(1)})
 
     def model(self, frames: IntArray) -> IntArray:
         """[n, 1, steps, gates * hidden] as they are on `i` to the beats of `o`, [beats, lanes]."""
-        loop = LoopModel(self.shape, self.array, self.rescalers, self.outputs, self.tables, self.initial)
+        loop = LoopModel(self.shape.loop, self.array, self.rescalers, self.outputs, self.shape.tables,
+                         self.shape.initial)
         return loop.beats(np.asarray(frames, np.int64))
 
     def elaborate(self, platform):
         m = Module()
-        shape, technology, walk = self.shape, self.technology, self.walk
+        shape, technology, walk = self.shape.loop, self.technology, self.walk
         m.submodules.waiting = waiting = Queue(
             shape=data.ArrayLayout(shape.sum, shape.lanes), depth=walk.waiting, technology=technology)
         m.submodules.sequencer = sequencer = LoopSequencer(
-            shape=shape, pace=self.pace, waiting=waiting.capacity)
+            shape=shape, pace=self.shape.pace, waiting=waiting.capacity)
         m.submodules.operand = operand = LoopOperand(
             element=shape.state, lanes=shape.lanes, cols=shape.cols, banks=2 + shape.reset_before,
-            contents=self.initial[0].reshape(-1, shape.cols), technology=technology, name=self.name)
+            contents=self.shape.initial[0].reshape(-1, shape.cols), technology=technology, name=self.name)
         m.submodules.array = array = self.array
         m.submodules.cell = cell = cell_of(
-            shape, tables=self.tables, initial=self.initial, timing=walk.timing, technology=technology, name=self.name)
+            shape, tables=self.shape.tables, initial=self.shape.initial, timing=walk.timing, technology=technology,
+            name=self.name)
         link(m, wiring.flipped(self.i), waiting.i)
         late = technology.timing.ram + 1
         flags = delay(m, Cat(sequencer.busy, sequencer.first, sequencer.last), late, "flags", reset_less=False)
@@ -160,9 +197,9 @@ class RecurrentStage(wiring.Component):
     def back(self, m: Module, cell: wiring.Component, operand: LoopOperand) -> None:
         """Hidden states to the operand of the next step, or of n's product."""
         turn = Signal(init=1)  # the first step reads bank 0
-        kept = cell.kept if self.shape.reset_before else 0
+        kept = cell.kept if self.shape.loop.reset_before else 0
         m.d.comb += [operand.write.eq(cell.state_valid | kept), operand.write_data.eq(Value.cast(cell.state))]
-        if self.shape.reset_before:
+        if self.shape.loop.reset_before:
             m.d.comb += operand.write_bank.eq(Cat(turn & ~cell.kept, cell.kept))
         else:
             m.d.comb += operand.write_bank.eq(turn)
@@ -171,7 +208,7 @@ class RecurrentStage(wiring.Component):
 
     def leave(self, m: Module, cell: wiring.Component, sequencer: LoopSequencer) -> None:
         """Hidden states as elements, through a queue that has room for them."""
-        shape, walk = self.shape, self.walk
+        shape, walk = self.shape.loop, self.walk
         m.submodules.queue = queue = Queue(
             shape=data.ArrayLayout(shape.output, shape.lanes), depth=walk.results, technology=self.technology)
         m.submodules.credits = credits = CreditCounter(words=queue.capacity, take=shape.matrix.drain)

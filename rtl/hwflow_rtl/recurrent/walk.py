@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..matrix.stage import MatrixStage
+from ..matrix.stage import rescaler_latency
 from ..rescale.requantizer import RequantizerConstants
 from ..rescale.rescaler import RescalerConstants
 from ..stream.queue import Queue
@@ -42,7 +42,7 @@ class LoopWalk:
     @staticmethod
     def of(shape: RecurrentShape, pace: LoopPace, rescaler: RescalerConstants, output: RequantizerConstants,
            technology: Technology) -> LoopWalk:
-        rescaling = MatrixStage.rescaler_latency(shape.matrix, rescaler, technology)
+        rescaling = rescaler_latency(shape.matrix, rescaler, technology)
         timing = LoopTiming.of(shape, technology, rescaling)
         leaving = output.latency(
             accumulator=shape.state, output=shape.output, interval=shape.matrix.drain_interval, technology=technology)
@@ -56,7 +56,7 @@ class LoopWalk:
         return LoopWalk(shape, pace, timing, rescaling, leaving, places(waiting), places(results))
 
     def times(self, arrivals: Times, left: Times | None) -> StageTimes:
-        """As `RecurrentStage.times`."""
+        """As `RecurrentStageShape.times`."""
         shape, drain = self.shape, self.shape.matrix.drain
         beats = np.arange(drain) * shape.matrix.drain_interval
         starts = self.starts(arrivals, left)

@@ -8,99 +8,261 @@ One row is taken while the row before it is given.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
+
 import numpy as np
 import numpy.typing as npt
-from amaranth.hdl import Cat, Const, Module, Signal, Value, signed
+from amaranth.hdl import Cat, Const, Module, Shape, Signal, Value, signed
 from amaranth.lib import data, wiring
-from amaranth.lib.wiring import In, Out
 
+from ..join.add_rounded import TAIL, RoundedSum
 from ..join.join import queue_depth
-from ..join.tree import holding, signed_digits
+from ..join.multiply import BlockProduct
+from ..join.tree import SumPlan, Term, holding, signed_digits
+from ..multiply.products import Operand
+from ..rescale.ranges import shape_range
 from ..stream.credit import CreditCounter
 from ..stream.pipeline import Nest, adder_luts, delay
 from ..stream.queue import Queue
-from ..stream.streams import link, stream_of
-from ..stream.times import StageTimes, Times, with_room
+from ..stream.streams import link
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from .chain import Chain
-from .constants import RowConstants
-from .normalize_shape import BETA_BITS, SHIFT_BITS, NormalizeShape
-from .power import RowPower
+from .constants import RowConstants, WalkShape
+from .power import PowerShape, RowPower
 from .product import ExactProduct
+from .reciprocal import Levelling, Root
 from .ring import RowRing
-from .times import play_rows
+from .shape import Phase, RowsShape
 
 IntArray = npt.NDArray[np.int64]
+
+
+#: Bits of a shift that one cycle does.
+SHIFT_BITS = 2
+#: Fractional bits of beta, which counts steps of the output.
+BETA_BITS = 8
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NormalizeShape(RowsShape):
+    """The constants and the other integers of the function.
+
+    `gamma`, signed numbers of `precision` bits, and `beta` are int64[rows, period].  The other integers are those of
+    `PowerShape` and `RoundedSum`.
+    """
+
+    gamma: IntArray
+    beta: IntArray
+    centred: bool
+    center: int
+    guard: int
+    epsilon: int
+    precision: int
+    shift: int
+    zero_point: int
+    low: int
+    high: int
+
+    def __post_init__(self) -> None:
+        if self.gamma.shape != self.beta.shape:
+            raise ValueError(f"gamma and beta of a normalization must be of one shape, not {list(self.gamma.shape)} "
+                             f"and {list(self.beta.shape)}")
+
+    @property
+    def multipliers(self) -> int:
+        return 3 * self.lanes
+
+    @cached_property
+    def power(self) -> PowerShape:
+        return PowerShape(self.elements, self.lanes, shape_range(self.element), self.center, self.centred, self.guard,
+                          self.epsilon)
+
+    @cached_property
+    def beta_ends(self) -> tuple[int, int]:
+        return int(self.beta.min()), int(self.beta.max())
+
+    @cached_property
+    def walk(self) -> WalkShape:
+        return WalkShape(self.elements, self.lanes, *self.gamma.shape)
+
+    @cached_property
+    def levels(self) -> tuple[int, int]:
+        """The least and the largest k for which a power / 4**k has precision + 1 or + 2 bits."""
+        least, most = ((power.bit_length() - 1 - self.precision) >> 1
+                       for power in (self.power.least, self.power.largest))
+        return least, most
+
+    @property
+    def below(self) -> int:
+        """Bits that a power keeps below its mantissa at the highest level; further ones come as zeros, or are cut."""
+        least, most = self.levels
+        return 2 * max(0, min(most - least, most))
+
+    @property
+    def lift(self) -> int:
+        """Places by which a power is shifted up to be levelled; negative: bits that are cut off."""
+        return self.below - 2 * self.levels[1]
+
+    @cached_property
+    def levelling(self) -> Levelling:
+        least, most = self.levels
+        return Levelling(self.precision + 2 + self.below, most - least + 1, {"total": holding(*self.power.sum_ends)})
+
+    @cached_property
+    def root(self) -> Root:
+        return Root(self.precision, {"total": holding(*self.power.sum_ends), "place": self.place_shape})
+
+    @property
+    def place_shape(self) -> Shape:
+        """Of the level less the least one."""
+        return Shape.cast(range(self.levels[1] - self.levels[0] + 1))
+
+    @cached_property
+    def distance(self) -> SumPlan:
+        """count * u - sum of u."""
+        digits = [Term(*self.power.element_ends, at, negative=sign < 0) for at, sign in signed_digits(self.elements)]
+        return SumPlan((*digits, Term(*self.power.sum_ends, negative=True)))
+
+    @property
+    def distance_ends(self) -> tuple[int, int]:
+        low, high = self.power.element_ends
+        reach = (self.elements - 1) * (high - low)
+        return (-reach, reach) if self.centred else (low, high)
+
+    @property
+    def distance_latency(self) -> int:
+        return self.distance.latency if self.centred else int(bool(self.center))
+
+    @property
+    def scale_up(self) -> int:
+        """Places by which a distance is shifted up at the least level; negative: down."""
+        squared = self.elements - 1 if self.centred else 1
+        peak = next(p for p in range(32) if squared * 4097 <= 4096 << 2 * p)
+        return self.precision // 2 - 2 + self.guard - peak - self.levels[0]
+
+    @property
+    def shifts(self) -> int:
+        """Cycles of the shift by the level."""
+        return -(-self.place_shape.width // SHIFT_BITS)
+
+    @property
+    def reach(self) -> tuple[int, int]:
+        """Of a shifted distance, and of what is normalized."""
+        return -1 << (self.precision - 1), (1 << (self.precision - 1)) - 1
+
+    @cached_property
+    def first_product(self) -> BlockProduct:
+        """A shifted distance times the root."""
+        return BlockProduct((self.reach, (0, (1 << self.precision) - 1)))
+
+    @cached_property
+    def second_product(self) -> BlockProduct:
+        """What is normalized times gamma."""
+        return BlockProduct((self.reach, self.reach))
+
+    @cached_property
+    def rounded(self) -> RoundedSum:
+        """What becomes of that product and beta."""
+        most = 1 << (2 * self.precision - 2)
+        ends = [end << (self.shift - BETA_BITS) for end in self.beta_ends]
+        operand = Operand(holding(min(ends) - most, max(ends) + most))
+        return RoundedSum((operand,), (0,), (1,), self.shift, self.zero_point, self.low, self.high, self.output)
+
+    @property
+    def beta_offset(self) -> int:
+        """What is added to beta: zero point, distance from `low`, half of the rounding."""
+        return self.rounded.constant >> (self.shift - BETA_BITS)
+
+    @property
+    def below_beta(self) -> int:
+        """The bits below beta, which are the same for all."""
+        return self.rounded.constant & ((1 << (self.shift - BETA_BITS)) - 1)
+
+    @property
+    def constant_shapes(self) -> tuple[Shape, Shape]:
+        """Of gamma and of beta with its offset."""
+        return holding(*self.reach), holding(min(self.beta_ends[0] + self.beta_offset, -1),
+                                             self.beta_ends[1] + self.beta_offset)
+
+    def gamma_time(self, technology: Technology) -> int:
+        """From the start of a word to what is normalized, which meets gamma: ring, distance, shift, product."""
+        return (technology.timing.ram + self.distance_latency + self.shifts
+                + self.first_product.latency(technology))
+
+    def result_latency(self, technology: Technology) -> int:
+        """From the start of a word to its result."""
+        return self.gamma_time(technology) + self.second_product.latency(technology) + 1 + TAIL
+
+    def phases(self, technology: Technology) -> tuple[Phase]:
+        """The power of a row, its level, its root; then its words."""
+        return (Phase.of(self.words, self.power.latency(technology) + self.levelling.count + self.root.count),)
+
+    def cost(self, technology: Technology) -> Resources:
+        """DSP and RAM exact, LUT and FF estimated."""
+        (phase,), lanes = self.phases(technology), self.lanes
+        members = {name: self.root.state.members[name].width for name in ("total", "place", "root")}
+        latency = self.result_latency(technology)
+        depth = queue_depth(latency)
+        total = RowRing.cost(width=lanes * self.element.width, depth=phase.depth, technology=technology, name="row")
+        total += self.power.cost(technology)
+        for iteration in (self.levelling, self.root):
+            total += Chain.cost(iteration=iteration, interval=self.words, technology=technology)
+        total += Queue.cost(width=sum(members.values()), depth=phase.rows)
+        total += RowConstants.cost(walk=self.walk, shapes=self.constant_shapes, technology=technology)
+        lane = self.lane_cost(technology)
+        for _ in range(lanes):
+            total += lane
+        total += Queue.cost(width=self.output.width * lanes, depth=depth, technology=technology)
+        counters = 2 * Nest.bits((self.words,))
+        ram, moved = technology.timing.ram, technology.timing.ram + self.distance_latency
+        waits = members["total"] * ram + members["place"] * moved + members["root"] * (moved + self.shifts)
+        return total + CreditCounter.cost(words=depth) + fitted("NormalizeStage") + Resources(
+            lut=counters, ff=counters + latency + waits)
+
+    def lane_cost(self, technology: Technology) -> Resources:
+        """What a lane does with an element and what is known of its row."""
+        bits, total = self.precision, Resources()
+        distance = holding(*self.distance_ends).width
+        if self.centred:
+            total += self.distance.cost(technology)
+        elif self.center:
+            total += Resources(lut=adder_luts(distance, technology), ff=distance)
+        for k in range(self.shifts):
+            width = min(bits + (1 << k * SHIFT_BITS) - 1, distance + max(0, self.scale_up) + 1)
+            total += Resources(lut=2 * width, ff=width)
+        beta = self.constant_shapes[1].width
+        wide = self.rounded.operands[0].width
+        return (total + self.first_product.cost(technology) + self.second_product.cost(technology)
+                + Resources(lut=adder_luts(wide, technology), ff=wide + beta * self.second_product.latency(technology))
+                + self.rounded.tail_cost(technology))
+
+    def build(self, technology: Technology, name: str) -> NormalizeStage:
+        return NormalizeStage(shape=self, technology=technology, name=name)
 
 
 class NormalizeStage(wiring.Component):
     """The normalization of each row of `shape`.
 
-    Parameters
-    ----------
-    shape
-        Rows, formats and integers.
-    gamma, beta
-        int64[rows, period], as `shape.constants` and `shape.beta_ends` say.
-    technology, name
-        Makes memories and multipliers; the prefix of the ROM's name.
+    `technology` and `name` make memories and multipliers, and begin the ROM's name.
 
-    A word is taken, and given when all of its row is known (`NormalizeShape.phase`); a word a cycle.  A row waits for
+    A word is taken, and given when all of its row is known (`NormalizeShape.phases`); a word a cycle.  A row waits for
     nothing but its own words and the rows before it.  `busy` says that a word starts that is given.
     """
 
-    def __init__(self, *, shape: NormalizeShape, gamma: IntArray, beta: IntArray, technology: Technology, name: str):
+    def __init__(self, *, shape: NormalizeShape, technology: Technology, name: str):
         self.shape = shape
-        self.gamma = np.asarray(gamma, np.int64)
-        self.beta = np.asarray(beta, np.int64)
         self.technology = technology
         self.name = name
-        if self.gamma.shape != shape.constants or self.beta.shape != shape.constants:
-            raise ValueError(f"gamma and beta of '{name}' must be {list(shape.constants)}, not "
-                             f"{list(self.gamma.shape)} and {list(self.beta.shape)}")
-        super().__init__({"i": In(stream_of(shape.element, shape.lanes)),
-                          "o": Out(stream_of(shape.output, shape.lanes)), "busy": Out(1)})
-
-    @staticmethod
-    def times(arrivals: Times, *, shape: NormalizeShape, technology: Technology,
-              left: Times | None = None) -> StageTimes:
-        """When words are taken and given, for those that come as `arrivals` says; `left`: see `with_room`."""
-        latency = shape.result_latency(technology)
-        depth = queue_depth(latency)
-        room = with_room(np.zeros_like(arrivals), left, depth, back=2)
-        taken, given = play_rows(arrivals, room, shape.words, [shape.phase(technology)])
-        return StageTimes((taken,), given + latency + Queue.latency_of(depth))
-
-    @staticmethod
-    def cost(*, shape: NormalizeShape, technology: Technology) -> Resources:
-        """DSP and RAM exact, LUT and FF estimated."""
-        phase, lanes = shape.phase(technology), shape.lanes
-        members = {name: shape.root.state.members[name].width for name in ("total", "place", "root")}
-        latency = shape.result_latency(technology)
-        depth = queue_depth(latency)
-        total = RowRing.cost(width=lanes * shape.element.width, depth=phase.depth, technology=technology, name="row")
-        total += shape.power.cost(technology)
-        for iteration in (shape.levelling, shape.root):
-            total += Chain.cost(iteration=iteration, interval=shape.words, technology=technology)
-        total += Queue.cost(width=sum(members.values()), depth=phase.rows)
-        total += RowConstants.cost(walk=shape.walk, shapes=shape.constant_shapes, technology=technology)
-        lane = lane_cost(shape, technology)
-        for _ in range(lanes):
-            total += lane
-        total += Queue.cost(width=shape.output.width * lanes, depth=depth, technology=technology)
-        counters = 2 * Nest.bits((shape.words,))
-        ram, moved = technology.timing.ram, technology.timing.ram + shape.distance_latency
-        waits = members["total"] * ram + members["place"] * moved + members["root"] * (moved + shape.shifts)
-        return total + CreditCounter.cost(words=depth) + fitted("NormalizeStage") + Resources(
-            lut=counters, ff=counters + latency + waits)
+        super().__init__(shape.ports)
 
     def model(self, beats: IntArray) -> IntArray:
         """Beats of whole frames, [beats, lanes], to as many; from the hardware's recurrences, a row after the other."""
         shape, rows = self.shape, np.asarray(beats).reshape(-1, self.shape.elements).tolist()
         found: list[int] = []
         for r, row in enumerate(rows):
-            gamma, beta = (values[r % len(values)].tolist() for values in (self.gamma, self.beta))
+            gamma, beta = (values[r % len(values)].tolist() for values in (shape.gamma, shape.beta))
             for j, n in enumerate(self.normalized(row)):
                 total = n * gamma[j % len(gamma)] + (beta[j % len(beta)] << (shape.shift - BETA_BITS))
                 found.append(shape.rounded.exactly(total))
@@ -131,7 +293,7 @@ class NormalizeStage(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         shape, technology = self.shape, self.technology
-        phase, latency = shape.phase(technology), shape.result_latency(technology)
+        (phase,), latency = shape.phases(technology), shape.result_latency(technology)
         m.submodules.row = row = RowRing(
             width=shape.lanes * shape.element.width, depth=phase.depth, technology=technology, name="row")
         m.submodules.known = known = Queue(shape=self.known_layout, depth=phase.rows)
@@ -188,7 +350,7 @@ class NormalizeStage(wiring.Component):
         shape, technology = self.shape, self.technology
         wait = shape.gamma_time(technology) - RowConstants.latency(technology)
         m.submodules.constants = constants = RowConstants(
-            walk=shape.walk, values=(self.gamma, self.beta + shape.beta_offset), shapes=shape.constant_shapes,
+            walk=shape.walk, values=(shape.gamma, shape.beta + shape.beta_offset), shapes=shape.constant_shapes,
             technology=technology, name=f"{self.name}_constants")
         m.d.comb += constants.step.eq(delay(m, given, wait, "constants_step", reset_less=False))
         ram, moved = technology.timing.ram, technology.timing.ram + shape.distance_latency
@@ -244,21 +406,3 @@ class NormalizeStage(wiring.Component):
                         m.d.sync += made.eq(value >> (n * step))
             value, place = made, delay(m, place, 1, f"place{lane}_{k}") if k else place
         return value
-
-
-def lane_cost(shape: NormalizeShape, technology: Technology) -> Resources:
-    """Of what a lane does with an element and what is known of its row."""
-    bits, total = shape.precision, Resources()
-    distance = holding(*shape.distance_ends).width
-    if shape.centred:
-        total += shape.distance.cost(technology)
-    elif shape.center:
-        total += Resources(lut=adder_luts(distance, technology), ff=distance)
-    for k in range(shape.shifts):
-        width = min(bits + (1 << k * SHIFT_BITS) - 1, distance + max(0, shape.scale_up) + 1)
-        total += Resources(lut=2 * width, ff=width)
-    beta = shape.constant_shapes[1].width
-    wide = shape.rounded.operands[0].width
-    return (total + shape.first_product.cost(technology) + shape.second_product.cost(technology)
-            + Resources(lut=adder_luts(wide, technology), ff=wide + beta * shape.second_product.latency(technology))
-            + shape.rounded.tail_cost(technology))

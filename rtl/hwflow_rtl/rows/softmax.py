@@ -13,9 +13,8 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, unsigned
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, wiring
-from amaranth.lib.wiring import In, Out
 
 from ..join.add_rounded import TAIL, RoundedSum
 from ..join.join import queue_depth
@@ -26,33 +25,26 @@ from ..pool.fold import larger
 from ..stream.credit import CreditCounter
 from ..stream.pipeline import Nest, adder_luts, delay
 from ..stream.queue import Queue
-from ..stream.streams import link, stream_of
-from ..stream.times import StageTimes, Times, with_room
-from ..stream.unit import UnitShape
+from ..stream.streams import link
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from .chain import Chain
 from .product import ExactProduct
 from .reciprocal import Division
 from .ring import RowRing
-from .times import Phase, play_rows
+from .shape import Phase, RowsShape
 
 IntArray = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class SoftmaxShape(UnitShape):
-    """Frames of `rows` rows of `elements`, `lanes` of them in a beat, and the integers of the function.
+@dataclass(frozen=True, kw_only=True)
+class SoftmaxShape(RowsShape):
+    """The integers of the function.
 
     `exponentials[d]` is that of an element which is d below the largest: not above the first, not below 0.  The
     reciprocal of a sum is numerator * 2**precision / sum, rounded down; numerator is below exponentials[0].
     """
 
-    rows: int
-    elements: int
-    lanes: int
-    element: Shape
-    output: Shape
     exponentials: tuple[int, ...]
     numerator: int
     precision: int
@@ -60,11 +52,6 @@ class SoftmaxShape(UnitShape):
     zero_point: int
     low: int
     high: int
-
-    @property
-    def words(self) -> int:
-        """Beats of a row."""
-        return self.elements // self.lanes
 
     @property
     def exponential_bits(self) -> int:
@@ -114,23 +101,8 @@ class SoftmaxShape(UnitShape):
         return Phase.of(self.words, first), Phase.of(self.words, second)
 
     @property
-    def lanes_in(self) -> tuple[int, ...]:
-        return (self.lanes,)
-
-    @property
     def multipliers(self) -> int:
         return self.lanes
-
-    @property
-    def cycles(self) -> int:
-        return self.rows * self.words
-
-    def times(self, technology: Technology, *arrivals: Times, left: Times | None = None) -> StageTimes:
-        latency = self.result_latency(technology)
-        depth = queue_depth(latency)
-        room = with_room(np.zeros_like(arrivals[0]), left, depth, back=2)
-        taken, _, given = play_rows(arrivals[0], room, self.words, self.phases(technology))
-        return StageTimes((taken,), given + latency + Queue.latency_of(depth))
 
     def cost(self, technology: Technology) -> Resources:
         first, second = self.phases(technology)
@@ -183,8 +155,7 @@ class SoftmaxStage(wiring.Component):
         self.shape = shape
         self.technology = technology
         self.name = name
-        super().__init__({"i": In(stream_of(shape.element, shape.lanes)),
-                          "o": Out(stream_of(shape.output, shape.lanes)), "busy": Out(1)})
+        super().__init__(shape.ports)
 
     def model(self, beats: IntArray) -> IntArray:
         """Beats of whole rows, [beats, lanes], to as many; from the hardware's schedule, a row after the other."""

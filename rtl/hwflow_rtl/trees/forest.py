@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +16,7 @@ from amaranth.utils import ceil_log2
 from ..join.tree import SumPlan, Term
 from ..rescale.ranges import shape_range
 from ..stream.pipeline import adder_luts
+from ..stream.unit import UnitShape
 from ..vendor.base import Resources, Technology
 
 IntArray = npt.NDArray[np.int64]
@@ -144,3 +146,35 @@ def packed(fields: Sequence[tuple[IntArray, int]]) -> npt.NDArray[np.uint8]:
     bits = np.concatenate(
         [(values[:, None] >> np.arange(width)) & 1 for values, width in fields], axis=1).astype(np.uint8)
     return np.packbits(bits, axis=1, bitorder="little")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TreesShape(UnitShape):
+    """Frames of `pixels` of `channels`, `cols` of them in a beat; each pixel goes through all trees."""
+
+    pixels: int
+    channels: int
+    cols: int
+
+    def check_sizes(self, lanes: int) -> None:
+        if self.channels % self.cols or self.forest.targets % lanes:
+            raise ValueError(f"cols and lanes of trees must divide their {self.channels} channels and "
+                             f"{self.forest.targets} targets, not be {self.cols} and {lanes}")
+
+    @property
+    @abstractmethod
+    def forest(self) -> Forest: ...
+
+    @property
+    def lanes_in(self) -> tuple[int, ...]:
+        return (self.cols,)
+
+    @property
+    def beats(self) -> int:
+        """Beats of a pixel."""
+        return self.channels // self.cols
+
+    @property
+    @abstractmethod
+    def groups(self) -> int:
+        """Beats of a pixel's results."""

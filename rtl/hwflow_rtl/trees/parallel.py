@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -21,7 +22,7 @@ from ..vendor.base import Resources, Rom, Technology
 from ..vendor.fitted import fitted
 from ..vendor.memory import Holds
 from .codes import Merge, Side, merges
-from .forest import Aggregate, Combiner, Forest, packed
+from .forest import Aggregate, Combiner, Forest, TreesShape, packed
 
 IntArray = npt.NDArray[np.int64]
 
@@ -91,78 +92,88 @@ class ParallelPlan:
         return len(self.comparisons) * self.element.width
 
 
-class ParallelTrees(wiring.Component):
-    """The votes of all trees for each target, combined.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ParallelTreesShape(TreesShape):
+    """What follows from the trees, the beats of the input, and `lanes` targets of a beat of the output."""
 
-    Parameters
-    ----------
-    plan
-        The trees, and the shapes of elements and results.
-    channels, cols, lanes
-        Of a pixel; of a beat of the input; targets of a beat of the output.
-    technology, name
-        Makes the ROMs; the prefix of their names, unique in the design.
+    plan: ParallelPlan
+    lanes: int
 
-    Latency `latency` from the last beat of a pixel to its first result; initiation interval the larger one of
-    channels / cols and targets / lanes.  `busy` says that a beat goes in.
-    """
+    def __post_init__(self) -> None:
+        self.check_sizes(self.lanes)
 
-    def __init__(self, *, plan: ParallelPlan, channels: int, cols: int, lanes: int, technology: Technology, name: str):
-        self.plan, self.forest = plan, plan.forest
-        self.channels, self.cols, self.lanes = channels, cols, lanes
-        self.technology, self.name = technology, name
-        if channels % cols or self.forest.targets % lanes:
-            raise ValueError(f"cols and lanes of trees must divide their {channels} channels and {self.forest.targets} "
-                             f"targets, not be {cols} and {lanes}")
-        self.results = results_of(plan, channels, cols, lanes, technology)
-        super().__init__({"i": In(stream_of(plan.element, cols)), "o": Out(stream_of(plan.output, lanes)),
-                          "busy": Out(1)})
+    @property
+    def forest(self) -> Forest:
+        return self.plan.forest
 
     @property
     def groups(self) -> int:
         return self.forest.targets // self.lanes
 
     @property
-    def latency(self) -> int:
-        return self.results.latency - (self.groups - 1) + Queue.latency_of(self.results.depth)
+    def cycles(self) -> int:
+        return self.pixels * max(self.beats, self.groups)
 
-    @staticmethod
-    def times(arrivals: Times, *, plan: ParallelPlan, channels: int, cols: int, lanes: int, technology: Technology,
-              left: Times | None = None) -> StageTimes:
-        """When beats are taken and results given, for beats that come as `arrivals` says; `left`: see `with_room`."""
-        results, beats, groups = results_of(plan, channels, cols, lanes, technology), channels // cols, results_groups(
-            plan, lanes)
-        earliest = arrivals.copy()
-        earliest[beats - 1::beats] = results.starts(arrivals[beats - 1::beats], left)
+    @property
+    def work(self) -> int:
+        return self.pixels * self.beats
+
+    def results(self, technology: Technology) -> Results:
+        """The comparisons, the codes, the ROM and the sums come between the last beat of a pixel and its results."""
+        latency = 1 + self.plan.cycles + technology.timing.rom + self.plan.combiner.latency + self.groups - 1
+        return Results(words=self.groups, interval=max(self.beats, self.groups), latency=latency, technology=technology)
+
+    def latency(self, technology: Technology) -> int:
+        """From the last beat of a pixel to its first result."""
+        results = self.results(technology)
+        return results.latency - (self.groups - 1) + Queue.latency_of(results.depth)
+
+    def times(self, technology: Technology, *arrivals: Times, left: Times | None = None) -> StageTimes:
+        (come,), beats, groups = arrivals, self.beats, self.groups
+        earliest = come.copy()
+        earliest[beats - 1::beats] = self.results(technology).starts(come[beats - 1::beats], left)
         if groups > beats:
             behind = np.arange(beats - 1, -1, -1)
             ends = (earliest.reshape(-1, beats) + behind).max(axis=1)
             earliest[beats - 1::beats] = in_turn(ends, groups)
         taken = in_turn(earliest)
-        first = taken[beats - 1::beats] + results.latency - (groups - 1) + Queue.latency_of(results.depth)
+        first = taken[beats - 1::beats] + self.latency(technology)
         return StageTimes((taken,), (first[:, None] + np.arange(groups)).ravel())
 
-    @staticmethod
-    def cycles(*, channels: int, cols: int, targets: int, lanes: int) -> int:
-        """Cycles from pixel to pixel."""
-        return max(channels // cols, targets // lanes)
-
-    @staticmethod
-    def cost(*, plan: ParallelPlan, channels: int, cols: int, lanes: int, technology: Technology) -> Resources:
+    def cost(self, technology: Technology) -> Resources:
         """RAM exact, LUT and FF estimated."""
-        groups = results_groups(plan, lanes)
+        plan, lanes, groups = self.plan, self.lanes, self.groups
         total = Resources(
-            ff=(channels - cols) * plan.element.width + len(plan.comparisons) + plan.registers + plan.waits)
+            ff=(self.channels - self.cols) * plan.element.width + len(plan.comparisons) + plan.registers + plan.waits)
         for tree in range(len(plan.trees)):
             total += technology.rom_cost(width=plan.word(tree, lanes), depth=plan.depth(tree, groups),
                                          name=f"leaves{tree}", holds=Holds.WEIGHTS)
         for _ in range(lanes):
             total += plan.combiner.cost(technology)
-        results = results_of(plan, channels, cols, lanes, technology)
+        results = self.results(technology)
         steps = results.latency if groups == 1 else 2 * results.latency + 2 * groups.bit_length()
         return (total + results.cost(lanes * plan.output.width) + Resources(ff=steps)
                 + fitted("ParallelTrees", compared_bits=plan.compared_bits, choices=plan.choices,
-                         beat_bits=(channels // cols - 1).bit_length()))
+                         beat_bits=(self.beats - 1).bit_length()))
+
+    def build(self, technology: Technology, name: str) -> ParallelTrees:
+        return ParallelTrees(shape=self, technology=technology, name=name)
+
+
+class ParallelTrees(wiring.Component):
+    """The votes of all trees for each target, combined.  `name` begins the names of the ROMs.
+
+    Latency `ParallelTreesShape.latency` from the last beat of a pixel to its first result; initiation interval the
+    larger one of channels / cols and targets / lanes.  `busy` says that a beat goes in.
+    """
+
+    def __init__(self, *, shape: ParallelTreesShape, technology: Technology, name: str):
+        self.shape, self.plan, self.forest = shape, shape.plan, shape.forest
+        self.channels, self.cols, self.lanes, self.groups = shape.channels, shape.cols, shape.lanes, shape.groups
+        self.technology, self.name = technology, name
+        self.results = shape.results(technology)
+        super().__init__({"i": In(stream_of(self.plan.element, self.cols)),
+                          "o": Out(stream_of(self.plan.output, self.lanes)), "busy": Out(1)})
 
     def model(self, frames: IntArray) -> IntArray:
         """Beats at the output, [n, lanes]; frames are [n, height, width, channels]."""
@@ -314,14 +325,3 @@ def reaches(value: Value, threshold: int) -> Value:
     for k, bit in enumerate(bits):
         found = bit & found if (threshold - low) >> k & 1 else bit | found
     return found
-
-
-def results_groups(plan: ParallelPlan, lanes: int) -> int:
-    return plan.forest.targets // lanes
-
-
-def results_of(plan: ParallelPlan, channels: int, cols: int, lanes: int, technology: Technology) -> Results:
-    """The comparisons, the codes, the ROM and the sums come between the last beat of a pixel and its results."""
-    groups = results_groups(plan, lanes)
-    latency = 1 + plan.cycles + technology.timing.rom + plan.combiner.latency + groups - 1
-    return Results(words=groups, interval=max(channels // cols, groups), latency=latency, technology=technology)

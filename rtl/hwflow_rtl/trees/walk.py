@@ -7,6 +7,8 @@ all of them have reached their leaves; the address of a leaf then goes on counti
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
@@ -21,62 +23,54 @@ from ..stream.times import StageTimes, Times
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from ..vendor.memory import Holds
-from .forest import Aggregate
+from .forest import Aggregate, Forest, TreesShape
 from .walk_plan import SLOTS, WalkPlan
 
 IntArray = npt.NDArray[np.int64]
 
 
-class WalkedTrees(wiring.Component):
-    """The votes of all trees for each target, combined.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WalkedTreesShape(TreesShape):
+    """The walk through the trees, with the number of walkers and the targets of a beat, and the beats of the input."""
 
-    Parameters
-    ----------
-    plan
-        The trees, the shapes of elements and results, the number of walkers and the targets of a beat.
-    channels, cols
-        Of a pixel; of a beat of the input.
-    technology, name
-        Makes the memories; the prefix of the ROMs' names, unique in the design.
+    plan: WalkPlan
 
-    A pixel is taken, walked through, and only then is the next one taken: initiation interval channels / cols +
-    `plan.cycles`.  Its last result enters the queue `results_of(...).latency` cycles after its last beat was taken,
-    those before it `SLOTS` cycles apart.  `busy` says that a beat goes in or trees are walked through.
-    """
+    def __post_init__(self) -> None:
+        self.check_sizes(self.plan.lanes)
 
-    def __init__(self, *, plan: WalkPlan, channels: int, cols: int, technology: Technology, name: str):
-        self.plan, self.forest = plan, plan.forest
-        self.channels, self.cols = channels, cols
-        self.technology, self.name = technology, name
-        if channels % cols or self.forest.targets % plan.lanes:
-            raise ValueError(f"cols and lanes of trees must divide their {channels} channels and {self.forest.targets} "
-                             f"targets, not be {cols} and {plan.lanes}")
-        timing = technology.timing
-        if timing.rom + timing.ram + 2 > SLOTS:
-            raise ValueError(f"latencies of the memories of {technology.name} must leave two cycles of {SLOTS}, not be "
-                             f"{timing.rom} and {timing.ram}")
-        self.results = results_of(plan, channels, cols, technology)
-        super().__init__({"i": In(stream_of(plan.element, cols)), "o": Out(stream_of(plan.output, plan.lanes)),
-                          "busy": Out(1)})
+    @property
+    def forest(self) -> Forest:
+        return self.plan.forest
 
-    @staticmethod
-    def times(arrivals: Times, *, plan: WalkPlan, channels: int, cols: int, technology: Technology,
-              left: Times | None = None) -> StageTimes:
-        """When beats are taken and results given, for beats that come as `arrivals` says; `left`: see `with_room`."""
-        results, beats = results_of(plan, channels, cols, technology), channels // cols
-        earliest = arrivals.copy()
-        earliest[beats - 1::beats] = results.starts(arrivals[beats - 1::beats], left)
-        pixel, beat = np.divmod(np.arange(len(arrivals), dtype=np.int64), beats)
+    @property
+    def groups(self) -> int:
+        return self.plan.groups
+
+    @property
+    def cycles(self) -> int:
+        """A pixel is taken, walked through, and only then is the next one taken."""
+        return self.pixels * (self.beats + self.plan.cycles)
+
+    def results(self, technology: Technology) -> Results:
+        """After the walk come the ROM of the leaves, the sum over the walkers and that over slots and rounds."""
+        plan = self.plan
+        latency = plan.cycles + technology.timing.rom + plan.combiner.latency + 1
+        return Results(words=plan.groups, interval=self.beats + plan.cycles, latency=latency, technology=technology)
+
+    def times(self, technology: Technology, *arrivals: Times, left: Times | None = None) -> StageTimes:
+        (come,), results, beats, plan = arrivals, self.results(technology), self.beats, self.plan
+        earliest = come.copy()
+        earliest[beats - 1::beats] = results.starts(come[beats - 1::beats], left)
+        pixel, beat = np.divmod(np.arange(len(come), dtype=np.int64), beats)
         place = pixel * (beats + plan.cycles) + beat
         taken: Times = np.maximum.accumulate(earliest - place) + place
         last = taken[beats - 1::beats] + results.latency + Queue.latency_of(results.depth)
         return StageTimes((taken,), (last[:, None] - np.arange(plan.groups - 1, -1, -1) * SLOTS).ravel())
 
-    @staticmethod
-    def cost(*, plan: WalkPlan, channels: int, cols: int, technology: Technology) -> Resources:
+    def cost(self, technology: Technology) -> Resources:
         """RAM exact, LUT and FF estimated."""
-        word, total = sum(plan.word(cols, channels)), Resources()
-        width, rows = plan.element.width, channels // cols
+        plan, cols, rows = self.plan, self.cols, self.beats
+        word, width, total = sum(plan.word(cols, self.channels)), plan.element.width, Resources()
         for row, walker in enumerate(plan.walkers):
             total += technology.rom_cost(width=word, depth=len(walker.features), name=f"nodes{row}", holds=Holds.TABLE)
             total += technology.rom_cost(width=plan.lanes * plan.votes[row].width, depth=len(walker.leaves),
@@ -94,10 +88,34 @@ class WalkedTrees(wiring.Component):
                            ff=acc * (1 + (plan.groups if plan.rounds > 1 else 0)))
         for _ in range(plan.lanes):
             total += plan.combiner.cost(technology)
-        results = results_of(plan, channels, cols, technology)
+        results = self.results(technology)
         counters = Nest.bits((SLOTS, plan.levels, plan.rounds)) + (rows - 1).bit_length() + plan.address
         return (total + results.cost(acc) + Resources(lut=2 * counters, ff=2 * counters)
                 + fitted("WalkedTrees", walkers=plan.rows))
+
+    def build(self, technology: Technology, name: str) -> WalkedTrees:
+        return WalkedTrees(shape=self, technology=technology, name=name)
+
+
+class WalkedTrees(wiring.Component):
+    """The votes of all trees for each target, combined.  `name` begins the names of the ROMs.
+
+    Initiation interval channels / cols + `plan.cycles`.  The last result of a pixel enters the queue
+    `WalkedTreesShape.results(...).latency` cycles after its last beat was taken, those before it `SLOTS` cycles apart.
+    `busy` says that a beat goes in or trees are walked through.
+    """
+
+    def __init__(self, *, shape: WalkedTreesShape, technology: Technology, name: str):
+        self.shape, self.plan, self.forest = shape, shape.plan, shape.forest
+        self.channels, self.cols = shape.channels, shape.cols
+        self.technology, self.name = technology, name
+        timing = technology.timing
+        if timing.rom + timing.ram + 2 > SLOTS:
+            raise ValueError(f"latencies of the memories of {technology.name} must leave two cycles of {SLOTS}, not be "
+                             f"{timing.rom} and {timing.ram}")
+        self.results = shape.results(technology)
+        super().__init__({"i": In(stream_of(self.plan.element, self.cols)),
+                          "o": Out(stream_of(self.plan.output, self.plan.lanes)), "busy": Out(1)})
 
     def model(self, frames: IntArray) -> IntArray:
         """Beats at the output, [n, lanes]; frames are [n, height, width, channels]."""
@@ -250,9 +268,3 @@ class WalkedTrees(wiring.Component):
                 m.d.sync += [to.eq(value) for to, value in zip(kept, [added, *kept], strict=False)]
             totals.append(total)
         return delay(m, counted & last & last_round, 1, "done", reset_less=False), totals
-
-
-def results_of(plan: WalkPlan, channels: int, cols: int, technology: Technology) -> Results:
-    """After the walk come the ROM of the leaves, the sum over the walkers and that over slots and rounds."""
-    latency = plan.cycles + technology.timing.rom + plan.combiner.latency + 1
-    return Results(words=plan.groups, interval=channels // cols + plan.cycles, latency=latency, technology=technology)

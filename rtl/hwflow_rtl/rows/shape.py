@@ -1,14 +1,22 @@
-"""When the words of rows move through phases, each of which begins a row when the phase before it knows all of it."""
+"""Rows and their words, which move through phases; each begins a row when the phase before it knows all of it."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from amaranth.hdl import Shape
+from amaranth.lib.wiring import In, Out
 
+from ..join.join import queue_depth
 from ..stream.queue import Queue
-from ..stream.times import Times, in_turn
+from ..stream.streams import stream_of
+from ..stream.times import StageTimes, Times, in_turn, with_room
+from ..stream.unit import UnitShape
+from ..vendor.base import Technology
 
 
 @dataclass(frozen=True)
@@ -62,3 +70,47 @@ def play_rows(arrivals: Times, room: Times, words: int, phases: Sequence[Phase])
             start[row] = in_turn(earliest)
             previous[n] = int(start[begin + words - 1])
     return starts
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RowsShape(UnitShape):
+    """Frames of `rows` rows of `elements`, `lanes` of them in a beat, from format `element` to format `output`."""
+
+    rows: int
+    elements: int
+    lanes: int
+    element: Shape
+    output: Shape
+
+    @property
+    def words(self) -> int:
+        """Beats of a row."""
+        return self.elements // self.lanes
+
+    @property
+    def lanes_in(self) -> tuple[int, ...]:
+        return (self.lanes,)
+
+    @property
+    def cycles(self) -> int:
+        return self.rows * self.words
+
+    @property
+    def ports(self) -> dict[str, Any]:
+        return {"i": In(stream_of(self.element, self.lanes)), "o": Out(stream_of(self.output, self.lanes)),
+                "busy": Out(1)}
+
+    @abstractmethod
+    def phases(self, technology: Technology) -> tuple[Phase, ...]:
+        """What comes of a row before its words are given."""
+
+    @abstractmethod
+    def result_latency(self, technology: Technology) -> int:
+        """From the start of a word in the last phase to its result."""
+
+    def times(self, technology: Technology, *arrivals: Times, left: Times | None = None) -> StageTimes:
+        latency = self.result_latency(technology)
+        depth = queue_depth(latency)
+        room = with_room(np.zeros_like(arrivals[0]), left, depth, back=2)
+        taken, *_, given = play_rows(arrivals[0], room, self.words, self.phases(technology))
+        return StageTimes((taken,), given + latency + Queue.latency_of(depth))
