@@ -11,7 +11,7 @@ from amaranth.utils import ceil_log2
 from hwflow_rtl.rearrange import rearrange
 from hwflow_rtl.rearrange.rearrange import RearrangeStage, RearrangeStageShape
 from hwflow_rtl.rearrange.shape import RearrangeShape
-from hwflow_rtl.rearrange.walk import Walker
+from hwflow_rtl.rearrange.walk import WalkerShape
 from hwflow_rtl.vendor import ECP5, Generic, Gowin, Timing
 
 from hwflow.layers import Frame, IntFormat, LayerGraph, Rearrange, Tensor
@@ -305,7 +305,8 @@ RINGS = {  # words of the ring and entries of the tables of groups, columns, row
 def test_ring_and_tables_are_small(name):
     frame, offsets, lanes = OPERATIONS[name]
     shape = RearrangeShape.of(*offsets, elements=frame.elements, lanes=lanes)
-    assert (1 << ceil_log2(shape.ring_words), tuple(table.size for table in Walker.tables_of(shape))) == RINGS[name]
+    tables = WalkerShape(order=shape).tables
+    assert (1 << ceil_log2(shape.ring_words), tuple(table.size for table in tables)) == RINGS[name]
 
 
 @pytest.mark.parametrize("family", [ECP5, Gowin])

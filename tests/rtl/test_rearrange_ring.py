@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from hwflow_rtl.rearrange.rearrange import counters_of
-from hwflow_rtl.rearrange.ring import Ring, ring_parts
+from hwflow_rtl.rearrange.ring import Ring, RingShape, ring_parts
 from hwflow_rtl.vendor import ECP5, Generic, Timing
 
 from tests.rtl.harness import simulator
@@ -28,7 +28,8 @@ def test_a_ring_is_no_power_of_two_where_that_saves_blocks(words: int, width: in
 @pytest.mark.parametrize("parts", [(8,), (7,), (6, 1), (6, 2), (4, 3), (2, 1)])
 def test_two_memories_are_one(parts: tuple[int, ...], latency: int) -> None:
     """What is read is what was written last, whatever is written elsewhere."""
-    ring = Ring(width=8, parts=parts, technology=Generic(timing=Timing(multiply=1, ram=latency)), name="ring")
+    ring = Ring(shape=RingShape(width=8, parts=parts), technology=Generic(timing=Timing(multiply=1, ram=latency)),
+                name="ring")
     rng, depth = np.random.default_rng(latency), sum(parts)
     words, asked = [0] * depth, []
 

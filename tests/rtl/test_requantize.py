@@ -11,7 +11,7 @@ import pytest
 from amaranth.hdl import signed, unsigned
 from amaranth.sim import Simulator
 from hwflow_rtl.emit import emit
-from hwflow_rtl.multiply.shift_add import DigitShiftAdd, ShiftAdd
+from hwflow_rtl.multiply.shift_add import DigitShiftAddShape, ShiftAddShape
 from hwflow_rtl.rescale.plan import RequantizerStyle
 from hwflow_rtl.rescale.ranges import RequantizerRounding, shape_range
 from hwflow_rtl.rescale.requantizer import Requantizer, RequantizerConstants
@@ -328,7 +328,7 @@ def test_dsp_refuses_sums_beyond_two_operands():
 
 @pytest.mark.parametrize("bits, interval", [(1, 1), (18, 1), (18, 2), (18, 3), (18, 7), (22, 30)])
 def test_shift_add_keeps_pace(bits, interval):
-    steps = ShiftAdd.split(bits, interval)
+    steps = ShiftAddShape(value=signed(9), factor_bits=bits, drop=0, interval=interval).segments
     assert sum(steps) == bits
     assert all(n == 1 or n + 1 <= interval for n in steps)
 
@@ -336,7 +336,7 @@ def test_shift_add_keeps_pace(bits, interval):
 @pytest.mark.parametrize("bits, interval, digits", [
     (1, 1, 1), (2, 1, 2), (17, 1, 10), (18, 1, 10), (18, 2, 10), (18, 3, 10), (18, 7, 10), (22, 30, 12)])
 def test_digits_keep_pace(bits, interval, digits):
-    steps = DigitShiftAdd.split(bits, interval)
+    steps = DigitShiftAddShape(value=signed(9), factor_bits=bits, drop=0, interval=interval).segments
     assert sum(steps) == digits
     assert all(n == 1 or n + 1 <= interval for n in steps)
 
@@ -345,7 +345,7 @@ FACTORS = [0, 1, 0x1AAAB, 0x1FFFF, 0x10401, 0x12345]
 SIZES = [(1, 0, 1), (3, 1, 1), (4, 9, 3), (17, 3, 6), (17, 30, 20), (18, 18, 4), (18, 3, 1), (18, 18, 2)]
 
 
-@pytest.mark.parametrize("kind", [ShiftAdd, DigitShiftAdd])
+@pytest.mark.parametrize("kind", [ShiftAddShape, DigitShiftAddShape])
 @pytest.mark.parametrize("factor, size", some(
     list(itertools.product([None, *FACTORS], SIZES)),
     [(factor, size) for k, size in enumerate(SIZES) for factor in (None, FACTORS[k % len(FACTORS)])]))
@@ -354,14 +354,15 @@ def test_shift_add_multiplies(kind, size, factor):
     rng = np.random.default_rng(bits)
     mask = (1 << bits) - 1
     known = {} if factor is None else {"ones": factor & mask, "zeros": ~factor & mask}
-    unit = kind(value=signed(9), factor_bits=bits, drop=drop, interval=interval, **known)
+    shape = kind(value=signed(9), factor_bits=bits, drop=drop, interval=interval, **known)
+    unit = shape.build()
     values = [-256, 255, *rng.integers(-256, 256, 20).tolist()]
     factors = [mask, *rng.integers(0, 1 << bits, 21).tolist()] if factor is None else [factor & mask] * 22
     products = [a * b for a, b in zip(values, factors, strict=True)]
     got = []
 
     async def bench(ctx):
-        for cycle in range(len(values) * interval + unit.latency):
+        for cycle in range(len(values) * interval + shape.latency):
             here, late = divmod(cycle, interval)
             ctx.set(unit.i_valid, late == 0 and here < len(values))
             if late == 0 and here < len(values):
@@ -375,7 +376,7 @@ def test_shift_add_multiplies(kind, size, factor):
     simulator.add_clock(1e-6)
     simulator.add_testbench(bench)
     simulator.run()
-    assert got == [(p >> unit.dropped, int(p % (1 << unit.dropped) > 0)) for p in products]
+    assert got == [(p >> shape.dropped, int(p % (1 << shape.dropped) > 0)) for p in products]
 
 
 @pytest.mark.parametrize("name, interval", some(
@@ -384,5 +385,5 @@ def test_shift_add_multiplies(kind, size, factor):
 def test_a_requantizer_takes_digits_where_the_family_wants_them(name, interval):
     bias, multiplier, shift = CONSTANTS[name]
     unit = make(bias=bias, multiplier=multiplier, shift=shift, interval=interval, style=FABRIC, like=ICE40())
-    assert unit.plan.shift_add is DigitShiftAdd
+    assert isinstance(unit.plan.multiplier, DigitShiftAddShape)
     check(unit, list(range(-32, 32)), interval)

@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, signed, unsigned
 from amaranth.lib import wiring
@@ -34,15 +33,14 @@ class State:
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "valid"}
 
 
-class ShiftAdd(wiring.Component):
-    """`o_product` = floor(i_value * i_factor / 2**dropped); `o_sticky` says whether the dropped bits held a one.
+@dataclass(frozen=True, kw_only=True)
+class ShiftAddShape:
+    """The factor is taken bit by bit, lowest first: a gated addition, a shift to the right.
 
-    The factor is taken bit by bit, lowest first: a gated addition, a shift to the right.  Bits that fall out below
-    `drop` leave nothing but `o_sticky`.  The bits are shared out over segments; a segment of one step is a pipeline
-    stage, a longer one loads and then takes a step a cycle.  There are as many segments as `interval` makes necessary.
+    Bits that fall out below `drop` leave nothing but `o_sticky`.  The bits are shared out over segments; a segment of
+    one step is a pipeline stage, a longer one loads and then takes a step a cycle.  There are as many segments as
+    `interval` makes necessary.
 
-    Parameters
-    ----------
     value
         Signed shape of `i_value`.
     factor_bits
@@ -55,64 +53,82 @@ class ShiftAdd(wiring.Component):
         Width of `i_tag`, which comes out as `o_tag` with its product.
     ones, zeros
         Masks of the bits that are set, or clear, in every factor: they need no gate, or no adder.
-
-    Latency `latency`, constant; no back-pressure.
     """
 
-    def __init__(self, *, value: Shape, factor_bits: int, drop: int, interval: int, tag_bits: int = 0, ones: int = 0,
-                 zeros: int = 0):
-        self.value = value
-        self.factor_bits = factor_bits
-        self.dropped = min(drop, factor_bits)
-        self.segments = self.split(factor_bits, interval)
-        self.ones = ones
-        self.zeros = zeros
-        super().__init__({
-            "i_valid": In(1), "i_value": In(value), "i_factor": In(unsigned(factor_bits)), "i_tag": In(tag_bits),
-            "o_valid": Out(1), "o_product": Out(signed(value.width + factor_bits - self.dropped)),
-            "o_sticky": Out(1), "o_tag": Out(tag_bits),
-        })
+    value: Shape
+    factor_bits: int
+    drop: int
+    interval: int
+    tag_bits: int = 0
+    ones: int = 0
+    zeros: int = 0
+
+    @property
+    def steps(self) -> int:
+        """Steps of all segments."""
+        return self.factor_bits
+
+    @property
+    def segments(self) -> list[int]:
+        """Steps of each, as even as can be: n steps keep a loop busy for n + 1 cycles, a stage for one."""
+        longest = max(1, self.interval - 1)
+        count = -(-self.steps // longest)
+        return [self.steps // count + (k < self.steps % count) for k in range(count)]
 
     @property
     def latency(self) -> int:
-        return latency(self.segments)
+        return sum(n if n == 1 else n + 1 for n in self.segments)
 
-    @staticmethod
-    def latency_for(factor_bits: int, interval: int) -> int:
-        """The latency of a unit with these parameters."""
-        return latency(ShiftAdd.split(factor_bits, interval))
+    @property
+    def dropped(self) -> int:
+        return min(self.drop, self.factor_bits)
 
-    @staticmethod
-    def split(factor_bits: int, interval: int) -> list[int]:
-        """Steps of each segment, as even as can be: n steps keep a loop busy for n + 1 cycles, a stage for one."""
-        longest = max(1, interval - 1)
-        count = -(-factor_bits // longest)
-        return [factor_bits // count + (k < factor_bits % count) for k in range(count)]
+    @property
+    def ports(self) -> dict[str, Any]:
+        return {
+            "i_valid": In(1), "i_value": In(self.value), "i_factor": In(unsigned(self.factor_bits)),
+            "i_tag": In(self.tag_bits), "o_valid": Out(1),
+            "o_product": Out(signed(self.value.width + self.factor_bits - self.dropped)), "o_sticky": Out(1),
+            "o_tag": Out(self.tag_bits)}
 
-    @staticmethod
-    def cost(*, value: Shape, factor_bits: int, drop: int, interval: int, tag_bits: int = 0, ones: int = 0,
-             zeros: int = 0) -> Resources:
+    def cost(self) -> Resources:
         """Estimate: a gate and an adder a bit, and the registers that carry value and factor along."""
-        width, kept = value.width, factor_bits - min(drop, factor_bits)
-        total, left = Resources(), factor_bits
-        for steps in ShiftAdd.split(factor_bits, interval):
-            place = 1 << (factor_bits - left)
-            adder = 0 if steps == 1 and zeros & place else width
-            gate = 0 if steps == 1 and (zeros | ones) & place else width
+        width, kept = self.value.width, self.factor_bits - self.dropped
+        total, left = Resources(), self.factor_bits
+        for steps in self.segments:
+            place = 1 << (self.factor_bits - left)
+            adder = 0 if steps == 1 and self.zeros & place else width
+            gate = 0 if steps == 1 and (self.zeros | self.ones) & place else width
             left -= steps if steps == 1 else 0
             control = 0 if steps == 1 else 2 * steps.bit_length() + 2
-            load = 0 if steps == 1 else left + (width + kept if left < factor_bits else 0)
-            total += Resources(lut=adder + gate + load + control, ff=2 * width + left + kept + tag_bits + 2 + control)
+            load = 0 if steps == 1 else left + (width + kept if left < self.factor_bits else 0)
+            total += Resources(lut=adder + gate + load + control,
+                               ff=2 * width + left + kept + self.tag_bits + 2 + control)
             left -= steps if steps > 1 else 0
         return total
 
+    def build(self) -> wiring.Component:
+        return ShiftAdd(shape=self)
+
+
+class ShiftAdd(wiring.Component):
+    """`o_product` = floor(i_value * i_factor / 2**dropped); `o_sticky` says whether the dropped bits held a one.
+
+    Latency `ShiftAddShape.latency`, constant; no back-pressure.
+    """
+
+    def __init__(self, *, shape: ShiftAddShape):
+        self.shape = shape
+        super().__init__(shape.ports)
+
     def elaborate(self, platform):
         m = Module()
-        zero = Const(0, signed(self.value.width))
-        state = State(self.i_valid, self.i_value, self.i_factor, zero, Const(0, self.factor_bits - self.dropped),
+        shape = self.shape
+        zero = Const(0, signed(shape.value.width))
+        state = State(self.i_valid, self.i_value, self.i_factor, zero, Const(0, shape.factor_bits - shape.dropped),
                        Const(0, 1), self.i_tag)
         place = 0
-        for number, steps in enumerate(self.segments):
+        for number, steps in enumerate(shape.segments):
             if steps == 1:
                 state = self.stage(m, state, 1 << place, f"_{number}")
             else:
@@ -127,9 +143,9 @@ class ShiftAdd(wiring.Component):
     def stage(self, m: Module, state: State, place: int, suffix: str) -> State:
         """One bit of the factor in one pipeline stage."""
         total, added = state.total, state.total + state.value
-        if self.ones & place:
+        if self.shape.ones & place:
             total = added
-        elif not self.zeros & place:  # selected after the carries: the factor's bit has a large fanout
+        elif not self.shape.zeros & place:  # selected after the carries: the factor's bit has a large fanout
             total = Mux(state.factor[0], added, total)
         made = step(state, total)
         after = registers(made, suffix)
@@ -149,10 +165,6 @@ class ShiftAdd(wiring.Component):
             total = Mux(held.factor[0], held.total + held.value, held.total)  # after the carries, as in `stage`
             m.d.sync += [left.eq(left - 1), *assign(held, step(held, total))]
         return replace(held, valid=done, factor=held.factor[:max(0, len(held.factor) - steps)])
-
-
-def latency(steps: Sequence[int]) -> int:
-    return sum(n if n == 1 else n + 1 for n in steps)
 
 
 def step(state: State, total: Value) -> State:
@@ -189,44 +201,33 @@ class DigitState(State):
     carry: Value
 
 
-class DigitShiftAdd(ShiftAdd):
-    """As `ShiftAdd`, with the same parameters and ports: a step is an addition of value * digit and a shift.
+@dataclass(frozen=True, kw_only=True)
+class DigitShiftAddShape(ShiftAddShape):
+    """A step is an addition of value * digit and a shift.
 
     A digit is 0, 1, -2 or -1, coded 0 to 3, and its 2 or 3 is made by the next, which is one more (a recoding as
     Booth's, Q. J. Mech. Appl. Math. 4, 1951, with one digit fewer to choose from): a table of four inputs makes each
-    bit of value * digit.
+    bit of value * digit.  The highest digit takes what the one below it makes of a 2 or a 3; it is no more than that
+    carry.
     """
 
-    def __init__(self, *, value: Shape, factor_bits: int, drop: int, interval: int, tag_bits: int = 0, ones: int = 0,
-                 zeros: int = 0):
-        super().__init__(value=value, factor_bits=factor_bits, drop=drop, interval=interval, tag_bits=tag_bits,
-                         ones=ones, zeros=zeros)
-        self.segments = self.split(factor_bits, interval)
-        self.digits = known_digits(factor_bits, ones, zeros, sum(self.segments))
+    @property
+    def steps(self) -> int:
+        return -(-self.factor_bits // DIGIT_BITS) + (self.factor_bits > 1)
 
-    @staticmethod
-    def latency_for(factor_bits: int, interval: int) -> int:
-        """The latency of a unit with these parameters."""
-        return latency(DigitShiftAdd.split(factor_bits, interval))
+    @property
+    def digits(self) -> list[int] | None:
+        """Those of a factor that is always the same, else None."""
+        if self.ones | self.zeros != (1 << self.factor_bits) - 1:
+            return None
+        return digits_of(self.ones, self.steps)
 
-    @staticmethod
-    def split(factor_bits: int, interval: int) -> list[int]:
-        """Steps of each segment, as `ShiftAdd.split`.
-
-        The highest digit takes what the one below it makes of a 2 or a 3; it is no more than that carry.
-        """
-        return ShiftAdd.split(-(-factor_bits // DIGIT_BITS) + (factor_bits > 1), interval)
-
-    @staticmethod
-    def cost(*, value: Shape, factor_bits: int, drop: int, interval: int, tag_bits: int = 0, ones: int = 0,
-             zeros: int = 0) -> Resources:
+    def cost(self) -> Resources:
         """Estimate: a table and an adder a bit, and the registers that carry value and factor along."""
-        width, segments = value.width, DigitShiftAdd.split(factor_bits, interval)
-        bits = DIGIT_BITS * sum(segments)
-        kept, left = bits - min(drop, factor_bits), bits
-        digits = known_digits(factor_bits, ones, zeros, sum(segments))
+        width, bits, digits = self.value.width, DIGIT_BITS * self.steps, self.digits
+        kept, left = bits - self.dropped, bits
         total = Resources()
-        for number, steps in enumerate(segments):
+        for number, steps in enumerate(self.segments):
             loop, place = steps > 1, (bits - left) // DIGIT_BITS
             gate = 0 if digits and not loop else width + 2
             adder = 0 if digits and not loop and digits[place] == 0 else width + 3
@@ -235,18 +236,30 @@ class DigitShiftAdd(ShiftAdd):
             control = 2 * steps.bit_length() + 2 if loop else 0
             load = (carried + 3 + (width + kept if number else 0)) if loop else 3
             total += Resources(lut=adder + gate + load + control,
-                               ff=2 * width + carried + kept + tag_bits + 2 + control)
+                               ff=2 * width + carried + kept + self.tag_bits + 2 + control)
             left -= DIGIT_BITS * steps if loop else 0
         return total
 
+    def build(self) -> wiring.Component:
+        return DigitShiftAdd(shape=self)
+
+
+class DigitShiftAdd(ShiftAdd):
+    """As `ShiftAdd`, with the same ports."""
+
+    def __init__(self, *, shape: DigitShiftAddShape):
+        super().__init__(shape=shape)
+        self.digits = shape.digits
+
     def elaborate(self, platform):
         m = Module()
-        zero, bits = Const(0, signed(self.value.width)), DIGIT_BITS * sum(self.segments)
+        shape = self.shape
+        zero, bits = Const(0, signed(shape.value.width)), DIGIT_BITS * shape.steps
         factor = Cat(self.i_factor, Const(0, bits))[:bits]
-        state = DigitState(self.i_valid, self.i_value, factor, zero, Const(0, bits - self.dropped), Const(0, 1),
+        state = DigitState(self.i_valid, self.i_value, factor, zero, Const(0, bits - shape.dropped), Const(0, 1),
                            self.i_tag, factor[1])
         place = 0
-        for number, steps in enumerate(self.segments):
+        for number, steps in enumerate(shape.segments):
             if steps == 1:
                 state = self.stage(m, state, place, f"_{number}")
             else:
@@ -279,11 +292,6 @@ class DigitShiftAdd(ShiftAdd):
         with m.Elif(~left[-1]):
             m.d.sync += left.eq(left - 1)
         return replace(held, valid=done, factor=held.factor[:max(0, len(held.factor) - DIGIT_BITS * steps)])
-
-
-def known_digits(factor_bits: int, ones: int, zeros: int, count: int) -> list[int] | None:
-    """The digits of a factor that is always the same, else None."""
-    return digits_of(ones, count) if ones | zeros == (1 << factor_bits) - 1 else None
 
 
 def digits_of(factor: int, count: int) -> list[int]:

@@ -109,86 +109,93 @@ class FoldShape:
         return in_turn(earliest.reshape(-1))
 
 
-class Fold(wiring.Component):
-    """Takes words in turns of `period`; `count` words of the same place in their turns become one word.
+@dataclass(frozen=True, kw_only=True)
+class LoopShape:
+    """Words of `lanes` elements come in turns of `turn`; `count` words of one place in their turns become one word.
 
-    Parameters
-    ----------
-    shape, lanes
-        Of the partial results.
-    element
-        Shape of the elements that come.
-    period, count, combine
-        The loop, and what is done with an element.
-    technology
-        Makes the memory of a long period.
-    number
-        Of this fold among those of a stage, in the name of its memory.
-
-    A word may come in every cycle; the last of `count` leaves combined with the others, `latency` cycles later.
+    element, partial
+        Shapes of an element that comes, and of a partial result.
     """
 
-    def __init__(self, *, shape: Shape, element: Shape, lanes: int, period: int, count: int, combine: Combine,
-                 technology: Technology, number: int = 0):
-        self.shape = Shape.cast(shape)
-        self.lanes = lanes
-        self.number = number
-        self.period = period if count > 1 else 1
-        self.count = count
-        self.combine = combine
-        self.technology = technology
-        super().__init__({
-            "i_valid": In(1), "i_word": In(data.ArrayLayout(element, lanes)),
-            "o_valid": Out(1), "o_word": Out(data.ArrayLayout(shape, lanes))})
+    element: Shape
+    partial: Shape
+    lanes: int
+    turn: int
+    count: int
 
-    @staticmethod
-    def in_registers(width: int, period: int, technology: Technology) -> bool:
+    @property
+    def period(self) -> int:
+        """Partial results."""
+        return self.turn if self.count > 1 else 1
+
+    @property
+    def width(self) -> int:
+        """Bits of the partial results of a word."""
+        return self.partial.width * self.lanes
+
+    @property
+    def came(self) -> int:
+        """Bits of a word that comes."""
+        return self.element.width * self.lanes
+
+    def in_registers(self, technology: Technology) -> bool:
         """A memory reads a word again `ram + 3` cycles after it was read before, at the earliest: then it is written.
 
         The same on all families, so that the cycles are.
         """
-        return period < technology.timing.ram + 3 or width * (period - 1) <= FEW_BITS
+        return (self.count == 1 or self.turn < technology.timing.ram + 3
+                or self.width * (self.turn - 1) <= FEW_BITS)
 
-    @staticmethod
-    def latency_of(width: int, period: int, count: int, technology: Technology) -> int:
-        return 1 if count == 1 or Fold.in_registers(width, period, technology) else technology.timing.ram + 2
+    def latency(self, technology: Technology) -> int:
+        return 1 if self.in_registers(technology) else technology.timing.ram + 2
 
-    @property
-    def width(self) -> int:
-        return self.shape.width * self.lanes
-
-    @property
-    def latency(self) -> int:
-        return self.latency_of(self.width, self.period, self.count, self.technology)
-
-    @staticmethod
-    def cost(*, width: int, came: int, period: int, count: int, lanes: int, sums: bool,
-             technology: Technology, number: int = 0) -> Resources:
-        """Of partial results of `width` bits in `lanes`, of words of `came` bits.  RAM exact, LUT and FF estimated."""
-        counters = Nest.bits((period if count > 1 else 1, count))
+    def cost(self, technology: Technology, number: int, sums: bool) -> Resources:
+        """RAM exact, LUT and FF estimated; `number` is that of a `Fold`, and partial results are `sums`, or not."""
+        width, turn = self.width, self.turn
+        counters = Nest.bits((self.period, self.count))
         control = fitted("Fold", counter_bits=counters) + Resources(
-            lut=2 * width + lanes * adder_luts(0, technology), ff=width)
-        if count == 1 or Fold.in_registers(width, period, technology):
-            old = (period - 1) * width if count > 1 else 0
+            lut=2 * width + self.lanes * adder_luts(0, technology), ff=width)
+        if self.in_registers(technology):
+            old = (turn - 1) * width if self.count > 1 else 0
             return control + flip_flops(old, old, technology)
-        address, wait = (period - 1).bit_length(), technology.timing.ram + 1
-        late = width + wait * (came + 3) + (wait + 1) * address + 1
+        address, wait = (turn - 1).bit_length(), technology.timing.ram + 1
+        late = width + wait * (self.came + 3) + (wait + 1) * address + 1
         if sums:  # what does not count is 0 before it comes to the adder
             control = Resources(lut=control.lut - width, ff=control.ff)
         return (control + technology.ram_cost(
-                width=width, depth=period, name=f"partial{number}", holds=Holds.PARTIAL)
+                width=width, depth=turn, name=f"partial{number}", holds=Holds.PARTIAL)
                 + fitted("Fold in memory", address_bits=address) + flip_flops(late, late, technology))
+
+
+class Fold(wiring.Component):
+    """One loop; `combine` says what is done with an element.
+
+    `technology` makes the memory of a long turn; `number`, that of this fold among those of a stage, is in its name.
+
+    A word may come in every cycle; the last of `count` leaves combined with the others, `LoopShape.latency` cycles
+    later.
+    """
+
+    def __init__(self, *, shape: LoopShape, combine: Combine, technology: Technology, number: int = 0):
+        self.shape = shape
+        self.combine = combine
+        self.technology = technology
+        self.number = number
+        super().__init__({
+            "i_valid": In(1), "i_word": In(data.ArrayLayout(shape.element, shape.lanes)),
+            "o_valid": Out(1), "o_word": Out(data.ArrayLayout(shape.partial, shape.lanes))})
 
     def elaborate(self, platform):
         m = Module()
-        nest = Nest(m, (self.period, self.count), name="left")
+        shape = self.shape
+        nest = Nest(m, (shape.period, shape.count), name="left")
         nest.advance(self.i_valid)
         first = Signal(init=1)
         with m.If(self.i_valid & nest.last[0]):
             m.d.sync += first.eq(nest.last[1])
         flags, word = Cat(self.i_valid, first, nest.last[1]), Value.cast(self.i_word)
         made = Signal(self.o_word.shape(), reset_less=True)
-        if self.count == 1 or self.in_registers(self.width, self.period, self.technology):
+        if shape.in_registers(self.technology):
             old = self.registers(m, made)
         else:
             wait = self.technology.timing.ram
@@ -199,7 +206,7 @@ class Fold(wiring.Component):
         valid, first, last = flags[0], flags[1], flags[2]
         elements = data.View(self.i_word.shape(), word)
         with m.If(valid):
-            for lane in range(self.lanes):
+            for lane in range(shape.lanes):
                 m.d.sync += made[lane].eq(self.combine(m, first, old[lane], elements[lane], f"{lane}"))
         m.d.comb += [self.o_valid.eq(delay(m, valid & last, 1, "made", reset_less=False)), self.o_word.eq(made)]
         return m
@@ -207,7 +214,7 @@ class Fold(wiring.Component):
     def registers(self, m: Module, made) -> data.View:
         """The partial results move along with the words: the one that is wanted is always the last."""
         word = Value.cast(made)
-        for k in range(self.period - 1):
+        for k in range(self.shape.period - 1):
             register = Signal.like(word, name=f"partial{k}", reset_less=True)
             with m.If(self.i_valid):
                 m.d.sync += register.eq(word)
@@ -220,8 +227,8 @@ class Fold(wiring.Component):
         A register takes what is read; in place of what does not count, what changes nothing.
         """
         m.submodules.partial = ram = self.technology.ram(
-            width=self.width, depth=self.period, name=f"partial{self.number}")
-        place = Signal(range(self.period))
+            width=self.shape.width, depth=self.shape.period, name=f"partial{self.number}")
+        place = Signal(range(self.shape.period))
         with m.If(self.i_valid):
             m.d.sync += place.eq(Mux(turn, 0, place + 1))
         m.d.comb += [
@@ -229,11 +236,45 @@ class Fold(wiring.Component):
             ram.write_addr.eq(delay(m, place, self.technology.timing.ram + 2, "written")),
             ram.write_data.eq(Value.cast(made)),
         ]
-        lowest, highest = shape_range(self.shape)
+        partial, lanes = self.shape.partial, self.shape.lanes
+        lowest, highest = shape_range(partial)
         neutral = {add: 0, larger: lowest, smaller: highest}[self.combine]
         old = Signal(self.o_word.shape(), reset_less=True)
-        m.d.sync += Value.cast(old).eq(Mux(first, Cat(*[Const(neutral, self.shape)] * self.lanes), ram.read_data))
+        m.d.sync += Value.cast(old).eq(Mux(first, Cat(*[Const(neutral, partial)] * lanes), ram.read_data))
         return old
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoldsShape:
+    """The windows of `fold` over words of `lanes` elements, from `element` to partial results of shape `partial`."""
+
+    fold: FoldShape
+    element: Shape
+    partial: Shape
+    lanes: int
+
+    @property
+    def loops(self) -> list[LoopShape]:
+        return [LoopShape(element=self.partial if n else self.element, partial=self.partial, lanes=self.lanes,
+                          turn=turn, count=count) for n, (turn, count) in enumerate(self.fold.loops)]
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Of the words that are in windows, innermost first."""
+        window = self.fold.window
+        return (window.words, window.kernel[1], window.out_width, window.kernel[0])
+
+    def latency(self, technology: Technology) -> int:
+        return 1 + sum(loop.latency(technology) for loop in self.loops)
+
+    def cost(self, technology: Technology) -> Resources:
+        window, loops = self.fold.window, self.loops
+        counts = list(self.counts)
+        if self.fold.has_rests:
+            counts += [window.width * window.words, window.height]
+        total = fitted("Folds", counter_bits=Nest.bits(counts)) + Resources(ff=loops[0].came + self.fold.has_rests)
+        sums = self.partial.width > self.element.width  # partial results that are no sums are as wide as the elements
+        return sum((loop.cost(technology, n, sums) for n, loop in enumerate(loops)), total)
 
 
 class Folds(wiring.Component):
@@ -246,41 +287,18 @@ class Folds(wiring.Component):
     completes
         The word that is taken next completes a result: a register.
     valid, made
-        A result, `latency` cycles after the word that completes it was taken.
+        A result, `FoldsShape.latency` cycles after the word that completes it was taken.
     """
 
-    def __init__(self, *, shape: FoldShape, element: Shape, partial: Shape, lanes: int, combine: Combine,
-                 technology: Technology):
-        self.shape = shape
-        self.folds = []
-        for number, (period, count) in enumerate(shape.loops):
-            self.folds.append(Fold(shape=partial, element=element, lanes=lanes, period=period, count=count,
-                                   combine=combine, technology=technology, number=number))
-            element = partial
+    def __init__(self, *, shape: FoldsShape, combine: Combine, technology: Technology):
+        self.shape = shape.fold
+        self.counts = shape.counts
+        self.folds = [Fold(shape=loop, combine=combine, technology=technology, number=number)
+                      for number, loop in enumerate(shape.loops)]
         super().__init__({
             "take": In(1), "word": In(self.folds[0].i_word.shape()),
             "completes": Out(1, init=all(count == 1 for count in (self.counts[1], self.counts[3]))),
             "valid": Out(1), "made": Out(self.folds[-1].o_word.shape())})
-
-    @staticmethod
-    def latency_of(shape: FoldShape, width: int, technology: Technology) -> int:
-        """`width`: bits of the partial results of a word."""
-        return 1 + sum(Fold.latency_of(width, *loop, technology) for loop in shape.loops)
-
-    @staticmethod
-    def cost(shape: FoldShape, width: int, came: int, lanes: int, technology: Technology) -> Resources:
-        """Partial results of `width` bits of words of `came` bits, both of `lanes` elements."""
-        window = shape.window
-        counts = [window.words, window.kernel[1], window.out_width, window.kernel[0]]
-        if shape.has_rests:
-            counts += [window.width * window.words, window.height]
-        frame = Nest.bits(counts)
-        total = fitted("Folds", counter_bits=frame) + Resources(ff=came + shape.has_rests)
-        sums = width > came  # partial results that are no sums are as wide as the words
-        for n, (period, count) in enumerate(shape.loops):
-            total += Fold.cost(width=width, came=width if n else came, period=period, count=count, lanes=lanes,
-                               sums=sums, technology=technology, number=n)
-        return total
 
     def elaborate(self, platform):
         m = Module()
@@ -304,12 +322,6 @@ class Folds(wiring.Component):
             valid, word = fold.o_valid, fold.o_word
         m.d.comb += [self.valid.eq(valid), self.made.eq(word)]
         return m
-
-    @property
-    def counts(self) -> tuple[int, ...]:
-        """Of the words that are in windows, innermost first."""
-        window = self.shape.window
-        return (window.words, window.kernel[1], window.out_width, window.kernel[0])
 
     def keep(self, m: Module) -> Value:
         """Whether the word after the one that comes next is in a window: what is left of rows and columns at the ends

@@ -8,7 +8,7 @@ there.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -24,7 +24,7 @@ from ..stream.unit import TakesSizes
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from ..window.shape import WindowShape
-from .fold import Folds, FoldShape, add, larger, smaller
+from .fold import Folds, FoldShape, FoldsShape, add, larger, smaller
 from .results import Results, drain, rescaled
 from .shape import PoolShape, RescaledPoolShape
 
@@ -59,20 +59,13 @@ class FoldPoolShape(PoolShape):
         """Shape of a partial result."""
 
     @property
-    def partial_width(self) -> int:
-        """Bits of the partial results of a word."""
-        return self.lanes * self.partial.width
+    def folds(self) -> FoldsShape:
+        return FoldsShape(fold=self.fold, element=self.element, partial=self.partial, lanes=self.lanes)
 
     @property
     def cycles(self) -> int:
         """Also words of no window go in."""
         return self.window.input_words
-
-    def fold_latency(self, technology: Technology) -> int:
-        return Folds.latency_of(self.fold, self.partial_width, technology)
-
-    def fold_cost(self, technology: Technology) -> Resources:
-        return Folds.cost(self.fold, self.partial_width, self.width, self.lanes, technology)
 
     def steady_times(self, technology: Technology, arrivals: Times, left: Times | None) -> tuple[Times, Times]:
         """When words are taken, and when those that complete a result are, where no result waits for another."""
@@ -96,11 +89,11 @@ class FoldMaxPoolShape(FoldPoolShape):
         return self.element
 
     def results(self, technology: Technology) -> Results:
-        return Results(words=1, interval=1, latency=self.fold_latency(technology), technology=technology)
+        return Results(words=1, interval=1, latency=self.folds.latency(technology), technology=technology)
 
     def cost(self, technology: Technology) -> Resources:
         """RAM exact, LUT and FF estimated."""
-        return self.fold_cost(technology) + self.results(technology).cost(self.width_out)
+        return self.folds.cost(technology) + self.results(technology).cost(self.width_out)
 
     def build(self, technology: Technology, name: str) -> FoldMaxPoolStage:
         return FoldMaxPoolStage(shape=self, technology=technology)
@@ -147,7 +140,7 @@ class FoldAveragePoolShape(RescaledPoolShape, FoldPoolShape):
     def waiting(self, technology: Technology) -> int:
         """Words of the queue in front of the drain, with which the input never waits."""
         complete = self.fold.complete(np.arange(2 * self.window.input_words))
-        starts = in_turn(complete + self.fold_latency(technology) + 2, self.parts)
+        starts = in_turn(complete + self.folds.latency(technology) + 2, self.parts)
         gone = np.searchsorted(starts + 2, complete)  # the credit is back two cycles after the start
         return max(2, int((np.arange(1, len(complete) + 1) - gone).max()) + SPARE)
 
@@ -157,7 +150,7 @@ class FoldAveragePoolShape(RescaledPoolShape, FoldPoolShape):
         A word that completes a sum waits for a place in the queue, which the start of an earlier sum frees.
         """
         depth, results, completing = self.waiting(technology), self.results(technology), self.fold.complete(arrivals)
-        latency = self.fold_latency(technology) + Queue.latency_of(depth)
+        latency = self.folds.latency(technology) + Queue.latency_of(depth)
         started = None
         while True:  # each round is right for longer than the one before; most need two
             taken = self.fold.taken(arrivals, with_room(completing, started, depth, back=1))
@@ -168,7 +161,7 @@ class FoldAveragePoolShape(RescaledPoolShape, FoldPoolShape):
 
     def results(self, technology: Technology) -> Results:
         """A block begins with the word that completes a sum or, where sums wait, with the start of their drain."""
-        first = self.fold_latency(technology) if self.steady else 0
+        first = self.folds.latency(technology) if self.steady else 0
         interval = self.parts if not self.steady else 1 if self.window.words > 1 else self.fold.pace
         return Results(words=self.parts, interval=interval,
                        latency=first + self.drain_latency + self.rescale_latency(technology), technology=technology)
@@ -179,7 +172,7 @@ class FoldAveragePoolShape(RescaledPoolShape, FoldPoolShape):
 
     def cost(self, technology: Technology) -> Resources:
         """DSP and RAM exact, LUT and FF estimated."""
-        resources, sums = self.fold_cost(technology), self.sums_width
+        resources, sums = self.folds.cost(technology), self.sums_width
         if self.parts > 1:
             resources += Resources(lut=sums - sums // self.parts, ff=sums)
             resources += fitted("AveragePoolStage", parts=self.parts)
@@ -230,8 +223,7 @@ class FoldMaxPoolStage(TakesSizes, wiring.Component):
         m = Module()
         shape = self.shape
         m.submodules.folds = folds = Folds(
-            shape=shape.fold, element=shape.element, partial=shape.element, lanes=shape.lanes,
-            combine=smaller if shape.smallest else larger, technology=self.technology)
+            shape=shape.folds, combine=smaller if shape.smallest else larger, technology=self.technology)
         credit = self.results.build(
             m, folds.take & folds.completes, folds.valid, Value.cast(folds.made), wiring.flipped(self.o),
             data.ArrayLayout(shape.element, shape.lanes))
@@ -287,10 +279,9 @@ class FoldAveragePoolStage(TakesSizes, wiring.Component):
     def elaborate(self, platform):
         m = Module()
         shape = self.shape
-        element = Shape(2, signed=True) if shape.bipolar else shape.element
+        summed = Shape(2, signed=True) if shape.bipolar else shape.element
         m.submodules.folds = folds = Folds(
-            shape=shape.fold, element=element, partial=shape.accumulator, lanes=shape.lanes, combine=add,
-            technology=self.technology)
+            shape=replace(shape.folds, element=summed), combine=add, technology=self.technology)
         for lane in range(shape.lanes):
             code = Value.cast(self.i.payload[lane])
             m.d.comb += folds.word[lane].eq(Cat(Const(1, 1), ~code).as_signed() if shape.bipolar else code)

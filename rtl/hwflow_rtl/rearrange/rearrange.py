@@ -23,9 +23,9 @@ from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from ..vendor.memory import Holds
 from ..window.address import is_power_of_two, sum_with_carry
-from .ring import Ring, ring_parts
+from .ring import Ring, RingShape, ring_parts
 from .shape import RearrangeShape
-from .walk import Walker
+from .walk import Walker, WalkerShape
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,8 +110,8 @@ class RearrangeStageShape(MovedShape):
         if wraps:  # the second address, what chooses, what wraps the writing one
             chains, masks = chains + adder_luts(address + 1, technology), masks + 3 * address
             counters += [address + 3]
-        return (Ring.cost(width=width, parts=parts, technology=technology, holds=self.holds)
-                + Walker.cost(shape=order, technology=technology, around=depth if wraps else 1)
+        return (RingShape(width=width, parts=parts).cost(technology, self.holds)
+                + walker_of(order, depth).cost(technology)
                 + Queue.cost(width=width, depth=queue, technology=technology)
                 + CreditCounter.cost(words=queue) + fitted("RearrangeStage")
                 + Resources(lut=chains + masks, ff=sum(counters)))
@@ -164,9 +164,9 @@ class RearrangeStage(wiring.Component):
         m = Module()
         shape, order, depth, technology = self.shape, self.shape.order, self.depth, self.technology
         m.submodules.walker = walker = Walker(
-            shape=order, technology=technology, name=self.name, around=1 if is_power_of_two(depth) else depth)
+            shape=walker_of(order, depth), technology=technology, name=self.name)
         m.submodules.ring = ring = Ring(
-            width=shape.width, parts=self.parts, technology=technology, name=self.ring)
+            shape=RingShape(width=shape.width, parts=self.parts), technology=technology, name=self.ring)
         places_in_queue = queue_depth(technology)
         m.submodules.queue = queue = Queue(
             shape=data.ArrayLayout(shape.element, shape.lanes), depth=places_in_queue, technology=technology)
@@ -241,6 +241,11 @@ class RearrangeStage(wiring.Component):
         begun = Signal(counters[2])
         m.d.sync += begun.eq(sum_with_carry(begun, Mux(start & walker.ends, shape.input_words - 1, -1), ~wrote))
         return Mux(walker.outside, begun[-1], lack[-1])
+
+
+def walker_of(order: RearrangeShape, depth: int) -> WalkerShape:
+    """What describes the words of `order` in a ring of `depth` words."""
+    return WalkerShape(order=order, around=1 if is_power_of_two(depth) else depth)
 
 
 def counters_of(shape: RearrangeShape, depth: int) -> list[Shape]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from amaranth.hdl import Module, Mux
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -25,25 +27,31 @@ def ring_parts(words: int, width: int, technology: Technology) -> tuple[int, ...
     return min(found, key=lambda depths: sum(technology.ram_cost(width=width, depth=depth).ram for depth in depths))
 
 
-class Ring(wiring.Component):
-    """A `Ram` made of the memories of `ring_parts`, which are called `name` and `name`_rest."""
+@dataclass(frozen=True, kw_only=True)
+class RingShape:
+    """Words of `width` bits in memories of the depths `parts`, those of `ring_parts`."""
 
-    def __init__(self, *, width: int, parts: tuple[int, ...], technology: Technology, name: str):
-        self.width = width
-        self.parts = parts
+    width: int
+    parts: tuple[int, ...]
+
+    def cost(self, technology: Technology, holds: Holds) -> Resources:
+        """RAM exact, LUT and FF estimated."""
+        total = sum((technology.ram_cost(width=self.width, depth=depth, name=name, holds=holds)
+                     for depth, name in zip(self.parts, ("ring", "ring_rest"), strict=False)), Resources())
+        return total if len(self.parts) == 1 else total + Resources(lut=self.width + 4, ff=technology.timing.ram)
+
+
+class Ring(wiring.Component):
+    """A `Ram` made of memories, which are called `name` and `name`_rest."""
+
+    def __init__(self, *, shape: RingShape, technology: Technology, name: str):
+        self.width, self.parts = shape.width, shape.parts
         self.technology = technology
         self.name = name
-        depth = sum(parts)
+        depth = sum(self.parts)
         super().__init__({
-            "write_en": In(1), "write_addr": In(range(depth)), "write_data": In(width),
-            "read_addr": In(range(depth)), "read_data": Out(width)})
-
-    @staticmethod
-    def cost(*, width: int, parts: tuple[int, ...], technology: Technology, holds: Holds) -> Resources:
-        """RAM exact, LUT and FF estimated."""
-        total = sum((technology.ram_cost(width=width, depth=depth, name=name, holds=holds)
-                     for depth, name in zip(parts, ("ring", "ring_rest"), strict=False)), Resources())
-        return total if len(parts) == 1 else total + Resources(lut=width + 4, ff=technology.timing.ram)
+            "write_en": In(1), "write_addr": In(range(depth)), "write_data": In(self.width),
+            "read_addr": In(range(depth)), "read_data": Out(self.width)})
 
     def elaborate(self, platform):
         m = Module()

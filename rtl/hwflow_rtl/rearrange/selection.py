@@ -17,7 +17,7 @@ from ..stream.times import StageTimes, Times, in_turn
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from .rearrange import MovedShape
-from .walk import Walker
+from .walk import Walker, WalkerShape
 
 #: Words of the queue at the output.
 DEPTH = 2
@@ -53,7 +53,7 @@ class SelectionShape(MovedShape):
     def cost(self, technology: Technology) -> Resources:
         """RAM exact, LUT and FF estimated."""
         bits = self.lack.width
-        return (Walker.cost(shape=self.order, technology=technology) + Queue.cost(width=self.width, depth=DEPTH)
+        return (WalkerShape(order=self.order).cost(technology) + Queue.cost(width=self.width, depth=DEPTH)
                 + fitted("SelectionStage", lack_bits=bits) + Resources(lut=adder_luts(bits, technology)))
 
     def build(self, technology: Technology, name: str) -> SelectionStage:
@@ -81,7 +81,8 @@ class SelectionStage(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         order = self.shape.order
-        m.submodules.walker = walker = Walker(shape=order, technology=self.technology, name=self.name)
+        m.submodules.walker = walker = Walker(
+            shape=WalkerShape(order=order), technology=self.technology, name=self.name)
         m.submodules.queue = queue = Queue(shape=payload_of(self.o), depth=DEPTH)
         lack = Signal(self.shape.lack, init=order.first - 1)  # words to drop, less one
         wanted = lack[-1]

@@ -49,7 +49,7 @@ class AxisTable:
 
     @staticmethod
     def of(axis: Axis, *, outermost: bool, innermost: bool, around: int) -> AxisTable:
-        """The smallest; `around` as of a `Walker`.
+        """The smallest; `around` as of a `WalkerShape`.
 
         In place of step and freed words of an inner loop's last entry those of the loop around it count: they may be
         anything here.  So may `final` where there is no loop inside.
@@ -123,10 +123,59 @@ class AxisTable:
         return np.array([list(word.to_bytes(octets, "little")) for word in self.words()], dtype=np.uint8)
 
 
+@dataclass(frozen=True, kw_only=True)
+class WalkerShape:
+    """The words of `order`, around a ring of `around` words; 1 where addresses need not turn around one."""
+
+    order: RearrangeShape
+    around: int = 1
+
+    @cached_property
+    def tables(self) -> list[AxisTable]:
+        order = self.order
+        inside = (1, len(order.groups), len(order.groups) * len(order.columns))
+        return [AxisTable.of(axis, outermost=k == 2, innermost=inside[k] == 1, around=self.around)
+                for k, axis in enumerate(order.axes)]
+
+    def latency(self, technology: Technology) -> int:
+        """Cycles from the counters to a description."""
+        return technology.timing.rom if any(table.in_rom for table in self.tables) else 1
+
+    @property
+    def layout(self) -> data.StructLayout:
+        """A description."""
+        steps, freed, around = self.order.steps, self.order.freed, self.around
+        turns = {"turn": Shape.cast(range(around)), "under": Shape.cast(range(-around, 0))} if around > 1 else {}
+        return data.StructLayout({
+            **turns, "hop": Shape.cast(range(min(0, int(steps.min())) - 1, max(1, int(steps.max())))),
+            "freed": Shape.cast(range(-1, max(1, int(freed.max())))), "outside": 1, "ends": 1})
+
+    @property
+    def distinct_bits(self) -> int:
+        """Bits of a description, without those that are constant or equal to others."""
+        order, around = self.order, self.around
+        groups, columns, rows = (np.stack([axis.step - 1, axis.freed - 1, axis.step % around,
+                                           axis.step % around - around]) for axis in order.axes)
+        made = np.unique(np.concatenate([groups[:, :-1], columns[:, :-1], rows], axis=1), axis=1)
+        bits = (made[:, None] >> np.arange(64)[:, None] & 1).reshape(len(made) * 64, -1)
+        courses = np.unique(bits ^ bits[:, :1], axis=0)
+        return len(courses) - 1 + int(order.outside.any()) + int(order.outside[0])
+
+    def cost(self, technology: Technology) -> Resources:
+        """RAM exact, LUT and FF estimated: of the bits of a description those count that differ in their course."""
+        tables = self.tables
+        latency, bits = self.latency(technology), self.distinct_bits
+        counters = sum((count - 1).bit_length() for table in tables for count in table.counts if count > 1)
+        runs = sum(len(table.ends) - 1 for table in tables)
+        total = fitted("Walker", counter_bits=counters, runs=runs, described_bits=(latency + 1) * bits)
+        for axis, table in enumerate(tables):
+            if table.in_rom:
+                total += technology.rom_cost(width=table.width, depth=table.size, name=f"table{axis}")
+        return total
+
+
 class Walker(wiring.Component):
     """Describes the output word that is played next; `start` moves on to the one after.
-
-    `around`: words of a ring around which addresses turn, or 1 where they need not.
 
     Ports
     -----
@@ -147,63 +196,19 @@ class Walker(wiring.Component):
     the making of another, which is there `ahead - 1` cycles later.  So there is always one, and tables may be ROMs.
     """
 
-    def __init__(self, *, shape: RearrangeShape, technology: Technology, name: str, around: int = 1):
-        self.shape = shape
+    def __init__(self, *, shape: WalkerShape, technology: Technology, name: str):
+        self.order, self.around = shape.order, shape.around
         self.technology = technology
         self.name = name
-        self.around = around
-        self.tables = self.tables_of(shape, around)
-        self.latency = self.latency_of(self.tables, technology)
-        self.layout = self.layout_of(shape, around)
+        self.tables, self.layout = shape.tables, shape.layout
+        self.latency = shape.latency(technology)
         fields = self.layout.members
         super().__init__({"start": In(1), **{field: Out(kind) for field, kind in fields.items()}})
-
-    @staticmethod
-    def tables_of(shape: RearrangeShape, around: int = 1) -> list[AxisTable]:
-        inside = (1, len(shape.groups), len(shape.groups) * len(shape.columns))
-        return [AxisTable.of(axis, outermost=k == 2, innermost=inside[k] == 1, around=around)
-                for k, axis in enumerate(shape.axes)]
-
-    @staticmethod
-    def latency_of(tables: list[AxisTable], technology: Technology) -> int:
-        """Cycles from the counters to a description."""
-        return technology.timing.rom if any(table.in_rom for table in tables) else 1
-
-    @staticmethod
-    def layout_of(shape: RearrangeShape, around: int) -> data.StructLayout:
-        steps, freed = shape.steps, shape.freed
-        turns = {"turn": Shape.cast(range(around)), "under": Shape.cast(range(-around, 0))} if around > 1 else {}
-        return data.StructLayout({
-            **turns, "hop": Shape.cast(range(min(0, int(steps.min())) - 1, max(1, int(steps.max())))),
-            "freed": Shape.cast(range(-1, max(1, int(freed.max())))), "outside": 1, "ends": 1})
-
-    @staticmethod
-    def cost(*, shape: RearrangeShape, technology: Technology, around: int = 1) -> Resources:
-        """RAM exact, LUT and FF estimated: of the bits of a description those count that differ in their course."""
-        tables = Walker.tables_of(shape, around)
-        latency, bits = Walker.latency_of(tables, technology), Walker.distinct_bits(shape, around)
-        counters = sum((count - 1).bit_length() for table in tables for count in table.counts if count > 1)
-        runs = sum(len(table.ends) - 1 for table in tables)
-        total = fitted("Walker", counter_bits=counters, runs=runs, described_bits=(latency + 1) * bits)
-        for axis, table in enumerate(tables):
-            if table.in_rom:
-                total += technology.rom_cost(width=table.width, depth=table.size, name=f"table{axis}")
-        return total
-
-    @staticmethod
-    def distinct_bits(shape: RearrangeShape, around: int) -> int:
-        """Bits of a description, without those that are constant or equal to others."""
-        groups, columns, rows = (np.stack([axis.step - 1, axis.freed - 1, axis.step % around,
-                                           axis.step % around - around]) for axis in shape.axes)
-        made = np.unique(np.concatenate([groups[:, :-1], columns[:, :-1], rows], axis=1), axis=1)
-        bits = (made[:, None] >> np.arange(64)[:, None] & 1).reshape(len(made) * 64, -1)
-        courses = np.unique(bits ^ bits[:, :1], axis=0)
-        return len(courses) - 1 + int(shape.outside.any()) + int(shape.outside[0])
 
     def elaborate(self, platform):
         m = Module()
         counts = [count for table in self.tables for count in table.counts]
-        ahead = (self.latency + 1) % self.shape.output_words
+        ahead = (self.latency + 1) % self.order.output_words
         nest = Nest(m, counts, ahead=ahead, name="left")
         nest.advance(self.start)
         groups, columns, rows = (self.record(m, nest, k, ahead) for k in range(3))
@@ -275,7 +280,7 @@ class Walker(wiring.Component):
 
     def prefetch(self, m: Module, made: Signal) -> Signal:
         """A shift register of descriptions, full at reset."""
-        shape, words = self.shape, []
+        shape, words = self.order, []
         for k in range(self.latency + 1):
             index = k % shape.output_words
             step = int(shape.steps[index])

@@ -5,10 +5,11 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from amaranth.hdl import Shape, signed, unsigned
 
-from ..multiply.shift_add import DigitShiftAdd, ShiftAdd
+from ..multiply.shift_add import DigitShiftAddShape, ShiftAddShape
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from ..vendor.memory import Holds
@@ -35,12 +36,8 @@ class RequantizerStyle(enum.Enum):
     FABRIC = "fabric"
 
 
-class ShiftAddArguments(dict):
-    """Arguments of `ShiftAdd`."""
-
-
-def shift_add_of(technology: Technology) -> type[ShiftAdd]:
-    return DigitShiftAdd if technology.multiplies_by_digits else ShiftAdd
+def shift_add_of(technology: Technology) -> type[ShiftAddShape]:
+    return DigitShiftAddShape if technology.multiplies_by_digits else ShiftAddShape
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,9 +58,10 @@ class RequantizerPlan:
         if style is RequantizerStyle.DSP:
             align = ranges.multiplies and factor_parts(aligned) == factor_parts(ranges)
         else:
-            split = shift_add_of(technology).split
-            align = ranges.multiplies and len(split(aligned.factor_bits, interval)) == len(
-                split(ranges.factor_bits, interval))
+            kind = shift_add_of(technology)
+            segments = [len(kind(value=made.sum_shape, factor_bits=made.factor_bits, drop=0,
+                                 interval=interval).segments) for made in (aligned, ranges)]
+            align = ranges.multiplies and segments[0] == segments[1]
         return RequantizerPlan(aligned if align else ranges, interval, style, technology)
 
     @property
@@ -124,8 +122,8 @@ class RequantizerPlan:
         return (1 + self.split) * (1 + self.factor_split)
 
     @cached_property
-    def multiplier(self) -> dict | None:
-        """Arguments of what multiplies; None where nothing does."""
+    def multiplier(self) -> dict[str, Any] | ShiftAddShape | None:
+        """Arguments of the multiplier blocks, or what multiplies in the fabric; None where nothing does."""
         ranges = self.ranges
         if not ranges.multiplies:
             return None
@@ -143,29 +141,24 @@ class RequantizerPlan:
         ones, zeros = mask, mask
         for factor in ranges.factor if ranges.room is None else (0, mask):
             ones, zeros = ones & factor, zeros & ~factor
-        return ShiftAddArguments(
+        return shift_add_of(self.technology)(
             value=ranges.sum_shape, factor_bits=ranges.factor_bits, drop=ranges.drop, interval=self.interval,
             tag_bits=ranges.fields["extra"][0].width if "extra" in ranges.stored else 0, ones=ones, zeros=zeros)
-
-    @property
-    def shift_add(self) -> type[ShiftAdd]:
-        """What multiplies in the fabric."""
-        return shift_add_of(self.technology)
 
     @property
     def multiply_latency(self) -> int:
         if self.multiplier is None:
             return 0
-        if isinstance(self.multiplier, ShiftAddArguments):
-            return self.shift_add.latency_for(self.multiplier["factor_bits"], self.multiplier["interval"])
+        if isinstance(self.multiplier, ShiftAddShape):
+            return self.multiplier.latency
         waits = self.passes if self.passes > 1 else 0  # the way to the block, and the passes after the first
         return self.technology.timing.multiply + waits + self.split + self.factor_split
 
     @property
     def dropped(self) -> int:
         """Bits that the multiplier has dropped already."""
-        if isinstance(self.multiplier, ShiftAddArguments):
-            return min(self.ranges.drop, self.ranges.factor_bits)
+        if isinstance(self.multiplier, ShiftAddShape):
+            return self.multiplier.dropped
         return 0
 
     @property
@@ -242,8 +235,8 @@ class RequantizerPlan:
         for number in range(self.shifts):
             width = ranges.halves_after((number + 1) * SHIFT_BITS).width
             resources += fitted("Requantizer shift", value_bits=width) + Resources(ff=width + extra)
-        if isinstance(self.multiplier, ShiftAddArguments):
-            resources += self.shift_add.cost(**self.multiplier)
+        if isinstance(self.multiplier, ShiftAddShape):
+            resources += self.multiplier.cost()
         elif self.multiplier is not None:
             resources += technology.multipliers_cost(**self.multiplier) + self.parts_cost(factor)
             resources += Resources(ff=extra * self.multiply_latency)

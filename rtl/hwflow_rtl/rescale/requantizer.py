@@ -11,11 +11,12 @@ import numpy.typing as npt
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, signed, unsigned
 from amaranth.lib import wiring
 
+from ..multiply.shift_add import ShiftAddShape
 from ..stream.pipeline import delay
 from ..vendor.base import Resources, Technology
 from ..vendor.blocks import bits_of
 from .order import Order
-from .plan import FACTOR_PART, LOW_PART, SHIFT_BITS, RequantizerPlan, RequantizerStyle, ShiftAddArguments
+from .plan import FACTOR_PART, LOW_PART, SHIFT_BITS, RequantizerPlan, RequantizerStyle
 from .ranges import RequantizerRoom, RequantizerRounding
 from .rescaler import Rescaler, RescalerConstants, channels_cost, count_channels
 
@@ -58,8 +59,10 @@ class RequantizerDatapath(wiring.Component):
             extra = constants["extra"]
         if plan.multiplier is None:
             product, sticky = total, Const(0, 1)
-        elif isinstance(plan.multiplier, ShiftAddArguments):
-            valid, product, sticky, extra = self.shift_add(m, valid, total, factor, extra)
+        elif isinstance(plan.multiplier, ShiftAddShape):
+            m.submodules.multiplier = unit = plan.multiplier.build()
+            m.d.comb += [unit.i_valid.eq(valid), unit.i_value.eq(total), unit.i_factor.eq(factor), unit.i_tag.eq(extra)]
+            valid, product, sticky, extra = unit.o_valid, unit.o_product, unit.o_sticky, unit.o_tag
         else:
             product, sticky = self.multiply(m, valid, total, factor), Const(0, 1)
             valid = delay(m, valid, plan.multiply_latency, "product_valid", reset_less=False)
@@ -119,12 +122,6 @@ class RequantizerDatapath(wiring.Component):
         elif "factor" in plan.ranges.stored:
             factors = [delay(m, factor, 1, "factor_late")]
         return sums, factors
-
-    def shift_add(self, m: Module, valid: Value, total: Value, factor: Value, extra: Value):
-        arguments = self.plan.multiplier
-        m.submodules.multiplier = unit = self.plan.shift_add(**arguments)
-        m.d.comb += [unit.i_valid.eq(valid), unit.i_value.eq(total), unit.i_factor.eq(factor), unit.i_tag.eq(extra)]
-        return unit.o_valid, unit.o_product, unit.o_sticky, unit.o_tag
 
     def round(self, m: Module, product: Value, sticky: Value, extra: Value) -> tuple[Value, Value]:
         """The shifted product in halves, and whether it is rounded up, `1 + plan.shifts` cycles later."""
