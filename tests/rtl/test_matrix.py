@@ -3,7 +3,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 from amaranth.hdl import Fragment, Instance, MemoryInstance, Shape, signed, unsigned
-from hwflow_rtl.matrix.row_patch import RowPatch
+from hwflow_rtl.matrix.row_patch import TABLE_DEPTH
 from hwflow_rtl.matrix.shape import MatrixShape
 from hwflow_rtl.matrix.stage import MatrixStageShape
 from hwflow_rtl.matrix.weights import ROMS
@@ -307,7 +307,7 @@ def test_cost_in_blocks_is_exact(name, family):
     # is deep, synthesis makes one block of it.
     depths = [len(part._data.init) for name, part in parts
               if isinstance(part, MemoryInstance) and name in ("ring", "line")]
-    blocks = sum(family is ICE40 or depth > RowPatch.TABLE_DEPTH for depth in depths)
+    blocks = sum(family is ICE40 or depth > TABLE_DEPTH for depth in depths)
     assert cost.dsp + cost.ram == sum(kinds.count(kind) for kind in BLOCKS[family]) + blocks
     assert cost.dsp >= case.stage.shape.matrix.rows * case.stage.shape.matrix.cols // 2
     assert cost.lut > 0

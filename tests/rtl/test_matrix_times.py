@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from amaranth.hdl import signed
 from hwflow_rtl.matrix.row_patch import PatchTimes
-from hwflow_rtl.stream.word_join import WordJoin
+from hwflow_rtl.stream.word_join import WordJoinShape
 from hwflow_rtl.vendor.base import Timing
 from hwflow_rtl.vendor.generic import Generic
 
@@ -124,8 +124,8 @@ def test_times_of_a_patch(name: str, kind: str) -> None:
 @pytest.mark.parametrize(("lanes_in", "lanes", "chunk"), [(1, 3, 5), (2, 4, 10), (1, 4, 1), (3, 6, 9), (1, 2, 4)])
 def test_joins_words(lanes_in: int, lanes: int, chunk: int) -> None:
     frames = np.random.default_rng(0).integers(-128, 128, (2, 3, 2, 2 * chunk))
-    words = WordJoin.model(frames, lanes=lanes, chunk=chunk).reshape(-1, lanes)
-    join = WordJoin(element=signed(8), lanes_in=lanes_in, lanes=lanes, chunk=chunk)
+    join = WordJoinShape(element=signed(8), lanes_in=lanes_in, lanes=lanes, chunk=chunk).build()
+    words = join.model(frames).reshape(-1, lanes)
     per_chunk = -(-chunk // lanes) * lanes
     there = (np.arange(words.size) % per_chunk < chunk).reshape(words.shape)
     for stalls in ((0.0, 0.0), (0.4, 0.4)):
@@ -138,4 +138,4 @@ def test_joins_words(lanes_in: int, lanes: int, chunk: int) -> None:
 def test_join_refuses(lanes_in: int) -> None:
     with pytest.raises(ValueError, match=f"lanes_in of a WordJoin must be less than its 4 lanes and divide them and a "
                                          f"chunk of 5 elements, not {lanes_in}"):
-        WordJoin(element=signed(8), lanes_in=lanes_in, lanes=4, chunk=5)
+        WordJoinShape(element=signed(8), lanes_in=lanes_in, lanes=4, chunk=5)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 from amaranth.hdl import signed
-from hwflow_rtl.matrix.row_patch import RowPatch
+from hwflow_rtl.matrix.row_patch import RowPatch, RowPatchShape, patch_cycles
 from hwflow_rtl.vendor import ECP5, Generic, Gowin, Technology, Timing
 from hwflow_rtl.vendor.memory import Place
 from hwflow_rtl.window.shape import WindowShape
@@ -67,7 +67,7 @@ BLOCKS, TABLES = Generic(), Generic(like=ECP5())
 
 
 def patch_of(shape: WindowShape, technology: Technology = BLOCKS) -> RowPatch:
-    return RowPatch(shape=shape, element=signed(8), lanes=LANES, pad_value=-7, technology=technology)
+    return RowPatchShape(window=shape, element=signed(8), lanes=LANES, pad_value=-7).build(technology)
 
 
 #: The longest stalls, for shapes that differ most; with the others among the slow tests.
@@ -118,12 +118,12 @@ def test_takes_the_cycles_it_says(shape):
     traces = simulate(patch, sends={"i": frames.reshape(-1, LANES)},
                       receives={"o": 4 * shape.height * shape.out_width * shape.words})
     starts = traces["i"].cycles.reshape(4, -1)[:, 0]
-    assert (np.diff(starts) == RowPatch.cycles(shape=shape)).all()
+    assert (np.diff(starts) == patch_cycles(shape)).all()
 
 
 @pytest.mark.parametrize("name", ["3 pad 1", "5 pad 2", "3 valid", "stride 2, odd", "dilation 2", "7, one side"])
 def test_takes_a_word_every_cycle(name):
-    assert RowPatch.cycles(shape=SHAPES[name]) == SHAPES[name].height * SHAPES[name].width
+    assert patch_cycles(SHAPES[name]) == SHAPES[name].height * SHAPES[name].width
 
 
 @pytest.mark.parametrize(("shape", "message"), [
@@ -138,7 +138,7 @@ def test_a_delay_in_tables_is_a_memory_that_stays_there() -> None:
     """12 words of two columns of 16 bits; 16 words of 4 bits are 6 tables of an ECP5 and 4 of a Gowin."""
     shape, found = row(10, 3, pads=(1, 1), words=12), []
     for technology in (ECP5(), Gowin()):
-        cost = RowPatch.cost(shape=shape, width=16, technology=technology)
+        cost = RowPatchShape(window=shape, element=signed(8), lanes=2).cost(technology)
         line, = cost.memories
         assert (line.name, line.width, line.depth) == ("line", 32, 12)
         assert technology.places(line) == (Place.TABLES,)

@@ -8,7 +8,7 @@ from hwflow_rtl.stream.word_join import spaced
 from hwflow_rtl.vendor.base import Resources, Timing
 from hwflow_rtl.vendor.generic import Generic
 from hwflow_rtl.window.address import is_power_of_two
-from hwflow_rtl.window.line_buffer import LineBuffer
+from hwflow_rtl.window.line_buffer import LineBuffer, LineBufferShape
 from hwflow_rtl.window.ring import ring_depth
 from hwflow_rtl.window.shape import WindowShape
 
@@ -126,7 +126,7 @@ def play(window: LineBuffer, frames: np.ndarray, *, stall_in: float = 0.0, stall
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_model_is_the_definition(shape):
     frames = frames_of(shape, 2)
-    window = LineBuffer(shape=shape, element=signed(8), lanes=LANES, pad_value=-3, technology=Generic())
+    window = LineBufferShape(window=shape, element=signed(8), lanes=LANES, pad_value=-3).build(Generic())
     assert np.array_equal(window.model(frames).reshape(-1, LANES), naive(shape, frames, -3))
 
 
@@ -136,8 +136,8 @@ def test_model_is_the_definition(shape):
 def test_plays_every_beat_at_full_pace(name, ram):
     shape = SHAPES[name]
     frames = frames_of(shape, 4)
-    window = LineBuffer(shape=shape, element=signed(8), lanes=LANES, pad_value=-3,
-                        technology=Generic(timing=Timing(multiply=3, ram=ram)))
+    window = LineBufferShape(window=shape, element=signed(8), lanes=LANES, pad_value=-3).build(
+        Generic(timing=Timing(multiply=3, ram=ram)))
     trace, flags, starts, busy = play(window, frames)
     assert np.array_equal(trace.beats, window.model(frames).reshape(-1, LANES))
     assert len(starts) == 4 * shape.blocks
@@ -163,7 +163,7 @@ WAITS = [pytest.param(name, 0.3, 0.3, marks=[] if k % 2 else [pytest.mark.slow])
 def test_waits_for_data_and_credit(name, stall_in, stall_credit):
     shape = SHAPES[name]
     frames = frames_of(shape, 1 if stall_in > 0.9 else 2, low=0, high=256)
-    window = LineBuffer(shape=shape, element=unsigned(8), lanes=LANES, pad_value=200, technology=Generic())
+    window = LineBufferShape(window=shape, element=unsigned(8), lanes=LANES, pad_value=200).build(Generic())
     trace, _, starts, _ = play(window, frames, stall_in=stall_in, stall_credit=stall_credit, seed=7)
     assert np.array_equal(trace.beats, window.model(frames).reshape(-1, LANES))
     assert len(starts) == len(frames) * shape.blocks
@@ -174,8 +174,7 @@ def test_waits_for_data_and_credit(name, stall_in, stall_credit):
 def test_keeps_starts_apart(name, interval):
     shape = SHAPES[name]
     frames = frames_of(shape, 4)
-    window = LineBuffer(shape=shape, element=signed(8), lanes=LANES, pad_value=0, technology=Generic(),
-                        interval=interval)
+    window = LineBufferShape(window=shape, element=signed(8), lanes=LANES, interval=interval).build(Generic())
     trace, _, starts, _ = play(window, frames)
     assert np.array_equal(trace.beats, window.model(frames).reshape(-1, LANES))
     assert np.diff(starts).min() == max(interval, shape.beats)
@@ -217,8 +216,8 @@ def random_shapes(seed: int):
 def test_ring_of_any_depth(seed):
     shape, interval = next(random_shapes(seed))
     frames = frames_of(shape, 4, seed)
-    window = LineBuffer(shape=shape, element=signed(8), lanes=LANES, pad_value=5, technology=EveryWordCounts(),
-                        interval=interval)
+    window = LineBufferShape(window=shape, element=signed(8), lanes=LANES, pad_value=5, interval=interval).build(
+        EveryWordCounts())
     assert window.depth == shape.ring_words(interval) != 1 << (window.depth - 1).bit_length()
     trace, _, starts, _ = play(window, frames)
     assert np.array_equal(trace.beats, window.model(frames).reshape(-1, LANES))
@@ -256,9 +255,9 @@ def test_one_word_less_is_too_few():
 
 def test_model_cost_uses_the_ring():
     shape = WindowShape(height=16, width=16, words=4, kernel=(3, 3), pads=(1, 1, 1, 1), tiles_per_group=4)
-    window = LineBuffer(shape=shape, element=signed(8), lanes=8, pad_value=0, technology=Generic())
+    window = LineBufferShape(window=shape, element=signed(8), lanes=8, pad_value=0).build(Generic())
     assert window.depth == 256
-    assert LineBuffer.cost(shape=shape, width=64, technology=Generic()).ram == 1
+    assert LineBufferShape(window=shape, element=signed(8), lanes=8).cost(Generic()).ram == 1
 
 
 @pytest.mark.parametrize(("change", "message"), [
@@ -274,4 +273,4 @@ def test_refuses_shapes(change, message):
 
 def test_refuses_pad_value():
     with pytest.raises(ValueError, match=r"pad_value of a LineBuffer must be in range\(-128, 128\), not 128"):
-        LineBuffer(shape=SHAPES["dense"], element=signed(8), lanes=1, pad_value=128, technology=Generic())
+        LineBufferShape(window=SHAPES["dense"], element=signed(8), lanes=1, pad_value=128).build(Generic())

@@ -12,7 +12,7 @@ from hwflow_rtl.io.axi_stream import RegisterSlice
 from hwflow_rtl.io.link.host_link import HostLink
 from hwflow_rtl.io.link.image import Beside
 from hwflow_rtl.io.link.shape import LinkShape
-from hwflow_rtl.matrix.row_patch import RowPatch
+from hwflow_rtl.matrix.row_patch import RowPatchShape
 from hwflow_rtl.matrix.shape import MatrixShape
 from hwflow_rtl.matrix.stage import MatrixStageShape
 from hwflow_rtl.matrix.streamed_weights import StreamSource
@@ -27,9 +27,9 @@ from hwflow_rtl.stream.fork import Fork
 from hwflow_rtl.stream.gearbox import Gearbox
 from hwflow_rtl.stream.queue import Pair, Queue
 from hwflow_rtl.stream.queue_choice import PairedQueue
-from hwflow_rtl.stream.word_join import WordJoin
+from hwflow_rtl.stream.word_join import WordJoinShape
 from hwflow_rtl.vendor import Technology
-from hwflow_rtl.window.line_buffer import LineBuffer
+from hwflow_rtl.window.line_buffer import LineBufferShape
 from hwflow_rtl.window.shape import WindowShape
 
 from hwflow.layers import Conv, Frame, IntFormat, LayerGraph, Tensor
@@ -81,8 +81,8 @@ def pair(technology: Technology, width: int) -> Sample:
 
 
 def word_join(technology: Technology, width: int, lanes_in: int, lanes: int, chunk: int) -> Sample:
-    return Sample(lambda: WordJoin(element=signed(width), lanes_in=lanes_in, lanes=lanes, chunk=chunk),
-                  lambda: WordJoin.cost(width=width, lanes_in=lanes_in, lanes=lanes, chunk=chunk))
+    shape = WordJoinShape(element=signed(width), lanes_in=lanes_in, lanes=lanes, chunk=chunk)
+    return Sample(shape.build, shape.cost)
 
 
 def window(technology: Technology, height: int, width: int, words: int, kernel: Sequence[int],
@@ -90,17 +90,16 @@ def window(technology: Technology, height: int, width: int, words: int, kernel: 
            groups: int = 1, tiles_per_group: int = 1, bits: int = 8, lanes: int = 2) -> Sample:
     shape = WindowShape(height=height, width=width, words=words, kernel=tuple(kernel), stride=tuple(stride),
                         dilation=tuple(dilation), pads=tuple(pads), groups=groups, tiles_per_group=tiles_per_group)
-    return Sample(lambda: LineBuffer(shape=shape, element=signed(bits), lanes=lanes, pad_value=-3,
-                                     technology=technology),
-                  lambda: LineBuffer.cost(shape=shape, width=lanes * bits, technology=technology))
+    buffer = LineBufferShape(window=shape, element=signed(bits), lanes=lanes, pad_value=-3)
+    return Sample(lambda: buffer.build(technology), lambda: buffer.cost(technology))
 
 
 def row_patch(technology: Technology, width: int, words: int, kernel: int, stride: int = 1, dilation: int = 1,
               pads: Sequence[int] = (0, 0), height: int = 4, bits: int = 8, lanes: int = 2) -> Sample:
     shape = WindowShape(height=height, width=width, words=words, kernel=(1, kernel), stride=(1, stride),
                         dilation=(1, dilation), pads=(0, pads[0], 0, pads[1]))
-    return Sample(lambda: RowPatch(shape=shape, element=signed(bits), lanes=lanes, pad_value=-7, technology=technology),
-                  lambda: RowPatch.cost(shape=shape, width=lanes * bits, technology=technology))
+    patch = RowPatchShape(window=shape, element=signed(bits), lanes=lanes, pad_value=-7)
+    return Sample(lambda: patch.build(technology), lambda: patch.cost(technology))
 
 
 def fold_max_pool(technology: Technology, size: int, words: int, kernel: int, lanes: int, bits: int = 8) -> Sample:

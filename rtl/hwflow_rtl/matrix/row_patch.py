@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -25,12 +25,85 @@ from ..window.shape import WindowShape
 IntArray = npt.NDArray[np.int64]
 
 
-class RowPatch(wiring.Component):
+#: The longest delay, in words, in registers.
+SHIFT_DEPTH = 4
+#: The deepest delay in tables: 64 places of 4 bits take as much logic as two registers of 16 bits.
+TABLE_DEPTH = 64
+#: Depth of the output FIFO in windows; with 1 the reader's ready would have a combinational path to the source.
+WAITING = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowPatchShape:
     """[height, width, words] words of `lanes` channels become [height, out_width, words] of kernel columns x `lanes`.
 
     Horizontal padding, stride and dilation are applied here; lane `kx * lanes + c` holds channel c of tap column kx.
-    Only the width, the words, and the columns of kernel, stride, dilation and pads, of `shape` matter: rows are
+    Only the width, the words, and the columns of kernel, stride, dilation and pads, of `window` matter: rows are
     independent.
+    """
+
+    window: WindowShape
+    element: Shape
+    lanes: int
+    pad_value: int = 0
+
+    def __post_init__(self) -> None:
+        window = self.window
+        if window.pads[1] > window.reach[1]:
+            raise ValueError(f"left padding of a RowPatch must be at most the reach of its kernel, {window.reach[1]}, "
+                             f"not {window.pads[1]}")
+
+    @property
+    def places(self) -> int:
+        """Words from a tap to the next."""
+        return self.window.dilation[1] * self.window.words
+
+    def shift_depth(self, technology: Technology) -> int:
+        """The longest delay, in words, that is in registers."""
+        return max(SHIFT_DEPTH, technology.timing.ram + 1)
+
+    def in_blocks(self, technology: Technology) -> bool:
+        """Whether a longer delay is in RAM blocks."""
+        return self.places > TABLE_DEPTH or not has_tables(technology)
+
+    def cost(self, technology: Technology) -> Resources:
+        """LUT and FF estimated; RAM exact."""
+        window, width = self.window, self.lanes * self.element.width
+        masked = sum(bool(((taps < 0) | (taps >= window.width)).any()) for taps in window.columns_at().T)
+        counters = 3 * window.width.bit_length() + 3 * (window.words - 1).bit_length()
+        total = (Queue.cost(width=window.kernel[1] * width, depth=WAITING)
+                 + fitted("RowPatch", counter_bits=counters, masked_taps=masked))
+        places, bits = self.places, (window.kernel[1] - 1) * width
+        if places <= self.shift_depth(technology) or not bits:
+            return total + Resources(ff=places * bits)
+        total += fitted("RowPatch in memory", address_bits=ceil_log2(places))
+        if not self.in_blocks(technology):
+            # It is read in the cycle of its address, so of the registers of `ram` it has only the one of the word.
+            line = Memory("line", MemoryKind.RAM, Holds.RING, bits, places, fixed=Place.TABLES)
+            return total + replace(technology.preferred_cost(line), ff=bits)
+        latency = technology.timing.ram
+        return (total + technology.ram_cost(width=bits, depth=places - latency, name="line")
+                + Resources(lut=latency * bits, ff=(latency + 1) * bits))
+
+    def build(self, technology: Technology) -> RowPatch:
+        return RowPatch(shape=self, technology=technology)
+
+
+def blanks_of(window: WindowShape) -> int:
+    """Blank pixels after every row, without which its last windows would leave after the next row's first."""
+    # Pixels after the last one of a row until its last window is complete.
+    tail = max(0, (window.out_width - 1) * window.stride[1] - window.pads[1] + window.reach[1] - (window.width - 1))
+    head = window.reach[1] - window.pads[1]
+    return tail if max(tail, head) >= window.width else max(0, tail - head)
+
+
+def patch_cycles(window: WindowShape) -> int:
+    """Cycles of a frame if words arrive in time and there is no backpressure."""
+    return window.height * (window.width + blanks_of(window)) * window.words
+
+
+class RowPatch(wiring.Component):
+    """The patches of `shape`.
 
     A delay line holds the words from the first to the last tap of the kernel.  It continues over the ends of rows; taps
     outside the row are masked.  The last windows of a row reach over its end.  They leave when the first words of the
@@ -41,87 +114,29 @@ class RowPatch(wiring.Component):
     there are more windows than words, one window a cycle at the output.
     """
 
-    #: The longest delay, in words, in registers.
-    SHIFT_DEPTH = 4
-    #: The deepest delay in tables: 64 places of 4 bits take as much logic as two registers of 16 bits.
-    TABLE_DEPTH = 64
-    #: Depth of the output FIFO in windows; with 1 the reader's ready would have a combinational path to the source.
-    WAITING = 2
-
-    def __init__(self, *, shape: WindowShape, element: Shape, lanes: int, pad_value: int,
-                 technology: Technology):
-        if shape.pads[1] > shape.reach[1]:
-            raise ValueError(f"left padding of a RowPatch must be at most the reach of its kernel, {shape.reach[1]}, "
-                             f"not {shape.pads[1]}")
+    def __init__(self, *, shape: RowPatchShape, technology: Technology):
         self.shape = shape
-        self.element = Shape.cast(element)
-        self.lanes = lanes
-        self.pad_value = pad_value
         self.technology = technology
         super().__init__({
-            "i": In(stream_of(self.element, lanes)),
-            "o": Out(stream_of(self.element, lanes * shape.kernel[1])),
+            "i": In(stream_of(shape.element, shape.lanes)),
+            "o": Out(stream_of(shape.element, shape.lanes * shape.window.kernel[1])),
         })
-
-    @staticmethod
-    def tail(shape: WindowShape) -> int:
-        """Pixels after the last one of a row until its last window is complete."""
-        return max(0, (shape.out_width - 1) * shape.stride[1] - shape.pads[1] + shape.reach[1] - (shape.width - 1))
-
-    @staticmethod
-    def blanks(shape: WindowShape) -> int:
-        """Blank pixels after every row, without which its last windows would leave after the next row's first."""
-        tail, head = RowPatch.tail(shape), shape.reach[1] - shape.pads[1]
-        return tail if max(tail, head) >= shape.width else max(0, tail - head)
-
-    @staticmethod
-    def cycles(*, shape: WindowShape) -> int:
-        """Cycles of a frame if words arrive in time and there is no backpressure."""
-        return shape.height * (shape.width + RowPatch.blanks(shape)) * shape.words
-
-    @staticmethod
-    def shift_depth(technology: Technology) -> int:
-        """The longest delay, in words, that is in registers."""
-        return max(RowPatch.SHIFT_DEPTH, technology.timing.ram + 1)
-
-    @staticmethod
-    def in_blocks(places: int, technology: Technology) -> bool:
-        """Whether a longer delay is in RAM blocks."""
-        return places > RowPatch.TABLE_DEPTH or not has_tables(technology)
-
-    @staticmethod
-    def cost(*, shape: WindowShape, width: int, technology: Technology) -> Resources:
-        """For words of `width` bits: LUT and FF estimated; RAM exact."""
-        masked = sum(bool(((taps < 0) | (taps >= shape.width)).any()) for taps in shape.columns_at().T)
-        counters = 3 * shape.width.bit_length() + 3 * (shape.words - 1).bit_length()
-        total = (Queue.cost(width=shape.kernel[1] * width, depth=RowPatch.WAITING)
-                 + fitted("RowPatch", counter_bits=counters, masked_taps=masked))
-        places, bits = shape.dilation[1] * shape.words, (shape.kernel[1] - 1) * width
-        if places <= RowPatch.shift_depth(technology) or not bits:
-            return total + Resources(ff=places * bits)
-        total += fitted("RowPatch in memory", address_bits=ceil_log2(places))
-        if not RowPatch.in_blocks(places, technology):
-            # It is read in the cycle of its address, so of the registers of `ram` it has only the one of the word.
-            line = Memory("line", MemoryKind.RAM, Holds.RING, bits, places, fixed=Place.TABLES)
-            return total + replace(technology.preferred_cost(line), ff=bits)
-        latency = technology.timing.ram
-        return (total + technology.ram_cost(width=bits, depth=places - latency, name="line")
-                + Resources(lut=latency * bits, ff=(latency + 1) * bits))
 
     def model(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """[n, height, width, words * lanes] to [n, height, out_width, words * kernel columns * lanes]."""
-        left, right = self.shape.pads[1], self.shape.pads[3]
+        window, lanes = self.shape.window, self.shape.lanes
+        left, right = window.pads[1], window.pads[3]
         padded = np.pad(np.asarray(frames, dtype=np.int64), ((0, 0), (0, 0), (left, right), (0, 0)),
-                        constant_values=self.pad_value)
-        words = padded.reshape(*padded.shape[:3], self.shape.words, self.lanes)
-        taps = words[:, :, self.shape.columns_at() + left]  # [n, row, out column, tap, word, lane]
+                        constant_values=self.shape.pad_value)
+        words = padded.reshape(*padded.shape[:3], window.words, lanes)
+        taps = words[:, :, window.columns_at() + left]  # [n, row, out column, tap, word, lane]
         taps = np.moveaxis(taps, 3, 4)
         return taps.reshape(*taps.shape[:3], -1)
 
     def elaborate(self, platform):
         m = Module()
-        shape = self.shape
-        blanks, head = self.blanks(shape), shape.reach[1] - shape.pads[1]
+        shape = self.shape.window
+        blanks, head = blanks_of(shape), shape.reach[1] - shape.pads[1]
         free, shift, emit, step = Signal(name="free"), Signal(name="shift"), Signal(name="emit"), Signal(name="step")
 
         # Words of the row, then the blanks that it needs.  The flags about them are registers, set a word ahead.
@@ -163,10 +178,10 @@ class RowPatch(wiring.Component):
 
     def due(self, m: Module, shift: Signal, emit: Signal) -> Value:
         """Whether the next word or blank completes a window, after the first window of the row."""
-        pause = (self.shape.stride[1] - 1) * self.shape.words
+        pause = (self.shape.window.stride[1] - 1) * self.shape.window.words
         if not pause:
             return Const(1)
-        parts = Nest(m, (self.shape.words,), name="part")
+        parts = Nest(m, (self.shape.window.words,), name="part")
         parts.advance(emit)
         gap = Signal(Shape.cast(range(-1, pause)), init=-1)
         with m.If(emit):  # also of the first window of a row, if the pause of the previous row is not over
@@ -177,14 +192,14 @@ class RowPatch(wiring.Component):
 
     def taps(self, m: Module, shift: Signal) -> list[Value]:
         """The word of each kernel column, in the order of the columns."""
-        columns, places = self.shape.kernel[1], self.shape.dilation[1] * self.shape.words
+        columns, places = self.shape.window.kernel[1], self.shape.places
         newest = Value.cast(self.i.payload)
         width = len(newest)
         if columns == 1:
             return [newest]
-        if places <= self.shift_depth(self.technology):
+        if places <= self.shape.shift_depth(self.technology):
             words = [newest]
-            for k in range(self.shape.reach[1] * self.shape.words):
+            for k in range(self.shape.window.reach[1] * self.shape.window.words):
                 word = Signal(width, name=f"word_{k}", reset_less=True)
                 with m.If(shift):
                     m.d.sync += word.eq(words[-1])
@@ -198,7 +213,7 @@ class RowPatch(wiring.Component):
 
         RAM blocks are read ahead: by as many shifts as their latency in cycles, and one more.
         """
-        latency = self.technology.timing.ram if self.in_blocks(places, self.technology) else 0
+        latency = self.technology.timing.ram if self.shape.in_blocks(self.technology) else 0
         depth = places - latency
         words = [Signal(width, name=f"old_{k}", reset_less=True) for k in range(latency + 1)]
         here, ahead = Signal(range(depth), name="here"), Signal(range(depth), init=1, name="ahead")
@@ -220,13 +235,14 @@ class RowPatch(wiring.Component):
     def outputs(self, m: Module, windows: Nest, taps: list[Value], emit: Signal, free: Signal) -> None:
         """The FIFO at the output, with the padding in place of masked taps; `free` is a register."""
         width = len(taps[0])
-        padding = Cat(*(Const(self.pad_value, self.element) for _ in range(self.lanes)))
-        m.submodules.waiting = waiting = Queue(shape=payload_of(self.o), depth=self.WAITING)
+        shape = self.shape
+        padding = Cat(*(Const(shape.pad_value, shape.element) for _ in range(shape.lanes)))
+        m.submodules.waiting = waiting = Queue(shape=payload_of(self.o), depth=WAITING)
         patch = Value.cast(waiting.i.payload)
         m.d.comb += [free.eq(waiting.i.ready), waiting.i.valid.eq(emit)]
         link(m, waiting.o, wiring.flipped(self.o))
-        columns = self.shape.columns_at()
-        for k, outside in enumerate(((columns < 0) | (columns >= self.shape.width)).T):
+        columns = shape.window.columns_at()
+        for k, outside in enumerate(((columns < 0) | (columns >= shape.window.width)).T):
             masked = Signal(init=int(outside[0]), name=f"outside_{k}")
             if outside.all():
                 m.d.comb += masked.eq(1)
@@ -249,7 +265,7 @@ class PatchTimes:
         pixels = np.arange(shape.out_width) * shape.stride[1] - shape.pads[1] + shape.reach[1]
         #: The shift, counted from the row's first, with which each window is complete.
         self.at = (pixels[:, None] * shape.words + np.arange(shape.words)).reshape(-1)
-        words, blanks = shape.width * shape.words, RowPatch.blanks(shape) * shape.words
+        words, blanks = shape.width * shape.words, blanks_of(shape) * shape.words
         self.row = words + blanks  # shifts of a row
         self.late = max(0, int(self.at[-1]) + 1 - self.row)  # shifts after the row that its last windows wait for
         self.earliest = earliest.reshape(-1, words)

@@ -22,7 +22,7 @@ from ..vendor.base import Resources, Technology
 from ..window.shape import WindowShape
 from .banks import banks_of
 from .folding_check import check_folding
-from .row_patch import RowPatch
+from .row_patch import patch_cycles
 from .weights import ROMS, BankWords, WeightSource
 
 IntArray = npt.NDArray[np.int64]
@@ -234,7 +234,7 @@ class MatrixShape:
         """Least cycles in which the words of a frame can arrive."""
         frame = self.frame
         beats = frame.height * frame.width * frame.groups * self.depth // self.lanes_in
-        return max(beats, RowPatch.cycles(shape=self.window)) if self.patch else beats
+        return max(beats, patch_cycles(self.window)) if self.patch else beats
 
     def cycles(self) -> int:
         """Cycles from frame to frame if neither the source nor the reader stalls the stage.

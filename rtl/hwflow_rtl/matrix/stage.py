@@ -22,13 +22,12 @@ from ..stream.queue import Queue
 from ..stream.streams import link, stream_of
 from ..stream.times import StageTimes, Times, in_turn, with_room
 from ..stream.unit import UnitShape
-from ..stream.word_join import WordJoin, spaced
+from ..stream.word_join import WordJoinShape, spaced
 from ..vendor.base import Resources, Technology
 from ..vendor.known import once_known
-from ..window.line_buffer import LineBuffer
-from ..window.ring import ring_depth
+from ..window.line_buffer import LineBufferShape
 from .array import MatrixArray
-from .row_patch import PatchTimes, RowPatch
+from .row_patch import PatchTimes, RowPatchShape
 from .shape import MatrixShape
 
 IntArray = npt.NDArray[np.int64]
@@ -153,15 +152,9 @@ class MatrixStage(wiring.Component):
         check_weights(matrix, shape.weights, name)
         self.technology = technology
         self.name = name
-        self.line_buffer = LineBuffer(
-            shape=matrix.played, element=matrix.element, lanes=matrix.word_lanes, pad_value=pad_value,
-            technology=technology, interval=matrix.block_interval, feed=matrix.feed)
-        self.word_join = WordJoin(
-            element=matrix.element, lanes_in=matrix.lanes_in, lanes=matrix.lanes,
-            chunk=matrix.chunk) if matrix.joins else None
-        self.row_patch = RowPatch(
-            shape=matrix.window, element=matrix.element, lanes=matrix.lanes, pad_value=pad_value,
-            technology=technology) if matrix.patch else None
+        self.line_buffer = line_buffer_of(matrix, pad_value).build(technology)
+        self.word_join = word_join_of(matrix).build() if matrix.joins else None
+        self.row_patch = row_patch_of(matrix, pad_value).build(technology) if matrix.patch else None
         self.array = MatrixArray(shape=matrix, weights=shape.weights, technology=technology, name=name)
         self.rescalers = [
             shape.rescaler.of_lane(q, matrix.out_lanes).unit(
@@ -173,7 +166,7 @@ class MatrixStage(wiring.Component):
     def model(self, frames: IntArray) -> IntArray:
         """[n, height, width, channels] as they are on `i` to the beats of `o`, [beats, out_lanes]."""
         if self.word_join is not None:
-            frames = WordJoin.model(frames, lanes=self.shape.matrix.lanes, chunk=self.shape.matrix.chunk)
+            frames = self.word_join.model(frames)
         if self.row_patch is not None:
             frames = self.row_patch.model(frames)
         sums = self.array.model(self.line_buffer.model(frames))
@@ -238,28 +231,35 @@ def rescaler_latency(shape: MatrixShape, rescaler: RescalerConstants, technology
     return max(latency - q // bank for q, latency in enumerate(latencies))
 
 
+def line_buffer_of(shape: MatrixShape, pad_value: int = 0) -> LineBufferShape:
+    return LineBufferShape(window=shape.played, element=shape.element, lanes=shape.word_lanes, pad_value=pad_value,
+                           interval=shape.block_interval, feed=shape.feed)
+
+
+def word_join_of(shape: MatrixShape) -> WordJoinShape:
+    return WordJoinShape(element=shape.element, lanes_in=shape.lanes_in, lanes=shape.lanes, chunk=shape.chunk)
+
+
+def row_patch_of(shape: MatrixShape, pad_value: int = 0) -> RowPatchShape:
+    return RowPatchShape(window=shape.window, element=shape.element, lanes=shape.lanes, pad_value=pad_value)
+
+
 @once_known
 def front_cost(shape: MatrixShape, technology: Technology) -> Resources:
     """The cost of `WordJoin`, `RowPatch` and `LineBuffer`.  RAM exact, LUT and FF estimated."""
-    element = shape.element.width
-    total = LineBuffer.cost(shape=shape.played, width=shape.word_lanes * element, technology=technology,
-                            interval=shape.block_interval, feed=shape.feed)
+    total = line_buffer_of(shape).cost(technology)
     if shape.joins:
-        total += WordJoin.cost(width=element, lanes_in=shape.lanes_in, lanes=shape.lanes, chunk=shape.chunk)
+        total += word_join_of(shape).cost()
     if shape.patch:
-        total += RowPatch.cost(shape=shape.window, width=shape.lanes * element, technology=technology)
+        total += row_patch_of(shape).cost(technology)
     return total
 
 
 def front_times(arrivals: Times, shape: MatrixShape, technology: Technology,
                 begin: Callable[[Times, int], Times]) -> tuple[Times, Times]:
     """The cycles in which blocks start, and in which beats are taken; `begin` as of `WindowShape.play`."""
-    depth = ring_depth(shape=shape.played, width=shape.word_lanes * shape.element.width, technology=technology,
-                       interval=shape.block_interval, feed=shape.feed)
-    beats = np.ones(1, dtype=np.int64)
-    if shape.joins:
-        beats = WordJoin.beats(lanes_in=shape.lanes_in, lanes=shape.lanes, chunk=shape.chunk)
-    earliest, spacing = WordJoin.earliest(arrivals, beats) if shape.joins else (arrivals, np.ones_like(arrivals))
+    depth, join = line_buffer_of(shape).depth(technology), word_join_of(shape) if shape.joins else None
+    earliest, spacing = join.earliest(arrivals) if join is not None else (arrivals, np.ones_like(arrivals))
     frames = len(earliest) // shape.window.input_words
     if not shape.patch:
         def words(room: Times | None) -> tuple[Times, ...]:
@@ -277,7 +277,7 @@ def front_times(arrivals: Times, shape: MatrixShape, technology: Technology,
             return there, taken, patch.words.reshape(-1), patch.fillers
 
         starts, (_, _, taken, _) = shape.played.play(windows, frames, depth, shape.block_interval, begin)
-    return starts, WordJoin.taken(arrivals, taken, spacing) if shape.joins else taken
+    return starts, join.taken(arrivals, taken, spacing) if join is not None else taken
 
 
 def check_weights(shape: MatrixShape, weights: IntArray, name: str) -> None:

@@ -19,8 +19,7 @@ from ..stream.times import StageTimes, Times, in_turn
 from ..stream.unit import TakesSizes
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
-from ..window.line_buffer import LineBuffer
-from ..window.ring import ring_depth
+from ..window.line_buffer import LineBufferShape
 from ..window.shape import WindowShape
 from .results import Results, drain, rescaled
 from .shape import PoolShape, RescaledPoolShape
@@ -56,16 +55,14 @@ class WindowPoolShape(PoolShape):
     def work(self) -> int:
         return self.window.blocks * self.window.beats
 
-    def line_buffer(self, technology: Technology) -> LineBuffer:
-        return LineBuffer(shape=self.window, element=self.element, lanes=self.lanes, pad_value=self.padding,
-                          technology=technology, interval=self.parts)
-
-    def line_buffer_cost(self, technology: Technology) -> Resources:
-        return LineBuffer.cost(shape=self.window, width=self.width, technology=technology, interval=self.parts)
+    @property
+    def line_buffer(self) -> LineBufferShape:
+        return LineBufferShape(window=self.window, element=self.element, lanes=self.lanes, pad_value=self.padding,
+                               interval=self.parts)
 
     def times(self, technology: Technology, *arrivals: Times, left: Times | None = None) -> StageTimes:
         window, results = self.window, self.results(technology)
-        depth = ring_depth(shape=window, width=self.width, technology=technology, interval=self.parts)
+        depth = self.line_buffer.depth(technology)
         ahead = window.lookahead(self.parts)
         starts, taken = window.times(
             arrivals[0], depth, self.parts,
@@ -90,7 +87,7 @@ class MaxPoolShape(WindowPoolShape):
 
     def cost(self, technology: Technology) -> Resources:
         """RAM exact, LUT and FF estimated."""
-        return (self.line_buffer_cost(technology) + Resources(lut=2 * self.width, ff=self.width + 1)
+        return (self.line_buffer.cost(technology) + Resources(lut=2 * self.width, ff=self.width + 1)
                 + self.results(technology).cost(self.width_out))
 
     def build(self, technology: Technology, name: str) -> MaxPoolStage:
@@ -125,7 +122,7 @@ class AveragePoolShape(RescaledPoolShape, WindowPoolShape):
         waiting = sums - sums // self.parts
         # Adders, which also clear their sums, and the multiplexers of the sums that wait for their turn.
         adders = self.lanes * adder_luts(self.accumulator.width, technology)
-        return (self.line_buffer_cost(technology)
+        return (self.line_buffer.cost(technology)
                 + Resources(lut=adders + waiting, ff=sums * (1 + (self.parts > 1)))
                 + fitted("AveragePoolStage", parts=self.parts) + self.rescale_cost(technology)
                 + self.results(technology).cost(self.width_out))
@@ -155,7 +152,7 @@ class MaxPoolStage(TakesSizes, wiring.Component):
 
     def __init__(self, *, technology: Technology, shape: MaxPoolShape | None = None, **sizes: Any):
         self.shape = shape = shape or MaxPoolShape(**sizes)
-        self.line_buffer = shape.line_buffer(technology)
+        self.line_buffer = shape.line_buffer.build(technology)
         self.results = shape.results(technology)
         super().__init__(shape.ports)
 
@@ -207,7 +204,7 @@ class AveragePoolStage(TakesSizes, wiring.Component):
 
     def __init__(self, *, technology: Technology, name: str, shape: AveragePoolShape | None = None, **sizes: Any):
         self.shape = shape = shape or AveragePoolShape(**sizes)
-        self.line_buffer = shape.line_buffer(technology)
+        self.line_buffer = shape.line_buffer.build(technology)
         self.rescalers = shape.rescalers(technology, name)
         self.results = shape.results(technology)
         super().__init__(shape.ports)

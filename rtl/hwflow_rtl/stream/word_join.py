@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 from amaranth.hdl import Cat, Module, Shape, Signal, Value
@@ -30,47 +32,41 @@ def spaced(earliest: Times, spacing: IntArray) -> Times:
     return result
 
 
-class WordJoin(wiring.Component):
-    """Joins beats of `lanes_in` elements into words of `lanes` elements; every `chunk` elements a new word begins.
+@dataclass(frozen=True, kw_only=True)
+class WordJoinShape:
+    """Beats of `lanes_in` elements become words of `lanes` elements; every `chunk` elements a new word begins."""
 
-    The last word of a chunk may have unused lanes with undefined values: its reader multiplies them by 0, or drops the
-    product.  A word needs no beat of the next chunk.
+    element: Shape
+    lanes_in: int
+    lanes: int
+    chunk: int
 
-    Latency from a word's last beat to the word: 2 cycles.  One beat in every cycle.
-    """
+    def __post_init__(self) -> None:
+        if self.lanes % self.lanes_in or self.chunk % self.lanes_in or self.lanes == self.lanes_in:
+            raise ValueError(f"lanes_in of a WordJoin must be less than its {self.lanes} lanes and divide them and a "
+                             f"chunk of {self.chunk} elements, not {self.lanes_in}")
 
-    def __init__(self, *, element: Shape, lanes_in: int, lanes: int, chunk: int):
-        if lanes % lanes_in or chunk % lanes_in or lanes == lanes_in:
-            raise ValueError(f"lanes_in of a WordJoin must be less than its {lanes} lanes and divide them and a chunk "
-                             f"of {chunk} elements, not {lanes_in}")
-        self.element = Shape.cast(element)
-        self.lanes_in = lanes_in
-        self.lanes = lanes
-        self.chunk = chunk
-        super().__init__({"i": In(stream_of(self.element, lanes_in)), "o": Out(stream_of(self.element, lanes))})
-
-    @staticmethod
-    def beats(*, lanes_in: int, lanes: int, chunk: int) -> IntArray:
+    @property
+    def beats(self) -> IntArray:
         """Beats of each word of a chunk."""
-        words = -(-chunk // lanes)
-        counts = np.full(words, lanes // lanes_in)
-        counts[-1] = (chunk - (words - 1) * lanes) // lanes_in
+        words = -(-self.chunk // self.lanes)
+        counts = np.full(words, self.lanes // self.lanes_in)
+        counts[-1] = (self.chunk - (words - 1) * self.lanes) // self.lanes_in
         return counts
 
-    @staticmethod
-    def earliest(arrivals: Times, beats: IntArray) -> tuple[Times, IntArray]:
+    def earliest(self, arrivals: Times) -> tuple[Times, IntArray]:
         """The cycles in which words are ready, for beats that arrive as `arrivals` says, and the least cycles between
         words.
 
         The latter count from the cycle in which the word before was taken.
         """
+        beats = self.beats
         spacing = np.tile(beats, len(arrivals) // int(beats.sum()))
         ends = np.cumsum(spacing)
         behind = np.repeat(ends, spacing) - np.arange(len(arrivals))  # beats of the word, from this one on
         return np.maximum.reduceat(arrivals + QUEUE + behind, ends - spacing), spacing
 
-    @staticmethod
-    def taken(arrivals: Times, words: Times, spacing: IntArray) -> Times:
+    def taken(self, arrivals: Times, words: Times, spacing: IntArray) -> Times:
         """The cycles in which beats are taken, if words are taken as `words` says."""
         ready = arrivals + QUEUE
         first = np.cumsum(spacing)[:-1]
@@ -79,29 +75,47 @@ class WordJoin(wiring.Component):
         entered[SKID:] = np.maximum(entered[SKID:], left[:-SKID] + 1)
         return in_turn(entered)
 
-    @staticmethod
-    def cost(*, width: int, lanes_in: int, lanes: int, chunk: int) -> Resources:
-        """Estimate for elements of `width` bits."""
-        parts, count = lanes // lanes_in, (chunk // lanes_in).bit_length()
-        skid = Queue.cost(width=lanes_in * width, depth=SKID)
-        return skid + fitted("WordJoin", parts=parts, count_bits=count) + Resources(ff=lanes * width)
+    def cost(self) -> Resources:
+        """Estimate."""
+        parts, count = self.lanes // self.lanes_in, (self.chunk // self.lanes_in).bit_length()
+        skid = Queue.cost(width=self.lanes_in * self.element.width, depth=SKID)
+        return skid + fitted("WordJoin", parts=parts, count_bits=count) + Resources(ff=self.lanes * self.element.width)
 
-    @staticmethod
-    def model(frames: IntArray, *, lanes: int, chunk: int) -> IntArray:
+    def build(self) -> WordJoin:
+        return WordJoin(shape=self)
+
+
+class WordJoin(wiring.Component):
+    """Joins the beats of `shape` into words.
+
+    The last word of a chunk may have unused lanes with undefined values: its reader multiplies them by 0, or drops the
+    product.  A word needs no beat of the next chunk.
+
+    Latency from a word's last beat to the word: 2 cycles.  One beat in every cycle.
+    """
+
+    def __init__(self, *, shape: WordJoinShape):
+        self.shape = shape
+        super().__init__({
+            "i": In(stream_of(shape.element, shape.lanes_in)), "o": Out(stream_of(shape.element, shape.lanes))})
+
+    def model(self, frames: IntArray) -> IntArray:
         """[n, height, width, channels] with zeros where the last words of chunks are empty."""
+        chunk, lanes = self.shape.chunk, self.shape.lanes
         chunks = np.asarray(frames, dtype=np.int64).reshape(*frames.shape[:3], -1, chunk)
         padded = np.pad(chunks, [(0, 0)] * 4 + [(0, -chunk % lanes)])
         return padded.reshape(*frames.shape[:3], -1)
 
     def elaborate(self, platform):
         m = Module()
-        parts = self.lanes // self.lanes_in
+        shape = self.shape
+        parts = shape.lanes // shape.lanes_in
         m.submodules.skid = skid = Queue(shape=payload_of(self.i), depth=SKID)
         link(m, wiring.flipped(self.i), skid.i)
         beat = Value.cast(skid.o.payload)
         place, full = Signal(parts, init=1, name="place"), Signal(name="full")
         words = [Signal(len(beat), name=f"part{k}", reset_less=True) for k in range(parts)]
-        chunk = Nest(m, (self.chunk // self.lanes_in,), name="beat")
+        chunk = Nest(m, (shape.chunk // shape.lanes_in,), name="beat")
         complete = place[-1] | chunk.last[0]
         m.d.comb += [
             skid.o.ready.eq(~full | self.o.ready), self.o.valid.eq(full), Value.cast(self.o.payload).eq(Cat(*words)),

@@ -6,12 +6,15 @@ never reset.  So the rows of the next frame enter while the last windows of this
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from ..rescale.ranges import shape_range
 from ..stream.pipeline import adder_luts, delay
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
@@ -20,26 +23,69 @@ from .ring import RingBase, ring_depth, wrap_cost
 from .shape import WindowShape
 
 
-class LineBuffer(wiring.Component):
-    """Plays blocks in the order: output rows, output columns, groups, tiles of the group.
+@dataclass(frozen=True, kw_only=True)
+class LineBufferShape:
+    """Blocks in the order: output rows, output columns, groups, tiles of the group.
 
     Inside a block: kernel rows, kernel columns, words of the group, one beat a cycle with no pause.
 
-    Parameters
-    ----------
-    shape
+    window
         The windows, and the frame that they are in.
     element, lanes
         A word is `lanes` elements: consecutive channels of one pixel.
     pad_value
         The value of every element of a word in the padding.
-    technology
-        Makes the ring.
     interval
         Least cycles from the start of a block to the start of the next, for a datapath that needs more than the beats
         of a block.
     feed
         Least cycles in which the words of a frame can come.
+    """
+
+    window: WindowShape
+    element: Shape
+    lanes: int
+    pad_value: int = 0
+    interval: int = 1
+    feed: int = 0
+
+    def __post_init__(self) -> None:
+        low, high = shape_range(self.element)
+        if self.pad_value not in range(low, high + 1):
+            raise ValueError(f"pad_value of a LineBuffer must be in {range(low, high + 1)}, not {self.pad_value}")
+
+    @property
+    def width(self) -> int:
+        """Bits of a word."""
+        return self.element.width * self.lanes
+
+    def depth(self, technology: Technology) -> int:
+        """Words of the ring."""
+        return ring_depth(shape=self.window, width=self.width, technology=technology, interval=self.interval,
+                          feed=self.feed)
+
+    def cost(self, technology: Technology) -> Resources:
+        """RAM exact, LUT and FF estimated."""
+        window, depth = self.window, self.depth(technology)
+        address, wide = (depth - 1).bit_length(), window.kernel != (1, 1)
+        counters = sum((n - 1).bit_length() for n in (
+            window.out_height, window.out_width, window.groups, window.tiles_per_group, window.group_words,
+            *window.kernel))
+        masked = sum(bool(((taps < 0) | (taps >= size)).any())
+                     for size, all_taps in ((window.width, window.columns_at()), (window.height, window.rows_at()))
+                     for taps in all_taps.T)
+        chains = 6 * adder_luts(0, technology)
+        control = fitted("LineBuffer", address_bits=address, counter_bits=counters, masked_taps=masked,
+                         taps=sum(window.kernel), is_wide=int(wide))
+        return (technology.ram_cost(width=self.width, depth=depth, name="ring") + control + wrap_cost(depth, technology)
+                + Resources(lut=chains, ff=self.width))
+
+    def build(self, technology: Technology) -> LineBuffer:
+        return LineBuffer(shape=self, technology=technology)
+
+
+class LineBuffer(wiring.Component):
+    """Plays the blocks of `shape`; `technology` makes the ring.
 
     Ports
     -----
@@ -57,24 +103,16 @@ class LineBuffer(wiring.Component):
 
     A block starts when its last word, or the last word of its frame, has arrived.  If words arrive in time and there is
     always a credit, blocks follow each other without a pause, also over the ends of rows and frames: a frame takes
-    `shape.cycles(interval)` cycles.
+    `window.cycles(interval)` cycles.
     """
 
-    def __init__(self, *, shape: WindowShape, element: Shape, lanes: int, pad_value: int, technology: Technology,
-                 interval: int = 1, feed: int = 0):
-        self.shape = shape
-        self.element = Shape.cast(element)
-        self.lanes = lanes
-        self.pad_value = pad_value
+    def __init__(self, *, shape: LineBufferShape, technology: Technology):
+        self.shape = shape.window
+        self.element, self.lanes, self.pad_value = shape.element, shape.lanes, shape.pad_value
         self.technology = technology
-        self.interval = max(interval, shape.beats)
-        self.depth = ring_depth(shape=shape, width=self.element.width * lanes, technology=technology, interval=interval,
-                                feed=feed)
-        limits = range(-1 << (self.element.width - 1), 1 << (self.element.width - 1)) if self.element.signed else range(
-            1 << self.element.width)
-        if pad_value not in limits:
-            raise ValueError(f"pad_value of a LineBuffer must be in {limits}, not {pad_value}")
-        word = data.ArrayLayout(self.element, lanes)
+        self.interval = max(shape.interval, self.shape.beats)
+        self.depth = shape.depth(technology)
+        word = data.ArrayLayout(self.element, self.lanes)
         super().__init__({
             "i": In(stream.Signature(word)),
             "credit": In(1),
@@ -92,23 +130,6 @@ class LineBuffer(wiring.Component):
     def latency(self) -> int:
         """Cycles from `start` to the first beat."""
         return 1 + self.beat_latency
-
-    @staticmethod
-    def cost(*, shape: WindowShape, width: int, technology: Technology, interval: int = 1,
-             feed: int = 0) -> Resources:
-        """For words of `width` bits.  RAM exact, LUT and FF estimated."""
-        depth = ring_depth(shape=shape, width=width, technology=technology, interval=interval, feed=feed)
-        address, wide = (depth - 1).bit_length(), shape.kernel != (1, 1)
-        counters = sum((n - 1).bit_length() for n in (
-            shape.out_height, shape.out_width, shape.groups, shape.tiles_per_group, shape.group_words, *shape.kernel))
-        masked = sum(bool(((taps < 0) | (taps >= size)).any())
-                     for size, all_taps in ((shape.width, shape.columns_at()), (shape.height, shape.rows_at()))
-                     for taps in all_taps.T)
-        chains = 6 * adder_luts(0, technology)
-        control = fitted("LineBuffer", address_bits=address, counter_bits=counters, masked_taps=masked,
-                         taps=sum(shape.kernel), is_wide=int(wide))
-        return (technology.ram_cost(width=width, depth=depth, name="ring") + control + wrap_cost(depth, technology)
-                + Resources(lut=chains, ff=width))
 
     def model(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Words of all beats in order, [n * blocks, beats, lanes]; frames are [n, height, width, channels]."""
