@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cached_property
 from itertools import groupby
 from typing import Any
 
 import numpy as np
-from amaranth.lib.wiring import Component
-from hwflow_rtl.pool.fold_pool import FoldAveragePoolStage as FoldAveragePoolUnit
-from hwflow_rtl.pool.pool import AveragePoolStage as AveragePoolUnit
+from hwflow_rtl.pool.fold_pool import FoldAveragePoolShape
+from hwflow_rtl.pool.pool import AveragePoolShape
 from hwflow_rtl.rescale.order import PixelOrder
 from hwflow_rtl.rescale.rescaler import RescalerConstants
-from hwflow_rtl.stream.times import StageTimes, Times
-from hwflow_rtl.vendor import Resources, Technology
+from hwflow_rtl.vendor import Technology
 
 from hwflow.layers.average_pool import AveragePool
 from hwflow.layers.rescale import Requantize
 from hwflow.stages.codes import pad_value, shape_of
-from hwflow.stages.folding import Folding, Schedule, divisors
+from hwflow.stages.folding import Folding, divisors
 from hwflow.stages.max_pool import pool_window
 from hwflow.stages.rescalers import rescale_problem, rescaler_constants
 from hwflow.stages.stage import LayerStage
@@ -56,39 +55,29 @@ class AveragePoolStage(LayerStage[AveragePool]):
         channels = self.y.frame.channels
         return (Folding(1, cols, lanes) for cols in divisors(channels) for lanes in divisors(cols))
 
-    def schedule(self, folding: Folding, technology: Technology) -> Schedule:
-        window, unit = pool_window(self.layer.window, self.x.frame, folding.cols), self._unit(folding)
-        interval = unit.cycles(window=window, lanes=folding.cols, out_lanes=folding.lanes)
-        return Schedule(work=unit.work(window=window), interval=interval, multipliers=0, lanes_in=(folding.cols,))
-
-    def cost(self, folding: Folding, technology: Technology) -> Resources:
-        return self._unit(folding).cost(**self._arguments(folding, technology))
-
-    def unit(self, folding: Folding, technology: Technology) -> Component:
-        arguments, bipolar = self._arguments(folding, technology), self.x.format.bipolar
-        if self._unit(folding) is FoldAveragePoolUnit:
-            return FoldAveragePoolUnit(**arguments, bipolar=bipolar, name=self.unit_name)
-        padding = 0 if self.layer.row_classes else pad_value(self.x)
-        return AveragePoolUnit(**arguments, pad_value=padding, bipolar=bipolar, name=self.unit_name)
-
-    def times(self, folding: Folding, technology: Technology, *arrivals: Times,
-              left: Times | None = None) -> StageTimes:
-        return self._unit(folding).times(arrivals[0], **self._arguments(folding, technology), left=left)
-
-    def _unit(self, folding: Folding) -> type[AveragePoolUnit] | type[FoldAveragePoolUnit]:
+    def shape(self, folding: Folding, technology: Technology) -> AveragePoolShape | FoldAveragePoolShape:
         """Windows that do not overlap need no ring, where their sums leave as fast as they come."""
         window = pool_window(self.layer.window, self.x.frame, folding.cols)
-        fits = FoldAveragePoolUnit.fits(window, folding.cols, folding.lanes)
-        return FoldAveragePoolUnit if fits else AveragePoolUnit
+        sizes: dict[str, Any] = {
+            "window": window, "lanes": folding.cols, "element": shape_of(self.layer.input_format),
+            "accumulator": shape_of(self.layer.accumulator), "out_lanes": folding.lanes,
+            "output": shape_of(self.y.format), "rescaler": self._rescaler(technology),
+            "bipolar": self.x.format.bipolar}
+        if FoldAveragePoolShape.fits(window, folding.cols // folding.lanes):
+            return FoldAveragePoolShape(**sizes)
+        return AveragePoolShape(**sizes, pad_value=0 if self.layer.row_classes else pad_value(self.x))
 
-    def _arguments(self, folding: Folding, technology: Technology) -> dict[str, Any]:
-        return {
-            "window": pool_window(self.layer.window, self.x.frame, folding.cols), "lanes": folding.cols,
-            "element": shape_of(self.layer.input_format), "accumulator": shape_of(self.layer.accumulator),
-            "out_lanes": folding.lanes, "technology": technology, "output": shape_of(self.y.format),
-            "rescaler": self._rescaler(technology)}
+    @cached_property
+    def _rescalers(self) -> dict[Technology, RescalerConstants]:
+        """What `_rescaler` has given."""
+        return {}
 
     def _rescaler(self, technology: Technology) -> RescalerConstants:
+        if technology not in self._rescalers:
+            self._rescalers[technology] = self._constants(technology)
+        return self._rescalers[technology]
+
+    def _constants(self, technology: Technology) -> RescalerConstants:
         layer = self.layer
         constants = rescaler_constants(layer.requantize, layer.accumulator, self.y.format, technology)
         if layer.classes > 1:

@@ -5,19 +5,16 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from amaranth.lib.wiring import Component
-from hwflow_rtl.join.join import JoinFunction, JoinShape
-from hwflow_rtl.join.join import JoinStage as JoinUnit
+from hwflow_rtl.join.join import JoinFunction, JoinShape, JoinStageShape
 from hwflow_rtl.multiply.products import Operand
-from hwflow_rtl.stream.times import StageTimes, Times
-from hwflow_rtl.vendor import Resources, Technology
+from hwflow_rtl.vendor import Technology
 
 from hwflow.layers.elementwise import Elementwise
 from hwflow.layers.formats import Tensor
 from hwflow.stages.codes import shape_of
-from hwflow.stages.folding import Folding, Schedule, lane_foldings
+from hwflow.stages.folding import Folding, lane_foldings
 from hwflow.stages.stage import LayerStage
 from hwflow.stages.sweep import Sweep, copied
 
@@ -34,31 +31,14 @@ class ElementwiseStage(LayerStage[E_co]):
     def foldings(self) -> Iterator[Folding]:
         return lane_foldings(self.y.frame.channels)
 
-    def schedule(self, folding: Folding, technology: Technology) -> Schedule:
-        shape = self._shape(folding)
-        multipliers = folding.lanes if self.multiplications else 0
-        return Schedule(work=shape.beats, interval=shape.beats, multipliers=multipliers, lanes_in=shape.lanes_in)
-
-    def cost(self, folding: Folding, technology: Technology) -> Resources:
-        return JoinUnit.cost(**self._arguments(folding, technology))
-
-    def unit(self, folding: Folding, technology: Technology) -> Component:
-        return JoinUnit(**self._arguments(folding, technology))
-
-    def times(self, folding: Folding, technology: Technology, *arrivals: Times,
-              left: Times | None = None) -> StageTimes:
-        return JoinUnit.times(*arrivals, **self._arguments(folding, technology), left=left)
-
-    def _arguments(self, folding: Folding, technology: Technology) -> dict[str, Any]:
-        return {"shape": self._shape(folding), "function": self.function(), "technology": technology}
-
-    def _shape(self, folding: Folding) -> JoinShape:
+    def shape(self, folding: Folding, technology: Technology) -> JoinStageShape:
         """An operand of one element has one lane; of others as many go in as come out."""
         a, b = (x.frame.elements for x in self.operands)
         lanes = folding.lanes
         lanes_in = (1 if a == 1 else lanes, 1 if b == 1 else lanes)
-        return JoinShape(beats=max(a, b) // lanes, lanes=lanes, words=(a // lanes_in[0], b // lanes_in[1]),
-                         lanes_in=lanes_in)
+        streams = JoinShape(beats=max(a, b) // lanes, lanes=lanes, words=(a // lanes_in[0], b // lanes_in[1]),
+                            lanes_in=lanes_in)
+        return JoinStageShape(streams=streams, function=self.function())
 
     def whole_operands(self) -> tuple[list[Sweep], tuple[Tensor, Tensor]]:
         """For a shared stage, operands of the output's frame, and the sweeps that repeat one that has a smaller one."""

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from functools import cached_property
 
-from amaranth.lib.wiring import Component
-from hwflow_rtl.embedding import EmbeddingStage as EmbeddingUnit
-from hwflow_rtl.stream.times import StageTimes, Times
-from hwflow_rtl.vendor import Resources, Technology
+from hwflow_rtl.embedding import EmbeddingShape
+from hwflow_rtl.vendor import Technology
 
 from hwflow.layers.embedding import Embedding
+from hwflow.layers.formats import IntArray
 from hwflow.stages.codes import codes_of, shape_of
-from hwflow.stages.folding import Folding, Schedule, divisors
+from hwflow.stages.folding import Folding, divisors
 from hwflow.stages.stage import LayerStage
 
 
@@ -23,24 +22,12 @@ class EmbeddingStage(LayerStage[Embedding]):
         """One integer comes at a time; any divisor of the table's width leaves at once."""
         return (Folding(1, 1, lanes) for lanes in divisors(self.layer.table.shape[1]))
 
-    def schedule(self, folding: Folding, technology: Technology) -> Schedule:
-        beats = EmbeddingUnit.cycles(
-            numbers=self.x.frame.elements, width=self.layer.table.shape[1], lanes=folding.lanes)
-        return Schedule(work=beats, interval=beats, multipliers=0, lanes_in=(1,))
+    def shape(self, folding: Folding, technology: Technology) -> EmbeddingShape:
+        return EmbeddingShape(
+            numbers=self.x.frame.elements, element=shape_of(self.layer.input_format), output=shape_of(self.y.format),
+            table=self.codes, lanes=folding.lanes)
 
-    def cost(self, folding: Folding, technology: Technology) -> Resources:
-        return EmbeddingUnit.cost(**self._arguments(folding, technology), width=self.layer.table.shape[1],
-                                  rows=len(self.layer.table))
-
-    def unit(self, folding: Folding, technology: Technology) -> Component:
-        table = codes_of(self.layer.table, self.y.format)
-        return EmbeddingUnit(**self._arguments(folding, technology), table=table, name=self.unit_name)
-
-    def times(self, folding: Folding, technology: Technology, *arrivals: Times,
-              left: Times | None = None) -> StageTimes:
-        beats = self.layer.table.shape[1] // folding.lanes
-        return EmbeddingUnit.times(arrivals[0], beats=beats, technology=technology, left=left)
-
-    def _arguments(self, folding: Folding, technology: Technology) -> dict[str, Any]:
-        return {"shape_in": shape_of(self.layer.input_format), "shape_out": shape_of(self.y.format),
-                "lanes": folding.lanes, "technology": technology}
+    @cached_property
+    def codes(self) -> IntArray:
+        """The entries of the table as they are on the stream."""
+        return codes_of(self.layer.table, self.y.format)

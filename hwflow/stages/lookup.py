@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from functools import cached_property
 
-from amaranth.lib.wiring import Component
-from hwflow_rtl.lookup import LookupStage as LookupUnit
-from hwflow_rtl.stream.times import StageTimes, Times
-from hwflow_rtl.vendor import Resources, Technology
+from hwflow_rtl.lookup import LookupShape
+from hwflow_rtl.vendor import Technology
 
+from hwflow.layers.formats import IntArray
 from hwflow.layers.lookup import Lookup
 from hwflow.stages.codes import codes_of, shape_of
-from hwflow.stages.folding import Folding, Schedule, lane_foldings
+from hwflow.stages.folding import Folding, lane_foldings
 from hwflow.stages.stage import LayerStage
 from hwflow.stages.sweep import Line, Sweep, identity
 
@@ -31,21 +30,12 @@ class LookupStage(LayerStage[Lookup]):
     def foldings(self) -> Iterator[Folding]:
         return lane_foldings(self.y.frame.channels)
 
-    def schedule(self, folding: Folding, technology: Technology) -> Schedule:
-        beats = self.y.frame.elements // folding.cols
-        return Schedule(work=beats, interval=beats, multipliers=0, lanes_in=(folding.cols,))
+    def shape(self, folding: Folding, technology: Technology) -> LookupShape:
+        return LookupShape(
+            element=shape_of(self.layer.input_format), output=shape_of(self.y.format), table=self.codes,
+            lanes=folding.cols, beats=self.y.frame.elements // folding.cols)
 
-    def cost(self, folding: Folding, technology: Technology) -> Resources:
-        return LookupUnit.cost(**self._arguments(folding, technology))
-
-    def unit(self, folding: Folding, technology: Technology) -> Component:
-        table = codes_of(self.layer.table, self.y.format)
-        return LookupUnit(**self._arguments(folding, technology), table=table, name=self.unit_name)
-
-    def times(self, folding: Folding, technology: Technology, *arrivals: Times,
-              left: Times | None = None) -> StageTimes:
-        return LookupUnit.times(arrivals[0], technology, left)
-
-    def _arguments(self, folding: Folding, technology: Technology) -> dict[str, Any]:
-        return {"shape_in": shape_of(self.layer.input_format), "shape_out": shape_of(self.y.format),
-                "lanes": folding.cols, "technology": technology}
+    @cached_property
+    def codes(self) -> IntArray:
+        """The entries of the table as they are on the stream."""
+        return codes_of(self.layer.table, self.y.format)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from typing import Any
 
 import numpy as np
-from amaranth.lib.wiring import Component
 from hwflow_rtl.matmul.shape import Centred, MatMulShape
-from hwflow_rtl.matmul.stage import MatMulStage as MatMulUnit
+from hwflow_rtl.matmul.stage import MatMulStageShape
 from hwflow_rtl.multiply.products import Operand, ProductShape
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.rescale.order import PixelOrder
 from hwflow_rtl.rescale.rescaler import RescalerConstants
-from hwflow_rtl.stream.times import StageTimes, Times
-from hwflow_rtl.vendor import FAMILIES, Resources, Technology
+from hwflow_rtl.vendor import FAMILIES, Technology
 
 from hwflow.layers.matmul import MatMul, ends_of
 from hwflow.stages.codes import shape_of
@@ -63,19 +60,14 @@ class MatMulStage(LayerStage[MatMul]):
         return (MultiplierStyle.LOGIC,)
 
     def schedule(self, folding: Folding, technology: Technology) -> Schedule:
-        shape = self._shape(folding)
-        return Schedule(work=shape.work, interval=shape.cycles(), multipliers=folding.rows * folding.cols,
-                        lanes_in=shape.lanes_in)
+        """As the shape says, but without the constants."""
+        product = self._product(folding)
+        return Schedule(work=product.work, interval=product.cycles(), multipliers=folding.rows * folding.cols,
+                        lanes_in=product.lanes_in)
 
-    def cost(self, folding: Folding, technology: Technology) -> Resources:
-        return MatMulUnit.cost(**self._arguments(folding, technology))
-
-    def unit(self, folding: Folding, technology: Technology) -> Component:
-        return MatMulUnit(**self._arguments(folding, technology), name=self.unit_name)
-
-    def times(self, folding: Folding, technology: Technology, *arrivals: Times,
-              left: Times | None = None) -> StageTimes:
-        return MatMulUnit.times(*arrivals, **self._arguments(folding, technology), left=left)
+    def shape(self, folding: Folding, technology: Technology) -> MatMulStageShape:
+        product = self._product(folding)
+        return MatMulStageShape(product=product, rescaler=self._rescaler(product, folding, technology))
 
     @property
     def centred_operands(self) -> tuple[Centred, Centred]:
@@ -92,17 +84,13 @@ class MatMulStage(LayerStage[MatMul]):
         offered = {style for family in FAMILIES.values() for style in self.styles(family())}
         return tuple(style for style in MultiplierStyle if style in offered)
 
-    def _shape(self, folding: Folding) -> MatMulShape:
+    def _product(self, folding: Folding) -> MatMulShape:
         layer, (a, b) = self.layer, self.centred_operands
         return MatMulShape(
             heads=layer.heads, rows=layer.rows, depth=layer.depth, columns=layer.columns,
             interleaved=layer.interleaved, order=layer.order, together=folding.rows, cols=folding.cols,
             lanes=folding.lanes, a=a, b=b, accumulator=shape_of(layer.accumulator(self.graph)),
             output=shape_of(self.y.format), style=folding.style)
-
-    def _arguments(self, folding: Folding, technology: Technology) -> dict[str, Any]:
-        shape = self._shape(folding)
-        return {"shape": shape, "technology": technology, "rescaler": self._rescaler(shape, folding, technology)}
 
     def _rescaler(self, shape: MatMulShape, folding: Folding, technology: Technology) -> RescalerConstants:
         """One constant for each lane; or those of the places of a head, which come again in the order of y."""

@@ -12,12 +12,11 @@ from math import gcd
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
-from amaranth.lib.wiring import Component
 from hwflow_rtl.matrix.banks import banks_of, pairs_rows
 from hwflow_rtl.matrix.shape import MatrixShape, paces
-from hwflow_rtl.matrix.stage import MatrixStage as MatrixUnit
+from hwflow_rtl.matrix.stage import MatrixStageShape
 from hwflow_rtl.matrix.streamed_weights import StreamSource, weight_beats
-from hwflow_rtl.matrix.tiled import TiledStage as TiledUnit
+from hwflow_rtl.matrix.tiled import TiledStageShape, pass_beats
 from hwflow_rtl.matrix.tiled_shape import TiledShape
 from hwflow_rtl.memory import WeightStream
 from hwflow_rtl.memory.weight_sharing import WIDEST_GROUP
@@ -25,7 +24,7 @@ from hwflow_rtl.multiply.products import Operand, ProductShape
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.rescale.rescaler import RescalerConstants
 from hwflow_rtl.stream.times import StageTimes, Times
-from hwflow_rtl.vendor import FAMILIES, Resources, Technology
+from hwflow_rtl.vendor import FAMILIES, Technology
 from hwflow_rtl.window.shape import WindowShape
 
 from hwflow.layers.formats import Frame, IntArray
@@ -285,7 +284,7 @@ class MatrixStage(LayerStage[M_co]):
         """The weights in the order of `weight_stream`: int64[beats, lanes]."""
         shape = self.unit_shape(folding)
         if isinstance(shape, TiledShape):
-            return TiledUnit.weight_beats(shape, self.weights)
+            return pass_beats(shape, self.weights)
         return weight_beats(shape, self.weights)
 
     def spans_taps(self, cols: int) -> bool:
@@ -352,29 +351,17 @@ class MatrixStage(LayerStage[M_co]):
             feed, words = (each * pixels // (self.frame.height * self.frame.width) for each in (feed, words))
         return max(passes * max(pixels * block, feed, words, tile), whole_feed)
 
-    def cost(self, folding: Folding, technology: Technology) -> Resources:
-        shape, rescaler = self.unit_shape(folding), self.rescaler(folding, technology)
-        if isinstance(shape, TiledShape):
-            return TiledUnit.cost(shape=shape, rescaler=rescaler, technology=technology)
-        return MatrixUnit.cost(shape=shape, rescaler=rescaler, technology=technology)
+    def shape(self, folding: Folding, technology: Technology) -> MatrixStageShape | TiledStageShape:
+        unit, rescaler, pad = self.unit_shape(folding), self.rescaler(folding, technology), pad_value(self.x)
+        if isinstance(unit, TiledShape):
+            return TiledStageShape(tiled=unit, weights=self.weights, rescaler=rescaler, pad_value=pad)
+        return MatrixStageShape(matrix=unit, weights=self.weights, rescaler=rescaler, pad_value=pad)
 
     def times(self, folding: Folding, technology: Technology, *arrivals: Times,
               left: Times | None = None) -> StageTimes:
         """Weights that are outside arrive as the folding's `weight_interval` promises."""
-        shape, rescaler = self.unit_shape(folding), self.rescaler(folding, technology)
-        if isinstance(shape, TiledShape):
-            made = TiledUnit.times(arrivals[0], shape=shape, rescaler=rescaler, technology=technology, left=left)
-        else:
-            made = MatrixUnit.times(arrivals[0], shape=shape, rescaler=rescaler, technology=technology, left=left)
+        made = super().times(folding, technology, arrivals[0], left=left)
         return StageTimes(made.taken[:1], made.departures)
-
-    def unit(self, folding: Folding, technology: Technology) -> Component:
-        shape, rescaler, pad = self.unit_shape(folding), self.rescaler(folding, technology), pad_value(self.x)
-        if isinstance(shape, TiledShape):
-            return TiledUnit(shape=shape, weights=self.weights, pad_value=pad, rescaler=rescaler,
-                              technology=technology, name=self.unit_name)
-        return MatrixUnit(shape=shape, weights=self.weights, pad_value=pad, rescaler=rescaler,
-                           technology=technology, name=self.unit_name)
 
     def rescaler(self, folding: Folding, technology: Technology) -> RescalerConstants:
         """The constants of all output channels."""

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from amaranth.lib.wiring import Component
 from hwflow_rtl.pool.fold import FoldShape
-from hwflow_rtl.pool.fold_pool import FoldMaxPoolStage as FoldMaxPoolUnit
-from hwflow_rtl.pool.pool import MaxPoolStage as MaxPoolUnit
-from hwflow_rtl.stream.times import StageTimes, Times
-from hwflow_rtl.vendor import Resources, Technology
+from hwflow_rtl.pool.fold_pool import FoldMaxPoolShape
+from hwflow_rtl.pool.pool import MaxPoolShape
+from hwflow_rtl.vendor import Technology
 from hwflow_rtl.window.shape import WindowShape
 
 from hwflow.layers.formats import Frame
 from hwflow.layers.max_pool import MaxPool
 from hwflow.layers.window import Window
 from hwflow.stages.codes import shape_of
-from hwflow.stages.folding import Folding, Schedule, lane_foldings
+from hwflow.stages.folding import Folding, lane_foldings
 from hwflow.stages.stage import LayerStage
 from hwflow.stages.sweep import Line, Sweep, identity
 
@@ -37,30 +34,11 @@ class MaxPoolStage(LayerStage[MaxPool]):
     def foldings(self) -> Iterator[Folding]:
         return lane_foldings(self.y.frame.channels)
 
-    def schedule(self, folding: Folding, technology: Technology) -> Schedule:
-        window = self._sizes(folding)["window"]
-        return Schedule(work=self._unit.work(window=window), interval=self._unit.cycles(window=window), multipliers=0,
-                        lanes_in=(folding.cols,))
-
-    def cost(self, folding: Folding, technology: Technology) -> Resources:
-        return self._unit.cost(**self._sizes(folding), technology=technology)
-
-    def unit(self, folding: Folding, technology: Technology) -> Component:
-        return self._unit(**self._sizes(folding), technology=technology)
-
-    def times(self, folding: Folding, technology: Technology, *arrivals: Times,
-              left: Times | None = None) -> StageTimes:
-        return self._unit.times(arrivals[0], **self._sizes(folding), technology=technology, left=left)
-
-    @property
-    def _unit(self) -> type[MaxPoolUnit] | type[FoldMaxPoolUnit]:
+    def shape(self, folding: Folding, technology: Technology) -> MaxPoolShape | FoldMaxPoolShape:
         """Windows that do not overlap need no ring."""
-        return FoldMaxPoolUnit if FoldShape.fits(pool_window(self.layer.window, self.x.frame, 1)) else MaxPoolUnit
-
-    def _sizes(self, folding: Folding) -> dict[str, Any]:
-        return {
-            "window": pool_window(self.layer.window, self.x.frame, folding.cols), "lanes": folding.cols,
-            "element": shape_of(self.layer.input_format), "smallest": self.layer.smallest}
+        layer, window = self.layer, pool_window(self.layer.window, self.x.frame, folding.cols)
+        kind = FoldMaxPoolShape if FoldShape.fits(window) else MaxPoolShape
+        return kind(window=window, lanes=folding.cols, element=shape_of(layer.input_format), smallest=layer.smallest)
 
 
 def pool_window(window: Window, frame: Frame, lanes: int) -> WindowShape:

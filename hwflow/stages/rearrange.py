@@ -10,17 +10,15 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-from amaranth.lib.wiring import Component
-from hwflow_rtl.rearrange.rearrange import RearrangeStage as RearrangeUnit
-from hwflow_rtl.rearrange.selection import SelectionStage as SelectionUnit
+from hwflow_rtl.rearrange.rearrange import RearrangeStageShape
+from hwflow_rtl.rearrange.selection import SelectionShape
 from hwflow_rtl.rearrange.shape import RearrangeShape
-from hwflow_rtl.stream.times import StageTimes, Times
-from hwflow_rtl.vendor import Resources, Technology
+from hwflow_rtl.vendor import Technology
 
 from hwflow.layers.formats import Frame, IntArray
 from hwflow.layers.rearrange import Rearrange
 from hwflow.stages.codes import codes_of, shape_of
-from hwflow.stages.folding import Folding, Schedule, divisors
+from hwflow.stages.folding import Folding, divisors
 from hwflow.stages.stage import LayerStage
 from hwflow.stages.sweep import Line, Sweep, identity
 
@@ -35,7 +33,7 @@ class RearrangeStage(LayerStage[Rearrange]):
 
     def hardware_problem(self) -> str | None:
         folding = max(self.foldings(), key=lambda folding: folding.lanes)
-        words = self._shape(folding).ring_words
+        words = self._order(folding).ring_words
         bits = words * folding.lanes * self.layer.input_format.bits
         if bits <= MOST_BITS:
             return None
@@ -86,33 +84,14 @@ class RearrangeStage(LayerStage[Rearrange]):
         return (Folding(1, lanes, lanes) for lanes in divisors(channels)
                 if RearrangeShape.problem(*self.layer.offsets, lanes) is None)
 
-    def schedule(self, folding: Folding, technology: Technology) -> Schedule:
-        taken, given = (tensor.frame.elements // folding.lanes for tensor in (self.x, self.y))
-        return Schedule(work=given, interval=max(taken, given), multipliers=0, lanes_in=(folding.lanes,))
+    def shape(self, folding: Folding, technology: Technology) -> SelectionShape | RearrangeStageShape:
+        order, format = self._order(folding), self.layer.input_format
+        if order.in_order:
+            return SelectionShape(order=order, element=shape_of(format), lanes=folding.lanes)
+        return RearrangeStageShape(order=order, element=shape_of(format), lanes=folding.lanes,
+                                   padding=int(codes_of(np.array(self.layer.padding), format)))
 
-    def cost(self, folding: Folding, technology: Technology) -> Resources:
-        shape = self._shape(folding)
-        unit = SelectionUnit if shape.in_order else RearrangeUnit
-        return unit.cost(shape=shape, width=folding.lanes * self.layer.input_format.bits, technology=technology)
-
-    def unit(self, folding: Folding, technology: Technology) -> Component:
-        shape, format = self._shape(folding), self.layer.input_format
-        if shape.in_order:
-            return SelectionUnit(shape=shape, element=shape_of(format), lanes=folding.lanes, technology=technology,
-                                 name=self.unit_name)
-        return RearrangeUnit(
-            shape=shape, element=shape_of(format), lanes=folding.lanes, technology=technology, name=self.unit_name,
-            padding=int(codes_of(np.array(self.layer.padding), format)))
-
-    def times(self, folding: Folding, technology: Technology, *arrivals: Times,
-              left: Times | None = None) -> StageTimes:
-        shape = self._shape(folding)
-        if shape.in_order:
-            return SelectionUnit.times(arrivals[0], shape=shape, left=left)
-        width = folding.lanes * self.layer.input_format.bits
-        return RearrangeUnit.times(arrivals[0], shape=shape, width=width, technology=technology, left=left)
-
-    def _shape(self, folding: Folding) -> RearrangeShape:
+    def _order(self, folding: Folding) -> RearrangeShape:
         return RearrangeShape.of(*self.layer.offsets, elements=self.x.frame.elements, lanes=folding.lanes)
 
 

@@ -7,24 +7,22 @@ from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
-from amaranth.lib.wiring import Component
-from hwflow_rtl.matrix.stage import MatrixStage as MatrixUnit
+from hwflow_rtl.matrix.stage import rescaler_latency
 from hwflow_rtl.multiply.products import Operand, ProductShape
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.recurrent.shape import RecurrentShape
-from hwflow_rtl.recurrent.stage import RecurrentStage as RecurrentUnit
+from hwflow_rtl.recurrent.stage import RecurrentStageShape
 from hwflow_rtl.recurrent.timing import LoopPace, LoopTiming
 from hwflow_rtl.rescale.plan import RequantizerStyle
 from hwflow_rtl.rescale.ranges import RequantizerRounding
 from hwflow_rtl.rescale.requantizer import RequantizerConstants
-from hwflow_rtl.stream.times import StageTimes, Times
-from hwflow_rtl.vendor import ECP5, ICE40, Gowin, Resources, Technology
+from hwflow_rtl.vendor import ECP5, ICE40, Gowin, Technology
 
 from hwflow.layers.formats import IntArray
 from hwflow.layers.recurrent import Recurrent
 from hwflow.layers.rescale import BLOCK_BITS, Requantize
 from hwflow.stages.codes import shape_of
-from hwflow.stages.folding import Folding, Schedule, divisors
+from hwflow.stages.folding import Folding, divisors
 from hwflow.stages.rescalers import rescaler_constants, room_of, too_wide_for_blocks
 from hwflow.stages.stage import LayerStage
 
@@ -133,32 +131,16 @@ class RecurrentStage(LayerStage[Recurrent]):
             shape, timings = self.loop_shape(folding), []
             for technology in families():
                 if folding.style in self.styles(technology):
-                    rescaling = MatrixUnit.rescaler_latency(shape.matrix, self.rescaler(technology), technology)
+                    rescaling = rescaler_latency(shape.matrix, self.rescaler(technology), technology)
                     timings.append(LoopTiming.of(shape, technology, rescaling))
             found = self._paces[key] = LoopPace.of(shape, timings)
         return found
 
-    def schedule(self, folding: Folding, technology: Technology) -> Schedule:
-        shape = self.loop_shape(folding)
-        blocks = shape.steps * len(shape.gates) * shape.blocks
-        return Schedule(work=blocks * shape.words, interval=self.pace(folding).cycles(shape),
-                        multipliers=folding.rows * folding.cols, lanes_in=(folding.lanes,))
-
-    def arguments(self, folding: Folding, technology: Technology) -> dict[str, Any]:
-        return {"shape": self.loop_shape(folding), "rescaler": self.rescaler(technology),
-                "output": self.output(folding, technology), "pace": self.pace(folding), "technology": technology}
-
-    def cost(self, folding: Folding, technology: Technology) -> Resources:
-        zero = not self.layer.initial.any()
-        return RecurrentUnit.cost(zero=zero, **self.arguments(folding, technology))
-
-    def unit(self, folding: Folding, technology: Technology) -> Component:
-        return RecurrentUnit(weights=self.layer.hidden_weights, tables=self.tables, initial=self.layer.initial,
-                              name=self.unit_name, **self.arguments(folding, technology))
-
-    def times(self, folding: Folding, technology: Technology, *arrivals: Times,
-              left: Times | None = None) -> StageTimes:
-        return RecurrentUnit.times(arrivals[0], left=left, **self.arguments(folding, technology))
+    def shape(self, folding: Folding, technology: Technology) -> RecurrentStageShape:
+        layer = self.layer
+        return RecurrentStageShape(
+            loop=self.loop_shape(folding), pace=self.pace(folding), weights=layer.hidden_weights, tables=self.tables,
+            initial=layer.initial, rescaler=self.rescaler(technology), outputs=self.output(folding, technology))
 
 
 def constants_of(rescale: Requantize, style: RequantizerStyle) -> RequantizerConstants:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from functools import cached_property
-from typing import Any
 
-from amaranth.lib.wiring import Component
-from hwflow_rtl.stream.times import StageTimes, Times
 from hwflow_rtl.trees.forest import Aggregate, Forest
-from hwflow_rtl.trees.parallel import ParallelPlan, ParallelTrees
-from hwflow_rtl.trees.walk import WalkedTrees
+from hwflow_rtl.trees.parallel import ParallelPlan, ParallelTreesShape
+from hwflow_rtl.trees.walk import WalkedTreesShape
 from hwflow_rtl.trees.walk_plan import SLOTS, WalkPlan
-from hwflow_rtl.vendor import Resources, Technology
+from hwflow_rtl.vendor import Technology
 
 from hwflow.layers.trees import Trees
 from hwflow.stages.codes import shape_of
@@ -49,6 +46,7 @@ class TreesStage(LayerStage[Trees]):
                     yield from (Folding(rows, cols, lanes) for lanes in divisors(targets))
 
     def schedule(self, folding: Folding, technology: Technology) -> Schedule:
+        """As the shape says, but without the plan of the trees, which takes long to make."""
         x, targets = self.x.frame, self.layer.leaves.shape[1]
         pixels, beats, groups = x.height * x.width, x.channels // folding.cols, targets // folding.lanes
         if self._is_parallel(folding):
@@ -61,23 +59,13 @@ class TreesStage(LayerStage[Trees]):
     def _is_parallel(self, folding: Folding) -> bool:
         return folding.rows == len(self.layer.features)
 
-    def _unit(self, folding: Folding) -> type[ParallelTrees] | type[WalkedTrees]:
-        return ParallelTrees if self._is_parallel(folding) else WalkedTrees
-
-    def cost(self, folding: Folding, technology: Technology) -> Resources:
-        return self._unit(folding).cost(**self._arguments(folding, technology))
-
-    def unit(self, folding: Folding, technology: Technology) -> Component:
-        return self._unit(folding)(**self._arguments(folding, technology), name=self.unit_name)
-
-    def times(self, folding: Folding, technology: Technology, *arrivals: Times,
-              left: Times | None = None) -> StageTimes:
-        return self._unit(folding).times(arrivals[0], **self._arguments(folding, technology), left=left)
-
-    def _arguments(self, folding: Folding, technology: Technology) -> dict[str, Any]:
-        arguments = {"channels": self.x.frame.channels, "cols": folding.cols, "technology": technology,
-                     "plan": self._plan(folding)}
-        return {**arguments, "lanes": folding.lanes} if self._is_parallel(folding) else arguments
+    def shape(self, folding: Folding, technology: Technology) -> ParallelTreesShape | WalkedTreesShape:
+        frame, plan = self.x.frame, self._plan(folding)
+        pixels = frame.height * frame.width
+        if isinstance(plan, ParallelPlan):
+            return ParallelTreesShape(plan=plan, pixels=pixels, channels=frame.channels, cols=folding.cols,
+                                      lanes=folding.lanes)
+        return WalkedTreesShape(plan=plan, pixels=pixels, channels=frame.channels, cols=folding.cols)
 
     def _plan(self, folding: Folding) -> ParallelPlan | WalkPlan:
         """What follows from the trees, once for each folding that needs another one."""

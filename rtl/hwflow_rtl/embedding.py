@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 
 from .lookup import TableShape
@@ -95,29 +95,8 @@ class EmbeddingStage(wiring.Component):
     a row: its beats, one in every cycle.  `busy`: a beat is read.
     """
 
-    @staticmethod
-    def times(arrivals: Times, *, beats: int, technology: Technology, left: Times | None = None) -> StageTimes:
-        """TODO: until the layers make a shape."""
-        shape = EmbeddingShape(numbers=1, element=Shape(1), output=Shape(1), lanes=1,
-                               table=np.zeros((2, beats), np.int64))
-        return shape.times(technology, arrivals, left=left)
-
-    @staticmethod
-    def cycles(*, numbers: int, width: int, lanes: int) -> int:
-        """TODO: until the layers make a shape."""
-        return numbers * (width // lanes)
-
-    @staticmethod
-    def cost(*, shape_in: Shape, shape_out: Shape, rows: int, width: int, lanes: int,
-             technology: Technology) -> Resources:
-        """TODO: until the layers make a shape."""
-        return EmbeddingShape(numbers=1, element=shape_in, output=shape_out, lanes=lanes,
-                              table=np.zeros((rows, width), np.int64)).cost(technology)
-
-    def __init__(self, *, technology: Technology, name: str, shape: EmbeddingShape | None = None, **sizes: Any):
-        self.shape = shape = shape or EmbeddingShape(
-            numbers=1, element=sizes["shape_in"], output=sizes["shape_out"], lanes=sizes["lanes"],
-            table=sizes["table"])
+    def __init__(self, *, shape: EmbeddingShape, technology: Technology, name: str):
+        self.shape = shape
         self.technology = technology
         self.name = name
         super().__init__(shape.ports)

@@ -120,21 +120,8 @@ class LookupStage(wiring.Component):
     the ROMs.
     """
 
-    @staticmethod
-    def times(arrivals: Times, technology: Technology, left: Times | None = None) -> StageTimes:
-        """TODO: until the layers make a shape."""
-        shape = LookupShape(element=Shape(1), output=Shape(1), lanes=1, beats=1, table=np.zeros(2, np.int64))
-        return shape.times(technology, arrivals, left=left)
-
-    @staticmethod
-    def cost(*, shape_in: Shape, shape_out: Shape, lanes: int, technology: Technology) -> Resources:
-        """TODO: until the layers make a shape."""
-        return LookupShape(element=shape_in, output=shape_out, lanes=lanes, beats=1,
-                           table=np.zeros(1 << shape_in.width, np.int64)).cost(technology)
-
-    def __init__(self, *, technology: Technology, name: str, shape: LookupShape | None = None, **sizes: Any):
-        self.shape = shape = shape or LookupShape(element=sizes["shape_in"], output=sizes["shape_out"],
-                                                  lanes=sizes["lanes"], table=sizes["table"], beats=1)
+    def __init__(self, *, shape: LookupShape, technology: Technology, name: str):
+        self.shape = shape
         self.technology = technology
         self.name = name
         super().__init__(shape.ports)

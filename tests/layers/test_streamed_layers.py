@@ -11,7 +11,6 @@ import pytest
 from amaranth.hdl import Fragment
 from hwflow_rtl.matrix.stage import MatrixStage
 from hwflow_rtl.matrix.tiled import TiledStage
-from hwflow_rtl.matrix.tiled_shape import TiledShape
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.stream.times import StageTimes
 from hwflow_rtl.vendor import FAMILIES, Generic
@@ -51,13 +50,8 @@ class Streamed:
     def times(self, arrivals: list[np.ndarray]) -> StageTimes:
         """Of the stage, for given arrivals of the frames and of the weights."""
         assert isinstance(self.layer, MatrixLayer)
-        hardware, technology = stage_of(self.graph, self.layer), Generic()
-        shape, rescaler = hardware.unit_shape(self.folding), hardware.rescaler(self.folding, technology)
-        if isinstance(shape, TiledShape):
-            return TiledStage.times(arrivals[0], shape=shape, rescaler=rescaler, technology=technology,
-                                    weights=arrivals[1])
-        return MatrixStage.times(arrivals[0], shape=shape, rescaler=rescaler, technology=technology,
-                                 weights=arrivals[1])
+        technology = Generic()
+        return stage_of(self.graph, self.layer).shape(self.folding, technology).times(technology, *arrivals)
 
     @property
     def beats(self) -> list[np.ndarray]:

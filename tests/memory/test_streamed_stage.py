@@ -13,7 +13,7 @@ from amaranth.lib.wiring import Out
 from hwflow_rtl.matrix.shape import MatrixShape
 from hwflow_rtl.matrix.stage import MatrixStage
 from hwflow_rtl.matrix.streamed_weights import StreamSource, weight_beats
-from hwflow_rtl.matrix.tiled import TiledStage
+from hwflow_rtl.matrix.tiled import TiledStage, pass_beats
 from hwflow_rtl.memory import WeightMemory, WeightStream
 from hwflow_rtl.stream.streams import link
 from hwflow_sim.sdram import Taken, WeightTraffic, compile_weight_traffic
@@ -81,7 +81,7 @@ def convolution() -> Streamed:
     interval = 2 / SMALL.clocks.sustained_share
     case = test_tiled.Case("", FRAMES, given=(Layer((1, 3, 96), 90, 4, 2, out_lanes=2), 2, interval))
     return Streamed(case.stage, case.shape.of_pass, case.inputs[0], case.outputs,
-                    case.unit.weight_beats)
+                    pass_beats(case.shape, case.weights))
 
 
 @pytest.fixture(scope="module", params=[pytest.param(dense, marks=pytest.mark.slow), convolution],

@@ -9,7 +9,7 @@ from amaranth.back import rtlil
 from amaranth.hdl import signed, unsigned
 from amaranth.utils import ceil_log2
 from hwflow_rtl.rearrange import rearrange
-from hwflow_rtl.rearrange.rearrange import RearrangeStage, RearrangeStageShape
+from hwflow_rtl.rearrange.rearrange import RearrangeStageShape
 from hwflow_rtl.rearrange.shape import RearrangeShape
 from hwflow_rtl.rearrange.walk import WalkerShape
 from hwflow_rtl.vendor import ECP5, Generic, Gowin, Timing
@@ -141,7 +141,7 @@ def test_a_word_alone_passes_in_the_latency():
     frame = Frame(1, 1, 2)
     stage = unit_of(frame, picked(frame), 2)
     traces = simulate(stage, sends={"i": [[1, 2]]}, receives={"o": 1})
-    assert traces["o"].cycles[0] - traces["i"].cycles[0] == 1 + stage.latency
+    assert traces["o"].cycles[0] - traces["i"].cycles[0] == 1 + stage.shape.latency(stage.technology)
 
 
 def arriving(stage, frames: np.ndarray, arrivals: np.ndarray):

@@ -12,7 +12,7 @@ import pytest
 from amaranth.hdl import Fragment, signed, unsigned
 from hwflow_rtl.matrix.shape import MatrixShape
 from hwflow_rtl.matrix.streamed_weights import StreamSource
-from hwflow_rtl.matrix.tiled import TiledStageShape
+from hwflow_rtl.matrix.tiled import TiledStageShape, pass_beats
 from hwflow_rtl.matrix.tiled_shape import TiledShape
 from hwflow_rtl.matrix.tiled_times import played_passes
 from hwflow_rtl.multiply.style import MultiplierStyle
@@ -113,7 +113,7 @@ class Case:
         self.stage = self.unit.build(self.technology, "stage")
         self.x = (x + 1) // 2 if bipolar else x
         self.inputs = [self.x.reshape(-1, self.shape.lanes_in),
-                       np.tile(self.unit.weight_beats, (frames, 1))]
+                       np.tile(pass_beats(self.shape, weights), (frames, 1))]
         self.outputs = expected.reshape(-1, layer.out_lanes)
 
     def times(self, arrivals: list[np.ndarray]):

@@ -81,14 +81,6 @@ class TiledStageShape(UnitShape):
             matrix=self.tiled.of_pass, weights=NO_WEIGHTS, rescaler=self.tiled.constants(self.rescaler),
             pad_value=self.pad_value)
 
-    @property
-    def weight_beats(self) -> IntArray:
-        """What the stream `weights` has for a frame: int64[beats, weight_lanes].
-
-        In the order of passes; those of a pass as `matrix.streamed_weights.weight_beats` says.
-        """
-        return weight_beats(self.tiled.of_pass, self.weights[self.tiled.outputs])
-
     def times(self, technology: Technology, *arrivals: Times, left: Times | None = None) -> StageTimes:
         """The second of `arrivals` is that of the stream `weights`; `taken` has it after `i`.
 
@@ -156,6 +148,14 @@ class TiledStage(wiring.Component):
         link(m, self.output.o, wiring.flipped(self.o))
         m.d.comb += self.busy.eq(self.stage.busy)
         return m
+
+
+def pass_beats(shape: TiledShape, weights: IntArray) -> IntArray:
+    """What the stream `weights` has for a frame of the layer's `weights`: int64[beats, weight_lanes].
+
+    In the order of passes; those of a pass as `matrix.streamed_weights.weight_beats` says.
+    """
+    return weight_beats(shape.of_pass, weights[shape.outputs])
 
 
 @once_known

@@ -10,7 +10,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +19,6 @@ from amaranth.lib import data, wiring
 from ..stream.credit import CreditCounter
 from ..stream.queue import Queue
 from ..stream.times import StageTimes, Times, in_turn, with_room
-from ..stream.unit import TakesSizes
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from ..window.shape import WindowShape
@@ -187,25 +185,15 @@ class FoldAveragePoolShape(RescaledPoolShape, FoldPoolShape):
         return FoldAveragePoolStage(shape=self, technology=technology, name=name)
 
 
-class FoldMaxPoolStage(TakesSizes, wiring.Component):
+class FoldMaxPoolStage(wiring.Component):
     """The largest or the smallest element of each lane over windows that `FoldShape.fits`.
 
     The result of a window is at the output `latency` cycles after its last word was taken; initiation interval 1 word.
     While the output waits, words that complete no result are taken.  `busy` says that a word goes in.
     """
 
-    SHAPE = FoldMaxPoolShape
-
-    @staticmethod
-    def cycles(*, window: WindowShape, lanes: int = 1, out_lanes: int = 1) -> int:
-        return window.input_words
-
-    @staticmethod
-    def work(*, window: WindowShape) -> int:
-        return window.input_words
-
-    def __init__(self, *, technology: Technology, shape: FoldMaxPoolShape | None = None, **sizes: Any):
-        self.shape = shape = shape or FoldMaxPoolShape(**sizes)
+    def __init__(self, *, shape: FoldMaxPoolShape, technology: Technology):
+        self.shape = shape
         self.technology = technology
         self.results = shape.results(technology)
         super().__init__(shape.ports)
@@ -240,7 +228,7 @@ def accept(m: Module, stage, folds: Folds, credit: Value) -> None:
     ]
 
 
-class FoldAveragePoolStage(TakesSizes, wiring.Component):
+class FoldAveragePoolStage(wiring.Component):
     """The sum of each lane over windows that do not overlap, rescaled.
 
     `technology` and `name` make memories and multipliers, and begin the ROMs' names.
@@ -249,22 +237,8 @@ class FoldAveragePoolStage(TakesSizes, wiring.Component):
     word goes in.
     """
 
-    SHAPE = FoldAveragePoolShape
-
-    @staticmethod
-    def cycles(*, window: WindowShape, lanes: int = 1, out_lanes: int = 1) -> int:
-        return window.input_words
-
-    @staticmethod
-    def work(*, window: WindowShape) -> int:
-        return window.input_words
-
-    @staticmethod
-    def fits(window: WindowShape, lanes: int, out_lanes: int) -> bool:
-        return FoldAveragePoolShape.fits(window, lanes // out_lanes)
-
-    def __init__(self, *, technology: Technology, name: str, shape: FoldAveragePoolShape | None = None, **sizes: Any):
-        self.shape = shape = shape or FoldAveragePoolShape(**sizes)
+    def __init__(self, *, shape: FoldAveragePoolShape, technology: Technology, name: str):
+        self.shape = shape
         self.technology = technology
         self.rescalers = shape.rescalers(technology, name)
         self.results = shape.results(technology)

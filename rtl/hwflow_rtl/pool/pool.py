@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +15,9 @@ from ..stream.pipeline import adder_luts, delay
 from ..stream.queue import Queue
 from ..stream.streams import link
 from ..stream.times import StageTimes, Times, in_turn
-from ..stream.unit import TakesSizes
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from ..window.line_buffer import LineBufferShape
-from ..window.shape import WindowShape
 from .results import Results, drain, rescaled
 from .shape import PoolShape, RescaledPoolShape
 
@@ -131,7 +128,7 @@ class AveragePoolShape(RescaledPoolShape, WindowPoolShape):
         return AveragePoolStage(shape=self, technology=technology, name=name)
 
 
-class MaxPoolStage(TakesSizes, wiring.Component):
+class MaxPoolStage(wiring.Component):
     """The largest element of each lane over a window; padding is the lowest integer and never wins.
 
     With `smallest`: the smallest element; padding is the highest integer.  `technology` makes the ring of the window.
@@ -140,18 +137,8 @@ class MaxPoolStage(TakesSizes, wiring.Component):
     taps of the window.  `busy` is the window's.
     """
 
-    SHAPE = MaxPoolShape
-
-    @staticmethod
-    def cycles(*, window: WindowShape, lanes: int = 1, out_lanes: int = 1) -> int:
-        return window.cycles(lanes // out_lanes)
-
-    @staticmethod
-    def work(*, window: WindowShape) -> int:
-        return window.blocks * window.beats
-
-    def __init__(self, *, technology: Technology, shape: MaxPoolShape | None = None, **sizes: Any):
-        self.shape = shape = shape or MaxPoolShape(**sizes)
+    def __init__(self, *, shape: MaxPoolShape, technology: Technology):
+        self.shape = shape
         self.line_buffer = shape.line_buffer.build(technology)
         self.results = shape.results(technology)
         super().__init__(shape.ports)
@@ -183,7 +170,7 @@ class MaxPoolStage(TakesSizes, wiring.Component):
         return m
 
 
-class AveragePoolStage(TakesSizes, wiring.Component):
+class AveragePoolStage(wiring.Component):
     """The sum of each lane over a window, rescaled: division, zero points and clamp are in the constants.
 
     `technology` and `name` make ring, ROMs and multipliers, and begin the ROMs' names.
@@ -192,18 +179,8 @@ class AveragePoolStage(TakesSizes, wiring.Component):
     blocks: the taps of the window or lanes / out_lanes, whichever is more.  `busy` is the window's.
     """
 
-    SHAPE = AveragePoolShape
-
-    @staticmethod
-    def cycles(*, window: WindowShape, lanes: int = 1, out_lanes: int = 1) -> int:
-        return window.cycles(lanes // out_lanes)
-
-    @staticmethod
-    def work(*, window: WindowShape) -> int:
-        return window.blocks * window.beats
-
-    def __init__(self, *, technology: Technology, name: str, shape: AveragePoolShape | None = None, **sizes: Any):
-        self.shape = shape = shape or AveragePoolShape(**sizes)
+    def __init__(self, *, shape: AveragePoolShape, technology: Technology, name: str):
+        self.shape = shape
         self.line_buffer = shape.line_buffer.build(technology)
         self.rescalers = shape.rescalers(technology, name)
         self.results = shape.results(technology)

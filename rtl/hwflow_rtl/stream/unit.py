@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any, ClassVar
 
 from amaranth.lib.wiring import Component
 
@@ -56,17 +54,3 @@ class UnitShape(ABC):
 
         `name` begins the names of its ROMs.
         """
-
-
-class TakesSizes:
-    """What a shape says, asked of the unit's class with the fields of the shape one by one."""
-
-    SHAPE: ClassVar[Callable[..., UnitShape]]
-
-    @classmethod
-    def cost(cls, *, technology: Technology, **sizes: Any) -> Resources:
-        return cls.SHAPE(**sizes).cost(technology)
-
-    @classmethod
-    def times(cls, *arrivals: Times, technology: Technology, left: Times | None = None, **sizes: Any) -> StageTimes:
-        return cls.SHAPE(**sizes).times(technology, *arrivals, left=left)
