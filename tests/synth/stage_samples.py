@@ -24,7 +24,7 @@ from hwflow_rtl.rescale.ranges import RequantizerRoom, RequantizerRounding
 from hwflow_rtl.rescale.requantizer import RequantizerConstants
 from hwflow_rtl.rescale.rescaler import RescalerConstants
 from hwflow_rtl.rescale.thresholder import ThresholderConstants, ThresholderStyle
-from hwflow_rtl.shared.results import SharedRequantizer
+from hwflow_rtl.shared.results import SharedRequantizerShape
 from hwflow_rtl.stream.unit import UnitShape
 from hwflow_rtl.top_k import TopKShape
 from hwflow_rtl.vendor import Technology
@@ -60,11 +60,10 @@ def requantizer(technology: Technology, channels: int, bits: int, style: str = "
 
 def shared_requantizer(technology: Technology, bits: int, style: str, interval: int, bias_bits: int = 20,
                        factor_bits: int = 18, base: int = 17, extra: int = 9, fraction: int = 0) -> Sample:
-    arguments = {
-        "accumulator": signed(bits), "room": RequantizerRoom(bias_bits, factor_bits, base, extra), "fraction": fraction,
-        "rounding": RequantizerRounding.HALF_EVEN, "interval": interval, "style": RequantizerStyle(style),
-        "technology": technology}
-    return Sample(lambda: SharedRequantizer(**arguments), lambda: SharedRequantizer.cost(**arguments))
+    shape = SharedRequantizerShape(
+        accumulator=signed(bits), room=RequantizerRoom(bias_bits, factor_bits, base, extra), fraction=fraction,
+        rounding=RequantizerRounding.HALF_EVEN, interval=interval, style=RequantizerStyle(style))
+    return Sample(lambda: shape.build(technology), lambda: shape.cost(technology))
 
 
 def thresholder(technology: Technology, channels: int, levels: int, bits: int, style: str, interval: int = 1) -> Sample:

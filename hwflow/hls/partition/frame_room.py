@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hwflow_rtl.shared.frame_memory import FrameMemory
+from hwflow_rtl.shared.frame_memory import FrameMemoryShape
 from hwflow_rtl.shared.steps import ELEMENT_BITS
 from hwflow_rtl.vendor import Technology
 
@@ -46,8 +46,9 @@ def together(graph: LayerGraph) -> Iterator[tuple[int, str, int, int]]:
 def fits(size: int, technology: Technology, budget: Budget) -> bool:
     """Whether the device has a frame memory of so many bytes, where nothing else takes memory."""
     for single_port in (False, True) if technology.single_port_rams else (False,):
-        cost = FrameMemory.cost(width=COLUMNS * ELEMENT_BITS, words=-(-size // COLUMNS), single_port=single_port,
-                                banks=1, technology=technology)
+        memory = FrameMemoryShape(width=COLUMNS * ELEMENT_BITS, words=-(-size // COLUMNS), single_port=single_port,
+                                  banks=1)
+        cost = memory.cost(technology)
         if cost.ram <= budget.available.ram and cost.spram <= budget.available.spram:
             return True
     return False

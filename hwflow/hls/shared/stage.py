@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from math import gcd
-from typing import Any
 
 import numpy as np
 from amaranth.hdl import unsigned
@@ -19,9 +18,9 @@ from hwflow_rtl.memory import WeightStream
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.rescale.plan import RequantizerStyle
 from hwflow_rtl.shared.shape import SharedShape
-from hwflow_rtl.shared.stage import SharedUnit
+from hwflow_rtl.shared.stage import SharedUnitShape
 from hwflow_rtl.shared.steps import ELEMENT_BITS, Compute, Load
-from hwflow_rtl.shared.times import SharedTimes, play
+from hwflow_rtl.shared.times import SharedTimes
 from hwflow_rtl.stream.times import StageTimes, Times
 from hwflow_rtl.vendor import Resources, Technology
 
@@ -279,12 +278,7 @@ class SharedStage(Stage):
         return self.play(folding, technology, *arrivals)
 
     def play(self, folding: Folding, technology: Technology, *arrivals: Times) -> SharedTimes:
-        lanes = self.lanes_in(folding)
-        frames = len(arrivals[0]) * lanes[0] // self.graph.tensors[self.inputs[0]].frame.elements
-        return play(
-            self.made(folding).program, arrivals=arrivals, lanes_in=lanes, lanes_out=self.lanes_out(folding),
-            frames=frames, technology=technology, style=rescaler_style(folding, technology),
-            interval=folding.weight_interval)
+        return self.unit_shape(folding, technology).play(technology, *arrivals)
 
     def times(self, folding: Folding, technology: Technology, *arrivals: Times,
               left: Times | None = None) -> StageTimes:
@@ -293,19 +287,19 @@ class SharedStage(Stage):
         return StageTimes(played.taken, played.departures[0], played.departures[1:])
 
     def cost(self, folding: Folding, technology: Technology) -> Resources:
-        return SharedUnit.cost(**self.arguments(folding, technology))
+        return self.unit_shape(folding, technology).cost(technology)
 
     def unit(self, folding: Folding, technology: Technology) -> Component:
-        return SharedUnit(**self.arguments(folding, technology), name=f"stage{self.name}")
+        return self.unit_shape(folding, technology).build(technology, f"stage{self.name}")
 
-    def arguments(self, folding: Folding, technology: Technology) -> dict[str, Any]:
-        """Of the unit, but for its name."""
+    def unit_shape(self, folding: Folding, technology: Technology) -> SharedUnitShape:
+        """The unit, before it is built."""
         elements, outputs = (tuple(shape_of(self.graph.tensors[name].format) for name in names)
                              for names in (self.inputs, self.outputs))
-        return {"program": self.made(folding).program, "elements": elements, "outputs": outputs,
-                "lanes_in": self.lanes_in(folding), "lanes_out": self.lanes_out(folding),
-                "streamed": folding.weight_rows > 0, "style": rescaler_style(folding, technology),
-                "technology": technology}
+        return SharedUnitShape(
+            program=self.made(folding).program, elements=elements, outputs=outputs, lanes_in=self.lanes_in(folding),
+            lanes_out=self.lanes_out(folding), streamed=folding.weight_rows > 0,
+            style=rescaler_style(folding, technology), interval=folding.weight_interval)
 
 
 def widest(channels: int, columns: int) -> int:

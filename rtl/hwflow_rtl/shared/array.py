@@ -15,6 +15,34 @@ from .shape import SharedShape
 from .steps import DIGIT_BITS
 
 
+def array_latency(shape: SharedShape, technology: Technology) -> int:
+    """Cycles from the last word of a block to its results."""
+    return technology.timing.multiply + (shape.columns - 1).bit_length() + 1
+
+
+def array_cost(shape: SharedShape, technology: Technology) -> Resources:
+    """Of a `SharedArray`: multipliers exact, LUT and FF estimated."""
+    columns, total, turns = shape.columns, shape.accumulator, shape.turns
+    products = technology.multipliers_cost(count=shape.rows * columns, a=shape.element, b=shape.element)
+    luts, registers, count, width = 0, 0, columns, 2 * shape.element.width
+    while count > 1:
+        width += 1
+        luts += count // 2 * adder_luts(width, technology)
+        count -= count // 2
+        registers += count * width
+    row = Resources(lut=luts + adder_luts(total, technology) + turns * (2 * total + shape.element.width)
+                    + shape.element.width, ff=registers + turns * (2 * total + shape.element.width))
+    word = columns * shape.element.width
+    lanes = word * (array_latency(shape, technology) - 1)
+    # where a row works for two lanes, a multiplexer is before that of the word
+    slides = (word * shape.taps - shape.element.width) if turns == 1 else (
+        shape.rows * shape.taps * shape.element.width * turns)
+    earlier = Resources(lut=slides if shape.slide else 0,
+                        ff=word * (shape.taps - 1) * shape.slide)
+    by_words = Resources(lut=2 * word, ff=word) if shape.products else Resources()
+    return products + row.copies(shape.rows) + earlier + by_words + Resources(lut=4, ff=lanes + 12)
+
+
 class SharedArray(wiring.Component):
     """In each cycle a word of elements meets `rows` rows of weights; for all `columns` of them it stays for `turns`.
 
@@ -55,35 +83,7 @@ class SharedArray(wiring.Component):
 
     @property
     def latency(self) -> int:
-        return self.latency_of(self.shape, self.technology)
-
-    @staticmethod
-    def latency_of(shape: SharedShape, technology: Technology) -> int:
-        """Cycles from the last word of a block to its results."""
-        return technology.timing.multiply + (shape.columns - 1).bit_length() + 1
-
-    @staticmethod
-    def cost(shape: SharedShape, technology: Technology) -> Resources:
-        """Multipliers exact, LUT and FF estimated."""
-        columns, total, turns = shape.columns, shape.accumulator, shape.turns
-        products = technology.multipliers_cost(count=shape.rows * columns, a=shape.element, b=shape.element)
-        luts, registers, count, width = 0, 0, columns, 2 * shape.element.width
-        while count > 1:
-            width += 1
-            luts += count // 2 * adder_luts(width, technology)
-            count -= count // 2
-            registers += count * width
-        row = Resources(lut=luts + adder_luts(total, technology) + turns * (2 * total + shape.element.width)
-                        + shape.element.width, ff=registers + turns * (2 * total + shape.element.width))
-        word = columns * shape.element.width
-        lanes = word * (SharedArray.latency_of(shape, technology) - 1)
-        # where a row works for two lanes, a multiplexer is before that of the word
-        slides = (word * shape.taps - shape.element.width) if turns == 1 else (
-            shape.rows * shape.taps * shape.element.width * turns)
-        earlier = Resources(lut=slides if shape.slide else 0,
-                            ff=word * (shape.taps - 1) * shape.slide)
-        by_words = Resources(lut=2 * word, ff=word) if shape.products else Resources()
-        return products + row.copies(shape.rows) + earlier + by_words + Resources(lut=4, ff=lanes + 12)
+        return array_latency(self.shape, self.technology)
 
     def elaborate(self, platform):
         m = Module()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from amaranth.hdl import Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -14,28 +16,23 @@ from ..vendor.memory import Holds
 MOST_PARTS = 3
 
 
-class FrameMemory(wiring.Component):
-    """`read_data` is the word at `read_addr`, `timing.ram` cycles later, where `read_en` was set.
+@dataclass(frozen=True, kw_only=True)
+class FrameMemoryShape:
+    """`words` words of `width` bits.
 
-    A word is written in a cycle with `write_en` and `write_ready`.  A memory with a single port is made of `banks`
-    (1 or 2, the second has the upper half of the words): a bank is written while it is not read.  One with two ports is
-    made of RAMs of `parts_of` words, one after another.
+    A memory with a single port is made of `banks` (1 or 2, the second has the upper half of the words): a bank is
+    written while it is not read.  One with two ports is made of RAMs of `parts_of` words, one after another.
     """
 
-    def __init__(self, *, width: int, words: int, single_port: bool, banks: int, technology: Technology):
-        self.width = width
-        self.words = words
-        self.single_port = single_port
-        self.banks = banks
-        self.technology = technology
-        super().__init__({
-            "read_en": In(1), "read_addr": In(range(words)), "read_data": Out(width),
-            "write_en": In(1), "write_ready": Out(1), "write_addr": In(range(words)), "write_data": In(width)})
+    width: int
+    words: int
+    single_port: bool
+    banks: int
 
-    @staticmethod
-    def cost(*, width: int, words: int, single_port: bool, banks: int, technology: Technology) -> Resources:
+    def cost(self, technology: Technology) -> Resources:
         """RAM exact, LUT and FF estimated."""
-        if single_port:
+        width, words, banks = self.width, self.words, self.banks
+        if self.single_port:
             address, depth = (words - 1).bit_length(), words // banks
             ram = technology.single_port_ram_cost(width=width // 2, depth=depth)
             return (ram.copies(banks) + Resources(lut=banks * address + (width if banks > 1 else 0),
@@ -44,6 +41,22 @@ class FrameMemory(wiring.Component):
         total = sum((technology.ram_cost(width=width, depth=depth, name=name, holds=Holds.FRAMES)
                      for name, depth in zip(names_of(parts), parts, strict=True)), Resources())
         return total + Resources(lut=(len(parts) - 1) * width, ff=technology.timing.ram * (len(parts) - 1))
+
+
+class FrameMemory(wiring.Component):
+    """`read_data` is the word at `read_addr`, `timing.ram` cycles later, where `read_en` was set.
+
+    A word is written in a cycle with `write_en` and `write_ready`.
+    """
+
+    def __init__(self, *, shape: FrameMemoryShape, technology: Technology):
+        self.width, self.words, self.single_port, self.banks = (
+            shape.width, shape.words, shape.single_port, shape.banks)
+        self.technology = technology
+        super().__init__({
+            "read_en": In(1), "read_addr": In(range(self.words)), "read_data": Out(self.width),
+            "write_en": In(1), "write_ready": Out(1), "write_addr": In(range(self.words)),
+            "write_data": In(self.width)})
 
     def elaborate(self, platform):
         m = Module()

@@ -34,22 +34,6 @@ ZERO_POINT_BITS = ELEMENT_BITS + 1
 class SharedRequantizerPlan(RequantizerPlan):
     """The pipeline of a `SharedRequantizer`: its constants need no ROM, and its clamp no constants."""
 
-    @staticmethod
-    def for_room(*, accumulator: Shape, room: RequantizerRoom, fraction: int, rounding: RequantizerRounding,
-                 interval: int, style: RequantizerStyle, technology: Technology) -> SharedRequantizerPlan:
-        """ValueError for a room, a fraction or an interval that no unit has, and for sums too wide for blocks."""
-        check_room(room)
-        if interval < 1:
-            raise ValueError(f"interval of a SharedRequantizer must be at least 1 cycle, not {interval}")
-        least, most = shape_range(ELEMENT)
-        ranges = RequantizerRanges.of(  # with room the constants of this one channel say nothing
-            accumulator=accumulator, bias=np.array([0]), multiplier=np.array([0 if room.factor_bits else 1]),
-            shift=np.array([room.base]), zero_point=0, low=least, high=most, output=ELEMENT, fraction=fraction,
-            rounding=rounding, room=room)
-        plan = SharedRequantizerPlan(ranges, interval, style, technology)
-        _ = plan.multiplier  # refuses sums that are too wide
-        return plan
-
     @property
     def lead(self) -> int:
         return 0
@@ -76,24 +60,62 @@ class SharedRequantizerPlan(RequantizerPlan):
             lut=result + 2 * ELEMENT_BITS + result // 3 + 2 * ELEMENT_BITS + dropped // 3, ff=2 * ELEMENT_BITS + 4)
 
 
-class SharedRequantizer(RequantizerDatapath):
-    """o_value = clamp(round((i_value * 2**fraction + bias) * factor / 2**(base + extra)) + zero_point, low, high).
+@dataclass(frozen=True, kw_only=True)
+class SharedRequantizerShape:
+    """Which constants a `SharedRequantizer` has room for, and how fast it is.
 
-    Exactly, for all constants that `room` has room for; `base` is that of the room, and with `factor_bits` 0 the factor
-    is 1.  The result may be far beyond `low` and `high`: all of its bits count.
-
-    Parameters
-    ----------
     accumulator
         Signed shape of `i_value`.
     room, fraction, rounding
         Widths of the constants; fractional bits of the bias; how the bits that are shifted out are rounded.
     interval
         Least cycles from one `i_valid` to the next, see `Requantizer`.
-    style, technology
-        What multiplies, and the family that makes the multipliers.
+    style
+        What multiplies.
     wide
         Results of two bytes may be taken byte by byte.
+    """
+
+    accumulator: Shape
+    room: RequantizerRoom
+    fraction: int
+    rounding: RequantizerRounding
+    interval: int
+    style: RequantizerStyle
+    wide: bool = False
+
+    def plan(self, technology: Technology) -> SharedRequantizerPlan:
+        """ValueError for a room, a fraction or an interval that no unit has, and for sums too wide for blocks."""
+        room = self.room
+        check_room(room)
+        if self.interval < 1:
+            raise ValueError(f"interval of a SharedRequantizer must be at least 1 cycle, not {self.interval}")
+        least, most = shape_range(ELEMENT)
+        ranges = RequantizerRanges.of(  # with room the constants of this one channel say nothing
+            accumulator=self.accumulator, bias=np.array([0]), multiplier=np.array([0 if room.factor_bits else 1]),
+            shift=np.array([room.base]), zero_point=0, low=least, high=most, output=ELEMENT, fraction=self.fraction,
+            rounding=self.rounding, room=room)
+        plan = SharedRequantizerPlan(ranges, self.interval, self.style, technology)
+        _ = plan.multiplier  # refuses sums that are too wide
+        return plan
+
+    def latency(self, technology: Technology) -> int:
+        """Cycles from `i_valid` to `o_valid`."""
+        return self.plan(technology).latency
+
+    def cost(self, technology: Technology) -> Resources:
+        """DSP exact, LUT and FF estimated, without what `wide` takes."""
+        return self.plan(technology).cost()
+
+    def build(self, technology: Technology) -> SharedRequantizer:
+        return SharedRequantizer(shape=self, technology=technology)
+
+
+class SharedRequantizer(RequantizerDatapath):
+    """o_value = clamp(round((i_value * 2**fraction + bias) * factor / 2**(base + extra)) + zero_point, low, high).
+
+    Exactly, for all constants that `room` has room for; `base` is that of the room, and with `factor_bits` 0 the factor
+    is 1.  The result may be far beyond `low` and `high`: all of its bits count.
 
     Ports
     -----
@@ -111,16 +133,12 @@ class SharedRequantizer(RequantizerDatapath):
         The result, signed, `latency` cycles later; no backpressure.
     """
 
-    def __init__(self, *, accumulator: Shape, room: RequantizerRoom, fraction: int, rounding: RequantizerRounding,
-                 interval: int, style: RequantizerStyle, technology: Technology, wide: bool = False):
-        self.wide = wide
-        self.plan = SharedRequantizerPlan.for_room(
-            accumulator=accumulator, room=room, fraction=fraction, rounding=rounding, interval=interval, style=style,
-            technology=technology)
-        self.room = room
+    def __init__(self, *, shape: SharedRequantizerShape, technology: Technology):
+        self.wide, self.room = shape.wide, shape.room
+        self.plan = shape.plan(technology)
         super().__init__({
-            "i_valid": In(1), "i_value": In(accumulator), "bias": In(signed(room.bias_bits)),
-            "factor": In(unsigned(room.factor_bits)), "extra": In(unsigned(room.extra.bit_length())),
+            "i_valid": In(1), "i_value": In(shape.accumulator), "bias": In(signed(self.room.bias_bits)),
+            "factor": In(unsigned(self.room.factor_bits)), "extra": In(unsigned(self.room.extra.bit_length())),
             "zero_point": In(signed(ZERO_POINT_BITS)), "low": In(ELEMENT), "high": In(ELEMENT),
             "byte": In(2),
             "o_valid": Out(1), "o_value": Out(ELEMENT)})
@@ -129,16 +147,6 @@ class SharedRequantizer(RequantizerDatapath):
     def latency(self) -> int:
         """Cycles from `i_valid` to `o_valid`."""
         return self.plan.latency
-
-    @staticmethod
-    def latency_for(**parameters) -> int:
-        """The latency of a unit with these parameters."""
-        return SharedRequantizerPlan.for_room(**parameters).latency
-
-    @staticmethod
-    def cost(**parameters) -> Resources:
-        """Of a unit with these parameters: DSP exact, LUT and FF estimated."""
-        return SharedRequantizerPlan.for_room(**parameters).cost()
 
     def model(self, values: IntArray, bias: IntArray, factor: IntArray, extra: IntArray, zero_point: int, low: int,
               high: int) -> IntArray:
@@ -178,8 +186,50 @@ class SharedRequantizer(RequantizerDatapath):
         m.d.comb += self.o_valid.eq(delay(m, valid, plan.tail_latency, "result_valid", reset_less=False))
 
 
+@dataclass(frozen=True, kw_only=True)
+class ResultsShape:
+    """The sums of a block are rescaled, `lanes` of them every `interval` cycles, and collected in a word.
+
+    `style` says what multiplies.
+    """
+
+    shape: SharedShape
+    style: RequantizerStyle
+
+    @property
+    def requantizer(self) -> SharedRequantizerShape:
+        shape = self.shape
+        return SharedRequantizerShape(
+            accumulator=signed(shape.accumulator), room=shape.room, fraction=shape.fraction, rounding=shape.rounding,
+            interval=shape.interval, style=self.style, wide=shape.wide)
+
+    @property
+    def groups(self) -> int:
+        """Parts of a word that are rescaled one after the other."""
+        return self.shape.columns // self.shape.lanes
+
+    def latency(self, technology: Technology) -> int:
+        """Cycles from the sums of a block to `valid`."""
+        groups, unit = self.groups, self.requantizer.latency(technology)
+        looked_up = technology.timing.rom if self.shape.tables else 0
+        return (groups - 1) * self.shape.interval + unit + (groups > 1) + looked_up
+
+    def cost(self, technology: Technology) -> Resources:
+        """LUT and FF estimated."""
+        shape = self.shape
+        units = self.requantizer.cost(technology).copies(shape.lanes)
+        if shape.tables:
+            table = technology.rom_cost(width=ELEMENT_BITS, depth=shape.tables << ELEMENT_BITS, name="table",
+                                        holds=Holds.TABLE)
+            beside = Resources(lut=ELEMENT_BITS, ff=ELEMENT_BITS * technology.timing.rom + 1)
+            units += (table + beside).copies(shape.lanes)
+        if shape.wide:
+            units += Resources(lut=ELEMENT_BITS + 4).copies(shape.lanes)
+        return units + Resources(lut=8, ff=shape.columns * ELEMENT_BITS + 16)
+
+
 class Results(wiring.Component):
-    """Rescales the sums of a block, `lanes` of them every `interval` cycles, and collects them in a word.
+    """Rescales the sums of a block and collects them in a word; `tables` are those of the program.
 
     Ports
     -----
@@ -192,54 +242,26 @@ class Results(wiring.Component):
     zero_point, low, high, byte, looks_up, table
         Of the step; `table` is the number of the table in which elements are looked up where `looks_up` is set.
     valid, word
-        A word is complete, `latency` cycles after its sums.
+        A word is complete, `ResultsShape.latency` cycles after its sums.
     next_valid
         `valid` will be set in the next cycle.
     """
 
-    def __init__(self, *, shape: SharedShape, tables: Sequence[IntArray], style: RequantizerStyle,
-                 technology: Technology, name: str):
-        self.shape = shape
+    def __init__(self, *, shape: ResultsShape, tables: Sequence[IntArray], technology: Technology, name: str):
+        self.shape, self.groups = shape.shape, shape.groups
         self.tables = tables
         self.technology = technology
         self.name = name
-        self.groups = shape.columns // shape.lanes
-        self.units = [SharedRequantizer(**self.arguments(shape, style, technology), wide=shape.wide)
-                      for _ in range(shape.lanes)]
+        lanes, columns, room = self.shape.lanes, self.shape.columns, self.shape.room
+        self.units = [shape.requantizer.build(technology) for _ in range(lanes)]
         super().__init__({
             "early": In(1), "ends_tile": In(1), "move": Out(1),
-            "sums": In(data.ArrayLayout(signed(shape.accumulator), shape.lanes)),
-            "group": Out(range(self.groups)), "constants": In(shape.lanes * constants_bits(shape.room)),
+            "sums": In(data.ArrayLayout(signed(self.shape.accumulator), lanes)),
+            "group": Out(range(self.groups)), "constants": In(lanes * constants_bits(room)),
             "tile_done": Out(1),
             "zero_point": In(signed(9)), "low": In(signed(8)), "high": In(signed(8)),
-            "looks_up": In(1), "table": In(range(shape.tables)), "byte": In(2),
-            "valid": Out(1), "next_valid": Out(1), "word": Out(shape.columns * ELEMENT_BITS)})
-
-    @staticmethod
-    def arguments(shape: SharedShape, style: RequantizerStyle, technology: Technology) -> dict:
-        """Of `SharedRequantizer`."""
-        return {"accumulator": signed(shape.accumulator), "room": shape.room, "fraction": shape.fraction,
-                "rounding": shape.rounding, "interval": shape.interval, "style": style, "technology": technology}
-
-    @staticmethod
-    def latency_of(shape: SharedShape, style: RequantizerStyle, technology: Technology) -> int:
-        """Cycles from the sums of a block to `valid`."""
-        groups = shape.columns // shape.lanes
-        unit = SharedRequantizer.latency_for(**Results.arguments(shape, style, technology))
-        return (groups - 1) * shape.interval + unit + (groups > 1) + (technology.timing.rom if shape.tables else 0)
-
-    @staticmethod
-    def cost(shape: SharedShape, style: RequantizerStyle, technology: Technology) -> Resources:
-        """LUT and FF estimated."""
-        units = SharedRequantizer.cost(**Results.arguments(shape, style, technology)).copies(shape.lanes)
-        if shape.tables:
-            table = technology.rom_cost(width=ELEMENT_BITS, depth=shape.tables << ELEMENT_BITS, name="table",
-                                        holds=Holds.TABLE)
-            beside = Resources(lut=ELEMENT_BITS, ff=ELEMENT_BITS * technology.timing.rom + 1)
-            units += (table + beside).copies(shape.lanes)
-        if shape.wide:
-            units += Resources(lut=ELEMENT_BITS + 4).copies(shape.lanes)
-        return units + Resources(lut=8, ff=shape.columns * ELEMENT_BITS + 16)
+            "looks_up": In(1), "table": In(range(self.shape.tables)), "byte": In(2),
+            "valid": Out(1), "next_valid": Out(1), "word": Out(columns * ELEMENT_BITS)})
 
     def elaborate(self, platform):
         m = Module()

@@ -8,7 +8,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value, unsigned
@@ -21,23 +23,22 @@ from ..stream.pipeline import delay
 from ..stream.streams import stream_of
 from ..stream.times import StageTimes, Times
 from ..vendor.base import Resources, Technology
-from .array import SharedArray
+from .array import SharedArray, array_cost
 from .encoding import Encoding
-from .ends import Loader, Storer
-from .frame_memory import FrameMemory
+from .ends import Loader, LoaderShape, Storer, StorerShape
+from .frame_memory import FrameMemory, FrameMemoryShape
 from .program import Program
-from .results import Results
+from .results import Results, ResultsShape
 from .sequencer import Sequencer
 from .steps import ELEMENT_BITS, Load, Store
-from .times import play
+from .times import SharedTimes, play
 from .weights import BeatsAhead, RomBeats, Weights
 
 
-class SharedUnit(wiring.Component):
-    """Runs `program` once for each frame.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SharedUnitShape:
+    """A program, and the streams around it.
 
-    Parameters
-    ----------
     program
         Steps, constants and weights.
     elements, outputs
@@ -49,79 +50,101 @@ class SharedUnit(wiring.Component):
         The weights arrive on the stream `weights`, `Program.beats` once for each frame.  Else they are in a ROM.
     style
         What multiplies where sums are rescaled.
-    technology, name
-        `name` begins the names of the ROMs and is unique in the design.
+    interval
+        Cycles from beat to beat of weights that arrive, from cycle 0 on; None: they are in a ROM.
+    """
+
+    program: Program
+    elements: tuple[Shape, ...]
+    outputs: tuple[Shape, ...]
+    lanes_in: tuple[int, ...]
+    lanes_out: tuple[int, ...]
+    streamed: bool
+    style: RequantizerStyle
+    interval: Fraction | None = None
+
+    @cached_property
+    def loaders(self) -> list[LoaderShape]:
+        loads = {step.port: step for step in self.program.steps if isinstance(step, Load)}
+        return [LoaderShape(load=loads[k], element=element, lanes=lanes, columns=self.program.shape.columns)
+                for k, (element, lanes) in enumerate(zip(self.elements, self.lanes_in, strict=True))]
+
+    @cached_property
+    def storers(self) -> list[StorerShape]:
+        stores = {step.port: step for step in self.program.steps if isinstance(step, Store)}
+        return [StorerShape(store=stores[k], element=element, lanes=lanes, columns=self.program.shape.columns)
+                for k, (element, lanes) in enumerate(zip(self.outputs, self.lanes_out, strict=True))]
+
+    @property
+    def frames(self) -> FrameMemoryShape:
+        shape = self.program.shape
+        return FrameMemoryShape(width=shape.columns * ELEMENT_BITS, words=shape.words, single_port=shape.single_port,
+                                banks=shape.banks)
+
+    @property
+    def results(self) -> ResultsShape:
+        return ResultsShape(shape=self.program.shape, style=self.style)
+
+    def cost(self, technology: Technology) -> Resources:
+        """DSP and RAM exact, LUT and FF estimated."""
+        program, shape = self.program, self.program.shape
+        total = (
+            Sequencer.cost(Encoding(program), technology) + Weights.cost(shape, technology)
+            + self.frames.cost(technology) + array_cost(shape, technology) + self.results.cost(technology)
+            + Resources(lut=shape.columns * ELEMENT_BITS, ff=shape.columns * ELEMENT_BITS + 2))
+        for loader in self.loaders:
+            total += loader.cost(shape.words)
+        for storer in self.storers:
+            total += storer.cost()
+        if shape.ahead:
+            total += BeatsAhead.cost(lanes=shape.stream_lanes, depth=shape.ahead, technology=technology)
+        if not self.streamed:
+            total += RomBeats.cost(beats=program.beats_count, lanes=shape.stream_lanes, technology=technology)
+        return total
+
+    def play(self, technology: Technology, *arrivals: Times) -> SharedTimes:
+        """The cycles of whole frames whose beats arrive as `arrivals` says."""
+        first = next(step for step in self.program.steps if isinstance(step, Load))
+        frames = len(arrivals[first.port]) * self.lanes_in[first.port] // (first.pixels * first.channels)
+        return play(self.program, arrivals=arrivals, lanes_in=self.lanes_in, lanes_out=self.lanes_out, frames=frames,
+                    technology=technology, style=self.style, interval=self.interval)
+
+    def times(self, technology: Technology, *arrivals: Times) -> StageTimes:
+        """When beats are taken and given; a bound where weights arrive, and where the reader takes beats late."""
+        times = self.play(technology, *arrivals)
+        return StageTimes(times.taken, times.departures[0], times.departures[1:])
+
+    def build(self, technology: Technology, name: str) -> SharedUnit:
+        return SharedUnit(shape=self, technology=technology, name=name)
+
+
+class SharedUnit(wiring.Component):
+    """Runs the program of `shape` once for each frame.
+
+    `name` begins the names of the ROMs and is unique in the design.
 
     Ports: `i`, or `i0`, `i1`, ... and `o`, or `o0`, `o1`, ...; `busy`, high while the multipliers compute; `weights`
     where they are streamed; `wrote`: the word that a `Compute` writes in this cycle, and the number of its step.
     """
 
-    def __init__(self, *, program: Program, elements: tuple[Shape, ...], outputs: tuple[Shape, ...],
-                 lanes_in: tuple[int, ...], lanes_out: tuple[int, ...], streamed: bool, style: RequantizerStyle,
-                 technology: Technology, name: str):
-        self.program = program
-        self.streamed = streamed
-        self.style = style
+    def __init__(self, *, shape: SharedUnitShape, technology: Technology, name: str):
+        program = self.program = shape.program
+        self.unit, self.shape = shape, program.shape
         self.technology = technology
         self.name = name
-        shape = self.shape = program.shape
-        loads = {step.port: step for step in program.steps if isinstance(step, Load)}
-        stores = {step.port: step for step in program.steps if isinstance(step, Store)}
-        self.loaders = [
-            Loader(element=element, lanes=lanes, pixels=loads[k].pixels, channels=loads[k].channels,
-                   columns=shape.columns, flip=loads[k].flip, base=loads[k].base, waits=program.opens is not None,
-                   opened=bool(program.opens))
-            for k, (element, lanes) in enumerate(zip(elements, lanes_in, strict=True))]
-        self.storers = [
-            Storer(element=element, lanes=lanes, pixels=stores[k].pixels, channels=stores[k].channels,
-                   columns=shape.columns, flip=stores[k].flip, wide=stores[k].wide, latency=technology.timing.ram)
-            for k, (element, lanes) in enumerate(zip(outputs, lanes_out, strict=True))]
-        self.inputs, self.outputs = port_names("i", len(elements)), port_names("o", len(outputs))
+        self.loaders = [Loader(shape=loader, waits=program.opens is not None, opened=bool(program.opens))
+                        for loader in shape.loaders]
+        self.storers = [Storer(shape=storer, latency=technology.timing.ram) for storer in shape.storers]
+        self.inputs, self.outputs = port_names("i", len(shape.elements)), port_names("o", len(shape.outputs))
+        beats = {"weights": In(stream_of(unsigned(ELEMENT_BITS), self.shape.stream_lanes))} if shape.streamed else {}
         super().__init__({
             **{name: In(stream_of(element, lanes))
-               for name, element, lanes in zip(self.inputs, elements, lanes_in, strict=True)},
+               for name, element, lanes in zip(self.inputs, shape.elements, shape.lanes_in, strict=True)},
             **{name: Out(stream_of(element, lanes))
-               for name, element, lanes in zip(self.outputs, outputs, lanes_out, strict=True)},
-            "busy": Out(1),
-            **({"weights": In(stream_of(unsigned(ELEMENT_BITS), shape.stream_lanes))} if streamed else {}),
+               for name, element, lanes in zip(self.outputs, shape.outputs, shape.lanes_out, strict=True)},
+            "busy": Out(1), **beats,
             "wrote": Out(data.StructLayout({"valid": 1, "step": range(len(program.steps)),
-                                            "word": shape.columns * ELEMENT_BITS}))})
-
-    @staticmethod
-    def cost(*, program: Program, elements: tuple[Shape, ...], outputs: tuple[Shape, ...], lanes_in: tuple[int, ...],
-             lanes_out: tuple[int, ...], streamed: bool, style: RequantizerStyle, technology: Technology) -> Resources:
-        """DSP and RAM exact, LUT and FF estimated; arguments as those of the stage."""
-        shape = program.shape
-        total = (
-            Sequencer.cost(Encoding(program), technology) + Weights.cost(shape, technology)
-            + FrameMemory.cost(width=shape.columns * ELEMENT_BITS, words=shape.words, single_port=shape.single_port,
-                               banks=shape.banks, technology=technology)
-            + SharedArray.cost(shape, technology) + Results.cost(shape, style, technology)
-            + Resources(lut=shape.columns * ELEMENT_BITS, ff=shape.columns * ELEMENT_BITS + 2))
-        for step in program.steps:
-            if isinstance(step, Load):
-                total += Loader.cost(lanes=lanes_in[step.port], pixels=step.pixels, channels=step.channels,
-                                     columns=shape.columns, end=shape.words)
-            elif isinstance(step, Store):
-                total += Storer.cost(lanes=lanes_out[step.port], columns=shape.columns, wide=step.wide)
-        if shape.ahead:
-            total += BeatsAhead.cost(lanes=shape.stream_lanes, depth=shape.ahead, technology=technology)
-        if not streamed:
-            total += RomBeats.cost(beats=program.beats_count, lanes=shape.stream_lanes, technology=technology)
-        return total
-
-    @staticmethod
-    def times(*arrivals: Times, program: Program, lanes_in: tuple[int, ...], lanes_out: tuple[int, ...],
-              style: RequantizerStyle, technology: Technology, interval: Fraction | None = None) -> StageTimes:
-        """The cycles in which beats are taken and given, of whole frames that arrive as `arrivals` says.
-
-        `interval` is that of the weights' beats where they are streamed; the times are a bound then.
-        """
-        first = next(step for step in program.steps if isinstance(step, Load))
-        frames = len(arrivals[first.port]) * lanes_in[first.port] // (first.pixels * first.channels)
-        times = play(program, arrivals=arrivals, lanes_in=lanes_in, lanes_out=lanes_out, frames=frames,
-                     technology=technology, style=style, interval=interval)
-        return StageTimes(times.taken, times.departures[0], times.departures[1:])
+                                            "word": self.shape.columns * ELEMENT_BITS}))})
 
     def elaborate(self, platform):
         m = Module()
@@ -129,17 +152,15 @@ class SharedUnit(wiring.Component):
         m.submodules.sequencer = sequencer = Sequencer(
             encoding=Encoding(self.program), technology=technology, name=self.name)
         m.submodules.weights = weights = Weights(shape=shape, technology=technology)
-        m.submodules.frames = frames = FrameMemory(
-            width=shape.columns * ELEMENT_BITS, words=shape.words, single_port=shape.single_port,
-            banks=shape.banks, technology=technology)
+        m.submodules.frames = frames = FrameMemory(shape=self.unit.frames, technology=technology)
         m.submodules.array = array = SharedArray(shape=shape, technology=technology)
         m.submodules.results = results = Results(
-            shape=shape, tables=self.program.tables, style=self.style, technology=technology, name=self.name)
-        if self.streamed and shape.ahead:
+            shape=self.unit.results, tables=self.program.tables, technology=technology, name=self.name)
+        if self.unit.streamed and shape.ahead:
             m.submodules.ahead = ahead = BeatsAhead(lanes=shape.stream_lanes, depth=shape.ahead, technology=technology)
             wiring.connect(m, wiring.flipped(self.weights), ahead.i)
             wiring.connect(m, ahead.o, weights.i)
-        elif self.streamed:
+        elif self.unit.streamed:
             wiring.connect(m, wiring.flipped(self.weights), weights.i)
         else:
             m.submodules.image = image = RomBeats(beats=self.program.beats(), technology=technology, name=self.name)

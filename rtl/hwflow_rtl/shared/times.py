@@ -12,10 +12,10 @@ import numpy as np
 from ..rescale.plan import RequantizerStyle
 from ..stream.times import Times, in_turn
 from ..vendor.base import Technology
-from .array import SharedArray
+from .array import array_latency
 from .encoding import Encoding
 from .program import Program
-from .results import Results
+from .results import ResultsShape
 from .sequencer import GATE_CYCLES
 from .steps import Compute, IntArray, Load, Operation, Store
 from .weights import LATENCY, PERIOD, SLOTS
@@ -123,8 +123,8 @@ class Player:
         self.interval = interval
         self.ram = technology.timing.ram
         self.fetch = Encoding(program).chunks + technology.timing.rom + 1
-        self.array = SharedArray.latency_of(self.shape, technology)
-        self.results = Results.latency_of(self.shape, style, technology)
+        self.array = array_latency(self.shape, technology)
+        self.results = ResultsShape(shape=self.shape, style=style).latency(technology)
         self.groups_cycles = (self.shape.columns // self.shape.lanes - 1) * self.shape.interval
         #: When the stream of weights has its next beat: so many parts of a cycle, `interval.denominator` in each.
         self.next_beat = first_beat * interval.denominator

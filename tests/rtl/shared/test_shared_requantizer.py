@@ -14,7 +14,7 @@ import pytest
 from amaranth.hdl import Cat, signed
 from hwflow_rtl.rescale.plan import RequantizerStyle
 from hwflow_rtl.rescale.ranges import RequantizerRoom, RequantizerRounding, shape_range
-from hwflow_rtl.shared.results import SharedRequantizer
+from hwflow_rtl.shared.results import SharedRequantizer, SharedRequantizerShape
 from hwflow_rtl.vendor import ECP5, ICE40, Generic, Technology
 
 from tests.rtl.harness import simulator
@@ -51,8 +51,9 @@ ROOM, GENERIC = RequantizerRoom(bias_bits=18, factor_bits=18, base=17, extra=9),
 def made(technology: Technology = GENERIC, *, style: RequantizerStyle = FABRIC, interval: int = 1, bits: int = 20,
          room: RequantizerRoom = ROOM, fraction: int = 0,
          rounding: RequantizerRounding = RequantizerRounding.HALF_EVEN) -> SharedRequantizer:
-    return SharedRequantizer(accumulator=signed(bits), room=room, fraction=fraction, rounding=rounding,
-                             interval=interval, style=style, technology=technology)
+    shape = SharedRequantizerShape(accumulator=signed(bits), room=room, fraction=fraction, rounding=rounding,
+                                   interval=interval, style=style)
+    return shape.build(technology)
 
 
 def exact(unit: SharedRequantizer, burst: Burst, value: int, bias: int, factor: int, extra: int) -> int:
@@ -202,14 +203,14 @@ def test_ties_of_every_small_sum(rounding, style, name) -> None:
 def test_the_latency_is_known_without_a_unit() -> None:
     latencies = set()
     for style, interval, bits in itertools.product(RequantizerStyle, (1, 2, 4, 8), (12, 24)):
-        parameters = {"accumulator": signed(bits), "room": ROOM, "fraction": 0,
-                      "rounding": RequantizerRounding.HALF_EVEN, "interval": interval, "style": style,
-                      "technology": ECP5()}
-        latencies.add(SharedRequantizer.latency_for(**parameters))
-        assert SharedRequantizer(**parameters).latency == SharedRequantizer.latency_for(**parameters)
+        technology, shape = ECP5(), SharedRequantizerShape(
+            accumulator=signed(bits), room=ROOM, fraction=0, rounding=RequantizerRounding.HALF_EVEN, interval=interval,
+            style=style)
+        latencies.add(shape.latency(technology))
+        assert shape.build(technology).latency == shape.latency(technology)
         blocks = 0 if style is FABRIC else 2 if interval == 1 else 1  # a sum of 12 bits has 19 with its bias
-        assert SharedRequantizer.cost(**parameters).dsp == blocks
-        assert SharedRequantizer.cost(**parameters).ram == 0
+        assert shape.cost(technology).dsp == blocks
+        assert shape.cost(technology).ram == 0
     assert len(latencies) > 3
 
 

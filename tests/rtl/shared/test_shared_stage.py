@@ -12,9 +12,8 @@ from hwflow_rtl.rescale.plan import RequantizerStyle
 from hwflow_rtl.rescale.ranges import RequantizerRoom, RequantizerRounding
 from hwflow_rtl.shared.program import Constants, Program
 from hwflow_rtl.shared.shape import SharedShape
-from hwflow_rtl.shared.stage import SharedUnit
+from hwflow_rtl.shared.stage import SharedUnit, SharedUnitShape
 from hwflow_rtl.shared.steps import Compute, Load, Operation, Step, Store
-from hwflow_rtl.shared.times import play
 from hwflow_rtl.vendor.base import Timing
 from hwflow_rtl.vendor.generic import Generic
 
@@ -207,10 +206,11 @@ def made(case: Case, timing: Timing, streamed: bool, seed: int) -> tuple[SharedU
     program = Program(case.shape, steps, tuple(constants), tables, case.opens)
     element = unsigned(8) if case.flip else signed(8)
     output = signed(16) if case.wide else element
-    return SharedUnit(
+    shape = SharedUnitShape(
         program=program, elements=(element,) * len(case.inputs), outputs=(output,) * len(case.stores),
         lanes_in=tuple(lanes for _, _, lanes in case.inputs.values()), lanes_out=tuple(case.lanes),
-        streamed=streamed, style=RequantizerStyle.FABRIC, technology=Generic(timing=timing), name="shared0"), program
+        streamed=streamed, style=RequantizerStyle.FABRIC, interval=Fraction(1) if streamed else None)
+    return shape.build(Generic(timing=timing), "shared0"), program
 
 
 def played(case: Case, timing: Timing, streamed: bool, stalls: tuple[float, float], seed: int = 0):
@@ -246,9 +246,7 @@ def played(case: Case, timing: Timing, streamed: bool, stalls: tuple[float, floa
     for name, expected_beats in beats.items():
         assert np.array_equal(traces[name].beats, expected_beats)
     if stalls == (0.0, 0.0):
-        times = play(program, arrivals=[traces[name].offered for name in frames],
-                     lanes_in=[lanes for _, _, lanes in case.inputs.values()], lanes_out=case.lanes, frames=FRAMES,
-                     technology=unit.technology, style=unit.style, interval=Fraction(1) if streamed else None)
+        times = unit.unit.play(unit.technology, *(traces[name].offered for name in frames))
         exact = not program.shape.ahead  # else a bound: even and odd cycles of the queue are not known
         for name, taken in zip(frames, times.taken, strict=True):
             assert not exact or np.array_equal(traces[name].cycles, taken)
