@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from amaranth.hdl import Module, ResetInserter, Signal, signed, unsigned
-from hwflow_rtl.multiply.products import WideMultipliers
+from hwflow_rtl.multiply.products import WideMultipliers, WideProductShape
 from hwflow_rtl.recurrent.timing import LoopPace
 from hwflow_rtl.vendor import ECP5, ICE40, Generic, Gowin
 
@@ -164,8 +164,8 @@ def test_shapes_that_contradict_themselves(change: dict, message: str) -> None:
 def test_wide_products(name: str, width: int) -> None:
     """Both ends of each operand, one part or two."""
     technology, a, b = as_simulated(name), signed(width), signed(15)
-    unit = WideMultipliers(count=2, a=a, b=b, technology=technology)
-    latency = WideMultipliers.latency(a, b, technology)
+    shape = WideProductShape(a, b)
+    unit, latency = WideMultipliers(shape=shape, count=2, technology=technology), shape.latency(technology)
     rng = np.random.default_rng(width)
     low, high = -1 << (width - 1), (1 << (width - 1)) - 1
     left = [low, high, -1, 0, *(int(n) for n in rng.integers(low, high + 1, 20))]
@@ -190,4 +190,4 @@ def test_wide_products(name: str, width: int) -> None:
 @pytest.mark.parametrize("a, b", [(signed(40), signed(16)), (signed(20), signed(19)), (unsigned(8), signed(8))])
 def test_products_that_are_too_wide(a, b) -> None:
     with pytest.raises(ValueError, match=r"operands of a wide multiplier must be signed, of at most 35 and 18 bits on"):
-        WideMultipliers(count=1, a=a, b=b, technology=ECP5())
+        WideMultipliers(shape=WideProductShape(a, b), count=1, technology=ECP5())

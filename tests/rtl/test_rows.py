@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 from amaranth.hdl import unsigned
-from hwflow_rtl.rows.chain import Chain
+from hwflow_rtl.rows.chain import Chain, ChainShape
 from hwflow_rtl.rows.constants import WalkShape
 from hwflow_rtl.rows.reciprocal import Division, Levelling, Root
-from hwflow_rtl.rows.ring import RowRing
+from hwflow_rtl.rows.ring import RowRingShape
 from hwflow_rtl.rows.shape import Phase, play_rows
 from hwflow_rtl.vendor import ECP5, FAMILIES, Generic
 
@@ -54,7 +54,7 @@ def through(chain: Chain, states: list[dict[str, int]], interval: int) -> list[d
 def test_bits_of_a_quotient(interval: int) -> None:
     rng = np.random.default_rng(interval)
     divisors = [*rng.integers(40_000, 1 << 20, 20).tolist(), 40_001, (1 << 20) - 1]
-    chain = Chain(iteration=Division(width=20, bits=16), interval=interval)
+    chain = ChainShape(Division(width=20, bits=16), interval).build()
     made = through(chain, [{"rest": 40_000, "divisor": d, "quotient": 0} for d in divisors], interval)
     assert [each["quotient"] for each in made] == [(40_000 << 16) // d for d in divisors]
 
@@ -64,7 +64,7 @@ def test_bits_of_a_reciprocal_root(bits: int, interval: int) -> None:
     """The ends of the mantissa, where the root is highest and lowest, are among them."""
     rng = np.random.default_rng(bits)
     mantissas = [1 << bits, (1 << bits) + 1, (1 << bits + 2) - 1, *rng.integers(1 << bits, 4 << bits, 30).tolist()]
-    chain = Chain(iteration=Root(bits), interval=interval)
+    chain = ChainShape(Root(bits), interval).build()
     made = through(chain, [{"rest": 1 << bits, "odd": m, "mantissa": m, "root": 0} for m in mantissas], interval)
     assert [each["root"] for each in made] == [min(math.isqrt(8**bits // m), (1 << bits) - 1) for m in mantissas]
 
@@ -72,7 +72,7 @@ def test_bits_of_a_reciprocal_root(bits: int, interval: int) -> None:
 def test_a_power_is_levelled() -> None:
     rng = np.random.default_rng(0)
     values = [0, 1, (1 << 30) - 1, *(int(n) >> int(s) for n, s in rng.integers((0, 0), (1 << 30, 30), (20, 2)))]
-    chain = Chain(iteration=Levelling(30, 8, {"total": unsigned(4)}), interval=2)
+    chain = ChainShape(Levelling(30, 8, {"total": unsigned(4)}), 2).build()
     made = through(chain, [{"value": v, "place": 7, "total": 9} for v in values], 2)
     for value, each in zip(values, made, strict=True):
         moves = min(7, (30 - value.bit_length()) // 2)
@@ -80,7 +80,7 @@ def test_a_power_is_levelled() -> None:
 
 
 def test_a_ring_gives_what_it_took() -> None:
-    ring, found = RowRing(width=8, depth=4, technology=Generic(), name="ring"), []
+    ring, found = RowRingShape(width=8, depth=4, name="ring").build(Generic()), []
 
     async def bench(ctx):
         waiting = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from amaranth.hdl import Cat, Module, Shape, Signal, Value
 from amaranth.lib import data, wiring
@@ -82,6 +83,30 @@ class Tree:
         return total
 
 
+@dataclass(frozen=True)
+class LogicProductShape:
+    """The operands of products in logic."""
+
+    a: Shape
+    b: Shape
+
+    @cached_property
+    def tree(self) -> Tree:
+        """ValueError where an operand is too narrow or too wide."""
+        return Tree.of(self.a, self.b)
+
+    @property
+    def latency(self) -> int:
+        """Cycles: one, and one for each doubling of the bits of the narrower operand."""
+        return self.tree.latency
+
+    def cost(self, count: int, elements: int, technology: Technology) -> Resources:
+        """FF exact where `elements` of the `count` operands `a` differ; LUT estimated."""
+        product = self.tree.cost(technology)
+        shared = (count - elements) * self.a.width if technology.gates_in_chains else 0
+        return Resources(lut=count * product.lut, ff=count * product.ff - shared)
+
+
 class LogicMultipliers(wiring.Component):
     """`count` products a cycle without multiplier blocks: p[n] = a[n] * b[n], `latency` cycles later.  Never stalls.
 
@@ -90,9 +115,10 @@ class LogicMultipliers(wiring.Component):
     before it.
     """
 
-    def __init__(self, *, count: int, a: Shape, b: Shape, technology: Technology):
+    def __init__(self, *, shape: LogicProductShape, count: int, technology: Technology):
+        a, b = shape.a, shape.b
         self.count = count
-        self.tree = Tree.of(a, b)
+        self.tree = shape.tree
         self.swapped = a.width < b.width
         self.technology = technology
         super().__init__({
@@ -100,18 +126,6 @@ class LogicMultipliers(wiring.Component):
             "b": In(data.ArrayLayout(b, count)),
             "p": Out(data.ArrayLayout(product_shape(a, b), count)),
         })
-
-    @staticmethod
-    def latency(a: Shape, b: Shape) -> int:
-        """Cycles: one, and one for each doubling of the bits of the narrower operand."""
-        return Tree.of(a, b).latency
-
-    @staticmethod
-    def cost(*, count: int, elements: int, a: Shape, b: Shape, technology: Technology) -> Resources:
-        """FF exact where `elements` of the `count` operands `a` differ; LUT estimated."""
-        each = Tree.of(a, b).cost(technology)
-        shared = (count - elements) * a.width if technology.gates_in_chains else 0
-        return Resources(lut=count * each.lut, ff=count * each.ff - shared)
 
     def elaborate(self, platform):
         m = Module()

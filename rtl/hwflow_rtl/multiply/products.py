@@ -15,7 +15,7 @@ from ..rescale.ranges import shape_range, union
 from ..stream.pipeline import adder_luts, delay
 from ..vendor import pairs
 from ..vendor.base import WIDEST_IN_LOGIC, MultiplyAccumulate, Resources, Technology, gated, product_shape
-from .logic_multiplier import LogicMultipliers
+from .logic_multiplier import LogicMultipliers, LogicProductShape
 from .style import MultiplierStyle
 
 #: Inputs of a table.
@@ -141,7 +141,7 @@ class ProductShape:
         if self.accumulates:
             return technology.timing.accumulate
         if self.style is MultiplierStyle.LOGIC:
-            return LogicMultipliers.latency(self.element.shape, self.weight.shape)
+            return LogicProductShape(self.element.shape, self.weight.shape).latency
         return technology.timing.multiply + (pairs.LATENCY if self.style is MultiplierStyle.PAIRS else 0)
 
     def unit(self, count: int, technology: Technology) -> wiring.Component:
@@ -155,7 +155,7 @@ class ProductShape:
         self.check_single()
         a, b = self.element.shape, self.weight.shape
         if self.style is MultiplierStyle.LOGIC:
-            return LogicMultipliers(count=count, a=a, b=b, technology=technology)
+            return LogicMultipliers(shape=LogicProductShape(a, b), count=count, technology=technology)
         if self.style is MultiplierStyle.PAIRS:
             return technology.pair_multipliers(count=count, a=a, b=b)
         return technology.multipliers(count=count, a=a, b=b)
@@ -189,8 +189,7 @@ class ProductShape:
             self.check_single()
             a, b = self.element.shape, self.weight.shape
             if self.style is MultiplierStyle.LOGIC:
-                return LogicMultipliers.cost(count=count, elements=count if elements is None else elements, a=a, b=b,
-                                             technology=technology)
+                return LogicProductShape(a, b).cost(count, count if elements is None else elements, technology)
             if self.style is MultiplierStyle.PAIRS:
                 chain = adder_luts(product_shape(a, b).width, technology)
                 return pairs.PairMultipliers.cost(count=count, elements=count if elements is None else elements, a=a,
@@ -260,52 +259,77 @@ def table(m: Module, inputs: Value, results: list[int], shape: Shape, name: str)
 # Products with an operand that may be wider than those of a multiplier block: in two parts then.
 
 
-class WideMultipliers(wiring.Component):
-    """`count` products a cycle: p[n] = a[n] * b[n], `latency` cycles later, of signed operands.  Never stalls.
+@dataclass(frozen=True)
+class WideProductShape:
+    """The operands of a product, signed.
 
     `b` fits an operand of the family's multiplier blocks, or, where it has none, of a multiplier in logic; `a` has up
     to twice the bits, less one.  A wider `a` is two numbers, the lower one without a sign.
     """
 
-    def __init__(self, *, count: int, a: Shape, b: Shape, technology: Technology):
-        self.count = count
-        self.shape_a, self.shape_b = a, b
-        self.technology = technology
-        check(a, b, technology)
-        super().__init__({
-            "a": In(data.ArrayLayout(a, count)), "b": In(data.ArrayLayout(b, count)),
-            "p": Out(data.ArrayLayout(product_shape(a, b), count))})
+    a: Shape
+    b: Shape
 
-    @staticmethod
-    def latency(a: Shape, b: Shape, technology: Technology) -> int:
+    def check(self, technology: Technology) -> None:
+        """Raise ValueError where `technology` has no such products."""
+        limit = widest(technology)
+        if not (self.a.signed and self.b.signed) or self.b.width > limit or self.a.width > 2 * limit - 1:
+            raise ValueError(f"operands of a wide multiplier must be signed, of at most {2 * limit - 1} and {limit} "
+                             f"bits on {technology.name}, not {self.a!r} and {self.b!r}")
+
+    def is_split(self, technology: Technology) -> bool:
+        return self.a.width > widest(technology)
+
+    def parts(self, technology: Technology) -> list[Shape]:
+        """The operands that `a` becomes, the lower one first."""
+        limit = widest(technology)
+        return [signed(limit), signed(self.a.width - limit + 1)] if self.is_split(technology) else [self.a]
+
+    def part_latency(self, part: Shape, technology: Technology) -> int:
+        return technology.timing.multiply if technology.operand_bits else LogicProductShape(part, self.b).latency
+
+    def latency(self, technology: Technology) -> int:
         """Cycles."""
-        return max(part_latency(part, b, technology) for part in parts(a, technology)) + is_split(a, technology)
+        return (max(self.part_latency(part, technology) for part in self.parts(technology))
+                + self.is_split(technology))
 
-    @staticmethod
-    def cost(*, count: int, a: Shape, b: Shape, technology: Technology) -> Resources:
+    def cost(self, count: int, technology: Technology) -> Resources:
         """DSP exact; LUT and FF estimated."""
-        check(a, b, technology)
-        total = Resources()
-        for part in parts(a, technology):
+        self.check(technology)
+        a, b, total = self.a, self.b, Resources()
+        for part in self.parts(technology):
             if technology.operand_bits:
                 total += technology.multipliers_cost(count=count, a=part, b=b)
             else:
-                total += LogicMultipliers.cost(count=count, elements=count, a=part, b=b, technology=technology)
-        if is_split(a, technology):
+                total += LogicProductShape(part, b).cost(count, count, technology)
+        if self.is_split(technology):
             high = a.width + b.width - widest(technology) + 1
             total += Resources(lut=count * adder_luts(high, technology), ff=count * (a.width + b.width))
         return total
 
+
+class WideMultipliers(wiring.Component):
+    """`count` products a cycle: p[n] = a[n] * b[n], `WideProductShape.latency` cycles later.  Never stalls."""
+
+    def __init__(self, *, shape: WideProductShape, count: int, technology: Technology):
+        self.shape = shape
+        self.count = count
+        self.technology = technology
+        shape.check(technology)
+        super().__init__({
+            "a": In(data.ArrayLayout(shape.a, count)), "b": In(data.ArrayLayout(shape.b, count)),
+            "p": Out(data.ArrayLayout(product_shape(shape.a, shape.b), count))})
+
     def elaborate(self, platform):
         m = Module()
-        cut = widest(self.technology) - 1
-        made = []
-        waits = [part_latency(part, self.shape_b, self.technology) for part in parts(self.shape_a, self.technology)]
-        for k, part in enumerate(parts(self.shape_a, self.technology)):
+        shape, cut = self.shape, widest(self.technology) - 1
+        made, parts = [], shape.parts(self.technology)
+        waits = [shape.part_latency(part, self.technology) for part in parts]
+        for k, part in enumerate(parts):
             m.submodules[f"part{k}"] = unit = self.unit(part)
             for n in range(self.count):
                 a = Value.cast(self.a[n])
-                if is_split(self.shape_a, self.technology):
+                if shape.is_split(self.technology):
                     a = a[cut:].as_signed() if k else Cat(a[:cut], Const(0, 1)).as_signed()
                 m.d.comb += [unit.a[n].eq(a), unit.b[n].eq(self.b[n])]
             made.append(unit)
@@ -323,31 +347,11 @@ class WideMultipliers(wiring.Component):
 
     def unit(self, part: Shape) -> wiring.Component:
         if self.technology.operand_bits:
-            return self.technology.multipliers(count=self.count, a=part, b=self.shape_b)
-        return LogicMultipliers(count=self.count, a=part, b=self.shape_b, technology=self.technology)
+            return self.technology.multipliers(count=self.count, a=part, b=self.shape.b)
+        return LogicMultipliers(shape=LogicProductShape(part, self.shape.b), count=self.count,
+                                technology=self.technology)
 
 
 def widest(technology: Technology) -> int:
     """Bits of an operand."""
     return technology.operand_bits or WIDEST_IN_LOGIC
-
-
-def is_split(a: Shape, technology: Technology) -> bool:
-    return a.width > widest(technology)
-
-
-def parts(a: Shape, technology: Technology) -> list[Shape]:
-    """Of the operands that `a` becomes, the lower one first."""
-    limit = widest(technology)
-    return [signed(limit), signed(a.width - limit + 1)] if is_split(a, technology) else [a]
-
-
-def part_latency(part: Shape, b: Shape, technology: Technology) -> int:
-    return technology.timing.multiply if technology.operand_bits else LogicMultipliers.latency(part, b)
-
-
-def check(a: Shape, b: Shape, technology: Technology) -> None:
-    limit = widest(technology)
-    if not (a.signed and b.signed) or b.width > limit or a.width > 2 * limit - 1:
-        raise ValueError(f"operands of a wide multiplier must be signed, of at most {2 * limit - 1} and {limit} bits "
-                         f"on {technology.name}, not {a!r} and {b!r}")

@@ -14,7 +14,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..matrix.weights import packed
-from ..multiply.products import WideMultipliers
+from ..multiply.products import WideMultipliers, WideProductShape
 from ..stream.pipeline import delay
 from ..vendor.base import Technology
 from .memories import StateMemory, beats_memory
@@ -132,16 +132,16 @@ class Cell(wiring.Component):
         return [part.as_signed() for part in parts]
 
     def products(self, m: Module, name: str, a: Sequence[Value], shape: Shape, b: Sequence[Value]) -> list[Value]:
-        """a[n] * b[n], where a are of `shape` and b of `VALUE`; `WideMultipliers.latency` cycles later."""
+        """a[n] * b[n], where a are of `shape` and b of `VALUE`; `WideProductShape.latency` cycles later."""
         m.submodules[name] = unit = WideMultipliers(
-            count=self.shape.lanes, a=shape, b=VALUE, technology=self.technology)
+            shape=WideProductShape(shape, VALUE), count=self.shape.lanes, technology=self.technology)
         for lane, (one, two) in enumerate(zip(a, b, strict=True)):
             m.d.comb += [unit.a[lane].eq(one), unit.b[lane].eq(two)]
         return [unit.p[lane] for lane in range(self.shape.lanes)]
 
     def latency(self, shape: Shape) -> int:
         """Of products of `shape` with a gate."""
-        return WideMultipliers.latency(shape, VALUE, self.technology)
+        return WideProductShape(shape, VALUE).latency(self.technology)
 
     def finish(self, m: Module, trail: Trail, values: list[Value]) -> list[Value]:
         """The hidden states in cycle `state`, of what the tables give in cycle `value`."""

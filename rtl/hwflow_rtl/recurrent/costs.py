@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amaranth.hdl import Shape, signed
 
-from ..multiply.products import WideMultipliers
+from ..multiply.products import WideProductShape
 from ..stream.pipeline import adder_luts
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
@@ -62,7 +62,7 @@ def lstm_cost(shape: RecurrentShape, zero: bool, technology: Technology) -> Reso
 
 
 def products(shape: RecurrentShape, a: Shape, technology: Technology) -> Resources:
-    return WideMultipliers.cost(count=shape.lanes, a=a, b=VALUE, technology=technology)
+    return WideProductShape(a, VALUE).cost(shape.lanes, technology)
 
 
 def values(shape: RecurrentShape, name: str, technology: Technology) -> Resources:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from amaranth.hdl import signed
 
-from ..multiply.products import WideMultipliers
+from ..multiply.products import WideProductShape
 from ..vendor.base import Technology
 from .shape import VALUE, RecurrentShape
 
@@ -44,17 +44,17 @@ class LoopTiming:
         banks = shape.rows // matrix.bank_rows(technology)
         sums = (1 + ram + 1 + shape.words - 1 + matrix.word_delay(technology) + matrix.bank_latency(technology) + banks
                 + rescaling)
-        x = WideMultipliers.latency(shape.sum, VALUE, technology) + 1 if shape.reset_after else 0
+        x = WideProductShape(shape.sum, VALUE).latency(technology) + 1 if shape.reset_after else 0
         value = x + 3 + rom
         memory = shown = 0
         state = value
         if shape.cell == "gru":
-            state = value + 1 + WideMultipliers.latency(signed(shape.state.width + 1), VALUE, technology) + 1
+            state = value + 1 + WideProductShape(signed(shape.state.width + 1), VALUE).latency(technology) + 1
             state += shape.saturates
         elif shape.cell == "lstm":
-            memory = value + max(WideMultipliers.latency(a, VALUE, technology) for a in (shape.memory, VALUE)) + 4
+            memory = value + max(WideProductShape(a, VALUE).latency(technology) for a in (shape.memory, VALUE)) + 4
             shown = memory + 2 + rom
-            state = value + WideMultipliers.latency(VALUE, VALUE, technology) + 2
+            state = value + WideProductShape(VALUE, VALUE).latency(technology) + 2
         return LoopTiming(sums, ram if shape.reset_after else 0, x, value, memory, shown, state, ram)
 
     def hazards(self, shape: RecurrentShape) -> list[tuple[int, int]]:

@@ -6,6 +6,7 @@ A chain has so many segments that a row can enter every `interval` cycles; each 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
@@ -38,8 +39,34 @@ class Iteration(ABC):
         """LUT of a step, estimated, without what chooses between a new row and the one that is there."""
 
 
+@dataclass(frozen=True)
+class ChainShape:
+    """`iteration.count` steps, one a cycle; a row may enter every `interval` cycles."""
+
+    iteration: Iteration
+    interval: int
+
+    @property
+    def parts(self) -> list[int]:
+        """Steps of each segment, as even as can be."""
+        count = self.iteration.count
+        segments = -(-count // self.interval)
+        return [count // segments + (k < count % segments) for k in range(segments)] if count else []
+
+    def cost(self, technology: Technology) -> Resources:
+        """LUT and FF estimated."""
+        total, width = Resources(), self.iteration.state.size
+        for steps in self.parts:
+            total += self.iteration.step_cost(technology) + Resources(lut=width if steps > 1 else 0, ff=width + steps)
+            total += fitted("Chain")
+        return total
+
+    def build(self) -> Chain:
+        return Chain(shape=self)
+
+
 class Chain(wiring.Component):
-    """`iteration.count` steps, one a cycle; a row may enter every `interval` cycles.
+    """The steps of `shape`.
 
     Ports
     -----
@@ -49,26 +76,10 @@ class Chain(wiring.Component):
         It leaves, `iteration.count` cycles later.
     """
 
-    def __init__(self, *, iteration: Iteration, interval: int):
-        self.iteration = iteration
-        self.parts = self.parts_of(iteration.count, interval)
-        super().__init__({"i_valid": In(1), "i_state": In(iteration.state), "o_valid": Out(1),
-                          "o_state": Out(iteration.state)})
-
-    @staticmethod
-    def parts_of(count: int, interval: int) -> list[int]:
-        """Steps of each segment, as even as can be."""
-        segments = -(-count // interval)
-        return [count // segments + (k < count % segments) for k in range(segments)] if count else []
-
-    @staticmethod
-    def cost(*, iteration: Iteration, interval: int, technology: Technology) -> Resources:
-        """LUT and FF estimated."""
-        total, width = Resources(), iteration.state.size
-        for steps in Chain.parts_of(iteration.count, interval):
-            total += iteration.step_cost(technology) + Resources(lut=width if steps > 1 else 0, ff=width + steps)
-            total += fitted("Chain")
-        return total
+    def __init__(self, *, shape: ChainShape):
+        self.iteration, self.parts = shape.iteration, shape.parts
+        state = self.iteration.state
+        super().__init__({"i_valid": In(1), "i_state": In(state), "o_valid": Out(1), "o_state": Out(state)})
 
     def elaborate(self, platform):
         m = Module()

@@ -51,39 +51,44 @@ class WalkShape:
         return self.loops[0] * self.rows
 
 
-class RowConstants(wiring.Component):
-    """`word` is what belongs to a beat, `technology.timing.rom` + 1 cycles after `step` came with the beat.
+@dataclass(frozen=True)
+class RowConstantsShape:
+    """The constants of a beat, of shapes `shapes` one after the other; those of a `walk` through all of them."""
 
-    The constants of a beat are packed, lane 0 lowest, each of the bits of `shapes` one after the other.
-    """
+    walk: WalkShape
+    shapes: tuple[Shape, ...]
 
-    def __init__(self, *, walk: WalkShape, values: Sequence[IntArray], shapes: Sequence[Shape],
-                 technology: Technology, name: str):
-        self.walk = walk
-        self.values = values
-        self.shapes = shapes
-        self.technology = technology
-        self.name = name
-        super().__init__({"step": In(1), "word": Out(self.width_of(walk, shapes))})
+    @property
+    def width(self) -> int:
+        """Bits of a word."""
+        return self.walk.together * sum(shape.width for shape in self.shapes)
 
-    @staticmethod
-    def width_of(walk: WalkShape, shapes: Sequence[Shape]) -> int:
-        return walk.together * sum(shape.width for shape in shapes)
-
-    @staticmethod
-    def latency(technology: Technology) -> int:
+    def latency(self, technology: Technology) -> int:
         return technology.timing.rom + 1
 
-    @staticmethod
-    def cost(*, walk: WalkShape, shapes: Sequence[Shape], technology: Technology) -> Resources:
+    def cost(self, technology: Technology) -> Resources:
         """RAM exact, LUT and FF estimated."""
+        walk = self.walk
         if walk.depth == 1:
             return Resources()
         address = (walk.depth - 1).bit_length()
         counters = Nest.bits(walk.loops)
-        rom = technology.rom_cost(width=RowConstants.width_of(walk, shapes), depth=walk.depth, name="constants",
-                                  holds=Holds.CONSTANTS)
+        rom = technology.rom_cost(width=self.width, depth=walk.depth, name="constants", holds=Holds.CONSTANTS)
         return rom + Resources(lut=2 * adder_luts(address, technology) + 2 * counters, ff=2 * address + counters)
+
+
+class RowConstants(wiring.Component):
+    """`word` is what belongs to a beat, `timing.rom` + 1 cycles after `step` came with the beat.
+
+    The constants of a beat, out of `values`, are packed, lane 0 lowest, each of the bits of its shape.
+    """
+
+    def __init__(self, *, shape: RowConstantsShape, values: Sequence[IntArray], technology: Technology, name: str):
+        self.walk, self.shapes = shape.walk, shape.shapes
+        self.values = values
+        self.technology = technology
+        self.name = name
+        super().__init__({"step": In(1), "word": Out(shape.width)})
 
     def packed(self) -> list[int]:
         """The words, as numbers."""

@@ -28,12 +28,12 @@ from ..stream.queue import Queue
 from ..stream.streams import link
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
-from .chain import Chain
-from .constants import RowConstants, WalkShape
+from .chain import ChainShape
+from .constants import RowConstants, RowConstantsShape, WalkShape
 from .power import PowerShape, RowPower
 from .product import ExactProduct
 from .reciprocal import Levelling, Root
-from .ring import RowRing
+from .ring import RowRingShape
 from .shape import Phase, RowsShape
 
 IntArray = npt.NDArray[np.int64]
@@ -199,18 +199,25 @@ class NormalizeShape(RowsShape):
         """The power of a row, its level, its root; then its words."""
         return (Phase.of(self.words, self.power.latency(technology) + self.levelling.count + self.root.count),)
 
+    def row_ring(self, technology: Technology) -> RowRingShape:
+        (phase,) = self.phases(technology)
+        return RowRingShape(width=self.lanes * self.element.width, depth=phase.depth, name="row")
+
+    @property
+    def row_constants(self) -> RowConstantsShape:
+        return RowConstantsShape(self.walk, self.constant_shapes)
+
     def cost(self, technology: Technology) -> Resources:
         """DSP and RAM exact, LUT and FF estimated."""
         (phase,), lanes = self.phases(technology), self.lanes
         members = {name: self.root.state.members[name].width for name in ("total", "place", "root")}
         latency = self.result_latency(technology)
         depth = queue_depth(latency)
-        total = RowRing.cost(width=lanes * self.element.width, depth=phase.depth, technology=technology, name="row")
-        total += self.power.cost(technology)
+        total = self.row_ring(technology).cost(technology) + self.power.cost(technology)
         for iteration in (self.levelling, self.root):
-            total += Chain.cost(iteration=iteration, interval=self.words, technology=technology)
+            total += ChainShape(iteration, self.words).cost(technology)
         total += Queue.cost(width=sum(members.values()), depth=phase.rows)
-        total += RowConstants.cost(walk=self.walk, shapes=self.constant_shapes, technology=technology)
+        total += self.row_constants.cost(technology)
         lane = self.lane_cost(technology)
         for _ in range(lanes):
             total += lane
@@ -294,8 +301,7 @@ class NormalizeStage(wiring.Component):
         m = Module()
         shape, technology = self.shape, self.technology
         (phase,), latency = shape.phases(technology), shape.result_latency(technology)
-        m.submodules.row = row = RowRing(
-            width=shape.lanes * shape.element.width, depth=phase.depth, technology=technology, name="row")
+        m.submodules.row = row = shape.row_ring(technology).build(technology)
         m.submodules.known = known = Queue(shape=self.known_layout, depth=phase.rows)
         m.submodules.queue = queue = Queue(
             shape=data.ArrayLayout(shape.output, shape.lanes), depth=queue_depth(latency), technology=technology)
@@ -329,8 +335,8 @@ class NormalizeStage(wiring.Component):
         """The level and the root of each row's power enter the queue."""
         shape = self.shape
         m.submodules.power = power = RowPower(shape=shape.power, element=shape.element, technology=self.technology)
-        m.submodules.levelling = level = Chain(iteration=shape.levelling, interval=shape.words)
-        m.submodules.root = root = Chain(iteration=shape.root, interval=shape.words)
+        m.submodules.levelling = level = ChainShape(shape.levelling, shape.words).build()
+        m.submodules.root = root = ChainShape(shape.root, shape.words).build()
         mantissa = level.o_state.value[shape.below:]
         lifted = power.power << shape.lift if shape.lift > 0 else power.power >> -shape.lift
         m.d.comb += [
@@ -348,10 +354,10 @@ class NormalizeStage(wiring.Component):
     def give(self, m: Module, given: Value, known: data.View, word: Value, results: data.View) -> None:
         """The results of a word, `shape.result_latency` cycles after it starts."""
         shape, technology = self.shape, self.technology
-        wait = shape.gamma_time(technology) - RowConstants.latency(technology)
+        wait = shape.gamma_time(technology) - shape.row_constants.latency(technology)
         m.submodules.constants = constants = RowConstants(
-            walk=shape.walk, values=(shape.gamma, shape.beta + shape.beta_offset), shapes=shape.constant_shapes,
-            technology=technology, name=f"{self.name}_constants")
+            shape=shape.row_constants, values=(shape.gamma, shape.beta + shape.beta_offset), technology=technology,
+            name=f"{self.name}_constants")
         m.d.comb += constants.step.eq(delay(m, given, wait, "constants_step", reset_less=False))
         ram, moved = technology.timing.ram, technology.timing.ram + shape.distance_latency
         total = delay(m, known.total, ram, "total")

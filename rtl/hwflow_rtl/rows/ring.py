@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from amaranth.hdl import Module, Shape, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -11,8 +13,32 @@ from ..vendor.base import Resources, Technology
 from ..vendor.memory import Holds
 
 
+@dataclass(frozen=True, kw_only=True)
+class RowRingShape:
+    """`depth` words of `width` bits, a power of two, in a RAM called `name`."""
+
+    width: int
+    depth: int
+    name: str
+
+    def __post_init__(self) -> None:
+        if self.depth & (self.depth - 1):
+            raise ValueError(f"depth of a RowRing must be a power of two, not {self.depth}")
+
+    def cost(self, technology: Technology) -> Resources:
+        """RAM exact, LUT and FF estimated."""
+        address = (self.depth - 1).bit_length()
+        counters = 2 * address + address + 1
+        ram = technology.ram_cost(width=self.width, depth=self.depth, name=self.name, holds=Holds.RING)
+        return ram + Resources(
+            lut=2 * adder_luts(address, technology) + adder_luts(address + 1, technology), ff=counters)
+
+    def build(self, technology: Technology) -> RowRing:
+        return RowRing(shape=self, technology=technology)
+
+
 class RowRing(wiring.Component):
-    """`depth` words of `width` bits, a power of two, which are read in the order in which they were written.
+    """Words that are read in the order in which they were written.
 
     Ports
     -----
@@ -26,22 +52,11 @@ class RowRing(wiring.Component):
         The next word is read; it comes `technology.timing.ram` cycles later.  Its place is free in the next cycle.
     """
 
-    def __init__(self, *, width: int, depth: int, technology: Technology, name: str):
-        if depth & (depth - 1):
-            raise ValueError(f"depth of a RowRing must be a power of two, not {depth}")
-        self.depth = depth
+    def __init__(self, *, shape: RowRingShape, technology: Technology):
+        self.depth, self.name = shape.depth, shape.name
         self.technology = technology
-        self.name = name
-        super().__init__({"room": Out(1), "reserve": In(1), "write": In(1), "written": In(width), "read": In(1),
-                          "word": Out(width)})
-
-    @staticmethod
-    def cost(*, width: int, depth: int, technology: Technology, name: str) -> Resources:
-        """RAM exact, LUT and FF estimated."""
-        address = (depth - 1).bit_length()
-        counters = 2 * address + address + 1
-        return technology.ram_cost(width=width, depth=depth, name=name, holds=Holds.RING) + Resources(
-            lut=2 * adder_luts(address, technology) + adder_luts(address + 1, technology), ff=counters)
+        super().__init__({"room": Out(1), "reserve": In(1), "write": In(1), "written": In(shape.width), "read": In(1),
+                          "word": Out(shape.width)})
 
     def elaborate(self, platform):
         m = Module()

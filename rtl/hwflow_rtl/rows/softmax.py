@@ -28,10 +28,10 @@ from ..stream.queue import Queue
 from ..stream.streams import link
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
-from .chain import Chain
+from .chain import ChainShape
 from .product import ExactProduct
 from .reciprocal import Division
-from .ring import RowRing
+from .ring import RowRing, RowRingShape
 from .shape import Phase, RowsShape
 
 IntArray = npt.NDArray[np.int64]
@@ -104,13 +104,19 @@ class SoftmaxShape(RowsShape):
     def multipliers(self) -> int:
         return self.lanes
 
+    def rings(self, technology: Technology) -> tuple[RowRingShape, RowRingShape]:
+        """Of elements, and of exponentials."""
+        first, second = self.phases(technology)
+        return (RowRingShape(width=self.lanes * self.element.width, depth=first.depth, name="row"),
+                RowRingShape(width=self.lanes * self.exponential_bits, depth=second.depth, name="exponentials"))
+
     def cost(self, technology: Technology) -> Resources:
         first, second = self.phases(technology)
         bits, width, lanes = self.exponential_bits, self.element.width, self.lanes
         rom = technology.rom_cost(width=bits, depth=1 << width, name="exp")
         total = rom.copies(lanes)
-        for phase, word, name in ((first, width * lanes, "row"), (second, bits * lanes, "exponentials")):
-            total += RowRing.cost(width=word, depth=phase.depth, technology=technology, name=name)
+        for ring in self.rings(technology):
+            total += ring.cost(technology)
         total += Queue.cost(width=width, depth=first.rows)
         total += Queue.cost(width=self.precision, depth=second.rows)
         # The largest of a row: a comparison for each lane.  Distances, delays of what is known of a row.
@@ -121,7 +127,7 @@ class SoftmaxShape(RowsShape):
                            ff=2 * lanes * width + width + lanes * width + ram * (width + self.precision))
         total += self.lane_sum.cost(technology)
         total += Resources(lut=adder_luts(self.sum_bits, technology), ff=self.sum_bits)
-        total += Chain.cost(iteration=self.division, interval=self.words, technology=technology)
+        total += ChainShape(self.division, self.words).cost(technology)
         sums = Resources(lut=adder_luts(bits + self.precision, technology), ff=bits + self.precision)
         for _ in range(lanes):
             total += self.product.cost(technology) + sums + self.rounded.tail_cost(technology)
@@ -182,10 +188,8 @@ class SoftmaxStage(wiring.Component):
         m = Module()
         shape, technology = self.shape, self.technology
         first, second = shape.phases(technology)
-        m.submodules.row = row = RowRing(
-            width=shape.lanes * shape.element.width, depth=first.depth, technology=technology, name="row")
-        m.submodules.powers = powers = RowRing(
-            width=shape.lanes * shape.exponential_bits, depth=second.depth, technology=technology, name="exponentials")
+        rings = shape.rings(technology)
+        m.submodules.row, m.submodules.powers = row, powers = [ring.build(technology) for ring in rings]
         m.submodules.tops = tops = Queue(shape=shape.element, depth=first.rows)
         m.submodules.reciprocals = reciprocals = Queue(shape=unsigned(shape.precision), depth=second.rows)
         latency = shape.result_latency(technology)
@@ -266,7 +270,7 @@ class SoftmaxStage(wiring.Component):
         first, total = Signal(init=1, name="sum_first"), Signal(unsigned(shape.sum_bits), reset_less=True)
         with m.If(valid):
             m.d.sync += [first.eq(ends), total.eq(Mux(first, 0, total) + beat)]
-        m.submodules.division = chain = Chain(iteration=shape.division, interval=shape.words)
+        m.submodules.division = chain = ChainShape(shape.division, shape.words).build()
         m.d.comb += [
             chain.i_valid.eq(delay(m, ends, 1, "sum_made", reset_less=False)), chain.i_state.divisor.eq(total),
             chain.i_state.rest.eq(shape.numerator), chain.i_state.quotient.eq(0),
