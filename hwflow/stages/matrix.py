@@ -12,8 +12,7 @@ from math import gcd
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
-from hwflow_rtl.matrix.banks import banks_of, pairs_rows
-from hwflow_rtl.matrix.shape import MatrixShape, paces
+from hwflow_rtl.matrix.shape import MatrixShape, banks_of, paces, pairs_rows
 from hwflow_rtl.matrix.stage import MatrixStageShape
 from hwflow_rtl.matrix.streamed_weights import StreamSource, weight_beats
 from hwflow_rtl.matrix.tiled import TiledStageShape, pass_beats

@@ -20,12 +20,25 @@ from ..multiply.style import MultiplierStyle
 from ..stream.queue import Queue
 from ..vendor.base import Resources, Technology
 from ..window.shape import WindowShape
-from .banks import banks_of
-from .folding_check import check_folding
 from .row_patch import patch_cycles
 from .weights import ROMS, BankWords, WeightSource
 
 IntArray = npt.NDArray[np.int64]
+
+#: The most rows of a bank: so many rows one activation register can drive without limiting the clock.
+BANK_ROWS = 8
+
+
+def banks_of(rows: int, out_lanes: int) -> list[int]:
+    """The numbers of rows that a bank can have, ascending."""
+    return [bank for bank in range(1, min(rows, BANK_ROWS) + 1)
+            if rows % bank == 0 and (bank % out_lanes == 0 or out_lanes % bank == 0)]
+
+
+def pairs_rows(rows: int, out_lanes: int, together: int) -> bool:
+    """Whether two rows always share their elements: `together` rows do, and a bank has an even number of rows."""
+    return together % 2 == 0 and any(bank % 2 == 0 for bank in banks_of(rows, out_lanes))
+
 
 #: The most cycles from result to result.  A requantizer in logic that takes one bit of a factor in each cycle needs so
 #: many: 18 significant bits, and some that align the factors of the channels.  More cycles would save nothing.
@@ -345,3 +358,51 @@ class MatrixShape:
             age += self.block_interval
         taken += 1
         return max(2, taken) if taken <= Queue.SHIFT_DEPTH else -(-taken // 16) * 16
+
+
+def check_folding(shape: MatrixShape) -> None:
+    """Refuse rows, lanes, styles and sources that do not fit the layer or each other; ValueError."""
+    if shape.rows < 1 or shape.lanes < 1:
+        raise ValueError(f"rows and lanes of a matrix stage must be at least 1, not {shape.rows} and {shape.lanes}")
+    if shape.parallel == 1:
+        if shape.rows > shape.outputs or shape.lanes > shape.depth:
+            raise ValueError(f"rows and lanes of a matrix stage must be at most the {shape.outputs} outputs and "
+                             f"{shape.depth} inputs of a group, not {shape.rows} and {shape.lanes}")
+    elif not 1 < shape.parallel <= shape.frame.groups:
+        raise ValueError(f"parallel groups of a matrix stage must be 1 to {shape.frame.groups}, not {shape.parallel}")
+    elif (shape.rows, shape.lanes) != (shape.parallel * shape.outputs, shape.parallel * shape.depth):
+        raise ValueError(f"rows and lanes of a matrix stage must be the {shape.parallel * shape.outputs} outputs and "
+                         f"{shape.parallel * shape.depth} inputs of its {shape.parallel} groups, not {shape.rows} and "
+                         f"{shape.lanes}")
+    if shape.out_lanes < 1 or shape.rows % shape.out_lanes or shape.span % shape.out_lanes:
+        raise ValueError(f"out_lanes of a matrix stage must divide its {shape.rows} rows and {shape.span} outputs, "
+                         f"not {shape.out_lanes}")
+    if shape.bipolar_weight and shape.parallel == 1 and shape.depth % shape.lanes:
+        raise ValueError(f"lanes of a matrix stage must divide the {shape.depth} inputs of a group where no weight "
+                         f"is 0, not {shape.lanes}")
+    together = shape.rows // shape.parallel
+    if shape.style is MultiplierStyle.PAIRS and not pairs_rows(shape.rows, shape.out_lanes, together):
+        raise ValueError(f"style of a matrix stage must be blocks or logic with {shape.rows} rows, {together} of a "
+                         f"group, and {shape.out_lanes} results at once, not pairs: two rows must be of one group "
+                         "and in one bank")
+    if shape.style is MultiplierStyle.MACS and shape.cols % 2:
+        raise ValueError(f"style of a matrix stage must be blocks or logic with {shape.cols} products of a row in a "
+                         "cycle, not macs: they are added up in twos")
+    if shape.source.arriving_rows:
+        check_arriving(shape)
+    elif shape.passes != 1:
+        raise ValueError(f"passes of a matrix stage must be 1 where its weights do not arrive, not {shape.passes}")
+
+
+def check_arriving(shape: MatrixShape) -> None:
+    """Refuse foldings that a stage with streamed weights cannot have."""
+    if shape.pixels != 1 and shape.tiles != 1 and not shape.source.whole:
+        raise ValueError(f"output pixels of a matrix stage must be 1 where its weights are streamed and a pixel takes "
+                         f"{shape.tiles} tiles of them, not {shape.pixels}: its order of blocks would read each weight "
+                         "once for each pixel; use a TiledStage")
+    if shape.rows % shape.source.arriving_rows:
+        raise ValueError(f"rows of a StreamSource must divide the {shape.rows} rows of the matrix stage, not "
+                         f"{shape.source.arriving_rows}")
+    if not shape.possible_banks:
+        raise ValueError(f"rows of a StreamSource must be a multiple of the rows that share a multiplier block and "
+                         f"are in one bank, not {shape.source.arriving_rows}; choose another style, or more rows")
