@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 
-from hwflow_rtl.embedding import EmbeddingShape
+from hwflow_rtl.tables.embedding import EmbeddingShape
 from hwflow_rtl.vendor import Technology
 
 from hwflow.layers.embedding import Embedding

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 
-from hwflow_rtl.lookup import LookupShape
+from hwflow_rtl.tables.lookup import LookupShape
 from hwflow_rtl.vendor import Technology
 
 from hwflow.layers.formats import IntArray

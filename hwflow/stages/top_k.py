@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hwflow_rtl.top_k import MOST, TopKShape
+from hwflow_rtl.rows.top_k import MOST, TopKShape
 from hwflow_rtl.vendor import Technology
 
 from hwflow.layers.top_k import TopK

@@ -3,7 +3,7 @@ import re
 import numpy as np
 import pytest
 from amaranth.hdl import signed, unsigned
-from hwflow_rtl.embedding import EmbeddingShape, EmbeddingStage
+from hwflow_rtl.tables.embedding import EmbeddingShape, EmbeddingStage
 from hwflow_rtl.vendor import ECP5, Generic, Timing
 
 from tests.rtl.harness import simulate

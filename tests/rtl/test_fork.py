@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from amaranth.hdl import Shape, signed, unsigned
-from hwflow_rtl.lookup import LookupStage
 from hwflow_rtl.stream.deep_queue import DeepQueue
 from hwflow_rtl.stream.fork import Fork
 from hwflow_rtl.stream.gearbox import Gearbox
 from hwflow_rtl.stream.queue import Queue
 from hwflow_rtl.stream.queue_choice import QueueChoice, make_queue
+from hwflow_rtl.tables.lookup import LookupStage
 from hwflow_rtl.vendor import ECP5, FAMILIES, ICE40, Generic, Timing, price
 
 from tests.rtl.harness import STALLS, simulate, simulator

@@ -5,13 +5,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from amaranth.hdl import Value, signed
-from hwflow_rtl.lookup import LookupShape
 from hwflow_rtl.pool.fold_pool import FoldAveragePoolShape, FoldMaxPoolShape
 from hwflow_rtl.pool.pool import AveragePoolShape, MaxPoolShape
 from hwflow_rtl.rescale.plan import RequantizerStyle
 from hwflow_rtl.rescale.requantizer import RequantizerConstants
 from hwflow_rtl.rescale.thresholder import ThresholderConstants
 from hwflow_rtl.stream.unit import UnitShape
+from hwflow_rtl.tables.lookup import LookupShape
 from hwflow_rtl.vendor import Generic, Technology, Timing
 
 from tests.rtl import test_fold_pool, test_pool, test_window

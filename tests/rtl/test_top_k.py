@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 from amaranth.hdl import signed, unsigned
-from hwflow_rtl.top_k import TopKShape, TopKStage
+from hwflow_rtl.rows.top_k import TopKShape, TopKStage
 from hwflow_rtl.vendor import ECP5, Generic, Timing
 
 from tests.rtl.harness import simulate

@@ -6,12 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from amaranth.hdl import signed, unsigned
-from hwflow_rtl.embedding import EmbeddingShape
 from hwflow_rtl.join.add import AddFunction
 from hwflow_rtl.join.concat import ConcatShape
 from hwflow_rtl.join.feed import Hold, Replay
 from hwflow_rtl.join.join import JoinShape, JoinStageShape
-from hwflow_rtl.lookup import LookupShape
 from hwflow_rtl.multiply.products import Operand
 from hwflow_rtl.pool.fold_pool import FoldAveragePoolShape
 from hwflow_rtl.pool.pool import AveragePoolShape
@@ -24,9 +22,11 @@ from hwflow_rtl.rescale.ranges import RequantizerRoom, RequantizerRounding
 from hwflow_rtl.rescale.requantizer import RequantizerConstants
 from hwflow_rtl.rescale.rescaler import RescalerConstants
 from hwflow_rtl.rescale.thresholder import ThresholderConstants, ThresholderStyle
+from hwflow_rtl.rows.top_k import TopKShape
 from hwflow_rtl.shared.results import SharedRequantizerShape
 from hwflow_rtl.stream.unit import UnitShape
-from hwflow_rtl.top_k import TopKShape
+from hwflow_rtl.tables.embedding import EmbeddingShape
+from hwflow_rtl.tables.lookup import LookupShape
 from hwflow_rtl.vendor import Technology
 from hwflow_rtl.window.shape import WindowShape
 

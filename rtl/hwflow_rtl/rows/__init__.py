@@ -1,1 +1,1 @@
-"""Stages that need a whole row before its first result: softmax and normalization of the channels of a pixel."""
+"""Stages that need a whole row before its first result: softmax, normalization, and the largest channels of a pixel."""

@@ -10,14 +10,14 @@ import numpy.typing as npt
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 
+from ..stream.credit import CreditCounter
+from ..stream.pipeline import delay
+from ..stream.queue import Queue
+from ..stream.streams import link
+from ..stream.times import StageTimes, Times
+from ..vendor.base import Resources, Technology
+from ..vendor.fitted import fitted
 from .lookup import TableShape
-from .stream.credit import CreditCounter
-from .stream.pipeline import delay
-from .stream.queue import Queue
-from .stream.streams import link
-from .stream.times import StageTimes, Times
-from .vendor.base import Resources, Technology
-from .vendor.fitted import fitted
 
 IntArray = npt.NDArray[np.int64]
 

@@ -12,15 +12,15 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from .pool.results import Results
-from .rescale.ranges import shape_range
-from .stream.pipeline import Nest, adder_luts, delay
-from .stream.queue import Queue
-from .stream.streams import stream_of
-from .stream.times import StageTimes, Times, in_turn
-from .stream.unit import UnitShape
-from .vendor.base import Resources, Technology
-from .vendor.fitted import fitted
+from ..pool.results import Results
+from ..rescale.ranges import shape_range
+from ..stream.pipeline import Nest, adder_luts, delay
+from ..stream.queue import Queue
+from ..stream.streams import stream_of
+from ..stream.times import StageTimes, Times, in_turn
+from ..stream.unit import UnitShape
+from ..vendor.base import Resources, Technology
+from ..vendor.fitted import fitted
 
 IntArray = npt.NDArray[np.int64]
 

@@ -11,15 +11,15 @@ from amaranth.hdl import Cat, Module, Shape, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from .rescale.ranges import shape_range
-from .stream.credit import CreditCounter
-from .stream.pipeline import delay
-from .stream.queue import Queue
-from .stream.streams import link, stream_of
-from .stream.times import StageTimes, Times, in_turn, with_room
-from .stream.unit import UnitShape
-from .vendor.base import Resources, Technology
-from .vendor.fitted import fitted
+from ..rescale.ranges import shape_range
+from ..stream.credit import CreditCounter
+from ..stream.pipeline import delay
+from ..stream.queue import Queue
+from ..stream.streams import link, stream_of
+from ..stream.times import StageTimes, Times, in_turn, with_room
+from ..stream.unit import UnitShape
+from ..vendor.base import Resources, Technology
+from ..vendor.fitted import fitted
 
 IntArray = npt.NDArray[np.int64]
 

@@ -1,0 +1,1 @@
+"""Tables in ROMs: a function of an integer, and a row of numbers for each integer."""
