@@ -8,7 +8,7 @@ import numpy as np
 from amaranth.hdl import signed, unsigned
 from hwflow_rtl.join.add import AddFunction
 from hwflow_rtl.join.concat import ConcatShape
-from hwflow_rtl.join.feed import Hold, Replay
+from hwflow_rtl.join.feed import Feed
 from hwflow_rtl.join.join import JoinShape, JoinStageShape
 from hwflow_rtl.multiply.products import Operand
 from hwflow_rtl.pool.fold_pool import FoldAveragePoolShape
@@ -84,12 +84,13 @@ def join(technology: Technology, beats: int, lanes: int, words: Sequence[int], f
 
 
 def hold(technology: Technology, width: int, repeats: int) -> Sample:
-    return Sample(lambda: Hold(shape=unsigned(width), repeats=repeats), lambda: Hold.cost(width=width, repeats=repeats))
+    feed = Feed(1, repeats, technology)
+    return Sample(lambda: feed.unit(unsigned(width)), lambda: feed.cost(width))
 
 
 def replay(technology: Technology, width: int, words: int, repeats: int) -> Sample:
-    sizes = {"words": words, "repeats": repeats, "technology": technology}
-    return Sample(lambda: Replay(shape=unsigned(width), **sizes), lambda: Replay.cost(width=width, **sizes))
+    feed = Feed(words, repeats, technology)
+    return Sample(lambda: feed.unit(unsigned(width)), lambda: feed.cost(width))
 
 
 def concat(technology: Technology, lanes: int, words: Sequence[int], bits: int = 8) -> Sample:

@@ -47,35 +47,79 @@ class Feed:
         """With the streams `i` and `o`, of payloads of `shape`."""
         if self.repeats == 1:
             return Pair(shape=shape) if self.paired else Queue(shape=shape, depth=2)
-        if self.words == 1:
-            return Hold(shape=shape, repeats=self.repeats)
-        return Replay(shape=shape, words=self.words, repeats=self.repeats, technology=self.technology)
+        return Hold(feed=self, shape=shape) if self.words == 1 else Replay(feed=self, shape=shape)
 
     def cost(self, width: int) -> Resources:
         """Of words of `width` bits; RAM exact."""
         if self.repeats == 1:
             return Pair.cost(width=width) if self.paired else Queue.cost(width=width, depth=2)
         if self.words == 1:
-            return Hold.cost(width=width, repeats=self.repeats)
-        return Replay.cost(width=width, words=self.words, repeats=self.repeats, technology=self.technology)
+            bits = (self.repeats - 1).bit_length() + 1
+            return Queue.cost(width=width, depth=2) + fitted("Hold", counter_bits=bits)
+        return self.replay_cost(width)
+
+    def replay_cost(self, width: int) -> Resources:
+        technology = self.technology
+        address, level = ceil_log2(2 * self.words), (2 * self.words).bit_length()
+        loops = [Nest.bits((count,)) for count in (self.words, self.repeats)]
+        # Two pointers, two levels with a chain up and one down, and the loops; short ones are counted in tables.
+        chains = 2 * (address > TABLE_BITS) + 4 * (level > TABLE_BITS) + sum(bits > TABLE_BITS + 1 for bits in loops)
+        memory = technology.ram_cost(width=width, depth=1 << address, name="replay")
+        queue = Queue.cost(width=width, depth=self.replay_depth)
+        credit = CreditCounter.cost(words=self.replay_depth)
+        control = fitted("Replay", counter_bits=sum(loops), level_bits=level)
+        return memory + queue + credit + control + Resources(
+            lut=chains * adder_luts(0, technology), ff=technology.timing.ram)
+
+    @property
+    def replay_depth(self) -> int:
+        """Words of the queue after the memory: enough that a word passes in every cycle while credits return."""
+        ram = self.technology.timing.ram
+        return next(depth for depth in range(2, 64) if depth > ram + Queue.latency_of(depth))
+
+    @property
+    def latency(self) -> int:
+        """Cycles from a word's way in to its way out."""
+        if self.repeats == 1 or self.words == 1:
+            return QUEUE
+        return 1 + self.technology.timing.ram + Queue.latency_of(self.replay_depth)  # written, read, queued
 
     def earliest(self, arrivals: Times) -> Times:
         """When each word that is given could be there, for words that arrive like this; in order they are later."""
         if self.repeats == 1:
-            return arrivals + QUEUE
-        passing = QUEUE if self.words == 1 else Replay.latency_of(self.technology)
+            return arrivals + self.latency
         found = np.full((len(arrivals) // self.words, self.repeats, self.words), ALWAYS, np.int64)
-        found[:, 0] = (arrivals + passing).reshape(-1, self.words)
+        found[:, 0] = (arrivals + self.latency).reshape(-1, self.words)
         return found.reshape(-1)
 
     def taken(self, arrivals: Times, given: Times) -> Times:
         """When each arriving word is taken, if those that are given leave at `given`."""
         if self.words > 1 and self.repeats > 1:
-            return Replay.taken(arrivals, given, words=self.words, repeats=self.repeats, technology=self.technology)
+            return self.replay_taken(arrivals, given)
         gone = given[self.repeats - 1::self.repeats]  # one word: it leaves the queue when it is given for the last time
         taken: Times = arrivals.copy()
         taken[2:] = np.maximum(taken[2:], gone[:-2] + 1)
         return taken
+
+    def replay_taken(self, arrivals: Times, given: Times) -> Times:
+        words, repeats, depth = self.words, self.repeats, self.replay_depth
+        credit = np.full(len(given), ALWAYS, np.int64)
+        credit[depth:] = given[:-depth] + 1 if len(given) > depth else []
+        frames = len(arrivals) // words
+        taken = arrivals.reshape(frames, words).copy()
+        reads = np.empty((frames, repeats * words), np.int64)
+        order = np.arange(repeats * words)
+        last = ALWAYS
+        for n in range(frames):
+            if n >= 2:
+                taken[n] = np.maximum(taken[n], reads[n - 2, -words:] + 1)
+            taken[n] = np.maximum.accumulate(taken[n] - order[:words]) + order[:words]
+            earliest = credit.reshape(frames, -1)[n].copy()
+            earliest[:words] = np.maximum(earliest[:words], taken[n] + 1)
+            earliest[0] = max(int(earliest[0]), last + 1)
+            reads[n] = np.maximum.accumulate(earliest - order) + order
+            last = int(reads[n, -1])
+        return taken.reshape(-1)
 
 
 class Hold(wiring.Component):
@@ -84,15 +128,10 @@ class Hold(wiring.Component):
     Latency 1; a word in every cycle.
     """
 
-    def __init__(self, *, shape: ShapeLike, repeats: int):
+    def __init__(self, *, feed: Feed, shape: ShapeLike):
         self.shape = shape
-        self.repeats = repeats
+        self.repeats = feed.repeats
         super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
-
-    @staticmethod
-    def cost(*, width: int, repeats: int) -> Resources:
-        bits = (repeats - 1).bit_length() + 1
-        return Queue.cost(width=width, depth=2) + fitted("Hold", counter_bits=bits)
 
     def elaborate(self, platform):
         m = Module()
@@ -113,74 +152,18 @@ class Replay(wiring.Component):
     A ring has room for twice as many; a place is free again when its word is read for the last time.  A word can be
     read as soon as it is there: the first words do not wait for the others.
 
-    Parameters
-    ----------
-    shape
-        Of the payload of both streams.
-    words, repeats
-        Words of a frame, 2 or more; how often they are given.
-    technology
-        Makes the memory.
-
-    Latency `latency_of(technology)`; a word in every cycle.
+    `feed.technology` makes the memory.  Latency `Feed.latency`; a word in every cycle.
     """
 
-    def __init__(self, *, shape: ShapeLike, words: int, repeats: int, technology: Technology):
+    def __init__(self, *, feed: Feed, shape: ShapeLike):
         self.shape = shape
-        self.words = words
-        self.repeats = repeats
-        self.technology = technology
+        self.words, self.repeats, self.technology = feed.words, feed.repeats, feed.technology
+        self.depth = feed.replay_depth
         super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
-
-    @staticmethod
-    def depth(technology: Technology) -> int:
-        """Words of the queue after the memory: enough that a word passes in every cycle while credits return."""
-        return next(depth for depth in range(2, 64) if depth > technology.timing.ram + Queue.latency_of(depth))
-
-    @staticmethod
-    def latency_of(technology: Technology) -> int:
-        """Cycles from a word's way in to its way out: written, read, queued."""
-        return 1 + technology.timing.ram + Queue.latency_of(Replay.depth(technology))
-
-    @staticmethod
-    def taken(arrivals: Times, given: Times, *, words: int, repeats: int, technology: Technology) -> Times:
-        """When each arriving word is taken, if those that are given leave at `given`."""
-        depth = Replay.depth(technology)
-        credit = np.full(len(given), ALWAYS, np.int64)
-        credit[depth:] = given[:-depth] + 1 if len(given) > depth else []
-        frames = len(arrivals) // words
-        taken = arrivals.reshape(frames, words).copy()
-        reads = np.empty((frames, repeats * words), np.int64)
-        order = np.arange(repeats * words)
-        last = ALWAYS
-        for n in range(frames):
-            if n >= 2:
-                taken[n] = np.maximum(taken[n], reads[n - 2, -words:] + 1)
-            taken[n] = np.maximum.accumulate(taken[n] - order[:words]) + order[:words]
-            earliest = credit.reshape(frames, -1)[n].copy()
-            earliest[:words] = np.maximum(earliest[:words], taken[n] + 1)
-            earliest[0] = max(int(earliest[0]), last + 1)
-            reads[n] = np.maximum.accumulate(earliest - order) + order
-            last = int(reads[n, -1])
-        return taken.reshape(-1)
-
-    @staticmethod
-    def cost(*, width: int, words: int, repeats: int, technology: Technology) -> Resources:
-        """RAM exact."""
-        address, level = ceil_log2(2 * words), (2 * words).bit_length()
-        loops = [Nest.bits((count,)) for count in (words, repeats)]
-        # Two pointers, two levels with a chain up and one down, and the loops; short ones are counted in tables.
-        chains = 2 * (address > TABLE_BITS) + 4 * (level > TABLE_BITS) + sum(bits > TABLE_BITS + 1 for bits in loops)
-        memory = technology.ram_cost(width=width, depth=1 << address, name="replay")
-        queue = Queue.cost(width=width, depth=Replay.depth(technology))
-        credit = CreditCounter.cost(words=Replay.depth(technology))
-        control = fitted("Replay", counter_bits=sum(loops), level_bits=level)
-        return memory + queue + credit + control + Resources(
-            lut=chains * adder_luts(0, technology), ff=technology.timing.ram)
 
     def elaborate(self, platform):
         m = Module()
-        depth, places = self.depth(self.technology), 1 << ceil_log2(2 * self.words)
+        depth, places = self.depth, 1 << ceil_log2(2 * self.words)
         m.submodules.ring = ring = self.technology.ram(
             width=Shape.cast(self.shape).width, depth=places, name="replay")
         m.submodules.queue = queue = Queue(shape=self.shape, depth=depth)

@@ -19,7 +19,7 @@ from ..stream.pipeline import adder_luts, delay
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from ..vendor.memory import Holds
-from .memories import StateMemory, beats_memory, beats_memory_cost
+from .memories import StateMemory, StateMemoryShape, beats_memory, beats_memory_cost
 from .rounding import quotient, rounded, saturated
 from .shape import ONE_FRACTION, VALUE, RecurrentShape
 from .timing import LoopTiming
@@ -118,9 +118,11 @@ class Cell(wiring.Component):
 
     def states(self, m: Module, name: str, row: int, element: Shape, *, read: Beat) -> StateMemory:
         """The memory of a state, row `row` of `initial`; writes are not connected."""
+        contents = self.initial[row].reshape(-1, self.shape.lanes)
+        shape = StateMemoryShape(element=element, lanes=self.shape.lanes, depth=len(contents),
+                                 zero=not contents.any(), name=name)
         m.submodules[name] = memory = StateMemory(
-            element=element, lanes=self.shape.lanes, contents=self.initial[row].reshape(-1, self.shape.lanes),
-            technology=self.technology, name=self.name, memory=name)
+            shape=shape, contents=contents, technology=self.technology, name=self.name)
         m.d.comb += [memory.address.eq(read.place), memory.initial.eq(read.initial)]
         return memory
 
@@ -319,8 +321,8 @@ def values(shape: RecurrentShape, name: str, technology: Technology) -> Resource
 
 
 def states(shape: RecurrentShape, name: str, element: Shape, zero: bool, technology: Technology) -> Resources:
-    return StateMemory.cost(width=element.width * shape.lanes, depth=shape.beats, zero=zero, technology=technology,
-                            memory=name)
+    memory = StateMemoryShape(element=element, lanes=shape.lanes, depth=shape.beats, zero=zero, name=name)
+    return memory.cost(technology)
 
 
 def lane(*, adders: tuple[int, ...], bits: int, technology: Technology, lanes: int) -> Resources:

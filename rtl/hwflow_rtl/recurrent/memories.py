@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value
@@ -27,38 +29,51 @@ def beats_memory_cost(*, width: int, depth: int, technology: Technology, name: s
     return technology.ram_cost(width=width, depth=max(2, depth), name=name, holds=Holds.PARTIAL)
 
 
-class StateMemory(wiring.Component):
-    """`depth` words of `lanes` integers of `element`; initial ones may be read in place of what was written.
+@dataclass(frozen=True, kw_only=True)
+class StateMemoryShape:
+    """`depth` words of `lanes` integers of `element`, in a RAM called `name`; `zero`: all initial ones are 0."""
 
-    `data` has the word at `address`, or the initial one where `initial` came with the address, `latency` cycles later.
-    A word may be read from the cycle after its write on.
+    element: Shape
+    lanes: int
+    depth: int
+    zero: bool
+    name: str
+
+    @property
+    def width(self) -> int:
+        """Bits of a word."""
+        return self.element.width * self.lanes
+
+    def latency(self, technology: Technology) -> int:
+        return technology.timing.ram + 1
+
+    def cost(self, technology: Technology) -> Resources:
+        """RAM exact, LUT and FF estimated."""
+        width = self.width
+        total = beats_memory_cost(width=width, depth=self.depth, technology=technology, name=self.name)
+        if not self.zero:  # else the register is reset in place of a choice
+            total += technology.rom_cost(width=width, depth=max(2, self.depth), name=f"{self.name}_initial",
+                                         holds=Holds.TABLE)
+            total += Resources(lut=width)
+        return total + Resources(ff=width + technology.timing.ram)
+
+
+class StateMemory(wiring.Component):
+    """The words of `shape`; initial ones may be read in place of what was written.
+
+    `data` has the word at `address`, or the initial one where `initial` came with the address, `timing.ram` + 1 cycles
+    later.  A word may be read from the cycle after its write on.
     """
 
-    def __init__(self, *, element: Shape, lanes: int, contents: IntArray, technology: Technology, name: str,
-                 memory: str):
-        """`contents`: int64 [depth, lanes], the initial states.  `name` begins the names of ROMs; `memory`: the RAM's.
-        """
+    def __init__(self, *, shape: StateMemoryShape, contents: IntArray, technology: Technology, name: str):
+        """`contents`: int64 [depth, lanes], the initial states.  `name` begins the names of ROMs."""
         self.contents = contents
-        self.width, self.depth = element.width * lanes, len(contents)
-        self.element = element
+        self.width, self.depth, self.element, self.memory = shape.width, shape.depth, shape.element, shape.name
         self.technology = technology
-        self.name, self.memory = name, memory
+        self.name = name
         super().__init__({
             "address": In(range(max(2, self.depth))), "initial": In(1), "data": Out(self.width),
             "write": In(1), "write_address": In(range(max(2, self.depth))), "write_data": In(self.width)})
-
-    @staticmethod
-    def latency(technology: Technology) -> int:
-        return technology.timing.ram + 1
-
-    @staticmethod
-    def cost(*, width: int, depth: int, zero: bool, technology: Technology, memory: str) -> Resources:
-        """`zero`: all initial states are.  RAM exact, LUT and FF estimated."""
-        total = beats_memory_cost(width=width, depth=depth, technology=technology, name=memory)
-        if not zero:  # else the register is reset in place of a choice
-            total += technology.rom_cost(width=width, depth=max(2, depth), name=f"{memory}_initial", holds=Holds.TABLE)
-            total += Resources(lut=width)
-        return total + Resources(ff=width + technology.timing.ram)
 
     def elaborate(self, platform):
         m = Module()
@@ -82,55 +97,65 @@ class StateMemory(wiring.Component):
         return m
 
 
+@dataclass(frozen=True, kw_only=True)
+class LoopOperandShape:
+    """`words` words of `cols` states of `element`, which come in beats of `lanes`, in `banks`; `zero`: all initial
+    states are 0."""
+
+    element: Shape
+    lanes: int
+    cols: int
+    words: int
+    banks: int
+    zero: bool
+
+    @property
+    def memory(self) -> StateMemoryShape:
+        return StateMemoryShape(element=self.element, lanes=self.cols, zero=self.zero, name="operand",
+                                depth=self.banks << ceil_log2(max(2, self.words)))
+
+    def cost(self, technology: Technology) -> Resources:
+        """RAM exact, LUT and FF estimated."""
+        counters = ceil_log2(max(2, self.words)) + self.cols // self.lanes
+        return self.memory.cost(technology) + Resources(
+            lut=counters, ff=self.element.width * (self.cols - self.lanes) + counters)
+
+
 class LoopOperand(wiring.Component):
-    """The operand of the product: states of two steps in turn, and with `banks` 3 what r has left of them.
+    """The operand of the product: states of two steps in turn, and with 3 `banks` what r has left of them.
 
     Words of `cols` states are read, and beats of `lanes` are written one after the other, from the first unit on.
 
     Ports
     -----
     bank, word, initial, data
-        Reads a word of a bank, or of the initial states; `data` comes `StateMemory.latency` cycles later.
+        Reads a word of a bank, or of the initial states; `data` comes `StateMemoryShape.latency` cycles later.
     write, write_bank, write_data
         The next beat, which belongs to that bank.
     last
         With `write`: it is the last one of all units.
     """
 
-    def __init__(self, *, element: Shape, lanes: int, cols: int, banks: int, contents: IntArray,
-                 technology: Technology, name: str):
+    def __init__(self, *, shape: LoopOperandShape, contents: IntArray, technology: Technology, name: str):
         """`contents`: int64 [words, cols], the initial states."""
-        self.element, self.lanes, self.cols, self.banks = element, lanes, cols, banks
-        self.words = len(contents)
+        self.shape = shape
+        self.element, self.lanes, self.cols = shape.element, shape.lanes, shape.cols
+        self.words, self.banks = shape.words, shape.banks
         self.contents = contents
         self.technology = technology
         self.name = name
         super().__init__({
-            "bank": In(range(banks)), "word": In(range(max(2, self.words))), "initial": In(1),
-            "data": Out(element.width * cols),
-            "write": In(1), "write_bank": In(range(banks)), "write_data": In(element.width * lanes), "last": Out(1)})
-
-    @staticmethod
-    def depth(words: int, banks: int) -> int:
-        return banks << ceil_log2(max(2, words))
-
-    @staticmethod
-    def cost(*, width: int, lanes: int, cols: int, words: int, banks: int, zero: bool,
-             technology: Technology) -> Resources:
-        """For states of `width` bits.  RAM exact, LUT and FF estimated."""
-        total = StateMemory.cost(width=width * cols, depth=LoopOperand.depth(words, banks), zero=zero,
-                                 technology=technology, memory="operand")
-        return total + Resources(lut=ceil_log2(max(2, words)) + cols // lanes, ff=width * (cols - lanes)
-                                 + ceil_log2(max(2, words)) + cols // lanes)
+            "bank": In(range(self.banks)), "word": In(range(max(2, self.words))), "initial": In(1),
+            "data": Out(self.element.width * self.cols), "write": In(1), "write_bank": In(range(self.banks)),
+            "write_data": In(self.element.width * self.lanes), "last": Out(1)})
 
     def elaborate(self, platform):
         m = Module()
-        depth = self.depth(self.words, self.banks)
-        padded = np.zeros((depth // self.banks, self.cols), np.int64)
+        padded = np.zeros((self.shape.memory.depth // self.banks, self.cols), np.int64)
         padded[:self.words] = self.contents
         m.submodules.memory = memory = StateMemory(
-            element=self.element, lanes=self.cols, contents=np.tile(padded, (self.banks, 1)),
-            technology=self.technology, name=self.name, memory="operand")
+            shape=self.shape.memory, contents=np.tile(padded, (self.banks, 1)), technology=self.technology,
+            name=self.name)
         place, parts = Signal(range(max(2, self.words))), self.cols // self.lanes
         part, whole = Signal(range(max(2, parts))), Signal()
         begun = Signal(self.element.width * (self.cols - self.lanes), reset_less=True)

@@ -28,7 +28,7 @@ from ..stream.times import StageTimes, Times
 from ..stream.unit import UnitShape
 from ..vendor.base import Resources, Technology
 from .cells import cell_cost, cell_of
-from .memories import LoopOperand
+from .memories import LoopOperand, LoopOperandShape
 from .sequencer import LoopSequencer
 from .shape import ONE_FRACTION, RecurrentShape
 from .timing import LoopPace
@@ -83,6 +83,12 @@ class RecurrentStageShape(UnitShape):
         """All initial states are 0."""
         return not self.initial.any()
 
+    @property
+    def operand(self) -> LoopOperandShape:
+        loop = self.loop
+        return LoopOperandShape(element=loop.state, lanes=loop.lanes, cols=loop.cols, words=loop.words,
+                                banks=2 + loop.reset_before, zero=self.starts_with_zeros)
+
     def walk(self, technology: Technology) -> LoopWalk:
         """The schedule on a family."""
         return LoopWalk.of(self.loop, self.pace, self.rescaler, self.outputs, technology)
@@ -98,13 +104,11 @@ class RecurrentStageShape(UnitShape):
             lanes, accumulator=loop.accumulator, output=loop.sum, interval=interval, technology=technology).cost
         outputs = self.outputs.cost(
             accumulator=loop.state, output=loop.output, interval=interval, technology=technology)
-        operand = LoopOperand.cost(
-            width=loop.state.width, lanes=lanes, cols=loop.cols, words=loop.words, banks=2 + loop.reset_before,
-            zero=zero, technology=technology)
         queues = (Queue.cost(width=loop.sum.width * lanes, depth=walk.waiting, technology=technology)
                   + Queue.cost(width=loop.output.width * lanes, depth=walk.results, technology=technology))
         credit = CreditCounter.cost(words=Queue.capacity_of(walk.results), take=loop.matrix.drain)
-        return (MatrixArray.cost(loop.matrix, technology) + rescalers + outputs.copies(lanes) + operand + queues
+        return (MatrixArray.cost(loop.matrix, technology) + rescalers + outputs.copies(lanes)
+                + self.operand.cost(technology) + queues
                 + credit + LoopSequencer.cost(loop, self.pace, Queue.capacity_of(walk.waiting))
                 + cell_cost(loop, walk.timing, zero, technology))
 
@@ -161,8 +165,8 @@ class RecurrentStage(wiring.Component):
         m.submodules.sequencer = sequencer = LoopSequencer(
             shape=shape, pace=self.shape.pace, waiting=waiting.capacity)
         m.submodules.operand = operand = LoopOperand(
-            element=shape.state, lanes=shape.lanes, cols=shape.cols, banks=2 + shape.reset_before,
-            contents=self.shape.initial[0].reshape(-1, shape.cols), technology=technology, name=self.name)
+            shape=self.shape.operand, contents=self.shape.initial[0].reshape(-1, shape.cols), technology=technology,
+            name=self.name)
         m.submodules.array = array = self.array
         m.submodules.cell = cell = cell_of(
             shape, tables=self.shape.tables, initial=self.shape.initial, timing=walk.timing, technology=technology,
