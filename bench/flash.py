@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from hwflow_rtl.memory import FlashPart
-from hwflow_sim.flash import compile_reads
+from hwflow_sim.memory_bench import compile_reads
 
 from bench.sections import Bench, table
 from hwflow.synth import load_board
@@ -43,7 +43,7 @@ def flash_reads(bench: Bench, part: FlashPart, requests: list[list[int]]) -> tup
     words = octets.view("<u4").astype(np.int64)
     expected = np.concatenate([words[first:last + 1] for first, last, _, _ in requests])
     right = not result.violations and np.array_equal(result.words, expected)
-    return (len(expected) * part.clocks.word - part.clocks.octet) / result.busy, right
+    return (len(expected) * part.clocks.word - part.clocks.octet) / result.reading, right
 
 
 FLASH_SECTIONS = {"flash": flash}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from amaranth.hdl import signed
 from hwflow_rtl.memory import SdramPart, WeightMemory, WeightStream
-from hwflow_sim.sdram import Taken, TrafficResult, WeightTrafficResult, compile_traffic, compile_weight_traffic
+from hwflow_sim.memory_bench import Taken, TrafficResult, WeightTrafficResult, compile_traffic, compile_weight_traffic
 
 from bench.sections import Bench, table
 from hwflow.synth import load_board

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from hwflow_rtl.memory import SdramPart
-from hwflow_sim.sdram import Chip, Traffic, compile_chip, compile_traffic
+from hwflow_sim.memory_bench import BareSdram, Traffic, compile_bare_sdram, compile_traffic
 
 from tests.memory.parts import SMALL
 
@@ -18,8 +18,8 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def chip(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Chip:
-    return compile_chip(SMALL, folder=tmp_path_factory.mktemp("chip"), cache=cache)
+def chip(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> BareSdram:
+    return compile_bare_sdram(SMALL, folder=tmp_path_factory.mktemp("chip"), cache=cache)
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 from hwflow_rtl.memory import SdramPart
-from hwflow_sim.sdram import TrafficResult
+from hwflow_sim.memory_bench import TrafficResult
 
 Integers = npt.NDArray[np.int64]
 #: Marks a word that was never written.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import chain
 
 import pytest
-from hwflow_sim.sdram import Chip, ChipResult, Command, Pins
+from hwflow_sim.memory_bench import BareSdram, BareSdramResult, Command, Pins
 
 REFRESH, SET_MODE, STOP = Pins(Command.REFRESH), Pins(Command.SET_MODE, address=2 << 4), Pins(Command.STOP_BURST)
 CLOSE_ALL = Pins(Command.PRECHARGE, address=1 << 10)
@@ -44,11 +44,11 @@ def power_up(delay: int = 100, refreshes: int = 3, mode: Pins = SET_MODE) -> lis
 READY = power_up() + [Pins()] * 3
 
 
-def run(chip: Chip, cycles: Sequence[Pins], **limits: int) -> ChipResult:
+def run(chip: BareSdram, cycles: Sequence[Pins], **limits: int) -> BareSdramResult:
     return chip.run([*cycles, *[Pins()] * 8], limits)
 
 
-def test_words_come_back_two_clocks_after_the_read(chip: Chip) -> None:
+def test_words_come_back_two_clocks_after_the_read(chip: BareSdram) -> None:
     steps = [*READY, activate(1, 5), *after(3, write(1, 7, 0xBEEF)), write(1, 8, 0x1234), write(1, 8, 0x5678, mask=2)]
     steps += [read(1, 7), read(1, 8)]
     at = len(steps) - 2
@@ -60,7 +60,7 @@ def test_words_come_back_two_clocks_after_the_read(chip: Chip) -> None:
     assert 0xBEEF not in result.data[:at + 2].tolist()
 
 
-def test_three_clocks_with_the_other_cas_latency(chip: Chip) -> None:
+def test_three_clocks_with_the_other_cas_latency(chip: BareSdram) -> None:
     ready = power_up(mode=Pins(Command.SET_MODE, address=3 << 4)) + [Pins()] * 3
     steps = [*ready, activate(0), *after(3, write(0, 0, 0xCAFE)), read(0, 0)]
     result = run(chip, steps)
@@ -69,7 +69,7 @@ def test_three_clocks_with_the_other_cas_latency(chip: Chip) -> None:
     assert result.data[len(steps) - 1 + 2] != 0xCAFE
 
 
-def test_a_masked_read_gives_nothing(chip: Chip) -> None:
+def test_a_masked_read_gives_nothing(chip: BareSdram) -> None:
     steps = [*READY, activate(0), *after(3, write(0, 0, 0xCAFE)), read(0, 0, mask=3)]
     assert run(chip, steps).data[len(steps) - 1 + 2] != 0xCAFE
 
@@ -90,14 +90,14 @@ PAIRS = {
 @pytest.mark.parametrize(("name", "clocks"), [
     ("t_rcd", 3), ("t_ras", 5), ("t_rp", 2), ("t_rc", 8), ("t_rrd", 2), ("t_rfc", 9), ("t_wr", 2), ("t_mrd", 4),
     ("command before the end of power-up", 100)])
-def test_one_clock_too_early_is_counted(chip: Chip, name: str, clocks: int) -> None:
+def test_one_clock_too_early_is_counted(chip: BareSdram, name: str, clocks: int) -> None:
     assert run(chip, PAIRS[name](clocks)).violations == {}
     early = run(chip, PAIRS[name](clocks - 1))
     assert early.violations == {name: 1}
 
 
 @pytest.mark.parametrize(("name", "limit"), [("t_wr", "c_wr"), ("t_rrd", "c_rrd")])
-def test_times_in_clocks_count_beside_those_in_ns(chip: Chip, name: str, limit: str) -> None:
+def test_times_in_clocks_count_beside_those_in_ns(chip: BareSdram, name: str, limit: str) -> None:
     assert run(chip, PAIRS[name](2), **{limit: 3}).violations == {name: 1}
     assert run(chip, PAIRS[name](3), **{limit: 3}).violations == {}
 
@@ -128,32 +128,32 @@ def test_times_in_clocks_count_beside_those_in_ns(chip: Chip, name: str, limit: 
     ([*READY, activate(0), *after(3, read(0, 1 << 10))], {"command that the model does not know": 1}),
     ([*READY, Pins(Command.READ, cs_n=1), Pins(Command.REFRESH, cke=1, cs_n=1)], {}),  # not selected
 ])
-def test_what_breaks_the_protocol_is_counted(chip: Chip, steps: list[Pins], expected: dict[str, int]) -> None:
+def test_what_breaks_the_protocol_is_counted(chip: BareSdram, steps: list[Pins], expected: dict[str, int]) -> None:
     assert run(chip, steps).violations == expected
 
 
-def test_a_clock_that_is_too_fast_for_the_cas_latency(chip: Chip) -> None:
+def test_a_clock_that_is_too_fast_for_the_cas_latency(chip: BareSdram) -> None:
     assert run(chip, READY, t_ck2=10_000).violations == {}
     assert run(chip, READY, t_ck2=10_001).violations == {"clock period": 1}
     assert run(chip, READY, t_ck3=10_001).violations == {}
 
 
-def test_a_row_that_stays_open_for_too_long(chip: Chip) -> None:
+def test_a_row_that_stays_open_for_too_long(chip: BareSdram) -> None:
     assert run(chip, [*READY, activate(0), *after(2000, close(0))]).violations == {}
     assert run(chip, [*READY, activate(0), *after(2001, close(0))]).violations == {"t_ras_max": 1}
 
 
-def test_the_first_violation_is_told_with_its_cycle(chip: Chip) -> None:
+def test_the_first_violation_is_told_with_its_cycle(chip: BareSdram) -> None:
     assert run(chip, [*READY, read(2), read(3)]).first_cycle == len(READY) + 1
 
 
-def test_refreshes_may_be_owed_but_not_many(chip: Chip) -> None:
+def test_refreshes_may_be_owed_but_not_many(chip: BareSdram) -> None:
     mode = power_up()
     assert run(chip, [*mode, *[Pins()] * (300 * 9 - 10)]).violations == {}
     assert run(chip, [*mode, *[Pins()] * (300 * 9 + 1)]).violations == {"more than 8 refreshes owed": 1}
 
 
-def test_every_row_wants_its_refresh_within_the_retention_time(chip: Chip) -> None:
+def test_every_row_wants_its_refresh_within_the_retention_time(chip: BareSdram) -> None:
     """64 rows, 300 clocks for each: a row's second refresh comes at most 19 200 clocks after its first."""
     even = [after(300, REFRESH) for _ in range(130)]
     assert run(chip, [*power_up(), *chain(*even)]).violations == {}

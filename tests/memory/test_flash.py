@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from hwflow_rtl.memory import FlashController, FlashError, FlashPads, FlashPart, MemoryPart, PartNumberError, flash_pins
-from hwflow_sim.flash import FlashLimits, ReadResult, Reads, compile_reads
+from hwflow_sim.flash import FlashLimits
+from hwflow_sim.memory_bench import FlashReads, TrafficResult, compile_reads
 
 from tests.memory.flash_parts import DUAL, DUAL_CONTINUOUS, PARTS, PLAIN, QUAD, TIMING
 
-Programs = Callable[[FlashPart], Reads]
+Programs = Callable[[FlashPart], FlashReads]
 CELLS = np.random.default_rng(7).integers(0, 256, QUAD.words * 4, dtype=np.uint8)
 WORDS = CELLS[0::4] | CELLS[1::4].astype(np.int64) << 8 | CELLS[2::4].astype(np.int64) << 16 | (
     CELLS[3::4].astype(np.int64) << 24)
@@ -41,7 +42,7 @@ def expected(requests: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return np.concatenate([WORDS[first:last + 1][:drop or None] for first, last, _, drop in requests.tolist()])
 
 
-def require_right(result: ReadResult, wanted: npt.NDArray[np.int64]) -> None:
+def require_right(result: TrafficResult, wanted: npt.NDArray[np.int64]) -> None:
     assert result.violations == {}, result.first_violation
     assert (result.error, np.array_equal(result.words, wanted)) == (FlashError.NONE, True)
 
@@ -64,7 +65,7 @@ def test_the_rate_of_sequential_reads(reads: Programs, part: FlashPart) -> None:
     one, more = (reads(part).run(np.array([[64, 64 + 4095, 0, 0]] * count), CELLS) for count in (1, 5))
     clocks = part.clocks
     assert (one.gap, clocks.worst_gap) == (clocks.octet, clocks.octet)
-    assert more.busy - one.busy == 4 * clocks.read_clocks(4096)
+    assert more.reading - one.reading == 4 * clocks.read_clocks(4096)
     assert 4096 * clocks.word / clocks.read_clocks(4096) > 0.99
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hwflow_sim.flash import Chip, Edge, compile_chip
+from hwflow_sim.memory_bench import BareFlash, Edge, compile_bare_flash
 
 from tests.memory.flash_parts import QUAD
 
@@ -80,11 +80,11 @@ class Seen:
 
 
 @pytest.fixture(scope="session")
-def chip(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Chip:
-    return compile_chip(QUAD, folder=tmp_path_factory.mktemp("flash"), cache=cache)
+def chip(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> BareFlash:
+    return compile_bare_flash(QUAD, folder=tmp_path_factory.mktemp("flash"), cache=cache)
 
 
-def run(chip: Chip, commands: Sequence[Command | Sequence[Clock]], **numbers: int) -> Seen:
+def run(chip: BareFlash, commands: Sequence[Command | Sequence[Clock]], **numbers: int) -> Seen:
     now, events = 0, []
     for each in commands:
         command = each if isinstance(each, Command) else Command(each)
@@ -110,7 +110,7 @@ def quad_read(address: int, octets: int, *, mode: int = 0xA0, opcode: bool = Tru
     return [*(one_line(0xEB) if opcode else []), *sent, (last[0], NONE), *listen(dummies + 2 * octets)]
 
 
-def test_what_a_controller_does_at_start(chip: Chip) -> None:
+def test_what_a_controller_does_at_start(chip: BareFlash) -> None:
     """Asleep and without QE, as an iCE40 leaves it, to the first bytes and the next ones in continuous mode."""
     steps = [one_line(0xFF), WAKE, Command([*one_line(0x9F), *listen(24, ONE)], high=3_000_000), ENABLE, QUAD_ON,
              [*one_line(0x35), *listen(8, ONE)], quad_read(0x12344, 5), quad_read(0x00100, 3, opcode=False)]
@@ -123,26 +123,26 @@ def test_what_a_controller_does_at_start(chip: Chip) -> None:
     assert seen.octets(first + 10 + 12) == CELLS[0x100:0x103].tolist()
 
 
-def test_two_lines(chip: Chip) -> None:
+def test_two_lines(chip: BareFlash) -> None:
     seen = run(chip, [[*one_line(0xBB), *two_lines(0x01, 0x02, 0x03, 0xF0)[:-2], *listen(14, 0b1100)]], asleep=0)
     assert seen.violations == {}
     assert seen.octets(24, 2) == CELLS[0x10203:0x10206].tolist()
 
 
 @pytest.mark.parametrize("ones", [one_line(0xFF), four_lines(0xFF, 0xFF, 0xFF, 0xFF)])
-def test_ones_leave_continuous_mode(chip: Chip, ones: list[Clock]) -> None:
+def test_ones_leave_continuous_mode(chip: BareFlash, ones: list[Clock]) -> None:
     """On IO0 alone, whatever the other lines are."""
     seen = run(chip, [ones, [*one_line(0x9F), *listen(24, ONE)]], continuous=4, **QE)
     assert (seen.violations, seen.octets(16, 1)) == ({}, [0xEF, 0x70, 0x18])
 
 
 @pytest.mark.parametrize("numbers", [{"mute": 1}, {"mute": 2}])
-def test_no_chip(chip: Chip, numbers: dict[str, int]) -> None:
+def test_no_chip(chip: BareFlash, numbers: dict[str, int]) -> None:
     seen = run(chip, [[*one_line(0x9F), *listen(24, ONE)]], **numbers)
     assert (seen.violations, seen.octets(8, 1)) == ({}, [0xFF * (numbers["mute"] == 1)] * 3)
 
 
-def test_qe_that_cannot_be_set(chip: Chip) -> None:
+def test_qe_that_cannot_be_set(chip: BareFlash) -> None:
     seen = run(chip, [ENABLE, QUAD_ON, [*one_line(0x35), *listen(8, ONE)]], asleep=0, qe_writable=0)
     assert (seen.violations, seen.octets(32, 1)) == ({}, [0])
 
@@ -157,13 +157,13 @@ TIMES = {"clock period": (Command(READ, half=5000, ahead=5000), "t_c", 10_000, l
 
 
 @pytest.mark.parametrize("name", TIMES)
-def test_one_picosecond_too_short_is_counted(chip: Chip, name: str) -> None:
+def test_one_picosecond_too_short_is_counted(chip: BareFlash, name: str) -> None:
     command, number, time, count = TIMES[name]
     assert run(chip, [command], **QE).violations == {}
     assert run(chip, [command], **QE, **{number: time + 1}).violations == {name: count}
 
 
-def test_chip_select_high_and_the_release_from_power_down(chip: Chip) -> None:
+def test_chip_select_high_and_the_release_from_power_down(chip: BareFlash) -> None:
     again = [READ, Command(quad_read(0, 1, opcode=False), high=69_999)]
     assert run(chip, again, **QE).violations == {"t_shsl": 1}
     wake = [WAKE, Command(READ, high=2_999_999)]
@@ -190,12 +190,12 @@ def test_chip_select_high_and_the_release_from_power_down(chip: Chip) -> None:
     ([[(levels & 7, driven) for levels, driven in WAKE]], {}, {"hold line low": 8}),
     ([[(levels, 0b0101) for levels, driven in WAKE]], {}, {"hold line low": 8}),
 ])
-def test_what_breaks_the_protocol_is_counted(chip: Chip, steps: list[Command | list[Clock]], numbers: dict[str, int],
-                                             expected: dict[str, int]) -> None:
+def test_what_breaks_the_protocol_is_counted(chip: BareFlash, steps: list[Command | list[Clock]],
+                                             numbers: dict[str, int], expected: dict[str, int]) -> None:
     assert run(chip, steps, **numbers).violations == expected
 
 
-def test_data_are_noise_until_they_are_valid(chip: Chip) -> None:
+def test_data_are_noise_until_they_are_valid(chip: BareFlash) -> None:
     """A clock whose low half is shorter than t_clqv shows no data at its rising edge."""
     assert run(chip, [READ], **QE).octets(20) == CELLS[0x100:0x108].tolist()
     assert run(chip, [READ], **QE, t_clqv=HALF + 1).octets(20) != CELLS[0x100:0x108].tolist()

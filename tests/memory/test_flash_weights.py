@@ -16,8 +16,7 @@ import pytest
 from amaranth.hdl import signed, unsigned
 from hwflow_rtl.memory import FlashError, SealedFlash, WeightMemory, WeightSharing, WeightStream
 from hwflow_rtl.memory.weight_sharing import piece_periods
-from hwflow_sim.flash import FlashTraffic, compile_beats, compile_flash_traffic
-from hwflow_sim.sdram import Taken, WeightTrafficResult
+from hwflow_sim.memory_bench import FlashTraffic, Taken, WeightTrafficResult, compile_beats, compile_flash_traffic
 
 from hwflow.synth import load_board
 from hwflow.synth.board_weights import BoardWeights
@@ -50,9 +49,9 @@ def test_two_streams_share_a_flash(tmp_path: Path, cache: Path) -> None:
     result = program.run([[0, 6000, 0, 0]], octets)
     assert (result.violations, result.error) == ({}, FlashError.NONE)
     assert np.array_equal(result.words, np.tile(frame, 6)[:6001])
-    assert result.busy <= 6000 * max(memory.guaranteed())
+    assert result.reading <= 6000 * max(memory.guaranteed())
     # Each beat has 32 bits, eight clocks of the lines: the rest of the pace is lost to requests.
-    assert 8 * 6000 / result.busy > 0.9
+    assert 8 * 6000 / result.reading > 0.9
 
     restarted = program.run([[0, 1999, 0, 700], [0, 1999, 5, 3], [0, 1499, 0, 0]], octets, seed=1, stall=0.3)
     assert (restarted.violations, restarted.error) == ({}, FlashError.NONE)

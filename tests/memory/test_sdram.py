@@ -9,7 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from hwflow_rtl.memory import SdramController, SdramPart, sdram_pins
-from hwflow_sim.sdram import Request, SdramLimits, Traffic
+from hwflow_sim.memory_bench import Request, Traffic
+from hwflow_sim.sdram import SdramLimits
 
 from hwflow.synth import load_board
 from tests.memory.loads import load, random_load, require_right
@@ -93,7 +94,7 @@ def test_each_number_of_the_timing_matters(traffic: Programs, limit: str, value:
     wanted = random_load(ULX3S, 20_000, seed=2, longest=20)
     told = SdramLimits.of(ULX3S).values[limit.upper()]
     assert value > told or limit == "t_refi" or limit == "t_ras_max"
-    result = traffic(ULX3S).run(wanted.requests, wanted.words, limits={limit: value})
+    result = traffic(ULX3S).run(wanted.requests, wanted.words, numbers={limit: value})
     assert list(result.violations) == [violation]
 
 

@@ -14,7 +14,7 @@ import pytest
 from amaranth.hdl import Module
 from amaranth.sim import Simulator
 from hwflow_rtl.memory import FlashError, MemoryPart, SealCheck, SealedFlash
-from hwflow_sim.flash import Reads, compile_reads
+from hwflow_sim.memory_bench import FlashReads, compile_reads
 
 from tests.memory.flash_parts import QUAD
 
@@ -39,7 +39,7 @@ def contents(octets: bytes) -> npt.NDArray[np.uint8]:
 
 
 @pytest.fixture(scope="module")
-def reads(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Reads:
+def reads(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> FlashReads:
     return compile_reads(PART, folder=tmp_path_factory.mktemp("seal"), cache=cache)
 
 
@@ -50,7 +50,7 @@ def test_what_is_written_into_the_flash() -> None:
 
 
 @pytest.mark.parametrize("stall", [0.0, 0.5])
-def test_an_image_with_its_seal(reads: Reads, stall: float) -> None:
+def test_an_image_with_its_seal(reads: FlashReads, stall: float) -> None:
     """It is read once for the check, at ten cycles a byte, and then as often as one likes, restarted in between."""
     requests = [[0, 299, 0, 0], [299, 299, 0, 0], [17, 203, 3, 5], [0, 40, 0, 0]]
     result = reads.run(requests, contents(sealed(OCTETS)), stall=stall)
@@ -74,14 +74,14 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_an_image_that_is_not_right(reads: Reads, name: str) -> None:
+def test_an_image_that_is_not_right(reads: FlashReads, name: str) -> None:
     octets, error = WRONG[name]
     result = reads.run([[0, 9, 0, 0]], contents(octets))
     assert result.violations == {}
     assert (result.error, result.initialized, len(result.words)) == (error, 0, 0)
 
 
-def test_errors_of_the_chip_come_first(reads: Reads) -> None:
+def test_errors_of_the_chip_come_first(reads: FlashReads) -> None:
     result = reads.run([[0, 9, 0, 0]], contents(WHOLE), numbers={"mute": 1})
     assert (result.error, len(result.words)) == (FlashError.NO_ANSWER, 0)
 

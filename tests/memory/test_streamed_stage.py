@@ -16,7 +16,7 @@ from hwflow_rtl.matrix.streamed_weights import StreamSource, weight_beats
 from hwflow_rtl.matrix.tiled import TiledStage, pass_beats
 from hwflow_rtl.memory import WeightMemory, WeightStream
 from hwflow_rtl.stream.streams import link
-from hwflow_sim.sdram import Taken, WeightTraffic, compile_weight_traffic
+from hwflow_sim.memory_bench import Taken, WeightTraffic, compile_weight_traffic
 
 from tests.memory.parts import SMALL
 from tests.rtl import test_tiled

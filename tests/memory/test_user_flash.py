@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hwflow_rtl.memory import FlashError, PartNumberError, SealedFlash, UserFlashPart, UserFlashTiming
-from hwflow_sim.flash import compile_reads
+from hwflow_sim.memory_bench import compile_reads
 
 from hwflow.host.weight_image import with_seal
 from hwflow.synth import load_board
@@ -41,7 +41,7 @@ def test_every_word_comes_as_fast_as_the_cell_gives_it(part: UserFlashPart, tmp_
     whole = reads.run([[0, part.words - 1, 0, 0]], octets)
     assert (whole.violations, whole.error) == ({}, FlashError.NONE)
     assert np.array_equal(whole.words, words)
-    assert whole.busy == (part.words - 1) * part.clocks.word
+    assert whole.reading == (part.words - 1) * part.clocks.word
     assert (whole.latency, whole.gap) == (part.clocks.worst_latency, part.clocks.worst_gap)
     requests, expected = requests_of(source, part.words, 300)
     for stall in (0.0, 0.5):

@@ -13,7 +13,7 @@ import pytest
 from amaranth.hdl import signed, unsigned
 from hwflow_base.errors import ToolFailed
 from hwflow_rtl.memory import SdramPart, WeightMemory, WeightSharing, WeightStream
-from hwflow_sim.sdram import Taken, WeightTraffic, WeightTrafficResult, compile_weight_traffic
+from hwflow_sim.memory_bench import Taken, WeightTraffic, WeightTrafficResult, compile_weight_traffic
 
 from hwflow.synth import load_board
 from tests.memory.parts import SMALL

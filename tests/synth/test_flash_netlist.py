@@ -10,7 +10,7 @@ from hwflow_base.errors import MissingTool
 from hwflow_rtl.emit import emit_rtlil
 from hwflow_rtl.memory import FlashController, FlashError
 from hwflow_sim.board import Netlist, read_netlist
-from hwflow_sim.flash import compile_reads
+from hwflow_sim.memory_bench import compile_reads
 
 from hwflow.synth import Board, load_board
 from hwflow.synth.netlist import TEXT, yosys_script

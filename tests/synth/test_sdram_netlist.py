@@ -9,7 +9,7 @@ from hwflow_base.errors import MissingTool
 from hwflow_rtl.emit import emit_rtlil
 from hwflow_rtl.memory import SdramController
 from hwflow_sim.board import Netlist, read_netlist
-from hwflow_sim.sdram import compile_traffic
+from hwflow_sim.memory_bench import compile_traffic
 
 from hwflow.synth import Board, load_board
 from hwflow.synth.netlist import TEXT, yosys_script

@@ -7,7 +7,7 @@ only slow down the loop over clock cycles.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -38,10 +38,25 @@ class BoardChip:
     contents: Mapping[str, str] = field(default_factory=dict)
 
 
+#: The file of that name in Verilog.
+STANDARD_ERROR = "32'h8000_0002"
+
+
+def fault_of(title: str, violations: Sequence[str]) -> str:
+    """Verilog beside a chip on a board: the first violation of the data sheet ends the simulation.
+
+    `title` names the chip and says with `%0d` when it was; the chip tells that as `chip_moment`.
+    """
+    kinds = "".join(f'      {number}: $fdisplay({STANDARD_ERROR}, "the {title}: {text}", chip_moment);\n'
+                    for number, text in enumerate(violations))
+    return ("  wire [31:0] chip_total, chip_kind;\n  wire [63:0] chip_moment;\n  assign fault = chip_total != 0;\n"
+            f"  always @(posedge fault)\n    case (chip_kind)\n{kinds}    endcase\n")
+
+
 @dataclass(frozen=True)
 class BoardDesign:
-    """What is on a board: Verilog with a module `top` of the pins clk, those of `line`, and where there are any rst and
-    led.
+    """The design on a board: Verilog with a module `top` of the pins clk, those of `line`, and where there are any rst
+    and led.
 
     `ports` are its pins with their widths; `contents` the files that it reads when it starts, as texts.  Those that
     begin with `memory_` are for `chip`.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 from hwflow_rtl.memory import AnyFlash, SealedFlash, UserFlashPart
 
 from ..board import BoardChip
-from .model import MODEL, VIOLATIONS, Flash
-from .on_board import board_chip
+from .model import MODEL, VIOLATIONS, Flash, board_chip
 from .user_flash import USER_FLASH_MODEL, USER_FLASH_VIOLATIONS, UserFlash, user_flash_chip
 
 
@@ -24,17 +25,22 @@ def flash_at(part: AnyFlash, *, image: str = "", words: int = 0, tick: int = 1) 
 
 
 def flash_model(part: AnyFlash) -> Path:
-    """Its file."""
+    """The file of the simulated memory."""
     return USER_FLASH_MODEL if isinstance(part, UserFlashPart) else MODEL
 
 
 def flash_violations(part: AnyFlash) -> tuple[str, ...]:
-    """What it counts."""
+    """The counters of the simulated memory."""
     return USER_FLASH_VIOLATIONS if isinstance(part, UserFlashPart) else VIOLATIONS
 
 
 def flash_chip(part: AnyFlash, contents: bytes, *, words: int) -> BoardChip:
-    """At the pins of a board's design: `board_chip`, `user_flash_chip`."""
+    """The memory at the pins of a board's design: `board_chip`, `user_flash_chip`."""
     if isinstance(part, UserFlashPart):
         return user_flash_chip(part, contents, words=words)
     return board_chip(part, contents, words=words)
+
+
+def write_cells(path: Path, contents: npt.NDArray[np.uint8], first: int) -> None:
+    """The bytes of `contents` from address `first` on, for $readmemh."""
+    path.write_text(f"@{first:x}\n" + "\n".join(f"{octet:02x}" for octet in contents.tolist()) + "\n")

@@ -1,4 +1,4 @@
-"""The simulated chip as an Amaranth component, for the top of a simulation."""
+"""The simulated QSPI flash: an Amaranth component for the top of a simulation, and Verilog for a simulated board."""
 
 from __future__ import annotations
 
@@ -6,14 +6,21 @@ from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 
+import numpy as np
 from amaranth.hdl import C, Cat, Instance, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from hwflow_rtl.memory import FlashPads, FlashPart, flash_pins
 
+from ..board import BoardChip, fault_of
+
 #: To be given to the simulator beside the design.
 MODEL = Path(__file__).parent / "qspi_flash.sv"
-#: What the counters of the model count, in their order.
+#: The file of the contents, beside the executable.
+CONTENTS = "flash.hex"
+#: A byte of a flash where nothing was written.
+ERASED = b"\xff"
+#: The counters of the model, in their order.
 VIOLATIONS = (
     "clock period", "t_slch", "t_chsh", "t_shsl", "t_dvch", "t_chdx", "t_res1", "command in power-down",
     "quad read without QE", "mode that the part does not have", "input that nobody drives", "both sides drive data",
@@ -88,14 +95,14 @@ class Flash(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         pins, part = self.pins, self.part
-        given = {**FlashLimits.parameters(part), **({"LOOKS": 0, "T_PADS": 0} if self.alone else {})}
+        numbers = {**FlashLimits.parameters(part), **({"LOOKS": 0, "T_PADS": 0} if self.alone else {})}
         if not self.alone:
             m.submodules.pads = pads = FlashPads(part)
             wiring.connect(m, wiring.flipped(self.pins), pads.pins)
             pins = pads.chip
         missing = C((1 << 4 - part.lines) - 1, 4 - part.lines)
         out = Signal(4)
-        parameters = {**given, "TICK": self.tick, "OFFSET": part.offset, "WORDS": self.words,
+        parameters = {**numbers, "TICK": self.tick, "OFFSET": part.offset, "WORDS": self.words,
                       "IMAGE": self.image}
         m.d.comb += pins.io_i.eq(out)
         m.submodules.chip = Instance(
@@ -103,3 +110,30 @@ class Flash(wiring.Component):
             i_cs_n=pins.cs_n, i_io_in=Cat(pins.io_o, missing), i_io_driven=Cat(pins.io_oe, missing), o_io_out=out,
             o_counts=self.counts, o_total=self.total, o_first_kind=self.first_kind, o_first_time=self.first_time)
         return m
+
+
+def contents_file(contents: bytes, words: int) -> str:
+    """The text of `CONTENTS`: at most `words` words of 32 bits, erased where `contents` ends."""
+    return "".join(f"{word:08x}\n" for word in np.frombuffer(contents.ljust(4 * words, ERASED), dtype="<u4").tolist())
+
+
+def board_chip(part: FlashPart, contents: bytes, *, words: int) -> BoardChip:
+    """`part` at the pins of a board's design, `memory_sck`, `memory_cs_n`, and `memory_io_i`, `_o` and `_oe`.
+
+    It has `contents` from the part's offset on, at most `words` words of 32 bits.  A cycle of the board counts as a
+    period of the part's clock, which is never shorter.  The first violation of the data sheet ends the simulation.
+    """
+    lines, missing = part.lines, 4 - part.lines
+    parameters: dict[str, object] = {
+        **FlashLimits.parameters(part), "TICK": ceil(500 * part.period), "OFFSET": part.offset, "WORDS": words,
+        "IMAGE": f'"{CONTENTS}"'}
+    given = ", ".join(f".{name}({value})" for name, value in parameters.items())
+    pulled = f"{{{missing}'b{'1' * missing}, memory_io_%s}}" if missing else "memory_io_%s"
+    pins = [".sck(memory_sck)", ".cs_n(memory_cs_n)", f".io_in({pulled % 'o'})", f".io_driven({pulled % 'oe'})",
+            ".io_out(chip_io)", ".total(chip_total)", ".first_kind(chip_kind)", ".first_time(chip_moment)",
+            ".counts(chip_counts)"]
+    return BoardChip(
+        "  wire [3:0] chip_io;\n"
+        "  wire [17*32-1:0] chip_counts;\n"
+        f"  hwflow_qspi_flash #({given}) chip ({', '.join(pins)});\n  assign memory_io_i = chip_io[{lines - 1}:0];\n"
+        + fault_of("flash, %0d ps", VIOLATIONS), MODEL, {CONTENTS: contents_file(contents, words)})

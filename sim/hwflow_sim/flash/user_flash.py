@@ -5,18 +5,17 @@ from __future__ import annotations
 from math import ceil
 from pathlib import Path
 
-import numpy as np
 from amaranth.hdl import ClockSignal, Instance, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from hwflow_rtl.memory import UserFlashPart
 
-from ..board import BoardChip
-from .faults import CONTENTS, COUNTED, ERASED, fault_of
+from ..board import BoardChip, fault_of
+from .model import CONTENTS, VIOLATIONS, contents_file
 
 #: To be given to the simulator beside the design.
 USER_FLASH_MODEL = Path(__file__).parent / "user_flash.sv"
-#: What the counters of the model count, in their order.
+#: The counters of the model, in their order; `counts` has room for those of a `Flash`.
 USER_FLASH_VIOLATIONS = ("sense enable high too short", "sense enable low too short", "address that moves", "address")
 
 
@@ -39,7 +38,7 @@ class UserFlash(wiring.Component):
     def __init__(self, *, part: UserFlashPart, image: str = "", words: int = 0, tick: int = 1):
         self.part = part
         self.image, self.words, self.tick = image, words, tick
-        super().__init__({"pins": In(part.pins()), "counts": Out(32 * COUNTED), "total": Out(32),
+        super().__init__({"pins": In(part.pins()), "counts": Out(32 * len(VIOLATIONS)), "total": Out(32),
                           "first_kind": Out(32), "first_time": Out(64)})
 
     def elaborate(self, platform):
@@ -55,14 +54,13 @@ class UserFlash(wiring.Component):
 
 
 def user_flash_chip(part: UserFlashPart, contents: bytes, *, words: int) -> BoardChip:
-    """As `board_chip`, for a flash inside of the FPGA, whose pins are `memory_xadr`, `_yadr`, `_se` and `_dout`."""
+    """The same as `board_chip`, for a flash inside of the FPGA; its pins are `memory_xadr`, `_yadr`, `_se`, `_dout`."""
     parameters: dict[str, object] = {
         **parameters_of(part), "TICK": ceil(500 * part.period), "WORDS": words, "IMAGE": f'"{CONTENTS}"'}
     given = ", ".join(f".{name}({value})" for name, value in parameters.items())
     pins = [".clk(clk)", *(f".{name}(memory_{name})" for name in ("xadr", "yadr", "se", "dout")),
-            ".total(chip_total)", ".first_kind(chip_kind)", ".first_time(chip_time)",
+            ".total(chip_total)", ".first_kind(chip_kind)", ".first_time(chip_moment)",
             ".counts(chip_counts)"]
-    octets = np.frombuffer(contents.ljust(4 * words, ERASED), dtype="<u4")
     return BoardChip(f"  wire [4*32-1:0] chip_counts;\n  hwflow_user_flash #({given}) chip ({', '.join(pins)});\n"
-                     + fault_of("user flash", USER_FLASH_VIOLATIONS), USER_FLASH_MODEL,
-                     {CONTENTS: "".join(f"{word:08x}\n" for word in octets.tolist())})
+                     + fault_of("user flash, %0d ps", USER_FLASH_VIOLATIONS), USER_FLASH_MODEL,
+                     {CONTENTS: contents_file(contents, words)})

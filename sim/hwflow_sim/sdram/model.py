@@ -1,7 +1,8 @@
-"""The simulated chip as an Amaranth component, for the top of a simulation."""
+"""The simulated chip: an Amaranth component for the top of a simulation, and Verilog for a simulated board."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,10 +10,15 @@ from amaranth.hdl import Instance, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from hwflow_rtl.memory import SdramPart, sdram_pins
+from hwflow_rtl.memory.sdram_part import address_lines
+
+from ..board import BoardChip, fault_of
 
 #: To be given to the simulator beside the design.
 MODEL = Path(__file__).parent / "sdr_sdram.sv"
-#: What the counters of the model count, in their order.
+#: Pins that a board may tie to a level.
+TIED = {"cke": "1'b1", "cs_n": "1'b0"}
+#: The counters of the model, in their order.
 VIOLATIONS = (
     "command before the end of power-up", "access before the end of the power-up sequence", "t_rc", "t_ras",
     "t_ras_max", "t_rp", "t_rcd", "t_rrd", "t_rfc", "t_wr", "t_mrd", "more than 8 refreshes owed", "retention time",
@@ -44,6 +50,13 @@ class SdramLimits:
             "C_MRD": timing.t_mrd_clocks, "POWER_UP_REFRESHES": timing.power_up_refreshes})
 
 
+def parameters_of(part: SdramPart) -> dict[str, int]:
+    """All parameters of the model for a part."""
+    sizes = {"BANK_BITS": part.banks, "ROW_BITS": part.rows, "COLUMN_BITS": part.columns}
+    return {**{name: (count - 1).bit_length() for name, count in sizes.items()}, "WIDTH": part.width,
+            "ADDRESS_BITS": address_lines(part), **SdramLimits.of(part).values}
+
+
 class Sdram(wiring.Component):
     """The chip at the other end of `sdram_pins(part)`; simulators need `MODEL` beside the design.
 
@@ -65,14 +78,30 @@ class Sdram(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        pins, part = self.pins, self.part
-        sizes = {"BANK_BITS": part.banks, "ROW_BITS": part.rows, "COLUMN_BITS": part.columns}
-        parameters = {name: (count - 1).bit_length() for name, count in sizes.items()}
-        parameters |= {"WIDTH": part.width, "ADDRESS_BITS": len(pins.a), **SdramLimits.of(part).values}
+        pins = self.pins
         m.submodules.chip = Instance(
-            "hwflow_sdr_sdram", **{f"p_{name}": value for name, value in parameters.items()},
+            "hwflow_sdr_sdram", **{f"p_{name}": value for name, value in parameters_of(self.part).items()},
             **{f"i_{name}": getattr(pins, name) for name in ("clk", "cke", "cs_n", "ras_n", "cas_n", "we_n", "ba", "a",
                                                              "dqm")},
             i_dq_in=pins.dq_o, i_dq_driven=pins.dq_oe, o_dq_out=pins.dq_i, o_counts=self.counts, o_total=self.total,
             o_first_kind=self.first_kind, o_first_cycle=self.first_cycle, o_cycle=Signal(64))
         return m
+
+
+def board_chip(part: SdramPart, names: Collection[str]) -> BoardChip:
+    """`part` at the pins `names` of a board's design, where `dq` is `memory_dq_i`, `memory_dq_o` and `memory_dq_oe`.
+
+    The first violation of the data sheet ends the simulation.
+    """
+    parameters = parameters_of(part)
+    tied = {**TIED, "dqm": f"{part.width // 8}'b0"}
+    pins = [f".{name}({f'memory_{name}' if name in names else tied[name]})"
+            for name in ("clk", "cke", "cs_n", "ras_n", "cas_n", "we_n", "ba", "a", "dqm")]
+    pins += [".dq_in(memory_dq_o)", ".dq_driven(memory_dq_oe)", ".dq_out(memory_dq_i)", ".total(chip_total)",
+             ".first_kind(chip_kind)", ".first_cycle(chip_moment)",
+             ".counts(chip_counts)", ".cycle(chip_now)"]
+    given = ", ".join(f".{name}({value})" for name, value in parameters.items())
+    return BoardChip(
+        "  wire [24*32-1:0] chip_counts;\n  wire [63:0] chip_now;\n"
+        f"  hwflow_sdr_sdram #({given}) chip ({', '.join(pins)});\n"
+        + fault_of("memory chip, cycle %0d", VIOLATIONS), MODEL)

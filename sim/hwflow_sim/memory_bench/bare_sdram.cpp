@@ -5,9 +5,8 @@
 // TRACE: eight numbers of 32 bits for each cycle: cke, cs_n, the levels of ras_n cas_n we_n as one number (ras_n
 // highest), ba, a, dqm, whether data are driven, the data.  OUTPUT: two numbers of 32 bits for each cycle, what the
 // chip gives just before its rising edge, and just before its falling edge.
-#include <cstdint>
-#include <cstdio>
 #include "Vtop.h"
+#include "bench.h"
 #include "verilated.h"
 
 int main(int count, char** arguments) {
@@ -36,7 +35,7 @@ int main(int count, char** arguments) {
     }
     std::fclose(trace);
     std::fclose(output);
-    std::printf("first_kind %u\nfirst_cycle %llu\n", top.first_kind, (unsigned long long)top.first_cycle);
-    for (int n = 0; n < 24; n++) std::printf("violation%d %u\n", n, top.counts[n]);
+    bench::say("first_cycle", top.first_cycle);
+    bench::say_violations(top);
     return 0;
 }

@@ -4,9 +4,8 @@
 //
 // TRACE: five numbers of 32 bits for each edge: the time since the one before in ps, sck, cs_n, the levels of IO3 to
 // IO0, which of them are driven.  OUTPUT: a number of 32 bits for each edge, what the chip shows after it.
-#include <cstdint>
-#include <cstdio>
 #include "Vtop.h"
+#include "bench.h"
 #include "verilated.h"
 
 int main(int count, char** arguments) {
@@ -30,7 +29,6 @@ int main(int count, char** arguments) {
     }
     std::fclose(trace);
     std::fclose(output);
-    std::printf("first_kind %u\n", top.first_kind);
-    for (int n = 0; n < 17; n++) std::printf("violation%d %u\n", n, top.counts[n]);
+    bench::say_violations(top);
     return 0;
 }

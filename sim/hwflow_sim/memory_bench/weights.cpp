@@ -9,12 +9,13 @@
 // The last four have a number for each stream, with commas between: the beats that it must give at least, the chance in
 // 1/256 that it waits in a cycle, the beats after which it waits for good (0: never), and the beats in 2^20 cycles that
 // it takes at most (0: any), from START cycles after the memory is filled.  Prints numbers by name.
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <vector>
 #include "Vtop.h"
+#include "bench.h"
 #include "verilated.h"
+
+using bench::chance;
+using bench::random16;
+using bench::say;
 
 static const uint64_t START = 8192, PATIENCE = 200000;
 
@@ -27,32 +28,16 @@ static std::vector<uint64_t> numbers(const char* text) {
     return found;
 }
 
-static std::vector<uint32_t> words_of(const char* name) {
-    std::vector<uint32_t> data;
-    std::FILE* file = std::fopen(name, "rb");
-    if (!file) { std::perror(name); std::exit(2); }
-    for (uint32_t word; std::fread(&word, sizeof word, 1, file) == 1;) data.push_back(word);
-    std::fclose(file);
-    return data;
-}
-
-static uint64_t state;
-static uint32_t random16() {
-    state ^= state << 13; state ^= state >> 7; state ^= state << 17;
-    return state >> 20 & 65535;
-}
-static bool chance(uint32_t of256) { return (random16() & 255) < of256; }
-
 struct Stream { uint64_t beats, stall, stop, pace, got, first, last, gap, late; bool ready; };
 
 int main(int count, char** arguments) {
     if (count < 14) return 2;
     VerilatedContext context;
     context.commandArgs(count, arguments);
-    const auto words = words_of(arguments[1]);
+    const auto words = bench::read_file<uint32_t>(arguments[1]);
     const uint64_t image = std::strtoull(arguments[2], nullptr, 10);
     std::FILE* output = std::fopen(arguments[3], "wb");
-    state = 0x9E3779B97F4A7C15ULL ^ (std::strtoull(arguments[4], nullptr, 10) * 0xD1342543DE82EF95ULL);
+    bench::seed(arguments[4]);
     const uint32_t fill_stall = std::atoi(arguments[5]), restart = std::atoi(arguments[6]);
     const auto clears = numbers(arguments[7]);
     const uint64_t period = std::strtoull(arguments[8], nullptr, 10), memory = std::strtoull(arguments[9], nullptr, 10);
@@ -129,7 +114,6 @@ int main(int count, char** arguments) {
         if (taken) { top.fill_valid = 0; word++; quiet = 0; }
     }
     std::fclose(output);
-    auto say = [](const char* name, uint64_t value) { std::printf("%s %llu\n", name, (unsigned long long)value); };
     if (stuck) say("stuck", cycle);
     say("cycles", cycle); say("filled", filled);
     for (size_t n = 0; n < streams.size(); n++) {
@@ -138,7 +122,6 @@ int main(int count, char** arguments) {
                     (unsigned long long)streams[n].last, n, (unsigned long long)streams[n].gap, n,
                     (unsigned long long)streams[n].late);
     }
-    say("first_kind", top.first_kind);
-    for (int n = 0; n < 24; n++) std::printf("violation%d %u\n", n, top.counts[n]);
+    bench::say_violations(top);
     return 0;
 }
