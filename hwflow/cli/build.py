@@ -79,8 +79,9 @@ def build(console: Console, request: BuildRequest) -> Result:
     facts = {"plan": str(pipeline.board_folder / "plan.yaml"), "rtl": str(folder), "warnings": pipeline.warned.facts(),
              **plan_facts(pipeline.plan, pipeline.board, clock=clock)}
     if axi_stream is not None:
-        facts |= {"axi_stream": str(axi_stream), "ports": port_facts(pipeline.graph, pipeline.plan)}
-        show_ports(console, facts["ports"])
+        ports = port_facts(pipeline.graph, pipeline.plan)
+        facts |= {"axi_stream": str(axi_stream), "ports": ports}
+        show_ports(console, ports)
         console.say(f"with AXI4-Stream ports: {axi_stream}")
         facts |= {"exports": {kind: str(place) for kind, place in exports.items()}}
         for kind, place in exports.items():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import yaml
 
@@ -37,10 +36,10 @@ def fusesoc_files(network: Network) -> Files:
 
 def core_file(network: Network, board: Files) -> bytes:
     """CAPI2: https://fusesoc.readthedocs.io, reference manual, core file."""
-    filesets: dict[str, Any] = {
+    filesets: dict[str, object] = {
         "rtl": {"files": [*listed(network.verilog), *listed(network.weights)]},
         "tb": {"files": [*listed(bench(network)), *listed(network.played)]}}
-    targets: dict[str, Any] = {
+    targets: dict[str, object] = {
         "default": {"filesets": ["rtl"], "toplevel": "hwflow_axi_stream"},
         **simulations("sim", "the test bench: frames of the golden model, random stalls", ["rtl", "tb"], "hwflow_tb",
                       parameters=["seed", "stall"])}
@@ -67,14 +66,14 @@ def core_file(network: Network, board: Files) -> bytes:
     return b"CAPI=2:\n" + yaml.safe_dump(core, sort_keys=False, width=120).encode()
 
 
-def listed(names: Iterable[str]) -> list[dict[str, Any]]:
+def listed(names: Iterable[str]) -> list[dict[str, object]]:
     """Files of a fileset.  All are copied to where the tools run: there they look for the contents of ROMs, and the
     script of yosys for the Verilog."""
     types = {"v": "verilogSource", "sv": "systemVerilogSource"}
     return [{name: {"file_type": types.get(name.rpartition(".")[2], "user"), "copyto": name}} for name in names]
 
 
-def simulations(name: str, description: str, filesets: list[str], toplevel: str, **more: object) -> dict[str, Any]:
+def simulations(name: str, description: str, filesets: list[str], toplevel: str, **more: object) -> dict[str, object]:
     """Two targets: `name` for Verilator, `name`_icarus for Icarus Verilog."""
     common = {"filesets": filesets, "toplevel": toplevel, "flow": "sim"}
     tools = {"": {"tool": "verilator", "mode": "binary", "verilator_options": ["--timing"]},

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib import resources
 from string import Template
-from typing import Any
 
 #: Contents by the name of the file, relative to the folder of an export.
 Files = Mapping[str, bytes]
@@ -95,7 +94,7 @@ class Network:
         word = re.sub(r"\W", "_", self.name, flags=re.ASCII)
         return word if word[:1].isalpha() else f"n_{word}"
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """What a script wants to know."""
         return {"name": self.name, "hwflow": self.version, "board": self.board, "device": self.device,
                 "interval": self.interval, "latency": list(self.latency),

@@ -148,11 +148,11 @@ def no_number(text: str) -> float:
     raise ValueError(f"{text} is no number")
 
 
-def folding_facts(folding: Folding) -> dict[str, Any]:
+def folding_facts(folding: Folding) -> dict[str, object]:
     """For JSON, without what has its default."""
     facts = {**asdict(folding), "style": folding.style.value, "rescale": folding.rescale and folding.rescale.value,
              "weight_interval": str(folding.weight_interval)}
-    defaults: Mapping[str, Any] = {"rescale": None, "weight_rows": 0, "weight_interval": "1"}
+    defaults: Mapping[str, object] = {"rescale": None, "weight_rows": 0, "weight_interval": "1"}
     return {name: value for name, value in facts.items() if name not in defaults or value != defaults[name]}
 
 
@@ -168,25 +168,25 @@ def partition_of(facts: Sequence[Mapping[str, Any]]) -> Partition:
     return Partition(tuple(SharedLayers(**{**each, "layers": tuple(map(int, each["layers"]))}) for each in facts))
 
 
-COUNT: Mapping[str, Any] = {"type": "integer", "minimum": 1}
-CLOCK: Mapping[str, Any] = {"type": "number", "exclusiveMinimum": 0, "maximum": 1000}
-TEXT: Mapping[str, Any] = {"type": "string", "minLength": 1}
+COUNT: Mapping[str, object] = {"type": "integer", "minimum": 1}
+CLOCK: Mapping[str, object] = {"type": "number", "exclusiveMinimum": 0, "maximum": 1000}
+TEXT: Mapping[str, object] = {"type": "string", "minLength": 1}
 #: Without characters that no file's name has.
-FOLDER: Mapping[str, Any] = {"type": "string", "pattern": "^[^\\0\\ud800-\\udc7f\\udd00-\\udfff]+$"}
-FRACTION: Mapping[str, Any] = {"type": "string", "pattern": "^[1-9][0-9]{0,999}(/[1-9][0-9]{0,999})?$"}
-FOLDING: Mapping[str, Any] = {
+FOLDER: Mapping[str, object] = {"type": "string", "pattern": "^[^\\0\\ud800-\\udc7f\\udd00-\\udfff]+$"}
+FRACTION: Mapping[str, object] = {"type": "string", "pattern": "^[1-9][0-9]{0,999}(/[1-9][0-9]{0,999})?$"}
+FOLDING: Mapping[str, object] = {
     "type": "object", "required": ["rows", "cols", "lanes", "style"], "additionalProperties": False,
     "properties": {"rows": COUNT, "cols": COUNT, "lanes": COUNT,
                    "style": {"enum": [style.value for style in MultiplierStyle]}, "rescale": {"const": "logic"},
                    "weight_rows": COUNT, "weight_interval": FRACTION}}
-SHARED: Mapping[str, Any] = {
+SHARED: Mapping[str, object] = {
     "type": "object", "required": ["name", "layers", "single_port", "buffer", "interval", "rom_rows", "banks"],
     "additionalProperties": False,
     "properties": {"name": TEXT, "layers": {"type": "array", "minItems": 1, "items": {"type": "integer", "minimum": 0}},
                    "single_port": {"type": "boolean"}, "banks": COUNT, "buffer": COUNT, "interval": COUNT,
                    "rom_rows": COUNT, "sliding": {"type": "boolean"},
                    **{name: {"type": "integer", "minimum": 0} for name in ("ahead", "bands", "words_ahead")}}}
-SCHEMA: Mapping[str, Any] = {
+SCHEMA: Mapping[str, object] = {
     "type": "object",
     "required": ["identity", "model", "board", "transport", "clock_mhz", "interval", "bytes_in", "bytes_out",
                  "quantized", "foldings"],

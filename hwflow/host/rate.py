@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hwflow.host.identity import DesignFacts, frame_bytes
 from hwflow.layers.base import LayerGraph
@@ -63,7 +63,7 @@ class Rate:
             return Limit.LINE
         return Limit.MEMORY if self.memory_cycles and self.memory_cycles >= self.cycles else Limit.CORE
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """Plain data for JSON."""
         return {"frames_per_second": self.frames_per_second, "limit": self.limit.value, "core": self.core,
                 "line": None if math.isinf(self.line) else self.line, "mhz": self.mhz, "interval": self.interval}

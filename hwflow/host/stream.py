@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 from hwflow.host.host_link import HostLink
 from hwflow.host.identity import DesignFacts
@@ -54,7 +54,7 @@ class Throughput:
         """The share of the time in which the host did not wait for the line, 0 to 1."""
         return self._share(self.host_seconds)
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """Plain data for JSON."""
         return {"frames": self.frames, "seconds": self.seconds, "frames_per_second": self.rate, **self.shares()}
 

@@ -9,7 +9,7 @@ from typing import Any
 #: Bits of a byte on a serial line: a start bit, eight of data, a stop bit.
 BITS_OF_A_BYTE = 10
 #: Of `TransportFacts.facts`.
-TRANSPORT_SCHEMA: Mapping[str, Any] = {
+TRANSPORT_SCHEMA: Mapping[str, object] = {
     "type": "object", "required": ["kind", "bytes_per_second"], "additionalProperties": {"type": ["integer", "string"]},
     "properties": {"kind": {"type": "string", "pattern": "^[a-z]{1,20}$"},
                    "bytes_per_second": {"type": "number", "exclusiveMinimum": 0, "maximum": 1e12},
@@ -31,7 +31,7 @@ class TransportFacts:
     def __str__(self) -> str:
         return f"{self.options['baud']} baud" if "baud" in self.options else self.kind
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """Plain data for JSON."""
         return {"kind": self.kind, "bytes_per_second": self.bytes_per_second, **self.options}
 

@@ -26,7 +26,7 @@ SEAL_BYTES = 8 + DIGEST_BYTES + 4
 IMAGE_FILE = "weights.bin"
 
 #: In `identity.json`.
-IMAGE_SCHEMA: Mapping[str, Any] = {
+IMAGE_SCHEMA: Mapping[str, object] = {
     "type": "object", "required": ["file", "bytes", "digest", "model"], "additionalProperties": False,
     "properties": {"file": {"const": IMAGE_FILE}, "bytes": {"type": "integer", "minimum": 1},
                    "digest": {"type": "string", "pattern": f"^[0-9a-f]{{{2 * DIGEST_BYTES}}}$"},
@@ -70,7 +70,7 @@ class WeightImage:
         return WeightImage(facts["file"], int(facts["bytes"]), *(
             bytes.fromhex(facts.get(name, "")) for name in ("digest", "model", "mark")))
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """For JSON."""
         mark = {"mark": self.mark.hex()} if self.mark else {}
         return {"file": self.file, "bytes": self.size, "digest": self.digest.hex(), "model": self.model.hex(), **mark}

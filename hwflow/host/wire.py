@@ -7,7 +7,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from hwflow_base.errors import HwflowError
 
@@ -186,7 +186,7 @@ class Statistics:
         """Signs that something was lost or damaged on the line: 0 on a line without errors."""
         return self.resent + self.gaps + self.unknown + self.dropped
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """Plain data for JSON."""
         names = ("packets_sent", "packets_received", "bytes_sent", "bytes_received", "resent", "repeated", "gaps",
                  "polls", "unknown", "dropped")  # fmt: skip

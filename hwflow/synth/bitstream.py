@@ -21,7 +21,7 @@ from hwflow_rtl.vendor import Resources
 from ..hls import Plan
 from .board_memories import BoardMemory
 from .boards import Board
-from .clock import clock_facts, require_reachable, set_clock
+from .clock import layout_clock, require_reachable, set_clock
 from .design_parts import read_parts
 from .families import FAMILIES
 from .families.base import ROUTED
@@ -70,7 +70,7 @@ def memory_ports(memory: BoardMemory) -> dict[str, Pin]:
 PLACE, SEEDS = "place and route", "seeds"
 #: hwflow's own code that changes what nextpnr wrote, in the folder of a seed: the rest of it may change without placing
 #: anew.
-REPORT_CODE = tuple(Path(__file__).with_name(name) for name in ("paths.py", "parts.py"))
+REPORT_CODE = tuple(Path(__file__).with_name(name) for name in ("paths.py", "design_parts.py"))
 #: Resources in words.
 NAMES = {"lut": "logic cells", "ff": "flip-flops", "dsp": "multiplier blocks", "ram": "block RAMs",
          "spram": "single-port RAMs"}
@@ -265,15 +265,15 @@ def remedies(job: Job) -> str:
 
 def collect(job: Job, attempts: Sequence[Attempt], plan: Plan | None) -> SynthesisReport:
     steps = {"synthesis": "netlist", PLACE: "layout", "bitstream": "bitstream"}
-    parts, clock = parts_of(job), clock_facts(job.folder / "layout")
+    parts, clock = parts_of(job), layout_clock(job.folder / "layout")
     routed = read_nextpnr_report(job.folder / "layout" / "report.json", job.board,
                                  flip_flops=sum(part.ff for part in parts.values()), plan=plan)
     return SynthesisReport(
         **vars(routed), board=job.board.name, device=job.board.device, board_mhz=job.board.clock_mhz,
-        clock_mhz=clock["mhz"], pll=clock["pll"],
+        clock_mhz=clock.mhz, pll=clock.pll,
         memory_mhz=job.weights.own_mhz(job.board) if job.weights else None,
         line_clock=job.board.transport.clock,
-        data_margins=job.weights.data_margins(clock["mhz"]) if job.weights else None,
+        data_margins=job.weights.data_margins(clock.mhz) if job.weights else None,
         bitstream=bitstream_path(job), seed=best_of(attempts).seed, seeds=tuple(attempts),
         tools=versions(job.tools), options=options_of(job), parts=parts,
         logs={"synthesis": job.log("synthesis"), PLACE: job.folder / "layout" / "nextpnr.log",

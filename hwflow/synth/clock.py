@@ -11,17 +11,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 from hwflow_base.errors import HwflowError
+from hwflow_base.files.facts import plain, read_facts
 from hwflow_rtl.vendor.pll import PllSettings, exact
 
 from .boards import Board
 from .families import FAMILIES
 from .options import ON_BOARD
-from .report import read_nextpnr_report
+from .report import PllFacts, read_nextpnr_report
 
 #: The note that `set_clock` leaves beside the layout.
 NOTE = "clock.json"
@@ -29,6 +30,14 @@ NOTE = "clock.json"
 CORE_PLL = "clocking.source."
 #: The PLLs of all families.
 PRIMITIVES = tuple(cell for family in FAMILIES.values() for cell in family.pll_cells)
+
+
+@dataclass(frozen=True)
+class LayoutClock:
+    """The clock of the core, and the PLL that makes it, None where the oscillator does."""
+
+    mhz: float
+    pll: PllFacts | None = None
 
 
 def goal_pll(board: Board, goal_mhz: float) -> PllSettings:
@@ -71,7 +80,7 @@ def require_reachable(board: Board, text: str, mhz: float) -> None:
 
 def set_clock(folder: Path, board: Board, netlist: Path, wanted_mhz: float | None, limit_mhz: float | None = None
               ) -> None:
-    """Give the routed design in `folder` its clock: new dividers in the layout, and a note for `clock_facts`.
+    """Give the routed design in `folder` its clock: new dividers in the layout, and a note for `layout_clock`.
 
     The clock is the highest of the PLL that is not above `wanted_mhz`, or, where that is None, not above the routed
     clock, the device's limits and `limit_mhz`.  `netlist` is what was routed; without a PLL in it nothing but the note
@@ -79,7 +88,7 @@ def set_clock(folder: Path, board: Board, netlist: Path, wanted_mhz: float | Non
     """
     old = pll_parameters(netlist)
     if old is None:
-        (folder / NOTE).write_text(json.dumps({"mhz": board.clock_mhz, "pll": None}))
+        (folder / NOTE).write_text(json.dumps(plain(LayoutClock(board.clock_mhz))))
         return
     if wanted_mhz is None:
         usable = read_nextpnr_report(folder / "report.json", board, flip_flops=0).usable_mhz
@@ -91,16 +100,13 @@ def set_clock(folder: Path, board: Board, netlist: Path, wanted_mhz: float | Non
     family = FAMILIES[board.family]
     path = folder / family.layout
     path.write_text(family.retuned(path.read_text(encoding="utf-8"), old, new, str(path)), encoding="utf-8")
-    facts = {"mhz": float(new.output_mhz), "pll": {
-        "text": str(new), "primitive": new.primitive, "input_mhz": float(new.input_mhz),
-        "vco_mhz": float(new.vco_mhz), "parameters": dict(new.parameters)}}
-    (folder / NOTE).write_text(json.dumps(facts, indent=1))
+    pll = PllFacts(str(new), new.primitive, float(new.input_mhz), float(new.vco_mhz), dict(new.parameters))
+    (folder / NOTE).write_text(json.dumps(plain(LayoutClock(float(new.output_mhz), pll)), indent=1))
 
 
-def clock_facts(folder: Path) -> dict[str, Any]:
-    """`mhz`, the clock of the core, and `pll`, what makes it, or None."""
-    facts: dict[str, Any] = json.loads((folder / NOTE).read_text(encoding="utf-8"))
-    return facts
+def layout_clock(folder: Path) -> LayoutClock:
+    """The clock in the note that `set_clock` left in `folder`."""
+    return read_facts((folder / NOTE).read_bytes(), LayoutClock)
 
 
 def pll_parameters(netlist: Path) -> dict[str, int] | None:

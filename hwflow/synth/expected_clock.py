@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from hwflow_base.errors import HwflowError
+from hwflow_base.files.facts import read_facts
 from hwflow_rtl.io import BoardTop
 from hwflow_rtl.multiply.style import MultiplierStyle
 
@@ -89,14 +88,13 @@ class ClockFit:
 
     def period(self, family: str, features: Mapping[str, float]) -> float:
         """Nanoseconds."""
-        return self.family_ns[family] * math.exp(sum(self.weights[name] * each for name, each in features.items()))
+        return self.family_ns[family] * math.exp(sum(self.weights[name] * value for name, value in features.items()))
 
 
 @cache
 def clock_fit() -> ClockFit:
     """The fit of `clocks.json`."""
-    content: Mapping[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
-    return ClockFit(content["family_ns"], content["weights"], content["error"], content["worst"])
+    return read_facts(FILE.read_bytes(), ClockFit)
 
 
 def features_of(plan: Plan, board: Board, *, linked: bool = True) -> dict[str, float]:

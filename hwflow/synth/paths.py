@@ -9,10 +9,10 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from hwflow_base.errors import HwflowError
 
@@ -73,7 +73,7 @@ class TimingPath:
         return (f"{self.part}: {self.start} -> {self.end}; {self.logic_ns:.1f} ns logic, {self.wires_ns:.1f} ns "
                 f"routing, {self.hops} hop{'s' if self.hops != 1 else ''}")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {"part": self.part, "layers": list(self.layers), "start": self.start, "end": self.end,
                 "logic_ns": round(self.logic_ns, 3), "wires_ns": round(self.wires_ns, 3), "hops": self.hops,
                 "text": str(self), "steps": [vars(step) for step in self.steps]}
@@ -110,10 +110,71 @@ class PartDelay:
     end: str
 
 
-def read_report(path: Path) -> Any:
+class PathEnd(TypedDict):
+    """A pin of a cell."""
+
+    cell: str
+    port: str
+
+
+# The keys of these tables are no names in Python.
+ReportStep = TypedDict("ReportStep", {"type": str, "delay": float, "from": PathEnd, "to": PathEnd})
+ReportPath = TypedDict("ReportPath", {"from": str, "to": str, "path": list[ReportStep]})
+
+
+class Achieved(TypedDict):
+    """The clock that a net reaches, MHz."""
+
+    achieved: float
+
+
+class UsedCells(TypedDict):
+    """The cells of a kind that are used."""
+
+    used: int
+
+
+class NetEndpoint(TypedDict):
+    """A register at the end of a net, and the delays to it."""
+
+    event: str
+    cell: str
+    delay: NotRequired[float | list[float]]
+
+
+class NetTiming(TypedDict):
+    """A net with its registers; `event` is the clock edge that it comes from."""
+
+    net: str
+    event: str
+    endpoints: list[NetEndpoint]
+
+
+class WorstRegister(TypedDict):
+    """The register of a part with the longest path, as `shortened` keeps it."""
+
+    event: str
+    part: str
+    net: str
+    cell: str
+    ns: float
+
+
+class NextpnrReport(TypedDict, total=False):
+    """nextpnr's JSON report, as it is or `shortened`; `of_report` is for files that are none."""
+
+    critical_paths: list[ReportPath]
+    fmax: dict[str, Achieved]
+    utilization: dict[str, UsedCells]
+    detailed_net_timings: list[NetTiming]
+    worst: list[WorstRegister]
+
+
+def read_report(path: Path) -> NextpnrReport:
     """nextpnr's JSON report, as it is or `shortened`.  HwflowError where the file is no JSON."""
     with of_report(path):
-        return json.loads(path.read_text(encoding="utf-8"))
+        report: NextpnrReport = json.loads(path.read_text(encoding="utf-8"))
+        return report
 
 
 @contextlib.contextmanager
@@ -129,9 +190,9 @@ def of_report(path: Path) -> Iterator[None]:
         ) from None
 
 
-def shortened(content: Mapping[str, Any]) -> dict[str, Any]:
+def shortened(content: NextpnrReport) -> dict[str, object]:
     """nextpnr's report with the worst register of each part and clock in place of all of them, as `worst`."""
-    worst: dict[tuple[str, str], dict[str, Any]] = {}
+    worst: dict[tuple[str, str], WorstRegister] = {}
     for net in content.get("detailed_net_timings", ()):
         for end in net["endpoints"]:
             part, ns = part_of(end["cell"]), longest(end.get("delay"))
@@ -142,12 +203,12 @@ def shortened(content: Mapping[str, Any]) -> dict[str, Any]:
     return kept | {"worst": [worst[key] for key in sorted(worst)]}
 
 
-def longest(delay: Any) -> float:
+def longest(delay: float | list[float] | None) -> float:
     """nextpnr gives the shortest and the longest delay, older versions the longest alone."""
     return float(max(delay)) if isinstance(delay, list) else float(delay or 0.0)
 
 
-def core_event(content: Mapping[str, Any]) -> str | None:
+def core_event(content: NextpnrReport) -> str | None:
     """The clock edge of the stages, as nextpnr calls it ("posedge clk"); None where no path goes through a stage."""
     inner = [(end["ns"], end["event"]) for end in content.get("worst", ())
              if end["part"].startswith("stage") or end["part"] == LINKS]
@@ -157,16 +218,16 @@ def core_event(content: Mapping[str, Any]) -> str | None:
     return str(max(own)[1]) if own else None
 
 
-def is_inner(path: Mapping[str, Any]) -> bool:
+def is_inner(path: ReportPath) -> bool:
     """From register to register of one clock."""
     return bool(path["from"] == path["to"] and OUTSIDE not in path["from"])
 
 
-def total(parts: Sequence[Mapping[str, Any]]) -> float:
+def total(parts: Sequence[ReportStep]) -> float:
     return sum(float(part["delay"]) for part in parts)
 
 
-def clocks_of(content: Mapping[str, Any], plan: Plan | None = None) -> tuple[Clock, ...]:
+def clocks_of(content: NextpnrReport, plan: Plan | None = None) -> tuple[Clock, ...]:
     """Every clock of a routed design, that of the stages first."""
     core = core_event(content)
     paths: dict[str, TimingPath] = {}
@@ -189,7 +250,7 @@ def core_clock(report: Path) -> float | None:
         return next((clock.routed_mhz for clock in clocks_of(content)), None)
 
 
-def path_of(parts: Sequence[Mapping[str, Any]], plan: Plan | None = None) -> TimingPath:
+def path_of(parts: Sequence[ReportStep], plan: Plan | None = None) -> TimingPath:
     """A path of nextpnr's report as cells with the wire to each; the steps of a carry chain are added up."""
     steps = steps_of(parts)
     named = [step for step in steps if not step.cell.startswith("$nextpnr")] or steps
@@ -204,7 +265,7 @@ def layers_of(part: str, plan: Plan | None) -> tuple[str, ...]:
     return plan.stages[number].layers if plan is not None and 0 <= number < len(plan.stages) else ()
 
 
-def steps_of(parts: Iterable[Mapping[str, Any]]) -> list[Step]:
+def steps_of(parts: Iterable[ReportStep]) -> list[Step]:
     steps: list[Step] = []
     wire = 0.0
     for part in parts:
@@ -223,7 +284,7 @@ def steps_of(parts: Iterable[Mapping[str, Any]]) -> list[Step]:
     return steps
 
 
-def delays_of(content: Mapping[str, Any], plan: Plan | None = None) -> tuple[PartDelay, ...]:
+def delays_of(content: NextpnrReport, plan: Plan | None = None) -> tuple[PartDelay, ...]:
     """The longest path into each part on the clock of the stages, and on every other clock; the slowest first."""
     found = [
         PartDelay(title_of(end["part"], plan), layers_of(end["part"], plan), round(float(end["ns"]), 3),

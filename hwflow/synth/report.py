@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from hwflow_base.by_value import ByValue
 from hwflow_base.files.facts import plain, read_facts
@@ -20,7 +19,7 @@ from hwflow.hls.plan.plan import Plan
 from .boards import Board
 from .design_parts import readable
 from .families import FAMILIES, Limit
-from .paths import Clock, PartDelay, Step, TimingPath, clocks_of, delays_of, of_report, read_report
+from .paths import Clock, NextpnrReport, PartDelay, Step, TimingPath, clocks_of, delays_of, of_report, read_report
 from .seeds import Attempt
 
 #: The file in the folder of a routed design.
@@ -36,6 +35,17 @@ class Usage:
 
     def __str__(self) -> str:
         return f"{self.used} of {self.available}"
+
+
+@dataclass(frozen=True, eq=False)
+class PllFacts(ByValue):
+    """A PLL of a routed design: in words, its primitive, clocks in MHz, and the primitive's parameters."""
+
+    text: str = ""
+    primitive: str = ""
+    input_mhz: float = 0.0
+    vco_mhz: float = 0.0
+    parameters: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -75,7 +85,7 @@ class BoardClocks(ByValue):
 
     board_mhz: float
     clock_mhz: float
-    pll: Mapping[str, Any] | None = None
+    pll: PllFacts | None = None
     memory_mhz: float | None = None
     data_margins: tuple[float, float] | None = None
     line_clock: tuple[str, float] | None = None
@@ -171,11 +181,11 @@ def read_nextpnr_report(path: Path, board: Board, *, flip_flops: int, plan: Plan
         return routed_facts_of(content, board, flip_flops, plan)
 
 
-def routed_facts_of(content: Mapping[str, Any], board: Board, flip_flops: int, plan: Plan | None) -> RoutedFacts:
+def routed_facts_of(content: NextpnrReport, board: Board, flip_flops: int, plan: Plan | None) -> RoutedFacts:
     family, utilization = FAMILIES[board.family], content["utilization"]
 
     def used(cells: Mapping[str, int]) -> int:
-        return sum(utilization.get(cell, {}).get("used", 0) * units for cell, units in cells.items())
+        return sum(utilization.get(cell, {"used": 0})["used"] * units for cell, units in cells.items())
 
     usage = {resource: Usage(used(cells) if cells else flip_flops, getattr(board.resources, resource))
              for resource, cells in family.routed_cells.resources().items()}

@@ -77,7 +77,7 @@ def test_every_board_is_routed_and_gets_the_clock_that_it_bears(name: str, tmp_p
     assert report.pll is not None
     assert 0 <= report.usable_mhz - report.clock_mhz < 0.06 * report.usable_mhz
     assert report.meets_clock
-    assert Fraction(report.clock_mhz).limit_denominator(10**6) == output_of(board, report.pll["parameters"])
+    assert Fraction(report.clock_mhz).limit_denominator(10**6) == output_of(board, report.pll.parameters)
     assert report.bitstream.stat().st_size > 50_000
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from hwflow_base.printable import number, percent, rate_text
 from hwflow_rtl.io.board_top import BoardTop
@@ -60,7 +59,7 @@ def around_cost(plan: Plan, board: Board) -> Resources:
                          shape=board.transport.shape)
 
 
-def synthesis_facts(plan: Plan, board: Board, report: SynthesisReport) -> dict[str, Any]:
+def synthesis_facts(plan: Plan, board: Board, report: SynthesisReport) -> dict[str, object]:
     """The report and what it makes of the plan, as plain data for JSON."""
     rows = planned_and_used(plan, board, report)
     planned = planned_in_all(plan, board)
@@ -147,7 +146,7 @@ def show_paths(console: Console, report: SynthesisReport) -> None:
         console.say(f"  place and route reached {report.routed_mhz:.1f} MHz; limit of the device: "
                     f"{report.limit.mhz:g} MHz for {report.limit.what}; {report.limit.source}")
         if report.pll is not None:
-            console.say(f"  PLL: {report.pll['text']}")
+            console.say(f"  PLL: {report.pll.text}")
     for clock in report.clocks:
         if clock.path is not None:
             console.say(f"  longest path of the clock '{clock.net}': {clock.path}")

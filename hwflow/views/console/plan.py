@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from hwflow_base.printable import counted, decimal, number, percent, rate_text
 from hwflow_rtl.core import port_names
@@ -140,7 +140,7 @@ def show_layers(console: Console, plan: Plan, board: Board, clock: CoreClock) ->
     console.say(f"  multipliers do useful work in {percent(plan.multiplier_use)} of the cycles")
 
 
-def execution_facts(plan: Plan, board: Board) -> dict[str, Any]:
+def execution_facts(plan: Plan, board: Board) -> dict[str, object]:
     """The same as plain data."""
     return {"board": board.name, "execution": plan.execution, "why": plan.why,
             "alternatives": [asdict(each) for each in plan.alternatives], "line": execution_line(plan, board),
@@ -233,7 +233,7 @@ def show_steps(console: Console, plan: Plan) -> None:
                       ("made by", "first", "last", "bytes"), places)
 
 
-def shared_facts(stage: StagePlan) -> dict[str, Any]:
+def shared_facts(stage: StagePlan) -> dict[str, object]:
     """The same as plain data; nothing of a stage that is not shared."""
     if not stage.steps:
         return {}
@@ -382,7 +382,7 @@ def resource_rows(plan: Plan, board: Board) -> list[tuple[str, int, int]]:
     return [(name.upper(), need, have[name]) for name, need in counts(plan.resources, board).items()]
 
 
-def plan_facts(plan: Plan, board: Board, *, clock: CoreClock) -> dict[str, Any]:
+def plan_facts(plan: Plan, board: Board, *, clock: CoreClock) -> dict[str, object]:
     """The same as plain data."""
     slowest, technology, rings = bottleneck(plan), board.technology(), ring_bytes(plan)
     return {
@@ -453,7 +453,7 @@ def compared(predicted: int, simulated: int | None) -> str:
     return f"{number(simulated)}, {number(abs(simulated - predicted))} {more} than predicted"
 
 
-def simulation_facts(plan: Plan, board: Board, runs: Mapping[str, RunResult], clock: CoreClock) -> dict[str, Any]:
+def simulation_facts(plan: Plan, board: Board, runs: Mapping[str, RunResult], clock: CoreClock) -> dict[str, object]:
     facts = plan_facts(plan, board, clock=clock)
     names = list(latencies(plan))
     for name, run in runs.items():
@@ -469,12 +469,25 @@ def simulation_facts(plan: Plan, board: Board, runs: Mapping[str, RunResult], cl
     return facts
 
 
-# The ports of a design with AXI4-Stream: which tensor passes each of them, and how.
+class PortFacts(TypedDict):
+    """An AXI4-Stream port of an exported core, and the tensor on it."""
+
+    port: str
+    tensor: str
+    frame: str
+    format: str
+    scale: float
+    zero_point: int
+    bytes_of_element: int
+    elements_of_beat: int
+    tdata_bits: int
+    beats_of_frame: int
 
 
-def port_facts(graph: LayerGraph, plan: Plan) -> list[dict[str, Any]]:
-    """Of every port: its prefix, the tensor, what a beat and a frame of it are."""
-    ends, facts = ends_of(plan), []
+def port_facts(graph: LayerGraph, plan: Plan) -> list[PortFacts]:
+    """The ports of a design with AXI4-Stream: which tensor passes each of them, and how."""
+    ends = ends_of(plan)
+    facts: list[PortFacts] = []
     for letter, names, group in (("s", graph.inputs, ends.inputs), ("m", graph.outputs, ends.outputs)):
         for port, name, end in zip(port_names(letter, len(names)), names, group, strict=True):
             tensor, size = graph.tensors[name], -(-end.width // 8)
@@ -486,7 +499,7 @@ def port_facts(graph: LayerGraph, plan: Plan) -> list[dict[str, Any]]:
     return facts
 
 
-def show_ports(console: Console, facts: Sequence[dict[str, Any]]) -> None:
+def show_ports(console: Console, facts: Sequence[PortFacts]) -> None:
     heads = ("port", "tensor", "frame", "format", "scale", "zero point", "TDATA", "elements a beat", "beats a frame")
     console.table("AXI4-Stream ports", heads, [
         (each["port"], each["tensor"], each["frame"], each["format"], f"{each['scale']:.6g}", str(each["zero_point"]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from hwflow_base.printable import number, rate_text
@@ -108,7 +108,7 @@ class BoardRun:
         """Frames a second that the core computes where data never wait."""
         return self.alone.core
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """Plain data for JSON."""
         weights = self.design.weights
         return {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Any
 
 from hwflow_base.printable import number, percent, rate_text
 
@@ -137,12 +136,12 @@ def short(text: str) -> str:
     return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT - 3]}..."
 
 
-def point_facts(point: Point, best: bool, command: str) -> dict[str, Any]:
+def point_facts(point: Point, best: bool, command: str) -> dict[str, object]:
     """A point for CSV and JSON."""
     return {**point.facts(), "on_frontier": best, "command": command}
 
 
-def exploration_facts(exploration: Exploration) -> dict[str, Any]:
+def exploration_facts(exploration: Exploration) -> dict[str, object]:
     """Everything but the points, for JSON."""
     answer = exploration.answer
     return {
@@ -242,7 +241,7 @@ def _candidate_row(outcome: Outcome, point: Candidate) -> tuple[str, ...]:
     )
 
 
-def widths_facts(outcome: Outcome) -> dict[str, Any]:
+def widths_facts(outcome: Outcome) -> dict[str, object]:
     """Everything that was measured, for JSON."""
     return {
         "metric": {"name": outcome.metric.name, "unit": outcome.metric.unit, "rows": outcome.metric.rows,
@@ -258,5 +257,5 @@ def widths_facts(outcome: Outcome) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def candidate_facts(point: Candidate) -> dict[str, Any]:
+def candidate_facts(point: Candidate) -> dict[str, object]:
     return asdict(point) | {"resources": point.resources.counts()}

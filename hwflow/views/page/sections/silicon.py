@@ -390,7 +390,7 @@ def seeds(subject: Subject, report: SynthesisReport) -> Markup:
 
 def tools(report: SynthesisReport) -> Markup:
     """What made the bitstream, and how long that took."""
-    rows = [["PLL", str(report.pll["text"])]] if report.pll and "text" in report.pll else []
+    rows = [["PLL", report.pll.text]] if report.pll and report.pll.text else []
     rows += [[f"version of {name}", text] for name, text in report.tools.items()]
     rows += [[f"options of {name}", text] for name, text in report.options.items()]
     rows += [[f"time of {step}", f"{seconds:.1f} s"] for step, seconds in report.seconds.items()]
