@@ -60,7 +60,7 @@ class Link:
         self.feed(self.port.exchange(b"", PIECE))
 
     def feed(self, data):
-        """What came, in pieces of any size."""
+        """Take what came, in pieces of any size."""
         pieces = data.split(FLAG)
         self.begun += pieces[0]
         for piece in pieces[1:]:

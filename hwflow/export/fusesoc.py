@@ -83,7 +83,7 @@ def simulations(name: str, description: str, filesets: list[str], toplevel: str,
 
 
 def example_text(network: Network) -> str:
-    """What the README says of the self-test."""
+    """The paragraph of the README about the self-test."""
     if network.example is None:
         return f"It has no example for `{network.board}`: that needs an LED, and a flow of edalize for its FPGA."
     return template("fusesoc/example.md.in", board=network.board, core=core_name(network), tools=TOOLS,

@@ -95,7 +95,7 @@ class Network:
         return word if word[:1].isalpha() else f"n_{word}"
 
     def facts(self) -> dict[str, object]:
-        """What a script wants to know."""
+        """The facts for a script."""
         return {"name": self.name, "hwflow": self.version, "board": self.board, "device": self.device,
                 "interval": self.interval, "latency": list(self.latency),
                 "frames": self.frames, "inputs": [asdict(port) for port in self.inputs],

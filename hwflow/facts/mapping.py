@@ -1,4 +1,4 @@
-"""What becomes of every node of a model: hardware, host, constant, or nothing, and then why and what to do about it.
+"""The fate of every node of a model: hardware, host, constant, or nothing, and then why and what to do about it.
 
 Before anything is built, and everything at once: a node that cannot be is cut out of the model, its results become
 inputs, and the rest is looked at again, until nothing new is found.  Ranges of activations are assumed instead of
@@ -73,7 +73,7 @@ class NodeMapping:
 
 
 def of_whole(error: HwflowError) -> Problem:
-    """What `error` says of the model as a whole, in one line."""
+    """The message of `error` about the model as a whole, in one line."""
     why, remedy = (" ".join(text.split()) for text in (sentence(error.why, where=error.where), error.remedy))
     return Problem("the model", why, remedy)
 
@@ -101,7 +101,7 @@ class Mapped:
 
     @property
     def all_problems(self) -> tuple[Problem, ...]:
-        """Those of the model as a whole, and one for each node that cannot be."""
+        """The problems of the model as a whole, and one for each node that cannot be."""
         return (*self.problems, *(Problem(node.label, node.why, node.remedy) for node in self.of(Fate.NONE)))
 
     def is_all(self, error: HwflowError) -> bool:
@@ -126,7 +126,7 @@ WITHOUT_STAGE = "`hwflow golden` runs it; for hardware, cut the model in front o
 
 def mapped(source: Model, shapes: Mapping[str, tuple[int, ...]], limits: Limits = DEFAULT_LIMITS,
            states: Mapping[str, str] | None = None) -> Mapped:
-    """What becomes of `source`, a model as its file has it, whose inputs have `shapes` where given.
+    """The fates of the nodes of `source`, a model as its file has it, whose inputs have `shapes` where given.
 
     HwflowError where `states` has a pair that is none (`keep_states`).
     """
@@ -167,7 +167,7 @@ def mapped(source: Model, shapes: Mapping[str, tuple[int, ...]], limits: Limits 
 
 
 def _forms(model: Model) -> dict[str, str]:
-    """By result, the operator that makes it."""
+    """The operator that makes each result."""
     return {name: node.op_type for node in model.graph.nodes for name in node.outputs}
 
 
@@ -242,7 +242,7 @@ class _Look:
         return None
 
     def _layers(self, graph: LayerGraph, *, whole: bool) -> None:
-        """What the golden model runs and hardware does not."""
+        """The layers that the golden model runs and hardware does not."""
         for layer, why in layers_without_hardware(graph).items():
             self.add(Problem(f"'{layer}' (layer)", why, WITHOUT_STAGE))
         if whole:

@@ -1,4 +1,5 @@
-"""What is in a model, as plain data: interface, operators, parameters, work, quantization, and where each node runs.
+"""The contents of a model, as plain data: interface, operators, parameters, work, quantization, and where each node
+runs.
 
 Models that hwflow cannot evaluate are described too; what cannot be known is None.
 """
@@ -111,7 +112,8 @@ def macs_of(node: Node, type_of: TypeOf) -> int | None:
 
 
 def quantization_of(model: Model, types: Types, annotations: int) -> dict[str, Any]:
-    """By kind: the number of nodes ("qdq", "qoperator", "qonnx") or of annotations, and how often each width occurs."""
+    """The kinds of quantization: the number of nodes ("qdq", "qoperator", "qonnx") or of annotations, and how often
+    each width occurs."""
     constants = {name: array for name, array in model.graph.initializers.items() if array.size == 1}
     counts: Counter[str] = Counter()
     widths: Counter[str] = Counter()
@@ -204,7 +206,7 @@ def _types(model: Model, shapes: Mapping[str, tuple[int, ...]]) -> tuple[Types, 
 
 
 def model_facts(model: Model, types: Types) -> Facts:
-    """What the file says of itself, its interface and its parts."""
+    """Facts of a model: what the file says of itself, its interface and its parts."""
     graph = model.graph
     count, size = _parameters(graph)
     return {

@@ -80,18 +80,19 @@ def places(source: Model, static: Callable[[], Model], trial: Callable[[], Quant
 
 
 def without_hardware(graph: LayerGraph) -> str | None:
-    """What keeps integers that the golden model runs from becoming hardware, a line for each; None where nothing."""
+    """The reasons that keep integers that the golden model runs from becoming hardware, a line for each; None where
+    nothing."""
     problems = "".join(f"\n  {problem}" for problem in hardware_problems(graph))
     return f"it runs in the golden model; no hardware yet for:{problems}" if problems else None
 
 
 def layers_without_hardware(graph: LayerGraph) -> dict[str, str]:
-    """By layer, which is named like its node, why it cannot become a stage."""
+    """The layers that cannot become a stage, named like their nodes, and why."""
     return {found.layer: found.why or f"{found.kind} has no hardware yet" for found in layer_problems(graph)}
 
 
 def nodes_without_operator(model: Model) -> dict[int, str]:
-    """By number, the nodes of the main graph that hwflow cannot evaluate, and why."""
+    """The nodes of the main graph, by number, that hwflow cannot evaluate, and why."""
     look = _Missing(model)
     reasons = {index: look.reason(node, model.opsets) for index, node in enumerate(model.graph.nodes)}
     return {index: reason for index, reason in reasons.items() if reason}
@@ -122,7 +123,7 @@ class _Missing:
 
 
 def _without_shapes(source: Model, missing: Mapping[int, str]) -> tuple[Place, ...]:
-    """Of a model whose shapes are not known: only the operators tell."""
+    """The places of a model whose shapes are not known: only the operators tell."""
     without = {problem.where: problem.why for problem in operators_without_hardware(source)}
     found = []
     for index, node in enumerate(source.graph.nodes):
@@ -161,7 +162,7 @@ def _with_shapes(
 
 
 def result_names(graph: Graph, forms: Mapping[str, str]) -> list[tuple[str, ...]]:
-    """By node of `graph`, its results in the simplified model, whose operators by their results are `forms`.
+    """The results of each node of `graph` in the simplified model, whose operators by their results are `forms`.
 
     Where an Identity went, its name is that of the node in front of it, and the Identity has no results.
     """

@@ -1,4 +1,5 @@
-"""What a driver must know of the design on a board: `identity.json` beside its bitstream, and the integer model."""
+"""The facts that a driver must know of the design on a board: `identity.json` beside its bitstream, and the integer
+model."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Handshake:
         self.before = wire.statistics.bytes_received, wire.statistics.packets_received
 
     def identity(self, kind: Kind = Kind.RESET) -> Identity:
-        """What the board says after RESET or CLEAR.  LinkFailed where nothing answers, or nothing that can be used.
+        """The answer of the board to RESET or CLEAR.  LinkFailed where nothing answers, or nothing that can be used.
 
         It is asked twice: an answer that is left over from another process has the right sequence once in 256 times.
         """
@@ -74,7 +74,7 @@ class Handshake:
         return identity
 
     def memory(self, digest: bytes) -> Memory:
-        """What the board says of its memory when it is asked for the image with this digest."""
+        """The answer of the board about its memory when it is asked for the image with this digest."""
         memory = self.ask(Kind.IMAGE, digest, lambda packet, sequence: (
             Memory.of(packet) if packet.sequence == sequence else None))
         if memory is None:

@@ -49,7 +49,7 @@ def identity(graph: LayerGraph, plan: Plan) -> bytes:
 
 
 def identity_of(graph: LayerGraph, foldings: Sequence[Folding], partition: Partition = DATAFLOW) -> bytes:
-    """As `identity`, for the foldings of a plan in order, and its stages."""
+    """The same as `identity`, for the foldings of a plan in order, and its stages."""
     return digested((graph, tuple(foldings), *shared_of(partition)))
 
 
@@ -75,7 +75,7 @@ def sums_outside(graph: LayerGraph, foldings: Sequence[Folding], partition: Part
 
 def hardware_identity_of(graph: LayerGraph, foldings: Sequence[Folding], partition: Partition = DATAFLOW,
                          sums: Sequence[int] | None = None) -> bytes:
-    """What names a bitstream: as `identity_of`, without the weights that are in a memory beside the FPGA.
+    """The name of a bitstream: as `identity_of`, without the weights that are in a memory beside the FPGA.
 
     Those have a digest of their own, that of their image.  So they may change while the bitstream stays.  `sums`: the
     widths of `sums_outside` in the hardware, those of `graph` unless given.
@@ -202,7 +202,7 @@ SCHEMA: Mapping[str, object] = {
 
 @dataclass(frozen=True)
 class DesignFacts:
-    """What a driver must know of a design on a board besides its integer model.
+    """The facts that a driver must know of a design on a board besides its integer model.
 
     `interval`: cycles of a clock of `clock_mhz` between two frames; `bytes_in`, `bytes_out`: of one frame on the line
     of `transport`; `quantized`: the folder of the integer model, from the folder of `identity.json`;
@@ -264,7 +264,7 @@ class DesignFacts:
 
     @staticmethod
     def read(folder: Path) -> DesignFacts:
-        """What `write` wrote.  HwflowError where it is missing or damaged."""
+        """Read the facts that `write` wrote.  HwflowError where it is missing or damaged."""
         import jsonschema  # takes as long to import as the rest of the driver
 
         path, remedy = folder / IDENTITY_FILE, "make it with `hwflow synth`"

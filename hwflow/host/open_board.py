@@ -49,7 +49,7 @@ class OpenBoard:
 
     @property
     def statistics(self) -> Statistics:
-        """What went over the line since it was opened, and what of it was lost."""
+        """The traffic on the line since it was opened, and what of it was lost."""
         return self.link.statistics
 
     def run(self, x: Rows, progress: Progress | None = None) -> dict[str, Array]:
@@ -93,13 +93,13 @@ class OpenBoard:
         return self._stream(source, packed, unpacked)
 
     def stream_integers(self, source: Iterable[Frames | None]) -> Stream[Frames, dict[str, IntArray]]:
-        """As `stream`, with what `run_integers` takes and gives."""
+        """The same as `stream`, with what `run_integers` takes and gives."""
         graph = self.design.quantized.graph
         return self._stream(source, lambda frames: pack(graph, self._checked(frames)),
                             lambda data: unpack(graph, data))
 
     def stream_bytes(self, source: Iterable[bytes | None]) -> Stream[bytes, bytes]:
-        """As `stream`, with whole frames as they are on the line (docs/host-link.md)."""
+        """The same as `stream`, with whole frames as they are on the line (docs/host-link.md)."""
         return self._stream(source, lambda data: data, lambda data: data)
 
     def _stream(self, source: Iterable[Given | None], packed: Callable[[Given], bytes],

@@ -21,7 +21,7 @@ LONGEST = HEADER + LARGEST_PAYLOAD + CHECKSUM
 
 
 class Kind(enum.IntEnum):
-    """What a packet is; those from 0x80 come from the board."""
+    """The kinds of packets; those from 0x80 come from the board."""
 
     RESET = 0x01
     DATA = 0x02
@@ -82,7 +82,7 @@ def decode(whole: bytes) -> Packet | Drop:
 
 @dataclass(frozen=True)
 class Identity:
-    """What a board says of itself: the design, bytes of all inputs and of all outputs of a frame, room for data in
+    """The identity that a board tells: the design, bytes of all inputs and of all outputs of a frame, room for data in
     bytes, and bytes of the largest payload."""
 
     design: bytes
@@ -142,7 +142,7 @@ class MemoryState(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Memory:
-    """What a board says of the memory with its weights: `digest` is that of its image where it is filled, and
+    """The state of the memory with a board's weights: `digest` is that of its image where it is filled, and
     `image_bytes` what an image has."""
 
     state: MemoryState

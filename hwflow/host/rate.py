@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 class Limit(enum.StrEnum):
-    """What sets the pace of frames: the core, the memory beside the FPGA that gives its weights, or the line to the
-    host."""
+    """The part that sets the pace of frames: the core, the memory beside the FPGA that gives its weights, or the line
+    to the host."""
 
     CORE = "core"
     MEMORY = "memory"
@@ -48,17 +48,17 @@ class Rate:
         return self.mhz * 1e6 / self.interval
 
     def seconds(self, frames: int) -> float:
-        """That core and memory take for so many frames."""
+        """The seconds that core and memory take for so many frames."""
         return frames * self.interval / (self.mhz * 1e6)
 
     @property
     def frames_per_second(self) -> float:
-        """That arrive at the host."""
+        """The frames that arrive at the host."""
         return min(self.core, self.line)
 
     @property
     def limit(self) -> Limit:
-        """What sets the pace."""
+        """The part that sets the pace."""
         if self.line < self.core:
             return Limit.LINE
         return Limit.MEMORY if self.memory_cycles and self.memory_cycles >= self.cycles else Limit.CORE
@@ -80,12 +80,12 @@ def cycles_for(frames_per_second: float, mhz: float) -> int:
 
 
 def rate_of(plan: Plan, mhz: float, bytes_per_second: float = math.inf, cycles: int | None = None) -> Rate:
-    """Of `plan` at a clock of `mhz` behind a line; `cycles` is another interval than that of the plan, as a simulation
-    has it."""
+    """The rate of `plan` at a clock of `mhz` behind a line; `cycles` is another interval than that of the plan, as a
+    simulation has it."""
     return Rate(mhz, plan.interval if cycles is None else cycles, plan.memory_cycles(mhz),
                 carried(bytes_per_second, plan.graph))
 
 
 def rate_of_design(facts: DesignFacts, bytes_per_second: float) -> Rate:
-    """Of a routed design behind a line; its interval is that of its clock, with the memory."""
+    """The rate of a routed design behind a line; its interval is that of its clock, with the memory."""
     return Rate(facts.clock_mhz, facts.interval, 0, bytes_per_second / max(facts.bytes_in, facts.bytes_out))

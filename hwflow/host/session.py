@@ -95,7 +95,7 @@ SAME = 3
 
 
 class Session:
-    """What host and board have of each other since a RESET.
+    """The packets and counts that host and board have of each other since a RESET.
 
     Its clock stands still while the caller of `stream`, or the source, has its turn: the board is not late then.
     """

@@ -149,7 +149,8 @@ class Outbox:
 
 
 class Unanswered:
-    """What is on the line and was not answered, in order: packets of data by their number, None for others.
+    """The packets that are on the line and were not answered, in order: packets of data by their number, None for
+    others.
 
     Each has one STATUS for an answer, and the answers come in order, where neither was lost.  So a STATUS that brings
     nothing new means that data were dropped where the oldest one without an answer is data that the board has not got;
@@ -165,7 +166,7 @@ class Unanswered:
         self._open.append((packet, now))
 
     def forget(self, before: float) -> None:
-        """What was sent before that moment has no answer any more."""
+        """Forget packets that were sent before that moment: they have no answer any more."""
         while self._open and self._open[0][1] < before:
             self._open.popleft()
 
@@ -191,7 +192,7 @@ class Unanswered:
 
 
 class Arrival(enum.Enum):
-    """What a packet of results is to the host."""
+    """The meaning of a packet of results to the host."""
 
     NEXT = "next"
     REPEAT = "repeat"

@@ -19,7 +19,7 @@ INSTANT = 1e-9
 
 @dataclass(frozen=True)
 class Throughput:
-    """What the time of a stream went for; the three go on side by side, so the largest is what limits the rate.
+    """The uses of a stream's time; the three go on side by side, so the largest is what limits the rate.
 
     `frames`: whose results the caller has.  `seconds`: from the first item to the last result.  `line_seconds`: what
     the bytes of the busier direction take on the line, packets, repetitions and questions included.  `core_seconds`:
@@ -101,7 +101,7 @@ class Stream(Iterator[Made], Generic[Given, Made]):
 
     @property
     def throughput(self) -> Throughput:
-        """Of what has passed so far."""
+        """The throughput so far."""
         facts, seconds = self._facts, self._ended - (self._began or 0.0)
         sent, received, waited = (now - then for now, then in zip(self._counts(), self._before, strict=True))
         if self._began is None:

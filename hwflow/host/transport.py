@@ -1,4 +1,4 @@
-"""What a driver must know of the way to a design on a board; `identity.json` has it."""
+"""The facts that a driver must know of the way to a design on a board; `identity.json` has it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class TransportFacts:
 
     @staticmethod
     def from_facts(facts: Mapping[str, Any]) -> TransportFacts:
-        """What `facts` gave."""
+        """Read the mapping that `facts` gave."""
         options = {name: value for name, value in facts.items() if name not in ("kind", "bytes_per_second")}
         return TransportFacts(facts["kind"], float(facts["bytes_per_second"]), options)
 

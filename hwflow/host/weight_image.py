@@ -101,7 +101,7 @@ class WeightImage:
 
 
 def with_seal(image: bytes, mark: bytes) -> bytes:
-    """What is written into the memory: with a mark what a flash holds, else the image alone."""
+    """The bytes to write into the memory: with a mark what a flash holds, else the image alone."""
     if not mark:
         return image
     content = mark + image + digest_of(image)

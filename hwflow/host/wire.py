@@ -40,7 +40,7 @@ class Deframer:
         self._begun = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
-        """What ends in `data`, in order."""
+        """The packets that end in `data`, in order."""
         *whole, rest = data.split(FLAG)
         packets = []
         for piece in whole:
@@ -61,7 +61,7 @@ class Deframer:
 
 
 def unescaped(escaped: bytes) -> bytes | Drop:
-    """What stands between two flags."""
+    """The bytes between two flags."""
     if len(escaped) > LONGEST_ESCAPED:
         return Drop.TOO_LONG
     if WRONG_ESCAPE.search(escaped):
@@ -114,10 +114,10 @@ class BytePort(Protocol):
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The name in messages."""
 
     def read(self, timeout: float) -> bytes:
-        """What has arrived; waits at most `timeout` seconds for the first byte.  Nothing where none comes."""
+        """Read what has arrived; waits at most `timeout` seconds for the first byte.  Nothing where none comes."""
 
     def write(self, data: bytes) -> None:
         """Send all of `data`."""
@@ -141,7 +141,7 @@ class Line(Protocol):
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The name in messages."""
 
     @property
     def drops(self) -> Counter[Drop]: ...
@@ -150,7 +150,7 @@ class Line(Protocol):
         """Send all of them."""
 
     def receive(self, timeout: float) -> list[bytes]:
-        """What has arrived; waits at most `timeout` seconds for something."""
+        """Receive what has arrived; waits at most `timeout` seconds for something."""
 
     def close(self) -> None:
         """Let the line go.  May be called twice."""
@@ -158,7 +158,7 @@ class Line(Protocol):
 
 @dataclass
 class Statistics:
-    """What went over the line since it was opened.
+    """The traffic on the line since it was opened.
 
     `resent`: packets of data sent once more because the board had not got them; `repeated`: packets of results that
     came once more; `gaps`: times a packet of results was missing in front of one that came; `polls`: questions after

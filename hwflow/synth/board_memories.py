@@ -84,7 +84,8 @@ def part_of(entry: Entry, pads: PadTiming | None, user_flash: str | None) -> Par
 
 
 def number(value: float) -> float:
-    """Of a board file, where an integer may be larger than any float: that is infinite, which no part can be."""
+    """A number of a board file, where an integer may be larger than any float: that is infinite, which no part can
+    be."""
     try:
         return float(value)
     except OverflowError:

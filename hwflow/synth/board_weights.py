@@ -28,14 +28,15 @@ DOMAIN, CORE_DOMAIN = "memory", "sync"
 
 @dataclass(frozen=True)
 class BoardWeights:
-    """What `memory` gives the stages of a design: `streams`, in the order of the stages."""
+    """The weights that `memory` gives the stages of a design: `streams`, in the order of the stages."""
 
     memory: BoardMemory
     streams: tuple[WeightStream, ...]
 
     @staticmethod
     def of(board: Board, plan: Plan) -> BoardWeights | None:
-        """Those of `plan`, None where all weights are on the chip.  HwflowError for a memory that `board` lacks."""
+        """The weights of `plan`, None where all weights are on the chip.  HwflowError for a memory that `board`
+        lacks."""
         if not plan.streams:
             return None
         assert plan.outside is not None
@@ -46,7 +47,7 @@ class BoardWeights:
 
     @property
     def mark(self) -> bytes:
-        """What images for the same streams have in their seals."""
+        """The mark that images for the same streams have in their seals."""
         return hashlib.sha256(repr(self.streams).encode()).digest()[:MARK_BYTES]
 
     @property
@@ -76,7 +77,7 @@ class BoardWeights:
         return self.part(board).clock_mhz if self.domain == DOMAIN else None
 
     def pll(self, board: Board) -> PllSettings | None:
-        """What makes the memory's own clock: the highest that is not above the board file's; None for the oscillator or
+        """The PLL of the memory's own clock: the highest that is not above the board file's; None for the oscillator or
         the core's clock."""
         wanted = self.memory.part.clock_mhz
         if wanted == board.clock_mhz or self.domain == CORE_DOMAIN:

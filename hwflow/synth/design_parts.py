@@ -107,12 +107,12 @@ def title_of(part: str, plan: Plan | None = None) -> str:
 
 
 def read_parts(netlist: Path, family: str) -> dict[str, Resources]:
-    """As `count_parts`, of yosys' JSON file."""
+    """The same as `count_parts`, of yosys' JSON file."""
     return count_parts(json.loads(netlist.read_text(encoding="utf-8"))["modules"]["top"]["cells"], family)
 
 
 def count_parts(cells: Cells, family: str, part_of: Callable[[str], str] = part_of) -> dict[str, Resources]:
-    """What each part takes, by `part_of` of a cell's name; a part that takes nothing is not there."""
+    """The resources of each part, by `part_of` of a cell's name; a part that takes nothing is not there."""
     grouped: dict[str, list[tuple[str, Cell]]] = defaultdict(list)
     for name, cell in cells.items():
         grouped[part_of(name)].append((name, cell))

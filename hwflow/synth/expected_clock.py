@@ -98,7 +98,7 @@ def clock_fit() -> ClockFit:
 
 
 def features_of(plan: Plan, board: Board, *, linked: bool = True) -> dict[str, float]:
-    """What the estimate knows of a design, by the names of the weights.
+    """The features of a design that the estimate knows, by the names of the weights.
 
     `filled` is the share of the device's logic cells, those of the host link included if `linked`; `outside` is 1 where
     a stage is shared or weights come from outside of the FPGA, else 0; `arithmetic` is 1 where a stage has long

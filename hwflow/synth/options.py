@@ -15,7 +15,7 @@ from hwflow_base.options import Option, Range, Section
 
 @dataclass(frozen=True)
 class Placer:
-    """What of the placer is not as nextpnr has it; None is nextpnr's own.
+    """Knobs of the placer that are not as nextpnr has them; None is nextpnr's own.
 
     `beta`: how densely it fills an area, above 0 up to 1.  `critexp`: the exponent of a connection's criticality, 1 to
     10; the higher, the more the longest paths count alone.  `timingweight`: how much time counts against the length of
@@ -39,12 +39,12 @@ class Placer:
         return [word for name, value in self.given() for word in (f"--placer-heap-{name}", f"{value:g}")]
 
     def given(self) -> list[tuple[str, float | int]]:
-        """What is not nextpnr's own."""
+        """The knobs that are not nextpnr's own."""
         pairs = [(field.name, getattr(self, field.name)) for field in fields(self)]
         return [(name, value) for name, value in pairs if value is not None]
 
     def __str__(self) -> str:
-        """As `placer_of` reads it."""
+        """The text that `placer_of` reads."""
         return ",".join(f"{name}={value:g}" for name, value in self.given())
 
 

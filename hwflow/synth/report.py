@@ -141,7 +141,7 @@ class SynthesisReport(RoutedFacts, BoardClocks, ToolRuns):
                      and clock.routed_mhz < self.source_mhz(clock))
 
     def source_mhz(self, clock: Clock) -> float:
-        """What drives a clock that is not the core's: the oscillator, the transport, or the PLL of a memory."""
+        """The MHz that drive a clock that is not the core's: the oscillator, the transport, or the PLL of a memory."""
         if self.of_line(clock):
             assert self.line_clock is not None
             return self.line_clock[1]

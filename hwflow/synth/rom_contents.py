@@ -73,7 +73,7 @@ def rewritten(text: str, give: Callable[[RomPart, str | None, str], str]) -> str
 
 
 def place_of(cell: Cell) -> RomPart | None:
-    """Of a cell of a netlist in JSON; None of one that holds no part of a ROM."""
+    """The part of a ROM in a cell of a netlist in JSON; None where it holds none."""
     attributes = cell.get("attributes", {})
     return (attributes[ROM], attributes.get(BLOCK, "")) if ROM in attributes else None
 
@@ -125,7 +125,7 @@ def require_all(missing: Mapping[RomPart, object], source: str) -> None:
 
 
 def unlike(place: RomPart, source: str) -> HwflowError:
-    """What is found at the place of a part of a ROM is not what was synthesized."""
+    """The error of a place of a part of a ROM that does not hold what was synthesized."""
     return HwflowError(
         f"part '{place[1]}' of ROM '{place[0]}' must be where place and route put it, but other contents are there",
         "run `hwflow synth` again, with the tools that are installed now",

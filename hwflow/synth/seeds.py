@@ -39,7 +39,7 @@ BEGINS = {"placing": r"Info: Creating initial analytic placement", "improving": 
 
 @dataclass(frozen=True)
 class Attempt:
-    """What came of one seed: the clock of the core, MHz (None where nothing limits it), or why there is no result."""
+    """The result of one seed: the clock of the core, MHz (None where nothing limits it), or why there is no result."""
 
     seed: int
     routed_mhz: float | None
@@ -98,7 +98,7 @@ class Listener:
                 self.work.enter(phase)
 
     def told(self, line: str) -> str:
-        """What a line says of the state of the work; nothing for most.
+        """The state of the work that a line tells; nothing for most.
 
         The analytical placer and the refinement behind it count their passes, and end when they get nowhere.  Of the
         routers, the first one counts the arcs that remain, the second one the wires that are still taken twice.

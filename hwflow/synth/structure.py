@@ -1,4 +1,4 @@
-"""What a core is made of, without its text: a digest of its structure, and the contents of its ROMs.
+"""The structure of a core, without its text: a digest of its structure, and the contents of its ROMs.
 
 Writing a design as RTLIL takes Amaranth four times as long as walking through the hardware that is written (ResNet-8:
 3.3 to 4.7 s against 0.8 to 0.9 s).  So the digest is taken of the hardware, though its classes are not all public: of

@@ -19,8 +19,8 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Job:
-    """What every step needs to know.  `weights` are those in a memory of the board.  `watch` shows the tools that take
-    long.  `running` holds the tools that run now, and can end them all."""
+    """The board, folder and tools that every step needs.  `weights` are those in a memory of the board.  `watch` shows
+    the tools that take long.  `running` holds the tools that run now, and can end them all."""
 
     board: Board
     folder: Path

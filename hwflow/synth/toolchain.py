@@ -52,7 +52,7 @@ class Tool:
 
     @property
     def build(self) -> str:
-        """What tells it from other versions and builds, for the keys of cached steps."""
+        """A text that tells it from other versions and builds, for the keys of cached steps."""
         return f"{self} {self.says}".rstrip()
 
     def __str__(self) -> str:
@@ -85,7 +85,7 @@ def versions(tools: Mapping[str, Tool]) -> dict[str, str]:
 
 
 def tool_status() -> tuple[ToolStatus, ...]:
-    """What is installed and what is not, in the order of use."""
+    """The tools that are installed and those that are not, in the order of use."""
     lines = []
     for name, program in PROGRAMS.items():
         tool = locate(name)
@@ -215,7 +215,7 @@ def run_tool(tool: Tool, arguments: Sequence[str], *, folder: Path, log: Path, s
 
 
 def launcher() -> tuple[str, ...]:
-    """What stands before a command that is to end with this process, however that ends; nothing where only Linux can.
+    """The words before a command that is to end with this process, however that ends; none but on Linux.
 
     nextpnr would run on for minutes where hwflow was killed without a chance to clean up, and write into a folder that
     the next run uses.

@@ -43,7 +43,7 @@ def compiler_flags(tools: Tools, *, waves: bool) -> list[str]:
 
 
 def fingerprint(tools: Tools, waves: bool) -> list[str]:
-    """What the executable depends on besides the Verilog, as text."""
+    """The texts that the executable depends on besides the Verilog, as text."""
     ours = [path.read_text() for path in sorted(CPP.rglob("*")) if path.is_file()]
     flags = [*VERILATOR_FLAGS, FAST, SLOW, *compiler_flags(tools, waves=waves)]
     return [tools.verilator_version, tools.compiler, tools.compiler_version, tools.cocotb_version,

@@ -44,7 +44,8 @@ def whole_frames(boundary: Boundary, beats: npt.NDArray[np.uint64], count: int) 
 
 
 def narrow_frames(boundary: Boundary, beats: npt.NDArray[np.uint64], count: int) -> Values:
-    """As `whole_frames`, in the narrowest type that holds the elements, and made frame by frame to save memory."""
+    """The same as `whole_frames`, in the narrowest type that holds the elements, and made frame by frame to save
+    memory."""
     per_frame = boundary.beats_per_frame
     size = next(bits for bits in (8, 16, 32, 64) if boundary.shape.width <= bits)
     frames = np.empty((min(len(beats) // per_frame, count), boundary.elements_per_frame),

@@ -1,4 +1,4 @@
-"""What simulation and the line to a board need, for `hwflow doctor`."""
+"""The needs of simulation and the line to a board, for `hwflow doctor`."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def boundary_result(recorder: Recorder, expected: Path, k: int) -> BoundaryResul
 
 
 def output_result(recorder: Recorder, expected: Path, k: int) -> OutputResult:
-    """What the sink of output k received, against the elements of its source."""
+    """The elements that the sink of output k received, against the elements of its source."""
     number = recorder.sinks[k]
     boundary, due, beats = recorder.watched[number], recorder.due_beats(number), recorder.beats(number)
     came = recorder.totals(number).beats

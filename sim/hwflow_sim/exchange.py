@@ -31,7 +31,8 @@ PLACES = "places{}.npy"
 
 @dataclass(frozen=True)
 class Settings:
-    """What the simulating process has to know besides the arrays.  The run ends in `stop_cycle` if that is not None."""
+    """The settings that the simulating process has to know besides the arrays.  The run ends in `stop_cycle` if that is
+    not None."""
 
     inputs: tuple[Boundary, ...]
     boundaries: tuple[Boundary, ...]

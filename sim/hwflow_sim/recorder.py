@@ -29,7 +29,7 @@ SEED_MIX = 0x9E3779B1  # 2**32 / golden ratio: neighbouring seeds give unlike st
 
 @dataclass(frozen=True)
 class Totals:
-    """What a monitor counted; `last_cycle` is None where no beat came."""
+    """The counts of a monitor; `last_cycle` is None where no beat came."""
 
     beats: int
     last_cycle: int | None

@@ -1,4 +1,4 @@
-"""What goes into a simulation besides the core, and what comes out of it: plain frozen data, no simulator needed."""
+"""Inputs of a simulation besides the core, and its results: plain frozen data, no simulator needed."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ class RunResult(ByValue):
 
     @property
     def violations(self) -> int:
-        """Of all outputs."""
+        """The violations of all outputs."""
         return sum(output.violations for output in self.outputs)
 
     @property
@@ -274,7 +274,7 @@ class RunResult(ByValue):
         return next((each for each in self.boundaries.values() if not each.equal), None)
 
     def failures(self) -> tuple[str, ...]:
-        """What was not as expected, one line each (a deadlock has several); empty if the run is `equal`."""
+        """The lines about what was not as expected (a deadlock has several); empty if the run is `equal`."""
         lines = [line for stage in self.boundaries.values() for line in describe(f"stage '{stage.name}'", stage)]
         for output in self.outputs:
             made = self.boundaries.get(output.tensor)
@@ -289,7 +289,7 @@ class RunResult(ByValue):
 
 
 def describe(name: str, result: BoundaryResult | OutputResult) -> list[str]:
-    """What is not as expected at one stage or output."""
+    """The difference from what is expected at one stage or output."""
     lines = []
     first = result.first_difference
     if first is not None:

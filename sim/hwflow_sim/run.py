@@ -113,7 +113,7 @@ def whole_file(path: Path | None) -> Iterator[Path | None]:
 
 
 def environment(place: Path, waves: Path | None) -> dict[str, str]:
-    """What cocotb wants to know; settings of the user's own cocotb projects stay out."""
+    """The variables that cocotb wants to know; settings of the user's own cocotb projects stay out."""
     from cocotb_tools import config
 
     env = {name: value for name, value in os.environ.items() if not name.startswith(("COCOTB_", "GPI_", "PYGPI_"))}

@@ -57,7 +57,8 @@ class Streams:
 
 def streams_of(core: Any, boundaries: Sequence[Boundary], inputs: Sequence[str] | None,
                outputs: Sequence[str] | None) -> Streams:
-    """Of a `hwflow_rtl.core.Core`.  `inputs` and `outputs` name its ends; ValueError where they do not fit the core."""
+    """The streams of a `hwflow_rtl.core.Core`.  `inputs` and `outputs` name its ends; ValueError where they do not fit
+    the core."""
     from amaranth.hdl import Shape  # not where a run only plays them
 
     if len(core.probes) != len(boundaries):
@@ -86,7 +87,7 @@ def streams_of(core: Any, boundaries: Sequence[Boundary], inputs: Sequence[str] 
 
 
 def leaving(core: Any, boundaries: Sequence[Boundary]) -> list[tuple[int, int, Boundary]]:
-    """Of each output of each stage: the stage's number, that of the output, and the boundary there."""
+    """The outputs of all stages: the stage's number, that of the output, and the boundary there."""
     counts = Counter(link.source.number for link in {link.source: link for link in core.links}.values()
                      if link.source.of_stage)
     found = []

@@ -27,7 +27,7 @@ COMPILERS = ("g++", "c++", "clang++")
 
 @dataclass(frozen=True)
 class Tools:
-    """What compiles a simulation.  `ccache` is None where it is not installed; everything works without it."""
+    """The tools that compile a simulation.  `ccache` is None where it is not installed; everything works without it."""
 
     verilator: Path
     verilator_root: Path
@@ -152,7 +152,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def failure(what: str, process: subprocess.Popen[bytes], cwd: Path, log: Path) -> HwflowError:
-    """That the disk is full, or else that the tool failed, with the end of its output."""
+    """The error that the disk is full, or else that the tool failed, with the end of its output."""
     full = full_disk(what, cwd, log, log.read_text(errors="replace"))
     if full is not None:
         return full

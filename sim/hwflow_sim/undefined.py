@@ -18,6 +18,7 @@ SEEDS = (1 << 31) - 1
 
 
 def run_arguments(seed: int, numbers: Mapping[str, int] | None = None) -> tuple[str, ...]:
-    """Of a compiled program: undefined values are random, and the `numbers` of models are these, by their plusargs."""
+    """The arguments of a compiled program: undefined values are random, and the `numbers` of models are these, by their
+    plusargs."""
     return ("+verilator+rand+reset+2", f"+verilator+seed+{seed % SEEDS or SEEDS}",
             *(f"+{name}={value}" for name, value in (numbers or {}).items()))

@@ -113,7 +113,7 @@ class SerialPort:
             raise self._gone(error) from None
 
     def read(self, timeout: float) -> bytes:
-        """What has arrived; waits at most `timeout` seconds for the first byte."""
+        """Read what has arrived; waits at most `timeout` seconds for the first byte."""
         try:
             ready, _, _ = select.select([self._file], [], [], timeout)
             data = os.read(self._file, PIECE) if ready else None
@@ -159,7 +159,7 @@ def has_port(url: str) -> bool:
 
 
 def why_not_opened(name: str, baud: int, error: Exception) -> str:
-    """What to tell about a port that does not open."""
+    """The error of a port that does not open."""
     number = error.errno if isinstance(error, OSError) else None
     if number in MISSING:
         return f"the port '{name}' must be one of this machine; {ports_text()}"

@@ -24,7 +24,7 @@ PAUSE, QUICK = 0.0005, 20
 
 
 class SpiBus(Protocol):
-    """What is used of `spidev.SpiDev`."""
+    """The methods of `spidev.SpiDev` that are used."""
 
     def xfer3(self, data: Sequence[int]) -> Sequence[int]:
         """Send bytes, and give as many that came meanwhile."""
@@ -68,7 +68,7 @@ class SpiPort:
         self._open = True
 
     def read(self, timeout: float) -> bytes:
-        """What has come; asks for at most `timeout` seconds until there is something besides flags."""
+        """Read what has come; asks for at most `timeout` seconds until there is something besides flags."""
         end, asked = time.monotonic() + timeout, 0
         while not self._came:
             if not self._transfer(bytes([IDLE]) * QUESTION):

@@ -1,4 +1,4 @@
-"""What synthesis asks of an FPGA family."""
+"""The questions of synthesis to an FPGA family."""
 
 from __future__ import annotations
 
@@ -188,7 +188,8 @@ class Family(ABC):
         return self.grids[board.chip or board.device]
 
     def routed_kind(self, kind: str, bel: str) -> str:
-        """What nextpnr's report counts a cell as: of this kind in its netlist of the routed design, placed at `bel`."""
+        """The kind that nextpnr's report counts a cell as: of this kind in its netlist of the routed design, placed at
+        `bel`."""
         return kind
 
     @property
@@ -253,7 +254,7 @@ class Family(ABC):
         """
 
     def table_inputs(self, bel: str, wires: Wires) -> dict[int, int]:
-        """Of each connected logical input of the table at `bel` the physical one; none of what is no table."""
+        """The physical input of each connected logical input of the table at `bel`; none where no table is."""
         return {}
 
     @abstractmethod

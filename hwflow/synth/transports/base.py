@@ -39,7 +39,7 @@ class Place:
 
 @dataclass(frozen=True, eq=False)
 class Kind:
-    """What is known of a kind of transport.  Functions of an entry have the board's `clock_mhz` in it besides.
+    """A kind of transport.  Functions of an entry have the board's `clock_mhz` in it besides.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class Kind:
 
 
 def kind_named(name: str) -> Kind:
-    """What `Kind.__reduce__` stands for."""
+    """The kind of this name, for `Kind.__reduce__`."""
     from . import KINDS
 
     return KINDS[name]
@@ -113,12 +113,12 @@ class BoardTransport(ByValue):
 
     @property
     def bytes_per_second(self) -> float:
-        """What the line carries, overhead of packets included."""
+        """The bytes that the line carries, overhead of packets included."""
         return self.kind.rate(self.known)
 
     @property
     def title(self) -> str:
-        """What people call it, in a sentence."""
+        """The name for people, in a sentence."""
         return self.kind.title(self.known)
 
     def ports(self) -> Iterator[tuple[str, Pin]]:
@@ -143,7 +143,7 @@ class BoardTransport(ByValue):
 
     @property
     def shape(self) -> LinkShape | None:
-        """Of the host link; None: what fits the FPGA's RAM best."""
+        """The shape of the host link; None for the one that fits the FPGA's RAM best."""
         return self.kind.shape(self.known)
 
     @property
@@ -166,9 +166,9 @@ class BoardTransport(ByValue):
             raise HwflowError(f"the board file '{source}': key 'transports.{self.kind.name}': {error}") from None
 
     def cost(self, technology: Technology) -> Resources:
-        """Of the component."""
+        """The cost of the component."""
         return self.kind.cost(self.known, technology)
 
     def facts(self) -> TransportFacts:
-        """What the driver must know."""
+        """The facts that the driver must know."""
         return TransportFacts(self.kind.name, self.bytes_per_second, self.kind.options(self.known))

@@ -25,7 +25,7 @@ def gateware(entry: Entry, place: Place) -> Uart:
 
 
 def cost(entry: Entry, technology: Technology) -> Resources:
-    """That of the link counts, where it tells the line what the host wants."""
+    """The rate of the link counts, where it tells the line what the host wants."""
     settable = "fastest" in entry
     line = Uart.cost(entry["clock_mhz"] * 1e6 / entry["baud"], settable=settable)
     return line + (HostLink.settings_cost() if settable else Resources())

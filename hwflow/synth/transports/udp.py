@@ -22,7 +22,7 @@ NANOSECONDS = {"type": "number", "minimum": 0, "maximum": 3}
 
 
 def address(entry: Entry) -> Address:
-    """Of the board on the network; ValueError where it is none of a host."""
+    """The address of the board on the network; ValueError where it is none of a host."""
     return Address(entry.get("address", DEFAULT_ADDRESS), entry.get("port", DEFAULT_PORT))
 
 

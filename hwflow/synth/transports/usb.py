@@ -43,7 +43,7 @@ def cost(entry: Entry, technology: Technology) -> Resources:
 
 
 def clock(entry: Entry) -> tuple[str, float] | None:
-    """That of the PHY, or what the gateware makes for its own."""
+    """The clock of the PHY, or the one that the gateware makes for its own."""
     if is_ulpi(entry):
         return "clk", ULPI_MHZ
     return (SAMPLE_NET, SAMPLE_MHZ) if entry["clock_mhz"] != SAMPLE_MHZ else None

@@ -88,7 +88,7 @@ def value_text(metric: Metric, value: float | None) -> str:
 
 
 def lost_text(metric: Metric) -> str:
-    """What the integer model gains (+) or loses (-), in points where it is a share."""
+    """The gain (+) or loss (-) of the integer model, in points where it is a share."""
     if metric.lost is None:
         return ""
     if metric.name == "R2":
@@ -97,7 +97,7 @@ def lost_text(metric: Metric) -> str:
 
 
 def _show_confusion(console: Console, accuracy: Accuracy) -> None:
-    """What the integer model takes each class for."""
+    """The classes that the integer model takes each class for."""
     names, called = sorted({k for pair in accuracy.confusion for k in (pair.label, pair.found)}), accuracy.class_name
     if accuracy.classes and accuracy.classes <= _MOST_CLASSES:
         names = list(range(accuracy.classes))

@@ -1,4 +1,4 @@
-"""What a synthesized design says to its user: planned against used, clocks, what limits them, frames a second."""
+"""The text about a synthesized design: planned against used, clocks, what limits them, frames a second."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_DELAYS = 8
 
 def planned_and_used(plan: Plan, board: Board, report: SynthesisReport | None
                      ) -> list[tuple[str, Resources, Resources]]:
-    """By part of the design: its title, what the plan says, what the netlist has; nothing where there is no report.
+    """The parts of the design: title, resources by the plan and in the netlist; nothing where there is no report.
 
     The stages first, then the streams between them, what reads weights from a memory outside, and what is around the
     core.
@@ -47,13 +47,13 @@ def planned_and_used(plan: Plan, board: Board, report: SynthesisReport | None
 
 
 def planned_in_all(plan: Plan, board: Board) -> Resources:
-    """Of the whole design; the plan has what weights outside take, and nothing else around the core."""
+    """The resources of the whole design; the plan has what weights outside take, and nothing else around the core."""
     technology = board.technology()
     return plan.resources + technology.placed(around_cost(plan, board))
 
 
 def around_cost(plan: Plan, board: Board) -> Resources:
-    """What the core's surroundings on the board take by their costs."""
+    """The resources of the core's surroundings on the board, by their costs."""
     technology = board.technology()
     return BoardTop.cost(technology, ends_of(plan), transport=board.transport.cost(technology),
                          shape=board.transport.shape)
@@ -79,7 +79,7 @@ def rates(plan: Plan, board: Board, report: SynthesisReport) -> Mapping[str, flo
 
 
 def show_synthesis(console: Console, plan: Plan, board: Board, report: SynthesisReport) -> None:
-    """What arrives, the clock, and what the design takes of the device; with --verbose also by part, and why."""
+    """Say what arrives, the clock, and what the design takes of the device; with --verbose also by part, and why."""
     clock = CoreClock(report.clock_mhz, "of the oscillator" if report.pll is None else "of the PLL", True)
     show_rate(console, plan, board, clock)
     show_clocks(console, report)
@@ -98,7 +98,7 @@ def show_synthesis(console: Console, plan: Plan, board: Board, report: Synthesis
 
 
 def show_parts(console: Console, parts: Sequence[tuple[str, Resources, Resources]], names: Sequence[str]) -> None:
-    """What each part of the design takes, planned and used."""
+    """A table of the parts of the design, planned and used."""
     console.table("planned and used", (
         "part", *(text for name in names for text in (f"{name.upper()} planned", "used"))), [
             (title, *(text for name in names for text in (number(getattr(need, name)), number(getattr(used, name)))))
@@ -106,7 +106,7 @@ def show_parts(console: Console, parts: Sequence[tuple[str, Resources, Resources
 
 
 def show_details(console: Console, plan: Plan, report: SynthesisReport) -> None:
-    """What --verbose adds: the runs of place and route, the longest paths, the tools and their time."""
+    """Say what --verbose adds: the runs of place and route, the longest paths, the tools and their time."""
     show_seeds(console, report)
     show_paths(console, report)
     if report.usable_mhz is not None:

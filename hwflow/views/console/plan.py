@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 
 def board_rate(plan: Plan, board: Board, clock: CoreClock, cycles: int | None = None) -> Rate:
-    """Of `plan` on `board`; `cycles` is another interval than that of the plan, as a simulation has it."""
+    """The rate of `plan` on `board`; `cycles` is another interval than that of the plan, as a simulation has it."""
     return rate_of(plan, clock.mhz, board.transport.bytes_per_second, cycles)
 
 
 def limit_words(rate: Rate, line: str) -> str:
-    """What sets the pace; `line` is the way to the host."""
+    """The words for what sets the pace; `line` is the way to the host."""
     return {Limit.LINE: f"as many as {line} carries", Limit.CORE: "as many as the FPGA computes",
             Limit.MEMORY: "as many as the memory beside the FPGA gives weights for"}[rate.limit]
 
@@ -63,7 +63,7 @@ def show_rate(console: Console, plan: Plan, board: Board, clock: CoreClock, cycl
 
 @dataclass(frozen=True)
 class LayerWork:
-    """What `stage` does for `layer` of a frame.  The layer has the name of a stage of the layer alone.
+    """The work of `stage` for `layer` of a frame.  The layer has the name of a stage of the layer alone.
 
     `cycles` until the stage is done with it, with `waits`, those in which it waits for weights from a memory outside of
     the FPGA; `multiplier_use` is useful multiplications over multiplier cycles, None where nothing is multiplied: of
@@ -129,7 +129,7 @@ def waiting_line(plan: Plan) -> str:
 
 
 def show_layers(console: Console, plan: Plan, board: Board, clock: CoreClock) -> None:
-    """What arrives, which execution, and a row for each layer."""
+    """Say what arrives, which execution, and a row for each layer."""
     show_rate(console, plan, board, clock)
     console.say(f"  {execution_line(plan, board)}")
     rows = [(each.layer, each.stage, number(each.cycles), percent(each.cycles / plan.interval), number(each.waits),
@@ -280,20 +280,21 @@ def bottleneck(plan: Plan) -> StagePlan:
 
 
 def latencies(plan: Plan) -> dict[str, int]:
-    """By output, the cycles from the first beat into the idle design to the first beat out."""
+    """The cycles for each output from the first beat into the idle design to the first beat out."""
     names = {link.sink.number: link.tensor for link in plan.links if not link.sink.of_stage}
     return {names[k]: cycles for k, cycles in enumerate(plan.latency)}
 
 
 def ends(plan: Plan, link: LinkPlan) -> tuple[str, str]:
-    """What a link joins: names of stages, or of the graph's inputs and outputs."""
+    """The ends that a link joins: names of stages, or of the graph's inputs and outputs."""
     source = plan.stages[link.source.number].name if link.source.of_stage else f"input '{link.tensor}'"
     sink = plan.stages[link.sink.number].name if link.sink.of_stage else f"output '{link.tensor}'"
     return source, sink
 
 
 def show_plan(console: Console, plan: Plan, board: Board, clock: CoreClock) -> None:
-    """What arrives, a row for each stage, and the whole against the board; with --verbose foldings, queues, memories.
+    """Say what arrives, a row for each stage, and the whole against the board; with --verbose foldings, queues,
+    memories.
     """
     show_rate(console, plan, board, clock)
     for name, cycles in latencies(plan).items():
@@ -317,7 +318,7 @@ def show_plan(console: Console, plan: Plan, board: Board, clock: CoreClock) -> N
 
 
 def show_details(console: Console, plan: Plan, board: Board) -> None:
-    """What --verbose adds: foldings and resources of the stages, steps of shared ones, queues and memories."""
+    """Say what --verbose adds: foldings and resources of the stages, steps of shared ones, queues and memories."""
     rings, rows = ring_bytes(plan), []
     for stage, ring in zip(plan.stages, rings, strict=True):
         r = stage.resources
@@ -368,12 +369,12 @@ def show_remedy(console: Console, plan: Plan, board: Board) -> None:
 
 
 def queue_bytes(plan: Plan) -> int:
-    """What all queues on links hold."""
+    """The bytes that all queues on links hold."""
     return sum(link.buffer_bytes for link in plan.links)
 
 
 def counts(resources: Resources, board: Board) -> dict[str, int]:
-    """By kind; SPRAM only where the board has some."""
+    """Counts of each kind; SPRAM only where the board has some."""
     return {name: count for name, count in resources.counts().items() if board.resources.spram or name != "spram"}
 
 
@@ -415,7 +416,7 @@ def plan_facts(plan: Plan, board: Board, *, clock: CoreClock) -> dict[str, objec
 
 def show_simulation(console: Console, plan: Plan, runs: Mapping[str, RunResult], board: Board, clock: CoreClock
                     ) -> None:
-    """What arrives at the simulated interval, and a row per stage: cycles, and whether every run was equal."""
+    """Say what arrives at the simulated interval, and a row per stage: cycles, and whether every run was equal."""
     full = next(iter(runs.values()))
     show_rate(console, plan, board, clock, full.interval)
     console.say(f"  cycles from frame to frame: {compared(plan.interval, full.interval)}")

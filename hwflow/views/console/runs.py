@@ -95,7 +95,7 @@ class BoardRun:
 
     @property
     def alone(self) -> Rate:
-        """What the FPGA and the line do, each alone."""
+        """The pace of the FPGA and of the line, each alone."""
         return rate_of_design(self.design, self.transport.bytes_per_second)
 
     @property

@@ -25,7 +25,7 @@ MAX_TEXT = 90
 
 
 def show_exploration(console: Console, exploration: Exploration) -> None:
-    """What was found, from the whole to the answer."""
+    """Say what was found, from the whole to the answer."""
     show_counts(console, exploration)
     if exploration.answer is None or ladders(exploration):
         show_frontier(console, exploration)
@@ -73,7 +73,7 @@ def show_frontier(console: Console, exploration: Exploration) -> None:
 
 
 def thinned(points: Sequence[Point]) -> list[Point]:
-    """As many as a table takes."""
+    """Thin the rows out to as many as a table takes."""
     if len(points) <= MAX_ROWS:
         return list(points)
     return [points[round(k * (len(points) - 1) / (MAX_ROWS - 1))] for k in range(MAX_ROWS)]

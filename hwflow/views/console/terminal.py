@@ -174,7 +174,7 @@ class Console:
             lines(self.err, text, "dim")
 
     def next(self, text: str) -> None:
-        """What the user may do after this command; a hint for people, not a part of the result."""
+        """Say what the user may do after this command; a hint for people, not a part of the result."""
         if not self.quiet:
             self.progress(f"next: {text}")
 
@@ -208,7 +208,7 @@ class Console:
 
     @contextlib.contextmanager
     def rows(self, text: str, rate: str = "") -> Iterator[Callable[[int, int], None]]:
-        """As `step`, for work on rows: it gives a function to call with (rows done, rows in all).
+        """The same as `step`, for work on rows: it gives a function to call with (rows done, rows in all).
 
         With `rate`, the unit of their rate, a terminal shows that, too."""
         started = time.monotonic()
@@ -277,7 +277,7 @@ def narrow_table(heads: Sequence[str], rows: Sequence[Sequence[str]], numbers: S
 
 
 class Warned:
-    """What was found so far; of what is the matter in one place, and has one code, the first says enough."""
+    """The warnings so far; of several with one code in one place the first says enough."""
 
     def __init__(self, console: Console) -> None:
         self.console = console

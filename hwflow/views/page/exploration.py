@@ -218,7 +218,7 @@ def stairs(points: Sequence[tuple[float, float]], *, more: bool) -> list[tuple[f
 
 
 def hint(design: Design) -> str:
-    """What a mark says of its design."""
+    """The text of a mark about its design."""
     point = design.point
     lines = [design.name, f"{rate_text(point.arriving_per_second)} frames/s arrive, limited by the {point.rate.limit}",
              f"the FPGA alone: {rate_text(point.frames_per_second)} at {point.mhz:.0f} MHz, {number(point.interval)} "
@@ -304,12 +304,12 @@ def routed_section(designs: Designs) -> Section | None:
 
 
 def options_of(run: Run) -> tuple[str, ...]:
-    """Those of `hwflow synth` that make this very run."""
+    """The options of `hwflow synth` that make this very run."""
     return ("--seed", str(run.seed), *(("--placer", run.placer) if run.placer else ()))
 
 
 def refused_section(designs: Designs) -> Section | None:
-    """What does not fit, and why."""
+    """The designs that do not fit, and why."""
     refused = {(point.board, widths_of(point), point.refused): point for point in designs.exploration.points
                if point.refused is not None}
     if not refused:

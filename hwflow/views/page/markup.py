@@ -102,7 +102,7 @@ LONGEST_WORD, LONGEST_NAME, SORTED = 18, 32, 2
 
 @dataclass(frozen=True)
 class Cell:
-    """What a cell shows, and the number by which a script sorts it."""
+    """The markup of a cell, and the number by which a script sorts it."""
 
     text: str | Markup
     value: float | None = None
@@ -176,7 +176,7 @@ def cell(given: Given, label: str | None) -> Markup:
 
 
 def tiles(numbers: Sequence[tuple[str, str] | tuple[str, str, str]]) -> Markup:
-    """What each is, the number, and small print if there is any."""
+    """Tiles with a title, the number, and small print if there is any."""
     return element("dl", *(tile(*each) for each in numbers), class_="tiles")
 
 

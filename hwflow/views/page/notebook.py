@@ -1,4 +1,4 @@
-"""What notebooks show of results: the pictures and tables of the report, each with the styles that it needs.
+"""Results in notebooks: the pictures and tables of the report, each with the styles that it needs.
 
 `DRAWINGS` has for each type the function that draws it.  The classes have `_repr_html_` from `hwflow_base.notebook`.
 """
@@ -44,7 +44,8 @@ def html_of(result: object) -> str:
 
 @cache
 def styles() -> Markup:
-    """Of a result alone: the colours of pages within it, where they must not change those of the notebook."""
+    """The styles of a result alone: the colours of pages within it, where they must not change those of the
+    notebook."""
     own = files("hwflow.views.page") / "files"
     colours = (own / "colours.css").read_text(encoding="utf-8")
     first = colours[colours.index(":root {"):]
@@ -114,12 +115,12 @@ def synthesis_html(report: SynthesisReport) -> Markup:
 
 
 def accuracy_html(accuracy: Accuracy) -> Markup:
-    """What the report says of a measurement, without the layers."""
+    """The text of the report about a measurement, without the layers."""
     return title("Accuracy of the integer model") + accuracy_body(accuracy) + confusion(accuracy)
 
 
 def quantized_html(quantized: Quantized) -> Markup:
-    """What the host computes, and the integer layers."""
+    """The part that the host computes, and the integer layers."""
     before, after = (", ".join(node.op_type for node in program.graph.nodes) or "nothing"
                      for program in (quantized.prologue, quantized.epilogue))
     return Markup("").join([

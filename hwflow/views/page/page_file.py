@@ -51,7 +51,7 @@ def write_page(pipeline: Pipeline, output: Path | None) -> Page:
 
 
 def subject_of(pipeline: Pipeline) -> Subject:
-    """What the page is about: the plan and everything before it is made where it is not there yet."""
+    """The subject of the page: the plan and everything before it is made where it is not there yet."""
     plan = pipeline.plan
     return Subject(
         pipeline.project, pipeline.quantization, pipeline.hardware, pipeline.source, pipeline.quantized, plan,

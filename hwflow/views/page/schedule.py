@@ -140,7 +140,7 @@ def frames_shown(plan: Plan) -> int:
 
 
 def limit_of(plan: Plan) -> tuple[str, StagePlan | None]:
-    """What sets the interval between frames, as a sentence, and the stage if it is one: the one with the most
+    """The reason of the interval between frames, as a sentence, and the stage if it is one: the one with the most
     multipliers of several."""
     stages = [stage for stage in plan.stages if stage.schedule.interval == plan.interval]
     if stages:
@@ -211,7 +211,7 @@ def stage_lanes(rows: Iterable[ScheduleRow], frames: int, slowest: StagePlan | N
 
 
 def spans_of(row: ScheduleRow, activity: Activity, k: int, frames: int, free: float) -> list[Span | Profile]:
-    """What a row shows of frame k, from the cycle on in which the frame before it is done."""
+    """The spans of frame k in a row, from the cycle on in which the frame before it is done."""
     title = f"{row.step or row.stage}, frame {k + 1}" if frames > 1 else row.step or row.stage
     tone = " second" if k % 2 else ""
     start, end = float(activity.starts[0]), float(max(activity.end, activity.ends[-1]))

@@ -1,4 +1,4 @@
-"""What a report is about: the design, the records of what was run with it, and what a section of it is."""
+"""The subject of a report: the design, the records of what was run with it, and what a section of it is."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Subject:
         return command_line(name, *parts, options=options)
 
     def record(self, kind: str) -> Record | None:
-        """What the last command of this kind found of the design on its board; None where none was run.
+        """The record of the last command of this kind about the design on its board; None where none was run.
 
         It may be that of another design: then its key is not `design`.
         """

@@ -22,7 +22,7 @@ class Fact(NamedTuple):
 
 
 def lead_of(subject: Subject) -> str:
-    """What the page is about, in a sentence."""
+    """The subject of the page, in a sentence."""
     board = subject.board
     return (f"{counted(len(subject.graph.layers), 'integer layer')} of {subject.project.model.name} in "
             f"{counted(len(subject.plan.stages), 'stage')} for the FPGA {board.device} of {board.name}")
@@ -53,7 +53,7 @@ def summary_of(subject: Subject) -> tuple[Fact, ...]:
 
 
 def accuracy_of(subject: Subject) -> Fact:
-    """What `hwflow golden` measured of these integers on these rows."""
+    """The accuracy that `hwflow golden` measured of these integers on these rows."""
     record = found(subject.folder, ACCURACY, subject.integers)
     if record.usable is None:
         return Fact("accuracy", "not measured", "`hwflow golden` measures it")

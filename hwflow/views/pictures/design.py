@@ -201,7 +201,7 @@ def _arrow(plan: Plan, source: int, sink: int, tensor: str, link: LinkPlan | Non
 
 
 def link_text(plan: Plan, link: LinkPlan) -> str:
-    """What a stream carries, how wide, and how much its queue holds."""
+    """The text of a stream: what it carries, how wide, and how much its queue holds."""
     lanes = f"{link.lanes_out} lane{'s' if link.lanes_out > 1 else ''}"
     gearbox = "" if link.lanes_in == link.lanes_out else f", a gearbox to {link.lanes_in}"
     queue = (f"a queue of {number(link.beats)} beats ({number(link.buffer_bytes)} bytes)" if link.beats

@@ -47,12 +47,12 @@ class Box:
 
     @property
     def height(self) -> float:
-        """Of the box itself."""
+        """The height of the box itself."""
         return len(self.lines) * LINE + PAD + (5.0 if self.load is not None else 0.0)
 
     @property
     def depth(self) -> float:
-        """Of the box with the labels under it."""
+        """The height of the box with the labels under it."""
         return self.height + len(self.labels) * LINE
 
 
@@ -168,7 +168,8 @@ def _grid(
 def _beside(
     boxes: Sequence[Box], drawing: Drawing, column: Sequence[int], cuts: Sequence[int]
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """What is added to x in each column, so that columns are beside each other, and their right ends after that."""
+    """The number that is added to x in each column, so that columns are beside each other, and their right ends after
+    that."""
     spans: list[list[float]] = [[] for _ in range(max(column, default=-1) + 1)]
     for box, x, row in zip(boxes, drawing.x, drawing.row, strict=True):
         spans[column[row]] += [x - box.width / 2, x + box.width / 2]

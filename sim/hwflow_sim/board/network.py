@@ -48,7 +48,7 @@ class NetworkPort:
         self.bytes_sent += sum(map(len, packets))
 
     def receive(self, timeout: float) -> list[bytes]:
-        """What has arrived; waits at most `timeout` seconds for the first packet, and at least the time of a
+        """Receive what has arrived; waits at most `timeout` seconds for the first packet, and at least the time of a
         byte, in whole cycles: time has to go on for a driver that waits for less than one."""
         lines, self._waiting = self._frames(), []
         data = self.board.wait(b"".join(len(line).to_bytes(2, "little") + bytes([GAP]) + line for line in lines),
@@ -65,7 +65,7 @@ class NetworkPort:
         """The board belongs to its own `with` statement."""
 
     def _frames(self) -> list[bytes]:
-        """What waits, as the PHY gives it; nothing where the board's MAC cannot be found out."""
+        """The frames that wait, as the PHY gives them; nothing where the board's MAC cannot be found out."""
         if self._waiting and not self._target.mac:
             line = on_line(arp(1, self.host, self._target))
             data = self.board.wait(len(line).to_bytes(2, "little") + bytes([GAP]) + line,

@@ -28,7 +28,8 @@ class LinePort:
         return round(seconds * BYTES_A_SECOND * self.board.line.byte_cycles)
 
     def read(self, timeout: float) -> bytes:
-        """What has arrived; waits at most `timeout` seconds for the first byte, and at least the time of a byte."""
+        """Read what has arrived; waits at most `timeout` seconds for the first byte, and at least the time of a
+        byte."""
         data, self._waiting = self._waiting, b""
         return self.board.wait(data, max(self.cycles(timeout), ceil(self.board.line.byte_cycles)))
 

@@ -1,4 +1,4 @@
-"""What an operating system does when a device is plugged in: control transfers over a `UsbBench`, and their answers
+"""The work of an operating system when a device is plugged in: control transfers over a `UsbBench`, and their answers
 parsed as the specification lays them out (USB 2.0, 9.4 to 9.6).
 
 A transaction without a right answer is tried three times, as hosts do.
@@ -91,7 +91,7 @@ def control(device: Device, kind: int, request: int, value: int, index: int, *, 
 
 @dataclass(frozen=True)
 class Enumeration:
-    """What a device said of itself: fields of its descriptors, and all of them as they came."""
+    """The answers of a device about itself: fields of its descriptors, and all of them as they came."""
 
     device: Device
     vendor: int

@@ -24,7 +24,7 @@ class UsbPort:
         return self.bench.facts.seconds * SECONDS_A_SECOND
 
     def read(self, timeout: float) -> bytes:
-        """What has arrived; waits at most `timeout` seconds for the first byte, and at least three frames."""
+        """Read what has arrived; waits at most `timeout` seconds for the first byte, and at least three frames."""
         data, self._waiting = self._waiting, b""
         return self.bench.exchange(data, 1, max(timeout / SECONDS_A_SECOND, SHORTEST))
 

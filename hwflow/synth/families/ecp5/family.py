@@ -1,4 +1,4 @@
-"""What synthesis asks of the ECP5."""
+"""The ECP5 for synthesis."""
 
 from __future__ import annotations
 

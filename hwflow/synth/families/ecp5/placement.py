@@ -74,7 +74,8 @@ def dsp_places(cells: Cells, device: str) -> dict[str, Site]:
 
 
 def groups_of(cells: Cells) -> list[tuple[str, ...]]:
-    """What shares a slice, in order: a multiplier alone, or those whose products are an adder's inputs, and the adder.
+    """Groups that share a slice, in order: a multiplier alone, or those whose products are an adder's inputs, and the
+    adder.
 
     Nothing, so that nextpnr places all, where the inputs of an adder are anything else.
     """

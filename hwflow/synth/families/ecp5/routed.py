@@ -36,7 +36,7 @@ def retuned(layout: str, old: Mapping[str, int], new: PllSettings, source: str) 
 
 
 def less(name: str) -> int:
-    """What a word has less than its parameter."""
+    """The number by which a word is less than its parameter."""
     return 1 if name.endswith("_DIV") else 0
 
 
@@ -56,7 +56,7 @@ def with_dividers(group: str, new: PllSettings) -> str:
 
 
 def table_inputs(bel: str, wires: Wires) -> dict[int, int]:
-    """Of the table at `bel`; none of what is no table."""
+    """The inputs of the table at `bel`; none where no table is."""
     found = _SLICE.fullmatch(bel)
     if found is None:
         return {}

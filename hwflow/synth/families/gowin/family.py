@@ -1,4 +1,4 @@
-"""What synthesis asks of Gowin's GW1N and GW2A."""
+"""Gowin's GW1N and GW2A for synthesis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What synthesis asks of the iCE40."""
+"""The iCE40 for synthesis."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def pll_bits(parameters: Mapping[str, int]) -> list[str]:
 
 
 def table_inputs(bel: str, wires: Wires) -> dict[int, int]:
-    """Of the table at `bel`; none of what is no table."""
+    """The inputs of the table at `bel`; none where no table is."""
     found = _PLACE.fullmatch(bel)
     if found is None or found[3] is None:
         return {}

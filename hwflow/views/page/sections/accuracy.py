@@ -293,7 +293,7 @@ def row_picture(source: Mapping[str, Any] | None) -> Markup | None:
 
 
 def words(accuracy: Accuracy, worst: WorstRow) -> Markup:
-    """What is expected of the row, and what both models say."""
+    """The value that is expected of the row, and what both models say."""
     lines = [element("b", f"Row {worst.row}")]
     expected = ANSWERS.get(accuracy.task)
     if expected and worst.expected is not None:
@@ -382,7 +382,7 @@ def tiles(accuracy: Accuracy) -> Markup:
 
 
 def warnings_of(facts: Mapping[str, Any]) -> Markup:
-    """What somebody should know of these numbers."""
+    """The warnings about these numbers."""
     warnings = [OutcomeWarning.from_facts(each) for each in facts["warnings"]]
     if not warnings:
         return Markup("")

@@ -68,7 +68,7 @@ def count(resources: Resources, kind: str) -> int:
 
 
 def kinds_of(board: Board) -> list[str]:
-    """Those that the board has, the scarce ones too."""
+    """The kinds of resources that the board has, the scarce ones too."""
     return [kind for kind, there in board.resources.counts().items() if there]
 
 
@@ -212,7 +212,7 @@ def memory_row(each: MemoryPlan) -> Sequence[Given]:
 
 
 def frames_table(plan: Plan) -> Markup:
-    """Of each shared stage, where tensors are in its frame memory."""
+    """Tables of where tensors are in the frame memory of each shared stage."""
     made = []
     for stage in plan.stages:
         if stage.frames:
@@ -228,7 +228,7 @@ def frames_table(plan: Plan) -> Markup:
 
 
 def section(subject: Subject) -> Section:
-    """What the design takes of the board."""
+    """The section about what the design takes of the board."""
     plan, board = subject.plan, subject.board
     routed = routed_design(plan, subject.graph, board, subject.synthesis) is not None
     report = saved_report(subject.synthesis) if routed else None

@@ -96,7 +96,7 @@ def stage_facts(plan: Plan, stage: StagePlan) -> Iterator[tuple[str, str]]:
 
 
 def step_facts(plan: Plan, stage: StagePlan, layer: Layer) -> Iterator[tuple[str, str]]:
-    """What the shared stage does for the layer; a layer may take several steps."""
+    """The steps of the shared stage for the layer; a layer may take several steps."""
     for step in stage.steps:
         if step.tensor == layer.output:
             waits = f", {number(step.waits)} of them waiting for weights" if step.waits else ""
@@ -111,7 +111,7 @@ _LONGEST = 44
 
 
 def section(subject: Subject) -> Section:
-    """What each layer becomes, and how the stages are connected."""
+    """The section about what each layer becomes, and how the stages are connected."""
     plan, quantized = subject.plan, subject.quantized
     before, after = ([node.op_type for node in each.graph.nodes] for each in (quantized.prologue, quantized.epilogue))
     design = design_graph(plan, before, after, href_of)

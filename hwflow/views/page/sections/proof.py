@@ -36,7 +36,7 @@ MOST_FAILURES = 10
 
 
 class State(enum.Enum):
-    """What a rung says, in words, and its class in the page's styles."""
+    """The states of a rung, in words, and their classes in the page's styles."""
 
     DONE = ("measured", "good")
     CHECKED = ("equal, within the rounding of floats", "good")
@@ -86,7 +86,7 @@ def rungs_of(subject: Subject) -> tuple[Rung, ...]:
 
 
 def rewriting(subject: Subject) -> Rung:
-    """What quantization compares each time, and refuses where it differs."""
+    """The rung of quantization, which compares each time, and refuses where something differs."""
     undone = [note for note in subject.quantized.notes if note.startswith(NOT_COMPARED)]
     return Rung("Integers and the model of the file", "Every tensor of the rewritten model is compared with the same "
                 "tensor of your file, and every layer with the formulas of ONNX, whenever the model is quantized.",
@@ -147,7 +147,7 @@ def golden_facts(record: Record) -> Told:
 
 
 def simulation_facts(position: int) -> Callable[[Record], Told]:
-    """Of the run at this position."""
+    """The facts of the run at this position."""
     def tell(record: Record) -> Told:
         facts = record.facts
         run = facts["runs"][position]
@@ -239,7 +239,7 @@ def html_of(rung: Rung) -> Markup:
 
 
 def section(subject: Subject) -> Section:
-    """What was compared with the golden model, and how."""
+    """The section about what was compared with the golden model, and how."""
     rungs = rungs_of(subject)
     climbed = sum(rung.climbed for rung in rungs)
     failed = [rung.title for rung in rungs if rung.failed]

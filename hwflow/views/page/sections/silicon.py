@@ -40,7 +40,7 @@ ROOM, TURNS = 15.0, ((0, 0), (0, -1), (0, 1), (-1, 0), (1, 0), (-1, -1), (1, 1),
 
 @dataclass(frozen=True)
 class Kind:
-    """What a part of the design is in the picture.
+    """The kinds of parts of the design in the picture.
 
     `mark` is the text on it, none where it has no place of its own; `title` is its name and `link` where that leads;
     `data` has attributes for scripts (`data-...`), `order` is its place in lists.
@@ -367,7 +367,7 @@ def steps(path: TimingPath, placement: Placement | None) -> Markup:
 
 
 def seeds(subject: Subject, report: SynthesisReport) -> Markup:
-    """What came of each seed."""
+    """The result of each seed."""
     if len(report.seeds) < 2:
         more = subject.command("synth", "--seeds", str(MORE_SEEDS))
         said = (f"Seed {report.seed} alone was routed. Placement starts at random: other seeds give clocks that differ "
@@ -389,7 +389,7 @@ def seeds(subject: Subject, report: SynthesisReport) -> Markup:
 
 
 def tools(report: SynthesisReport) -> Markup:
-    """What made the bitstream, and how long that took."""
+    """The tools that made the bitstream, and how long that took."""
     rows = [["PLL", report.pll.text]] if report.pll and report.pll.text else []
     rows += [[f"version of {name}", text] for name, text in report.tools.items()]
     rows += [[f"options of {name}", text] for name, text in report.options.items()]

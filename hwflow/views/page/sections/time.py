@@ -114,7 +114,7 @@ def limits_table(limits: Sequence[Limit]) -> Markup:
 
 
 def simulated(subject: Subject) -> Markup:
-    """What a simulation of this very design saw of its interval; nothing where none was run."""
+    """The interval that a simulation of this very design saw; nothing where none was run."""
     kept = found(subject.board_folder, SIMULATION, subject.design)
     if kept.usable is None:
         return Markup("")
@@ -134,7 +134,7 @@ def whole_frame(schedule: FrameSchedule, mhz: float) -> tuple[str, str, str]:
 
 
 def pictures(plan: Plan, schedule: FrameSchedule, mhz: float) -> Markup:
-    """What the schedule shows."""
+    """The pictures of the schedule."""
     return Markup("").join([
         element("h3", "Schedule"), one_frame(plan, schedule), back_to_back(plan, schedule), stage_table(plan, schedule),
         element("h3", "Where the time to the first result goes"), path_table(schedule, mhz)])

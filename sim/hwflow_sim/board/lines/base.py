@@ -1,4 +1,4 @@
-"""What every line of a simulated board is."""
+"""The base of every line of a simulated board."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Line:
 
     @property
     def argument(self) -> str:
-        """What the model is made with."""
+        """The argument that the model is made with."""
         raise NotImplementedError
 
     @property

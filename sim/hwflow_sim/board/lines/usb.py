@@ -28,7 +28,7 @@ class UsbLine(Line):
 
     @property
     def byte_cycles(self) -> float:
-        """Of 19 packets of 64 bytes in a millisecond."""
+        """The cycles of a byte, with 19 packets of 64 bytes in a millisecond."""
         return 48e3 / (19 * 64)
 
     @property
