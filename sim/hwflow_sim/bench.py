@@ -5,8 +5,6 @@ The parts are the SystemVerilog modules in `verilog/`; this file counts and conn
 
 from __future__ import annotations
 
-from typing import Any
-
 from amaranth.hdl import Cat, ClockDomain, ClockSignal, Const, Instance, Module, ResetSignal, Shape, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -14,7 +12,7 @@ from amaranth.lib.wiring import In, Out
 from .streams import Streams
 
 
-def check_core(core: Any, streams: Streams) -> None:
+def check_core(core: wiring.Component, streams: Streams) -> None:
     """The boundaries must be those of the core's probes; a mistake of the caller's code, not of a user."""
     members, boundaries = core.signature.members, streams.boundaries
     for k, boundary in enumerate(boundaries):
@@ -38,7 +36,7 @@ class Bench(wiring.Component):
     numbered from the sources on, those of weights from outside last; links as those of the core.
     """
 
-    def __init__(self, core: Any, streams: Streams):
+    def __init__(self, core: wiring.Component, streams: Streams):
         check_core(core, streams)
         self.core = core
         self.streams = streams
@@ -85,20 +83,20 @@ class Bench(wiring.Component):
         self.stall_weights(m, common)
         return m
 
-    def watch_links(self, m: Module, timed: dict[str, Any]) -> None:
+    def watch_links(self, m: Module, timed: dict[str, Value]) -> None:
         """Record how full the queue of each link is."""
         for e in range(len(self.streams.edges)):
             m.submodules[f"link{e}"] = Instance(
                 "hwflow_link", p_ID=e, i_full=getattr(self.core, f"full{e}"), i_empty=getattr(self.core, f"empty{e}"),
                 i_level=Cat(getattr(self.core, f"level{e}"), Const(0, 32))[:32], **timed)
 
-    def stall_weights(self, m: Module, common: dict[str, Any]) -> None:
+    def stall_weights(self, m: Module, common: dict[str, Value]) -> None:
         """Stalls for the streams of weights from outside of the core."""
         ends = len(self.core.input_names) + len(self.core.output_names)
         for n, name in enumerate(getattr(self.core, "weight_stalls", ())):
             m.d.comb += getattr(self.core, name).eq(self.stall(m, ends + n, common))
 
-    def stall(self, m: Module, number: int, common: dict[str, Any]) -> Signal:
+    def stall(self, m: Module, number: int, common: dict[str, Value]) -> Signal:
         stall = Signal(name=f"stall{number}")
         m.submodules[f"stall{number}"] = Instance("hwflow_stall", p_ID=number, o_stall=stall, **common)
         return stall

@@ -69,7 +69,7 @@ class Settings:
                    idle_limit=values["idle_limit"], stop_cycle=values["stop_cycle"])
 
 
-def facts(boundary: Boundary) -> dict[str, Any]:
+def facts(boundary: Boundary) -> dict[str, object]:
     """A boundary for JSON; its shape may be any object with a width and a sign."""
     order = boundary.order
     shape = [boundary.shape.width, boundary.shape.signed]

@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from fractions import Fraction
 from math import ceil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -68,7 +67,7 @@ class CoreWithMemory(wiring.Component):
     Verilog files that simulators need beside the design.
     """
 
-    def __init__(self, *, core: Any, part: MemoryPart, streams: Sequence[WeightStream], slowdown: Fraction,
+    def __init__(self, *, core: wiring.Component, part: MemoryPart, streams: Sequence[WeightStream], slowdown: Fraction,
                  technology: Technology, domain: str = "memory"):
         self.core = core
         self.part = part
@@ -114,7 +113,7 @@ class CoreWithMemory(wiring.Component):
         m.d.comb += self.settled.eq(quiet == QUIET)
         return m
 
-    def stallable(self, m: Module, given: Any, taken: Any, stall: Value, name: str) -> None:
+    def stallable(self, m: Module, given: wiring.PureInterface, taken: wiring.PureInterface, stall: Value, name: str) -> None:
         """Connects a stream, which pauses while `stall`; a beat that was offered stays."""
         if payload_of(given) != payload_of(taken):
             raise wiring.ConnectionError(f"payload of {name} must be {payload_of(taken)!r}, not {payload_of(given)!r}")

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hwflow_rtl.stream.endpoint import Endpoint
 
 from .results import Boundary, Element, ElementShape
+
+if TYPE_CHECKING:
+    from amaranth.lib.wiring import Component
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ class Streams:
     weights: int
 
 
-def streams_of(core: Any, boundaries: Sequence[Boundary], inputs: Sequence[str] | None,
+def streams_of(core: Component, boundaries: Sequence[Boundary], inputs: Sequence[str] | None,
                outputs: Sequence[str] | None) -> Streams:
     """The streams of a `hwflow_rtl.core.Core`.  `inputs` and `outputs` name its ends; ValueError where they do not fit
     the core."""
@@ -86,7 +89,7 @@ def streams_of(core: Any, boundaries: Sequence[Boundary], inputs: Sequence[str] 
                    len(getattr(core, "weight_stalls", ())))
 
 
-def leaving(core: Any, boundaries: Sequence[Boundary]) -> list[tuple[int, int, Boundary]]:
+def leaving(core: Component, boundaries: Sequence[Boundary]) -> list[tuple[int, int, Boundary]]:
     """The outputs of all stages: the stage's number, that of the output, and the boundary there."""
     counts = Counter(link.source.number for link in {link.source: link for link in core.links}.values()
                      if link.source.of_stage)

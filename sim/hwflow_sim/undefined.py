@@ -17,7 +17,7 @@ STRICT = ("--x-assign", "unique", "--x-initial", "unique", "-Wno-lint", "-Wno-st
 SEEDS = (1 << 31) - 1
 
 
-def run_arguments(seed: int, numbers: Mapping[str, int] | None = None) -> tuple[str, ...]:
+def run_arguments(seed: int, numbers: Mapping[str, object] | None = None) -> tuple[str, ...]:
     """The arguments of a compiled program: undefined values are random, and the `numbers` of models are these, by their
     plusargs."""
     return ("+verilator+rand+reset+2", f"+verilator+seed+{seed % SEEDS or SEEDS}",

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from hwflow_base.errors import HwflowError
 from hwflow_base.files.cache import digest
@@ -27,6 +27,29 @@ NOTES = ("$scopeinfo",)
 TOP = "top"
 #: Around an instance of a cell with pins that may be left open: elsewhere such a pin is an error.
 MAY_BE_OPEN = "/* verilator lint_off PINMISSING */", "/* verilator lint_on PINMISSING */"
+
+
+class NetlistCell(TypedDict):
+    """A cell as yosys writes it."""
+
+    type: str
+    parameters: dict[str, str]
+    connections: dict[str, list[int | str]]
+
+
+class NetlistPort(TypedDict):
+    """A port; `low` where its pad drives while its enable is 0."""
+
+    direction: str
+    bits: list[int | str]
+    low: NotRequired[bool]
+
+
+class NetlistModule(TypedDict):
+    """A module of the netlist."""
+
+    ports: dict[str, NetlistPort]
+    cells: dict[str, NetlistCell]
 
 
 @dataclass(frozen=True)
@@ -79,7 +102,7 @@ def require_model(path: Path, name: str, kind: str, models: CellModels) -> None:
         )
 
 
-def contents_of(cell: Mapping[str, Any], models: CellModels) -> str | None:
+def contents_of(cell: NetlistCell, models: CellModels) -> str | None:
     """The contents of a block RAM, a line of hexadecimal digits for each parameter; None where it has none.
 
     Bits without a value get one by chance, the same for the same contents.
@@ -120,21 +143,21 @@ PADS = {"$_TBUF_": Pad("Y", "A", "E", "Y"), "IOBUF": Pad("IO", "I", "OEN", "O", 
 TAKEN = "D_IN_0"
 
 
-def without_pads(module: Mapping[str, Any]) -> dict[str, Any]:
+def without_pads(module: NetlistModule) -> NetlistModule:
     """The module with three ports, `_i`, `_o` and `_oe`, for each in both directions: a simulator has no wires that two
     sides drive.  The cells of these pads are taken out, or split where they have registers; a port whose pads take
     nothing in is an output."""
     cells = split_pads(module)
     pads = {cell["connections"][PADS[cell["type"]].port][0]: (name, cell, PADS[cell["type"]])
             for name, cell in cells.items() if cell["type"] in PADS}
-    ports = {}
+    ports: dict[str, NetlistPort] = {}
     for name, port in module["ports"].items():
         if port["direction"] != "inout":
             ports[name] = port
             continue
         found = [pads[bit] for bit in port["bits"]]
 
-        def nets(pin: str, found: list[tuple[str, Any, Pad]] = found) -> list[Any]:
+        def nets(pin: str, found: list[tuple[str, NetlistCell, Pad]] = found) -> list[int | str]:
             return [cell["connections"][getattr(pad, pin)][0] for _, cell, pad in found]
 
         if all(pad.stays and TAKEN not in cell["connections"] for _, cell, pad in found):
@@ -157,12 +180,12 @@ MEMORIES = {"FLASH608K": ("XADR", "YADR", "SE", "DOUT")}
 READ = "DOUT"
 
 
-def without_memory(module: Mapping[str, Any]) -> dict[str, Any]:
+def without_memory(module: NetlistModule) -> NetlistModule:
     """The module with the pins of its memory as ports, as if that were a chip beside the FPGA: `memory_` and the name
     of the pin.  A simulated one stands at them."""
     found = [name for name, cell in module["cells"].items() if cell["type"] in MEMORIES]
     if not found:
-        return dict(module)
+        return module
     (name,) = found  # there is one in a device
     cell = module["cells"][name]
     ports = {f"memory_{pin.lower()}": {"direction": "input" if pin == READ else "output",
@@ -171,7 +194,7 @@ def without_memory(module: Mapping[str, Any]) -> dict[str, Any]:
             "cells": {each: other for each, other in module["cells"].items() if each != name}}
 
 
-def split_pads(module: Mapping[str, Any]) -> dict[str, Any]:
+def split_pads(module: NetlistModule) -> dict[str, NetlistCell]:
     """The cells, of which pads with registers have nets of their own for both directions of their ports."""
     cells, unused = dict(module["cells"]), 1 + max(
         (bit for cell in module["cells"].values() for bits in cell["connections"].values() for bit in bits
@@ -185,7 +208,7 @@ def split_pads(module: Mapping[str, Any]) -> dict[str, Any]:
     return cells
 
 
-def header(ports: Mapping[str, Any]) -> str:
+def header(ports: Mapping[str, NetlistPort]) -> str:
     for name, port in ports.items():
         if port["direction"] not in ("input", "output"):
             raise ValueError(f"port '{name}' must be an input or output, not {port['direction']}")
@@ -193,7 +216,7 @@ def header(ports: Mapping[str, Any]) -> str:
     return f"module {TOP} ({', '.join(declared)});"
 
 
-def wires(module: Mapping[str, Any]) -> Iterator[str]:
+def wires(module: NetlistModule) -> Iterator[str]:
     """A wire for each net, and those of the ports tied to them."""
     used = {bit for cell in module["cells"].values() for bits in cell["connections"].values() for bit in bits}
     used |= {bit for port in module["ports"].values() for bit in port["bits"]}
@@ -206,7 +229,7 @@ def wires(module: Mapping[str, Any]) -> Iterator[str]:
         yield f"assign {bits} = {name};" if port["direction"] == "input" else f"assign {name} = {inverted}{bits};"
 
 
-def instance(number: int, cell: Mapping[str, Any], file: str | None, models: CellModels) -> str:
+def instance(number: int, cell: NetlistCell, file: str | None, models: CellModels) -> str:
     values = [f".{plain(name)}({constant(value)})" for name, value in sorted(cell["parameters"].items())
               if cell["type"] not in models.blocks or not models.contents.fullmatch(name)]
     if file is not None:
