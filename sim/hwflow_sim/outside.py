@@ -113,7 +113,8 @@ class CoreWithMemory(wiring.Component):
         m.d.comb += self.settled.eq(quiet == QUIET)
         return m
 
-    def stallable(self, m: Module, given: wiring.PureInterface, taken: wiring.PureInterface, stall: Value, name: str) -> None:
+    def stallable(self, m: Module, given: wiring.PureInterface, taken: wiring.PureInterface, stall: Value,
+                  name: str) -> None:
         """Connects a stream, which pauses while `stall`; a beat that was offered stays."""
         if payload_of(given) != payload_of(taken):
             raise wiring.ConnectionError(f"payload of {name} must be {payload_of(taken)!r}, not {payload_of(given)!r}")
