@@ -9,7 +9,7 @@ from typing import Any
 from hwflow_base.later import later
 
 with later():
-    from hwflow_sim.doctor import simulation_tools
+    from hwflow_sim.tools import simulation_tools
 
     from ..synth import tool_status
     from ..synth.program import programmer_status

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 import yaml
 
-from .network import Example, Files, Network, Port, frames_file, template
-from .tools import TOOLS, tools
+from .network import TOOLS, Example, Files, Network, Port, frames_file, template, tools
 from .verilog import bench, connections, joined, table
 
 #: Frames in the ROMs of the self-test: two, so that one in the place of the other is found.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from .network import Files, Network, template
-from .tools import TOOLS, tools
+from .network import TOOLS, Files, Network, template, tools
 from .verilog import table
 
 #: The programs that an ECP5, the FPGA of the example's board, needs after yosys, and what the wheels call them.

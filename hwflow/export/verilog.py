@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from .network import Files, Network, Port, frames_file, template
-from .tools import tools
+from .network import Files, Network, Port, frames_file, template, tools
 
 #: The files of the test bench.
 BENCH = ("hwflow_tb_ports.v", "hwflow_tb.v")

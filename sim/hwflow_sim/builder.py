@@ -1,14 +1,17 @@
-"""The steps from Verilog to an executable: Verilator, the C++ compiler, the linker."""
+"""The steps from Verilog to an executable: Verilator, the C++ compiler, the linker; and what was compiled, kept."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Sequence
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from hwflow_base.errors import ToolFailed
-from hwflow_base.files.cache import digest
+from hwflow_base.files.cache import digest, is_intact, locked, replace_folder
 
 from .tools import Tools, run_tool, run_tools
 from .undefined import STRICT
@@ -131,3 +134,32 @@ class Build:
                 path.unlink()
         if not os.access(self.folder / "bench", os.X_OK):
             raise ToolFailed("the linker left no executable", f"its output is in '{self.log}'")
+
+
+# Compiled things, kept by content: a folder for each key, complete or not there at all.
+
+
+MANIFEST = "step.json"
+
+
+def cached_folder(cache: Path, key: str, make: Callable[[Path], None], say: Callable[[str], None]) -> tuple[Path, bool]:
+    """The folder that `make` fills for `key`, and whether it was made now.
+
+    Unlike `hwflow_base.files.cache.cached_step` the key is the whole truth: what is compiled depends on the
+    emitted Verilog, not on the code that emitted it.  A lock for each key lets a second run wait for the first one's
+    result.  What a killed run leaves is removed, and a damaged folder is made again.
+    """
+    place = cache / key
+    with locked(place, say):
+        folder = place / "built"
+        if is_intact(folder, key):
+            return folder, False
+        working = Path(tempfile.mkdtemp(prefix=".built-", dir=place))
+        try:
+            make(working)
+            files = {str(p.relative_to(working)): digest(p) for p in sorted(working.rglob("*")) if p.is_file()}
+            (working / MANIFEST).write_text(json.dumps({"key": key, "files": files}, indent=1))
+            replace_folder(working, folder)
+        finally:
+            shutil.rmtree(working, ignore_errors=True)
+    return folder, True

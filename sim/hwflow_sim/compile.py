@@ -19,8 +19,7 @@ from hwflow_base.files.cache import digest
 from hwflow_base.files.target import create_folder
 from hwflow_base.work import Watch, unwatched
 
-from .builder import CONTROL, VERILOG, Build, compile_runtime, fingerprint, runtime_key
-from .cache import cached_folder
+from .builder import CONTROL, VERILOG, Build, cached_folder, compile_runtime, fingerprint, runtime_key
 from .results import Boundary
 from .rom import write_roms
 from .streams import Streams, streams_of

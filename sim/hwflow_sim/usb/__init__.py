@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from .bench import Faults, HostFacts, UsbBench, compile_bench
+from .bench import Faults, HostFacts, UsbBench, UsbPort, compile_bench
 from .enumerate import Device, Enumeration, enumerate_after_reset, enumerate_device
-from .port import UsbPort
 
 __all__ = ["Device", "Enumeration", "Faults", "HostFacts", "UsbBench", "UsbPort", "compile_bench",
            "enumerate_after_reset", "enumerate_device"]
