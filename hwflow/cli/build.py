@@ -18,10 +18,11 @@ with later():
     from hwflow_base.printable import rate_text
 
     from ..export import export, require_room
+    from ..facts.plan import plan_facts, port_facts
     from ..pipeline.network_export import network_of
     from ..pipeline.pipeline import Pipeline
     from ..synth.expected_clock import expected_mhz
-    from ..views.console.plan import plan_facts, port_facts, show_plan, show_ports
+    from ..views.console.plan import show_plan, show_ports
     from ..views.console.terminal import Console
 
 Result = Mapping[str, Any]

@@ -17,6 +17,7 @@ with later():
 
     from .. import onnx
     from ..facts.clock import clock_of
+    from ..facts.plan import execution_facts
     from ..hls import Plan
     from ..layers.base import LayerGraph
     from ..onnx import Finding, Severity
@@ -27,7 +28,7 @@ with later():
     from ..pipeline.planning import plan_for
     from ..synth import Board, load_board
     from ..views.console.model import hardware_facts, show_hardware, show_shared, show_weights, weights_facts
-    from ..views.console.plan import execution_facts, show_layers
+    from ..views.console.plan import show_layers
     from ..views.console.terminal import Console
 
 Result = Mapping[str, Any]

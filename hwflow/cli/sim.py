@@ -18,11 +18,12 @@ from .parser.command import usage_error, was_said
 with later():
     from hwflow_sim.tools import find_tools
 
+    from ..facts.plan import simulation_facts
     from ..pipeline.pipeline import Pipeline
     from ..pipeline.recording import keep_headline, keep_netlist, keep_simulation
     from ..synth.toolchain import find_tool
     from ..views.console.accuracy import say_accuracy
-    from ..views.console.plan import show_simulation, simulation_facts
+    from ..views.console.plan import show_simulation
     from ..views.console.runs import failure_lines
     from ..views.console.terminal import Console
 

@@ -14,10 +14,11 @@ from ..synth.options import SynthesisOptions
 from .program import ProgramRequest
 
 with later():
+    from ..facts.design import synthesis_facts
+    from ..facts.plan import plan_facts
     from ..pipeline.pipeline import Pipeline
     from ..synth.toolchain import tools_of_family
-    from ..views.console.design import show_synthesis, synthesis_facts, too_slow
-    from ..views.console.plan import plan_facts
+    from ..views.console.design import show_synthesis, too_slow
     from ..views.console.runs import say_weights
     from ..views.console.terminal import Console
 

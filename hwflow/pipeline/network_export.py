@@ -11,12 +11,12 @@ from hwflow_sim.rom import ROM_MODULE, hex_text
 
 from .. import golden, hls
 from ..export import Example, Network, Port, frames_file
+from ..facts.plan import port_facts
 from ..host.elements import to_bytes
 from ..layers.base import LayerGraph
 from ..layers.formats import IntArray, Tensor
 from ..synth import Board
 from ..synth.families import FAMILIES
-from ..views.console.plan import port_facts
 from .stimuli import Frames
 from .verilog import AXI_STREAM
 

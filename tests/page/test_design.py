@@ -18,6 +18,7 @@ from hwflow_sim.results import BoundaryResult, OutputResult, RunResult
 
 from hwflow import hls
 from hwflow.accuracy import Accuracy, Metric, Task
+from hwflow.facts.design import planned_in_all
 from hwflow.hls.plan.frame_schedule import schedule_frames
 from hwflow.pipeline.planning import plan_for
 from hwflow.pipeline.recording import SIMULATION
@@ -28,7 +29,6 @@ from hwflow.synth import Board, SynthesisReport, load_board
 from hwflow.synth.families import Limit
 from hwflow.synth.report import Usage
 from hwflow.synth.seeds import Attempt
-from hwflow.views.console.design import planned_in_all
 from hwflow.views.page.notebook import html_of
 from hwflow.views.page.schedule import back_to_back, limit_of, one_frame, stage_table
 from hwflow.views.page.sections.fits import memories_picture, memories_table, overview, parts_of, parts_table

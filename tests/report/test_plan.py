@@ -11,6 +11,7 @@ from hwflow_rtl.multiply.style import MultiplierStyle
 
 from hwflow import hls
 from hwflow.facts.clock import CoreClock, clock_of
+from hwflow.facts.plan import board_rate, bottleneck, busy, padding_loss, plan_facts, ring_bytes
 from hwflow.hls.plan.plan import Plan, StagePlan
 from hwflow.host.identity import DesignFacts
 from hwflow.host.rate import Limit, Rate, carried
@@ -19,18 +20,7 @@ from hwflow.pipeline.planning import budget_of
 from hwflow.quantize import Quantized, quantize
 from hwflow.synth import load_board
 from hwflow.synth.expected_clock import estimated_clock
-from hwflow.views.console.plan import (
-    board_rate,
-    bottleneck,
-    busy,
-    folding_text,
-    padding_loss,
-    plan_facts,
-    rate_lines,
-    ring_bytes,
-    show_queues,
-    show_remedy,
-)
+from hwflow.views.console.plan import folding_text, rate_lines, show_queues, show_remedy
 from hwflow.views.console.terminal import Console
 from tests.e2e.networks import residual
 

@@ -15,6 +15,8 @@ from hwflow_base.printable import rate_text
 
 from hwflow import hls, onnx
 from hwflow.facts.clock import CoreClock
+from hwflow.facts.design import rates
+from hwflow.facts.plan import board_rate, plan_facts
 from hwflow.hls.plan.plan import Plan
 from hwflow.host.identity import DesignFacts
 from hwflow.host.rate import Limit, rate_of, rate_of_design
@@ -27,8 +29,6 @@ from hwflow.search.exploration.tasks import Wanted, found_of
 from hwflow.stages.partition import Execution
 from hwflow.synth import load_board
 from hwflow.synth.expected_clock import outside_of
-from hwflow.views.console.design import rates
-from hwflow.views.console.plan import board_rate, plan_facts
 from hwflow.views.console.search import rows
 from hwflow.views.console.terminal import Console
 from hwflow.views.page.sections.time import core_rate, limits_of

@@ -11,6 +11,7 @@ from hwflow_base.errors import HwflowError, ToolFailed
 from hwflow_rtl.vendor import Resources
 
 from hwflow import hls
+from hwflow.facts.design import synthesis_facts
 from hwflow.pipeline.planning import budget_of
 from hwflow.quantize import quantize
 from hwflow.synth.bitstream import shorten_report
@@ -18,7 +19,7 @@ from hwflow.synth.boards import load_board
 from hwflow.synth.families import FAMILIES
 from hwflow.synth.paths import Clock, clocks_of
 from hwflow.synth.report import RoutedFacts, SynthesisReport, Usage, path_text, read_nextpnr_report
-from hwflow.views.console.design import synthesis_facts, too_slow
+from hwflow.views.console.design import too_slow
 from tests.e2e.networks import rows_for, small_network
 
 

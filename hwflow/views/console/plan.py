@@ -3,36 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 from hwflow_base.printable import counted, decimal, number, percent, rate_text
-from hwflow_rtl.core import port_names
 from hwflow_rtl.multiply.style import MultiplierStyle
-from hwflow_rtl.vendor import Resources
 from hwflow_rtl.vendor.memory import Holds, Place
 
 from hwflow.hls.plan.memories import MemoryPlan
 from hwflow.hls.plan.plan import Plan, StagePlan, stage_kind
-from hwflow.hls.plan.plan_file import memory_facts, outside_facts
 from hwflow.hls.schedule.links import LinkPlan
-from hwflow.stages.stage import StepPlan
 
 from ...facts.clock import CoreClock
-from ...host.rate import Limit, Rate, rate_of
-from ...layers.base import LayerGraph
-from ...synth import Board, ends_of
+from ...facts.plan import (
+    PortFacts,
+    board_rate,
+    bottleneck,
+    busy,
+    ends,
+    execution_line,
+    latencies,
+    layers_of,
+    padding_loss,
+    queue_bytes,
+    resource_rows,
+    ring_bytes,
+    simulated_work,
+    use_of,
+    waiting,
+)
+from ...host.rate import Limit, Rate
+from ...synth import Board
 from .terminal import Console
 
 if TYPE_CHECKING:
     from hwflow_sim import RunResult
 
 # Frames a second in words: first what arrives and what limits it, then what each part does alone.
-
-
-def board_rate(plan: Plan, board: Board, clock: CoreClock, cycles: int | None = None) -> Rate:
-    """The rate of `plan` on `board`; `cycles` is another interval than that of the plan, as a simulation has it."""
-    return rate_of(plan, clock.mhz, board.transport.bytes_per_second, cycles)
 
 
 def limit_words(rate: Rate, line: str) -> str:
@@ -61,66 +67,6 @@ def show_rate(console: Console, plan: Plan, board: Board, clock: CoreClock, cycl
 # Which execution a board gives a network, why, and what each layer does of a frame; in a line, a table and as data.
 
 
-@dataclass(frozen=True)
-class LayerWork:
-    """The work of `stage` for `layer` of a frame.  The layer has the name of a stage of the layer alone.
-
-    `cycles` until the stage is done with it, with `waits`, those in which it waits for weights from a memory outside of
-    the FPGA; `multiplier_use` is useful multiplications over multiplier cycles, None where nothing is multiplied: of
-    the layer's own cycles in a shared stage, and of the whole interval in a stage of a layer, which has the multipliers
-    all the time.
-    """
-
-    layer: str
-    stage: str
-    cycles: int
-    waits: int
-    multiplier_use: float | None
-
-
-def layers_of(plan: Plan) -> Iterator[LayerWork]:
-    """The layers of every stage, in order; a shared stage also loads its inputs and stores its output."""
-    streamed = {each.stage for each in plan.streams}
-    for stage in plan.stages:
-        for step in stage.steps:
-            made = stage.schedule.multipliers * step.cycles
-            use = step.multiplications / made if step.multiplications else None
-            yield LayerWork(step.name, stage.name, step.cycles, step.waits, use)
-        if not stage.steps:
-            schedule = stage.schedule
-            waits = schedule.interval - schedule.work if stage.name in streamed else 0
-            yield LayerWork(stage.name, stage.name, schedule.interval, waits, stage.multiplier_use(plan.interval))
-
-
-def waiting(plan: Plan) -> float:
-    """The share of a frame's interval in which a stage waits for weights; of several, of the one that waits longest."""
-    waits = {stage.name: 0 for stage in plan.stages}
-    for each in layers_of(plan):
-        waits[each.stage] += each.waits
-    return max(waits.values()) / plan.interval
-
-
-def execution_line(plan: Plan, board: Board) -> str:
-    """"icebreaker: one shared stage, 4 x 4, because ...": the stages in short, and why they are these."""
-    shared = [stage for stage in plan.stages if stage.steps]
-    alone = len(plan.stages) - len(shared)
-    if not shared:
-        what = "a stage for each layer" if alone > 1 else "a stage for its layer"
-    elif alone:
-        what = f"{', '.join(map(in_short, shared))}, and {counted(alone, 'layer')} in stages of their own"
-    else:
-        what = f"one shared stage, {array_of(shared[0])}"
-    return f"{board.name}: {what}{f', because {plan.why}' if plan.why else ''}"
-
-
-def in_short(stage: StagePlan) -> str:
-    return f"shared stage {stage.name}, {array_of(stage)}, of {counted(len(stage.layers), 'layer')}"
-
-
-def array_of(stage: StagePlan) -> str:
-    return f"{stage.folding.rows} x {stage.folding.cols}"
-
-
 def waiting_line(plan: Plan) -> str:
     """How much of a frame's interval is waiting for weights; "" where all weights are in the FPGA."""
     if plan.outside is None or not plan.streams:
@@ -140,28 +86,11 @@ def show_layers(console: Console, plan: Plan, board: Board, clock: CoreClock) ->
     console.say(f"  multipliers do useful work in {percent(plan.multiplier_use)} of the cycles")
 
 
-def execution_facts(plan: Plan, board: Board) -> dict[str, object]:
-    """The same as plain data."""
-    return {"board": board.name, "execution": plan.execution, "why": plan.why,
-            "alternatives": [asdict(each) for each in plan.alternatives], "line": execution_line(plan, board),
-            "interval": plan.interval, "waiting": waiting(plan), "multiplier_use": plan.multiplier_use,
-            "layers": [asdict(each) for each in layers_of(plan)]}
-
-
 # The memories of a plan: how much of each kind there is, where it is, and what wastes most of its blocks.
 
 
 #: Memories that are named because they waste the most bits of their blocks.
 WORST = 5
-
-
-def ring_bytes(plan: Plan) -> tuple[int | None, ...]:
-    """For each stage the bytes of the rows that it keeps for its windows; None of a stage that keeps none."""
-    bits: dict[str, int] = {}
-    for each in plan.memories:
-        if each.memory.holds is Holds.RING:
-            bits[each.part] = bits.get(each.part, 0) + each.memory.bits
-    return tuple(-(-bits[stage.name] // 8) if stage.name in bits else None for stage in plan.stages)
 
 
 def show_memories(console: Console, plan: Plan) -> None:
@@ -208,12 +137,6 @@ def row_of(title: str, memories: Sequence[MemoryPlan]) -> tuple[str, ...]:
 # What a shared stage does with a frame, layer by layer, and where tensors are in its frame memory.
 
 
-def use_of(stage: StagePlan, step: StepPlan) -> float | None:
-    """Useful multiplications over multiplier cycles of the step; None where nothing is multiplied."""
-    made = stage.schedule.multipliers * step.cycles
-    return step.multiplications / made if step.multiplications else None
-
-
 def show_steps(console: Console, plan: Plan) -> None:
     """The layers of each shared stage; with --verbose also where tensors are in its memory."""
     for stage in plan.stages:
@@ -233,18 +156,6 @@ def show_steps(console: Console, plan: Plan) -> None:
                       ("made by", "first", "last", "bytes"), places)
 
 
-def shared_facts(stage: StagePlan) -> dict[str, object]:
-    """The same as plain data; nothing of a stage that is not shared."""
-    if not stage.steps:
-        return {}
-    return {
-        "steps": [{"step": step.name, "tensor": step.tensor, "cycles": step.cycles, "waits": step.waits,
-                   "multiplications": step.multiplications, "multiplier_use": use_of(stage, step)}
-                  for step in stage.steps],
-        "frames": [{"tensor": place.tensor, "first": place.base, "last": place.base + place.words - 1,
-                    "bytes": place.words * stage.folding.cols} for place in stage.frames]}
-
-
 #: Blocks are scarce where more than this share is taken, tables plenty where less than this one is.
 SCARCE, PLENTY = 0.8, 0.4
 #: What the resources of a device are, for people who do not know their names.
@@ -258,38 +169,6 @@ def folding_text(stage: StagePlan) -> str:
         how = "" if style is MultiplierStyle.BLOCKS else f" {style.value}"
         return f"{stage.folding.rows} x {stage.folding.cols}{how}"
     return f"{stage.folding.cols} lanes" if stage.folding.cols > 1 else "1 lane"
-
-
-def busy(stage: StagePlan, plan: Plan) -> float:
-    """The share of the interval in which the stage computes."""
-    return stage.schedule.work / plan.interval
-
-
-def padding_loss(stage: StagePlan) -> float | None:
-    """The share of a stage's multiplications, while it computes, that are with what only fills a size up.
-
-    None of a stage without multipliers.
-    """
-    made = stage.schedule.multipliers * stage.schedule.work
-    return 1 - stage.multiplications / made if made else None
-
-
-def bottleneck(plan: Plan) -> StagePlan:
-    """The stage that sets the pace; of several, the one with the most multipliers."""
-    return max(plan.stages, key=lambda stage: (stage.schedule.interval, stage.schedule.multipliers))
-
-
-def latencies(plan: Plan) -> dict[str, int]:
-    """The cycles for each output from the first beat into the idle design to the first beat out."""
-    names = {link.sink.number: link.tensor for link in plan.links if not link.sink.of_stage}
-    return {names[k]: cycles for k, cycles in enumerate(plan.latency)}
-
-
-def ends(plan: Plan, link: LinkPlan) -> tuple[str, str]:
-    """The ends that a link joins: names of stages, or of the graph's inputs and outputs."""
-    source = plan.stages[link.source.number].name if link.source.of_stage else f"input '{link.tensor}'"
-    sink = plan.stages[link.sink.number].name if link.sink.of_stage else f"output '{link.tensor}'"
-    return source, sink
 
 
 def show_plan(console: Console, plan: Plan, board: Board, clock: CoreClock) -> None:
@@ -368,52 +247,6 @@ def show_remedy(console: Console, plan: Plan, board: Board) -> None:
                     "in logic; with `--interval CYCLES` only as much as you need")
 
 
-def queue_bytes(plan: Plan) -> int:
-    """The bytes that all queues on links hold."""
-    return sum(link.buffer_bytes for link in plan.links)
-
-
-def counts(resources: Resources, board: Board) -> dict[str, int]:
-    """Counts of each kind; SPRAM only where the board has some."""
-    return {name: count for name, count in resources.counts().items() if board.resources.spram or name != "spram"}
-
-
-def resource_rows(plan: Plan, board: Board) -> list[tuple[str, int, int]]:
-    have = counts(board.resources, board)
-    return [(name.upper(), need, have[name]) for name, need in counts(plan.resources, board).items()]
-
-
-def plan_facts(plan: Plan, board: Board, *, clock: CoreClock) -> dict[str, object]:
-    """The same as plain data."""
-    slowest, technology, rings = bottleneck(plan), board.technology(), ring_bytes(plan)
-    return {
-        **execution_facts(plan, board), "clock": asdict(clock), "rate": board_rate(plan, board, clock).facts(),
-        "multipliers": plan.multipliers, "resources": plan.resources.counts(),
-        "bottleneck": {"stage": slowest.name, "busy": busy(slowest, plan),
-                       "multiplier_use": slowest.multiplier_use(plan.interval)},
-        "latency": [{"output": name, "cycles": cycles, "microseconds": cycles / clock.mhz}
-                    for name, cycles in latencies(plan).items()],
-        "queue_bytes": queue_bytes(plan),
-        "stages": [{"stage": s.name, "layers": list(s.layers), "kind": s.kind, **asdict(s.folding),
-                    "style": s.folding.style.value,
-                    "rescale": s.folding.rescale.value if s.folding.rescale else None,
-                    "weight_interval": float(s.folding.weight_interval),
-                    "work": s.schedule.work, "interval": s.schedule.interval, "busy": busy(s, plan),
-                    "multiplications": s.multiplications, "multipliers": s.schedule.multipliers,
-                    "multiplier_use": s.multiplier_use(plan.interval), "padding_loss": padding_loss(s),
-                    "resources": s.resources.counts(), "ring_bytes": ring, **shared_facts(s)}
-                   for s, ring in zip(plan.stages, rings, strict=True)],
-        "ring_bytes": sum(filter(None, rings)),
-        "memories": [memory_facts(memory) for memory in plan.memories],
-        "weights_outside": outside_facts(plan) if plan.streams else None,
-        "links": [{"from": ends(plan, link)[0], "to": ends(plan, link)[1], "port": link.port, "tensor": link.tensor,
-                   "lanes_out": link.lanes_out, "lanes_in": link.lanes_in, "bits": link.bits, "queue": link.beats,
-                   "queue_bytes": link.buffer_bytes,
-                   **({"memory": link.memory(technology).value if link.beats else None} if board.resources.spram
-                      else {})}
-                  for link in plan.links]}
-
-
 def show_simulation(console: Console, plan: Plan, runs: Mapping[str, RunResult], board: Board, clock: CoreClock
                     ) -> None:
     """Say what arrives at the simulated interval, and a row per stage: cycles, and whether every run was equal."""
@@ -433,11 +266,6 @@ def show_simulation(console: Console, plan: Plan, runs: Mapping[str, RunResult],
         show_use(console, plan)
 
 
-def simulated_work(stage: StagePlan, run: RunResult) -> int:
-    """Cycles of a frame in which the simulated stage computes."""
-    return run.boundaries[stage.boundaries[-1]].busy_cycles // max(len(run.frame_done_cycles), 1)
-
-
 def verdict(stage: StagePlan, runs: Mapping[str, RunResult]) -> str:
     """"equal", or the runs in which a result of the stage was different."""
     wrong = [name for name, run in runs.items() if not all(run.boundaries[each].equal for each in stage.boundaries)]
@@ -452,52 +280,6 @@ def compared(predicted: int, simulated: int | None) -> str:
         return f"{number(simulated)}, as predicted"
     more = "more" if simulated > predicted else "fewer"
     return f"{number(simulated)}, {number(abs(simulated - predicted))} {more} than predicted"
-
-
-def simulation_facts(plan: Plan, board: Board, runs: Mapping[str, RunResult], clock: CoreClock) -> dict[str, object]:
-    facts = plan_facts(plan, board, clock=clock)
-    names = list(latencies(plan))
-    for name, run in runs.items():
-        frames = max(len(run.frame_done_cycles), 1)
-        facts[name] = {
-            "equal": run.equal, "interval": run.interval, "first_output_cycle": run.first_output_cycle,
-            "latency": [{"output": names[k], "predicted": plan.latency[k], "simulated": output.first_cycle}
-                        for k, output in enumerate(run.outputs)],
-            "cycles": run.cycles, "failures": list(run.failures()),
-            "stages": [{"stage": s.name, "equal": all(run.boundaries[name].equal for name in s.boundaries),
-                        "busy_cycles_per_frame": run.boundaries[s.boundaries[-1]].busy_cycles / frames}
-                       for s in plan.stages]}
-    return facts
-
-
-class PortFacts(TypedDict):
-    """An AXI4-Stream port of an exported core, and the tensor on it."""
-
-    port: str
-    tensor: str
-    frame: str
-    format: str
-    scale: float
-    zero_point: int
-    bytes_of_element: int
-    elements_of_beat: int
-    tdata_bits: int
-    beats_of_frame: int
-
-
-def port_facts(graph: LayerGraph, plan: Plan) -> list[PortFacts]:
-    """The ports of a design with AXI4-Stream: which tensor passes each of them, and how."""
-    ends = ends_of(plan)
-    facts: list[PortFacts] = []
-    for letter, names, group in (("s", graph.inputs, ends.inputs), ("m", graph.outputs, ends.outputs)):
-        for port, name, end in zip(port_names(letter, len(names)), names, group, strict=True):
-            tensor, size = graph.tensors[name], -(-end.width // 8)
-            facts.append({
-                "port": f"{port}_axis", "tensor": name, "frame": str(tensor.frame), "format": str(tensor.format),
-                "scale": tensor.scale, "zero_point": tensor.zero_point, "bytes_of_element": size,
-                "elements_of_beat": end.lanes, "tdata_bits": 8 * size * end.lanes,
-                "beats_of_frame": end.elements // end.lanes})
-    return facts
 
 
 def show_ports(console: Console, facts: Sequence[PortFacts]) -> None:

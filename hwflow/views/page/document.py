@@ -11,9 +11,10 @@ from hwflow_base.printable import counted, number, percent, rate_text
 from markupsafe import Markup
 
 from ...accuracy import Accuracy
+from ...facts.plan import board_rate, resource_rows
 from ...pipeline.recording import ACCURACY
 from ..console.accuracy import value_text, whole_text
-from ..console.plan import board_rate, limit_words, resource_rows
+from ..console.plan import limit_words
 from .markup import STEPS, environment
 from .sections import SECTIONS
 from .subject import Section, Subject, found

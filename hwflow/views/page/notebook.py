@@ -19,10 +19,11 @@ from hwflow.hls.plan.plan import Plan, stage_kind
 from hwflow.layers.base import kind_of
 
 from ...accuracy import Accuracy
+from ...facts.plan import busy, latencies
 from ...layers.base import LayerGraph
 from ...quantize import Quantized
 from ...synth import SynthesisReport
-from ..console.plan import busy, folding_text, latencies
+from ..console.plan import folding_text
 from .bars import Piece, Row, bars
 from .chart import Axis, Rule
 from .markup import Cell, Given, element, table, tiles

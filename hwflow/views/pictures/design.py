@@ -12,13 +12,13 @@ from hwflow.hls.schedule.links import LinkPlan
 from hwflow.layers.base import kind_of
 from hwflow.stages.names import name_of
 
+from ...facts.plan import bottleneck, busy
 from ...layers.base import Layer, LayerGraph
 from ...layers.conv import Conv
 from ...layers.dense import Dense
 from ...layers.formats import IntFormat
 from ...layers.recurrent import Recurrent
 from ...layers.window import Window
-from ..console.plan import bottleneck, busy
 from .scene import NARROW, WIDE, Arrow, Box, Scene, arrange
 
 # A layer in a few words: what it does, and the weights that it holds.

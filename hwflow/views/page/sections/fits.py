@@ -16,7 +16,7 @@ from hwflow.hls.plan.plan import Plan
 from hwflow.synth import Board, SynthesisReport
 from hwflow.synth.report import saved_report
 
-from ...console.design import planned_and_used, planned_in_all
+from ....facts.design import planned_and_used, planned_in_all
 from ..bars import Piece, Row, bars
 from ..chart import Axis, Rule
 from ..markup import Cell, Given, element, href, linked, table, tiles

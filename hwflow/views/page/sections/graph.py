@@ -12,7 +12,8 @@ from hwflow.hls.plan.plan import Plan, StagePlan
 from hwflow.layers.base import Layer
 from hwflow.stages.names import layer_names
 
-from ...console.plan import bottleneck, busy, ends, execution_line, folding_text, lanes_text, padding_loss
+from ....facts.plan import bottleneck, busy, ends, execution_line, padding_loss
+from ...console.plan import folding_text, lanes_text
 from ...pictures.design import DesignGraph, design_graph, kind_text, tensor_text, weights_of, wide_scene
 from ...pictures.scene import FONT, LINE, MARGIN, Scene, arrange, scene_parts, xml
 from ..markup import Cell, element, environment, layer_anchor, stage_anchor, table

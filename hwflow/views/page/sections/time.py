@@ -14,7 +14,8 @@ from hwflow.host.rate import rate_of
 from hwflow.pipeline.recording import SIMULATION
 from hwflow.synth import Board
 
-from ...console.plan import board_rate, limit_words
+from ....facts.plan import board_rate
+from ...console.plan import limit_words
 from ..bars import Piece, Row, bars
 from ..chart import Axis, Dot, Dots, Line, Rule, plot
 from ..markup import Cell, Given, element, short, table, tiles
