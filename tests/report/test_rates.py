@@ -57,8 +57,7 @@ def routed_at(plan: Plan, mhz: float, monkeypatch: pytest.MonkeyPatch, tmp_path:
     nothing = SimpleNamespace(used=0)
     report = SimpleNamespace(usable_mhz=mhz, seconds={}, lut=nothing, ff=nothing, dsp=nothing, ram=nothing)
     monkeypatch.setattr("hwflow.synth.bitstream.synthesize", lambda *_, **__: report)
-    parts = dict.fromkeys(("core", "ends", "identity", "weights"), dict)
-    design: Any = SimpleNamespace(plan=plan, board=BOARD, **parts)
+    design: Any = SimpleNamespace(plan=plan, board=BOARD, on_board=dict)
     return Routed(point, (routing.made(design, tmp_path, 1, ""),))
 
 
