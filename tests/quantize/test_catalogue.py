@@ -22,6 +22,8 @@ from hwflow.quantize.importer.kinds import HANDLERS
 from hwflow.quantize.settings import QuantizationSettings
 from hwflow.stages.problems import hardware_problems
 from tests.quantize.catalogue_cases import CASES, MS
+from tests.quantize.invariants import check_meaning
+from tests.quantize.rewrites import rows_for
 from tools.operator_support import CATALOGUE, host
 
 #: In hardware only on demand, at the end of a model.
@@ -77,6 +79,7 @@ def test_everything_listed_has_a_case() -> None:
 
 @pytest.mark.parametrize(("domain", "op_type"), CASES, ids=[f"{d}.{o}" for d, o in CASES])
 def test_it_becomes_what_is_listed(domain: str, op_type: str) -> None:
+    """And each layer computes what its kind means."""
     entry = CATALOGUE[domain, op_type]
     seen = set()
     for case in CASES[domain, op_type]:
@@ -85,6 +88,7 @@ def test_it_becomes_what_is_listed(domain: str, op_type: str) -> None:
         assert nodes
         made = quantize(model)
         assert hardware_problems(made.graph) == ()
+        check_meaning(made, rows_for(model, 2))
         programs = (made.prologue, made.epilogue)
         on_host = {(n.op_type, name) for program in programs for n in program.graph.nodes for name in n.outputs}
         if op_type not in ("QuantizeLinear", "DequantizeLinear"):  # the first and the last one are the host's

@@ -26,20 +26,10 @@ from tests.strategies.classical import (
     classical_model,
     modern_trees,
     one_node,
+    rows_of,
 )
 
 F = np.float32
-
-
-def rows_of(rng: np.random.Generator, count: int = 200) -> np.ndarray:
-    """Thresholds, what is next to them, numbers between, infinities, zeros of both signs and not-a-number."""
-    x = (rng.integers(-4, 5, (count, 1, FEATURES)) / 2).astype(F)
-    kind = rng.random(x.shape)
-    x = np.where(kind < 0.2, np.nextafter(x, F(np.inf)), np.where(kind < 0.4, np.nextafter(x, F(-np.inf)), x))
-    x = np.where(kind > 0.85, rng.normal(0, 2, x.shape).astype(F), x)
-    for value in (np.nan, np.inf, -np.inf, -0.0):
-        x[rng.random(x.shape) < 0.04] = value
-    return x.astype(F)
 
 
 def outputs(model: Model, x: np.ndarray) -> list[np.ndarray]:

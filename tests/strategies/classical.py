@@ -195,10 +195,10 @@ def random_case(rng: Rng) -> ClassicalCase:
     makers = {"TreeEnsembleClassifier": classifier, "TreeEnsembleRegressor": regressor, "TreeEnsemble": ensemble}
     version, chosen = makers[form](b, x, rng, modes, kind)
     model = b.model(opset=17, opsets={ML: version})
-    return ClassicalCase(model, rows_of(rng, kind), f"{form} {version} {np.dtype(kind)} {modes} {chosen}")
+    return ClassicalCase(model, rows_of(rng, 60, kind), f"{form} {version} {np.dtype(kind)} {modes} {chosen}")
 
 
-def rows_of(rng: Rng, kind: Any, count: int = 60) -> np.ndarray:
+def rows_of(rng: Rng, count: int = 200, kind: Any = F) -> np.ndarray:
     """Thresholds, their neighbours, numbers between, zeros of both signs; floats are missing or infinite at times."""
     x = (rng.integers(-4, 5, (count, 1, FEATURES)) / 2).astype(F)
     if kind == np.int64:

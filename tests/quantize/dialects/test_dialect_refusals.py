@@ -45,74 +45,35 @@ def refusal(model: Model) -> str:
     return str(raised.value)
 
 
-@pytest.mark.parametrize(
-    ("model", "where", "why", "remedy"),
-    [
-        (quant(bits=0), "'q' (Quant)", "the bit width 'bits' must be a whole number, 1 to 8, or 16, not 0", TRAIN),
-        (quant(bits=9), "'q' (Quant)", "the bit width 'bits' must be a whole number, 1 to 8, or 16, not 9", TRAIN),
-        (quant(bits=2.5), "'q' (Quant)", "the bit width 'bits' must be a whole number, 1 to 8, or 16, not 2.5", TRAIN),
-        (quant(bits=[2, 3, 4]), "'q' (Quant)", "the bit width 'bits' must be one number, not 3 different ones", TRAIN),
-        (
-            quant(bits=1, signed=0, narrow=1),
-            "'q' (Quant)",
-            "one unsigned bit ('bits') must not be narrow: nothing but 0 is left",
-            TRAIN,
-        ),
-        (quant(bits=16, narrow=1), "'q' (Quant)", "integers of 16 bits ('bits') must not be narrow", TRAIN),
-        (
-            quant(zero=200),
-            "'q' (Quant)",
-            "the zero point 'zero' must be a whole number from -128 to 127, not 200",
-            "quantize the model again; a zero point is one of the integers of its type",
-        ),
-        (
-            quant(zero=0.5, folded=True),
-            "'q' (Quant)",
-            "the zero point 'zero' must be a whole number from -128 to 127, not 0.5",
-            "quantize the model again; a zero point is one of the integers of its type",
-        ),
-        (
-            quant(zero=1, bits=1),
-            "'q' (Quant)",
-            "the zero point 'zero' of one signed bit must be 0, not 1",
-            "train the model again with a bipolar quantizer around 0",
-        ),
-        (
-            quant(scale=[1, 2, 3]),
-            "'q' (Quant)",
-            "scale 'scale' must be one number, not 3: an activation has no scale per channel",
-            PER_TENSOR,
-        ),
-        (
-            quant(rounding_mode="TIE"),
-            "'q' (Quant)",
-            "'rounding_mode' must be one of ROUND, FLOOR, CEIL, UP, DOWN, HALF_UP, HALF_DOWN, HALF_EVEN, "
-            "ROUND_TO_ZERO, not 'TIE'",
-            "export the model again",
-        ),
-        (
-            weights(bits=16, scale=0.1),
-            "'q' (Quant)",
-            "the bit width 'bits' of the weights of 'product' (MatMul) must be 1 to 8, not 16",
-            "train the model again with weights of 1 to 8 bits",
-        ),
-        (weights(bits=0), "'q' (Quant)", "the bit width 'bits' must be a whole number, 1 to 32, not 0", TRAIN),
-        (
-            weights(scale=np.ones((3, 4))),
-            "'q' (Quant)",
-            "scale 'scale' must vary along one axis, not have the shape [3, 4]",
-            "quantize weights with one scale per tensor or per output channel",
-        ),
-        (
-            weights(scale=np.ones(3)),
-            "'q' (Quant)",
-            "scale 'scale' and zero point must broadcast to [3, 4], not have the shapes [3] and []",
-            "quantize weights with one scale per tensor or per output channel",
-        ),
-    ],
-)
-def test_quantizers(model, where, why, remedy) -> None:
-    assert refusal(model) == f"1 part of the model cannot become hardware:\n  {where}: {why}\n    {remedy}"
+WIDTH = "the bit width 'bits' must be a whole number, 1 to 8, or 16, not"
+INTEGERS = "quantize the model again; a zero point is one of the integers of its type"
+SCALES = "quantize weights with one scale per tensor or per output channel"
+#: All of the node 'q' (Quant).
+QUANTIZERS: list[tuple[Model, str, str]] = [
+    *((quant(bits=bits), f"{WIDTH} {bits}", TRAIN) for bits in (0, 9, 2.5)),
+    (quant(bits=[2, 3, 4]), "the bit width 'bits' must be one number, not 3 different ones", TRAIN),
+    (quant(bits=1, signed=0, narrow=1), "one unsigned bit ('bits') must not be narrow: nothing but 0 is left", TRAIN),
+    (quant(bits=16, narrow=1), "integers of 16 bits ('bits') must not be narrow", TRAIN),
+    (quant(zero=200), "the zero point 'zero' must be a whole number from -128 to 127, not 200", INTEGERS),
+    (quant(zero=0.5, folded=True), "the zero point 'zero' must be a whole number from -128 to 127, not 0.5", INTEGERS),
+    (quant(zero=1, bits=1), "the zero point 'zero' of one signed bit must be 0, not 1",
+     "train the model again with a bipolar quantizer around 0"),
+    (quant(scale=[1, 2, 3]), "scale 'scale' must be one number, not 3: an activation has no scale per channel",
+     PER_TENSOR),
+    (quant(rounding_mode="TIE"), "'rounding_mode' must be one of ROUND, FLOOR, CEIL, UP, DOWN, HALF_UP, HALF_DOWN, "
+     "HALF_EVEN, ROUND_TO_ZERO, not 'TIE'", "export the model again"),
+    (weights(bits=16, scale=0.1), "the bit width 'bits' of the weights of 'product' (MatMul) must be 1 to 8, not 16",
+     "train the model again with weights of 1 to 8 bits"),
+    (weights(bits=0), "the bit width 'bits' must be a whole number, 1 to 32, not 0", TRAIN),
+    (weights(scale=np.ones((3, 4))), "scale 'scale' must vary along one axis, not have the shape [3, 4]", SCALES),
+    (weights(scale=np.ones(3)),
+     "scale 'scale' and zero point must broadcast to [3, 4], not have the shapes [3] and []", SCALES),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "why", "remedy"), QUANTIZERS)
+def test_quantizers(model: Model, why: str, remedy: str) -> None:
+    assert refusal(model) == f"1 part of the model cannot become hardware:\n  'q' (Quant): {why}\n    {remedy}"
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, np.inf, 1e-42])
