@@ -29,7 +29,7 @@ from hwflow.layers.formats import BIPOLAR
 from hwflow.layers.rescale import Rescale, Rounding, Thresholds
 from hwflow.stages.codes import codes_of
 from hwflow.stages.folding import Folding
-from hwflow.stages.kinds import stage_of
+from hwflow.stages.kinds import STAGES, stage_of
 from hwflow.stages.rescalers import REFERENCE
 from tests.layers.cases import CASES, integers
 from tests.random_cases import seeds
@@ -270,6 +270,10 @@ def staged(kind: type[Layer], seed: int) -> Staged:
             if quick:
                 return Staged(graph, quick[int(rng.integers(len(quick)))], frames)
     raise AssertionError(f"no case of {kind.kind} has hardware")
+
+
+def test_every_kind_has_a_stage() -> None:
+    assert set(STAGES) == set(KINDS)
 
 
 ANY_KIND = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
