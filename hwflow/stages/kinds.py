@@ -29,7 +29,7 @@ from hwflow.stages.lookup import LookupStage
 from hwflow.stages.matmul import MatMulStage
 from hwflow.stages.max_pool import MaxPoolStage
 from hwflow.stages.multiply import MultiplyStage
-from hwflow.stages.names import layer_names
+from hwflow.stages.names import layer_names, name_of
 from hwflow.stages.normalize import NormalizeStage
 from hwflow.stages.rearrange import RearrangeStage
 from hwflow.stages.recurrent import RecurrentStage
@@ -50,20 +50,28 @@ STAGES: dict[type[Layer], type[LayerStage[Layer]]] = {
 KEY = "stages"
 
 
+def stage_of(graph: LayerGraph, layer: Layer) -> LayerStage[Layer]:
+    """The stage of a layer between tensors of `graph`; that of one of its layers is made once.
+
+    KeyError for a kind without hardware.
+    """
+    return stages_by_layer(graph).get(id(layer)) or new_stage(graph, name_of(0, layer), layer)
+
+
 def stages_by_layer(graph: LayerGraph) -> dict[int, LayerStage[Layer]]:
     """The stages of all layers of `graph` that have hardware, by the identity of the layer; made once for a graph."""
     stages = graph.derived.get(KEY)
     if not isinstance(stages, dict):
         stages = graph.derived[KEY] = {
-            id(layer): STAGES[type(layer)](graph, name, layer.kind, (layer,), layer.inputs, (layer.output,),
-                                           (layer.output,), layer)
-            for name, layer in zip(layer_names(graph), graph.layers, strict=True) if type(layer) in STAGES}
+            id(layer): new_stage(graph, name, layer)
+            for name, layer in zip(layer_names(graph), graph.layers, strict=True) if has_hardware(layer)}
     return stages
 
 
-def stage_of(graph: LayerGraph, layer: Layer) -> LayerStage[Layer]:
-    """The stage of a layer of `graph`.  KeyError for a kind without hardware."""
-    return stages_by_layer(graph)[id(layer)]
+def new_stage(graph: LayerGraph, name: str, layer: Layer) -> LayerStage[Layer]:
+    """The stage of `layer`, called `name`."""
+    return STAGES[type(layer)](
+        graph, name, layer.kind, (layer,), layer.inputs, (layer.output,), (layer.output,), layer)
 
 
 def has_hardware(layer: Layer) -> bool:
