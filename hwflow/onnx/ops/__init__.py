@@ -17,12 +17,10 @@ MIN_OPSET, MAX_OPSET = 1, 28
 
 #: The families; each module has a table OPERATORS of its own.
 _FAMILIES = (
-    *("activation", "arithmetic", "attention", "bitwise", "cast", "compare", "constant", "control", "convolution"),
-    *("deform", "detection", "einsum", "gather", "grid", "images", "indexing", "layout", "losses", "matrix", "ml"),
-    *("normalization", "optional", "pad", "pieces", "pooling", "quantization", "quantized_matrix", "random"),
-    *("recurrent", "reduction", "regions", "resize", "scatter", "sequence", "sequence_mixing", "signal", "slice"),
-    *("softmax", "sort", "standardize", "text", "tfidf", "training", "transposed", "trigonometry", "unpool"),
-    *("custom.microsoft", "custom.qonnx"),
+    *("activation", "attention", "cast", "constant", "control", "convolution", "elementwise", "grid", "images"),
+    *("indexing", "layout", "matrix", "ml", "normalization", "pad", "pieces", "pooling", "quantization"),
+    *("quantized_matrix", "random", "recurrent", "reduction", "resize", "sequence", "sequence_mixing", "signal"),
+    *("softmax", "sort", "text", "training", "custom.microsoft", "custom.qonnx"),
 )
 
 #: (domain, operator) to its versions, oldest first; made at the first use.

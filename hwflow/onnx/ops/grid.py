@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
-from hwflow.onnx.ops.elements import integers, rounded_to, zero_of
-from hwflow.onnx.ops.resample import cubic
+from hwflow.onnx.ops.resize import cubic
+from hwflow.onnx.ops.shapes import integers, rounded_to, zero_of
 
 _Reals: TypeAlias = npt.NDArray[np.floating]
 

@@ -1,14 +1,14 @@
-"""Operators that select elements by a condition or by where they stand, and those that say where elements are."""
+"""Elements by their indices: gathered, scattered, compressed, and indices of elements."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
+import numpy.typing as npt
 
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table, axis_in
-from hwflow.onnx.ops.elements import filled, one_integer, zero_of
-from hwflow.onnx.ops.shapes import as_first, by_running
+from hwflow.onnx.ops.shapes import as_first, by_running, checked_indices, filled, one_integer, zero_of
 
 
 def _shape(call: Call, x: Arr | Known) -> Arr:
@@ -124,6 +124,165 @@ def _trilu(call: Call, x: Arr, k: Arr | None = None) -> Arr:
     return result
 
 
+def _gather(call: Call, x: Arr, indices: Arr) -> Arr:
+    """Whole slices of one axis."""
+    axis = axis_in(call, call.integer("axis"), x.ndim)
+    call.check_size((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]), x.dtype)
+    # A single element comes without its array, and a text then without its type.
+    return np.asarray(np.take(x, checked_indices(call, indices, x.shape[axis]), axis=axis), x.dtype)
+
+
+def _gather_shapes(call: Call, x: Known, indices: Known) -> Known:
+    axis = axis_in(call, call.integer("axis"), x.ndim)
+    return Known(x.dtype, (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]))
+
+
+def _elements_axis(call: Call, x: Arr | Known, indices: Arr | Known) -> int:
+    axis = axis_in(call, call.integer("axis"), x.ndim)
+    fits = indices.ndim == x.ndim and all(
+        n <= d for i, (n, d) in enumerate(zip(indices.shape, x.shape, strict=True)) if i != axis
+    )
+    if not fits:
+        raise call.error(
+            f"the indices must have the rank of the data and, except in axis {axis}, no larger dims, "
+            f"not be {list(indices.shape)} for data of {list(x.shape)}"
+        )
+    return axis
+
+
+def _gather_elements(call: Call, x: Arr, indices: Arr) -> Arr:
+    """Single elements: their place in one axis is the index, in the others that of the index itself."""
+    axis = _elements_axis(call, x, indices)
+    call.check_size(indices.shape, np.dtype(np.int64))
+    places = checked_indices(call, indices, x.shape[axis])
+    part = x[tuple(slice(None) if i == axis else slice(n) for i, n in enumerate(indices.shape))]
+    # Three axes are enough, and keep away from numpy's limit on their number.
+    before, behind = math.prod(indices.shape[:axis]), math.prod(indices.shape[axis + 1 :])
+    if not places.size:
+        return np.empty(indices.shape, x.dtype)
+    flat = part.reshape(before, x.shape[axis], behind)
+    picked = np.take_along_axis(flat, places.reshape(before, indices.shape[axis], behind), axis=1)
+    return picked.reshape(indices.shape)
+
+
+def _gather_elements_shapes(call: Call, x: Known, indices: Known) -> Known:
+    _elements_axis(call, x, indices)
+    return Known(x.dtype, indices.shape)
+
+
+def _gather_nd_shapes(call: Call, x: Known, indices: Known) -> Known:
+    batch = call.integer("batch_dims", 0)
+    depth = indices.shape[-1] if indices.ndim else 0
+    if not 0 <= batch < min(x.ndim, indices.ndim) or x.shape[:batch] != indices.shape[:batch]:
+        raise call.error(
+            f"'batch_dims' must be a number of first dims that data and indices share, "
+            f"not {batch} for {list(x.shape)} and {list(indices.shape)}"
+        )
+    if not 1 <= depth <= x.ndim - batch:
+        raise call.error(f"the last dim of the indices must be 1 to {x.ndim - batch}, not {depth}")
+    return Known(x.dtype, (*indices.shape[:-1], *x.shape[batch + depth :]))
+
+
+def _gather_nd(call: Call, x: Arr, indices: Arr) -> Arr:
+    """Slices at points, of which each has an index per axis."""
+    shape = _gather_nd_shapes(call, Known(x.dtype, x.shape), Known(indices.dtype, indices.shape)).shape
+    call.check_size(shape, x.dtype)
+    batch, depth = call.integer("batch_dims", 0), indices.shape[-1]
+    groups, points = math.prod(x.shape[:batch]), math.prod(indices.shape[batch:-1])
+    chosen = x.shape[batch : batch + depth]
+    place = np.repeat(np.arange(groups), points)
+    for size, column in zip(chosen, indices.reshape(-1, depth).T if indices.size else (), strict=False):
+        place = place * size + checked_indices(call, column, size)
+    if 0 in shape:
+        return np.empty(shape, x.dtype)
+    rows = x.reshape(groups * math.prod(chosen), math.prod(x.shape[batch + depth :]))
+    return rows[place].reshape(shape)
+
+
+_REDUCTIONS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def _written(call: Call, rows: Arr, place: npt.NDArray[np.int64], updates: Arr) -> Arr:
+    """`rows` [n, m] (changed) with `updates` [k, m] written to rows `place` [k], or reduced into them."""
+    reduction = call.text("reduction", "none")
+    if reduction == "none":
+        rows[place] = updates
+        return rows
+    if reduction not in _REDUCTIONS or rows.dtype.kind == "O":
+        raise call.error(
+            f"'reduction' must be none, or for numbers one of {', '.join(_REDUCTIONS)}, "
+            f"not {reduction!r} for {'texts' if rows.dtype.kind == 'O' else rows.dtype}"
+        )
+    _REDUCTIONS[reduction].at(rows, place, updates)
+    return rows
+
+
+def _scatter_elements(call: Call, x: Arr, indices: Arr, updates: Arr) -> Arr:
+    """Single elements: their place in one axis is the index, in the others that of the index itself."""
+    axis = axis_in(call, call.integer("axis"), x.ndim)
+    fits = indices.shape == updates.shape and indices.ndim == x.ndim
+    if not fits or any(n > d for i, (n, d) in enumerate(zip(indices.shape, x.shape, strict=True)) if i != axis):
+        raise call.error(
+            f"indices and updates must have one shape that fits into the data except in axis {axis}, "
+            f"not be {list(indices.shape)} and {list(updates.shape)} for data of {list(x.shape)}"
+        )
+    if not indices.size:
+        return x
+    call.check_size(indices.shape, np.dtype(np.int64))
+    place = np.zeros((1,) * x.ndim, np.int64)
+    for i, size in enumerate(x.shape):
+        along = np.arange(indices.shape[i]).reshape([-1 if j == i else 1 for j in range(x.ndim)])
+        place = place * size + (checked_indices(call, indices, size) if i == axis else along)
+    rows = _written(call, x.reshape(-1, 1).copy(), place.reshape(-1), updates.reshape(-1, 1))
+    return rows.reshape(x.shape)
+
+
+def _scatter_nd(call: Call, x: Arr, indices: Arr, updates: Arr) -> Arr:
+    """Slices at points, of which each has an index per axis."""
+    depth = indices.shape[-1] if indices.ndim else 0
+    expected = (*indices.shape[:-1], *x.shape[depth:])
+    if not 1 <= depth <= x.ndim or updates.shape != expected:
+        raise call.error(
+            f"the last dim of the indices must be 1 to {x.ndim} and the updates {list(expected)}, "
+            f"not indices of {list(indices.shape)} and updates of {list(updates.shape)}"
+        )
+    if not updates.size:
+        return x
+    points = indices.reshape(-1, depth)
+    place = np.zeros(len(points), np.int64)
+    for size, column in zip(x.shape, points.T, strict=False):
+        place = place * size + checked_indices(call, column, size)
+    rows = x.reshape(math.prod(x.shape[:depth]), -1).copy()
+    return _written(call, rows, place, updates.reshape(len(points), -1)).reshape(x.shape)
+
+
+def _tensor_scatter(call: Call, cache: Arr, update: Arr, starts: Arr | None = None) -> Arr:
+    """A run of elements along one axis, from another place on for each sample of the batch."""
+    axis = axis_in(call, call.integer("axis"), cache.ndim)
+    mode, longest = call.text("mode"), cache.shape[axis]
+    expected = (*cache.shape[:axis], *update.shape[axis : axis + 1], *cache.shape[axis + 1 :])
+    fits = axis > 0 and update.ndim == cache.ndim and update.shape == expected and update.shape[axis] <= longest
+    if not fits or mode not in ("linear", "circular"):
+        raise call.error(
+            f"the update must have the shape of the cache {list(cache.shape)} with at most {longest} elements in "
+            f"axis {axis}, which must not be 0, and mode linear or circular, not {list(update.shape)} and {mode!r}"
+        )
+    batch, length = cache.shape[0], update.shape[axis]
+    first = np.zeros(batch, np.int64) if starts is None else starts.astype(np.int64)
+    last = None if mode == "circular" else longest - length
+    if first.shape != (batch,) or any(s < 0 or (last is not None and s > last) for s in first.tolist()):
+        limit = "0 or more" if last is None else f"from 0 to {last}"
+        raise call.error(f"the write indices must be {batch} numbers {limit}, not {first.tolist()}")
+    result = cache.copy()
+    if not update.size:
+        return result
+    samples = (batch, math.prod(cache.shape[1:axis]), -1, math.prod(cache.shape[axis + 1 :]))
+    place = (first.reshape(batch, 1) + np.arange(length)) % longest
+    sample = np.arange(batch).reshape(batch, 1)
+    result.reshape(samples)[sample, :, place] = update.reshape(samples).swapaxes(1, 2)
+    return result
+
+
 OPERATORS: Table = {
     ("", "Shape"): (Operator(1, _shape, _shape_shapes),),
     ("", "Size"): (Operator(1, _size, _size_shapes),),
@@ -132,4 +291,11 @@ OPERATORS: Table = {
     ("", "OneHot"): (Operator(9, _one_hot, _one_hot_shapes, constant=(1,)),),
     ("", "ReverseSequence"): (Operator(10, _reverse_sequence, as_first),),
     ("", "Trilu"): (Operator(14, _trilu, as_first),),
+    ("", "Gather"): (Operator(1, _gather, _gather_shapes),),
+    ("", "GatherElements"): (Operator(11, _gather_elements, _gather_elements_shapes),),
+    ("", "GatherND"): (Operator(11, _gather_nd, _gather_nd_shapes),),
+    ("", "Scatter"): (Operator(9, _scatter_elements, as_first),),
+    ("", "ScatterElements"): (Operator(11, _scatter_elements, as_first),),
+    ("", "ScatterND"): (Operator(11, _scatter_nd, as_first),),
+    ("", "TensorScatter"): (Operator(24, _tensor_scatter, as_first),),
 }

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 from hwflow.onnx.ops.base import Arr, Call, Operator, Table, axis_in
-from hwflow.onnx.ops.elements import checked_axes, integers
-from hwflow.onnx.ops.shapes import as_first, by_running
+from hwflow.onnx.ops.shapes import as_first, by_running, checked_axes, integers
 
 
 def _identity(call: Call, x: Arr) -> Arr:

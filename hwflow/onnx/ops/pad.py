@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
-from hwflow.onnx.ops.elements import checked_axes, filled, integers
+from hwflow.onnx.ops.shapes import checked_axes, filled, integers
 
 #: How many elements an axis gets before its first and behind its last; negative numbers cut off.
 _Widths: TypeAlias = list[tuple[int, int]]

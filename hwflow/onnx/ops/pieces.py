@@ -1,15 +1,15 @@
-"""Operators that join tensors, cut them into parts, or repeat them."""
+"""Tensors from pieces and pieces from tensors: joining, splitting, slicing, repeating."""
 
 from __future__ import annotations
 
 import itertools
 import math
+from types import EllipsisType
 
 import numpy as np
 
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table, axis_in
-from hwflow.onnx.ops.elements import integers, one_integer
-from hwflow.onnx.ops.shapes import by_running, common_shape
+from hwflow.onnx.ops.shapes import by_running, checked_axes, common_shape, integers, one_integer
 
 
 def _expand(call: Call, x: Arr, shape: Arr) -> Arr:
@@ -119,6 +119,44 @@ def _tile_shapes(call: Call, x: Known, repeats: Known) -> Known:
     return Known(x.dtype, _tiled_shape(call, x, integers(repeats.value)))
 
 
+def _slice_1(call: Call, x: Arr) -> Arr:
+    starts, ends = call.integers("starts"), call.integers("ends")
+    axes = call.integers("axes", tuple(range(len(starts))))
+    return _sliced(call, x, starts, ends, axes, (1,) * len(starts))
+
+
+def _slice(call: Call, x: Arr, starts: Arr, ends: Arr, axes: Arr | None = None, steps: Arr | None = None) -> Arr:
+    first = integers(starts)
+    over = tuple(range(len(first))) if axes is None else integers(axes)
+    by = (1,) * len(first) if steps is None else integers(steps)
+    return _sliced(call, x, first, integers(ends), over, by)
+
+
+def _sliced(
+    call: Call, x: Arr, starts: tuple[int, ...], ends: tuple[int, ...], axes: tuple[int, ...], steps: tuple[int, ...]
+) -> Arr:
+    if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
+        raise call.error(
+            f"starts, ends, axes and steps must be of equal number with steps other than 0, "
+            f"not {list(starts)}, {list(ends)}, {list(axes)}, {list(steps)}"
+        )
+    index: list[slice | EllipsisType] = [*[slice(None)] * x.ndim, ...]  # with the dots even a scalar stays an array
+    for start, end, axis, step in zip(starts, ends, checked_axes(call, axes, x.ndim), steps, strict=True):
+        index[axis] = _python_slice(start, end, step, x.shape[axis])
+    result: Arr = x[tuple(index)]
+    return result
+
+
+def _python_slice(start: int, end: int, step: int, size: int) -> slice:
+    """ONNX clamps to the axis first; walking backwards the end may lie before the front, which Python writes None."""
+    begin = start + size if start < 0 else start
+    stop = end + size if end < 0 else end
+    if step > 0:
+        return slice(min(max(begin, 0), size), min(max(stop, 0), size), step)
+    begin, stop = min(max(begin, 0), size - 1), min(max(stop, -1), size - 1)
+    return slice(max(begin, 0), None if stop < 0 else stop, step)
+
+
 OPERATORS: Table = {
     ("", "Expand"): (Operator(8, _expand, by_running(_expand), constant=(1,)),),
     ("", "Concat"): (Operator(1, _concat, _concat_shapes),),
@@ -126,5 +164,9 @@ OPERATORS: Table = {
     ("", "Tile"): (
         Operator(1, _tile_1, _tile_1_shapes, constant=(1, 2)),
         Operator(6, _tile, _tile_shapes, constant=(1,)),
+    ),
+    ("", "Slice"): (
+        Operator(1, _slice_1, by_running(_slice_1)),
+        Operator(10, _slice, by_running(_slice), constant=(1, 2, 3, 4)),
     ),
 }

@@ -1,4 +1,4 @@
-"""Sequences: Python lists of tensors of one element type."""
+"""Sequences of tensors, and values that may be missing."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TypeVar
 import numpy as np
 
 from hwflow.onnx.dtypes import element_type, type_name
+from hwflow.onnx.model import Operand, OptionalType
 from hwflow.onnx.ops.base import Arr, Call, Operator, Table, axis_in
 
 T = TypeVar("T")
@@ -100,6 +101,25 @@ def _concat(call: Call, sequence: list[Arr]) -> Arr:
     return np.stack(sequence, axis) if new else np.concatenate(sequence, axis)
 
 
+def _optional(call: Call, value: Operand = None) -> Operand:
+    """An optional of the input, or an empty one of the type in the attribute `type`."""
+    stated = call.node.attributes.get("type")
+    if value is None and stated is None and not any(call.node.inputs):
+        raise call.error("an empty optional must have the attribute 'type', not none", "export the model again")
+    return None if isinstance(stated, OptionalType) and not any(call.node.inputs) else value
+
+
+def _has_element(call: Call, value: Operand = None) -> Arr:
+    return np.array(value is not None)
+
+
+def _get_element(call: Call, value: Operand) -> Operand:
+    """The content; since version 18 a value that is no optional is its own content."""
+    if value is None:
+        raise call.error("the optional must have an element, not none", "test it with OptionalHasElement before")
+    return value
+
+
 OPERATORS: Table = {
     ("", "SequenceConstruct"): (Operator(11, _construct, None),),
     ("", "SequenceEmpty"): (Operator(11, _empty, None),),
@@ -109,4 +129,7 @@ OPERATORS: Table = {
     ("", "SequenceLength"): (Operator(11, _length, None),),
     ("", "SplitToSequence"): (Operator(11, _split, None),),
     ("", "ConcatFromSequence"): (Operator(11, _concat, None),),
+    ("", "Optional"): (Operator(15, _optional, None),),
+    ("", "OptionalHasElement"): (Operator(15, _has_element, None),),
+    ("", "OptionalGetElement"): (Operator(15, _get_element, None),),
 }

@@ -1,4 +1,4 @@
-"""Softmax and its relatives: over one axis, before operator set 13 over all axes from one on."""
+"""Softmax, its logarithm, and the losses that are made of it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from hwflow.onnx.ops.base import Arr, Call, Kernel, Operator, Table, axis_in
-from hwflow.onnx.ops.precision import in_float32
+from hwflow.onnx.ops.base import Arr, Call, Kernel, Known, Operator, Table, axis_in
+from hwflow.onnx.ops.precision import in_float32, widened
 from hwflow.onnx.ops.shapes import as_first
 
 
@@ -55,8 +55,70 @@ def _operator(since: int, kernel: Kernel) -> Operator:
     return Operator(since, kernel, as_first)
 
 
+def _loss_shapes(call: Call, scores: Known, labels: Known, weight: Known | None = None) -> Known:
+    """Scores are [N, C, ...], labels [N, ...], the weight of each class [C]."""
+    if scores.ndim < 2 or labels.shape != (scores.shape[0], *scores.shape[2:]):
+        raise call.error(
+            f"the labels must have the shape of the scores without axis 1, "
+            f"not {list(labels.shape)} for {list(scores.shape)}"
+        )
+    if weight is not None and weight.shape != scores.shape[1:2]:
+        raise call.error(f"the weights must be one for each of {scores.shape[1]} classes, not {list(weight.shape)}")
+    reduction = call.text("reduction")
+    if reduction not in ("none", "sum", "mean"):
+        raise call.error(
+            f"attribute 'reduction' must be none, sum or mean, not '{reduction}'", "export the model again"
+        )
+    return Known(scores.dtype, labels.shape if reduction == "none" else ())
+
+
+def _loss(call: Call, log_probability: Arr, labels: Arr, weight: Arr | None) -> Arr:
+    """Minus the logarithm at each label times the weight of its class; ignored labels weigh nothing."""
+    classes = log_probability.shape[1]
+    ignored = labels == call.integer("ignore_index") if call.has("ignore_index") else np.zeros(labels.shape, np.bool_)
+    outside = ~ignored & ((labels < 0) | (labels >= classes))
+    if outside.any():
+        raise call.error(f"the labels must be 0 to {classes - 1}, not {labels[outside].flat[0]}")
+    chosen = np.where(ignored, 0, labels).astype(np.int64)
+    if classes:
+        picked = np.take_along_axis(log_probability, np.expand_dims(chosen, 1), 1)[:, 0]
+    else:  # every label is ignored
+        picked = np.zeros(labels.shape, log_probability.dtype)
+    weights = np.ones(labels.shape, picked.dtype) if weight is None or not classes else widened(weight)[chosen]
+    weights = np.where(ignored, 0, weights).astype(picked.dtype)
+    loss = -picked * weights
+    match call.text("reduction"):
+        case "none":
+            return np.asarray(loss)
+        case "sum":
+            return np.asarray(loss.sum())
+        case _:
+            return np.asarray(loss.sum() / weights.sum())
+
+
+def _known(x: Arr | None) -> Known | None:
+    return None if x is None else Known(x.dtype, x.shape)
+
+
+def _negative_log_likelihood(call: Call, x: Arr, labels: Arr, weight: Arr | None = None) -> Arr:
+    _loss_shapes(call, Known(x.dtype, x.shape), Known(labels.dtype, labels.shape), _known(weight))
+    return _loss(call, widened(x), labels, weight).astype(x.dtype)
+
+
+def _cross_entropy(call: Call, x: Arr, labels: Arr, weight: Arr | None = None) -> tuple[Arr, Arr]:
+    _loss_shapes(call, Known(x.dtype, x.shape), Known(labels.dtype, labels.shape), _known(weight))
+    logarithm = log_softmax(widened(x), 1)
+    return _loss(call, logarithm, labels, weight).astype(x.dtype), logarithm.astype(x.dtype)
+
+
+def _cross_entropy_shapes(call: Call, x: Known, labels: Known, weight: Known | None = None) -> tuple[Known, Known]:
+    return _loss_shapes(call, x, labels, weight), Known(x.dtype, x.shape)
+
+
 OPERATORS: Table = {
     ("", "Softmax"): _versions(softmax),
     ("", "LogSoftmax"): _versions(log_softmax),
     ("", "Hardmax"): _versions(_hardmax),
+    ("", "NegativeLogLikelihoodLoss"): (Operator(12, _negative_log_likelihood, _loss_shapes),),
+    ("", "SoftmaxCrossEntropyLoss"): (Operator(12, _cross_entropy, _cross_entropy_shapes),),
 }

@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table, axis_in
-from hwflow.onnx.ops.elements import one_integer
-from hwflow.onnx.ops.shapes import by_running
+from hwflow.onnx.ops.shapes import by_running, one_integer
 
 _INT64 = np.dtype(np.int64)
 

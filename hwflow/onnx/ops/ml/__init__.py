@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from hwflow.onnx.ops.base import Table
-from hwflow.onnx.ops.ml import encode, linear, maps, scale, svm, trees
+from hwflow.onnx.ops.ml import encode, linear, scale, trees
 
 __all__ = ["OPERATORS"]
 
 OPERATORS: Table = {
     **encode.OPERATORS,
     **linear.OPERATORS,
-    **maps.OPERATORS,
     **scale.OPERATORS,
-    **svm.OPERATORS,
     **trees.OPERATORS,
 }

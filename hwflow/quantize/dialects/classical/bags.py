@@ -13,8 +13,7 @@ import numpy as np
 
 from hwflow.onnx.model import Node
 from hwflow.onnx.ops.base import Arr
-from hwflow.onnx.ops.ml.forest import Forest
-from hwflow.onnx.ops.ml.trees import Ensemble, scores_of_two
+from hwflow.onnx.ops.ml.trees import Ensemble, Forest, scores_of_two
 from hwflow.quantize.dialects.classical.trees import emit_ensemble, read_ensemble, require_few
 from hwflow.quantize.dialects.rewriting import Rewriting
 from hwflow.quantize.graphs import as_ints, label_of

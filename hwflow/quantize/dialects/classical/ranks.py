@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Array
-from hwflow.onnx.ops.ml.forest import MEMBER, MODES, Forest
+from hwflow.onnx.ops.ml.trees import MEMBER, MODES, Forest
 from hwflow.quantize.dialects.rewriting import Rewriting
 
 Floats = npt.NDArray[np.float32]

@@ -17,8 +17,7 @@ from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Attribute, Node
 from hwflow.onnx.operators import NEVER_ON_HOST, QUANTIZERS
 from hwflow.onnx.ops.base import Call
-from hwflow.onnx.ops.ml.forest import MEMBER, MODES, Forest
-from hwflow.onnx.ops.ml.trees import Ensemble, ensemble_of, scores_of_two
+from hwflow.onnx.ops.ml.trees import MEMBER, MODES, Ensemble, Forest, ensemble_of, scores_of_two
 from hwflow.onnx.run.calls import find
 from hwflow.quantize.dialects.classical.features import as_rows_of_float
 from hwflow.quantize.dialects.classical.ranks import Comparisons, compared, emit_ranks

@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hwflow.layers.formats import IntArray
-from hwflow.onnx.ops.ml.forest import Forest
-from hwflow.onnx.ops.ml.trees import Ensemble
+from hwflow.onnx.ops.ml.trees import Ensemble, Forest
 from hwflow.quantize.dialects.rewriting import Refused
 
 Floats = npt.NDArray[np.float64]

@@ -7,8 +7,7 @@ import numpy as np
 from hwflow.layers import IntFormat, Tensor, Trees
 from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Node
-from hwflow.onnx.ops.ml.forest import MEMBER, MODES, Forest
-from hwflow.onnx.ops.ml.trees import Ensemble
+from hwflow.onnx.ops.ml.trees import MEMBER, MODES, Ensemble, Forest
 from hwflow.quantize.dialects.classical.trees import is_integer, read_ensemble
 from hwflow.quantize.dialects.rewriting import Refused
 from hwflow.quantize.importer.site import Site
