@@ -24,8 +24,8 @@ from hwflow.onnx.container.reader import MAX_IR_VERSION
 from hwflow.onnx.errors import EvaluationError, Unsupported
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
 from hwflow.onnx.model import Model, Node, Operand, TensorType, Value
+from hwflow.onnx.run.evaluate import Program
 from hwflow.onnx.run.functions import graphs_of
-from hwflow.onnx.run.program import Program
 from hwflow.onnx.schemas import NEWEST, canonical_domain
 
 __all__ = [

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from hwflow_base.errors import HwflowError
 
-from ..onnx.inference.open_sizes import Shapes, rank_of_reader
-from ..onnx.inference.static_inputs import sizes_given
+from ..onnx.inference.open_sizes import Shapes, rank_of_reader, sizes_given
 from ..onnx.limits import DEFAULT_LIMITS, Limits
 from ..onnx.model import Array, Dim, Graph, Model, Value, size_name
 from ..onnx.run.sequences import state_inputs

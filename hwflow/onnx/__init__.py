@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from hwflow.onnx.rewrite.inline import inline_functions
     from hwflow.onnx.rewrite.passes import PASSES, Pass, simplify
     from hwflow.onnx.rules.finding import Finding, Severity
-    from hwflow.onnx.run.evaluate import evaluate
-    from hwflow.onnx.run.program import Program, prepare
+    from hwflow.onnx.run.evaluate import Program, evaluate, prepare
     from hwflow.onnx.run.training import Trainer
 
 __all__ = [

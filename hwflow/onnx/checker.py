@@ -18,19 +18,17 @@ from hwflow.onnx.rules import (
     functions,
     graphs,
     hardware,
-    inferred,
     model,
     names,
     nodes,
     opsets,
-    sparse,
     tensors,
-    texts,
     training,
     types,
     values,
 )
 from hwflow.onnx.rules.finding import Finding, Rule, Severity
+from hwflow.onnx.rules.types import inferred_types
 from hwflow.onnx.rules.walk import remembered
 
 #: Every rule.  One function may report under several identifiers of `rules.catalogue`.
@@ -42,7 +40,6 @@ RULES: tuple[Rule, ...] = (
     *nodes.RULES,
     *attributes.RULES,
     *tensors.RULES,
-    *sparse.RULES,
     *types.RULES,
     *functions.RULES,
     *training.RULES,
@@ -81,12 +78,12 @@ def check(
     `Model`; a `Document` has its own.
     """
     document = source if isinstance(source, Document) else Document(write_model(source), limits=limits)
-    found = list(_bounded(texts.texts_readable(document), most))
+    found = list(_bounded(model.texts_readable(document), most))
     if not found:  # names are compared and searched by every other rule
         with remembered(document):
             found = [finding for rule in RULES for finding in _bounded(rule(document), most)]
     if types and all(finding.severity is not Severity.ERROR for finding in found):
-        found.extend(_bounded(inferred.inferred_types(source, document.limits), most))
+        found.extend(_bounded(inferred_types(source, document.limits), most))
     return tuple(_final(finding, strict) for finding in sorted(found, key=_order))
 
 

@@ -34,8 +34,7 @@ from ..facts.mapping import Mapped, mapped, trial
 from ..layers.base import LayerGraph
 from ..onnx.about import about
 from ..onnx.errors import LimitError
-from ..onnx.inference.open_sizes import Shapes
-from ..onnx.inference.static_inputs import sizes_given
+from ..onnx.inference.open_sizes import Shapes, sizes_given
 from ..options import HardwareOptions, Project, QuantizationOptions
 from ..quantize import Quantized, load_quantized, quantize, save_quantized
 from ..quantize.problems import Cause, NoHardware, with_cuts

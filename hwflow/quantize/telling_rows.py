@@ -13,7 +13,7 @@ import numpy as np
 
 from hwflow.onnx.errors import EvaluationError
 from hwflow.onnx.model import Array, Operand
-from hwflow.onnx.run.program import Program
+from hwflow.onnx.run.evaluate import Program
 
 #: Processor time, in seconds, in which rows are looked at for one comparison.  It decides how much is compared, never
 #: how: the first row is looked at however long it takes.

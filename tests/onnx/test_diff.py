@@ -16,8 +16,14 @@ from hwflow.onnx import Model, load, loads, save
 from hwflow.onnx.build import Builder
 from hwflow.onnx.container.opset_document import OperatorEntry, OperatorSet, write_operator_set
 from hwflow.onnx.schemas import find_schema, versions_of
-from hwflow.onnx.versioning.diff import Bump, compare_models, compare_schemas, largest, next_version
-from hwflow.onnx.versioning.diff_sets import compare_operator_sets
+from hwflow.onnx.versioning.diff import (
+    Bump,
+    compare_models,
+    compare_operator_sets,
+    compare_schemas,
+    largest,
+    next_version,
+)
 from hwflow.onnx.versioning.semantic import SemanticVersion, pack
 from tests.e2e.command import Cli
 

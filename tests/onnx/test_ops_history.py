@@ -13,21 +13,7 @@ import numpy as np
 import pytest
 
 import hwflow.onnx
-from hwflow.onnx.ops import (
-    detection,
-    gather,
-    grid,
-    indexing,
-    layout,
-    pad,
-    pieces,
-    regions,
-    resize,
-    scatter,
-    slice,
-    sort,
-    unpool,
-)
+from hwflow.onnx.ops import grid, images, indexing, layout, pad, pieces, pooling, resize, sort
 from hwflow.onnx.schemas import find_schema, versions_of
 from tests.onnx.conftest import one_node_model
 from tests.onnx.oracle import ChildOracle
@@ -304,8 +290,12 @@ def test_cubic_at_the_border(oracle: ChildOracle, align: int) -> None:
     np.testing.assert_allclose(found, oracle.run(model, inside)[0], rtol=1e-4, atol=1e-5)
 
 
-FAMILIES = (detection, gather, grid, indexing, layout, pad, pieces, regions, resize, scatter, slice, sort, unpool)
-OTHERS = {"Identity", "Dropout", "Shape", "Size"}  # tested with their own families
+FAMILIES = (grid, images, indexing, layout, pad, pieces, pooling, resize, sort)
+#: Tested with their own families.
+OTHERS = {
+    *("Identity", "Dropout", "Shape", "Size", "ImageDecoder"),
+    *("AveragePool", "LpPool", "MaxPool", "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool"),
+}
 
 
 def new_signatures(op: str) -> list[int]:

@@ -17,13 +17,12 @@ from hwflow_base.errors import HwflowError
 from hwflow_base.files.target import require_plain_target
 
 from hwflow.onnx import onnx_pb2 as pb
-from hwflow.onnx.container.data_file import DataFile
 from hwflow.onnx.container.document import Document
 from hwflow.onnx.container.lift import lift
 from hwflow.onnx.container.reader import read_model
 from hwflow.onnx.container.text import format_text, is_text, parse_text
 from hwflow.onnx.container.wire import TOO_DEEP, has_more_messages, is_nested_too_deep, why_not_onnx
-from hwflow.onnx.container.writer import write_model
+from hwflow.onnx.container.writer import DataFile, write_model
 from hwflow.onnx.errors import FormatError, LimitError
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
 from hwflow.onnx.model import Model

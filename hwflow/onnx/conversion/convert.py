@@ -5,19 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from hwflow.onnx.conversion.downward import downward_step
 from hwflow.onnx.conversion.facts import Facts, Scope, constant_of
-from hwflow.onnx.conversion.form import broken_rule
 from hwflow.onnx.conversion.site import Refusal, Site
 from hwflow.onnx.conversion.steps import Step
 from hwflow.onnx.conversion.table import DOMAINS, UP
-from hwflow.onnx.conversion.unread import without_unread
 from hwflow.onnx.errors import ConversionError, Unconverted
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
-from hwflow.onnx.model import Attribute, Function, Graph, Model, Node, Training
+from hwflow.onnx.model import Attribute, AttributeRef, Function, Graph, Model, Node, SparseTensor, Training
 from hwflow.onnx.rewrite.renaming import Fresh, all_names, fresh_names, reads
 from hwflow.onnx.run.functions import Functions, function_path, graphs_of
-from hwflow.onnx.schemas import NEWEST, Schema, canonical_domain, find_schema, versions_of
+from hwflow.onnx.schemas import (
+    NEWEST,
+    AttributeKind,
+    Option,
+    Parameter,
+    Schema,
+    canonical_domain,
+    find_schema,
+    versions_of,
+)
 from hwflow.onnx.versioning.releases import first_release, least_ir
 
 #: The version of the file format since which a model says which operator sets it imports.
@@ -272,3 +281,79 @@ def _step_of(site: Site) -> Step:
         since = next(schema.since for schema in versions if schema.since > site.schema.since)
         return UP[node.domain, node.op_type][since]
     return downward_step(site.schema)
+
+
+#: What an attribute of each kind holds, lists by their elements.
+_HELD: Mapping[AttributeKind, type] = {
+    AttributeKind.FLOAT: float,
+    AttributeKind.INT: int,
+    AttributeKind.STRING: str,
+    AttributeKind.TENSOR: np.ndarray,
+    AttributeKind.GRAPH: Graph,
+    AttributeKind.SPARSE_TENSOR: SparseTensor,
+    AttributeKind.FLOATS: float,
+    AttributeKind.INTS: int,
+    AttributeKind.STRINGS: str,
+    AttributeKind.TENSORS: np.ndarray,
+}
+
+
+def broken_rule(node: Node, schema: Schema) -> str | None:
+    """What is wrong with the form of a node; None for one that is as its schema has it."""
+    return next(_broken(node, schema), None)
+
+
+def _broken(node: Node, schema: Schema) -> Iterator[str]:
+    sides = (("input", node.inputs, schema.inputs, schema.input_limits),
+             ("output", node.outputs, schema.outputs, schema.output_limits))  # fmt: skip
+    for kind, names, parameters, (low, high) in sides:
+        if not low <= len(names) <= high:
+            yield f"it has {len(names)} {kind}s, and version {schema.since} of the operator {_count(low, high)}"
+        yield from _left_out(kind, names, parameters)
+    for name, stated in schema.attributes.items():
+        if name not in node.attributes:
+            if stated.required:
+                yield f"it must have the attribute '{name}'"
+        elif not _holds(node.attributes[name], stated.kind):
+            yield f"attribute '{name}' must be of the kind {stated.kind.value}"
+
+
+def _count(low: int, high: int) -> str:
+    return f"has {low}" if low == high else f"has {low} or more" if high > 1 << 20 else f"has {low} to {high}"
+
+
+def _left_out(kind: str, names: Sequence[str], parameters: Sequence[Parameter]) -> Iterator[str]:
+    for name, parameter in zip(names, parameters, strict=False):
+        if not name and kind == "input" and parameter.option is Option.SINGLE:
+            yield f"its input '{parameter.name}' must be given"
+
+
+def _holds(value: Attribute, kind: AttributeKind) -> bool:
+    held = _HELD.get(kind)
+    if held is None or isinstance(value, AttributeRef):
+        return True
+    if kind.is_list:
+        return isinstance(value, tuple) and all(isinstance(entry, held) for entry in value)
+    return isinstance(value, held)
+
+
+def without_unread(before: Graph, after: Graph) -> Graph:
+    """`after` without the initializers and Constant nodes that nodes of `before` read and its own do not."""
+    fed = {value.name for value in (*before.inputs, *before.overridable)}
+    unread = set(_read(before)) - set(_read(after)) - fed
+
+    def stays(node: Node) -> bool:
+        return constant_of(node) is None or node.outputs[0] not in unread
+
+    return replace(
+        after,
+        nodes=tuple(filter(stays, after.nodes)),
+        initializers={name: array for name, array in after.initializers.items() if name not in unread},
+    )
+
+
+def _read(graph: Graph) -> Iterator[str]:
+    for node in graph.nodes:
+        yield from reads(node)
+    for value in graph.outputs:
+        yield value.name

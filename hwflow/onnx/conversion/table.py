@@ -7,16 +7,10 @@ from collections.abc import Iterable, Mapping
 from hwflow.onnx.conversion import (
     control,
     elementwise,
-    ml,
+    layers,
     moving,
-    normalization,
-    pooling,
-    quantization,
-    recurrent,
-    reductions,
-    resize,
-    signal,
     training,
+    trees,
 )
 from hwflow.onnx.conversion.steps import SAME, Step, Steps
 from hwflow.onnx.operators import OPERATORS
@@ -47,9 +41,8 @@ def _table(parts: Mapping[str, Iterable[Steps]]) -> dict[tuple[str, str], dict[i
 UP: Mapping[tuple[str, str], Mapping[int, Step]] = _table(
     {
         "": (
-            _unchanged(""), elementwise.UP, training.UP, normalization.UP, reductions.UP, moving.UP,
-            resize.UP, pooling.UP, quantization.UP, recurrent.UP, signal.UP, control.UP,
+            _unchanged(""), elementwise.UP, training.UP, layers.UP, moving.UP, control.UP
         ),
-        "ai.onnx.ml": (_unchanged("ai.onnx.ml"), ml.UP),
+        "ai.onnx.ml": (_unchanged("ai.onnx.ml"), trees.UP),
     }
 )  # fmt: skip

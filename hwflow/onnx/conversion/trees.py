@@ -1,7 +1,8 @@
-"""Ensembles of trees: TreeEnsembleRegressor and -Classifier became TreeEnsemble with ai.onnx.ml 5.
+"""Operators of ai.onnx.ml: LabelEncoder, and ensembles of trees.
 
-There the leaves are numbered on their own and vote for one target each.  A tree whose leaves have several votes becomes
-several trees, which only differ in their votes.
+TreeEnsembleRegressor and -Classifier became TreeEnsemble with ai.onnx.ml 5.  There the leaves are numbered on their own
+and vote for one target each.  A tree whose leaves have several votes becomes several trees, which only differ in their
+votes.
 """
 
 from __future__ import annotations
@@ -277,4 +278,19 @@ def _two_classes(site: Site, old: _Old, voted: int, transform: str) -> tuple[str
     return chosen, _transformed(site, both, transform if transform == "PROBIT" else "NONE")
 
 
-UP: Steps = {"TreeEnsembleClassifier": {5: _classifier}, "TreeEnsembleRegressor": {5: _regressor}}
+def _keys_and_values(site: Site) -> None:
+    """LabelEncoder to 2: classes are numbered; a text becomes its number, a number its text."""
+    classes = site.attribute("classes_strings") or ()
+    numbers = tuple(range(len(classes)))
+    kept = site.attributes("classes_strings", "default_string", "default_int64")
+    if site.needs_dtype(site.input(0)).kind in "OU":
+        pairs = {"keys_strings": classes, "values_int64s": numbers, "default_int64": site.attribute("default_int64")}
+    else:
+        pairs = {"keys_int64s": numbers, "values_strings": classes, "default_string": site.attribute("default_string")}
+    site.keep(attributes={**kept, **pairs})
+
+
+UP: Steps = {
+    "TreeEnsembleClassifier": {5: _classifier}, "TreeEnsembleRegressor": {5: _regressor},
+    "LabelEncoder": {2: _keys_and_values},
+}

@@ -14,8 +14,7 @@ from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
 from hwflow.onnx.model import Function, Graph, Model, Node, TensorType, Value, ValueType
 from hwflow.onnx.operators import having
 from hwflow.onnx.rewrite.renaming import Fresh, all_names, fresh_names, reads
-from hwflow.onnx.rules.finding import quoted
-from hwflow.onnx.rules.nearest import Nearest
+from hwflow.onnx.rules.finding import Nearest, quoted
 from hwflow.onnx.run.functions import graphs_of
 from hwflow.onnx.traits import Trait
 

@@ -9,7 +9,7 @@ from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.container.document import Document
 from hwflow.onnx.rules.domains import attribute_values
 from hwflow.onnx.rules.finding import Finding, error, lenient, quoted, warning
-from hwflow.onnx.rules.signatures import Called, calls
+from hwflow.onnx.rules.nodes import Called, calls
 from hwflow.onnx.rules.walk import NodePlace, scopes, with_attributes
 from hwflow.onnx.schemas import AttributeKind, versions_of
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.operators import having, row_of
-from hwflow.onnx.rules.elements import ELEMENTS
 from hwflow.onnx.rules.finding import quoted
+from hwflow.onnx.rules.tensors import ELEMENTS
 from hwflow.onnx.schemas import AttributeKind, Schema
 from hwflow.onnx.traits import Trait
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.container.document import Document
 from hwflow.onnx.rules.finding import Finding, error, lenient, quoted, warning
-from hwflow.onnx.rules.signatures import Called, FunctionKey, calls, function_key, local_functions
+from hwflow.onnx.rules.nodes import Called, FunctionKey, calls, function_key, local_functions
 from hwflow.onnx.schemas import canonical_domain, find_schema, versions_of
 
 #: As in the official checker.

@@ -7,9 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.container.document import Document
-from hwflow.onnx.rules.cycles import find_cycles
-from hwflow.onnx.rules.finding import AGAIN, Finding, Rule, error, lenient, quoted, warning
-from hwflow.onnx.rules.nearest import Nearest
+from hwflow.onnx.rules.finding import AGAIN, Finding, Nearest, Rule, error, lenient, quoted, warning
 from hwflow.onnx.rules.symbols import START, Table, initializer_names, tables
 from hwflow.onnx.rules.walk import NodePlace, Scope, nodes_in, scopes
 
@@ -182,6 +180,52 @@ def _undefined_output(table: Table, path: str, name: str, nearest: Nearest) -> F
         return error("NM-12", path, text, "copy the outer value with Identity")
     guess = nearest.guess(name, table.order)
     return error("GR-14", path, f"{quoted(name)} must be a value of the graph, not undefined", f"{guess}{AGAIN}")
+
+
+def find_cycles(table: Table) -> list[list[int]]:
+    """Cycles that share no node, as numbers of nodes, each from the writer of a value to a reader of it.
+
+    One of them at least where there are any; breaking those that are found may show others.
+    """
+    sources = [
+        [order for name in node.inputs if (order := table.order.get(name, START)) != START]
+        for node in table.nodes
+    ]
+    alive = _cannot_be_sorted(sources)
+    return _walk_backwards(sources, alive)
+
+
+def _cannot_be_sorted(sources: list[list[int]]) -> list[bool]:
+    """Nodes that are in a cycle or behind one."""
+    readers: list[list[int]] = [[] for _ in sources]
+    for index, found in enumerate(sources):
+        for source in found:
+            readers[source].append(index)
+    missing = [len(found) for found in sources]
+    ready = [index for index, count in enumerate(missing) if not count]
+    while ready:
+        for reader in readers[ready.pop()]:
+            missing[reader] -= 1
+            if not missing[reader]:
+                ready.append(reader)
+    return [count > 0 for count in missing]
+
+
+def _walk_backwards(sources: list[list[int]], alive: list[bool]) -> list[list[int]]:
+    """From each such node to one it reads from: the walk ends in a cycle, or in what was walked before."""
+    cycles = []
+    walk_of = [-1] * len(sources)
+    for start, there in enumerate(alive):
+        walk, index = [], start
+        while there and walk_of[index] < 0:
+            walk_of[index] = start
+            walk.append(index)
+            index = next(source for source in sources[index] if alive[source])
+        if walk and walk_of[index] == start:
+            cycle = walk[walk.index(index) :][::-1]
+            first = cycle.index(min(cycle))
+            cycles.append([*cycle[first:], *cycle[:first]])
+    return cycles
 
 
 RULES: tuple[Rule, ...] = (

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator
 from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.container.document import Document
 from hwflow.onnx.ops import find_operator
-from hwflow.onnx.rules.finding import AGAIN, Finding, Rule, error, lenient, quoted, warning
+from hwflow.onnx.rules.finding import AGAIN, Finding, Nearest, Rule, error, lenient, quoted, warning
 from hwflow.onnx.rules.model import is_reverse_dns
-from hwflow.onnx.rules.nearest import Nearest
 from hwflow.onnx.rules.walk import NodePlace, nodes, scopes
 from hwflow.onnx.schemas import NEWEST, SCHEMAS, Schema, canonical_domain, find_schema, removed_at, versions_of
 from hwflow.onnx.versioning.releases import least_ir

@@ -5,11 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from hwflow_base.errors import HwflowError
+
 from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.container.document import Document
-from hwflow.onnx.model import size_name
-from hwflow.onnx.rules.elements import ELEMENTS
-from hwflow.onnx.rules.finding import Finding, error, lenient, quoted, warning
+from hwflow.onnx.container.reader import read_model
+from hwflow.onnx.errors import LimitError
+from hwflow.onnx.inference.infer_types import infer_types
+from hwflow.onnx.limits import Limits
+from hwflow.onnx.model import Model, size_name
+from hwflow.onnx.rules.finding import AGAIN, Finding, error, lenient, quoted, warning
+from hwflow.onnx.rules.tensors import ELEMENTS
 from hwflow.onnx.rules.walk import scopes, tensors, with_attributes
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -154,6 +160,16 @@ def _dated(document: Document) -> Iterator[tuple[str, int, str]]:
             if attribute.type in _ATTRIBUTES:
                 name = pb.AttributeProto.AttributeType.Name(attribute.type)
                 yield f"the attribute type {name}", _ATTRIBUTES[attribute.type], node.path
+
+
+def inferred_types(source: Model | Document, limits: Limits) -> Iterator[Finding]:
+    """Of a model without errors of another kind.  What is beyond the limits, or cannot be read, is one error."""
+    try:
+        model = read_model(source) if isinstance(source, Document) else source
+        yield from infer_types(model, limits=limits).findings
+    except HwflowError as problem:
+        rule = "LM-02" if isinstance(problem, LimitError) else "GR-16"  # the reader refuses types stated in two ways
+        yield error(rule, problem.where or "graph", problem.why, problem.remedy or AGAIN)
 
 
 RULES = (types_known, dimensions, types_of_ir_version)

@@ -16,8 +16,8 @@ from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.container.document import Document
 from hwflow.onnx.container.tensors import decode_tensor
 from hwflow.onnx.model import Array
-from hwflow.onnx.rules.elements import ELEMENTS
 from hwflow.onnx.rules.finding import Finding, error, quoted, warning
+from hwflow.onnx.rules.tensors import ELEMENTS
 from hwflow.onnx.rules.walk import Scope, nodes, scopes, tensors
 from hwflow.onnx.schemas import versions_of
 

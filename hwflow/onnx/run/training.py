@@ -22,8 +22,8 @@ import numpy as np
 from hwflow.onnx.errors import TrainingError
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
 from hwflow.onnx.model import Array, Graph, Model, TensorType, Training, Value
+from hwflow.onnx.run.evaluate import Program
 from hwflow.onnx.run.operands import constants_of, describe, describe_operand, frozen
-from hwflow.onnx.run.program import Program
 
 
 class Trainer:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hwflow.onnx.conversion.downward import bodies, elementwise, inputs, layers, ml, resize
+from hwflow.onnx.conversion.downward import bodies, elementwise, inputs, layers, ml
 from hwflow.onnx.conversion.downward.narrow import narrow, not_there
 from hwflow.onnx.conversion.steps import Step, Steps
 from hwflow.onnx.schemas import Schema, versions_of
@@ -29,7 +29,7 @@ def _joined(*parts: Steps) -> dict[str, dict[int, Step]]:
 
 #: Domain and operator to {version: the step from it to the version before, or to operator sets without the operator}.
 _STEPS: Mapping[str, Mapping[str, Mapping[int, Step]]] = {
-    "": _joined(inputs.STEPS, elementwise.STEPS, layers.STEPS, resize.STEPS, bodies.STEPS),
+    "": _joined(inputs.STEPS, elementwise.STEPS, layers.STEPS, bodies.STEPS),
     "ai.onnx.ml": ml.STEPS,
 }
 

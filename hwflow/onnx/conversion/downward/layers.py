@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hwflow.onnx.conversion.downward.narrow import narrow, newer
+from hwflow.onnx.conversion.downward.narrow import constant_ints, narrow, newer
 from hwflow.onnx.conversion.site import Site
 from hwflow.onnx.conversion.steps import Steps
 from hwflow.onnx.model import Node, SparseTensor, TensorType
@@ -315,6 +315,118 @@ def _scan_with_batch(site: Site) -> None:
             site.write(Node("Squeeze", (made,), (name,), {"axes": (0,)}, name))
 
 
+def _values(site: Site) -> None:
+    """Version 19 brought coordinates of its own."""
+    mode = site.attribute("coordinate_transformation_mode")
+    if mode == "half_pixel_symmetric":
+        raise newer(site, f"attribute 'coordinate_transformation_mode' ('{mode}')")
+    narrow(site)
+
+
+def _all_axes(site: Site) -> None:
+    """Version 18 resizes some axes, and can keep the aspect ratio; before, numbers for all axes are given."""
+    policy = site.attribute("keep_aspect_ratio_policy")
+    if policy != "stretch" and site.reads(3):
+        raise newer(site, f"attribute 'keep_aspect_ratio_policy' ('{policy}')")
+    rest = site.attributes("axes", "keep_aspect_ratio_policy")
+    axes = site.attribute("axes")
+    if axes is None:
+        narrow(site, attributes=rest)
+        return
+    if site.reads(1) and site.attribute("coordinate_transformation_mode") == "tf_crop_and_resize":
+        raise newer(site, "attribute 'axes' with input 'roi'")
+    rank = site.needs_rank(site.input(0))
+    places = [axis % rank for axis in axes]
+    inputs = [site.input(0), "", "", ""]
+    if site.reads(2):
+        inputs[2] = _spread(site, 2, places, [1.0] * rank)
+    else:
+        shape = site.shape(site.input(0))
+        if shape is None:
+            raise newer(site, "attribute 'axes' for a shape that is not known")
+        inputs[3] = _spread(site, 3, places, list(shape))
+    narrow(site, inputs=inputs, attributes=rest)
+
+
+def _spread(site: Site, position: int, places: list[int], rest: list[float]) -> str:
+    """The constant input with an entry for every axis."""
+    given = site.value(site.input(position))
+    if given is None:
+        raise newer(site, "attribute 'axes' with a computed size")
+    for place, value in zip(places, given.reshape(-1), strict=True):
+        rest[place] = value.item()
+    return site.constant(np.array(rest, given.dtype))
+
+
+def _empty(site: Site) -> None:
+    """Version 11 has no inputs that are left out: they are empty."""
+    inputs = [*site.node.inputs, "", "", ""][:4]
+    dtype = site.dtype(inputs[1]) if inputs[1] else np.dtype(np.float32)
+    inputs[1] = inputs[1] or site.constant(np.zeros(0), dtype)
+    inputs[2] = inputs[2] or site.constant(np.zeros(0), np.float32)
+    narrow(site, inputs=inputs)
+
+
+def _factors(site: Site) -> np.ndarray | None:
+    """The factors of all axes as far as constants tell them; those of sizes where they are whole numbers."""
+    scales, sizes = (site.value(name) if name else None for name in (site.input(2), site.input(3)))
+    if scales is not None and scales.size:
+        return np.asarray(scales, np.float32)
+    shape = site.shape(site.input(0))
+    if sizes is None or shape is None or any(n == 0 or m % n for m, n in zip(sizes.tolist(), shape, strict=True)):
+        return None
+    return np.asarray(sizes // np.array(shape), np.float32)
+
+
+def _first(site: Site) -> None:
+    """Resize 10: element 0 stays where it is; nearest rounds down where an axis grows, and up where it shrinks."""
+    factors = _factors(site)
+    mode, where = site.attribute("mode"), site.attribute("coordinate_transformation_mode")
+    if factors is None:
+        raise newer(site, "a size that is no whole multiple of the input's, or is computed,")
+    whole = bool((factors == np.rint(factors)).all() and (factors >= 1).all())
+    rounding = site.attribute("nearest_mode")
+    if mode == "nearest":
+        grows, shrinks = bool((factors >= 1).all()), bool((factors <= 1).all())
+        fits = where == "asymmetric" and ((rounding == "floor" and grows) or (rounding == "ceil" and shrinks))
+        # Centres of elements of a whole multiple lie strictly within the element that they are a part of.
+        fits |= whole and where in ("half_pixel",) and rounding.startswith("round_prefer")
+    else:
+        fits = mode == "linear" and where == "asymmetric"
+    if not fits:
+        raise newer(site, f"mode '{mode}' with coordinates '{where}'" + (f" and '{rounding}'" * (mode == "nearest")))
+    narrow(site, inputs=(site.input(0), site.constant(factors)), attributes={"mode": mode})
+
+
+def _upsample(site: Site) -> None:
+    """Upsample 9 is Resize 10 where no axis shrinks."""
+    factors = site.value(site.input(1))
+    if factors is None or (factors < 1).any():
+        raise newer(site, "an axis that shrinks, or a computed scale,")
+    dtype = site.needs_dtype(site.input(0))
+    if dtype.kind == "V":
+        raise newer(site, f"an input of {dtype}")
+    site.keep(op_type="Upsample")
+
+
+def _scales(site: Site) -> None:
+    factors = site.value(site.input(1))
+    if factors is None:
+        constant_ints(site, 1)
+    assert factors is not None
+    scales = tuple(float(v) for v in factors.reshape(-1))
+    narrow(site, inputs=site.node.inputs[:1], attributes=site.attributes(scales=scales))
+
+
+def _height_and_width(site: Site) -> None:
+    scales = site.attribute("scales")
+    if len(scales) != 4 or scales[:2] != (1.0, 1.0):
+        raise newer(site, f"attribute 'scales' {list(scales)}")
+    mode = site.attribute("mode")
+    named = {"height_scale": scales[2], "width_scale": scales[3], "mode": "bilinear" if mode == "linear" else mode}
+    narrow(site, attributes=named)
+
+
 STEPS: Steps = {
     "BatchNormalization": {6: _batch_consumed, 7: _batch_is_test, 14: _batch_by_outputs, 15: _batch_types},
     **{name: {11: _softmax_axis, 13: _softmax} for name in ("Hardmax", "LogSoftmax", "Softmax")},
@@ -336,4 +448,6 @@ STEPS: Steps = {
     "Shape": {15: _shape_part},
     "Constant": {9: _typed_constant, 11: _dense, 12: _constant_tensor},
     "Scan": {9: _scan_with_batch},
+    "Resize": {10: _upsample, 11: _first, 13: _empty, 18: _all_axes, 19: _values},
+    "Upsample": {7: _height_and_width, 9: _scales},
 }
