@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import onnx  # noqa: TID251 - this tool makes the table that frees the product of it
 from onnx import defs, helper  # noqa: TID251
@@ -18,7 +17,7 @@ TABLE = Path(__file__).parent.parent / "hwflow" / "onnx" / "schemas" / "standard
 OPTIONS = {"Single": "", "Optional": "?", "Variadic": "*"}
 
 
-def parameter(formal: Any) -> str:
+def parameter(formal: defs.OpSchema.FormalParameter) -> str:
     """`X:T`, `B?:T` optional, `data*1:T` variadic with its smallest number, `data*1~:T` where the types may differ."""
     option = OPTIONS[formal.option.name]
     if option == "*":
@@ -26,7 +25,7 @@ def parameter(formal: Any) -> str:
     return f"{formal.name}{option}:{formal.type_str.replace(' ', '')}"
 
 
-def default_of(attribute: Any) -> Any:
+def default_of(attribute: defs.OpSchema.Attribute) -> object:
     value = helper.get_attribute_value(attribute.default_value)
     if isinstance(value, bytes):
         return value.decode()
@@ -35,7 +34,7 @@ def default_of(attribute: Any) -> Any:
     return value
 
 
-def attribute_of(attribute: Any) -> list[Any]:
+def attribute_of(attribute: defs.OpSchema.Attribute) -> list[object]:
     """[kind], [kind + "!"] where it is required, [kind, default] where it has one."""
     kind = attribute.type.name.lower()
     if attribute.required:
@@ -43,8 +42,8 @@ def attribute_of(attribute: Any) -> list[Any]:
     return [kind, default_of(attribute)] if attribute.default_value.type else [kind]
 
 
-def schema_of(schema: Any, sets: dict[tuple[str, ...], int]) -> dict[str, Any]:
-    row: dict[str, Any] = {"domain": schema.domain, "name": schema.name, "since": schema.since_version}
+def schema_of(schema: defs.OpSchema, sets: dict[tuple[str, ...], int]) -> dict[str, object]:
+    row: dict[str, object] = {"domain": schema.domain, "name": schema.name, "since": schema.since_version}
     if schema.deprecated:
         row["deprecated"] = True
     if schema.support_level == defs.OpSchema.SupportType.EXPERIMENTAL:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 
 class ByValue:
@@ -28,7 +28,7 @@ class ByValue:
     def __hash__(self) -> int:
         return hash((type(self), *(hash_of(getattr(self, name)) for name in compared(self))))
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]
 
 
@@ -61,6 +61,6 @@ def hash_of(value: object) -> int:
     return hash(value) if value == value else 0  # NaN has the hash of its identity
 
 
-def contents(array: np.ndarray[Any, Any]) -> object:
+def contents(array: npt.NDArray[np.generic]) -> object:
     """All elements, of texts as objects, else as bytes."""
     return array.ravel().tolist() if array.dtype.hasobject else array.tobytes()

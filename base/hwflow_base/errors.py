@@ -6,7 +6,7 @@ what to do.  The command line prints the message alone, without a traceback, and
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 
 def sentence(why: str, remedy: str = "", where: str = "") -> str:
@@ -29,7 +29,7 @@ class HwflowError(Exception):
         super().__init__(sentence(why, remedy, where))
         self.why, self.remedy, self.where = why, remedy, where
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Pickled whatever a class takes: an error that a process cannot send breaks the pool it belongs to."""
         return bare, (type(self), self.args), vars(self)
 
@@ -52,7 +52,7 @@ class HwflowError(Exception):
         return str(self).removeprefix(f"{self.file}: ") if self.file else str(self)
 
 
-def bare(kind: type[HwflowError], arguments: tuple[Any, ...]) -> HwflowError:
+def bare(kind: type[HwflowError], arguments: tuple[object, ...]) -> HwflowError:
     """An error of this class without a call of its constructor."""
     return kind.__new__(kind, *arguments)
 

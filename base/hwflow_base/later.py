@@ -33,19 +33,19 @@ class Later:
             self.__dict__["_value"] = found
         return found
 
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
+    def __call__(self, *arguments: object, **named: object) -> object:
         return self._found()(*arguments, **named)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._found(), name)
 
     def __instancecheck__(self, value: object) -> bool:
         return isinstance(value, self._found())
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[object]:
         return iter(self._found())
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> object:
         return self._found()[key]
 
 
@@ -64,7 +64,7 @@ def later() -> Iterator[None]:
     """`from ... import ...` in the body imports nothing yet."""
     module, imported = sys._getframe(2).f_globals, builtins.__import__
 
-    def stand_in(name: str, globals: Mapping[str, Any] | None = None, locals: Mapping[str, Any] | None = None,
+    def stand_in(name: str, globals: Mapping[str, object] | None = None, locals: Mapping[str, object] | None = None,
                  fromlist: Sequence[str] | None = (), level: int = 0) -> Any:
         if globals is not module or not fromlist:
             return imported(name, globals, locals, fromlist, level)

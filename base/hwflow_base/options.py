@@ -84,7 +84,7 @@ class Option:
 class Options(Protocol):
     """A frozen dataclass of such fields."""
 
-    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    __dataclass_fields__: ClassVar[dict[str, Field[object]]]
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,8 @@ class Declared:
     """A field of a dataclass of options: `option` of its own, or those of `part`, the dataclass that is its type."""
 
     name: str
-    type: Any
-    default: Any
+    type: object
+    default: object
     option: Option
     part: type[Options] | None
 
@@ -103,7 +103,7 @@ class Declared:
         return self.option.name or self.name.replace("_", "-")
 
     @property
-    def kind(self) -> Any:
+    def kind(self) -> object:
         """The type of one value, which is not None."""
         kinds = [kind for kind in get_args(self.type) if kind is not type(None)]
         return kinds[0] if Ellipsis in kinds or len(kinds) < len(get_args(self.type)) == 2 else self.type
@@ -121,7 +121,7 @@ def declared(kind: type[Options]) -> tuple[Declared, ...]:
     return tuple(declaration(kind, field, hints[field.name]) for field in fields(kind))
 
 
-def declaration(kind: type[Options], field: Field[Any], hint: Any) -> Declared:
+def declaration(kind: type[Options], field: Field[object], hint: object) -> Declared:
     """One field, whose type is `hint`."""
     if isinstance(hint, type) and is_dataclass(hint):
         return Declared(field.name, hint, field.default, Option(), hint)
@@ -148,7 +148,7 @@ def command_line(command: str, *parts: Options, options: Sequence[str] = ()) -> 
     return shlex.join(["hwflow", command, *arguments, *words, *options])
 
 
-def valued(part: Options) -> Iterator[tuple[Declared, Any]]:
+def valued(part: Options) -> Iterator[tuple[Declared, object]]:
     """Each option of `part` with its value."""
     for each in declared(type(part)):
         value = getattr(part, each.name)

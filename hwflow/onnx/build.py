@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hwflow.onnx.model import Array, Dim, Graph, Model, Node, TensorType, Value
+from hwflow.onnx.model import Array, AttributeLike, Dim, Graph, Model, Node, TensorType, Value
 from hwflow.onnx.versioning.releases import least_ir
 
 #: Version of the operator set that models made in code have by default, and the least one of the file format.
@@ -28,7 +28,13 @@ def tensor_type(dtype: npt.DTypeLike, shape: Iterable[Dim] | None = None) -> Ten
 
 
 def make_node(
-    op_type: str, inputs: Iterable[str], outputs: Iterable[str], *, name: str = "", domain: str = "", **attributes: Any
+    op_type: str,
+    inputs: Iterable[str],
+    outputs: Iterable[str],
+    *,
+    name: str = "",
+    domain: str = "",
+    **attributes: AttributeLike,
 ) -> Node:
     """A node.  Attributes that are None are left out; lists become tuples and numpy scalars plain numbers."""
     cleaned = {key: _attribute(value) for key, value in attributes.items() if value is not None}
@@ -100,12 +106,26 @@ class Builder:
         self._constants[name] = np.asarray(array)
         return name
 
-    def node(self, op_type: str, *inputs: str, name: str = "", output: str = "", **attributes: Any) -> str:
+    def node(
+        self,
+        op_type: str,
+        *inputs: str,
+        name: str = "",
+        output: str = "",
+        domain: str = "",
+        **attributes: AttributeLike,
+    ) -> str:
         """A node with one output, which is called `output`, else like the node, else by its number."""
-        return self.nodes(op_type, *inputs, outputs=(output,), name=name, **attributes)[0]
+        return self.nodes(op_type, *inputs, outputs=(output,), name=name, domain=domain, **attributes)[0]
 
     def nodes(
-        self, op_type: str, *inputs: str, outputs: Iterable[str], name: str = "", domain: str = "", **attributes: Any
+        self,
+        op_type: str,
+        *inputs: str,
+        outputs: Iterable[str],
+        name: str = "",
+        domain: str = "",
+        **attributes: AttributeLike,
     ) -> tuple[str, ...]:
         """A node with several outputs; an empty name in `outputs` is made up."""
         label = name or f"{op_type}_{len(self._nodes)}"

@@ -53,6 +53,9 @@ Attribute: TypeAlias = Union[
     tuple["ValueType", ...],
 ]
 
+#: What code may say for an attribute: None leaves it out, lists become tuples and numpy's scalars plain numbers.
+AttributeLike: TypeAlias = Union[Attribute, np.generic, list[int], list[float], list[str], None]
+
 #: What a value is while a model is evaluated: a tensor, a sequence, a map, or None for an optional without content.
 Operand: TypeAlias = Union[Array, list[Any], dict[Any, Any], None]
 

@@ -12,7 +12,6 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import filelock
 
@@ -59,7 +58,7 @@ class Durations:
             return {}
 
 
-def run_of(size: Any, seconds: Mapping[str, Any]) -> tuple[float, dict[str, float]]:
+def run_of(size: float | str, seconds: Mapping[str, float | str]) -> tuple[float, dict[str, float]]:
     """ValueError and the like for what is no run."""
     made = float(size), {str(phase): float(value) for phase, value in seconds.items()}
     if not (0 < made[0] < math.inf and all(0 <= value < math.inf for value in made[1].values())):

@@ -49,14 +49,14 @@ def short(text: str, most: int = 60) -> str:
 class Loader(yaml.SafeLoader):
     """Plain YAML: every key is the text that stands there, none stands twice, nothing refers to something else."""
 
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
             event = self.peek_event()  # type: ignore[no-untyped-call]
             raise yaml.composer.ComposerError(None, None, "references (*) are not read here", event.start_mark)
         return super().compose_node(parent, index)
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        found: dict[Hashable, Any] = {}
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:
+        found: dict[Hashable, object] = {}
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 raise yaml.constructor.ConstructorError(None, None, "a key must be a name", key.start_mark)

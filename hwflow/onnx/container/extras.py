@@ -183,7 +183,7 @@ def _is_empty_list(proto: pb.AttributeProto) -> bool:
     return name is not None and not getattr(proto, name) and not proto.ref_attr_name
 
 
-def _rests(values: Iterable[Any], unknown: bool, key: str) -> list[Any]:
+def _rests(values: Iterable[Message], unknown: bool, key: str) -> list[Message]:
     """Of the entries of a list; by position, all entries stay, and with a key those that have something."""
     found = [(value, rest(value, unknown, key)) for value in values]
     if key == _BY_PLACE:
@@ -198,7 +198,7 @@ def _rests(values: Iterable[Any], unknown: bool, key: str) -> list[Any]:
     return kept
 
 
-def _keep(target: Message, name: str, value: Any) -> None:
+def _keep(target: Message, name: str, value: object) -> None:
     _require_texts(value)
     if isinstance(value, Message):
         getattr(target, name).CopyFrom(value)
@@ -220,7 +220,7 @@ def _require_texts(value: Any) -> None:
         text(value)
 
 
-def _set(target: Message, name: str, value: Any) -> None:
+def _set(target: Message, name: str, value: object) -> None:
     """Texts that are no UTF-8 can be read from a message, as bytes, and not be put into one: they are refused."""
     setattr(target, name, text(value) if isinstance(value, bytes) else value)
 
@@ -233,7 +233,7 @@ def _unknown_bytes(proto: M) -> bytes:
     return copy.SerializeToString()
 
 
-def _key(entry: Any, key: str) -> Any:
+def _key(entry: object, key: str) -> object:
     for name in key.split("."):
         entry = getattr(entry, name)
     return entry

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
+
+from google.protobuf.message import Message
 
 from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.container.document import Document
@@ -29,6 +31,8 @@ _ATTRIBUTE_FIELDS = {
 }  # fmt: skip
 _VALUE_FIELDS = frozenset(_ATTRIBUTE_FIELDS.values())
 _MESSAGE_FIELDS = frozenset(("t", "g", "sparse_tensor", "tp"))
+
+T = TypeVar("T")
 
 
 def read_model(document: Document) -> Model:
@@ -84,8 +88,8 @@ def _opsets(imports: Iterable[pb.OperatorSetIdProto]) -> dict[str, int]:
     return versions
 
 
-def _unique(items: Iterable[tuple[str, Any]], what: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _unique(items: Iterable[tuple[str, T]], what: str) -> dict[str, T]:
+    found: dict[str, T] = {}
     for name, value in items:
         if name in found:
             raise InvalidModel(f"{what} '{name}' must be there once, not twice", "export the model again")
@@ -108,7 +112,7 @@ class _Reader:
     document: Document
     unknown: bool
 
-    def rest(self, proto: Any) -> bytes:
+    def rest(self, proto: Message) -> bytes:
         """The extra of a message."""
         kept = rest(proto, self.unknown)
         return b"" if kept is None else kept.SerializeToString()

@@ -7,6 +7,7 @@ memory.  Arrays are read-only; large ones in raw_data or an external file are vi
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -158,7 +159,7 @@ def _from_entries(values: Any, element: ElementType, count: int, what: str) -> A
     return entries.astype(f"u{dtype.itemsize}").view(dtype)  # the bit pattern of a small float
 
 
-def _check_range(entries: npt.NDArray[Any], low: int, high: int, element: ElementType, what: str) -> None:
+def _check_range(entries: npt.NDArray[np.integer], low: int, high: int, element: ElementType, what: str) -> None:
     if entries.size and (entries.min() < low or entries.max() > high):
         wrong = entries[(entries < low) | (entries > high)][0]
         raise TensorDataError(
@@ -167,7 +168,7 @@ def _check_range(entries: npt.NDArray[Any], low: int, high: int, element: Elemen
         )
 
 
-def _strings(values: Any, what: str) -> Array:
+def _strings(values: Sequence[bytes], what: str) -> Array:
     array = np.empty(len(values), np.object_)
     try:
         array[:] = [value.decode("utf-8") for value in values]
@@ -190,7 +191,7 @@ def _unpack(raw: npt.NDArray[np.uint8], element: ElementType, count: int) -> Arr
     per_word = 4 if element.bits == 6 else 8 // element.bits
     shifts = np.arange(per_word, dtype=words.dtype) * words.dtype.type(element.bits)
     mask = words.dtype.type((1 << element.bits) - 1)
-    fields: npt.NDArray[Any] = ((words >> shifts) & mask).astype(np.uint8, copy=False).reshape(-1)[:count]
+    fields: Array = ((words >> shifts) & mask).astype(np.uint8, copy=False).reshape(-1)[:count]
     if element.name.startswith("int"):  # sign extension, because ml_dtypes keeps signed elements as whole bytes
         top = np.int8(1 << (element.bits - 1))
         fields = (fields.view(np.int8) ^ top) - top
@@ -216,7 +217,7 @@ def fill_tensor(tensor: pb.TensorProto, array: Array, what: str) -> None:
         tensor.raw_data = raw_bytes(array, element).tobytes()
 
 
-def _string_bytes(value: Any) -> bytes:
+def _string_bytes(value: object) -> bytes:
     return value if isinstance(value, bytes) else str(value).encode("utf-8")
 
 

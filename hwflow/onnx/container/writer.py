@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import numpy as np
+from google.protobuf.message import Message
 
 from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.container.document import Document
@@ -71,12 +72,12 @@ def write_functions(functions: Iterable[Function], ir_version: int) -> list[pb.F
     return [writer.function(function) for function in functions]
 
 
-def _opsets(proto: Any, opsets: Mapping[str, int]) -> None:
+def _opsets(proto: pb.ModelProto | pb.FunctionProto, opsets: Mapping[str, int]) -> None:
     for domain, version in opsets.items():
         proto.opset_import.add(domain=domain, version=version)
 
 
-def _put_back(proto: Any, extra: bytes) -> None:
+def _put_back(proto: Message, extra: bytes) -> None:
     if extra:
         overlay(proto, type(proto).FromString(extra))
 

@@ -118,7 +118,7 @@ def in_double(site: Site) -> None:
         site.keep()
         return
     inputs = (site.cast(site.input(0), np.float64), *site.node.inputs[1:])
-    between = site.add(site.node.op_type, *inputs, **site.attributes())
+    between = site.add(site.node.op_type, *inputs, domain="", **site.attributes())
     code = next(entry.code for entry in ELEMENT_TYPES if entry.dtype == dtype)
     site.result("Cast", between, to=code)
 

@@ -69,7 +69,7 @@ def _whole_norm(site: Site) -> None:
         return
     dtype = site.needs_dtype(x)
     powers = site.add("Pow", site.add("Abs", x), site.constant(p, dtype), broadcast=1)
-    total = site.add(site.node.op_type, powers, **site.attributes(p=1))
+    total = site.add(site.node.op_type, powers, domain="", **site.attributes(p=1))
     site.result("Pow", total, site.constant(1 / p, dtype), broadcast=1)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,7 +14,18 @@ from hwflow_base.errors import HwflowError
 from hwflow.onnx.conversion.facts import Scope, constant_of
 from hwflow.onnx.dtypes import element_type_of
 from hwflow.onnx.limits import DEFAULT_LIMITS
-from hwflow.onnx.model import Array, Attribute, AttributeRef, DType, Graph, Model, Node, TensorType, Value
+from hwflow.onnx.model import (
+    Array,
+    Attribute,
+    AttributeLike,
+    AttributeRef,
+    DType,
+    Graph,
+    Model,
+    Node,
+    TensorType,
+    Value,
+)
 from hwflow.onnx.ops.base import Arr
 from hwflow.onnx.rewrite.renaming import Fresh
 from hwflow.onnx.run.evaluate import evaluate
@@ -102,7 +113,7 @@ class Site:
             )
         return value
 
-    def attributes(self, *without: str, **more: Attribute) -> dict[str, Any]:
+    def attributes(self, *without: str, **more: Attribute) -> dict[str, Attribute]:
         """The node's attributes without some and with others."""
         return {**{key: value for key, value in self.node.attributes.items() if key not in without}, **more}
 
@@ -174,18 +185,18 @@ class Site:
         """The node itself, with `changes` of its fields."""
         self.made.append(replace(self.node, **changes) if changes else self.node)
 
-    def result(self, op_type: str, *inputs: str, domain: str = "", **attributes: Any) -> None:
+    def result(self, op_type: str, *inputs: str, domain: str = "", **attributes: AttributeLike) -> None:
         """The node that gives the outputs: under the name of the old one."""
         self.made.append(
             replace(self.node, op_type=op_type, domain=domain, inputs=tuple(inputs), attributes=_stated(attributes))
         )
 
-    def add(self, op_type: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
+    def add(self, op_type: str, *inputs: str, domain: str = "", **attributes: AttributeLike) -> str:
         """The name of the output of a new node; of a constant where its inputs are small constants."""
         return self.add_all(op_type, *inputs, count=1, domain=domain, **attributes)[0]
 
     def add_all(
-        self, op_type: str, *inputs: str, count: int, domain: str = "", **attributes: Any
+        self, op_type: str, *inputs: str, count: int, domain: str = "", **attributes: AttributeLike
     ) -> tuple[str, ...]:
         """As `add`, for a node of `count` outputs."""
         base = next(filter(None, self.node.outputs), self.node.op_type)
@@ -229,7 +240,7 @@ class Site:
             return array if isinstance(array, np.ndarray) and array.size <= _FOLDED else None
         return None
 
-    def node_for(self, result: str, op_type: str, *inputs: str, domain: str = "", **attributes: Any) -> None:
+    def node_for(self, result: str, op_type: str, *inputs: str, domain: str = "", **attributes: AttributeLike) -> None:
         """A node that gives the output `result` of the old one."""
         self.write(Node(op_type, tuple(inputs), (result,), _stated(attributes), result, domain))
 
@@ -270,7 +281,7 @@ class Site:
         self.opsets[self.node.domain] = max(version, self.opset)
 
 
-def _stated(attributes: dict[str, Any]) -> dict[str, Any]:
+def _stated(attributes: Mapping[str, Any]) -> dict[str, Attribute]:
     """Without those that are None; numpy's scalars and lists as a model holds them."""
     return {
         key: tuple(value) if isinstance(value, list) else value.item() if isinstance(value, np.generic) else value

@@ -8,18 +8,19 @@ votes.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from hwflow.onnx.conversion.site import Site
 from hwflow.onnx.conversion.steps import Steps
+from hwflow.onnx.model import Attribute
 
 _MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
 _AGGREGATES = {"AVERAGE": 0, "SUM": 1, "MIN": 2, "MAX": 3}
 _TRANSFORMS = {"NONE": 0, "SOFTMAX": 1, "LOGISTIC": 2, "SOFTMAX_ZERO": 3, "PROBIT": 4}
 #: Transforms that one operator of the default operator set computes, and its attributes.
-_NODES: dict[str, tuple[str, dict[str, Any]]] = {"LOGISTIC": ("Sigmoid", {}), "SOFTMAX": ("Softmax", {"axis": 1})}
+_NODES: dict[str, tuple[str, dict[str, int]]] = {"LOGISTIC": ("Sigmoid", {}), "SOFTMAX": ("Softmax", {"axis": 1})}
 
 #: The first version of the default operator set that broadcasts.
 _BROADCASTING = 7
@@ -49,7 +50,7 @@ class _Forest:
         self.children.append(((1, 0), (1, 0)))
         return len(self.features) - 1
 
-    def attributes(self, targets: int, dtype: Any) -> dict[str, Any]:
+    def attributes(self, targets: int, dtype: npt.DTypeLike) -> dict[str, Attribute]:
         yes, no = zip(*self.children, strict=True)
         return {
             "n_targets": targets,
@@ -193,7 +194,7 @@ def _scores(site: Site, old: _Old, targets: int, target: int | None = None, tran
     return _transformed(site, made, transform) if later else made
 
 
-def _dtype(site: Site) -> Any:
+def _dtype(site: Site) -> type[np.float32 | np.float64]:
     """float32 where input and trees are: integers and tensors of doubles are compared in float64."""
     wide = any(isinstance(v, np.ndarray) and v.dtype == np.float64 for v in site.node.attributes.values())
     return np.float32 if site.needs_dtype(site.input(0)) == np.float32 and not wide else np.float64
@@ -208,7 +209,7 @@ def _transformed(site: Site, scores: str, transform: str) -> str:
             "stay with version 4 of ai.onnx.ml, which newer runtimes still take",
         )
     operator, attributes = _NODES[transform]
-    return site.add(operator, scores, **attributes)
+    return site.add(operator, scores, domain="", **attributes)
 
 
 def _as_float(site: Site, name: str, result: str) -> None:

@@ -11,7 +11,8 @@ import numpy as np
 
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 from hwflow.onnx.ops.precision import working_type
-from hwflow.onnx.ops.windows import Windows, per_axis, windows_of
+from hwflow.onnx.ops.windows import Windows, per_axis, require_known, windows_of
+from hwflow.onnx.window import extent_of, halves
 
 #: The matrix of all windows (kernel elements times outputs) is made in parts of about this many bytes.  Parts that stay
 #: in the cache are faster: 4 MiB took 65 ms for a network of large planes that took 105 ms with 64 MiB.
@@ -146,11 +147,10 @@ def _sizes_and_pads(call: Call, windows: Windows) -> tuple[tuple[int, ...], tupl
     """The output's sizes and what is cut away in front and behind; a negative cut behind adds zeros."""
     rank = len(windows.kernel)
     auto = call.text("auto_pad")
-    if auto not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
-        raise call.error(f"'auto_pad' must be NOTSET, VALID, SAME_UPPER or SAME_LOWER, not {auto!r}")
+    require_known(call, auto)
     added = per_axis(call, "output_padding", rank, 0)
     full = [
-        (n - 1) * s + (k - 1) * d + 1 + a
+        (n - 1) * s + extent_of(k, d) + a
         for n, s, k, d, a in zip(
             windows.outputs, windows.strides, windows.kernel, windows.dilations, added, strict=True
         )
@@ -164,8 +164,7 @@ def _sizes_and_pads(call: Call, windows: Windows) -> tuple[tuple[int, ...], tupl
         pads = tuple(zip(cut[:rank], cut[rank:], strict=True))
         return tuple(f - sum(p) for f, p in zip(full, pads, strict=True)), pads
     totals = [f - s for f, s in zip(full, sizes, strict=True)]
-    odd = 0 if auto == "SAME_UPPER" else 1
-    begins = [(max(0, t) + odd) // 2 for t in totals]
+    begins = [halves(max(0, t), auto)[0] for t in totals]
     return sizes, tuple((b, t - b) for b, t in zip(begins, totals, strict=True))
 
 

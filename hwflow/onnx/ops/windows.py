@@ -10,6 +10,7 @@ from types import EllipsisType
 import numpy as np
 
 from hwflow.onnx.ops.base import Arr, Call
+from hwflow.onnx.window import AUTO_PADS, count_of, extent_of, same_pads
 
 
 @dataclass(frozen=True)
@@ -112,20 +113,25 @@ def windows_of(call: Call, sizes: Sequence[int], kernel: Sequence[int]) -> Windo
     rank = len(sizes)
     strides = per_axis(call, "strides", rank, 1)
     dilations = per_axis(call, "dilations", rank, 1)
-    extents = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    extents = [extent_of(k, d) for k, d in zip(kernel, dilations, strict=True)]
     auto = call.text("auto_pad", "NOTSET")
-    if auto in ("SAME_UPPER", "SAME_LOWER"):
-        pads = [_same(n, e, s, auto) for n, e, s in zip(sizes, extents, strides, strict=True)]
-    elif auto in ("NOTSET", "VALID"):
+    require_known(call, auto)
+    if auto.startswith("SAME"):
+        pads = [same_pads(n, e, s, auto) for n, e, s in zip(sizes, extents, strides, strict=True)]
+    else:
         begins_ends = per_axis(call, "pads", 2 * rank, 0) if auto == "NOTSET" else (0,) * (2 * rank)
         pads = list(zip(begins_ends[:rank], begins_ends[rank:], strict=True))
-    else:
-        raise call.error(f"'auto_pad' must be NOTSET, VALID, SAME_UPPER or SAME_LOWER, not {auto!r}")
     ceil = bool(call.integer("ceil_mode", 0))
-    outputs = tuple(_output(n, e, s, p, ceil) for n, e, s, p in zip(sizes, extents, strides, pads, strict=True))
+    outputs = tuple(count_of(n, e, s, p, ceil) for n, e, s, p in zip(sizes, extents, strides, pads, strict=True))
     if min(outputs, default=1) < 1:
         raise call.error(f"the kernel {list(kernel)} must fit into the padded input, not exceed its size {list(sizes)}")
     return Windows(tuple(sizes), tuple(kernel), strides, dilations, tuple(pads), outputs)
+
+
+def require_known(call: Call, auto_pad: str) -> None:
+    """Refuse an `auto_pad` that ONNX does not have."""
+    if auto_pad not in AUTO_PADS:
+        raise call.error(f"'auto_pad' must be {', '.join(AUTO_PADS[:-1])} or {AUTO_PADS[-1]}, not {auto_pad!r}")
 
 
 def per_axis(call: Call, name: str, count: int, low: int) -> tuple[int, ...]:
@@ -134,19 +140,3 @@ def per_axis(call: Call, name: str, count: int, low: int) -> tuple[int, ...]:
     if len(values) != count or min(values) < low:
         raise call.error(f"'{name}' must be {count} numbers of {low} or more, not {list(values)}")
     return values
-
-
-def _same(size: int, extent: int, stride: int, auto: str) -> tuple[int, int]:
-    """Padding for an output of ceil(size / stride); an odd element goes to the end, or with SAME_LOWER to the front."""
-    total = max(0, (-(-size // stride) - 1) * stride + extent - size)
-    small, large = total // 2, total - total // 2
-    return (small, large) if auto == "SAME_UPPER" else (large, small)
-
-
-def _output(size: int, extent: int, stride: int, pads: tuple[int, int], ceil: bool) -> int:
-    room = size + sum(pads) - extent
-    if not ceil or room < 0:
-        return room // stride + 1
-    count = -(-room // stride) + 1
-    # A window must start on the input or its padding in front, not in the padding behind.
-    return count - 1 if (count - 1) * stride >= size + pads[0] else count

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from hwflow.onnx import onnx_pb2 as pb
@@ -81,7 +82,7 @@ def _node_devices(
 
 def unknown_fields(document: Document) -> Iterator[Finding]:
     """Fields that ONNX does not have, or not yet: kept when the model is written, otherwise ignored."""
-    waiting: list[tuple[Any, str]] = [(document.proto, "model")]
+    waiting: list[tuple[Message, str]] = [(document.proto, "model")]
     seen: set[tuple[str, int]] = set()
     while waiting:
         message, path = waiting.pop()

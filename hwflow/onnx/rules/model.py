@@ -6,9 +6,9 @@ import enum
 import re
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
 
 from hwflow.onnx.container.document import Document
 from hwflow.onnx.rules.finding import Finding, Rule, error, lenient, quoted, warning
@@ -89,7 +89,7 @@ def _kind(field: FieldDescriptor) -> tuple[_Kind, bool]:
 
 def texts_readable(document: Document) -> Iterator[Finding]:
     """TY-03: each name and description is UTF-8 text."""
-    waiting: list[Any] = [document.proto]
+    waiting: list[Message] = [document.proto]
     while waiting:
         message = waiting.pop()
         for field, value in message.ListFields():
@@ -102,7 +102,7 @@ def texts_readable(document: Document) -> Iterator[Finding]:
                 waiting.extend(value if is_list else (value,))
 
 
-def _finding(message: Any, name: str, value: bytes) -> Finding:
+def _finding(message: Message, name: str, value: bytes) -> Finding:
     text = f"names must be UTF-8 text, not {value[:40]!r}"
     return error("TY-03", f"{message.DESCRIPTOR.name}.{name}", text, "the file is damaged, export the model again")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -297,7 +296,7 @@ def _indices(document: Document, tensor: pb.TensorProto, count: int) -> npt.NDAr
     if tensor.data_location == pb.TensorProto.EXTERNAL:
         return None
     if tensor.HasField("raw_data"):
-        raw: Any = document.raw_data(tensor)
+        raw = document.raw_data(tensor)
         return np.frombuffer(raw, "<i8").astype(np.int64) if len(raw) == 8 * count else None
     if len(tensor.int64_data) != count:
         return None

@@ -6,13 +6,12 @@ Each node gets its operator; the graphs in its attributes and the function that 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from hwflow.onnx.errors import EvaluationError, LimitError, Unsupported
 from hwflow.onnx.limits import Limits
-from hwflow.onnx.model import Array, Function, Graph, Node
+from hwflow.onnx.model import Array, Attribute, Function, Graph, Node
 from hwflow.onnx.run.calls import find
 from hwflow.onnx.run.functions import Functions, function_path, graphs_of, instantiate
 from hwflow.onnx.run.operands import constants_of
@@ -38,7 +37,7 @@ class Binder:
         self._limits = limits
         self._missing: list[str] = []
         self._bound = 0
-        self._bodies: dict[tuple[Any, ...], tuple[Body, Node]] = {}
+        self._bodies: dict[Hashable, tuple[Body, Node]] = {}
 
     def require_complete(self) -> None:
         """Raise Unsupported where operators are missing."""
@@ -133,7 +132,7 @@ class Binder:
         return Body(scope.path, inputs, required, outputs, constants, ordered, captures, computed)
 
 
-def _name(item: tuple[str, Any]) -> str:
+def _name(item: tuple[str, Attribute]) -> str:
     return item[0]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from hwflow_base.errors import HwflowError
@@ -51,7 +50,7 @@ def run(call: Call, operator: Operator, operands: Sequence[Operand]) -> tuple[Op
 def run_quietly(call: Call, operator: Operator, operands: Sequence[Operand]) -> tuple[Operand, ...]:
     """`run` inside of an np.errstate of the caller's."""
     try:
-        made: Any = operator.kernel(call, *operands)
+        made = operator.kernel(call, *operands)
     except HwflowError:
         raise
     except Exception as error:

@@ -55,7 +55,7 @@ class Program:
 
     def run(
         self,
-        feeds: Mapping[str, Any],
+        feeds: Mapping[str, object],
         fetch: Sequence[str] | None = None,
         notes: list[str] | None = None,
         watch: Watch | None = None,
@@ -98,7 +98,7 @@ _PROGRAMS = PerModel[Limits, Program]()
 @names_file
 def evaluate(
     model: Model,
-    feeds: Mapping[str, Any],
+    feeds: Mapping[str, object],
     fetch: Sequence[str] | None = None,
     limits: Limits = DEFAULT_LIMITS,
     notes: list[str] | None = None,

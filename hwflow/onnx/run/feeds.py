@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -64,7 +63,7 @@ class Sizes:
 
 
 def check_feeds(
-    graph: Graph, feeds: Mapping[str, Any], reads: Callable[[str], bool], sizes: Sizes
+    graph: Graph, feeds: Mapping[str, object], reads: Callable[[str], bool], sizes: Sizes
 ) -> dict[str, Operand]:
     """The fed values as operands, read-only.  `reads` says whether the run needs an input."""
     inputs = {value.name: value for value in (*graph.inputs, *graph.overridable)}
@@ -84,11 +83,11 @@ def check_feeds(
     return {name: frozen(_fitting(inputs[name], feeds[name], sizes)) for name in inputs if name in feeds}
 
 
-def _fitting(value: Value, fed: Any, sizes: Sizes) -> Operand:
+def _fitting(value: Value, fed: object, sizes: Sizes) -> Operand:
     return _fit(value.type, fed, f"input '{value.name}'", sizes)
 
 
-def _fit(type_: ValueType | None, fed: Any, who: str, sizes: Sizes) -> Operand:
+def _fit(type_: ValueType | None, fed: object, who: str, sizes: Sizes) -> Operand:
     match type_:
         case TensorType():
             return _fit_tensor(type_, fed, who, sizes)
@@ -109,11 +108,11 @@ def _fit(type_: ValueType | None, fed: Any, who: str, sizes: Sizes) -> Operand:
     return as_operand(fed)
 
 
-def _shown(fed: Any) -> str:
+def _shown(fed: object) -> str:
     return "nothing" if fed is None else describe_operand(as_operand(fed))
 
 
-def _fit_tensor(type_: TensorType, fed: Any, who: str, sizes: Sizes) -> Array:
+def _fit_tensor(type_: TensorType, fed: object, who: str, sizes: Sizes) -> Array:
     if fed is None or isinstance(fed, Mapping):
         raise TypeMismatch(f"{who} must be {describe(type_.dtype, type_.shape)}, not {_shown(fed)}", "feed an array")
     try:

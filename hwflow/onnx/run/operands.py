@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
 
 import numpy as np
 
@@ -68,7 +67,7 @@ def size_of(value: Operand) -> int:
     return 16 * len(value) if isinstance(value, dict) else 0
 
 
-def as_operand(value: Any) -> Operand:
+def as_operand(value: object) -> Operand:
     """What a kernel or a caller gives, with numpy's scalars as arrays of rank 0."""
     if value is None or isinstance(value, (np.ndarray, list, dict)):
         return value

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self, TypeAlias
+from typing import Self, TypeAlias
 
 import numpy as np
 
 from hwflow.onnx.errors import EvaluationError
 from hwflow.onnx.limits import Meter
-from hwflow.onnx.model import Array, Node, Operand
+from hwflow.onnx.model import Array, DType, Node, Operand
 from hwflow.onnx.ops.base import Call, GraphRunner, Operator
 from hwflow.onnx.run.calls import check_types, run_quietly
 from hwflow.onnx.run.operands import size_of
@@ -40,7 +40,7 @@ class Step:
     bodies: Mapping[str, Body]
     function: Body | None
     #: Element types of inputs that were compared with the schema already.
-    seen: set[tuple[Any, ...]] = field(default_factory=set)
+    seen: set[tuple[DType | type, ...]] = field(default_factory=set)
 
     def run(self, values: Values, meter: Meter) -> tuple[Operand, ...]:
         meter.node(self.where)

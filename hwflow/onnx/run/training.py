@@ -15,13 +15,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
 from hwflow.onnx.errors import TrainingError
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
-from hwflow.onnx.model import Array, Graph, Model, TensorType, Training, Value
+from hwflow.onnx.model import Array, Graph, Model, Operand, TensorType, Training, Value
 from hwflow.onnx.run.evaluate import Program
 from hwflow.onnx.run.operands import constants_of, describe, describe_operand, frozen
 
@@ -58,7 +57,9 @@ class Trainer:
             where = f"training_info[{index}]/initialization"
             self._assign(training.initialization_binding, program.run({}), where)
 
-    def step(self, feeds: Mapping[str, Any], index: int = 0, fetch: Sequence[str] | None = None) -> dict[str, Any]:
+    def step(
+        self, feeds: Mapping[str, object], index: int = 0, fetch: Sequence[str] | None = None
+    ) -> dict[str, Operand]:
         """Run training algorithm number `index` once and update the state that it is bound to.
 
         `feeds` holds the inputs of the main graph and those of the algorithm.  The result is `fetch`, any tensors of
@@ -75,13 +76,13 @@ class Trainer:
         self._assign(training.update_binding, results, f"training_info[{index}]/algorithm")
         return {name: results[name] for name in wanted}
 
-    def infer(self, feeds: Mapping[str, Any], fetch: Sequence[str] | None = None) -> dict[str, Any]:
+    def infer(self, feeds: Mapping[str, object], fetch: Sequence[str] | None = None) -> dict[str, Operand]:
         """Run the main graph on the state as it is now."""
         main = self._model.graph.initializers.keys() | self._model.graph.sparse_initializers.keys()
         state = {name: array for name, array in self._fed(feeds).items() if name in main or name not in self._state}
         return self._inference.run(state, fetch)
 
-    def _fed(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
+    def _fed(self, feeds: Mapping[str, object]) -> dict[str, object]:
         clash = [name for name in feeds if name in self._state]
         if clash:
             raise TrainingError(
@@ -128,7 +129,7 @@ class Trainer:
         program.require_supported()
         return program
 
-    def _assign(self, binding: Mapping[str, str], results: Mapping[str, Any], where: str) -> None:
+    def _assign(self, binding: Mapping[str, str], results: Mapping[str, Operand], where: str) -> None:
         new = {}
         for name, source in binding.items():
             value, old = results[source], self._state[name]

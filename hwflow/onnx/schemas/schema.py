@@ -6,7 +6,8 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+
+from hwflow.onnx.model import Attribute
 
 #: No upper limit on the number of inputs or outputs.
 ANY = 1 << 30
@@ -68,7 +69,7 @@ class AttributeSchema:
 
     kind: AttributeKind
     required: bool = False
-    default: Any = None
+    default: Attribute | None = None
 
 
 @dataclass(frozen=True)

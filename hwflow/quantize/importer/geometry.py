@@ -11,6 +11,7 @@ from hwflow_base.errors import Refusal
 from hwflow.layers.formats import Frame
 from hwflow.layers.window import Window
 from hwflow.onnx.model import Node
+from hwflow.onnx.window import count_of, extent_of, same_pads
 from hwflow.quantize.graphs import as_ints, attribute
 
 #: Elements of a window along one axis, and what they count in the divisor of its mean.
@@ -55,20 +56,15 @@ def _pads(
     stated = as_ints(node.attributes.get("pads", (0,) * (2 * rank)))
     begins, ends = [0] * (2 - rank) + list(stated[:rank]), [0] * (2 - rank) + list(stated[rank:])
     for axis, size in enumerate((frame.height, frame.width)):
-        span = dilations[axis] * (kernel[axis] - 1) + 1
+        extent, stride = extent_of(kernel[axis], dilations[axis]), strides[axis]
         if mode in ("SAME_UPPER", "SAME_LOWER"):
-            count = -(-size // strides[axis])
-            total = max((count - 1) * strides[axis] + span - size, 0)
-            small, large = total // 2, total - total // 2
-            begins[axis], ends[axis] = (small, large) if mode == "SAME_UPPER" else (large, small)
+            begins[axis], ends[axis] = same_pads(size, extent, stride, mode)
         elif mode == "VALID":
             begins[axis] = ends[axis] = 0
         if attribute(node, "ceil_mode", 0):
-            room = size + begins[axis] + ends[axis] - span
-            count = -(-room // strides[axis]) + 1
-            if (count - 1) * strides[axis] >= size + begins[axis]:
-                count -= 1  # a window must start inside the frame or its leading pad
-            ends[axis] += max((count - 1) * strides[axis] - room, 0)
+            pads = begins[axis], ends[axis]
+            last = (count_of(size, extent, stride, pads, ceil=True) - 1) * stride
+            ends[axis] += max(last + extent - size - sum(pads), 0)
     return (*begins, *ends)
 
 

@@ -14,6 +14,7 @@ from hwflow.onnx import infer, simplify
 from hwflow.onnx.model import Array, Graph, Model, Node
 from hwflow.onnx.operators import ELEMENTWISE, LAYOUT, MAX_POOLS, MOVES, QUANTIZERS, UNARY, named
 from hwflow.onnx.traits import Trait
+from hwflow.onnx.window import extent_of, same_pads
 from hwflow.quantize.graphs import (
     Names,
     apply,
@@ -261,12 +262,10 @@ def _own_pads(node: Node, padding: _Padding, graph: Graph) -> tuple[int, ...] | 
     if shape is None or not stated:
         return None
     strides, dilations = (as_ints(node.attributes.get(key, (1,) * rank)) for key in ("strides", "dilations"))
-    begins, ends = list[int](), list[int]()
-    for size, kernel, stride, dilation in zip(shape[2:], as_ints(stated), strides, dilations, strict=True):
-        total = max((-(-size // stride) - 1) * stride + dilation * (kernel - 1) + 1 - size, 0)
-        both = (total // 2, total - total // 2)
-        begins.append(both[mode != "SAME_UPPER"])
-        ends.append(both[mode == "SAME_UPPER"])
+    begins, ends = zip(*(
+        same_pads(size, extent_of(kernel, dilation), stride, mode)
+        for size, kernel, stride, dilation in zip(shape[2:], as_ints(stated), strides, dilations, strict=True)
+    ), strict=True)
     return (*begins, *ends)
 
 

@@ -17,6 +17,7 @@ from hwflow_base.errors import Refusal, reason_of
 from hwflow.layers.formats import IntArray
 from hwflow.onnx import infer, simplify
 from hwflow.onnx.model import Array, Attribute, Model, Node
+from hwflow.onnx.window import extent_of, halves
 from hwflow.quantize.graphs import Additions, as_ints, attribute, producers, shape_of, with_graph
 from hwflow.quantize.problems import Problem, raise_all
 
@@ -167,7 +168,7 @@ def _axis(node: Node, axis: int, size: int, made: int, kernel: int) -> _Axis:
     """Axis `axis` of the image: of `size` elements becoming `made`, with `kernel` taps."""
     strides, dilations = (as_ints(node.attributes.get(key, (1,) * (axis + 1))) for key in ("strides", "dilations"))
     stride, dilation = strides[axis], dilations[axis]
-    first = _first(node, axis, size, made, dilation * (kernel - 1) + 1, stride)
+    first = _first(node, axis, size, made, extent_of(kernel, dilation), stride)
     count = dilation * (kernel - 1) // stride + 1
     taps = np.full((stride, count), -1, np.int64)
     for tap in range(kernel):
@@ -190,9 +191,7 @@ def _first(node: Node, axis: int, size: int, made: int, span: int, stride: int) 
         return 0
     more = as_ints(node.attributes.get("output_padding", (0,) * (rank or axis + 1)))[axis]
     total = stride * (size - 1) + more + span - made
-    if total < 0:
-        return 0
-    return total // 2 if mode == "SAME_UPPER" else total - total // 2
+    return halves(max(0, total), mode)[0]
 
 
 def _full(parameter: Array, integers: Array, axis: int) -> Array:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -227,7 +226,7 @@ def _half_pixel(site: Site) -> None:
     narrow(site, attributes=site.attributes("coordinate_transformation_mode"))
 
 
-def _no_reduction(*values: str) -> Any:
+def _no_reduction(*values: str) -> Callable[[Site], None]:
     """Values of `reduction` that came with a version."""
 
     def step(site: Site) -> None:

@@ -11,9 +11,10 @@ from hwflow_base.errors import HwflowError
 
 from hwflow.onnx.conversion.site import Refusal, Site
 from hwflow.onnx.model import Array, Attribute, Graph, Model, Node, Value
+from hwflow.onnx.ops.base import Arr
 from hwflow.onnx.run.evaluate import evaluate
 from hwflow.onnx.run.functions import graphs_of
-from hwflow.onnx.schemas import Option
+from hwflow.onnx.schemas import Option, Parameter
 
 #: Elements of a constant that takes the place of a node.
 _FOLDED = 1 << 12
@@ -95,7 +96,7 @@ def narrow(
     )
 
 
-def _within(site: Site, names: Sequence[str], parameters: Sequence[Any], kind: str) -> tuple[str, ...]:
+def _within(site: Site, names: Sequence[str], parameters: Sequence[Parameter], kind: str) -> tuple[str, ...]:
     """The names without those left out at the end; refused beyond the parameters that there are."""
     listed = list(names)
     while listed and not listed[-1]:
@@ -131,7 +132,7 @@ def _attributes(site: Site, given: Mapping[str, Attribute]) -> dict[str, Attribu
     return kept
 
 
-def needs_constant(site: Site, position: int) -> Any:
+def needs_constant(site: Site, position: int) -> Arr | None:
     """The elements of an input that the older version has as an attribute; None where it is left out."""
     name = site.input(position)
     if not name:
