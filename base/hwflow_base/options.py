@@ -92,7 +92,7 @@ class Declared:
     """A field of a dataclass of options: `option` of its own, or those of `part`, the dataclass that is its type."""
 
     name: str
-    type: object
+    type: Any
     default: object
     option: Option
     part: type[Options] | None
