@@ -24,7 +24,7 @@ from ..onnx.rewrite.inline import inline_functions
 from ..onnx.run.functions import function_path, graphs_of
 from ..onnx.schemas import versions_of
 from ..onnx.traits import Product, Trait
-from ..onnx.versioning.semantic import version_text
+from ..onnx.versioning.numbers import version_text
 from ..quantize import Quantized
 from .places import Places, places
 

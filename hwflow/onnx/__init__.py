@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hwflow.onnx.rewrite.passes import PASSES, Pass, simplify
     from hwflow.onnx.rules.finding import Finding, Severity
     from hwflow.onnx.run.evaluate import Program, evaluate, prepare
-    from hwflow.onnx.run.training import Trainer
+    from hwflow.onnx.run.trainer import Trainer
 
 __all__ = [
     "PASSES",

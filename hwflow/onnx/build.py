@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hwflow.onnx.model import Array, AttributeLike, Dim, Graph, Model, Node, TensorType, Value
-from hwflow.onnx.versioning.releases import least_ir
+from hwflow.onnx.versioning.numbers import least_ir
 
 #: Version of the operator set that models made in code have by default, and the least one of the file format.
 OPSET, IR_VERSION = 17, 8

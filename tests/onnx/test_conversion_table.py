@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hwflow.onnx.conversion.table import DOMAINS, UP
+from hwflow.onnx.conversion.upward import DOMAINS, UP
 from hwflow.onnx.schemas import SCHEMAS
 
 #: Every operator, and the versions that have one before them.

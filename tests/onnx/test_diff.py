@@ -24,7 +24,7 @@ from hwflow.onnx.versioning.diff import (
     largest,
     next_version,
 )
-from hwflow.onnx.versioning.semantic import SemanticVersion, pack
+from hwflow.onnx.versioning.numbers import SemanticVersion, pack
 from tests.e2e.command import Cli
 
 T = TensorProto

@@ -12,7 +12,7 @@ from hwflow.onnx.build import make_graph, make_model, make_node, tensor_type
 from hwflow.onnx.errors import EvaluationError, TrainingError
 from hwflow.onnx.model import Graph, Training, Value
 from hwflow.onnx.ops import find_operator
-from hwflow.onnx.run.training import Trainer
+from hwflow.onnx.run.trainer import Trainer
 
 F32 = np.float32
 W, BIAS = F32([[2], [-3]]), F32([0.5])  # what the data follows

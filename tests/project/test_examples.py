@@ -41,7 +41,7 @@ ELSEWHERE = {
     ("docs/embedding.md", 0): "test_documents.py runs it and compares its bytes",
     **{("docs/export-your-model.md", k): "the exporters are no dependencies; test_export_guide.py" for k in range(6)},
     ("docs/onnx.md", 1): "tests/onnx/test_conformance.py runs ONNX's whole suite, which takes minutes",
-    ("hwflow/onnx/run/training.py", 0): "the shipped models have no training information; tests/onnx/test_training.py",
+    ("hwflow/onnx/run/trainer.py", 0): "the shipped models have no training information; tests/onnx/test_training.py",
 }
 
 

@@ -19,7 +19,7 @@ with later():
     from ...onnx.container import opset_document
     from ...onnx.container.opset_document import load_operator_set
     from ...onnx.versioning.diff import Bump, Change, compare_models, compare_operator_sets, largest, next_version
-    from ...onnx.versioning.semantic import version_text
+    from ...onnx.versioning.numbers import version_text
     from ...views.console.terminal import Console
 
 Result = Mapping[str, Any]

@@ -25,7 +25,7 @@ _BY_PLACE = ""
 
 
 @dataclass(frozen=True)
-class _Kind:
+class _MessageKind:
     """Of one kind of message: the fields that dataclasses hold, and those with something inside that they do not.
 
     `inner` maps such a field to the name of the field that tells its entries apart.
@@ -35,13 +35,13 @@ class _Kind:
     inner: Mapping[str, str] = field(default_factory=dict)
 
 
-def _kind(held: str = "", **inner: str) -> _Kind:
-    return _Kind(frozenset(held.split()), inner)
+def _kind(held: str = "", **inner: str) -> _MessageKind:
+    return _MessageKind(frozenset(held.split()), inner)
 
 
 _ATTRIBUTE_LISTS = {6: "floats", 8: "strings", 9: "tensors", 10: "graphs", 12: "sparse_tensors", 14: "type_protos"}
 
-_KINDS: dict[str, _Kind] = {
+_KINDS: dict[str, _MessageKind] = {
     "ModelProto": _kind(
         "ir_version producer_name producer_version domain model_version doc_string graph training_info functions",
         opset_import="domain", metadata_props="key",

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hwflow.onnx.conversion.site import Site
+from hwflow.onnx.conversion.site import NodeConversion
 from hwflow.onnx.conversion.steps import Steps
 from hwflow.onnx.model import Graph, TensorType, Value
 
 _ONE, _REST = np.ones(1, np.int64), np.iinfo(np.int64).max
 
 
-def _scan_per_sample(site: Site) -> None:
+def _scan_per_sample(site: NodeConversion) -> None:
     """Scan to 9: a Scan over the samples of the batch, whose body is the Scan of one sample."""
     lengths, *operands = site.node.inputs
     body, count = site.attribute("body"), site.attribute("num_scan_inputs")
@@ -25,7 +25,7 @@ def _scan_per_sample(site: Site) -> None:
     site.result("Scan", *given, body=graph, num_scan_inputs=len(given))
 
 
-def _sample_type(site: Site, name: str) -> TensorType | None:
+def _sample_type(site: NodeConversion, name: str) -> TensorType | None:
     found = site.tensor(name)
     if found is None:
         return None
@@ -36,7 +36,7 @@ def _sample_type(site: Site, name: str) -> TensorType | None:
 class _Sample:
     """The Scan of one sample: `states` operands are variables, the others sequences."""
 
-    site: Site
+    site: NodeConversion
     body: Graph
     states: int
     directions: tuple[int, ...] | None

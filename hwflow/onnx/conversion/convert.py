@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from hwflow.onnx.conversion.downward import downward_step
-from hwflow.onnx.conversion.facts import Facts, Scope, constant_of
-from hwflow.onnx.conversion.site import Refusal, Site
+from hwflow.onnx.conversion.known_values import Facts, Scope, constant_of
+from hwflow.onnx.conversion.site import NodeConversion, Refusal
 from hwflow.onnx.conversion.steps import Step
-from hwflow.onnx.conversion.table import DOMAINS, UP
+from hwflow.onnx.conversion.upward import DOMAINS, UP
 from hwflow.onnx.errors import ConversionError, Unconverted
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
 from hwflow.onnx.model import Attribute, AttributeRef, Function, Graph, Model, Node, SparseTensor, Training
@@ -27,7 +27,7 @@ from hwflow.onnx.schemas import (
     find_schema,
     versions_of,
 )
-from hwflow.onnx.versioning.releases import first_release, least_ir
+from hwflow.onnx.versioning.numbers import first_release, least_ir
 
 #: The version of the file format since which a model says which operator sets it imports.
 _NAMED_SETS = 3
@@ -204,7 +204,7 @@ class _Conversion:
                     self.imported[domain] = self.targets.get(domain, version)
             todo += [(made, dict(site.opsets)) for made in reversed(site.made)]
 
-    def site(self, node: Node, opsets: Mapping[str, int], scope: Scope, where: str) -> Site | None:
+    def site(self, node: Node, opsets: Mapping[str, int], scope: Scope, where: str) -> NodeConversion | None:
         """Where the next step of a node takes place; None for a node that is as wanted."""
         domain = node.domain
         target, version = self.targets.get(domain), opsets.get(domain)
@@ -230,10 +230,10 @@ class _Conversion:
             release = first_release(domain, target)
             sets[""] = self.targets.get("", release.opset if release is not None else NEWEST[""])
 
-        def finished(nodes: Sequence[Node], site: Site) -> tuple[Node, ...]:
+        def finished(nodes: Sequence[Node], site: NodeConversion) -> tuple[Node, ...]:
             return tuple(self.rewritten(nodes, site.opsets, scope, where))
 
-        return Site(node, here, known, sets, self.targets, scope, self.fresh, finished)
+        return NodeConversion(node, here, known, sets, self.targets, scope, self.fresh, finished)
 
     def require_function(self, node: Node, there: Schema | None, target: int) -> None:
         if there is not None and not node.overload:
@@ -263,7 +263,7 @@ def _next(here: Schema, upward: bool) -> Schema | None:
     return versions[index] if 0 <= index < len(versions) else None
 
 
-def _run(step: Step, site: Site) -> None:
+def _run(step: Step, site: NodeConversion) -> None:
     """A step; a refusal where the numbers of the node are none that the operator can work with."""
     try:
         step(site)
@@ -274,7 +274,7 @@ def _run(step: Step, site: Site) -> None:
         ) from error
 
 
-def _step_of(site: Site) -> Step:
+def _step_of(site: NodeConversion) -> Step:
     node, upward = site.node, site.opset >= site.schema.since
     if upward:
         versions = versions_of(node.domain, node.op_type)

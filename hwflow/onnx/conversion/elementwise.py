@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hwflow.onnx.conversion.site import Site
+from hwflow.onnx.conversion.site import NodeConversion
 from hwflow.onnx.conversion.steps import Steps, Without
 from hwflow.onnx.dtypes import ELEMENT_TYPES
 
@@ -15,7 +15,7 @@ _CONSUMED = Without(("consumed_inputs",))
 _ONE = np.ones(1, np.int64)
 
 
-def _broadcast_to_first(site: Site) -> None:
+def _broadcast_to_first(site: NodeConversion) -> None:
     """Binary operators to 7: until then the second operand was broadcast to the first one, from `axis` on."""
     a, b = site.node.inputs
     kept = site.attributes("broadcast", "axis", "consumed_inputs")
@@ -33,7 +33,7 @@ def _broadcast_to_first(site: Site) -> None:
         site.keep(inputs=(a, _with_axes_behind(site, a, b, axis)), attributes=kept)
 
 
-def _with_axes_behind(site: Site, a: str, b: str, axis: int) -> str:
+def _with_axes_behind(site: NodeConversion, a: str, b: str, axis: int) -> str:
     """`b`, whose axes are those of `a` from `axis` on, with axes of one element up to the last one of `a`."""
     rank, inner = site.rank(a), site.rank(b)
     if rank is not None and inner is not None:
@@ -49,18 +49,18 @@ def _with_axes_behind(site: Site, a: str, b: str, axis: int) -> str:
     return _followed_by_ones(site, b, site.add("Sub", end, _rank_of(site, b)))
 
 
-def _rank_of(site: Site, name: str) -> str:
+def _rank_of(site: NodeConversion, name: str) -> str:
     return site.add("Shape", site.add("Shape", name))
 
 
-def _followed_by_ones(site: Site, name: str, count: str, shape: str = "") -> str:
+def _followed_by_ones(site: NodeConversion, name: str, count: str, shape: str = "") -> str:
     """`name` in its shape (or `shape`) with `count`, a computed number, of axes of one element behind it."""
     site.later(9, "the ranks of its inputs are not known, and no operator before set 9 makes a shape of them")
     ones = site.add("ConstantOfShape", count, value=_ONE)
     return site.add("Reshape", name, site.add("Concat", shape or site.add("Shape", name), ones, axis=0))
 
 
-def _slope_per_channel(site: Site) -> None:
+def _slope_per_channel(site: NodeConversion) -> None:
     """PRelu to 7: slopes are one number or one per channel, not a tensor that is broadcast from the last axis on."""
     x, slope = site.node.inputs
     rank, slope_rank, size = site.rank(x), site.rank(slope), site.shape(slope)
@@ -78,13 +78,13 @@ def _slope_per_channel(site: Site) -> None:
         site.keep(inputs=(x, site.add("Reshape", slope, shape)))
 
 
-def _clip_without_defaults(site: Site) -> None:
+def _clip_without_defaults(site: NodeConversion) -> None:
     """Clip to 6: bounds that are left out were none, and become the ends of float32."""
     bounds = {"min": float("-inf"), "max": float("inf")}
     site.keep(attributes={**bounds, **site.attributes("consumed_inputs")})
 
 
-def _clip_by_inputs(site: Site) -> None:
+def _clip_by_inputs(site: NodeConversion) -> None:
     """Clip to 11.  A bound at infinity bounds nothing and is left out."""
     dtype, inputs = site.needs_dtype(site.input(0)), [site.input(0)]
     for name, nothing in (("min", -np.inf), ("max", np.inf)):
@@ -96,7 +96,7 @@ def _clip_by_inputs(site: Site) -> None:
     site.keep(inputs=tuple(inputs), attributes=site.attributes("min", "max"))
 
 
-def _cast_by_number(site: Site) -> None:
+def _cast_by_number(site: NodeConversion) -> None:
     """Cast to 6: the type is told by its number, no longer by its name."""
     codes = {entry.name.upper(): entry.code for entry in ELEMENT_TYPES}
     name = site.attribute("to")
@@ -105,13 +105,13 @@ def _cast_by_number(site: Site) -> None:
     site.keep(attributes=site.attributes(to=codes[str(name).upper()]))
 
 
-def _selu_constants(site: Site) -> None:
+def _selu_constants(site: NodeConversion) -> None:
     """Selu to 6: the constants got more digits, which are not those that the model was trained with."""
     old = {name: site.attribute(name) for name in ("alpha", "gamma")}
     site.keep(attributes=site.attributes("consumed_inputs", **old))
 
 
-def in_double(site: Site) -> None:
+def in_double(site: NodeConversion) -> None:
     """Integers, which the newer version does not take, are computed in float64 and lose their fraction at the end."""
     dtype = site.dtype(site.input(0))
     if dtype is None or dtype.kind not in "iu":

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from hwflow.onnx.conversion.elementwise import in_double
-from hwflow.onnx.conversion.site import Site
+from hwflow.onnx.conversion.site import NodeConversion
 from hwflow.onnx.conversion.steps import Stated, Steps, Without
+from hwflow.onnx.dtypes import element_type_of
+from hwflow.onnx.model import Node
 
 
-def _over_one_axis(site: Site) -> None:
+def _over_one_axis(site: NodeConversion) -> None:
     """To 13: until then all axes from `axis` on were one, and those in front of it another."""
     x, axis = site.input(0), site.attribute("axis")
     rank = site.rank(x)
@@ -21,7 +25,7 @@ def _over_one_axis(site: Site) -> None:
     site.result("Reshape", over, site.shape_value(x))
 
 
-def _scale_per_channel(site: Site) -> None:
+def _scale_per_channel(site: NodeConversion) -> None:
     """GroupNormalization to 21: scale and bias have an element for each channel, no longer for each group."""
     x, groups = site.input(0), site.attribute("num_groups")
     shape = site.tensor(x)
@@ -42,7 +46,7 @@ def _scale_per_channel(site: Site) -> None:
     site.keep(inputs=inputs, attributes=site.attributes(**({"stash_type": 11} if double else {})))
 
 
-def _axes_as_input(site: Site) -> None:
+def _axes_as_input(site: NodeConversion) -> None:
     """Left out or empty, the attribute means all axes, and so does an input that is left out."""
     inputs = site.node.inputs[:1]
     if site.node.attributes.get("axes", ()) != ():
@@ -50,7 +54,7 @@ def _axes_as_input(site: Site) -> None:
     site.keep(inputs=inputs, attributes=site.attributes("axes"))
 
 
-def _count_as_input(site: Site) -> None:
+def _count_as_input(site: NodeConversion) -> None:
     k = site.attribute("k")
     site.keep(inputs=(site.input(0), site.constant([k], "int64")), attributes=site.attributes("k"))
 
@@ -61,7 +65,7 @@ _SINCE_18 = ("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "Re
 _MODES = {"bilinear": "linear", "bicubic": "cubic"}
 
 
-def _whole_norm(site: Site) -> None:
+def _whole_norm(site: NodeConversion) -> None:
     """LpPool and GlobalLpPool to 2: the norm p became an integer.  Others are the p-th root of a sum of p-th powers."""
     p, x = site.attribute("p"), site.input(0)
     if float(p).is_integer():
@@ -73,7 +77,7 @@ def _whole_norm(site: Site) -> None:
     site.result("Pow", total, site.constant(1 / p, dtype), broadcast=1)
 
 
-def _modes_renamed(site: Site) -> None:
+def _modes_renamed(site: NodeConversion) -> None:
     """GridSample to 20."""
     mode = site.attribute("mode")
     site.keep(attributes=site.attributes(mode=_MODES.get(mode, mode)))
@@ -84,7 +88,7 @@ def _modes_renamed(site: Site) -> None:
 _HALF_PIXEL = {"floor": "round_prefer_ceil", "round_prefer_floor": "ceil"}
 
 
-def _scales_listed(site: Site) -> None:
+def _scales_listed(site: NodeConversion) -> None:
     """Upsample to 7: scales of all axes, instead of height and width."""
     scales = (1.0, 1.0, site.attribute("height_scale"), site.attribute("width_scale"))
     mode = site.attribute("mode")
@@ -92,19 +96,19 @@ def _scales_listed(site: Site) -> None:
     site.keep(attributes={**kept, "mode": "linear" if mode == "bilinear" else mode})
 
 
-def _scales_as_input(site: Site) -> None:
+def _scales_as_input(site: NodeConversion) -> None:
     """Upsample to 9."""
     inputs = (site.input(0), site.constant(site.attribute("scales"), np.float32))
     site.keep(inputs=inputs, attributes=site.attributes("scales"))
 
 
-def _resize(site: Site) -> None:
+def _resize(site: NodeConversion) -> None:
     """Upsample to Resize-10, whose coordinates it has."""
     mode = site.attribute("mode")
     site.keep(op_type="Resize", attributes={"mode": "linear" if mode == "bilinear" else mode})
 
 
-def _coordinates_stated(site: Site) -> None:
+def _coordinates_stated(site: NodeConversion) -> None:
     """Resize to 11: element 0 stays where it is; nearest rounds down where an axis grows, and up where it shrinks."""
     x, scales = site.node.inputs
     mode = site.attribute("mode")
@@ -120,7 +124,7 @@ def _coordinates_stated(site: Site) -> None:
     site.keep(inputs=(x, empty, smaller), attributes={**common, "nearest_mode": "ceil"})
 
 
-def _no_tf_half_pixel(site: Site) -> None:
+def _no_tf_half_pixel(site: NodeConversion) -> None:
     """Resize to 13: inputs may be left out, which were empty; and one kind of coordinates went."""
     inputs = list(site.node.inputs)
     for position in range(1, len(inputs)):
@@ -142,7 +146,7 @@ def _no_tf_half_pixel(site: Site) -> None:
     site.keep(inputs=tuple(inputs), attributes=attributes)
 
 
-def _of_one_type(site: Site) -> None:
+def _of_one_type(site: NodeConversion) -> None:
     """To 19: an int32 input comes in the type of the scale, in which it was divided before."""
     x, scale = site.node.inputs[:2]
     dtype = site.dtype(x)
@@ -155,15 +159,104 @@ def _of_one_type(site: Site) -> None:
 _BY_NAME = Without(("output_sequence",))
 
 
-def _spelled(site: Site) -> None:
+def _spelled(site: NodeConversion) -> None:
     """GRU to 3: the default direction was misspelt in version 1."""
     direction = site.attribute("direction")
     site.keep(attributes=site.attributes(direction="forward" if direction == "foward" else direction))
 
 
-def _axis_as_input(site: Site) -> None:
+def _axis_as_input(site: NodeConversion) -> None:
     inputs = (site.input(0), site.input(1), site.moved("axis"))
     site.keep(inputs=inputs, attributes=site.attributes("axis"))
+
+
+def _batch_by_outputs(site: NodeConversion) -> None:
+    """BatchNormalization to 7: until then `is_test` says which it is, afterwards outputs beyond the first."""
+    attributes = site.attributes("is_test")
+    if site.attribute("is_test"):
+        site.keep(attributes=attributes, outputs=site.node.outputs[:1])
+        return
+    given = [*site.node.outputs, *[""] * (5 - len(site.node.outputs))]
+    kinds = ("", "mean", "var", "saved_mean", "saved_var")
+    named = (name or site.fresh(f"{given[0]}.{kind}") for name, kind in zip(given, kinds, strict=True))
+    site.keep(attributes=attributes, outputs=tuple(named))
+
+
+def _batch_per_channel(site: NodeConversion) -> None:
+    """BatchNormalization to 9: with spatial=0 every element of a sample has statistics of its own, as channels have."""
+    attributes = site.attributes("spatial")
+    x, *parameters = site.node.inputs
+    shape = site.shape(parameters[0])
+    if site.attribute("spatial") or (shape is not None and len(shape) == 1):
+        site.keep(attributes=attributes)
+        return
+    every = site.constant([-1], np.int64)
+    flat = site.add("Flatten", x, axis=1)
+    inputs = (flat, *(site.add("Reshape", name, every) for name in parameters))
+    outputs = tuple(name and site.fresh(f"{name}.flat") for name in site.node.outputs)
+    site.write(replace(site.node, inputs=inputs, outputs=outputs, attributes=attributes))
+    shapes = [site.shape_value(x), site.shape_value(parameters[0])]
+    for position, (made, name) in enumerate(zip(outputs, site.node.outputs, strict=True)):
+        if name:
+            site.write(Node("Reshape", (made, shapes[min(position, 1)]), (name,), {}, name))
+
+
+def _batch_by_mode(site: NodeConversion) -> None:
+    """BatchNormalization to 14: training is an attribute, and the statistics of the batch are no outputs any more."""
+    if not any(site.names(position) for position in range(1, 5)):
+        site.keep(outputs=site.node.outputs[:1])
+        return
+    for position in (3, 4):
+        if site.names(position):
+            _statistic(site, site.node.outputs[position], squared=position == 4)
+    outputs = site.node.outputs[:3]
+    site.keep(outputs=outputs, attributes=site.attributes(training_mode=1))
+
+
+def _statistic(site: NodeConversion, result: str, squared: bool) -> None:
+    """The mean or the variance of each channel over the batch, under the name `result`."""
+    planes = site.add("Reshape", site.input(0), site.constant([0, 0, -1], np.int64))
+    if squared:
+        mean = site.add("ReduceMean", planes, axes=(0, 2), keepdims=1)
+        centred = site.add("Sub", planes, mean)
+        planes = site.add("Mul", centred, centred)
+    site.write(Node("ReduceMean", (planes,), (result,), {"axes": (0, 2), "keepdims": 0}, result))
+
+
+def _dropout_in_inference(site: NodeConversion) -> None:
+    """Dropout to 7, which does not train.  From 12 on it can again."""
+    kept = site.attributes("is_test", "consumed_inputs")
+    if site.attribute("is_test"):
+        site.keep(attributes=kept)
+        return
+    site.later(12, "it drops elements, as in training (is_test=0), which no version from 7 to 11 does")
+    ratio = site.constant(site.attribute("ratio"), np.float32)
+    inputs = (site.input(0), ratio, site.constant(True, np.bool_))
+    _with_mask(site, inputs=inputs, attributes={})
+
+
+def _boolean_mask(site: NodeConversion) -> None:
+    """Dropout to 10: the mask became a tensor of bool."""
+    _with_mask(site)
+
+
+def _with_mask(site: NodeConversion, **changes: object) -> None:
+    if not site.names(1):
+        site.keep(outputs=site.node.outputs[:1], **changes)
+        return
+    result, mask = site.node.outputs
+    code = element_type_of(site.needs_dtype(site.input(0)), f"'{site.input(0)}'").code
+    kept = site.fresh(f"{mask}.bool")
+    site.keep(outputs=(result, kept), **changes)
+    site.write(Node("Cast", (kept,), (mask,), {"to": code}, mask))
+
+
+def _ratio_as_input(site: NodeConversion) -> None:
+    """Dropout to 12.  Without its third input it still drops nothing."""
+    inputs = site.node.inputs[:1]
+    if site.has("ratio"):
+        inputs = (*inputs, site.moved("ratio", np.float32))
+    site.keep(inputs=inputs, attributes=site.attributes("ratio"))
 
 
 UP: Steps = {
@@ -184,4 +277,11 @@ UP: Steps = {
     "QuantizeLinear": {19: _of_one_type},
     "GRU": {3: _spelled, 7: _BY_NAME}, "LSTM": {7: _BY_NAME}, "RNN": {7: _BY_NAME},
     "DFT": {20: _axis_as_input},
+    "BatchNormalization": {
+        6: Without(("consumed_inputs",)),
+        7: _batch_by_outputs,
+        9: _batch_per_channel,
+        14: _batch_by_mode,
+    },
+    "Dropout": {6: Without(("consumed_inputs",)), 7: _dropout_in_inference, 10: _boolean_mask, 12: _ratio_as_input},
 }

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from hwflow.onnx.conversion.site import Site
+from hwflow.onnx.conversion.site import NodeConversion
 from hwflow.onnx.conversion.steps import Stated, Steps
 from hwflow.onnx.dtypes import element_type_of
 
 
-def _pads_renamed(site: Site) -> None:
+def _pads_renamed(site: NodeConversion) -> None:
     site.keep(attributes=site.attributes("paddings", pads=site.attribute("paddings")))
 
 
-def _pads_as_input(site: Site) -> None:
+def _pads_as_input(site: NodeConversion) -> None:
     """Pad to 11.  The value has the type of the input; 0 is what the operator takes without one."""
     x, value = site.input(0), site.attribute("value")
     inputs = [x, site.constant(site.attribute("pads"), np.int64)]
@@ -22,20 +22,20 @@ def _pads_as_input(site: Site) -> None:
     site.keep(inputs=tuple(inputs), attributes=site.attributes("pads", "value"))
 
 
-def _shape_as_input(site: Site) -> None:
+def _shape_as_input(site: NodeConversion) -> None:
     """Reshape to 5.  Without the attribute the result is a scalar."""
     shape = site.constant(site.attribute("shape") or (), np.int64)
     site.keep(inputs=(site.input(0), shape), attributes=site.attributes("shape", "consumed_inputs"))
 
 
-def _ends_as_inputs(site: Site) -> None:
+def _ends_as_inputs(site: NodeConversion) -> None:
     """Slice to 10."""
     moved = [site.moved(name) for name in ("starts", "ends", "axes")]
     inputs = (site.input(0), *(moved if moved[-1] else moved[:-1]))
     site.keep(inputs=inputs, attributes=site.attributes("starts", "ends", "axes"))
 
 
-def _sizes_as_attribute(site: Site) -> None:
+def _sizes_as_attribute(site: NodeConversion) -> None:
     """Split to 2, whose sizes are an attribute only, until they are an input from 13 on."""
     name = site.input(1)
     sizes = site.value(name) if name else None
@@ -47,7 +47,7 @@ def _sizes_as_attribute(site: Site) -> None:
     site.keep(inputs=(site.input(0), site.cast(name, np.int64)), attributes=site.attributes("split"))
 
 
-def _sizes_as_input(site: Site) -> None:
+def _sizes_as_input(site: NodeConversion) -> None:
     """Split to 13."""
     inputs = site.node.inputs[:1]
     if site.node.attributes.get("split", ()) != ():
@@ -55,13 +55,13 @@ def _sizes_as_input(site: Site) -> None:
     site.keep(inputs=inputs, attributes=site.attributes("split"))
 
 
-def _counted(site: Site) -> None:
+def _counted(site: NodeConversion) -> None:
     """Split to 18: without sizes the number of parts must be told."""
     more = {} if site.reads(1) else {"num_outputs": len(site.node.outputs)}
     site.keep(attributes=site.attributes(**more))
 
 
-def _axes_as_input(site: Site) -> None:
+def _axes_as_input(site: NodeConversion) -> None:
     """Squeeze and Unsqueeze to 13."""
     inputs = site.node.inputs[:1]
     if site.has("axes"):
@@ -69,7 +69,7 @@ def _axes_as_input(site: Site) -> None:
     site.keep(inputs=inputs, attributes=site.attributes("axes"))
 
 
-def _tiled_everywhere(site: Site) -> None:
+def _tiled_everywhere(site: NodeConversion) -> None:
     """Tile to 6: one number for each axis, no longer an axis and its number.  Both were of the type of the input."""
     x, tiles, axis = site.node.inputs
     rank = site.needs_rank(x)
@@ -88,7 +88,7 @@ def _tiled_everywhere(site: Site) -> None:
     site.keep(inputs=(x, repeats))
 
 
-def _scatter_elements(site: Site) -> None:
+def _scatter_elements(site: NodeConversion) -> None:
     """Scatter is ScatterElements under its first name."""
     site.keep(op_type="ScatterElements")
 

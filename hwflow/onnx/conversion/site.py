@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from hwflow_base.errors import HwflowError
 
-from hwflow.onnx.conversion.facts import Scope, constant_of
+from hwflow.onnx.conversion.known_values import Scope, constant_of
 from hwflow.onnx.dtypes import element_type_of
 from hwflow.onnx.limits import DEFAULT_LIMITS
 from hwflow.onnx.model import (
@@ -51,7 +51,7 @@ class Refusal(Exception):
 
 
 @dataclass
-class Site:
+class NodeConversion:
     """The place of `node`, which is written as `schema` has it, in a graph that is converted.
 
     A step adds what takes its place, in order.  The new nodes are of the operator sets `opsets`: of those in which
@@ -67,7 +67,7 @@ class Site:
     scope: Scope
     fresh: Fresh
     #: Gives nodes of `opsets` the form of `targets`, for bodies that a step makes.
-    finished: Callable[[Sequence[Node], Site], tuple[Node, ...]]
+    finished: Callable[[Sequence[Node], NodeConversion], tuple[Node, ...]]
     made: list[Node] = field(default_factory=list)
 
     @property

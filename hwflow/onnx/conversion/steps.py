@@ -1,4 +1,4 @@
-"""What leads from one version of an operator to a neighbouring one.  Every step is called with the `Site` of a node."""
+"""Steps from one version of an operator to a neighbouring one.  Each is called with the `NodeConversion` of a node."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from hwflow.onnx.conversion.site import Site
+from hwflow.onnx.conversion.site import NodeConversion
 from hwflow.onnx.model import Attribute
 
 #: Writes what takes the place of a node, with the methods of its site.
-Step: TypeAlias = Callable[[Site], None]
+Step: TypeAlias = Callable[[NodeConversion], None]
 
 #: Operator to its versions, and the step that leads to each of them (upward from the version before it, downward from
 #: it to the version before it).
@@ -21,7 +21,7 @@ Steps: TypeAlias = Mapping[str, Mapping[int, Step]]
 class Same:
     """The node is written the same way and means the same; element types or the wording may differ."""
 
-    def __call__(self, site: Site) -> None:
+    def __call__(self, site: NodeConversion) -> None:
         site.keep()
 
 
@@ -34,7 +34,7 @@ class Without:
 
     names: tuple[str, ...]
 
-    def __call__(self, site: Site) -> None:
+    def __call__(self, site: NodeConversion) -> None:
         site.keep(attributes={key: value for key, value in site.node.attributes.items() if key not in self.names})
 
 
@@ -44,7 +44,7 @@ class Stated:
 
     defaults: Mapping[str, Attribute]
 
-    def __call__(self, site: Site) -> None:
+    def __call__(self, site: NodeConversion) -> None:
         site.keep(attributes={**self.defaults, **site.node.attributes})
 
 
@@ -55,5 +55,5 @@ class Refused:
     why: str
     remedy: str
 
-    def __call__(self, site: Site) -> None:
+    def __call__(self, site: NodeConversion) -> None:
         raise site.refuse(self.why, self.remedy)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from hwflow.onnx.conversion.site import Site
+from hwflow.onnx.conversion.site import NodeConversion
 from hwflow.onnx.conversion.steps import Steps
 from hwflow.onnx.model import Attribute
 
@@ -68,7 +68,7 @@ class _Forest:
         }
 
 
-def _floats(site: Site, name: str) -> list[float]:
+def _floats(site: NodeConversion, name: str) -> list[float]:
     tensor = site.node.attributes.get(f"{name}_as_tensor")
     if isinstance(tensor, np.ndarray) and tensor.size:
         return [float(v) for v in tensor.reshape(-1)]
@@ -79,7 +79,7 @@ def _floats(site: Site, name: str) -> list[float]:
 class _Old:
     """The trees of a node before version 5; `votes` is the prefix of the attributes of their leaves."""
 
-    site: Site
+    site: NodeConversion
     votes: str
     aggregate: str
 
@@ -172,7 +172,7 @@ class _Old:
         return numbers[root]
 
 
-def _scores(site: Site, old: _Old, targets: int, target: int | None = None, transform: str = "NONE") -> str:
+def _scores(site: NodeConversion, old: _Old, targets: int, target: int | None = None, transform: str = "NONE") -> str:
     """The sums of the votes, with base values where the node has them, in the type in which they are computed."""
     x, dtype = site.input(0), _dtype(site)
     aggregate, divisor = old.aggregate, 0
@@ -194,13 +194,13 @@ def _scores(site: Site, old: _Old, targets: int, target: int | None = None, tran
     return _transformed(site, made, transform) if later else made
 
 
-def _dtype(site: Site) -> type[np.float32 | np.float64]:
+def _dtype(site: NodeConversion) -> type[np.float32 | np.float64]:
     """float32 where input and trees are: integers and tensors of doubles are compared in float64."""
     wide = any(isinstance(v, np.ndarray) and v.dtype == np.float64 for v in site.node.attributes.values())
     return np.float32 if site.needs_dtype(site.input(0)) == np.float32 and not wide else np.float64
 
 
-def _transformed(site: Site, scores: str, transform: str) -> str:
+def _transformed(site: NodeConversion, scores: str, transform: str) -> str:
     if transform == "NONE":
         return scores
     if transform not in _NODES:
@@ -212,7 +212,7 @@ def _transformed(site: Site, scores: str, transform: str) -> str:
     return site.add(operator, scores, domain="", **attributes)
 
 
-def _as_float(site: Site, name: str, result: str) -> None:
+def _as_float(site: NodeConversion, name: str, result: str) -> None:
     """The output `result`, which is float32 whatever the type of the input."""
     if _dtype(site) == np.float32:
         site.node_for(result, "Identity", name)
@@ -220,7 +220,7 @@ def _as_float(site: Site, name: str, result: str) -> None:
         site.node_for(result, "Cast", name, to=1)
 
 
-def _with_operators(site: Site) -> None:
+def _with_operators(site: NodeConversion) -> None:
     """Let the nodes around the ensemble be of the default operator set that is wanted."""
     version = site.opsets[""] = site.targets.get("", site.opsets[""])
     if version < _BROADCASTING:
@@ -230,7 +230,7 @@ def _with_operators(site: Site) -> None:
         )
 
 
-def _regressor(site: Site) -> None:
+def _regressor(site: NodeConversion) -> None:
     _with_operators(site)
     old = _Old(site, "target", site.attribute("aggregate_function"))
     targets = site.attribute("n_targets") or max(site.attribute("target_ids"), default=0) + 1
@@ -238,7 +238,7 @@ def _regressor(site: Site) -> None:
     _as_float(site, scores, site.node.outputs[0])
 
 
-def _classifier(site: Site) -> None:
+def _classifier(site: NodeConversion) -> None:
     _with_operators(site)
     texts, numbers = site.attribute("classlabels_strings"), site.attribute("classlabels_int64s")
     labels = np.array(texts, np.object_) if texts else np.array(numbers, np.int64)
@@ -260,7 +260,7 @@ def _classifier(site: Site) -> None:
         _as_float(site, result, site.node.outputs[1])
 
 
-def _two_classes(site: Site, old: _Old, voted: int, transform: str) -> tuple[str, str]:
+def _two_classes(site: NodeConversion, old: _Old, voted: int, transform: str) -> tuple[str, str]:
     """The places of the labels and the scores of two classes, of which the leaves vote for one."""
     dtype = _dtype(site)
     score = _scores(site, old, 1, target=0)
@@ -279,7 +279,7 @@ def _two_classes(site: Site, old: _Old, voted: int, transform: str) -> tuple[str
     return chosen, _transformed(site, both, transform if transform == "PROBIT" else "NONE")
 
 
-def _keys_and_values(site: Site) -> None:
+def _keys_and_values(site: NodeConversion) -> None:
     """LabelEncoder to 2: classes are numbered; a text becomes its number, a number its text."""
     classes = site.attribute("classes_strings") or ()
     numbers = tuple(range(len(classes)))

@@ -17,10 +17,10 @@ MIN_OPSET, MAX_OPSET = 1, 28
 
 #: The families; each module has a table OPERATORS of its own.
 _FAMILIES = (
-    *("activation", "attention", "cast", "constant", "control", "convolution", "elementwise", "grid", "images"),
-    *("indexing", "layout", "matrix", "ml", "normalization", "pad", "pieces", "pooling", "quantization"),
-    *("quantized_matrix", "random", "recurrent", "reduction", "resize", "sequence", "sequence_mixing", "signal"),
-    *("softmax", "sort", "text", "training", "custom.microsoft", "custom.qonnx"),
+    *("activation", "attention", "constant", "control", "convolution", "element_types", "elementwise", "grid"),
+    *("images", "indexing", "layout", "matrix", "ml", "normalization", "optimizers", "pad", "pieces", "pooling"),
+    *("quantization", "quantized_matrix", "random", "recurrent", "reduction", "resize", "sequence"),
+    *("sequence_mixing", "signal", "softmax", "sort", "text", "custom.microsoft", "custom.qonnx"),
 )
 
 #: (domain, operator) to its versions, oldest first; made at the first use.

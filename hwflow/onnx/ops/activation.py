@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hwflow.onnx.ops.base import Arr, Call, Kernel, Known, Operator, Table
-from hwflow.onnx.ops.precision import in_float32, is_float, widened
+from hwflow.onnx.ops.element_types import in_float32, is_float, widened
 from hwflow.onnx.ops.shapes import as_first
 from hwflow.onnx.ops.special import erf
 

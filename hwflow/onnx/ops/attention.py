@@ -10,7 +10,7 @@ import numpy as np
 
 from hwflow.onnx.model import DType
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
-from hwflow.onnx.ops.precision import float_attribute, working_type
+from hwflow.onnx.ops.element_types import float_attribute, working_type
 
 _Operand: TypeAlias = Arr | Known | None
 

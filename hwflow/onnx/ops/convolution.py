@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
-from hwflow.onnx.ops.precision import working_type
+from hwflow.onnx.ops.element_types import working_type
 from hwflow.onnx.ops.windows import Windows, per_axis, require_known, windows_of
 from hwflow.onnx.window import extent_of, halves
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from hwflow.onnx.dtypes import ElementType, element_type, element_type_of, type_name
 from hwflow.onnx.ops.base import Arr, Call, Formula, Kernel, Known, Operator, Table, axis_in
-from hwflow.onnx.ops.precision import SMALL_INTEGERS, in_float32, is_integer, widened
+from hwflow.onnx.ops.element_types import SMALL_INTEGERS, in_float32, is_integer, widened
 from hwflow.onnx.ops.shapes import as_first, broadcast_shape, by_broadcast
 from hwflow.onnx.ops.special import erf
 

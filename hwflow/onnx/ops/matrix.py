@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
-from hwflow.onnx.ops.precision import widened
+from hwflow.onnx.ops.element_types import widened
 from hwflow.onnx.ops.shapes import common_shape
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from hwflow.onnx.model import DType
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table, axis_in
-from hwflow.onnx.ops.precision import float_attribute, widened, working_type
+from hwflow.onnx.ops.element_types import float_attribute, widened, working_type
 from hwflow.onnx.ops.shapes import as_first, common_shape
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from hwflow.onnx.model import DType
 from hwflow.onnx.ops.base import Arr, Call, Formula, Kernel, Known, Operator, ShapeRule, Table
-from hwflow.onnx.ops.precision import is_float, widened
+from hwflow.onnx.ops.element_types import is_float, widened
 from hwflow.onnx.ops.shapes import checked_indices, filled, integers
 from hwflow.onnx.ops.windows import Windows, windows_of
 

@@ -13,7 +13,7 @@ import numpy as np
 from hwflow.onnx.dtypes import element_type, type_name
 from hwflow.onnx.model import DType
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table, axis_in
-from hwflow.onnx.ops.precision import float_attribute, is_float, working_type
+from hwflow.onnx.ops.element_types import float_attribute, is_float, working_type
 
 #: Integer types of a quantized tensor, with their lowest and highest values.
 _RANGES: dict[DType, tuple[int, int]] = {

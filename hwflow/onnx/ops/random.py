@@ -11,8 +11,7 @@ import numpy as np
 from hwflow.onnx.dtypes import element_type
 from hwflow.onnx.model import DType
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
-from hwflow.onnx.ops.cast import convert
-from hwflow.onnx.ops.precision import widened
+from hwflow.onnx.ops.element_types import convert, widened
 from hwflow.onnx.ops.softmax import softmax
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from hwflow.onnx.model import DType
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, ShapeRule, Table
 from hwflow.onnx.ops.cells import Activation, activations_of
-from hwflow.onnx.ops.precision import working_type
+from hwflow.onnx.ops.element_types import working_type
 
 _Optional: TypeAlias = Arr | Known | None
 
@@ -54,7 +54,7 @@ Cell: TypeAlias = Callable[[Call, _Weights, tuple[Activation, ...], Activation],
 
 
 @dataclass(frozen=True)
-class _Kind:
+class _Variant:
     """What tells the operators apart: the cell, its default activations, the numbers of gates and of states."""
 
     cell: Cell
@@ -103,7 +103,7 @@ def _check(
     _require(call, "P", p, (d, 3 * h))
 
 
-def _run(call: Call, kind: _Kind, operands: tuple[Arr | None, ...]) -> tuple[Arr, ...]:
+def _run(call: Call, kind: _Variant, operands: tuple[Arr | None, ...]) -> tuple[Arr, ...]:
     """Y [steps, directions, batch, hidden] and the last states [directions, batch, hidden] of any recurrent operator.
 
     `operands` are X, W, R, B, sequence_lens, one initial state each, and P.
@@ -251,14 +251,14 @@ def _lstm_cell(call: Call, weights: _Weights, functions: tuple[Activation, ...],
     return step
 
 
-def _operator(kind: _Kind) -> Operator:
+def _operator(kind: _Variant) -> Operator:
     def kernel(call: Call, *operands: Arr | None) -> tuple[Arr, ...]:
         return _run(call, kind, operands)
 
     return Operator(1, kernel, _shapes(kind))
 
 
-def _shapes(kind: _Kind) -> ShapeRule:
+def _shapes(kind: _Variant) -> ShapeRule:
     def rule(
         call: Call,
         x: Known,
@@ -282,7 +282,7 @@ def _shapes(kind: _Kind) -> ShapeRule:
 
 
 OPERATORS: Table = {
-    ("", "RNN"): (_operator(_Kind(_rnn_cell, ("Tanh",), 1, 1)),),
-    ("", "GRU"): (_operator(_Kind(_gru_cell, ("Sigmoid", "Tanh"), 3, 1)),),
-    ("", "LSTM"): (_operator(_Kind(_lstm_cell, ("Sigmoid", "Tanh", "Tanh"), 4, 2)),),
+    ("", "RNN"): (_operator(_Variant(_rnn_cell, ("Tanh",), 1, 1)),),
+    ("", "GRU"): (_operator(_Variant(_gru_cell, ("Sigmoid", "Tanh"), 3, 1)),),
+    ("", "LSTM"): (_operator(_Variant(_lstm_cell, ("Sigmoid", "Tanh", "Tanh"), 4, 2)),),
 }

@@ -6,7 +6,7 @@ import numpy as np
 
 from hwflow.onnx.model import DType
 from hwflow.onnx.ops.base import Arr, Call, Formula, Kernel, Known, Operator, ShapeRule, Table, axis_in
-from hwflow.onnx.ops.precision import in_float32, widened
+from hwflow.onnx.ops.element_types import in_float32, widened
 from hwflow.onnx.ops.shapes import as_first
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from hwflow.onnx.model import DType
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 from hwflow.onnx.ops.cells import sigmoid
-from hwflow.onnx.ops.precision import working_type
+from hwflow.onnx.ops.element_types import working_type
 from hwflow.onnx.ops.shapes import as_first
 
 

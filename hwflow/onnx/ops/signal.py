@@ -12,7 +12,7 @@ import numpy as np
 from hwflow.onnx.dtypes import element_type
 from hwflow.onnx.model import DType
 from hwflow.onnx.ops.base import Arr, Call, Kernel, Known, Operator, ShapeRule, Table, axis_in
-from hwflow.onnx.ops.precision import widened, working_type
+from hwflow.onnx.ops.element_types import widened, working_type
 from hwflow.onnx.ops.shapes import one_integer
 
 

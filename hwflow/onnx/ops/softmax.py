@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from hwflow.onnx.ops.base import Arr, Call, Kernel, Known, Operator, Table, axis_in
-from hwflow.onnx.ops.precision import in_float32, widened
+from hwflow.onnx.ops.element_types import in_float32, widened
 from hwflow.onnx.ops.shapes import as_first
 
 

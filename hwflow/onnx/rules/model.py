@@ -12,8 +12,7 @@ from google.protobuf.message import Message
 
 from hwflow.onnx.container.document import Document
 from hwflow.onnx.rules.finding import Finding, Rule, error, lenient, quoted, warning
-from hwflow.onnx.versioning.releases import NEWEST_IR
-from hwflow.onnx.versioning.semantic import is_plain, version_text
+from hwflow.onnx.versioning.numbers import NEWEST_IR, is_plain, version_text
 
 _REVERSE_DNS = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)+", re.ASCII)
 
@@ -71,7 +70,7 @@ def training_told(document: Document) -> Iterator[Finding]:
         yield warning("IR-14", "W-training-ignored", "model", text, "nothing to do; training has calls of its own")
 
 
-class _Kind(enum.Enum):
+class _Content(enum.Enum):
     """What the value of a field is made of."""
 
     TEXT = enum.auto()
@@ -80,11 +79,11 @@ class _Kind(enum.Enum):
 
 
 @cache
-def _kind(field: FieldDescriptor) -> tuple[_Kind, bool]:
+def _kind(field: FieldDescriptor) -> tuple[_Content, bool]:
     """And whether it is a list of that."""
-    kinds = {FieldDescriptor.TYPE_STRING: _Kind.TEXT, FieldDescriptor.TYPE_MESSAGE: _Kind.MESSAGE}
+    kinds = {FieldDescriptor.TYPE_STRING: _Content.TEXT, FieldDescriptor.TYPE_MESSAGE: _Content.MESSAGE}
     is_list = field.is_repeated  # a property that types-protobuf does not know
-    return kinds.get(field.type, _Kind.OTHER), bool(is_list)
+    return kinds.get(field.type, _Content.OTHER), bool(is_list)
 
 
 def texts_readable(document: Document) -> Iterator[Finding]:
@@ -94,11 +93,11 @@ def texts_readable(document: Document) -> Iterator[Finding]:
         message = waiting.pop()
         for field, value in message.ListFields():
             kind, is_list = _kind(field)
-            if kind is _Kind.TEXT:
+            if kind is _Content.TEXT:
                 for text in value if is_list else (value,):
                     if type(text) is bytes:
                         yield _finding(message, field.name, text)
-            elif kind is _Kind.MESSAGE:
+            elif kind is _Content.MESSAGE:
                 waiting.extend(value if is_list else (value,))
 
 

@@ -12,8 +12,7 @@ from hwflow.onnx.rules.finding import AGAIN, Finding, Nearest, Rule, error, leni
 from hwflow.onnx.rules.model import is_reverse_dns
 from hwflow.onnx.rules.walk import NodePlace, nodes, scopes
 from hwflow.onnx.schemas import NEWEST, SCHEMAS, Schema, canonical_domain, find_schema, removed_at, versions_of
-from hwflow.onnx.versioning.releases import least_ir
-from hwflow.onnx.versioning.semantic import is_plain
+from hwflow.onnx.versioning.numbers import is_plain, least_ir
 
 #: Operator sets that the ONNX specification itself defines.
 STANDARD = frozenset({"", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training"})

@@ -15,7 +15,7 @@ from hwflow.onnx.model import Array, Attribute, Function, Graph, Node
 from hwflow.onnx.run.calls import find
 from hwflow.onnx.run.functions import Functions, function_path, graphs_of, instantiate
 from hwflow.onnx.run.operands import constants_of
-from hwflow.onnx.run.steps import Body, Step, Steps
+from hwflow.onnx.run.steps import Body, NodeStep, Steps
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Binder:
             )
 
     def needed(
-        self, nodes: Sequence[Node], names: Iterable[str], scope: Scope, steps: dict[int, Step]
+        self, nodes: Sequence[Node], names: Iterable[str], scope: Scope, steps: dict[int, NodeStep]
     ) -> tuple[list[int], tuple[str, ...]]:
         """The nodes that names depend on, in order, bound into `steps`; and the names that come from around."""
         producer = {name: index for index, node in enumerate(nodes) for name in node.outputs if name}
@@ -76,7 +76,7 @@ class Binder:
         _require_order([steps[index] for index in order], producer, scope.given)
         return order, tuple(captures)
 
-    def _step(self, node: Node, opsets: Mapping[str, int], path: str) -> Step:
+    def _step(self, node: Node, opsets: Mapping[str, int], path: str) -> NodeStep:
         where = f"{path} {node.label}"
         schema, operator = find(node, opsets)
         function = self.functions.called(node, opsets) if operator is None else None
@@ -93,7 +93,7 @@ class Binder:
                 f"not {len(node.outputs)}", "export the model again"
             )
         inner = self._function(function, node) if function is not None else None
-        return Step(node, where, path, opsets.get(node.domain, 0), schema, operator, tuple(reads), bodies, inner)
+        return NodeStep(node, where, path, opsets.get(node.domain, 0), schema, operator, tuple(reads), bodies, inner)
 
     def _graph(self, graph: Graph, opsets: Mapping[str, int], path: str) -> Body:
         constants = constants_of(graph, path, self._limits)
@@ -124,7 +124,7 @@ class Binder:
         self, nodes: tuple[Node, ...], inputs: tuple[str, ...], required: int, outputs: tuple[str, ...],
         constants: Mapping[str, Array], scope: Scope,
     ) -> Body:  # fmt: skip
-        steps: dict[int, Step] = {}
+        steps: dict[int, NodeStep] = {}
         needed, captures = self.needed(nodes, outputs, scope, steps)
         ordered = Steps.of([steps[index] for index in needed], outputs)
         made = {name for index in needed for name in nodes[index].outputs}
@@ -141,7 +141,7 @@ def _position(where: str) -> tuple[list[int], str]:
     return [int(where.startswith("function")), *map(int, re.findall(r"/node\[(\d+)\] ", where))], where
 
 
-def _require_order(steps: Sequence[Step], producer: Mapping[str, int], given: frozenset[str]) -> None:
+def _require_order(steps: Sequence[NodeStep], producer: Mapping[str, int], given: frozenset[str]) -> None:
     """Raise EvaluationError where a node reads what a node after it computes."""
     computed: set[str] = set()
     for step in steps:

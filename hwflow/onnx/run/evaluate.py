@@ -17,7 +17,7 @@ from hwflow.onnx.run.feeds import Sizes, check_feeds, output_notes
 from hwflow.onnx.run.functions import Functions
 from hwflow.onnx.run.operands import constants_of
 from hwflow.onnx.run.per_model import PerModel
-from hwflow.onnx.run.steps import Step, Steps, Values, Watch
+from hwflow.onnx.run.steps import NodeStep, Steps, Values, Watch
 
 
 @names_file
@@ -49,7 +49,7 @@ class Program:
         with _in_stack():
             self._binder.functions.require_bounded(model.graph.nodes, model.opsets, "the model")
         self._opsets = model.opsets
-        self._bound: dict[int, Step] = {}
+        self._bound: dict[int, NodeStep] = {}
         self._steps: dict[tuple[str, ...], Steps] = {}
         self._constants = constants_of(model.graph, "graph", limits)
 

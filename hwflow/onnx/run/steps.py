@@ -27,7 +27,7 @@ Watch: TypeAlias = Callable[[Node, str, Operand], Operand]
 
 
 @dataclass
-class Step:
+class NodeStep:
     """One node: `where` is its place for messages, `reads` its inputs and what its graphs take from around them."""
 
     node: Node
@@ -70,11 +70,11 @@ class Step:
 class Steps:
     """The steps that some values depend on, in order, each with the names of the values that end with it."""
 
-    ordered: tuple[tuple[Step, tuple[str, ...]], ...]
+    ordered: tuple[tuple[NodeStep, tuple[str, ...]], ...]
     reads: frozenset[str]
 
     @classmethod
-    def of(cls, steps: Sequence[Step], names: Iterable[str]) -> Self:
+    def of(cls, steps: Sequence[NodeStep], names: Iterable[str]) -> Self:
         """`steps` in their order, to compute `names`.
 
         Any other value ends with the last step that reads it, or with the one that makes it where none does.

@@ -31,7 +31,7 @@ from hwflow.onnx.model import (
 )
 from hwflow.onnx.run.operands import describe
 from hwflow.onnx.schemas import Parameter, Schema
-from hwflow.onnx.versioning.semantic import SemanticVersion, unpack
+from hwflow.onnx.versioning.numbers import SemanticVersion, unpack
 
 
 class Bump(enum.IntEnum):

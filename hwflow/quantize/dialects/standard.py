@@ -8,7 +8,7 @@ import numpy as np
 
 from hwflow.onnx import infer, simplify
 from hwflow.onnx.model import Model
-from hwflow.onnx.versioning.releases import least_ir
+from hwflow.onnx.versioning.numbers import least_ir
 from hwflow.quantize.dialects import attention, microsoft, qonnx, qoperator
 from hwflow.quantize.dialects.rewriting import Rewriting, Table
 from hwflow.quantize.passes.opset import in_opset

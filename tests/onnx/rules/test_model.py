@@ -10,7 +10,7 @@ from hwflow.onnx import Severity, check, dumps, load, loads, require_valid
 from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.container.document import Document
 from hwflow.onnx.rules.catalogue import CATALOGUE
-from hwflow.onnx.versioning.releases import IR_VERSIONS
+from hwflow.onnx.versioning.numbers import IR_VERSIONS
 from tests.onnx.rules.protos import (
     document,
     error_of,

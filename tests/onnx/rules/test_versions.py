@@ -9,12 +9,15 @@ from hypothesis import strategies as st
 from onnx import helper
 
 from hwflow.onnx.schemas import NEWEST, find_schema
-from hwflow.onnx.versioning.releases import NEWEST_IR, RELEASES, first_release, least_ir
-from hwflow.onnx.versioning.semantic import (
+from hwflow.onnx.versioning.numbers import (
+    NEWEST_IR,
+    RELEASES,
     OperatorId,
     SemanticVersion,
+    first_release,
     is_compatible,
     is_plain,
+    least_ir,
     pack,
     unpack,
     version_text,

@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from hwflow.onnx.conversion.downward.narrow import newer
-from hwflow.onnx.conversion.site import Site
+from hwflow.onnx.conversion.site import NodeConversion
 from hwflow.onnx.conversion.steps import Steps
 from hwflow.onnx.dtypes import element_type_of, find_element_type
 from hwflow.onnx.model import DType, OptionalType, TensorType
 
 
-def _scalar(site: Site, value: float, like: str) -> str:
+def _scalar(site: NodeConversion, value: float, like: str) -> str:
     """A number of the type of a value."""
     return site.constant(np.asarray(value, np.float64), site.needs_dtype(like))
 
 
-def _wide(site: Site, name: str) -> tuple[str, DType]:
+def _wide(site: NodeConversion, name: str) -> tuple[str, DType]:
     """The value in the type in which `stash_type` says that sums are made, and that type."""
     entry = find_element_type(site.attribute("stash_type"))
     assert entry is not None
@@ -29,7 +29,7 @@ def _code(dtype: DType) -> int:
     return element_type_of(dtype, "a value").code
 
 
-def _layer_normalization(site: Site) -> None:
+def _layer_normalization(site: NodeConversion) -> None:
     if site.names(1) or site.names(2):
         raise newer(site, "the statistics as outputs")
     x, scale, bias = site.input(0), site.input(1), site.input(2)
@@ -48,7 +48,7 @@ def _layer_normalization(site: Site) -> None:
         site.result("Mul", normal, scale)
 
 
-def _rms_normalization(site: Site) -> None:
+def _rms_normalization(site: NodeConversion) -> None:
     x, scale = site.input(0), site.input(1)
     dtype, rank = site.needs_dtype(x), site.needs_rank(x)
     if dtype != site.needs_dtype(scale):
@@ -63,7 +63,7 @@ def _rms_normalization(site: Site) -> None:
     site.result("Mul", normal, scale)
 
 
-def _group_normalization(site: Site) -> None:
+def _group_normalization(site: NodeConversion) -> None:
     """Groups are normalized as channels of InstanceNormalization are; then scale and bias for each channel."""
     x, groups = site.input(0), site.attribute("num_groups")
     dtype, rank = site.needs_dtype(x), site.needs_rank(x)
@@ -79,7 +79,7 @@ def _group_normalization(site: Site) -> None:
     site.result("Add", site.add("Mul", normal, scale), bias)
 
 
-def _mean_variance(site: Site) -> None:
+def _mean_variance(site: NodeConversion) -> None:
     x, axes = site.input(0), site.attribute("axes")
     rank = site.needs_rank(x)
     axes = tuple(axis % rank for axis in axes)
@@ -89,7 +89,7 @@ def _mean_variance(site: Site) -> None:
     site.result("Div", centred, spread)
 
 
-def _gelu(site: Site) -> None:
+def _gelu(site: NodeConversion) -> None:
     x = site.input(0)
     if site.attribute("approximate") == "tanh":
         cube = site.add("Mul", site.add("Mul", x, x), x)
@@ -101,54 +101,54 @@ def _gelu(site: Site) -> None:
     site.result("Mul", half, site.add("Add", bent, _scalar(site, 1, x)))
 
 
-def _mish(site: Site) -> None:
+def _mish(site: NodeConversion) -> None:
     x = site.input(0)
     site.result("Mul", x, site.add("Tanh", site.add("Softplus", x)))
 
 
-def _hard_swish(site: Site) -> None:
+def _hard_swish(site: NodeConversion) -> None:
     x = site.input(0)
     site.result("Mul", x, site.add("HardSigmoid", x, alpha=1 / 6, beta=0.5))
 
 
-def _swish(site: Site) -> None:
+def _swish(site: NodeConversion) -> None:
     x, alpha = site.input(0), site.attribute("alpha")
     scaled = x if alpha == 1 else site.add("Mul", x, _scalar(site, alpha, x))
     site.result("Mul", x, site.add("Sigmoid", scaled))
 
 
-def _swiglu(site: Site) -> None:
+def _swiglu(site: NodeConversion) -> None:
     a, b = site.node.inputs
     alpha = site.attribute("alpha")
     scaled = a if alpha == 1 else site.add("Mul", a, _scalar(site, alpha, a))
     site.result("Mul", site.add("Mul", a, site.add("Sigmoid", scaled)), b)
 
 
-def _celu(site: Site) -> None:
+def _celu(site: NodeConversion) -> None:
     """alpha * Elu(x / alpha) where that is below 0, and x above."""
     x = site.input(0)
     alpha = _scalar(site, site.attribute("alpha"), x)
     site.result("Mul", site.add("Elu", site.add("Div", x, alpha), alpha=1.0), alpha)
 
 
-def _or_equal(site: Site) -> None:
+def _or_equal(site: NodeConversion) -> None:
     strict = "Greater" if site.node.op_type == "GreaterOrEqual" else "Less"
     a, b = site.node.inputs
     site.result("Or", site.add(strict, a, b), site.add("Equal", a, b))
 
 
-def _cast_like(site: Site) -> None:
+def _cast_like(site: NodeConversion) -> None:
     site.result("Cast", site.input(0), to=_code(site.needs_dtype(site.input(1))))
 
 
-def _thresholded_relu(site: Site) -> None:
+def _thresholded_relu(site: NodeConversion) -> None:
     x = site.input(0)
     alpha = _scalar(site, site.attribute("alpha"), x)
     dtype = site.needs_dtype(x)
     site.result("Mul", x, site.add("Cast", site.add("Greater", x, alpha), to=_code(dtype)))
 
 
-def _shrink(site: Site) -> None:
+def _shrink(site: NodeConversion) -> None:
     """What lies between -lambd and lambd becomes 0, the rest comes nearer to 0 by bias."""
     x = site.input(0)
     dtype = site.needs_dtype(x)
@@ -163,7 +163,7 @@ def _shrink(site: Site) -> None:
     site.result("Add", *parts)
 
 
-def _optional_element(site: Site) -> None:
+def _optional_element(site: NodeConversion) -> None:
     """Below version 18 only an optional has an element."""
     kind = site.scope.type_of(site.input(0))
     if isinstance(kind, OptionalType):
@@ -176,7 +176,7 @@ def _optional_element(site: Site) -> None:
     site.result("Identity", site.input(0))
 
 
-def _has_element(site: Site) -> None:
+def _has_element(site: NodeConversion) -> None:
     """Below version 18 it is asked of optionals only: any other value is there, and one that is left out is not."""
     kind = site.scope.type_of(site.input(0)) if site.reads(0) else None
     if isinstance(kind, OptionalType):

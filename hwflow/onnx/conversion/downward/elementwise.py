@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from hwflow.onnx.conversion.downward.narrow import narrow, newer
-from hwflow.onnx.conversion.site import Site
+from hwflow.onnx.conversion.site import NodeConversion
 from hwflow.onnx.conversion.steps import Steps
 from hwflow.onnx.dtypes import find_element_type
 from hwflow.onnx.model import Dim
@@ -13,7 +13,7 @@ from hwflow.onnx.model import Dim
 _COMMUTES = frozenset({"Add", "Mul", "And", "Or", "Xor", "Equal"})
 
 
-def _dims(site: Site, name: str) -> tuple[Dim, ...] | None:
+def _dims(site: NodeConversion, name: str) -> tuple[Dim, ...] | None:
     found = site.tensor(name)
     return None if found is None else found.shape
 
@@ -22,7 +22,7 @@ def _equal(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> bool:
     return len(a) == len(b) and all(x is not None and x == y for x, y in zip(a, b, strict=True))
 
 
-def _broadcast(site: Site) -> None:
+def _broadcast(site: NodeConversion) -> None:
     """Below version 7 the second operand is broadcast to the first, from an axis on, where the node says so."""
     a, b = site.node.inputs
     first, second = _dims(site, a), _dims(site, b)
@@ -55,7 +55,7 @@ def _smaller(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> bool:
     return len(a) < len(b) or (len(a) == len(b) and any(x == 1 and y != 1 for x, y in zip(a, b, strict=True)))
 
 
-def _variadic(site: Site) -> None:
+def _variadic(site: NodeConversion) -> None:
     """Before version 8 all operands have one shape; sums can be made of pairs."""
     shapes = [_dims(site, name) for name in site.node.inputs]
     if all(x is not None and y is not None and _equal(x, y) for x, y in pairwise(shapes)):
@@ -74,7 +74,7 @@ def _variadic(site: Site) -> None:
     site.result("Div", site.add("Add", total, others[-1]), count)
 
 
-def _type_by_name(site: Site) -> None:
+def _type_by_name(site: NodeConversion) -> None:
     """Cast 1 has the type's name."""
     entry = find_element_type(site.attribute("to"))
     if entry is None:
@@ -82,7 +82,7 @@ def _type_by_name(site: Site) -> None:
     narrow(site, attributes={"to": entry.name.upper()})
 
 
-def _power_of_type(site: Site) -> None:
+def _power_of_type(site: NodeConversion) -> None:
     """Before version 12 the exponent has the type of the base."""
     base, exponent = (site.needs_dtype(name) for name in site.node.inputs)
     if base == exponent:

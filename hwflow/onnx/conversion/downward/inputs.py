@@ -8,13 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from hwflow.onnx.conversion.downward.narrow import constant_ints, narrow, needs_constant, newer
-from hwflow.onnx.conversion.site import Site
+from hwflow.onnx.conversion.site import NodeConversion
 from hwflow.onnx.conversion.steps import Step, Steps
 from hwflow.onnx.dtypes import element_type_of
 from hwflow.onnx.model import Node
 
 
-def _positive(site: Site, axes: Sequence[int], rank: int | None = None) -> tuple[int, ...]:
+def _positive(site: NodeConversion, axes: Sequence[int], rank: int | None = None) -> tuple[int, ...]:
     """Axes counted from the front; the rank is asked for only where it matters."""
     if all(axis >= 0 for axis in axes):
         return tuple(axes)
@@ -22,13 +22,13 @@ def _positive(site: Site, axes: Sequence[int], rank: int | None = None) -> tuple
     return tuple(axis % rank for axis in axes)
 
 
-def _axis(site: Site) -> None:
+def _axis(site: NodeConversion) -> None:
     """Before version 11 `axis` counts from the front."""
     axis = site.attribute("axis")
     narrow(site, attributes=site.attributes() if axis is None else site.attributes(axis=_positive(site, [axis])[0]))
 
 
-def _hot_axis(site: Site) -> None:
+def _hot_axis(site: NodeConversion) -> None:
     """OneHot: the axis is one of the output's; version 9 knows -1, its default, but no other negative one."""
     axis = site.attribute("axis")
     if axis < -1:
@@ -36,7 +36,7 @@ def _hot_axis(site: Site) -> None:
     narrow(site, attributes=site.attributes(axis=axis))
 
 
-def _axes(site: Site) -> None:
+def _axes(site: NodeConversion) -> None:
     """Before version 11 `axes` count from the front."""
     axes = site.attribute("axes")
     if axes is None:
@@ -46,7 +46,7 @@ def _axes(site: Site) -> None:
     narrow(site, attributes=site.attributes(axes=_positive(site, axes, rank)))
 
 
-def _axes_input(site: Site) -> None:
+def _axes_input(site: NodeConversion) -> None:
     """Squeeze, Unsqueeze: the input `axes` becomes an attribute."""
     axes = constant_ints(site, 1)
     if axes == () and site.node.op_type == "Squeeze":  # takes no axis away, where the attribute would take all
@@ -62,7 +62,7 @@ _ELEMENTS = {
 }  # fmt: skip
 
 
-def _reduced_axes(site: Site) -> None:
+def _reduced_axes(site: NodeConversion) -> None:
     """Reductions: the input `axes` becomes an attribute; over no axis the elements stay apart."""
     axes = constant_ints(site, 1)
     if not axes and site.attribute("noop_with_empty_axes"):
@@ -76,13 +76,13 @@ def _reduced_axes(site: Site) -> None:
     narrow(site, inputs=site.node.inputs[:1], attributes={**rest, "axes": axes} if axes else rest)
 
 
-def _split(site: Site) -> None:
+def _split(site: NodeConversion) -> None:
     sizes = constant_ints(site, 1)
     rest = site.attributes()
     narrow(site, inputs=site.node.inputs[:1], attributes=rest if sizes is None else {**rest, "split": sizes})
 
 
-def _split_in_number(site: Site) -> None:
+def _split_in_number(site: NodeConversion) -> None:
     """Version 18: `num_outputs` parts, of which the last one may be smaller."""
     if not site.has("num_outputs"):
         narrow(site)
@@ -97,7 +97,7 @@ def _split_in_number(site: Site) -> None:
     narrow(site, inputs=(site.input(0), site.constant(sizes, np.int64)), attributes=site.attributes("num_outputs"))
 
 
-def _slice(site: Site) -> None:
+def _slice(site: NodeConversion) -> None:
     starts, ends, axes, steps = (constant_ints(site, i) for i in (1, 2, 3, 4))
     if steps is not None and any(step != 1 for step in steps):
         raise newer(site, f"input 'steps' ({list(steps)})")
@@ -107,7 +107,7 @@ def _slice(site: Site) -> None:
     narrow(site, inputs=site.node.inputs[:1], attributes=listed)
 
 
-def _slice_axes(site: Site) -> None:
+def _slice_axes(site: NodeConversion) -> None:
     """Version 11 counts axes from the back, too."""
     axes = constant_ints(site, 3) if site.value(site.input(3)) is not None else None
     if axes is None or min(axes, default=0) >= 0:
@@ -118,7 +118,7 @@ def _slice_axes(site: Site) -> None:
     narrow(site, inputs=inputs)
 
 
-def _pad_axes(site: Site) -> None:
+def _pad_axes(site: NodeConversion) -> None:
     """Version 18 pads some axes; before, numbers for all of them are given."""
     if site.attribute("mode") == "wrap":
         raise newer(site, "attribute 'mode' ('wrap')")
@@ -133,24 +133,24 @@ def _pad_axes(site: Site) -> None:
     narrow(site, inputs=(site.input(0), site.constant(pads, np.int64), site.input(2)))
 
 
-def _pad_wrap(site: Site) -> None:
+def _pad_wrap(site: NodeConversion) -> None:
     if site.attribute("mode") == "wrap":
         raise newer(site, "attribute 'mode' ('wrap')")
     narrow(site)
 
 
-def _pad(site: Site) -> None:
+def _pad(site: NodeConversion) -> None:
     pads, value = constant_ints(site, 1), needs_constant(site, 2)
     assert pads is not None
     more = {} if value is None else {"value": float(value.reshape(-1)[0])}
     narrow(site, inputs=site.node.inputs[:1], attributes=site.attributes(pads=pads, **more))
 
 
-def _paddings(site: Site) -> None:
+def _paddings(site: NodeConversion) -> None:
     narrow(site, attributes=site.attributes("pads", paddings=site.attribute("pads")))
 
 
-def _clip(site: Site) -> None:
+def _clip(site: NodeConversion) -> None:
     """Constant limits become attributes; computed ones are two operators."""
     names = {"min": site.input(1), "max": site.input(2)}
     values = {key: site.value(name) for key, name in names.items() if name}
@@ -165,13 +165,13 @@ def _clip(site: Site) -> None:
     site.result(*(("Min", x, names["max"]) if names["max"] else ("Max", x, names["min"])))
 
 
-def _reshape(site: Site) -> None:
+def _reshape(site: NodeConversion) -> None:
     shape = constant_ints(site, 1)
     assert shape is not None
     narrow(site, inputs=site.node.inputs[:1], attributes={"shape": shape})
 
 
-def _allow_zero(site: Site) -> None:
+def _allow_zero(site: NodeConversion) -> None:
     """With allowzero a 0 in the shape is a size, without it takes the size of the input."""
     shape = site.value(site.input(1))
     if not site.attribute("allowzero") or (shape is not None and (shape != 0).all()):
@@ -180,13 +180,13 @@ def _allow_zero(site: Site) -> None:
     raise newer(site, "attribute 'allowzero' (1)")
 
 
-def _top_k(site: Site) -> None:
+def _top_k(site: NodeConversion) -> None:
     count = constant_ints(site, 1)
     assert count is not None
     narrow(site, inputs=site.node.inputs[:1], attributes=site.attributes(k=count[0]))
 
 
-def _smallest(site: Site) -> None:
+def _smallest(site: NodeConversion) -> None:
     """The smallest elements are the largest of the negated ones."""
     if site.attribute("largest"):
         narrow(site)
@@ -201,7 +201,7 @@ def _smallest(site: Site) -> None:
         site.write(Node("Neg", (values,), (result,), {}, result))
 
 
-def _dropout(site: Site) -> None:
+def _dropout(site: NodeConversion) -> None:
     """Only what drops nothing: older versions do not say whether they train, and are evaluated as inference."""
     training = needs_constant(site, 2)
     ratio = needs_constant(site, 1)
@@ -211,7 +211,7 @@ def _dropout(site: Site) -> None:
     narrow(site, inputs=site.node.inputs[:1], attributes=given)
 
 
-def _mask_of_type(site: Site) -> None:
+def _mask_of_type(site: NodeConversion) -> None:
     """Before version 10 the mask has the type of the data."""
     if not site.names(1):
         narrow(site)
@@ -222,7 +222,7 @@ def _mask_of_type(site: Site) -> None:
     site.write(Node("Cast", (number,), (mask,), {"to": element_type_of(np.dtype(np.bool_), mask).code}, mask))
 
 
-def _is_test(site: Site) -> None:
+def _is_test(site: NodeConversion) -> None:
     """Before version 7 a node drops elements unless it says that it does not, and then it gives no mask."""
     if site.names(1):
         shape = site.shape(site.input(0))
@@ -235,7 +235,7 @@ def _is_test(site: Site) -> None:
     narrow(site, attributes=site.attributes(is_test=1))
 
 
-def _tile(site: Site) -> None:
+def _tile(site: NodeConversion) -> None:
     """Version 1 repeats along one axis."""
     repeats = constant_ints(site, 1)
     assert repeats is not None
@@ -253,7 +253,7 @@ def _tile(site: Site) -> None:
         site.result("Identity", x)
 
 
-def _gather(site: Site) -> None:
+def _gather(site: NodeConversion) -> None:
     """Before version 11 indices, like the axis, count from the front."""
     indices, axis = site.value(site.input(1)), site.attribute("axis")
     inputs = list(site.node.inputs)
@@ -266,7 +266,7 @@ def _gather(site: Site) -> None:
     narrow(site, inputs=inputs, attributes=site.attributes(axis=_positive(site, [axis])[0]))
 
 
-def _dft_axis(site: Site) -> None:
+def _dft_axis(site: NodeConversion) -> None:
     axis = constant_ints(site, 2)
     narrow(site, inputs=site.node.inputs[:2], attributes=site.attributes(axis=-2 if axis is None else axis[0]))
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 
 from hwflow.onnx.conversion.downward.narrow import constant_ints, narrow, newer
-from hwflow.onnx.conversion.site import Site
+from hwflow.onnx.conversion.site import NodeConversion
 from hwflow.onnx.conversion.steps import Steps
 from hwflow.onnx.model import Node, SparseTensor, TensorType
 from hwflow.onnx.types import notation
 
 
-def _batch_by_outputs(site: Site) -> None:
+def _batch_by_outputs(site: NodeConversion) -> None:
     """BatchNormalization below 14 trains where it names outputs beyond the first."""
     rest = site.attributes("training_mode")
     if not site.attribute("training_mode"):
@@ -26,7 +26,7 @@ def _batch_by_outputs(site: Site) -> None:
     narrow(site, outputs=outputs, attributes=rest)
 
 
-def _batch_types(site: Site) -> None:
+def _batch_types(site: NodeConversion) -> None:
     """Version 15 lets scale, bias and statistics have other types than the input; 14 the statistics."""
     kinds = {site.dtype(name) for name in site.node.inputs}
     if len(kinds) > 1:
@@ -34,18 +34,18 @@ def _batch_types(site: Site) -> None:
     narrow(site)
 
 
-def _batch_is_test(site: Site) -> None:
+def _batch_is_test(site: NodeConversion) -> None:
     """Below 7 an attribute says that the node does not train."""
     trains = any(site.names(position) for position in range(1, 5))
     narrow(site, attributes=site.attributes(is_test=0 if trains else 1))
 
 
-def _batch_consumed(site: Site) -> None:
+def _batch_consumed(site: NodeConversion) -> None:
     """Version 1 demands to be told which inputs may be overwritten: the statistics."""
     narrow(site, attributes=site.attributes(consumed_inputs=(0, 0, 0, 1, 1)))
 
 
-def _softmax(site: Site) -> None:
+def _softmax(site: NodeConversion) -> None:
     """Below 13 the axes from `axis` on are one: the last axis alone has the same meaning, another one moves there."""
     site.require_types()
     x, axis = site.input(0), site.attribute("axis")
@@ -66,7 +66,7 @@ def _softmax(site: Site) -> None:
     site.result("Transpose", made, perm=tuple(order))
 
 
-def _softmax_axis(site: Site) -> None:
+def _softmax_axis(site: NodeConversion) -> None:
     """Before version 11 `axis` counts from the front."""
     axis = site.attribute("axis")
     if axis < 0:
@@ -74,7 +74,7 @@ def _softmax_axis(site: Site) -> None:
     narrow(site, attributes=site.attributes(axis=axis))
 
 
-def _gemm_zero(site: Site) -> None:
+def _gemm_zero(site: NodeConversion) -> None:
     """Before version 11 there is always something to add."""
     if site.reads(2):
         narrow(site)
@@ -83,7 +83,7 @@ def _gemm_zero(site: Site) -> None:
     narrow(site, inputs=(*site.node.inputs[:2], zero))
 
 
-def _gemm_broadcast(site: Site) -> None:
+def _gemm_broadcast(site: NodeConversion) -> None:
     """Before version 7 C must be told to be broadcast, from its last axis on."""
     c = site.input(2)
     shape = site.shape(c)
@@ -95,7 +95,7 @@ def _gemm_broadcast(site: Site) -> None:
     narrow(site, attributes=site.attributes(broadcast=1))
 
 
-def _slopes(site: Site) -> None:
+def _slopes(site: NodeConversion) -> None:
     """PRelu below 7: one slope, or one for each channel."""
     x, slope = site.node.inputs
     shape = site.shape(slope)
@@ -111,23 +111,23 @@ def _slopes(site: Site) -> None:
     narrow(site, inputs=(x, kept))
 
 
-def _power_of_pool(site: Site) -> None:
+def _power_of_pool(site: NodeConversion) -> None:
     """The power p of version 1 is a float."""
     narrow(site, attributes=site.attributes(p=float(site.attribute("p"))))
 
 
-def _output_sequence(site: Site) -> None:
+def _output_sequence(site: NodeConversion) -> None:
     """Below version 7 an attribute says, besides its name, whether the whole sequence is an output."""
     narrow(site, attributes=site.attributes(output_sequence=int(site.names(0))))
 
 
-def _gru_first(site: Site) -> None:
+def _gru_first(site: NodeConversion) -> None:
     outputs = [*site.node.outputs, ""][:2]
     outputs[1] = outputs[1] or site.fresh(f"{outputs[0] or 'gru'}.last")
     narrow(site, outputs=outputs, attributes=site.attributes(direction=site.attribute("direction")))
 
 
-def _time_first(site: Site) -> None:
+def _time_first(site: NodeConversion) -> None:
     """Before version 14 time is the first axis of a sequence, and directions that of a state."""
     if not site.attribute("layout"):
         narrow(site)
@@ -146,7 +146,7 @@ def _time_first(site: Site) -> None:
             site.write(Node("Transpose", (made,), (name,), {"perm": order}, name))
 
 
-def _blocks_to_space(site: Site) -> None:
+def _blocks_to_space(site: NodeConversion) -> None:
     """DepthToSpace and SpaceToDepth in the other order of channels (mode CRD): a Reshape, a Transpose, a Reshape."""
     if site.attribute("mode") == "DCR":
         narrow(site, attributes=site.attributes("mode"))
@@ -167,7 +167,7 @@ def _blocks_to_space(site: Site) -> None:
     site.result("Reshape", site.add("Transpose", apart, perm=order), site.constant(result, np.int64))
 
 
-def _per_tensor(site: Site) -> None:
+def _per_tensor(site: NodeConversion) -> None:
     """Before version 13 there is one scale for all elements, and no axis."""
     shape = site.shape(site.input(1))
     if shape is None or shape not in ((), (1,)):
@@ -178,7 +178,7 @@ def _per_tensor(site: Site) -> None:
     narrow(site, inputs=(x, *parameters), attributes=site.attributes("axis"))
 
 
-def _output_dtype(site: Site) -> None:
+def _output_dtype(site: NodeConversion) -> None:
     """Before version 21 the zero point alone tells the type of the integers."""
     inputs = site.node.inputs
     if site.attribute("output_dtype") and not site.reads(2):
@@ -190,7 +190,7 @@ def _output_dtype(site: Site) -> None:
     narrow(site, inputs=inputs, attributes=site.attributes("output_dtype"))
 
 
-def _scale_of_type(site: Site) -> None:
+def _scale_of_type(site: NodeConversion) -> None:
     """Before version 23 scale and input have one type; `precision` came with it."""
     x, scale = (site.needs_dtype(name) for name in site.node.inputs[:2])
     inputs: Sequence[str] = site.node.inputs
@@ -201,7 +201,7 @@ def _scale_of_type(site: Site) -> None:
     narrow(site, inputs=inputs)
 
 
-def _scale_decides(site: Site) -> None:
+def _scale_decides(site: NodeConversion) -> None:
     """Before version 23 the result has the type of the scale."""
     given = site.attribute("output_dtype")
     if given and site.needs_dtype(site.node.outputs[0]) != site.needs_dtype(site.input(1)):
@@ -209,7 +209,7 @@ def _scale_decides(site: Site) -> None:
     narrow(site, attributes=site.attributes("output_dtype"))
 
 
-def _mode_names(site: Site) -> None:
+def _mode_names(site: NodeConversion) -> None:
     """GridSample below 20 calls its modes by what they are for images, which is what it takes."""
     if site.needs_rank(site.input(0)) != 4:
         raise newer(site, "a grid for other inputs than images")
@@ -218,7 +218,7 @@ def _mode_names(site: Site) -> None:
     narrow(site, attributes=site.attributes(mode=names.get(mode, mode)))
 
 
-def _half_pixel(site: Site) -> None:
+def _half_pixel(site: NodeConversion) -> None:
     """RoiAlign below 16 has no shift of half an element, which came as the default."""
     mode = site.attribute("coordinate_transformation_mode")
     if mode != "output_half_pixel":
@@ -226,10 +226,10 @@ def _half_pixel(site: Site) -> None:
     narrow(site, attributes=site.attributes("coordinate_transformation_mode"))
 
 
-def _no_reduction(*values: str) -> Callable[[Site], None]:
+def _no_reduction(*values: str) -> Callable[[NodeConversion], None]:
     """Values of `reduction` that came with a version."""
 
-    def step(site: Site) -> None:
+    def step(site: NodeConversion) -> None:
         if site.attribute("reduction") in values:
             raise newer(site, f"attribute 'reduction' ('{site.attribute('reduction')}')")
         narrow(site)
@@ -237,7 +237,7 @@ def _no_reduction(*values: str) -> Callable[[Site], None]:
     return step
 
 
-def _shape_part(site: Site) -> None:
+def _shape_part(site: NodeConversion) -> None:
     """Shape below 15 gives all sizes."""
     start, end = site.attribute("start"), site.attribute("end")
     if not start and end is None:
@@ -255,7 +255,7 @@ _PLAIN = (
 )  # fmt: skip
 
 
-def _constant_tensor(site: Site) -> None:
+def _constant_tensor(site: NodeConversion) -> None:
     """Before version 12 Constant holds a tensor."""
     for name, dtype in _PLAIN:
         if site.has(name):
@@ -264,7 +264,7 @@ def _constant_tensor(site: Site) -> None:
     narrow(site)
 
 
-def _typed_constant(site: Site) -> None:
+def _typed_constant(site: NodeConversion) -> None:
     """Before version 9 Constant holds floats; other elements become an initializer, where there can be one."""
     value = site.node.attributes["value"]
     assert isinstance(value, np.ndarray)
@@ -277,13 +277,13 @@ def _typed_constant(site: Site) -> None:
         site.scope.initializers[site.node.outputs[0]] = value
 
 
-def _first_name(site: Site) -> None:
+def _first_name(site: NodeConversion) -> None:
     """ScatterElements was called Scatter."""
     site.require_types()
     site.keep(op_type="Scatter")
 
 
-def _dense(site: Site) -> None:
+def _dense(site: NodeConversion) -> None:
     """Before version 11 Constant holds no sparse tensor."""
     sparse = site.node.attributes.get("sparse_value")
     if not isinstance(sparse, SparseTensor):
@@ -295,7 +295,7 @@ def _dense(site: Site) -> None:
     site.keep(attributes={"value": array})
 
 
-def _scan_with_batch(site: Site) -> None:
+def _scan_with_batch(site: NodeConversion) -> None:
     """Scan 8 goes over a batch of sequences: here one of them."""
     states = len(site.node.inputs) - site.attribute("num_scan_inputs")
     rows = len(site.node.outputs) - states
@@ -314,7 +314,7 @@ def _scan_with_batch(site: Site) -> None:
             site.write(Node("Squeeze", (made,), (name,), {"axes": (0,)}, name))
 
 
-def _values(site: Site) -> None:
+def _values(site: NodeConversion) -> None:
     """Version 19 brought coordinates of its own."""
     mode = site.attribute("coordinate_transformation_mode")
     if mode == "half_pixel_symmetric":
@@ -322,7 +322,7 @@ def _values(site: Site) -> None:
     narrow(site)
 
 
-def _all_axes(site: Site) -> None:
+def _all_axes(site: NodeConversion) -> None:
     """Version 18 resizes some axes, and can keep the aspect ratio; before, numbers for all axes are given."""
     policy = site.attribute("keep_aspect_ratio_policy")
     if policy != "stretch" and site.reads(3):
@@ -347,7 +347,7 @@ def _all_axes(site: Site) -> None:
     narrow(site, inputs=inputs, attributes=rest)
 
 
-def _spread(site: Site, position: int, places: list[int], rest: list[float]) -> str:
+def _spread(site: NodeConversion, position: int, places: list[int], rest: list[float]) -> str:
     """The constant input with an entry for every axis."""
     given = site.value(site.input(position))
     if given is None:
@@ -357,7 +357,7 @@ def _spread(site: Site, position: int, places: list[int], rest: list[float]) -> 
     return site.constant(np.array(rest, given.dtype))
 
 
-def _empty(site: Site) -> None:
+def _empty(site: NodeConversion) -> None:
     """Version 11 has no inputs that are left out: they are empty."""
     inputs = [*site.node.inputs, "", "", ""][:4]
     dtype = site.dtype(inputs[1]) if inputs[1] else np.dtype(np.float32)
@@ -366,7 +366,7 @@ def _empty(site: Site) -> None:
     narrow(site, inputs=inputs)
 
 
-def _factors(site: Site) -> np.ndarray | None:
+def _factors(site: NodeConversion) -> np.ndarray | None:
     """The factors of all axes as far as constants tell them; those of sizes where they are whole numbers."""
     scales, sizes = (site.value(name) if name else None for name in (site.input(2), site.input(3)))
     if scales is not None and scales.size:
@@ -377,7 +377,7 @@ def _factors(site: Site) -> np.ndarray | None:
     return np.asarray(sizes // np.array(shape), np.float32)
 
 
-def _first(site: Site) -> None:
+def _first(site: NodeConversion) -> None:
     """Resize 10: element 0 stays where it is; nearest rounds down where an axis grows, and up where it shrinks."""
     factors = _factors(site)
     mode, where = site.attribute("mode"), site.attribute("coordinate_transformation_mode")
@@ -397,7 +397,7 @@ def _first(site: Site) -> None:
     narrow(site, inputs=(site.input(0), site.constant(factors)), attributes={"mode": mode})
 
 
-def _upsample(site: Site) -> None:
+def _upsample(site: NodeConversion) -> None:
     """Upsample 9 is Resize 10 where no axis shrinks."""
     factors = site.value(site.input(1))
     if factors is None or (factors < 1).any():
@@ -408,7 +408,7 @@ def _upsample(site: Site) -> None:
     site.keep(op_type="Upsample")
 
 
-def _scales(site: Site) -> None:
+def _scales(site: NodeConversion) -> None:
     factors = site.value(site.input(1))
     if factors is None:
         constant_ints(site, 1)
@@ -417,7 +417,7 @@ def _scales(site: Site) -> None:
     narrow(site, inputs=site.node.inputs[:1], attributes=site.attributes(scales=scales))
 
 
-def _height_and_width(site: Site) -> None:
+def _height_and_width(site: NodeConversion) -> None:
     scales = site.attribute("scales")
     if len(scales) != 4 or scales[:2] != (1.0, 1.0):
         raise newer(site, f"attribute 'scales' {list(scales)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hwflow.onnx.conversion.downward.narrow import narrow, newer
-from hwflow.onnx.conversion.site import Site
+from hwflow.onnx.conversion.site import NodeConversion
 from hwflow.onnx.conversion.steps import Steps
 from hwflow.onnx.model import Attribute
 
@@ -14,7 +14,7 @@ _LISTS = {"int64": "int64s", "float32": "floats", "object": "strings"}
 _DEFAULTS = {"int64": "default_int64", "float32": "default_float", "object": "default_string"}
 
 
-def _lists(site: Site) -> None:
+def _lists(site: NodeConversion) -> None:
     """LabelEncoder below 4 has no tensors."""
     site.require_types()
     attributes = dict[str, Attribute]()
@@ -35,7 +35,7 @@ def _lists(site: Site) -> None:
     narrow(site, attributes=attributes)
 
 
-def _classes(site: Site) -> None:
+def _classes(site: NodeConversion) -> None:
     """LabelEncoder 1: texts, whose numbers are their places."""
     texts, numbers = site.attribute("keys_strings"), site.attribute("values_int64s")
     if texts is None:
@@ -46,7 +46,7 @@ def _classes(site: Site) -> None:
     narrow(site, attributes={"classes_strings": tuple(texts), **defaults})
 
 
-def _tree_lists(site: Site) -> None:
+def _tree_lists(site: NodeConversion) -> None:
     """Trees below version 3 have lists of floats."""
     attributes = dict[str, Attribute]()
     for name, value in site.node.attributes.items():

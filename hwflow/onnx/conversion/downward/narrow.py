@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from hwflow_base.errors import HwflowError
 
-from hwflow.onnx.conversion.site import Refusal, Site
+from hwflow.onnx.conversion.site import NodeConversion, Refusal
 from hwflow.onnx.model import Array, Attribute, Graph, Model, Node, Value
 from hwflow.onnx.ops.base import Arr
 from hwflow.onnx.run.evaluate import evaluate
@@ -22,13 +22,13 @@ _FOLDED = 1 << 12
 _IR_VERSION = 10
 
 
-def newer(site: Site, what: str) -> Refusal:
+def newer(site: NodeConversion, what: str) -> Refusal:
     """The refusal of something that an older version cannot say."""
     since = site.schema.since
     return site.refuse(f"{what} came with version {since} of the operator", f"convert to operator set {since} or newer")
 
 
-def not_there(site: Site) -> None:
+def not_there(site: NodeConversion) -> None:
     """The step below the first version of an operator: what it gives for constants is a constant, all else refused."""
     since = site.schema.since
     made = _computed(site)
@@ -39,7 +39,7 @@ def not_there(site: Site) -> None:
     raise site.refuse(f"the operator came with operator set {since}", f"convert to operator set {since} or newer")
 
 
-def _computed(site: Site) -> dict[str, Array] | None:
+def _computed(site: NodeConversion) -> dict[str, Array] | None:
     """The outputs of a node of constants, as far as they are small tensors; None for any other node."""
     node = site.node
     values = {name: array for name in filter(None, node.inputs) if (array := site.value(name)) is not None}
@@ -55,7 +55,7 @@ def _computed(site: Site) -> dict[str, Array] | None:
     return None
 
 
-def mute(site: Site, name: str, value: Any) -> bool:
+def mute(site: NodeConversion, name: str, value: Any) -> bool:
     """Whether a new attribute says nothing besides what the older version means without it."""
     special = _MUTE.get((site.node.op_type, name)) or _MUTE.get(("", name))
     default = site.schema.attributes[name].default
@@ -63,7 +63,7 @@ def mute(site: Site, name: str, value: Any) -> bool:
 
 
 #: (operator, or "" for all; attribute) to whether its value changes nothing although it is not the default.
-_MUTE: Mapping[tuple[str, str], Callable[[Site, Any], bool]] = {
+_MUTE: Mapping[tuple[str, str], Callable[[NodeConversion, Any], bool]] = {
     ("", "dilations"): lambda site, value: all(v == 1 for v in value),
     # They matter for element types only that the older version does not take.
     ("", "saturate"): lambda site, value: True,
@@ -78,7 +78,7 @@ _MUTE: Mapping[tuple[str, str], Callable[[Site, Any], bool]] = {
 
 
 def narrow(
-    site: Site,
+    site: NodeConversion,
     *,
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
@@ -96,7 +96,7 @@ def narrow(
     )
 
 
-def _within(site: Site, names: Sequence[str], parameters: Sequence[Parameter], kind: str) -> tuple[str, ...]:
+def _within(site: NodeConversion, names: Sequence[str], parameters: Sequence[Parameter], kind: str) -> tuple[str, ...]:
     """The names without those left out at the end; refused beyond the parameters that there are."""
     listed = list(names)
     while listed and not listed[-1]:
@@ -116,7 +116,7 @@ def _within(site: Site, names: Sequence[str], parameters: Sequence[Parameter], k
     return tuple(listed)
 
 
-def _attributes(site: Site, given: Mapping[str, Attribute]) -> dict[str, Attribute]:
+def _attributes(site: NodeConversion, given: Mapping[str, Attribute]) -> dict[str, Attribute]:
     """The attributes that the older version knows; defaults that it does not share are stated."""
     assert site.wanted is not None
     known, kept = site.wanted.attributes, dict[str, Attribute]()
@@ -132,7 +132,7 @@ def _attributes(site: Site, given: Mapping[str, Attribute]) -> dict[str, Attribu
     return kept
 
 
-def needs_constant(site: Site, position: int) -> Arr | None:
+def needs_constant(site: NodeConversion, position: int) -> Arr | None:
     """The elements of an input that the older version has as an attribute; None where it is left out."""
     name = site.input(position)
     if not name:
@@ -149,7 +149,7 @@ def needs_constant(site: Site, position: int) -> Arr | None:
     return value
 
 
-def constant_ints(site: Site, position: int) -> tuple[int, ...] | None:
+def constant_ints(site: NodeConversion, position: int) -> tuple[int, ...] | None:
     """As `needs_constant`, a list of integers."""
     value = needs_constant(site, position)
     return None if value is None else tuple(int(v) for v in value.reshape(-1))

@@ -14,8 +14,8 @@ from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 from hwflow.onnx.ops.cells import named_activation, sigmoid
 from hwflow.onnx.ops.convolution import conv_shapes, convolution
 from hwflow.onnx.ops.custom import microsoft_quantized
+from hwflow.onnx.ops.element_types import widened, working_type
 from hwflow.onnx.ops.normalization import standardized
-from hwflow.onnx.ops.precision import widened, working_type
 from hwflow.onnx.ops.quantized_matrix import matmul_shape
 from hwflow.onnx.ops.shapes import as_first, broadcast_shape
 from hwflow.onnx.ops.special import erf

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from hwflow.onnx.ops.base import Table
-from hwflow.onnx.ops.ml import encode, linear, scale, trees
+from hwflow.onnx.ops.ml import features, linear, trees
 
 __all__ = ["OPERATORS"]
 
 OPERATORS: Table = {
-    **encode.OPERATORS,
+    **features.OPERATORS,
     **linear.OPERATORS,
-    **scale.OPERATORS,
     **trees.OPERATORS,
 }

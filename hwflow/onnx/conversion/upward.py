@@ -9,7 +9,6 @@ from hwflow.onnx.conversion import (
     elementwise,
     layers,
     moving,
-    training,
     trees,
 )
 from hwflow.onnx.conversion.steps import SAME, Step, Steps
@@ -41,7 +40,7 @@ def _table(parts: Mapping[str, Iterable[Steps]]) -> dict[tuple[str, str], dict[i
 UP: Mapping[tuple[str, str], Mapping[int, Step]] = _table(
     {
         "": (
-            _unchanged(""), elementwise.UP, training.UP, layers.UP, moving.UP, control.UP
+            _unchanged(""), elementwise.UP, layers.UP, moving.UP, control.UP
         ),
         "ai.onnx.ml": (_unchanged("ai.onnx.ml"), trees.UP),
     }
