@@ -79,7 +79,6 @@ __getattr__, __dir__ = lazy_names(__name__, {
     "rewrite.inline": ("inline_functions",),
     "rewrite.passes": ("PASSES", "Pass", "simplify"),
     "rules.finding": ("Finding", "Severity"),
-    "run.evaluate": ("evaluate",),
-    "run.program": ("Program", "prepare"),
-    "run.training": ("Trainer",),
+    "run.evaluate": ("Program", "evaluate", "prepare"),
+    "run.trainer": ("Trainer",),
 })
