@@ -43,10 +43,11 @@ def exact(value: int, bias: int, multiplier: int, shift: int, ranges) -> int:
 def make(*, interval: int, style: RequantizerStyle, accumulator=INT6, bias=(0,), multiplier=(1,), shift=(0,),
          zero_point: int = 0, low: int = -8, high: int = 7, output=INT4, timing=TIMING, fraction: int = 0,
          rounding: RequantizerRounding = RequantizerRounding.HALF_EVEN, like: Technology | None = None) -> Requantizer:
-    return Requantizer(
-        accumulator=accumulator, bias=np.array(bias), multiplier=np.array(multiplier), shift=np.array(shift),
-        zero_point=zero_point, low=low, high=high, output=output, interval=interval, style=style,
-        technology=Generic(timing=timing, like=like), name="constants", fraction=fraction, rounding=rounding)
+    constants = RequantizerConstants(
+        bias=np.array(bias), multiplier=np.array(multiplier), shift=np.array(shift), zero_point=zero_point, low=low,
+        high=high, style=style, fraction=fraction, rounding=rounding)
+    return constants.unit(accumulator=accumulator, output=output, interval=interval,
+                          technology=Generic(timing=timing, like=like), name="constants")
 
 
 def check(unit: Requantizer, values: list[int], interval: int, seed: int | None = None) -> None:

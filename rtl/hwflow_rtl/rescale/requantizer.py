@@ -208,19 +208,25 @@ class RequantizerConstants(RescalerConstants):
 
     def unit(self, *, accumulator: Shape, output: Shape, interval: int, technology: Technology,
              name: str) -> Requantizer:
-        return Requantizer(
-            accumulator=accumulator, output=output, interval=interval, technology=technology, name=name,
-            order=self.order, **self.constants())
+        plan = self.plan(accumulator=accumulator, output=output, interval=interval, technology=technology)
+        return Requantizer(constants=self, plan=plan, name=name)
 
     def cost(self, *, accumulator: Shape, output: Shape, interval: int, technology: Technology) -> Resources:
-        plan = RequantizerPlan.of(
-            accumulator=accumulator, output=output, interval=interval, technology=technology, **self.constants())
+        plan = self.plan(accumulator=accumulator, output=output, interval=interval, technology=technology)
         return plan.cost() + (channels_cost(plan.ranges.channels, self.order) if plan.ranges.stored else Resources())
 
     def latency(self, *, accumulator: Shape, output: Shape, interval: int, technology: Technology) -> int:
+        return self.plan(accumulator=accumulator, output=output, interval=interval, technology=technology).latency
+
+    def plan(self, *, accumulator: Shape, output: Shape, interval: int, technology: Technology) -> RequantizerPlan:
+        """How the unit computes, before it is built.
+
+        `interval`: least cycles from one value to the next.  A block has operands of 18 bits: sums of up to 35 bits and
+        multipliers of more than 18 have two parts.  With 2 or more cycles a block takes two parts one after the other,
+        with 4 or more all four products; in the fabric it decides how many bits of the multiplier are taken in a cycle.
+        """
         return RequantizerPlan.of(
-            accumulator=accumulator, output=output, interval=interval, technology=technology,
-            **self.constants()).latency
+            accumulator=accumulator, output=output, interval=interval, technology=technology, **self.constants())
 
     def constants(self) -> dict[str, Any]:
         """The fields but the order, by name."""
@@ -230,35 +236,19 @@ class RequantizerConstants(RescalerConstants):
 class Requantizer(RequantizerDatapath, Rescaler):
     """o_value = clamp(round((i_value * 2**fraction + bias) * multiplier / 2**shift) + zero_point, low, high), exactly.
 
-    Parameters
-    ----------
-    accumulator, output
-        Shapes of `i_value` and `o_value`.
-    bias, multiplier, shift, zero_point, low, high, style, fraction, rounding, order, room
-        See `RequantizerConstants`.
-    interval
-        Least cycles from one `i_valid` to the next.  A block has operands of 18 bits: sums of up to 35 bits and
-        multipliers of more than 18 have two parts.  With 2 or more cycles a block takes two parts one after the other,
-        with 4 or more all four products; in the fabric it decides how many bits of the multiplier are taken in a cycle.
-    technology, name
-        The family that makes the multipliers and the ROM; the ROM's name, unique in the design.
+    `name` is that of the ROM, unique in the design.
 
     Latency `latency`, constant.  The first `i_valid` comes no earlier than `technology.timing.rom` cycles after reset,
     and one more where constants are read in halves.
     """
 
-    def __init__(self, *, accumulator: Shape, bias: IntArray, multiplier: IntArray, shift: IntArray, zero_point: int,
-                 low: int, high: int, output: Shape, interval: int, style: RequantizerStyle, technology: Technology,
-                 name: str, fraction: int = 0, rounding: RequantizerRounding = RequantizerRounding.HALF_EVEN,
-                 order: Order | None = None, room: RequantizerRoom | None = None):
-        self.plan = RequantizerPlan.of(
-            accumulator=accumulator, bias=bias, multiplier=multiplier, shift=shift, zero_point=zero_point, low=low,
-            high=high, output=output, interval=interval, style=style, technology=technology, fraction=fraction,
-            rounding=rounding, room=room)
+    def __init__(self, *, constants: RequantizerConstants, plan: RequantizerPlan, name: str):
+        self.plan = plan
         self.name = name
-        self.order = order
-        self.constants = (np.atleast_1d(bias), np.atleast_1d(multiplier), np.atleast_1d(shift))
-        super().__init__(accumulator, output)
+        self.order = constants.order
+        self.constants = tuple(np.atleast_1d(values) for values in (
+            constants.bias, constants.multiplier, constants.shift))
+        super().__init__(plan.ranges.accumulator, plan.ranges.output)
 
     @property
     def latency(self) -> int:
