@@ -43,7 +43,6 @@ def hardware(case: Rewrite | FloatModel) -> str:
     settings = QuantizationSettings(hardware_argmax=getattr(case, "step", "") == "affine-before-rankings")
     made = quantize(model, rows, settings=settings)
     check_meaning(made, {name: array[:4] for name, array in rows.items()})
-    assert quantize(made.qdq, settings=settings).graph == made.graph
     found, twin, layers = golden.predict(made, rows), computed(made.qdq, rows), kinds(made)
     bound = STEPS if case.title in ("Floor", "Ceil", "Round", "Sign") else ERROR
     for value, expected, other in zip(model.graph.outputs, computed(model, rows), twin, strict=True):
@@ -58,6 +57,8 @@ def hardware(case: Rewrite | FloatModel) -> str:
         few = {name: array[:8] for name, array in rows.items()}
         check_all(model, made, few, Agreement())
         check_export(made)
+    else:
+        assert quantize(made.qdq, settings=settings).graph == made.graph
     return " ".join(layers)
 
 
