@@ -55,7 +55,7 @@ class OneOf:
 
 @dataclass(frozen=True)
 class Option:
-    """What the command line says of an option, and how its words become the value of the field.
+    """The words of the command line about an option, and how its words become the value of the field.
 
     `name` is the option's where it is not the field's.  `parse` makes an element of a word, `whole` the value of all
     elements, and `words` those words again; `parse` and `whole` raise ValueError with the reason.  An option may be

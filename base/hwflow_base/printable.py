@@ -1,4 +1,4 @@
-"""What people read: texts of a file made harmless and short, and numbers as "12,345".
+"""Texts for people: those of a file made harmless and short, and numbers as "12,345".
 
 Nothing in a text of a file may move the cursor, change colours or turn the direction of writing.  Outside of UTF-8
 locales Python gives each byte above 127 in the name of a file as half of a surrogate (PEP 383).
@@ -23,7 +23,7 @@ def clean(text: str) -> str:
 
 
 def harmless(text: str) -> str:
-    """As `clean`, with its lines.  The name of a file that the locale cannot express stays what it is for a stream with
+    """`clean`, with its lines.  The name of a file that the locale cannot express stays what it is for a stream with
     AS_NAMED: a command with it is to be typed again."""
     parts = [UNDECODED.split(line) for line in text.split("\n")]
     return "\n".join("".join(part if k % 2 and bytes_of(part) else clean(part) for k, part in enumerate(line))
@@ -40,7 +40,7 @@ def bytes_of(run: str) -> bytes | None:
 
 
 def as_named(error: UnicodeError) -> tuple[str | bytes, int]:
-    """What the encoding of the output has not: a name that came in as bytes goes out as these, the rest as escapes."""
+    """Characters that the output cannot encode: a name that came in as bytes goes out as these, the rest as escapes."""
     assert isinstance(error, UnicodeEncodeError)
     run = UNDECODED.match(error.object, error.start)
     data = bytes_of(run[0]) if run else None

@@ -1,4 +1,4 @@
-"""What Python shows of an object: a few lines that fit a screen, whatever the object holds."""
+"""Short forms in which Python shows objects: a few lines that fit a screen, whatever the object holds."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def brief(value: object, room: int) -> str:
 
 
 def joined(opening: str, items: list[tuple[str, object]], closing: str, room: int) -> str:
-    """As many of the items as fit, and how many there are."""
+    """Items, as many as fit, and how many there are."""
     parts: list[str] = []
     end = f", {MORE} {len(items)} in all{closing}"
     left = room - len(opening) - len(end)

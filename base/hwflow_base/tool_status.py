@@ -1,4 +1,4 @@
-"""What `hwflow doctor` says of a program or a package, of simulation and of synthesis alike."""
+"""Words of `hwflow doctor` about a program or a package, of simulation and of synthesis alike."""
 
 from __future__ import annotations
 

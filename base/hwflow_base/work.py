@@ -50,7 +50,7 @@ class Work:
         self.counted = min(1.0, done / total) if total > 0 else None
 
     def say(self, text: str) -> None:
-        """What goes on, in a few words."""
+        """The work that goes on, in a few words."""
         self.text = text
 
     def unlike_others(self) -> None:

@@ -1,4 +1,4 @@
-"""What to change in a model in place of operators without hardware, in terms of the framework that exported it."""
+"""Advice for operators without hardware: what to change, in terms of the framework that exported the model."""
 
 from __future__ import annotations
 

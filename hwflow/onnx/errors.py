@@ -1,4 +1,4 @@
-"""What can be wrong with a model, as classes, so that a caller can tell them apart.
+"""Classes for all that can be wrong with a model, so that a caller can tell them apart.
 
 The rules in `hwflow.onnx.rules` report findings; these are raised where work cannot go on.
 """

@@ -199,7 +199,7 @@ class Graph(ByValue):
         return screen(f"Graph '{self.name}': {len(self.nodes)} nodes", self.shown())
 
     def shown(self) -> Iterable[str]:
-        """What the graph takes, gives and consists of, a line each."""
+        """Inputs, outputs, kinds of nodes and initializers, a line each."""
         yield f"inputs: {', '.join(map(_described, self.inputs)) or 'none'}"
         yield f"outputs: {', '.join(map(_described, self.outputs)) or 'none'}"
         kinds = Counter(node.op_type for node in self.nodes)
@@ -237,7 +237,7 @@ class Function(ByValue):
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What nodes refer to: domain, name, overload."""
+        """Domain, name, overload, by which nodes refer to it."""
         return self.domain, self.name, self.overload
 
 

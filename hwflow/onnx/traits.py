@@ -1,4 +1,4 @@
-"""What can be said of an ONNX operator without computing it: the columns of the table in `operators`."""
+"""Traits of ONNX operators, for whoever does not compute them: the columns of the table in `operators`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FUSED = "fused"
 
 
 class Trait(enum.Flag):
-    """What an operator does, and what may run it."""
+    """Traits: what operators do, and who may run them."""
 
     #: A product with constant weights, or of two tensors.
     MATRIX = enum.auto()
@@ -112,7 +112,7 @@ class Row:
     texts: Mapping[str, str | Mapping[int, str]] = field(default_factory=dict)
 
     def allowed_texts(self, attribute: str, since: int) -> frozenset[str] | None:
-        """What the text of an attribute may be in version `since`; None where anything may be."""
+        """The texts that an attribute may have in version `since`; None where anything may be."""
         words = self.texts.get(attribute)
         if words is None or isinstance(words, str):
             return None if words is None else frozenset(words.split())

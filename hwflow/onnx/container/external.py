@@ -40,7 +40,7 @@ class ExternalData:
 
 
 def external_data(tensor: pb.TensorProto, what: str) -> ExternalData:
-    """What the entries of a tensor say.  Raises TensorDataError; the location is not judged yet."""
+    """The place that the entries of a tensor name.  Raises TensorDataError; the location is not judged yet."""
     entries: dict[str, str] = {}
     for entry in tensor.external_data:
         if entry.key in entries:

@@ -1,4 +1,4 @@
-"""What a message has besides the fields that dataclasses hold: kept as bytes of such a message, put back on writing.
+"""Extras of a message, besides the fields that dataclasses hold: kept as bytes of such a message, put back on writing.
 
 `rest` takes it out of a message that was read (texts, annotations, fields of later versions of ONNX), `overlay` puts it
 back into the message that is written, at the parts that are still there: entries of lists are found by name, or by
@@ -26,7 +26,7 @@ _BY_PLACE = ""
 
 @dataclass(frozen=True)
 class _MessageKind:
-    """Of one kind of message: the fields that dataclasses hold, and those with something inside that they do not.
+    """One kind of message: the fields that dataclasses hold, and those with something inside that they do not.
 
     `inner` maps such a field to the name of the field that tells its entries apart.
     """
@@ -122,7 +122,7 @@ def _plain_value(value: pb.ValueInfoProto) -> bool:
 
 
 def _is_nameless(dim: pb.TensorShapeProto.Dimension) -> bool:
-    """Of an open size that is written as "?" or so, which dataclasses hold as None."""
+    """True for an open size that is written as "?" or so, which dataclasses hold as None."""
     return dim.HasField("dim_param") and size_name(text(dim.dim_param)) is None
 
 
@@ -148,7 +148,7 @@ _IS_PLAIN: dict[type[Message], Callable[[Any], bool]] = {
 
 
 def rest(proto: M, unknown: bool, key: str = _BY_PLACE) -> M | None:
-    """What is not held by dataclasses, as a message of the same kind; None for nothing.
+    """The rest that is not held by dataclasses, as a message of the same kind; None for nothing.
 
     `unknown` says whether to look for unknown fields; `key` is a field that the caller sets.
     """
@@ -184,7 +184,7 @@ def _is_empty_list(proto: pb.AttributeProto) -> bool:
 
 
 def _rests(values: Iterable[Message], unknown: bool, key: str) -> list[Message]:
-    """Of the entries of a list; by position, all entries stay, and with a key those that have something."""
+    """The rests of the entries of a list; by position, all entries stay, and with a key those that have something."""
     found = [(value, rest(value, unknown, key)) for value in values]
     if key == _BY_PLACE:
         some = any(inner is not None for _, inner in found)

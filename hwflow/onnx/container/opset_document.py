@@ -63,7 +63,7 @@ class OperatorSet:
 
     @property
     def key(self) -> tuple[str, int]:
-        """What models refer to."""
+        """The key by which models refer to it."""
         return self.domain, self.version
 
 

@@ -45,7 +45,7 @@ _MODEL_FIELDS = {1: 0, 2: 2, 3: 2, 4: 2, 5: 0, 6: 2, 7: 2, 8: 2, 14: 2, 20: 2, 2
 
 
 def why_not_onnx(data: Bytes) -> str:
-    """What is wrong with bytes that protobuf refused, as the end of a message: "... must ..., not ...; remedy"."""
+    """The fault in bytes that protobuf refused, as the end of a message: "... must ..., not ...; remedy"."""
     for offset, magic, kind, remedy in _KNOWN:
         if data[offset : offset + len(magic)] == magic:
             return f"must be an ONNX model, not {kind}; {remedy}"

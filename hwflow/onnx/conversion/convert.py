@@ -244,7 +244,7 @@ class _Conversion:
 
 
 def _without_unused(made: list[Node], node: Node) -> list[Node]:
-    """What took the place of `node`, without constants that a later step computed with or left out."""
+    """The nodes that took the place of `node`, without constants that a later step computed with or left out."""
     if len(made) < 2:
         return made
     read = {name for other in made for name in reads(other)} | set(node.outputs)
@@ -299,7 +299,7 @@ _HELD: Mapping[AttributeKind, type] = {
 
 
 def broken_rule(node: Node, schema: Schema) -> str | None:
-    """What is wrong with the form of a node; None for one that is as its schema has it."""
+    """The fault in the form of a node; None for one that is as its schema has it."""
     return next(_broken(node, schema), None)
 
 

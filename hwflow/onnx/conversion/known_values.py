@@ -1,4 +1,4 @@
-"""What is known of the values around a node that is converted: their types, and the elements of constants."""
+"""Knowledge of the values around a node that is converted: their types, and the elements of constants."""
 
 from __future__ import annotations
 

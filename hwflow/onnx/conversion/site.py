@@ -198,7 +198,7 @@ class NodeConversion:
     def add_all(
         self, op_type: str, *inputs: str, count: int, domain: str = "", **attributes: AttributeLike
     ) -> tuple[str, ...]:
-        """As `add`, for a node of `count` outputs."""
+        """The same as `add`, for a node of `count` outputs."""
         base = next(filter(None, self.node.outputs), self.node.op_type)
         names = tuple(self.fresh(f"{base}.{op_type.lower()}") for _ in range(count))
         node = Node(op_type, tuple(inputs), names, _stated(attributes), names[0], domain)
@@ -227,7 +227,7 @@ class NodeConversion:
         return name
 
     def _computed(self, node: Node) -> Array | None:
-        """What a node gives for small constants."""
+        """The output of a node for small constants."""
         values = {name: array for name in filter(None, node.inputs) if (array := self.value(name)) is not None}
         if not values or len(values) != len({*filter(None, node.inputs)}):
             return None

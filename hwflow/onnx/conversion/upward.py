@@ -1,4 +1,4 @@
-"""What leads from each version of each operator to the next one: all steps in one table.  `downward` has the others."""
+"""Steps from each version of each operator to the next one, in one table.  `downward` has the others."""
 
 from __future__ import annotations
 

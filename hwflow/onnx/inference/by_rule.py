@@ -224,13 +224,13 @@ def _bent(operands: Operands, choice: Mapping[_Key, Size], worlds: Worlds) -> li
 
 
 def _common(a: list[TensorFact], b: list[TensorFact], worlds: Worlds) -> list[TensorFact]:
-    """What holds whichever way the operands were meant."""
+    """The outputs that hold whichever way the operands were meant."""
     joined = (join(p, q, worlds) for p, q in zip(a, b, strict=True))
     return [fact for fact in joined if isinstance(fact, TensorFact)]
 
 
 def _loosely(found: dict[int, tuple[Known, ...]], operands: Operands, worlds: Worlds) -> list[TensorFact]:
-    """As far as the worlds that were found agree; everything else is unknown."""
+    """The outputs as far as the worlds that were found agree; everything else is unknown."""
     sizes = {d for o in operands if o is not None and o.shape is not None for d in o.shape if isinstance(d, tuple)}
     results = []
     for outputs in zip(*found.values(), strict=False):
@@ -249,7 +249,7 @@ def _loosely(found: dict[int, tuple[Known, ...]], operands: Operands, worlds: Wo
 
 
 def _broadcast(rule: _Rule, operands: Operands, worlds: Worlds) -> list[TensorFact] | None:
-    """Of an elementwise operator.  None where the elements follow from constants, or where the rule shall say it."""
+    """Outputs of an elementwise operator.  None where the elements follow from constants, or the rule shall say it."""
     given = [o for o in operands if o is not None]
     if all(o.elements is not None for o in given):
         return None

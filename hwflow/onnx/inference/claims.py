@@ -1,4 +1,4 @@
-"""What a file states of its values against what its operators give."""
+"""Claims of a file about its values against what its operators give."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def _if(call: Call, operands: Sequence[Fact | None], worlds: Worlds, body: Body)
 
 
 def _either(a: Fact, b: Fact, worlds: Worlds) -> Fact:
-    """As `join`; an optional that one branch leaves empty has the other's element."""
+    """The same as `join`; an optional that one branch leaves empty has the other's element."""
     for one, other in ((a, b), (b, a)):
         if isinstance(one, Holder) and isinstance(other, Holder) and one.optional and one.element is UNKNOWN:
             return other

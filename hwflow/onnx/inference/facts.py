@@ -1,4 +1,4 @@
-"""What inference knows of a value: kind, element type, shape in all worlds, and the elements where they are known."""
+"""Facts of inference about a value: kind, element type, shape in all worlds, and the elements where they are known."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class TensorFact:
     elements: Elements | None = None
 
     def known(self, world: int) -> Known:
-        """What a rule gets to see in one world."""
+        """The operand that a rule sees in one world."""
         assert self.dtype is not None
         assert self.shape is not None
         value = self.elements[world] if isinstance(self.elements, tuple) else self.elements
@@ -74,7 +74,7 @@ Facts: TypeAlias = Mapping[str, Fact]
 
 
 def fact_of(type_: ValueType | None, worlds: Worlds) -> Fact:
-    """What a stated type says; a dim without a name is a size related to no other."""
+    """The fact that a stated type says; a dim without a name is a size related to no other."""
     match type_:
         case TensorType(dtype, shape):
             return TensorFact(dtype, None if shape is None else tuple(_size(dim, worlds) for dim in shape))
@@ -108,7 +108,7 @@ def type_of(fact: Fact, worlds: Worlds) -> ValueType | None:
 
 
 def join(a: Fact, b: Fact, worlds: Worlds) -> Fact:
-    """What holds of a value that is either: sizes that differ become unknown, and so does the rank."""
+    """The fact of a value that is either: sizes that differ become unknown, and so does the rank."""
     if isinstance(a, TensorFact) and isinstance(b, TensorFact):
         dtype = a.dtype if a.dtype == b.dtype else None
         if a.shape is None or b.shape is None or len(a.shape) != len(b.shape):

@@ -117,7 +117,7 @@ def infer_types(
 
 
 def _integer_zero(node: Node, schema: Schema, operands: Sequence[Fact | None], path: str) -> Iterator[Finding]:
-    """Of an operator of QONNX, whose older exporters write zero points as integers."""
+    """The version of an operator of QONNX, whose older exporters write zero points as integers."""
     for position, operand in enumerate(operands):
         parameter = schema.input(position)
         if parameter is None or parameter.name != "zeropt" or not isinstance(operand, TensorFact):
@@ -129,7 +129,7 @@ def _integer_zero(node: Node, schema: Schema, operands: Sequence[Fact | None], p
 
 
 def _training_graphs(model: Model) -> dict[str, Graph]:
-    """By path; an algorithm continues the main graph [TR-09]."""
+    """The types of all graphs by path; an algorithm continues the main graph [TR-09]."""
     found = {}
     for index, training in enumerate(model.training):
         graphs = {"initialization": training.initialization, "algorithm": training.algorithm}

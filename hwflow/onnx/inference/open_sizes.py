@@ -116,7 +116,7 @@ def rank_of_reader(value: Value, graph: Graph) -> int | None:
 
 
 def _channels(value: Value, graph: Graph) -> int | None:
-    """What the Conv that reads the input asks for."""
+    """The sizes that the Conv that reads the input asks for."""
     weights = _weights(value, graph)
     if weights is None or weights[0] != "Conv" or len(weights[1]) < 2:
         return None
@@ -151,7 +151,7 @@ def fixed_inputs(
 
 
 def sizes_given(graph: Graph, shapes: Shapes) -> dict[str, int]:
-    """What the shapes of inputs say of the names of open dims.  Raises HwflowError for shapes that do not fit."""
+    """Sizes of open dims by name, from the shapes of inputs.  Raises HwflowError for shapes that do not fit."""
     known = {value.name for value in graph.inputs}
     for name in shapes:
         if name not in known:

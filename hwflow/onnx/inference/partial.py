@@ -131,7 +131,7 @@ def _dft(call: Call, operands: Operands, worlds: Worlds) -> list[TensorFact] | N
 
 
 def _by_axes_input(position: int) -> Partial:
-    """As Slice and Pad: the axes named by an input change, all of them where it is left out."""
+    """Slice, Pad and their like: the axes named by an input change, all of them where it is left out."""
 
     def rule(call: Call, operands: Operands, worlds: Worlds) -> list[TensorFact] | None:
         x, axes = operands[0], _operand(operands, position)
@@ -146,7 +146,7 @@ def _by_axes_input(position: int) -> Partial:
 
 
 def _ranked(step: int) -> Partial:
-    """As Squeeze and Unsqueeze with unknown axes: the rank changes by their number."""
+    """Squeeze and Unsqueeze with unknown axes: the rank changes by their number."""
 
     def rule(call: Call, operands: Operands, worlds: Worlds) -> list[TensorFact] | None:
         x, length = operands[0], _length(_operand(operands, 1))

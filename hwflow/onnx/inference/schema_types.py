@@ -1,4 +1,4 @@
-"""What the schema alone says of the outputs: element types by type variable.  And ONNX's names of types."""
+"""Types of outputs by the schema alone: element types by type variable.  And ONNX's names of types."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _by_attribute(call: Call, schema: Schema, allowed: frozenset[str]) -> Fact:
 
 
 def mismatch(schema: Schema, names: Sequence[str], operands: Sequence[Fact | None]) -> str | None:
-    """What is wrong with the types of the inputs: one that the operator does not take, or two that must be equal."""
+    """The fault in the types of the inputs: one that the operator does not take, or two that must be equal."""
     first: dict[str, tuple[int, str]] = {}
     for position, operand in enumerate(operands):
         parameter = schema.input(position)

@@ -195,7 +195,7 @@ def _plane(x: Sequence[int], y: Sequence[int], z: Sequence[int]) -> tuple[int, i
 
 
 def _sum(terms: Sequence[tuple[int, tuple[str, ...]]], constant: int) -> str:
-    """As "2*batch + 1", "n - 3"; terms with a plus stand first."""
+    """A text like "2*batch + 1", "n - 3"; terms with a plus stand first."""
     words: list[tuple[bool, str]] = []
     for factor, names in sorted(terms, key=lambda term: term[0] < 0):
         product = "*".join(name if len(names) == 1 and abs(factor) == 1 else _factor(name) for name in names)

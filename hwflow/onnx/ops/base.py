@@ -1,4 +1,4 @@
-"""What an operator of the evaluator is: its signature, its kernel, and the rule that gives the types of its outputs."""
+"""Operators of the evaluator: signature, its kernel, and the rule that gives the types of its outputs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Working: TypeAlias = np.dtype[Any]
 
 
 class _Held(enum.Enum):
-    """What a kernel takes from an attribute, in the words of messages."""
+    """Kinds of values that kernels take from attributes, in the words of messages."""
 
     INT = "an integer"
     FLOAT = "a number"
@@ -144,7 +144,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of a tensor before evaluation: its type, and its elements where they are constant."""
+    """Knowledge of a tensor before evaluation: its type, and its elements where they are constant."""
 
     dtype: DType
     shape: tuple[int, ...]

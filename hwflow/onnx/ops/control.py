@@ -33,7 +33,7 @@ def _body(call: Call) -> Graph:
 
 
 class _Collected:
-    """What the iterations of a loop add to one of its outputs."""
+    """The elements that iterations of a loop add to one of its outputs."""
 
     def __init__(self, call: Call, declared: Value, axis: int = 0, backward: bool = False) -> None:
         self._call = call

@@ -55,7 +55,7 @@ Cell: TypeAlias = Callable[[Call, _Weights, tuple[Activation, ...], Activation],
 
 @dataclass(frozen=True)
 class _Variant:
-    """What tells the operators apart: the cell, its default activations, the numbers of gates and of states."""
+    """One of the operators: the cell, its default activations, the numbers of gates and of states."""
 
     cell: Cell
     functions: tuple[str, ...]

@@ -47,14 +47,14 @@ def _versions(function: Formula, axes_as_input: int = 18) -> tuple[Operator, ...
 
 
 def _lowest(dtype: DType) -> float:
-    """What the maximum of no elements is."""
+    """The maximum of no elements."""
     if dtype.kind == "b":
         return False
     return np.iinfo(dtype.name).min if dtype.kind in "iu" else -np.inf
 
 
 def _highest(dtype: DType) -> float:
-    """What the minimum of no elements is."""
+    """The minimum of no elements."""
     if dtype.kind == "b":
         return True
     return np.iinfo(dtype.name).max if dtype.kind in "iu" else np.inf

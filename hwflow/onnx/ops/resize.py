@@ -20,7 +20,7 @@ from hwflow.onnx.ops.shapes import checked_axes, integers, rounded_to
 
 @dataclass(frozen=True)
 class _Target:
-    """What becomes of one axis: its new length, the scale, and which part of it is looked at (from 0 to 1)."""
+    """One axis: its new length, the scale, and which part of it is looked at (from 0 to 1)."""
 
     axis: int
     length: int
@@ -124,7 +124,7 @@ def _old_method(call: Call, nearest: str) -> Method:
 
 
 def _resize_10(call: Call, x: Arr, scales: Arr) -> Arr:
-    """As the first implementations do it, nearest rounds down when the axis grows and up when it shrinks."""
+    """Nearest rounds as in the first implementations: down when the axis grows and up when it shrinks."""
     return _resized(call, x, _by_scales(call, x, range(x.ndim), scales), _old_method(call, "away"))
 
 

@@ -90,7 +90,7 @@ def _require_tensors(graph: Graph, starts: Sequence[str], ends: Sequence[str]) -
 
 
 def _meant(graph: Graph, name: str, near: Nearest, known: Mapping[str, object]) -> str:
-    """What the user may mean with a name that no tensor has."""
+    """Names that the user may mean with a name that no tensor has."""
     node = next((node for node in graph.nodes if node.name == name), None)
     if node is not None:
         results = ", ".join(quoted(result) for result in node.outputs[:MOST] if result)
@@ -217,7 +217,7 @@ class Cuts:
         return any(node.op_type in _LAYERS for node in nodes)
 
     def _behind(self, names: Iterable[str]) -> Iterator[Node]:
-        """What depends on these tensors."""
+        """The tensors that depend on these."""
         reached = set(names)
         for node in self._graph.nodes:
             if reached.intersection(reads(node)):

@@ -130,7 +130,7 @@ def remove_unused(model: Model) -> Model:
 
 
 def _state(model: Model) -> set[str]:
-    """What training reads and writes of the main graph."""
+    """Names that training reads and writes of the main graph."""
     names: set[str] = set()
     for training in model.training:
         names.update(training.initialization_binding, training.update_binding)

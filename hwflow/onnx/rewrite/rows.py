@@ -30,7 +30,7 @@ _AXIS = named(Trait.AXIS)
 
 @dataclass(frozen=True)
 class _Facts:
-    """Of the model of one row: its operator set, the values of all tensors, and which of them depend on the row."""
+    """The model of one row: its operator set, the values of all tensors, and which of them depend on the row."""
 
     opset: int
     values: Mapping[str, Array]

@@ -51,7 +51,7 @@ def _lists(document: Document) -> Iterator[tuple[NodePlace | str, bool, Iterable
 
 
 def _path(place: NodePlace | str, name: str) -> str:
-    """Of an attribute; made only where there is something to say."""
+    """The path of an attribute; made only where there is something to say."""
     return f"{place if isinstance(place, str) else place.path}/attribute {quoted(name)}"
 
 

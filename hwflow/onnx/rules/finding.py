@@ -1,4 +1,4 @@
-"""What a violated rule is reported as."""
+"""Findings: violated rules as they are reported."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Finding:
 
     @property
     def advice(self) -> str:
-        """What to do, and the rule."""
+        """Advice, and the rule."""
         return f"{self.remedy} [{self.rule}{f' {self.code}' if self.code else ''}]"
 
     def __str__(self) -> str:

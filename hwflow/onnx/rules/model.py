@@ -71,7 +71,7 @@ def training_told(document: Document) -> Iterator[Finding]:
 
 
 class _Content(enum.Enum):
-    """What the value of a field is made of."""
+    """Contents of a field."""
 
     TEXT = enum.auto()
     MESSAGE = enum.auto()

@@ -145,7 +145,7 @@ def _unsorted(table: Table, late: dict[int, list[str]]) -> Iterator[Finding]:
 
 
 def _shown(table: Table, cycle: list[int]) -> str:
-    """As "a -> b -> a", from a node to one that reads from it."""
+    """A text like "a -> b -> a", from a node to one that reads from it."""
     nodes = [table.nodes[index] for index in cycle]
     labels = [quoted(node.name or next(filter(None, node.outputs), "?"))[1:-1] for node in nodes]
     if len(labels) > 10:

@@ -28,7 +28,7 @@ class Called(NamedTuple):
 
 
 def function_key(proto: pb.FunctionProto | pb.NodeProto) -> FunctionKey:
-    """What a node names to call a function, and what a function is named by."""
+    """The key by which a node calls a function, and by which a function is named."""
     name = proto.name if isinstance(proto, pb.FunctionProto) else proto.op_type
     return canonical_domain(proto.domain), name, proto.overload
 
@@ -95,7 +95,7 @@ def _complete(names: Sequence[str], limits: tuple[int, int]) -> bool:
 
 
 def limits_text(limits: tuple[int, int]) -> str:
-    """As "2", "1 to 3", "1 or more"."""
+    """A text like "2", "1 to 3", "1 or more"."""
     low, high = limits
     if high == ANY:
         return f"{low} or more"

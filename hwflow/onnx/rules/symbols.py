@@ -48,7 +48,7 @@ class Table:
         return next((table.definition(name) for table, _ in self._around() if name in table.order), None)
 
     def definition(self, name: str) -> str:
-        """What defines a value of this scope, for messages."""
+        """The definition of a value of this scope, for messages."""
         index = self.order[name]
         return f"input or initializer {quoted(name)}" if index == START else self.node(index).path
 
@@ -57,7 +57,7 @@ class Table:
 
 
 def initializer_names(graph: pb.GraphProto) -> Iterator[str]:
-    """Of dense and sparse ones, as often as they are there."""
+    """Names of dense and sparse initializers, as often as they are there."""
     yield from (tensor.name for tensor in graph.initializer)
     yield from (sparse.values.name for sparse in graph.sparse_initializer)
 

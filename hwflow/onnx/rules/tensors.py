@@ -267,7 +267,7 @@ def _of_attribute(attribute: pb.AttributeProto, path: str) -> Iterator[tuple[str
 
 
 def _problem(document: Document, sparse: pb.SparseTensorProto) -> str | None:
-    """What is wrong, as a message; None where all is well and where the rules for tensors say it."""
+    """The fault, as a message; None where all is well and where the rules for tensors say it."""
     rank = len(sparse.dims)
     if not 1 <= rank <= MAX_RANK:
         return f"a sparse tensor must have 1 to {MAX_RANK} dims, not {rank}"

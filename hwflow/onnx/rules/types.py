@@ -141,7 +141,7 @@ def types_of_ir_version(document: Document) -> Iterator[Finding]:
 
 
 def _dated(document: Document) -> Iterator[tuple[str, int, str]]:
-    """What the file uses: name, IR version that brought it, path."""
+    """Features that the file uses: name, IR version that brought it, path."""
     for path, _, proto in _stated(document):
         for part in _parts(proto):
             kind = part.WhichOneof("value")
@@ -163,7 +163,7 @@ def _dated(document: Document) -> Iterator[tuple[str, int, str]]:
 
 
 def inferred_types(source: Model | Document, limits: Limits) -> Iterator[Finding]:
-    """Of a model without errors of another kind.  What is beyond the limits, or cannot be read, is one error."""
+    """Findings in a model without errors of another kind.  What is beyond the limits, or cannot be read, is one error."""
     try:
         model = read_model(source) if isinstance(source, Document) else source
         yield from infer_types(model, limits=limits).findings

@@ -64,7 +64,7 @@ class NodePlace(NamedTuple):
 
     @property
     def path(self) -> str:
-        """As "graph/node[12] 'conv1' (Conv)"; a node without a name goes by its first output."""
+        """A place like "graph/node[12] 'conv1' (Conv)"; a node without a name goes by its first output."""
         return _node_path(self.scope, self.number, self.proto)
 
 
@@ -95,7 +95,7 @@ def _imports(entries: Iterable[pb.OperatorSetIdProto]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class _Walk:
-    """What one walk over a document found."""
+    """The findings of one walk over a document."""
 
     document: Document
     scopes: tuple[Scope, ...]
@@ -125,7 +125,7 @@ def _walk(document: Document) -> _Walk | None:
 
 
 def derived(document: Document, make: Callable[[Document], T]) -> T:
-    """What `make` finds in a document, which the rules that need it share."""
+    """The findings of `make` in a document, which the rules that need it share."""
     walk = _walk(document)
     if walk is None:
         return make(document)

@@ -20,7 +20,7 @@ from hwflow.onnx.run.steps import Body, NodeStep, Steps
 
 @dataclass(frozen=True)
 class Scope:
-    """What nodes are in: `given` are the names that are there before any node; an inner scope sees those around it."""
+    """The scope of nodes: `given` are the names that are there before any node; an inner scope sees those around it."""
 
     path: str
     opsets: Mapping[str, int]

@@ -18,7 +18,7 @@ from hwflow.onnx.schemas.schema import Option, Parameter
 
 
 def find(node: Node, opsets: Mapping[str, int]) -> tuple[Schema | None, Operator | None]:
-    """What a node means under the imported operator sets, and what computes it; None where there is nothing.
+    """The meaning of a node under the imported operator sets, and its operator; None where there is nothing.
 
     An operator that its operator set has taken away is none, nor is one with an overload: those are functions.
     """

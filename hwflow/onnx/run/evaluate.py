@@ -80,7 +80,7 @@ class Program:
         self.steps(tuple(value.name for value in self._graph.outputs))
 
     def steps(self, names: tuple[str, ...]) -> Steps:
-        """What computes some values.  Raises Unsupported, and HwflowError for names that are not there."""
+        """The steps that compute some values.  Raises Unsupported, and HwflowError for names that are not there."""
         if names not in self._steps:
             nodes = self._graph.nodes
             inputs = (value.name for value in (*self._graph.inputs, *self._graph.overridable))

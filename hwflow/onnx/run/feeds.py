@@ -1,4 +1,4 @@
-"""What a caller feeds, compared with what the model states of its inputs; and the same for the outputs that come back.
+"""Feeds of a caller, compared with what the model states of its inputs; and the same for the outputs that come back.
 
 The name of a dim stands for one size in the whole model: the first input that has it decides.  Inputs that contradict
 it are refused.  Outputs are only noted, because exporters are careless with the names there, and so are the elements of
@@ -33,7 +33,7 @@ from hwflow.onnx.run.operands import as_operand, dense, describe, describe_opera
 
 @dataclass
 class Sizes:
-    """What the names of dims stand for in one run, and which input said so.
+    """Sizes of named dims in one run, and which input said so.
 
     `notes` collects what is let pass: contradictions of names while `lenient` is set.
     """

@@ -38,7 +38,7 @@ def odd_places(array: Array, missing: Collection[str]) -> npt.NDArray[np.bool_]:
 
 
 def _taken(graph: Graph, made: Mapping[str, Node], start: str, host: bool) -> frozenset[str]:
-    """What the input `start` may be: all that no node stops at."""
+    """The forms that the input `start` may have: all that no node stops at."""
     carried: dict[str, frozenset[str]] = {start: frozenset({NAN, INFINITE})}
     refused = frozenset[str]()
     for node in graph.nodes:
@@ -58,7 +58,7 @@ def _taken(graph: Graph, made: Mapping[str, Node], start: str, host: bool) -> fr
 
 def _behind(graph: Graph, made: Mapping[str, Node], node: Node, kinds: frozenset[str],
             host: bool) -> frozenset[str] | None:
-    """What is missing behind a node that reads it; None where the node cannot deal with it."""
+    """The gaps behind a node that reads it; None where the node cannot deal with it."""
     key = node.domain, node.op_type
     if key in _ABSORBING or (host and key in _COMPARISONS):
         return frozenset()

@@ -68,7 +68,7 @@ def size_of(value: Operand) -> int:
 
 
 def as_operand(value: object) -> Operand:
-    """What a kernel or a caller gives, with numpy's scalars as arrays of rank 0."""
+    """The value that a kernel or a caller gives, with numpy's scalars as arrays of rank 0."""
     if value is None or isinstance(value, (np.ndarray, list, dict)):
         return value
     return list(value) if isinstance(value, tuple) else np.asarray(value)

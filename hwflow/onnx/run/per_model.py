@@ -1,4 +1,4 @@
-"""What is made once of a model, and kept for as long as the model is there."""
+"""Objects that are made once of a model, and kept for as long as the model is there."""
 
 from __future__ import annotations
 

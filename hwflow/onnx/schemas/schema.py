@@ -1,4 +1,4 @@
-"""What an operator set says about an operator: parameters, attributes, element types."""
+"""Schemas of operators, as operator sets have them: parameters, attributes, element types."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def canonical_domain(domain: str) -> str:
 
 
 class AttributeKind(enum.Enum):
-    """What an attribute holds; the values are the lower-case names of AttributeProto.AttributeType."""
+    """Kinds of attributes; the values are the lower-case names of AttributeProto.AttributeType."""
 
     FLOAT = "float"
     INT = "int"
@@ -93,7 +93,7 @@ class Schema:
 
     @property
     def identifier(self) -> str:
-        """As the specification writes it: "com.acme.FastConv:3", "ai.onnx.Conv:11"."""
+        """The name that the specification writes: "com.acme.FastConv:3", "ai.onnx.Conv:11"."""
         return f"{self.domain or 'ai.onnx'}.{self.name}:{self.since}"
 
     @cached_property

@@ -99,7 +99,7 @@ def versions_of(domain: str, op_type: str) -> tuple[Schema, ...]:
 
 @lru_cache(maxsize=1 << 12)  # the same few operators over and over in large graphs
 def find_schema(domain: str, op_type: str, opset: int) -> Schema | None:
-    """What a node means under version `opset` of its operator set.
+    """The meaning of a node under version `opset` of its operator set.
 
     None where the operator is unknown or newer.  A schema that is `deprecated` is no operator any more.
     """

@@ -1,4 +1,4 @@
-"""What changed between two versions of a model, an operator or an operator set, and which part of a version must grow.
+"""Changes between two versions of a model, an operator or an operator set, and which part of a version must grow.
 
 Source: Versioning.md, "Operator versioning" and "Model versioning".  Sizes of dims count as a part of the type.
 """
@@ -57,7 +57,7 @@ class Change:
 
 
 def largest(changes: Sequence[Change]) -> Bump:
-    """What all changes together need."""
+    """The step of the version number that all changes together need."""
     return max((change.bump for change in changes), default=Bump.NONE)
 
 
@@ -77,7 +77,7 @@ def next_version(old: int, bump: Bump) -> int | SemanticVersion:
 
 
 def compare_models(old: Model, new: Model) -> tuple[Change, ...]:
-    """What changed for the callers of a model (VER-14, VER-15), then what changed inside (VER-16)."""
+    """Changes for the callers of a model (VER-14, VER-15), then what changed inside (VER-16)."""
     return (
         *_inputs(old.graph, new.graph),
         *_outputs(old.graph.outputs, new.graph.outputs),
@@ -140,7 +140,7 @@ def _type(where: str, old: ValueType | None, new: ValueType | None, *, is_input:
 
 
 def _shown(found: ValueType | None) -> str:
-    """As "float32[1, 3]", "sequence of int64[?]"."""
+    """A text like "float32[1, 3]", "sequence of int64[?]"."""
     words = []
     while isinstance(found, (SequenceType, OptionalType, MapType)):
         match found:
@@ -245,7 +245,7 @@ def same(old: object, new: object) -> bool:
 
 
 def compare_schemas(old: Schema, new: Schema) -> tuple[Change, ...]:
-    """What makes `new` another operator than `old` (OS-16): it needs another first version."""
+    """Changes that make `new` another operator than `old` (OS-16): it needs another first version."""
     where = f"operator {old.identifier.rpartition(':')[0]}"
     found = (
         *_attributes(old, new),
@@ -288,7 +288,7 @@ def _parameters(
 
 
 def compare_operator_sets(old: OperatorSet, new: OperatorSet) -> tuple[Change, ...]:
-    """What is different; Bump.MAJOR where users of the old set break, or where a number should have grown."""
+    """All differences; Bump.MAJOR where users of the old set break, or where a number should have grown."""
     found = tuple(_operators(old, new))
     if old.domain != new.domain:
         what = f"is that of '{new.domain}', not of '{old.domain}': two sets, not two versions of one"

@@ -62,7 +62,7 @@ def unpack(number: int) -> SemanticVersion | int:
 
 
 def version_text(number: int) -> str:
-    """As people write it: "1.2.345" or "7"."""
+    """The number as people write it: "1.2.345" or "7"."""
     return str(unpack(number))
 
 

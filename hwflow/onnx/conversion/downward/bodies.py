@@ -149,7 +149,7 @@ def _thresholded_relu(site: NodeConversion) -> None:
 
 
 def _shrink(site: NodeConversion) -> None:
-    """What lies between -lambd and lambd becomes 0, the rest comes nearer to 0 by bias."""
+    """Elements between -lambd and lambd become 0, the rest comes nearer to 0 by bias."""
     x = site.input(0)
     dtype = site.needs_dtype(x)
     if dtype.kind != "f":

@@ -150,6 +150,6 @@ def needs_constant(site: NodeConversion, position: int) -> Arr | None:
 
 
 def constant_ints(site: NodeConversion, position: int) -> tuple[int, ...] | None:
-    """As `needs_constant`, a list of integers."""
+    """The same as `needs_constant`, as a list of integers."""
     value = needs_constant(site, position)
     return None if value is None else tuple(int(v) for v in value.reshape(-1))

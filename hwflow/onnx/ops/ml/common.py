@@ -1,4 +1,4 @@
-"""What the operators of ai.onnx.ml share: rows, lists in attributes, scores to probabilities, scores to labels."""
+"""Helpers of the operators of ai.onnx.ml: rows, lists in attributes, scores to probabilities, scores to labels."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 
 @dataclass(frozen=True)
 class Ensemble:
-    """What a node of any of the three operators means: the `aggregate` of the votes of `forest`, plus `base`
+    """The meaning of a node of any of the three operators: the `aggregate` of the votes of `forest`, plus `base`
     (no, one or a number for each target), by `transform`.  `labels` are those of a classifier, else None.
     """
 
