@@ -117,7 +117,7 @@ def infer_types(
 
 
 def _integer_zero(node: Node, schema: Schema, operands: Sequence[Fact | None], path: str) -> Iterator[Finding]:
-    """The version of an operator of QONNX, whose older exporters write zero points as integers."""
+    """Zero points of QONNX that are integers, as older exporters write them."""
     for position, operand in enumerate(operands):
         parameter = schema.input(position)
         if parameter is None or parameter.name != "zeropt" or not isinstance(operand, TensorFact):
