@@ -127,8 +127,8 @@ def _run(call: Call, kind: _Variant, operands: tuple[Arr | None, ...]) -> tuple[
     for index, backward in enumerate(layer.directions):
         weights = _weights(layer, index, wide, (w, r, b, p))
         start = tuple(_initial(layer, s, index, wide) for s in initial)
-        step = kind.cell(call, weights, functions[index], _clip(call))
-        last.append(_direction(layer, weights, step, values, start, counts, backward, y[:, index]))
+        direction = _Direction(layer, weights, kind.cell(call, weights, functions[index], _clip(call)), backward)
+        last.append(direction.run(values, start, counts, y[:, index]))
     return _outputs(layer, x.dtype, y, [np.stack(states) for states in zip(*last, strict=True)])
 
 
@@ -172,32 +172,33 @@ def _clip(call: Call) -> Activation:
     return lambda x: np.clip(x, -bound, bound)
 
 
-def _direction(
-    layer: _Layer,
-    weights: _Weights,
-    step: Step,
-    values: Arr,
-    states: tuple[Arr, ...],
-    counts: Arr | None,
-    backward: bool,
-    y: Arr,
-) -> tuple[Arr, ...]:
-    """Run one direction: fill y [steps, batch, hidden] and return the last states.
+@dataclass(frozen=True)
+class _Direction:
+    """The time steps of a layer in one direction."""
 
-    A sequence that is over keeps its state, and its outputs stay 0.  Backward, sequences start at their own last step,
-    so the steps behind it come first and are passed over.
-    """
-    flat = values.reshape(-1, values.shape[2]) @ weights.w.T + weights.w_bias
-    products = flat.reshape(layer.steps, layer.batch, layer.gates, layer.hidden).swapaxes(1, 2)
-    for t in range(layer.steps)[:: -1 if backward else 1]:
-        new = step(products[t], states)
-        if counts is None:
-            states, y[t] = new, new[0]
-        else:
-            alive = (t < counts)[:, None]
-            y[t] = np.where(alive, new[0], 0)
-            states = tuple(np.where(alive, n, s) for n, s in zip(new, states, strict=True))
-    return states
+    layer: _Layer
+    weights: _Weights
+    step: Step
+    backward: bool
+
+    def run(self, values: Arr, states: tuple[Arr, ...], counts: Arr | None, y: Arr) -> tuple[Arr, ...]:
+        """Fill y [steps, batch, hidden] and return the last states.
+
+        A sequence that is over keeps its state, and its outputs stay 0.  Backward, sequences start at their own last
+        step, so the steps behind it come first and are passed over.
+        """
+        layer, weights = self.layer, self.weights
+        flat = values.reshape(-1, values.shape[2]) @ weights.w.T + weights.w_bias
+        products = flat.reshape(layer.steps, layer.batch, layer.gates, layer.hidden).swapaxes(1, 2)
+        for t in range(layer.steps)[:: -1 if self.backward else 1]:
+            new = self.step(products[t], states)
+            if counts is None:
+                states, y[t] = new, new[0]
+            else:
+                alive = (t < counts)[:, None]
+                y[t] = np.where(alive, new[0], 0)
+                states = tuple(np.where(alive, n, s) for n, s in zip(new, states, strict=True))
+        return states
 
 
 def _rnn_cell(call: Call, weights: _Weights, functions: tuple[Activation, ...], clip: Activation) -> Step:

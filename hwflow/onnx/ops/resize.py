@@ -90,7 +90,7 @@ def _resized(call: Call, x: Arr, targets: Sequence[_Target], method: Method) -> 
     result = x if method.mode == "nearest" else x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
     for target in targets:
         if target.scale != 1 or target.length != x.shape[target.axis] or target.region != (0.0, 1.0):
-            result = resampled(call, result, target.axis, target.length, target.scale, target.region, method)
+            result = _resampled(call, result, target, method)
     return rounded_to(result, x.dtype)
 
 
@@ -194,12 +194,11 @@ class Method:
     outside: float = 0.0
 
 
-def resampled(
-    call: Call, x: Arr, axis: int, length: int, scale: float, region: tuple[float, float], method: Method
-) -> Arr:
-    """`x` with `length` elements in `axis`, both 1 or more; for modes other than nearest, x is of floats."""
-    place = _places(call, method.coordinates, x.shape[axis], length, scale, region)
-    shape = (*x.shape[:axis], length, *x.shape[axis + 1 :])
+def _resampled(call: Call, x: Arr, target: _Target, method: Method) -> Arr:
+    """`x` with another length of one axis, both 1 or more; for modes other than nearest, x is of floats."""
+    axis, scale = target.axis, target.scale
+    place = _places(call, method.coordinates, x.shape[axis], target)
+    shape = (*x.shape[:axis], target.length, *x.shape[axis + 1 :])
     call.check_size(shape, x.dtype)
     if method.mode == "nearest":
         index = np.clip(_nearest(call, place, scale, method), 0, x.shape[axis] - 1).astype(np.int64)
@@ -212,9 +211,10 @@ def resampled(
     return result
 
 
-def _places(call: Call, mode: str, size: int, length: int, scale: float, region: tuple[float, float]) -> _Reals:
+def _places(call: Call, mode: str, size: int, target: _Target) -> _Reals:
     """Where the new elements lie, in steps of the old axis; the formulas of Resize-19 and, the last one, Resize-11."""
-    step, width, start, end = np.arange(length, dtype=np.float64), scale * size, *region
+    length, scale, (start, end) = target.length, target.scale, target.region
+    step, width = np.arange(length, dtype=np.float64), scale * size
     match mode:
         case "half_pixel":
             return (step + 0.5) / scale - 0.5

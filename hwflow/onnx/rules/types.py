@@ -163,7 +163,7 @@ def _dated(document: Document) -> Iterator[tuple[str, int, str]]:
 
 
 def inferred_types(source: Model | Document, limits: Limits) -> Iterator[Finding]:
-    """Findings in a model without errors of other kinds.  What is beyond the limits, or cannot be read, is one error."""
+    """Findings in a model without other errors.  What is beyond the limits, or cannot be read, is one error."""
     try:
         model = read_model(source) if isinstance(source, Document) else source
         yield from infer_types(model, limits=limits).findings
