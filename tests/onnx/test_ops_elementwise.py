@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hwflow_base.errors import HwflowError
-
-from hwflow.onnx import evaluate
-from hwflow.onnx.build import Builder
 
 FLOAT, DOUBLE, INT32, INT64, UINT8, BOOL = 1, 11, 6, 7, 2, 9
 
@@ -158,20 +154,3 @@ def test_batch_normalization(same_as_onnxruntime, opset, shape) -> None:
 def test_layer_normalization(same_as_onnxruntime, axis, bias) -> None:
     shape = (4,) if axis == -1 else (3, 4)
     same_as_onnxruntime("LayerNormalization", array(2, 3, 4), *([array(*shape)] * (1 + bias)), axis=axis)
-
-
-@pytest.mark.parametrize(
-    ("op", "shapes", "message"),
-    [
-        ("Add", [(2, 3), (4,)], "the input shapes must fit together by broadcasting, not be [2, 3] and [4]"),
-        ("PRelu", [(2, 3), (2, 1, 1)], "the slope must be broadcastable to [2, 3], not have the shape [2, 1, 1]"),
-        ("Softmax", [(2, 3)], "the axis must be -2 to 1, not 5; export the model again"),
-    ],
-)
-def test_shapes_that_do_not_fit(op, shapes, message) -> None:
-    b = Builder()
-    names = [b.input(f"x{i}", np.float32, shape) for i, shape in enumerate(shapes)]
-    b.output(b.node(op, *names, name="n", axis=5 if op == "Softmax" else None))
-    with pytest.raises(HwflowError) as caught:
-        evaluate(b.model(), {name: array(*shape) for name, shape in zip(names, shapes, strict=True)})
-    assert str(caught.value) == f"graph/node[0] 'n' ({op}): {message}"

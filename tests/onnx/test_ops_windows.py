@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hwflow_base.errors import HwflowError
-
-from hwflow.onnx import evaluate
-from hwflow.onnx.build import Builder
 
 
 def array(*shape: int) -> np.ndarray:
@@ -94,38 +90,3 @@ def test_max_pool_of_other_types(same_as_onnxruntime, dtype) -> None:
 @pytest.mark.parametrize("shape", [(2, 3, 7), (2, 3, 5, 6), (1, 2, 3, 4, 5)])
 def test_global_pool(same_as_onnxruntime, op, shape) -> None:
     same_as_onnxruntime(op, array(*shape))
-
-
-@pytest.mark.parametrize(
-    ("x", "w", "attributes", "message"),
-    [
-        (
-            (1, 3, 9, 8), (4, 2, 3, 3), {},
-            "1 groups must divide the channels, not input [1, 3, 9, 8] and weights [4, 2, 3, 3]",
-        ),
-        (
-            (1, 3, 9, 8), (4, 3, 3), {},
-            "input and weights must have the same rank of 3 or more, not be [1, 3, 9, 8] and [4, 3, 3]",
-        ),
-        (
-            (1, 3, 2, 2), (4, 3, 3, 3), {},
-            "the kernel [3, 3] must fit into the padded input, not exceed its size [2, 2]",
-        ),
-        (
-            (1, 3, 9, 8), (4, 3, 3, 3), {"kernel_shape": [5, 5]},
-            "'kernel_shape' must be that of the weights, [3, 3], not [5, 5]",
-        ),
-        ((1, 3, 9, 8), (4, 3, 3, 3), {"pads": [1, 1]}, "'pads' must be 4 numbers of 0 or more, not [1, 1]"),
-        ((1, 3, 9, 8), (4, 3, 3, 3), {"strides": [0, 1]}, "'strides' must be 2 numbers of 1 or more, not [0, 1]"),
-        (
-            (1, 3, 9, 8), (4, 3, 3, 3), {"auto_pad": "SAME"},
-            "'auto_pad' must be NOTSET, VALID, SAME_UPPER or SAME_LOWER, not 'SAME'",
-        ),
-    ],
-)  # fmt: skip
-def test_conv_that_does_not_fit(x, w, attributes, message) -> None:
-    b = Builder()
-    b.output(b.node("Conv", b.input("x", np.float32, x), b.constant("w", array(*w)), name="c1", **attributes))
-    with pytest.raises(HwflowError) as caught:
-        evaluate(b.model(), {"x": array(*x)})
-    assert str(caught.value) == f"graph/node[0] 'c1' (Conv): {message}"
