@@ -9,7 +9,6 @@ from typing import Literal, TypeAlias, Union
 
 from hwflow_base.errors import HwflowError
 from hwflow_base.files.cache import cached_step, digest
-from hwflow_base.files.sources import read_text
 from hwflow_sim import RunResult, StallPattern
 
 from . import golden, hls, onnx
@@ -24,6 +23,7 @@ from .arguments import (
     require_plan,
     require_same,
     rows_of,
+    settings_asked,
     states_of,
     widths_of,
 )
@@ -37,15 +37,13 @@ from .onnx import Finding, Model
 from .onnx.container.files import read
 from .onnx.model import Array
 from .onnx.rewrite.passes import remove_unused
-from .options import BOARD, BUILD, HardwareOptions, Project, QuantizationOptions
-from .pipeline.pipeline import Pipeline
-from .pipeline.planning import plan_for
+from .options import BOARD, BUILD, HardwareOptions, Project, QuantizationOptions, in_python
+from .pipeline.pipeline import Pipeline, settings_of
 from .pipeline.simulated_board import compile_design
 from .pipeline.simulation import compile_plan, run_plan
 from .pipeline.verilog import write_rtl
 from .quantize import Quantized, quantize, save_quantized
 from .quantize.settings import QuantizationSettings, settings_of_bits, with_rescale_bits
-from .quantize.settings_file import settings_from_yaml
 from .quantize.streaming import keep_states
 from .search.exploration.exploration import Exploration, evaluate, exploration_of
 from .search.exploration.point import Widths
@@ -115,17 +113,9 @@ def quantize_model(model: Model, data: Rows | None = None, *, bits: int | tuple[
     """
     a_model(model)
     rows = None if data is None else dataset_for(data, model).calibration
-    if bits is not None and settings is not None:
-        raise HwflowError("bits and settings must not be given together", "write the widths into the settings")
-    choices = settings
-    if bits is not None:
-        choices = settings_of_bits(*widths_of(bits))
-    elif settings is not None and not isinstance(settings, QuantizationSettings):
-        place = path_of(settings, "settings, where they are no QuantizationSettings,")
-        choices = settings_from_yaml(read_text(place), str(place), model)
-    assert choices is None or isinstance(choices, QuantizationSettings)
-    choices = with_rescale_bits(choices or QuantizationSettings(), rescale_bits)
-    return quantize(model, rows, settings=choices)
+    asked = settings_asked(bits, settings, rescale_bits)
+    choices = with_rescale_bits(settings, rescale_bits) if isinstance(settings, QuantizationSettings) else None
+    return quantize(model, rows, settings=choices or settings_of(asked, model))
 
 
 def export_model(quantized: Quantized, path: str | Path) -> Path:
@@ -172,13 +162,13 @@ def make_plan(quantized: Quantized, board: str | Path | Board = "ulx3s_85f", int
     as far as that pays.
     `Plan.with_folding` makes a plan with another folding of a stage.
     """
-    graph, board = a_quantized(quantized).graph, as_board(board)
-    if interval is not None and frames_per_second is not None:
-        raise HwflowError("interval must not be given together with frames_per_second", "give one of them")
-    pace = None if interval is None else whole_number(interval, "interval", 1)
-    return plan_for(graph, graph, board, interval=pace, frames_per_second=frames_per_second,
-                    logic=boolean(logic_multipliers, "logic_multipliers"),
-                    stream_weights=boolean(stream_weights, "stream_weights"), execution=execution_of(execution))
+    integers, place = a_quantized(quantized), as_board(board)
+    HardwareOptions(interval=interval, frames_per_second=frames_per_second).require_one_of(in_python)
+    asked = HardwareOptions(
+        interval=None if interval is None else whole_number(interval, "interval", 1),
+        frames_per_second=frames_per_second, logic_multipliers=boolean(logic_multipliers, "logic_multipliers"),
+        stream_weights=boolean(stream_weights, "stream_weights"), execution=execution_of(execution))
+    return Pipeline.of_integers(integers, place, asked).plan
 
 
 def explore(model: Model, data: Rows | None = None, *, boards: Sequence[str | Path | Board] | None = None,
@@ -272,7 +262,7 @@ def synthesize(quantized: Quantized, plan: hls.Plan, board: str | Path | Board =
     at_once = None if jobs is None else whole_number(jobs, "jobs", 1)
     first, count = whole_number(seed, "seed", 0), whole_number(seeds, "seeds", 1)
     options, place = SynthesisOptions(first, count, at_once, megahertz(clock, "clock")), folder_of(folder)
-    design = Design(quantized.graph, plan, board)
+    design = Pipeline.of_integers(quantized, board, plan=plan).design
     return synthesize_design(design, place, options, quantized=QUANTIZED,
                              keep=lambda: keep_integers(design, quantized, place))
 
@@ -286,12 +276,12 @@ def simulated_board(quantized: Quantized, plan: hls.Plan | None = None, board: s
     throughput are those of the line and of the board's oscillator.  `close` switches it off.
     """
     place = as_board(board).with_transport(transport)
-    chosen = make_plan(quantized, place) if plan is None else plan
-    require_plan(quantized, chosen, place)
-    design, kept = Design(quantized.graph, chosen, place), folder_of(folder)
-    made = compile_design(design, kept, kept / "cache", quantized=QUANTIZED,
-                          keep=lambda: keep_integers(design, quantized, kept))
-    return made.open()
+    pipeline = Pipeline.of_integers(a_quantized(quantized), place, plan=plan)
+    require_plan(quantized, pipeline.plan, place)
+    design, directory = pipeline.design, folder_of(folder)
+    simulated = compile_design(design, directory, directory / "cache", quantized=QUANTIZED,
+                               keep=lambda: keep_integers(design, quantized, directory))
+    return simulated.open()
 
 
 def keep_integers(design: Design, quantized: Quantized, folder: Path) -> None:

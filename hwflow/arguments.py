@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 from hwflow_base.errors import HwflowError
 from hwflow_base.files.target import create_folder
@@ -18,7 +19,9 @@ from .onnx import Model
 from .onnx.model import Array
 from .onnx.run.missing import missing_taken
 from .onnx.run.sequences import inputs_of_rows, outputs_of_rows
+from .options import QuantizationOptions, in_python
 from .quantize import Quantized
+from .quantize.settings import QuantizationSettings
 from .search.exploration.frontier import Objective
 from .synth import Board, load_board
 
@@ -81,6 +84,17 @@ def widths_of(bits: object) -> tuple[int, ...]:
         raise HwflowError("bits must be a whole number, or two of them (weights, activations), from 1 to 8, not "
                           f"{described(bits)}")
     return widths
+
+
+def settings_asked(bits: object, settings: object, rescale_bits: int | Literal["auto"] | None) -> QuantizationOptions:
+    """The options of a quantization without a file where `settings` are an object.  HwflowError where both are given.
+    """
+    said = QuantizationOptions(None if bits is None else (8, 8), None if settings is None else Path())
+    said.require_one_of(in_python)
+    is_file = settings is not None and not isinstance(settings, QuantizationSettings)
+    place = path_of(settings, "settings, where they are no QuantizationSettings,") if is_file else None
+    weights, activations, *_ = (8, 8) if bits is None else (*widths_of(bits), 8)
+    return QuantizationOptions(None if bits is None else (weights, activations), place, rescale_bits)
 
 
 def require_plan(quantized: object, plan: object, board: Board | None = None) -> None:

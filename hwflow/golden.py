@@ -123,7 +123,7 @@ def run_prologue(quantized: Quantized, feeds: Mapping[str, Array]) -> dict[str, 
 
 
 def enter(quantized: Quantized, feeds: Mapping[str, Array]) -> IntArray:
-    """As `run_prologue`, the frames alone of a graph with one input."""
+    """The frames of `run_prologue` alone, for a graph with one input."""
     (frames,) = run_prologue(quantized, feeds).values()
     return frames
 

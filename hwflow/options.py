@@ -1,4 +1,4 @@
-"""What a user asks of a model's way to hardware: the options that several commands share.
+"""Requests of a user on a model's way to hardware: the options that several commands share.
 
 Each part is a frozen dataclass whose fields are options (`hwflow_base.options`); the request of a command
 (`hwflow.cli`) consists of such parts and of options of its own.
@@ -6,13 +6,13 @@ Each part is a frozen dataclass whose fields are options (`hwflow_base.options`)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Literal
 
 from hwflow_base.errors import HwflowError
-from hwflow_base.options import Option, Range, Section
+from hwflow_base.options import Option, Range, Section, declared
 
 from hwflow.stages.partition import Execution
 
@@ -106,6 +106,20 @@ def listed_boards() -> Sequence[str]:
     return list_boards()
 
 
+#: How an option is written where its user finds it: `--frames-per-second`, or `frames_per_second` in Python.
+Spelling = Callable[[str], str]
+
+
+def on_command_line(name: str) -> str:
+    """The option of this field as the command line has it."""
+    return f"--{name.replace('_', '-')}"
+
+
+def in_python(name: str) -> str:
+    """The option of this field as Python's functions have it."""
+    return name
+
+
 ModelFile = Annotated[Path, Option(argument=True, whole=model_file)]
 BuildFolder = Annotated[Path, Option("The folder for all results.", common=True)]
 LimitsOption = Annotated[Limits, Option(
@@ -156,6 +170,12 @@ class QuantizationOptions:
     rescale_bits: RescaleBits = None
     hardware_argmax: HardwareArgmax = False
 
+    def require_one_of(self, spelled: Spelling = on_command_line) -> None:
+        """HwflowError where both `bits` and `settings` are given."""
+        if self.bits is not None and self.settings is not None:
+            raise HwflowError(f"{spelled('bits')} and {spelled('settings')} must not be given together",
+                              "write the widths into the settings")
+
 
 @dataclass(frozen=True)
 class HardwareOptions:
@@ -188,3 +208,14 @@ class HardwareOptions:
         "layer after another, which is smaller.  auto: dataflow if it fits, else shared, or both side by side where "
         "that is faster.", Section.PLAN, excludes=["plan"], common=True)] = Execution.AUTO
     reweightable: Reweightable = False
+
+    def require_one_of(self, spelled: Spelling = on_command_line) -> None:
+        """HwflowError where two options are given that decide the same."""
+        others = [option for option in declared(HardwareOptions) if "plan" in option.option.excludes]
+        if self.plan is not None and any(getattr(self, option.name) != option.default for option in others):
+            *names, last = [spelled(option.name) for option in others]
+            raise HwflowError(f"{spelled('plan')} must not be given together with {', '.join(names)} or {last}",
+                              "the plan's file decides all of them")
+        if self.interval is not None and self.frames_per_second is not None:
+            raise HwflowError(f"{spelled('interval')} must not be given together with {spelled('frames_per_second')}",
+                              "give one of them")

@@ -1,6 +1,6 @@
-"""What somebody should know of a result that is computed as asked, and that nobody wants.
+"""Warnings about a result that is computed as asked, and that nobody wants.
 
-The exit code of a command stays 0: the answer is right, the question is perhaps not.  `hwflow.accuracy.outcomes` finds
+The exit code of a command stays 0: the answer is right, the question is perhaps not.  `hwflow.accuracy.warnings` finds
 most of them; docs/quantization-guide.md says of each code what it means.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 
 
 class OutcomeCode(enum.StrEnum):
-    """What the warnings are about: the data, then the outputs, the accuracy and the plan."""
+    """The subjects of warnings: the data, then the outputs, the accuracy and the plan."""
 
     EQUAL_CALIBRATION = "equal-calibration"
     RANGE_EXCEEDED = "range-exceeded"

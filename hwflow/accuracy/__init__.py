@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from hwflow.accuracy.histogram import Histogram
 from hwflow.accuracy.layers import LayerNoise, decibels, layer_noise, most_harmful
-from hwflow.accuracy.measure import Accuracy, Metric, OutputNoise, Pair, compare, float_outputs, measure
+from hwflow.accuracy.measure import Accuracy, Metric, OutputNoise, Pair, compare, float_outputs
 from hwflow.accuracy.metrics import signal_to_noise
-from hwflow.accuracy.outcomes import LAYER_ROWS, data_warnings, layer_warnings, measured_warnings
-from hwflow.accuracy.question import Question, Task, question
+from hwflow.accuracy.task import Question, Task, question
+from hwflow.accuracy.warnings import LAYER_ROWS, data_warnings, layer_warnings, measure, measured_warnings
 from hwflow.accuracy.worst import WorstRow, worst_rows
 
 __all__ = [

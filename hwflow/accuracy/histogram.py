@@ -46,7 +46,7 @@ class Histogram:
 
     @staticmethod
     def from_facts(facts: Mapping[str, Any]) -> Histogram:
-        """What `dataclasses.asdict` made of one, also after JSON made lists of its tuples."""
+        """The object whose `dataclasses.asdict` this is, also after JSON made lists of its tuples."""
         return Histogram(**{**facts, "integers": tuple(facts["integers"]), "reals": tuple(facts["reals"])})
 
 

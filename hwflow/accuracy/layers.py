@@ -69,7 +69,7 @@ class LayerNoise:
 
     @staticmethod
     def from_facts(facts: Mapping[str, Any]) -> LayerNoise:
-        """What `dataclasses.asdict` made of one, also after JSON."""
+        """The object whose `dataclasses.asdict` this is, also after JSON."""
         histogram = facts.get("histogram")
         return LayerNoise(**{**facts, "histogram": None if histogram is None else Histogram.from_facts(histogram)})
 
@@ -142,7 +142,7 @@ def _used(quantized: Quantized) -> dict[str, npt.NDArray[np.bool_]]:
 
 
 class _Against:
-    """What is summed up of all tensors of a graph against those of a model that `views` point to.
+    """Sums over all tensors of a graph against those of a model that `views` point to.
 
     `used`: of some of them, the elements of a frame that count.
     """
@@ -180,7 +180,7 @@ def most_harmful(noises: Sequence[LayerNoise]) -> LayerNoise | None:
 
 
 class _Sums:
-    """What is summed up over rows of one tensor."""
+    """Sums over rows of one tensor."""
 
     def __init__(self, graph: LayerGraph, name: str) -> None:
         self.tensor = graph.tensors[name]

@@ -14,7 +14,6 @@ from hwflow_base.notebook import drawn_html
 from hwflow_base.short_repr import fields_repr
 
 from hwflow import golden
-from hwflow.accuracy.layers import layer_noise
 from hwflow.accuracy.metrics import (
     area_under_curve,
     chance_of_area,
@@ -24,15 +23,13 @@ from hwflow.accuracy.metrics import (
     signal_to_noise,
     squared_errors,
 )
-from hwflow.accuracy.outcomes import LAYER_ROWS, measured_warnings
-from hwflow.accuracy.question import Question, Task, in_numbers, question
+from hwflow.accuracy.task import Question, Task, in_numbers
 from hwflow.accuracy.worst import WorstRow, worst_rows
 from hwflow.data.dataset import Dataset, classes
 from hwflow.golden import Progress
 from hwflow.onnx.model import Array, Model
 from hwflow.onnx.run.sequences import in_order, state_pairs
 from hwflow.outcome import OutcomeWarning
-from hwflow.quantize import Quantized
 
 #: Integers of so many bytes are indices.
 INDEX_BYTES = 4
@@ -58,7 +55,7 @@ class Metric:
 
     @property
     def lost(self) -> float | None:
-        """What the integer model is worse: points (hundredths) of a share, the growth of an error."""
+        """The loss of the integer model: points (hundredths) of a share, the growth of an error."""
         if self.real is None or self.integer is None:
             return None
         return 100 * (self.real - self.integer) if self.share else self.integer - self.real
@@ -76,7 +73,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Values:
-    """What numbers an output has: `odd_row` is the first row with NaN or an infinity, None where there is none.
+    """The numbers that an output has: `odd_row` is the first row with NaN or an infinity, None where there is none.
 
     `varies` is the root mean square of what rows differ from the first one, relative to that of the numbers: 0 where
     all rows are equal, None where numbers are not finite.
@@ -137,10 +134,10 @@ class Accuracy:
         return next((metric for metric in self.metrics if metric.share), None)
 
     def class_name(self, number: int) -> str:
-        """What a class is called: by its number, where it has no name."""
+        """The name of a class, or its number, where it has no name."""
         return self.names[number] if self.names else str(number)
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """Plain data for JSON; `from_facts` reads it.  The top-1 shares stand at the top once more.
 
         Warnings are left out: a command has one list of them, wherever they come from.
@@ -166,23 +163,6 @@ def _output_noise(facts: Mapping[str, Any]) -> OutputNoise:
     return OutputNoise(**{**facts, "real": Values(**facts["real"]), "integer": Values(**facts["integer"])})
 
 
-def measure(
-    model: Model, quantized: Quantized, dataset: Dataset, progress: Progress | None = None
-) -> tuple[Accuracy, dict[str, Array]]:
-    """Both models on every row of `dataset`: the accuracy with its warnings, and the integer outputs [n, *shape].
-
-    HwflowError where the labels do not fit the model.
-    """
-    asked = question(model, dataset)
-    reference = float_outputs(model, dataset.inputs)
-    outputs = golden.predict(quantized, dataset.inputs, progress)
-    accuracy = compare(asked, dataset, reference, outputs)
-    found = measured_warnings(
-        accuracy, model, quantized, dataset, lambda: layer_noise(quantized, dataset.first(LAYER_ROWS).inputs)
-    )
-    return replace(accuracy, warnings=found), outputs
-
-
 def float_outputs(model: Model, inputs: Mapping[str, Array], progress: Progress | None = None) -> dict[str, Array]:
     """The model as its file has it on rows [n, *input shape]: [n, *output shape] by name, bfloat16 as float32.
 
@@ -204,7 +184,7 @@ def float_outputs(model: Model, inputs: Mapping[str, Array], progress: Progress 
 def compare(
     asked: Question, dataset: Dataset, reference: Mapping[str, Array], outputs: Mapping[str, Array]
 ) -> Accuracy:
-    """What `asked` of the rows of `dataset`, answered by the float model's outputs and by the integer model's."""
+    """The answer to `asked` on the rows of `dataset` by the float model's outputs and by the integer model's."""
     names, dataset, (reference, outputs) = in_numbers(asked, dataset, reference, outputs)
     both = reference.get(asked.output), outputs.get(asked.output)
     metrics = tuple(_metrics(asked, dataset, reference, outputs))

@@ -39,14 +39,14 @@ def area_under_curve(scores: Array, labels: Array) -> float | None:
 
 
 def chance_of_share(first: Array, second: Array) -> float:
-    """What chance alone makes of the difference of two means over the same rows [n]: its standard error were both of
+    """The effect of chance alone on the difference of two means over the same rows [n]: its standard error were both of
     equal worth, so that each row's difference is as likely to have the other sign."""
     apart = np.asarray(first, np.float64) - np.asarray(second, np.float64)
     return float(np.sqrt(np.square(apart).sum())) / max(len(apart), 1)
 
 
 def chance_of_area(first: Array, second: Array, labels: Array) -> float | None:
-    """As `chance_of_share`, of the areas under the ROC curves of two scores; None without rows of both labels.
+    """The same as `chance_of_share` for the areas under the ROC curves of two scores; None without rows of both labels.
 
     A row counts with its placement: the share of the other label's rows that it is on the right side of, ties half
     (DeLong, DeLong and Clarke-Pearson, 1988).
@@ -76,7 +76,7 @@ def squared_errors(inputs: Array, outputs: Array) -> npt.NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class Deviation:
-    """Of values from expected ones: mean squared error, share of the variance explained, largest absolute error.
+    """The deviation of values from expected ones: mean squared error, share of variance explained, largest error.
 
     `r2` weighs every element of a row by its variance over the rows; it is None where nothing varies.  `rows` are the
     shares of the variance that each row leaves unexplained: 1 - `r2` is their sum.

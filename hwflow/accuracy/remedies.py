@@ -1,4 +1,4 @@
-"""What helps a layer that hurts: the line of a settings file that changes it."""
+"""Remedies for a layer that hurts: the line of a settings file that changes it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OTHER_RANGE = "its range is far too {}: calibrate with rows like those of the d
 
 
 def of_layer(quantized: Quantized, layer: LayerNoise | None) -> str:
-    """What to change for `layer`, or in general where it is None or has no settings of its own."""
+    """The change for `layer`, or in general where it is None or has no settings of its own."""
     if not quantized.settings:
         return "its integers are fixed in the model: train or export it with more bits, or start from the float model"
     chosen = yaml.safe_load(quantized.settings)["layers"]
@@ -32,7 +32,7 @@ def of_layer(quantized: Quantized, layer: LayerNoise | None) -> str:
         return "give it more bits (--bits 8), or calibrate with more rows like those of the data"
     if layer.reach is not None and layer.reach < _UNUSED:
         return _OTHER_RANGE.format("wide")
-    narrow: dict[str, Any] = {}
+    narrow: dict[str, object] = {}
     if layer.weights and IntFormat.parse(layer.weights).bits < _BITS:
         narrow["weights"] = {"bits": _BITS}
     if IntFormat.parse(layer.activations).bits < _BITS:

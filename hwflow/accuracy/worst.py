@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hwflow.accuracy.metrics import squared_errors
-from hwflow.accuracy.question import Question, Task
+from hwflow.accuracy.task import Question, Task
 from hwflow.data.dataset import Dataset, classes
 from hwflow.onnx.model import Array
 
@@ -84,7 +84,7 @@ def _errors(reference: Mapping[str, Array], outputs: Mapping[str, Array], count:
 def _answers(
     asked: Question, dataset: Dataset, reference: Mapping[str, Array], outputs: Mapping[str, Array]
 ) -> tuple[Array | None, Array | None, Array | None]:
-    """What is expected of each row, and what the models answer: [n] each, None where there is no one number."""
+    """The expected answer to each row, and those of the models: [n] each, None where there is no one number."""
     name, labels = asked.output, dataset.labels
     if asked.task is Task.NONE:
         return None, None, None

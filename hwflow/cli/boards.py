@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from hwflow_base.later import later
 
@@ -12,7 +11,7 @@ with later():
     from ..views.console.terminal import Console
 
 
-def boards(console: Console) -> Mapping[str, Any]:
+def boards(console: Console) -> Mapping[str, object]:
     """List the boards."""
     found = [load_board(name) for name in list_boards()]
     console.table("boards", ("board", "MHz", "LUT", "FF", "DSP", "RAM", "what it is"), [

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from hwflow_base.errors import HwflowError
 from hwflow_base.later import later
@@ -25,7 +25,7 @@ with later():
     from ..views.console.plan import show_plan, show_ports
     from ..views.console.terminal import Console
 
-Result = Mapping[str, Any]
+Result = Mapping[str, object]
 
 #: The names of `hwflow.export.FORMATS`.
 FORMATS = ("fusesoc", "litex", "verilog")
@@ -37,7 +37,7 @@ EXPORTS = "export"
 
 @dataclass(frozen=True)
 class BuildRequest:
-    """What `hwflow build` is asked."""
+    """The request of `hwflow build`."""
 
     project: Project
     quantization: QuantizationOptions = field(default_factory=QuantizationOptions)
@@ -66,8 +66,7 @@ def build(console: Console, request: BuildRequest) -> Result:
         folder = pipeline.generate()
         axi_stream = pipeline.generate(axi_stream=True) if request.axi_stream or exports else None
         if axi_stream is not None and exports:
-            network = network_of(pipeline.graph, pipeline.plan, pipeline.board, axi_stream.parent,
-                                 pipeline.frames(FRAMES), pipeline.folder.name)
+            network = network_of(pipeline.design, axi_stream.parent, pipeline.frames(FRAMES), pipeline.folder.name)
             for kind, place in exports.items():
                 export(network, kind, place)
     clock = pipeline.clock()

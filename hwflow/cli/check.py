@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from hwflow_base.errors import AnswerIsNo, HwflowError
 from hwflow_base.later import later
@@ -31,7 +31,7 @@ with later():
     from ..views.console.plan import show_layers
     from ..views.console.terminal import Console
 
-Result = Mapping[str, Any]
+Result = Mapping[str, object]
 
 #: Rules whose errors name files that must not be read.
 UNSAFE = ("EX-02", "EX-09")
@@ -39,7 +39,7 @@ UNSAFE = ("EX-02", "EX-09")
 
 @dataclass(frozen=True)
 class CheckRequest:
-    """What `hwflow check` is asked."""
+    """The request of `hwflow check`."""
 
     project: Project
     strict: Annotated[bool, Option(
@@ -76,7 +76,7 @@ def check(console: Console, request: CheckRequest) -> Result:
 
 
 def _check_errors(console: Console, pipeline: Pipeline, summary: str, errors: Sequence[Finding]) -> Result:
-    """What else is to be said of a file with errors: which operators have no hardware."""
+    """More about a file with errors: which operators have no hardware."""
     console.say(summary)
     besides = _without_hardware(pipeline)
     if besides:
@@ -86,7 +86,7 @@ def _check_errors(console: Console, pipeline: Pipeline, summary: str, errors: Se
 
 def _check_nodes(console: Console, pipeline: Pipeline, summary: str, errors: Sequence[Finding], board: Board | None, *,
                  hardware: bool) -> Result:
-    """What becomes of every node; with `hardware` the exit code says whether the model can become hardware."""
+    """Show what becomes of every node; with `hardware` the exit code says whether the model can become hardware."""
     try:
         _ = pipeline.source
     except HwflowError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import click
 from click.shell_completion import get_completion_class
@@ -17,12 +17,12 @@ with later():
 
 @dataclass(frozen=True)
 class CompletionRequest:
-    """What `hwflow completion` is asked."""
+    """The request of `hwflow completion`."""
 
     shell: Annotated[str, Option(argument=True, parse=OneOf(("bash", "zsh", "fish")))]
 
 
-def completion(console: Console, request: CompletionRequest) -> Mapping[str, Any]:
+def completion(console: Console, request: CompletionRequest) -> Mapping[str, object]:
     """Print the script with which SHELL completes hwflow's commands, options, boards and files.
 
     bash: eval "$(hwflow completion bash)" in ~/.bashrc; zsh: the same in ~/.zshrc; fish: hwflow completion fish |

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from hwflow_base.errors import HwflowError
 from hwflow_base.files.target import replacing, require_folder, require_plain_target, same_file
@@ -32,7 +32,7 @@ LISTED = 20
 
 @dataclass(frozen=True)
 class DataRequest:
-    """What `hwflow data` is asked; `sources` and `calibration_data` are files and folders, each after the name of its
+    """The request of `hwflow data`; `sources` and `calibration_data` are files and folders, each after the name of its
     input and "=" where the model has several."""
 
     model: ModelFile
@@ -52,7 +52,7 @@ class DataRequest:
     limits: LimitsOption = DEFAULT_LIMITS
 
 
-def data(console: Console, request: DataRequest) -> Mapping[str, Any]:
+def data(console: Console, request: DataRequest) -> Mapping[str, object]:
     """Make a data file for MODEL of tables, NumPy files, or folders of pictures or recordings (docs/data-files.md).
 
     A number v of a file becomes (v / SCALE - MEAN) / STD, which must be what the training of the model did.  For a

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
 
 from hwflow_base.later import later
 
@@ -17,7 +16,7 @@ with later():
     from ..views.console.terminal import Console
 
 
-def doctor(console: Console) -> Mapping[str, Any]:
+def doctor(console: Console) -> Mapping[str, object]:
     """Show which tools are installed, which are missing, and how to install them."""
     tools = (*simulation_tools(), *tool_status(), *programmer_status())
     show_tools(console, tools)

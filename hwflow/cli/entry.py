@@ -92,12 +92,12 @@ def fail(message: str, code: int, words: Sequence[str]) -> NoReturn:
 
 
 def silence_output() -> None:
-    """What is still written to standard output goes nowhere."""
+    """Send what is still written to standard output nowhere."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def explain(error: BaseException) -> tuple[str, int]:
-    """What to tell the user about an error, and the exit code."""
+    """The message to the user about an error, and the exit code."""
     import click
 
     if isinstance(error, HwflowError) and error.exit_code != INTERNAL:
@@ -123,7 +123,7 @@ def explain(error: BaseException) -> tuple[str, int]:
 
 
 def mistake(error: BaseException) -> str:
-    """What to tell about an error that nobody foresaw; its details are in a file."""
+    """The message about an error that nobody foresaw; its details are in a file."""
     import tempfile
     import traceback
 

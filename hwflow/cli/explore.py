@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from hwflow_base.errors import AnswerIsNo, HwflowError
 from hwflow_base.files.cache import locked
@@ -23,8 +23,7 @@ from ..options import HardwareArgmax, Project, QuantizationOptions, RescaleBits,
 from .parser.command import usage_error, was_said
 
 with later():
-    from ..pipeline.choices import settings_of
-    from ..pipeline.pipeline import Pipeline
+    from ..pipeline.pipeline import Pipeline, settings_of
     from ..quantize import comes_quantized
     from ..search.exploration.exploration import Exploration, evaluate, exploration_of
     from ..search.exploration.frontier import Objective
@@ -36,7 +35,7 @@ with later():
     from ..views.console.terminal import Console
     from ..views.page.exploration import Designs, exploration_page
 
-Result = Mapping[str, Any]
+Result = Mapping[str, object]
 
 #: The folder of an exploration in that of the model, its tables for other programs, and its page.
 FOLDER, CSV, JSON, PAGE = "exploration", "points.csv", "points.json", "explore.html"
@@ -56,7 +55,7 @@ def names(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class ExploreRequest:
-    """What `hwflow explore` is asked; `boards` is empty for all of them, `intervals` None for 8, or with `frames` for
+    """The request of `hwflow explore`; `boards` is empty for all of them, `intervals` None for 8, or with `frames` for
     1."""
 
     project: Project
@@ -156,7 +155,7 @@ def require_together(request: ExploreRequest) -> None:
 
 
 def boards_of(names: tuple[str, ...]) -> dict[str, Board]:
-    """By the names that the user gave; all where none is named."""
+    """The boards by the names that the user gave; all where none is named."""
     return {name: load_board(name) for name in names or list_boards()}
 
 

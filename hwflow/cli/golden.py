@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any
+from typing import Annotated
 
 from hwflow_base.later import later
 from hwflow_base.options import Option, Range, command_line
@@ -12,16 +12,15 @@ from hwflow_base.options import Option, Range, command_line
 from ..options import Project, QuantizationOptions, Verbose
 
 with later():
-    from ..pipeline.measurements import required_dataset
-    from ..pipeline.pipeline import Pipeline
-    from ..pipeline.recording import keep_accuracy
+    from ..pipeline.pipeline import Pipeline, required_dataset
+    from ..pipeline.records import keep_accuracy
     from ..views.console.accuracy import show_accuracy, show_layers
     from ..views.console.terminal import Console
 
 
 @dataclass(frozen=True)
 class GoldenRequest:
-    """What `hwflow golden` is asked."""
+    """The request of `hwflow golden`."""
 
     project: Project
     quantization: QuantizationOptions = field(default_factory=QuantizationOptions)
@@ -30,7 +29,7 @@ class GoldenRequest:
     verbose: Verbose = False
 
 
-def golden(console: Console, request: GoldenRequest) -> Mapping[str, Any]:
+def golden(console: Console, request: GoldenRequest) -> Mapping[str, object]:
     """Run the golden model, in integers, on every row of the data: accuracy, confusion matrix, noise of each layer.
 
     Exit codes: 0 for any accuracy; 2 if the model, the data or the settings are invalid.

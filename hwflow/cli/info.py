@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from hwflow_base.errors import HwflowError
 from hwflow_base.files.target import require_folder, require_plain_target, same_file, write_atomically
@@ -28,7 +28,7 @@ with later():
 
 @dataclass(frozen=True)
 class InfoRequest:
-    """What `hwflow info` is asked."""
+    """The request of `hwflow info`."""
 
     project: Project
     board: Annotated[str | None, Option(
@@ -37,7 +37,7 @@ class InfoRequest:
     svg: Annotated[Path | None, Option("Write a picture of the graph to this file.")] = None
 
 
-def info(console: Console, request: InfoRequest) -> Mapping[str, Any]:
+def info(console: Console, request: InfoRequest) -> Mapping[str, object]:
     """Show the inputs, operators, parameters and multiplications of MODEL, and where each node runs."""
     if request.svg is not None:
         require_plain_target(request.svg)

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import click
 from hwflow_base.errors import HwflowError
@@ -48,7 +48,7 @@ path = {path}
 
 @dataclass(frozen=True)
 class InitRequest:
-    """What `hwflow init` is asked."""
+    """The request of `hwflow init`."""
 
     model: Annotated[Path | None, Option(argument=True)] = None
     data: Annotated[Path | None, Option(
@@ -57,7 +57,7 @@ class InitRequest:
     force: Annotated[bool, Option(f"Replace a {FILE} that is there.")] = False
 
 
-def init(console: Console, request: InitRequest) -> Mapping[str, Any]:
+def init(console: Console, request: InitRequest) -> Mapping[str, object]:
     """Write hwflow.toml into this folder: the model, its data, the board, and every other option as a comment.
 
     Commands in this folder then take from it what their command line does not say (docs/project-file.md).  Without
@@ -107,7 +107,7 @@ def only_model(folder: Path) -> Path:
 
 
 def comments_of(known: Mapping[str, Options]) -> dict[str, str]:
-    """By table, every option as a comment: those that several commands share, then those of single ones."""
+    """Every option as a comment, by table: those that several commands share, then those of single ones."""
     common = {key: option for key, option in shared(known.values()).items() if key != "board"}
     elsewhere = {*common, *keys_of_model(known.values()), "board"}
     tables = {OPTIONS_TABLE: common}
@@ -119,7 +119,7 @@ def comments_of(known: Mapping[str, Options]) -> dict[str, str]:
 
 
 def comment_of(key: str, option: Parameter) -> str:
-    """What an option is for, and a line to take the comment sign from."""
+    """The purpose of an option, and a line to take the comment sign from."""
     about = textwrap.wrap(" ".join((option.help or "").split()), WIDTH, initial_indent="# ", subsequent_indent="# ",
                           break_on_hyphens=False, break_long_words=False)
     return "\n".join([*about, f"# {key} = {example_of(option)}"])

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from hwflow_base.errors import HwflowError
 from hwflow_base.files.cache import is_whole
@@ -27,7 +27,7 @@ with later():
     from ..synth import program as programmer
     from ..views.console.terminal import Console
 
-Result = Mapping[str, Any]
+Result = Mapping[str, object]
 
 #: How long what was written lasts.
 LASTS = {"sram": "until the power is switched off; --flash keeps it", "flash": "for good"}
@@ -35,7 +35,7 @@ LASTS = {"sram": "until the power is switched off; --flash keeps it", "flash": "
 
 @dataclass(frozen=True)
 class ProgramRequest:
-    """What `hwflow program` is asked."""
+    """The request of `hwflow program`."""
 
     model: ModelFile
     board: BoardName = BOARD
@@ -87,7 +87,7 @@ def program(console: Console, request: ProgramRequest) -> Result:
 
 
 def facts_with_weights(folder: Path) -> DesignFacts:
-    """What is known of the design in `folder`.  HwflowError where it has no weights in a memory of the board."""
+    """The facts of the design in `folder`.  HwflowError where it has no weights in a memory of the board."""
     facts = DesignFacts.read(folder)
     if facts.weights is None:
         raise HwflowError(f"the design in '{folder}' must have weights in a memory of the board, but all are in its "
@@ -96,7 +96,7 @@ def facts_with_weights(folder: Path) -> DesignFacts:
 
 
 def has_weights_in_flash(folder: Path) -> bool:
-    """Of a design that was not finished nothing is known."""
+    """Whether its weights are known to be in flash; False for a design that was not finished."""
     if not (folder / identity.IDENTITY_FILE).is_file():
         return False
     facts = DesignFacts.read(folder)

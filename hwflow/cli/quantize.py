@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from hwflow_base.errors import HwflowError
 from hwflow_base.files.target import require_folder, require_plain_target, same_file
@@ -22,18 +22,18 @@ with later():
     from ..layers.base import Layer, LayerGraph
     from ..onnx.rewrite.passes import remove_unused
     from ..pipeline.pipeline import Pipeline
-    from ..pipeline.recording import keep_headline
+    from ..pipeline.records import keep_headline
     from ..views.console.accuracy import say_accuracy
     from ..views.console.terminal import Console
     from .onnx.convert import require_apart
     from .widths_search import quantize_within
 
-Result = Mapping[str, Any]
+Result = Mapping[str, object]
 
 
 @dataclass(frozen=True)
 class QuantizeRequest:
-    """What `hwflow quantize` is asked."""
+    """The request of `hwflow quantize`."""
 
     project: Project
     quantization: QuantizationOptions = field(default_factory=QuantizationOptions)
@@ -58,7 +58,7 @@ def quantize(console: Console, request: QuantizeRequest) -> Result:
     search, options = None, request.quantization
     if request.accuracy_drop is not None:
         searched = Pipeline(console, request.project, options, HardwareOptions(request.board))
-        search, options = quantize_within(searched, request.accuracy_drop, request.search_evaluations)
+        search, options = quantize_within(console, searched, request.accuracy_drop, request.search_evaluations)
     pipeline = Pipeline(console, request.project, options)
     with pipeline.locked():
         graph, accuracy, path = pipeline.graph, pipeline.accuracy(), pipeline.reproducing()
@@ -101,20 +101,22 @@ def _export(console: Console, pipeline: Pipeline, target: Path) -> None:
                 f"(onnxruntime.InferenceSession('{target}')), or for hwflow in place of the model")
 
 
-def _layer_facts(layer: Layer, graph: LayerGraph) -> dict[str, Any]:
+def _layer_facts(layer: Layer, graph: LayerGraph) -> dict[str, object]:
     weights, tensor = getattr(layer, "weight_format", None), graph.tensors[layer.output]
     return {"layer": layer.name, "kind": kind_of(graph, layer), "hardware": layer.kind,
             "weights": str(weights) if weights else None, "output": str(tensor.frame),
             "format": str(tensor.format), "scale": tensor.scale, "zero_point": tensor.zero_point}
 
 
-def _show_layers(console: Console, layers: list[dict[str, Any]]) -> None:
+def _show_layers(console: Console, layers: list[dict[str, object]]) -> None:
     """A row for each layer; with --verbose also how its integers stand for real numbers."""
-    if console.verbose:
-        console.table("integer layers", ("layer", "kind", "weights", "output", "format", "scale", "zero point"), [
-            (layer["layer"], layer["kind"], layer["weights"] or "", layer["output"], layer["format"],
-             f"{layer['scale']:.6g}", str(layer["zero_point"])) for layer in layers])
-        return
-    console.table("integer layers", ("layer", "kind", "weights", "output", "format"), [
-        (shortened(layer["layer"], NAME_WIDTH), layer["kind"], layer["weights"] or "", layer["output"],
-         layer["format"]) for layer in layers])
+    names = ("layer", "kind", "weights", "output", "format", *(("scale", "zero_point") if console.verbose else ()))
+    rows = [[_cell(name, layer[name], console.verbose) for name in names] for layer in layers]
+    console.table("integer layers", [name.replace("_", " ") for name in names], rows)
+
+
+def _cell(name: str, value: object, verbose: bool) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    text = "" if value is None else str(value)
+    return shortened(text, NAME_WIDTH) if name == "layer" and not verbose else text

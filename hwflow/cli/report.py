@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from hwflow_base.later import later
 from hwflow_base.options import Option
@@ -20,7 +20,7 @@ with later():
 
 @dataclass(frozen=True)
 class ReportRequest:
-    """What `hwflow report` is asked."""
+    """The request of `hwflow report`."""
 
     project: Project
     quantization: QuantizationOptions = field(default_factory=QuantizationOptions)
@@ -29,7 +29,7 @@ class ReportRequest:
         "The file to write; default: report.html, beside the plan.", metavar="FILE")] = None
 
 
-def report(console: Console, request: ReportRequest) -> Mapping[str, Any]:
+def report(console: Console, request: ReportRequest) -> Mapping[str, object]:
     """Write a page that shows the whole design of MODEL for a board: one HTML file, for any browser.
 
     It plans the design where that was not done yet, and shows what other commands found: accuracy of `hwflow golden`,

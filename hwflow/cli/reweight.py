@@ -6,14 +6,14 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from hwflow_base.errors import HwflowError
 from hwflow_base.files.cache import locked
 from hwflow_base.later import later
 from hwflow_base.options import Option, Range, Section
 
-from ..options import BOARD, BoardName, HardwareOptions, Project, Verbose
+from ..options import BOARD, BoardName, Project, Verbose
 
 with later():
     from ..reweight.retrained import Retrained
@@ -25,7 +25,7 @@ with later():
 
 @dataclass(frozen=True)
 class ReweightRequest:
-    """What `hwflow reweight` is asked."""
+    """The request of `hwflow reweight`."""
 
     project: Project
     base: Annotated[Path, Option("The model that was synthesized, or its build folder.", Section.MODEL)]
@@ -36,7 +36,7 @@ class ReweightRequest:
     verbose: Verbose = False
 
 
-def reweight(console: Console, request: ReweightRequest) -> Mapping[str, Any]:
+def reweight(console: Console, request: ReweightRequest) -> Mapping[str, object]:
     """Put the weights of the retrained MODEL into the routed design of BASE, in seconds, without place and route.
 
     Exit codes: 0 done; 1 if the model does not fit the routed hardware, the simulation differs, or a tool fails; 2 if
@@ -44,10 +44,11 @@ def reweight(console: Console, request: ReweightRequest) -> Mapping[str, Any]:
     """
     started = time.monotonic()
     base = base_folder(request)
-    pipeline = Retrained(console, request.project, hardware=HardwareOptions(board=request.board), base=base)
-    pipeline.prepare(lambda: tools_of_family(pipeline.board.family), lambda: pipeline.routed)
+    retrained = Retrained(console, request.project, request.board, base)
+    pipeline = retrained.pipeline
+    pipeline.prepare(lambda: tools_of_family(pipeline.board.family), lambda: retrained.routed)
     with locked(base, console.progress), pipeline.locked():
-        report = pipeline.reweight()
+        report = retrained.reweight()
         seconds = time.monotonic() - started
         accuracy = pipeline.accuracy()
         proof = pipeline.prove(request.frames) if request.netlist else None

@@ -6,7 +6,7 @@ import contextlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 from hwflow_base.errors import HwflowError
 from hwflow_base.files.cache import locked
@@ -26,9 +26,8 @@ with later():
     from ..host.stream import Throughput
     from ..layers.formats import IntArray
     from ..pipeline.boards import designs_of, patience_of, simulated_design
-    from ..pipeline.measurements import required_dataset
-    from ..pipeline.pipeline import Pipeline
-    from ..pipeline.recording import keep_board
+    from ..pipeline.pipeline import Pipeline, required_dataset
+    from ..pipeline.records import keep_board
     from ..synth import load_board
     from ..views.console.runs import BoardRun, differences, show_run
     from ..views.console.terminal import Console
@@ -65,7 +64,7 @@ PatienceOption = Annotated[float, Option(
 
 @dataclass(frozen=True)
 class RunRequest:
-    """What `hwflow run` is asked."""
+    """The request of `hwflow run`."""
 
     project: Project
     port: Annotated[str | None, Option(
@@ -85,7 +84,7 @@ class RunRequest:
     verbose: Verbose = False
 
 
-def run(console: Console, request: RunRequest) -> Mapping[str, Any]:
+def run(console: Console, request: RunRequest) -> Mapping[str, object]:
     """Run MODEL on a programmed or a simulated board: compare every row of the data with the golden model, bit for bit.
 
     The design is the one that `hwflow synth` left in the build folder.  Exit codes: 0 equal; 1 if a number differs; 2
@@ -93,7 +92,7 @@ def run(console: Console, request: RunRequest) -> Mapping[str, Any]:
     """
     pipeline = Pipeline(console, request.project, hardware=HardwareOptions(request.board or BOARD, request.transport))
     if request.terminal:
-        return offered(pipeline, request)
+        return offered(console, pipeline, request)
     whole = required_dataset(pipeline, "run must have inputs to run on")
     require_place(request)
     dataset = whole if request.rows is None else whole.first(request.rows)
@@ -132,14 +131,14 @@ def require_place(request: RunRequest) -> None:
         raise HwflowError("the board's port must be named with --port, or simulated with --simulate", ports_text())
 
 
-def offered(pipeline: Pipeline, request: RunRequest) -> NoReturn:
+def offered(console: Console, pipeline: Pipeline, request: RunRequest) -> NoReturn:
     """A simulated board behind a pseudo-terminal, until a signal; ToolFailed where the simulation ends by itself."""
     if not request.simulate:
         raise HwflowError("--terminal must be given with --simulate: it is for simulated boards")
     _, made = simulated_design(pipeline)
     with made.board() as board:
         name = f"{pipeline.folder.name} on {pipeline.board.name}"
-        pipeline.console.say(f"{name}, simulated: {board.pty()} at {made.transport}")
+        console.say(f"{name}, simulated: {board.pty()} at {made.transport}")
         while True:
             board.join(SECONDS_TO_LOOK)
 
@@ -169,7 +168,7 @@ def opened(pipeline: Pipeline, request: RunRequest, port: str) -> OpenBoard:
 
 def measured(console: Console, board: OpenBoard, frames: Mapping[str, IntArray], *, simulated: bool
              ) -> tuple[dict[str, IntArray], Throughput]:
-    """What the board makes of the frames, and what the time went for."""
+    """The results of the board for the frames, and what the time went for."""
     count, at_once = len(next(iter(frames.values()))), max(1, board.link.room // board.design.facts.bytes_in)
     pieces = ({name: array[k:k + at_once] for name, array in frames.items()} for k in range(0, count, at_once))
     parts: list[dict[str, IntArray]] = []

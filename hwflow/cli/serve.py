@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from hwflow_base.errors import HwflowError, MissingTool
 from hwflow_base.files.cache import locked
@@ -38,7 +38,7 @@ FORMAT = "%(asctime)s %(levelname)s %(message)s"
 
 @dataclass(frozen=True)
 class ServeRequest:
-    """What `hwflow serve` is asked; `simulate` is a number of simulated boards, `max_body` in MiB."""
+    """The request of `hwflow serve`; `simulate` is a number of simulated boards, `max_body` in MiB."""
 
     project: Project
     ports: Annotated[tuple[str, ...], Option(
@@ -74,7 +74,7 @@ class ServeRequest:
     log: Annotated[bool, Option("Log every request.", Section.SERVER, name="verbose")] = False
 
 
-def serve(console: Console, request: ServeRequest) -> Mapping[str, Any]:
+def serve(console: Console, request: ServeRequest) -> Mapping[str, object]:
     """Serve MODEL over HTTP, on one or several boards (docs/serve.md).
 
     Ctrl-C or SIGTERM ends it: what was accepted is answered first.  Exit codes: 0 ended so; 2 if no board answers, or
@@ -144,7 +144,7 @@ def boards_of(pipeline: Pipeline, request: ServeRequest) -> tuple[Quantized, Des
 
 
 def real_boards(pipeline: Pipeline, request: ServeRequest) -> tuple[Quantized, DesignFacts, dict[str, Opener]]:
-    """Those behind ports: any of the designs that there are now of the model, all of the same integers."""
+    """The boards behind ports: any of the designs that there are now of the model, all of the same integers."""
     with locked(pipeline.folder, pipeline.console.progress):
         found = designs_of(pipeline, request.board)
         design = load_design(found[0][0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any
+from typing import Annotated
 
 from hwflow_base.errors import HwflowError
 from hwflow_base.later import later
@@ -20,14 +20,14 @@ with later():
 
     from ..facts.plan import simulation_facts
     from ..pipeline.pipeline import Pipeline
-    from ..pipeline.recording import keep_headline, keep_netlist, keep_simulation
+    from ..pipeline.records import keep_headline, keep_netlist, keep_simulation
     from ..synth.toolchain import find_tool
     from ..views.console.accuracy import say_accuracy
     from ..views.console.plan import show_simulation
     from ..views.console.runs import failure_lines
     from ..views.console.terminal import Console
 
-Result = Mapping[str, Any]
+Result = Mapping[str, object]
 
 #: Frames of a simulation: of the RTL, and of a netlist, whose cells take longer.
 FRAMES, NETLIST_FRAMES = 10, 3
@@ -37,7 +37,7 @@ SEQUENCE = 100
 
 @dataclass(frozen=True)
 class SimRequest:
-    """What `hwflow sim` is asked; `frames` is None for 10, 3 with `netlist`, or with `streaming` all rows of the data,
+    """The request of `hwflow sim`; `frames` is None for 10, 3 with `netlist`, or with `streaming` all rows of the data,
     up to 100."""
 
     project: Project

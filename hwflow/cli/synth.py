@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from hwflow_base.later import later
 from hwflow_base.options import command_line
@@ -25,7 +24,7 @@ with later():
 
 @dataclass(frozen=True)
 class SynthRequest:
-    """What `hwflow synth` is asked."""
+    """The request of `hwflow synth`."""
 
     project: Project
     quantization: QuantizationOptions = field(default_factory=QuantizationOptions)
@@ -34,7 +33,7 @@ class SynthRequest:
     verbose: Verbose = False
 
 
-def synth(console: Console, request: SynthRequest) -> Mapping[str, Any]:
+def synth(console: Console, request: SynthRequest) -> Mapping[str, object]:
     """Make the bitstream of MODEL for a board with yosys and nextpnr.
 
     After an interruption, the next call continues with the steps that are not done.  The same seed gives the same

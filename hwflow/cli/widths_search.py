@@ -9,9 +9,9 @@ search goes on.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from hwflow_base.errors import AnswerIsNo, HwflowError, MissingTool
 from hwflow_base.files.cache import code_fingerprint, content, digest
@@ -21,8 +21,7 @@ from .. import onnx
 from ..hls import Executions, plan_to_yaml
 from ..layers.base import LayerGraph
 from ..options import QuantizationOptions
-from ..pipeline.measurements import required_dataset
-from ..pipeline.pipeline import Pipeline
+from ..pipeline.pipeline import Pipeline, required_dataset
 from ..pipeline.planning import budget_of, executions_of
 from ..quantize.settings import QuantizationSettings
 from ..quantize.settings_file import settings_to_yaml
@@ -33,18 +32,21 @@ from ..views.console.search import show_widths, widths_facts
 from ..views.console.terminal import Console
 from ..views.pictures.frontier import widths_svg
 
+Facts = Mapping[str, object]
+
 SETTINGS, PLAN, FRONTIER, DESIGNS = "settings.yaml", "plan.yaml", "frontier.json", "frontier"
 
 
-def quantize_within(pipeline: Pipeline, limit: float, evaluations: int) -> tuple[dict[str, Any], QuantizationOptions]:
-    """Search the widths of the design of `flow` that loses at most `limit`, in so many `evaluations`.
+def quantize_within(console: Console, pipeline: Pipeline, limit: float, evaluations: int
+                    ) -> tuple[Facts, QuantizationOptions]:
+    """Search the widths of the design of `pipeline` that loses at most `limit`, in so many `evaluations`.
 
     Gives the facts, and the options that make the chosen design.
 
     HwflowError for a question that has no answer; AnswerIsNo where no design keeps the accuracy.
     """
     require_drop(limit)
-    given, console = pipeline.quantization.settings, pipeline.console
+    given = pipeline.quantization.settings
     required_dataset(pipeline, "--accuracy-drop must have data to measure the accuracy on")
     folder = pipeline.board_folder / "precision"
     made = folder / SETTINGS
@@ -84,7 +86,7 @@ def _write_frontier(outcome: Outcome, base: QuantizationSettings, folder: Path) 
 
 
 def _write_design(outcome: Outcome, settings: Path, plan: Path) -> bool:
-    """What makes the chosen design again; True where it can be built, so that there is a plan."""
+    """Write what makes the chosen design again; True where it can be built, so that there is a plan."""
     assert outcome.quantized is not None, "something was chosen"
     made = outcome.pace.plan(outcome.quantized.graph)
     if made is not None:
@@ -94,7 +96,7 @@ def _write_design(outcome: Outcome, settings: Path, plan: Path) -> bool:
 
 
 def _search(console: Console, pipeline: Pipeline, folder: Path, limit: float, evaluations: int) -> Outcome:
-    """The search with the model, data and board of `flow`."""
+    """The search with the model, data and board of `pipeline`."""
     model, dataset, choices, board = pipeline.model, pipeline.dataset, pipeline.choices, pipeline.board
     assert dataset is not None
     technology = board.technology()

@@ -67,7 +67,7 @@ def other_model(folder: Path, model: Path) -> Path | None:
 
 
 def owner(folder: Path) -> str:
-    """What `held` wrote; nothing where that cannot be read."""
+    """The text that `held` wrote; nothing where that cannot be read."""
     with contextlib.suppress(OSError, ValueError), open_plain(folder / MODEL) as file:
         return file.read(LONGEST).decode("utf-8").rstrip("\n")
     return ""

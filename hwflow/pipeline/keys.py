@@ -1,30 +1,15 @@
-"""What names the things that records are about."""
+"""Keys of integers and of data: digests of all that they depend on."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 from hwflow_base.files.cache import content, digest
 
-from ..host.identity import identity
+from ..data.dataset import Dataset
 from ..onnx import dumps
-
-if TYPE_CHECKING:
-    from ..data.dataset import Dataset
-    from ..onnx.model import Model
-    from ..quantize.settings import QuantizationSettings
-    from .pipeline import Pipeline
-
-
-def design_key(pipeline: Pipeline) -> str:
-    """The design as hexadecimal digits: all integers of the graph, and the foldings of the plan."""
-    return identity(pipeline.graph, pipeline.plan).hex()
-
-
-def rows_key(pipeline: Pipeline) -> str:
-    """The `data_key` of the user's data."""
-    return data_key(pipeline.dataset)
+from ..onnx.model import Model
+from ..quantize.settings import QuantizationSettings
 
 
 def integers_key(model: Model, settings: QuantizationSettings, dataset: Dataset | None) -> str:

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -52,7 +51,7 @@ SILENCE, STALL, FRAMES_OF_PATIENCE = 0.4, 1.0, 30
 
 @dataclass(frozen=True)
 class NetlistProof:
-    """What was proved: `digest` is that of the netlist's file, `cells` counts its kinds of cells.
+    """The result of a proof: `digest` is that of the netlist's file, `cells` counts its kinds of cells.
 
     `difference` says what was not as the golden model has it, None where all was; `cycles` are clock cycles of the
     board, simulated in `seconds`.  `played` and `results` are digests (`frames_digest`) of the frames and of what the
@@ -75,7 +74,7 @@ class NetlistProof:
     def equal(self) -> bool:
         return self.difference is None
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """Plain data for JSON."""
         return {**asdict(self), "netlist": str(self.netlist), "cells": dict(self.cells), "equal": self.equal}
 
@@ -128,7 +127,7 @@ def prove_netlist(netlist: Path, board: Board, graph: LayerGraph, frames: Frames
 
 
 def answers(graph: LayerGraph, values: Mapping[str, Frames]) -> Bytes:
-    """What a board says to `talk`, [n, bytes of a frame]: a RESET begins the sequence of a design with a state anew."""
+    """The answer of a board to `talk`, [n, bytes of a frame]: a RESET begins a sequence anew if there is a state."""
     once = np.concatenate([to_bytes(values[name], graph.tensors[name].format) for name in graph.outputs], axis=1)
     return np.concatenate([once, once]) if graph.streaming else once
 
@@ -147,7 +146,7 @@ def chip_of(board: Board, weights: BoardWeights | None, image: bytes | None) -> 
 
 def talk(port: LinePort | NetworkPort, graph: LayerGraph, frames: Mapping[str, Frames], identity: bytes, interval: int,
          weights: BoardWeights | None = None, image: bytes | None = None) -> bytes:
-    """What the board behind `port` answers to `frames`, also of other tensors than inputs, with `image` in its memory;
+    """The answer of the board behind `port` to `frames`, also of other tensors than inputs, with `image` in its memory;
     a flash has it already.  One that keeps a state answers twice, with a reset between.
 
     LinkFailed where it is no board with this design.

@@ -9,21 +9,21 @@ from typing import Any
 
 from hwflow_sim.rom import ROM_MODULE, hex_text
 
-from .. import golden, hls
+from .. import golden
 from ..export import Example, Network, Port, frames_file
 from ..facts.plan import port_facts
 from ..host.elements import to_bytes
-from ..layers.base import LayerGraph
 from ..layers.formats import IntArray, Tensor
 from ..synth import Board
+from ..synth.design import Design
 from ..synth.families import FAMILIES
 from .stimuli import Frames
 from .verilog import AXI_STREAM
 
 
-def network_of(graph: LayerGraph, plan: hls.Plan, board: Board, rtl: Path, frames: Mapping[str, Frames],
-               name: str) -> Network:
+def network_of(design: Design, rtl: Path, frames: Mapping[str, Frames], name: str) -> Network:
     """The network in `rtl`, which `generate_axi_stream` filled, with `frames` by input and what they become."""
+    graph, plan, board = design.graph, design.plan, design.board
     ports = [port_of(fact) for fact in port_facts(graph, plan)]
     inputs, outputs = tuple(ports[:len(graph.inputs)]), tuple(ports[len(graph.inputs):])
     values = {**frames, **golden.run(graph, dict(frames), keep=False)}

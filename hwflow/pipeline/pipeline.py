@@ -1,9 +1,12 @@
-"""`Pipeline`: all steps from a model to its bitstream, for the command line, with every result below `build/<model>/`.
+"""`Pipeline`: all steps from a model to its bitstream.
 
-Results that depend on the board are in `build/<model>/<board>/`.
+It is lazy: `plan`, for example, quantizes the model first if that has not been done.  Every user of the steps is a
+configuration of it: the command line keeps every result below `build/<model>/` (what depends on the board in
+`build/<model>/<board>/`), Python's functions keep nothing, and begin with what their caller has (`Given`); so do the
+tasks of an exploration.  A retrained model takes board, settings and plan from the routed design.
 
-`Pipeline` is lazy: `plan`, for example, quantizes the model first if that has not been done.  Slow steps are cached
-with their inputs as the key (`hwflow_base.files.cache`), so a second run without changes skips them.
+Slow steps are cached with their inputs as the key (`hwflow_base.files.cache`), so a second run without changes skips
+them.
 """
 
 from __future__ import annotations
@@ -26,11 +29,12 @@ from hwflow_base.options import command_line
 from hwflow.stages.other_weights import with_room
 
 from .. import hls, onnx
-from ..accuracy import Accuracy, LayerNoise, data_warnings, measured_warnings
+from ..accuracy import Accuracy, LayerNoise, data_warnings, layer_warnings, measured_warnings, question
 from ..data.dataset import Dataset, load_dataset
 from ..data.shapes import given_shapes
 from ..facts.clock import CoreClock, clock_of
 from ..facts.mapping import Mapped, mapped, trial
+from ..host.identity import identity
 from ..layers.base import LayerGraph
 from ..onnx.about import about
 from ..onnx.errors import LimitError
@@ -38,19 +42,19 @@ from ..onnx.inference.open_sizes import Shapes, sizes_given
 from ..options import HardwareOptions, Project, QuantizationOptions
 from ..quantize import Quantized, load_quantized, quantize, save_quantized
 from ..quantize.problems import Cause, NoHardware, with_cuts
-from ..quantize.settings import QuantizationSettings
+from ..quantize.settings import QuantizationSettings, settings_of_bits, with_options
+from ..quantize.settings_file import settings_from_yaml
 from ..quantize.streaming import keep_states
 from ..quantize.support import operators_without_hardware, require_small_frames, require_small_model
 from ..synth import Board, SynthesisReport, load_board
 from ..synth.design import Design, synthesize_design
 from ..synth.netlist import make_netlist_of
 from ..synth.options import SynthesisOptions
-from ..views.console.terminal import Console, Warned
-from . import measurements
 from .build_folders import board_folder, held
-from .choices import settings_of
-from .keys import integers_key
-from .planning import given_plan, plan_for
+from .keys import data_key, integers_key
+from .measurements import Measurements
+from .planning import executions_of, given_plan, plan_for
+from .reporter import Reporter, Silence, Warned
 from .routed_design import keep_design
 from .stimuli import Frames, stimuli
 from .verilog import generate, generate_axi_stream
@@ -61,25 +65,54 @@ if TYPE_CHECKING:
     from .netlist_proof import NetlistProof
 
 
+@dataclass(frozen=True)
+class Given:
+    """Results that a pipeline does not make from its options: its caller has them, or makes them another way.
+
+    Each is asked for when it is needed, and once.
+    """
+
+    board: Callable[[], Board] | None = None
+    settings: Callable[[], QuantizationSettings] | None = None
+    quantized: Callable[[], Quantized] | None = None
+    structure: Callable[[], LayerGraph] | None = None
+    plan: Callable[[], hls.Plan] | None = None
+    netlist: Callable[[], Path] | None = None
+
+
 @dataclass
 class Pipeline:
-    """The steps for one model; `console` shows progress and notes.
+    """The steps for one model; `console` hears of progress and notes.
 
     The noise of layers is measured on the first `layer_rows` rows of the data.
     """
 
-    console: Console
+    console: Reporter
     project: Project
     quantization: QuantizationOptions = field(default_factory=QuantizationOptions)
     hardware: HardwareOptions = field(default_factory=HardwareOptions)
     layer_rows: int = 100
+    #: The folder of the results; None for that of the model in the folder of all results.
+    kept_in: Path | None = None
+    given: Given = field(default_factory=Given)
+    #: Whether results are kept in the folder.
+    keeps: bool = True
     folder: Path = field(init=False)
     warned: Warned = field(init=False)
 
     def __post_init__(self) -> None:
         self.warned = Warned(self.console)
-        self.folder = self.project.build / self.project.model.stem
-        self.console.watch.durations = Durations(self.project.build / ".cache" / "durations.json")
+        self.folder = self.kept_in or self.project.build / self.project.model.stem
+        if self.keeps:
+            self.console.remember(Durations(self.project.build / ".cache" / "durations.json"))
+
+    @staticmethod
+    def of_integers(quantized: Quantized, board: Board, hardware: HardwareOptions | None = None,
+                    plan: hls.Plan | None = None) -> Pipeline:
+        """The steps from integers on, for `board`, without a word and without a folder."""
+        given = Given(board=lambda: board, quantized=lambda: quantized, plan=None if plan is None else lambda: plan)
+        return Pipeline(Silence(), Project(Path(quantized.prologue.graph.name)), hardware=hardware or HardwareOptions(),
+                        given=given, keeps=False)
 
     @cached_property
     def source(self) -> onnx.Model:
@@ -123,7 +156,7 @@ class Pipeline:
 
     @cached_property
     def mapping(self) -> Mapped:
-        """What becomes of every node.  HwflowError for a state that is none."""
+        """The fate of every node.  HwflowError for a state that is none."""
         project = self.project
         return mapped(self.source, self.shapes, project.limits, dict(project.states))
 
@@ -133,12 +166,12 @@ class Pipeline:
         try:
             yield
         except HwflowError as error:
-            found, own = self.mapping, error.problems if isinstance(error, NoHardware) else ()
-            if found.possible or (not own and found.is_all(error)):  # the settings or the data caused the error
+            mapping, own = self.mapping, error.problems if isinstance(error, NoHardware) else ()
+            if mapping.possible or (not own and mapping.is_all(error)):  # the settings or the data caused the error
                 raise
             tensors = {problem.why: problem.where for problem in own if problem.cause is Cause.TENSOR}
             everything = NoHardware(tuple(replace(problem, where=tensors.get(problem.why, problem.where))
-                                          for problem in found.all_problems))
+                                          for problem in mapping.all_problems))
             raise everything.about(self.source.file) from error
 
     @cached_property
@@ -149,17 +182,27 @@ class Pipeline:
     @cached_property
     def choices(self) -> QuantizationSettings:
         """The user's settings of the quantization: the settings file, or widths for all layers, or the defaults."""
-        return settings_of(self.quantization, self.model)
+        return self.given.settings() if self.given.settings else settings_of(self.quantization, self.model)
 
     @cached_property
     def quantize_key(self) -> str:
         """The digest of the inputs of the integer graph: model with weights, data, shapes, settings."""
         return integers_key(self.model, self.choices, self.dataset)
 
+    @property
+    def rows_key(self) -> str:
+        """The digest of the rows of the data, their labels and their expected outputs; empty without data."""
+        return data_key(self.dataset)
+
+    @property
+    def design_key(self) -> str:
+        """The design as hexadecimal digits: all integers of the graph, and the foldings of the plan."""
+        return identity(self.graph, self.plan).hex()
+
     @cached_property
     def quantized(self) -> Quantized:
         """The integer graph with its host programs (prologue and epilogue)."""
-        return self.quantize()
+        return self.given.quantized() if self.given.quantized else self.quantize()
 
     def quantize(self) -> Quantized:
         """The model quantized with `choices`; from the cache if model, data and settings did not change."""
@@ -170,8 +213,8 @@ class Pipeline:
             with self.console.rows("calibrate and quantize") as progress:
                 rows = dataset.calibration if dataset else None
                 with self.everything_said():
-                    made = quantize(model, rows, settings=choices, progress=progress, original=self.source)
-                save_quantized(made, place)
+                    integers = quantize(model, rows, settings=choices, progress=progress, original=self.source)
+                save_quantized(integers, place)
 
         cached_step(folder, self.quantize_key, make)
         result = load_quantized(folder)
@@ -201,10 +244,14 @@ class Pipeline:
     @cached_property
     def structure(self) -> LayerGraph:
         """The graph of which the hardware is made: with --reweightable it has room for other weights."""
+        if self.given.structure:
+            return self.given.structure()
         return with_room(self.graph) if self.hardware.reweightable else self.graph
 
     @cached_property
     def board(self) -> Board:
+        if self.given.board:
+            return self.given.board()
         return load_board(self.hardware.board).with_transport(self.hardware.transport, self.hardware.address)
 
     @property
@@ -224,15 +271,8 @@ class Pipeline:
     @cached_property
     def plan_text(self) -> str | None:
         """The text of the user's plan; None without --plan."""
-        given = self.hardware
-        pace = given.interval or given.frames_per_second
-        others = pace, given.logic_multipliers, given.stream_weights, given.execution is not HardwareOptions.execution
-        if given.plan and any(others):
-            raise HwflowError("--plan must not be given together with --interval, --frames-per-second, --logic-"
-                              "multipliers, --stream-weights or --execution", "the plan's file decides all of them")
-        if given.interval and given.frames_per_second:
-            raise HwflowError("--interval must not be given together with --frames-per-second", "give one of them")
-        return read_text(given.plan) if given.plan else None
+        self.hardware.require_one_of()
+        return read_text(self.hardware.plan) if self.hardware.plan else None
 
     def prepare(self, *needs: Callable[[], object]) -> None:
         """Fail early: check the board and the file of the plan, and call `needs`, functions that look for programs."""
@@ -243,18 +283,24 @@ class Pipeline:
     @cached_property
     def plan(self) -> hls.Plan:
         """The user's plan, or the fastest one that fits the board.  It is written to plan.yaml."""
-        wanted, board, say = self.hardware, self.board, self.console.progress
+        if self.given.plan:
+            return self.given.plan()
+        board, say = self.board, self.console.progress
+        if not self.keeps:
+            return plan_for(self.graph, self.structure, board, self.hardware, say=say)
         if self.plan_text is None:
             with about(self.source):
-                plan = plan_for(self.graph, self.structure, board, interval=wanted.interval,
-                                frames_per_second=wanted.frames_per_second, logic=wanted.logic_multipliers,
-                                stream_weights=wanted.stream_weights, execution=wanted.execution, say=say,
-                                keep=self.keep_plan)
+                plan = plan_for(self.graph, self.structure, board, self.hardware, say=say, keep=self.keep_plan)
         else:
-            plan, warnings = given_plan(self.plan_text, self.structure, board, str(wanted.plan), say)
+            plan, warnings = given_plan(self.plan_text, self.structure, board, str(self.hardware.plan), say)
             self.warned.add(warnings)
         write_atomically(self.board_folder / "plan.yaml", hls.plan_to_yaml(plan))
         return plan
+
+    @cached_property
+    def executions(self) -> hls.Executions:
+        """The maker of plans for the board, where more than one is needed."""
+        return executions_of(self.graph, self.structure, self.board, self.hardware, say=self.console.progress)
 
     def keep_plan(self, plan: hls.Plan) -> str:
         """Writes the best plan of a search that is interrupted; the path."""
@@ -314,6 +360,8 @@ class Pipeline:
 
     def netlist(self, clock: float | str | None = None) -> Path:
         """The netlist in build/<model>/<board>/synth, from the cache if it is up to date."""
+        if self.given.netlist:
+            return self.given.netlist()
         return make_netlist_of(self.design.on_board(), self.synthesis, apart=self.board_folder / "proof", clock=clock,
                                progress=self.console.progress, watch=self.console.watch)
 
@@ -340,7 +388,7 @@ class Pipeline:
             watch=self.console.watch)
 
     def clock(self) -> CoreClock:
-        """What the cycles of the plan are counted in."""
+        """The clock in which the cycles of the plan are counted."""
         return clock_of(self.plan, self.graph, self.board, self.synthesis)
 
     def next(self, command: str) -> None:
@@ -349,14 +397,45 @@ class Pipeline:
 
     def accuracy(self) -> Accuracy | None:
         """The accuracy of float and integer model on all rows of the data, with warnings; None without data."""
-        return measurements.accuracy(self)
+        if self.dataset is None:
+            return None
+        _ = question(self.model, self.dataset)  # labels that do not fit are refused before anything is computed
+        return self.judged(self.measurements.accuracy(), self.quantized, self.dataset)
 
     def judged(self, accuracy: Accuracy, quantized: Quantized, dataset: Dataset) -> Accuracy:
         """`accuracy` of `quantized` on `dataset` with its warnings; the console shows these."""
-        found = measured_warnings(accuracy, self.model, quantized, dataset, self.layer_noise)
-        self.warned.add(found)
-        return replace(accuracy, warnings=found)
+        warnings = measured_warnings(accuracy, self.model, quantized, dataset, self.layer_noise)
+        self.warned.add(warnings)
+        return replace(accuracy, warnings=warnings)
 
     def layer_noise(self) -> tuple[LayerNoise, ...]:
         """The noise of every layer on the first rows of the data; empty without data, or with `layer_rows` 0."""
-        return measurements.layer_noises(self)
+        if self.dataset is None or not self.layer_rows:
+            return ()
+        noises = self.measurements.layer_noises(self.layer_rows)
+        self.warned.add(layer_warnings(self.quantized, noises))
+        return noises
+
+    @property
+    def measurements(self) -> Measurements:
+        """Float and integer model on the rows of the data.  HwflowError without data."""
+        dataset = required_dataset(self, "accuracy must have data to be measured on")
+        return Measurements(self.model, self.quantized, dataset, self.quantize_key, self.folder, self.console)
+
+
+def settings_of(asked: QuantizationOptions, model: onnx.Model) -> QuantizationSettings:
+    """The settings file, or widths for all layers, or the defaults.  HwflowError where both are given."""
+    asked.require_one_of()
+    if asked.settings is not None:
+        settings = settings_from_yaml(read_text(asked.settings), str(asked.settings), model)
+    else:
+        settings = QuantizationSettings() if asked.bits is None else settings_of_bits(*asked.bits)
+    return with_options(settings, asked.rescale_bits, asked.hardware_argmax)
+
+
+def required_dataset(pipeline: Pipeline, need: str) -> Dataset:
+    """The user's data.  HwflowError: the model's file is no model, or there is no data; then `need` says what for."""
+    _ = pipeline.source
+    if pipeline.dataset is None:
+        raise HwflowError(need, "give an NPZ file with --data (docs/data-files.md)")
+    return pipeline.dataset

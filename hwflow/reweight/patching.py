@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from hwflow_base.errors import AnswerIsNo, HwflowError
 from hwflow_base.files.cache import MANIFEST, cached_step, digest, is_whole
@@ -41,8 +40,7 @@ ALSO = "an hwflow that changed since, or a board file, makes other hardware, too
 
 @dataclass(frozen=True)
 class ReweightReport:
-    """What was replaced: `changed` of `parts` cells that hold ROMs, in `bitstream`.  The clock is the first design's.
-    """
+    """Report of a replacement: `changed` of `parts` cells with ROMs, in `bitstream`, at the first design's clock."""
 
     board: str
     bitstream: Path
@@ -52,7 +50,7 @@ class ReweightReport:
     clock_mhz: float
     tools: dict[str, str]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain data for JSON."""
         return asdict(self) | {"bitstream": str(self.bitstream), "base": str(self.base)}
 
@@ -91,8 +89,8 @@ def patched(design: Design, base: Path, folder: Path, progress: Progress) -> Rew
     return report
 
 
-def routed_facts(base: Path, layout: Path) -> tuple[dict[str, Any], float]:
-    """What the report of the routed design in `base` says, and its clock, MHz.
+def routed_facts(base: Path, layout: Path) -> tuple[dict[str, object], float]:
+    """The report of the routed design in `base`, and its clock, MHz.
 
     HwflowError where a part of the routed design is missing, or was changed since.
     """
@@ -139,8 +137,8 @@ def shape_of(contents: Contents) -> dict[RomPart, dict[str, int]]:
     return {place: {name: len(bits) for name, bits in parameters.items()} for place, parameters in contents.items()}
 
 
-def facts_of(path: Path) -> tuple[dict[str, Any], float]:
-    """What the first design's report says, and the clock in it, MHz.  HwflowError where it is no report."""
+def facts_of(path: Path) -> tuple[dict[str, object], float]:
+    """The first design's report, and the clock in it, MHz.  HwflowError where it is no report."""
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
         return facts, float(facts["clock_mhz"])

@@ -28,7 +28,7 @@ class UnknownCoding(NotServed):
 
 
 class QueueFull(NotServed):
-    """As many frames wait as may wait."""
+    """The queue is full."""
 
     status = 503
     retry_after = True
@@ -69,7 +69,7 @@ MEBIBYTE = 1 << 20
 
 @dataclass(frozen=True)
 class ServeLimits:
-    """What is bounded, so that memory and waiting are.
+    """Bounds, so that memory and waiting are.
 
     `queue`: frames that were accepted and wait for a board; more are refused with 503.  `max_batch`: frames that a
     board is given at once, at most.  `batch_wait`: seconds that a board without work waits for more than the first

@@ -223,7 +223,7 @@ class Worker:
             self.up = self.up and not self._stopped.is_set()
 
     def _batches(self, board: OpenBoard, under_way: deque[list[Piece]]) -> Iterator[bytes | None]:
-        """What comes next for the board, as long as it has room; None where it only has to go on."""
+        """The next frames for the board, as long as it has room; None where it only has to go on."""
         # More than the board has room for would wait in front of it, while another one has nothing to do.
         most = max(1, min(self.limits.max_batch, board.link.room // board.design.facts.bytes_in))
         while True:
@@ -247,7 +247,7 @@ class Worker:
             start = end
 
     def _give_back(self, pieces: list[Piece], error: BaseException) -> None:
-        """What was on the board is for another one, unless it lost too many already."""
+        """Give what was on the board to another one, unless it lost too many already."""
         for job in dict.fromkeys(piece.job for piece in pieces):
             job.lost += 1
             self.retried += 1
@@ -361,5 +361,5 @@ class Pool:
             job.fail(ServerStops("the server stopped before the request had its result"))
 
     def facts(self) -> Sequence[Mapping[str, Any]]:
-        """Of each board plain data for JSON."""
+        """Plain data for JSON of each board."""
         return [worker.facts() for worker in self.workers]

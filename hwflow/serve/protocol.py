@@ -48,8 +48,8 @@ class TensorFacts:
         """Its name in the protocol."""
         return DATATYPES[self.dtype.name]
 
-    def facts(self) -> dict[str, Any]:
-        """As the metadata of a model have it."""
+    def facts(self) -> dict[str, object]:
+        """The form in the metadata of a model."""
         return {"name": self.name, "datatype": self.datatype, "shape": [-1, *self.shape]}
 
 
@@ -64,7 +64,7 @@ class Interface:
 
     @staticmethod
     def of(quantized: Quantized, model: str) -> Interface:
-        """That of `quantized`, which clients know as `model`.  HwflowError for a type that the protocol has not.
+        """The protocol's view of `quantized`, known as `model`.  HwflowError for a type that the protocol has not.
 
         Where every input and output has an axis of 1 in front, that is the axis of the rows; else one stands before.
         """
@@ -73,7 +73,7 @@ class Interface:
         inputs, outputs = (tuple(facts_of(value, batch) for value in values) for values in ends)
         return Interface(model, inputs, outputs)
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """The metadata of the model."""
         return {"name": self.model, "versions": ["1"], "platform": "hwflow",
                 "inputs": [tensor.facts() for tensor in self.inputs],
@@ -163,7 +163,7 @@ def answer_of(interface: Interface, request: InferRequest, outputs: Mapping[str,
     for wanted in request.outputs:
         tensor = wanted.tensor
         array = outputs[tensor.name].reshape(-1, *tensor.shape)
-        entry: dict[str, Any] = {"name": tensor.name, "datatype": tensor.datatype, "shape": list(array.shape)}
+        entry: dict[str, object] = {"name": tensor.name, "datatype": tensor.datatype, "shape": list(array.shape)}
         if wanted.binary:
             tail.append(bytes_of(array))
             entry["parameters"] = {BINARY_SIZE: len(tail[-1])}
@@ -213,12 +213,12 @@ def parsed(text: bytes) -> Any:
         refuse(f"the body must be JSON, which it is not ({error})")
 
 
-def named(data: Mapping[str, Any], key: str) -> dict[str, dict[str, Any]]:
+def named(data: Mapping[str, object], key: str) -> dict[str, dict[str, object]]:
     """The entries of a list of tensors, by name."""
     entries = data.get(key)
     if not isinstance(entries, list) or not entries:
         refuse(f"'{key}' must be a list of tensors")
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, dict[str, object]] = {}
     for entry in entries:
         name = entry.get("name") if isinstance(entry, dict) else None
         if not isinstance(name, str):
@@ -229,7 +229,7 @@ def named(data: Mapping[str, Any], key: str) -> dict[str, dict[str, Any]]:
     return found
 
 
-def tensor_of(entry: Mapping[str, Any], tensor: TensorFacts, binary: memoryview) -> tuple[Array, memoryview]:
+def tensor_of(entry: Mapping[str, object], tensor: TensorFacts, binary: memoryview) -> tuple[Array, memoryview]:
     """Rows of an input in the form that the model has, and the binary data that are left."""
     name, rows = tensor.name, rows_in(entry.get("shape"), tensor.shape)
     if entry.get("datatype") != tensor.datatype:
@@ -290,7 +290,7 @@ def fitting(numbers: list[Any], dtype: np.dtype[np.generic]) -> Array | None:
     return made if np.isfinite(made).all() else None
 
 
-def wanted_outputs(data: Mapping[str, Any], interface: Interface) -> tuple[WantedOutput, ...]:
+def wanted_outputs(data: Mapping[str, object], interface: Interface) -> tuple[WantedOutput, ...]:
     """The outputs that the answer is to have: all where the request does not say."""
     binary = parameters_of(data, None).get(BINARY_OUTPUT, False)
     known = {tensor.name: tensor for tensor in interface.outputs}
@@ -307,7 +307,7 @@ def wanted_outputs(data: Mapping[str, Any], interface: Interface) -> tuple[Wante
     return tuple(found)
 
 
-def parameters_of(entry: Mapping[str, Any], name: str | None) -> Mapping[str, Any]:
+def parameters_of(entry: Mapping[str, object], name: str | None) -> Mapping[str, object]:
     parameters = entry.get("parameters") or {}
     if not isinstance(parameters, dict):
         refuse(f"{'' if name is None else f'{name}: '}'parameters' must be an object, not {kind_of(parameters)}")
@@ -328,7 +328,7 @@ def rows_in(shape: object, row: tuple[int, ...]) -> int:
 
 
 def kind_of(value: object) -> str:
-    """What JSON calls it."""
+    """The name of the type in JSON."""
     names = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
     return names.get(type(value), "a number")
 

@@ -31,7 +31,7 @@ BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 
 
 class Metrics:
-    """What has been asked and answered since the start."""
+    """Counts of what was asked and answered since the start."""
 
     def __init__(self) -> None:
         self.answers: Counter[int] = Counter()
@@ -119,7 +119,7 @@ class Service:
         self._computing = ThreadPoolExecutor(1, "requests")
 
     def application(self) -> web.Application:
-        """What aiohttp serves."""
+        """The application that aiohttp serves."""
         made = web.Application(middlewares=[self.guarded], client_max_size=self.limits.max_body)
         model = "/v2/models/{model}{version:(/versions/[^/]+)?}"
         made.add_routes([
@@ -243,7 +243,7 @@ class Service:
             raise BadRequest(error.why, error.remedy, where=error.where) from None
 
     def answered(self, asked: InferRequest, results: bytes) -> web.Response:
-        """What the board made of it, for the client."""
+        """The board's results for the client."""
         outputs = golden.run_epilogue(self.quantized, unpack(self.quantized.graph, results))
         body, length = answer_of(self.interface, asked, outputs)
         kind = "application/json" if length is None else "application/octet-stream"
@@ -270,7 +270,7 @@ def refusal(message: str, status: int, headers: dict[str, Any]) -> web.Response:
 
 
 def said(error: web.HTTPException, request: web.Request, limits: ServeLimits) -> str:
-    """What to tell about an error of HTTP."""
+    """The message about an error of HTTP."""
     texts = {
         401: "the request must have the token of the server: Authorization: Bearer TOKEN",
         404: f"there is no {request.path}; GET /v2/models/MODEL says what the model takes",

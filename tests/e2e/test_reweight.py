@@ -55,8 +55,7 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def of(model: Path, build: Path) -> Retrained:
-    return Retrained(Console(quiet=True), project(model, build), hardware=HardwareOptions("icebreaker"),
-                     base=build / FIRST.stem)
+    return Retrained(Console(quiet=True), project(model, build), "icebreaker", build / FIRST.stem)
 
 
 def test_what_was_kept_is_the_same_plan(first: Path) -> None:
@@ -86,7 +85,7 @@ def test_the_order_of_questions_changes_no_answer(first: Path, tmp_path: Path) -
     found = []
     for names in (("quantized", "choices", "graph", "fitted"), ("fitted", "graph", "choices", "quantized")):
         other = of(path, first)
-        answers = {name: getattr(other, name) for name in names}
+        answers = {name: getattr(other if name == "fitted" else other.pipeline, name) for name in names}
         found.append((answers["choices"], answers["graph"], answers["quantized"].graph, answers["fitted"][0]))
         assert answers["graph"] is answers["quantized"].graph is answers["fitted"][1].graph
     assert found[0] == found[1]

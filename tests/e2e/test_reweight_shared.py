@@ -62,8 +62,8 @@ def test_only_contents_change_and_they_compute_the_new_network(tmp_path: Path, w
     pipeline = Pipeline(Console(quiet=True), Project(first, data=data, build=build),
                 hardware=edited(tmp_path, first, data, weight_rows))
     keep_design(pipeline.quantized, pipeline.plan, pipeline.synthesis, reweightable=True)
-    other = Retrained(Console(quiet=True), Project(second, data=data, build=build),
-                      hardware=HardwareOptions("icebreaker"), base=pipeline.folder)
+    other = Retrained(Console(quiet=True), Project(second, data=data, build=build), "icebreaker",
+                      pipeline.folder).pipeline
     ours, theirs = structure(pipeline), structure(other)
     assert ours.digest == theirs.digest
     assert ours.contents != theirs.contents

@@ -154,7 +154,7 @@ def test_widths(cli: Cli, model: Path, bits: str) -> None:
 def test_widths_twice(cli: Cli, model: Path) -> None:
     Path("s.yaml").touch()
     assert cli.refuses("build", model, "--bits", "4", "--settings", "s.yaml") == (
-        "--bits and --settings must not be given together; write the widths into the file")
+        "--bits and --settings must not be given together; write the widths into the settings")
 
 
 def exports(model: Path | str, target: Path | str) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from hwflow_rtl.vendor import ECP5
 from hwflow.hls.plan.choices import Choices, choices_of
 from hwflow.hls.plan.graph_stages import stages_of
 from hwflow.layers import Conv, Frame, IntFormat, LayerGraph, Requantize, Tensor
+from hwflow.options import HardwareOptions
 from hwflow.pipeline.planning import plan_for
 from hwflow.stages.partition import Execution
 from hwflow.synth import load_board
@@ -79,5 +80,5 @@ def test_sixty_stages_are_planned_soon() -> None:
 def test_sixty_stages_that_do_not_fit_are_refused_soon() -> None:
     graph, start = chain([32] * 61, 32), time.process_time()
     with pytest.raises(AnswerIsNo, match="'chain' does not fit ulx3s_85f, not even with its smallest folding: "):
-        plan_for(graph, graph, load_board("ulx3s_85f"), execution=Execution.DATAFLOW)
+        plan_for(graph, graph, load_board("ulx3s_85f"), HardwareOptions(execution=Execution.DATAFLOW))
     assert time.process_time() - start < REFUSED

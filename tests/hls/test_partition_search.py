@@ -19,6 +19,7 @@ from hwflow.hls.partition.search import GAIN, PartitionSearch
 from hwflow.hls.plan.choices import Choice
 from hwflow.hls.shared.support import shared_problems
 from hwflow.layers.base import LayerGraph
+from hwflow.options import HardwareOptions
 from hwflow.pipeline.planning import plan_for
 from hwflow.quantize import quantize
 from hwflow.stages.partition import Execution, Group, Partition
@@ -158,7 +159,7 @@ def test_layers_that_a_shared_stage_cannot_compute_have_stages_of_their_own() ->
     model = onnx.infer(n.model(n.conv(n.relu(x), 1, (3, 3))))
     graph = quantize(model, rows_for(model, 4)).graph
     refused = {problem.layer for problem in shared_problems(graph, graph.layers)}
-    plan = plan_for(graph, graph, load_board("ulx3s_25f"), execution=Execution.SHARED)
+    plan = plan_for(graph, graph, load_board("ulx3s_25f"), HardwareOptions(execution=Execution.SHARED))
     assert plan.execution == "mixed"
     assert plan.why.startswith("that was asked for, and one shared stage cannot compute ")
     assert all(f"'{name}'" in plan.why for name in refused)

@@ -8,6 +8,7 @@ import pytest
 
 from hwflow import hls
 from hwflow.hls.plan.frame_schedule import FrameSchedule, schedule_frames
+from hwflow.options import HardwareOptions
 from hwflow.pipeline.planning import plan_for
 from hwflow.quantize import quantize
 from hwflow.stages.kinds import stage_of
@@ -22,7 +23,7 @@ FRAMES = 4
 def planned(execution: Execution) -> hls.Plan:
     model = small_network()
     graph = quantize(model, rows_for(model, 8)).graph
-    return plan_for(graph, graph, load_board("icebreaker"), execution=execution)
+    return plan_for(graph, graph, load_board("icebreaker"), HardwareOptions(execution=execution))
 
 
 def branches() -> hls.Plan:

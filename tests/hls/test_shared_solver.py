@@ -16,6 +16,7 @@ from hwflow.hls.shared.stage import COLUMNS
 from hwflow.layers import TopK
 from hwflow.layers.base import LayerGraph
 from hwflow.onnx.build import Builder
+from hwflow.options import HardwareOptions
 from hwflow.pipeline.planning import budget_of, plan_for
 from hwflow.quantize import Quantized, quantize
 from hwflow.stages.names import layer_names
@@ -71,16 +72,16 @@ def test_a_network_too_deep_for_dataflow_becomes_one_shared_stage(deep: Quantize
     assert plan.multiplications / (16 * plan.interval) > 0.5
     hls.require_current(plan, deep.graph, up5k.technology())
     with pytest.raises(AnswerIsNo, match="'chain' does not fit icebreaker"):
-        plan_for(deep.graph, deep.graph, up5k, execution=Execution.DATAFLOW)
+        plan_for(deep.graph, deep.graph, up5k, HardwareOptions(execution=Execution.DATAFLOW))
 
 
 def test_what_fits_is_dataflow(small: LayerGraph) -> None:
     ecp5 = board("ulx3s_25f")
     plan = plan_for(small, small, ecp5)
     assert (plan.execution, plan.why) == ("dataflow", "that fits the board")
-    same = plan_for(small, small, ecp5, execution=Execution.DATAFLOW)
+    same = plan_for(small, small, ecp5, HardwareOptions(execution=Execution.DATAFLOW))
     assert (same, same.why) == (plan, "that was asked for")
-    shared = plan_for(small, small, ecp5, execution=Execution.SHARED)
+    shared = plan_for(small, small, ecp5, HardwareOptions(execution=Execution.SHARED))
     assert (shared.execution, shared.why) == ("shared", "that was asked for")
     assert shared.interval > plan.interval
 
@@ -88,7 +89,7 @@ def test_what_fits_is_dataflow(small: LayerGraph) -> None:
 def test_a_device_without_multipliers(small: LayerGraph) -> None:
     hx8k = board("ice40hx8k")
     with pytest.raises(AnswerIsNo, match="cannot be one shared stage on ice40hx8k, which has no multipliers"):
-        plan_for(small, small, hx8k, execution=Execution.SHARED)
+        plan_for(small, small, hx8k, HardwareOptions(execution=Execution.SHARED))
 
 
 def test_frames_that_no_memory_can_hold() -> None:
@@ -99,7 +100,7 @@ def test_frames_that_no_memory_can_hold() -> None:
             "memory together, for which icebreaker has 131,072 bytes at most: layer 'conv2' reads 131,072 and writes "
             "131,072 bytes; layer 'conv1' reads 131,072 and writes 131,072 bytes; layer 'conv0' reads 12,288 and "
             "writes 131,072 bytes; and 1 more; use a smaller input, fewer channels, or a board with more memory")):
-        plan_for(graph, graph, board("icebreaker"), execution=Execution.SHARED)
+        plan_for(graph, graph, board("icebreaker"), HardwareOptions(execution=Execution.SHARED))
 
 
 def test_more_multipliers_give_a_larger_array(deep: Quantized) -> None:

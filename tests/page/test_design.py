@@ -20,9 +20,9 @@ from hwflow import hls
 from hwflow.accuracy import Accuracy, Metric, Task
 from hwflow.facts.design import planned_in_all
 from hwflow.hls.plan.frame_schedule import schedule_frames
+from hwflow.options import HardwareOptions
 from hwflow.pipeline.planning import plan_for
-from hwflow.pipeline.recording import SIMULATION
-from hwflow.pipeline.records import keep
+from hwflow.pipeline.records import SIMULATION, keep
 from hwflow.quantize import Quantized, quantize
 from hwflow.stages.partition import Execution
 from hwflow.synth import Board, SynthesisReport, load_board
@@ -48,7 +48,7 @@ def quantized() -> Quantized:
 @pytest.fixture(scope="module")
 def plans(quantized: Quantized) -> Plans:
     board, graph = load_board("icebreaker"), quantized.graph
-    return board, {each.value: plan_for(graph, graph, board, execution=each)
+    return board, {each.value: plan_for(graph, graph, board, HardwareOptions(execution=each))
                    for each in (Execution.DATAFLOW, Execution.SHARED)}
 
 

@@ -25,7 +25,7 @@ from hwflow.quantize import quantize
 from hwflow.search.exploration import routing
 from hwflow.search.exploration.point import Point
 from hwflow.search.exploration.routing import Routed
-from hwflow.search.exploration.tasks import Wanted, found_of
+from hwflow.search.exploration.tasks import DesignTask, point_of_plan
 from hwflow.stages.partition import Execution
 from hwflow.synth import load_board
 from hwflow.synth.expected_clock import outside_of
@@ -53,7 +53,8 @@ def plan() -> Plan:
 def routed_at(plan: Plan, mhz: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Routed:
     """The point of `plan` at its estimated clock, and a run of place and route that came to `mhz`."""
     executions: Any = SimpleNamespace(plan=lambda execution, interval: plan, graph=plan.graph)
-    point = found_of(ASKED, executions, Wanted(BOARD.name, BOARD, "", "key", Execution.AUTO, False, True, 1, None))
+    task = DesignTask(BOARD.name, BOARD, "", "key", Execution.AUTO, False, True, 1, None)
+    point = point_of_plan(ASKED, executions, task)
     nothing = SimpleNamespace(used=0)
     report = SimpleNamespace(usable_mhz=mhz, seconds={}, lut=nothing, ff=nothing, dsp=nothing, ram=nothing)
     monkeypatch.setattr("hwflow.synth.bitstream.synthesize", lambda *_, **__: report)
@@ -87,7 +88,7 @@ def test_frames_a_second_are_the_same_everywhere(plan: Plan, times: float, monke
 def test_one_function_divides_clocks_and_one_module_writes_numbers() -> None:
     """Intervals become frames a second in `Rate` alone, and what people read has its numbers from `printable`."""
     own, wrong = {"host/rate.py"}, []
-    said = ("facts/", "views/", "page/", "commands/", "exploration/", "steps/")
+    said = ("facts/", "views/", "cli/", "search/", "pipeline/")
     for file in python_files(PACKAGES["hwflow"]):
         name = str(file.relative_to(PACKAGES["hwflow"]))
         for node in ast.walk(ast.parse(file.read_text())):

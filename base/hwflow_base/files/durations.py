@@ -7,18 +7,20 @@ folder that cannot be written, counts as no file.
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import filelock
 
 from ..errors import HwflowError
-from .sources import open_plain
-from .target import create_folder, write_atomically
+from .state import StateFile
+from .target import create_folder
 
+#: The file; nobody is told of a damaged one.
+FILE = StateFile("the seconds of earlier work", "delete it")
 #: The last runs that count, and the kinds that are kept.
 RUNS, KINDS = 5, 200
 #: Seconds to wait for another run that writes at this moment.
@@ -47,14 +49,14 @@ class Durations:
                 known = self.read()
                 runs = [*known.pop(kind, []), (size, dict(seconds))][-RUNS:]
                 kept = dict([*known.items(), (kind, runs)][-KINDS:])
-                write_atomically(self.path, json.dumps(kept))
+                FILE.write(self.path, kept)
 
     def read(self) -> dict[str, list[tuple[float, dict[str, float]]]]:
         """All kinds with their runs as (size, seconds by phase), the last ones last."""
         try:
-            with open_plain(self.path) as file:
-                return {kind: [run_of(*run) for run in runs] for kind, runs in json.load(file).items()}
-        except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+            kinds: dict[str, Any] = FILE.read(self.path)
+            return {kind: [run_of(*run) for run in runs] for kind, runs in kinds.items()}
+        except (HwflowError, ValueError, TypeError, AttributeError):
             return {}
 
 

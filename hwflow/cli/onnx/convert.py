@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from hwflow_base.errors import HwflowError
 from hwflow_base.files.target import require_folder, same_file
@@ -24,7 +24,7 @@ with later():
     from ...onnx.rules.walk import tensors
     from ...views.console.terminal import Console
 
-Result = Mapping[str, Any]
+Result = Mapping[str, object]
 
 
 def operator_set(text: str) -> tuple[str, int]:
@@ -46,7 +46,7 @@ def one_version(sets: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...
 
 @dataclass(frozen=True)
 class ConvertRequest:
-    """What `hwflow onnx convert` is asked; `opsets` are pairs of a domain and its version."""
+    """The request of `hwflow onnx convert`; `opsets` are pairs of a domain and its version."""
 
     source: Annotated[Path, Option(argument=True)]
     target: Annotated[Path, Option(argument=True)]

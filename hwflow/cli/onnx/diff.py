@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from hwflow_base.errors import HwflowError
 from hwflow_base.later import later
@@ -22,12 +22,12 @@ with later():
     from ...onnx.versioning.numbers import version_text
     from ...views.console.terminal import Console
 
-Result = Mapping[str, Any]
+Result = Mapping[str, object]
 
 
 @dataclass(frozen=True)
 class DiffRequest:
-    """What `hwflow onnx diff` is asked."""
+    """The request of `hwflow onnx diff`."""
 
     old: Annotated[Path, Option(argument=True)]
     new: Annotated[Path, Option(argument=True)]
@@ -45,7 +45,7 @@ def diff(console: Console, request: DiffRequest) -> Result:
         raise HwflowError(f"{old} and {new} must be two models or two operator sets, not one of each")
     if kinds == {True}:
         changes = compare_operator_sets(load_operator_set(old), load_operator_set(new))
-        facts: dict[str, Any] = {}
+        facts: dict[str, object] = {}
     else:
         models = onnx.load(old, limits=limits), onnx.load(new, limits=limits)
         changes = compare_models(*models)
@@ -72,11 +72,11 @@ def _is_operator_set(path: Path) -> bool:
         return False  # loading it says what is wrong
 
 
-def _versions(old: int, new: int, bump: Bump) -> dict[str, Any]:
+def _versions(old: int, new: int, bump: Bump) -> dict[str, object]:
     return {"old_version": version_text(old), "new_version": version_text(new), "needed": str(next_version(old, bump))}
 
 
-def _summary(old: Path, new: Path, changes: tuple[Change, ...], facts: Mapping[str, Any]) -> str:
+def _summary(old: Path, new: Path, changes: tuple[Change, ...], facts: Mapping[str, object]) -> str:
     if not changes:
         return f"{new}: nothing that matters to its version differs from {old}"
     bump = largest(changes)

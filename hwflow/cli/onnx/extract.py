@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from hwflow_base.errors import HwflowError
 from hwflow_base.files.target import require_folder, same_file
@@ -25,7 +25,7 @@ with later():
 
 @dataclass(frozen=True)
 class ExtractRequest:
-    """What `hwflow onnx extract` is asked."""
+    """The request of `hwflow onnx extract`."""
 
     source: Annotated[Path, Option(metavar="MODEL", argument=True)]
     target: Annotated[Path, Option(metavar="OUT", argument=True)]
@@ -38,7 +38,7 @@ class ExtractRequest:
     limits: LimitsOption = DEFAULT_LIMITS
 
 
-def extract(console: Console, request: ExtractRequest) -> Mapping[str, Any]:
+def extract(console: Console, request: ExtractRequest) -> Mapping[str, object]:
     """Write the part of MODEL from some tensors to some other tensors into OUT, as a model.
 
     Exit codes: 0 written; 2 if MODEL does not have a tensor, or the inputs do not determine the outputs.

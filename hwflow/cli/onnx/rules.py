@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from hwflow_base.errors import HwflowError
 from hwflow_base.later import later
@@ -18,12 +18,12 @@ with later():
 
 @dataclass(frozen=True)
 class RulesRequest:
-    """What `hwflow onnx rules` is asked."""
+    """The request of `hwflow onnx rules`."""
 
     rule: Annotated[str | None, Option(argument=True)] = None
 
 
-def rules(console: Console, request: RulesRequest) -> Mapping[str, Any]:
+def rules(console: Console, request: RulesRequest) -> Mapping[str, object]:
     """List the rules of ONNX and where hwflow enforces them, or explain RULE."""
     rule, known = request.rule, catalogue.CATALOGUE
     if rule is None:

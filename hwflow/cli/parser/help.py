@@ -1,4 +1,4 @@
-"""What `--help` shows: the options of a command in sections, and each command with its whole sentence.
+"""The text of `--help`: the options of a command in sections, and each command with its whole sentence.
 
 click has no sections for options, and cuts the descriptions in a list of commands.
 """
@@ -33,13 +33,13 @@ class Formatter(click.HelpFormatter):
 
 
 class Context(click.Context):
-    """Of a command with such lists."""
+    """The context of a command with such lists."""
 
     formatter_class = Formatter
 
 
 def by_section(command: click.Command, ctx: click.Context) -> dict[Section, list[tuple[str, str]]]:
-    """What the help says of the options of a command: their names and their meanings by section, in order."""
+    """The help on the options of a command: their names and their meanings by section, in order."""
     sections: dict[Section, list[tuple[str, str]]] = {section: [] for section in Section}
     for parameter in command.get_params(ctx):
         record = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None

@@ -101,7 +101,7 @@ def type_of(declared: Declared) -> click.ParamType[Any]:
 
 
 def whole(declared: Declared) -> Any:
-    """What click calls with the value of all words."""
+    """The function that click calls with the value of all words."""
     function = declared.option.whole
 
     def check(_context: click.Context, _parameter: click.Parameter, value: Any) -> object:
@@ -121,7 +121,7 @@ def parameters_of(kind: type[Options]) -> Iterator[click.Parameter]:
         yield argument(each) if each.option.argument else Option(each)
 
 
-def request_of(kind: type[T], values: Mapping[str, Any]) -> T:
+def request_of(kind: type[T], values: Mapping[str, object]) -> T:
     """The request with these values of click's parameters."""
     return kind(**{each.name: request_of(each.part, values) if each.part else
                    each.default if values[each.name] is None and each.default is not MISSING else values[each.name]

@@ -136,7 +136,7 @@ def without_negations(arguments: Sequence[str], flags: Iterable[str]) -> tuple[l
 
 
 def named(context: click.Context) -> Iterator[str]:
-    """What a call takes from the file, as words of a command line."""
+    """The options that a call takes from the file, as words of a command line."""
     for parameter in context.command.params:
         name = str(parameter.name)
         if context.get_parameter_source(name) is ParameterSource.DEFAULT_MAP and context.default_map:

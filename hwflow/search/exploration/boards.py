@@ -13,7 +13,7 @@ from .point import Point
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a board does for a rate.
+    """The answer of a board to a rate.
 
     `design` is the smallest one that is fast enough; where there is none, the fastest, None where nothing fits.
     `lacks` says what is missing, "" where nothing is.
@@ -58,7 +58,7 @@ class Answer:
 
 
 def size_of(board: Board) -> tuple[int, ...]:
-    """What boards are ordered by: logic cells, then RAM blocks, multiplier blocks and flip-flops."""
+    """The order of boards: logic cells, then RAM blocks, multiplier blocks and flip-flops."""
     have = board.resources
     return have.lut, have.ram, have.dsp, have.ff, have.spram
 
@@ -75,7 +75,7 @@ def answer(points: Sequence[Point], boards: Mapping[str, Board], rate: float, mo
 
 
 def verdict(name: str, points: Sequence[Point], rate: float, most_drop: float | None) -> Verdict:
-    """Of one board, whose designs are `points`."""
+    """The verdict on one board, whose designs are `points`."""
     exact = [point for point in points if is_exact(point, most_drop)]
     fitting = [point for point in exact if point.fits]
     if not fitting:
@@ -106,7 +106,7 @@ def nothing_fits(points: Sequence[Point], exact: Sequence[Point], most_drop: flo
 
 
 def too_slow(fastest: Point, points: Sequence[Point]) -> str:
-    """What a board lacks whose fastest design is too slow: what a design for the rate was refused for, if there was
+    """The lack of a board whose fastest design is too slow: what a design for the rate was refused for, if there was
     one, else the resources that are used up."""
     asked = [point.lacks or point.refused for point in points if point.refused and point.asked is not None
              and point.asked < fastest.interval]

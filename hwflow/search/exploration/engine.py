@@ -15,7 +15,8 @@ import tempfile
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from types import ModuleType
+from typing import Protocol, Self, TypeVar
 
 from hwflow_base.errors import HwflowError, MissingTool
 from hwflow_base.files.cache import code_fingerprint
@@ -37,18 +38,41 @@ class Lost:
     why: str
 
 
-class Engine(Generic[Job]):
+class Promise(Protocol):
+    """Dask's promise of a result."""
+
+    key: str
+
+    def result(self) -> object:
+        """The result, or the error that the task ended with."""
+
+
+class Client(Protocol):
+    """Dask's client of a cluster, as far as it is used here."""
+
+    loop: object
+
+    def submit(self, function: Callable[..., object], *arguments: object, pure: bool) -> Promise: ...
+
+    def run(self, function: Callable[[], str]) -> dict[str, str]: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+
+class Engine:
     """A Dask cluster; `client` is Dask's own client of it."""
 
-    def __init__(self, client: Any):
+    def __init__(self, client: Client):
         self.client = client
 
-    def later(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    def later(self, function: Callable[..., object], *arguments: object) -> Promise:
         """Start a task; a promise of its result, which may be an argument of other tasks."""
         return self.client.submit(function, *arguments, pure=False)
 
-    def finished(self, promises: Mapping[Job, Any], then: Callable[[Job, Any], Mapping[Job, Any]] | None = None
-                 ) -> Iterator[tuple[Job, Any]]:
+    def finished(self, promises: Mapping[Job, Promise],
+                 then: Callable[[Job, object], Mapping[Job, Promise]] | None = None) -> Iterator[tuple[Job, object]]:
         """The job and the result of each promise, in the order in which they are finished.
 
         `then`, called with both, gives more promises, which are waited for, too.  The result is `Lost` where workers
@@ -60,7 +84,7 @@ class Engine(Generic[Job]):
         waiting = dask.as_completed(list(promises.values()), loop=self.client.loop)
         for promise in waiting:
             try:
-                result = promise.result()
+                result: object = promise.result()
             except killed:
                 result = Lost(f"{LIVES + 1} workers ended while they worked on it, as for want of memory")
             except (errors.CancelledError, dask.client.FutureCancelledError, OSError):
@@ -68,13 +92,13 @@ class Engine(Generic[Job]):
                                   "run the command again: what was finished is kept") from None
             job = jobs.pop(promise.key)
             more = {} if then is None else then(job, result)
-            jobs |= {each.key: other for other, each in more.items()}
+            jobs |= {promised.key: other for other, promised in more.items()}
             waiting.update(more.values())
             yield job, result
 
 
 @contextlib.contextmanager
-def engine(workers: int | None = None, scheduler: str | None = None, log: Path | None = None) -> Iterator[Engine[Any]]:
+def engine(workers: int | None = None, scheduler: str | None = None, log: Path | None = None) -> Iterator[Engine]:
     """An engine with so many `workers` on this machine (None: one for each core), or the cluster at `scheduler`.
 
     `log` is the file for what the workers of this machine write.  MissingTool where Dask is not installed; HwflowError
@@ -99,10 +123,10 @@ def engine(workers: int | None = None, scheduler: str | None = None, log: Path |
 
 
 @contextlib.contextmanager
-def connected(dask: Any, address: str) -> Iterator[Any]:
+def connected(dask: ModuleType, address: str) -> Iterator[Client]:
     """A client of the cluster at `address`."""
     try:
-        client = dask.Client(address, timeout=PATIENCE, set_as_default=False)
+        client: Client = dask.Client(address, timeout=PATIENCE, set_as_default=False)
     except (OSError, ValueError) as error:
         reason = (str(error).splitlines() or [""])[0]
         raise HwflowError(f"--scheduler must be the address of a Dask scheduler that answers, like "
@@ -112,24 +136,24 @@ def connected(dask: Any, address: str) -> Iterator[Any]:
         yield client
 
 
-def require_same_code(client: Any) -> None:
+def require_same_code(client: Client) -> None:
     """HwflowError unless all workers compute what this process would."""
     try:
-        found = client.run(code_fingerprint)
+        codes = client.run(code_fingerprint)
     except ImportError as error:
         raise HwflowError(f"the workers of --scheduler must have hwflow: {error}",
                           "install the same version as here, with the extra 'explore', on each machine") from None
-    if not found:
+    if not codes:
         raise HwflowError("the cluster of --scheduler must have workers, and has none",
                           "start some with `dask worker ADDRESS --nthreads 1`")
-    others = sorted(address for address, code in found.items() if code != code_fingerprint())
+    others = sorted(address for address, code in codes.items() if code != code_fingerprint())
     if others:
         raise HwflowError(f"the workers of --scheduler must have the version of hwflow that runs here, and "
                           f"{', '.join(others[:3])} has another one", "install the same version on each machine")
 
 
 @contextlib.contextmanager
-def local_workers(dask: Any, count: int, log: Path | None) -> Iterator[Any]:
+def local_workers(dask: ModuleType, count: int, log: Path | None) -> Iterator[Client]:
     """A scheduler in this process, and workers in `count` others, each with one thread."""
     with contextlib.ExitStack() as stack:
         scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="hwflow-workers-"))
@@ -157,5 +181,5 @@ def ended(process: subprocess.Popen[bytes]) -> None:
 
 
 def cores() -> int:
-    """Those that this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -18,7 +18,7 @@ from .boards import Answer, answer
 from .engine import engine
 from .frontier import Objective, frontier_of
 from .point import Point
-from .space import Found, Material, Space, Work
+from .space import Material, Results, Space, Work
 from .store import Store
 
 #: The table of everything that was found, in the folder of an exploration.
@@ -80,7 +80,7 @@ def silent(_text: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def evaluate(material: Material, space: Space, folder: Path, progress: Progress = silent, *,
-             workers: int | None = None, scheduler: str | None = None) -> Found:
+             workers: int | None = None, scheduler: str | None = None) -> Results:
     """The points of `space`; what `folder` has of an earlier run is not computed again.
 
     Tasks run on `workers` processes of this machine (None: one for each core), or on the cluster at `scheduler`.
@@ -105,8 +105,8 @@ def default_objectives(points: Sequence[Point]) -> tuple[Objective, ...]:
     return (Objective.FRAMES, *([Objective.ACCURACY] if measured else []), Objective.LUT)
 
 
-def exploration_of(space: Space, found: Found, folder: Path, *, objectives: Sequence[Objective] = (),
+def exploration_of(space: Space, found: Results, folder: Path, *, objectives: Sequence[Objective] = (),
                    most_drop: float | None = None, model: str = "") -> Exploration:
-    """What was found, with the frontier of `objectives` (none: the default ones)."""
+    """The exploration with the frontier of `objectives` (none: the default ones)."""
     chosen = tuple(objectives) or default_objectives(found.points)
     return Exploration(model, found.points, space.boards, chosen, space.rate, most_drop, found.warnings, folder / STORE)

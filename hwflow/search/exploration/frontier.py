@@ -11,7 +11,7 @@ from .point import Point
 
 
 class Objective(enum.Enum):
-    """What makes a design better than another one; the value is the name on the command line."""
+    """A reason why a design is better than another one; the value is the name on the command line."""
 
     FRAMES = "frames"
     LATENCY = "latency"
@@ -24,7 +24,7 @@ class Objective(enum.Enum):
 
     @property
     def title(self) -> str:
-        """What it measures, for people."""
+        """The measure, for people."""
         return TITLES[self]
 
     def loss(self, point: Point) -> float:

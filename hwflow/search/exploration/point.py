@@ -21,7 +21,7 @@ class Widths:
     settings: Path | None = None
 
     def __str__(self) -> str:
-        """As --bits or --settings take it; nothing for the default."""
+        """The words of --bits or --settings; nothing for the default."""
         if self.settings is not None:
             return str(self.settings)
         return "" if self.bits is None else ",".join(map(str, self.bits))
@@ -84,7 +84,7 @@ class Point:
 
     @property
     def frames_per_second(self) -> float:
-        """Of the FPGA alone at the estimated clock, without the line to the host; 0 where there is no design."""
+        """Frames a second of the FPGA alone at the estimated clock, without the line to the host; 0 if none."""
         return self.rate.core if self.fits else 0.0
 
     @property
@@ -105,7 +105,7 @@ class Point:
             logic_multipliers=self.logic_multipliers,
             stream_weights=self.stream_weights, execution=Execution(self.execution))
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """Plain data: the fields, and what follows from them."""
         return {**asdict(self), "frames_per_second": self.frames_per_second,
                 "arriving_per_second": self.arriving_per_second,

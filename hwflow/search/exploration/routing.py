@@ -13,23 +13,22 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 from hwflow_base.errors import HwflowError, MissingTool, ToolFailed
 from hwflow_base.files.cache import code_fingerprint, digest
 
-from ...host.identity import identity
 from ...host.rate import Rate
-from ...pipeline.planning import executions_of
+from ...pipeline.pipeline import Pipeline
 from ...synth.design import Design
 from ...synth.options import AS_IT_IS, Placer, SynthesisOptions, placer_of
 from ...synth.seeds import default_jobs
 from ...synth.toolchain import tools_of_family, versions
-from .engine import Engine, Lost, engine
+from .engine import Engine, Lost, Promise, engine
 from .point import Point, Widths
 from .space import Material, Space
 from .store import Store
-from .tasks import Integers, Wanted, made_integers
+from .tasks import DesignTask, Integers, integers_of
 
 #: The kind of facts of a store that are runs of place and route.
 RUNS = "runs"
@@ -81,17 +80,17 @@ class Routed:
 
     @property
     def frames_per_second(self) -> float | None:
-        """Of the FPGA alone at the clock of the best run; None where there is none."""
+        """Frames a second of the FPGA alone at the clock of the best run; None where there is none."""
         rate = None if self.best is None else self.rate(self.best)
         return None if rate is None else rate.core
 
     @property
     def error(self) -> float | None:
-        """Of the estimated clock against that of the first run, which has nextpnr's own knobs; None where it failed."""
+        """The error of the estimated clock against the first run, with nextpnr's own knobs; None if it failed."""
         first = self.runs[0].mhz if self.runs else None
         return None if first is None else self.point.mhz / first - 1
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """Plain data."""
         return {"board": self.point.board, "design": self.point.design, "error": self.error,
                 "frames_per_second": self.frames_per_second, "runs": [asdict(run) for run in self.runs]}
@@ -127,7 +126,7 @@ def proposed(runs: Sequence[Run]) -> tuple[int, Placer]:
     return seed, Placer(round(chosen["beta"], 2), chosen["critexp"], chosen["timingweight"])
 
 
-def optuna_of() -> Any:
+def optuna_of() -> ModuleType:
     """The package, without its remarks.  MissingTool where it is not installed."""
     try:
         optuna = importlib.import_module("optuna")
@@ -138,20 +137,18 @@ def optuna_of() -> Any:
     return optuna
 
 
-def routed(integers: Integers, wanted: Wanted, point: Point, seed: int, placer: str, folder: str | None
-           ) -> dict[str, Any]:
+def routed(integers: Integers, task: DesignTask, point: Point, seed: int, placer: str, folder: str | None
+           ) -> dict[str, object]:
     """One run: the facts of a `Run`.  `folder` keeps what runs of the same design share; None where it is not here."""
     assert integers.quantized is not None, "a point that fits has integers"
-    graph, board = integers.quantized.graph, wanted.board
-    executions = executions_of(graph, graph, board, logic=wanted.logic_multipliers,
-                               stream_weights=wanted.stream_weights)
-    plan = executions.plan(wanted.execution, point.asked)
-    if identity(executions.graph, plan).hex() != point.design:
+    hardware = replace(task.hardware, interval=point.asked)
+    pipeline = Pipeline.of_integers(integers.quantized, task.board, hardware)
+    if pipeline.design_key != point.design:
         raise HwflowError(f"the design on {point.board} must be the one that was explored, and is another one",
                           "run the command again: designs of another version of hwflow are not used")
     with ExitStack() as stack:
         place = folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="hwflow-routed-"))
-        return asdict(made(Design(graph, plan, board), Path(place), seed, placer))
+        return asdict(made(pipeline.design, Path(place), seed, placer))
 
 
 def made(design: Design, folder: Path, seed: int, placer: str) -> Run:
@@ -171,19 +168,19 @@ def made(design: Design, folder: Path, seed: int, placer: str) -> Run:
 class Runs:
     """The runs of each design: those that are finished are read from the store."""
 
-    def __init__(self, wanted: Mapping[Point, Wanted], store: Store, count: int):
-        self.wanted, self.store, self.count = wanted, store, count
-        tools = {each.board.family: versions(tools_of_family(each.board.family)) for each in wanted.values()}
-        self.tools = {point: str(tools[each.board.family]) for point, each in wanted.items()}
+    def __init__(self, tasks: Mapping[Point, DesignTask], store: Store, count: int):
+        self.tasks, self.store, self.count = tasks, store, count
+        tools = {each.board.family: versions(tools_of_family(each.board.family)) for each in tasks.values()}
+        self.tools = {point: str(tools[each.board.family]) for point, each in tasks.items()}
         self.done: dict[Point, list[Run]] = {}
-        for point in wanted:
+        for point in tasks:
             runs = self.done[point] = list[Run]()
             while len(runs) < count and (facts := store.get(RUNS, self.key(point, *proposed(runs)))) is not None:
                 runs.append(Run(**facts))
 
     def board_of(self, point: Point) -> str:
         """All that its file says of the board; where the file is changes nothing."""
-        return repr(replace(self.wanted[point].board, path=Path()))
+        return repr(replace(self.tasks[point].board, path=Path()))
 
     def key(self, point: Point, seed: int, placer: Placer) -> str:
         """Everything that a run depends on."""
@@ -197,30 +194,31 @@ class Runs:
     def left(self) -> int:
         return sum(self.count - len(runs) for runs in self.done.values())
 
-    def go(self, running: Engine[Any], integers: Mapping[str, Any], folder: Path | None,
+    def go(self, running: Engine, integers: Mapping[str, object], folder: Path | None,
            show: Callable[[int, int], None]) -> list[Lost]:
         """Run what is left: of each design one run at a time, because a proposal depends on the runs before it."""
         total, lost = self.left, list[Lost]()
 
-        def submitted(point: Point) -> dict[Point, Any]:
+        def submitted(point: Point) -> dict[Point, Promise]:
             runs = self.done[point]
             if len(runs) == self.count:
                 return {}
             seed, placer = proposed(runs)
             place = None if folder is None else str(folder / self.folder_of(point))
-            return {point: running.later(routed, integers[point.widths], self.wanted[point], point, seed, str(placer),
+            return {point: running.later(routed, integers[point.widths], self.tasks[point], point, seed, str(placer),
                                          place)}
 
-        def then(point: Point, result: Any) -> dict[Point, Any]:
+        def then(point: Point, result: object) -> dict[Point, Promise]:
             if isinstance(result, Lost):
                 lost.append(result)
                 return {}
+            assert isinstance(result, dict), "the facts of a run"
             runs = self.done[point]
             self.store.put(RUNS, self.key(point, *proposed(runs)), result)
             runs.append(Run(**result))
             return submitted(point)
 
-        first = {point: promise for each in self.wanted for point, promise in submitted(each).items()}
+        first = {point: promise for each in self.tasks for point, promise in submitted(each).items()}
         for _ in running.finished(first, then):
             show(total - self.left, total)
         return lost
@@ -234,10 +232,10 @@ def route(material: Material, space: Space, points: Sequence[Point], folder: Pat
     each.  MissingTool before anything starts where a tool is not installed; HwflowError where runs are lost, after all
     others are finished.
     """
-    tasks = {task_of(wanted): (widths, wanted) for widths, wanted in space.tasks(material)}
+    tasks = {task_of(task): (widths, task) for widths, task in space.tasks(material)}
     chosen = {point: on_its_line(point, *tasks[asked_of(point)]) for point in points}
     with Store(folder / "points.sqlite") as store:
-        runs = Runs({point: wanted for point, (_, wanted) in chosen.items()}, store, count)
+        runs = Runs({point: task for point, (_, task) in chosen.items()}, store, count)
         lost: list[Lost] = []
         if runs.left:
             processes = workers or default_jobs(len(points))
@@ -251,22 +249,22 @@ def route(material: Material, space: Space, points: Sequence[Point], folder: Pat
     return tuple(Routed(point, tuple(runs.done[point])) for point in points)
 
 
-def later_integers(running: Engine[Any], material: Material, widths: set[Widths]) -> dict[str, Any]:
+def later_integers(running: Engine, material: Material, widths: set[Widths]) -> dict[str, object]:
     """Promises of the integers, by the widths as points have them."""
     rows = None if material.dataset is None else dict(material.dataset.calibration)
-    return {str(each): running.later(made_integers, material.model, material.source, rows, material.settings[each])
+    return {str(each): running.later(integers_of, material.model, material.source, rows, material.settings[each])
             for each in widths}
 
 
-def on_its_line(point: Point, widths: Widths, wanted: Wanted) -> tuple[Widths, Wanted]:
+def on_its_line(point: Point, widths: Widths, task: DesignTask) -> tuple[Widths, DesignTask]:
     """The task with the transport that the point has."""
-    return widths, replace(wanted, board=wanted.board.with_transport(point.transport or None))
+    return widths, replace(task, board=task.board.with_transport(point.transport or None))
 
 
-def asked_of(point: Point) -> tuple[Any, ...]:
-    """What names the task that a point is of."""
+def asked_of(point: Point) -> tuple[object, ...]:
+    """The name of the task that a point belongs to."""
     return point.board, point.widths, point.execution, point.logic_multipliers, point.stream_weights
 
 
-def task_of(wanted: Wanted) -> tuple[Any, ...]:
-    return (wanted.name, wanted.widths, wanted.execution.value, wanted.logic_multipliers, wanted.stream_weights)
+def task_of(task: DesignTask) -> tuple[object, ...]:
+    return (task.name, task.widths, task.execution.value, task.logic_multipliers, task.stream_weights)

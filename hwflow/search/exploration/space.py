@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -18,20 +18,18 @@ from ...outcome import OutcomeWarning
 from ...pipeline.keys import data_key, integers_key
 from ...quantize.settings import QuantizationSettings
 from ...synth import Board
-from .engine import Engine, Lost
+from .engine import Engine, Lost, Promise
 from .point import Point, Widths
 from .store import Store
-from .tasks import Wanted, designs, judged, made_integers, reference_outputs
+from .tasks import DesignTask, designs, integers_of, judgement, reference_outputs
 
 #: The kind of facts of a store that are about the integers of some widths.
 INTEGERS = "integers"
-#: Jobs beside those of boards.
-JUDGED = "judged"
 
 
 @dataclass(frozen=True)
 class Material:
-    """What is explored: the model, the model of its file (`source`), the data, and the settings of each widths."""
+    """Subject of an exploration: the model, the model of its file (`source`), the data, the settings of each widths."""
 
     model: Model
     source: Model
@@ -39,7 +37,7 @@ class Material:
     settings: Mapping[Widths, QuantizationSettings]
 
     def key(self, widths: Widths) -> str:
-        """Of the integers."""
+        """The key of the integers."""
         return integers_key(self.model, self.settings[widths], self.dataset)
 
 
@@ -59,17 +57,17 @@ class Space:
     intervals: int = 1
     rate: float | None = None
 
-    def tasks(self, material: Material) -> Iterator[tuple[Widths, Wanted]]:
+    def tasks(self, material: Material) -> Iterator[tuple[Widths, DesignTask]]:
         """In the order of the axes."""
         keys = {widths: material.key(widths) for widths in self.widths}
         for (name, board), widths, execution, logic, streams in product(
                 self.boards.items(), self.widths, self.executions, self.logic_multipliers, self.stream_weights):
-            yield widths, Wanted(name, board, str(widths), keys[widths], execution, logic, streams, self.intervals,
+            yield widths, DesignTask(name, board, str(widths), keys[widths], execution, logic, streams, self.intervals,
                                  self.rate)
 
 
 @dataclass(frozen=True)
-class Found:
+class Results:
     """The points of a space in the order of its tasks, the warnings about the data, and the tasks that were lost."""
 
     points: tuple[Point, ...]
@@ -83,13 +81,13 @@ class Work:
     def __init__(self, material: Material, space: Space, store: Store):
         self.material, self.store = material, store
         self.tasks = list(space.tasks(material))
-        self.keys = {wanted: task_key(wanted) for _, wanted in self.tasks}
-        self.points = {wanted: store.points(key) for wanted, key in self.keys.items()}
+        self.keys = {task: task_key(task) for _, task in self.tasks}
+        self.points = {task: store.points(key) for task, key in self.keys.items()}
         self.facts = {widths: store.get(INTEGERS, self.facts_key(widths)) for widths in space.widths}
         self.lost: list[Lost] = []
 
     def facts_key(self, widths: Widths) -> str:
-        """Of what the data says of the integers."""
+        """The key of what the data says of the integers."""
         return digest(code_fingerprint(), self.material.key(widths), data_key(self.material.dataset))
 
     @property
@@ -102,7 +100,7 @@ class Work:
         """Widths whose accuracy is not known, where there is data to measure it on."""
         return [] if self.material.dataset is None else [each for each, facts in self.facts.items() if facts is None]
 
-    def run(self, engine: Engine[Any], progress: Any) -> None:
+    def run(self, engine: Engine, progress: Callable[[int, int], None]) -> None:
         """Run what is left; every result is in the store before the next one is waited for."""
         promises = self.promises(engine)
         for done, (job, result) in enumerate(engine.finished(promises), 1):
@@ -110,35 +108,37 @@ class Work:
             if isinstance(result, Lost):
                 self.lost.append(result)
             elif isinstance(job, Widths):
+                assert isinstance(result, dict), "what the data says of integers"
                 self.store.put(INTEGERS, self.facts_key(job), result)
                 self.facts[job] = result
             else:
+                assert isinstance(result, tuple), "the designs of a board"
                 self.store.finish(self.keys[job], result)
                 self.points[job] = result
 
-    def promises(self, engine: Engine[Any]) -> dict[Any, Any]:
-        """By job, which is what is wanted of a board, or the widths whose accuracy is wanted."""
+    def promises(self, engine: Engine) -> dict[Widths | DesignTask, Promise]:
+        """Promises by job, which is a task, or the widths whose accuracy is wanted."""
         material, dataset = self.material, self.material.dataset
-        missing = [(widths, wanted) for widths, wanted in self.tasks if self.points[wanted] is None]
+        missing = [(widths, task) for widths, task in self.tasks if self.points[task] is None]
         rows = None if dataset is None else dict(dataset.calibration)
         needed = dict.fromkeys([*(widths for widths, _ in missing), *self.unjudged])
-        integers = {widths: engine.later(made_integers, material.model, material.source, rows, settings)
+        integers = {widths: engine.later(integers_of, material.model, material.source, rows, settings)
                     for widths, settings in material.settings.items() if widths in needed}
-        promises: dict[Any, Any] = {wanted: engine.later(designs, integers[widths], wanted)
-                                    for widths, wanted in missing}
+        promises: dict[Widths | DesignTask, Promise] = {
+            task: engine.later(designs, integers[widths], task) for widths, task in missing}
         if dataset is not None and self.unjudged:
             reference = engine.later(reference_outputs, material.model, dataset)
-            promises |= {widths: engine.later(judged, material.model, dataset, integers[widths], reference)
+            promises |= {widths: engine.later(judgement, material.model, dataset, integers[widths], reference)
                          for widths in self.unjudged}
         return promises
 
-    def found(self) -> Found:
+    def found(self) -> Results:
         """Everything that is finished."""
         points = tuple(replace(point, **self.accuracy(widths))
-                       for widths, wanted in self.tasks for point in self.points[wanted] or ())
+                       for widths, task in self.tasks for point in self.points[task] or ())
         warnings = tuple(OutcomeWarning.from_facts(each) for facts in self.facts.values() if facts is not None
                          for each in facts["warnings"])
-        return Found(points, warnings, tuple(self.lost))
+        return Results(points, warnings, tuple(self.lost))
 
     def accuracy(self, widths: Widths) -> dict[str, Any]:
         """The fields of a point that the data decides."""
@@ -151,6 +151,6 @@ def with_and_without(option: bool) -> tuple[bool, ...]:
     return (False, True) if option else (False,)
 
 
-def task_key(wanted: Wanted) -> str:
+def task_key(task: DesignTask) -> str:
     """Everything that the points of a task depend on; where the board's file is changes nothing."""
-    return digest(code_fingerprint(), repr(replace(wanted, board=replace(wanted.board, path=Path()))))
+    return digest(code_fingerprint(), repr(replace(task, board=replace(task.board, path=Path()))))

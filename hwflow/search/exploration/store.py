@@ -1,8 +1,9 @@
 """The table of everything that was found about a design space: an SQLite database with one writer.
 
-A task is written in one transaction, with the key of all its inputs.  So a run that is killed loses the tasks that were
-not finished and nothing else, and the next one goes on.  Results of other versions of hwflow, or of another model, have
-other keys: they are never used.
+It is a database and no file of `hwflow_base.files.state`, because tasks are finished in any order, thousands of them,
+while others read.  A task is written in one transaction, with the key of all its inputs.  So a run that is killed loses
+the tasks that were not finished and nothing else, and the next one goes on.  Results of other versions of hwflow, or of
+another model, have other keys: they are never used.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class Store:
         self.connection.close()
 
     def points(self, task: str) -> tuple[Point, ...] | None:
-        """What a task found, in its order; None where it is not finished."""
+        """The points of a task, in its order; None where it is not finished."""
         with self.explained():
             if self.connection.execute("SELECT 1 FROM tasks WHERE key = ?", (task,)).fetchone() is None:
                 return None
@@ -99,7 +100,7 @@ class Store:
         with self.explained(), self.transaction():
             self.connection.execute("INSERT OR REPLACE INTO facts VALUES (?, ?, ?, ?)", (kind, key, now(), text))
 
-    def all(self, kind: str) -> dict[str, Any]:
+    def all(self, kind: str) -> dict[str, object]:
         """Everything of a kind, by key."""
         with self.explained():
             rows = self.connection.execute("SELECT key, facts FROM facts WHERE kind = ? ORDER BY key", (kind,))

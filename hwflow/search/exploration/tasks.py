@@ -1,4 +1,4 @@
-"""What workers compute: the integers of a model, their accuracy, and the designs of a board.
+"""The tasks of workers: the integers of a model, their accuracy, and the designs of a board.
 
 Each function is one task.  It gives plain data that depends on its arguments alone, so it does not matter which worker
 runs it, or how often.
@@ -11,7 +11,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
 
 from hwflow_base.errors import HwflowError
 from hwflow_rtl.vendor import Technology
@@ -26,7 +25,8 @@ from ...host.identity import identity
 from ...host.rate import carried, cycles_for, rate_of
 from ...layers.base import LayerGraph
 from ...onnx.model import Array, Model
-from ...pipeline.planning import executions_of
+from ...options import HardwareOptions
+from ...pipeline.pipeline import Pipeline
 from ...quantize import Quantized, quantize
 from ...quantize.settings import QuantizationSettings
 from ...synth import Board
@@ -69,7 +69,7 @@ def unpickled(data: bytes) -> Quantized:
 
 
 @dataclass(frozen=True, eq=False)
-class Wanted:
+class DesignTask:
     """The designs that are wanted of one board and one integer model, whose key is `integers`: a task.
 
     `name` is the board as the user names it, `widths` as of a point.  `intervals` is the number of designs, from the
@@ -86,8 +86,14 @@ class Wanted:
     intervals: int
     rate: float | None
 
+    @property
+    def hardware(self) -> HardwareOptions:
+        """The options of the pipelines that make these designs; their pace is not among them."""
+        return HardwareOptions(execution=self.execution, logic_multipliers=self.logic_multipliers,
+                               stream_weights=self.stream_weights)
 
-def made_integers(model: Model, source: Model, rows: Mapping[str, Array] | None,
+
+def integers_of(model: Model, source: Model, rows: Mapping[str, Array] | None,
                   settings: QuantizationSettings) -> Integers:
     """The integers of `model`, which was made of `source`, calibrated on `rows`."""
     try:
@@ -101,7 +107,7 @@ def reference_outputs(model: Model, dataset: Dataset) -> dict[str, Array]:
     return float_outputs(model, dataset.inputs)
 
 
-def judged(model: Model, dataset: Dataset, integers: Integers, reference: Mapping[str, Array]) -> dict[str, Any]:
+def judgement(model: Model, dataset: Dataset, integers: Integers, reference: Mapping[str, Array]) -> dict[str, object]:
     """How good the integers are on the data: `metric`, `accuracy` and `reference`, and the warnings about the data."""
     quantized = integers.quantized
     if quantized is None:
@@ -129,28 +135,28 @@ def headline(found: Accuracy) -> tuple[str, float | None, float | None]:
     return "SNR dB", found.snr_db, None
 
 
-def designs(integers: Integers, wanted: Wanted) -> tuple[Point, ...]:
+def designs(integers: Integers, task: DesignTask) -> tuple[Point, ...]:
     """The designs of one board, in order; the first is the fastest one."""
-    asked = Point(wanted.name, wanted.widths, wanted.execution.value, wanted.logic_multipliers, wanted.stream_weights,
+    asked = Point(task.name, task.widths, task.execution.value, task.logic_multipliers, task.stream_weights,
                   None)
     quantized = integers.quantized
     if quantized is None:
         return (replace(asked, refused=integers.refused),)
     graph = quantized.graph
-    board = carrying(wanted.board, graph, wanted.rate)
-    if board.chosen != wanted.board.chosen:
-        asked, wanted = replace(asked, transport=board.chosen), replace(wanted, board=board)
-    known = remembered(graph, wanted)
-    executions = executions_of(graph, graph, wanted.board, logic=wanted.logic_multipliers,
-                               stream_weights=wanted.stream_weights, known=known)
+    board = carrying(task.board, graph, task.rate)
+    if board.chosen != task.board.chosen:
+        asked, task = replace(asked, transport=board.chosen), replace(task, board=board)
+    known = remembered(graph, task)
+    executions = replace(Pipeline.of_integers(quantized, task.board, task.hardware).executions,
+                         technology=known.technology, given=known)
 
     def design(interval: int | None) -> Point:
-        return found_of(replace(asked, asked=interval), executions, wanted)
+        return point_of_plan(replace(asked, asked=interval), executions, task)
 
     fastest = design(None)
     if not fastest.fits:
         return (fastest,)
-    others = [*ladder(design, fastest, wanted.intervals), *for_rate(design, fastest, wanted.rate)]
+    others = [*ladder(design, fastest, task.intervals), *for_rate(design, fastest, task.rate)]
     by_interval = {point.asked or 0: point for point in others}
     return (fastest, *(point for _, point in sorted(by_interval.items())))
 
@@ -165,10 +171,10 @@ def carrying(board: Board, graph: LayerGraph, rate: float | None) -> Board:
     return board.with_transport(enough[0] if enough else max(lines, key=lambda kind: lines[kind].bytes_per_second))
 
 
-def remembered(graph: LayerGraph, wanted: Wanted) -> hls.Known:
-    """What this worker computed for the same integers and the same technology, of any board."""
-    technology = wanted.board.technology()
-    key = wanted.integers, type(technology), repr(sorted(vars(technology).items()))
+def remembered(graph: LayerGraph, task: DesignTask) -> hls.Known:
+    """The computations of this worker for the same integers and the same technology, of any board."""
+    technology = task.board.technology()
+    key = task.integers, type(technology), repr(sorted(vars(technology).items()))
     if key not in _known:
         _known[key] = hls.Known(graph, technology)
         while len(_known) > REMEMBERED:
@@ -202,15 +208,15 @@ def for_rate(design: Callable[[int], Point], fastest: Point, rate: float | None)
         yield now
 
 
-def found_of(asked: Point, executions: hls.Executions, wanted: Wanted) -> Point:
+def point_of_plan(asked: Point, executions: hls.Executions, task: DesignTask) -> Point:
     """The design that is asked for, or why there is none."""
     try:
-        plan = executions.plan(wanted.execution, asked.asked)
+        plan = executions.plan(task.execution, asked.asked)
     except DoesNotFit as error:
         return replace(asked, refused=error.facts.strip() or error.why, lacks=error.lacking)
     except HwflowError as error:
         return replace(asked, refused=error.why)
-    board, clock = wanted.board, estimated_clock(plan, wanted.board)
+    board, clock = task.board, estimated_clock(plan, task.board)
     used, have = plan.resources.counts(), board.resources.counts()
     rate = rate_of(plan, clock.mhz, board.transport.bytes_per_second)
     return replace(

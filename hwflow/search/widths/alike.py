@@ -72,7 +72,7 @@ def prices_of(plan: Plan, budget: Budget) -> dict[str, float]:
 
 
 def _rom_of_weights(stage: StagePlan, technology: Technology) -> Resources:
-    """Of a shared stage; nothing where its weights are outside of the FPGA."""
+    """The ROM for the weights of a shared stage; nothing where its weights are outside of the FPGA."""
     memories = memories_of_stage(stage.name, stage.resources, stage.places, technology)
     roms = [each.resources for each in memories
             if each.memory.kind is MemoryKind.ROM and each.memory.holds is Holds.WEIGHTS]  # fmt: skip

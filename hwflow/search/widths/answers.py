@@ -2,63 +2,36 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
-from typing import Any
 
-from hwflow_base.files.target import create_folder, require_plain_target
-
-#: A file of answers that is larger than this starts anew.
-MAX_ANSWERS = 1 << 25
+from hwflow_base.files.state import StateLines
 
 
-class Answers(MutableMapping[str, Mapping[str, Any]]):
-    """Answers of the search in `file`, a line of JSON each; those of another `context` are left alone.
-
-    A line is written at once, and one that is damaged is passed over: its answer is computed again.
-    """
+class Answers(MutableMapping[str, Mapping[str, object]]):
+    """Answers of the search in `file`, a line each; those of another `context` are left alone."""
 
     def __init__(self, file: Path, context: str):
-        self.file = file
+        self.lines = StateLines(file)
         self.context = context
-        self.known: dict[str, Mapping[str, Any]] = {}
-        require_plain_target(file)
-        create_folder(file.parent)
-        if file.exists() and file.stat().st_size > MAX_ANSWERS:
-            file.unlink()
-        for line in file.read_bytes().splitlines() if file.exists() else ():
-            self._take(line)
+        self.answers: dict[str, Mapping[str, object]] = {}
+        for line in self.lines:
+            key, answer = line.get("key"), line.get("answer")
+            if line.get("context") == context and isinstance(key, str) and isinstance(answer, dict):
+                self.answers[key] = answer
 
-    def _take(self, line: bytes) -> None:
-        try:
-            entry = json.loads(line)
-            if entry["context"] == self.context and isinstance(entry["answer"], dict):
-                self.known[entry["key"]] = entry["answer"]
-        except (ValueError, KeyError, TypeError, RecursionError):
-            pass
+    def __getitem__(self, key: str) -> Mapping[str, object]:
+        return self.answers[key]
 
-    def __getitem__(self, key: str) -> Mapping[str, Any]:
-        return self.known[key]
-
-    def __setitem__(self, key: str, answer: Mapping[str, Any]) -> None:
-        self.known[key] = answer
-        entry = {"context": self.context, "key": key, "answer": answer}
-        with self.file.open("ab", buffering=0) as stream:
-            torn = stream.tell() and not self._ends_with_newline()
-            stream.write((b"\n" if torn else b"") + json.dumps(entry).encode() + b"\n")
-
-    def _ends_with_newline(self) -> bool:
-        with self.file.open("rb") as stream:
-            stream.seek(-1, os.SEEK_END)
-            return stream.read(1) == b"\n"
+    def __setitem__(self, key: str, answer: Mapping[str, object]) -> None:
+        self.answers[key] = answer
+        self.lines.add({"context": self.context, "key": key, "answer": answer})
 
     def __delitem__(self, key: str) -> None:
-        del self.known[key]
+        del self.answers[key]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.known)
+        return iter(self.answers)
 
     def __len__(self) -> int:
-        return len(self.known)
+        return len(self.answers)

@@ -31,7 +31,7 @@ FEW_ROWS = 100
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the search found.  `winner` is the cheapest proven design; None where nothing reaches the limit.
+    """The result of a search.  `winner` is the cheapest proven design; None where nothing reaches the limit.
 
     `widest` is the design that the search started from, `points` everything measured, and `frontier` those that no
     other beats.  `quantized` is the integer model of the winner.  `notes` are for the user.
@@ -104,7 +104,7 @@ def choose_widths(
 
 
 def _make(prepared: Prepared, settings: QuantizationSettings, tuned: bool) -> Quantized:
-    """As `quantize` of the float model, without measuring its ranges again.
+    """The integers that `quantize` gives of the float model, without measuring its ranges again.
 
     What is not `tuned` gets the integers that lie next to the weights, with no look at the data: a hundredth of the
     time.

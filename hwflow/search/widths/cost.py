@@ -1,4 +1,4 @@
-"""What designs of one model cost at one pace: that of the plan which `hwflow synth` makes for the widest design.
+"""The cost of designs of one model at one pace: that of the plan which `hwflow synth` makes for the widest design.
 
 The pace is the widest design's, so that what the search saves is resources and the throughput stays.  Each stage keeps
 the folding it has there.  Where each layer has a stage of its own, the layers' own cost models and what joins them are
@@ -167,7 +167,7 @@ def _possible_stage(graph: LayerGraph, layer: Layer) -> LayerStage[Layer] | None
 
 
 def _cheapest(stage: LayerStage[Layer], interval: int, technology: Technology, budget: Budget) -> Folding | None:
-    """Of the foldings with the fewest multipliers that keep up with `interval` the cheapest; None where none does."""
+    """The cheapest of the foldings with the fewest multipliers that keep up with `interval`; None where none does."""
     schedules = [(folding, stage.schedule(folding, technology)) for folding in _foldings(stage, technology)]
     produced = stage.y.frame.elements
     fast = [folding for folding, schedule in schedules if max(schedule.interval, produced // folding.lanes) <= interval]
@@ -177,13 +177,13 @@ def _cheapest(stage: LayerStage[Layer], interval: int, technology: Technology, b
 
 
 def _foldings(stage: LayerStage[Layer], technology: Technology) -> list[Folding]:
-    """Those in styles that the solver may take on the technology."""
+    """The foldings in styles that the solver may take on the technology."""
     styles = offered(stage.styles(technology), logic=True)
     return [folding for folding in stage.foldings() if folding.style in styles]
 
 
 def _links(graph: LayerGraph, foldings: Mapping[str, Folding], technology: Technology) -> Resources:
-    """What joins each two neighbours that both have a folding."""
+    """The cost of what joins each two neighbours that both have a folding."""
     costs = (
         link_cost(
             graph.tensors[maker.output].format.bits,

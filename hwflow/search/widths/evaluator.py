@@ -54,7 +54,7 @@ class ModelEvaluator:
         return self._design(bits, tuned=False)
 
     def _design(self, bits: Bits, *, tuned: bool) -> Design:
-        def make() -> Mapping[str, Any]:
+        def make() -> Mapping[str, object]:
             design = self.pace.design(self.quantized(bits, tuned=tuned).graph)
             return asdict(design) | {"resources": design.resources.counts()}
 
@@ -68,7 +68,7 @@ class ModelEvaluator:
         dataset = self.metric.dataset
         rows = np.linspace(0, dataset.rows - 1, min(dataset.rows, PROBE_ROWS)).astype(int)
 
-        def make() -> Mapping[str, Any]:
+        def make() -> Mapping[str, object]:
             quantized = self.quantized(bits, tuned=False)
             frames = {name: frames[rows] for name, frames in self._enter(quantized).items()}
             outputs = golden.run_epilogue(quantized, golden.run(quantized, frames, keep=False))
@@ -80,7 +80,7 @@ class ModelEvaluator:
         """Cost and accuracy on all rows."""
         design = self._design(bits, tuned=tuned)
 
-        def make() -> Mapping[str, Any]:
+        def make() -> Mapping[str, object]:
             quantized = self.quantized(bits, tuned=tuned)
             outputs = golden.run_epilogue(quantized, golden.run(quantized, self._enter(quantized), keep=False))
             score = self.metric.score(outputs)
@@ -101,7 +101,7 @@ class ModelEvaluator:
         return self._frames[key]
 
     def _stored(self, key: str, make: Callable[[], Mapping[str, Any]], read: Callable[[Mapping[str, Any]], T]) -> T:
-        """What `key` has in the store; made anew where that is absent or not what `make` gives."""
+        """The answer to `key` in the store; made anew where that is absent or not what `make` gives."""
         if key in self.store:
             try:
                 return read(self.store[key])

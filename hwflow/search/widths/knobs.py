@@ -1,4 +1,4 @@
-"""What the search turns: the widths of a model's weights and activations, as one tuple of bits."""
+"""The knobs of the search: the widths of a model's weights and activations, as one tuple of bits."""
 
 from __future__ import annotations
 

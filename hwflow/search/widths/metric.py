@@ -1,4 +1,4 @@
-"""What "accuracy" means for a model and its data, so that a loss of it can be limited.
+"""The meaning of "accuracy" for a model and its data, so that a loss of it can be limited.
 
 | the data                                 | accuracy                              | drop                         |
 |------------------------------------------|---------------------------------------|------------------------------|

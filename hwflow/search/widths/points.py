@@ -1,4 +1,4 @@
-"""What the search knows about designs: what they cost, how far their outputs are off, how accurate they are."""
+"""Facts of the search about designs: what they cost, how far their outputs are off, how accurate they are."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Point:
 
 
 class Evaluator(Protocol):
-    """What the search asks.  Each answer is a function of its arguments alone."""
+    """The questions of the search.  Each answer is a function of its arguments alone."""
 
     def design(self, bits: Bits) -> Design:
         """The cost, without a look at accuracy."""

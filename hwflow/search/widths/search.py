@@ -111,7 +111,7 @@ def search(
 
 
 def sensitivity(state: Search, widest: Bits) -> Surrogate:
-    """What each width does; noise is probed for as many widths as half of the evaluations allow."""
+    """The effect of each width; noise is probed for as many widths as half of the evaluations allow."""
     knobs, evaluator = state.knobs, state.evaluator
     probes: dict[tuple[int, int], float] = {}
     single: dict[tuple[int, int], Design] = {}

@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import rich.box
@@ -19,10 +19,10 @@ import rich.console
 import rich.markup
 import rich.table
 import rich.text
+from hwflow_base.files.durations import Durations
 from hwflow_base.printable import decimal, harmless
 from rich.cells import cell_len
 
-from ...outcome import OutcomeWarning
 from .progress import Watcher
 
 # How text and tables fit the width of a terminal, or of 80 columns where nobody says how wide it is.
@@ -163,6 +163,10 @@ class Console:
         #: Shows long work on standard error.
         self.watch = Watcher(self.err, shown=self.shows_bars)
 
+    def remember(self, durations: Durations) -> None:
+        """Show how far long work is by the seconds that it took before."""
+        self.watch.durations = durations
+
     def say(self, text: str) -> None:
         """A line of the result."""
         if not self.quiet:
@@ -271,25 +275,3 @@ def narrow_table(heads: Sequence[str], rows: Sequence[Sequence[str]], numbers: S
                          width=column.width)
     add_rows(table, [[row[column.index] for column in block] for row in rows])
     return table
-
-
-# The warnings of a command: shown once, when they are found, and kept for JSON.
-
-
-class Warned:
-    """The warnings so far; of several with one code in one place the first says enough."""
-
-    def __init__(self, console: Console) -> None:
-        self.console = console
-        self.found: list[OutcomeWarning] = []
-
-    def add(self, warnings: Iterable[OutcomeWarning]) -> None:
-        """Show those that are new."""
-        for warning in warnings:
-            if (warning.code, warning.where) not in {(known.code, known.where) for known in self.found}:
-                self.found.append(warning)
-                self.console.warn(str(warning))
-
-    def facts(self) -> list[dict[str, str]]:
-        """Plain data for JSON."""
-        return [warning.facts() for warning in self.found]

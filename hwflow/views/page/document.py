@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from ...accuracy import Accuracy
 from ...facts.plan import board_rate, resource_rows
-from ...pipeline.recording import ACCURACY
+from ...pipeline.records import ACCURACY
 from ..console.accuracy import value_text, whole_text
 from ..console.plan import limit_words
 from .markup import STEPS, environment

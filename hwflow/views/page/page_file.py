@@ -9,7 +9,6 @@ from hwflow_base.errors import HwflowError
 from hwflow_base.files.target import require_folder, require_plain_target, same_file, write_atomically
 from markupsafe import escape
 
-from ...pipeline.keys import design_key, rows_key
 from ...pipeline.pipeline import Pipeline
 from .document import page_of
 from .subject import Subject
@@ -56,4 +55,4 @@ def subject_of(pipeline: Pipeline) -> Subject:
     return Subject(
         pipeline.project, pipeline.quantization, pipeline.hardware, pipeline.source, pipeline.quantized, plan,
         pipeline.board, pipeline.clock(), pipeline.dataset, pipeline.folder, pipeline.board_folder,
-        pipeline.synthesis, pipeline.quantize_key, rows_key(pipeline), design_key(pipeline))
+        pipeline.synthesis, pipeline.quantize_key, pipeline.rows_key, pipeline.design_key)

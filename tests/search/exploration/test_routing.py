@@ -15,7 +15,7 @@ from hwflow.search.exploration.engine import Lost
 from hwflow.search.exploration.point import Point
 from hwflow.search.exploration.routing import Routed, Run, Runs, best_points, proposed
 from hwflow.search.exploration.store import Store
-from hwflow.search.exploration.tasks import Wanted
+from hwflow.search.exploration.tasks import DesignTask
 from hwflow.stages.partition import Execution
 from hwflow.synth import load_board
 from hwflow.synth.options import AS_IT_IS, Placer, placer_of
@@ -57,13 +57,13 @@ class Inline:
 
 
 @pytest.fixture
-def wanted() -> dict[Point, Wanted]:
+def wanted() -> dict[Point, DesignTask]:
     board = load_board("icebreaker")
-    asked = Wanted("icebreaker", board, "", "key", Execution.AUTO, False, False, 1, None)
+    asked = DesignTask("icebreaker", board, "", "key", Execution.AUTO, False, False, 1, None)
     return {point("a"): asked, point("b", 200): asked}
 
 
-def go(wanted: dict[Point, Wanted], folder: Path, engine: Inline, count: int = 5) -> tuple[Runs, list[Lost]]:
+def go(wanted: dict[Point, DesignTask], folder: Path, engine: Inline, count: int = 5) -> tuple[Runs, list[Lost]]:
     with Store(folder / "points.sqlite") as store:
         runs = Runs(wanted, store, count)
         return runs, runs.go(engine, {"": None}, None, lambda done, total: None)  # type: ignore[arg-type]
@@ -81,7 +81,8 @@ def test_the_first_run_is_as_synth_makes_it_and_others_depend_on_what_came_of_th
     assert last > first + 1, "Optuna learned where the clock is high"
 
 
-def test_every_design_has_its_runs_and_a_second_command_runs_none(wanted: dict[Point, Wanted], tmp_path: Path) -> None:
+def test_every_design_has_its_runs_and_a_second_command_runs_none(wanted: dict[Point, DesignTask],
+                                                                  tmp_path: Path) -> None:
     runs, lost = go(wanted, tmp_path, Inline())
     assert not lost
     assert [len(each) for each in runs.done.values()] == [5, 5]
@@ -93,7 +94,7 @@ def test_every_design_has_its_runs_and_a_second_command_runs_none(wanted: dict[P
     assert [(design, seed) for design, seed, _ in more.ran] == [("a", 6), ("b", 6)]
 
 
-def test_an_interrupted_command_goes_on_to_the_same_runs(wanted: dict[Point, Wanted], tmp_path: Path) -> None:
+def test_an_interrupted_command_goes_on_to_the_same_runs(wanted: dict[Point, DesignTask], tmp_path: Path) -> None:
     whole = go(wanted, tmp_path / "whole", Inline())[0].done
     with pytest.raises(KeyboardInterrupt):
         go(wanted, tmp_path / "parts", Inline(lives=3))
@@ -102,7 +103,7 @@ def test_an_interrupted_command_goes_on_to_the_same_runs(wanted: dict[Point, Wan
     assert len(rest.ran) == 7
 
 
-def test_a_lost_run_is_told_and_no_other_is_lost(wanted: dict[Point, Wanted], tmp_path: Path) -> None:
+def test_a_lost_run_is_told_and_no_other_is_lost(wanted: dict[Point, DesignTask], tmp_path: Path) -> None:
     asked = next(iter(wanted.values()))
     runs, lost = go({point("lost"): asked, point("a"): asked}, tmp_path, Inline())
     assert lost == [Lost("killed")]

@@ -13,7 +13,7 @@ from hwflow.quantize.settings import QuantizationSettings, settings_of_bits
 from hwflow.search.exploration.exploration import STORE, exploration_of
 from hwflow.search.exploration.frontier import Objective
 from hwflow.search.exploration.point import Widths
-from hwflow.search.exploration.space import Found, Material, Space, Work
+from hwflow.search.exploration.space import Material, Results, Space, Work
 from hwflow.search.exploration.store import Store
 from hwflow.synth import load_board
 from tests.e2e.networks import small_network, write_data
@@ -34,7 +34,7 @@ def material(tmp_path_factory: pytest.TempPathFactory) -> Material:
     return Material(model, model, hwflow.read_data(folder / "small.npz", model), settings)
 
 
-def run(material: Material, folder: Path, engine: Here) -> tuple[Found, Work]:
+def run(material: Material, folder: Path, engine: Here) -> tuple[Results, Work]:
     with Store(folder / STORE) as store:
         work = Work(material, SPACE, store)
         if work.left:
@@ -43,12 +43,12 @@ def run(material: Material, folder: Path, engine: Here) -> tuple[Found, Work]:
 
 
 @pytest.fixture(scope="module")
-def found(material: Material, tmp_path_factory: pytest.TempPathFactory) -> Found:
+def found(material: Material, tmp_path_factory: pytest.TempPathFactory) -> Results:
     """What one run finds."""
     return run(material, tmp_path_factory.mktemp("found"), Here())[0]
 
 
-def test_points_are_the_plans_that_the_commands_make(material: Material, found: Found) -> None:
+def test_points_are_the_plans_that_the_commands_make(material: Material, found: Results) -> None:
     assert len(found.points) >= len(BOARDS) * len(WIDTHS) * 3
     assert not found.lost
     for widths in WIDTHS:
@@ -64,7 +64,7 @@ def test_points_are_the_plans_that_the_commands_make(material: Material, found: 
                                                                   ("lut", "ff", "dsp", "ram", "spram")))
 
 
-def test_what_is_finished_is_not_computed_again(material: Material, found: Found, tmp_path: Path) -> None:
+def test_what_is_finished_is_not_computed_again(material: Material, found: Results, tmp_path: Path) -> None:
     """After a run that lost two tasks the next one runs these two alone, and all points are those of one run."""
     some, work = run(material, tmp_path, Here(losses=2))
     assert [str(each.why) for each in some.lost] == ["its worker died"] * 2
@@ -80,7 +80,7 @@ def test_what_is_finished_is_not_computed_again(material: Material, found: Found
     assert whole == found
 
 
-def test_the_frontier_of_an_exploration_has_each_design_once(found: Found, tmp_path: Path) -> None:
+def test_the_frontier_of_an_exploration_has_each_design_once(found: Results, tmp_path: Path) -> None:
     explored = exploration_of(SPACE, found, tmp_path, objectives=[Objective.FRAMES, Objective.LUT], model="small")
     assert len({(point.board, point.design) for point in explored.frontier}) == len(explored.frontier)
     speeds = [point.frames_per_second for point in explored.frontier]

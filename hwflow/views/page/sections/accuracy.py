@@ -17,8 +17,7 @@ from markupsafe import Markup
 from hwflow.accuracy import Accuracy, Histogram, LayerNoise, Pair, Task, WorstRow, most_harmful
 from hwflow.data.pictures import MOST_PIXELS
 from hwflow.outcome import OutcomeWarning
-from hwflow.pipeline.recording import ACCURACY
-from hwflow.pipeline.records import Record
+from hwflow.pipeline.records import ACCURACY, Record
 
 from ...console.accuracy import apart_text, decibels_text, lost_text, share_text, steps_text, value_text, whole_text
 from ..bars import Piece, Row, bars

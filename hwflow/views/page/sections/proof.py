@@ -16,8 +16,7 @@ from markupsafe import Markup
 
 from hwflow.facts.clock import routed_design
 from hwflow.options import HardwareOptions
-from hwflow.pipeline.recording import ACCURACY, BOARD, NETLIST, SIMULATED_BOARD, SIMULATION
-from hwflow.pipeline.records import Record
+from hwflow.pipeline.records import ACCURACY, BOARD, NETLIST, SIMULATED_BOARD, SIMULATION, Record
 from hwflow.quantize.meaning import NOT_COMPARED
 from hwflow.synth.report import saved_report
 

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from hwflow.hls.plan.frame_schedule import FrameSchedule, schedule_frames
 from hwflow.hls.plan.plan import Plan
 from hwflow.host.rate import rate_of
-from hwflow.pipeline.recording import SIMULATION
+from hwflow.pipeline.records import SIMULATION
 from hwflow.synth import Board
 
 from ....facts.plan import board_rate

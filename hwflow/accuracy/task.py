@@ -1,4 +1,4 @@
-"""What a data file asks of a model: which output is judged, by what, and with which measure."""
+"""The question that a data file asks of a model: which output is judged, by what, and with which measure."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Question:
 
 
 def question(model: Model, dataset: Dataset) -> Question:
-    """What `dataset` asks of `model`, whose shapes are known.
+    """The question that `dataset` asks of `model`, whose shapes are known.
 
     HwflowError where its labels are of no use for any output: not a class that there is, or not as many numbers.
     """

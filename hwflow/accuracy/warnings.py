@@ -6,21 +6,21 @@ Every threshold stands here, with its reason.  docs/quantization-guide.md explai
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 import numpy as np
 
 from hwflow import golden
-from hwflow.accuracy.layers import LayerNoise, farthest_of, most_harmful
+from hwflow.accuracy.layers import LayerNoise, farthest_of, layer_noise, most_harmful
+from hwflow.accuracy.measure import Accuracy, OutputNoise, compare, float_outputs
 from hwflow.accuracy.remedies import of_layer
+from hwflow.accuracy.task import question
 from hwflow.data.dataset import Dataset
+from hwflow.golden import Progress
 from hwflow.onnx import evaluate
 from hwflow.onnx.model import Array, Model
 from hwflow.outcome import OutcomeCode, OutcomeWarning
 from hwflow.quantize import Quantized
-
-if TYPE_CHECKING:
-    from hwflow.accuracy.measure import Accuracy, OutputNoise
 
 #: Signal to noise of an output, in decibels: noise of a tenth of the power is a third of the size, and answers change.
 LEAST_DB = 10.0
@@ -51,7 +51,7 @@ Layers = Callable[[], Sequence[LayerNoise]]
 
 
 def data_warnings(quantized: Quantized, dataset: Dataset) -> tuple[OutcomeWarning, ...]:
-    """What is the matter with the data, for these integers: calibration, labels, and ranges, of which only the ends
+    """Warnings about the data, for these integers: calibration, labels, and ranges, of which only the ends
     are looked at."""
     found = list(quantized.warnings)
     if dataset.labels_one_hot:
@@ -90,7 +90,7 @@ def _of_range(quantized: Quantized, dataset: Dataset, tensor: str, source: str) 
 
 
 def _scaling(quantized: Quantized, held: float, low: float, high: float) -> str:
-    """What to do about data of another scale; pixels are the mistake that is made most."""
+    """The remedy for data of another scale; pixels are the mistake that is made most."""
     of = "calibration" if quantized.settings else "the model"
     if low >= 0 and 100 < high <= 255 and held < 10:
         return f"pixels from 0 to 255, which {of} had scaled: scale the data alike, mostly by 1 / 255"
@@ -117,7 +117,7 @@ def layer_warnings(quantized: Quantized, noises: Sequence[LayerNoise]) -> tuple[
 def measured_warnings(
     accuracy: Accuracy, model: Model, quantized: Quantized, dataset: Dataset, layers: Layers
 ) -> tuple[OutcomeWarning, ...]:
-    """What is the matter with what was measured: causes in the data first, then outputs, then what they are worth.
+    """Warnings about what was measured: causes in the data first, then outputs, then what they are worth.
 
     A finding that follows from another is left out: no loss of accuracy where all rows are of one class.
     """
@@ -297,3 +297,20 @@ def _first_constant(quantized: Quantized, dataset: Dataset) -> str:
         if _equal(values[layer.output]) and not all(_equal(values[name]) for name in layer.inputs):
             return layer.name
     return ""
+
+
+def measure(
+    model: Model, quantized: Quantized, dataset: Dataset, progress: Progress | None = None
+) -> tuple[Accuracy, dict[str, Array]]:
+    """Both models on every row of `dataset`: the accuracy with its warnings, and the integer outputs [n, *shape].
+
+    HwflowError where the labels do not fit the model.
+    """
+    asked = question(model, dataset)
+    reference = float_outputs(model, dataset.inputs)
+    outputs = golden.predict(quantized, dataset.inputs, progress)
+    accuracy = compare(asked, dataset, reference, outputs)
+    warnings = measured_warnings(
+        accuracy, model, quantized, dataset, lambda: layer_noise(quantized, dataset.first(LAYER_ROWS).inputs)
+    )
+    return replace(accuracy, warnings=warnings), outputs
