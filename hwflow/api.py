@@ -43,8 +43,8 @@ from .pipeline.simulated_board import compile_design
 from .pipeline.simulation import compile_plan, run_plan
 from .pipeline.verilog import write_rtl
 from .quantize import Quantized, quantize, save_quantized
+from .quantize.passes.streaming import keep_states
 from .quantize.settings import QuantizationSettings, settings_of_bits, with_rescale_bits
-from .quantize.streaming import keep_states
 from .search.exploration.exploration import Exploration, evaluate, exploration_of
 from .search.exploration.point import Widths
 from .search.exploration.space import Material, Space, with_and_without

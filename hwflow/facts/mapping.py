@@ -31,7 +31,8 @@ from ..quantize.dialects.classical.rules import TREES
 from ..quantize.dialects.standard import RULES
 from ..quantize.graphs import consumers, dynamic_inputs, host_prefix
 from ..quantize.passes.floats import float_note, floats_to_float32
-from ..quantize.passes.opset import convert_old
+from ..quantize.passes.normalise import convert_old
+from ..quantize.passes.streaming import keep_states
 from ..quantize.problems import Cause, NoHardware, Problem, with_cuts
 from ..quantize.settings import (
     ActivationSettings,
@@ -41,7 +42,6 @@ from ..quantize.settings import (
     WeightRounding,
     WeightSettings,
 )
-from ..quantize.streaming import keep_states
 from ..quantize.support import operators_without_hardware, require_small_frames, require_small_model
 from .places import layers_without_hardware, made_on_host, nodes_without_operator, result_names
 

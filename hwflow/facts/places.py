@@ -20,7 +20,7 @@ from ..onnx.run.functions import Functions, graphs_of
 from ..quantize import Quantized
 from ..quantize.graphs import host_prefix, host_suffix
 from ..quantize.passes.floats import floats_to_float32
-from ..quantize.passes.opset import convert_old
+from ..quantize.passes.normalise import convert_old
 from ..quantize.support import operators_without_hardware, unsupported
 
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from hwflow_base.lazy_names import lazy_names
 
-from hwflow.quantize.quantized import Quantized
-from hwflow.quantize.store import load_quantized, save_quantized
+from hwflow.quantize.quantized import Quantized, load_quantized, save_quantized
 
 if TYPE_CHECKING:
     from hwflow.quantize.post_training import FLOAT_PASSES

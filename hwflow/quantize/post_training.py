@@ -13,26 +13,29 @@ from hwflow_base.errors import HwflowError
 from hwflow.onnx.model import Array, Model, Node
 from hwflow.onnx.rewrite.passes import PASSES, Pass
 from hwflow.quantize.calibrate import ranges as calibrate
-from hwflow.quantize.calibrate.activations import ActivationForm, activation_form, choose_range, resolved_method
+from hwflow.quantize.calibrate.activations import (
+    ActivationForm,
+    Histogram,
+    activation_form,
+    choose_range,
+    resolved_method,
+)
 from hwflow.quantize.calibrate.equalize import equalize
-from hwflow.quantize.calibrate.histogram import Histogram
 from hwflow.quantize.calibrate.insert import insert
 from hwflow.quantize.calibrate.points import Point, common_ranges, points, scale_source, squares
 from hwflow.quantize.calibrate.ranges import Progress, ranges_of_silent
 from hwflow.quantize.calibrate.recurrent import Reach, needs_reaches, reaches, with_reaches
 from hwflow.quantize.calibrate.tune import equalizes, resolved, tune
 from hwflow.quantize.calibrate.weights import recurrent_weights
+from hwflow.quantize.checks.meaning import Meaning, Trail
 from hwflow.quantize.dialects.standard import with_wide_integers
 from hwflow.quantize.graphs import as_ints, is_layer, label_of, producers
-from hwflow.quantize.meaning import Meaning, Trail
 from hwflow.quantize.passes.affine import fold_affine, fold_affine_before_rankings
-from hwflow.quantize.passes.concat import clamps_before_concat
-from hwflow.quantize.passes.functions import functions_before_moves
+from hwflow.quantize.passes.functions import functions_before_moves, prelu_to_relu
+from hwflow.quantize.passes.joins import clamps_before_concat
 from hwflow.quantize.passes.masks import with_floors
-from hwflow.quantize.passes.names import name_nodes
-from hwflow.quantize.passes.normalise import matrix_to_gemm, max_pool_last
+from hwflow.quantize.passes.normalise import matrix_to_gemm, max_pool_last, name_nodes
 from hwflow.quantize.passes.pads import fold_pads
-from hwflow.quantize.passes.prelu import prelu_to_relu
 from hwflow.quantize.passes.products import factors_behind_products
 from hwflow.quantize.passes.tables import functions_into_tables
 from hwflow.quantize.settings import (

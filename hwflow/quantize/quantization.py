@@ -24,39 +24,33 @@ from hwflow.outcome import OutcomeWarning
 from hwflow.quantize.calibrate.partial import complete, rows_of, trial_form, with_quantizers
 from hwflow.quantize.calibrate.ranges import Progress, equal_rows
 from hwflow.quantize.calibrate.weights import has_real_weights, recurrent_weights
+from hwflow.quantize.checks.imported_layers import require_layers
+from hwflow.quantize.checks.meaning import NOT_COMPARED, Meaning, Trail
 from hwflow.quantize.dialects.classical.rules import classical_to_standard, takes_wide_integers
-from hwflow.quantize.dialects.constant_layout import fold_constant_layout
-from hwflow.quantize.dialects.integer_pools import dequantize_before_pool
-from hwflow.quantize.dialects.small_floats import small_floats_to_float32
+from hwflow.quantize.dialects.qoperator import dequantize_before_pool
+from hwflow.quantize.dialects.quantized_constants import fold_constant_layout, small_floats_to_float32
 from hwflow.quantize.dialects.standard import to_standard_qdq
-from hwflow.quantize.imported import require_layers
 from hwflow.quantize.importer import host
 from hwflow.quantize.importer.building import Building
 from hwflow.quantize.importer.importer import Importer
-from hwflow.quantize.meaning import NOT_COMPARED, Meaning, Trail
-from hwflow.quantize.origins import origins
-from hwflow.quantize.passes.copies import turn_before_copies
 from hwflow.quantize.passes.decomposed import decomposed_to_operators
 from hwflow.quantize.passes.floats import float_note, floats_to_float32
-from hwflow.quantize.passes.fourier import fourier_to_products
-from hwflow.quantize.passes.joins import joins_to_sums_and_products
+from hwflow.quantize.passes.joins import joins_to_sums_and_products, sum_to_add
 from hwflow.quantize.passes.masks import masks_before_softmax, with_floors
-from hwflow.quantize.passes.normalise import layout_before_dequantize, max_pool_last, merge_equal
-from hwflow.quantize.passes.opset import convert_old
+from hwflow.quantize.passes.normalise import convert_old, layout_before_dequantize, max_pool_last, merge_equal
 from hwflow.quantize.passes.pads import fold_pads
-from hwflow.quantize.passes.products import gemm_of_two
+from hwflow.quantize.passes.products import gemm_of_two, rows_to_conv
 from hwflow.quantize.passes.recurrent import batch_second, last_states_of_y, whole_sequences
-from hwflow.quantize.passes.rows import rows_to_conv
-from hwflow.quantize.passes.sums import sum_to_add
+from hwflow.quantize.passes.spectra import fourier_to_products, turn_before_copies
+from hwflow.quantize.passes.streaming import keep_states
 from hwflow.quantize.passes.tables import numbers_of_rows, one_hot_to_gather, tables_to_constants
 from hwflow.quantize.passes.transposed import transposed_to_conv
 from hwflow.quantize.post_training import PostTraining, to_qdq
 from hwflow.quantize.problems import raise_all
+from hwflow.quantize.provenance import originals, origins, renamed_sources, twin, views
 from hwflow.quantize.quantized import Quantized
 from hwflow.quantize.settings import QuantizationSettings, WeightSettings, choices_of_widths, for_classical
-from hwflow.quantize.streaming import keep_states
 from hwflow.quantize.support import unsupported
-from hwflow.quantize.twin import originals, renamed_sources, twin, views
 
 #: What gives a model the forms that the rest knows, and its integers those of a standard QDQ model, in order; models
 #: that have them stay as they are.
@@ -118,7 +112,8 @@ def quantize(
     already only output stages can be chosen.  Rows of a streaming model are one sequence, and its states need none.
     `input_shapes` are as in `hwflow.onnx.infer`; the rows decide other open sizes.  `progress` is called with (rows
     done, all rows) of what is measured.  `original` is the model as its file has it, where `model` was made of it; each
-    rewrite from there on is checked (`hwflow.quantize.meaning`), but not with `proven` False, for a look at the nodes.
+    rewrite from there on is checked (`quantize/checks/meaning.py`), but not with `proven` False, for a look at the
+    nodes.
 
     HwflowError: settings that do not fit the model, or everything in it that cannot become hardware, in one message.
     """

@@ -26,7 +26,7 @@ from hwflow_base.errors import HwflowError
 from hwflow_base.files.plain_yaml import NotPlainYaml, plain_yaml
 
 from hwflow.onnx.model import Model
-from hwflow.quantize.passes.names import name_nodes
+from hwflow.quantize.passes.normalise import name_nodes
 from hwflow.quantize.settings import (
     ActivationSettings,
     LayerSettings,

@@ -1,4 +1,8 @@
-"""The first look at a model: everything that certainly cannot become hardware, all at once."""
+"""The first look at a model: everything that certainly cannot become hardware, all at once.
+
+The advice is in terms of the framework that the model was exported from.  A piece of advice has a form for everybody,
+and one for each framework in which it is a single call.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 from hwflow_base.errors import HwflowError
 
+from hwflow.onnx.advice import FOREIGN, OPTIMIZED, Advice
 from hwflow.onnx.inference.neighbours import compared_rows
 from hwflow.onnx.model import Graph, Model, Node
 from hwflow.onnx.operators import (
@@ -23,12 +28,12 @@ from hwflow.onnx.operators import (
     NEVER_ON_HOST,
     QUANTIZERS,
     SELECTIONS,
+    row_of,
 )
 from hwflow.onnx.ops import find_operator
 from hwflow.onnx.rewrite.passes import is_identity
-from hwflow.quantize import remedies
 from hwflow.quantize.dialects.classical.rules import CLASSICAL_RULES
-from hwflow.quantize.dialects.small_floats import is_small_float
+from hwflow.quantize.dialects.quantized_constants import is_small_float
 from hwflow.quantize.graphs import (
     attribute,
     consumers,
@@ -85,7 +90,7 @@ def _of_operator(node: Node, model: Model) -> Problem:
     follower = _layer_behind(node, model.graph) if needs_host(node, model.graph) else None
     if follower is not None:
         why += f", and the host cannot run it because {follower.label} follows"
-    return Problem.of(node, why, remedies.of_operator(node, model), cut=CUT)
+    return Problem.of(node, why, stand_in_for(node, model), cut=CUT)
 
 
 def _layer_behind(node: Node, graph: Graph) -> Node | None:
@@ -140,7 +145,7 @@ def _of_constant(node: Node, graph: Graph) -> Iterator[Problem]:
     """Of a node that only depends on constants, and that constant folding has left."""
     if node.op_type == "DequantizeLinear" and graph.initializers[node.inputs[1]].ndim > 1:
         yield Problem.of(
-            node, "constants must have one scale per tensor or axis, not per block", remedies.BLOCKS.general
+            node, "constants must have one scale per tensor or axis, not per block", BLOCKS.general
         )
     elif node.op_type != "DequantizeLinear" and node.op_type not in LAYOUT:
         yield Problem.of(
@@ -167,14 +172,14 @@ def _of_node(node: Node, model: Model, host: set[str], weights: set[str]) -> Ite
         return
     if node.op_type == "BatchNormalization" and _trains(node):
         why = "normalizes with the statistics of the batch, as in training"
-        yield Problem.of(node, why, remedies.INFERENCE.to(model))
+        yield Problem.of(node, why, INFERENCE.to(model))
         return
     if node.op_type == "Dropout" and not is_identity(node, model):
-        yield Problem.of(node, "drops elements at random, as in training", remedies.INFERENCE.to(model))
+        yield Problem.of(node, "drops elements at random, as in training", INFERENCE.to(model))
         return
     if (small := _small_float(node, graph)) and (node.op_type in QUANTIZERS or not host.intersection(node.outputs)):
         why = f"makes activations {small}, and hardware computes with integers"
-        yield Problem.of(node, why, remedies.INTEGERS.to(model))
+        yield Problem.of(node, why, INTEGERS.to(model))
         return
     computed = list(_of_inputs(node, model, weights))
     yield from computed
@@ -197,7 +202,7 @@ def _of_inputs(node: Node, model: Model, weights: set[str]) -> Iterator[Problem]
             yield Problem.of(
                 node,
                 f"weights and bias must be constants, not computed ('{late[0]}')",
-                remedies.WEIGHTS.to(model),
+                WEIGHTS.to(model),
             )
         elif node.op_type == "Gemm" and node.attributes.get("transA") and not of_two:
             why = "transA has no hardware where alpha or beta scale quantized weights"
@@ -208,7 +213,7 @@ def _of_inputs(node: Node, model: Model, weights: set[str]) -> Iterator[Problem]
         yield Problem.of(
             node,
             f"all inputs but the first must be constants, not computed ('{dynamic[1]}')",
-            (remedies.LIMITS if node.op_type == "Clip" else remedies.PARAMETERS).to(model),
+            (LIMITS if node.op_type == "Clip" else PARAMETERS).to(model),
         )
 
 
@@ -230,13 +235,13 @@ def _of_move(node: Node, model: Model) -> Problem:
         return Problem.of(
             node,
             f"between layers only mode 'nearest' has hardware, not '{mode}', which computes between elements",
-            remedies.NEAREST.to(model),
+            NEAREST.to(model),
         )
     late = [name for name in dynamic_inputs(node, model.graph) if name != node.inputs[0]] or list(node.inputs[:1])
     return Problem.of(
         node,
         f"all inputs but the first must be constants, not computed ('{late[0]}')",
-        remedies.PARAMETERS.to(model),
+        PARAMETERS.to(model),
     )
 
 
@@ -252,3 +257,46 @@ def _bad_constants(graph: Graph) -> Iterator[Problem]:
             where = [int(k) for k in bad[0]]
             why = f"weights must be finite, not {value[tuple(where)]} at {where} ({len(bad)} such entries; in {users})"
             yield Problem.of_tensor(name, why, "train or export the model again")
+
+
+INFERENCE = Advice(
+    "export the model for inference",
+    torch="call model.eval() before torch.onnx.export",
+    tensorflow="give tf2onnx a model whose layers are called with training=False",
+)
+PARAMETERS = Advice(
+    "export the model with constant parameters (fixed shapes, fixed limits)",
+    torch="call torch.onnx.export without dynamic_axes and dynamic_shapes, so that sizes are constant",
+    tensorflow="give tf2onnx fixed sizes (--inputs NAME:0[1,224,224,3])",
+)
+LIMITS = Advice(
+    "export the model with constant parameters (fixed shapes, fixed limits)",
+    torch="torch.minimum(torch.maximum(x, low), high) in place of torch.clamp, whose limits are computed",
+    tensorflow="tf.minimum(tf.maximum(x, low), high) in place of tf.clip_by_value, whose limits are computed",
+)
+WEIGHTS = Advice(
+    "export the model for inference with its weights as initializers",
+    torch="call torch.nn.utils.parametrize.remove_parametrizations and model.eval() before torch.onnx.export",
+    tensorflow="freeze the model before tf2onnx reads it (a SavedModel is frozen)",
+)
+NEAREST = Advice(
+    "export the model with nearest, or with a ConvTranspose of fixed weights that interpolates",
+    torch="torch.nn.Upsample(mode='nearest') in its place, or a torch.nn.ConvTranspose2d of fixed weights that "
+    "interpolates",
+    tensorflow="UpSampling2D(interpolation='nearest') in its place, or a Conv2DTranspose of fixed weights that "
+    "interpolates",
+)
+INTEGERS = Advice(
+    "quantize activations to int8 or uint8, or leave their quantizers out: then calibration data decide"
+)
+BLOCKS = Advice("quantize per channel (onnxruntime.quantization.quantize_static with per_channel=True)")
+
+
+def stand_in_for(node: Node, model: Model) -> str:
+    """What stands in for an operator without hardware; empty where nothing does, and the model can only be cut."""
+    advice = row_of(node.domain, node.op_type).advice
+    if advice is None and node.domain == "com.microsoft":
+        advice = OPTIMIZED
+    elif advice is None and node.domain not in ("", "ai.onnx.ml"):
+        advice = FOREIGN
+    return "" if advice is None else advice.to(model)

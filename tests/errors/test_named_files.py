@@ -14,7 +14,7 @@ import hwflow
 from hwflow import onnx
 from hwflow.onnx.build import Builder
 from hwflow.onnx.errors import LimitError
-from hwflow.quantize.meaning import MeaningChanged
+from hwflow.quantize.checks.meaning import MeaningChanged
 from hwflow.quantize.problems import NoHardware
 from tests.e2e.command import Cli
 

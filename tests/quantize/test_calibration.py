@@ -9,8 +9,7 @@ from hwflow_base.errors import HwflowError
 from hwflow import golden
 from hwflow.onnx.model import Array, Model
 from hwflow.quantize import quantize
-from hwflow.quantize.calibrate.activations import activation_form, choose_range
-from hwflow.quantize.calibrate.histogram import BINS, Histogram
+from hwflow.quantize.calibrate.activations import BINS, Histogram, activation_form, choose_range
 from hwflow.quantize.calibrate.ranges import ranges_of_silent
 from hwflow.quantize.calibrate.weights import weight_form
 from hwflow.quantize.settings import (

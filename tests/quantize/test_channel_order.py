@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hwflow.layers import Conv
-from hwflow.quantize.importer.channels import ordered_weights
+from hwflow.quantize.importer.element_places import ordered_weights
 from tests.quantize.models import Branch, Chain, Qdq, assert_agrees
 
 

@@ -14,7 +14,7 @@ from hwflow import golden
 from hwflow.layers import Trees
 from hwflow.onnx.model import Model
 from hwflow.quantize import Quantized, quantize
-from hwflow.quantize.dialects.classical.scores import TRANSFORMS
+from hwflow.quantize.dialects.classical.features import TRANSFORMS
 from hwflow.quantize.settings import ActivationSettings, LayerSettings, QuantizationSettings
 from tests.random_cases import seeds
 from tests.strategies.classical import (

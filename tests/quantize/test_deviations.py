@@ -16,7 +16,7 @@ from hwflow.layers.softmax import Softmax
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Model
 from hwflow.quantize import quantize
-from hwflow.quantize.meaning import MeaningChanged
+from hwflow.quantize.checks.meaning import MeaningChanged
 from hwflow.quantize.settings import ActivationSettings, LayerSettings, QuantizationSettings
 from tests.random_cases import covering
 

@@ -12,9 +12,11 @@ from hwflow.layers.recurrent import Recurrent
 from hwflow.onnx import evaluate
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Array, Model
-from hwflow.quantize import imported, quantize, telling_rows
-from hwflow.quantize.loop_steps import Formulas
-from hwflow.quantize.meaning import MeaningChanged
+from hwflow.quantize import quantize
+from hwflow.quantize.checks import imported_layers as imported
+from hwflow.quantize.checks import meaning as telling_rows
+from hwflow.quantize.checks.meaning import MeaningChanged
+from hwflow.quantize.checks.recurrent_steps import Formulas
 from tests.quantize.recurrent_models import sequence
 from tests.quantize.test_recurrent import rows_of
 

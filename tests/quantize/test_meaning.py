@@ -16,7 +16,7 @@ from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Array, Model, Node
 from hwflow.onnx.rewrite.passes import Pass
 from hwflow.quantize import post_training, quantization, quantize
-from hwflow.quantize.meaning import Meaning, MeaningChanged, Trail
+from hwflow.quantize.checks.meaning import Meaning, MeaningChanged, Trail
 from hwflow.quantize.settings import QuantizationSettings
 from tests.quantize import test_audio, test_embedding, test_row_layers
 from tests.quantize.dialects.cases import QONNX, Maker

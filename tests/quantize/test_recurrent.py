@@ -19,8 +19,8 @@ from hwflow.onnx.run.sequences import KEY as STATES
 from hwflow.onnx.run.sequences import in_order, with_state_rows
 from hwflow.quantize import Quantized, quantize
 from hwflow.quantize.calibrate.recurrent import KEY, reaches
+from hwflow.quantize.passes.streaming import keep_states
 from hwflow.quantize.settings import settings_of_bits
-from hwflow.quantize.streaming import keep_states
 from tests.quantize.recurrent_models import Layer, apart, packed, sequence, stacked
 
 #: Decibels between float and integer outputs, at least: those of a row of products of 8 bits.

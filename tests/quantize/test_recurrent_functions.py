@@ -10,7 +10,7 @@ from hwflow_base.errors import HwflowError
 
 from hwflow.onnx.model import Array, Model, Node
 from hwflow.quantize import quantize
-from hwflow.quantize.cell_functions import functions_of
+from hwflow.quantize.calibrate.recurrent import functions_of
 from tests.quantize.recurrent_models import sequence
 from tests.quantize.test_recurrent import CLEAN, loops, noise, rows_of
 

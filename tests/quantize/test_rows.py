@@ -13,7 +13,7 @@ from hwflow.onnx import infer
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Model
 from hwflow.quantize import Quantized, quantize
-from hwflow.quantize.passes.rows import rows_to_conv
+from hwflow.quantize.passes.products import rows_to_conv
 from tests.quantize.models import Qdq, assert_agrees, kinds, runtime
 from tests.quantize.net import Net, data
 

@@ -14,7 +14,7 @@ from hwflow import HwflowError, onnx
 from hwflow.data.shapes import shapes_of_data
 from hwflow.onnx.model import Array, Model
 from hwflow.onnx.run.sequences import KEY, in_order, inputs_of_rows, outputs_of_rows, state_names, with_state_rows
-from hwflow.quantize.streaming import keep_states
+from hwflow.quantize.passes.streaming import keep_states
 from tests.quantize.recurrent_models import Layer, apart, packed
 
 

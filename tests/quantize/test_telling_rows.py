@@ -11,8 +11,9 @@ from hwflow.layers.base import LayerGraph
 from hwflow.layers.conv import Conv
 from hwflow.layers.planes import Planes
 from hwflow.onnx.model import Array
-from hwflow.quantize import quantize, telling_rows
-from hwflow.quantize.meaning import Meaning, MeaningChanged
+from hwflow.quantize import quantize
+from hwflow.quantize.checks import meaning as telling_rows
+from hwflow.quantize.checks.meaning import Meaning, MeaningChanged
 from tests.quantize.models import rows
 from tests.quantize.tuning.networks import Net
 

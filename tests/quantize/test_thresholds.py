@@ -10,8 +10,7 @@ import pytest
 from hwflow.layers import Conv, IntFormat, Requantize
 from hwflow.layers.rescale import Rescale, Rounding, Thresholds
 from hwflow.quantize import quantize
-from hwflow.quantize.importer.choose_rescale import rescale, thresholds
-from hwflow.quantize.importer.exact_edges import Accumulator, Affine
+from hwflow.quantize.importer.choose_rescale import Accumulator, Affine, rescale, thresholds
 from hwflow.quantize.settings import LayerSettings, OutputStage, QuantizationSettings
 from tests.quantize.models import Qdq, assert_agrees
 

@@ -1,6 +1,6 @@
 """Rows that are one sequence: a streaming model reads its states as inputs, and a row finds what the one before left.
 
-Such a model went through `hwflow.quantize.streaming.keep_states`, whose pairs are in its metadata.
+Such a model went through `hwflow.quantize.passes.streaming.keep_states`, whose pairs are in its metadata.
 """
 
 from __future__ import annotations

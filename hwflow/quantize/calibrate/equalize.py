@@ -18,8 +18,7 @@ from hwflow.onnx import infer
 from hwflow.onnx.model import Array, Model, Node
 from hwflow.onnx.operators import LAYOUT
 from hwflow.onnx.rewrite.renaming import renamed
-from hwflow.quantize.calibrate.moments import Floats
-from hwflow.quantize.calibrate.streams import runner
+from hwflow.quantize.calibrate.streams import Floats, runner
 from hwflow.quantize.graphs import Names, attribute, consumers, dynamic_inputs, is_layer, shape_of, with_graph
 
 #: Homogeneous functions that treat every element alike, or every channel (axis 1) for itself.

@@ -16,7 +16,7 @@ from hwflow.onnx.rewrite.renaming import reads
 from hwflow.onnx.run.missing import missing_taken, odd_places
 from hwflow.onnx.run.sequences import with_state_rows
 from hwflow.outcome import OutcomeCode, OutcomeWarning
-from hwflow.quantize.calibrate.histogram import Histogram
+from hwflow.quantize.calibrate.activations import Histogram
 from hwflow.quantize.graphs import (
     attribute,
     consumers,

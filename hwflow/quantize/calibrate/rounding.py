@@ -5,7 +5,7 @@ could be real.  It is made small by Optimal Brain Quantization in its fixed orde
 one weight does wrong the next ones make up for), then by coordinate descent, which takes one weight after the other to
 the integer where e is least.  Every weight becomes one of the two integers next to it, as in "Up or Down? Adaptive
 Rounding for Post-Training Quantization" (Nagel et al., 2020); the search over both is exact in each step and needs no
-gradients.  All arrays have the axes [g, b, o, k] of `moments`.
+gradients.  All arrays have the axes [g, b, o, k] of `streams`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hwflow.quantize.calibrate.moments import Floats, Moments
+from hwflow.quantize.calibrate.streams import Floats, Moments
 from hwflow.quantize.scale import SMALLEST_NORMAL
 
 #: How strongly weights are held to the real ones, as a share of the mean square of the inputs: data tells little about

@@ -25,10 +25,9 @@ from hwflow.layers.formats import IntFormat
 from hwflow.onnx.model import Array, Model, Node
 from hwflow.quantize.calibrate import rounding
 from hwflow.quantize.calibrate.activations import ActivationForm
-from hwflow.quantize.calibrate.moments import Moments, blocks, measure, unblocked
 from hwflow.quantize.calibrate.points import scale_source
 from hwflow.quantize.calibrate.ranges import Progress
-from hwflow.quantize.calibrate.streams import Rows, Streams
+from hwflow.quantize.calibrate.streams import Moments, Rows, Streams, blocks, measure, unblocked
 from hwflow.quantize.calibrate.weights import WeightForm, resolved_method, weight_form
 from hwflow.quantize.graphs import Names, is_layer, label_of, producers, with_graph
 from hwflow.quantize.settings import QuantizationSettings, RangeMethod, WeightRounding, WeightSettings

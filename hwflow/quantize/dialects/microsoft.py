@@ -13,8 +13,7 @@ import numpy as np
 
 from hwflow.onnx.model import Node
 from hwflow.quantize.dialects.qoperator import bias_operand, is_dynamic, output_parameters, refuse_dynamic
-from hwflow.quantize.dialects.quantizers import dequantize, given, quantize, scaled
-from hwflow.quantize.dialects.rewriting import Refused, Rewriting, Rule, Table
+from hwflow.quantize.dialects.rewriting import Refused, Rewriting, Rule, Table, dequantize, given, quantize, scaled
 from hwflow.quantize.graphs import attribute, label_of
 
 DOMAIN = "com.microsoft"

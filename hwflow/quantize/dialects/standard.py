@@ -11,7 +11,7 @@ from hwflow.onnx.model import Model
 from hwflow.onnx.versioning.numbers import least_ir
 from hwflow.quantize.dialects import attention, microsoft, qonnx, qoperator
 from hwflow.quantize.dialects.rewriting import Rewriting, Table
-from hwflow.quantize.passes.opset import in_opset
+from hwflow.quantize.passes.normalise import in_opset
 
 #: Every operator that has no place in a QDQ model, and what becomes of it.
 RULES: Table = {**qoperator.RULES, **microsoft.RULES, **qonnx.RULES, **attention.RULES}

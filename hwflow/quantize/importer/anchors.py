@@ -16,7 +16,7 @@ from hwflow.layers.window import Window
 from hwflow.onnx.model import Array, Graph, Node
 from hwflow.quantize.constants import Quantity
 from hwflow.quantize.graphs import as_ints, attribute
-from hwflow.quantize.importer.channels import channel_order, ordered_weights, pixel_places
+from hwflow.quantize.importer.element_places import channel_order, ordered_weights, pixel_places
 from hwflow.quantize.importer.geometry import counts, window_of
 from hwflow.quantize.importer.states import (
     Average,

@@ -15,10 +15,9 @@ from hwflow.layers.rearrange import Offsets, Rearrange, picked
 from hwflow.onnx.model import Model, Node
 from hwflow.quantize.graphs import Names, label_of, read_by_host
 from hwflow.quantize.importer.anchors import identity
+from hwflow.quantize.importer.element_places import is_whole, offsets, places
 from hwflow.quantize.importer.finish import average_layer, matrix_layer, product_layer, sum_layer, table_layer
-from hwflow.quantize.importer.moving import is_whole, offsets, places
 from hwflow.quantize.importer.placed import Placed, is_placed
-from hwflow.quantize.importer.search import Turns
 from hwflow.quantize.importer.states import (
     Average,
     Held,
@@ -36,6 +35,7 @@ from hwflow.quantize.importer.states import (
     Unsupported,
 )
 from hwflow.quantize.importer.steps import of_part, varies
+from hwflow.quantize.importer.threshold_search import Turns
 from hwflow.quantize.settings import LayerSettings
 
 _TABLE_BITS = 8

@@ -19,12 +19,19 @@ from hwflow.layers.matrix import accumulator_format
 from hwflow.layers.multiply import Multiply
 from hwflow.layers.rescale import Rescale, Rounding, Thresholds
 from hwflow.quantize.importer.affine_forms import Form, form_of
-from hwflow.quantize.importer.choose_rescale import MAX_LEVELS, affine, multiplication, rescale, signed
+from hwflow.quantize.importer.choose_rescale import (
+    MAX_LEVELS,
+    Accumulator,
+    Affine,
+    affine,
+    multiplication,
+    rescale,
+    signed,
+)
 from hwflow.quantize.importer.common_ratio import common_ratio
-from hwflow.quantize.importer.exact_edges import Accumulator, Affine
-from hwflow.quantize.importer.search import quantized, search
 from hwflow.quantize.importer.states import Average, Matrix, Parameters, Pending, Product, Sum
 from hwflow.quantize.importer.steps import Function, uniform
+from hwflow.quantize.importer.threshold_search import quantized, search
 from hwflow.quantize.settings import OutputStage
 
 #: Products in the bias of a channel whose sums leave the hardware: with them the sums fit int32.

@@ -21,12 +21,12 @@ from hwflow.quantize.graphs import (
     producers,
 )
 from hwflow.quantize.importer.building import Building
+from hwflow.quantize.importer.element_places import in_vectors, places
 from hwflow.quantize.importer.geometry import frame_of
 from hwflow.quantize.importer.inputs import Inputs
 from hwflow.quantize.importer.joins import concat, element_wise
 from hwflow.quantize.importer.kinds import HANDLERS
 from hwflow.quantize.importer.movement import Movement, renamed
-from hwflow.quantize.importer.moving import in_vectors, places
 from hwflow.quantize.importer.quantizers import integer_limits, parameters, selection
 from hwflow.quantize.importer.site import Site
 from hwflow.quantize.importer.states import (

@@ -12,8 +12,7 @@ from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Graph, Node
 from hwflow.quantize.graphs import apply, moved_indices, producers
 from hwflow.quantize.importer.building import Building
-from hwflow.quantize.importer.channels import channel_order
-from hwflow.quantize.importer.moving import is_whole, offsets, padding_of, places
+from hwflow.quantize.importer.element_places import channel_order, is_whole, offsets, padding_of, places
 from hwflow.quantize.importer.states import Held, Kept, Lacking, Moved, Pending, Rounded, Step
 from hwflow.quantize.importer.steps import varies
 

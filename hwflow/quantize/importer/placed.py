@@ -22,12 +22,11 @@ from hwflow.quantize.constants import Quantity
 from hwflow.quantize.graphs import label_of
 from hwflow.quantize.importer.affine_forms import Form, form_of
 from hwflow.quantize.importer.anchors import identity
-from hwflow.quantize.importer.choose_rescale import affine, rescale, signed
-from hwflow.quantize.importer.exact_edges import Accumulator, Affine
+from hwflow.quantize.importer.choose_rescale import Accumulator, Affine, affine, rescale, signed
 from hwflow.quantize.importer.finish import joined_thresholds, matrix_form, matrix_layer, raw_layer
-from hwflow.quantize.importer.search import search
 from hwflow.quantize.importer.states import QUANTIZE_ALL, Held, Kept, Lacking, Matrix, Parameters, Pending, Step
 from hwflow.quantize.importer.steps import Function
+from hwflow.quantize.importer.threshold_search import search
 from hwflow.quantize.settings import OutputStage
 
 #: Elements whose thresholds are searched for at a time.

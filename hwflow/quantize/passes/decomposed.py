@@ -34,7 +34,7 @@ from hwflow.quantize.graphs import (
     shape_of,
     with_graph,
 )
-from hwflow.quantize.passes.opset import in_opset
+from hwflow.quantize.passes.normalise import in_opset
 
 Floats = npt.NDArray[np.float64]
 

@@ -2,11 +2,13 @@
 
 Every tensor keeps its name.  Inputs and outputs keep their types, with a Cast behind an input and in front of an
 output; but outputs in bfloat16, which numpy's files cannot hold, become float32.
+
+`floats_to_float64` tells a wrong rewrite from the rounding of a model's own floats.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import ml_dtypes
@@ -165,3 +167,52 @@ def _without_cast(node: Node, graph: Graph) -> Node:
 def _known(name: str, graph: Graph) -> ValueType | None:
     array = graph.initializers.get(name)
     return graph.tensor_type(name) if array is None else TensorType(array.dtype, array.shape)
+
+
+_FLOAT64 = np.dtype(np.float64)
+_NARROW = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16), np.dtype(np.float32))
+_NARROW_CODES = {entry.code for entry in ELEMENT_TYPES if entry.dtype in _NARROW}
+_FLOAT64_CODE = next(entry.code for entry in ELEMENT_TYPES if entry.dtype == _FLOAT64)
+
+
+def floats_to_float64(model: Model) -> Model:
+    """`model`, its inputs and outputs too, in float64; operators that do not take float64 refuse to be evaluated."""
+    functions = tuple(replace(function, nodes=_doubled_nodes(function.nodes), types={}) for function in model.functions)
+    return replace(model, graph=_doubled_graph(model.graph), functions=functions)
+
+
+def doubled(array: Array) -> Array:
+    """In float64 where it is float."""
+    return array.astype(_FLOAT64) if array.dtype in _NARROW else array
+
+
+def _doubled_graph(graph: Graph) -> Graph:
+    return replace(
+        graph,
+        nodes=_doubled_nodes(graph.nodes),
+        inputs=tuple(map(_doubled_value, graph.inputs)),
+        outputs=tuple(map(_doubled_value, graph.outputs)),
+        initializers={name: doubled(array) for name, array in graph.initializers.items()},
+        types={},
+    )
+
+
+def _doubled_value(value: Value) -> Value:
+    if value.tensor is None or value.tensor.dtype not in _NARROW:
+        return value
+    return replace(value, type=TensorType(_FLOAT64, value.tensor.shape))
+
+
+def _doubled_nodes(nodes: Iterable[Node]) -> tuple[Node, ...]:
+    return tuple(
+        replace(node, attributes={key: _doubled_attribute(key, value) for key, value in node.attributes.items()})
+        for node in nodes
+    )
+
+
+def _doubled_attribute(key: str, value: Attribute) -> Attribute:
+    if isinstance(value, Graph):
+        return _doubled_graph(value)
+    if isinstance(value, np.ndarray):
+        return doubled(value)
+    return _FLOAT64_CODE if key in TYPE_ATTRIBUTES and isinstance(value, int) and value in _NARROW_CODES else value

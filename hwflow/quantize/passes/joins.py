@@ -1,9 +1,14 @@
-"""The pass that writes joins of two tensors for which there is no layer with those for which there is.
+"""Passes around nodes that join tensors: those without a layer are written with nodes that have one.
+
+`joins_to_sums_and_products` writes Div, Max and Min of two tensors:
 
     a / b                     a * Reciprocal(b)
     Where(c(b), 0, a / b)     a * Where(c(b), 0, Reciprocal(b))     as exporters guard a division by 0
     Max(a, b)                 b + Relu(a - b)
     Min(a, b)                 a - Relu(a - b)
+
+`sum_to_add` writes Sum with the operator that everything else knows.  `clamps_before_concat` moves Relu and Clip from
+behind a Concat to the layers in front of it, which do them for nothing.
 """
 
 from __future__ import annotations
@@ -11,9 +16,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hwflow.onnx.model import Graph, Model, Node
-from hwflow.onnx.operators import ELEMENTWISE, HOST_AFTER, HOST_BEFORE
+from hwflow.onnx.operators import CLAMPS, ELEMENTWISE, HOST_AFTER, HOST_BEFORE, MATRIX, MAX_POOLS, POOLS
 from hwflow.quantize.graphs import (
     Additions,
+    Names,
     consumers,
     dynamic_inputs,
     host_prefix,
@@ -103,3 +109,65 @@ def _written(node: Node, added: Additions) -> list[Node]:
         Node("Relu", (difference,), (positive,), name=positive),
         replace(node, op_type=op, inputs=(first, positive)),
     ]
+
+
+def sum_to_add(model: Model) -> Model:
+    """Sum(a, b, c, ...) becomes Add(Add(a, b), c) ...; of one tensor, Identity."""
+    names, nodes = Names(model.graph), list[Node]()
+    for node in model.graph.nodes:
+        if node.op_type != "Sum" or node.domain:
+            nodes.append(node)
+            continue
+        first, *others = node.inputs
+        if not others:
+            nodes.append(replace(node, op_type="Identity"))
+        for k, other in enumerate(others):
+            last = k == len(others) - 1
+            result = node.outputs[0] if last else names.new(f"{node.outputs[0]}.{k + 1}")
+            name = node.name if last else result
+            nodes.append(replace(node, op_type="Add", inputs=(first, other), outputs=(result,), name=name))
+            first = result
+    return with_graph(model, nodes)
+
+
+def clamps_before_concat(model: Model) -> Model:
+    """Concat, then Relu or Clip, becomes Relu or Clip of every operand, then Concat.
+
+    Only where a Conv, Gemm or average makes each operand for the Concat alone: with those it becomes one layer.
+    """
+    graph = model.graph
+    names, nodes = Names(graph), list[Node]()
+    clamps = _clamps(graph)
+    moved = {id(clamp) for clamp in clamps.values()}
+    for node in graph.nodes:
+        clamp = clamps.get(id(node))
+        if clamp is not None:
+            operands = [names.new(f"{name}.{clamp.op_type}") for name in node.inputs]
+            nodes += [
+                replace(clamp, inputs=(name, *clamp.inputs[1:]), outputs=(result,), name=result)
+                for name, result in zip(node.inputs, operands, strict=True)
+            ]
+            nodes.append(replace(node, inputs=tuple(operands), outputs=clamp.outputs))
+        elif id(node) not in moved:
+            nodes.append(node)
+    return with_graph(model, nodes)
+
+
+def _clamps(graph: Graph) -> dict[int, Node]:
+    """The Relu or Clip behind each Concat that it can move in front of, by the Concat's identity."""
+    read, made = consumers(graph), producers(graph)
+    outputs = {value.name for value in graph.outputs}
+    found = {}
+    for concat in graph.nodes:
+        followers = read.get(concat.outputs[0], [])
+        if concat.op_type != "Concat" or len(followers) != 1 or concat.outputs[0] in outputs:
+            continue
+        if followers[0].op_type not in CLAMPS or len(dynamic_inputs(followers[0], graph)) != 1:
+            continue
+        makers = [made.get(name) for name in concat.inputs]
+        alone = all(len(read[name]) == 1 and name not in outputs for name in concat.inputs)
+        distinct = len(set(concat.inputs)) == len(concat.inputs)
+        averages_or_products = all(node is not None and node.op_type in MATRIX | POOLS - MAX_POOLS for node in makers)
+        if alone and distinct and averages_or_products:
+            found[id(concat)] = followers[0]
+    return found

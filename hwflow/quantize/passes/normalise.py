@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 
+from hwflow.onnx import convert_opset, infer, simplify
+from hwflow.onnx.errors import ConversionError
 from hwflow.onnx.model import Array, Graph, Model, Node
 from hwflow.onnx.operators import CLAMPS, LAYOUT, MAX_POOLS, QUANTIZERS
 from hwflow.quantize.graphs import (
@@ -19,6 +22,7 @@ from hwflow.quantize.graphs import (
     shape_of,
     with_graph,
 )
+from hwflow.quantize.problems import Problem, raise_all
 
 #: Constants up to this many elements are compared by value.
 _SMALL = 64
@@ -193,3 +197,41 @@ def _identity(graph: Graph, name: str) -> object:
     if value is None or value.size > _SMALL:
         return name
     return value.dtype.name, value.shape, value.tobytes()
+
+
+def name_nodes(model: Model) -> Model:
+    """A node without a name, or with one that others have too, is called like its first output."""
+    count = Counter(node.name for node in model.graph.nodes)
+    nodes = []
+    for node in model.graph.nodes:
+        taken = not node.name or count[node.name] > 1
+        result = next(filter(None, node.outputs), "")
+        wish = result
+        while taken and count[wish]:
+            wish += "_"
+        if taken:
+            count[wish] += 1
+            node = replace(node, name=wish)
+        nodes.append(node)
+    return with_graph(model, nodes)
+
+
+#: The operator set that older models are converted to: the first with per-channel quantization.
+OPSET = 13
+
+
+def convert_old(model: Model) -> Model:
+    """A model of an older operator set in that one, every shape known; others as they are.
+
+    Of `model` types and shapes are known.  HwflowError: every node that has no form with the same meaning there.
+    """
+    return model if model.opsets.get("", OPSET) >= OPSET else simplify(infer(in_opset(model, OPSET)))
+
+
+def in_opset(model: Model, opset: int) -> Model:
+    """The model in an operator set.  HwflowError: every node that has no form with the same meaning there."""
+    try:
+        return convert_opset(model, opset)
+    except ConversionError as error:
+        raise_all(Problem(node.label, node.why, node.remedy) for node in error.nodes)
+        raise

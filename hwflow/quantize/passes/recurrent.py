@@ -2,7 +2,7 @@
 
 Exporters write the same layer in many ways.  Behind these passes each RNN, GRU and LSTM has layout 0 and no
 sequence_lens that says what holds anyway, and what is computed with its last hidden state reads Y, of which that is a
-part.  Y_h and Y_c themselves are left to states that stay in the layer (`hwflow.quantize.streaming`).
+part.  Y_h and Y_c themselves are left to states that stay in the layer (`hwflow.quantize.passes.streaming`).
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hwflow.quantize.calibrate import rounding
-from hwflow.quantize.calibrate.moments import Moments
+from hwflow.quantize.calibrate.streams import Moments
 
 
 def problem(bits, per_channel=True, outputs=6, size=10, seed=0, groups=2):

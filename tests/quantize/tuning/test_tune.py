@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hwflow import HwflowError, onnx
-from hwflow.quantize.calibrate import moments
+from hwflow.quantize.calibrate import streams as moments
 from hwflow.quantize.calibrate.streams import Streams, quantized
 from hwflow.quantize.calibrate.tune import tune
 from hwflow.quantize.graphs import with_graph

@@ -14,19 +14,19 @@ from hwflow.onnx.model import Node
 from hwflow.onnx.operators import BEST, SUMS
 from hwflow.quantize.importer.kinds.embedding import embedding
 from hwflow.quantize.importer.kinds.matrix import conv
-from hwflow.quantize.importer.kinds.normalize import (
+from hwflow.quantize.importer.kinds.pools import average_pool, max_pool
+from hwflow.quantize.importer.kinds.products import matmul
+from hwflow.quantize.importer.kinds.recurrent import recurrent
+from hwflow.quantize.importer.kinds.reductions import global_norm, norm_pool, reduce_best, reduce_sum
+from hwflow.quantize.importer.kinds.rows import (
     group_normalization,
     instance_normalization,
     layer_normalization,
     length_normalization,
     mean_variance_normalization,
     rms_normalization,
+    softmax,
 )
-from hwflow.quantize.importer.kinds.pools import average_pool, max_pool
-from hwflow.quantize.importer.kinds.products import matmul
-from hwflow.quantize.importer.kinds.recurrent import recurrent
-from hwflow.quantize.importer.kinds.reductions import global_norm, norm_pool, reduce_best, reduce_sum
-from hwflow.quantize.importer.kinds.softmax import softmax
 from hwflow.quantize.importer.kinds.trees import trees
 from hwflow.quantize.importer.site import Site
 from hwflow.quantize.importer.states import State

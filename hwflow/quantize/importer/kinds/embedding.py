@@ -12,11 +12,11 @@ from hwflow_base.errors import Refusal
 from hwflow.layers import Embedding, Frame, IntFormat, Layer, Tensor
 from hwflow.onnx.model import Array, Node
 from hwflow.quantize.graphs import attribute, is_embedding, shape_of
-from hwflow.quantize.importer.ahead import raster
-from hwflow.quantize.importer.search import quantized
+from hwflow.quantize.importer.inputs import raster
 from hwflow.quantize.importer.site import Site
 from hwflow.quantize.importer.states import Entry, Held, LayerAnchor, OnHost, Parameters, Pending, State
 from hwflow.quantize.importer.steps import Function
+from hwflow.quantize.importer.threshold_search import quantized
 from hwflow.quantize.settings import OutputStage
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hwflow.onnx.model import Node
 from hwflow.quantize.importer.anchors import is_pointwise, matrix
-from hwflow.quantize.importer.channels import pixel_places
+from hwflow.quantize.importer.element_places import pixel_places
 from hwflow.quantize.importer.site import Site
 from hwflow.quantize.importer.states import Average, Matrix, Pending, State
 

@@ -8,7 +8,7 @@ from hwflow.layers import Frame, MaxPool
 from hwflow.onnx.model import Node
 from hwflow.quantize.graphs import as_ints, attribute
 from hwflow.quantize.importer.anchors import average
-from hwflow.quantize.importer.channels import channel_order
+from hwflow.quantize.importer.element_places import channel_order
 from hwflow.quantize.importer.geometry import window_of
 from hwflow.quantize.importer.kinds.matrix import padded
 from hwflow.quantize.importer.site import Site

@@ -17,10 +17,8 @@ from hwflow.onnx.model import Graph, Node
 from hwflow.onnx.operators import ELEMENTWISE, LAYOUT, POOLS, QUANTIZERS
 from hwflow.quantize.graphs import attribute, consumers, shape_of
 from hwflow.quantize.importer.affine_forms import Form, form_of
-from hwflow.quantize.importer.choose_rescale import affine, rescale
-from hwflow.quantize.importer.exact_edges import Accumulator
+from hwflow.quantize.importer.choose_rescale import Accumulator, affine, rescale
 from hwflow.quantize.importer.kinds.matrix import dense
-from hwflow.quantize.importer.search import search
 from hwflow.quantize.importer.site import Site
 from hwflow.quantize.importer.states import (
     Entry,
@@ -32,6 +30,7 @@ from hwflow.quantize.importer.states import (
     Unsupported,
 )
 from hwflow.quantize.importer.steps import Function, uniform, varies
+from hwflow.quantize.importer.threshold_search import search
 from hwflow.quantize.settings import OutputStage
 
 #: Axes of a matrix.

@@ -1,8 +1,8 @@
-"""Tensors as rows of elements that a softmax or a normalization looks at together, wherever they are in the frame."""
+"""Softmax and normalizations: layers that look at rows of elements, wherever these are in the frame."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -10,12 +10,16 @@ import numpy as np
 import numpy.typing as npt
 from hwflow_base.errors import Refusal
 
+from hwflow.layers import Normalize, Softmax, Tensor
 from hwflow.layers.formats import Frame, IntArray
+from hwflow.layers.softmax import WIDEST_INPUT
 from hwflow.onnx.model import Node
+from hwflow.quantize.graphs import as_ints, attribute, shape_of
 from hwflow.quantize.importer.affine_forms import Form, form_of
 from hwflow.quantize.importer.site import Site
-from hwflow.quantize.importer.states import Entry, Held, Parameters, Pending, Unsupported
+from hwflow.quantize.importer.states import Entry, Held, LayerAnchor, Parameters, Pending, State, Unsupported
 from hwflow.quantize.importer.steps import uniform, varies
+from hwflow.quantize.settings import OutputStage
 
 Floats = npt.NDArray[np.float64]
 
@@ -116,3 +120,155 @@ def only_first_output(site: Site, node: Node) -> None:
     further = [name for name in node.outputs[1:] if name in read]
     if further:
         raise Unsupported(f"its further result '{further[0]}' has no hardware", "use its first result alone")
+
+
+def softmax(site: Site, node: Node, dynamic: list[str]) -> State:
+    """A Softmax of operator set 13 or later, along one axis."""
+    rows = rows_along(site, dynamic[0], (attribute(node, "axis", -1),))
+    frame = site.tensors[rows.held.tensor].frame
+    anchor = SoftmaxAnchor(node, node.outputs[0], frame, (rows.held,), rows.factor, rows.elements)
+    return Pending.of(anchor, rows.held.index)
+
+
+@dataclass(frozen=True)
+class SoftmaxAnchor(LayerAnchor):
+    """Softmax of `factor` times the source, over rows of `elements`."""
+
+    factor: Fraction
+    elements: int
+
+    def layer(
+        self, pending: Pending, xs: tuple[Tensor, ...], y: Tensor, name: str, p: Parameters, stage: OutputStage,
+        opsets: Mapping[str, int],
+    ) -> Softmax:  # fmt: skip
+        if xs[0].format.bits > WIDEST_INPUT or xs[0].format.bipolar:
+            raise Refusal(
+                f"its input '{xs[0].name}' is {xs[0].format}, and the table of a Softmax is for numbers of up to "
+                f"{WIDEST_INPUT} bits", f"quantize that input with {WIDEST_INPUT} bits or fewer"
+            )
+        factors, summands, (low, high) = affine_behind(pending, p)
+        steps = summands[0] / p.scale
+        if len(set(factors)) > 1 or factors[0] <= 0 or len(set(summands)) > 1 or steps != round(steps):
+            raise Refusal(
+                f"constants behind {self.node.label} must be one positive factor, and a multiple of the scale of the "
+                f"result, {p.scale:g}", "quantize its result first"
+            )
+        scaled = replace(y, scale=p.scale / float(factors[0]), zero_point=p.zero_point + int(steps))
+        made = Softmax.of(name, xs[0], scaled, self.elements, self.factor)
+        return replace(made, low=low, high=high)
+
+
+
+_EPSILON = 1e-5
+#: GroupNormalization has a scale for each channel from this version on, before that one for each group.
+_SCALE_PER_CHANNEL = 21
+
+
+def layer_normalization(site: Site, node: Node, dynamic: list[str]) -> State:
+    """Over all axes from 'axis' on; the statistics that it can give besides have no hardware."""
+    only_first_output(site, node)
+    return _normalized(site, node, _from_axis(site, node), *_parameters(site, node))
+
+
+def rms_normalization(site: Site, node: Node, dynamic: list[str]) -> State:
+    """Over all axes from 'axis' on, without a mean."""
+    return _normalized(site, node, _from_axis(site, node), *_parameters(site, node), centred=False)
+
+
+def instance_normalization(site: Site, node: Node, dynamic: list[str]) -> State:
+    """Over the pixels of each channel."""
+    rank = len(_shape(site, node))
+    gamma, beta = (each.reshape(-1, *[1] * (rank - 2)) for each in _parameters(site, node))
+    return _normalized(site, node, range(2, rank), gamma, beta)
+
+
+def group_normalization(site: Site, node: Node, dynamic: list[str]) -> State:
+    """Over the pixels and channels of each group of channels."""
+    groups, (batch, channels, *pixels) = attribute(node, "num_groups", 1), _shape(site, node)
+    gamma, beta = _parameters(site, node)
+    if site.opsets.get("", 0) < _SCALE_PER_CHANNEL:
+        gamma, beta = (np.repeat(each, channels // groups) for each in (gamma, beta))
+    gamma, beta = (each.reshape(groups, channels // groups, *[1] * len(pixels)) for each in (gamma, beta))
+    shape = (batch, groups, channels // groups, *pixels)
+    return _normalized(site, node, range(2, len(shape)), gamma, beta, shape=shape)
+
+
+def mean_variance_normalization(site: Site, node: Node, dynamic: list[str]) -> State:
+    """Over 'axes'; what the operator adds to the deviation, 1e-9, is nothing beside a step of integers."""
+    axes = as_ints(attribute(node, "axes", (0, 2, 3)))
+    return _normalized(site, node, axes, np.ones(()), np.zeros(()), epsilon=0.0)
+
+
+def length_normalization(site: Site, node: Node, dynamic: list[str]) -> State:
+    """An LpNormalization with p = 2."""
+    if attribute(node, "p", 2) != 2:
+        raise Unsupported("p must be 2", "divide by the sum of absolute values in the model, or take p = 2")
+    axes = (attribute(node, "axis", -1),)
+    return _normalized(site, node, axes, np.ones(()), np.zeros(()), centred=False, mean=False, epsilon=0.0)
+
+
+def _normalized(
+    site: Site, node: Node, axes: Sequence[int], gamma: Floats, beta: Floats, *, centred: bool = True,
+    mean: bool = True, epsilon: float | None = None, shape: Sequence[int] | None = None,
+) -> State:  # fmt: skip
+    """The anchor of a normalization along `axes`; with `shape` these and the constants are those of that shape."""
+    rows = rows_along(site, node.inputs[0], axes, shape)
+    anchor = NormalAnchor(
+        node, node.outputs[0], site.tensors[rows.held.tensor].frame, (rows.held,), rows.elements, rows.factor,
+        rows.by_place(gamma), rows.by_place(beta), centred, mean,
+        attribute(node, "epsilon", _EPSILON) if epsilon is None else epsilon)
+    return Pending.of(anchor, rows.held.index)
+
+
+@dataclass(frozen=True)
+class NormalAnchor(LayerAnchor):
+    """A normalization of `factor` times the source; the fields are those of `Normalize.of`.
+
+    gamma and beta are float64 [rows, elements].
+    """
+
+    elements: int
+    factor: Fraction
+    gamma: Floats
+    beta: Floats
+    centred: bool
+    mean: bool
+    epsilon: float
+
+    def layer(
+        self, pending: Pending, xs: tuple[Tensor, ...], y: Tensor, name: str, p: Parameters, stage: OutputStage,
+        opsets: Mapping[str, int],
+    ) -> Normalize:  # fmt: skip
+        factors, summands, (low, high) = affine_behind(pending, p)
+        places = self.frame.elements
+        factors, summands = (np.resize(each, places).reshape(self.gamma.shape) for each in (factors, summands))
+        sign, scale = (1 if self.factor > 0 else -1), float(abs(self.factor))
+        gamma, beta = compressed([sign * self.gamma * factors, self.beta * factors + summands])
+        made = Normalize.of(
+            name, replace(xs[0], scale=xs[0].scale * scale), replace(y, scale=p.scale, zero_point=p.zero_point),
+            centred=self.centred, mean=self.mean, epsilon=self.epsilon, gamma=gamma, beta=beta,
+            elements=self.elements)
+        return replace(made, low=low, high=high)
+
+
+def _shape(site: Site, node: Node) -> tuple[int, ...]:
+    """Of the first input."""
+    shape = shape_of(site.graph, node.inputs[0])
+    assert shape is not None, "the shapes of a graph that is imported are known"
+    return tuple(shape)
+
+
+def _from_axis(site: Site, node: Node) -> range:
+    """The axes from 'axis' on."""
+    rank = len(_shape(site, node))
+    return range(attribute(node, "axis", -1) % rank, rank)
+
+
+def _parameters(site: Site, node: Node) -> tuple[Floats, Floats]:
+    """Scale and bias, constants; a bias that is left out is 0."""
+    found = []
+    for name in (*node.inputs[1:3], "")[:2]:
+        if name and name not in site.constants:
+            raise Unsupported(f"its parameter '{name}' is computed", "make it a constant")
+        found.append(site.constants[name].real if name else np.zeros(()))
+    return found[0], found[1]

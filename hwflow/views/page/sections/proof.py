@@ -17,7 +17,7 @@ from markupsafe import Markup
 from hwflow.facts.clock import routed_design
 from hwflow.options import HardwareOptions
 from hwflow.pipeline.records import ACCURACY, BOARD, NETLIST, SIMULATED_BOARD, SIMULATION, Record
-from hwflow.quantize.meaning import NOT_COMPARED
+from hwflow.quantize.checks.meaning import NOT_COMPARED
 from hwflow.synth.report import saved_report
 
 from ..markup import element

@@ -11,8 +11,7 @@ from hwflow_base.errors import Refusal
 from hwflow.layers.formats import IntArray
 from hwflow.layers.rescale import Thresholds
 from hwflow.quantize.importer.affine_forms import Form
-from hwflow.quantize.importer.choose_rescale import MAX_LEVELS
-from hwflow.quantize.importer.exact_edges import Accumulator
+from hwflow.quantize.importer.choose_rescale import MAX_LEVELS, Accumulator
 from hwflow.quantize.importer.states import Parameters
 from hwflow.quantize.importer.steps import Function
 

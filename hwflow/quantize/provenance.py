@@ -1,4 +1,4 @@
-"""The model in reals behind an integer graph, and where in it the reals of each tensor of the graph are found."""
+"""Where an integer graph comes from: the model in reals behind its tensors, the user's nodes behind its layers."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import TypeAlias
 import ml_dtypes
 import numpy as np
 
+from hwflow.layers import Rearrange
+from hwflow.layers.base import Layer, LayerGraph, Origin
 from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, ValueType
-from hwflow.onnx.operators import BEST, JOINS, LAYOUT, MAX_POOLS
+from hwflow.onnx.operators import BEST, JOINS, LAYOUT, MAX_POOLS, MOVES
 from hwflow.quantize.graphs import Names, attribute, dynamic_inputs, moves, shape_of
 from hwflow.quantize.quantized import View
 
@@ -189,3 +191,31 @@ def originals(tensors: Places, sources: Mapping[str, str], qdq: Model, original:
         if source:
             found[name] = View(scores.get(source, source), index)
     return found
+
+
+#: Operators that bring elements into order.
+MOVING = LAYOUT | MOVES | {"Pad"}
+
+
+def origins(layers: LayerGraph, graph: Graph) -> dict[str, Origin]:
+    """By the names of `layers`, nodes of `graph`: of that name, or else of the longest name that one begins with.
+
+    A node without a name, or with one that others have too, is called like its first result.
+    """
+    named = dict[str, Node]()
+    for node in graph.nodes:
+        for name in filter(None, (node.name, *node.outputs)):
+            named.setdefault(name, node)
+    found = {layer.name: _origin(layer, named) for layer in layers.layers}
+    return {name: origin for name, origin in found.items() if origin is not None}
+
+
+def _origin(layer: Layer, named: Mapping[str, Node]) -> Origin | None:
+    name = layer.name
+    if name in named:
+        node = named[name]
+        return Origin(name, node.op_type, not isinstance(layer, Rearrange) or node.op_type in MOVING)
+    for end in range(len(name) - 1, 0, -1):
+        if not name[end].isalnum() and name[:end] in named:
+            return Origin(name[:end], named[name[:end]].op_type, whole=False)
+    return None

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from hwflow.layers.formats import IntArray
 from hwflow.layers.recurrent import ONE_FRACTION, Recurrent
 from hwflow.onnx.model import Node
-from hwflow.quantize.cell_functions import Function, functions_of
+from hwflow.quantize.calibrate.recurrent import Function, functions_of
 from hwflow.quantize.constants import Quantity
 from hwflow.quantize.graphs import attribute
 

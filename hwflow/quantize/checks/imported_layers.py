@@ -6,7 +6,8 @@ QuantizeLinear are known, they tell the ties; rows that are constant may have no
 
 A layer that is defined in integers (docs/integer-functions.md) deviates from ONNX's formula by up to a bound, and so
 does what only moves, joins or rescales its result, up to the next tensor that ONNX has, too.  A recurrent layer has no
-bound but for one step: its steps are compared one by one (`loop_steps`), and ONNX's formulas behind it read its states.
+bound but for one step: its steps are compared one by one (`recurrent_steps`), and ONNX's formulas behind it read its
+states.
 """
 
 from __future__ import annotations
@@ -22,14 +23,13 @@ from hwflow.layers.recurrent import Recurrent
 from hwflow.onnx import evaluate
 from hwflow.onnx.model import Array, Model, Node, Operand
 from hwflow.onnx.run.evaluate import program_of
+from hwflow.quantize.checks.meaning import Comparison, Meaning, MeaningChanged
+from hwflow.quantize.checks.recurrent_steps import Formulas, Weights
 from hwflow.quantize.constants import quantities
 from hwflow.quantize.graphs import consumers, producers
-from hwflow.quantize.importer.kinds.cells import initial_states
-from hwflow.quantize.importer.kinds.recurrent import Loop
+from hwflow.quantize.importer.kinds.recurrent import Loop, initial_states
 from hwflow.quantize.importer.states import LayerAnchor
-from hwflow.quantize.loop_steps import Formulas, Weights
-from hwflow.quantize.meaning import Comparison, Meaning, MeaningChanged
-from hwflow.quantize.twin import Places
+from hwflow.quantize.provenance import Places
 
 #: How near to the middle between two integers a real is a tie, in steps.
 _TIE = 1e-3
