@@ -41,6 +41,7 @@ from ..onnx.errors import LimitError
 from ..onnx.inference.open_sizes import Shapes, sizes_given
 from ..options import HardwareOptions, Project, QuantizationOptions
 from ..quantize import Quantized, load_quantized, quantize, save_quantized
+from ..quantize.passes.streaming import keep_states
 from ..quantize.problems import Cause, NoHardware, with_cuts
 from ..quantize.settings import QuantizationSettings, settings_of_bits, with_options
 from ..quantize.settings_file import settings_from_yaml

@@ -120,13 +120,12 @@ def quantize(
     shapes = shapes_of_rows(model.graph, input_shapes, calibration)
     inferred, calibration, original = _with_states(infer(model, shapes), calibration, original)
     notes = [*(note for note in inferred.notes if note not in model.notes), *filter(None, (float_note(inferred),))]
-    model = (trail := Trail(inferred).run((*PASSES, *DIALECT_PASSES))).end
-    raise_all(unsupported(model))
+    trail = Trail(inferred).run((*PASSES, *DIALECT_PASSES))
+    raise_all(unsupported(model := trail.end))
     _require_values(model)
     judged = Meaning.of if proven else _nothing_said
     meaning = judged(original, calibration, inferred)
-    if meaning.problem:
-        notes.append(f"{NOT_COMPARED} {meaning.problem}")
+    notes += [f"{NOT_COMPARED} {meaning.problem}"] if meaning.problem else []
     settings = settings or QuantizationSettings()
     if _is_quantized(model):
         form = _of_quantized(trail, meaning, judged, calibration, settings, notes, progress)
@@ -134,8 +133,8 @@ def quantize(
         settings = for_classical(settings) if takes_wide_integers(inferred) else settings
         form = _of_floats(to_qdq(model, calibration, settings, notes, progress, meaning, trail), judged, calibration)
     warnings = equal_rows(calibration) if form.settings and calibration else ()
-    made = _integers(form, settings, original, notes, warnings)
-    return replace(made, graph=replace(made.graph, origins=origins(made.graph, inferred.graph)))
+    integers = _integers(form, settings, original, notes, warnings)
+    return replace(integers, graph=replace(integers.graph, origins=origins(integers.graph, inferred.graph)))
 
 
 def _nothing_said(model: Model, rows: Mapping[str, Array] | None, static: Model | None) -> Meaning:

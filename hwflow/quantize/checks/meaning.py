@@ -30,8 +30,7 @@ from hwflow.onnx.errors import EvaluationError, LimitError, Unsupported
 from hwflow.onnx.model import Array, Model, Node, Operand
 from hwflow.onnx.operators import QUANTIZERS
 from hwflow.onnx.rewrite.passes import Pass
-from hwflow.onnx.run.evaluate import program_of
-from hwflow.onnx.run.program import Program
+from hwflow.onnx.run.evaluate import Program, program_of
 from hwflow.onnx.run.sequences import state_pairs
 from hwflow.quantize.calibrate import ranges as calibrate
 from hwflow.quantize.graphs import ancestors

@@ -13,7 +13,7 @@ MultiThreshold of FINN (Umuroglu et al., arXiv:1612.07119) says how many thresho
 GreaterOrEqual -> Where 1, 0; their sum is quantized with scale 1 and dequantized with `out_scale`.
 
 Trunc drops the lowest bits of a sum, usually that of a pooling window.  The standard form is Div -> Round (back to the
-integers of the sum) -> Div by a power of two -> Floor, ... -> QuantizeLinear of scale 1 -> Clip -> DequantizeLinear. 
+integers of the sum) -> Div by a power of two -> Floor, ... -> QuantizeLinear of scale 1 -> Clip -> DequantizeLinear.
 It gives the same bits for all sums of the stated width; beyond them it saturates, where version 1 of Trunc has no
 limit.
 """

@@ -16,8 +16,7 @@ from hwflow.onnx import infer, simplify
 from hwflow.onnx.model import Model, Node
 from hwflow.onnx.operators import CLAMPS, HOST_AFTER, NEVER_ON_HOST, QUANTIZERS, SELECTIONS, UNARY
 from hwflow.onnx.ops.base import Arr
-from hwflow.onnx.ops.ml.forest import Forest
-from hwflow.onnx.ops.ml.trees import Ensemble, scores_of_two
+from hwflow.onnx.ops.ml.trees import Ensemble, Forest, scores_of_two
 from hwflow.quantize.dialects.classical.features import rewrite_join, rewrite_product, rewrite_scaler
 from hwflow.quantize.dialects.classical.linear import LINEAR_RULES, inside_distances, rewrite_sum
 from hwflow.quantize.dialects.classical.trees import emit_ensemble, read_ensemble, require_few, rewrite_trees
