@@ -45,7 +45,6 @@ from ..quantize.passes.streaming import keep_states
 from ..quantize.problems import Cause, NoHardware, with_cuts
 from ..quantize.settings import QuantizationSettings, settings_of_bits, with_options
 from ..quantize.settings_file import settings_from_yaml
-from ..quantize.passes.streaming import keep_states
 from ..quantize.support import operators_without_hardware, require_small_frames, require_small_model
 from ..synth import Board, SynthesisReport, load_board
 from ..synth.design import Design, synthesize_design
