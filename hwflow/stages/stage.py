@@ -262,9 +262,9 @@ class LayerStage(Stage, Generic[L_co]):
     def likeness(self) -> Hashable:
         return self.layer.name
 
+    @abstractmethod
     def shape(self, folding: Folding, technology: Technology) -> UnitShape:
         """The unit that computes the layer with `folding`, before it is built.  ValueError for an impossible one."""
-        raise NotImplementedError(f"{self.kind} has no shape")
 
     def styles(self, technology: Technology) -> tuple[MultiplierStyle, ...]:
         return (MultiplierStyle.BLOCKS,)
