@@ -20,6 +20,7 @@ from bench.every_model import EVERY_MODEL_SECTIONS
 from bench.fit_clocks import CLOCK_SECTIONS
 from bench.flash import FLASH_SECTIONS
 from bench.frontier import FRONTIER_SECTIONS
+from bench.house import HOUSE_SECTIONS
 from bench.integer_functions import FUNCTION_SECTIONS
 from bench.loop import LOOP_SECTIONS
 from bench.memories import MEMORY_SECTIONS
@@ -36,7 +37,7 @@ from bench.stages import STAGE_SECTIONS
 SECTIONS = {**HARDWARE_SECTIONS, **ESTIMATE_SECTIONS, **ROUTE_SECTIONS, **STAGE_SECTIONS, **BOARD_SECTIONS,
             **NETWORK_SECTIONS, **MEMORY_SECTIONS, **FLASH_SECTIONS, **FRONTIER_SECTIONS, **QUANTIZATION_SECTIONS,
             **ONNX_SECTIONS, **RANDOM_SECTIONS, **SERVE_SECTIONS, **EVERY_MODEL_SECTIONS,
-            **LOOP_SECTIONS, **FUNCTION_SECTIONS, **CLOCK_SECTIONS}
+            **LOOP_SECTIONS, **FUNCTION_SECTIONS, **CLOCK_SECTIONS, **HOUSE_SECTIONS}
 
 
 def main() -> int:
