@@ -35,6 +35,8 @@ ELSEWHERE = {
     ("docs/add-a-layer.md", 2): "test_documents.py runs the five as one module",
     ("docs/add-a-layer.md", 3): "test_documents.py runs the five as one module",
     ("docs/add-a-layer.md", 4): "test_documents.py runs the five as one module",
+    **{(f"docs/add-an-{what}.md", k): "test_extending.py runs the two as one module"
+       for what in ("operator", "option") for k in range(2)},
     ("docs/streaming.md", 0): "torch is no dependency; tests/e2e/test_streaming.py makes such a model",
     ("docs/streaming.md", 1): "tests/e2e/test_streaming.py runs it; the shipped models have no state",
     ("docs/serve.md", 0): "tests/serve/serving.py has such a pool",
