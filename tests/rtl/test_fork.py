@@ -10,7 +10,7 @@ from hwflow_rtl.stream.fork import Fork
 from hwflow_rtl.stream.gearbox import Gearbox
 from hwflow_rtl.stream.queue import Queue
 from hwflow_rtl.stream.queue_choice import QueueChoice, make_queue
-from hwflow_rtl.tables.lookup import LookupStage
+from hwflow_rtl.tables.lookup import LookupShape
 from hwflow_rtl.vendor import ECP5, FAMILIES, ICE40, Generic, Timing, price
 
 from tests.rtl.harness import STALLS, simulate, simulator
@@ -166,11 +166,11 @@ def test_times_of_a_gearbox_are_exact(lanes_in, lanes_out):
 @pytest.mark.parametrize("stall", [0.0, 0.5, 0.9])
 def test_times_of_a_lookup_are_exact(stall, rom):
     technology = Generic(timing=Timing(multiply=3, rom=rom))
-    stage = LookupStage(shape_in=Shape(4), shape_out=Shape(4), table=np.arange(16)[::-1], lanes=2,
-                        technology=technology, name="table")
+    shape = LookupShape(element=Shape(4), output=Shape(4), table=np.arange(16)[::-1], lanes=2, beats=60)
+    stage = shape.build(technology, "table")
     beats = np.random.default_rng(1).integers(0, 16, (60, 2))
     traces = simulate(stage, sends={"i": beats}, receives={"o": 60}, stall_in=stall)
-    times = LookupStage.times(traces["i"].offered, technology)
+    times = shape.times(technology, traces["i"].offered)
     assert np.array_equal(traces["i"].cycles, times.taken[0])
     assert np.array_equal(traces["o"].cycles, times.departures)
     assert np.array_equal(traces["o"].beats, stage.model(beats))

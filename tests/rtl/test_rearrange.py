@@ -383,7 +383,7 @@ def test_refuses_tables(change, message):
 
 
 def test_refuses_padding():
-    with pytest.raises(ValueError, match="padding of rearrangement 'move' must be from 0 to 255, not -5"):
+    with pytest.raises(ValueError, match="padding of a rearrangement must be from 0 to 255, not -5"):
         unit_of(FRAME, picked(FRAME), 1, element=unsigned(8))
 
 
