@@ -149,7 +149,7 @@ def commit_of(part: Data) -> str:
 def marked(file: Path) -> str:
     """A document with the tables between its marks made anew."""
     def filled(mark: re.Match[str]) -> str:
-        folder = "" if file.parent.name == "docs" else "docs/"
+        folder = "" if file.parent == RESULTS.parent else "docs/"
         text = view(mark[3], folder) if mark[2] else with_source(mark[3], folder)
         return f"{mark[1]}{text}\n{mark[4]}"
 
