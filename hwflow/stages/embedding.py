@@ -24,8 +24,8 @@ class EmbeddingStage(LayerStage[Embedding]):
 
     def shape(self, folding: Folding, technology: Technology) -> EmbeddingShape:
         return EmbeddingShape(
-            numbers=self.x.frame.elements, element=shape_of(self.layer.input_format), output=shape_of(self.y.format),
-            table=self.codes, lanes=folding.lanes)
+            name=self.name, numbers=self.x.frame.elements, element=shape_of(self.layer.input_format),
+            output=shape_of(self.y.format), table=self.codes, lanes=folding.lanes)
 
     @cached_property
     def codes(self) -> IntArray:

@@ -32,7 +32,7 @@ class LookupStage(LayerStage[Lookup]):
 
     def shape(self, folding: Folding, technology: Technology) -> LookupShape:
         return LookupShape(
-            element=shape_of(self.layer.input_format), output=shape_of(self.y.format), table=self.codes,
+            name=self.name, element=shape_of(self.layer.input_format), output=shape_of(self.y.format), table=self.codes,
             lanes=folding.cols, beats=self.y.frame.elements // folding.cols)
 
     @cached_property

@@ -87,8 +87,8 @@ class RearrangeStage(LayerStage[Rearrange]):
     def shape(self, folding: Folding, technology: Technology) -> SelectionShape | RearrangeStageShape:
         order, format = self._order(folding), self.layer.input_format
         if order.in_order:
-            return SelectionShape(order=order, element=shape_of(format), lanes=folding.lanes)
-        return RearrangeStageShape(order=order, element=shape_of(format), lanes=folding.lanes,
+            return SelectionShape(name=self.name, order=order, element=shape_of(format), lanes=folding.lanes)
+        return RearrangeStageShape(name=self.name, order=order, element=shape_of(format), lanes=folding.lanes,
                                    padding=int(codes_of(np.array(self.layer.padding), format)))
 
     def _order(self, folding: Folding) -> RearrangeShape:

@@ -60,12 +60,12 @@ def test_cost_has_the_rom_once() -> None:
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
-    ({"element": signed(4)}, "integers of an embedding must be unsigned, not signed(4)"),
-    ({"element": unsigned(2)}, "table of an embedding must have at most 4 rows, not 5"),
-    ({"lanes": 4}, "lanes of an embedding must divide the width 6 of its table, not be 4"),
-    ({"output": signed(3)}, "table of an embedding must have entries in the range of signed(3), not 0 to 29")])
+    ({"element": signed(4)}, "integers of embedding 'words' must be unsigned, not signed(4)"),
+    ({"element": unsigned(2)}, "table of embedding 'words' must have at most 4 rows, not 5"),
+    ({"lanes": 4}, "lanes of embedding 'words' must divide the width 6 of its table, not be 4"),
+    ({"output": signed(3)}, "table of embedding 'words' must have entries in the range of signed(3), not 0 to 29")])
 def test_refuses(arguments, message) -> None:
     usual = {"element": unsigned(3), "output": unsigned(5), "table": np.arange(30).reshape(5, 6), "lanes": 2,
-             "numbers": 1}
+             "numbers": 1, "name": "words"}
     with pytest.raises(ValueError, match=re.escape(message)):
         EmbeddingShape(**{**usual, **arguments})

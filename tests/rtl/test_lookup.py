@@ -10,7 +10,7 @@ from tests.rtl.harness import STALLS, simulate
 
 
 def make(shape_in, shape_out, lanes: int, table, rom: int = 2) -> LookupStage:
-    shape = LookupShape(element=shape_in, output=shape_out, table=table, lanes=lanes, beats=100)
+    shape = LookupShape(name="table", element=shape_in, output=shape_out, table=table, lanes=lanes, beats=100)
     return shape.build(Generic(timing=Timing(multiply=4, rom=rom)), "table")
 
 
@@ -78,11 +78,11 @@ def test_cost_of_deep_tables(bits, blocks):
 
 def test_refuses_a_table_of_another_size():
     with pytest.raises(ValueError, match=re.escape(
-            "table of a lookup must have one entry for each of the 16 values of signed(4), not the shape (15,)")):
+            "table of lookup 'table' must have one entry for each of the 16 values of signed(4), not the shape (15,)")):
         make(signed(4), signed(8), 1, np.arange(15))
 
 
 def test_refuses_entries_out_of_range():
     with pytest.raises(ValueError, match=re.escape(
-            "table of a lookup must have entries in the range of signed(4), not -3 to 12")):
+            "table of lookup 'table' must have entries in the range of signed(4), not -3 to 12")):
         make(signed(4), signed(4), 1, np.arange(16) - 3)

@@ -92,7 +92,7 @@ def naive(frames: np.ndarray, offsets: Offsets, padding: int) -> np.ndarray:
 
 def unit_of(frame: Frame, offsets: Offsets, lanes: int, technology=None, element=INT8):
     shape = RearrangeShape.of(*offsets, elements=frame.elements, lanes=lanes)
-    unit = RearrangeStageShape(order=shape, element=element, lanes=lanes, padding=PADDING)
+    unit = RearrangeStageShape(name="move", order=shape, element=element, lanes=lanes, padding=PADDING)
     return unit.build(technology or Generic(), "move")
 
 
@@ -383,7 +383,7 @@ def test_refuses_tables(change, message):
 
 
 def test_refuses_padding():
-    with pytest.raises(ValueError, match="padding of a rearrangement must be from 0 to 255, not -5"):
+    with pytest.raises(ValueError, match="padding of rearrangement 'move' must be from 0 to 255, not -5"):
         unit_of(FRAME, picked(FRAME), 1, element=unsigned(8))
 
 

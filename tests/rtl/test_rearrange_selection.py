@@ -20,7 +20,7 @@ IN_ORDER = ("crop", "every second", "channels in order", "one word", "as it is")
 def selection_of(name: str) -> SelectionStage:
     frame, offsets, lanes = OPERATIONS[name]
     shape = RearrangeShape.of(*offsets, elements=frame.elements, lanes=lanes)
-    return SelectionShape(order=shape, element=INT8, lanes=lanes).build(Generic(), "select")
+    return SelectionShape(name="select", order=shape, element=INT8, lanes=lanes).build(Generic(), "select")
 
 
 @pytest.mark.parametrize("name", IN_ORDER)
@@ -52,7 +52,7 @@ def test_only_words_in_order_are_a_selection():
     found = {name for name, (frame, offsets, lanes) in OPERATIONS.items()
              if RearrangeShape.of(*offsets, elements=frame.elements, lanes=lanes).in_order}
     assert found == set(IN_ORDER)
-    with pytest.raises(ValueError, match="words of a selection must pass in order, each once"):
+    with pytest.raises(ValueError, match="words of selection 'select' must pass in order, each once"):
         selection_of("resize x2")
 
 

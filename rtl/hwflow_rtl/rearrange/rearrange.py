@@ -79,7 +79,8 @@ class RearrangeStageShape(MovedShape):
     def __post_init__(self) -> None:
         low, high = shape_range(self.element)
         if not low <= self.padding <= high:
-            raise ValueError(f"padding of a rearrangement must be from {low} to {high}, not {self.padding}")
+            raise ValueError(f"padding of {self.called('rearrangement')} must be from {low} to {high}, not "
+                             f"{self.padding}")
 
     def ring_parts(self, technology: Technology) -> tuple[int, ...]:
         """Words of the memories of the ring."""

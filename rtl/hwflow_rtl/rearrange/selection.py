@@ -32,7 +32,7 @@ class SelectionShape(MovedShape):
 
     def __post_init__(self) -> None:
         if not self.order.in_order:
-            raise ValueError("words of a selection must pass in order, each once; use a RearrangeStage")
+            raise ValueError(f"words of {self.called('selection')} must pass in order, each once; use a RearrangeStage")
 
     @property
     def lack(self) -> Shape:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
 
 from amaranth.lib.wiring import Component
 
@@ -10,11 +11,21 @@ from ..vendor.base import Resources, Technology
 from .times import StageTimes, Times
 
 
+@dataclass(frozen=True, kw_only=True)
 class UnitShape(ABC):
     """The sizes, formats and constants of a unit: a frozen object, from which all follows that is known of the unit.
 
     Where no such unit is possible, making the object raises ValueError.
+
+    name
+        What messages call the unit.  Shapes that differ in it alone are equal.
     """
+
+    name: str = field(default="", compare=False, repr=False)
+
+    def called(self, kind: str) -> str:
+        """The unit in a message: `lookup 'table'`."""
+        return f"{kind} '{self.name}'"
 
     @property
     @abstractmethod

@@ -31,16 +31,16 @@ class EmbeddingShape(TableShape):
     """
 
     numbers: int
-    what: ClassVar[str] = "an embedding"
+    kind: ClassVar[str] = "embedding"
 
     def __post_init__(self) -> None:
         if self.element.signed:
-            raise ValueError(f"integers of an embedding must be unsigned, not {self.element!r}")
+            raise ValueError(f"integers of {self.what} must be unsigned, not {self.element!r}")
         rows, width = self.table.shape
         if rows > 1 << self.element.width:
-            raise ValueError(f"table of an embedding must have at most {1 << self.element.width} rows, not {rows}")
+            raise ValueError(f"table of {self.what} must have at most {1 << self.element.width} rows, not {rows}")
         if width % self.lanes:
-            raise ValueError(f"lanes of an embedding must divide the width {width} of its table, not be {self.lanes}")
+            raise ValueError(f"lanes of {self.what} must divide the width {width} of its table, not be {self.lanes}")
         self.check_entries()
 
     @property

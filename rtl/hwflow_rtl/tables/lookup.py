@@ -38,8 +38,13 @@ class TableShape(UnitShape):
     output: Shape
     table: IntArray
     lanes: int
-    #: What the unit is called in messages.
-    what: ClassVar[str]
+    #: What such a unit is called in messages.
+    kind: ClassVar[str]
+
+    @property
+    def what(self) -> str:
+        """The unit in messages."""
+        return self.called(self.kind)
 
     def check_entries(self) -> None:
         (low, high), least, most = shape_range(self.output), int(self.table.min()), int(self.table.max())
@@ -83,11 +88,11 @@ class LookupShape(TableShape):
     """
 
     beats: int
-    what: ClassVar[str] = "a lookup"
+    kind: ClassVar[str] = "lookup"
 
     def __post_init__(self) -> None:
         if self.table.shape != (1 << self.element.width,):
-            raise ValueError(f"table of a lookup must have one entry for each of the {1 << self.element.width} "
+            raise ValueError(f"table of {self.what} must have one entry for each of the {1 << self.element.width} "
                              f"values of {self.element!r}, not the shape {self.table.shape}")
         self.check_entries()
 
