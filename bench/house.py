@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from bench.sections import Bench, table
@@ -28,7 +28,7 @@ def house(_bench: Bench) -> str:
     gateware = [file for file in product if not file.is_relative_to(PACKAGES["hwflow_base"])]
     hwflow = [file for file in product if file.is_relative_to(PACKAGES["hwflow"])]
     layers = [file for file in hwflow if file.is_relative_to(PACKAGES["hwflow"] / "layers")]
-    arrows = {module_name(file): set(modules_of(file, product)) for file in product}
+    arrows = arrows_of(product)
     docstrings = [text.split()[0] for file in product for text in docstrings_of(file)]
     rows = [
         ("lines, modules of hwflow, rtl and sim", f"{lines(gateware):,}; {len(gateware)}"),
@@ -64,9 +64,15 @@ def lists_operators(file: Path) -> bool:
     return len(texts & names) >= MANY_OPERATORS
 
 
-def modules_of(file: Path, product: Iterable[Path]) -> Iterator[str]:
-    """The modules that a file imports, also inside of functions and for types; not the lazy names of a package."""
-    there = {module_name(other) for other in product}
+def arrows_of(files: Iterable[Path]) -> dict[str, set[str]]:
+    """The modules of `files`, and which of them each imports."""
+    modules = {module_name(file): file for file in files}
+    return {module: set(modules_of(file, modules)) for module, file in modules.items()}
+
+
+def modules_of(file: Path, there: Container[str]) -> Iterator[str]:
+    """The modules that a file imports of those `there`, also inside of functions and for types; not the lazy names of
+    a package."""
     lazy = {line for node in syntax_of(file).body if file.name == "__init__.py" and is_for_types(node)
             for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
     for line, name in imports_of(file):

@@ -8,57 +8,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hwflow_base.errors import HwflowError
 from hwflow_base.files.cache import MANIFEST, cached_step, digest
 from hwflow_base.files.facts import plain, read_facts
 
-from .rom_contents import RomPart, cells_of
+from .families.base import Family
+from .rom_contents import RomCell, Wires, cells_of
 from .yosys_json import Netlist
-
-if TYPE_CHECKING:
-    from .families import Family
 
 #: The step in the folder of a routed design, and the file in it.
 FOLDER, NOTE = "spots", "spots.json"
-
-
-@dataclass(frozen=True)
-class RomCell:
-    """Where a cell that holds a part of a ROM is: `bel` as nextpnr calls it, `number` of an ECP5's RAM block.
-
-    `inputs` says of each logical input of a table that is connected which physical one it is.
-    """
-
-    rom: str
-    block: str
-    kind: str
-    bel: str
-    number: int | None = None
-    inputs: Mapping[int, int] = field(default_factory=dict)
-
-    @property
-    def place(self) -> RomPart:
-        return self.rom, self.block
-
-
-def permuted(bits: str, inputs: Mapping[int, int]) -> str:
-    """A table's contents (16 bits, the most significant first) for its physical inputs.
-
-    `inputs` says of each logical input that is connected which physical one it is; the contents depend on no other.
-    """
-    values = bits[::-1]
-    return "".join(
-        values[sum(1 << logical for logical, physical in inputs.items() if word >> physical & 1)]
-        for word in reversed(range(16)))
-
-
-#: Which physical input of which table feeds its logical one; see `swaps`.
-Wires = Mapping[tuple[str, ...], str]
 
 
 def swaps(document: Netlist, wire: re.Pattern[str]) -> Wires:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from hwflow_base.errors import HwflowError
 
@@ -22,6 +23,38 @@ Contents = dict[RomPart, dict[str, str]]
 ROM, BLOCK = "hwflow_rom", "hwflow_block"
 _ATTRIBUTE = re.compile(rf'\s*attribute \\({ROM}|{BLOCK}) "([^"]*)"')
 _PARAMETER = re.compile(r"(\s*parameter \\(\w*INIT\w*) \d+')([01]*)$")
+#: Which physical input of which table feeds its logical one; see `rom_cells.swaps`.
+Wires = Mapping[tuple[str, ...], str]
+
+
+@dataclass(frozen=True)
+class RomCell:
+    """Where a cell that holds a part of a ROM is: `bel` as nextpnr calls it, `number` of an ECP5's RAM block.
+
+    `inputs` says of each logical input of a table that is connected which physical one it is.
+    """
+
+    rom: str
+    block: str
+    kind: str
+    bel: str
+    number: int | None = None
+    inputs: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def place(self) -> RomPart:
+        return self.rom, self.block
+
+
+def permuted(bits: str, inputs: Mapping[int, int]) -> str:
+    """A table's contents (16 bits, the most significant first) for its physical inputs.
+
+    `inputs` says of each logical input that is connected which physical one it is; the contents depend on no other.
+    """
+    values = bits[::-1]
+    return "".join(
+        values[sum(1 << logical for logical, physical in inputs.items() if word >> physical & 1)]
+        for word in reversed(range(16)))
 
 
 def separated(text: str) -> tuple[str, Contents]:

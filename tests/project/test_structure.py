@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
+from bench.house import arrows_of
 from tests.project.tree import PACKAGES, ROOT, imports, module_name, python_files, syntax_of
 
 #: What each part of `hwflow` may import of `hwflow` besides itself: data walks one way, so do imports (leftwards).
@@ -110,6 +112,11 @@ def test_rooms_of_hls_import_those_before_them() -> None:
     order = {room: number for number, room in enumerate(ROOMS_OF_HLS)}
     assert [(module, name) for module, name in found
             if order[module.split(".")[2]] < order[name.split(".")[2]]] == []
+
+
+def test_no_circle_of_files() -> None:
+    """Types count, and imports inside of functions."""
+    TopologicalSorter(arrows_of(PRODUCT)).prepare()
 
 
 def test_layers_mean_without_hardware() -> None:

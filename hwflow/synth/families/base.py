@@ -7,26 +7,44 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from hwflow_base.errors import HwflowError
-from hwflow_rtl.vendor import Technology
+from hwflow_rtl.vendor import Resources, Technology
 from hwflow_rtl.vendor.pads import PadTiming
 from hwflow_rtl.vendor.pll import PllSettings
 
-from ..rom_cells import RomCell, Wires
-from ..rom_contents import Contents
+from ..rom_contents import Contents, RomCell, Wires
+from ..transports import Pin
 from ..yosys_json import Cells
-
-if TYPE_CHECKING:
-    from ..boards import Board
-    from ..transports import Pin
 
 #: nextpnr's netlist of the routed design, where the layout is another file.
 ROUTED = "routed.json"
 #: The source of a limit whose figure was taken from a data sheet without its table at hand: to be checked before a
 #: design relies on it.
 UNCHECKED = "as remembered from the data sheet, not checked against its table"
+
+
+class Fpga(Protocol):
+    """What families ask of the FPGA of a board; the attributes are those of `boards.Board`."""
+
+    @property
+    def device(self) -> str: ...
+
+    @property
+    def package(self) -> str: ...
+
+    @property
+    def speed(self) -> str | None: ...
+
+    @property
+    def chip(self) -> str | None: ...
+
+    @property
+    def pll_pad(self) -> bool: ...
+
+    @property
+    def resources(self) -> Resources: ...
 
 
 @dataclass(frozen=True)
@@ -183,9 +201,9 @@ class Family(ABC):
         """The file of nextpnr's netlist of the routed design, which says where each cell is."""
         return self.layout if self.layout.endswith(".json") else ROUTED
 
-    def grid(self, board: Board) -> tuple[int, int]:
+    def grid(self, fpga: Fpga) -> tuple[int, int]:
         """Columns and rows of tiles of the board's die."""
-        return self.grids[board.chip or board.device]
+        return self.grids[fpga.chip or fpga.device]
 
     def routed_kind(self, kind: str, bel: str) -> str:
         """The kind that nextpnr's report counts a cell as: of this kind in its netlist of the routed design, placed at
@@ -203,7 +221,7 @@ class Family(ABC):
         return min((limit for limit in self.limits if used[limit.what]), key=lambda limit: limit.mhz)
 
     @abstractmethod
-    def technology(self, board: Board) -> Technology:
+    def technology(self, fpga: Fpga) -> Technology:
         """How the board's device makes multipliers, memories and PLLs; a new object each time."""
 
     @abstractmethod
@@ -215,10 +233,10 @@ class Family(ABC):
         return ""
 
     @abstractmethod
-    def synth_command(self, board: Board) -> str:
+    def synth_command(self, fpga: Fpga) -> str:
         """yosys' command for the family.  It must take no multiplier or RAM block by itself."""
 
-    def prepared(self, netlist: str, board: Board) -> str:
+    def prepared(self, netlist: str, fpga: Fpga) -> str:
         """`netlist`, yosys' JSON text, ready for place and route: the same function with other cells or places."""
         return netlist
 
@@ -231,15 +249,15 @@ class Family(ABC):
         """How many logic cells each cell of a netlist takes once packed, by the cell's name; 0 may be left out."""
 
     @abstractmethod
-    def device_arguments(self, board: Board) -> list[str]:
+    def device_arguments(self, fpga: Fpga) -> list[str]:
         """nextpnr's options for the device alone."""
 
     @abstractmethod
-    def nextpnr_arguments(self, board: Board, pins: str) -> list[str]:
+    def nextpnr_arguments(self, fpga: Fpga, pins: str) -> list[str]:
         """nextpnr's options for the device, the constraint file `pins` and the files that it writes."""
 
     @abstractmethod
-    def packer_arguments(self, board: Board, layout: str, bitstream: str) -> list[str]:
+    def packer_arguments(self, fpga: Fpga, layout: str, bitstream: str) -> list[str]:
         """The packer's arguments for these two files."""
 
     @abstractmethod

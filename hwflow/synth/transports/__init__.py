@@ -3,6 +3,7 @@
 `KINDS` is the list.
 """
 
+import copyreg
 from collections.abc import Mapping
 
 from .base import BoardTransport, Kind, Pin
@@ -15,3 +16,11 @@ __all__ = ["KINDS", "BoardTransport", "Kind", "Pin"]
 
 #: All kinds by the names that board files use.
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (UART, SPI, UDP, USB)}
+
+
+def kind_named(name: str) -> Kind:
+    return KINDS[name]
+
+
+# There is one object of each name, in every process: pickle sends the name.
+copyreg.pickle(Kind, lambda kind: (kind_named, (kind.name,)))

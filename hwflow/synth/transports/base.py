@@ -80,20 +80,9 @@ class Kind:
     shape: Callable[[Entry], LinkShape | None] = field(default=lambda entry: None)
     clock: Callable[[Entry], tuple[str, float] | None] = field(default=lambda entry: None)
 
-    def __reduce__(self) -> str | tuple[object, ...]:
-        """There is one object of each name, in every process."""
-        return kind_named, (self.name,)
-
     def __repr__(self) -> str:
         """Without the functions, whose addresses differ from run to run: a board's is a part of digests."""
         return f"Kind({self.name!r})"
-
-
-def kind_named(name: str) -> Kind:
-    """The kind of this name, for `Kind.__reduce__`."""
-    from . import KINDS
-
-    return KINDS[name]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,10 +1,10 @@
 """Memories for weights: SDR SDRAM, QSPI flash, the user flash of an FPGA, their controllers, and streams from them."""
 
-from .flash import FlashController, FlashError, FlashPads
-from .flash_part import FlashClocks, FlashPart, FlashTiming, flash_pins
+from .flash import FlashController, FlashError, FlashPads, FlashPart
+from .flash_part import FlashClocks, FlashTiming, flash_pins
 from .part import MemoryClocks, MemoryPart, PartNumberError, request_of
-from .sdram import SdramController
-from .sdram_part import SdramClocks, SdramPart, SdramTiming, sdram_pins
+from .sdram import SdramController, SdramPart
+from .sdram_part import SdramClocks, SdramTiming, sdram_pins
 from .seal import AnyFlash, SealCheck, SealedController, SealedFlash
 from .user_flash import UserFlashCell, UserFlashClocks, UserFlashController, UserFlashPart, UserFlashTiming
 from .weight_memory import WeightMemory

@@ -17,7 +17,7 @@ from ..stream.queue import Queue
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from ..vendor.pads import Pads
-from .flash_part import FlashPart, flash_pins
+from .flash_part import FlashChip, flash_pins
 from .part import request_of
 
 # What a QSPI flash is told and asked after a reset, and what is wrong with its answers.
@@ -55,7 +55,7 @@ class Step:
     wrong: Callable[[Value], Value] | None = None
 
 
-def start_steps(part: FlashPart) -> tuple[Step, ...]:
+def start_steps(part: FlashChip) -> tuple[Step, ...]:
     """All steps in order.
 
     A chip in continuous read mode takes the ones as an address and a mode that leaves it: bit 4 of the mode comes on
@@ -73,7 +73,7 @@ def start_steps(part: FlashPart) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def wrong_id(part: FlashPart, number: Value) -> Value:
+def wrong_id(part: FlashChip, number: Value) -> Value:
     right = Value.cast(0)
     for expected in part.jedec_ids:
         right |= number == expected
@@ -129,7 +129,7 @@ class FlashController(wiring.Component):
     `part.clocks.worst_gap`.
     """
 
-    def __init__(self, *, part: FlashPart, technology: Technology | None = None):
+    def __init__(self, *, part: FlashChip, technology: Technology | None = None):
         self.part = part
         self.technology = technology
         super().__init__({
@@ -137,7 +137,7 @@ class FlashController(wiring.Component):
             "restart": In(1), "initialized": Out(1), "error": Out(FlashError), "pins": Out(flash_pins(part))})
 
     @staticmethod
-    def cost(*, part: FlashPart, technology: Technology | None = None) -> Resources:
+    def cost(*, part: FlashChip, technology: Technology | None = None) -> Resources:
         """LUT and FF estimated."""
         address, lines = ceil_log2(part.words), part.lines
         control = fitted("FlashController", address_bits=address, pause_bits=ceil_log2(part.clocks.release))
@@ -324,7 +324,7 @@ class FlashPads(wiring.Component):
     All pins but `sck` change at the rising edge of `sync`.  `sck` rises at the falling edge after it and falls at the
     next rising one: the chip has half a period before it looks and half a period after.  What the chip drives is taken
     at the rising edge a whole period after the one at which `sck` fell, which may be that of the next fall: the way out
-    and back is longer than a hold time (`FlashPart.check_clock`).
+    and back is longer than a hold time (`FlashChip.check_clock`).
 
     Parameters
     ----------
@@ -346,7 +346,7 @@ class FlashPads(wiring.Component):
     #: The domains of the registers that take data, one after the other; `fall` is the falling edge of `sync`.
     TAKES: ClassVar[tuple[str, ...]] = ("sync",)
 
-    def __init__(self, part: FlashPart, *, pads: Pads | None = None):
+    def __init__(self, part: FlashChip, *, pads: Pads | None = None):
         self.part = part
         self.pads = pads
         widths = {"sck": 1, "cs_n": 1, "io": part.lines} if pads else {}
@@ -383,3 +383,22 @@ class FlashPads(wiring.Component):
             seen, taken = taken, Signal(self.part.lines, reset_less=True, name=f"taken_{domain}")
             m.d[domain] += taken.eq(seen)
         m.d.comb += [chip.sck.eq(rose ^ fell), pins.io_i.eq(taken)]
+
+
+class FlashPart(FlashChip):
+    """A QSPI flash as a memory of weights: a `MemoryPart`."""
+
+    def controller(self, technology: Technology | None = None) -> FlashController:
+        return FlashController(part=self, technology=technology)
+
+    def controller_cost(self, technology: Technology | None = None) -> Resources:
+        return FlashController.cost(part=self, technology=technology)
+
+    def pins(self) -> wiring.Signature:
+        return flash_pins(self)
+
+    def pad_registers(self, pads: Pads | None) -> FlashPads:
+        return FlashPads(self, pads=pads)
+
+    def cell(self) -> None:
+        """It is a chip of its own."""

@@ -8,17 +8,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..vendor.base import Resources, Technology
-from ..vendor.pads import Pads, PadTiming
+from ..vendor.pads import PadTiming
 from .part import PartNumberError
-
-if TYPE_CHECKING:
-    from .flash import FlashController, FlashPads
 
 #: Bits of an address on the line.  What is behind 16 MiB would need other commands.
 ADDRESS_BITS = 24
@@ -66,7 +61,7 @@ class FlashTiming:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FlashPart:
+class FlashChip:
     """A chip on a board, and the part of it that holds weights.
 
     A word has 32 bits, the first byte in the lowest ones: reads on four lines must begin at a multiple of four bytes
@@ -204,30 +199,6 @@ class FlashPart:
         """Only by a programmer."""
         return False
 
-    # The controller and its pins are made of a part, so their files are imported when they are asked for.
-
-    def controller(self, technology: Technology | None = None) -> FlashController:
-        from .flash import FlashController
-
-        return FlashController(part=self, technology=technology)
-
-    def controller_cost(self, technology: Technology | None = None) -> Resources:
-        from .flash import FlashController
-
-        return FlashController.cost(part=self, technology=technology)
-
-    def pins(self) -> wiring.Signature:
-
-        return flash_pins(self)
-
-    def pad_registers(self, pads: Pads | None) -> FlashPads:
-        from .flash import FlashPads
-
-        return FlashPads(self, pads=pads)
-
-    def cell(self) -> None:
-        """It is a chip of its own."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class FlashClocks:
@@ -292,7 +263,7 @@ class FlashClocks:
 # The pins of a QSPI flash, as the FPGA sees them.
 
 
-def flash_pins(part: FlashPart) -> wiring.Signature:
+def flash_pins(part: FlashChip) -> wiring.Signature:
     """The pins of `part`: IO0 (its DI) is bit 0 of `io_i`, `io_o` and `io_oe`, IO1 (its DO) bit 1.
 
     Where a bit of `io_oe` is low, the chip may drive that line.  Between a controller and its `FlashPads` they are what

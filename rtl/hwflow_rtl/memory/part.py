@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from amaranth.lib import data, wiring
 from amaranth.utils import ceil_log2
 
 from ..vendor.base import Resources, Technology
 from ..vendor.pads import Pads
-
-if TYPE_CHECKING:
-    from .flash import FlashPads
-    from .user_flash import UserFlashCell
 
 
 class PartNumberError(ValueError):
@@ -91,9 +87,9 @@ class MemoryPart(Protocol):
 
     def pins(self) -> wiring.Signature: ...
 
-    def pad_registers(self, pads: Pads | None) -> FlashPads | None: ...
+    def pad_registers(self, pads: Pads | None) -> wiring.Component | None: ...
 
-    def cell(self) -> UserFlashCell | None: ...
+    def cell(self) -> wiring.Component | None: ...
 
 
 def request_of(part: MemoryPart) -> data.StructLayout:

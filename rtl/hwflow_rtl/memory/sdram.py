@@ -14,8 +14,9 @@ from ..stream.pipeline import flip_flops
 from ..stream.queue import Queue
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
+from ..vendor.pads import Pads
 from .part import request_of
-from .sdram_part import SdramPart, address_lines, sdram_pins
+from .sdram_part import SdramChip, address_lines, sdram_pins
 
 # What the banks of an SDR SDRAM allow: which rows are open, and how long each command must still wait.
 
@@ -56,7 +57,7 @@ class SdramBanks(wiring.Component):
         For each bank the row that was opened last.
     """
 
-    def __init__(self, *, part: SdramPart):
+    def __init__(self, *, part: SdramChip):
         self.part = part
         banks, row_bits = part.banks, ceil_log2(part.rows)
         inputs = ("activate", "precharge", "read", "write", "precharge_all", "refresh", "set_mode")
@@ -126,7 +127,7 @@ class PageWalk(wiring.Component):
         The word is asked for.
     """
 
-    def __init__(self, *, part: SdramPart):
+    def __init__(self, *, part: SdramChip):
         self.part = part
         self.column_bits = ceil_log2(part.columns)
         page = ceil_log2(part.words) - self.column_bits
@@ -218,7 +219,7 @@ class SdramController(wiring.Component):
     began with the start of a row: at most `part.clocks.worst_gap`.
     """
 
-    def __init__(self, *, part: SdramPart, queue_depth: int | None = None, technology: Technology | None = None):
+    def __init__(self, *, part: SdramChip, queue_depth: int | None = None, technology: Technology | None = None):
         clocks = part.clocks
         depth = clocks.default_depth if queue_depth is None else queue_depth
         if depth < clocks.round_trip:
@@ -233,7 +234,7 @@ class SdramController(wiring.Component):
             "pins": Out(sdram_pins(part))})
 
     @staticmethod
-    def cost(*, part: SdramPart, queue_depth: int | None = None, technology: Technology | None = None) -> Resources:
+    def cost(*, part: SdramChip, queue_depth: int | None = None, technology: Technology | None = None) -> Resources:
         """LUT and FF estimated."""
         clocks, width = part.clocks, part.width
         address, rows = ceil_log2(part.words), ceil_log2(part.rows)
@@ -373,3 +374,22 @@ class SdramController(wiring.Component):
             m.d.sync += [command.eq(SET_MODE), pins.a.eq(timing.cas_latency << 4), pins.ba.eq(0)]
         m.d.comb += [Cat(pins.ras_n, pins.cas_n, pins.we_n).eq(command), pins.cs_n.eq(C(0)),
                      pins.clk.eq(~ClockSignal())]
+
+
+class SdramPart(SdramChip):
+    """An SDRAM as a memory of weights: a `MemoryPart`."""
+
+    def controller(self, technology: Technology | None = None) -> SdramController:
+        return SdramController(part=self, technology=technology)
+
+    def controller_cost(self, technology: Technology | None = None) -> Resources:
+        return SdramController.cost(part=self, technology=technology)
+
+    def pins(self) -> wiring.Signature:
+        return sdram_pins(self)
+
+    def pad_registers(self, pads: Pads | None) -> None:
+        """The controller has its own."""
+
+    def cell(self) -> None:
+        """It is a chip of its own."""

@@ -10,18 +10,12 @@ import math
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING
 
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from ..vendor.base import Resources, Technology
-from ..vendor.pads import Pads
 from .part import PartNumberError
-
-if TYPE_CHECKING:
-    from .sdram import SdramController
 
 #: A10 says in a column command whether the row closes by itself, so columns have ten address lines.
 MOST_COLUMNS = 1024
@@ -107,7 +101,7 @@ class SdramTiming:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SdramPart:
+class SdramChip:
     """A chip on a board: its geometry, the clock that the board gives it, its timing.
 
     A word of `width` bits has the address `(row * banks + bank) * columns + column`: what follows the end of a row is
@@ -199,28 +193,6 @@ class SdramPart:
     @property
     def writable(self) -> bool:
         return True
-
-    # The controller and its pins are made of a part, so their files are imported when they are asked for.
-
-    def controller(self, technology: Technology | None = None) -> SdramController:
-        from .sdram import SdramController
-
-        return SdramController(part=self, technology=technology)
-
-    def controller_cost(self, technology: Technology | None = None) -> Resources:
-        from .sdram import SdramController
-
-        return SdramController.cost(part=self, technology=technology)
-
-    def pins(self) -> wiring.Signature:
-
-        return sdram_pins(self)
-
-    def pad_registers(self, pads: Pads | None) -> None:
-        """The controller has its own."""
-
-    def cell(self) -> None:
-        """It is a chip of its own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -326,7 +298,7 @@ class SdramClocks:
 
 
 @cache
-def clocks_of(part: SdramPart) -> SdramClocks:
+def clocks_of(part: SdramChip) -> SdramClocks:
     """Of equal parts once: plans ask for them often."""
     return part.in_clocks()
 
@@ -334,12 +306,12 @@ def clocks_of(part: SdramPart) -> SdramClocks:
 # The pins of an SDR SDRAM, as the FPGA sees them.
 
 
-def address_lines(part: SdramPart) -> int:
+def address_lines(part: SdramChip) -> int:
     """A0 to A10 for columns and commands, and as many as a row needs."""
     return max(11, ceil_log2(part.rows))
 
 
-def sdram_pins(part: SdramPart) -> wiring.Signature:
+def sdram_pins(part: SdramChip) -> wiring.Signature:
     """The pins of `part`.
 
     `clk` is the inverted clock: the chip looks at its pins half a period after they change.  `dq_oe` says that the

@@ -25,8 +25,7 @@ from ..stream.streams import BYTE, stream_of
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from ..vendor.pads import Pads
-from .flash import FlashError, FlashPads
-from .flash_part import FlashPart
+from .flash import FlashError, FlashPads, FlashPart
 from .part import MemoryClocks, request_of
 from .user_flash import UserFlashCell, UserFlashPart
 

@@ -145,14 +145,10 @@ class UserFlashPart:
         """While a read lasts, no word is later than another."""
         return self.peak_bytes_per_second
 
-    # The controller and the cell are made of a part, so their files are imported when they are asked for.
-
     def controller(self, technology: Technology | None = None) -> UserFlashController:
-
         return UserFlashController(part=self)
 
     def controller_cost(self, technology: Technology | None = None) -> Resources:
-
         return UserFlashController.cost(part=self)
 
     def pins(self) -> wiring.Signature:
@@ -165,7 +161,6 @@ class UserFlashPart:
 
     def cell(self) -> UserFlashCell:
         """The primitive at the other end of `pins`."""
-
         return UserFlashCell(self)
 
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from functools import cached_property, wraps
-from typing import TYPE_CHECKING, Any, TypeVar
-
-if TYPE_CHECKING:
-    from .base import Technology
+from typing import Any, TypeVar
 
 Shaped = TypeVar("Shaped", bound=Hashable)
 Known = TypeVar("Known")
@@ -26,10 +23,13 @@ class KeepsCosts:
         return {name: value for name, value in vars(self).items() if name != "known"}
 
 
-def once_known(cost: Callable[[Shaped, Technology], Known]) -> Callable[[Shaped, Technology], Known]:
+Keeper = TypeVar("Keeper", bound=KeepsCosts)
+
+
+def once_known(cost: Callable[[Shaped, Keeper], Known]) -> Callable[[Shaped, Keeper], Known]:
     """`cost` of a shape on a technology, which depends on nothing else and is computed once for each technology."""
     @wraps(cost)
-    def known(shape: Shaped, technology: Technology) -> Known:
+    def known(shape: Shaped, technology: Keeper) -> Known:
         found: Known | None = technology.known.get((cost, shape))
         if found is None:
             found = technology.known[cost, shape] = cost(shape, technology)

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from hwflow_rtl.vendor import ECP5, Technology
 from hwflow_rtl.vendor.pll import PllSettings
 
-from ...rom_cells import RomCell, Wires
-from ...rom_contents import Contents
+from ...rom_contents import Contents, RomCell, Wires
+from ...transports import Pin
 from ...yosys_json import Cells
-from ..base import ROUTED, UNCHECKED, Edalize, Family, Limit, NetlistCells, Program, RoutedCells, weighted
+from ..base import ROUTED, UNCHECKED, Edalize, Family, Fpga, Limit, NetlistCells, Program, RoutedCells, weighted
 from . import placement, routed, sites
-
-if TYPE_CHECKING:
-    from ...boards import Board
-    from ...transports import Pin
 
 # How nextpnr packs the cells of a netlist into the logic cells of an ECP5.
 
@@ -90,7 +85,7 @@ class ECP5Family(Family):
     grids: Mapping[str, tuple[int, int]] = {device: sites.grid_of(device) for device in devices}
     tile: Mapping[str, int] = {"lut": 8, "ff": 8}
 
-    def technology(self, board: Board) -> Technology:
+    def technology(self, fpga: Fpga) -> Technology:
         return ECP5()
 
     def pin_constraint(self, port: str, pin: Pin) -> str:
@@ -101,11 +96,11 @@ class ECP5Family(Family):
     def clock_constraint(self, port: str, mhz: float) -> str:
         return f'FREQUENCY PORT "{port}" {mhz:g} MHZ;\n'
 
-    def synth_command(self, board: Board) -> str:
+    def synth_command(self, fpga: Fpga) -> str:
         return "synth_ecp5 -nodsp -nobram"
 
-    def prepared(self, netlist: str, board: Board) -> str:
-        return placement.prepared(netlist, board.device)
+    def prepared(self, netlist: str, fpga: Fpga) -> str:
+        return placement.prepared(netlist, fpga.device)
 
     def without_places(self, netlist: str) -> str:
         return placement.without_places(netlist)
@@ -113,15 +108,15 @@ class ECP5Family(Family):
     def logic_cells(self, cells: Cells) -> Mapping[str, int]:
         return logic_cells(cells)
 
-    def device_arguments(self, board: Board) -> list[str]:
-        kind, size = board.device.removeprefix("LFE5").lower().split("-")
+    def device_arguments(self, fpga: Fpga) -> list[str]:
+        kind, size = fpga.device.removeprefix("LFE5").lower().split("-")
         die = "-".join(part for part in (kind.removesuffix("u"), size.rstrip("f") + "k") if part)
-        return [f"--{die}", "--package", board.package, "--speed", str(board.speed)]
+        return [f"--{die}", "--package", fpga.package, "--speed", str(fpga.speed)]
 
-    def nextpnr_arguments(self, board: Board, pins: str) -> list[str]:
-        return [*self.device_arguments(board), "--lpf", pins, "--textcfg", self.layout, "--write", ROUTED]
+    def nextpnr_arguments(self, fpga: Fpga, pins: str) -> list[str]:
+        return [*self.device_arguments(fpga), "--lpf", pins, "--textcfg", self.layout, "--write", ROUTED]
 
-    def packer_arguments(self, board: Board, layout: str, bitstream: str) -> list[str]:
+    def packer_arguments(self, fpga: Fpga, layout: str, bitstream: str) -> list[str]:
         return ["--compress", layout, bitstream]
 
     def pll_ratio(self, parameters: Mapping[str, int]) -> Fraction:

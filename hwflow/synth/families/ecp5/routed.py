@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from hwflow_rtl.vendor.pll import PllSettings
 
-from ...rom_cells import RomCell, Wires, permuted
-from ...rom_contents import Contents, RomPart, require_all, require_known, unlike
+from ...rom_contents import Contents, RomCell, RomPart, Wires, permuted, require_all, require_known, unlike
 from ..base import unlike_pll
 
 #: See `Family.table_wire`.

@@ -6,19 +6,14 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from hwflow_rtl.vendor import Gowin, Technology
 from hwflow_rtl.vendor.pll import PllSettings
 
-from ...rom_cells import RomCell
-from ...rom_contents import Contents, replaced
+from ...rom_contents import Contents, RomCell, replaced
+from ...transports import Pin
 from ...yosys_json import Cell, Cells
-from ..base import UNCHECKED, Family, Limit, NetlistCells, Program, RoutedCells, unlike_pll, weighted
-
-if TYPE_CHECKING:
-    from ...boards import Board
-    from ...transports import Pin
+from ..base import UNCHECKED, Family, Fpga, Limit, NetlistCells, Program, RoutedCells, unlike_pll, weighted
 
 # A routed Gowin as nextpnr's netlist: new dividers of its PLL, new contents of its ROMs.
 #
@@ -98,8 +93,8 @@ class GowinFamily(Family):
     grids: Mapping[str, tuple[int, int]] = {"GW1N-9C": (47, 29), "GW2A-18": (56, 55), "GW2A-18C": (56, 55)}
     tile: Mapping[str, int] = {"lut": 8, "ff": 6}
 
-    def technology(self, board: Board) -> Technology:
-        return Gowin(chip=str(board.chip))
+    def technology(self, fpga: Fpga) -> Technology:
+        return Gowin(chip=str(fpga.chip))
 
     def pin_constraint(self, port: str, pin: Pin) -> str:
         """Gowin's physical constraints, which cannot tell the clock's frequency."""
@@ -112,20 +107,20 @@ class GowinFamily(Family):
             return "BSRAM"
         return "DFF" if kind.startswith("DFF") else "LUT4" if re.fullmatch(r"LUT\d", kind) else kind
 
-    def synth_command(self, board: Board) -> str:
+    def synth_command(self, fpga: Fpga) -> str:
         return "synth_gowin -nodsp -nobram"
 
     def logic_cells(self, cells: Cells) -> Mapping[str, int]:
         return weighted(cells, WEIGHTS)
 
-    def device_arguments(self, board: Board) -> list[str]:
-        return ["--device", board.device, "--vopt", f"family={board.chip}"]
+    def device_arguments(self, fpga: Fpga) -> list[str]:
+        return ["--device", fpga.device, "--vopt", f"family={fpga.chip}"]
 
-    def nextpnr_arguments(self, board: Board, pins: str) -> list[str]:
-        return [*self.device_arguments(board), "--vopt", f"cst={pins}", "--write", self.layout]
+    def nextpnr_arguments(self, fpga: Fpga, pins: str) -> list[str]:
+        return [*self.device_arguments(fpga), "--vopt", f"cst={pins}", "--write", self.layout]
 
-    def packer_arguments(self, board: Board, layout: str, bitstream: str) -> list[str]:
-        return ["-d", str(board.chip), "-o", bitstream, layout]
+    def packer_arguments(self, fpga: Fpga, layout: str, bitstream: str) -> list[str]:
+        return ["-d", str(fpga.chip), "-o", bitstream, layout]
 
     def pll_ratio(self, parameters: Mapping[str, int]) -> Fraction:
         return Fraction(parameters["FBDIV_SEL"] + 1, parameters["IDIV_SEL"] + 1)

@@ -6,19 +6,14 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from hwflow_rtl.vendor import ICE40, Technology
 from hwflow_rtl.vendor.pll import PllSettings
 
-from ...rom_cells import RomCell, Wires, permuted
-from ...rom_contents import Contents, require_all, require_known, unlike
+from ...rom_contents import Contents, RomCell, Wires, permuted, require_all, require_known, unlike
+from ...transports import Pin
 from ...yosys_json import Bit, Cells
-from ..base import ROUTED, UNCHECKED, Family, Limit, NetlistCells, Program, RoutedCells, unlike_pll
-
-if TYPE_CHECKING:
-    from ...boards import Board
-    from ...transports import Pin
+from ..base import ROUTED, UNCHECKED, Family, Fpga, Limit, NetlistCells, Program, RoutedCells, unlike_pll
 
 # How nextpnr packs the cells of a netlist into the logic cells of an iCE40.
 
@@ -196,9 +191,9 @@ class ICE40Family(Family):
     upwards = True
     tile: Mapping[str, int] = {"lut": 8}
 
-    def technology(self, board: Board) -> Technology:
-        return ICE40(clock_at_pll_pad=board.pll_pad, has_multipliers=board.resources.dsp > 0,
-                     single_port_rams=board.resources.spram)
+    def technology(self, fpga: Fpga) -> Technology:
+        return ICE40(clock_at_pll_pad=fpga.pll_pad, has_multipliers=fpga.resources.dsp > 0,
+                     single_port_rams=fpga.resources.spram)
 
     def pin_constraint(self, port: str, pin: Pin) -> str:
         """Physical constraints.  The standard is that of the bank's supply; the pads pull up or not at all."""
@@ -208,19 +203,19 @@ class ICE40Family(Family):
     def clock_constraint(self, port: str, mhz: float) -> str:
         return f"set_frequency {port} {mhz:g}\n"
 
-    def synth_command(self, board: Board) -> str:
-        return f"synth_ice40 -device {'u' if board.device == 'up5k' else 'hx'} -dffe_min_ce_use {FEWEST_ENABLED}"
+    def synth_command(self, fpga: Fpga) -> str:
+        return f"synth_ice40 -device {'u' if fpga.device == 'up5k' else 'hx'} -dffe_min_ce_use {FEWEST_ENABLED}"
 
     def logic_cells(self, cells: Cells) -> Mapping[str, int]:
         return logic_cells(cells)
 
-    def device_arguments(self, board: Board) -> list[str]:
-        return [f"--{board.device}", "--package", board.package]
+    def device_arguments(self, fpga: Fpga) -> list[str]:
+        return [f"--{fpga.device}", "--package", fpga.package]
 
-    def nextpnr_arguments(self, board: Board, pins: str) -> list[str]:
-        return [*self.device_arguments(board), "--pcf", pins, "--asc", self.layout, "--write", ROUTED]
+    def nextpnr_arguments(self, fpga: Fpga, pins: str) -> list[str]:
+        return [*self.device_arguments(fpga), "--pcf", pins, "--asc", self.layout, "--write", ROUTED]
 
-    def packer_arguments(self, board: Board, layout: str, bitstream: str) -> list[str]:
+    def packer_arguments(self, fpga: Fpga, layout: str, bitstream: str) -> list[str]:
         return [layout, bitstream]
 
     def pll_ratio(self, parameters: Mapping[str, int]) -> Fraction:
