@@ -18,6 +18,7 @@ from hwflow.layers.normalize import Normalize
 from hwflow.layers.rearrange import Rearrange
 from hwflow.layers.recurrent import Recurrent
 from hwflow.layers.rescale import Requantize
+from hwflow.layers.running_sum import RunningSum
 from hwflow.layers.softmax import Softmax
 from hwflow.layers.top_k import TopK
 from hwflow.layers.trees import Trees
@@ -43,6 +44,7 @@ __all__ = [
     "Rearrange",
     "Recurrent",
     "Requantize",
+    "RunningSum",
     "Softmax",
     "Tensor",
     "TopK",
@@ -51,7 +53,7 @@ __all__ = [
 
 #: Every kind of layer.
 KINDS: tuple[type[Layer], ...] = (
-    Conv, Dense, MaxPool, AveragePool, Lookup, Embedding, Add, Multiply, Concat, Rearrange, TopK, MatMul,
+    Conv, Dense, MaxPool, AveragePool, Lookup, Embedding, Add, Multiply, Concat, Rearrange, TopK, RunningSum, MatMul,
     Softmax, Normalize,
     Recurrent,
     Trees,

@@ -16,6 +16,7 @@ from hwflow.layers.multiply import Multiply
 from hwflow.layers.normalize import Normalize
 from hwflow.layers.rearrange import Rearrange
 from hwflow.layers.recurrent import Recurrent
+from hwflow.layers.running_sum import RunningSum
 from hwflow.layers.softmax import Softmax
 from hwflow.layers.top_k import TopK
 from hwflow.layers.trees import Trees
@@ -33,6 +34,7 @@ from hwflow.stages.names import layer_names, name_of
 from hwflow.stages.normalize import NormalizeStage
 from hwflow.stages.rearrange import RearrangeStage
 from hwflow.stages.recurrent import RecurrentStage
+from hwflow.stages.running_sum import RunningSumStage
 from hwflow.stages.softmax import SoftmaxStage
 from hwflow.stages.stage import LayerStage
 from hwflow.stages.top_k import TopKStage
@@ -43,7 +45,7 @@ STAGES: dict[type[Layer], type[LayerStage[Layer]]] = {
     Add: AddStage, AveragePool: AveragePoolStage, Concat: ConcatStage, Conv: ConvStage, Dense: DenseStage,
     Embedding: EmbeddingStage, Lookup: LookupStage, MatMul: MatMulStage, MaxPool: MaxPoolStage,
     Multiply: MultiplyStage, Normalize: NormalizeStage, Rearrange: RearrangeStage, Recurrent: RecurrentStage,
-    Softmax: SoftmaxStage, TopK: TopKStage, Trees: TreesStage,
+    RunningSum: RunningSumStage, Softmax: SoftmaxStage, TopK: TopKStage, Trees: TreesStage,
 }  # fmt: skip
 
 #: Where a graph keeps its stages.

@@ -26,6 +26,7 @@ from hwflow.layers import (
     Rearrange,
     Recurrent,
     Requantize,
+    RunningSum,
     Softmax,
     Tensor,
     TopK,
@@ -268,6 +269,21 @@ def rearrange(rng: Rng) -> Case:
         for k in channels.tolist()] for c in columns.tolist()] for r in rows.tolist()]))  # fmt: skip
 
 
+def running_sum(rng: Rng) -> Case:
+    x = pick(rng, [IntFormat(1, False), IntFormat(4, True), IntFormat(8, True), IntFormat(8, False)])
+    frame = Frame(*(int(n) for n in rng.integers(1, (3, 3, 25))))
+    source, exclusive = tensor(rng, "x", frame, x), bool(rng.integers(2))
+    layer = RunningSum("sums", ("x",), "y", x, exclusive)
+
+    def meaning(frame: np.ndarray) -> np.ndarray:
+        made = np.zeros(frame.shape, np.int64)
+        for r, c, k in np.ndindex(frame.shape):
+            made[r, c, k] = sum(int(frame[r, c, n]) - source.zero_point for n in range(k + (not exclusive)))
+        return made
+
+    return case(layer, {"x": source}, RunningSum.sums_of(source), meaning)
+
+
 def top_k(rng: Rng) -> Case:
     """Few values, so that many are equal."""
     x = pick(rng, [BIPOLAR, IntFormat(1, False), IntFormat(2, True), IntFormat(3, False), IntFormat(8, True)])
@@ -394,6 +410,6 @@ def trees(rng: Rng) -> Case:
 CASES: dict[type[Layer], Callable[[Rng], Case]] = {
     Conv: conv, Dense: dense, MaxPool: max_pool, AveragePool: average_pool, Lookup: lookup,
     Embedding: embedding, Add: add,
-    Multiply: multiply, Concat: concat, Rearrange: rearrange, TopK: top_k, MatMul: matmul,
+    Multiply: multiply, Concat: concat, Rearrange: rearrange, TopK: top_k, RunningSum: running_sum, MatMul: matmul,
     Softmax: softmax, Normalize: normalize,
     Recurrent: recurrent, Trees: trees}  # fmt: skip

@@ -22,6 +22,7 @@ from hwflow_rtl.rescale.ranges import RequantizerRoom, RequantizerRounding
 from hwflow_rtl.rescale.requantizer import RequantizerConstants
 from hwflow_rtl.rescale.rescaler import RescalerConstants
 from hwflow_rtl.rescale.thresholder import ThresholderConstants, ThresholderStyle
+from hwflow_rtl.rows.running_sum import RunningSumShape
 from hwflow_rtl.rows.top_k import TopKShape
 from hwflow_rtl.shared.results import SharedRequantizerShape
 from hwflow_rtl.stream.unit import UnitShape
@@ -150,9 +151,16 @@ def top_k(technology: Technology, channels: int, lanes: int, k: int, bits: int =
     return of_shape(shape, technology, "top_k")
 
 
+def running_sum(technology: Technology, channels: int, lanes: int, bits: int = 8) -> Sample:
+    width = bits + (channels - 1).bit_length()
+    shape = RunningSumShape(pixels=1, channels=channels, lanes=lanes, element=signed(bits), output=signed(width))
+    return of_shape(shape, technology, "running_sum")
+
+
 STAGES: Mapping[str, Callable[..., Sample]] = {
     "Requantizer": requantizer, "SharedRequantizer": shared_requantizer, "Thresholder": thresholder,
     "JoinStage": join, "Hold": hold, "Replay": replay,
     "ConcatStage": concat, "AveragePoolStage": average_pool(AveragePoolShape),
     "FoldAveragePoolStage": average_pool(FoldAveragePoolShape), "RearrangeStage": rearrange,
-    "SelectionStage": selection, "LookupStage": lookup, "EmbeddingStage": embedding, "TopKStage": top_k}
+    "SelectionStage": selection, "LookupStage": lookup, "EmbeddingStage": embedding, "TopKStage": top_k,
+    "RunningSumUnit": running_sum}

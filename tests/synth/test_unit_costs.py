@@ -102,7 +102,9 @@ HELD_OUT: dict[str, tuple[Shape, ...]] = {
         *({"unit": "EmbeddingStage", "rows": rows, "width": width, "lanes": lanes}
           for rows, width, lanes in ((40, 8, 8), (100, 24, 2), (500, 32, 4))),
         *({"unit": "TopKStage", "channels": channels, "lanes": lanes, "k": k}
-          for channels, lanes, k in ((20, 1, 1), (16, 4, 1), (50, 1, 2), (1000, 2, 1)))),
+          for channels, lanes, k in ((20, 1, 1), (16, 4, 1), (50, 1, 2), (1000, 2, 1))),
+        *({"unit": "RunningSumUnit", "channels": channels, "lanes": lanes, "bits": bits}
+          for channels, lanes, bits in ((24, 3, 6), (200, 1, 8), (12, 6, 8)))),
     "loops": tuple(
         {"unit": "RecurrentStage", "cell": cell, "hidden": hidden, "rows": rows, "cols": cols, "lanes": lanes,
          "after": after} for cell, hidden, rows, cols, lanes, after in (

@@ -27,6 +27,7 @@ from hwflow.quantize.importer.kinds.rows import (
     rms_normalization,
     softmax,
 )
+from hwflow.quantize.importer.kinds.running_sum import running_sum
 from hwflow.quantize.importer.kinds.trees import trees
 from hwflow.quantize.importer.site import Site
 from hwflow.quantize.importer.states import State
@@ -40,6 +41,7 @@ Handler: TypeAlias = Callable[[Site, Node, list[str]], State | dict[str, State] 
 HANDLERS: Mapping[tuple[str, str], Handler] = {
     ("", "AveragePool"): average_pool,
     ("", "Conv"): conv,
+    ("", "CumSum"): running_sum,
     ("", "Gather"): embedding,
     ("", "Gemm"): matmul,
     ("", "GlobalAveragePool"): average_pool,
