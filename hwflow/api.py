@@ -20,6 +20,7 @@ from .arguments import (
     execution_of,
     folder_of,
     objective_of,
+    plan_options,
     require_plan,
     require_same,
     rows_of,
@@ -37,7 +38,7 @@ from .onnx import Finding, Model
 from .onnx.container.files import read
 from .onnx.model import Array
 from .onnx.rewrite.passes import remove_unused
-from .options import BOARD, BUILD, HardwareOptions, Project, QuantizationOptions, in_python
+from .options import BOARD, BUILD, HardwareOptions, Project, QuantizationOptions
 from .pipeline.pipeline import Pipeline, settings_of
 from .pipeline.simulated_board import compile_design
 from .pipeline.simulation import compile_plan, run_plan
@@ -149,26 +150,21 @@ def run_golden(quantized: Quantized, inputs: Rows) -> dict[str, Array]:
     return golden.as_batch(golden.predict(quantized, rows_of(quantized, inputs)))
 
 
-def make_plan(quantized: Quantized, board: str | Path | Board = "ulx3s_85f", interval: int | None = None, *,
-              logic_multipliers: bool = False, frames_per_second: float | None = None,
-              stream_weights: bool = False, execution: str = "auto") -> hls.Plan:
+def make_plan(quantized: Quantized, board: str | Path | Board = "ulx3s_85f", interval: int | None = None,
+              **options: object) -> hls.Plan:
     """The fastest plan that fits the board; with `interval`, the cheapest plan with at most that many cycles a frame.
 
-    With `logic_multipliers`, stages multiply in logic when all multiplier blocks of the board are used.  With
-    `frames_per_second`, it is the cheapest plan for that rate at the clock that routed designs of the board's family
-    reach at least (`hwflow.synth.expected_clock`), and it may multiply in logic.  With `stream_weights`, weights may
-    be in the board's memory outside of the FPGA also if the design fits without.  `execution` "dataflow" is a stage for
-    each layer, "shared" one stage that computes one layer after another; "auto" is the faster one or a mixture of both,
-    as far as that pays.
+    Further options are those of `hwflow build --help` under "Plan", with underscores: `logic_multipliers=True` lets
+    stages multiply in logic when all multiplier blocks of the board are used; `frames_per_second` asks for the cheapest
+    plan for that rate at the clock that routed designs of the board's family reach at least
+    (`hwflow.synth.expected_clock`), and it may multiply in logic; `stream_weights=True` lets weights be in the board's
+    memory outside of the FPGA also if the design fits without; `execution` "dataflow" is a stage for each layer,
+    "shared" one stage that computes one layer after another, "auto" the faster one or a mixture of both, as far as that
+    pays.
     `Plan.with_folding` makes a plan with another folding of a stage.
     """
     integers, place = a_quantized(quantized), as_board(board)
-    HardwareOptions(interval=interval, frames_per_second=frames_per_second).require_one_of(in_python)
-    asked = HardwareOptions(
-        interval=None if interval is None else whole_number(interval, "interval", 1),
-        frames_per_second=frames_per_second, logic_multipliers=boolean(logic_multipliers, "logic_multipliers"),
-        stream_weights=boolean(stream_weights, "stream_weights"), execution=execution_of(execution))
-    return Pipeline.of_integers(integers, place, asked).plan
+    return Pipeline.of_integers(integers, place, plan_options({"interval": interval, **options})).plan
 
 
 def explore(model: Model, data: Rows | None = None, *, boards: Sequence[str | Path | Board] | None = None,

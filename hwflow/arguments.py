@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from hwflow_base.errors import HwflowError
 from hwflow_base.files.target import create_folder
+from hwflow_base.options import Declared, Range, Section, declared
 
 from hwflow.stages.partition import Execution
 
 from . import hls
-from .data.arguments import instance, path_of
+from .data.arguments import boolean, instance, path_of, positive, whole_number
 from .data.dataset import described
 from .data.given import dataset_of
 from .onnx import Model
 from .onnx.model import Array
 from .onnx.run.missing import missing_taken
 from .onnx.run.sequences import inputs_of_rows, outputs_of_rows
-from .options import QuantizationOptions, in_python
+from .options import HardwareOptions, QuantizationOptions, in_python
 from .quantize import Quantized
 from .quantize.settings import QuantizationSettings
 from .search.exploration.frontier import Objective
@@ -49,6 +51,34 @@ def execution_of(execution: object) -> Execution:
     except ValueError:
         named = ", ".join(each.value for each in Execution)
         raise HwflowError(f"execution must be one of {named}, not {described(execution)}") from None
+
+
+def plan_options(options: Mapping[str, object]) -> HardwareOptions:
+    """The options of a plan, under the names that they have in `HardwareOptions`.
+
+    TypeError for another name, HwflowError for a value that cannot be.
+    """
+    known = {each.name: each for each in declared(HardwareOptions)
+             if each.option.section is Section.PLAN and each.name not in ("plan", "reweightable")}
+    for name in options.keys() - known.keys():
+        raise TypeError(f"{name!r} must be an option of a plan: {', '.join(known)}")
+    asked = HardwareOptions(**{name: option_value(known[name], value) for name, value in options.items()})
+    asked.require_one_of(in_python)
+    return asked
+
+
+def option_value(option: Declared, value: object) -> Any:
+    """The value of an option that a caller of Python gives."""
+    parse = option.option.parse
+    if value is None and option.default is None:
+        return None
+    if option.kind is Execution:
+        return execution_of(value)
+    if option.kind is float:  # the plan says which numbers cannot be
+        return value if isinstance(value, int | float) else positive(value, option.name)
+    if isinstance(parse, Range) and parse.least is not None:
+        return whole_number(value, option.name, parse.least, math.inf if parse.most is None else parse.most)
+    return boolean(value, option.name)
 
 
 def a_model(model: object) -> Model:

@@ -202,7 +202,8 @@ def test_nothing_but_errors_of_hwflow(folder: Path, model: Model, data: Dataset,
         "quantize_model": ((model, data), {"bits": None, "settings": None}),
         "export_model": ((quantized, tmp_path / "out.onnx"), {}), "measure_accuracy": ((model, quantized, data), {}),
         "measure_layers": ((quantized, data), {}), "run_golden": ((quantized, data), {}),
-        "make_plan": ((quantized, "icebreaker", 9999), {"logic_multipliers": False}),
+        "make_plan": ((quantized, "icebreaker", 9999), {
+            "logic_multipliers": False, "stream_weights": False, "execution": "auto", "frames_per_second": None}),
         "generate": ((quantized, plan, tmp_path), {}),
         "explore": ((model, data), {
             "boards": [load_board("icebreaker")], "bits": [8], "intervals": 1, "frames": 1.0, "execution": "auto",
