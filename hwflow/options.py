@@ -207,6 +207,9 @@ class HardwareOptions:
         "dataflow: a stage for each layer, all at the same time, which is faster.  shared: one array that computes one "
         "layer after another, which is smaller.  auto: dataflow if it fits, else shared, or both side by side where "
         "that is faster.", Section.PLAN, excludes=["plan"], common=True)] = Execution.AUTO
+    reserve: Annotated[int, Option(
+        "Leave PERCENT of every resource of the FPGA to other logic.", Section.PLAN, "PERCENT", parse=Range(0, 90),
+        excludes=["plan"])] = 0
     reweightable: Reweightable = False
 
     def require_one_of(self, spelled: Spelling = on_command_line) -> None:

@@ -76,7 +76,8 @@ def executions_of(graph: LayerGraph, structure: LayerGraph, board: Board,
                   asked: HardwareOptions = NOTHING_ASKED, *, say: Callable[[str], None] = quietly,
                   keep: Callable[[hls.Plan], str] | None = None) -> hls.Executions:
     """The maker of plans for `board`; the arguments are as of `plan_for`, and no pace is asked for."""
-    return hls.Executions(structure, board.technology(), budget_of(board, graph), logic=asked.logic_multipliers,
+    budget = budget_of(board, graph).without(asked.reserve)
+    return hls.Executions(structure, board.technology(), budget, logic=asked.logic_multipliers,
                           outside=outside_of(board), stream_weights=asked.stream_weights, say=say, keep=keep)
 
 

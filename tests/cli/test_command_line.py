@@ -26,7 +26,7 @@ REQUESTS = [
         QuantizationOptions((4, 8), rescale_bits="auto", hardware_argmax=True),
         HardwareOptions("icebreaker", "uart", plan=Path("p"), execution=Execution.SHARED, reweightable=True)),
     BuildRequest(Project(MODEL), QuantizationOptions(settings=Path("s.yaml"), rescale_bits=20),
-                 HardwareOptions(interval=5, logic_multipliers=True, stream_weights=True)),
+                 HardwareOptions(interval=5, logic_multipliers=True, stream_weights=True, reserve=30)),
     BuildRequest(Project(MODEL), QuantizationOptions(), HardwareOptions(frames_per_second=2.5, address="10.0.0.1")),
 ]
 

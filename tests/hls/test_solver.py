@@ -16,8 +16,10 @@ from hwflow.hls import Budget
 from hwflow.layers.base import LayerGraph
 from hwflow.options import HardwareOptions, Project
 from hwflow.pipeline.pipeline import Pipeline
+from hwflow.pipeline.planning import executions_of
 from hwflow.quantize import quantize
 from hwflow.stages.kinds import stage_of
+from hwflow.stages.partition import Execution
 from hwflow.synth import load_board
 from hwflow.views.console.terminal import Console
 from tests.boards import BOARDS
@@ -168,3 +170,18 @@ def test_a_small_board_has_all_its_multipliers_at_work(tmp_path: Path) -> None:
     assert plan.resources.dsp == pipeline.board.resources.dsp == 8
     assert sum(stage.folding.rows * stage.folding.cols for stage in plan.stages if stage.resources.dsp) == 16
     assert plan.interval * 16 == sum(stage.multiplications for stage in plan.stages)
+
+
+def test_a_part_of_the_device_is_left_to_other_logic(graph: LayerGraph) -> None:
+    board = load_board("icebreaker")
+    whole, part = (executions_of(graph, graph, board, HardwareOptions(reserve=percent)) for percent in (0, 40))
+    assert {kind: whole.budget.available.counts()[kind] * 6 // 10 for kind in Resources.KINDS} == (
+        part.budget.available.counts())
+    used = part.plan(Execution.AUTO, None).resources
+    assert part.budget.fits(used)
+    around = part.budget.reserved
+    assert used.lut + around.lut <= board.resources.lut * 6 // 10
+    assert used.dsp <= board.resources.dsp * 6 // 10
+    nothing = executions_of(graph, graph, board, HardwareOptions(reserve=90))
+    with pytest.raises(AnswerIsNo, match=r"does not fit icebreaker less 90 %, .* logic cells needed, 0 usable"):
+        nothing.plan(Execution.AUTO, None)

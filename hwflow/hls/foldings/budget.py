@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from hwflow_base.errors import AnswerIsNo
@@ -28,11 +28,19 @@ class Budget:
     reserved: Resources
     usable_logic: float
 
+    def without(self, percent: int) -> Budget:
+        """The budget where other logic takes `percent` of all that the board has."""
+        if not percent:
+            return self
+        left = Resources.of_counts({kind: count * (100 - percent) // 100
+                                    for kind, count in self.available.counts().items()})
+        return replace(self, name=f"{self.name} less {percent} %", available=left)
+
     def limit(self, resource: str) -> int:
         if resource == "spram":  # how many the frames around the core need is known only with the lanes
             return self.available.spram
         share = self.usable_logic if resource in ("lut", "ff") else 1.0
-        return int(getattr(self.available, resource) * share) - int(getattr(self.reserved, resource))
+        return max(0, int(getattr(self.available, resource) * share) - int(getattr(self.reserved, resource)))
 
     @cached_property
     def limits(self) -> Mapping[str, int]:
