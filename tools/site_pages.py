@@ -68,7 +68,7 @@ def command_page(command: click.Command, name: str, parent: click.Context, level
 
 def option_tables(command: click.Command, context: click.Context) -> Iterator[str]:
     """A table for each section of the help that the command has options in."""
-    from hwflow.cli.parser.help import by_section
+    from hwflow.cli.parser.command import by_section
 
     for section, records in by_section(command, context).items():
         if records:

@@ -13,7 +13,7 @@ import yaml
 from hwflow_base.errors import HwflowError
 
 from hwflow.accuracy import LayerNoise, compare, data_warnings, measure, measured_warnings, question
-from hwflow.accuracy.remedies import of_layer
+from hwflow.accuracy.warnings import remedy_of
 from hwflow.api import load, quantize_model
 from hwflow.data.dataset import Dataset, load_dataset
 from hwflow.onnx import evaluate, infer
@@ -90,23 +90,23 @@ def test_what_helps_a_layer() -> None:
     quantized = quantize(classifier(), {"x": rows()})
     layer = LayerNoise("t", "first", "dense", "int8", "int8", 0.1, saturated=0.0, reach=1.0)
     more = "give it more bits, in --settings: {layers: {first: %s}}, or let --accuracy-drop choose those of all layers"
-    assert of_layer(quantized, replace(layer, weights="int2")) == more % "{weights: {bits: 8}}"
-    assert of_layer(quantized, replace(layer, activations="uint4")) == more % "{output: {bits: 8}}"
+    assert remedy_of(quantized, replace(layer, weights="int2")) == more % "{weights: {bits: 8}}"
+    assert remedy_of(quantized, replace(layer, activations="uint4")) == more % "{output: {bits: 8}}"
     clipped = replace(layer, weights="int4", saturated=0.02, reach=4.0)
-    assert of_layer(quantized, clipped) == more % "{weights: {bits: 8}}", "few bits are clipped on purpose"
+    assert remedy_of(quantized, clipped) == more % "{weights: {bits: 8}}", "few bits are clipped on purpose"
     text = "its range is far too {}: calibrate with rows like those of the data, or leave out its `range`"
-    assert of_layer(quantized, replace(layer, reach=0.01)) == text.format("wide")
+    assert remedy_of(quantized, replace(layer, reach=0.01)) == text.format("wide")
     minmax = replace(quantized, settings=quantized.settings.replace("method: mse", "method: minmax"))
-    assert of_layer(minmax, replace(layer, saturated=0.5, reach=40.0)) == text.format("narrow")
-    assert of_layer(minmax, layer) == "try finer steps, in --settings: {layers: {first: {output: {method: mse}}}}"
+    assert remedy_of(minmax, replace(layer, saturated=0.5, reach=40.0)) == text.format("narrow")
+    assert remedy_of(minmax, layer) == "try finer steps, in --settings: {layers: {first: {output: {method: mse}}}}"
     mse = replace(quantized, settings=quantized.settings.replace("method: minmax", "method: mse"))
-    assert of_layer(mse, replace(layer, saturated=0.5, weights="int2", reach=40.0)) == (
+    assert remedy_of(mse, replace(layer, saturated=0.5, weights="int2", reach=40.0)) == (
         "try a wider range, in --settings: {layers: {first: {output: {method: minmax}}}}")
-    assert of_layer(mse, layer) == "try, in --settings: {equalize: true}"
+    assert remedy_of(mse, layer) == "try, in --settings: {equalize: true}"
     general = "give it more bits (--bits 8), or calibrate with more rows like those of the data"
-    assert of_layer(quantized, None) == of_layer(quantized, replace(layer, layer="pool")) == general
+    assert remedy_of(quantized, None) == remedy_of(quantized, replace(layer, layer="pool")) == general
     odd = replace(quantized, settings=quantized.settings.replace("first:", "'a: {b':"))
-    line = of_layer(odd, replace(layer, layer="a: {b", weights="int2"))
+    line = remedy_of(odd, replace(layer, layer="a: {b", weights="int2"))
     assert yaml.safe_load(settings_of(line)) == {"layers": {"a: {b": {"weights": {"bits": 8}}}}
 
 

@@ -14,7 +14,7 @@ from hwflow_rtl.io.transports import Udp
 from hwflow_rtl.stream.queue import Queue
 from hwflow_rtl.vendor import Generic
 from hwflow_sim.board import CompiledBoard, RgmiiLine, SimulatedBoard, compile_board, rtl_design
-from hwflow_sim.board.frames import Host
+from hwflow_sim.board.network import Host
 
 ADDRESS = Address("192.168.1.50", 17510)
 BOARD = Host(ADDRESS.mac, ADDRESS.ip, ADDRESS.port)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from hwflow_sim.board.frames import EVERYBODY, PREAMBLE, Datagram, Host, arp, fcs, on_line
+from hwflow_sim.board.network import EVERYBODY, PREAMBLE, Datagram, Host, arp, fcs, on_line
 
 HOSTS = (Host(), Host(mac=bytes.fromhex("020304050607")), Host(ip="192.168.1.8"), Host(port=40001))
 LENGTHS = (1, 2, 9, 17, 18, 19, 100, 1471, 1472)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hwflow_sim.board.frames import EVERYBODY, Host, fcs, internet_sum
+from hwflow_sim.board.network import EVERYBODY, Host, fcs, internet_sum
 
 #: Kinds of packets that begin a session, as the host link has them.
 RESET, CLEAR = 1, 4

@@ -8,7 +8,7 @@ import cocotb
 from cocotb.triggers import ClockCycles
 from cocotb.utils import get_sim_time
 from cocotbext.eth import GmiiFrame, RgmiiPhy
-from hwflow_sim.board.frames import Datagram, Host, arp, received_datagram
+from hwflow_sim.board.network import Datagram, Host, arp, received_datagram
 
 from tests.ethernet.echo import BOARD
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 from hwflow_sim.board import CompiledBoard, SimulatedBoard
-from hwflow_sim.board.frames import Datagram, Host, arp, on_line, received, received_datagram
-from hwflow_sim.board.network import cut
+from hwflow_sim.board.network import Datagram, Host, arp, cut, on_line, received, received_datagram
 
 from .echo import BOARD, START_CYCLES, compile_echo, record, started
 from .mutants import Mutants

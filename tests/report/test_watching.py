@@ -11,8 +11,7 @@ from hwflow_base.files.durations import Durations
 from hwflow_base.work import Work, unwatched
 
 from hwflow.synth.seeds import PHASES, Listener
-from hwflow.views.console.progress import Watcher, clock_text, state_of
-from hwflow.views.console.terminal import Console
+from hwflow.views.console.terminal import Console, Watcher, clock_text, state_of
 
 THREE = ("a", "b", "c")
 
@@ -88,7 +87,7 @@ def test_times_are_kept_for_later_work(tmp_path):
 
 
 def test_a_watcher_keeps_what_came_to_its_end(tmp_path, monkeypatch):
-    monkeypatch.setattr("hwflow.views.console.progress.SHORTEST", 0.0)
+    monkeypatch.setattr("hwflow.views.console.terminal.SHORTEST", 0.0)
     watch = Watcher(rich.console.Console(file=io.StringIO()), shown=False)
     watch.durations = Durations(tmp_path / "durations.json")
     with pytest.raises(KeyboardInterrupt), watch("x", "k", 2):

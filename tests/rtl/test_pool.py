@@ -11,7 +11,7 @@ from hwflow_rtl.rescale.plan import RequantizerStyle
 from hwflow_rtl.rescale.requantizer import RequantizerConstants
 from hwflow_rtl.rescale.thresholder import ThresholderConstants, ThresholderStyle
 from hwflow_rtl.vendor import ECP5, Generic, Timing
-from hwflow_rtl.window.ring import ring_depth
+from hwflow_rtl.window.line_buffer import ring_depth
 from hwflow_rtl.window.shape import WindowShape
 
 from tests.rtl.harness import simulate

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hwflow_rtl.rearrange.rearrange import counters_of
-from hwflow_rtl.rearrange.ring import Ring, RingShape, ring_parts
+from hwflow_rtl.rearrange.rearrange import Ring, RingShape, counters_of, ring_parts
 from hwflow_rtl.vendor import ECP5, Generic, Timing
 
 from tests.rtl.harness import simulator

@@ -8,8 +8,7 @@ from hwflow_rtl.stream.word_join import spaced
 from hwflow_rtl.vendor.base import Resources, Timing
 from hwflow_rtl.vendor.generic import Generic
 from hwflow_rtl.window.address import is_power_of_two
-from hwflow_rtl.window.line_buffer import LineBuffer, LineBufferShape
-from hwflow_rtl.window.ring import ring_depth
+from hwflow_rtl.window.line_buffer import LineBuffer, LineBufferShape, ring_depth
 from hwflow_rtl.window.shape import WindowShape
 
 from tests.random_cases import seeds

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from hwflow_base.errors import AnswerIsNo
+from hwflow_rtl.shared.frame_memory import FrameMemoryShape
 from hwflow_rtl.shared.steps import ELEMENT_BITS
 from hwflow_rtl.vendor import Resources, Technology
 
 from hwflow.hls.foldings.budget import RESOURCE_NAMES, Budget
 from hwflow.hls.partition.candidates import Candidate, Candidates
-from hwflow.hls.partition.frame_room import frames_problem
 from hwflow.hls.plan.outside_memory import OutsideMemory, outside_cost, streams_of
 from hwflow.hls.plan.plan import Plan, make_plan
 from hwflow.hls.schedule.links import links_cost, links_of, spram_around
@@ -27,6 +27,58 @@ from hwflow.layers.base import LayerGraph
 from hwflow.stages.folding import Folding
 from hwflow.stages.partition import SHARED, Group, Partition
 from hwflow.stages.problems import each_once, tensor_problems
+
+#: Elements of a word: the least array, whose words leave the fewest lanes without a channel.
+COLUMNS = 2
+#: Layers that are named, those with the largest frames.
+MOST = 3
+
+
+def frames_problem(graph: LayerGraph, technology: Technology, budget: Budget) -> str | None:
+    """None where a tensor that a layer reads and the one that it writes fit the memory of the device; else which layers
+    have too many bytes, and the largest frame memory that there can be.
+
+    Both are whole in the frame memory while the layer is computed.
+    """
+    pairs = sorted(together(graph), reverse=True)
+    large = [pair for pair in pairs if not fits(pair[0], technology, budget)]
+    if not large:
+        return None
+    room = most_bytes(pairs[0][0], technology, budget)
+    named = "; ".join(f"layer '{layer}' reads {read:,} and writes {written:,} bytes"
+                      for _, layer, read, written in large[:MOST])
+    more = f"; and {len(large) - MOST} more" if len(large) > MOST else ""
+    return (f"what a layer reads and writes must be in the frame memory together, for which {budget.name} has "
+            f"{room:,} bytes at most: {named}{more}; use a smaller input, fewer channels, or a board with more memory")
+
+
+def together(graph: LayerGraph) -> Iterator[tuple[int, str, int, int]]:
+    """For each layer the bytes of its largest input and of its output: both, its name, each."""
+    sizes = {name: tensor.frame.elements for name, tensor in graph.tensors.items()}
+    for layer in graph.layers:
+        read, written = max(sizes[name] for name in layer.inputs), sizes[layer.output]
+        yield read + written, layer.name, read, written
+
+
+def fits(size: int, technology: Technology, budget: Budget) -> bool:
+    """Whether the device has a frame memory of so many bytes, where nothing else takes memory."""
+    for single_port in (False, True) if technology.single_port_rams else (False,):
+        memory = FrameMemoryShape(width=COLUMNS * ELEMENT_BITS, words=-(-size // COLUMNS), single_port=single_port,
+                                  banks=1)
+        cost = memory.cost(technology)
+        if cost.ram <= budget.available.ram and cost.spram <= budget.available.spram:
+            return True
+    return False
+
+
+def most_bytes(size: int, technology: Technology, budget: Budget) -> int:
+    """The most bytes that fit, of fewer than `size`."""
+    low, high = 0, size
+    while high - low > COLUMNS:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle, technology, budget) else (low, middle)
+    return low
+
 
 #: Weights are outside of the FPGA, though ROMs fit, where frames are so many times as fast.
 WORTH = 1.25

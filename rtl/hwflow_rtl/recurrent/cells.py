@@ -5,25 +5,108 @@ Cycles are counted from the beat of gate sums of the recurrent product; `LoopTim
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
-from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..matrix.weights import packed
 from ..multiply.products import WideMultipliers, WideProductShape
-from ..stream.pipeline import adder_luts, delay
+from ..stream.pipeline import Nest, adder_luts, delay
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from ..vendor.memory import Holds
 from .memories import StateMemory, StateMemoryShape, beats_memory, beats_memory_cost
-from .rounding import quotient, rounded, saturated
 from .shape import ONE_FRACTION, VALUE, RecurrentShape
 from .timing import LoopTiming
-from .trail import Beat, Trail
+
+
+class Beat:
+    """Of a beat in some cycle: `valid`; `place` of its units in the gate; `initial`: the first step of a sequence;
+    `gates`: whether it is of that gate.
+    """
+
+    def __init__(self, valid: Value, place: Value, initial: Value, gates: Mapping[str, Value]):
+        self.valid, self.place, self.initial, self.gates = valid, place, initial, gates
+
+    def of(self, gate: str) -> Value:
+        """Whether it is a valid beat of `gate`."""
+        return self.valid & self.gates[gate]
+
+
+class Trail:
+    """Counts the beats that `valid` announces; `at(cycle)` is the beat whose sums come in cycle 0.
+
+    `lead`: it is announced so many cycles before.
+    """
+
+    def __init__(self, m: Module, shape: RecurrentShape, valid: Value, lead: int):
+        self.m, self.lead = m, lead
+        nest = Nest(m, (shape.beats, len(shape.gates), shape.steps), name="beat")
+        nest.advance(valid)
+        place, initial = Signal(range(max(2, shape.beats)), name="place"), Signal(init=1, name="initial")
+        last_gate = nest.at(1, [len(shape.gates) - 1])
+        with m.If(valid):
+            m.d.sync += place.eq(Mux(nest.last[0], 0, place + 1))
+            with m.If(nest.last[0] & last_gate):
+                m.d.sync += initial.eq(0 if shape.streaming else nest.last[2])
+        gates = {gate: nest.at(1, [k]) for k, gate in enumerate(shape.gates)}
+        self.beats = [Beat(valid, place, initial, gates)]
+
+    def at(self, cycle: int) -> Beat:
+        """The beat whose sums come `cycle` cycles before."""
+        while len(self.beats) <= cycle + self.lead:
+            before, number = self.beats[-1], len(self.beats)
+            names = list(before.gates)
+            flags = delay(self.m, Cat(before.initial, *(before.gates[name] for name in names)), 1, f"flags{number}")
+            self.beats.append(Beat(
+                delay(self.m, before.valid, 1, f"beat{number}", reset_less=False),
+                delay(self.m, before.place, 1, f"place{number}"), flags[0],
+                {name: flags[k + 1] for k, name in enumerate(names)}))
+        return self.beats[cycle + self.lead]
+
+
+def rounds_up(value: Value, bits: int) -> Value:
+    """Whether value / 2**bits is nearer to the next integer, or as near and that one is even."""
+    if not bits:
+        return Const(0, 1)
+    return value[bits - 1] & (value[bits] | value[:bits - 1].any()) if bits > 1 else value[0] & value[1]
+
+
+def quotient(m: Module, value: Value, bits: int, name: str, base: Value | None = None) -> Signal:
+    """base + value / 2**bits, one cycle later."""
+    above = (value >> bits).as_signed()
+    width = max(len(above), 0 if base is None else len(base)) + 1
+    made = Signal(signed(width), name=name, reset_less=True)
+    # One carry chain: the lowest bits of both operands make the carry.
+    low, high = Cat(1, above).as_signed(), Cat(rounds_up(value, bits), Const(0, 1) if base is None else base)
+    m.d.sync += made.eq((low + high.as_signed()) >> 1)
+    return made
+
+
+def rounded(m: Module, value: Value, bits: int, name: str) -> Signal:
+    """value / 2**bits, two cycles later; for quotients of many bits."""
+    above, up = delay(m, (value >> bits).as_signed(), 1, f"{name}_floor"), delay(
+        m, rounds_up(value, bits), 1, f"{name}_up")
+    made = Signal(signed(len(above) + 1), name=name, reset_less=True)
+    m.d.sync += made.eq(above + up)
+    return made
+
+
+def saturated(m: Module, value: Value, shape: Shape, name: str) -> Signal:
+    """The integer of the signed `shape` that is nearest to `value`, one cycle later."""
+    made = Signal(shape, name=name, reset_less=True)
+    if len(value) <= shape.width:
+        m.d.sync += made.eq(value)
+        return made
+    top = value[shape.width - 1:]
+    low, high = -1 << (shape.width - 1), (1 << (shape.width - 1)) - 1
+    m.d.sync += made.eq(Mux(top.all() | ~top.any(), value[:shape.width].as_signed(), Mux(top[-1], low, high)))
+    return made
+
 
 IntArray = npt.NDArray[np.int64]
 

@@ -7,8 +7,8 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from hwflow.hls.shared.banks import placed_in_banks
 from hwflow.hls.shared.frame_map import FrameMap, FrameMemoryFull, busiest, placed
+from hwflow.hls.shared.framing import placed_in_banks
 from hwflow.hls.shared.support import shared_problems
 from hwflow.stages.stage import Life
 from tests.hls.shared.machine import program_for
