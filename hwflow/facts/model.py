@@ -140,9 +140,9 @@ def _with_nested(nodes: Iterable[Node]) -> Iterator[Node]:
 
 
 def _kind(node: Node) -> str:
-    if node.op_type in ("QuantizeLinear", "DequantizeLinear"):
+    if node.op_type in QUANTIZERS:
         return "qdq"
-    if node.op_type.startswith("QLinear") or node.op_type in ("ConvInteger", "MatMulInteger", "DynamicQuantizeLinear"):
+    if node.op_type.startswith("QLinear") or Trait.QOPERATOR in row_of(node.domain, node.op_type).traits:
         return "qoperator"
     return "qonnx" if node.domain in QONNX_DOMAINS else ""
 

@@ -25,8 +25,6 @@ class Trait(enum.Flag):
     WINDOW = enum.auto()
     #: The largest or smallest element along axes.
     BEST = enum.auto()
-    #: A sum along axes: of elements, of functions of them, and functions of the sums.
-    SUM = enum.auto()
     #: a * x + b with constants; some of these also of two computed tensors.
     AFFINE = enum.auto()
     #: A function of one element; as a table where it is not fused.
@@ -41,6 +39,12 @@ class Trait(enum.Flag):
     NOT_NEGATIVE = enum.auto()
     #: Each element of the result comes from that of the first input; other inputs are numbers for all of them.
     ELEMENT = enum.auto()
+    #: An activation or pool with f(s * x) = s * f(x) for s > 0, for each channel: factors of weights go through it.
+    HOMOGENEOUS = enum.auto()
+    #: The result is the first input, where it does what it does for inference.
+    SAME = enum.auto()
+    #: Reads an image whose channels are axis 1.
+    IMAGE = enum.auto()
     #: Works along one axis, that of the attribute `axis`.
     AXIS = enum.auto()
     #: Several tensors become one.
@@ -49,6 +53,12 @@ class Trait(enum.Flag):
     LAYOUT = enum.auto()
     #: Elements are chosen, repeated or padded, never computed: with constant parameters, without interpolation.
     MOVE = enum.auto()
+    #: A move that puts in elements that are none of the input's.
+    PADS = enum.auto()
+    #: A move if its mode is "nearest"; else it computes between elements.
+    RESIZES = enum.auto()
+    #: A number that the shape of the input decides, whatever its elements are.
+    OF_SHAPE = enum.auto()
     #: Between reals and integers.
     QUANTIZER = enum.auto()
     #: A constant behind it is not folded: quantized weights stay visible as integers and a scale.
@@ -59,6 +69,12 @@ class Trait(enum.Flag):
     KEEPS_ORDER = enum.auto()
     #: Written-out normalizations and softmaxes are made of it, besides what changes layout.
     IN_NORMALIZATION = enum.auto()
+    #: The node around which a written-out normalization or softmax is looked for.
+    NORMALIZATION_CORE = enum.auto()
+    #: It rises wherever its operand is not negative, so thresholds compute it of squares, which have twice the bits.
+    READS_SQUARES = enum.auto()
+    #: A node of a model in QOperator form: it computes with integers, or makes them of ranges that it measures.
+    QOPERATOR = enum.auto()
     #: A number that is missing in its input is missing in its result, and nothing else of the row.
     MISSING_STAYS = enum.auto()
     #: Its result is finite whatever is missing in its input.
@@ -91,6 +107,16 @@ class Product(enum.Enum):
 
 
 @dataclass(frozen=True)
+class Total:
+    """A sum along axes: of the elements, their magnitudes or the squares of these; then a function of the sum."""
+
+    power: int = 1
+    is_magnitude: bool = False
+    #: The operator that is the function; empty without one.
+    function: str = ""
+
+
+@dataclass(frozen=True)
 class Row:
     """All that the table says of one operator."""
 
@@ -106,6 +132,10 @@ class Row:
     #: Within which limits it becomes that, in words for docs/operators.md.
     limits: str = ""
     product: Product | None = None
+    #: What it sums along its axes.
+    total: Total | None = None
+    #: The positions of the inputs that are scale and zero point of its integer result.
+    integer_result: tuple[int, int] | None = None
     #: What to change in the model where a node of it has no hardware.
     advice: Advice | None = None
     #: What the texts of an attribute may be, in words; by the version from which on it holds where that changed.

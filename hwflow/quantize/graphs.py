@@ -11,7 +11,7 @@ import numpy as np
 from hwflow.layers.formats import IntArray
 from hwflow.onnx import evaluate
 from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
-from hwflow.onnx.operators import COMPUTED, HOST_AFTER, HOST_ONLY, KNOWN, MOVES, NEVER_ON_HOST
+from hwflow.onnx.operators import COMPUTED, HOST_AFTER, HOST_ONLY, KNOWN, MOVES, NEVER_ON_HOST, PADS, RESIZES
 from hwflow.onnx.rewrite.renaming import reads
 
 _T = TypeVar("_T")
@@ -146,7 +146,7 @@ def moves(node: Node, graph: Graph) -> bool:
     """True where `node` only says, by constants, which element of its first input stands where in its results."""
     if node.domain or node.op_type not in MOVES or dynamic_inputs(node, graph) != node.inputs[:1]:
         return False
-    return node.op_type not in ("Resize", "Upsample") or _mode(node) == "nearest"
+    return node.op_type not in RESIZES or _mode(node) == "nearest"
 
 
 def _mode(node: Node) -> str:
@@ -156,7 +156,7 @@ def _mode(node: Node) -> str:
 def moved_indices(node: Node, index: IntArray, graph: Graph, opsets: Mapping[str, int]) -> dict[str, IntArray]:
     """The index of each result of a node that moves elements of a tensor with `index`; -1 where it pads."""
     given = {name: graph.initializers[name] for name in node.inputs[1:] if name}
-    if node.op_type == "Pad":  # what pads counts as 0, and elements from 1 on
+    if node.op_type in PADS:  # what pads counts as 0, and elements from 1 on
         node = replace(node, inputs=tuple("" if k == 2 else name for k, name in enumerate(node.inputs)))
     plain = {key: value for key, value in node.attributes.items() if key not in ("value", "extrapolation_value")}
     node = replace(node, attributes=plain)

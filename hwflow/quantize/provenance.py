@@ -194,7 +194,7 @@ def originals(tensors: Places, sources: Mapping[str, str], qdq: Model, original:
 
 
 #: Operators that bring elements into order.
-MOVING = LAYOUT | MOVES | {"Pad"}
+MOVING = LAYOUT | MOVES
 
 
 def origins(layers: LayerGraph, graph: Graph) -> dict[str, Origin]:

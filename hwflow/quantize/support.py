@@ -27,11 +27,14 @@ from hwflow.onnx.operators import (
     MOVES,
     NEVER_ON_HOST,
     QUANTIZERS,
+    RESIZES,
     SELECTIONS,
+    named,
     row_of,
 )
 from hwflow.onnx.ops import find_operator
 from hwflow.onnx.rewrite.passes import is_identity
+from hwflow.onnx.traits import Trait
 from hwflow.quantize.dialects.classical.rules import CLASSICAL_RULES
 from hwflow.quantize.dialects.quantized_constants import is_small_float
 from hwflow.quantize.graphs import (
@@ -47,6 +50,8 @@ from hwflow.quantize.graphs import (
     needs_host,
 )
 from hwflow.quantize.problems import Problem
+
+_OF_SHAPE = named(Trait.OF_SHAPE)
 
 #: A larger model fits no board; a layer by layer report would take long.
 MAX_NODES, MAX_PARAMETERS = 5_000, 50_000_000
@@ -72,7 +77,7 @@ def operators_without_hardware(model: Model) -> list[Problem]:
     host = host_prefix(model.graph, HOST_BEFORE) | host_suffix(model.graph, HOST_AFTER)
     found = []
     for node in model.graph.nodes:
-        if node.op_type in ("Shape", "Size") or all(name in folded for name in node.inputs if name):
+        if node.op_type in _OF_SHAPE or all(name in folded for name in node.inputs if name):
             folded.update(filter(None, node.outputs))
         elif host.intersection(node.outputs) or node.op_type in KNOWN | {"ConvTranspose"} or is_computed(node):
             continue
@@ -231,7 +236,7 @@ def _trains(node: Node) -> bool:
 def _of_move(node: Node, model: Model) -> Problem:
     """Of a node that would only move elements if its numbers were other ones."""
     mode = attribute(node, "mode", "nearest")
-    if node.op_type in ("Resize", "Upsample") and mode != "nearest":
+    if node.op_type in RESIZES and mode != "nearest":
         return Problem.of(
             node,
             f"between layers only mode 'nearest' has hardware, not '{mode}', which computes between elements",

@@ -26,3 +26,9 @@ def test_an_operator_without_a_row_has_no_traits() -> None:
     row = row_of("", "NoSuchOperator")
     assert not row.traits
     assert row.layers == ()
+
+
+def test_scales_of_integer_results_are_where_the_schemas_have_them() -> None:
+    positions = {key: row.integer_result for key, row in OPERATORS.items() if row.integer_result}
+    names = {key: tuple(SCHEMAS[key][-1].inputs[at].name.lower() for at in ends) for key, ends in positions.items()}
+    assert set(names.values()) == {("y_scale", "y_zero_point"), ("c_scale", "c_zero_point")}

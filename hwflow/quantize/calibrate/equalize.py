@@ -16,14 +16,13 @@ import numpy.typing as npt
 from hwflow.layers.formats import IntArray
 from hwflow.onnx import infer
 from hwflow.onnx.model import Array, Model, Node
-from hwflow.onnx.operators import LAYOUT
+from hwflow.onnx.operators import LAYOUT, UNARY, named
 from hwflow.onnx.rewrite.renaming import renamed
+from hwflow.onnx.traits import Trait
 from hwflow.quantize.calibrate.streams import Floats, runner
 from hwflow.quantize.graphs import Names, attribute, consumers, dynamic_inputs, is_layer, shape_of, with_graph
 
-#: Homogeneous functions that treat every element alike, or every channel (axis 1) for itself.
-_ELEMENTS = frozenset({"Relu", "LeakyRelu"})
-_POOLS = frozenset({"AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool"})
+_HOMOGENEOUS = named(Trait.HOMOGENEOUS)
 
 #: Rounds over all pairs; chains of layers come to rest after a few, when no factor is further from 1 than that.
 _ROUNDS = 40
@@ -104,13 +103,13 @@ def _pair(first: Node, model: Model, read: dict[str, list[Node]], kept: set[str]
 
 def _behind(node: Node, model: Model, source: str, channels: IntArray) -> IntArray | None:
     """Which channel each element of the node's result comes from; None where the node is not homogeneous."""
-    if node.op_type in _ELEMENTS:
+    if node.op_type in _HOMOGENEOUS & UNARY:
         return channels
     if node.op_type in LAYOUT:
         run = runner(node, model.opsets, model.graph.initializers)
         moved = run({source: channels.astype(np.float32)})[node.outputs[0]]
         return moved.astype(np.int64)
-    if node.op_type not in _POOLS:
+    if node.op_type not in _HOMOGENEOUS:
         return None
     shape, of_axis = shape_of(model.graph, node.outputs[0]), _per_axis_1(channels)
     if shape is None or of_axis is None:

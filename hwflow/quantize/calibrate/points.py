@@ -25,7 +25,9 @@ from hwflow.onnx.operators import (
     ORDERLY,
     RANKINGS,
     TURNING,
+    named,
 )
+from hwflow.onnx.traits import Trait
 from hwflow.quantize.graphs import (
     attribute,
     constants,
@@ -46,8 +48,8 @@ from hwflow.quantize.passes.recurrent import INITIAL_STATES, is_recurrent
 #: The result has the values of the first input, or some of them, and perhaps zeros.
 KEEPS = LAYOUT | MOVES | MAX_POOLS | BEST
 
-#: What makes classes of scores.
-_CLASSIFIES = HOST_ONLY - {"Cast"}
+#: Operators that make classes or shares of a row of scores.
+_CLASSIFIES = HOST_ONLY - named(Trait.ELEMENT)
 
 
 @dataclass(frozen=True)
@@ -332,8 +334,8 @@ def _follows_product(node: Node, graph: Graph) -> bool:
 # loudest one is 0.
 
 
-#: What may read a square of twice the bits: these are monotonous there, so thresholds compute them.
-_READERS = frozenset({"Add", "Clip", "Log", "Max", "Sqrt"})
+#: The operators that may read a square of twice the bits.
+_READERS = named(Trait.READS_SQUARES)
 
 
 def squares(model: Model, points: Iterable[Point]) -> frozenset[str]:

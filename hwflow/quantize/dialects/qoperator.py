@@ -11,14 +11,14 @@ QOperator models pool what QuantizeLinear gives, so `dequantize_before_pool` is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from hwflow.onnx import infer, simplify
 from hwflow.onnx.model import Graph, Model, Node
-from hwflow.onnx.operators import BEST, HOST_BEFORE, LAYOUT, MAX_POOLS
+from hwflow.onnx.operators import BEST, HOST_BEFORE, LAYOUT, MAX_POOLS, row_of
 from hwflow.onnx.ops.base import Arr
 from hwflow.quantize.dialects.rewriting import (
     PER_TENSOR,
@@ -38,22 +38,6 @@ from hwflow.quantize.scale import SMALLEST_NORMAL
 #: ONNX's code of float32 in a Cast.
 _FLOAT32 = 1
 _INT32 = 6
-
-#: Operators with an integer output to the positions of its scale and zero point.
-_OUTPUT: Mapping[str, tuple[int, int]] = {
-    "QuantizeLinear": (1, 2),
-    "QLinearConv": (6, 7),
-    "QLinearMatMul": (6, 7),
-    "QGemm": (7, 8),
-    "QLinearAdd": (6, 7),
-    "QLinearMul": (6, 7),
-    "QLinearConcat": (0, 1),
-    "QLinearGlobalAveragePool": (3, 4),
-    "QLinearAveragePool": (3, 4),
-    "QLinearSigmoid": (3, 4),
-    "QLinearLeakyRelu": (3, 4),
-    "QLinearSoftmax": (3, 4),
-}
 
 #: Operators behind which integers mean what they meant before.
 _KEEPING = LAYOUT | MAX_POOLS | BEST
@@ -172,9 +156,10 @@ def _step_of(rewriting: Rewriting, x: Scaled) -> Arr:
     while name in rewriting.made and rewriting.made[name].op_type in _KEEPING:
         name = rewriting.made[name].inputs[0]
     maker = rewriting.made.get(name)
-    if maker is None or maker.op_type not in _OUTPUT:
+    positions = None if maker is None else row_of(maker.domain, maker.op_type).integer_result
+    if maker is None or positions is None:
         return one
-    scale, zero = output_parameters(rewriting, maker, _OUTPUT[maker.op_type], x.zero.dtype)
+    scale, zero = output_parameters(rewriting, maker, positions, x.zero.dtype)
     return scale if zero.dtype == x.zero.dtype and zero == x.zero else one
 
 

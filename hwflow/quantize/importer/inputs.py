@@ -17,7 +17,8 @@ from hwflow.layers import Tensor
 from hwflow.layers.formats import Frame, IntArray
 from hwflow.onnx import operators
 from hwflow.onnx.model import Graph, Model, Node
-from hwflow.onnx.operators import BEST, ELEMENTWISE, LAYOUT, MATRIX, MAX_POOLS, QUANTIZERS, SUMS
+from hwflow.onnx.operators import BEST, ELEMENTWISE, LAYOUT, MATRIX, QUANTIZERS, SAME, SUMS, named
+from hwflow.onnx.traits import Trait
 from hwflow.quantize.constants import Quantity
 from hwflow.quantize.graphs import apply, consumers, dynamic_inputs, is_computed, producers, shape_of
 from hwflow.quantize.importer.building import Building
@@ -26,8 +27,7 @@ from hwflow.quantize.importer.quantizers import integer_limits, parameters
 from hwflow.quantize.importer.states import Entry, Held, Unsupported, image_index
 from hwflow.quantize.problems import Cause
 
-#: They read an image whose channels are axis 1.
-_OF_IMAGES = MAX_POOLS | {"AveragePool", "Conv", "GlobalAveragePool", "GlobalLpPool", "LpPool"}
+_OF_IMAGES = named(Trait.IMAGE)
 
 #: A frame, and the place in it of each element of a tensor.
 Layout: TypeAlias = tuple[Frame, IntArray]
@@ -40,7 +40,7 @@ def raster(shape: tuple[int, ...]) -> IntArray:
 
 def laid_out(node: Node, index: IntArray, graph: Graph, opsets: Mapping[str, int]) -> IntArray:
     """`index` behind a node that keeps all elements."""
-    if node.op_type in ("Identity", "Dropout"):
+    if node.op_type in SAME:
         return index
     given = {name: graph.initializers[name] for name in node.inputs[1:] if name}
     return np.asarray(apply(node, opsets, {node.inputs[0]: index, **given}), np.int64)

@@ -10,6 +10,7 @@ import numpy as np
 
 from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Graph, Node
+from hwflow.onnx.operators import SAME
 from hwflow.quantize.graphs import apply, moved_indices, producers
 from hwflow.quantize.importer.building import Building
 from hwflow.quantize.importer.element_places import channel_order, is_whole, offsets, padding_of, places
@@ -37,7 +38,7 @@ class Movement:
 
     def layout(self, node: Node, state: Movable) -> Movable:
         """The result of a node that keeps all elements."""
-        if node.op_type in ("Identity", "Dropout"):
+        if node.op_type in SAME:
             return state
         given = {name: self.graph.initializers[name] for name in node.inputs[1:] if name}
 

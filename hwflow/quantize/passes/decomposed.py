@@ -40,7 +40,7 @@ Floats = npt.NDArray[np.float64]
 
 #: What such a part is made of.
 _PARTS = named(Trait.LAYOUT | Trait.IN_NORMALIZATION)
-_CORES = frozenset({"Exp", "Pow", "ReduceL2", "Sqrt"})
+_CORES = named(Trait.NORMALIZATION_CORE)
 #: Nodes of a part, at most; random inputs that are tried; elements beyond which a part is not looked at.
 _LARGEST, _DRAWS, _ELEMENTS = 40, 5, 1 << 20
 #: What the results may be apart, of their largest.

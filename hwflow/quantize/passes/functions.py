@@ -20,7 +20,7 @@ import numpy.typing as npt
 from hwflow.layers.formats import IntArray
 from hwflow.onnx import infer, simplify
 from hwflow.onnx.model import Array, Graph, Model, Node
-from hwflow.onnx.operators import AFFINE, HOST_BEFORE, LAYOUT, UNARY
+from hwflow.onnx.operators import AFFINE, HOST_BEFORE, LAYOUT, PADS, UNARY
 from hwflow.quantize.graphs import (
     Additions,
     apply,
@@ -34,9 +34,6 @@ from hwflow.quantize.graphs import (
     shape_of,
     with_graph,
 )
-
-#: They put in elements that are none of the input's.
-_PADS = frozenset({"CenterCropPad", "Pad"})
 
 
 def functions_before_moves(model: Model) -> Model:
@@ -99,7 +96,7 @@ class _Walk:
         chain = list[Node]()
         while name in self.made and name not in self.outputs and len(self.read.get(name, [])) == 1:
             node = self.made[name]
-            movable = node.op_type in LAYOUT or (moves(node, self.graph) and node.op_type not in _PADS)
+            movable = node.op_type in LAYOUT or (moves(node, self.graph) and node.op_type not in PADS)
             cropped = node.attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize"
             if not movable or cropped or len(node.outputs) != 1 or node.inputs[0] in self.front:
                 break

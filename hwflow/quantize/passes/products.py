@@ -19,7 +19,7 @@ import numpy as np
 
 from hwflow.onnx import infer, simplify
 from hwflow.onnx.model import Array, Graph, Model, Node
-from hwflow.onnx.operators import LAYOUT
+from hwflow.onnx.operators import LAYOUT, PADS
 from hwflow.quantize.graphs import (
     Additions,
     attribute,
@@ -123,8 +123,8 @@ class _Walk:
             node = self.made[name]
             if scales(node, self.graph):
                 return _Chain(moving, *self._scaled(node))
-            pads = node.op_type in ("CenterCropPad", "Pad")
-            if pads or not (node.op_type in LAYOUT or moves(node, self.graph)) or len(node.outputs) != 1:
+            is_move = node.op_type in LAYOUT or (moves(node, self.graph) and node.op_type not in PADS)
+            if not is_move or len(node.outputs) != 1:
                 return None
             moving.append(node)
             name = node.inputs[0]

@@ -9,10 +9,8 @@ The norms are sums of a table and a function of the sum: the table's integers ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import NamedTuple
 
 import numpy as np
 from hwflow_base.errors import Refusal
@@ -21,6 +19,8 @@ from hwflow.layers import Frame, IntFormat, Lookup, MaxPool, Tensor, TopK
 from hwflow.layers.formats import IntArray
 from hwflow.layers.window import Window
 from hwflow.onnx.model import Node
+from hwflow.onnx.operators import row_of
+from hwflow.onnx.traits import Total
 from hwflow.quantize.constants import Quantity
 from hwflow.quantize.graphs import as_ints, attribute, label_of
 from hwflow.quantize.importer.anchors import reduced_axes
@@ -36,25 +36,8 @@ _TABLE_BITS = 8
 _HEIGHT, _WIDTH, _CHANNELS = range(3)
 
 
-class _Sum(NamedTuple):
-    """What is summed, the square of each element or its magnitude or itself, and a function of the sum."""
-
-    power: int
-    is_magnitude: bool
-    function: str = ""
-
-
-_SUMS: Mapping[str, _Sum] = {
-    "ReduceL1": _Sum(1, True),
-    "ReduceL2": _Sum(2, True, "Sqrt"),
-    "ReduceLogSum": _Sum(1, False, "Log"),
-    "ReduceMean": _Sum(1, False),
-    "ReduceSum": _Sum(1, False),
-    "ReduceSumSquare": _Sum(2, True),
-}
-
 #: By the p of a norm.
-_NORMS = {1: _Sum(1, True), 2: _Sum(2, True, "Sqrt")}
+_NORMS = {p: row_of("", name).total for p, name in ((1, "ReduceL1"), (2, "ReduceL2"))}
 
 
 @dataclass(frozen=True)
@@ -119,8 +102,9 @@ def reduce_best(site: Site, node: Node, dynamic: list[str]) -> State:
 
 def reduce_sum(site: Site, node: Node, dynamic: list[str]) -> State:
     """A ReduceSum, ReduceMean, or norm."""
-    found = _reduced(site, node, dynamic[0])
-    return _summed(site, node, found, _SUMS[node.op_type])
+    total = row_of("", node.op_type).total
+    assert total is not None
+    return _summed(site, node, _reduced(site, node, dynamic[0]), total)
 
 
 def global_norm(site: Site, node: Node, dynamic: list[str]) -> State:
@@ -132,8 +116,8 @@ def global_norm(site: Site, node: Node, dynamic: list[str]) -> State:
 
 def norm_pool(site: Site, node: Node, dynamic: list[str]) -> State:
     """An LpPool: padding counts as 0."""
-    summed, held = _norm(node), site.image(dynamic[0])
-    held = _mapped(site, node, held, summed)
+    total, held = _norm(node), site.image(dynamic[0])
+    held = _mapped(site, node, held, total)
     frame = site.tensors[held.tensor].frame
     window = window_of(node, as_ints(node.attributes["kernel_shape"]), frame)
     made = Frame(*window.positions(frame), frame.channels)
@@ -141,14 +125,15 @@ def norm_pool(site: Site, node: Node, dynamic: list[str]) -> State:
     counts = [((size, 1),) * positions for size, positions in
               zip(window.kernel, (made.height, made.width), strict=True)]  # fmt: skip
     anchor = Average(node, f"{node.outputs[0]}.sum", made, held, window, counts[0], counts[1])
-    return _behind(padded(site, node, Pending.of(anchor, index)), node, summed)
+    return _behind(padded(site, node, Pending.of(anchor, index)), node, total)
 
 
-def _norm(node: Node) -> _Sum:
+def _norm(node: Node) -> Total:
     p = attribute(node, "p", 2)
-    if p not in _NORMS:
+    total = _NORMS.get(p)
+    if total is None:
         raise Refusal(f"p must be 1 or 2 in hardware, not {p}", "use one of these norms, or an AveragePool of a power")
-    return _NORMS[p]
+    return total
 
 
 def _reduced(site: Site, node: Node, name: str, real: bool = True) -> _Reduced:
@@ -194,8 +179,8 @@ def _along(held: Held, frame: Frame, axes: tuple[int, ...]) -> _Reduced | None:
     return None
 
 
-def _summed(site: Site, node: Node, found: _Reduced, summed: _Sum) -> Pending:
-    held = _mapped(site, node, found.held, summed)
+def _summed(site: Site, node: Node, found: _Reduced, total: Total) -> Pending:
+    held = _mapped(site, node, found.held, total)
     key, kernel = f"{node.outputs[0]}.sum", found.kernel
     if found.over_channels:
         weights = np.ones((1, *kernel, found.frame.channels), np.int64)
@@ -207,31 +192,31 @@ def _summed(site: Site, node: Node, found: _Reduced, summed: _Sum) -> Pending:
     if node.op_type == "ReduceMean":
         count = Quantity.plain(np.array(found.count, np.float32))
         pending = pending.then(Step(Node("Div", (key, ""), (node.outputs[0],), {}, label_of(node)), (key, count)))
-    return _behind(pending, node, summed)
+    return _behind(pending, node, total)
 
 
-def _behind(pending: Pending, node: Node, summed: _Sum) -> Pending:
+def _behind(pending: Pending, node: Node, total: Total) -> Pending:
     """The function of the sums."""
-    if not summed.function:
+    if not total.function:
         return pending
     key = pending.anchor.key
-    return pending.then(Step(Node(summed.function, (key,), node.outputs[:1], {}, label_of(node)), (key,)))
+    return pending.then(Step(Node(total.function, (key,), node.outputs[:1], {}, label_of(node)), (key,)))
 
 
-def _mapped(site: Site, node: Node, held: Held, summed: _Sum) -> Held:
+def _mapped(site: Site, node: Node, held: Held, total: Total) -> Held:
     """The magnitudes, or the squares, of the elements of `held`: exact integers, in a format of their own."""
     x = site.tensors[held.tensor]
-    if not summed.is_magnitude or (summed.power == 1 and x.format.low >= x.zero_point == 0):
+    if not total.is_magnitude or (total.power == 1 and x.format.low >= x.zero_point == 0):
         return held
     if x.format.bits > _TABLE_BITS:
         raise Refusal(
             f"its input '{x.name}' has {x.format.bits} bits, and tables are for at most {_TABLE_BITS}",
             f"quantize that input with {_TABLE_BITS} bits")
     codes = np.arange(x.format.low, x.format.high + 1, x.format.step)
-    table = np.abs(codes - x.zero_point) ** summed.power
+    table = np.abs(codes - x.zero_point) ** total.power
     building = site.building
     y = Tensor(
         building.names.new(f"{node.outputs[0]}.power"), x.frame, IntFormat.covering(0, int(table.max())),
-        x.scale**summed.power, 0)
+        x.scale**total.power, 0)
     building.add(Lookup(building.name_of(node), (x.name,), y.name, x.format, table.astype(np.int64)), y)
     return replace(held, tensor=y.name)
