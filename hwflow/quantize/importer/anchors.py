@@ -18,14 +18,8 @@ from hwflow.quantize.constants import Quantity
 from hwflow.quantize.graphs import as_ints, attribute
 from hwflow.quantize.importer.element_places import channel_order, ordered_weights, pixel_places
 from hwflow.quantize.importer.geometry import counts, window_of
-from hwflow.quantize.importer.states import (
-    Average,
-    Held,
-    Lacking,
-    Matrix,
-    Pending,
-    image_index,
-)
+from hwflow.quantize.importer.layer_anchors import Average, Matrix
+from hwflow.quantize.importer.states import Held, Lacking, Pending, image_index
 
 
 def matrix(node: Node, held: Held, frame: Frame | None, constants: Mapping[str, Quantity]) -> Pending:
@@ -57,12 +51,6 @@ def matrix(node: Node, held: Held, frame: Frame | None, constants: Mapping[str, 
     return Pending.of(anchor, index)
 
 
-def identity(node: Node, key: str, held: Held, frame: Frame) -> Matrix:
-    """The tensor itself as a depthwise product with 1, for what only products can be followed by."""
-    ones = np.ones((frame.channels, 1, 1, 1), np.int64)
-    return Matrix(node, key, frame, held, ones, np.ones(frame.channels), Window((1, 1)), frame.channels)
-
-
 def _scales(weights: Quantity, axis: int) -> npt.NDArray[np.float64]:
     """One scale for each output channel; `axis` is the axis of these channels."""
     rows = np.moveaxis(weights.scale, axis, 0).reshape(weights.scale.shape[axis], -1)
@@ -88,7 +76,7 @@ def _conv(node: Node, held: Held, frame: Frame, weights: Quantity) -> tuple[Matr
     moved, groups, places = ordered_weights(channels_last, groups, order)
     scales = np.empty(cout)
     scales[places] = _scales(weights, 0)
-    anchor = Matrix(node, node.outputs[0], made, held, moved, scales, window, groups)
+    anchor = Matrix(node, node.outputs[0], made, (held,), moved, scales, window, groups)
     if pixels is None:
         return anchor, image_index(made, rank)[:, places]
     return anchor, (places[:, None] + pixels * cout).reshape(1, cout, *held.index.shape[2:])
@@ -125,7 +113,7 @@ def _dense(node: Node, held: Held, weights: Quantity) -> tuple[Matrix, IntArray]
     permuted[:, held.index.ravel()] = rows
     index = np.arange(cout, dtype=np.int64).reshape(*shape[:-1], cout)
     frame = Frame(1, 1, cout)
-    return Matrix(node, node.outputs[0], frame, held, permuted, _scales(weights, out_axis), None, 1), index
+    return Matrix(node, node.outputs[0], frame, (held,), permuted, _scales(weights, out_axis), None, 1), index
 
 
 def average(node: Node, held: Held, frame: Frame) -> Pending:
@@ -140,14 +128,14 @@ def average(node: Node, held: Held, frame: Frame) -> Pending:
         divisors = {divisor for _, divisor in rows}, {divisor for _, divisor in columns}
         if divisors == ({window.kernel[0]}, {window.kernel[1]}):  # padding counts as the zero that it is
             rows, columns = [], []
-        return Pending.of(Average(node, node.outputs[0], made, held, window, tuple(rows), tuple(columns)), index)
+        return Pending.of(Average(node, node.outputs[0], made, (held,), window, tuple(rows), tuple(columns)), index)
     index = channel_order(frame, held.index).reshape(1, frame.channels, *(1,) * (held.index.ndim - 2))
     return _whole_mean(node, held, frame, index)
 
 
 def _whole_mean(node: Node, held: Held, frame: Frame, index: IntArray) -> Pending:
     whole = Window((frame.height, frame.width))
-    return Pending.of(Average(node, node.outputs[0], Frame(1, 1, frame.channels), held, whole), index)
+    return Pending.of(Average(node, node.outputs[0], Frame(1, 1, frame.channels), (held,), whole), index)
 
 
 def reduced_axes(node: Node, graph: Graph, rank: int) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from hwflow_base.errors import Refusal, reason_of
+from hwflow_base.errors import reason_of
 
 from hwflow.layers import IntFormat, Layer, LayerGraph, Lookup, Tensor
 from hwflow.layers.concat import Concat
@@ -14,31 +14,25 @@ from hwflow.layers.formats import IntArray
 from hwflow.layers.rearrange import Offsets, Rearrange, picked
 from hwflow.onnx.model import Model, Node
 from hwflow.quantize.graphs import Names, label_of, read_by_host
-from hwflow.quantize.importer.anchors import identity
 from hwflow.quantize.importer.element_places import is_whole, offsets, places
-from hwflow.quantize.importer.finish import average_layer, matrix_layer, product_layer, sum_layer, table_layer
-from hwflow.quantize.importer.placed import Placed, is_placed
+from hwflow.quantize.importer.layer_anchors import TABLE_BITS, Kept
+from hwflow.quantize.importer.per_element import PerElement, first_per_element, has_constants_per_element
 from hwflow.quantize.importer.states import (
-    Average,
     Held,
     Joined,
-    Kept,
     Lacking,
     LayerAnchor,
-    Matrix,
+    LayerTask,
     Moved,
     Parameters,
     Pending,
-    Product,
     Rounded,
-    Sum,
     Unsupported,
 )
-from hwflow.quantize.importer.steps import of_part, varies
+from hwflow.quantize.importer.steps import of_part
 from hwflow.quantize.importer.threshold_search import Turns
 from hwflow.quantize.settings import LayerSettings
 
-_TABLE_BITS = 8
 _BEHIND = "put a QuantizeLinear and DequantizeLinear after it"
 
 #: A format of at most so many bits takes the place of one that does not have the integer that pads.
@@ -117,7 +111,7 @@ class Building:
                 self._made[rounded.output] = self._make(rounded)
             except (ValueError, OverflowError) as error:
                 why, remedy = reason_of(error)
-                if isinstance(error, Turns) and isinstance(rounded.pending.anchor, Matrix | Average | LayerAnchor):
+                if isinstance(error, Turns) and not isinstance(rounded.pending.anchor, Kept):
                     raise Lacking(why, (rounded.pending.anchor.key,), remedy=remedy) from None
                 raise Unsupported(why, remedy or "quantize the model again; a scale is out of proportion") from None
         return Held(self._made[rounded.output], rounded.index, False, rounded.moved)
@@ -139,48 +133,20 @@ class Building:
         return name
 
     def _layer(self, rounded: Rounded, y: Tensor) -> Layer:
+        """The last layer of those that make `y`; others in front of it are added."""
         pending, anchor = rounded.pending, rounded.pending.anchor
-        if is_placed(pending):
-            return self._placed(rounded, y)
-        node = (pending.steps or (rounded,))[0].node if isinstance(anchor, Kept) else anchor.node
-        stage, bits = self._chosen(node).output_stage, self._chosen(node).rescale_bits
-        p = replace(rounded.parameters, rescale_bits=bits)
-        if isinstance(anchor, Kept):
-            x = self.tensors[anchor.source.tensor]
-            if x.format.bits <= _TABLE_BITS and not varies(pending):
-                return table_layer(pending, x, y, self.name_of(node), p, self._opsets)
-            try:
-                anchor = identity(node, anchor.key, anchor.source, anchor.frame)
-                return matrix_layer(pending, anchor, x, y, self.name_of(node), p, stage, self._opsets)
-            except ValueError as error:
-                raise _wide(x, error) if x.format.bits > _TABLE_BITS else error from None
-        name = self.name_of(node)
-        if isinstance(anchor, LayerAnchor):
-            self.anchors[name] = anchor
-            xs = tuple(self.tensors[held.tensor] for held in anchor.sources)
-            return anchor.layer(pending, xs, y, name, p, stage, self._opsets)
-        if isinstance(anchor, Matrix):
-            x = self.tensors[anchor.source.tensor]
-            return matrix_layer(pending, anchor, x, y, name, p, stage, self._opsets)
-        if isinstance(anchor, Average):
-            x = self.tensors[anchor.source.tensor]
-            return average_layer(pending, anchor, x, y, name, p, stage, self._opsets)
-        assert isinstance(anchor, (Sum, Product))
-        a, b = (self.tensors[held.tensor] for held in anchor.sources)
-        if isinstance(anchor, Sum):
-            return sum_layer(pending, anchor, (a, b), y, name, p)
-        return product_layer(pending, anchor, (a, b), y, name, p)
-
-    def _placed(self, rounded: Rounded, y: Tensor) -> Layer:
-        """The layer that makes `y` with constants for each element; those in front of it are added."""
-        pending, source = rounded.pending, getattr(rounded.pending.anchor, "source", None)
-        x = self.tensors[source.tensor] if isinstance(source, Held) else y
-        chosen = self._chosen(pending.anchor.node)
-        p = replace(rounded.parameters, rescale_bits=chosen.rescale_bits)
-        placed = Placed(
-            pending, x, y, p, chosen.output_stage, self._opsets, self.unique,
-            self.names.new)
-        *before, (last, _) = placed.layers()
+        assert isinstance(anchor, LayerAnchor)
+        differs = has_constants_per_element(pending)
+        node = anchor.node if differs else anchor.node_of(rounded)
+        chosen = self._chosen(node)
+        task = LayerTask(
+            pending, tuple(self.tensors[held.tensor] for held in anchor.sources), y,
+            self.name_of(first_per_element(pending) if differs else node),
+            replace(rounded.parameters, rescale_bits=chosen.rescale_bits), chosen.output_stage, self._opsets)
+        if not differs:
+            self.anchors[task.name] = anchor
+            return anchor.layer(task)
+        *before, (last, _) = PerElement(task, self.unique, self.names.new).layers()
         for layer, tensor in before:
             layer.check(LayerGraph("", {**self.tensors, tensor.name: tensor}, (), (), ()))
             self.add(layer, tensor)
@@ -334,13 +300,4 @@ def _with(format: IntFormat, integer: int) -> IntFormat:
 
 def _can_hold(format: IntFormat, integer: int) -> bool:
     """Whether a table can give integers of `format` a format that has `integer`, too."""
-    return format.bits <= _TABLE_BITS and _with(format, integer).bits <= _WIDENED_BITS
-
-
-def _wide(x: Tensor, error: ValueError) -> Refusal:
-    """The reason where a tensor of many bits, which no table fits, has no thresholds either."""
-    why, _ = reason_of(error)
-    return Refusal(
-        f"its input '{x.name}' has {x.format.bits} bits, and tables are for at most {_TABLE_BITS}: {why}",
-        f"quantize that input with {_TABLE_BITS} bits"
-    )
+    return format.bits <= TABLE_BITS and _with(format, integer).bits <= _WIDENED_BITS

@@ -13,14 +13,13 @@ from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
 from hwflow.onnx.operators import RANKINGS
 from hwflow.onnx.run.sequences import state_pairs
 from hwflow.quantize.graphs import Additions, ancestors, producers
-from hwflow.quantize.importer.finish import raw_layer
 from hwflow.quantize.importer.importer import Importer
+from hwflow.quantize.importer.layer_anchors import Matrix, raw_layer
 from hwflow.quantize.importer.ranking import ranked
 from hwflow.quantize.importer.states import (
     Broken,
     Entry,
     Held,
-    Matrix,
     OnHost,
     Pending,
     Rounded,

@@ -26,6 +26,7 @@ from hwflow.quantize.importer.geometry import frame_of
 from hwflow.quantize.importer.inputs import Inputs
 from hwflow.quantize.importer.joins import concat, element_wise
 from hwflow.quantize.importer.kinds import HANDLERS
+from hwflow.quantize.importer.layer_anchors import Kept
 from hwflow.quantize.importer.movement import Movement, renamed
 from hwflow.quantize.importer.quantizers import integer_limits, parameters, selection
 from hwflow.quantize.importer.site import Site
@@ -34,7 +35,6 @@ from hwflow.quantize.importer.states import (
     Broken,
     Entry,
     Held,
-    Kept,
     Lacking,
     Misplaced,
     OnHost,
@@ -268,7 +268,7 @@ class Importer:
 
     def _kept(self, held: Held, node: Node) -> Pending:
         x = self.tensors[held.tensor]
-        return replace(Pending.of(Kept(node, x.name, x.frame, held), held.index), moved=held.moved)
+        return replace(Pending.of(Kept(node, x.name, x.frame, (held,)), held.index), moved=held.moved)
 
     # Operators that become layers of their own.
 

@@ -13,17 +13,15 @@ from hwflow.onnx.model import Node
 from hwflow.quantize.constants import Quantity
 from hwflow.quantize.graphs import attribute
 from hwflow.quantize.importer.affine_forms import Form, form_of
+from hwflow.quantize.importer.layer_anchors import Kept, Product, Sum
 from hwflow.quantize.importer.states import (
     QUANTIZE_ALL,
     Anchor,
     Held,
     Joined,
-    Kept,
     Lacking,
     Misplaced,
     Pending,
-    Product,
-    Sum,
     Unsupported,
 )
 from hwflow.quantize.importer.steps import combined, step

@@ -14,7 +14,8 @@ from hwflow.onnx.operators import SAME
 from hwflow.quantize.graphs import apply, moved_indices, producers
 from hwflow.quantize.importer.building import Building
 from hwflow.quantize.importer.element_places import channel_order, is_whole, offsets, padding_of, places
-from hwflow.quantize.importer.states import Held, Kept, Lacking, Moved, Pending, Rounded, Step
+from hwflow.quantize.importer.layer_anchors import Kept
+from hwflow.quantize.importer.states import Held, Lacking, Moved, Pending, Rounded, Step
 from hwflow.quantize.importer.steps import varies
 
 #: What has an index.
@@ -134,7 +135,7 @@ class Movement:
         if held.tensor == anchor.source.tensor:
             return replace(pending, index=held.index, moved=None)
         frame = self.building.tensors[held.tensor].frame
-        own = Kept(anchor.node, held.tensor, frame, held)
+        own = Kept(anchor.node, held.tensor, frame, (held,))
 
         def rebased(step: Step) -> Step:
             return Step(step.node, tuple(own.key if source == anchor.key else source for source in step.inputs))

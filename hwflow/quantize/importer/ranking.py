@@ -15,9 +15,9 @@ from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Graph, Node
 from hwflow.onnx.operators import ORDERLY
 from hwflow.quantize.graphs import as_ints, attribute, label_of, producers
-from hwflow.quantize.importer.finish import raw_layer
 from hwflow.quantize.importer.importer import Importer
-from hwflow.quantize.importer.states import Held, Kept, Matrix, Pending, Rounded, Unsupported
+from hwflow.quantize.importer.layer_anchors import Kept, Matrix, raw_layer
+from hwflow.quantize.importer.states import Held, Pending, Rounded, Unsupported
 
 #: Real numbers at least this far apart, in a range at most this wide, stay different after exp() and a division in
 #: float32.

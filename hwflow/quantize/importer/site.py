@@ -14,12 +14,12 @@ from hwflow.quantize.constants import Quantity
 from hwflow.quantize.importer.building import Building
 from hwflow.quantize.importer.inputs import Inputs
 from hwflow.quantize.importer.joins import operand
+from hwflow.quantize.importer.layer_anchors import Kept
 from hwflow.quantize.importer.movement import Movement
 from hwflow.quantize.importer.states import (
     Entry,
     Held,
     Joined,
-    Kept,
     Lacking,
     OnHost,
     Pending,

@@ -5,14 +5,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from hwflow.layers.base import Layer
 from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor
-from hwflow.layers.window import Window
 from hwflow.onnx.model import Node
 from hwflow.quantize.constants import Quantity
 from hwflow.quantize.problems import Cause, Problem
@@ -151,82 +148,6 @@ class Anchor:
 
 
 @dataclass(frozen=True)
-class Kept(Anchor):
-    """A tensor of the layer graph as it is."""
-
-    source: Held
-
-
-@dataclass(frozen=True)
-class Matrix(Anchor):
-    """Of a Conv (`window` and `groups` set, weights [cout, kh, kw, cin / groups]) or a dense layer ([cout, cin]).
-
-    `weights` are integers without zero point, `scales` [cout] theirs; `bias` [cout] is added.
-    """
-
-    source: Held
-    weights: IntArray
-    scales: npt.NDArray[np.float64]
-    window: Window | None
-    groups: int
-    bias: Quantity | None = None
-
-
-@dataclass(frozen=True)
-class Average(Anchor):
-    """Of an average pool.
-
-    Where the windows at the edges count fewer elements than others, `rows` and `columns` give the elements of each row
-    and column of windows, and what they count in the divisor.
-    """
-
-    source: Held
-    window: Window
-    rows: tuple[tuple[int, int], ...] = ()
-    columns: tuple[tuple[int, int], ...] = ()
-
-
-@dataclass(frozen=True)
-class Sum(Anchor):
-    """factors[0] * a + factors[1] * b of two tensors; a 1x1xC or 1x1x1 frame counts for every pixel (and channel)."""
-
-    sources: tuple[Held, Held]
-    factors: tuple[Fraction, Fraction]
-
-
-@dataclass(frozen=True)
-class Product(Anchor):
-    """factor * a * b of two tensors, which broadcast as those of a Sum."""
-
-    sources: tuple[Held, Held]
-    factor: Fraction
-
-
-@dataclass(frozen=True)
-class LayerAnchor(Anchor):
-    """An operator that one layer computes from whole tensors; each kind derives one in `importer/kinds`."""
-
-    sources: tuple[Held, ...]
-
-    @abstractmethod
-    def layer(
-        self,
-        pending: Pending,
-        xs: tuple[Tensor, ...],
-        y: Tensor,
-        name: str,
-        p: Parameters,
-        stage: OutputStage,
-        opsets: Mapping[str, int],
-    ) -> Layer:
-        """The layer called `name` that makes `y` of `xs`, the tensors of `sources`.
-
-        `pending` has the steps up to the QuantizeLinear, whose parameters are `p`.  `stage` is the user's choice of
-        what makes elements of sums.  ValueError in words for the user where there is no such layer.
-        """
-
-
-@dataclass(frozen=True)
 class Step:
     """A node that works element by element.
 
@@ -261,6 +182,44 @@ class Pending:
 
     def then(self, step: Step) -> Pending:
         return replace(self, steps=(*self.steps, step), result=step.result)
+
+
+@dataclass(frozen=True)
+class LayerTask:
+    """A layer to make: `name`, and what it makes `y` of.
+
+    `xs` are the tensors of the anchor's sources.  `pending` has the steps up to the QuantizeLinear, whose parameters
+    are `parameters`.  `stage` is the user's choice of what makes elements of sums.
+    """
+
+    pending: Pending
+    xs: tuple[Tensor, ...]
+    y: Tensor
+    name: str
+    parameters: Parameters
+    stage: OutputStage
+    opsets: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class LayerAnchor(Anchor):
+    """The node of a layer that reads whole tensors; each kind of layer derives one."""
+
+    sources: tuple[Held, ...]
+
+    @property
+    def source(self) -> Held:
+        """Its only source, of those that have one."""
+        (held,) = self.sources
+        return held
+
+    def node_of(self, rounded: Rounded) -> Node:
+        """The node that the layer is named after, and whose settings it has."""
+        return self.node
+
+    @abstractmethod
+    def layer(self, task: LayerTask) -> Layer:
+        """The layer.  ValueError in words for the user where there is none."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,10 +13,9 @@ from hwflow.onnx.model import Array, Node
 from hwflow.quantize.graphs import attribute, is_embedding, shape_of
 from hwflow.quantize.importer.inputs import raster
 from hwflow.quantize.importer.site import Site
-from hwflow.quantize.importer.states import Entry, Held, LayerAnchor, OnHost, Parameters, Pending, State
+from hwflow.quantize.importer.states import Entry, Held, LayerAnchor, LayerTask, OnHost, Parameters, Pending, State
 from hwflow.quantize.importer.steps import Function
 from hwflow.quantize.importer.threshold_search import quantized
-from hwflow.quantize.settings import OutputStage
 
 
 @dataclass(frozen=True)
@@ -26,12 +24,10 @@ class Rows(LayerAnchor):
 
     table: npt.NDArray[np.float32]
 
-    def layer(
-        self, pending: Pending, xs: tuple[Tensor, ...], y: Tensor, name: str, p: Parameters, stage: OutputStage,
-        opsets: Mapping[str, int],
-    ) -> Layer:  # fmt: skip
-        integers = quantized(Function(pending, opsets)(self.table), p)
-        return Embedding(name, (xs[0].name,), y.name, xs[0].format, integers)
+    def layer(self, task: LayerTask) -> Layer:
+        (x,) = task.xs
+        integers = quantized(Function(task.pending, task.opsets)(self.table), task.parameters)
+        return Embedding(task.name, (x.name,), task.y.name, x.format, integers)
 
 
 def embedding(site: Site, node: Node, dynamic: list[str]) -> State | None:

@@ -7,8 +7,9 @@ from dataclasses import replace
 from hwflow.onnx.model import Node
 from hwflow.quantize.importer.anchors import is_pointwise, matrix
 from hwflow.quantize.importer.element_places import pixel_places
+from hwflow.quantize.importer.layer_anchors import Average, Matrix
 from hwflow.quantize.importer.site import Site
-from hwflow.quantize.importer.states import Average, Matrix, Pending, State
+from hwflow.quantize.importer.states import Pending, State
 
 
 def conv(site: Site, node: Node, dynamic: list[str]) -> State:
@@ -29,4 +30,4 @@ def padded(site: Site, node: Node, made: Pending) -> Pending:
     anchor = made.anchor
     if not isinstance(anchor, (Matrix, Average)) or anchor.window is None or not any(anchor.window.pads):
         return made
-    return replace(made, anchor=replace(anchor, source=site.building.holding_zero(anchor.source, node)))
+    return replace(made, anchor=replace(anchor, sources=(site.building.holding_zero(anchor.source, node),)))

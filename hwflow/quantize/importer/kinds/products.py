@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -24,14 +24,13 @@ from hwflow.quantize.importer.states import (
     Entry,
     Held,
     LayerAnchor,
-    Parameters,
+    LayerTask,
     Pending,
     State,
     Unsupported,
 )
 from hwflow.quantize.importer.steps import Function, uniform, varies
 from hwflow.quantize.importer.threshold_search import search
-from hwflow.quantize.settings import OutputStage
 
 #: Axes of a matrix.
 _MATRIX = 2
@@ -70,27 +69,16 @@ class Products(LayerAnchor):
         place: IntArray = row * self.columns + column
         return place
 
-    def layer(
-        self,
-        pending: Pending,
-        xs: tuple[Tensor, ...],
-        y: Tensor,
-        name: str,
-        p: Parameters,
-        stage: OutputStage,
-        opsets: Mapping[str, int],
-    ) -> MatMul:
-        a, b = xs
+    def layer(self, task: LayerTask) -> MatMul:
+        a, b = task.xs
         unit = self.factor * Fraction(a.scale) * Fraction(b.scale)
-        made = self._rescale(pending, unit, _sums(self.depth, a, b), y, p, stage, opsets)
-        return MatMul(name, (a.name, b.name), y.name, self.heads, self.rows, self.depth, self.columns,
-                      self.interleaved, self.order, y.frame, made)
+        made = self._rescale(unit, _sums(self.depth, a, b), task)
+        return MatMul(task.name, (a.name, b.name), task.y.name, self.heads, self.rows, self.depth, self.columns,
+                      self.interleaved, self.order, task.y.frame, made)
 
-    def _rescale(
-        self, pending: Pending, unit: Fraction, sums: Accumulator, y: Tensor, p: Parameters, stage: OutputStage,
-        opsets: Mapping[str, int],
-    ) -> Rescale:  # fmt: skip
+    def _rescale(self, unit: Fraction, sums: Accumulator, task: LayerTask) -> Rescale:
         """One constant where the steps have no others; else one for each place of a head."""
+        pending, p = task.pending, task.parameters
         places = self.constants if varies(pending) else 1
         pending = pending if places > 1 else uniform(pending)
         sums = Accumulator(*(np.repeat(end, places) for end in (sums.zero, sums.low, sums.high)))
@@ -98,12 +86,12 @@ class Products(LayerAnchor):
         form = form_of(pending, start)
         made: Rescale
         if form is None or (form.rounding is not None and p.scale != 1):
-            sign, made = search(start, sums, Function(pending, opsets), p)
+            sign, made = search(start, sums, Function(pending, task.opsets), p)
             positive = bool(np.all(sign > 0))
         else:
             positive = all(part > 0 for part in form.unit)
             form = form if positive else start
-            made = rescale(affine(form, sums, p), sums, y.format, stage)
+            made = rescale(affine(form, sums, p), sums, task.y.format, task.stage)
         if not positive:
             raise Refusal("a product of two computed tensors must not be negated or made constant before its "
                           "QuantizeLinear", "negate one of its operands")
@@ -119,38 +107,63 @@ def _sums(depth: int, a: Tensor, b: Tensor) -> Accumulator:
 
 def _anchor(site: Site, node: Node) -> tuple[Products, IntArray]:
     """The anchor of `node`, and the index of its result."""
-    (a, f), (b, g) = (_operand(site, name) for name in node.inputs[:2])
-    factor = f * g
-    one, two = a.index, b.index
-    if node.op_type == "Gemm":
-        one = one.T if attribute(node, "transA", 0) else one
-        two = two.T if attribute(node, "transB", 0) else two
-        factor *= Fraction(attribute(node, "alpha", 1.0))
-    vectors = one.ndim < _MATRIX, two.ndim < _MATRIX
-    one, two = one[None] if vectors[0] else one, two[:, None] if vectors[1] else two
-    batch = np.broadcast_shapes(one.shape[:-2], two.shape[:-2])
-    if int(np.prod(two.shape[:-2])) == 1:  # all rows of all batches meet the same matrix
-        rows, heads = one.reshape(1, -1, one.shape[-1]), 1
-        two = two.reshape(1, *two.shape[-2:])
-    else:
-        heads = int(np.prod(batch))
-        rows, two = (np.broadcast_to(index, (*batch, *index.shape[-2:])).reshape(heads, *index.shape[-2:])
-                     for index in (one, two))
-    (_, count, depth), columns = rows.shape, two.shape[2]
-    of_a, of_b = (_order(index, letters, orders) for index, letters, orders in (
-        (rows, "hmk", ("hmk", "mhk")), (two, "hkn", ("hkn", "hnk", "khn", "nhk"))))
-    of_a = of_a or ("mhk" if of_b in ("khn", "nhk") else "hmk")
-    of_b = of_b if of_b is not None and (of_a == "mhk" or of_b[0] == "h") else "hkn"
-    a, b = (_in_order(site, held, index, letters, order, name) for held, index, letters, order, name in (
-        (a, rows, "hmk", of_a, node.inputs[0]), (b, two, "hkn", of_b, node.inputs[1])))
-    interleaved = of_a == "mhk"
-    made = (count, heads, columns) if interleaved else (heads, count, columns)
-    index = np.arange(heads * count * columns, dtype=np.int64).reshape(made)
+    (a, factor_a), (b, factor_b) = (_operand(site, name) for name in node.inputs[:2])
+    matrices = _Matrices.of(node, a.index, b.index)
+    rows, columns = matrices.rows, matrices.columns
+    order_a, order_b = _orders(rows, columns)
+    sources = (_in_order(site, a, rows, ("hmk", order_a), node.inputs[0]),
+               _in_order(site, b, columns, ("hkn", order_b), node.inputs[1]))
+    (heads, count, depth), width = rows.shape, columns.shape[2]
+    interleaved = order_a == "mhk"
+    made = (count, heads, width) if interleaved else (heads, count, width)
+    index = np.arange(heads * count * width, dtype=np.int64).reshape(made)
     index = index.transpose(1, 0, 2) if interleaved else index
-    shape = [*batch, *(() if vectors[0] else one.shape[-2:-1]), *(() if vectors[1] else (columns,))]
-    frame = _frame_for_reader(site.graph, node, made)
-    anchor = Products(node, node.outputs[0], frame, (a, b), factor, heads, count, depth, columns, interleaved, of_b)
-    return anchor, index.reshape(shape)
+    factor = factor_a * factor_b * (Fraction(attribute(node, "alpha", 1.0)) if node.op_type == "Gemm" else 1)
+    anchor = Products(node, node.outputs[0], _frame_for_reader(site.graph, node, made), sources, factor, heads, count,
+                      depth, width, interleaved, order_b)
+    return anchor, index.reshape(matrices.shape)
+
+
+@dataclass(frozen=True)
+class _Matrices:
+    """The places of the elements of both operands in their frames, and the shape of the result in ONNX.
+
+    `rows` [heads, rows, depth], `columns` [heads, depth, columns].
+    """
+
+    rows: IntArray
+    columns: IntArray
+    shape: tuple[int, ...]
+
+    @staticmethod
+    def of(node: Node, a: IntArray, b: IntArray) -> _Matrices:
+        """`a` and `b` are the indices of the operands, of their ONNX shapes."""
+        if node.op_type == "Gemm":
+            a = a.T if attribute(node, "transA", 0) else a
+            b = b.T if attribute(node, "transB", 0) else b
+        ends = (*(a.shape[-2:-1] if a.ndim >= _MATRIX else ()), *(b.shape[-1:] if b.ndim >= _MATRIX else ()))
+        a, b = a if a.ndim >= _MATRIX else a[None], b if b.ndim >= _MATRIX else b[:, None]
+        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        if int(np.prod(b.shape[:-2])) == 1:  # all rows of all batches meet the same matrix
+            rows, columns = a.reshape(1, -1, a.shape[-1]), b.reshape(1, *b.shape[-2:])
+        else:
+            rows, columns = (np.broadcast_to(index, (*batch, *index.shape[-2:])).reshape(-1, *index.shape[-2:])
+                             for index in (a, b))
+        return _Matrices(rows, columns, (*batch, *ends))
+
+
+def _orders(rows: IntArray, columns: IntArray) -> tuple[str, str]:
+    """The orders of axes in which the layer reads the elements of both operands: heads h, rows m, depth k, columns n.
+
+    Those that they have; where an operand has none that the layer can read, one that fits the other.
+    """
+    order_a = _order(rows, "hmk", ("hmk", "mhk"))
+    order_b = _order(columns, "hkn", ("hkn", "hnk", "khn", "nhk"))
+    if order_a is None:
+        order_a = "mhk" if order_b in ("khn", "nhk") else "hmk"
+    if order_b is None or (order_a == "hmk" and order_b[0] != "h"):
+        order_b = "hkn"
+    return order_a, order_b
 
 
 def _operand(site: Site, name: str) -> tuple[Held, Fraction]:
@@ -171,12 +184,16 @@ def _order(index: IntArray, letters: str, orders: Sequence[str]) -> str | None:
     return None
 
 
-def _in_order(site: Site, held: Held, index: IntArray, letters: str, order: str, name: str) -> Held:
-    """The matrix `name`, whose elements are at the places `index` of `held`, as a frame of nothing but them."""
-    wanted = index.transpose([letters.index(letter) for letter in order])
-    if np.array_equal(wanted.ravel(), np.arange(site.tensors[held.tensor].frame.elements)):
+def _in_order(site: Site, held: Held, index: IntArray, axes: tuple[str, str], name: str) -> Held:
+    """The matrix `name`, whose elements are at the places `index` of `held`, as a frame of nothing but them.
+
+    `axes`: those of `index`, and in which order the elements follow each other in the frame.
+    """
+    letters, order = axes
+    places = index.transpose([letters.index(letter) for letter in order])
+    if np.array_equal(places.ravel(), np.arange(site.tensors[held.tensor].frame.elements)):
         return held
-    return site.movement.chosen(held, name, wanted.reshape(-1, wanted.shape[2]))
+    return site.movement.chosen(held, name, places.reshape(-1, places.shape[2]))
 
 
 def _frame_for_reader(graph: Graph, node: Node, made: tuple[int, int, int]) -> Frame:

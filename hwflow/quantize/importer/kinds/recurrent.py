@@ -28,13 +28,13 @@ from hwflow.quantize.constants import Quantity
 from hwflow.quantize.graphs import attribute, consumers, label_of, shape_of
 from hwflow.quantize.importer.affine_forms import Form, form_of
 from hwflow.quantize.importer.choose_rescale import Accumulator, affine, rescale
-from hwflow.quantize.importer.finish import matrix_layer, weight_format
+from hwflow.quantize.importer.layer_anchors import Matrix, weight_format
 from hwflow.quantize.importer.site import Site
 from hwflow.quantize.importer.states import (
     Held,
     Joined,
     LayerAnchor,
-    Matrix,
+    LayerTask,
     Moved,
     OnHost,
     Parameters,
@@ -231,11 +231,8 @@ class Loop(LayerAnchor):
     gate_fraction: int
     streaming: bool
 
-    def layer(
-        self, pending: Pending, xs: tuple[Tensor, ...], y: Tensor, name: str, p: Parameters, stage: OutputStage,
-        opsets: Mapping[str, int],
-    ) -> Layer:  # fmt: skip
-        cell, (x,) = self.cell, xs
+    def layer(self, task: LayerTask) -> Layer:
+        cell, (x,), y = self.cell, task.xs, task.y
         hidden = cell.hidden_fraction
         steps = Fraction(1, 1 << hidden)
         ratios = [Fraction(float(s)) * steps * (1 << self.gate_fraction) for s in self.scales]
@@ -245,9 +242,9 @@ class Loop(LayerAnchor):
         tables = cell.tables(self.gate_fraction)
         initial = self._integers()
         return Recurrent(
-            name, (x.name,), y.name, cell.kind, x.format, self.weights, _format(self.weights), gates,
+            task.name, (x.name,), y.name, cell.kind, x.format, self.weights, _format(self.weights), gates,
             self.gate_fraction, tables.gate, tables.candidate, tables.output, tables.fraction, HIDDEN_BITS, hidden,
-            cell.cell_bits, cell.cell_fraction, tables.candidate_fraction, initial, self._shown(pending, y, p),
+            cell.cell_bits, cell.cell_fraction, tables.candidate_fraction, initial, self._shown(task),
             cell.linear_before_reset, self.streaming,
         )  # fmt: skip
 
@@ -262,9 +259,9 @@ class Loop(LayerAnchor):
         ]
         return np.stack(rows).astype(np.int64)
 
-    def _shown(self, pending: Pending, y: Tensor, p: Parameters) -> Requantize:
+    def _shown(self, task: LayerTask) -> Requantize:
         """From the hidden state to elements, with the constants, Relu and Clip that follow."""
-        form = form_of(pending, Form.linear((Fraction(1, 1 << self.cell.hidden_fraction),)))
+        form = form_of(task.pending, Form.linear((Fraction(1, 1 << self.cell.hidden_fraction),)))
         if form is None or form.rounding is not None or form.unit[0] <= 0:
             raise Refusal(
                 f"what follows {self.node.label} must be positive constants, Relu and Clip up to its QuantizeLinear",
@@ -272,7 +269,7 @@ class Loop(LayerAnchor):
             )
         ends = [np.array([end], np.int64) for end in (0, -(1 << HIDDEN_BITS - 1), (1 << HIDDEN_BITS - 1) - 1)]
         sums = Accumulator(*ends)
-        made = rescale(affine(form, sums, p), sums, y.format, OutputStage.MULTIPLY)
+        made = rescale(affine(form, sums, task.parameters), sums, task.y.format, OutputStage.MULTIPLY)
         assert isinstance(made, Requantize)
         return made
 
@@ -405,11 +402,12 @@ def _input_sums(
     integers, scales = w.integers[d][cell.rows], w.scale[d][cell.rows, 0]
     frame = Frame(1, x.frame.width, len(integers))
     anchor = Matrix(
-        own, label, frame, source, integers[:, None, None, :], scales, Window((1, 1)), 1, Quantity.plain(bias)
+        own, label, frame, (source,), integers[:, None, None, :], scales, Window((1, 1)), 1, Quantity.plain(bias)
     )
     pending = Pending.of(anchor, np.arange(frame.elements, dtype=np.int64))
     p = Parameters(2.0**-fraction, 0, GATE_FORMAT, GATE_FORMAT.low, GATE_FORMAT.high)
     y = Tensor(site.building.names.new(label), frame, GATE_FORMAT, p.scale, 0)
-    layer = matrix_layer(pending, anchor, x, y, site.building.name_of(own), p, OutputStage.MULTIPLY, site.opsets)
-    site.building.add(layer, y)
+    name = site.building.name_of(own)
+    task = LayerTask(pending, (x,), y, name, p, OutputStage.MULTIPLY, site.opsets)
+    site.building.add(anchor.layer(task), y)
     return Held(y.name, pending.index, True)

@@ -26,11 +26,9 @@ from hwflow.quantize.graphs import as_ints, attribute, label_of
 from hwflow.quantize.importer.anchors import reduced_axes
 from hwflow.quantize.importer.geometry import frame_of, window_of
 from hwflow.quantize.importer.kinds.matrix import padded
+from hwflow.quantize.importer.layer_anchors import TABLE_BITS, Average, Matrix
 from hwflow.quantize.importer.site import Site
-from hwflow.quantize.importer.states import Average, Entry, Held, Matrix, Pending, State, Step, image_index
-
-#: Tables are for elements of up to so many bits.
-_TABLE_BITS = 8
+from hwflow.quantize.importer.states import Entry, Held, Pending, State, Step, image_index
 
 #: Height, width and channels of a frame.
 _HEIGHT, _WIDTH, _CHANNELS = range(3)
@@ -124,7 +122,7 @@ def norm_pool(site: Site, node: Node, dynamic: list[str]) -> State:
     index = image_index(made, held.index.ndim)[:, held.index.reshape(frame.channels, -1)[:, 0] % frame.channels]
     counts = [((size, 1),) * positions for size, positions in
               zip(window.kernel, (made.height, made.width), strict=True)]  # fmt: skip
-    anchor = Average(node, f"{node.outputs[0]}.sum", made, held, window, counts[0], counts[1])
+    anchor = Average(node, f"{node.outputs[0]}.sum", made, (held,), window, counts[0], counts[1])
     return _behind(padded(site, node, Pending.of(anchor, index)), node, total)
 
 
@@ -185,10 +183,10 @@ def _summed(site: Site, node: Node, found: _Reduced, total: Total) -> Pending:
     if found.over_channels:
         weights = np.ones((1, *kernel, found.frame.channels), np.int64)
         pending = Pending.of(
-            Matrix(node, key, found.made, held, weights, np.ones(1), Window(kernel), 1), found.index)
+            Matrix(node, key, found.made, (held,), weights, np.ones(1), Window(kernel), 1), found.index)
     else:
         rows, columns = ((kernel[0], 1),) * found.made.height, ((kernel[1], 1),) * found.made.width
-        pending = Pending.of(Average(node, key, found.made, held, Window(kernel), rows, columns), found.index)
+        pending = Pending.of(Average(node, key, found.made, (held,), Window(kernel), rows, columns), found.index)
     if node.op_type == "ReduceMean":
         count = Quantity.plain(np.array(found.count, np.float32))
         pending = pending.then(Step(Node("Div", (key, ""), (node.outputs[0],), {}, label_of(node)), (key, count)))
@@ -208,10 +206,10 @@ def _mapped(site: Site, node: Node, held: Held, total: Total) -> Held:
     x = site.tensors[held.tensor]
     if not total.is_magnitude or (total.power == 1 and x.format.low >= x.zero_point == 0):
         return held
-    if x.format.bits > _TABLE_BITS:
+    if x.format.bits > TABLE_BITS:
         raise Refusal(
-            f"its input '{x.name}' has {x.format.bits} bits, and tables are for at most {_TABLE_BITS}",
-            f"quantize that input with {_TABLE_BITS} bits")
+            f"its input '{x.name}' has {x.format.bits} bits, and tables are for at most {TABLE_BITS}",
+            f"quantize that input with {TABLE_BITS} bits")
     codes = np.arange(x.format.low, x.format.high + 1, x.format.step)
     table = np.abs(codes - x.zero_point) ** total.power
     building = site.building

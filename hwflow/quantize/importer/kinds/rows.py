@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -10,16 +10,15 @@ import numpy as np
 import numpy.typing as npt
 from hwflow_base.errors import Refusal
 
-from hwflow.layers import Normalize, Softmax, Tensor
+from hwflow.layers import Normalize, Softmax
 from hwflow.layers.formats import Frame, IntArray
 from hwflow.layers.softmax import WIDEST_INPUT
 from hwflow.onnx.model import Node
 from hwflow.quantize.graphs import as_ints, attribute, shape_of
 from hwflow.quantize.importer.affine_forms import Form, form_of
 from hwflow.quantize.importer.site import Site
-from hwflow.quantize.importer.states import Entry, Held, LayerAnchor, Parameters, Pending, State, Unsupported
+from hwflow.quantize.importer.states import Entry, Held, LayerAnchor, LayerTask, Parameters, Pending, State, Unsupported
 from hwflow.quantize.importer.steps import uniform, varies
-from hwflow.quantize.settings import OutputStage
 
 Floats = npt.NDArray[np.float64]
 
@@ -137,24 +136,22 @@ class SoftmaxAnchor(LayerAnchor):
     factor: Fraction
     elements: int
 
-    def layer(
-        self, pending: Pending, xs: tuple[Tensor, ...], y: Tensor, name: str, p: Parameters, stage: OutputStage,
-        opsets: Mapping[str, int],
-    ) -> Softmax:  # fmt: skip
-        if xs[0].format.bits > WIDEST_INPUT or xs[0].format.bipolar:
+    def layer(self, task: LayerTask) -> Softmax:
+        (x,), p = task.xs, task.parameters
+        if x.format.bits > WIDEST_INPUT or x.format.bipolar:
             raise Refusal(
-                f"its input '{xs[0].name}' is {xs[0].format}, and the table of a Softmax is for numbers of up to "
+                f"its input '{x.name}' is {x.format}, and the table of a Softmax is for numbers of up to "
                 f"{WIDEST_INPUT} bits", f"quantize that input with {WIDEST_INPUT} bits or fewer"
             )
-        factors, summands, (low, high) = affine_behind(pending, p)
+        factors, summands, (low, high) = affine_behind(task.pending, p)
         steps = summands[0] / p.scale
         if len(set(factors)) > 1 or factors[0] <= 0 or len(set(summands)) > 1 or steps != round(steps):
             raise Refusal(
                 f"constants behind {self.node.label} must be one positive factor, and a multiple of the scale of the "
                 f"result, {p.scale:g}", "quantize its result first"
             )
-        scaled = replace(y, scale=p.scale / float(factors[0]), zero_point=p.zero_point + int(steps))
-        made = Softmax.of(name, xs[0], scaled, self.elements, self.factor)
+        scaled = replace(task.y, scale=p.scale / float(factors[0]), zero_point=p.zero_point + int(steps))
+        made = Softmax.of(task.name, x, scaled, self.elements, self.factor)
         return replace(made, low=low, high=high)
 
 
@@ -235,17 +232,15 @@ class NormalAnchor(LayerAnchor):
     mean: bool
     epsilon: float
 
-    def layer(
-        self, pending: Pending, xs: tuple[Tensor, ...], y: Tensor, name: str, p: Parameters, stage: OutputStage,
-        opsets: Mapping[str, int],
-    ) -> Normalize:  # fmt: skip
-        factors, summands, (low, high) = affine_behind(pending, p)
+    def layer(self, task: LayerTask) -> Normalize:
+        (x,), p = task.xs, task.parameters
+        factors, summands, (low, high) = affine_behind(task.pending, p)
         places = self.frame.elements
         factors, summands = (np.resize(each, places).reshape(self.gamma.shape) for each in (factors, summands))
         sign, scale = (1 if self.factor > 0 else -1), float(abs(self.factor))
         gamma, beta = compressed([sign * self.gamma * factors, self.beta * factors + summands])
         made = Normalize.of(
-            name, replace(xs[0], scale=xs[0].scale * scale), replace(y, scale=p.scale, zero_point=p.zero_point),
+            task.name, replace(x, scale=x.scale * scale), replace(task.y, scale=p.scale, zero_point=p.zero_point),
             centred=self.centred, mean=self.mean, epsilon=self.epsilon, gamma=gamma, beta=beta,
             elements=self.elements)
         return replace(made, low=low, high=high)

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -17,17 +17,15 @@ from hwflow.layers import AveragePool, Layer, Requantize, Tensor
 from hwflow.layers.formats import Frame, IntArray
 from hwflow.layers.rearrange import Rearrange, picked
 from hwflow.layers.rescale import Rescale, Thresholds
-from hwflow.onnx.model import Array
+from hwflow.onnx.model import Array, Node
 from hwflow.quantize.constants import Quantity
 from hwflow.quantize.graphs import label_of
 from hwflow.quantize.importer.affine_forms import Form, form_of
-from hwflow.quantize.importer.anchors import identity
 from hwflow.quantize.importer.choose_rescale import Accumulator, Affine, affine, rescale, signed
-from hwflow.quantize.importer.finish import joined_thresholds, matrix_form, matrix_layer, raw_layer
-from hwflow.quantize.importer.states import QUANTIZE_ALL, Held, Kept, Lacking, Matrix, Parameters, Pending, Step
+from hwflow.quantize.importer.layer_anchors import Kept, Matrix, joined_thresholds, matrix_form, raw_layer
+from hwflow.quantize.importer.states import QUANTIZE_ALL, Held, Lacking, LayerTask, Parameters, Pending, Step
 from hwflow.quantize.importer.steps import Function
 from hwflow.quantize.importer.threshold_search import search
-from hwflow.quantize.settings import OutputStage
 
 #: Elements whose thresholds are searched for at a time.
 _AT_ONCE = 1024
@@ -37,7 +35,7 @@ class Negated(Exception):
     """Raised where a mean of single pixels would have to negate an element, or to forget it."""
 
 
-def is_placed(pending: Pending) -> bool:
+def has_constants_per_element(pending: Pending) -> bool:
     """True where a step has a constant for each element of the frame, and the anchor takes fewer."""
     sources = (source for step in pending.steps for source in step.inputs)
     return any(isinstance(x, Quantity) and x.real.ndim > 0 and x.real.size > pending.anchor.constants for x in sources)
@@ -51,34 +49,42 @@ def _is_per_element(source: str | Quantity | None, frame: Frame) -> bool:
     return isinstance(source, Quantity) and source.real.ndim > 0 and source.real.size > frame.channels
 
 
-@dataclass(frozen=True)
-class Placed:
-    """What makes `y` of `x` by the steps of `pending`, of which `is_placed` is true.
+def first_per_element(pending: Pending) -> Node:
+    """The first node with such constants."""
+    return next(step.node for step in pending.steps if _has_per_element(step, pending.anchor.frame))
 
-    `p` are the parameters of the QuantizeLinear behind it.  `layer_name` and `tensor_name` make names that are free.
+
+@dataclass(frozen=True)
+class PerElement:
+    """The layers of a task some of whose steps have a constant for each element.
+
+    The last layer has the name of the task; `layer_name` and `tensor_name` make names of others that are free.
     """
 
-    pending: Pending
-    x: Tensor
-    y: Tensor
-    p: Parameters
-    stage: OutputStage
-    opsets: Mapping[str, int]
+    task: LayerTask
     layer_name: Callable[[str], str]
     tensor_name: Callable[[str], str]
+
+    @property
+    def pending(self) -> Pending:
+        return self.task.pending
+
+    @property
+    def parameters(self) -> Parameters:
+        return self.task.parameters
 
     def layers(self) -> Iterator[tuple[Layer, Tensor]]:
         """The layers, each with what it makes, `y` last.
 
         Lacking: steps behind anything but a tensor of the graph or a product.
         """
-        anchor, x = self.pending.anchor, self.x
+        anchor, x = self.pending.anchor, self.task.xs[0]
         if isinstance(anchor, Kept):
             start = Form.linear((Fraction(x.scale),) * x.frame.channels)
             try:
-                yield self._average(start, x), self.y
+                yield self._average(start, x), self.task.y
             except Negated:
-                yield from self._by_channels()
+                yield from self._by_channels(anchor)
             return
         if not isinstance(anchor, Matrix):
             raise Lacking(
@@ -88,17 +94,11 @@ class Placed:
         layer, sums, _ = raw_layer(replace(anchor, bias=None), x, name, self.tensor_name(f"{anchor.key}.sums"))
         yield layer, sums
         try:
-            yield self._average(matrix_form(anchor, x), sums), self.y
+            yield self._average(matrix_form(anchor, x), sums), self.task.y
         except Negated:
             raise Refusal(
                 f"multiplies the result of {anchor.node.label} by constants that differ from element to element and "
                 "are not all positive", QUANTIZE_ALL) from None
-
-    @property
-    def _name(self) -> str:
-        """That of the first node with such constants."""
-        frame = self.pending.anchor.frame
-        return label_of(next(step.node for step in self.pending.steps if _has_per_element(step, frame)))
 
     def _average(self, start: Form, x: Tensor) -> AveragePool:
         """A mean of single pixels; an element of channel c of `x` has the form `start`, entry c.
@@ -114,41 +114,42 @@ class Placed:
 
         whole, begin, sums = part(classes.elements)
         form = form_of(whole, begin)
-        if form is not None and (form.rounding is None or self.p.scale == 1):
+        if form is not None and (form.rounding is None or self.parameters.scale == 1):
             made = self._affine(form, sums)
         else:
             cuts = range(_AT_ONCE, len(classes.elements), _AT_ONCE)
             made = self._searched([part(places) for places in np.split(classes.elements, cuts)])
         return AveragePool(
-            self.layer_name(self._name), (x.name,), self.y.name, x.format, made, (1, 1), row_classes=classes.rows,
+            self.task.name, (x.name,), self.task.y.name, x.format, made, (1, 1), row_classes=classes.rows,
             column_classes=classes.columns)
 
     def _affine(self, form: Form, sums: Accumulator) -> Rescale:
-        sign, p = signed(form), self.p
+        sign, p = signed(form), self.parameters
         gone = sign == 0
         if (sign < 0).any() or any(_constant(form, k, p) != p.zero_point for k in np.flatnonzero(gone).tolist()):
             raise Negated
         exact = _saturated(affine(_with_units(form, gone, p), sums, p), sums, p)
-        return _without(rescale(exact, sums, self.y.format, self.stage), gone, sums, p)
+        return _without(rescale(exact, sums, self.task.y.format, self.task.stage), gone, sums, p)
 
     def _searched(self, parts: list[tuple[Pending, Form, Accumulator]]) -> Rescale:
-        found = [search(form, sums, Function(steps, self.opsets), self.p) for steps, form, sums in parts]
+        found = [search(form, sums, Function(steps, self.task.opsets), self.parameters) for steps, form, sums in parts]
         if any((sign < 0).any() for sign, _ in found):
             raise Negated
         return joined_thresholds([levels for _, levels in found], [sums for _, _, sums in parts])
 
-    def _by_channels(self) -> Iterator[tuple[Layer, Tensor]]:
+    def _by_channels(self, kept: Kept) -> Iterator[tuple[Layer, Tensor]]:
         """All elements as the channels of one pixel, for a depthwise Conv whose weights negate some of them."""
-        anchor, x, y, frame = self.pending.anchor, self.x, self.y, self.x.frame
+        (x,), y, name = self.task.xs, self.task.y, self.task.name
+        frame = x.frame
         row = replace(x, name=self.tensor_name(f"{y.name}.row"), frame=Frame(1, 1, frame.elements))
         made = replace(y, name=self.tensor_name(f"{y.name}.made"), frame=row.frame)
         zero, every = np.zeros(1, np.int64), np.arange(frame.elements, dtype=np.int64)
-        to_row, back = self.layer_name(f"{self._name}.to_row"), self.layer_name(f"{self._name}.back")
+        to_row, back = self.layer_name(f"{name}.to_row"), self.layer_name(f"{name}.back")
         yield Rearrange(to_row, (x.name,), row.name, x.format, zero, zero, every, x.format.low), row
-        conv = identity(anchor.node, anchor.key, Held(row.name, self.pending.index, real=True), row.frame)
+        sources = (Held(row.name, self.pending.index, real=True),)
+        conv = Matrix.identity(replace(kept, sources=sources, frame=row.frame))
         steps = replace(_chosen(self.pending, frame, every), anchor=conv)
-        name = self.layer_name(self._name)
-        yield matrix_layer(steps, conv, row, made, name, self.p, self.stage, self.opsets), made
+        yield conv.layer(replace(self.task, pending=steps, xs=(row,), y=made)), made
         offsets = picked(frame)
         yield Rearrange(back, (made.name,), y.name, y.format, *offsets, y.format.low), y
 

@@ -1,16 +1,16 @@
-"""From a pending result and the parameters of its QuantizeLinear to an integer layer."""
+"""The anchors of products, averages, sums and of tensors as they are, and the integer layers that they become."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
-from hwflow_base.errors import Refusal
+from hwflow_base.errors import Refusal, reason_of
 
 from hwflow.layers import AveragePool, Conv, Dense, IntFormat, Layer, Lookup, Requantize, Tensor
 from hwflow.layers.add import Add
@@ -18,6 +18,9 @@ from hwflow.layers.formats import BIPOLAR, IntArray
 from hwflow.layers.matrix import accumulator_format
 from hwflow.layers.multiply import Multiply
 from hwflow.layers.rescale import Rescale, Rounding, Thresholds
+from hwflow.layers.window import Window
+from hwflow.onnx.model import Node
+from hwflow.quantize.constants import Quantity
 from hwflow.quantize.importer.affine_forms import Form, form_of
 from hwflow.quantize.importer.choose_rescale import (
     MAX_LEVELS,
@@ -29,13 +32,145 @@ from hwflow.quantize.importer.choose_rescale import (
     signed,
 )
 from hwflow.quantize.importer.common_ratio import common_ratio
-from hwflow.quantize.importer.states import Average, Matrix, Parameters, Pending, Product, Sum
-from hwflow.quantize.importer.steps import Function, uniform
+from hwflow.quantize.importer.states import LayerAnchor, LayerTask, Parameters, Pending, Rounded
+from hwflow.quantize.importer.steps import Function, uniform, varies
 from hwflow.quantize.importer.threshold_search import quantized, search
-from hwflow.quantize.settings import OutputStage
 
 #: Products in the bias of a channel whose sums leave the hardware: with them the sums fit int32.
 _MOST_RAW_BIAS = 1 << 29
+
+#: Tables are for tensors of up to so many bits.
+TABLE_BITS = 8
+
+
+@dataclass(frozen=True)
+class Kept(LayerAnchor):
+    """A tensor of the layer graph as it is: functions of it are a table, or thresholds where it has many bits."""
+
+    def node_of(self, rounded: Rounded) -> Node:
+        return rounded.pending.steps[0].node if rounded.pending.steps else rounded.node
+
+    def layer(self, task: LayerTask) -> Layer:
+        (x,) = task.xs
+        if x.format.bits <= TABLE_BITS and not varies(task.pending):
+            return _table(task)
+        try:
+            return Matrix.identity(self).layer(task)
+        except ValueError as error:
+            if x.format.bits <= TABLE_BITS:
+                raise
+            why, _ = reason_of(error)
+            raise Refusal(
+                f"its input '{x.name}' has {x.format.bits} bits, and tables are for at most {TABLE_BITS}: {why}",
+                f"quantize that input with {TABLE_BITS} bits"
+            ) from None
+
+
+@dataclass(frozen=True)
+class Matrix(LayerAnchor):
+    """A Conv (`window` and `groups` set, weights [cout, kh, kw, cin / groups]) or a dense layer ([cout, cin]).
+
+    `weights` are integers without zero point, `scales` [cout] theirs; `bias` [cout] is added.
+    """
+
+    weights: IntArray
+    scales: npt.NDArray[np.float64]
+    window: Window | None
+    groups: int
+    bias: Quantity | None = None
+
+    @staticmethod
+    def identity(kept: Kept) -> Matrix:
+        """The tensor itself as a depthwise product with 1, for what only products can be followed by."""
+        count = kept.frame.channels
+        return Matrix(kept.node, kept.key, kept.frame, kept.sources, np.ones((count, 1, 1, 1), np.int64),
+                      np.ones(count), Window((1, 1)), count)
+
+    def layer(self, task: LayerTask) -> Layer:
+        """A Conv or Dense with its rescaling to `y`.  ValueError where the scales are out of reach."""
+        (x,), y, p = task.xs, task.y, task.parameters
+        sums = _sums(self.weights, x)
+        start = matrix_form(self, x)
+        form = _affine_form(task.pending, start, p)
+        made: Rescale
+        if form is None:
+            sign, made = search(start, sums, Function(task.pending, task.opsets), p)
+        else:
+            sign = signed(form)
+            turned = sums.turned(sign)
+            made = rescale(affine(form, turned, p), turned, y.format, task.stage)
+        weights = self.weights * sign.reshape(-1, *[1] * (self.weights.ndim - 1))
+        return _matrix(replace(self, weights=weights), x, y.name, task.name, made)
+
+
+@dataclass(frozen=True)
+class Average(LayerAnchor):
+    """An average pool.
+
+    Where the windows at the edges count fewer elements than others, `rows` and `columns` give the elements of each row
+    and column of windows, and what they count in the divisor.
+    """
+
+    window: Window
+    rows: tuple[tuple[int, int], ...] = ()
+    columns: tuple[tuple[int, int], ...] = ()
+
+    def layer(self, task: LayerTask) -> Layer:
+        """An average pool with its rescaling to `y`.
+
+        Windows with as many elements and the same divisor are a class; a class has constants of its own.
+        """
+        (x,), window, channels = task.xs, self.window, self.frame.channels
+        kinds = [list(dict.fromkeys(axis)) or [(size, size)] for axis, size in
+                 zip((self.rows, self.columns), window.kernel, strict=True)]  # fmt: skip
+        whole = [(a[0] * b[0], a[1] * b[1]) for a in kinds[0] for b in kinds[1]]
+        sums = [_sums_of(x, elements, channels) for elements, _ in whole]
+        starts = [Form.linear((Fraction(x.scale) / divisor,) * channels) for _, divisor in whole]
+        forms = [_affine_form(task.pending, start, task.parameters) for start in starts]
+        signs, made = _searched(starts, sums, task) if None in forms else _scaled(forms, sums, task)
+        if made is None or not all(np.all(sign > 0) for sign in signs):
+            raise ValueError("an average must not be negated or made constant before its QuantizeLinear")
+        rows, columns = (
+            tuple(kind.index(entry) for entry in axis) if len(whole) > 1 or any(window.pads) else ()
+            for kind, axis in zip(kinds, (self.rows, self.columns), strict=True)
+        )
+        return AveragePool(
+            task.name, (x.name,), task.y.name, x.format, made, window.kernel, window.strides, window.pads,
+            window.dilations, rows, columns)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Sum(LayerAnchor):
+    """factors[0] * a + factors[1] * b of two tensors; a 1x1xC or 1x1x1 frame counts for every pixel (and channel)."""
+
+    factors: tuple[Fraction, Fraction]
+
+    def layer(self, task: LayerTask) -> Layer:
+        """An Add: both ratios over one power of two."""
+        (a, b), p = task.xs, task.parameters
+        factor, zero_point, (low, high) = _scalar(task.pending, p)
+        ratios = [factor * f * Fraction(x.scale) / Fraction(p.scale)
+                  for f, x in zip(self.factors, (a, b), strict=True)]
+        pair, shift = common_ratio(ratios, (a, b), (low - zero_point, high - zero_point), p.rescale_bits)
+        return Add(task.name, (a.name, b.name), task.y.name, pair, shift, zero_point, low, high)
+
+
+@dataclass(frozen=True)
+class Product(LayerAnchor):
+    """factor * a * b of two tensors, which broadcast as those of a Sum."""
+
+    factor: Fraction
+
+    def layer(self, task: LayerTask) -> Layer:
+        """A Multiply, whose ratio is the product of both scales over the output's."""
+        (a, b), p = task.xs, task.parameters
+        factor, zero_point, (low, high) = _scalar(task.pending, p)
+        ratio = factor * self.factor * Fraction(a.scale) * Fraction(b.scale) / Fraction(p.scale)
+        sign = 1 if ratio > 0 else -1
+        whole = Affine((abs(ratio),), (Fraction(0),), (low,), (high,), zero_point, Rounding.HALF_EVEN, p.rescale_bits)
+        made = multiplication(whole, _products((a, b), sign))
+        multiplier, shift = sign * int(made.multiplier[0]), int(made.shift[0])
+        return Multiply(task.name, (a.name, b.name), task.y.name, multiplier, shift, zero_point, low, high)
 
 
 def weight_format(weights: IntArray) -> IntFormat:
@@ -54,25 +189,6 @@ def matrix_form(anchor: Matrix, x: Tensor) -> Form:
     biased = form.plus(anchor.bias)
     assert biased is not None, "a form without rounding takes a bias"
     return biased
-
-
-def matrix_layer(
-    pending: Pending, anchor: Matrix, x: Tensor, y: Tensor, name: str, p: Parameters, stage: OutputStage,
-    opsets: Mapping[str, int],
-) -> Layer:  # fmt: skip
-    """A Conv or Dense with its rescaling to `y`.  ValueError where the scales are out of reach."""
-    sums = _sums(anchor.weights, x)
-    start = matrix_form(anchor, x)
-    form = _affine_form(pending, start, p)
-    made: Rescale
-    if form is None:
-        sign, made = search(start, sums, Function(pending, opsets), p)
-    else:
-        sign = signed(form)
-        turned = sums.turned(sign)
-        made = rescale(affine(form, turned, p), turned, y.format, stage)
-    weights = anchor.weights * sign.reshape(-1, *[1] * (anchor.weights.ndim - 1))
-    return _matrix(replace(anchor, weights=weights), x, y.name, name, made)
 
 
 def _affine_form(pending: Pending, start: Form, p: Parameters) -> Form | None:
@@ -141,34 +257,6 @@ def _matrix(anchor: Matrix, x: Tensor, output: str, name: str, made: Rescale) ->
     )
 
 
-def average_layer(
-    pending: Pending, anchor: Average, x: Tensor, y: Tensor, name: str, p: Parameters, stage: OutputStage,
-    opsets: Mapping[str, int],
-) -> Layer:  # fmt: skip
-    """An average pool with its rescaling to `y`.
-
-    Windows with as many elements and the same divisor are a class; a class has constants of its own.
-    """
-    window, channels = anchor.window, anchor.frame.channels
-    kinds = [list(dict.fromkeys(axis)) or [(size, size)] for axis, size in
-             zip((anchor.rows, anchor.columns), window.kernel, strict=True)]  # fmt: skip
-    whole = [(a[0] * b[0], a[1] * b[1]) for a in kinds[0] for b in kinds[1]]
-    sums = [_sums_of(x, elements, channels) for elements, _ in whole]
-    starts = [Form.linear((Fraction(x.scale) / divisor,) * channels) for _, divisor in whole]
-    forms = [_affine_form(pending, start, p) for start in starts]
-    signs, made = _searched(starts, sums, Function(pending, opsets), p) if None in forms else _scaled(
-        forms, sums, y, p, stage)  # fmt: skip
-    if made is None or not all(np.all(sign > 0) for sign in signs):
-        raise ValueError("an average must not be negated or made constant before its QuantizeLinear")
-    rows, columns = (
-        tuple(kind.index(entry) for entry in axis) if len(whole) > 1 or any(window.pads) else ()
-        for kind, axis in zip(kinds, (anchor.rows, anchor.columns), strict=True)
-    )
-    return AveragePool(
-        name, (x.name,), y.name, x.format, made, window.kernel, window.strides, window.pads, window.dilations,
-        rows, columns)  # fmt: skip
-
-
 def _sums_of(x: Tensor, elements: int, channels: int) -> Accumulator:
     """The smallest and the largest sum of this number of elements."""
     full = np.full(channels, elements, np.int64)
@@ -181,26 +269,27 @@ def _joined(sums: list[Accumulator]) -> Accumulator:
 
 
 def _scaled(
-    forms: list[Form | None], sums: list[Accumulator], y: Tensor, p: Parameters, stage: OutputStage
+    forms: list[Form | None], sums: list[Accumulator], task: LayerTask
 ) -> tuple[list[IntArray], Rescale | None]:
     """The signs of the classes' forms, and where all are positive the rescaling of all classes."""
     known = [form for form in forms if form is not None]
     signs = [signed(form) for form in known]
     if not all(np.all(sign > 0) for sign in signs):
         return signs, None
-    parts = [affine(form, each, p) for form, each in zip(known, sums, strict=True)]
+    parts = [affine(form, each, task.parameters) for form, each in zip(known, sums, strict=True)]
     ratio, bias, low, high = (
         tuple(chain.from_iterable(getattr(part, field) for part in parts)) for field in ("ratio", "bias", "low", "high")
     )
     whole = replace(parts[0], ratio=ratio, bias=bias, low=low, high=high)
-    return signs, rescale(whole, _joined(sums), y.format, stage)
+    return signs, rescale(whole, _joined(sums), task.y.format, task.stage)
 
 
 def _searched(
-    starts: list[Form], sums: list[Accumulator], function: Function, p: Parameters
+    starts: list[Form], sums: list[Accumulator], task: LayerTask
 ) -> tuple[list[IntArray], Thresholds]:
     """The signs and the thresholds of all classes."""
-    found = [search(start, each, function, p) for start, each in zip(starts, sums, strict=True)]
+    function = Function(task.pending, task.opsets)
+    found = [search(start, each, function, task.parameters) for start, each in zip(starts, sums, strict=True)]
     return [sign for sign, _ in found], joined_thresholds([made for _, made in found], sums)
 
 
@@ -217,34 +306,13 @@ def joined_thresholds(found: Sequence[Thresholds], sums: Sequence[Accumulator]) 
     return Thresholds(np.concatenate(rows), low)
 
 
-def table_layer(pending: Pending, x: Tensor, y: Tensor, name: str, p: Parameters, opsets: Mapping[str, int]) -> Layer:
+def _table(task: LayerTask) -> Layer:
     """A table: dequantize every integer of the input format, apply the nodes as ONNX says (float32), quantize."""
+    (x,) = task.xs
     codes = np.arange(x.format.low, x.format.high + 1, x.format.step)
     values = ((codes - x.zero_point).astype(np.float32) * np.float32(x.scale)).astype(np.float32)
-    table = quantized(Function(uniform(pending), opsets)(values[:, None])[:, 0], p)
-    return Lookup(name, (x.name,), y.name, x.format, table)
-
-
-def sum_layer(pending: Pending, anchor: Sum, xs: tuple[Tensor, Tensor], y: Tensor, name: str, p: Parameters) -> Layer:
-    """An Add: both ratios over one power of two."""
-    factor, zero_point, (low, high) = _scalar(pending, p)
-    ratios = [factor * f * Fraction(x.scale) / Fraction(p.scale) for f, x in zip(anchor.factors, xs, strict=True)]
-    pair, shift = common_ratio(ratios, xs, (low - zero_point, high - zero_point), p.rescale_bits)
-    names = (xs[0].name, xs[1].name)
-    return Add(name, names, y.name, pair, shift, zero_point, low, high)
-
-
-def product_layer(
-    pending: Pending, anchor: Product, xs: tuple[Tensor, Tensor], y: Tensor, name: str, p: Parameters
-) -> Layer:
-    """A Multiply, whose ratio is the product of both scales over the output's."""
-    factor, zero_point, (low, high) = _scalar(pending, p)
-    ratio = factor * anchor.factor * Fraction(xs[0].scale) * Fraction(xs[1].scale) / Fraction(p.scale)
-    sign = 1 if ratio > 0 else -1
-    whole = Affine((abs(ratio),), (Fraction(0),), (low,), (high,), zero_point, Rounding.HALF_EVEN, p.rescale_bits)
-    made = multiplication(whole, _products(xs, sign))
-    multiplier, shift = sign * int(made.multiplier[0]), int(made.shift[0])
-    return Multiply(name, (xs[0].name, xs[1].name), y.name, multiplier, shift, zero_point, low, high)
+    table = quantized(Function(uniform(task.pending), task.opsets)(values[:, None])[:, 0], task.parameters)
+    return Lookup(task.name, (x.name,), task.y.name, x.format, table)
 
 
 def _products(xs: tuple[Tensor, Tensor], sign: int) -> Accumulator:
