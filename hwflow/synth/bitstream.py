@@ -5,6 +5,7 @@ In: a core (or a whole top as RTLIL), a board and a folder.  Out: the bitstream 
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import shutil
@@ -19,6 +20,7 @@ from hwflow_rtl.memory import FlashPart
 from hwflow_rtl.vendor import Resources
 
 from ..hls import Plan
+from . import design_parts, paths
 from .board_memories import BoardMemory
 from .boards import Board
 from .clock import layout_clock, require_reachable, set_clock
@@ -70,7 +72,7 @@ def memory_ports(memory: BoardMemory) -> dict[str, Pin]:
 PLACE, SEEDS = "place and route", "seeds"
 #: hwflow's own code that changes what nextpnr wrote, in the folder of a seed: the rest of it may change without placing
 #: anew.
-REPORT_CODE = tuple(Path(__file__).with_name(name) for name in ("paths.py", "design_parts.py"))
+REPORT_CODE = tuple(Path(inspect.getfile(module)) for module in (paths, design_parts))
 #: Resources in words.
 NAMES = {"lut": "logic cells", "ff": "flip-flops", "dsp": "multiplier blocks", "ram": "block RAMs",
          "spram": "single-port RAMs"}

@@ -19,10 +19,7 @@ from .engine import engine
 from .frontier import Objective, frontier_of
 from .point import Point
 from .space import Material, Results, Space, Work
-from .store import Store
-
-#: The table of everything that was found, in the folder of an exploration.
-STORE = "points.sqlite"
+from .store import STORE, Store
 
 #: What shows how many tasks are done, of how many: a context with a function of both.
 Progress = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
@@ -90,7 +87,9 @@ def evaluate(material: Material, space: Space, folder: Path, progress: Progress 
         work = Work(material, space, store)
         if work.left:
             log = folder / "workers.log"
-            with progress("evaluate designs") as show, engine(workers, scheduler, log) as running:
+            title = "evaluate designs" + (
+                f" anew, because another version of hwflow wrote {folder / STORE}" if store.replaced else "")
+            with progress(title) as show, engine(workers, scheduler, log) as running:
                 work.run(running, show)
         found = work.found()
     if found.lost:

@@ -27,7 +27,7 @@ from ...synth.toolchain import tools_of_family, versions
 from .engine import Engine, Lost, Promise, engine
 from .point import Point, Widths
 from .space import Material, Space
-from .store import Store
+from .store import STORE, Store
 from .tasks import DesignTask, Integers, integers_of
 
 #: The kind of facts of a store that are runs of place and route.
@@ -234,7 +234,7 @@ def route(material: Material, space: Space, points: Sequence[Point], folder: Pat
     """
     tasks = {task_of(task): (widths, task) for widths, task in space.tasks(material)}
     chosen = {point: on_its_line(point, *tasks[asked_of(point)]) for point in points}
-    with Store(folder / "points.sqlite") as store:
+    with Store(folder / STORE) as store:
         runs = Runs({point: task for point, (_, task) in chosen.items()}, store, count)
         lost: list[Lost] = []
         if runs.left:

@@ -34,6 +34,8 @@ CREATE TABLE points (task TEXT NOT NULL, number INTEGER NOT NULL, {", ".join(COL
 CREATE TABLE facts (kind TEXT NOT NULL, key TEXT NOT NULL, made TEXT NOT NULL, facts TEXT NOT NULL,
                     PRIMARY KEY (kind, key));
 """
+#: The table of everything that was found, in the folder of an exploration.
+STORE = "points.sqlite"
 #: The version of the tables; those of another one are made anew.
 VERSION = zlib.crc32(TABLES.encode()) >> 1
 
@@ -50,6 +52,8 @@ class Store:
         with self.explained():
             self.connection = sqlite3.connect(path, isolation_level=None)
             (version,) = self.connection.execute("PRAGMA user_version").fetchone()
+            #: Whether another version of hwflow wrote what was in the file, which is not read.
+            self.replaced = version not in (0, VERSION)
             if version != VERSION:
                 self.make_tables()
 

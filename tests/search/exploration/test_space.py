@@ -10,11 +10,11 @@ import pytest
 import hwflow
 from hwflow import onnx
 from hwflow.quantize.settings import QuantizationSettings, settings_of_bits
-from hwflow.search.exploration.exploration import STORE, exploration_of
+from hwflow.search.exploration.exploration import exploration_of
 from hwflow.search.exploration.frontier import Objective
 from hwflow.search.exploration.point import Widths
 from hwflow.search.exploration.space import Material, Results, Space, Work
-from hwflow.search.exploration.store import Store
+from hwflow.search.exploration.store import STORE, Store
 from hwflow.synth import load_board
 from tests.e2e.networks import small_network, write_data
 from tests.search.exploration.here import Here

@@ -67,8 +67,12 @@ def test_tables_of_another_version_are_made_anew(tmp_path: Path) -> None:
     old.executescript('CREATE TABLE tasks (a); CREATE TABLE "odd "" name" (b); PRAGMA user_version = 7')
     old.close()
     with Store(path) as store:
+        assert store.replaced, "the progress says so"
         assert store.points("a") is None
         store.finish("a", [DESIGN])
+        assert store.points("a") == (DESIGN,)
+    with Store(path) as store:
+        assert not store.replaced
         assert store.points("a") == (DESIGN,)
 
 
