@@ -16,17 +16,20 @@ from pathlib import Path
 
 import click
 import pytest
+from onnx.parser import parse_model
 from rich.cells import cell_len
 
+from hwflow import onnx
 from hwflow.cli.commands import cli as words_of_hwflow
 from hwflow.cli.parser.command import Group
 from hwflow.views.console.terminal import Console, wrapped
 from tests.e2e.command import environment
+from tests.e2e.networks import small_network, write_data
 from tests.project.tree import ROOT
 
 WIDTH = 80
 MODEL = ("models/digits_cnn.onnx", "--data", "models/digits_cnn.npz")
-SMALLER = ("models/digits_mlp.onnx", "--data", "models/digits_mlp.npz")
+SMALL = ("small.onnx", "--data", "small.npz")
 #: What each child calls, one after another.
 CHILD = """
 import json, sys
@@ -49,10 +52,10 @@ CALLS: dict[tuple[str, ...], int] = {
     ("check", "hard.onnx"): 0, ("check", "hard.onnx", "--hardware"): 1, ("info", "hard.onnx"): 0,
     ("info", "models/digits_cnn.onnx", "--svg", "graph.svg"): 0,
     ("quantize", *MODEL, "--export", "integers.onnx"): 0,
-    ("quantize", *SMALLER, "--accuracy-drop", "1", "--search-evaluations", "2"): 0,
+    ("quantize", *SMALL, "--accuracy-drop", "1", "--search-evaluations", "2"): 0,
     ("golden", *MODEL): 0, ("golden", "models/digits_cnn.onnx"): 2,
-    ("build", *MODEL, "--axi-stream"): 0, ("report", *MODEL): 0, ("init", *MODEL, "--force"): 0,
-    ("sim", *MODEL, "--frames", "3"): 0, ("sim", *MODEL, "--board", "ulx3s"): 2, ("sim", "hard.onnx"): 2,
+    ("build", *SMALL, "--axi-stream"): 0, ("report", *MODEL): 0, ("init", *MODEL, "--force"): 0,
+    ("sim", *SMALL, "--frames", "3"): 0, ("sim", *MODEL, "--board", "ulx3s"): 2, ("sim", "hard.onnx"): 2,
     ("synth", *MODEL, "--clock", "2000"): 2, ("synth", "missing/folder/model.onnx"): 2,
     ("program", *MODEL[:1]): 2, ("run", *MODEL): 2, ("run", *MODEL, "--port", "/dev/nothing"): 2,
     ("reweight", *MODEL, "--base", "models/digits_mlp.onnx"): 2,
@@ -73,14 +76,15 @@ def commands(group: Group = words_of_hwflow, before: tuple[str, ...] = ()) -> li
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The shipped models, and one with operators and shapes that hardware has not."""
+    """The shipped models, a small one, and one with operators and shapes that hardware has not."""
     folder = tmp_path_factory.mktemp("widths")
     (folder / "models").symlink_to(ROOT / "models")
+    onnx.save(small_network(), folder / "small.onnx")
+    write_data(folder / "small.npz", small_network())
     hard = ('<ir_version: 8, opset_import: ["" : 17]> hard (float[batch, a_name_of_an_axis, 8] '
             "an_input_with_a_long_name) => (float[batch, b, 8] y) { t = Softmax (an_input_with_a_long_name) "
             "u = Einsum <equation = \"bij,bij->bij\"> (t, t) y = Erf (u) }")
-    import onnx.parser
-    (folder / "hard.onnx").write_bytes(onnx.parser.parse_model(hard).SerializeToString())
+    (folder / "hard.onnx").write_bytes(parse_model(hard).SerializeToString())
     (folder / "calls.json").write_text(json.dumps([*CALLS, *((*words, "--help") for words in commands())]))
     return folder
 
