@@ -10,6 +10,7 @@ import gc
 import os
 import signal
 import threading
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -58,9 +59,25 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"--models (or HWFLOW_MODELS) must name a folder of models; {sentence}")
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` looks at the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Quick tests come first: a long run soon shows what `make test` would."""
+    mark_all_but_a_few(items)
     items.sort(key=lambda item: item.get_closest_marker("slow") is not None)
+
+
+def mark_all_but_a_few(items: list[pytest.Item]) -> None:
+    """`quick(count)`: of the cases of a test that are not slow so many stay quick, spread over their list."""
+    cases = defaultdict(list)
+    for item in items:
+        mark = item.get_closest_marker("quick")
+        if mark is not None and item.get_closest_marker("slow") is None:
+            cases[item.nodeid.partition("[")[0], mark.args[0]].append(item)
+    for (_, count), group in cases.items():
+        few = {number * len(group) // count for number in range(count)}
+        for number, item in enumerate(group):
+            if number not in few:
+                item.add_marker("slow")
 
 
 def pytest_collection_finish() -> None:

@@ -152,6 +152,7 @@ MODELS: dict[str, tuple[Callable[[], Model], bool]] = {
 }
 
 
+@pytest.mark.quick(8)
 @pytest.mark.parametrize("name", MODELS)
 def test_small_models_of_all_sorts(cli: Cli, name: str) -> None:
     make, expected = MODELS[name]

@@ -37,6 +37,7 @@ def integers_of(seed: int, count: int) -> tuple[Quantized, dict[str, np.ndarray]
     return quantize(model, rows), rows
 
 
+@pytest.mark.quick(20)
 @seeds(quick=range(60))
 def test_integers_are_near_the_floats(seed: int) -> None:
     quantized, rows = integers_of(seed, 20)

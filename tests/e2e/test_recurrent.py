@@ -71,6 +71,7 @@ def saved(folder: Path, op: str, rows: int) -> tuple[Path, Path]:
     return file, data
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("op", ["LSTM", "GRU", "RNN"])
 def test_two_stacked_in_both_directions_keep_their_accuracy(cli: Cli, tmp_path: Path, op: str) -> None:
     file, data = saved(tmp_path, op, 400)

@@ -97,6 +97,7 @@ def test_a_build_folder_that_is_not_writable(cli: Cli, model: Path) -> None:
                                 "Permission denied; choose another one with --build\n")
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("inside", ["quantized", "ulx3s_85f/plan.yaml", "ulx3s_85f/rtl", "ulx3s_85f/sim", "golden"])
 def test_things_in_the_way_inside_the_build_folder(cli: Cli, model: Path, data: Path, inside: str) -> None:
     """A file where a folder must be is replaced, or refused by name; never a traceback."""
@@ -115,6 +116,7 @@ def test_things_in_the_way_inside_the_build_folder(cli: Cli, model: Path, data: 
         assert done.code == 0
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("size", [0, pytest.param(400, marks=pytest.mark.slow), 20000])
 def test_a_disk_that_fills_up(cli: Cli, model: Path, size: int) -> None:
     def limit() -> None:

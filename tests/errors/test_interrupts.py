@@ -102,6 +102,7 @@ ENDS = [pytest.param(moment, how, marks=[] if (moment, how) in QUICK else [pytes
         for moment in MOMENTS for how in (signal.SIGINT, signal.SIGKILL, signal.SIGTERM)]
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("moment, how", ENDS)
 def test_a_run_that_is_ended(fresh: Path, moment: str, how: signal.Signals) -> None:
     with started(fresh) as run:
@@ -196,6 +197,7 @@ DAMAGES = [pytest.param(name, way, marks=[pytest.mark.slow] if (k + j) % 3 else 
            for k, name in enumerate(DAMAGED) for j, way in enumerate(WAYS)]
 
 
+@pytest.mark.quick(5)
 @pytest.mark.parametrize("name, damage", DAMAGES)
 def test_a_damaged_result_is_made_again(cli: Cli, finished: Path, name: str, damage: Callable[[Path], None]) -> None:
     whole = files(finished)

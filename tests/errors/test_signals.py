@@ -136,6 +136,7 @@ main()
 """
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("module", [
     "click.core", "amaranth.hdl", "numpy", "numpy._core.numeric", "numpy.exceptions", "numpy.lib", "ml_dtypes",
     "hwflow.onnx.dtypes", "hwflow.options", "rich.console"])

@@ -29,7 +29,6 @@ from hwflow.synth.expected_clock import outside_of
 from tests.random_cases import seeds
 from tests.strategies.deep_graphs import deep_network, landmarks
 
-BOARDS = ("ulx3s_85f", "colorlight_i5", "icebreaker")
 #: Steps of a search that ends early.
 FEW = 30
 #: Steps that one try may take more than there are: it is not cut short where it counts beats.
@@ -52,17 +51,17 @@ def answer(made: Executions) -> Plan | str:
 
 
 @seeds(quick=(25,), slow=range(0, 30, 3))
-def test_planning_a_deep_network_ends(seed: int) -> None:
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("board", ["ulx3s_85f", "colorlight_i5", "icebreaker"])
+def test_planning_a_deep_network_ends(seed: int, board: str) -> None:
     """In so many steps, whatever the machine; the plan fits, or the refusal says what is short."""
-    graph = deep_network(seed)
-    for board in BOARDS:
-        made, _ = searches(graph, board)
-        found = answer(made)
-        assert made.effort.spent <= STEPS + ONE_TRY
-        if isinstance(found, Plan):
-            assert made.budget.fits(found.resources) or found.execution == SHARED
-        else:
-            assert " does not fit " in found
+    made, _ = searches(deep_network(seed), board)
+    found = answer(made)
+    assert made.effort.spent <= STEPS + ONE_TRY
+    if isinstance(found, Plan):
+        assert made.budget.fits(found.resources) or found.execution == SHARED
+    else:
+        assert " does not fit " in found
 
 
 @pytest.mark.slow

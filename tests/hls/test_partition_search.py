@@ -83,6 +83,7 @@ def fastest_of_all(graph: LayerGraph, technology: Technology, budget: hls.Budget
     return best
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("resources", BUDGETS)
 def test_the_search_finds_the_fastest_of_all_partitions(graph: LayerGraph, resources: Resources) -> None:
     technology, budget = load_board("ulx3s_25f").technology(), budget_of(resources)

@@ -109,6 +109,7 @@ BAD = {
 }
 
 
+@pytest.mark.quick(14)
 @pytest.mark.parametrize("kind", BAD)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("sizes", [(64, 10), (200, 300)])

@@ -37,6 +37,7 @@ def asked_of(technology: Technology, stage: str, asked: Counter) -> Technology:
 WITH_HARDWARE = [kind for kind in KINDS if kind in STAGES]
 
 
+@pytest.mark.quick(6)
 @pytest.mark.parametrize(("kind", "family"), [
     pytest.param(kind, family, marks=[pytest.mark.slow] if (k + j) % 3 else [], id=f"{kind.kind}-{family}")
     for k, kind in enumerate(WITH_HARDWARE) for j, family in enumerate(sorted(FAMILIES))])

@@ -140,6 +140,7 @@ def answer(question: Question, asked: Asked) -> Any:
 LONG = (Conv, Dense, MatMul, Normalize, Recurrent)
 
 
+@pytest.mark.quick(5)
 @pytest.mark.parametrize("kind", [
     pytest.param(kind, marks=[pytest.mark.slow] if kind in LONG else []) for kind in KINDS
     if kind in STAGES], ids=lambda k: k.kind)

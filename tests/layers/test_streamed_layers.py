@@ -112,6 +112,7 @@ def test_the_interval_is_kept(kind: type[Layer], seed: int) -> None:
     assert len(planned.taken) == 1
 
 
+@pytest.mark.quick(3)
 @KINDS
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 def test_costs_name_the_memories(kind: type[Layer], family: str) -> None:

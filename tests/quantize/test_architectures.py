@@ -145,6 +145,7 @@ def by_onnxruntime(name: str, scheme: str, folder: Path) -> tuple[Model, Dataset
     return onnx.load(result), dataset
 
 
+@pytest.mark.quick(6)
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("name", ALL)
 def test_quantized_by_onnxruntime(name: str, scheme: str, tmp_path: Path) -> None:

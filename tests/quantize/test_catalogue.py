@@ -77,6 +77,7 @@ def test_everything_listed_has_a_case() -> None:
     assert set(CASES) <= set(CATALOGUE)
 
 
+@pytest.mark.quick(70)
 @pytest.mark.parametrize(("domain", "op_type"), CASES, ids=[f"{d}.{o}" for d, o in CASES])
 def test_it_becomes_what_is_listed(domain: str, op_type: str) -> None:
     """And each layer computes what its kind means."""

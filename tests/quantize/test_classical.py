@@ -121,6 +121,7 @@ def only_infinity_decides(mode: str, threshold: float) -> bool:
     return threshold == (np.finfo(F).max if mode in ("BRANCH_LEQ", "BRANCH_GT") else np.inf)
 
 
+@pytest.mark.quick(6)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("missing", [False, True])
 def test_every_comparison_is_exact(mode: str, missing: bool) -> None:

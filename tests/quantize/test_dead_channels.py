@@ -65,6 +65,7 @@ MAKERS: dict[str, Callable[[float], Model]] = {
 }  # fmt: skip
 
 
+@pytest.mark.quick(20)
 @pytest.mark.parametrize("name", MAKERS)
 @pytest.mark.parametrize("small", SMALL)
 def test_a_dead_channel_is_a_constant(name: str, small: float) -> None:

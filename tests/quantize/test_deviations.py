@@ -114,6 +114,7 @@ def rows(count: int = 12) -> dict[str, np.ndarray]:
     return {"x": np.random.default_rng(1).normal(0, 1, (count, 1, ROWS, COUNT)).astype(F)}
 
 
+@pytest.mark.quick(30)
 @pytest.mark.parametrize(
     ("deviating", "first", "one", "two"), covering(list(DEVIATING), list(FIRST), list(THEN), list(THEN))
 )

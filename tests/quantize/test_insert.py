@@ -201,6 +201,7 @@ def test_passes_keep_the_meaning_of_reals(name: str) -> None:
     np.testing.assert_allclose(runtime(changed, feeds), runtime(model, feeds), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.quick(12)
 @pytest.mark.parametrize("weights, activations, symmetric", [(8, 8, False), (1, 3, True)])
 @pytest.mark.parametrize("name", GRAPHS)
 def test_integers_are_what_onnxruntime_computes(name: str, weights: int, activations: int, symmetric: bool) -> None:

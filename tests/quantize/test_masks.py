@@ -120,6 +120,7 @@ def decibels(model: Model) -> float:
     return float(10 * np.log10(np.mean(expected**2) / np.mean((found - expected) ** 2)))
 
 
+@pytest.mark.quick(10)
 @pytest.mark.parametrize("name", MASKS)
 def test_a_mask_costs_nothing(name: str) -> None:
     assert decibels(Masked(MASKS[name]).model) > 27

@@ -55,6 +55,7 @@ def ties(layer: AveragePool, quantized: Quantized, x: IntArray) -> npt.NDArray[n
     return np.asarray(2 * (sums % count) == count)
 
 
+@pytest.mark.quick(9)
 @pytest.mark.parametrize("name", [*bench.QDQ, *bench.FLOAT])
 def test_every_layer_is_onnxruntimes(models_dir: Path, name: str) -> None:
     """But where a mean is an exact tie: ONNX rounds it to even, while in onnxruntime the digits that its sum of floats

@@ -92,6 +92,7 @@ def check(old: Old) -> None:
     assert decibels >= old.decibels
 
 
+@pytest.mark.quick(60)
 @pytest.mark.parametrize("old", [old for old in ALL if old.op in CHANGED], ids=lambda old: old.label)
 def test_old_forms_that_changed(old) -> None:
     check(old)
@@ -110,6 +111,7 @@ def test_no_version_is_missing() -> None:
     assert pairs - {(old.op, old.since) for old in ALL} == WITHOUT
 
 
+@pytest.mark.quick(60)
 @pytest.mark.parametrize("old", [old for old in ALL if old.op in CHANGED], ids=lambda old: old.label)
 def test_the_bound_tells_meanings_apart(old) -> None:
     """The file read as if it were of operator set 13 gives the same, or an error, or less than the bound."""

@@ -128,6 +128,7 @@ CHAINS = {
 }  # fmt: skip
 
 
+@pytest.mark.quick(15)
 @pytest.mark.parametrize("name", CHAINS)
 def test_chains(name: str) -> None:
     CHAINS[name].check()

@@ -49,6 +49,7 @@ FORMS = ("last", "all", "layout", "lengths", "initial", "reverse", "both")
 QUICK = {("GRU", form) for form in FORMS} | {("LSTM", "initial"), ("LSTM", "both"), ("RNN", "last")}
 
 
+@pytest.mark.quick(5)
 @pytest.mark.parametrize(
     ("op", "form"),
     [pytest.param(op, form, marks=() if (op, form) in QUICK else pytest.mark.slow)
@@ -76,6 +77,7 @@ def test_attributes(op: str, attributes: dict[str, object]) -> None:
     assert noise(quantize(model, rows), model, rows) > CLEAN
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     "model", [packed(), apart("LSTM"), apart("GRU", linear_before_reset=1), apart("RNN", steps=1), stacked()]
 )

@@ -62,6 +62,7 @@ def hardware(case: Rewrite | FloatModel) -> str:
     return " ".join(layers)
 
 
+@pytest.mark.quick(25)
 @pytest.mark.parametrize("title", float_models())
 def test_float_models(title: str) -> None:
     """Each layer is onnxruntime's, too, and what is saved is what is loaded."""
@@ -73,6 +74,7 @@ def test_what_a_pass_writes(title: str) -> None:
     assert rewritten(cases()[title]) == cases()[title].after
 
 
+@pytest.mark.quick(20)
 @pytest.mark.parametrize("title", [case.title for case in cases().values() if case.kinds])
 def test_what_becomes_of_it(title: str) -> None:
     assert hardware(cases()[title]) == cases()[title].kinds

@@ -109,6 +109,7 @@ def check(n: Net, y: str) -> list[str]:
     return kinds(q)
 
 
+@pytest.mark.quick(10)
 @pytest.mark.parametrize("case", MOVES)
 def test_between_layers(case: str) -> None:
     n, (build, expected) = Net((3, 8, 8)), MOVES[case]
@@ -123,6 +124,7 @@ MODES = [
 ]
 
 
+@pytest.mark.quick(8)
 @pytest.mark.parametrize(("mode", "rounding"), MODES)
 def test_resize_modes(mode: str, rounding: str) -> None:
     n = Net((3, 8, 8))
@@ -226,6 +228,7 @@ TRANSPOSED: dict[str, dict[str, object]] = {
 }
 
 
+@pytest.mark.quick(5)
 @pytest.mark.parametrize("case", TRANSPOSED)
 def test_transposed_convolutions(case: str) -> None:
     n = Net((3, 8, 8))

@@ -22,11 +22,11 @@ from hwflow.synth.toolchain import tools_of_family
 from hwflow.synth.top import CoreOnBoard, TextOnBoard, design_text
 from tests.synth.small_core import SmallCore
 
-BOARDS = ("icebreaker", "tangnano9k", "ulx3s_25f")
 ROUTED = ["place and route, with nextpnr: minutes for a large design"]
 
 
-@pytest.fixture(scope="module", params=BOARDS)
+@pytest.fixture(scope="module", params=[
+    "icebreaker", "ulx3s_25f", pytest.param("tangnano9k", marks=pytest.mark.slow)])
 def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[SynthesisReport, Path]:
     """The report of the small core on one board, and the folder it was made in."""
     board = load_board(request.param)
@@ -115,6 +115,7 @@ def test_nothing_runs_again_when_nothing_changed(built: tuple[SynthesisReport, P
     assert report.bitstream.stat().st_mtime_ns == before
 
 
+@pytest.mark.quick(1)
 def test_a_damaged_result_is_made_again(built: tuple[SynthesisReport, Path], tmp_path: Path) -> None:
     report, folder = built
     board = load_board(report.board)

@@ -77,6 +77,7 @@ def pins_of(cell: dict, names: dict[object, str], *, kind: str) -> dict[str, str
 FLAT = "hierarchy -top top; proc; flatten; opt -full; opt_clean -purge"
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("family", ["ecp5", "gowin"])
 @pytest.mark.parametrize(("width", "depth"), [
     (36, 512), (9, 2048), slow(4, 4096), slow(18, 1024), slow(2, 8192), slow(1, 16384)])
@@ -150,6 +151,7 @@ class Product(wiring.Component):
         return m
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(("family", "width", "inferred"), [
     ("ecp5", 18, "synth_ecp5"), ("gowin", 9, "synth_gowin"), ("gowin", 18, "synth_gowin")])
 @pytest.mark.parametrize("is_signed", [True, False])

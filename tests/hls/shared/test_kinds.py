@@ -98,6 +98,7 @@ def test_inputs_of_few_channels(columns: int) -> None:
         require_equal(program_for(graph, columns=columns), {"x": frame, "y": expected})
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("buffer", [1, 3, *(pytest.param(each, marks=pytest.mark.slow) for each in (2, 7))])
 def test_weights_in_parts(buffer: int) -> None:
     """A dense layer needs no more of the buffer than one word."""

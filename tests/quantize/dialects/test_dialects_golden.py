@@ -44,6 +44,7 @@ def network(activation: Any, scale: Any = 0.25, bits: int = 4) -> Model:
     return m.model(m.quant(y, 0.25, 0, 8))
 
 
+@pytest.mark.quick(9)
 @pytest.mark.parametrize("mode", [mode for mode in MODES if mode.isupper()])
 @pytest.mark.parametrize(("bits", "zero"), [(4, 0), (8, -3)])
 def test_rounding_modes(mode, bits, zero) -> None:

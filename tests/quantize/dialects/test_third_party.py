@@ -53,6 +53,7 @@ def test_integers_give_the_stored_outputs(models_dir, name) -> None:
     np.testing.assert_array_equal(flat.argmax(1), wanted.argmax(1))
 
 
+@pytest.mark.quick(4)
 @pytest.mark.filterwarnings("ignore")  # of onnxruntime's quantizer
 @pytest.mark.parametrize(
     "options",
