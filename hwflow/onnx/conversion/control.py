@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hwflow.onnx.conversion.site import NodeConversion
+from hwflow.onnx.conversion.node_conversion import NodeConversion
 from hwflow.onnx.conversion.steps import Steps
 from hwflow.onnx.model import Graph, TensorType, Value
 

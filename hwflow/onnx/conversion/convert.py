@@ -9,7 +9,7 @@ import numpy as np
 
 from hwflow.onnx.conversion.downward import downward_step
 from hwflow.onnx.conversion.known_values import Facts, Scope, constant_of
-from hwflow.onnx.conversion.site import NodeConversion, Refusal
+from hwflow.onnx.conversion.node_conversion import NodeConversion, Refusal
 from hwflow.onnx.conversion.steps import Step
 from hwflow.onnx.conversion.upward import DOMAINS, UP
 from hwflow.onnx.errors import ConversionError, Unconverted

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from hwflow.onnx.conversion.elementwise import in_double
-from hwflow.onnx.conversion.site import NodeConversion
+from hwflow.onnx.conversion.node_conversion import NodeConversion
 from hwflow.onnx.conversion.steps import Stated, Steps, Without
 from hwflow.onnx.dtypes import element_type_of
 from hwflow.onnx.model import Node

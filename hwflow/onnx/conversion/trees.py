@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from hwflow.onnx.conversion.site import NodeConversion
+from hwflow.onnx.conversion.node_conversion import NodeConversion
 from hwflow.onnx.conversion.steps import Steps
 from hwflow.onnx.model import Attribute
 

@@ -7,11 +7,11 @@ from typing import Generic, TypeVar
 
 from hwflow.onnx.model import Model
 
-Kept = TypeVar("Kept")
+Derived = TypeVar("Derived")
 Key = TypeVar("Key")
 
 
-class PerModel(Generic[Key, Kept]):
+class PerModel(Generic[Key, Derived]):
     """For each model a dict of its own, empty at first.
 
     Models are told apart by identity: they are frozen, but their arrays have no hash.  An entry goes when its model
@@ -19,13 +19,13 @@ class PerModel(Generic[Key, Kept]):
     """
 
     def __init__(self) -> None:
-        self._entries: dict[int, tuple[weakref.ref[Model], dict[Key, Kept]]] = {}
+        self._entries: dict[int, tuple[weakref.ref[Model], dict[Key, Derived]]] = {}
 
     def __len__(self) -> int:
         """Models that are there and were asked for."""
         return len(self._entries)
 
-    def of(self, model: Model) -> dict[Key, Kept]:
+    def of(self, model: Model) -> dict[Key, Derived]:
         """The dict of `model`, to read and to fill."""
         key = id(model)
         found = self._entries.get(key)

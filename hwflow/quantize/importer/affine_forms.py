@@ -14,7 +14,7 @@ from hwflow.layers.formats import IntArray
 from hwflow.layers.rescale import Rounding
 from hwflow.quantize.constants import Quantity
 from hwflow.quantize.graphs import attribute
-from hwflow.quantize.importer.states import Pending, Step
+from hwflow.quantize.importer.states import Step, Unrounded
 
 #: A real number, or an infinity.
 Bound: TypeAlias = "Fraction | float"
@@ -130,15 +130,15 @@ def _fractions(value: Quantity, count: int) -> tuple[Fraction, ...]:
     return tuple(Fraction(float(v)) for v in np.broadcast_to(value.real, (count,)))
 
 
-def form_of(pending: Pending, start: Form) -> Form | None:
-    """The result of `pending`, whose anchor has the form `start`; None where it has no such form."""
-    forms: dict[str, Form | None] = {pending.anchor.key: start}
+def form_of(unrounded: Unrounded, start: Form) -> Form | None:
+    """The result of `unrounded`, whose anchor has the form `start`; None where it has no such form."""
+    forms: dict[str, Form | None] = {unrounded.anchor.key: start}
     try:
-        for made in pending.steps:
+        for made in unrounded.steps:
             forms[made.result] = _TRANSITIONS[made.node.op_type](made, forms) if _simple(made) else None
     except (ValueError, OverflowError, ZeroDivisionError):  # a constant that is no finite number, or a division by 0
         return None
-    return forms[pending.result]
+    return forms[unrounded.result]
 
 
 def _simple(made: Step) -> bool:

@@ -19,10 +19,10 @@ from hwflow.quantize.graphs import as_ints, attribute
 from hwflow.quantize.importer.element_places import channel_order, ordered_weights, pixel_places
 from hwflow.quantize.importer.geometry import counts, window_of
 from hwflow.quantize.importer.layer_anchors import Average, Matrix
-from hwflow.quantize.importer.states import Held, Lacking, Pending, image_index
+from hwflow.quantize.importer.states import Held, Lacking, Unrounded, image_index
 
 
-def matrix(node: Node, held: Held, frame: Frame | None, constants: Mapping[str, Quantity]) -> Pending:
+def matrix(node: Node, held: Held, frame: Frame | None, constants: Mapping[str, Quantity]) -> Unrounded:
     """A Conv over `frame`, or (frame None) a Gemm or MatMul over all elements of `held`."""
     if not held.real:
         raise ValueError("its input must be dequantized first (DequantizeLinear)")
@@ -48,7 +48,7 @@ def matrix(node: Node, held: Held, frame: Frame | None, constants: Mapping[str, 
             return moved
 
         anchor = replace(anchor, bias=bias.moved(in_place))
-    return Pending.of(anchor, index)
+    return Unrounded.of(anchor, index)
 
 
 def _scales(weights: Quantity, axis: int) -> npt.NDArray[np.float64]:
@@ -116,7 +116,7 @@ def _dense(node: Node, held: Held, weights: Quantity) -> tuple[Matrix, IntArray]
     return Matrix(node, node.outputs[0], frame, (held,), permuted, _scales(weights, out_axis), None, 1), index
 
 
-def average(node: Node, held: Held, frame: Frame) -> Pending:
+def average(node: Node, held: Held, frame: Frame) -> Unrounded:
     """An AveragePool or GlobalAveragePool of the image `held`."""
     if not held.real:
         raise ValueError("its input must be dequantized first (DequantizeLinear)")
@@ -128,14 +128,14 @@ def average(node: Node, held: Held, frame: Frame) -> Pending:
         divisors = {divisor for _, divisor in rows}, {divisor for _, divisor in columns}
         if divisors == ({window.kernel[0]}, {window.kernel[1]}):  # padding counts as the zero that it is
             rows, columns = [], []
-        return Pending.of(Average(node, node.outputs[0], made, (held,), window, tuple(rows), tuple(columns)), index)
+        return Unrounded.of(Average(node, node.outputs[0], made, (held,), window, tuple(rows), tuple(columns)), index)
     index = channel_order(frame, held.index).reshape(1, frame.channels, *(1,) * (held.index.ndim - 2))
     return _whole_mean(node, held, frame, index)
 
 
-def _whole_mean(node: Node, held: Held, frame: Frame, index: IntArray) -> Pending:
+def _whole_mean(node: Node, held: Held, frame: Frame, index: IntArray) -> Unrounded:
     whole = Window((frame.height, frame.width))
-    return Pending.of(Average(node, node.outputs[0], Frame(1, 1, frame.channels), (held,), whole), index)
+    return Unrounded.of(Average(node, node.outputs[0], Frame(1, 1, frame.channels), (held,), whole), index)
 
 
 def reduced_axes(node: Node, graph: Graph, rank: int) -> tuple[int, ...]:

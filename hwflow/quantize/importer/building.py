@@ -15,7 +15,7 @@ from hwflow.layers.rearrange import Offsets, Rearrange, picked
 from hwflow.onnx.model import Model, Node
 from hwflow.quantize.graphs import Names, label_of, read_by_host
 from hwflow.quantize.importer.element_places import is_whole, offsets, places
-from hwflow.quantize.importer.layer_anchors import TABLE_BITS, Kept
+from hwflow.quantize.importer.layer_anchors import TABLE_BITS, TensorAnchor
 from hwflow.quantize.importer.per_element import PerElement, first_per_element, has_constants_per_element
 from hwflow.quantize.importer.states import (
     Held,
@@ -25,8 +25,8 @@ from hwflow.quantize.importer.states import (
     LayerTask,
     Moved,
     Parameters,
-    Pending,
     Rounded,
+    Unrounded,
     Unsupported,
 )
 from hwflow.quantize.importer.steps import of_part
@@ -111,15 +111,15 @@ class Building:
                 self._made[rounded.output] = self._make(rounded)
             except (ValueError, OverflowError) as error:
                 why, remedy = reason_of(error)
-                if isinstance(error, Turns) and not isinstance(rounded.pending.anchor, Kept):
-                    raise Lacking(why, (rounded.pending.anchor.key,), remedy=remedy) from None
+                if isinstance(error, Turns) and not isinstance(rounded.unrounded.anchor, TensorAnchor):
+                    raise Lacking(why, (rounded.unrounded.anchor.key,), remedy=remedy) from None
                 raise Unsupported(why, remedy or "quantize the model again; a scale is out of proportion") from None
         return Held(self._made[rounded.output], rounded.index, False, rounded.moved)
 
     def _make(self, rounded: Rounded) -> str:
-        pending, p = rounded.pending, rounded.parameters
-        anchor = pending.anchor
-        own = is_whole(pending.index, anchor.frame)  # else ONNX sees its elements only after the nodes that move them
+        unrounded, p = rounded.unrounded, rounded.parameters
+        anchor = unrounded.anchor
+        own = is_whole(unrounded.index, anchor.frame)  # else ONNX sees its elements only after the nodes that move them
         name = self.tensor_name(rounded.output) if own else self.names.new(f"{rounded.output}.before")
         y = Tensor(name, anchor.frame, p.narrow, p.scale, p.zero_point)
         if isinstance(anchor, Joined):
@@ -129,19 +129,19 @@ class Building:
         layer.check(LayerGraph("", {**self.tensors, name: y}, (), (), ()))
         self.add(layer, y)
         if own:
-            self.sources[name] = (rounded.output, pending.index)
+            self.sources[name] = (rounded.output, unrounded.index)
         return name
 
     def _layer(self, rounded: Rounded, y: Tensor) -> Layer:
         """The last layer of those that make `y`; others in front of it are added."""
-        pending, anchor = rounded.pending, rounded.pending.anchor
+        unrounded, anchor = rounded.unrounded, rounded.unrounded.anchor
         assert isinstance(anchor, LayerAnchor)
-        differs = has_constants_per_element(pending)
+        differs = has_constants_per_element(unrounded)
         node = anchor.node if differs else anchor.node_of(rounded)
         chosen = self._chosen(node)
         task = LayerTask(
-            pending, tuple(self.tensors[held.tensor] for held in anchor.sources), y,
-            self.name_of(first_per_element(pending) if differs else node),
+            unrounded, tuple(self.tensors[held.tensor] for held in anchor.sources), y,
+            self.name_of(first_per_element(unrounded) if differs else node),
             replace(rounded.parameters, rescale_bits=chosen.rescale_bits), chosen.output_stage, self._opsets)
         if not differs:
             self.anchors[task.name] = anchor
@@ -165,28 +165,28 @@ class Building:
         """The tensor of one part of a Concat, with the functions after the Concat applied, quantized like the whole."""
         part, p = anchor.parts[number], rounded.parameters
         start = sum(other.anchor.frame.channels for other in anchor.parts[:number])
-        pending = part
-        for step in rounded.pending.steps:
-            pending = pending.then(of_part(step, anchor, part, start))
-        if isinstance(part.anchor, Kept) and not pending.steps:
+        unrounded = part
+        for step in rounded.unrounded.steps:
+            unrounded = unrounded.then(of_part(step, anchor, part, start))
+        if isinstance(part.anchor, TensorAnchor) and not unrounded.steps:
             x = self.tensors[part.anchor.source.tensor]
             inside = p.low <= x.format.low and x.format.high <= p.high
             if inside and (x.format, x.scale, x.zero_point) == (p.narrow, p.scale, p.zero_point):
                 return x.name
         output = f"{rounded.output}.part{number}"
-        made = Rounded(pending, rounded.node, output, p, pending.index)
+        made = Rounded(unrounded, rounded.node, output, p, unrounded.index)
         name = self.held(made).tensor
-        plain = isinstance(part.anchor, Kept) and not part.steps
+        plain = isinstance(part.anchor, TensorAnchor) and not part.steps
         source = self.sources.get(part.anchor.key) if plain else (part.result, part.index)
-        if source is not None and not rounded.pending.steps:
+        if source is not None and not rounded.unrounded.steps:
             self.sources[name] = source
         else:  # a row of elements in place is no tensor of ONNX's; or a second attempt, after one of another reader
             self.sources.pop(name, None)
         return name
 
-    def joined(self, pending: Pending) -> Held:
+    def joined(self, unrounded: Unrounded) -> Held:
         """A Concat of tensors of one scale, as reals.  Unsupported where they differ."""
-        anchor = pending.anchor
+        anchor = unrounded.anchor
         assert isinstance(anchor, Joined)
         if anchor.key not in self._made:
             tensors = [self._plain(part, anchor.key) for part in anchor.parts]
@@ -202,7 +202,7 @@ class Building:
             self.sources[name] = (anchor.key, anchor.index)
             self._read_as_real.add(name)
             self._made[anchor.key] = name
-        return Held(self._made[anchor.key], pending.index, True, pending.moved)
+        return Held(self._made[anchor.key], unrounded.index, True, unrounded.moved)
 
     def arranged(self, held: Held, by: Moved, flat: bool = False, pixels: tuple[int, ...] | None = None) -> Held:
         """The elements of `held` as a frame of their own, in the order of the image that ONNX sees; `flat`: as one row;
@@ -286,8 +286,8 @@ class Building:
                 self.sources[y.name] = self.sources[x.name]
         return self.tensors[self._arranged[key]]
 
-    def _plain(self, part: Pending, whole: str) -> Tensor:
-        if not isinstance(part.anchor, Kept) or part.steps:
+    def _plain(self, part: Unrounded, whole: str) -> Tensor:
+        if not isinstance(part.anchor, TensorAnchor) or part.steps:
             why = f"joins the result of {part.anchor.node.label}, which no QuantizeLinear made integer"
             raise Lacking(why, (whole,), remedy=_BEHIND)
         return self.tensors[part.anchor.source.tensor]

@@ -21,9 +21,9 @@ from hwflow.quantize.importer.states import (
     Entry,
     Held,
     OnHost,
-    Pending,
     Rounded,
-    State,
+    TensorState,
+    Unrounded,
     Unsupported,
     image_index,
 )
@@ -156,7 +156,7 @@ class _Epilogue:
         self._made.update(node.outputs)
         return [node, *reversed(node.inputs)]
 
-    def _from_frame(self, name: str, state: State | None) -> bool:
+    def _from_frame(self, name: str, state: TensorState | None) -> bool:
         """Make a tensor that comes out of the hardware, or say nothing of a broken one; False for any other."""
         if isinstance(state, Entry) or (isinstance(state, OnHost) and not state.in_epilogue):
             raise Unsupported(_ALONE, "leave it out of the model", Cause.NEIGHBOUR)
@@ -166,7 +166,7 @@ class _Epilogue:
             if (state.index < 0).any():
                 return False  # the host pads
             self._held(name, state.tensor, state.index, state.real)
-        elif isinstance(state, Pending) and isinstance(state.anchor, Matrix) and name == state.anchor.key:
+        elif isinstance(state, Unrounded) and isinstance(state.anchor, Matrix) and name == state.anchor.key:
             self._accumulator(name, state, state.anchor)
         else:
             return isinstance(state, Broken)
@@ -214,7 +214,7 @@ class _Epilogue:
         shape = self.added.constant(f"{name}.shape", np.array(index.shape, np.int64))
         self.nodes.append(Node("Reshape", (source, shape), (name,), name=f"{name}.reshape"))
 
-    def _accumulator(self, name: str, state: Pending, anchor: Matrix) -> None:
+    def _accumulator(self, name: str, state: Unrounded, anchor: Matrix) -> None:
         """The exact accumulator as int32, then the scale of each channel."""
         building = self.importer.building
         x = building.tensors[anchor.source.tensor]

@@ -26,10 +26,10 @@ from hwflow.quantize.importer.geometry import frame_of
 from hwflow.quantize.importer.inputs import Inputs
 from hwflow.quantize.importer.joins import concat, element_wise
 from hwflow.quantize.importer.kinds import HANDLERS
-from hwflow.quantize.importer.layer_anchors import Kept
+from hwflow.quantize.importer.layer_anchors import TensorAnchor
 from hwflow.quantize.importer.movement import Movement, renamed
+from hwflow.quantize.importer.node_context import NodeContext
 from hwflow.quantize.importer.quantizers import integer_limits, parameters, selection
-from hwflow.quantize.importer.site import Site
 from hwflow.quantize.importer.states import (
     QUANTIZE_ALL,
     Broken,
@@ -39,9 +39,9 @@ from hwflow.quantize.importer.states import (
     Misplaced,
     OnHost,
     Parameters,
-    Pending,
     Rounded,
-    State,
+    TensorState,
+    Unrounded,
     Unsupported,
 )
 from hwflow.quantize.importer.steps import varies
@@ -63,7 +63,7 @@ class Importer:
         layers = operators.RANKINGS if ranks else frozenset[str]()
         self.suffix = host_suffix(model.graph, operators.HOST_AFTER, never=layers)
         self._behind = host_suffix(model.graph, operators.HOST_AFTER)
-        self.states: dict[str, State] = {value.name: OnHost(in_epilogue=False) for value in model.graph.inputs}
+        self.states: dict[str, TensorState] = {value.name: OnHost(in_epilogue=False) for value in model.graph.inputs}
         self.building = Building(model, self.suffix, chosen)
         self.inputs = Inputs(model, self.constants, self.building)
         self.problems: list[Problem] = []
@@ -71,7 +71,7 @@ class Importer:
         self.lacking: list[str] = []
         self.movement = Movement(model.graph, model.opsets, self.building)
         self._made = producers(model.graph)
-        self.site = Site(
+        self.context = NodeContext(
             model.graph, model.opsets, model.metadata, self.constants, self.states, self.building, self.inputs,
             self.movement,
         )  # fmt: skip
@@ -86,7 +86,7 @@ class Importer:
             dynamic = [name for name in dynamic_inputs(node, self.graph) if name not in self.constants]
             if not dynamic:
                 continue
-            state: State | dict[str, State]
+            state: TensorState | dict[str, TensorState]
             try:
                 if any(isinstance(self.states[name], Broken) for name in dynamic):
                     state = Broken()
@@ -113,7 +113,7 @@ class Importer:
 
     # One method per group of operators.
 
-    def _state(self, node: Node, dynamic: list[str]) -> State | dict[str, State]:
+    def _state(self, node: Node, dynamic: list[str]) -> TensorState | dict[str, TensorState]:
         """Of the node's results: one for all, or one for each."""
         state, op = self.states[dynamic[0]], node.op_type
         if node.outputs[0] in self.front:
@@ -137,11 +137,11 @@ class Importer:
         if op in operators.CLAMPS and isinstance(state, (Rounded, Held)) and not getattr(state, "real", False):
             return self._narrow(node, state)
         if op in operators.ELEMENTWISE:
-            pending = self._element_wise(node, dynamic)
-            return selection(node, pending, self.constants) or pending
+            unrounded = self._element_wise(node, dynamic)
+            return selection(node, unrounded, self.constants) or unrounded
         return OnHost(in_epilogue=True)
 
-    def _on_host(self, node: Node, states: dict[str, State]) -> State:
+    def _on_host(self, node: Node, states: dict[str, TensorState]) -> TensorState:
         reals = tuple(name for name, state in states.items() if isinstance(state, OnHost))
         if any(isinstance(state, OnHost) and state.in_epilogue for state in states.values()):
             return OnHost(in_epilogue=True)
@@ -151,13 +151,14 @@ class Importer:
             raise Lacking("joins values that are not quantized with integers", reals, Cause.NEIGHBOUR)
         return OnHost(in_epilogue=False)
 
-    def _quantize(self, node: Node, name: str) -> State:
+    def _quantize(self, node: Node, name: str) -> TensorState:
         p, state = parameters(node, self.graph, self.constants), self.states[name]
         if isinstance(state, Entry):
             return OnHost(in_epilogue=False)
         if not isinstance(state, Held) or not state.real:
-            pending = self.pending(name)
-            return Rounded(pending, node, node.outputs[0], p, pending.index, renamed(pending.moved, node.outputs[0]))
+            unrounded = self.unrounded(name)
+            moved = renamed(unrounded.moved, node.outputs[0])
+            return Rounded(unrounded, node, node.outputs[0], p, unrounded.index, moved)
         x, by = self.tensors[state.tensor], renamed(state.moved, node.outputs[0])
         if by is not None:
             by = replace(by, padding=quantize_value(by.padding, p.scale, p.zero_point, p.format))
@@ -166,7 +167,7 @@ class Importer:
             return replace(state, real=False, moved=by)
         return Rounded(self._kept(state, node), node, node.outputs[0], p, state.index, by)
 
-    def _dequantize(self, node: Node, state: State) -> State:
+    def _dequantize(self, node: Node, state: TensorState) -> TensorState:
         if isinstance(state, Rounded):
             state = self.building.held(state)
         if not isinstance(state, Held) or state.real:
@@ -177,7 +178,7 @@ class Importer:
             by = replace(by, padding=float(np.float32((by.padding - p.zero_point) * p.scale)))
         return replace(state, real=True, moved=by)
 
-    def _narrow(self, node: Node, state: Rounded | Held) -> State:
+    def _narrow(self, node: Node, state: Rounded | Held) -> TensorState:
         """A Clip or Relu on integers limits what the QuantizeLinear before it makes; elsewhere it is a table."""
         p = state.parameters if isinstance(state, Rounded) else Parameters.of(self.tensors[state.tensor])
         low, high = integer_limits(node, self.constants, p)
@@ -185,45 +186,46 @@ class Importer:
         if by is not None:
             by = replace(by, padding=min(max(by.padding, low), high))
         if isinstance(state, Rounded):
-            pending, quantizer = replace(state.pending, index=state.index), state.node
+            unrounded, quantizer = replace(state.unrounded, index=state.index), state.node
         elif (low, high) == (p.low, p.high):
             return replace(state, moved=by)
         else:
-            pending, quantizer = self._kept(state, node), node
-        return Rounded(pending, quantizer, node.outputs[0], narrow, state.index, by)
+            unrounded, quantizer = self._kept(state, node), node
+        return Rounded(unrounded, quantizer, node.outputs[0], narrow, state.index, by)
 
-    def _movable(self, state: State) -> Held | Pending | Rounded:
+    def _movable(self, state: TensorState) -> Held | Unrounded | Rounded:
         if isinstance(state, Entry):
             row = Frame(1, 1, int(np.prod(state.shape)))
             state = self.inputs.enter(state, None if frame_of(state.shape) is not None else row)
-        assert isinstance(state, (Held, Pending, Rounded))
+        assert isinstance(state, (Held, Unrounded, Rounded))
         return state
 
-    def _element_wise(self, node: Node, dynamic: list[str]) -> Pending:
-        pendings = {name: self.pending(name) for name in dynamic}
+    def _element_wise(self, node: Node, dynamic: list[str]) -> Unrounded:
+        operands = {name: self.unrounded(name) for name in dynamic}
         try:
-            return element_wise(node, pendings, self.constants)
+            return element_wise(node, operands, self.constants)
         except Misplaced:
-            if len(pendings) == 1 and node.outputs[0] in self.suffix and not self._reads_host(dynamic):
+            if len(operands) == 1 and node.outputs[0] in self.suffix and not self._reads_host(dynamic):
                 raise  # the host computes it without another layer
-            if len(pendings) == 1 and not self._fits_in_place(node, *pendings.values()):
-                return element_wise(node, pendings, self.constants, placed=True)
-            moved = {name: self.movement.pending_in_place(pending, name) for name, pending in pendings.items()}
+            if len(operands) == 1 and not self._fits_in_place(node, *operands.values()):
+                return element_wise(node, operands, self.constants, per_element=True)
+            moved = {name: self.movement.unrounded_in_place(unrounded, name) for name, unrounded in operands.items()}
             return element_wise(node, moved, self.constants)
 
-    def _fits_in_place(self, node: Node, pending: Pending) -> bool:
+    def _fits_in_place(self, node: Node, unrounded: Unrounded) -> bool:
         """True where elements that stand across each other's pixels have, once in order, one constant per channel."""
-        if not isinstance(pending.anchor, Kept) or varies(pending) or in_vectors(pending.index, pending.anchor.frame):
+        anchor = unrounded.anchor
+        if not isinstance(anchor, TensorAnchor) or varies(unrounded) or in_vectors(unrounded.index, anchor.frame):
             return False
-        own = places(pending.index)
-        moved = Pending.of(replace(pending.anchor, frame=own[0]), own[2])
+        own = places(unrounded.index)
+        moved = Unrounded.of(replace(unrounded.anchor, frame=own[0]), own[2])
         try:
             element_wise(node, {name: moved for name in node.inputs if name not in self.constants}, self.constants)
         except Misplaced:
             return False
         return True
 
-    def _concat(self, node: Node, dynamic: list[str]) -> State:
+    def _concat(self, node: Node, dynamic: list[str]) -> TensorState:
         states = [self.states[name] for name in node.inputs if name in self.states]
         if len(states) < len([name for name in node.inputs if name]):
             raise Unsupported("joins constants with computed tensors", "remove the constant channels")
@@ -232,7 +234,7 @@ class Importer:
             raise Unsupported("joins integers with reals", QUANTIZE_ALL)
         names = [name for name in node.inputs if name]
         if not any(integers):
-            return self._joined(node, names, [self.pending(name) for name in names])
+            return self._joined(node, names, [self.unrounded(name) for name in names])
         parts = []
         for name, state in zip(names, states, strict=True):
             held = self.building.held(state) if isinstance(state, Rounded) else state
@@ -240,45 +242,45 @@ class Importer:
             parts.append(self._kept(replace(self.movement.whole(held, name), real=True), node))
         return replace(self.building.joined(self._joined(node, names, parts)), real=False)
 
-    def _joined(self, node: Node, names: list[str], parts: list[Pending]) -> Pending:
+    def _joined(self, node: Node, names: list[str], parts: list[Unrounded]) -> Unrounded:
         """Concat of frames that have the same height and width; where they do not, of images or of rows."""
         try:
             return concat(node, parts)
         except Misplaced:
-            images = [self.movement.pending_in_place(part, name) for part, name in zip(parts, names, strict=True)]
+            images = [self.movement.unrounded_in_place(part, name) for part, name in zip(parts, names, strict=True)]
         try:
             return concat(node, images)
         except Misplaced:
             return concat(
                 node,
-                [self.movement.pending_in_place(part, name, True) for part, name in zip(images, names, strict=True)],
+                [self.movement.unrounded_in_place(part, name, True) for part, name in zip(images, names, strict=True)],
             )
 
-    def pending(self, name: str) -> Pending:
+    def unrounded(self, name: str) -> Unrounded:
         """The reals of the tensor `name` as something that functions of one element can follow."""
         state = self.states[name]
         if isinstance(state, Entry):
             state = self.inputs.enter(state, None)
-        if isinstance(state, Pending):
+        if isinstance(state, Unrounded):
             return state
         if not isinstance(state, Held) or not state.real:
             raise Unsupported("computes with integers; they must be dequantized first", QUANTIZE_ALL)
         held = self.movement.whole(state, name)
         return self._kept(held, self._made.get(held.tensor.removesuffix(".frame")) or self.graph.nodes[0])
 
-    def _kept(self, held: Held, node: Node) -> Pending:
+    def _kept(self, held: Held, node: Node) -> Unrounded:
         x = self.tensors[held.tensor]
-        return replace(Pending.of(Kept(node, x.name, x.frame, (held,)), held.index), moved=held.moved)
+        return replace(Unrounded.of(TensorAnchor(node, x.name, x.frame, (held,)), held.index), moved=held.moved)
 
     # Operators that become layers of their own.
 
-    def _handled(self, node: Node, dynamic: list[str]) -> State | dict[str, State] | None:
+    def _handled(self, node: Node, dynamic: list[str]) -> TensorState | dict[str, TensorState] | None:
         """What the handler of `node` makes of it; None where it has none, or leaves it to others."""
         handler = HANDLERS.get((node.domain, node.op_type))
         if handler is None or (is_computed(node) and self._is_for_host(node)):
             return None
         try:
-            return handler(self.site, node, dynamic)
+            return handler(self.context, node, dynamic)
         except ValueError as error:
             why, remedy = reason_of(error)
             if remedy:

@@ -13,7 +13,7 @@ from hwflow.onnx.model import Node
 from hwflow.quantize.constants import Quantity
 from hwflow.quantize.graphs import attribute
 from hwflow.quantize.importer.affine_forms import Form, form_of
-from hwflow.quantize.importer.layer_anchors import Kept, Product, Sum
+from hwflow.quantize.importer.layer_anchors import Product, Sum, TensorAnchor
 from hwflow.quantize.importer.states import (
     QUANTIZE_ALL,
     Anchor,
@@ -21,7 +21,7 @@ from hwflow.quantize.importer.states import (
     Joined,
     Lacking,
     Misplaced,
-    Pending,
+    Unrounded,
     Unsupported,
 )
 from hwflow.quantize.importer.steps import combined, step
@@ -31,20 +31,20 @@ _DEEPEST = 64
 
 
 def element_wise(
-    node: Node, pendings: Mapping[str, Pending], constants: Mapping[str, Quantity], placed: bool = False
-) -> Pending:
-    """`node` on its computed inputs `pendings`, in the order of its inputs.
+    node: Node, operands: Mapping[str, Unrounded], constants: Mapping[str, Quantity], per_element: bool = False
+) -> Unrounded:
+    """`node` on its computed inputs `operands`, in the order of its inputs.
 
-    Misplaced where a constant differs inside a channel, unless `placed`.
+    Misplaced where a constant differs inside a channel, unless `per_element`.
     """
-    first, *others = pendings.values()
+    first, *others = operands.values()
     if all(first.anchor.key == other.anchor.key and np.array_equal(first.index, other.index) for other in others):
         merged = first
         for other in others:
             merged = combined(merged, other)
-        values = {name: pending.result for name, pending in pendings.items()}
+        values = {name: unrounded.result for name, unrounded in operands.items()}
         try:
-            return merged.then(step(node, merged, values, constants, placed))
+            return merged.then(step(node, merged, values, constants, per_element))
         except ValueError as error:
             why, remedy = reason_of(error)
             raise Misplaced(why, remedy or QUANTIZE_ALL) from None
@@ -56,7 +56,7 @@ def element_wise(
     return _joined(node, first, others[0])
 
 
-def _joined(node: Node, a: Pending, b: Pending) -> Pending:
+def _joined(node: Node, a: Unrounded, b: Unrounded) -> Unrounded:
     frame, index = _broadcast(a, b)
     (x, f), (y, g) = operand(a), operand(b)
     anchor: Anchor
@@ -64,22 +64,22 @@ def _joined(node: Node, a: Pending, b: Pending) -> Pending:
         anchor = Product(node, node.outputs[0], frame, (x, y), f * g)
     else:
         anchor = Sum(node, node.outputs[0], frame, (x, y), (f, g if node.op_type == "Add" else -g))
-    return Pending.of(anchor, index)
+    return Unrounded.of(anchor, index)
 
 
-def operand(pending: Pending) -> tuple[Held, Fraction]:
+def operand(unrounded: Unrounded) -> tuple[Held, Fraction]:
     """A tensor and the constant that it is multiplied with."""
-    anchor = pending.anchor
-    form = form_of(pending, Form.linear((Fraction(1),))) if isinstance(anchor, Kept) else None
+    anchor = unrounded.anchor
+    form = form_of(unrounded, Form.linear((Fraction(1),))) if isinstance(anchor, TensorAnchor) else None
     plain = form is not None and not form.limited and form.rounding is None and not form.offset[0]
     if form is None or not plain or form.unit[0] == 0:
-        where = pending.steps[-1].node if pending.steps else anchor.node
-        raise Lacking(f"reads the result of {where.label}, which no QuantizeLinear made integer", (pending.result,))
-    assert isinstance(anchor, Kept)
+        where = unrounded.steps[-1].node if unrounded.steps else anchor.node
+        raise Lacking(f"reads the result of {where.label}, which no QuantizeLinear made integer", (unrounded.result,))
+    assert isinstance(anchor, TensorAnchor)
     return anchor.source, form.unit[0]
 
 
-def _broadcast(a: Pending, b: Pending) -> tuple[Frame, IntArray]:
+def _broadcast(a: Unrounded, b: Unrounded) -> tuple[Frame, IntArray]:
     """The frame and index of a result: those of one operand, for which the other counts as a whole, a row or a number.
 
     Misplaced where elements that are combined are at different places of their frames.
@@ -105,7 +105,7 @@ def _broadcast(a: Pending, b: Pending) -> tuple[Frame, IntArray]:
     )
 
 
-def concat(node: Node, parts: list[Pending]) -> Pending:
+def concat(node: Node, parts: list[Unrounded]) -> Unrounded:
     """Concat along the channels: each part keeps its pixels, and its channels follow those of the parts before.
 
     Misplaced where the parts differ in height or width, Unsupported where Concats are nested too deep.
@@ -126,4 +126,4 @@ def concat(node: Node, parts: list[Pending]) -> Pending:
         start += frame.channels
     index = np.concatenate(indices, axis=attribute(node, "axis", 0))
     frame = Frame(frames[0].height, frames[0].width, total)
-    return Pending.of(Joined(node, node.outputs[0], frame, tuple(parts), index, depth), index)
+    return Unrounded.of(Joined(node, node.outputs[0], frame, tuple(parts), index, depth), index)

@@ -32,7 +32,7 @@ from hwflow.quantize.importer.choose_rescale import (
     signed,
 )
 from hwflow.quantize.importer.common_ratio import common_ratio
-from hwflow.quantize.importer.states import LayerAnchor, LayerTask, Parameters, Pending, Rounded
+from hwflow.quantize.importer.states import LayerAnchor, LayerTask, Parameters, Rounded, Unrounded
 from hwflow.quantize.importer.steps import Function, uniform, varies
 from hwflow.quantize.importer.threshold_search import quantized, search
 
@@ -44,15 +44,15 @@ TABLE_BITS = 8
 
 
 @dataclass(frozen=True)
-class Kept(LayerAnchor):
+class TensorAnchor(LayerAnchor):
     """A tensor of the layer graph as it is: functions of it are a table, or thresholds where it has many bits."""
 
     def node_of(self, rounded: Rounded) -> Node:
-        return rounded.pending.steps[0].node if rounded.pending.steps else rounded.node
+        return rounded.unrounded.steps[0].node if rounded.unrounded.steps else rounded.node
 
     def layer(self, task: LayerTask) -> Layer:
         (x,) = task.xs
-        if x.format.bits <= TABLE_BITS and not varies(task.pending):
+        if x.format.bits <= TABLE_BITS and not varies(task.unrounded):
             return _table(task)
         try:
             return Matrix.identity(self).layer(task)
@@ -80,7 +80,7 @@ class Matrix(LayerAnchor):
     bias: Quantity | None = None
 
     @staticmethod
-    def identity(kept: Kept) -> Matrix:
+    def identity(kept: TensorAnchor) -> Matrix:
         """The tensor itself as a depthwise product with 1, for what only products can be followed by."""
         count = kept.frame.channels
         return Matrix(kept.node, kept.key, kept.frame, kept.sources, np.ones((count, 1, 1, 1), np.int64),
@@ -91,10 +91,10 @@ class Matrix(LayerAnchor):
         (x,), y, p = task.xs, task.y, task.parameters
         sums = _sums(self.weights, x)
         start = matrix_form(self, x)
-        form = _affine_form(task.pending, start, p)
+        form = _affine_form(task.unrounded, start, p)
         made: Rescale
         if form is None:
-            sign, made = search(start, sums, Function(task.pending, task.opsets), p)
+            sign, made = search(start, sums, Function(task.unrounded, task.opsets), p)
         else:
             sign = signed(form)
             turned = sums.turned(sign)
@@ -126,7 +126,7 @@ class Average(LayerAnchor):
         whole = [(a[0] * b[0], a[1] * b[1]) for a in kinds[0] for b in kinds[1]]
         sums = [_sums_of(x, elements, channels) for elements, _ in whole]
         starts = [Form.linear((Fraction(x.scale) / divisor,) * channels) for _, divisor in whole]
-        forms = [_affine_form(task.pending, start, task.parameters) for start in starts]
+        forms = [_affine_form(task.unrounded, start, task.parameters) for start in starts]
         signs, made = _searched(starts, sums, task) if None in forms else _scaled(forms, sums, task)
         if made is None or not all(np.all(sign > 0) for sign in signs):
             raise ValueError("an average must not be negated or made constant before its QuantizeLinear")
@@ -148,7 +148,7 @@ class Sum(LayerAnchor):
     def layer(self, task: LayerTask) -> Layer:
         """An Add: both ratios over one power of two."""
         (a, b), p = task.xs, task.parameters
-        factor, zero_point, (low, high) = _scalar(task.pending, p)
+        factor, zero_point, (low, high) = _scalar(task.unrounded, p)
         ratios = [factor * f * Fraction(x.scale) / Fraction(p.scale)
                   for f, x in zip(self.factors, (a, b), strict=True)]
         pair, shift = common_ratio(ratios, (a, b), (low - zero_point, high - zero_point), p.rescale_bits)
@@ -164,7 +164,7 @@ class Product(LayerAnchor):
     def layer(self, task: LayerTask) -> Layer:
         """A Multiply, whose ratio is the product of both scales over the output's."""
         (a, b), p = task.xs, task.parameters
-        factor, zero_point, (low, high) = _scalar(task.pending, p)
+        factor, zero_point, (low, high) = _scalar(task.unrounded, p)
         ratio = factor * self.factor * Fraction(a.scale) * Fraction(b.scale) / Fraction(p.scale)
         sign = 1 if ratio > 0 else -1
         whole = Affine((abs(ratio),), (Fraction(0),), (low,), (high,), zero_point, Rounding.HALF_EVEN, p.rescale_bits)
@@ -191,9 +191,9 @@ def matrix_form(anchor: Matrix, x: Tensor) -> Form:
     return biased
 
 
-def _affine_form(pending: Pending, start: Form, p: Parameters) -> Form | None:
+def _affine_form(unrounded: Unrounded, start: Form, p: Parameters) -> Form | None:
     """As `form_of`; None, too, where a rounding inside the function does not meet the steps of the result."""
-    form = form_of(pending, start)
+    form = form_of(unrounded, start)
     return None if form is not None and form.rounding is not None and p.scale != 1 else form
 
 
@@ -288,7 +288,7 @@ def _searched(
     starts: list[Form], sums: list[Accumulator], task: LayerTask
 ) -> tuple[list[IntArray], Thresholds]:
     """The signs and the thresholds of all classes."""
-    function = Function(task.pending, task.opsets)
+    function = Function(task.unrounded, task.opsets)
     found = [search(start, each, function, task.parameters) for start, each in zip(starts, sums, strict=True)]
     return [sign for sign, _ in found], joined_thresholds([made for _, made in found], sums)
 
@@ -311,7 +311,7 @@ def _table(task: LayerTask) -> Layer:
     (x,) = task.xs
     codes = np.arange(x.format.low, x.format.high + 1, x.format.step)
     values = ((codes - x.zero_point).astype(np.float32) * np.float32(x.scale)).astype(np.float32)
-    table = quantized(Function(uniform(task.pending), task.opsets)(values[:, None])[:, 0], task.parameters)
+    table = quantized(Function(uniform(task.unrounded), task.opsets)(values[:, None])[:, 0], task.parameters)
     return Lookup(task.name, (x.name,), task.y.name, x.format, table)
 
 
@@ -322,26 +322,27 @@ def _products(xs: tuple[Tensor, Tensor], sign: int) -> Accumulator:
     return Accumulator(np.zeros(1, np.int64), np.array([min(0, *ends)]), np.array([max(0, *ends)]))
 
 
-def _scalar(pending: Pending, p: Parameters) -> tuple[Fraction, int, tuple[int, int]]:
+def _scalar(unrounded: Unrounded, p: Parameters) -> tuple[Fraction, int, tuple[int, int]]:
     """What follows a sum or product of two tensors: a factor, the zero point with a constant in it, and the limits."""
     if p.format.bipolar:
         raise Refusal(
-            f"the result of {pending.anchor.node.label} must have more than one symmetric bit, because only products "
+            f"the result of {unrounded.anchor.node.label} must have more than one symmetric bit, because only products "
             "are compared with thresholds", "take 2 bits, or an unsigned one"
         )
-    form = form_of(pending, Form.linear((Fraction(1),)))
+    form = form_of(unrounded, Form.linear((Fraction(1),)))
     if form is None or form.rounding is not None:
         raise Refusal(
-            f"what follows {pending.anchor.node.label} must be constants, Relu and Clip up to its QuantizeLinear",
+            f"what follows {unrounded.anchor.node.label} must be constants, Relu and Clip up to its QuantizeLinear",
             "quantize its result first"
         )
     if form.unit[0] == 0:
-        raise ValueError(f"{pending.anchor.node.label} must not be multiplied by 0")
+        raise ValueError(f"{unrounded.anchor.node.label} must not be multiplied by 0")
     sums = Accumulator(np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64))
     a = affine(form, sums, p)
     steps = form.offset[0] / Fraction(p.scale)
     if steps.denominator != 1:
         raise ValueError(
-            f"a constant added to {pending.anchor.node.label} must be a multiple of the scale of the result, {p.scale}"
+            f"a constant added to {unrounded.anchor.node.label} must be a multiple of the scale of the result, "
+            f"{p.scale}"
         )
     return form.unit[0], p.zero_point + int(steps), (a.low[0], a.high[0])

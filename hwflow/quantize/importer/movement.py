@@ -14,12 +14,12 @@ from hwflow.onnx.operators import SAME
 from hwflow.quantize.graphs import apply, moved_indices, producers
 from hwflow.quantize.importer.building import Building
 from hwflow.quantize.importer.element_places import channel_order, is_whole, offsets, padding_of, places
-from hwflow.quantize.importer.layer_anchors import Kept
-from hwflow.quantize.importer.states import Held, Lacking, Moved, Pending, Rounded, Step
+from hwflow.quantize.importer.layer_anchors import TensorAnchor
+from hwflow.quantize.importer.states import Held, Lacking, Moved, Rounded, Step, Unrounded
 from hwflow.quantize.importer.steps import varies
 
 #: What has an index.
-Movable: TypeAlias = Held | Pending | Rounded
+Movable: TypeAlias = Held | Unrounded | Rounded
 
 #: Axes of the longest tensor that is an image.
 _IMAGE = 4
@@ -47,7 +47,7 @@ class Movement:
             return np.asarray(apply(node, self._opsets, {node.inputs[0]: index, **given}), np.int64)
 
         index = index_of(state.index)
-        if index.ndim > _IMAGE and (index < 0).any() and not isinstance(state, Pending):
+        if index.ndim > _IMAGE and (index < 0).any() and not isinstance(state, Unrounded):
             held = self.in_place(state, node.inputs[0])  # what pads and then shuffles is one layer and another
             return replace(held, index=index_of(held.index), moved=Moved(node, node.outputs[0]))
         padding = state.moved.padding if state.moved is not None else 0.0
@@ -59,11 +59,11 @@ class Movement:
         pads = any(np.count_nonzero(index < 0) > np.count_nonzero(state.index < 0) for index in indices.values())
         padding = state.moved.padding if state.moved is not None else 0.0
         fill = padding_of(node, self.graph)
-        if pads and isinstance(state, Pending):
+        if pads and isinstance(state, Unrounded):
             why = f"pads the result of {state.anchor.node.label}, which no QuantizeLinear made integer"
             raise Lacking(why, (state.result,), remedy="put a QuantizeLinear and DequantizeLinear in front of it")
         mixed = pads and bool((state.index < 0).any()) and padding != fill
-        if not isinstance(state, Pending) and (mixed or not self._stays_simple(state.index, indices)):
+        if not isinstance(state, Unrounded) and (mixed or not self._stays_simple(state.index, indices)):
             return self.move(node, self.in_place(state, node.inputs[0]))
         by = Moved(node, "", fill if pads else padding, _is_computed(state))
         return {name: replace(state, index=index, moved=replace(by, output=name)) for name, index in indices.items()}
@@ -124,28 +124,28 @@ class Movement:
             channel_order(self.building.tensors[held.tensor].frame, held.index)
         return held
 
-    def pending_in_place(self, pending: Pending, name: str, flat: bool = False) -> Pending:
+    def unrounded_in_place(self, unrounded: Unrounded, name: str, flat: bool = False) -> Unrounded:
         """A function of a tensor as the same function of the tensor in place; anything else as it is."""
-        anchor = pending.anchor
-        if not isinstance(anchor, Kept) or varies(pending):
-            return pending
-        by = pending.moved or Moved(self._made[name], name, computed=_is_computed(pending))
-        source = replace(anchor.source, index=pending.index, real=True, moved=by)
+        anchor = unrounded.anchor
+        if not isinstance(anchor, TensorAnchor) or varies(unrounded):
+            return unrounded
+        by = unrounded.moved or Moved(self._made[name], name, computed=_is_computed(unrounded))
+        source = replace(anchor.source, index=unrounded.index, real=True, moved=by)
         held = self.in_place(source, name, flat)
         if held.tensor == anchor.source.tensor:
-            return replace(pending, index=held.index, moved=None)
+            return replace(unrounded, index=held.index, moved=None)
         frame = self.building.tensors[held.tensor].frame
-        own = Kept(anchor.node, held.tensor, frame, (held,))
+        own = TensorAnchor(anchor.node, held.tensor, frame, (held,))
 
         def rebased(step: Step) -> Step:
             return Step(step.node, tuple(own.key if source == anchor.key else source for source in step.inputs))
 
-        result = own.key if pending.result == anchor.key else pending.result
-        return Pending(own, held.index, tuple(map(rebased, pending.steps)), result)
+        result = own.key if unrounded.result == anchor.key else unrounded.result
+        return Unrounded(own, held.index, tuple(map(rebased, unrounded.steps)), result)
 
 
 def _is_computed(state: Movable) -> bool:
-    return isinstance(state, Pending) and bool(state.steps)
+    return isinstance(state, Unrounded) and bool(state.steps)
 
 
 def is_simple(index: IntArray) -> bool:

@@ -22,8 +22,8 @@ from hwflow.quantize.constants import Quantity
 from hwflow.quantize.graphs import label_of
 from hwflow.quantize.importer.affine_forms import Form, form_of
 from hwflow.quantize.importer.choose_rescale import Accumulator, Affine, affine, rescale, signed
-from hwflow.quantize.importer.layer_anchors import Kept, Matrix, joined_thresholds, matrix_form, raw_layer
-from hwflow.quantize.importer.states import QUANTIZE_ALL, Held, Lacking, LayerTask, Parameters, Pending, Step
+from hwflow.quantize.importer.layer_anchors import Matrix, TensorAnchor, joined_thresholds, matrix_form, raw_layer
+from hwflow.quantize.importer.states import QUANTIZE_ALL, Held, Lacking, LayerTask, Parameters, Step, Unrounded
 from hwflow.quantize.importer.steps import Function
 from hwflow.quantize.importer.threshold_search import search
 
@@ -35,10 +35,11 @@ class Negated(Exception):
     """Raised where a mean of single pixels would have to negate an element, or to forget it."""
 
 
-def has_constants_per_element(pending: Pending) -> bool:
+def has_constants_per_element(unrounded: Unrounded) -> bool:
     """True where a step has a constant for each element of the frame, and the anchor takes fewer."""
-    sources = (source for step in pending.steps for source in step.inputs)
-    return any(isinstance(x, Quantity) and x.real.ndim > 0 and x.real.size > pending.anchor.constants for x in sources)
+    most = unrounded.anchor.constants
+    sources = (source for step in unrounded.steps for source in step.inputs)
+    return any(isinstance(x, Quantity) and x.real.ndim > 0 and x.real.size > most for x in sources)
 
 
 def _has_per_element(step: Step, frame: Frame) -> bool:
@@ -49,9 +50,9 @@ def _is_per_element(source: str | Quantity | None, frame: Frame) -> bool:
     return isinstance(source, Quantity) and source.real.ndim > 0 and source.real.size > frame.channels
 
 
-def first_per_element(pending: Pending) -> Node:
+def first_per_element(unrounded: Unrounded) -> Node:
     """The first node with such constants."""
-    return next(step.node for step in pending.steps if _has_per_element(step, pending.anchor.frame))
+    return next(step.node for step in unrounded.steps if _has_per_element(step, unrounded.anchor.frame))
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,8 @@ class PerElement:
     tensor_name: Callable[[str], str]
 
     @property
-    def pending(self) -> Pending:
-        return self.task.pending
+    def unrounded(self) -> Unrounded:
+        return self.task.unrounded
 
     @property
     def parameters(self) -> Parameters:
@@ -78,8 +79,8 @@ class PerElement:
 
         Lacking: steps behind anything but a tensor of the graph or a product.
         """
-        anchor, x = self.pending.anchor, self.task.xs[0]
-        if isinstance(anchor, Kept):
+        anchor, x = self.unrounded.anchor, self.task.xs[0]
+        if isinstance(anchor, TensorAnchor):
             start = Form.linear((Fraction(x.scale),) * x.frame.channels)
             try:
                 yield self._average(start, x), self.task.y
@@ -105,12 +106,12 @@ class PerElement:
 
         Pixels with equal constants are a class, as far as rows and columns are.  Negated: there is none.
         """
-        classes, frame = _Classes.of(self.pending, x.frame), x.frame
+        classes, frame = _Classes.of(self.unrounded, x.frame), x.frame
 
-        def part(places: IntArray) -> tuple[Pending, Form, Accumulator]:
+        def part(places: IntArray) -> tuple[Unrounded, Form, Accumulator]:
             ones = np.ones(len(places), np.int64)
             sums = Accumulator(x.zero_point * ones, x.format.low * ones, x.format.high * ones)
-            return _chosen(self.pending, frame, places), _of(start, places % frame.channels), sums
+            return _chosen(self.unrounded, frame, places), _of(start, places % frame.channels), sums
 
         whole, begin, sums = part(classes.elements)
         form = form_of(whole, begin)
@@ -131,13 +132,13 @@ class PerElement:
         exact = _saturated(affine(_with_units(form, gone, p), sums, p), sums, p)
         return _without(rescale(exact, sums, self.task.y.format, self.task.stage), gone, sums, p)
 
-    def _searched(self, parts: list[tuple[Pending, Form, Accumulator]]) -> Rescale:
+    def _searched(self, parts: list[tuple[Unrounded, Form, Accumulator]]) -> Rescale:
         found = [search(form, sums, Function(steps, self.task.opsets), self.parameters) for steps, form, sums in parts]
         if any((sign < 0).any() for sign, _ in found):
             raise Negated
         return joined_thresholds([levels for _, levels in found], [sums for _, _, sums in parts])
 
-    def _by_channels(self, kept: Kept) -> Iterator[tuple[Layer, Tensor]]:
+    def _by_channels(self, kept: TensorAnchor) -> Iterator[tuple[Layer, Tensor]]:
         """All elements as the channels of one pixel, for a depthwise Conv whose weights negate some of them."""
         (x,), y, name = self.task.xs, self.task.y, self.task.name
         frame = x.frame
@@ -146,10 +147,10 @@ class PerElement:
         zero, every = np.zeros(1, np.int64), np.arange(frame.elements, dtype=np.int64)
         to_row, back = self.layer_name(f"{name}.to_row"), self.layer_name(f"{name}.back")
         yield Rearrange(to_row, (x.name,), row.name, x.format, zero, zero, every, x.format.low), row
-        sources = (Held(row.name, self.pending.index, real=True),)
+        sources = (Held(row.name, self.unrounded.index, real=True),)
         conv = Matrix.identity(replace(kept, sources=sources, frame=row.frame))
-        steps = replace(_chosen(self.pending, frame, every), anchor=conv)
-        yield conv.layer(replace(self.task, pending=steps, xs=(row,), y=made)), made
+        steps = replace(_chosen(self.unrounded, frame, every), anchor=conv)
+        yield conv.layer(replace(self.task, unrounded=steps, xs=(row,), y=made)), made
         offsets = picked(frame)
         yield Rearrange(back, (made.name,), y.name, y.format, *offsets, y.format.low), y
 
@@ -204,10 +205,10 @@ class _Classes:
     elements: IntArray
 
     @staticmethod
-    def of(pending: Pending, frame: Frame) -> _Classes:
+    def of(unrounded: Unrounded, frame: Frame) -> _Classes:
         """Rows with equal constants are a class, and columns."""
         shape = (frame.height, frame.width, frame.channels)
-        many = [source.real.reshape(shape) for step in pending.steps for source in step.inputs
+        many = [source.real.reshape(shape) for step in unrounded.steps for source in step.inputs
                 if isinstance(source, Quantity) and _is_per_element(source, frame)]  # fmt: skip
         rows, first_rows = _alike([value.reshape(frame.height, -1) for value in many])
         columns, first_columns = _alike([value.transpose(1, 0, 2).reshape(frame.width, -1) for value in many])
@@ -215,8 +216,8 @@ class _Classes:
         return _Classes(rows, columns, (pixels * frame.channels + np.arange(frame.channels)).ravel())
 
 
-def _chosen(pending: Pending, frame: Frame, elements: IntArray) -> Pending:
-    """`pending` with the constants of these elements of `frame`."""
+def _chosen(unrounded: Unrounded, frame: Frame, elements: IntArray) -> Unrounded:
+    """`unrounded` with the constants of these elements of `frame`."""
 
     def of(source: str | Quantity | None) -> str | Quantity | None:
         if not isinstance(source, Quantity) or source.real.ndim == 0:
@@ -224,8 +225,8 @@ def _chosen(pending: Pending, frame: Frame, elements: IntArray) -> Pending:
         places = elements if _is_per_element(source, frame) else elements % frame.channels
         return source.moved(lambda array: array[places])
 
-    steps = tuple(replace(step, inputs=tuple(map(of, step.inputs))) for step in pending.steps)
-    return replace(pending, steps=steps)
+    steps = tuple(replace(step, inputs=tuple(map(of, step.inputs))) for step in unrounded.steps)
+    return replace(unrounded, steps=steps)
 
 
 def _alike(values: list[Array]) -> tuple[tuple[int, ...], IntArray]:

@@ -11,7 +11,7 @@ from hwflow.layers.formats import BIPOLAR, IntFormat
 from hwflow.onnx.dtypes import element_type_of
 from hwflow.onnx.model import Graph, Node
 from hwflow.quantize.constants import Quantity
-from hwflow.quantize.importer.states import Parameters, Pending, Rounded, Unsupported
+from hwflow.quantize.importer.states import Parameters, Rounded, Unrounded, Unsupported
 
 _INTEGERS = ("int2", "uint2", "int4", "uint4", "int8", "uint8", "int16", "uint16")
 
@@ -58,7 +58,7 @@ def integer_limits(node: Node, constants: Mapping[str, Quantity], p: Parameters)
     return ends[0], ends[1]
 
 
-def selection(node: Node, made: Pending, constants: Mapping[str, Quantity]) -> Rounded | None:
+def selection(node: Node, made: Unrounded, constants: Mapping[str, Quantity]) -> Rounded | None:
     """Where(x >= 0, 1, -1) of integer constants is integer without a QuantizeLinear; None for any other node."""
     values = [constants[name] for name in node.inputs[1:] if name in constants]
     if node.op_type != "Where" or not values or any(value.dtype.kind == "f" or value.is_quantized for value in values):

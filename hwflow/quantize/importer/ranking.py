@@ -16,8 +16,8 @@ from hwflow.onnx.model import Graph, Node
 from hwflow.onnx.operators import ORDERLY
 from hwflow.quantize.graphs import as_ints, attribute, label_of, producers
 from hwflow.quantize.importer.importer import Importer
-from hwflow.quantize.importer.layer_anchors import Kept, Matrix, raw_layer
-from hwflow.quantize.importer.states import Held, Pending, Rounded, Unsupported
+from hwflow.quantize.importer.layer_anchors import Matrix, TensorAnchor, raw_layer
+from hwflow.quantize.importer.states import Held, Rounded, Unrounded, Unsupported
 
 #: Real numbers at least this far apart, in a range at most this wide, stay different after exp() and a division in
 #: float32.
@@ -77,7 +77,7 @@ def ranked(importer: Importer, node: Node, output: str, name: str) -> Ranked:
 def _source(importer: Importer, node: Node) -> tuple[str, list[Node]]:
     """The tensor of the hardware that `node` reads, and what the host would compute in between: it keeps the order."""
     made, name, orderly = producers(importer.graph), node.inputs[0], list[Node]()
-    while name not in importer.states or not isinstance(importer.states[name], (Held, Pending, Rounded)):
+    while name not in importer.states or not isinstance(importer.states[name], (Held, Unrounded, Rounded)):
         before = made.get(name)
         if before is None or before.op_type not in ORDERLY:
             what = f"the result of {before.label}" if before else f"'{name}'"
@@ -92,11 +92,11 @@ def _integers(importer: Importer, node: Node, name: str, sums: str) -> tuple[Hel
     state, building = importer.states[name], importer.building
     if isinstance(state, Rounded):
         state = building.held(state)
-    if isinstance(state, Pending) and isinstance(state.anchor, Kept) and not state.steps:
+    if isinstance(state, Unrounded) and isinstance(state.anchor, TensorAnchor) and not state.steps:
         state = Held(state.anchor.source.tensor, state.index, real=True)
     if isinstance(state, Held):
         return state, building.tensors[state.tensor]
-    if not isinstance(state, Pending) or not isinstance(state.anchor, Matrix) or state.steps:
+    if not isinstance(state, Unrounded) or not isinstance(state.anchor, Matrix) or state.steps:
         raise Unsupported(f"reads '{name}', which no QuantizeLinear made integer", "quantize it, or " + _REMEDY)
     anchor = state.anchor
     layer, y, scales = raw_layer(anchor, building.tensors[anchor.source.tensor], building.name_of(anchor.node), sums)

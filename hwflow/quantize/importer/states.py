@@ -164,7 +164,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Pending:
+class Unrounded:
     """A result that is not integer yet: the value `result` of `steps` applied to `anchor`.
 
     It waits for its QuantizeLinear.  `index` is as in `Held`, into the anchor's frame, but without padding.
@@ -177,10 +177,10 @@ class Pending:
     moved: Moved | None = None
 
     @staticmethod
-    def of(anchor: Anchor, index: IntArray) -> Pending:
-        return Pending(anchor, index, (), anchor.key)
+    def of(anchor: Anchor, index: IntArray) -> Unrounded:
+        return Unrounded(anchor, index, (), anchor.key)
 
-    def then(self, step: Step) -> Pending:
+    def then(self, step: Step) -> Unrounded:
         return replace(self, steps=(*self.steps, step), result=step.result)
 
 
@@ -188,11 +188,11 @@ class Pending:
 class LayerTask:
     """A layer to make: `name`, and what it makes `y` of.
 
-    `xs` are the tensors of the anchor's sources.  `pending` has the steps up to the QuantizeLinear, whose parameters
+    `xs` are the tensors of the anchor's sources.  `unrounded` has the steps up to the QuantizeLinear, whose parameters
     are `parameters`.  `stage` is the user's choice of what makes elements of sums.
     """
 
-    pending: Pending
+    unrounded: Unrounded
     xs: tuple[Tensor, ...]
     y: Tensor
     name: str
@@ -224,24 +224,24 @@ class LayerAnchor(Anchor):
 
 @dataclass(frozen=True)
 class Joined(Anchor):
-    """Tensors or pending results, concatenated along the channels; the steps that follow apply to each of them.
+    """Tensors or unrounded results, concatenated along the channels; the steps that follow apply to each of them.
 
     `index` is the index of the ONNX result.  `depth` counts this one and those inside of its parts.
     """
 
-    parts: tuple[Pending, ...]
+    parts: tuple[Unrounded, ...]
     index: IntArray
     depth: int
 
 
 @dataclass(frozen=True)
 class Rounded:
-    """A pending result after its QuantizeLinear, whose ONNX name is `output`; a Clip may still narrow it.
+    """An unrounded result after its QuantizeLinear, whose ONNX name is `output`; a Clip may still narrow it.
 
-    `index` follows later changes of layout; `pending.index` is the index of `output`.
+    `index` follows later changes of layout; `unrounded.index` is the index of `output`.
     """
 
-    pending: Pending
+    unrounded: Unrounded
     node: Node
     output: str
     parameters: Parameters
@@ -254,7 +254,7 @@ class Broken:
     """The result of a node with a problem, or of a node after such a one; only the first is reported."""
 
 
-State = OnHost | Entry | Held | Pending | Rounded | Broken
+TensorState = OnHost | Entry | Held | Unrounded | Rounded | Broken
 
 
 def image_index(frame: Frame, rank: int) -> IntArray:

@@ -12,35 +12,36 @@ from hwflow.layers.formats import IntArray
 from hwflow.onnx import evaluate
 from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
 from hwflow.quantize.constants import Quantity
-from hwflow.quantize.importer.states import Joined, Pending, Step
+from hwflow.quantize.importer.states import Joined, Step, Unrounded
 
 
 def step(
-    node: Node, pending: Pending, values: Mapping[str, str], constants: Mapping[str, Quantity], placed: bool = False
+    node: Node, unrounded: Unrounded, values: Mapping[str, str], constants: Mapping[str, Quantity],
+    per_element: bool = False,
 ) -> Step:
-    """`node` after `pending`; `values` maps its computed inputs to values of `pending`.
+    """`node` after `unrounded`; `values` maps its computed inputs to values of `unrounded`.
 
-    ValueError where a constant differs inside a channel or does not broadcast; where `placed`, it may differ there, and
-    then has an entry for each element of the frame.
+    ValueError where a constant differs inside a channel or does not broadcast; with `per_element`, it may differ
+    there, and then has an entry for each element of the frame.
     """
-    anchor = pending.anchor
-    flat = pending.index.ravel()
+    anchor = unrounded.anchor
+    flat = unrounded.index.ravel()
     channel = anchor.constant_of(flat)
     inputs: list[str | Quantity | None] = []
     for name in node.inputs:
         if not name or name in values:
             inputs.append(values.get(name))
         elif node.op_type == "BatchNormalization":
-            shaped = constants[name].moved(lambda array: array.reshape(-1, *[1] * (pending.index.ndim - 2)))
-            found = per_channel(shaped, pending.index, channel, anchor.constants, name)
+            shaped = constants[name].moved(lambda array: array.reshape(-1, *[1] * (unrounded.index.ndim - 2)))
+            found = per_channel(shaped, unrounded.index, channel, anchor.constants, name)
             inputs.append(found.moved(lambda array: np.broadcast_to(array, (anchor.constants,))))
         else:
             try:
-                inputs.append(per_channel(constants[name], pending.index, channel, anchor.constants, name))
+                inputs.append(per_channel(constants[name], unrounded.index, channel, anchor.constants, name))
             except ValueError:
-                if not placed:
+                if not per_element:
                     raise
-                inputs.append(per_channel(constants[name], pending.index, flat, anchor.frame.elements, name))
+                inputs.append(per_channel(constants[name], unrounded.index, flat, anchor.frame.elements, name))
     return Step(node, tuple(inputs))
 
 
@@ -69,28 +70,28 @@ def per_channel(value: Quantity, index: IntArray, channel: IntArray, count: int,
         ) from None
 
 
-def combined(a: Pending, b: Pending) -> Pending:
+def combined(a: Unrounded, b: Unrounded) -> Unrounded:
     """The steps of two values of one anchor, those of both once."""
     known = {made.result for made in a.steps}
-    return Pending(a.anchor, a.index, (*a.steps, *(s for s in b.steps if s.result not in known)), a.result)
+    return Unrounded(a.anchor, a.index, (*a.steps, *(s for s in b.steps if s.result not in known)), a.result)
 
 
-def varies(pending: Pending) -> bool:
+def varies(unrounded: Unrounded) -> bool:
     """True where some step has a constant per channel."""
-    return any(isinstance(x, Quantity) and x.real.ndim > 0 and _differs(x) for s in pending.steps for x in s.inputs)
+    return any(isinstance(x, Quantity) and x.real.ndim > 0 and _differs(x) for s in unrounded.steps for x in s.inputs)
 
 
-def uniform(pending: Pending) -> Pending:
-    """A pending result that does not vary, with one entry in each constant."""
+def uniform(unrounded: Unrounded) -> Unrounded:
+    """An unrounded result that does not vary, with one entry in each constant."""
 
     def one(source: str | Quantity | None) -> str | Quantity | None:
         many = isinstance(source, Quantity) and source.real.ndim > 0
         return source.moved(lambda array: array[:1]) if many and isinstance(source, Quantity) else source
 
-    return replace(pending, steps=tuple(replace(s, inputs=tuple(map(one, s.inputs))) for s in pending.steps))
+    return replace(unrounded, steps=tuple(replace(s, inputs=tuple(map(one, s.inputs))) for s in unrounded.steps))
 
 
-def of_part(step: Step, whole: Joined, part: Pending, start: int) -> Step:
+def of_part(step: Step, whole: Joined, part: Unrounded, start: int) -> Step:
     """A step after the Concat `whole`, for one part of it, whose channels begin with number `start`."""
     channels, count = whole.frame.channels, part.anchor.frame.channels
 
@@ -107,12 +108,12 @@ def _differs(value: Quantity) -> bool:
 
 
 class Function:
-    """The steps of a pending result as a program: from values of the anchor to values of the result."""
+    """The steps of an unrounded result as a program: from values of the anchor to values of the result."""
 
-    def __init__(self, pending: Pending, opsets: Mapping[str, int]) -> None:
+    def __init__(self, unrounded: Unrounded, opsets: Mapping[str, int]) -> None:
         constants: dict[str, Array] = {}
         nodes = []
-        for number, made in enumerate(pending.steps):
+        for number, made in enumerate(unrounded.steps):
             names = []
             for position, source in enumerate(made.inputs):
                 name = source if isinstance(source, str) else ""
@@ -123,14 +124,14 @@ class Function:
                     constants[name] = source.real.astype(dtype)
                 names.append(name)
             nodes.append(Node(made.node.op_type, tuple(names), made.node.outputs[:1], made.node.attributes))
-        start = Value(pending.anchor.key, TensorType(np.dtype(np.float32), None))
-        graph = Graph("function", tuple(nodes), (start,), (Value(pending.result, None),), constants)
-        self.pending, self.model = pending, Model(graph, 10, opsets)
+        start = Value(unrounded.anchor.key, TensorType(np.dtype(np.float32), None))
+        graph = Graph("function", tuple(nodes), (start,), (Value(unrounded.result, None),), constants)
+        self.unrounded, self.model = unrounded, Model(graph, 10, opsets)
 
     def __call__(self, values: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
         """Of values [n, channels] (channels may be 1 where no constant differs per channel), computed as ONNX says."""
-        if not self.pending.steps:
+        if not self.unrounded.steps:
             return values.astype(np.float64)
         with np.errstate(all="ignore"):
-            result = evaluate(self.model, {self.pending.anchor.key: values})[self.pending.result]
+            result = evaluate(self.model, {self.unrounded.anchor.key: values})[self.unrounded.result]
         return np.broadcast_to(np.asarray(result, np.float64), values.shape)

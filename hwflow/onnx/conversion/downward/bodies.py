@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hwflow.onnx.conversion.downward.narrow import newer
-from hwflow.onnx.conversion.site import NodeConversion
+from hwflow.onnx.conversion.node_conversion import NodeConversion
 from hwflow.onnx.conversion.steps import Steps
 from hwflow.onnx.dtypes import element_type_of, find_element_type
 from hwflow.onnx.model import DType, OptionalType, TensorType

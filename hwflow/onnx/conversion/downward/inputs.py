@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hwflow.onnx.conversion.downward.narrow import constant_ints, narrow, needs_constant, newer
-from hwflow.onnx.conversion.site import NodeConversion
+from hwflow.onnx.conversion.node_conversion import NodeConversion
 from hwflow.onnx.conversion.steps import Step, Steps
 from hwflow.onnx.dtypes import element_type_of
 from hwflow.onnx.model import Node

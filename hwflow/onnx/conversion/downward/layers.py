@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from hwflow.onnx.conversion.downward.narrow import constant_ints, narrow, newer
-from hwflow.onnx.conversion.site import NodeConversion
+from hwflow.onnx.conversion.node_conversion import NodeConversion
 from hwflow.onnx.conversion.steps import Steps
 from hwflow.onnx.model import Node, SparseTensor, TensorType
 from hwflow.onnx.types import notation

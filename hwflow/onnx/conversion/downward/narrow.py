@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from hwflow_base.errors import HwflowError
 
-from hwflow.onnx.conversion.site import NodeConversion, Refusal
+from hwflow.onnx.conversion.node_conversion import NodeConversion, Refusal
 from hwflow.onnx.model import Array, Attribute, Graph, Model, Node, Value
 from hwflow.onnx.ops.base import Arr
 from hwflow.onnx.run.evaluate import evaluate

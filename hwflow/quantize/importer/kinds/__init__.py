@@ -29,13 +29,13 @@ from hwflow.quantize.importer.kinds.rows import (
 )
 from hwflow.quantize.importer.kinds.running_sum import running_sum
 from hwflow.quantize.importer.kinds.trees import trees
-from hwflow.quantize.importer.site import Site
-from hwflow.quantize.importer.states import State
+from hwflow.quantize.importer.node_context import NodeContext
+from hwflow.quantize.importer.states import TensorState
 
 __all__ = ["HANDLERS", "Handler"]
 
 #: `dynamic` are the inputs of the node that are not constant.
-Handler: TypeAlias = Callable[[Site, Node, list[str]], State | dict[str, State] | None]
+Handler: TypeAlias = Callable[[NodeContext, Node, list[str]], TensorState | dict[str, TensorState] | None]
 
 #: (domain, operator) to its handler.
 HANDLERS: Mapping[tuple[str, str], Handler] = {

@@ -8,26 +8,27 @@ from hwflow.onnx.model import Node
 from hwflow.quantize.importer.anchors import is_pointwise, matrix
 from hwflow.quantize.importer.element_places import pixel_places
 from hwflow.quantize.importer.layer_anchors import Average, Matrix
-from hwflow.quantize.importer.site import Site
-from hwflow.quantize.importer.states import Pending, State
+from hwflow.quantize.importer.node_context import NodeContext
+from hwflow.quantize.importer.states import TensorState, Unrounded
 
 
-def conv(site: Site, node: Node, dynamic: list[str]) -> State:
+def conv(context: NodeContext, node: Node, dynamic: list[str]) -> TensorState:
     """A Conv over an image or a signal; of single pixels these may stand in any order."""
-    held = site.held(dynamic[0], real=False)
-    if not is_pointwise(node, site.constants) or pixel_places(site.tensors[held.tensor].frame, held.index) is None:
-        held = site.movement.image(held, dynamic[0])
-    return padded(site, node, matrix(node, held, site.tensors[held.tensor].frame, site.constants))
+    held = context.held(dynamic[0], real=False)
+    frame = context.tensors[held.tensor].frame
+    if not is_pointwise(node, context.constants) or pixel_places(frame, held.index) is None:
+        held = context.movement.image(held, dynamic[0])
+    return padded(context, node, matrix(node, held, context.tensors[held.tensor].frame, context.constants))
 
 
-def dense(site: Site, node: Node, dynamic: list[str]) -> State:
+def dense(context: NodeContext, node: Node, dynamic: list[str]) -> TensorState:
     """A Gemm or MatMul of one row."""
-    return matrix(node, site.flat(dynamic[0]), None, site.constants)
+    return matrix(node, context.flat(dynamic[0]), None, context.constants)
 
 
-def padded(site: Site, node: Node, made: Pending) -> Pending:
+def padded(context: NodeContext, node: Node, made: Unrounded) -> Unrounded:
     """A Conv or mean of `node` whose input has the zero that its window pads with."""
     anchor = made.anchor
     if not isinstance(anchor, (Matrix, Average)) or anchor.window is None or not any(anchor.window.pads):
         return made
-    return replace(made, anchor=replace(anchor, sources=(site.building.holding_zero(anchor.source, node),)))
+    return replace(made, anchor=replace(anchor, sources=(context.building.holding_zero(anchor.source, node),)))

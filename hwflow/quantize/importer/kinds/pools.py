@@ -11,22 +11,22 @@ from hwflow.quantize.importer.anchors import average
 from hwflow.quantize.importer.element_places import channel_order
 from hwflow.quantize.importer.geometry import window_of
 from hwflow.quantize.importer.kinds.matrix import padded
-from hwflow.quantize.importer.site import Site
-from hwflow.quantize.importer.states import Held, State, Unsupported, image_index
+from hwflow.quantize.importer.node_context import NodeContext
+from hwflow.quantize.importer.states import Held, TensorState, Unsupported, image_index
 
 
-def average_pool(site: Site, node: Node, dynamic: list[str]) -> State:
+def average_pool(context: NodeContext, node: Node, dynamic: list[str]) -> TensorState:
     """An AveragePool or GlobalAveragePool."""
-    held = site.image(dynamic[0], real=False)
-    return padded(site, node, average(node, held, site.tensors[held.tensor].frame))
+    held = context.image(dynamic[0], real=False)
+    return padded(context, node, average(node, held, context.tensors[held.tensor].frame))
 
 
-def max_pool(site: Site, node: Node, dynamic: list[str]) -> State:
+def max_pool(context: NodeContext, node: Node, dynamic: list[str]) -> TensorState:
     """A MaxPool or GlobalMaxPool, of integers or reals."""
     if len([name for name in node.outputs if name]) > 1:
         raise Unsupported("the second output (indices) has no hardware", "use MaxPool without its indices")
-    held = site.image(dynamic[0], real=False)
-    x, rank = site.tensors[held.tensor], held.index.ndim
+    held = context.image(dynamic[0], real=False)
+    x, rank = context.tensors[held.tensor], held.index.ndim
     frame = x.frame
     spatial = (frame.height, frame.width)[4 - rank :]
     kernel = spatial if node.op_type == "GlobalMaxPool" else as_ints(node.attributes["kernel_shape"])
@@ -34,10 +34,10 @@ def max_pool(site: Site, node: Node, dynamic: list[str]) -> State:
         raise Unsupported("storage_order must be 0", "export the model with storage_order 0")
     window = window_of(node, kernel, frame)
     made = Frame(*window.positions(frame), frame.channels)
-    y = replace(x, name=site.building.tensor_name(node.outputs[0]), frame=made)
+    y = replace(x, name=context.building.tensor_name(node.outputs[0]), frame=made)
     sizes = (window.kernel, window.strides, window.dilations, window.pads)
-    layer = MaxPool(site.building.name_of(node), (x.name,), y.name, x.format, *sizes)
-    site.building.add(layer, y)
+    layer = MaxPool(context.building.name_of(node), (x.name,), y.name, x.format, *sizes)
+    context.building.add(layer, y)
     index = image_index(y.frame, rank)[:, channel_order(frame, held.index)]
-    site.building.sources[y.name] = (node.outputs[0], index)
+    context.building.sources[y.name] = (node.outputs[0], index)
     return Held(y.name, index, held.real)

@@ -19,14 +19,14 @@ from hwflow.quantize.graphs import attribute, consumers, shape_of
 from hwflow.quantize.importer.affine_forms import Form, form_of
 from hwflow.quantize.importer.choose_rescale import Accumulator, affine, rescale
 from hwflow.quantize.importer.kinds.matrix import dense
-from hwflow.quantize.importer.site import Site
+from hwflow.quantize.importer.node_context import NodeContext
 from hwflow.quantize.importer.states import (
     Entry,
     Held,
     LayerAnchor,
     LayerTask,
-    Pending,
-    State,
+    TensorState,
+    Unrounded,
     Unsupported,
 )
 from hwflow.quantize.importer.steps import Function, uniform, varies
@@ -36,13 +36,13 @@ from hwflow.quantize.importer.threshold_search import search
 _MATRIX = 2
 
 
-def matmul(site: Site, node: Node, dynamic: list[str]) -> State:
+def matmul(context: NodeContext, node: Node, dynamic: list[str]) -> TensorState:
     """A MatMul or Gemm; with one constant operand it is a dense layer."""
     if dynamic[0] != node.inputs[0] or node.inputs[1] not in dynamic:
-        return dense(site, node, dynamic)
+        return dense(context, node, dynamic)
     if len(node.inputs) > _MATRIX and node.inputs[2]:
         raise Unsupported("adds to a product of two computed tensors", "write a MatMul and an Add")
-    return Pending.of(*_anchor(site, node))
+    return Unrounded.of(*_anchor(context, node))
 
 
 @dataclass(frozen=True)
@@ -78,15 +78,15 @@ class Products(LayerAnchor):
 
     def _rescale(self, unit: Fraction, sums: Accumulator, task: LayerTask) -> Rescale:
         """One constant where the steps have no others; else one for each place of a head."""
-        pending, p = task.pending, task.parameters
-        places = self.constants if varies(pending) else 1
-        pending = pending if places > 1 else uniform(pending)
+        unrounded, p = task.unrounded, task.parameters
+        places = self.constants if varies(unrounded) else 1
+        unrounded = unrounded if places > 1 else uniform(unrounded)
         sums = Accumulator(*(np.repeat(end, places) for end in (sums.zero, sums.low, sums.high)))
         start = Form.linear((unit,) * places)
-        form = form_of(pending, start)
+        form = form_of(unrounded, start)
         made: Rescale
         if form is None or (form.rounding is not None and p.scale != 1):
-            sign, made = search(start, sums, Function(pending, task.opsets), p)
+            sign, made = search(start, sums, Function(unrounded, task.opsets), p)
             positive = bool(np.all(sign > 0))
         else:
             positive = all(part > 0 for part in form.unit)
@@ -105,22 +105,23 @@ def _sums(depth: int, a: Tensor, b: Tensor) -> Accumulator:
     return Accumulator(np.zeros(1, np.int64), np.array([min(found)]), np.array([max(found)]))
 
 
-def _anchor(site: Site, node: Node) -> tuple[Products, IntArray]:
+def _anchor(context: NodeContext, node: Node) -> tuple[Products, IntArray]:
     """The anchor of `node`, and the index of its result."""
-    (a, factor_a), (b, factor_b) = (_operand(site, name) for name in node.inputs[:2])
+    (a, factor_a), (b, factor_b) = (_operand(context, name) for name in node.inputs[:2])
     matrices = _Matrices.of(node, a.index, b.index)
     rows, columns = matrices.rows, matrices.columns
     order_a, order_b = _orders(rows, columns)
-    sources = (_in_order(site, a, rows, ("hmk", order_a), node.inputs[0]),
-               _in_order(site, b, columns, ("hkn", order_b), node.inputs[1]))
+    sources = (_in_order(context, a, rows, ("hmk", order_a), node.inputs[0]),
+               _in_order(context, b, columns, ("hkn", order_b), node.inputs[1]))
     (heads, count, depth), width = rows.shape, columns.shape[2]
     interleaved = order_a == "mhk"
     made = (count, heads, width) if interleaved else (heads, count, width)
     index = np.arange(heads * count * width, dtype=np.int64).reshape(made)
     index = index.transpose(1, 0, 2) if interleaved else index
     factor = factor_a * factor_b * (Fraction(attribute(node, "alpha", 1.0)) if node.op_type == "Gemm" else 1)
-    anchor = Products(node, node.outputs[0], _frame_for_reader(site.graph, node, made), sources, factor, heads, count,
-                      depth, width, interleaved, order_b)
+    frame = _frame_for_reader(context.graph, node, made)
+    anchor = Products(
+        node, node.outputs[0], frame, sources, factor, heads, count, depth, width, interleaved, order_b)
     return anchor, index.reshape(matrices.shape)
 
 
@@ -166,13 +167,13 @@ def _orders(rows: IntArray, columns: IntArray) -> tuple[str, str]:
     return order_a, order_b
 
 
-def _operand(site: Site, name: str) -> tuple[Held, Fraction]:
+def _operand(context: NodeContext, name: str) -> tuple[Held, Fraction]:
     """A matrix, and the constant that it is multiplied with; one that the host makes enters row by row."""
-    state = site.states[name]
+    state = context.states[name]
     if isinstance(state, Entry):
         last = state.shape[-1]
-        return site.inputs.enter(state, Frame(1, int(np.prod(state.shape)) // last, last)), Fraction(1)
-    return site.operand(name)
+        return context.inputs.enter(state, Frame(1, int(np.prod(state.shape)) // last, last)), Fraction(1)
+    return context.operand(name)
 
 
 def _order(index: IntArray, letters: str, orders: Sequence[str]) -> str | None:
@@ -184,16 +185,16 @@ def _order(index: IntArray, letters: str, orders: Sequence[str]) -> str | None:
     return None
 
 
-def _in_order(site: Site, held: Held, index: IntArray, axes: tuple[str, str], name: str) -> Held:
+def _in_order(context: NodeContext, held: Held, index: IntArray, axes: tuple[str, str], name: str) -> Held:
     """The matrix `name`, whose elements are at the places `index` of `held`, as a frame of nothing but them.
 
     `axes`: those of `index`, and in which order the elements follow each other in the frame.
     """
     letters, order = axes
     places = index.transpose([letters.index(letter) for letter in order])
-    if np.array_equal(places.ravel(), np.arange(site.tensors[held.tensor].frame.elements)):
+    if np.array_equal(places.ravel(), np.arange(context.tensors[held.tensor].frame.elements)):
         return held
-    return site.movement.chosen(held, name, places.reshape(-1, places.shape[2]))
+    return context.movement.chosen(held, name, places.reshape(-1, places.shape[2]))
 
 
 def _frame_for_reader(graph: Graph, node: Node, made: tuple[int, int, int]) -> Frame:

@@ -29,7 +29,7 @@ from hwflow.quantize.graphs import attribute, consumers, label_of, shape_of
 from hwflow.quantize.importer.affine_forms import Form, form_of
 from hwflow.quantize.importer.choose_rescale import Accumulator, affine, rescale
 from hwflow.quantize.importer.layer_anchors import Matrix, weight_format
-from hwflow.quantize.importer.site import Site
+from hwflow.quantize.importer.node_context import NodeContext
 from hwflow.quantize.importer.states import (
     Held,
     Joined,
@@ -38,8 +38,8 @@ from hwflow.quantize.importer.states import (
     Moved,
     OnHost,
     Parameters,
-    Pending,
-    State,
+    TensorState,
+    Unrounded,
 )
 from hwflow.quantize.scale import fixed_points
 from hwflow.quantize.settings import OutputStage
@@ -143,9 +143,9 @@ def _exponent(bound: float) -> int:
     return max(0, math.ceil(math.log2(bound))) if bound > 0 else 0
 
 
-def cell_of(site: Site, node: Node, direction: int, reach: Reach) -> Cell:
+def cell_of(context: NodeContext, node: Node, direction: int, reach: Reach) -> Cell:
     """The cell of direction number `direction`, of which `reach` was seen."""
-    hidden = site.constants[node.inputs[2]].real.shape[2]
+    hidden = context.constants[node.inputs[2]].real.shape[2]
     functions = functions_of(node, direction)
     kind = node.op_type.lower()
     if kind != "rnn" and not functions[0].is_gate:
@@ -153,9 +153,9 @@ def cell_of(site: Site, node: Node, direction: int, reach: Reach) -> Cell:
             f"the function of its gates must stay inside of 0 to 1, which {functions[0].node.op_type} does not",
             "take Sigmoid or HardSigmoid",
         )
-    start = np.abs(initial_states(site.constants, node, direction)).max(axis=1)
+    start = np.abs(initial_states(context.constants, node, direction)).max(axis=1)
     order = np.concatenate([np.arange(k * hidden, (k + 1) * hidden) for k in _ORDER[node.op_type]])
-    bits, fraction = (0, 0) if kind != "lstm" else _cell_format(site, node, float(start[1]), functions[1], reach)
+    bits, fraction = (0, 0) if kind != "lstm" else _cell_format(context, node, float(start[1]), functions[1], reach)
     largest = functions[-1].bound
     if math.isinf(largest):
         largest = functions[-1].largest(2.0 ** (bits - 1 - fraction)) if kind == "lstm" else (
@@ -199,10 +199,10 @@ def initial_states(constants: Mapping[str, Quantity], node: Node, direction: int
     return np.stack(rows)
 
 
-def _cell_format(site: Site, node: Node, start: float, candidate: Function, reach: Reach) -> tuple[int, int]:
+def _cell_format(context: NodeContext, node: Node, start: float, candidate: Function, reach: Reach) -> tuple[int, int]:
     """Bits and fraction of an lstm's cell state: of what was seen, or of what its steps can add up to from `start`."""
-    x = shape_of(site.graph, node.inputs[0])
-    streaming = len(node.inputs) > 6 and node.inputs[6] and node.inputs[6] not in site.constants
+    x = shape_of(context.graph, node.inputs[0])
+    streaming = len(node.inputs) > 6 and node.inputs[6] and node.inputs[6] not in context.constants
     if math.isinf(candidate.bound):
         _seen(reach.cell, candidate)
     longest = math.inf if streaming or math.isinf(candidate.bound) or x is None else start + x[0] * candidate.bound
@@ -261,7 +261,7 @@ class Loop(LayerAnchor):
 
     def _shown(self, task: LayerTask) -> Requantize:
         """From the hidden state to elements, with the constants, Relu and Clip that follow."""
-        form = form_of(task.pending, Form.linear((Fraction(1, 1 << self.cell.hidden_fraction),)))
+        form = form_of(task.unrounded, Form.linear((Fraction(1, 1 << self.cell.hidden_fraction),)))
         if form is None or form.rounding is not None or form.unit[0] <= 0:
             raise Refusal(
                 f"what follows {self.node.label} must be positive constants, Relu and Clip up to its QuantizeLinear",
@@ -280,22 +280,22 @@ def _format(weights: IntArray) -> IntFormat:
     return IntFormat(2, signed=True) if format.bipolar else format
 
 
-def recurrent(site: Site, node: Node, dynamic: list[str]) -> dict[str, State]:
+def recurrent(context: NodeContext, node: Node, dynamic: list[str]) -> dict[str, TensorState]:
     """A recurrent node with the batch second, whose sequences all have all steps."""
-    streaming = _require_known(site, node)
-    w, r = (_weights(site, node, place) for place in (1, 2))
-    held = site.rows(node.inputs[0])
+    streaming = _require_known(context, node)
+    w, r = (_weights(context, node, place) for place in (1, 2))
+    held = context.rows(node.inputs[0])
     if held.index.shape[1] != 1:
         raise Refusal(
             f"its sequences must come one by one, not {held.index.shape[1]} at a time", "export the model with batch 1"
         )
-    parts = [_direction(site, node, held, (w, r), d, streaming) for d in range(len(w.real))]
+    parts = [_direction(context, node, held, (w, r), d, streaming) for d in range(len(w.real))]
     made = parts[0] if len(parts) == 1 else _both(node, parts)
-    kept: dict[str, State] = dict.fromkeys(filter(None, node.outputs[1:]), OnHost(in_epilogue=True))
+    kept: dict[str, TensorState] = dict.fromkeys(filter(None, node.outputs[1:]), OnHost(in_epilogue=True))
     return {**kept, node.outputs[0]: made}
 
 
-def _both(node: Node, parts: list[Pending]) -> Pending:
+def _both(node: Node, parts: list[Unrounded]) -> Unrounded:
     """Y [steps, 2, 1, hidden] of both directions: the channels of one behind those of the other."""
     frame, indices, start = parts[0].anchor.frame, [], 0
     for part in parts:
@@ -304,10 +304,10 @@ def _both(node: Node, parts: list[Pending]) -> Pending:
         start += frame.channels
     index = np.concatenate(indices, axis=1)
     whole = Frame(1, frame.width, 2 * frame.channels)
-    return Pending.of(Joined(node, node.outputs[0], whole, tuple(parts), index, 1), index)
+    return Unrounded.of(Joined(node, node.outputs[0], whole, tuple(parts), index, 1), index)
 
 
-def _require_known(site: Site, node: Node) -> bool:
+def _require_known(context: NodeContext, node: Node) -> bool:
     """Refuse what has no hardware.  Whether the state stays in the layer from frame to frame."""
     if len(node.inputs) > 4 and node.inputs[4]:
         raise Refusal(
@@ -318,9 +318,9 @@ def _require_known(site: Site, node: Node) -> bool:
         raise Refusal("peepholes (its input P) have no hardware", "train the layer without them")
     if attribute(node, "input_forget", 0):
         raise Refusal("input_forget has no hardware", "train the layer with a forget gate of its own")
-    states = [name for name in node.inputs[5:7] if name and name not in site.constants]
-    outputs = {value.name for value in site.graph.outputs}
-    read = consumers(site.graph)
+    states = [name for name in node.inputs[5:7] if name and name not in context.constants]
+    outputs = {value.name for value in context.graph.outputs}
+    read = consumers(context.graph)
     for name, title in zip(node.outputs[1:], ("Y_h, the last hidden", "Y_c, the last cell"), strict=False):
         if name and (name in read or (name in outputs and not states)):
             where = f", which {read[name][0].label} reads," if name in read else ""
@@ -337,55 +337,55 @@ def _require_known(site: Site, node: Node) -> bool:
     return bool(states)
 
 
-def _weights(site: Site, node: Node, place: int) -> Quantity:
+def _weights(context: NodeContext, node: Node, place: int) -> Quantity:
     """W or R with integers."""
     name = node.inputs[place]
-    if name not in site.constants:
+    if name not in context.constants:
         raise Refusal(f"its weights '{name}' must be constant", "export the model for inference")
-    weights = site.constants[name]
+    weights = context.constants[name]
     if not weights.is_quantized:
         raise Refusal(f"its weights '{name}' must be integers with a DequantizeLinear", "take the float model")
     return weights
 
 
 def _direction(
-    site: Site, node: Node, held: Held, weights: tuple[Quantity, Quantity], d: int, streaming: bool
-) -> Pending:
+    context: NodeContext, node: Node, held: Held, weights: tuple[Quantity, Quantity], d: int, streaming: bool
+) -> Unrounded:
     """Direction number `d`; the index has the shape [steps, 1, 1, hidden] of its part of Y."""
     (w, r), directions = weights, len(weights[0].real)
-    reach = reaches_in(site.metadata).get(label_of(node), Reach())
-    cell = cell_of(site, node, d, reach)
+    reach = reaches_in(context.metadata).get(label_of(node), Reach())
+    cell = cell_of(context, node, d, reach)
     backward = d == 1 or attribute(node, "direction", "forward") == "reverse"
-    source = _row(site, node, held, backward)
-    inside, before = _biases(site, node, cell, d)
-    rows, x = cell.rows, site.tensors[source.tensor]
+    source = _row(context, node, held, backward)
+    inside, before = _biases(context, node, cell, d)
+    rows, x = cell.rows, context.tensors[source.tensor]
     fraction = cell.gate_fraction(x, (w.real[d][rows], r.real[d][rows]), (inside, before))
-    sums = _input_sums(site, node, source, w, d, cell, inside, fraction)
+    sums = _input_sums(context, node, source, w, d, cell, inside, fraction)
     steps = held.index.shape[0]
     frame = Frame(1, steps, cell.hidden)
-    key = node.outputs[0] if directions == 1 else site.building.names.new(f"{node.outputs[0]}.{d}")
-    initial = initial_states(site.constants, node, d)
+    key = node.outputs[0] if directions == 1 else context.building.names.new(f"{node.outputs[0]}.{d}")
+    initial = initial_states(context.constants, node, d)
     anchor = Loop(
         node, key, frame, (sums,), d, cell, r.integers[d][rows], r.scale[d][rows, 0], before, initial, fraction,
         streaming,
     )  # fmt: skip
     index = np.arange(frame.elements, dtype=np.int64).reshape(steps, 1, 1, cell.hidden)
-    return Pending.of(anchor, index[::-1] if backward else index)
+    return Unrounded.of(anchor, index[::-1] if backward else index)
 
 
-def _row(site: Site, node: Node, held: Held, backward: bool) -> Held:
+def _row(context: NodeContext, node: Node, held: Held, backward: bool) -> Held:
     """The sequence [steps, 1, inputs] as one row of pixels, in the order in which the layer reads it."""
     index = held.index[::-1] if backward else held.index
     by = Moved(node, f"{label_of(node)}.{'backward' if backward else 'forward'}", computed=True)
-    return site.building.arranged(replace(held, index=index, moved=by), by, pixels=(0, 1))
+    return context.building.arranged(replace(held, index=index, moved=by), by, pixels=(0, 1))
 
 
-def _biases(site: Site, node: Node, cell: Cell, d: int) -> tuple[Floats, Floats]:
+def _biases(context: NodeContext, node: Node, cell: Cell, d: int) -> tuple[Floats, Floats]:
     """What is added to the products of the input, and to those of the state before, in the order of the layer."""
     name = node.inputs[3] if len(node.inputs) > 3 else ""
-    if name and name not in site.constants:
+    if name and name not in context.constants:
         raise Refusal(f"its bias '{name}' must be constant", "export the model for inference")
-    both = site.constants[name].real[d].reshape(2, -1) if name else np.zeros((2, len(cell.rows)))
+    both = context.constants[name].real[d].reshape(2, -1) if name else np.zeros((2, len(cell.rows)))
     inside, before = both[0][cell.rows], both[1][cell.rows]
     apart = np.zeros(len(before))
     if cell.linear_before_reset:  # r is multiplied with the last gate's sum, its bias included
@@ -394,20 +394,20 @@ def _biases(site: Site, node: Node, cell: Cell, d: int) -> tuple[Floats, Floats]
 
 
 def _input_sums(
-    site: Site, node: Node, source: Held, w: Quantity, d: int, cell: Cell, bias: Floats, fraction: int
+    context: NodeContext, node: Node, source: Held, w: Quantity, d: int, cell: Cell, bias: Floats, fraction: int
 ) -> Held:
     """The products of each step's input with W, and the bias, as gate sums: a convolution of 1 x 1."""
     label = f"{label_of(node)}.{('sums', 'backward_sums')[d]}"
-    own, x = replace(node, name=label), site.tensors[source.tensor]
+    own, x = replace(node, name=label), context.tensors[source.tensor]
     integers, scales = w.integers[d][cell.rows], w.scale[d][cell.rows, 0]
     frame = Frame(1, x.frame.width, len(integers))
     anchor = Matrix(
         own, label, frame, (source,), integers[:, None, None, :], scales, Window((1, 1)), 1, Quantity.plain(bias)
     )
-    pending = Pending.of(anchor, np.arange(frame.elements, dtype=np.int64))
+    unrounded = Unrounded.of(anchor, np.arange(frame.elements, dtype=np.int64))
     p = Parameters(2.0**-fraction, 0, GATE_FORMAT, GATE_FORMAT.low, GATE_FORMAT.high)
-    y = Tensor(site.building.names.new(label), frame, GATE_FORMAT, p.scale, 0)
-    name = site.building.name_of(own)
-    task = LayerTask(pending, (x,), y, name, p, OutputStage.MULTIPLY, site.opsets)
-    site.building.add(anchor.layer(task), y)
-    return Held(y.name, pending.index, True)
+    y = Tensor(context.building.names.new(label), frame, GATE_FORMAT, p.scale, 0)
+    name = context.building.name_of(own)
+    task = LayerTask(unrounded, (x,), y, name, p, OutputStage.MULTIPLY, context.opsets)
+    context.building.add(anchor.layer(task), y)
+    return Held(y.name, unrounded.index, True)

@@ -27,8 +27,8 @@ from hwflow.quantize.importer.anchors import reduced_axes
 from hwflow.quantize.importer.geometry import frame_of, window_of
 from hwflow.quantize.importer.kinds.matrix import padded
 from hwflow.quantize.importer.layer_anchors import TABLE_BITS, Average, Matrix
-from hwflow.quantize.importer.site import Site
-from hwflow.quantize.importer.states import Entry, Held, Pending, State, Step, image_index
+from hwflow.quantize.importer.node_context import NodeContext
+from hwflow.quantize.importer.states import Entry, Held, Step, TensorState, Unrounded, image_index
 
 #: Height, width and channels of a frame.
 _HEIGHT, _WIDTH, _CHANNELS = range(3)
@@ -76,13 +76,13 @@ class _Reduced:
         return self.frame.elements // self.made.elements
 
 
-def reduce_best(site: Site, node: Node, dynamic: list[str]) -> State:
+def reduce_best(context: NodeContext, node: Node, dynamic: list[str]) -> TensorState:
     """A ReduceMax or ReduceMin, of integers or reals: pixels first, then channels."""
-    found = _reduced(site, node, dynamic[0], real=False)
-    smallest, building = node.op_type == "ReduceMin", site.building
+    found = _reduced(context, node, dynamic[0], real=False)
+    smallest, building = node.op_type == "ReduceMin", context.building
     if found.made == found.frame:
         return replace(found.held, index=found.index)
-    x = site.tensors[found.held.tensor]
+    x = context.tensors[found.held.tensor]
     y, output = x, building.tensor_name(node.outputs[0])
     if found.pixels != found.frame or not found.over_channels:
         name = building.names.new(f"{output}.pixels") if found.over_channels else output
@@ -98,32 +98,32 @@ def reduce_best(site: Site, node: Node, dynamic: list[str]) -> State:
     return Held(y.name, found.index, found.held.real)
 
 
-def reduce_sum(site: Site, node: Node, dynamic: list[str]) -> State:
+def reduce_sum(context: NodeContext, node: Node, dynamic: list[str]) -> TensorState:
     """A ReduceSum, ReduceMean, or norm."""
     total = row_of("", node.op_type).total
     assert total is not None
-    return _summed(site, node, _reduced(site, node, dynamic[0]), total)
+    return _summed(context, node, _reduced(context, node, dynamic[0]), total)
 
 
-def global_norm(site: Site, node: Node, dynamic: list[str]) -> State:
+def global_norm(context: NodeContext, node: Node, dynamic: list[str]) -> TensorState:
     """A GlobalLpPool: over all pixels of an image."""
-    held = site.held(dynamic[0])
+    held = context.held(dynamic[0])
     axes = tuple(range(2, held.index.ndim))
-    return _summed(site, node, _of(site, held, dynamic[0], axes, keeps=True), _norm(node))
+    return _summed(context, node, _of(context, held, dynamic[0], axes, keeps=True), _norm(node))
 
 
-def norm_pool(site: Site, node: Node, dynamic: list[str]) -> State:
+def norm_pool(context: NodeContext, node: Node, dynamic: list[str]) -> TensorState:
     """An LpPool: padding counts as 0."""
-    total, held = _norm(node), site.image(dynamic[0])
-    held = _mapped(site, node, held, total)
-    frame = site.tensors[held.tensor].frame
+    total, held = _norm(node), context.image(dynamic[0])
+    held = _mapped(context, node, held, total)
+    frame = context.tensors[held.tensor].frame
     window = window_of(node, as_ints(node.attributes["kernel_shape"]), frame)
     made = Frame(*window.positions(frame), frame.channels)
     index = image_index(made, held.index.ndim)[:, held.index.reshape(frame.channels, -1)[:, 0] % frame.channels]
     counts = [((size, 1),) * positions for size, positions in
               zip(window.kernel, (made.height, made.width), strict=True)]  # fmt: skip
     anchor = Average(node, f"{node.outputs[0]}.sum", made, (held,), window, counts[0], counts[1])
-    return _behind(padded(site, node, Pending.of(anchor, index)), node, total)
+    return _behind(padded(context, node, Unrounded.of(anchor, index)), node, total)
 
 
 def _norm(node: Node) -> Total:
@@ -134,21 +134,21 @@ def _norm(node: Node) -> Total:
     return total
 
 
-def _reduced(site: Site, node: Node, name: str, real: bool = True) -> _Reduced:
+def _reduced(context: NodeContext, node: Node, name: str, real: bool = True) -> _Reduced:
     """What `node` reduces.  Its elements are put in place where they do not stand along axes of the frame."""
-    state = site.states[name]
+    state = context.states[name]
     as_row = isinstance(state, Entry) and frame_of(state.shape) is None
-    held = site.flat(name) if as_row else site.held(name, real)
-    axes = reduced_axes(node, site.graph, held.index.ndim)
-    return _of(site, held, name, axes, keeps=bool(attribute(node, "keepdims", 1)))
+    held = context.flat(name) if as_row else context.held(name, real)
+    axes = reduced_axes(node, context.graph, held.index.ndim)
+    return _of(context, held, name, axes, keeps=bool(attribute(node, "keepdims", 1)))
 
 
-def _of(site: Site, held: Held, name: str, axes: tuple[int, ...], keeps: bool) -> _Reduced:
-    held = site.movement.whole(held, name)
-    found = _along(held, site.tensors[held.tensor].frame, axes)
+def _of(context: NodeContext, held: Held, name: str, axes: tuple[int, ...], keeps: bool) -> _Reduced:
+    held = context.movement.whole(held, name)
+    found = _along(held, context.tensors[held.tensor].frame, axes)
     if found is None:
-        held = site.movement.pixels(held, name, axes)
-        found = _along(held, site.tensors[held.tensor].frame, axes)
+        held = context.movement.pixels(held, name, axes)
+        found = _along(held, context.tensors[held.tensor].frame, axes)
     if found is None:  # otherwise the elements along the axes are the pixels of the frame now
         raise Refusal(f"the batch must be 1, not {held.index.shape[0]}", "export the model with a batch of 1")
     shape = [1 if k in axes else size for k, size in enumerate(held.index.shape)]
@@ -177,33 +177,33 @@ def _along(held: Held, frame: Frame, axes: tuple[int, ...]) -> _Reduced | None:
     return None
 
 
-def _summed(site: Site, node: Node, found: _Reduced, total: Total) -> Pending:
-    held = _mapped(site, node, found.held, total)
+def _summed(context: NodeContext, node: Node, found: _Reduced, total: Total) -> Unrounded:
+    held = _mapped(context, node, found.held, total)
     key, kernel = f"{node.outputs[0]}.sum", found.kernel
     if found.over_channels:
         weights = np.ones((1, *kernel, found.frame.channels), np.int64)
-        pending = Pending.of(
+        unrounded = Unrounded.of(
             Matrix(node, key, found.made, (held,), weights, np.ones(1), Window(kernel), 1), found.index)
     else:
         rows, columns = ((kernel[0], 1),) * found.made.height, ((kernel[1], 1),) * found.made.width
-        pending = Pending.of(Average(node, key, found.made, (held,), Window(kernel), rows, columns), found.index)
+        unrounded = Unrounded.of(Average(node, key, found.made, (held,), Window(kernel), rows, columns), found.index)
     if node.op_type == "ReduceMean":
         count = Quantity.plain(np.array(found.count, np.float32))
-        pending = pending.then(Step(Node("Div", (key, ""), (node.outputs[0],), {}, label_of(node)), (key, count)))
-    return _behind(pending, node, total)
+        unrounded = unrounded.then(Step(Node("Div", (key, ""), (node.outputs[0],), {}, label_of(node)), (key, count)))
+    return _behind(unrounded, node, total)
 
 
-def _behind(pending: Pending, node: Node, total: Total) -> Pending:
+def _behind(unrounded: Unrounded, node: Node, total: Total) -> Unrounded:
     """The function of the sums."""
     if not total.function:
-        return pending
-    key = pending.anchor.key
-    return pending.then(Step(Node(total.function, (key,), node.outputs[:1], {}, label_of(node)), (key,)))
+        return unrounded
+    key = unrounded.anchor.key
+    return unrounded.then(Step(Node(total.function, (key,), node.outputs[:1], {}, label_of(node)), (key,)))
 
 
-def _mapped(site: Site, node: Node, held: Held, total: Total) -> Held:
+def _mapped(context: NodeContext, node: Node, held: Held, total: Total) -> Held:
     """The magnitudes, or the squares, of the elements of `held`: exact integers, in a format of their own."""
-    x = site.tensors[held.tensor]
+    x = context.tensors[held.tensor]
     if not total.is_magnitude or (total.power == 1 and x.format.low >= x.zero_point == 0):
         return held
     if x.format.bits > TABLE_BITS:
@@ -212,7 +212,7 @@ def _mapped(site: Site, node: Node, held: Held, total: Total) -> Held:
             f"quantize that input with {TABLE_BITS} bits")
     codes = np.arange(x.format.low, x.format.high + 1, x.format.step)
     table = np.abs(codes - x.zero_point) ** total.power
-    building = site.building
+    building = context.building
     y = Tensor(
         building.names.new(f"{node.outputs[0]}.power"), x.frame, IntFormat.covering(0, int(table.max())),
         x.scale**total.power, 0)

@@ -16,8 +16,17 @@ from hwflow.layers.softmax import WIDEST_INPUT
 from hwflow.onnx.model import Node
 from hwflow.quantize.graphs import as_ints, attribute, shape_of
 from hwflow.quantize.importer.affine_forms import Form, form_of
-from hwflow.quantize.importer.site import Site
-from hwflow.quantize.importer.states import Entry, Held, LayerAnchor, LayerTask, Parameters, Pending, State, Unsupported
+from hwflow.quantize.importer.node_context import NodeContext
+from hwflow.quantize.importer.states import (
+    Entry,
+    Held,
+    LayerAnchor,
+    LayerTask,
+    Parameters,
+    TensorState,
+    Unrounded,
+    Unsupported,
+)
 from hwflow.quantize.importer.steps import uniform, varies
 
 Floats = npt.NDArray[np.float64]
@@ -42,28 +51,28 @@ class Rows:
         return ordered
 
 
-def rows_along(site: Site, name: str, axes: Sequence[int], shape: Sequence[int] | None = None) -> Rows:
+def rows_along(context: NodeContext, name: str, axes: Sequence[int], shape: Sequence[int] | None = None) -> Rows:
     """The tensor `name`, whose rows are the elements along `axes`; they are put beside each other where they are not.
 
     The order inside of a row and that of the rows is that of the raster.  `shape`: that in which axes are counted, if
     not the tensor's own.  Unsupported where the tensor is no integers.
     """
-    state, factor = site.states[name], Fraction(1)
+    state, factor = context.states[name], Fraction(1)
     if isinstance(state, Entry):
-        held = site.rows(name, axes[0], in_order=False) if len(axes) == 1 and shape is None else site.held(name)
+        held = context.rows(name, axes[0], in_order=False) if len(axes) == 1 and shape is None else context.held(name)
     else:
-        held, factor = site.operand(name)
+        held, factor = context.operand(name)
     index = held.index.reshape(shape or held.index.shape)
     along = sorted(axis % index.ndim for axis in axes)
     others = tuple(k for k in range(index.ndim) if k not in along)
     rows = np.moveaxis(index, others, range(len(others)))
     count = int(np.prod(rows.shape[len(others):]))
-    if not _in_rows(rows.reshape(-1, count), site.tensors[held.tensor].frame):
+    if not _in_rows(rows.reshape(-1, count), context.tensors[held.tensor].frame):
         if shape is None:
-            held = site.movement.pixels(held, name, others)
+            held = context.movement.pixels(held, name, others)
             index = held.index
         else:
-            made = site.movement.chosen(held, name, rows.reshape(-1, count))
+            made = context.movement.chosen(held, name, rows.reshape(-1, count))
             index = np.moveaxis(made.index.reshape(rows.shape), range(len(others)), others)
             held = replace(made, index=index.reshape(held.index.shape))
     return Rows(held, factor, count, index)
@@ -88,21 +97,21 @@ def compressed(values: Sequence[Floats]) -> list[Floats]:
     return [each[:rows, :period] for each in values]
 
 
-def affine_behind(pending: Pending, p: Parameters) -> tuple[Floats, Floats, tuple[int, int]]:
+def affine_behind(unrounded: Unrounded, p: Parameters) -> tuple[Floats, Floats, tuple[int, int]]:
     """What follows an anchor up to its QuantizeLinear: a factor and a summand for each channel of its frame, and the
     least and the largest integer.  Refusal where it is something else.
     """
-    channels = pending.anchor.frame.channels if varies(pending) else 1
-    pending = pending if channels > 1 else uniform(pending)
-    form = form_of(pending, Form.linear((Fraction(1),) * channels))
+    channels = unrounded.anchor.frame.channels if varies(unrounded) else 1
+    unrounded = unrounded if channels > 1 else uniform(unrounded)
+    form = form_of(unrounded, Form.linear((Fraction(1),) * channels))
     if form is None or form.rounding is not None or len(set(zip(form.low, form.high, strict=True))) > 1:
         raise Refusal(
-            f"what follows {pending.anchor.node.label} must be constants, Relu and Clip up to its QuantizeLinear",
+            f"what follows {unrounded.anchor.node.label} must be constants, Relu and Clip up to its QuantizeLinear",
             "quantize its result first"
         )
     if p.format.bipolar:
         raise Refusal(
-            f"the result of {pending.anchor.node.label} must have more than one symmetric bit, because only products "
+            f"the result of {unrounded.anchor.node.label} must have more than one symmetric bit, because only products "
             "are compared with thresholds", "take 2 bits, or an unsigned one"
         )
     ends = [p.low, p.high]
@@ -113,20 +122,20 @@ def affine_behind(pending: Pending, p: Parameters) -> tuple[Floats, Floats, tupl
     return np.array(form.unit, np.float64), np.array(summand, np.float64), (ends[0], ends[1])
 
 
-def only_first_output(site: Site, node: Node) -> None:
+def only_first_output(context: NodeContext, node: Node) -> None:
     """Unsupported where something reads another result of `node` than its first."""
-    read = {name for other in site.graph.nodes for name in other.inputs} | {v.name for v in site.graph.outputs}
+    read = {name for other in context.graph.nodes for name in other.inputs} | {v.name for v in context.graph.outputs}
     further = [name for name in node.outputs[1:] if name in read]
     if further:
         raise Unsupported(f"its further result '{further[0]}' has no hardware", "use its first result alone")
 
 
-def softmax(site: Site, node: Node, dynamic: list[str]) -> State:
+def softmax(context: NodeContext, node: Node, dynamic: list[str]) -> TensorState:
     """A Softmax of operator set 13 or later, along one axis."""
-    rows = rows_along(site, dynamic[0], (attribute(node, "axis", -1),))
-    frame = site.tensors[rows.held.tensor].frame
+    rows = rows_along(context, dynamic[0], (attribute(node, "axis", -1),))
+    frame = context.tensors[rows.held.tensor].frame
     anchor = SoftmaxAnchor(node, node.outputs[0], frame, (rows.held,), rows.factor, rows.elements)
-    return Pending.of(anchor, rows.held.index)
+    return Unrounded.of(anchor, rows.held.index)
 
 
 @dataclass(frozen=True)
@@ -143,7 +152,7 @@ class SoftmaxAnchor(LayerAnchor):
                 f"its input '{x.name}' is {x.format}, and the table of a Softmax is for numbers of up to "
                 f"{WIDEST_INPUT} bits", f"quantize that input with {WIDEST_INPUT} bits or fewer"
             )
-        factors, summands, (low, high) = affine_behind(task.pending, p)
+        factors, summands, (low, high) = affine_behind(task.unrounded, p)
         steps = summands[0] / p.scale
         if len(set(factors)) > 1 or factors[0] <= 0 or len(set(summands)) > 1 or steps != round(steps):
             raise Refusal(
@@ -161,60 +170,60 @@ _EPSILON = 1e-5
 _SCALE_PER_CHANNEL = 21
 
 
-def layer_normalization(site: Site, node: Node, dynamic: list[str]) -> State:
+def layer_normalization(context: NodeContext, node: Node, dynamic: list[str]) -> TensorState:
     """Over all axes from 'axis' on; the statistics that it can give besides have no hardware."""
-    only_first_output(site, node)
-    return _normalized(site, node, _from_axis(site, node), *_parameters(site, node))
+    only_first_output(context, node)
+    return _normalized(context, node, _from_axis(context, node), *_parameters(context, node))
 
 
-def rms_normalization(site: Site, node: Node, dynamic: list[str]) -> State:
+def rms_normalization(context: NodeContext, node: Node, dynamic: list[str]) -> TensorState:
     """Over all axes from 'axis' on, without a mean."""
-    return _normalized(site, node, _from_axis(site, node), *_parameters(site, node), centred=False)
+    return _normalized(context, node, _from_axis(context, node), *_parameters(context, node), centred=False)
 
 
-def instance_normalization(site: Site, node: Node, dynamic: list[str]) -> State:
+def instance_normalization(context: NodeContext, node: Node, dynamic: list[str]) -> TensorState:
     """Over the pixels of each channel."""
-    rank = len(_shape(site, node))
-    gamma, beta = (each.reshape(-1, *[1] * (rank - 2)) for each in _parameters(site, node))
-    return _normalized(site, node, range(2, rank), gamma, beta)
+    rank = len(_shape(context, node))
+    gamma, beta = (each.reshape(-1, *[1] * (rank - 2)) for each in _parameters(context, node))
+    return _normalized(context, node, range(2, rank), gamma, beta)
 
 
-def group_normalization(site: Site, node: Node, dynamic: list[str]) -> State:
+def group_normalization(context: NodeContext, node: Node, dynamic: list[str]) -> TensorState:
     """Over the pixels and channels of each group of channels."""
-    groups, (batch, channels, *pixels) = attribute(node, "num_groups", 1), _shape(site, node)
-    gamma, beta = _parameters(site, node)
-    if site.opsets.get("", 0) < _SCALE_PER_CHANNEL:
+    groups, (batch, channels, *pixels) = attribute(node, "num_groups", 1), _shape(context, node)
+    gamma, beta = _parameters(context, node)
+    if context.opsets.get("", 0) < _SCALE_PER_CHANNEL:
         gamma, beta = (np.repeat(each, channels // groups) for each in (gamma, beta))
     gamma, beta = (each.reshape(groups, channels // groups, *[1] * len(pixels)) for each in (gamma, beta))
     shape = (batch, groups, channels // groups, *pixels)
-    return _normalized(site, node, range(2, len(shape)), gamma, beta, shape=shape)
+    return _normalized(context, node, range(2, len(shape)), gamma, beta, shape=shape)
 
 
-def mean_variance_normalization(site: Site, node: Node, dynamic: list[str]) -> State:
+def mean_variance_normalization(context: NodeContext, node: Node, dynamic: list[str]) -> TensorState:
     """Over 'axes'; what the operator adds to the deviation, 1e-9, is nothing beside a step of integers."""
     axes = as_ints(attribute(node, "axes", (0, 2, 3)))
-    return _normalized(site, node, axes, np.ones(()), np.zeros(()), epsilon=0.0)
+    return _normalized(context, node, axes, np.ones(()), np.zeros(()), epsilon=0.0)
 
 
-def length_normalization(site: Site, node: Node, dynamic: list[str]) -> State:
+def length_normalization(context: NodeContext, node: Node, dynamic: list[str]) -> TensorState:
     """An LpNormalization with p = 2."""
     if attribute(node, "p", 2) != 2:
         raise Unsupported("p must be 2", "divide by the sum of absolute values in the model, or take p = 2")
     axes = (attribute(node, "axis", -1),)
-    return _normalized(site, node, axes, np.ones(()), np.zeros(()), centred=False, mean=False, epsilon=0.0)
+    return _normalized(context, node, axes, np.ones(()), np.zeros(()), centred=False, mean=False, epsilon=0.0)
 
 
 def _normalized(
-    site: Site, node: Node, axes: Sequence[int], gamma: Floats, beta: Floats, *, centred: bool = True,
+    context: NodeContext, node: Node, axes: Sequence[int], gamma: Floats, beta: Floats, *, centred: bool = True,
     mean: bool = True, epsilon: float | None = None, shape: Sequence[int] | None = None,
-) -> State:  # fmt: skip
+) -> TensorState:  # fmt: skip
     """The anchor of a normalization along `axes`; with `shape` these and the constants are those of that shape."""
-    rows = rows_along(site, node.inputs[0], axes, shape)
+    rows = rows_along(context, node.inputs[0], axes, shape)
     anchor = NormalAnchor(
-        node, node.outputs[0], site.tensors[rows.held.tensor].frame, (rows.held,), rows.elements, rows.factor,
+        node, node.outputs[0], context.tensors[rows.held.tensor].frame, (rows.held,), rows.elements, rows.factor,
         rows.by_place(gamma), rows.by_place(beta), centred, mean,
         attribute(node, "epsilon", _EPSILON) if epsilon is None else epsilon)
-    return Pending.of(anchor, rows.held.index)
+    return Unrounded.of(anchor, rows.held.index)
 
 
 @dataclass(frozen=True)
@@ -234,7 +243,7 @@ class NormalAnchor(LayerAnchor):
 
     def layer(self, task: LayerTask) -> Normalize:
         (x,), p = task.xs, task.parameters
-        factors, summands, (low, high) = affine_behind(task.pending, p)
+        factors, summands, (low, high) = affine_behind(task.unrounded, p)
         places = self.frame.elements
         factors, summands = (np.resize(each, places).reshape(self.gamma.shape) for each in (factors, summands))
         sign, scale = (1 if self.factor > 0 else -1), float(abs(self.factor))
@@ -246,24 +255,24 @@ class NormalAnchor(LayerAnchor):
         return replace(made, low=low, high=high)
 
 
-def _shape(site: Site, node: Node) -> tuple[int, ...]:
+def _shape(context: NodeContext, node: Node) -> tuple[int, ...]:
     """Of the first input."""
-    shape = shape_of(site.graph, node.inputs[0])
+    shape = shape_of(context.graph, node.inputs[0])
     assert shape is not None, "the shapes of a graph that is imported are known"
     return tuple(shape)
 
 
-def _from_axis(site: Site, node: Node) -> range:
+def _from_axis(context: NodeContext, node: Node) -> range:
     """The axes from 'axis' on."""
-    rank = len(_shape(site, node))
+    rank = len(_shape(context, node))
     return range(attribute(node, "axis", -1) % rank, rank)
 
 
-def _parameters(site: Site, node: Node) -> tuple[Floats, Floats]:
+def _parameters(context: NodeContext, node: Node) -> tuple[Floats, Floats]:
     """Scale and bias, constants; a bias that is left out is 0."""
     found = []
     for name in (*node.inputs[1:3], "")[:2]:
-        if name and name not in site.constants:
+        if name and name not in context.constants:
             raise Unsupported(f"its parameter '{name}' is computed", "make it a constant")
-        found.append(site.constants[name].real if name else np.zeros(()))
+        found.append(context.constants[name].real if name else np.zeros(()))
     return found[0], found[1]

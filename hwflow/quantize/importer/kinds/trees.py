@@ -10,27 +10,28 @@ from hwflow.onnx.model import Node
 from hwflow.onnx.ops.ml.trees import MEMBER, MODES, Ensemble, Forest
 from hwflow.quantize.dialects.classical.trees import is_integer, read_ensemble
 from hwflow.quantize.dialects.rewriting import Refused
-from hwflow.quantize.importer.site import Site
-from hwflow.quantize.importer.states import Held, State, Unsupported, image_index
+from hwflow.quantize.importer.node_context import NodeContext
+from hwflow.quantize.importer.states import Held, TensorState, Unsupported, image_index
 
 
-def trees(site: Site, node: Node, dynamic: list[str]) -> State:
+def trees(context: NodeContext, node: Node, dynamic: list[str]) -> TensorState:
     """A TreeEnsemble or TreeEnsembleRegressor; its reals are the very integers that the layer gives."""
     try:
-        made = read_ensemble(node, dict(site.opsets))
+        made = read_ensemble(node, dict(context.opsets))
     except Refused as refusal:
         raise Unsupported(refusal.why, refusal.remedy) from None
     if not is_integer(made):
         raise Unsupported("the votes of trees must be integers here", "let hwflow quantize the float model")
-    held = site.flat(dynamic[0])
-    x = site.tensors[held.tensor]
-    layer = _layer(site.building.name_of(node), x, site.building.tensor_name(node.outputs[0]), made, held.index.ravel())
+    held = context.flat(dynamic[0])
+    x = context.tensors[held.tensor]
+    output = context.building.tensor_name(node.outputs[0])
+    layer = _layer(context.building.name_of(node), x, output, made, held.index.ravel())
     results = layer.ends if layer.aggregate == "sum" else layer.leaves
     format = IntFormat.covering(min(int(results.min()), -1), max(int(results.max()), 0))  # signed: ONNX has no uint32
     y = Tensor(layer.output, layer.output_frame(x.frame), format, 1.0, 0)
-    site.building.add(layer, y)
+    context.building.add(layer, y)
     index = image_index(y.frame, 2)
-    site.building.sources[y.name] = (node.outputs[0], index)
+    context.building.sources[y.name] = (node.outputs[0], index)
     return Held(y.name, index, real=True)
 
 

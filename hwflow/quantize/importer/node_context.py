@@ -14,7 +14,7 @@ from hwflow.quantize.constants import Quantity
 from hwflow.quantize.importer.building import Building
 from hwflow.quantize.importer.inputs import Inputs
 from hwflow.quantize.importer.joins import operand
-from hwflow.quantize.importer.layer_anchors import Kept
+from hwflow.quantize.importer.layer_anchors import TensorAnchor
 from hwflow.quantize.importer.movement import Movement
 from hwflow.quantize.importer.states import (
     Entry,
@@ -22,9 +22,9 @@ from hwflow.quantize.importer.states import (
     Joined,
     Lacking,
     OnHost,
-    Pending,
     Rounded,
-    State,
+    TensorState,
+    Unrounded,
     Unsupported,
 )
 from hwflow.quantize.problems import Cause
@@ -34,7 +34,7 @@ _IMAGE = 4
 
 
 @dataclass(frozen=True)
-class Site:
+class NodeContext:
     """The importer at one node.  `metadata` is that of the model, `constants` has every constant, also behind a
     DequantizeLinear; `states` what is known of each computed tensor.
 
@@ -46,7 +46,7 @@ class Site:
     opsets: Mapping[str, int]
     metadata: Mapping[str, str]
     constants: Mapping[str, Quantity]
-    states: Mapping[str, State]
+    states: Mapping[str, TensorState]
     building: Building
     inputs: Inputs
     movement: Movement
@@ -98,7 +98,7 @@ class Site:
     def operand(self, name: str) -> tuple[Held, Fraction]:
         """The tensor `name` as it is in the graph, and the constant factor of the nodes behind it."""
         state = self.states[name]
-        if isinstance(state, Pending) and isinstance(state.anchor, Kept):
+        if isinstance(state, Unrounded) and isinstance(state.anchor, TensorAnchor):
             return operand(state)
         return self.held(name), Fraction(1)
 
@@ -109,7 +109,7 @@ class Site:
             if not state.in_epilogue:
                 raise Lacking("reads values that are not quantized", (name,), Cause.NEIGHBOUR)
             raise Unsupported("comes after a node that runs on the host", "remove that node", Cause.NEIGHBOUR)
-        if isinstance(state, Pending):
+        if isinstance(state, Unrounded):
             if not isinstance(state.anchor, Joined) or state.steps:
                 where = state.steps[-1].node if state.steps else state.anchor.node
                 why = f"reads the result of {where.label}, which no QuantizeLinear made integer"
