@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -15,8 +14,6 @@ import pytest
 
 import hwflow.onnx
 from hwflow.onnx import Model
-from hwflow.onnx.build import Builder
-from hwflow.onnx.ops import find_operator
 
 Oracle = Callable[[Model, Mapping[str, np.ndarray]], dict[str, np.ndarray]]
 
@@ -30,52 +27,6 @@ def run_onnxruntime(model: Model, feeds: Mapping[str, np.ndarray]) -> dict[str, 
     session = onnxruntime.InferenceSession(hwflow.onnx.dumps(model), options, providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
     return dict(zip(names, session.run(names, dict(feeds)), strict=True))
-
-
-def one_node_model(
-    op: str, inputs: tuple[np.ndarray | None, ...], opset: int, outputs: int, attributes: Mapping[str, Any]
-) -> tuple[Model, dict[str, np.ndarray]]:
-    """A model of one node and what to feed; inputs whose elements decide a shape are initializers."""
-    operator = find_operator("", op, opset)
-    assert operator is not None
-    b, feeds, names = Builder(), {}, []
-    for i, array in enumerate(inputs):
-        if array is None:
-            names.append("")
-        elif i in operator.constant:
-            names.append(b.constant(f"c{i}", array))
-        else:
-            names.append(b.input(f"x{i}", array.dtype, array.shape))
-            feeds[names[-1]] = array
-    for name in b.nodes(op, *names, outputs=[f"y{i}" for i in range(outputs)], name="n", **attributes):
-        b.output(name)
-    return b.model(opset=opset, ir_version=6 if opset < 13 else 10), feeds
-
-
-@pytest.fixture(scope="session")
-def same_as_onnxruntime() -> Callable[..., None]:
-    """same_as_onnxruntime(op, *inputs, opset=17, outputs=1, exact=False, **attributes): check, infer, evaluate.
-
-    Floats may differ by the rounding of a differently ordered sum, everything else must be equal.
-    """
-
-    def same(
-        op: str, *inputs: np.ndarray | None, opset: int = 17, outputs: int = 1, exact: bool = False, **attributes: Any
-    ) -> None:
-        model, feeds = one_node_model(op, inputs, opset, outputs, attributes)
-        expected = run_onnxruntime(model, feeds)
-        found = hwflow.onnx.evaluate(model, feeds)
-        static = hwflow.onnx.infer(model)
-        assert [f for f in hwflow.onnx.check(static) if f.severity is hwflow.onnx.Severity.ERROR] == []
-        inferred = static.graph.types
-        for name, wanted in expected.items():
-            assert found[name].dtype == wanted.dtype
-            assert found[name].shape == wanted.shape
-            assert (inferred[name].dtype, inferred[name].shape) == (wanted.dtype, wanted.shape)
-            tolerance = 0 if exact or wanted.dtype.kind != "f" else 1e-5
-            np.testing.assert_allclose(found[name], wanted, rtol=tolerance, atol=tolerance)
-
-    return same
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,8 @@ from hwflow.onnx.build import Builder, make_graph, make_model, make_node, tensor
 from hwflow.onnx.errors import ConversionError
 from hwflow.onnx.model import AttributeRef, Function, Training
 from hwflow.onnx.rules.finding import Severity
+from tests.onnx.forms.form import Case
+from tests.onnx.forms.learning import case, classic, forest, rows
 
 X = np.random.default_rng(2).normal(size=(2, 3, 4)).astype(np.float32)
 FLOAT = tensor_type(np.float32, (2, 3, 4))
@@ -231,3 +233,25 @@ def test_nodes_that_mean_the_same_stay_the_same_objects() -> None:
     converted = convert_opset(model, 28)
     assert converted.graph is model.graph
     assert (converted.opsets[""], converted.ir_version) == (28, 14)
+
+
+def test_trees_become_the_new_operator() -> None:
+    for op, how in (("TreeEnsembleRegressor", forest("target", 1, n_targets=1)),
+                    ("TreeEnsembleClassifier", forest("class", 3, classlabels_int64s=[5, 7, 9]))):  # fmt: skip
+        outputs = 1 if op == "TreeEnsembleRegressor" else 2
+        made = convert_opset(case(op, 1, rows(5, 4), outputs=outputs, attributes=how).model()[0], {"ai.onnx.ml": 5})
+        assert "TreeEnsemble" in [node.op_type for node in made.graph.nodes]
+
+
+@pytest.mark.parametrize(
+    ("one", "why"),
+    [
+        (classic(aggregate_function="MIN", target_nodeids=[1, 1]), "a leaf of tree 0 has no vote"),
+        (classic(base_values=[1.0], post_transform="PROBIT"), "post_transform PROBIT after base values"),
+        (classic(nodes_falsenodeids=[0, 0, 0]), "several ways lead to node 0 of tree 0"),
+        (classic(nodes_values=[0.5]), "'nodes_values' must have 3 elements, not 1"),
+    ],
+)
+def test_trees_that_have_no_form(one: Case, why: str) -> None:
+    with pytest.raises(ConversionError, match=why):
+        convert_opset(one.model()[0], {"ai.onnx.ml": 5})

@@ -278,7 +278,7 @@ CASES: dict[str, Callable[[], st.SearchStrategy[Drawn]]] = {
 
 
 @pytest.mark.parametrize("op", CASES)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=16, deadline=None)
 @given(data=st.data())
 def test_rules_and_kernels_agree(op: str, data: st.DataObject) -> None:
     """The shapes and types that are inferred are those that are computed."""
@@ -292,7 +292,7 @@ def places(index: np.ndarray) -> Any:
     return np.ndindex(*index.shape)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(drawn=gather_elements())
 def test_gather_elements_one_by_one(drawn: Drawn) -> None:
     (x, index), how, _ = drawn
@@ -302,7 +302,7 @@ def test_gather_elements_one_by_one(drawn: Drawn) -> None:
         assert found[place] == x[(*place[:axis], index[place], *place[axis + 1 :])]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(drawn=gather_nd())
 def test_gather_nd_one_by_one(drawn: Drawn) -> None:
     (x, index), how, _ = drawn
@@ -312,7 +312,7 @@ def test_gather_nd_one_by_one(drawn: Drawn) -> None:
         assert np.array_equal(found[place], wanted)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(drawn=scatter_elements(), reduction=st.sampled_from(["none", "add", "mul", "max", "min"]))
 def test_scatter_elements_one_by_one(drawn: Drawn, reduction: str) -> None:
     (like, index, _), how, _ = drawn

@@ -92,13 +92,14 @@ def allowed(op: str) -> list[np.dtype[Any]]:
     return [DTYPES[kind] for kind in sorted(kinds)]
 
 
-@pytest.mark.parametrize(("op", "dtype"), [(op, dtype) for op in CASES for dtype in allowed(op)], ids=str)
-def test_type(op: str, dtype: np.dtype[Any]) -> None:
+@pytest.mark.parametrize("op", CASES)
+def test_types(op: str) -> None:
     """The output has the type of the input, and elements that the input could have."""
-    inputs, how = CASES[op](maker(dtype))
-    for variant in variants(op, dtype):
-        results = evaluated(op, *inputs, outputs=2 if op == "TopK" else 1, **{**how, **variant})
-        assert (results[0] if op == "TopK" else results).dtype == dtype
+    for dtype in allowed(op):
+        inputs, how = CASES[op](maker(dtype))
+        for variant in variants(op, dtype):
+            results = evaluated(op, *inputs, outputs=2 if op == "TopK" else 1, **{**how, **variant})
+            assert (results[0] if op == "TopK" else results).dtype == dtype
 
 
 @pytest.mark.parametrize("op", ["ArgMax", "ArgMin", "NonZero"])

@@ -38,8 +38,14 @@ def test_every_schema_with_its_history_is_there():
     assert NEWEST[""] == defs.onnx_opset_version()
 
 
-@pytest.mark.parametrize("oracle", ORACLE, ids=lambda s: f"{s.domain or 'ai.onnx'}.{s.name}:{s.since_version}")
-def test_schema_says_what_onnx_says(oracle):
+@pytest.mark.parametrize("letter", sorted({schema.name[0] for schema in ORACLE}))
+def test_schemas_say_what_onnx_says(letter):
+    for oracle in ORACLE:
+        if oracle.name.startswith(letter):
+            require_equal(oracle)
+
+
+def require_equal(oracle):
     schema = find_schema(oracle.domain, oracle.name, oracle.since_version)
     assert schema is not None
     assert schema.since == oracle.since_version

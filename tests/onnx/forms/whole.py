@@ -1,4 +1,4 @@
-"""Forms that are more than a node of tensors: control flow, sequences, optionals, and operators of ai.onnx.ml."""
+"""Forms that are more than a node of tensors: control flow, sequences, optionals."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from hwflow.onnx import Graph
 from hwflow.onnx.build import make_graph, make_model, make_node, tensor_type
 from hwflow.onnx.model import Node, OptionalType, SequenceType, Value
 from hwflow.onnx.schemas import versions_of
-from tests.onnx import test_ops_ml as trees
 from tests.onnx.forms.form import Form
-from tests.onnx.neural import Case
 
 F32, I64, BOOL = np.float32, np.int64, np.bool_
 X = np.array([[1, -2], [3, 4]], F32)
@@ -59,16 +57,8 @@ def _branches() -> Iterator[Form]:
         for taken in (True, False):
             feeds = {"c": np.array(taken), "x": 2 * X}
             wanted = np.maximum(2 * X, -1) if taken else X
-            yield form(
-                "If",
-                since,
-                [node],
-                [value("c", BOOL, ()), value("x", F32, (2, 2))],
-                [value("y", shape=(2, 2))],
-                feeds,
-                wanted,
-                note=str(taken),
-            )
+            inputs = [value("c", BOOL, ()), value("x", F32, (2, 2))]
+            yield form("If", since, [node], inputs, [value("y", shape=(2, 2))], feeds, wanted, note=str(taken))
 
 
 def _loop_body(opset: int) -> Graph:
@@ -117,24 +107,14 @@ def _scans() -> Iterator[Form]:
             feeds = {"s": np.zeros((2, 2), F32), "x": x}
             yield form("Scan", 8, [node], inputs, outputs, feeds, kept.sum(1), -np.cumsum(kept, 1))
             node = make_node("Scan", ["", "s", "x"], ["y", "rows"], body=body, num_scan_inputs=1, directions=[1])
-            yield form(
-                "Scan", 8, [node], inputs, outputs, feeds, kept.sum(1), -np.cumsum(kept[:, ::-1], 1), note="back"
-            )
+            backwards = -np.cumsum(kept[:, ::-1], 1)
+            yield form("Scan", 8, [node], inputs, outputs, feeds, kept.sum(1), backwards, note="back")
             node = make_node("Scan", ["n", "s", "x"], ["y", "rows"], body=body, num_scan_inputs=1)
             rows = -np.cumsum(kept, 1)
             rows[0, 1:] = 0
             ends = np.stack([kept[0, 0], kept[1].sum(0)])
-            yield form(
-                "Scan",
-                8,
-                [node],
-                [*inputs, value("n", I64, (2,))],
-                outputs,
-                {**feeds, "n": np.array([1, 3])},
-                ends,
-                rows,
-                note="lengths",
-            )
+            inputs, feeds = [*inputs, value("n", I64, (2,))], {**feeds, "n": np.array([1, 3])}
+            yield form("Scan", 8, [node], inputs, outputs, feeds, ends, rows, note="lengths")
             continue
         kept = np.maximum(x[0], -1)
         inputs, feeds = [value("s", F32, (2,)), value("x", F32, (3, 2))], {"s": np.zeros(2, F32), "x": x[0]}
@@ -146,126 +126,44 @@ def _scans() -> Iterator[Form]:
 
 
 def _sequences() -> Iterator[Form]:
-    sequence = Value("q", SequenceType(tensor_type(F32)))
-    out = Value("y", SequenceType(tensor_type(F32)))
+    sequence, out = (Value(name, SequenceType(tensor_type(F32))) for name in "qy")
+    same, whole = [make_node("Identity", ["x"], ["y"])], np.arange(3)
     for schema in versions_of("", "Identity"):
         since = schema.since
-        yield form(
-            "Identity",
-            since,
-            [make_node("Identity", ["x"], ["y"])],
-            [value("x", F32, (2, 2))],
-            [value("y")],
-            {"x": X},
-            X,
-        )
-        whole = np.arange(3)
-        yield form(
-            "Identity",
-            since,
-            [make_node("Identity", ["x"], ["y"])],
-            [value("x", I64, (3,))],
-            [value("y", I64)],
-            {"x": whole},
-            whole,
-            note="int64",
-        )
+        yield form("Identity", since, same, [value("x", F32, (2, 2))], [value("y")], {"x": X}, X)
+        given = [value("x", I64, (3,))], [value("y", I64)], {"x": whole}
+        yield form("Identity", since, same, *given, whole, note="int64")
         if since >= 14:
-            yield form(
-                "Identity",
-                since,
-                [make_node("Identity", ["q"], ["y"])],
-                [sequence],
-                [out],
-                {"q": [X, X[:1]]},
-                [X, X[:1]],
-                note="sequence",
-            )
-    yield from _split_sequences(out)
-
-
-def _split_sequences(out: Value) -> Iterator[Form]:
+            nodes = [make_node("Identity", ["q"], ["y"])]
+            yield form("Identity", since, nodes, [sequence], [out], {"q": [X, X[:1]]}, [X, X[:1]], note="sequence")
+    x = [value("x", F32, (2, 2))], [out], {"x": X}
     for since in (11, 24):
-        for sizes, parts in ((None, [X[:1], X[1:]]), (np.array(2), [X]), (np.array([2, 0]), [X, X[:0]])):
-            inputs = ["x"] if sizes is None else ["x", "n"]
-            constants = {} if sizes is None else {"n": sizes}
-            yield form(
-                "SplitToSequence",
-                since,
-                [make_node("SplitToSequence", inputs, ["y"])],
-                [value("x", F32, (2, 2))],
-                [out],
-                {"x": X},
-                parts,
-                constants=constants,
-                note="rows" if sizes is None else str(sizes.ndim),
-            )
-        node = make_node("SplitToSequence", ["x"], ["y"], axis=1, keepdims=0)
-        yield form(
-            "SplitToSequence",
-            since,
-            [node],
-            [value("x", F32, (2, 2))],
-            [out],
-            {"x": X},
-            [X[:, 0], X[:, 1]],
-            note="keepdims",
-        )
+        nodes = [make_node("SplitToSequence", ["x"], ["y"])]
+        yield form("SplitToSequence", since, nodes, *x, [X[:1], X[1:]], note="rows")
+        nodes = [make_node("SplitToSequence", ["x", "n"], ["y"])]
+        for sizes, parts in ((np.array(2), [X]), (np.array([2, 0]), [X, X[:0]])):
+            yield form("SplitToSequence", since, nodes, *x, parts, constants={"n": sizes}, note=str(sizes.ndim))
+        nodes = [make_node("SplitToSequence", ["x"], ["y"], axis=1, keepdims=0)]
+        yield form("SplitToSequence", since, nodes, *x, [X[:, 0], X[:, 1]], note="keepdims")
 
 
 def _optionals() -> Iterator[Form]:
     stated = OptionalType(tensor_type(F32, (2, 2)))
-    optional = Value("o", stated)
-    tensor = value("x", F32, (2, 2))
+    optional, tensor, y, truth = Value("o", stated), value("x", F32, (2, 2)), [value("y")], [value("y", BOOL)]
     for since in (15, 28):
         made = [make_node("Optional", ["x"], ["o"]), make_node("OptionalGetElement", ["o"], ["y"])]
-        yield form("Optional", since, made, [tensor], [value("y")], {"x": X}, X)
+        yield form("Optional", since, made, [tensor], y, {"x": X}, X)
         empty = [make_node("Optional", [], ["o"], type=stated.element), make_node("OptionalHasElement", ["o"], ["y"])]
-        yield form("Optional", since, empty, [], [value("y", BOOL)], {}, np.array(False), note="empty")
+        yield form("Optional", since, empty, [], truth, {}, np.array(False), note="empty")
     for since in (15, 18, 28):
-        get, has = make_node("OptionalGetElement", ["o"], ["y"]), make_node("OptionalHasElement", ["o"], ["y"])
-        yield form("OptionalGetElement", since, [get], [optional], [value("y")], {"o": X}, X)
+        get, has = (make_node(op, ["o"], ["y"]) for op in ("OptionalGetElement", "OptionalHasElement"))
+        yield form("OptionalGetElement", since, [get], [optional], y, {"o": X}, X)
         for content in (X, None):
-            yield form(
-                "OptionalHasElement",
-                since,
-                [has],
-                [optional],
-                [value("y", BOOL)],
-                {"o": content},
-                np.array(content is not None),
-                note=str(content is not None),
-            )
+            there = np.array(content is not None)
+            yield form("OptionalHasElement", since, [has], [optional], truth, {"o": content}, there, note=str(there))
         if since >= 18:
-            node = make_node("OptionalGetElement", ["x"], ["y"])
-            yield form("OptionalGetElement", since, [node], [tensor], [value("y")], {"x": X}, X, note="tensor")
-            node = make_node("OptionalHasElement", ["x"], ["y"])
-            yield form(
-                "OptionalHasElement",
-                since,
-                [node],
-                [tensor],
-                [value("y", BOOL)],
-                {"x": X},
-                np.array(True),
-                note="tensor",
-            )
-            node = make_node("OptionalHasElement", [], ["y"])
-            yield form("OptionalHasElement", since, [node], [], [value("y", BOOL)], {}, np.array(False), note="nothing")
-
-
-def ml_cases() -> Iterator[Case]:
-    """Encoders of each version; trees with each way to compare, sums and averages."""
-    for made in trees.simple():
-        if made.op == "LabelEncoder":
-            yield made
-    for opset in (1, 3):
-        nodes = trees.grown(opset, 4, 3, 4, trees.MODES[:5])
-        for aggregate in ("SUM", "AVERAGE", "MIN"):
-            attributes = {**nodes, **trees.votes(nodes, "target", 2, 1), "n_targets": 2, "base_values": [0.5, -0.25]}
-            yield trees.case("TreeEnsembleRegressor", opset, trees.rows(40, 4), aggregate_function=aggregate,
-                             attributes=attributes)  # fmt: skip
-        attributes = {**nodes, **trees.votes(nodes, "class", 3, 2), "classlabels_strings": ["x", "y", "z"]}
-        for kind in ("NONE", "LOGISTIC"):
-            yield trees.case("TreeEnsembleClassifier", opset, trees.rows(40, 4), outputs=2, attributes=attributes,
-                             post_transform=kind)  # fmt: skip
+            get, has = (make_node(op, ["x"], ["y"]) for op in ("OptionalGetElement", "OptionalHasElement"))
+            yield form("OptionalGetElement", since, [get], [tensor], y, {"x": X}, X, note="tensor")
+            yield form("OptionalHasElement", since, [has], [tensor], truth, {"x": X}, np.array(True), note="tensor")
+            nothing = make_node("OptionalHasElement", [], ["y"])
+            yield form("OptionalHasElement", since, [nothing], [], truth, {}, np.array(False), note="nothing")
