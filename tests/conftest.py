@@ -12,8 +12,12 @@ import signal
 import threading
 from collections import defaultdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from tests.e2e.command import Cli
 
 pytest_plugins = ["tests.resume", "tests.random_cases"]
 
@@ -101,3 +105,12 @@ def models_dir(request: pytest.FixtureRequest) -> Path:
     if folder is None:
         pytest.skip(sentence)
     return folder
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """The command line, called in an empty folder: messages name files as the user did."""
+    from tests.e2e.command import Cli  # not before numpy's threads are counted
+
+    monkeypatch.chdir(tmp_path)
+    return Cli(capsys)

@@ -7,15 +7,7 @@ from pathlib import Path
 import pytest
 
 from hwflow import onnx
-from tests.e2e.command import Cli
 from tests.e2e.networks import small_network, write_data
-
-
-@pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
-    """The command line, called in an empty folder: messages name files as the user did."""
-    monkeypatch.chdir(tmp_path)
-    return Cli(capsys)
 
 
 @pytest.fixture

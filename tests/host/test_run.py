@@ -27,7 +27,7 @@ from hwflow.synth import design, load_board
 from hwflow.synth.options import SynthesisOptions
 from hwflow.synth.top import CoreOnBoard
 from hwflow.views.console.terminal import Console
-from tests.e2e.command import Cli, environment
+from tests.e2e.command import environment
 from tests.e2e.networks import rows_for, small_network, write_data
 from tests.host.board import Line
 from tests.host.models import Terminal, board_with, leave_design
@@ -44,11 +44,6 @@ def place(quantized: Quantized, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     write_data(Path("small.npz"), model, rows=30, labels=np.arange(30) % 3)
     leave_design(quantized, Path("build"))
     return Path("build/small/ulx3s_85f/synth")
-
-
-@pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
-    return Cli(capsys)
 
 
 @pytest.fixture

@@ -79,12 +79,6 @@ def test_every_framework_has_its_code() -> None:
         assert any("onnx" in block or "tflite" in block for block in blocks(section))
 
 
-@pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
-    monkeypatch.chdir(tmp_path)
-    return Cli(capsys)
-
-
 @pytest.mark.slow  # they train
 @pytest.mark.parametrize("section, models", [
     ("PyTorch", {"from_torch": "from_torch"}), ("Keras", {"from_keras": "from_keras"}),

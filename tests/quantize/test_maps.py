@@ -144,11 +144,6 @@ def test_a_data_file_with_missing_features(tmp_path: Path) -> None:
                                  "them as they are")
 
 
-@pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
-    return Cli(capsys)
-
-
 def text_model(path: Path) -> None:
     """A column of texts and one of numbers, as skl2onnx exports a ColumnTransformer; labels are texts."""
     b = Builder()

@@ -25,12 +25,6 @@ LIMITS = RANDOM.normal(size=(4 * 16, 5)) * 0.2
 IMAGES = RANDOM.normal(size=(30, 1, 3, 6, 6))
 
 
-@pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
-    monkeypatch.chdir(tmp_path)
-    return Cli(capsys)
-
-
 def network(dtype: type, highest: float = 6.0, weights: np.ndarray = WEIGHTS) -> Model:
     """Conv, Clip, Flatten, Gemm and Softmax, nodes without names."""
     b = Builder()

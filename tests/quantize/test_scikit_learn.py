@@ -71,8 +71,3 @@ def test_the_simulation_is_equal(name: str, cli: Cli, tmp_path: Path, monkeypatc
     done = cli("sim", "iris.onnx", "--data", "iris.npz")
     assert done.code == 0, done.err
     assert "bit for bit" in done.out
-
-
-@pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
-    return Cli(capsys)

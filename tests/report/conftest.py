@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from tests.e2e.command import WIDE, Cli
+from tests.e2e.command import WIDE
 
 
 @pytest.fixture(autouse=True)
 def wide(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables and messages are looked at in one piece."""
     monkeypatch.setenv("COLUMNS", WIDE)
-
-
-@pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
-    """Messages name files as the user did."""
-    monkeypatch.chdir(tmp_path)
-    return Cli(capsys)
