@@ -61,15 +61,15 @@ def _dequantized(node: Node, initializers: Mapping[str, Array]) -> Quantity:
 
 def quantities(graph: Graph, opsets: Mapping[str, int]) -> dict[str, Quantity]:
     """Every constant of the graph by name: initializers, dequantized ones, and those behind a change of layout."""
-    found = {name: Quantity.plain(value) for name, value in graph.initializers.items()}
+    constants = {name: Quantity.plain(value) for name, value in graph.initializers.items()}
     for node in graph.nodes:
         if node.op_type == "DequantizeLinear" and all(name in graph.initializers for name in node.inputs if name):
-            found[node.outputs[0]] = _dequantized(node, graph.initializers)
-        elif node.op_type in LAYOUT and all(name in found for name in node.inputs if name):
+            constants[node.outputs[0]] = _dequantized(node, graph.initializers)
+        elif node.op_type in LAYOUT and all(name in constants for name in node.inputs if name):
             parameters = {name: graph.initializers[name] for name in node.inputs[1:] if name in graph.initializers}
 
             def move(array: Array, node: Node = node, parameters: dict[str, Array] = parameters) -> Array:
                 return apply(node, opsets, {node.inputs[0]: array, **parameters})
 
-            found[node.outputs[0]] = found[node.inputs[0]].moved(move)
-    return found
+            constants[node.outputs[0]] = constants[node.inputs[0]].moved(move)
+    return constants

@@ -26,11 +26,11 @@ def with_graph(model: Model, nodes: Iterable[Node], initializers: Mapping[str, A
 
 def consumers(graph: Graph) -> dict[str, list[Node]]:
     """Tensor name to the nodes that read it, in order.  A tensor that nobody reads is not there."""
-    found: dict[str, list[Node]] = {}
+    readers: dict[str, list[Node]] = {}
     for node in graph.nodes:
         for name in dict.fromkeys(filter(None, node.inputs)):
-            found.setdefault(name, []).append(node)
-    return found
+            readers.setdefault(name, []).append(node)
+    return readers
 
 
 def producers(graph: Graph) -> dict[str, Node]:
@@ -40,12 +40,12 @@ def producers(graph: Graph) -> dict[str, Node]:
 
 def ancestors(graph: Graph, names: Iterable[str]) -> list[Node]:
     """The nodes that the tensors `names` depend on, in the order of the graph."""
-    wanted, found = set(names), []
+    needed, nodes = set(names), []
     for node in reversed(graph.nodes):
-        if wanted.intersection(node.outputs):
-            found.append(node)
-            wanted.update(reads(node))
-    return found[::-1]
+        if needed.intersection(node.outputs):
+            nodes.append(node)
+            needed.update(reads(node))
+    return nodes[::-1]
 
 
 def shape_of(graph: Graph, name: str) -> tuple[int, ...] | None:
@@ -59,7 +59,7 @@ def shape_of(graph: Graph, name: str) -> tuple[int, ...] | None:
 
 
 def label_of(node: Node) -> str:
-    """What settings and new tensors call a node: its name; the name of its first output where it has none."""
+    """The name of a node in settings and new tensors: its name; the name of its first output where it has none."""
     return node.name or node.outputs[0]
 
 
@@ -155,18 +155,18 @@ def _mode(node: Node) -> str:
 
 def moved_indices(node: Node, index: IntArray, graph: Graph, opsets: Mapping[str, int]) -> dict[str, IntArray]:
     """The index of each result of a node that moves elements of a tensor with `index`; -1 where it pads."""
-    given = {name: graph.initializers[name] for name in node.inputs[1:] if name}
+    parameters = {name: graph.initializers[name] for name in node.inputs[1:] if name}
     if node.op_type in PADS:  # what pads counts as 0, and elements from 1 on
         node = replace(node, inputs=tuple("" if k == 2 else name for k, name in enumerate(node.inputs)))
     plain = {key: value for key, value in node.attributes.items() if key not in ("value", "extrapolation_value")}
     node = replace(node, attributes=plain)
-    read: dict[str, Array] = {node.inputs[0]: index + 1, **{k: v for k, v in given.items() if k in node.inputs}}
+    read: dict[str, Array] = {node.inputs[0]: index + 1, **{k: v for k, v in parameters.items() if k in node.inputs}}
     feeds = tuple(Value(name, TensorType(array.dtype, array.shape)) for name, array in read.items())
     results = tuple(Value(name, None) for name in node.outputs if name)
     constants = {name: array for name, array in read.items() if name != node.inputs[0]}
     single = Graph("one node", (node,), feeds[:1], results, constants)
-    made = evaluate(Model(single, 10, opsets), {node.inputs[0]: read[node.inputs[0]]})
-    return {name: np.asarray(array, np.int64) - 1 for name, array in made.items()}
+    moved = evaluate(Model(single, 10, opsets), {node.inputs[0]: read[node.inputs[0]]})
+    return {name: np.asarray(array, np.int64) - 1 for name, array in moved.items()}
 
 
 def needs_host(node: Node, graph: Graph) -> bool:
@@ -196,7 +196,7 @@ def _front(graph: Graph) -> set[str]:
 
     Only where nothing in front of such a node is a layer.
     """
-    light, made, names = {value.name for value in graph.inputs}, producers(graph), set[str]()
+    light, makers, names = {value.name for value in graph.inputs}, producers(graph), set[str]()
     todo, at_the_end, of_tables = list[str](), host_suffix(graph, HOST_AFTER), set[str]()
     for node in graph.nodes:
         dynamic = dynamic_inputs(node, graph)
@@ -211,9 +211,9 @@ def _front(graph: Graph) -> set[str]:
             todo += filter(None, node.outputs)
     while todo:
         name = todo.pop()
-        if name in made and name not in names:
-            names.update(filter(None, made[name].outputs))
-            todo += dynamic_inputs(made[name], graph)
+        if name in makers and name not in names:
+            names.update(filter(None, makers[name].outputs))
+            todo += dynamic_inputs(makers[name], graph)
     return names
 
 
@@ -236,16 +236,16 @@ def host_suffix(graph: Graph, allowed: frozenset[str], never: frozenset[str] = f
 
 def _beside_layers(graph: Graph) -> set[str]:
     """Results of nodes without a layer in front of them that lead to a node with one."""
-    light, found, read = {value.name for value in graph.inputs}, set[str](), consumers(graph)
+    light, beside, read = {value.name for value in graph.inputs}, set[str](), consumers(graph)
     for node in graph.nodes:
         if node.op_type not in NEVER_ON_HOST and light.issuperset(dynamic_inputs(node, graph)):
             light.update(filter(None, node.outputs))
     for node in reversed(graph.nodes):
         results = set(filter(None, node.outputs))
         behind = [set(n.outputs) for name in results for n in read.get(name, []) if n.op_type not in NEVER_ON_HOST]
-        if results <= light and any(found & names or not names <= light | {""} for names in behind):
-            found |= results
-    return found
+        if results <= light and any(beside & names or not names <= light | {""} for names in behind):
+            beside |= results
+    return beside
 
 
 def read_by_host(graph: Graph, suffix: set[str]) -> set[str]:
@@ -253,14 +253,14 @@ def read_by_host(graph: Graph, suffix: set[str]) -> set[str]:
 
     The epilogue computes outputs from results of the hardware, even where a layer reads the same function of them.
     """
-    made, todo = producers(graph), [value.name for value in graph.outputs]
-    found = {*todo, *(name for node in graph.nodes if suffix.intersection(node.outputs) for name in node.inputs)}
+    makers, todo = producers(graph), [value.name for value in graph.outputs]
+    tensors = {*todo, *(name for node in graph.nodes if suffix.intersection(node.outputs) for name in node.inputs)}
     while todo:
-        node = made.pop(todo.pop(), None)  # each once
+        node = makers.pop(todo.pop(), None)  # each once
         if node is not None and node.op_type not in NEVER_ON_HOST | {"QuantizeLinear"}:
             todo += node.inputs
-            found.update(node.inputs)
-    return found
+            tensors.update(node.inputs)
+    return tensors
 
 
 class Names:
@@ -281,7 +281,7 @@ class Names:
 
 
 class Additions(Names):
-    """What a pass adds to a graph: names, and constants under such names."""
+    """Additions of a pass to a graph: names, and constants under such names."""
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)

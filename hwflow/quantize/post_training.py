@@ -148,28 +148,28 @@ def prepare(
     if meaning is not None:
         meaning.require(trail)
     model = trail.end
-    found = points(model, settings.hardware_argmax)
-    _check_types(model, found)
-    if calibration is None and all(_chosen(point, settings).range is not None for point in found):
+    tensor_points = points(model, settings.hardware_argmax)
+    _check_types(model, tensor_points)
+    if calibration is None and all(_chosen(point, settings).range is not None for point in tensor_points):
         inside = reaches(model, calibrate.synthetic(model)) if needs_reaches(model) else {}
-        return Prepared(model, found, common_ranges(model, found), None, None, equalized, inside)
+        return Prepared(model, tensor_points, common_ranges(model, tensor_points), None, None, equalized, inside)
     rows = calibrate.synthetic(model) if calibration is None else calibrate.checked(model, calibration)
     model = with_floors(model, rows)
-    found = points(model, settings.hardware_argmax)
-    common, tensors = common_ranges(model, found), [point.tensor for point in found]
+    tensor_points = points(model, settings.hardware_argmax)
+    common, tensors = common_ranges(model, tensor_points), [point.tensor for point in tensor_points]
     if calibration is None:
         notes.append(
             f"no calibration data: ranges come from {calibrate.SYNTHETIC_ROWS} rows of normally distributed noise, "
             "and the accuracy will suffer; give real inputs with --data"
         )
     seen = calibrate.measure(model, rows, tensors, progress)
-    kept = None if calibration is None else rows
-    return Prepared(model, found, common, kept, seen, equalized, reaches(model, rows))
+    rows_kept = None if calibration is None else rows
+    return Prepared(model, tensor_points, common, rows_kept, seen, equalized, reaches(model, rows))
 
 
-def _check_types(model: Model, found: tuple[Point, ...]) -> None:
+def _check_types(model: Model, tensors: tuple[Point, ...]) -> None:
     """A comparison whose result leaves the function it decides in has nothing to scale."""
-    for point in found:
+    for point in tensors:
         kind = model.graph.tensor_type(point.tensor)
         if kind is not None and kind.dtype.kind != "f":
             raise HwflowError(
@@ -186,21 +186,21 @@ def finish(prepared: Prepared, settings: QuantizationSettings, notes: list[str])
     activations = {name: _form(choice, is_square=name in wide) for name, choice in chosen.items()}
     _check_padding(prepared, activations)
     tuned = tune(prepared.twin, activations, settings, prepared.rows)
-    made = insert(tuned.model, activations, tuned.weights)
-    qdq = recurrent_weights(with_wide_integers(made.model), lambda node: settings.layer(label_of(node)).weights)
+    inserted = insert(tuned.model, activations, tuned.weights)
+    qdq = recurrent_weights(with_wide_integers(inserted.model), lambda node: settings.layer(label_of(node)).weights)
     text = settings_to_yaml(_resolved(prepared, settings, chosen, tuned.settings))
-    return PostTraining(with_reaches(qdq, prepared.reaches), prepared.twin, made.sources, text)
+    return PostTraining(with_reaches(qdq, prepared.reaches), prepared.twin, inserted.sources, text)
 
 
 def _check_padding(prepared: Prepared, activations: Mapping[str, ActivationForm]) -> None:
     """Padding needs a 0, which -1 and +1 do not have."""
-    made = producers(prepared.twin.graph)
+    makers = producers(prepared.twin.graph)
     owners = {point.tensor: f"{'inputs' if point.is_input else 'layers'}/{point.owner}" for point in prepared.points}
     for node in prepared.twin.graph.nodes:
         padded = any(as_ints(node.attributes.get("pads", ()))) or "SAME" in str(node.attributes.get("auto_pad", ""))
         if node.op_type not in ("Conv", "AveragePool") or not padded:
             continue
-        source = scale_source(node.inputs[0], made, activations)
+        source = scale_source(node.inputs[0], makers, activations)
         if source in activations and activations[source].format.bipolar:
             raise HwflowError(
                 f"settings: {owners[source]} must have more than one symmetric bit, because '{node.name}' pads "
@@ -237,9 +237,9 @@ def _check_names(prepared: Prepared, settings: QuantizationSettings) -> None:
 def _activation_settings(
     prepared: Prepared, settings: QuantizationSettings, notes: list[str]
 ) -> dict[str, ActivationSettings]:
-    """Of every point, with the range found."""
+    """The settings of every point, with the range found."""
     wished = {point.tensor: _chosen(point, settings) for point in prepared.points}
-    found: dict[str, ActivationSettings] = {}
+    choices: dict[str, ActivationSettings] = {}
     for point in prepared.points:
         name, choice = point.tensor, wished[point.tensor]
         ends = choice.range
@@ -250,18 +250,18 @@ def _activation_settings(
                 notes.append(f"tensor '{name}' is {seen.low:g} everywhere in the calibration data")
             ends = choose_range(seen, choice)
             ends = _of_scores(*ends) if point.is_scores else ends
-        found[name] = replace(choice, method=resolved_method(choice), range=ends)
+        choices[name] = replace(choice, method=resolved_method(choice), range=ends)
     for group in prepared.common:
         if len({wished[name] for name in group}) > 1:
             continue  # the user wants them different
-        ranges = [found[name].range or (0.0, 0.0) for name in group]
+        ranges = [choices[name].range or (0.0, 0.0) for name in group]
         both = (min(low for low, _ in ranges), max(high for _, high in ranges))
-        found.update({name: replace(found[name], range=both) for name in group})
-    known = {name: choice.range or (0.0, 0.0) for name, choice in found.items()}
+        choices.update({name: replace(choices[name], range=both) for name in group})
+    known = {name: choice.range or (0.0, 0.0) for name, choice in choices.items()}
     for name, ends in ranges_of_silent(prepared.twin.graph, known).items():
         if wished[name].range is None:
-            found[name] = replace(found[name], range=ends)
-    return found
+            choices[name] = replace(choices[name], range=ends)
+    return choices
 
 
 def _of_scores(low: float, high: float) -> tuple[float, float]:

@@ -112,9 +112,9 @@ class _Walk:
         node = self._padded_with_reals(node, source)
         names = {name: self.names.new(f"{name}.real") for name in node.outputs if name}
         inputs = tuple(self.reals.get(name, name) for name in node.inputs)
-        made = self.names.new(f"{node.name}.real") if node.name else ""
+        copy_name = self.names.new(f"{node.name}.real") if node.name else ""
         outputs = tuple(names.get(name, "") for name in node.outputs)
-        self.nodes.append(replace(node, inputs=inputs, outputs=outputs, name=made))
+        self.nodes.append(replace(node, inputs=inputs, outputs=outputs, name=copy_name))
         for name, real in names.items():
             self.reals[name], self.parameters[name] = real, self.parameters[source]
             shape = shape_of(self.graph, name)
@@ -135,29 +135,29 @@ class _Walk:
 
     def live(self) -> tuple[Node, ...]:
         """The nodes that an output or the reals of a tensor depend on."""
-        wanted = self.outputs | set(self.reals.values())
-        kept = []
+        needed = self.outputs | set(self.reals.values())
+        nodes = []
         for node in reversed(self.nodes):
-            if wanted.intersection(node.outputs):
-                kept.append(node)
-                wanted.update(node.inputs)
-        return tuple(reversed(kept))
+            if needed.intersection(node.outputs):
+                nodes.append(node)
+                needed.update(node.inputs)
+        return tuple(reversed(nodes))
 
     def sources(self) -> dict[str, str]:
-        made = {name for node in self.live() for name in node.outputs} | {value.name for value in self.graph.inputs}
-        return {**{name: name for name in made if name}, **self.entered, **self.renamed, **self.reals}
+        tensors = {name for node in self.live() for name in node.outputs} | {value.name for value in self.graph.inputs}
+        return {**{name: name for name in tensors if name}, **self.entered, **self.renamed, **self.reals}
 
 
 def renamed_sources(model: Model, sources: Mapping[str, str]) -> dict[str, str]:
     """`sources` with the tensors that the passes between it and `model` have made of its tensors."""
-    found = dict(sources)
+    renamed = dict(sources)
     for node in model.graph.nodes:
         names = [name for name in (node.inputs[0], node.outputs[0]) if name]
         if node.op_type in ("QuantizeLinear", "DequantizeLinear", "Clip"):
-            known = next((found[name] for name in names if name in found), None)
+            known = next((renamed[name] for name in names if name in renamed), None)
             for name in names if known is not None else ():
-                found.setdefault(name, known or "")
-    return found
+                renamed.setdefault(name, known or "")
+    return renamed
 
 
 def views(tensors: Places, sources: Mapping[str, str], twin: Model) -> dict[str, View]:
@@ -166,13 +166,13 @@ def views(tensors: Places, sources: Mapping[str, str], twin: Model) -> dict[str,
     A tensor has no view where the twin has no such reals: sums that leave the hardware as they are, and parts of a
     Concat in front of the function that follows it.
     """
-    found = {}
+    views_of = {}
     for name, (behind, index) in tensors.items():
         source = sources.get(behind)
         shape = None if source is None else shape_of(twin.graph, source)
         if source is not None and shape in (None, index.shape):
-            found[name] = View(source, index)
-    return found
+            views_of[name] = View(source, index)
+    return views_of
 
 
 def originals(tensors: Places, sources: Mapping[str, str], qdq: Model, original: Model) -> dict[str, View]:
@@ -183,14 +183,14 @@ def originals(tensors: Places, sources: Mapping[str, str], qdq: Model, original:
     there = {name for node in original.graph.nodes for name in node.outputs} | {v.name for v in original.graph.inputs}
     scores = {node.outputs[0]: node.inputs[0] for node in original.graph.nodes if node.op_type == "ZipMap"}
     read = {node.inputs[0]: node.outputs[0] for node in qdq.graph.nodes if node.op_type == "DequantizeLinear"}
-    found = {}
+    views_of = {}
     for name, (behind, index) in tensors.items():
         whole = name in (behind, f"{behind}.frame")  # a part of a Concat has integers in the scale of the whole
         wishes = (*((behind, read.get(behind)) if whole else ()), sources.get(behind))
         source = next((wish for wish in wishes if wish in there), None)
         if source:
-            found[name] = View(scores.get(source, source), index)
-    return found
+            views_of[name] = View(scores.get(source, source), index)
+    return views_of
 
 
 #: Operators that bring elements into order.
@@ -198,7 +198,7 @@ MOVING = LAYOUT | MOVES
 
 
 def origins(layers: LayerGraph, graph: Graph) -> dict[str, Origin]:
-    """By the names of `layers`, nodes of `graph`: of that name, or else of the longest name that one begins with.
+    """Nodes of `graph` by the names of `layers`: of that name, or else of the longest name that one begins with.
 
     A node without a name, or with one that others have too, is called like its first result.
     """
@@ -206,8 +206,8 @@ def origins(layers: LayerGraph, graph: Graph) -> dict[str, Origin]:
     for node in graph.nodes:
         for name in filter(None, (node.name, *node.outputs)):
             named.setdefault(name, node)
-    found = {layer.name: _origin(layer, named) for layer in layers.layers}
-    return {name: origin for name, origin in found.items() if origin is not None}
+    origin_of = {layer.name: _origin(layer, named) for layer in layers.layers}
+    return {name: origin for name, origin in origin_of.items() if origin is not None}
 
 
 def _origin(layer: Layer, named: Mapping[str, Node]) -> Origin | None:

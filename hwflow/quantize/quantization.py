@@ -149,10 +149,10 @@ def _with_states(
 
     That is `original` where there is one, but of a streaming model, whose file may have its states elsewhere.
     """
-    kept = keep_states(model)
-    if not state_pairs(kept):
-        return kept, calibration, original or kept
-    return kept, None if calibration is None else with_state_rows(kept, calibration), kept
+    rewritten = keep_states(model)
+    if not state_pairs(rewritten):
+        return rewritten, calibration, original or rewritten
+    return rewritten, None if calibration is None else with_state_rows(rewritten, calibration), rewritten
 
 
 @dataclass(frozen=True)
@@ -175,9 +175,9 @@ def _lacking(model: Model, settings: QuantizationSettings) -> tuple[str, ...]:
 
     Each round finds those behind the ones that are known; their ranges play no part.
     """
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     while True:
-        trial = with_quantizers(model, {name: trial_form() for name in found})
+        trial = with_quantizers(model, {name: trial_form() for name in names})
         whole = trial
         for step in QDQ_PASSES:
             whole = step.run(whole)
@@ -185,17 +185,17 @@ def _lacking(model: Model, settings: QuantizationSettings) -> tuple[str, ...]:
         importer.walk()
         own = {*model.graph.initializers, *(name for node in model.graph.nodes for name in node.outputs),
                *(value.name for value in model.graph.inputs)}  # fmt: skip
-        new = [name for name in importer.lacking if name in own and name not in found]
+        new = [name for name in importer.lacking if name in own and name not in names]
         if not new:
-            return tuple(found)
-        found.update(dict.fromkeys(new))
+            return tuple(names)
+        names.update(dict.fromkeys(new))
 
 
 def _of_quantized(
     trail: Trail, meaning: Meaning, judged: _Judged, calibration: Mapping[str, Array] | None,
     settings: QuantizationSettings, notes: list[str], progress: Progress | None,
 ) -> _Form:  # fmt: skip
-    """Of a model that came quantized, which is the end of `trail`."""
+    """The form of a model that came quantized, which is the end of `trail`."""
     _require_no_widths(settings)
     whole = trail.run(QDQ_PASSES)
     meaning.require(whole)
@@ -215,19 +215,19 @@ def _of_quantized(
 
 
 def _of_recurrent(qdq: Model, judged: _Judged, calibration: Mapping[str, Array] | None) -> _Form:
-    """Of a QDQ model whose recurrent nodes had real weights."""
+    """The form of a QDQ model whose recurrent nodes had real weights."""
     model = _known(qdq)
     return _Form(qdq, model, judged(qdq, calibration, None), *twin(model))
 
 
-def _of_floats(made: PostTraining, judged: _Judged, calibration: Mapping[str, Array] | None) -> _Form:
-    """Of a model that was calibrated, with `calibration`."""
-    meaning = judged(made.qdq, calibration, None)
-    trail = Trail(made.qdq).run(QDQ_PASSES)
+def _of_floats(trained: PostTraining, judged: _Judged, calibration: Mapping[str, Array] | None) -> _Form:
+    """The form of a model that was calibrated, with `calibration`."""
+    meaning = judged(trained.qdq, calibration, None)
+    trail = Trail(trained.qdq).run(QDQ_PASSES)
     meaning.require(trail)
     model = _known(trail.end)
-    sources = renamed_sources(model, made.sources)
-    return _Form(made.qdq, model, meaning, made.twin, sources, made.settings_text)
+    sources = renamed_sources(model, trained.sources)
+    return _Form(trained.qdq, model, meaning, trained.twin, sources, trained.settings_text)
 
 
 def _integers(
@@ -312,8 +312,8 @@ def _import(model: Model, settings: QuantizationSettings) -> tuple[LayerGraph, M
 
 
 def _no_argmax(model: Model) -> str:
-    made = {name: f"is made by {node.op_type}" for node in model.graph.nodes for name in node.outputs}
-    ends = ", ".join(f"'{value.name}' {made.get(value.name, 'is an input')}" for value in model.graph.outputs)
+    makers = {name: f"is made by {node.op_type}" for node in model.graph.nodes for name in node.outputs}
+    ends = ", ".join(f"'{value.name}' {makers.get(value.name, 'is an input')}" for value in model.graph.outputs)
     return (
         f"--hardware-argmax wants a model that ends in ArgMax, ArgMin or TopK; {ends}; leave the option out, or end "
         "the model in an ArgMax before the export"

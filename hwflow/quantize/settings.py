@@ -1,4 +1,4 @@
-"""What a user may decide about quantization, layer by layer; every choice has a sensible automatic value."""
+"""Choices of the user about quantization, layer by layer; every choice has a sensible automatic value."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class WeightRounding(enum.StrEnum):
 
 
 class OutputStage(enum.StrEnum):
-    """What turns sums into elements; automatic is the cheaper of both where both are exact."""
+    """The way from sums to elements; automatic is the cheaper of both where both are exact."""
 
     AUTO = "auto"
     MULTIPLY = "multiply"
@@ -58,7 +58,8 @@ def _check_bits(bits: int, what: str, most: int) -> None:
 
 @dataclass(frozen=True)
 class ActivationSettings:
-    """Of one tensor.  `percentile` (of absolute values kept, 50 to 100) is for that method; `range` replaces any.
+    """Settings of one tensor.  `percentile` (of absolute values kept, 50 to 100) is for that method; `range` replaces
+    any.
 
     HwflowError: a width, percentile or range that there is not.
     """
@@ -79,7 +80,7 @@ class ActivationSettings:
 
 @dataclass(frozen=True)
 class WeightSettings:
-    """Of one layer's weights.  `method` (automatic, minmax or mse) chooses the scales.
+    """Settings of one layer's weights.  `method` (automatic, minmax or mse) chooses the scales.
 
     HwflowError: a width or method that there is not.
     """
@@ -98,7 +99,7 @@ class WeightSettings:
 
 @dataclass(frozen=True)
 class LayerSettings:
-    """Of one ONNX node: its weights (where it has some), its result behind Relu or Clip, and what makes that.
+    """Settings of one ONNX node: its weights (where it has some), its result behind Relu or Clip, and what makes that.
 
     `rescale_bits`: bits of the multipliers that turn sums into elements, from 18 to 32.  None: as few as make the
     element that ONNX means of every sum that there can be, or of as many as possible.
@@ -141,11 +142,11 @@ class QuantizationSettings(ByValue):
     __repr__ = fields_repr
 
     def layer(self, name: str) -> LayerSettings:
-        """Of the ONNX node `name`."""
+        """The settings of the ONNX node `name`."""
         return self.layers.get(name, self.default)
 
     def input(self, name: str) -> ActivationSettings:
-        """Of the input `name`."""
+        """The settings of the input `name`."""
         return self.inputs.get(name, self.default.output)
 
 
@@ -190,7 +191,7 @@ def with_options(
 
 
 def output_choices(settings: QuantizationSettings) -> QuantizationSettings:
-    """What is left to choose of a model that `settings` have quantized: output stages and bits of rescaling."""
+    """The choices that are left for a model that `settings` have quantized: output stages and bits of rescaling."""
 
     def left(layer: LayerSettings) -> LayerSettings:
         return LayerSettings(output_stage=layer.output_stage, rescale_bits=layer.rescale_bits)
@@ -202,9 +203,9 @@ def output_choices(settings: QuantizationSettings) -> QuantizationSettings:
 def choices_of_widths(settings: QuantizationSettings) -> list[str]:
     """The places (as paths of a settings file) of everything chosen but output stages and bits of rescaling."""
     plain = LayerSettings()
-    found = [] if settings.equalize is None else ["equalize"]
-    found += [f"inputs/{name}" for name, chosen in settings.inputs.items() if chosen != plain.output]
+    places = [] if settings.equalize is None else ["equalize"]
+    places += [f"inputs/{name}" for name, chosen in settings.inputs.items() if chosen != plain.output]
     for place, layer in {"default": settings.default, **{f"layers/{n}": v for n, v in settings.layers.items()}}.items():
-        found += [f"{place}/weights"] if layer.weights != plain.weights else []
-        found += [f"{place}/output"] if layer.output != plain.output else []
-    return found
+        places += [f"{place}/weights"] if layer.weights != plain.weights else []
+        places += [f"{place}/output"] if layer.output != plain.output else []
+    return places

@@ -145,7 +145,7 @@ def _check_schema(document: Any, source: str) -> None:
 
 
 def _value(value: Any) -> str:
-    """As it stands in the file: a text of digits is no number."""
+    """The text of a value as it stands in the file: a text of digits is no number."""
     return f"'{_short(value)}'" if isinstance(value, str) else _short(value)
 
 
@@ -155,7 +155,7 @@ def _short(value: Any) -> str:
 
 
 def _check_numbers(value: Any, source: str, path: tuple[str, ...]) -> None:
-    """What a schema cannot say: no NaN, and a range has its smaller end first."""
+    """Check what a schema cannot say: no NaN, and a range has its smaller end first."""
     place = f"settings {source}: {'/'.join(map(_short, path))}"
     if isinstance(value, Mapping):
         for key, inner in value.items():

@@ -75,7 +75,7 @@ def operators_without_hardware(model: Model) -> list[Problem]:
         return []  # inference says what such a model is, and nothing of it becomes hardware
     folded = set(constants)
     host = host_prefix(model.graph, HOST_BEFORE) | host_suffix(model.graph, HOST_AFTER)
-    found = []
+    problems = []
     for node in model.graph.nodes:
         if node.op_type in _OF_SHAPE or all(name in folded for name in node.inputs if name):
             folded.update(filter(None, node.outputs))
@@ -84,12 +84,12 @@ def operators_without_hardware(model: Model) -> list[Problem]:
         elif (node.domain, node.op_type) in CLASSICAL_RULES:
             continue  # it gets another form, or is refused with a reason
         elif find_operator(node.domain, node.op_type, model.opsets.get(node.domain, 0)):
-            found.append(_of_operator(node, model))
-    return found
+            problems.append(_of_operator(node, model))
+    return problems
 
 
 def _of_operator(node: Node, model: Model) -> Problem:
-    """Of a node whose operator has no hardware, and which the host does not run either."""
+    """The problem of a node whose operator has no hardware, and which the host does not run either."""
     operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
     why = f"operator {operator} has no hardware"
     follower = _layer_behind(node, model.graph) if needs_host(node, model.graph) else None
@@ -137,17 +137,17 @@ def unsupported(model: Model) -> list[Problem]:
     graph = model.graph
     host = host_prefix(graph, HOST_BEFORE) | host_suffix(graph, HOST_AFTER)
     weights = fixed_names(graph)
-    found = [*_bad_constants(graph)]
+    problems = [*_bad_constants(graph)]
     for node in graph.nodes:
         if node.outputs[0] in weights:
-            found.extend(_of_constant(node, graph))
+            problems.extend(_of_constant(node, graph))
             continue
-        found.extend(_of_node(node, model, host, weights))
-    return found
+        problems.extend(_of_node(node, model, host, weights))
+    return problems
 
 
 def _of_constant(node: Node, graph: Graph) -> Iterator[Problem]:
-    """Of a node that only depends on constants, and that constant folding has left."""
+    """Problems of a node that only depends on constants, and that constant folding has left."""
     if node.op_type == "DequantizeLinear" and graph.initializers[node.inputs[1]].ndim > 1:
         yield Problem.of(
             node, "constants must have one scale per tensor or axis, not per block", BLOCKS.general
@@ -161,7 +161,7 @@ def _of_constant(node: Node, graph: Graph) -> Iterator[Problem]:
 
 
 def _of_node(node: Node, model: Model, host: set[str], weights: set[str]) -> Iterator[Problem]:
-    """Of a node that computes: its operator has no hardware, or not in this form."""
+    """Problems of a node that computes: its operator has no hardware, or not in this form."""
     graph = model.graph
     if (node.domain or node.op_type not in KNOWN) and host.intersection(node.outputs):
         return
@@ -197,7 +197,7 @@ def _of_node(node: Node, model: Model, host: set[str], weights: set[str]) -> Ite
 
 
 def _of_inputs(node: Node, model: Model, weights: set[str]) -> Iterator[Problem]:
-    """Of a node that computes what must be constant: weights, scales, limits."""
+    """Problems of a node that computes what must be constant: weights, scales, limits."""
     graph = model.graph
     dynamic = [name for name in dynamic_inputs(node, graph) if name not in weights]
     if node.op_type in MATRIX:
@@ -234,7 +234,7 @@ def _trains(node: Node) -> bool:
 
 
 def _of_move(node: Node, model: Model) -> Problem:
-    """Of a node that would only move elements if its numbers were other ones."""
+    """The problem of a node that would only move elements if its numbers were other ones."""
     mode = attribute(node, "mode", "nearest")
     if node.op_type in RESIZES and mode != "nearest":
         return Problem.of(
@@ -298,7 +298,9 @@ BLOCKS = Advice("quantize per channel (onnxruntime.quantization.quantize_static 
 
 
 def stand_in_for(node: Node, model: Model) -> str:
-    """What stands in for an operator without hardware; empty where nothing does, and the model can only be cut."""
+    """Advice on what stands in for an operator without hardware; empty where nothing does, and the model can only be
+    cut.
+    """
     advice = row_of(node.domain, node.op_type).advice
     if advice is None and node.domain == "com.microsoft":
         advice = OPTIMIZED

@@ -35,7 +35,9 @@ class Facts:
         return {"graph": found.values, **found.inner}
 
     def types(self, path: str) -> _Types:
-        """Of a graph by its path.  In a body of a function (its path starts with "function "): what all calls share."""
+        """The types of a graph by its path.  In a body of a function (its path starts with "function "): what all calls
+        share.
+        """
         if not path.startswith("function "):
             return self._inner.get(path, {})
         calls = [types for place, types in self._inner.items() if place.endswith(f"/{path}")]

@@ -200,8 +200,8 @@ class Cuts:
         self._last = {value.name for value in graph.outputs}
 
     def command(self, node: Node) -> str:
-        """That makes a model of what is in front of `node`, or behind it where no layer is in front; "" where
-        the model has nothing on either side.
+        """The command that makes a model of what is in front of `node`, or behind it where no layer is in front; ""
+        where the model has nothing on either side.
 
         "`hwflow onnx extract MODEL front.onnx --to conv1_out`"
         """

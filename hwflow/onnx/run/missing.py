@@ -37,7 +37,7 @@ def odd_places(array: Array, missing: Collection[str]) -> npt.NDArray[np.bool_]:
     return (np.isnan(array) & (NAN not in missing)) | (np.isinf(array) & (INFINITE not in missing))
 
 
-def _taken(graph: Graph, made: Mapping[str, Node], start: str, host: bool) -> frozenset[str]:
+def _taken(graph: Graph, makers: Mapping[str, Node], start: str, host: bool) -> frozenset[str]:
     """The forms that the input `start` may have: all that no node stops at."""
     carried: dict[str, frozenset[str]] = {start: frozenset({NAN, INFINITE})}
     refused = frozenset[str]()
@@ -45,7 +45,7 @@ def _taken(graph: Graph, made: Mapping[str, Node], start: str, host: bool) -> fr
         kinds = frozenset[str]().union(*(carried.get(name, ()) for name in node.inputs))
         if not kinds:
             continue
-        left = _behind(graph, made, node, kinds, host)
+        left = _behind(graph, makers, node, kinds, host)
         if left is None:
             refused |= kinds
         elif left:
@@ -56,7 +56,7 @@ def _taken(graph: Graph, made: Mapping[str, Node], start: str, host: bool) -> fr
     return frozenset({NAN, INFINITE}) - refused if read else frozenset()
 
 
-def _behind(graph: Graph, made: Mapping[str, Node], node: Node, kinds: frozenset[str],
+def _behind(graph: Graph, makers: Mapping[str, Node], node: Node, kinds: frozenset[str],
             host: bool) -> frozenset[str] | None:
     """The gaps behind a node that reads it; None where the node cannot deal with it."""
     key = node.domain, node.op_type
@@ -68,7 +68,7 @@ def _behind(graph: Graph, made: Mapping[str, Node], node: Node, kinds: frozenset
         kind = graph.tensor_type(node.outputs[0])
         return kinds if kind is not None and kind.dtype.kind == "f" else None
     if key == ("", "Where"):
-        question = made.get(node.inputs[0])
+        question = makers.get(node.inputs[0])
         asks = question is not None and question.op_type == "IsNaN" and question.inputs[0] == node.inputs[2]
         return kinds - {NAN} if asks else kinds
     if key == ("ai.onnx.ml", "Imputer"):

@@ -106,7 +106,7 @@ class ActivationForm:
     high: int
 
     def integers(self, values: npt.NDArray[np.floating[Any]]) -> IntArray:
-        """What `values`, of any float type and shape, become: as ONNX's QuantizeLinear, then limited."""
+        """The integers that `values`, of any float type and shape, become: as ONNX's QuantizeLinear, then limited."""
         if self.format.bipolar:
             return np.where(values >= 0, 1, -1).astype(np.int64)
         steps = np.rint(values / values.dtype.type(self.scale)) + self.zero_point  # float32 divides as runtimes do
@@ -114,7 +114,7 @@ class ActivationForm:
         return result
 
     def reals(self, integers: IntArray) -> npt.NDArray[np.float64]:
-        """What `integers` mean."""
+        """The reals that `integers` mean."""
         return np.asarray((integers - self.zero_point) * float(self.scale), np.float64)
 
 
@@ -169,7 +169,7 @@ _CLIPPED = 0.02
 
 
 def resolved_method(settings: ActivationSettings) -> RangeMethod:
-    """What automatic means, by the accuracies of docs/quantization.md.
+    """The method that automatic means, by the accuracies of docs/quantization.md.
 
     From 7 bits on the whole range: no method is better on all networks, and clipping costs 6 dB on one.  At 6 bits the
     smallest squared error.  At 5 and 4 entropy, which lets go of few large values that squares hold on to: keyword
@@ -207,10 +207,10 @@ def _percentile(seen: Histogram, percent: float) -> float:
     distances = np.where(places >= 0, places, -1 - places)
     counts = np.bincount(distances, weights=seen.counts)
     inside = seen.zeros + np.cumsum(counts)
-    wanted = percent / 100 * inside[-1]
-    bin = min(int(np.searchsorted(inside, wanted)), len(counts) - 1)
+    rank = percent / 100 * inside[-1]
+    bin = min(int(np.searchsorted(inside, rank)), len(counts) - 1)
     before = inside[bin] - counts[bin]
-    return float((bin + (wanted - before) / max(counts[bin], 1)) * seen.width)
+    return float((bin + (rank - before) / max(counts[bin], 1)) * seen.width)
 
 
 def _search(
@@ -225,9 +225,9 @@ def _search(
         chosen = (1.0, 1.0)
         for a, b in shares:
             form = activation_form(a * low, b * high, settings.bits, settings.symmetric)
-            found = cost(values, counts, form)
-            if found < least:
-                best, least, chosen = (a * low, b * high), found, (a, b)
+            costs = cost(values, counts, form)
+            if costs < least:
+                best, least, chosen = (a * low, b * high), costs, (a, b)
         return chosen
 
     coarse = np.linspace(1.0, _LEAST, _COARSE)
@@ -260,12 +260,12 @@ def _divergence(values: Floats, counts: Floats, form: ActivationForm) -> float:
     if counts[inside].sum() < (1 - _CLIPPED) * counts.sum():
         return np.inf
     first, last = inside[0], inside[-1]
-    kept = counts[first : last + 1]
-    p = kept.copy()
+    covered = counts[first : last + 1]
+    p = covered.copy()
     p[0] += counts[:first].sum()
     p[-1] += counts[last + 1 :].sum()
     level = integers[first : last + 1] - form.low
-    sums, bins = np.bincount(level, weights=kept), np.bincount(level)
+    sums, bins = np.bincount(level, weights=covered), np.bincount(level)
     q = sums[level] / bins[level]
     p, q = p / p.sum(), q / q.sum()
     return float(np.sum(p * np.log(p / q)))

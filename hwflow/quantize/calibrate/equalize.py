@@ -54,9 +54,9 @@ def equalize(model: Model) -> Model:
     """
     model = infer(model)  # passes leave new tensors without a shape
     graph = model.graph
-    read, kept = consumers(graph), {value.name for value in graph.outputs}
+    read, outputs = consumers(graph), {value.name for value in graph.outputs}
     layers = [node for node in graph.nodes if is_layer(node, graph.initializers)]
-    pairs = [pair for node in layers if (pair := _pair(node, model, read, kept)) is not None]
+    pairs = [pair for node in layers if (pair := _pair(node, model, read, outputs)) is not None]
     if not pairs:
         return model
     values = {id(n): [np.asarray(graph.initializers[name], np.float64) for name in n.inputs[1:3]]
@@ -76,7 +76,7 @@ def equalize(model: Model) -> Model:
     return with_graph(replace(model, graph=replace(graph, types=types)), nodes, extra)
 
 
-def _pair(first: Node, model: Model, read: dict[str, list[Node]], kept: set[str]) -> _Pair | None:
+def _pair(first: Node, model: Model, read: dict[str, list[Node]], outputs: set[str]) -> _Pair | None:
     """Follow the result of `first` through homogeneous functions to the one layer that reads it."""
     graph, name = model.graph, first.outputs[0]
     shape = shape_of(graph, name)
@@ -86,13 +86,13 @@ def _pair(first: Node, model: Model, read: dict[str, list[Node]], kept: set[str]
     sizes = [size if axis == channel_axis else 1 for axis, size in enumerate(shape)]
     channels = np.broadcast_to(np.arange(shape[channel_axis], dtype=np.int64).reshape(sizes), shape)
     between = [name]
-    while name not in kept and len(read.get(name, [])) == 1:
+    while name not in outputs and len(read.get(name, [])) == 1:
         node = read[name][0]
         if dynamic_inputs(node, graph) != (name,):
             return None
         if is_layer(node, graph.initializers):
-            found = _of_input(node, channels)
-            return None if found is None else _Pair(first, node, found, tuple(between))
+            channels_read = _of_input(node, channels)
+            return None if channels_read is None else _Pair(first, node, channels_read, tuple(between))
         behind = _behind(node, model, name, channels)
         if behind is None:
             return None

@@ -37,7 +37,7 @@ class Insertion:
 
 
 class _Inserted(Additions):
-    """What the pass adds, and what tensors of the float model are called when they are real again."""
+    """The additions of the pass, and how tensors of the float model are called when they are real again."""
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)
@@ -58,11 +58,11 @@ def insert_quantizers(
 
 
 def insert(model: Model, activations: Mapping[str, ActivationForm], weights: Mapping[str, WeightForm]) -> Insertion:
-    """What `insert_quantizers` does, with the sources of tensors."""
+    """The model of `insert_quantizers`, with the sources of tensors."""
     graph = model.graph
     inserted = _Inserted(graph)
     outputs = {value.name for value in graph.outputs}
-    made, front = producers(graph), host_prefix(graph)
+    makers, front = producers(graph), host_prefix(graph)
     nodes: list[Node] = []
     for value in graph.inputs:
         inserted.sources[value.name] = value.name
@@ -72,7 +72,7 @@ def insert(model: Model, activations: Mapping[str, ActivationForm], weights: Map
         inputs = node.inputs
         inserted.sources.update((name, name) for name in node.outputs if name)
         if label_of(node) in weights:
-            form = activations[scale_source(node.inputs[0], made, activations)]
+            form = activations[scale_source(node.inputs[0], makers, activations)]
             constants = _weights(node, graph, weights[label_of(node)], form.scale, inserted)
             nodes += constants
             inputs = (node.inputs[0], *(added.outputs[0] for added in constants))

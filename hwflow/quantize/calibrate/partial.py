@@ -28,7 +28,7 @@ _SHOWN = 4
 
 
 def trial_form() -> ActivationForm:
-    """Of a tensor whose range is not known yet."""
+    """The form of a tensor whose range is not known yet."""
     return activation_form(-1.0, 1.0)
 
 
@@ -74,10 +74,10 @@ def with_quantizers(model: Model, forms: Mapping[str, ActivationForm]) -> Model:
         nodes += _behind(name, name, "", forms[name], added, renamed)
     for node in graph.nodes:
         node = replace(node, inputs=tuple(renamed.get(name, name) for name in node.inputs))
-        made = [name for name in node.outputs if name in forms]
-        raw = {name: added.new(f"{name}_unquantized") for name in made if name in outputs}
+        quantized = [name for name in node.outputs if name in forms]
+        raw = {name: added.new(f"{name}_unquantized") for name in quantized if name in outputs}
         nodes.append(replace(node, outputs=tuple(raw.get(name, name) for name in node.outputs)))
-        for name in made:
+        for name in quantized:
             nodes += _behind(name, raw.get(name, name), name if name in raw else "", forms[name], added, renamed)
     return with_graph(model, nodes, added.initializers)
 
@@ -115,26 +115,26 @@ def _constant(name: str, value: Array, axis: int | None, added: Additions) -> No
 
 def _exact(graph: Graph, tensors: list[str], data: Mapping[str, Array]) -> dict[str, ActivationForm]:
     """Forms with scale 1 of those tensors that are inputs, whatever their layout, of integers of up to 8 bits."""
-    made, inputs = producers(graph), {value.name for value in graph.inputs}
-    found = {}
+    makers, inputs = producers(graph), {value.name for value in graph.inputs}
+    forms = {}
     for tensor in tensors:
         name = tensor
-        while name in made and made[name].op_type in LAYOUT:
-            name = made[name].inputs[0]
+        while name in makers and makers[name].op_type in LAYOUT:
+            name = makers[name].inputs[0]
         values = data.get(name) if name in inputs else None
         if values is None or values.dtype.kind != "f" or not np.array_equal(values, np.rint(values)):
             continue
         low, high = min(0, int(values.min())), max(0, int(values.max()))
         if high > low and (low >= -128 and high <= 127 if low < 0 else high <= 255):
             format = IntFormat.covering(low, high)
-            found[tensor] = ActivationForm(np.float32(1), 0, format, low, high)
-    return found
+            forms[tensor] = ActivationForm(np.float32(1), 0, format, low, high)
+    return forms
 
 
 def _sentences(
     tensors: list[str], exact: Mapping[str, ActivationForm], constants: list[str], made_up: bool
 ) -> Iterator[str]:
-    """What the user should know."""
+    """Sentences for the user about what was made integer."""
     source = "made-up data, and the accuracy will suffer; give real inputs with --data" if made_up else "the data"
     plain = [name for name in tensors if name not in exact]
     whole = [f"{name} ({form.low} to {form.high})" for name, form in exact.items()]

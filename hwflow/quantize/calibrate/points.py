@@ -74,24 +74,24 @@ def points(model: Model, ranks: bool = False) -> tuple[Point, ...]:
     sub-graph (x * sigmoid(x)).  Behind the last layer nothing is: there the host computes.  `ranks`: an ArgMax, ArgMin
     or TopK there is the last layer, and what it compares are integers.
     """
-    found = _Walk(model.graph, ranks).run()
-    return tuple(found.values())
+    tensors = _Walk(model.graph, ranks).run()
+    return tuple(tensors.values())
 
 
-def common_ranges(model: Model, found: tuple[Point, ...]) -> tuple[tuple[str, ...], ...]:
+def common_ranges(model: Model, ready: tuple[Point, ...]) -> tuple[tuple[str, ...], ...]:
     """Groups of points that are best made integers the same way: operands and result of a Concat or a Pad with values.
 
     Then these only put integers beside each other.
     """
-    graph, tensors = model.graph, {point.tensor for point in found}
-    made, group = producers(graph), {name: {name} for name in tensors}
+    graph, tensors = model.graph, {point.tensor for point in ready}
+    makers, group = producers(graph), {name: {name} for name in tensors}
     for node in graph.nodes:
         if not (node.op_type == "Concat" or pads_values(node, graph)) or node.outputs[0] not in tensors:
             continue
-        sources = [scale_source(name, made, tensors) for name in dynamic_inputs(node, graph)]
+        sources = [scale_source(name, makers, tensors) for name in dynamic_inputs(node, graph)]
         merged = set().union(*(group[name] for name in (*sources, node.outputs[0]) if name in group))
         group.update(dict.fromkeys(merged, merged))
-    order = [point.tensor for point in found]
+    order = [point.tensor for point in ready]
     unique = {id(names): names for name in order if len(names := group[name]) > 1}
     return tuple(tuple(name for name in order if name in names) for names in unique.values())
 
@@ -104,10 +104,10 @@ def pads_values(node: Node, graph: Graph) -> bool:
     return bool(attribute(node, "value", 0.0) if fill is None else fill.any())
 
 
-def scale_source(name: str, made: Mapping[str, Node], stop: Container[str]) -> str:
+def scale_source(name: str, makers: Mapping[str, Node], stop: Container[str]) -> str:
     """Go back over nodes that keep the values' range, to the tensor that fixed it (one of `stop` at the latest)."""
-    while name not in stop and name in made and made[name].op_type in KEEPS:
-        name = made[name].inputs[0]
+    while name not in stop and name in makers and makers[name].op_type in KEEPS:
+        name = makers[name].inputs[0]
     return name
 
 
@@ -321,11 +321,12 @@ def _is_fusible(node: Node, graph: Graph, is_matrix: bool) -> bool:
 
 
 def _follows_product(node: Node, graph: Graph) -> bool:
-    """What a product of two computed tensors takes in: a factor, or constants that are added, such as a mask, and are
-    the same for all heads."""
+    """Whether a product of two computed tensors takes `node` in: a factor, or constants that are added, such as a mask,
+    and are the same for all heads.
+    """
     added = node.op_type == "Add" or (node.op_type == "Sub" and node.inputs[0] not in graph.initializers)
-    found = constants(node, graph)
-    return scales(node, graph) or (added and len(found) == 1 and all(size == 1 for size in found[0].shape[:-2]))
+    summands = constants(node, graph)
+    return scales(node, graph) or (added and len(summands) == 1 and all(size == 1 for size in summands[0].shape[:-2]))
 
 
 # Which points are squares and sums of squares: they get twice the bits, because a square of n bits has 2 n.
@@ -341,17 +342,18 @@ _READERS = named(Trait.READS_SQUARES)
 def squares(model: Model, points: Iterable[Point]) -> frozenset[str]:
     """The tensors of `points` that are squares or sums of two squares, and that only functions of one element read."""
     graph, tensors = model.graph, {point.tensor for point in points}
-    made, found = producers(graph), set[str]()
+    makers, squared = producers(graph), set[str]()
     for node in graph.nodes:
         name = node.outputs[0]
-        if name in tensors and (_is_square(node, graph) or _is_sum(node, graph, found)):
-            found.add(name)
+        if name in tensors and (_is_square(node, graph) or _is_sum(node, graph, squared)):
+            squared.add(name)
     read = consumers(graph)
     while True:  # a square next to one that is none would only lose its bits
-        left = {name for name in found if _readers(name, read) <= _READERS and _are_with(made[name], graph, found)}
-        if left == found:
-            return frozenset(found)
-        found = left
+        left = {name for name in squared
+                if _readers(name, read) <= _READERS and _are_with(makers[name], graph, squared)}
+        if left == squared:
+            return frozenset(squared)
+        squared = left
 
 
 def _is_square(node: Node, graph: Graph) -> bool:
@@ -363,24 +365,24 @@ def _is_square(node: Node, graph: Graph) -> bool:
     return node.op_type == "Mul" and node.inputs[0] == node.inputs[1] and node.inputs[0] not in graph.initializers
 
 
-def _is_sum(node: Node, graph: Graph, found: Container[str]) -> bool:
-    dynamic, made = dynamic_inputs(node, graph), producers(graph)
+def _is_sum(node: Node, graph: Graph, squared: Container[str]) -> bool:
+    dynamic, makers = dynamic_inputs(node, graph), producers(graph)
     both = len(dynamic) == 2 and node.op_type == "Add" and not node.domain
-    return both and all(scale_source(name, made, found) in found for name in dynamic)
+    return both and all(scale_source(name, makers, squared) in squared for name in dynamic)
 
 
-def _are_with(node: Node, graph: Graph, found: set[str]) -> bool:
+def _are_with(node: Node, graph: Graph, squared: set[str]) -> bool:
     """Whether the operands of a sum still are squares."""
-    return node.op_type != "Add" or _is_sum(node, graph, found)
+    return node.op_type != "Add" or _is_sum(node, graph, squared)
 
 
 def _readers(name: str, read: dict[str, list[Node]]) -> set[str]:
     """The operators that read a tensor, also after its elements have moved."""
-    found, todo = set[str](), [name]
+    operators, todo = set[str](), [name]
     while todo:
         for node in read.get(todo.pop(), []):
             if node.op_type in LAYOUT | MOVES:
                 todo += node.outputs
             else:
-                found.add(node.op_type)
-    return found
+                operators.add(node.op_type)
+    return operators

@@ -1,4 +1,5 @@
-"""What values a model's tensors take on calibration data, of the elements that something computes with."""
+"""Ranges of the values that a model's tensors take on calibration data, of the elements that something computes with.
+"""
 
 from __future__ import annotations
 
@@ -60,19 +61,19 @@ def synthetic(model: Model) -> dict[str, Array]:
 
 def _rows_of_tables(model: Model) -> dict[str, int]:
     """Integer inputs whose elements are numbers of rows of a table, to the number of rows; the least of several."""
-    graph, found = model.graph, dict[str, int]()
+    graph, table_rows = model.graph, dict[str, int]()
     integers = {value.name for value in graph.inputs if value.tensor is not None and value.tensor.dtype.kind in "iu"}
-    made = producers(graph)
+    makers = producers(graph)
     for node in graph.nodes:
         if not is_embedding(node, graph):
             continue
         name = node.inputs[1]
-        while name in made and len(before := dynamic_inputs(made[name], graph)) == 1:
+        while name in makers and len(before := dynamic_inputs(makers[name], graph)) == 1:
             name = before[0]
         rows = graph.initializers[node.inputs[0]].shape[attribute(node, "axis", 0)]
         if name in integers:
-            found[name] = min(rows, found.get(name, rows))
-    return found
+            table_rows[name] = min(rows, table_rows.get(name, rows))
+    return table_rows
 
 
 def checked(model: Model, rows: Mapping[str, Array]) -> dict[str, Array]:
@@ -82,12 +83,12 @@ def checked(model: Model, rows: Mapping[str, Array]) -> dict[str, Array]:
     the host does not deal with them, different numbers of rows.
     """
     taken = missing_taken(model.graph, host=True)
-    found = {value.name: _of_input(value, rows, taken[value.name]) for value in model.graph.inputs}
-    counts = {name: len(array) for name, array in found.items()}
+    arrays = {value.name: _of_input(value, rows, taken[value.name]) for value in model.graph.inputs}
+    counts = {name: len(array) for name, array in arrays.items()}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"'{name}' has {count}" for name, count in counts.items())
         raise HwflowError("calibration data must have the same number of rows for all inputs", f"{listed}")
-    return found
+    return arrays
 
 
 def _of_input(value: Value, rows: Mapping[str, Array], missing: Collection[str]) -> Array:
@@ -167,8 +168,8 @@ def used_elements(model: Model, tensors: Iterable[str]) -> dict[str, Mask]:
                 _use(used, name, _moved_back(node, used, model), model)
             else:
                 _use(used, name, _computed_back(node, name, used, model), model)
-    found = {name: used[name] for name in tensors if name in used}
-    return {name: mask for name, mask in found.items() if mask.any() and not mask.all()}
+    partly_used = {name: used[name] for name in tensors if name in used}
+    return {name: mask for name, mask in partly_used.items() if mask.any() and not mask.all()}
 
 
 def _only_moves(node: Node, model: Model) -> bool:
@@ -202,9 +203,9 @@ def _moved_back(node: Node, used: dict[str, Mask], model: Model) -> Mask | None:
 
 def _computed_back(node: Node, name: str, used: dict[str, Mask], model: Model) -> Mask | None:
     """The elements of `name` that used results are made of."""
-    made = used.get(node.outputs[0])
-    alike = made is not None and made.shape == shape_of(model.graph, name)
-    return made if node.op_type in ELEMENTWISE and not node.domain and alike else None
+    mask = used.get(node.outputs[0])
+    alike = mask is not None and mask.shape == shape_of(model.graph, name)
+    return mask if node.op_type in ELEMENTWISE and not node.domain and alike else None
 
 
 # Ranges for tensors that are 0 everywhere in the calibration data, where any scale is as good for the tensor itself.
@@ -224,7 +225,7 @@ def ranges_of_silent(graph: Graph, ranges: Mapping[str, Range]) -> dict[str, Ran
     A result is the next tensor of `ranges` on the way to the outputs of `graph`, which is in topological order.  Where
     all results have only 0, too, theirs is taken; where there is none, the tensor is not in the answer.
     """
-    read, found = consumers(graph), dict[str, Range]()
+    read, ranges_after = consumers(graph), dict[str, Range]()
     #: For a tensor: the narrowest range of what is made of it, itself included where it has one.
     narrowest: dict[str, Range] = {}
     names = [*(value.name for value in graph.inputs), *(name for node in graph.nodes for name in node.outputs if name)]
@@ -237,8 +238,8 @@ def ranges_of_silent(graph: Graph, ranges: Mapping[str, Range]) -> dict[str, Ran
         if results:
             narrowest[name] = min((narrowest[result] for result in results), key=lambda ends: ends[1] - ends[0])
             if name in ranges:
-                found[name] = narrowest[name]
-    return found
+                ranges_after[name] = narrowest[name]
+    return ranges_after
 
 
 # Calibration data that shows one row only.

@@ -1,4 +1,5 @@
-"""What values the inside of recurrent layers takes on calibration data: sums in front of gates, cells, hidden states.
+"""Ranges of the values that the inside of recurrent layers takes on calibration data: sums in front of gates, cells,
+hidden states.
 
 They are no tensors of the model, so they are computed here, from what the node reads and gives.  The result stands in
 the metadata of the quantized model, where the importer finds it; without it, bounds that always hold take its place.
@@ -103,16 +104,16 @@ def functions_of(node: Node, direction: int) -> tuple[Function, ...]:
     The numbers of activation_alpha and activation_beta go in order to those functions that have such a parameter.
     """
     defaults, directions = _DEFAULTS[node.op_type], directions_of(node)
-    given = cast("tuple[str, ...]", node.attributes.get("activations", ()))
-    names = [str(name).lower() for name in given] or list(defaults) * directions
+    stated = cast("tuple[str, ...]", node.attributes.get("activations", ()))
+    names = [str(name).lower() for name in stated] or list(defaults) * directions
     if len(names) == len(defaults):
         names = names * directions
     alphas, betas = ([float(v) for v in cast("tuple[float, ...]", node.attributes.get(key, ()))]
                      for key in ("activation_alpha", "activation_beta"))  # fmt: skip
     clip = float(attribute(node, "clip", 0.0))
     clip = clip if clip > 0 else math.inf
-    made = [_function(name, alphas, betas, clip) for name in names[: len(defaults) * directions]]
-    own = made[direction * len(defaults) : (direction + 1) * len(defaults)]
+    functions = [_function(name, alphas, betas, clip) for name in names[: len(defaults) * directions]]
+    own = functions[direction * len(defaults) : (direction + 1) * len(defaults)]
     if node.op_type == "LSTM":  # what is written of the cell is not limited
         own[2] = Function(own[2].node, own[2].most, math.inf)
     return tuple(own)
@@ -161,16 +162,17 @@ def reaches(model: Model, rows: Mapping[str, Array]) -> dict[str, Reach]:
     nodes = [node for node in model.graph.nodes if is_recurrent(node)]
     if not nodes:
         return {}
-    found = {label_of(node): Reach() for node in nodes}
-    wanted = tuple(dict.fromkeys(name for node in nodes for name in (node.inputs[0], node.outputs[0], *node.inputs[5:7])
-                                 if name and name not in model.graph.initializers))  # fmt: skip
+    reach = {label_of(node): Reach() for node in nodes}
+    tensors = tuple(dict.fromkeys(
+        name for node in nodes for name in (node.inputs[0], node.outputs[0], *node.inputs[5:7])
+        if name and name not in model.graph.initializers))
     fed = {value.name for value in model.graph.inputs}
     for k in range(min(len(array) for array in rows.values())):
         row = {name: array[k] for name, array in rows.items()}
-        values = evaluate(model, row, fetch=tuple(name for name in wanted if name not in fed))
+        values = evaluate(model, row, fetch=tuple(name for name in tensors if name not in fed))
         for node in nodes:
-            found[label_of(node)] = found[label_of(node)].with_(_reach(node, model.graph, {**row, **values}))
-    return found
+            reach[label_of(node)] = reach[label_of(node)].with_(_reach(node, model.graph, {**row, **values}))
+    return reach
 
 
 def needs_reaches(model: Model) -> bool:
@@ -182,16 +184,16 @@ def needs_reaches(model: Model) -> bool:
     )  # fmt: skip
 
 
-def with_reaches(model: Model, found: Mapping[str, Reach]) -> Model:
+def with_reaches(model: Model, reaches_by_name: Mapping[str, Reach]) -> Model:
     """`model` with what `reaches` found in its metadata."""
-    if not found:
+    if not reaches_by_name:
         return model
-    known = {name: {k: v for k, v in asdict(reach).items() if v is not None} for name, reach in found.items()}
+    known = {name: {k: v for k, v in asdict(reach).items() if v is not None} for name, reach in reaches_by_name.items()}
     return replace(model, metadata={**model.metadata, KEY: json.dumps(known)})
 
 
 def reaches_in(metadata: Mapping[str, str]) -> dict[str, Reach]:
-    """What `with_reaches` wrote into the metadata of a model.  HwflowError where somebody else did."""
+    """The reaches that `with_reaches` wrote into the metadata of a model.  HwflowError where somebody else did."""
     text = metadata.get(KEY, "{}")
     try:
         return {str(name): Reach(**{str(k): float(v) for k, v in reach.items()})
@@ -203,18 +205,18 @@ def reaches_in(metadata: Mapping[str, str]) -> dict[str, Reach]:
 
 
 def _reach(node: Node, graph: Graph, values: Mapping[str, Array]) -> Reach:
-    """Of one row."""
+    """The reach of `node` on one row."""
     def read(place: int) -> Floats | None:
         name = node.inputs[place] if len(node.inputs) > place else ""
-        found = graph.initializers.get(name, values.get(name)) if name else None
-        return None if found is None else np.asarray(found, np.float64)
+        value = graph.initializers.get(name, values.get(name)) if name else None
+        return None if value is None else np.asarray(value, np.float64)
 
     x, w, r, y = read(0), read(1), read(2), np.asarray(values[node.outputs[0]], np.float64)
     assert x is not None
     assert w is not None
     assert r is not None
     b, h, c = read(3), read(5), read(6) if node.op_type == "LSTM" else None
-    found = Reach(hidden=float(np.abs(y).max()))
+    reach = Reach(hidden=float(np.abs(y).max()))
     for d in range(len(w)):
         backward = d == 1 or attribute(node, "direction", "forward") == "reverse"
         turn = slice(None, None, -1 if backward else 1)
@@ -223,10 +225,10 @@ def _reach(node: Node, graph: Graph, values: Mapping[str, Array]) -> Reach:
         biases = np.zeros((2, w.shape[1])) if b is None else b[d].reshape(2, -1)
         parts = x[turn, 0] @ w[d].T + biases[0], before @ r[d].T + biases[1]
         largest = _largest(*parts, parts[0] + biases[1], parts[0] + parts[1])
-        found = found.with_(Reach(gates=largest, hidden=_largest(first)))
+        reach = reach.with_(Reach(gates=largest, hidden=_largest(first)))
         start = np.zeros(y.shape[-1]) if c is None else c[d, 0]
-        found = found.with_(_inside(node, d, _Direction(parts, before, r[d], biases[1], start)))
-    return found
+        reach = reach.with_(_inside(node, d, _Direction(parts, before, r[d], biases[1], start)))
+    return reach
 
 
 def _largest(*arrays: Floats) -> float:
@@ -247,7 +249,7 @@ class _Direction:
 
 
 def _inside(node: Node, d: int, own: _Direction) -> Reach:
-    """Of what is neither such a sum nor a hidden state."""
+    """The reach of what is neither such a sum nor a hidden state."""
     functions = _known_functions(node, d)
     if functions and node.op_type == "LSTM":
         return _cells(own, functions)
@@ -257,7 +259,7 @@ def _inside(node: Node, d: int, own: _Direction) -> Reach:
 
 
 def _known_functions(node: Node, direction: int) -> tuple[Function, ...]:
-    """Those of a direction; none where one has no hardware, which the importer refuses."""
+    """The functions of a direction; none where one has no hardware, which the importer refuses."""
     try:
         return functions_of(node, direction)
     except Refusal:
@@ -265,7 +267,7 @@ def _known_functions(node: Node, direction: int) -> tuple[Function, ...]:
 
 
 def _candidates(own: _Direction, functions: tuple[Function, ...], after: bool) -> Reach:
-    """Of a GRU's candidates, which are states of the same format; `after`: r is multiplied with their sum."""
+    """The reach of a GRU's candidates, which are states of the same format; `after`: r is multiplied with their sum."""
     (_, r, n), (_, r_before, n_before) = (np.split(part, 3, axis=1) for part in own.parts)
     hidden = own.before.shape[1]
     gate = functions[0](r + r_before)
@@ -274,11 +276,11 @@ def _candidates(own: _Direction, functions: tuple[Function, ...], after: bool) -
 
 
 def _cells(own: _Direction, functions: tuple[Function, ...]) -> Reach:
-    """Of an LSTM's cell states, and of what is added to them."""
+    """The reach of an LSTM's cell states, and of what is added to them."""
     i, _, f, g = np.split(own.parts[0] + own.parts[1], 4, axis=1)
-    kept, added = functions[0](f), functions[0](i) * functions[1](g)
+    rest, added = functions[0](f), functions[0](i) * functions[1](g)
     cell, largest = own.cell, _largest(own.cell, added)
-    for factor, more in zip(kept, added, strict=True):
+    for factor, more in zip(rest, added, strict=True):
         cell = factor * cell + more
         largest = max(largest, _largest(cell))
     return Reach(cell=largest)

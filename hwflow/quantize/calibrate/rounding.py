@@ -70,7 +70,7 @@ class Solution:
     error: Floats
 
     def better(self, other: Solution) -> Solution:
-        """Of each output the one with the smaller error, of equal ones this."""
+        """For each output the solution with the smaller error, of equal ones this."""
         own = self.error <= other.error
         return Solution(
             np.where(own, self.integers, other.integers),
@@ -80,7 +80,7 @@ class Solution:
 
 
 def objective(weights: Floats, moments: Moments, bits: int, per_channel: bool) -> Objective:
-    """What to make small for `weights` [g, b, o, k].
+    """The error to make small for `weights` [g, b, o, k].
 
     The real weights are not the best ones for inputs that are integers already: `target` is, with a ridge that keeps it
     near them.
@@ -109,9 +109,9 @@ def searched(problem: Objective, is_adaptive: bool) -> Solution:
     best: Solution | None = None
     covering, shares = _covering(problem)
     for share in shares:
-        found = nearest(problem, np.maximum(share * covering, SMALLEST_NORMAL))
-        found = _descended(problem, found, _ROUNDS_OF_SEARCH) if is_adaptive else found
-        best = found if best is None else best.better(found)
+        solution = nearest(problem, np.maximum(share * covering, SMALLEST_NORMAL))
+        solution = _descended(problem, solution, _ROUNDS_OF_SEARCH) if is_adaptive else solution
+        best = solution if best is None else best.better(solution)
     assert best is not None
     if not is_adaptive:
         return best
@@ -183,22 +183,22 @@ def _compensated(problem: Objective, scales: Floats) -> Solution:
     def in_order(array: Floats) -> Floats:
         return np.take_along_axis(array, np.broadcast_to(order[:, :, None, :], array.shape), axis=3)
 
-    wanted, low, high = in_order(problem.target).copy(), in_order(low), in_order(high)
-    integers = np.empty_like(wanted)
-    for k in range(wanted.shape[3]):
-        integers[..., k] = _chosen(wanted[..., k] / scales[..., 0], low[..., k], high[..., k])
-        error = (wanted[..., k] - integers[..., k] * scales[..., 0]) / factor[:, :, None, k, k]
-        wanted[..., k:] -= error[..., None] * factor[:, :, None, k, k:]
+    target, low, high = in_order(problem.target).copy(), in_order(low), in_order(high)
+    integers = np.empty_like(target)
+    for k in range(target.shape[3]):
+        integers[..., k] = _chosen(target[..., k] / scales[..., 0], low[..., k], high[..., k])
+        error = (target[..., k] - integers[..., k] * scales[..., 0]) / factor[:, :, None, k, k]
+        target[..., k:] -= error[..., None] * factor[:, :, None, k, k:]
     back = np.argsort(order, axis=2)
     integers = np.take_along_axis(integers, np.broadcast_to(back[:, :, None, :], integers.shape), axis=3)
     return Solution(integers, scales, problem.error(integers * scales))
 
 
-def _least_squares(problem: Objective, found: Solution) -> Floats:
-    """The scales with the smallest error for the integers of `found`; its own where that is none."""
-    products = found.integers @ problem.gram
+def _least_squares(problem: Objective, solution: Solution) -> Floats:
+    """The scales with the smallest error for the integers of `solution`; its own where that is none."""
+    products = solution.integers @ problem.gram
     dot = problem.total((products * problem.target).sum(axis=3, keepdims=True))
-    square = problem.total((products * found.integers).sum(axis=3, keepdims=True))
+    square = problem.total((products * solution.integers).sum(axis=3, keepdims=True))
     good = (dot > 0) & (square > 0)
-    scales = np.where(good, dot / np.where(good, square, 1.0), found.scales)
+    scales = np.where(good, dot / np.where(good, square, 1.0), solution.scales)
     return np.maximum(scales, SMALLEST_NORMAL)

@@ -33,7 +33,7 @@ _MEMORY = 1 << 28
 
 
 def quantized(values: Array, form: ActivationForm) -> Array:
-    """What becomes of float `values` that are made integers of `form` and floats again; same shape and type."""
+    """Float `values` that are made integers of `form` and floats again; same shape and type."""
     return form.reals(form.integers(np.asarray(values, np.float32))).astype(values.dtype)
 
 
@@ -48,8 +48,8 @@ def runner(
     program = prepare(Model(Graph("one node", (node,), feeds, outputs, held), 10, opsets))
 
     def run(values: Mapping[str, Array]) -> dict[str, Array]:
-        found = program.run({value.name: values[value.name] for value in feeds})
-        return {name: np.asarray(array) for name, array in found.items()}
+        results = program.run({value.name: values[value.name] for value in feeds})
+        return {name: np.asarray(array) for name, array in results.items()}
 
     return run
 
@@ -76,7 +76,7 @@ class Streams:
     def start(
         model: Model, activations: Mapping[str, ActivationForm], rows: Mapping[str, Array], layers: Iterable[Node]
     ) -> Streams:
-        """As many `rows` as fit into memory, spread evenly, at the inputs of `model`.
+        """The streams of as many `rows` as fit into memory, spread evenly, at the inputs of `model`.
 
         `layers` are the nodes of interest: what none of them depends on is never computed.
         """
@@ -112,7 +112,7 @@ class Streams:
         self.integer[name] = integer if form is None else [quantized(array, form) for array in integer]
 
     def results(self, node: Node) -> dict[str, Rows]:
-        """What `node` makes of the float model's tensors, by name."""
+        """The results of `node` from the float model's tensors, by name."""
         return self._run(node, self.model.graph.initializers, self.real)
 
     def advance(
@@ -221,8 +221,8 @@ def measure(
         y = np.moveaxis(result, -1 if node.op_type == "Gemm" else 1, 0).reshape(groups, cout // groups, -1)
         if share < 1:
             some = max(1, int(share * y.shape[2]))
-            kept = np.sort(generator.choice(y.shape[2], some, replace=False))
-            x, y = x[:, :, kept], y[:, :, kept]
+            chosen = np.sort(generator.choice(y.shape[2], some, replace=False))
+            x, y = x[:, :, chosen], y[:, :, chosen]
         wide: tuple[Floats, Floats] = x.astype(np.float64), y.astype(np.float64)
         count, xs, ys = count + y.shape[2], xs + wide[0].sum(2), ys + wide[1].sum(2)
         if products:
@@ -249,7 +249,7 @@ def _windows(node: Node, weights: Array, opsets: Mapping[str, int]) -> Callable[
     run = runner(copying, opsets, {name: copies})
 
     def windows(x: Array) -> Array:
-        found = run({source: x.astype(np.float32)})["windows"]
-        return np.moveaxis(found, 1, 0).reshape(groups, channels // groups * taps, -1)
+        elements = run({source: x.astype(np.float32)})["windows"]
+        return np.moveaxis(elements, 1, 0).reshape(groups, channels // groups * taps, -1)
 
     return windows

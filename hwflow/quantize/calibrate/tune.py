@@ -128,18 +128,18 @@ def _resolved(
     settings: QuantizationSettings,
     has_data: bool,
 ) -> dict[str, WeightSettings]:
-    """What is done with each layer, by its label."""
-    made, found = producers(model.graph), dict[str, WeightSettings]()
+    """The choices for each layer, by its label."""
+    makers, choices = producers(model.graph), dict[str, WeightSettings]()
     for node in layers:
-        form = activations.get(scale_source(node.inputs[0], made, activations))
+        form = activations.get(scale_source(node.inputs[0], makers, activations))
         bits = 8 if form is None else IntFormat.covering(form.low, form.high).bits
-        found[label_of(node)] = resolved(settings.layer(label_of(node)).weights, label_of(node), has_data, bits)
-    return found
+        choices[label_of(node)] = resolved(settings.layer(label_of(node)).weights, label_of(node), has_data, bits)
+    return choices
 
 
 @dataclass
 class _Work:
-    """What is done so far: `changed` nodes by identity read the new `biases`."""
+    """Changes that are made so far: `changed` nodes by identity read the new `biases`."""
 
     model: Model
     settings: Mapping[str, WeightSettings]
@@ -181,8 +181,8 @@ class _Work:
         if not settings.bias_correction:
             return form, None
         groups, outputs = moments.y.shape
-        kept = np.asarray(form.reals, np.float64).reshape(groups, outputs, -1)
-        return form, (moments.y - (kept @ moments.x[:, :, None])[:, :, 0]).ravel().astype(np.float32)
+        reals = np.asarray(form.reals, np.float64).reshape(groups, outputs, -1)
+        return form, (moments.y - (reals @ moments.x[:, :, None])[:, :, 0]).ravel().astype(np.float32)
 
 
 def _by_data(
@@ -194,8 +194,8 @@ def _by_data(
     problem = rounding.objective(blocks(weights, node), moments, settings.bits, settings.per_channel)
     scales = form.scales.astype(np.float64).reshape(len(moments.y), 1, -1, 1)
     is_adaptive = settings.rounding is WeightRounding.ADAPTIVE
-    found = (rounding.adaptive if is_adaptive else rounding.nearest)(problem, scales)
+    solution = (rounding.adaptive if is_adaptive else rounding.nearest)(problem, scales)
     if settings.method is RangeMethod.MSE:
-        found = rounding.searched(problem, is_adaptive).better(found)
-    integers = unblocked(found.integers, weights.shape).astype(np.int64)
-    return WeightForm(integers, found.scales.ravel().astype(np.float32), settings.bits)
+        solution = rounding.searched(problem, is_adaptive).better(solution)
+    integers = unblocked(solution.integers, weights.shape).astype(np.int64)
+    return WeightForm(integers, solution.scales.ravel().astype(np.float32), settings.bits)

@@ -38,7 +38,7 @@ class WeightForm(EqualByValue):
 
 
 def resolved_method(settings: WeightSettings) -> RangeMethod:
-    """What automatic means: the whole range from 7 bits on, below that the smallest squared error.
+    """The method that automatic means: the whole range from 7 bits on, below that the smallest squared error.
 
     With 127 steps no weight is worth clipping; with 7 the few large ones take the steps away from all others.
     """
@@ -121,9 +121,9 @@ def recurrent_weights(model: Model, settings: Callable[[Node], WeightSettings]) 
         for place in _MATRICES if is_recurrent(node) else ():
             weights = graph.initializers.get(inputs[place])
             if weights is not None:
-                made = _dequantized(inputs[place], weights, settings(node), added)
-                nodes += made
-                inputs[place] = made[-1].outputs[0]
+                dequantized = _dequantized(inputs[place], weights, settings(node), added)
+                nodes += dequantized
+                inputs[place] = dequantized[-1].outputs[0]
         nodes.append(replace(node, inputs=tuple(inputs)))
     return with_graph(model, nodes, added.initializers)
 

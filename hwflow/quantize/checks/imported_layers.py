@@ -92,12 +92,12 @@ class _Walk:
         if isinstance(layer, Recurrent):
             layer = replace(layer, streaming=False)  # each row is a sequence
             self._loop(layer)
-        found = layer.evaluate(graph, *(self.frames[x] for x in layer.inputs))
-        low, high = self._span(layer, found)
+        integers = layer.evaluate(graph, *(self.frames[x] for x in layer.inputs))
+        low, high = self._span(layer, integers)
         known = [_expected(name, graph, self.places, self.reals, values) for values in self.values]
-        expected = np.concatenate([frame for frame in known if frame is not None] or [found[:0]])
-        self.frames[name] = found
-        if len(expected) < len(found):
+        expected = np.concatenate([frame for frame in known if frame is not None] or [integers[:0]])
+        self.frames[name] = integers
+        if len(expected) < len(integers):
             if not np.array_equal(low, high):
                 self.spans[name] = low, high
             return
@@ -106,17 +106,17 @@ class _Walk:
         for k, values in enumerate(self.values):
             is_tie = self.ties.of(source, values)
             if is_tie is not None and is_tie.shape == index.shape:
-                broken = step * _framed(is_tie, index).reshape(found.shape[1:])
+                broken = step * _framed(is_tie, index).reshape(integers.shape[1:])
                 low[k], high[k] = low[k] - broken, high[k] + broken
-        found = np.where((low <= expected) & (expected <= high), expected, found)
-        for a, b in zip(expected, found, strict=True):
+        integers = np.where((low <= expected) & (expected <= high), expected, integers)
+        for a, b in zip(expected, integers, strict=True):
             self.comparison.add(name, f"layer '{layer.name}' ({layer.kind})", a // step, b // step)
         if graph.tensors[name].format.contains(expected):
             self.frames[name] = expected
 
-    def _span(self, layer: Layer, found: IntArray) -> tuple[IntArray, IntArray]:
-        """The lowest and the highest integers that the result of `layer` may have, where it is `found` here."""
-        low, high = found.copy(), found.copy()
+    def _span(self, layer: Layer, integers: IntArray) -> tuple[IntArray, IntArray]:
+        """The lowest and the highest integers that the result of `layer` may have, where it is `integers` here."""
+        low, high = integers.copy(), integers.copy()
         if layer.rises and any(name in self.spans for name in layer.inputs):
             ends = [self.spans.get(name, (self.frames[name],) * 2) for name in layer.inputs]
             low, high = (layer.evaluate(self.graph, *(pair[side] for pair in ends)) for side in (0, 1))
@@ -136,17 +136,17 @@ class _Walk:
             )
         y = formulas.node.outputs[0]
         loops = self.loops.setdefault(y, [np.array(values[y]) for values in self.values])
-        for made, output in zip(loops, formulas.output(states), strict=True):
-            made[:, formulas.direction, 0] = output
+        for of_loop, output in zip(loops, formulas.output(states), strict=True):
+            of_loop[:, formulas.direction, 0] = output
         program, names = program_of(self.meaning.model), tuple(self.values[0])
         for k, row in enumerate(self.meaning.rows):
-            def given(node: Node, name: str, found: Operand, k: int = k) -> Operand:
-                return self.loops[name][k] if name in self.loops else found
+            def replaced(node: Node, name: str, operand: Operand, k: int = k) -> Operand:
+                return self.loops[name][k] if name in self.loops else operand
 
-            self.values[k] = program.run(row.feeds, names, watch=given)
+            self.values[k] = program.run(row.feeds, names, watch=replaced)
 
     def _formulas(self, layer: Recurrent) -> Formulas:
-        """What a recurrent layer stands for."""
+        """The formulas that a recurrent layer stands for."""
         loop, sums = self.anchors[layer.name], self.graph.producer(layer.inputs[0])
         assert isinstance(loop, Loop)
         assert sums is not None
@@ -160,9 +160,9 @@ class _Walk:
 def _dequantized(model: Model) -> dict[str, str]:
     """Integer tensor to the reals that a DequantizeLinear makes of it."""
     read = consumers(model.graph)
-    found = ((name, node.outputs[0]) for name, nodes in read.items() for node in nodes
+    candidates = ((name, node.outputs[0]) for name, nodes in read.items() for node in nodes
              if node.op_type == "DequantizeLinear" and node.inputs[0] == name)  # fmt: skip
-    return dict(found)
+    return dict(candidates)
 
 
 def _expected(
@@ -176,12 +176,12 @@ def _expected(
     tensor = graph.tensors[name]
     if name not in (source, f"{source}.frame"):
         return None
-    found = values.get(source, values.get(reals.get(source, "")))
-    if not isinstance(found, np.ndarray) or found.shape != index.shape or found.size != tensor.frame.elements:
+    real = values.get(source, values.get(reals.get(source, "")))
+    if not isinstance(real, np.ndarray) or real.shape != index.shape or real.size != tensor.frame.elements:
         return None
-    if found.dtype.kind == "f":
-        found = np.rint(found.astype(np.float64) / tensor.scale) + tensor.zero_point
-    frame = np.asarray(_framed(found, index), np.int64)
+    if real.dtype.kind == "f":
+        real = np.rint(real.astype(np.float64) / tensor.scale) + tensor.zero_point
+    frame = np.asarray(_framed(real, index), np.int64)
     return frame.reshape(1, tensor.frame.height, tensor.frame.width, tensor.frame.channels)
 
 

@@ -100,7 +100,7 @@ class Trail:
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a model computes for a few rows: for each of `rows`, its inputs and all tensors, by name.
+    """The meaning of a model on a few rows: for each of `rows`, its inputs and all tensors, by name.
 
     `problem` says why there are none, where the model cannot be evaluated on these rows.  `model` is what was
     evaluated.
@@ -112,7 +112,7 @@ class Meaning:
 
     @staticmethod
     def of(model: Model, rows: Mapping[str, Array] | None, static: Model | None = None) -> Meaning:
-        """Of `model` on some of `rows` [n, *input shape], or on made-up ones.
+        """The meaning of `model` on some of `rows` [n, *input shape], or on made-up ones.
 
         `static` is the same model with static input shapes, where `model` leaves some open.  Each row is a sequence of
         its own: the states of a streaming model are 0, as those of its layers are then.
@@ -139,16 +139,16 @@ class Meaning:
             difference = self.difference(model, exact)
             if difference is None:
                 continue
-            found = f"tensor '{difference.tensor}' of {difference.node} {difference.how}"
+            change = f"tensor '{difference.tensor}' of {difference.node} {difference.how}"
             if exact.rows and exact.difference(floats_to_float64(model)) is None:
                 raise HwflowError(
                     "every tensor must keep its digits in float32, in which hwflow computes, and one does not: "
-                    f"{found}",
+                    f"{change}",
                     "shift or scale the values in front of it before the export",
                 )
             raise MeaningChanged(
-                f"the pass '{name}' must keep what the model computes, and does not: {found}; nothing was made of this "
-                "model"
+                f"the pass '{name}' must keep what the model computes, and does not: {change}; nothing was made of "
+                "this model"
             )
 
     def _in_float64(self) -> Meaning:
@@ -172,7 +172,7 @@ class Meaning:
         return self._difference(model, exact, False) or self._difference(model, exact, True)
 
     def _difference(self, model: Model, exact: Meaning | None, is_made_up: bool) -> Difference | None:
-        """Of the rows that are made up, or of the others."""
+        """The first difference in the rows that are made up, or in the others."""
         comparison = Comparison(_QUANTIZED if _is_quantized(model) else _FLOAT)
         program = program_of(model)
         for k, row in enumerate(self.rows):
@@ -207,21 +207,21 @@ class Comparison:
         self._tolerance = tolerance
         self._sums: dict[str, tuple[str, _Sums]] = {}
 
-    def watch(self, node: Node, name: str, found: Operand) -> Operand:
+    def watch(self, node: Node, name: str, operand: Operand) -> Operand:
         """Compare an output of `node` with the tensor of that name of `original`, and go on with the latter."""
         expected = self.original.get(name)
-        if not isinstance(expected, np.ndarray) or not isinstance(found, np.ndarray):
-            return found
+        if not isinstance(expected, np.ndarray) or not isinstance(operand, np.ndarray):
+            return operand
         exact = self.exact.get(name)
-        self.add(name, node.label, expected, found, exact if isinstance(exact, np.ndarray) else None)
-        if expected.shape != found.shape or expected.dtype == found.dtype:
+        self.add(name, node.label, expected, operand, exact if isinstance(exact, np.ndarray) else None)
+        if expected.shape != operand.shape or expected.dtype == operand.dtype:
             return expected
-        return expected.astype(found.dtype)
+        return expected.astype(operand.dtype)
 
-    def add(self, name: str, maker: str, expected: Array, found: Array, exact: Array | None = None) -> None:
+    def add(self, name: str, maker: str, expected: Array, actual: Array, exact: Array | None = None) -> None:
         """One row of the tensor `name`, which `maker` makes; `exact` is what `expected` is without rounding."""
         _, sums = self._sums.setdefault(name, (maker, _Sums(self._tolerance)))
-        sums.add(expected, found, exact)
+        sums.add(expected, actual, exact)
 
     def first(self) -> Difference | None:
         """The first tensor, in the order in which they came, that is not what it should be."""
@@ -242,23 +242,23 @@ class _Sums:
         self._signal = self._noise = self._rounded = self._largest = self._most = 0.0
         self._is_real = False
 
-    def add(self, expected: Array, found: Array, exact: Array | None = None) -> None:
+    def add(self, expected: Array, actual: Array, exact: Array | None = None) -> None:
         """One row of the tensor, as it should be and as it is."""
-        if expected.shape != found.shape:
-            self.shapes = expected.shape, found.shape
+        if expected.shape != actual.shape:
+            self.shapes = expected.shape, actual.shape
             return
         self._count += expected.size
-        if np.array_equal(expected, found):  # most tensors: their node was not touched
+        if np.array_equal(expected, actual):  # most tensors: their node was not touched
             flat = np.asarray(expected, np.float64).ravel() if expected.dtype.kind == "f" else np.zeros(0)
             self._signal += float(flat @ flat)
             return
         if expected.dtype.kind in "OSU":
-            self._unequal += int(np.count_nonzero(expected != found))
+            self._unequal += int(np.count_nonzero(expected != actual))
             self._steps = 2
             return
-        a, b = (np.asarray(array, np.float64) for array in (expected, found))
+        a, b = (np.asarray(array, np.float64) for array in (expected, actual))
         error = _error(a, b)
-        if expected.dtype.itemsize < found.dtype.itemsize:  # float16 overflows where float32 does not
+        if expected.dtype.itemsize < actual.dtype.itemsize:  # float16 overflows where float32 does not
             error = np.where(np.isfinite(a), error, 0.0)
         if exact is not None and exact.shape == expected.shape and _is_float(expected.dtype):
             rounded = _error(a, np.asarray(exact, np.float64))
@@ -272,8 +272,8 @@ class _Sums:
         self._noise += float(np.sum(error * error))
         self._largest = max(self._largest, float(np.abs(finite).max(initial=0.0)))
         self._most = max(self._most, float(error.max(initial=0.0)))
-        self._is_real = self._is_real or _is_float(expected.dtype) or _is_float(found.dtype)
-        self._tolerance = max(self._tolerance, _STEPS * max(_epsilon(expected.dtype), _epsilon(found.dtype)))
+        self._is_real = self._is_real or _is_float(expected.dtype) or _is_float(actual.dtype)
+        self._tolerance = max(self._tolerance, _STEPS * max(_epsilon(expected.dtype), _epsilon(actual.dtype)))
 
     def difference(self) -> str:
         """In words; empty where the tensor is what it was."""
@@ -326,7 +326,7 @@ class Row(NamedTuple):
 def telling_rows(
     program: Program, names: tuple[str, ...], data: Mapping[str, Array], is_quantized: bool
 ) -> tuple[Row, ...]:
-    """Of the rows of `data` [n, *input shape] those in which one of the tensors `names` has its least or its largest
+    """Those rows of `data` [n, *input shape] those in which one of the tensors `names` has its least or its largest
     value, and made-up ones at the ends of the ranges of all inputs, where the model is quantized: there every tensor
     has a range that such rows fill and do not leave.
 
@@ -362,7 +362,7 @@ def _reach(row: Row) -> dict[str, tuple[float, float]]:
 
 
 def _farthest(rows: list[Row]) -> list[Row]:
-    """Those of `rows` in which a tensor has its least or largest value, most such tensors first."""
+    """The `rows` in which a tensor has its least or largest value, most such tensors first."""
     reaches = [_reach(row) for row in rows]
     wins = np.zeros(len(rows), np.int64)
     for name in dict.fromkeys(name for reach in reaches for name in reach):
@@ -377,12 +377,12 @@ def _farthest(rows: list[Row]) -> list[Row]:
 def _at_the_ends(data: Mapping[str, Array]) -> list[dict[str, Array]]:
     """Rows of the largest, of the least, and of both values of each input of numbers; other inputs are as in the first
     row."""
-    rng, found = np.random.default_rng(0), []
+    rng, rows = np.random.default_rng(0), []
     for share in (1.0, 0.0, *(0.5,) * _MIXED):
         row = {}
         for name, array in data.items():
             row[name] = array[0]
             if array.dtype.kind in "fiu" and array.size:
                 row[name] = np.where(rng.random(array.shape[1:]) < share, array.max(), array.min()).astype(array.dtype)
-        found.append(row)
-    return found
+        rows.append(row)
+    return rows

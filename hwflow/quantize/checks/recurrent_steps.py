@@ -110,7 +110,7 @@ class Formulas:
         return self.direction == 1 or attribute(self.node, "direction", "forward") == "reverse"
 
     def problem(self, states: IntArray) -> str:
-        """What is wrong with the first integer state that no step can give; empty where all can be.
+        """Words on the first integer state that no step can give; empty where all can be.
 
         `states` are [n, steps + 1, 1 or 2, hidden] in the order in which the loop makes them, from the initial one on.
         """
@@ -125,25 +125,26 @@ class Formulas:
             for part in (slice(None, -1), slice(1, None))
         )
         for row, bounds in enumerate(self._after(before, after)):
-            found, room = after[row], _FLOATS * (1 + np.abs(bounds.high))
-            wrong = np.argwhere((found < bounds.low - room) | (found > bounds.high + room))
+            states_after, room = after[row], _FLOATS * (1 + np.abs(bounds.high))
+            wrong = np.argwhere((states_after < bounds.low - room) | (states_after > bounds.high + room))
             if len(wrong):
                 k, unit = wrong[0]
                 return (
-                    f"steps to a {_STATES[row]} state of {found[k, unit]:.4g} in unit {unit} of step "
+                    f"steps to a {_STATES[row]} state of {states_after[k, unit]:.4g} in unit {unit} of step "
                     f"{k % self.x.shape[1]}, where the formulas give {bounds.low[k, unit]:.4g} to "
                     f"{bounds.high[k, unit]:.4g}"
                 )
         return ""
 
     def output(self, states: IntArray) -> Floats:
-        """What the node gives for these `states`: [n, steps, hidden], in its own order of the steps."""
-        made = np.asarray(states[:, 1:, 0] * _step(self.layer.hidden_fraction), np.float64)
-        return made[:, ::-1] if self._is_backward else made
+        """The results of the node for these `states`: [n, steps, hidden], in its own order of the steps."""
+        hidden = np.asarray(states[:, 1:, 0] * _step(self.layer.hidden_fraction), np.float64)
+        return hidden[:, ::-1] if self._is_backward else hidden
 
     def _after(self, before: list[Floats], after: list[Floats]) -> tuple[Interval, ...]:
-        """What may stand `after` each step, of the states `before` it; an LSTM's hidden state is one of its integer
-        cell state."""
+        """The states that may stand `after` each step, of the states `before` it; an LSTM's hidden state is one of its
+        integer cell state.
+        """
         layer, x, own = self.layer, self._inputs(), self._sums(before[0])
         if layer.cell == "rnn":
             return (self._candidate(x[0].plus(own[0])),)
@@ -159,14 +160,14 @@ class Formulas:
         if layer.linear_before_reset:
             part = reset.times(own[2]).wider(_step(layer.gate_fraction) / 2)
         else:
-            kept = reset.times(Interval.of(before)).wider(unit / 2)
-            part = self._sums((kept.low + kept.high) / 2, (kept.high - kept.low) / 2)[2]
+            reset_state = reset.times(Interval.of(before)).wider(unit / 2)
+            part = self._sums((reset_state.low + reset_state.high) / 2, (reset_state.high - reset_state.low) / 2)[2]
         n = self._candidate(x[2].plus(part))
         ends = [new + share * (before - new) for new in n for share in z]
         return self._in_state(Interval(np.minimum.reduce(ends), np.maximum.reduce(ends)).wider(unit / 2))
 
     def _cell(self, sums: tuple[Interval, Interval, Interval], cell: Floats) -> Interval:
-        """Of the sums of i, f and c, and of the cell state before."""
+        """The cell state of the sums of i, f and c, and of the cell state before."""
         layer, unit = self.layer, _step(self.layer.cell_fraction)
         i, f = self._gate(sums[0]), self._gate(sums[1])
         g = self._looked_up(1, sums[2], layer.candidate_table)
@@ -214,17 +215,17 @@ class Formulas:
 
     def _gate(self, sums: Interval) -> Interval:
         layer = self.layer
-        found = self._looked_up(0, sums, layer.gate_table)
-        return found.wider(_step(ONE_FRACTION)).limited(0.0, 1.0)
+        values = self._looked_up(0, sums, layer.gate_table)
+        return values.wider(_step(ONE_FRACTION)).limited(0.0, 1.0)
 
     def _candidate(self, sums: Interval) -> Interval:
-        """Of an RNN or GRU."""
+        """The candidate of an RNN or GRU."""
         layer = self.layer
-        found = self._looked_up(int(layer.cell == "gru"), sums, layer.candidate_table)
-        return self._in_state(found.wider(_step(layer.hidden_fraction)))
+        values = self._looked_up(int(layer.cell == "gru"), sums, layer.candidate_table)
+        return self._in_state(values.wider(_step(layer.hidden_fraction)))
 
     def _looked_up(self, number: int, sums: Interval, table: IntArray, fraction: int | None = None) -> Interval:
-        """What the `table` of function `number` gives for gate sums, or for cells in steps of 2**-fraction.
+        """The results that the `table` of function `number` gives for gate sums, or for cells in steps of 2**-fraction.
 
         Its index is rounded, and beyond the last entry that one stands.  Sums end where the table does, but no sooner
         than their parts: a table of a function that goes on must reach so far.
@@ -240,10 +241,10 @@ class Formulas:
         low = np.where(sums.high > last, np.minimum(rounded.low, sums.low - step), rounded.low)
         return Interval(low, rounded.high).mapped(function).wider(_FLAT_CHANGE if function.flat <= last + step else 0.0)
 
-    def _in_state(self, made: Interval) -> Interval:
+    def _in_state(self, interval: Interval) -> Interval:
         """With the ends of the hidden state."""
         layer, unit = self.layer, _step(self.layer.hidden_fraction)
-        return made.limited(layer.hidden_format.low * unit, layer.hidden_format.high * unit)
+        return interval.limited(layer.hidden_format.low * unit, layer.hidden_format.high * unit)
 
 
 def _step(fraction: int) -> float:

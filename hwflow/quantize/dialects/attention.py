@@ -84,13 +84,13 @@ class _Operands:
         a, first = self._own(a, first, {*second, *later}, f"left{number}")
         b, second = self._own(b, second, {*first, *later}, f"right{number}")
         both = [letter for letter in first if letter in second]
-        batch, summed = ([c for c in both if (c in later) is kept] for kept in (True, False))
+        batch, summed = ([c for c in both if (c in later) is is_later] for is_later in (True, False))
         rows, columns = ([c for c in term if c not in both] for term in (first, second))
         left = self._matrix(a, first, (batch, rows, summed), f"left{number}")
         right = self._matrix(b, second, (batch, summed, columns), f"right{number}")
-        made = self.node("MatMul", left, right, part=f"product{number}")
+        result = self.node("MatMul", left, right, part=f"product{number}")
         term = "".join((*batch, *rows, *columns))
-        return self._reshaped(made, [self.sizes[c] for c in term], f"axes{number}"), term
+        return self._reshaped(result, [self.sizes[c] for c in term], f"axes{number}"), term
 
     def _own(self, name: str, term: str, needed: set[str], part: str) -> tuple[str, str]:
         """Summed over the letters that nothing else has."""
@@ -98,8 +98,8 @@ class _Operands:
         if not alone:
             return name, term
         axes = self.rewriting.constant(f"{self.base}.{part}.axes", np.array(alone, np.int64))
-        made = self.node("ReduceSum", name, axes, part=f"{part}.total", keepdims=0)
-        return made, "".join(letter for letter in term if letter in needed)
+        total = self.node("ReduceSum", name, axes, part=f"{part}.total", keepdims=0)
+        return total, "".join(letter for letter in term if letter in needed)
 
     def _matrix(self, name: str, term: str, groups: tuple[list[str], ...], part: str) -> str:
         """Axes in the order of the groups: batches as they are, the letters of the other groups as one axis each."""
@@ -203,10 +203,10 @@ def _mask(rewriting: Rewriting, name: str, what: str) -> Arr | None:
         return None
     if not rewriting.is_constant(name):
         raise Refused(f"{what} '{name}' must be constant, not computed by the model", FIXED)
-    found = rewriting.parameter(name, what)
-    if found.dtype == np.bool_:
-        return np.where(found, np.float32(0), np.float32(-np.inf))
-    return found.astype(np.float32)
+    numbers = rewriting.parameter(name, what)
+    if numbers.dtype == np.bool_:
+        return np.where(numbers, np.float32(0), np.float32(-np.inf))
+    return numbers.astype(np.float32)
 
 
 def _require_open(mask: Arr | None, shape: tuple[int, ...]) -> Arr | None:
@@ -248,7 +248,7 @@ def _attention(rewriting: Rewriting, node: Node) -> None:
 
 
 def _attention_mask(rewriting: Rewriting, node: Node, queries: int, keys: int) -> Arr | None:
-    """What is added to the scores: the mask, and -infinity where the attributes allow no look."""
+    """The numbers that are added to the scores: the mask, and -infinity where the attributes allow no look."""
     ahead = np.arange(keys) - np.arange(queries)[:, None]
     allowed = np.ones((queries, keys), np.bool_)
     if attribute(node, "is_causal", 0):
@@ -260,8 +260,8 @@ def _attention_mask(rewriting: Rewriting, node: Node, queries: int, keys: int) -
     if mask is None:
         return _hidden(allowed)
     pad = [(0, 0)] * (mask.ndim - 1) + [(0, keys - mask.shape[-1])]
-    made: Arr = np.pad(mask, pad, constant_values=-np.inf) + _hidden(allowed)
-    return made
+    padded: Arr = np.pad(mask, pad, constant_values=-np.inf) + _hidden(allowed)
+    return padded
 
 
 def _multi_head_attention(rewriting: Rewriting, node: Node) -> None:
@@ -313,11 +313,11 @@ def _microsoft_attention(rewriting: Rewriting, node: Node) -> None:
     for width, part in zip(widths, ("query", "key", "value"), strict=True):
         own = slice(start, start + width)
         w = rewriting.constant(f"{writer.base}.{part}.weights", np.ascontiguousarray(weights[:, own]))
-        made = writer.node("MatMul", node.inputs[0], w, part=part)
+        projected = writer.node("MatMul", node.inputs[0], w, part=part)
         if bias is not None:
             b = rewriting.constant(f"{writer.base}.{part}.bias", bias[own])
-            made = writer.node("Add", made, b, part=f"{part}.biased")
-        parts.append(made)
+            projected = writer.node("Add", projected, b, part=f"{part}.biased")
+        parts.append(projected)
         start += width
     shapes = [(x[0], x[1], width) for width in widths]
     _packed(rewriting, node, parts, shapes, attribute(node, "num_heads", 0), given(node, 5))

@@ -34,12 +34,12 @@ def _qgemm(rewriting: Rewriting, node: Node) -> None:
     inputs = [dequantize(rewriting, a, f"{base}.input"), dequantize(rewriting, b, f"{base}.weights")]
     if given(node, 6):
         inputs.append(dequantize(rewriting, bias_operand(rewriting, given(node, 6), a, b, alpha), f"{base}.bias"))
-    kept = {key: value for key, value in node.attributes.items() if key in ("alpha", "transA", "transB")}
+    factors = {key: value for key, value in node.attributes.items() if key in ("alpha", "transA", "transB")}
     if not given(node, 7):  # the result is float32
-        rewriting.emit("Gemm", *inputs, output=node.outputs[0], name=base, attributes=kept)
+        rewriting.emit("Gemm", *inputs, output=node.outputs[0], name=base, attributes=factors)
         return
     scale, zero = output_parameters(rewriting, node, (7, 8), rewriting.dtype(node.inputs[0]))
-    real = rewriting.emit("Gemm", *inputs, wish=f"{base}.real", name=base, attributes=kept)
+    real = rewriting.emit("Gemm", *inputs, wish=f"{base}.real", name=base, attributes=factors)
     quantize(rewriting, real, scale, zero, f"{base}.result", node.outputs[0])
 
 
@@ -55,14 +55,14 @@ def _binary(op: str) -> Rule:
     return rule
 
 
-def _unary(op: str, *kept: str) -> Rule:
-    """x, its scale and zero point, those of the result; the attributes `kept` mean the same in `op`."""
+def _unary(op: str, *same: str) -> Rule:
+    """x, its scale and zero point, those of the result; the attributes `same` mean the same in `op`."""
 
     def rule(rewriting: Rewriting, node: Node) -> None:
         base = label_of(node)
         x = scaled(rewriting, node, (0, 1, 2), "the input")
         scale, zero = output_parameters(rewriting, node, (3, 4), rewriting.dtype(node.inputs[0]))
-        attributes = {key: value for key, value in node.attributes.items() if key in kept}
+        attributes = {key: value for key, value in node.attributes.items() if key in same}
         if not attribute(node, "channels_last", 0):
             real_x = dequantize(rewriting, x, f"{base}.input")
             real = rewriting.emit(op, real_x, wish=f"{base}.real", name=base, attributes=attributes)
@@ -131,7 +131,7 @@ def _gelu(rewriting: Rewriting, node: Node) -> None:
 
 
 def _fast_gelu(rewriting: Rewriting, node: Node) -> None:
-    """As Gelu, by the hyperbolic tangent of sqrt(2 / pi) (x + 0.044715 x^3): FastGelu."""
+    """Gelu by the hyperbolic tangent of sqrt(2 / pi) (x + 0.044715 x^3): FastGelu."""
     x, base = _biased(rewriting, node), label_of(node)
     cube = rewriting.emit("Pow", x, _number(rewriting, node, "three", 3), wish=f"{base}.cube")
     part = rewriting.emit("Mul", cube, _number(rewriting, node, "share", 0.044715), wish=f"{base}.part")

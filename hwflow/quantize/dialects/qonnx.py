@@ -71,8 +71,8 @@ def quantized_constant(rewriting: Rewriting, node: Node, data: Arr) -> None:
         "bits": np.array(width.bits, np.float32),
     }
     # Of scale 1 the operator itself gives the integers, less their zero point.
-    found = apply(replace(node, inputs=tuple(operands)), rewriting.model.opsets, operands)
-    integers = np.rint(found.astype(np.float64)).astype(np.int64)
+    reals = apply(replace(node, inputs=tuple(operands)), rewriting.model.opsets, operands)
+    integers = np.rint(reals.astype(np.float64)).astype(np.int64)
     if wide:
         zero, dtype = np.zeros((), np.int64), _dtype_of_wide(rewriting, node, integers, width, bits_name)
     else:
@@ -229,8 +229,8 @@ def trunc(rewriting: Rewriting, node: Node) -> None:
     out_zero = _zero_of(out_zero, width, zero_name)
     whole = emit_rounded(rewriting, emit_units(rewriting, real, scale, zero, base), HALF_EVEN, f"{base}.sum")
     divided = rewriting.emit("Div", whole, rewriting.constant(f"{base}.power", np.asarray(step)), wish=f"{base}.part")
-    kept = emit_rounded(rewriting, divided, mode, base)
-    emit_quantized_whole(rewriting, kept, width, out_scale, out_zero, base, node.outputs[0])
+    truncated = emit_rounded(rewriting, divided, mode, base)
+    emit_quantized_whole(rewriting, truncated, width, out_scale, out_zero, base, node.outputs[0])
 
 
 def _zero_of(zero: Arr, width: Width, name: str) -> Arr:

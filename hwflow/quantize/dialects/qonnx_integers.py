@@ -54,10 +54,10 @@ class Width:
 
 def width_of(rewriting: Rewriting, node: Node, name: str, allowed: tuple[int, ...] | range) -> Width:
     """The width that the input `name` and the attributes `signed` and `narrow` give.  Refused: one not of `allowed`."""
-    found = np.unique(rewriting.parameter(name, "the bit width"))
-    if found.size != 1:
-        raise Refused(f"the bit width '{name}' must be one number, not {found.size} different ones", _TRAIN)
-    bits = float(found[0])
+    widths = np.unique(rewriting.parameter(name, "the bit width"))
+    if widths.size != 1:
+        raise Refused(f"the bit width '{name}' must be one number, not {widths.size} different ones", _TRAIN)
+    bits = float(widths[0])
     if bits not in allowed:
         ends = "1 to 8, or 16" if allowed is ACTIVATION_WIDTHS else f"{allowed[0]} to {allowed[-1]}"
         raise Refused(f"the bit width '{name}' must be a whole number, {ends}, not {bits:g}", _TRAIN)
@@ -71,26 +71,26 @@ def width_of(rewriting: Rewriting, node: Node, name: str, allowed: tuple[int, ..
 
 def whole(rewriting: Rewriting, name: str, dtype: np.dtype[np.generic]) -> Arr:
     """The zero points `name` in their own shape, as int64.  Refused: fractions, and those outside of the type."""
-    found = rewriting.parameter(name, "the zero point").astype(np.float64)
+    zeros = rewriting.parameter(name, "the zero point").astype(np.float64)
     info = np.iinfo(dtype)  # type: ignore[type-var]
-    bad = found[~((found == np.rint(found)) & (found >= info.min) & (found <= info.max))]
+    bad = zeros[~((zeros == np.rint(zeros)) & (zeros >= info.min) & (zeros <= info.max))]
     if bad.size:
         raise Refused(
             f"the zero point '{name}' must be a whole number from {info.min} to {info.max}, not {bad[0]:g}",
             "quantize the model again; a zero point is one of the integers of its type",
         )
-    return found.astype(np.int64)
+    return zeros.astype(np.int64)
 
 
 def one_zero(rewriting: Rewriting, name: str, dtype: np.dtype[np.generic]) -> Arr:
     """The one zero point of an activation: of shape [] and type `dtype`."""
-    found = whole(rewriting, name, dtype)
-    if found.size != 1:
+    zeros = whole(rewriting, name, dtype)
+    if zeros.size != 1:
         raise Refused(
-            f"the zero point '{name}' must be one number, not {found.size}: an activation has none per channel",
+            f"the zero point '{name}' must be one number, not {zeros.size}: an activation has none per channel",
             PER_TENSOR,
         )
-    return found.reshape(()).astype(dtype)
+    return zeros.reshape(()).astype(dtype)
 
 
 HALF_EVEN = "ROUND"

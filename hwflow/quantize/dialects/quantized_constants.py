@@ -40,7 +40,7 @@ def fold_constant_layout(model: Model) -> Model:
 
 
 def _is_plain(node: Node, initializers: dict[str, Array]) -> bool:
-    """Of a constant, with one scale or one per channel."""
+    """Whether it dequantizes a constant, with one scale or one per channel."""
     if attribute(node, "block_size", 0) or not all(name in initializers for name in node.inputs if name):
         return False
     return initializers[node.inputs[1]].ndim <= 1
@@ -61,10 +61,10 @@ def _folded(
     if count > 1:
         axis = attribute(source, "axis", 1) % integers.ndim
         numbers = np.arange(count, dtype=np.int64).reshape([-1 if k == axis else 1 for k in range(integers.ndim)])
-        found = _axis_of(moved(np.broadcast_to(numbers, integers.shape).copy()), count)
-        if found is None:
+        channel_axis = _axis_of(moved(np.broadcast_to(numbers, integers.shape).copy()), count)
+        if channel_axis is None:
             return None
-        attributes["axis"] = found
+        attributes["axis"] = channel_axis
     name = names.new(f"{layout.outputs[0]}.integers")
     initializers[name] = np.ascontiguousarray(moved(integers))
     return replace(
@@ -75,8 +75,8 @@ def _folded(
 def _axis_of(numbers: Array, count: int) -> int | None:
     """The axis along which the channels' numbers lie in order."""
     for axis, size in enumerate(numbers.shape):
-        wanted = np.arange(count).reshape([-1 if k == axis else 1 for k in range(numbers.ndim)])
-        if size == count and np.array_equal(numbers, np.broadcast_to(wanted, numbers.shape)):
+        order = np.arange(count).reshape([-1 if k == axis else 1 for k in range(numbers.ndim)])
+        if size == count and np.array_equal(numbers, np.broadcast_to(order, numbers.shape)):
             return axis
     return None
 

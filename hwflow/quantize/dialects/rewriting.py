@@ -96,29 +96,29 @@ class Rewriting:
 
     def parameter(self, name: str, what: str) -> Arr:
         """A constant parameter of the node; refused where the model computes it."""
-        found = self.value(name)
-        if found is None:
+        array = self.value(name)
+        if array is None:
             raise Refused(f"{what} '{name}' must be constant, not computed by the model")
-        return found
+        return array
 
     def scale(self, name: str, what: str = "scale") -> Arr:
         """A scale, float32, of its own shape; refused where an entry is not finite and positive."""
-        found = self.parameter(name, what).astype(np.float32)
-        bad = found[~(np.isfinite(found) & (found >= SMALLEST_NORMAL))]
-        if bad.size or not found.size:
+        scales = self.parameter(name, what).astype(np.float32)
+        bad = scales[~(np.isfinite(scales) & (scales >= SMALLEST_NORMAL))]
+        if bad.size or not scales.size:
             shown = f"{bad.reshape(-1)[0]}" if bad.size else "empty"
             raise Refused(f"{what} '{name}' must be finite and positive, not {shown}")
-        return found
+        return scales
 
     def one_scale(self, name: str, what: str = "scale") -> Arr:
         """The one scale of an activation, of shape []."""
-        found = self.scale(name, what)
-        if found.size != 1:
+        scales = self.scale(name, what)
+        if scales.size != 1:
             raise Refused(
-                f"{what} '{name}' must be one number, not {found.size}: an activation has no scale per channel",
+                f"{what} '{name}' must be one number, not {scales.size}: an activation has no scale per channel",
                 PER_TENSOR,
             )
-        return found.reshape(())
+        return scales.reshape(())
 
     def dtype(self, name: str) -> np.dtype[np.generic]:
         """The element type of a tensor of the graph."""
@@ -169,14 +169,14 @@ def _distinct(nodes: Iterable[Node]) -> list[Node]:
     """The nodes with names of their own, which runtimes ask for: of a rewritten node without a name several parts would
     be called like its result.
     """
-    taken, found = set[str](), list[Node]()
+    taken, named = set[str](), list[Node]()
     for node in nodes:
         name = node.name
         while name and name in taken:
             name = f"{name}.{node.op_type}"
         taken.add(name)
-        found.append(replace(node, name=name))
-    return found
+        named.append(replace(node, name=name))
+    return named
 
 
 #: Rewrites one node.

@@ -134,66 +134,66 @@ def form_of(unrounded: Unrounded, start: Form) -> Form | None:
     """The result of `unrounded`, whose anchor has the form `start`; None where it has no such form."""
     forms: dict[str, Form | None] = {unrounded.anchor.key: start}
     try:
-        for made in unrounded.steps:
-            forms[made.result] = _TRANSITIONS[made.node.op_type](made, forms) if _simple(made) else None
+        for step in unrounded.steps:
+            forms[step.result] = _TRANSITIONS[step.node.op_type](step, forms) if _simple(step) else None
     except (ValueError, OverflowError, ZeroDivisionError):  # a constant that is no finite number, or a division by 0
         return None
     return forms[unrounded.result]
 
 
-def _simple(made: Step) -> bool:
+def _simple(step: Step) -> bool:
     """One computed input, and an operator with such a form."""
-    return made.node.op_type in _TRANSITIONS and sum(isinstance(source, str) for source in made.inputs) == 1
+    return step.node.op_type in _TRANSITIONS and sum(isinstance(source, str) for source in step.inputs) == 1
 
 
 _Forms: TypeAlias = Mapping[str, "Form | None"]
 
 
-def _source(made: Step, forms: _Forms) -> Form | None:
-    return next(forms[source] for source in made.inputs if isinstance(source, str))
+def _source(step: Step, forms: _Forms) -> Form | None:
+    return next(forms[source] for source in step.inputs if isinstance(source, str))
 
 
-def _constants(made: Step) -> list[Quantity]:
-    return [source for source in made.inputs if isinstance(source, Quantity)]
+def _constants(step: Step) -> list[Quantity]:
+    return [source for source in step.inputs if isinstance(source, Quantity)]
 
 
-def _add(made: Step, forms: _Forms) -> Form | None:
-    source = _source(made, forms)
-    return source and source.plus(_constants(made)[0])
+def _add(step: Step, forms: _Forms) -> Form | None:
+    source = _source(step, forms)
+    return source and source.plus(_constants(step)[0])
 
 
-def _subtract(made: Step, forms: _Forms) -> Form | None:
-    source, (value,) = _source(made, forms), _constants(made)
-    if source is None or isinstance(made.inputs[0], str):
+def _subtract(step: Step, forms: _Forms) -> Form | None:
+    source, (value,) = _source(step, forms), _constants(step)
+    if source is None or isinstance(step.inputs[0], str):
         return source and source.plus(value, -1)
     negative = source.scaled((Fraction(-1),) * len(source.unit))
     return negative and negative.plus(value)
 
 
-def _multiply(made: Step, forms: _Forms) -> Form | None:
-    source, (value,) = _source(made, forms), _constants(made)
+def _multiply(step: Step, forms: _Forms) -> Form | None:
+    source, (value,) = _source(step, forms), _constants(step)
     return source and source.scaled(_fractions(value, len(source.unit)))
 
 
-def _divide(made: Step, forms: _Forms) -> Form | None:
-    source, (value,) = _source(made, forms), _constants(made)
-    if source is None or not isinstance(made.inputs[0], str):
+def _divide(step: Step, forms: _Forms) -> Form | None:
+    source, (value,) = _source(step, forms), _constants(step)
+    if source is None or not isinstance(step.inputs[0], str):
         return None
     return source.scaled(tuple(1 / f for f in _fractions(value, len(source.unit))))
 
 
-def _negate(made: Step, forms: _Forms) -> Form | None:
-    source = _source(made, forms)
+def _negate(step: Step, forms: _Forms) -> Form | None:
+    source = _source(step, forms)
     return source and source.scaled((Fraction(-1),) * len(source.unit))
 
 
-def _normalise(made: Step, forms: _Forms) -> Form | None:
+def _normalise(step: Step, forms: _Forms) -> Form | None:
     """Batch normalization: scale * (x - mean) / sqrt(variance + epsilon) + bias."""
-    source, (scale, bias, mean, variance) = _source(made, forms), _constants(made)
+    source, (scale, bias, mean, variance) = _source(step, forms), _constants(step)
     if source is None:
         return None
     count = len(source.unit)
-    factor = scale.real / np.sqrt(variance.real + attribute(made.node, "epsilon", 1e-5))
+    factor = scale.real / np.sqrt(variance.real + attribute(step.node, "epsilon", 1e-5))
     factors = tuple(Fraction(float(f)) for f in np.broadcast_to(factor, (count,)))
     means, biases = _fractions(mean, count), _fractions(bias, count)
     offsets = tuple(b - m * f for b, m, f in zip(biases, means, factors, strict=True))
@@ -201,15 +201,15 @@ def _normalise(made: Step, forms: _Forms) -> Form | None:
     return scaled and scaled.shifted(offsets)
 
 
-def _relu(made: Step, forms: _Forms) -> Form | None:
-    source = _source(made, forms)
+def _relu(step: Step, forms: _Forms) -> Form | None:
+    source = _source(step, forms)
     return source and source.clamped(Fraction(0), math.inf)
 
 
-def _clip(made: Step, forms: _Forms) -> Form | None:
-    source = _source(made, forms)
+def _clip(step: Step, forms: _Forms) -> Form | None:
+    source = _source(step, forms)
     ends = [-math.inf if k == 0 else math.inf for k in range(2)]
-    for k, value in enumerate(made.inputs[1:3]):
+    for k, value in enumerate(step.inputs[1:3]):
         if isinstance(value, Quantity):
             ends[k] = float(value.real.reshape(()))
     if any(math.isnan(end) for end in ends):
@@ -219,8 +219,8 @@ def _clip(made: Step, forms: _Forms) -> Form | None:
 
 
 def _round(rounding: Rounding) -> Callable[[Step, _Forms], Form | None]:
-    def transition(made: Step, forms: _Forms) -> Form | None:
-        source = _source(made, forms)
+    def transition(step: Step, forms: _Forms) -> Form | None:
+        source = _source(step, forms)
         return source and source.rounded(rounding)
 
     return transition

@@ -1,4 +1,4 @@
-"""What each computing ONNX node accumulates: products of a Conv, Gemm or MatMul, sums of an average.
+"""Anchors of ONNX nodes that accumulate: products of a Conv, Gemm or MatMul, sums of an average.
 
 ValueErrors carry the reason in words for the user; the importer adds the node and what to do.
 """
@@ -69,16 +69,16 @@ def _conv(node: Node, held: Held, frame: Frame, weights: Quantity) -> tuple[Matr
             f"weights {list(weights.integers.shape)} with group {groups} must fit an input of {frame.channels} channels"
         )
     window = window_of(node, weights.integers.shape[2:], frame)
-    made = Frame(*window.positions(frame), cout)
+    result = Frame(*window.positions(frame), cout)
     channels_last = np.ascontiguousarray(np.transpose(integers, (0, 2, 3, 1)))
-    found = pixel_places(frame, held.index) if window == Window((1, 1)) else None
-    order, pixels = found or (channel_order(frame, held.index), None)
+    in_place = pixel_places(frame, held.index) if window == Window((1, 1)) else None
+    order, pixels = in_place or (channel_order(frame, held.index), None)
     moved, groups, places = ordered_weights(channels_last, groups, order)
     scales = np.empty(cout)
     scales[places] = _scales(weights, 0)
-    anchor = Matrix(node, node.outputs[0], made, (held,), moved, scales, window, groups)
+    anchor = Matrix(node, node.outputs[0], result, (held,), moved, scales, window, groups)
     if pixels is None:
-        return anchor, image_index(made, rank)[:, places]
+        return anchor, image_index(result, rank)[:, places]
     return anchor, (places[:, None] + pixels * cout).reshape(1, cout, *held.index.shape[2:])
 
 
@@ -122,13 +122,13 @@ def average(node: Node, held: Held, frame: Frame) -> Unrounded:
         raise ValueError("its input must be dequantized first (DequantizeLinear)")
     if node.op_type == "AveragePool":
         window = window_of(node, as_ints(node.attributes["kernel_shape"]), frame)
-        made = Frame(*window.positions(frame), frame.channels)
-        index = image_index(made, held.index.ndim)[:, channel_order(frame, held.index)]
+        result = Frame(*window.positions(frame), frame.channels)
+        index = image_index(result, held.index.ndim)[:, channel_order(frame, held.index)]
         rows, columns = counts(node, window, frame)
         divisors = {divisor for _, divisor in rows}, {divisor for _, divisor in columns}
         if divisors == ({window.kernel[0]}, {window.kernel[1]}):  # padding counts as the zero that it is
             rows, columns = [], []
-        return Unrounded.of(Average(node, node.outputs[0], made, (held,), window, tuple(rows), tuple(columns)), index)
+        return Unrounded.of(Average(node, node.outputs[0], result, (held,), window, tuple(rows), tuple(columns)), index)
     index = channel_order(frame, held.index).reshape(1, frame.channels, *(1,) * (held.index.ndim - 2))
     return _whole_mean(node, held, frame, index)
 

@@ -174,8 +174,8 @@ class Building:
             if inside and (x.format, x.scale, x.zero_point) == (p.narrow, p.scale, p.zero_point):
                 return x.name
         output = f"{rounded.output}.part{number}"
-        made = Rounded(unrounded, rounded.node, output, p, unrounded.index)
-        name = self.held(made).tensor
+        quantized = Rounded(unrounded, rounded.node, output, p, unrounded.index)
+        name = self.held(quantized).tensor
         plain = isinstance(part.anchor, TensorAnchor) and not part.steps
         source = self.sources.get(part.anchor.key) if plain else (part.result, part.index)
         if source is not None and not rounded.unrounded.steps:
@@ -211,22 +211,22 @@ class Building:
         One Rearrange layer, or two where rows, columns and channels do not move on their own: over one row.  It is
         named like `by` where nothing has moved elements before.
         """
-        frame, wanted, own = places(held.index, flat, pixels)
+        frame, order, own = places(held.index, flat, pixels)
         x = self.tensors[held.tensor]
         padding = None
-        if (wanted < 0).any():
+        if (order < 0).any():
             padding = self._padding(held, x)
             x = self._holding(x, padding, (held.moved or by).node)
-        if frame == x.frame and np.array_equal(wanted.ravel(), np.arange(frame.elements)):
+        if frame == x.frame and np.array_equal(order.ravel(), np.arange(frame.elements)):
             return replace(held, index=own, moved=None)
         by = held.moved or by
-        found = offsets(wanted)
-        if found is None:
-            row = Offsets(np.zeros(1, np.int64), np.zeros(1, np.int64), wanted.ravel())
+        tables = offsets(order)
+        if tables is None:
+            row = Offsets(np.zeros(1, np.int64), np.zeros(1, np.int64), order.ravel())
             x = self._rearrange(x, row, padding, by, f"{by.output}.row")
-            found, padding = picked(frame), None
+            tables, padding = picked(frame), None
         suffix = ".row" * flat or ".before" * by.computed
-        y = self._rearrange(x, found, padding, by, f"{by.output}{suffix}")
+        y = self._rearrange(x, tables, padding, by, f"{by.output}{suffix}")
         if not suffix:
             self.sources.setdefault(y.name, (by.output, own))
         return Held(y.name, own, held.real)

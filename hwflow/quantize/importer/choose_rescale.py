@@ -69,16 +69,16 @@ def edges(a: Affine, channel: int, levels: range) -> list[Bound]:
     unit, step = 2 * ratio.numerator * bias.denominator, ratio.denominator * bias.denominator
     start = 2 * ratio.numerator * bias.numerator
     offset = {Rounding.FLOOR: 0, Rounding.CEIL: -2}.get(a.rounding, -1)
-    found: list[Bound] = []
+    sums: list[Bound] = []
     for level in levels:
         if not a.low[channel] < level <= a.high[channel]:
-            found.append(-math.inf if level <= a.low[channel] else math.inf)
+            sums.append(-math.inf if level <= a.low[channel] else math.inf)
             continue
         k = level - a.zero_point
         inclusive = k % 2 == 0 if a.rounding is Rounding.HALF_EVEN else a.rounding in (Rounding.HALF_UP, Rounding.FLOOR)
         number = (2 * k + offset) * step - start
-        found.append(-(-number // unit) if inclusive else number // unit + 1)
-    return found
+        sums.append(-(-number // unit) if inclusive else number // unit + 1)
+    return sums
 
 
 def within(rows: Sequence[Sequence[Bound]], low: int, accumulator: Accumulator) -> Thresholds:
@@ -91,7 +91,7 @@ def within(rows: Sequence[Sequence[Bound]], low: int, accumulator: Accumulator) 
 
 
 def fewest_bits(
-    a: Affine, accumulator: Accumulator, made: Callable[[int, IntArray], Requantize], widths: range
+    a: Affine, accumulator: Accumulator, with_bits: Callable[[int, IntArray], Requantize], widths: range
 ) -> Requantize:
     """Per channel the multiplier of the fewest bits that gives the element of `a` for every sum that there can be.
 
@@ -101,23 +101,23 @@ def fewest_bits(
     low, high = a.low[0], a.high[0]
     channels = np.arange(len(a.ratio))
     if not 0 < high - low <= _MOST_LEVELS:
-        return made(widths[-1], channels)
+        return with_bits(widths[-1], channels)
     levels = range(low + 1, high + 1)
     ends = within([edges(a, int(channel), levels) for channel in channels], low, accumulator).values
-    found = made(widths[0], channels)
-    wrong = _wrong_levels(found, ends, accumulator, channels)
-    multiplier, shift = found.multiplier.copy(), found.shift.copy()
+    best = with_bits(widths[0], channels)
+    wrong = _wrong_levels(best, ends, accumulator, channels)
+    multiplier, shift = best.multiplier.copy(), best.shift.copy()
     for bits in widths[1:]:
         left = channels[wrong > 0]
         if not left.size:
             break
-        tried = made(bits, left)
+        tried = with_bits(bits, left)
         count = _wrong_levels(tried, ends, accumulator, left)
         better = count < wrong[left]
         chosen = left[better]
         multiplier[chosen], shift[chosen] = tried.multiplier[better], tried.shift[better]
         wrong[chosen] = count[better]
-    return replace(found, multiplier=multiplier, shift=shift)
+    return replace(best, multiplier=multiplier, shift=shift)
 
 
 def _wrong_levels(tried: Requantize, ends: IntArray, accumulator: Accumulator, channels: IntArray) -> IntArray:
@@ -200,13 +200,13 @@ def _beside(
     whole = Affine((ratio,), (bias,), (p.low,), (p.high,), zero_point, rounding)
     near = min(max(math.floor(ratio * (low + bias)) + zero_point, p.low), p.high)
     levels = range(near - 1, near + 4)
-    found = dict(zip(levels, edges(whole, 0, levels), strict=True))
-    inside = [level for level, edge in found.items() if low < edge <= high]
+    edge_of = dict(zip(levels, edges(whole, 0, levels), strict=True))
+    inside = [level for level, edge in edge_of.items() if low < edge <= high]
     reach = 1 << max(1, abs(low), abs(high)).bit_length()
     if len(inside) > 1:
         return None
-    level = inside[0] if inside else max(level for level, edge in found.items() if edge <= low)
-    at = Fraction(found[level]) - _HALF if inside else Fraction(-4 * reach)
+    level = inside[0] if inside else max(level for level, edge in edge_of.items() if edge <= low)
+    at = Fraction(edge_of[level]) - _HALF if inside else Fraction(-4 * reach)
     start = level - zero_point + {Rounding.FLOOR: Fraction(0), Rounding.CEIL: Fraction(-1)}.get(rounding, -_HALF)
     return Fraction(1, 8 * reach), start * 8 * reach - at
 
@@ -245,12 +245,12 @@ def rescale(a: Affine, accumulator: Accumulator, output: IntFormat, stage: Outpu
     if stage is OutputStage.THRESHOLDS or not same_ends:
         return exact
     try:
-        made = multiplication(a, accumulator)
+        multiplied = multiplication(a, accumulator)
     except ValueError:  # scales out of reach of a multiplier
         return exact
-    if _meaning(made, accumulator) != exact:
+    if _meaning(multiplied, accumulator) != exact:
         return exact
-    return made if _price(made, accumulator, output) <= _price(exact, accumulator, output) else exact
+    return multiplied if _price(multiplied, accumulator, output) <= _price(exact, accumulator, output) else exact
 
 
 def multiplication(a: Affine, accumulator: Accumulator) -> Requantize:
@@ -293,19 +293,20 @@ def thresholds(a: Affine, accumulator: Accumulator) -> Thresholds:
     return within(rows, low, accumulator)
 
 
-def _meaning(made: Requantize, accumulator: Accumulator) -> Thresholds:
+def _meaning(rescaling: Requantize, accumulator: Accumulator) -> Thresholds:
     """The thresholds of a multiplication, exactly."""
-    one = 1 << made.fraction
-    ratios = [Fraction(int(m) * one, 1 << int(k)) for m, k in zip(made.multiplier, made.shift, strict=True)]
-    low, high = (made.low,) * len(ratios), (made.high,) * len(ratios)
-    biases = tuple(Fraction(int(b), one) for b in made.bias)
+    one = 1 << rescaling.fraction
+    ratios = [Fraction(int(m) * one, 1 << int(k)) for m, k in zip(rescaling.multiplier, rescaling.shift, strict=True)]
+    low, high = (rescaling.low,) * len(ratios), (rescaling.high,) * len(ratios)
+    biases = tuple(Fraction(int(b), one) for b in rescaling.bias)
     if all(ratios):
-        exact = Affine(tuple(ratios), biases, low, high, made.zero_point, made.rounding)
+        exact = Affine(tuple(ratios), biases, low, high, rescaling.zero_point, rescaling.rounding)
         return thresholds(exact, accumulator)
-    rows = [[-math.inf if level <= made.zero_point else math.inf for level in range(made.low + 1, made.high + 1)]]
-    return within(rows * len(ratios), made.low, accumulator)
+    levels = range(rescaling.low + 1, rescaling.high + 1)
+    rows = [[-math.inf if level <= rescaling.zero_point else math.inf for level in levels]]
+    return within(rows * len(ratios), rescaling.low, accumulator)
 
 
-def _price(made: Rescale, accumulator: Accumulator, output: IntFormat) -> float:
-    """What a rescaling costs in hardware, in logic cells of a lane."""
-    return price(rescale_cost(made, accumulator.format, output))
+def _price(rescaling: Rescale, accumulator: Accumulator, output: IntFormat) -> float:
+    """The cost of a rescaling in hardware, in logic cells of a lane."""
+    return price(rescale_cost(rescaling, accumulator.format, output))

@@ -40,10 +40,10 @@ def common_ratio(
         return _common(ratios, width, MULTIPLIER_BITS)
     a, b = (np.arange(x.format.low, x.format.high + 1, x.format.step, dtype=np.int64) - x.zero_point for x in xs)
     exact, best, least = np.clip(_exactly(ratios, a, b), *ends), None, a.size * b.size + 1
-    for each in range(BLOCK_BITS, MULTIPLIER_BITS + 1):
-        pair, shift = _common(ratios, width, each)
-        made = shift_right(np.add.outer(pair[0] * a, pair[1] * b), np.asarray(shift, np.int64))
-        wrong = int(np.count_nonzero(np.clip(made, *ends) != exact))
+    for most in range(BLOCK_BITS, MULTIPLIER_BITS + 1):
+        pair, shift = _common(ratios, width, most)
+        results = shift_right(np.add.outer(pair[0] * a, pair[1] * b), np.asarray(shift, np.int64))
+        wrong = int(np.count_nonzero(np.clip(results, *ends) != exact))
         if wrong < least:
             best, least = (pair, shift), wrong
         if not wrong:

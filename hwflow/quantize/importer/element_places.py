@@ -64,9 +64,9 @@ def places(
         own = image_index(frame, index.ndim)
     if flat:
         frame = Frame(1, 1, index.size)
-    found = np.empty(frame.elements, np.int64)
-    found[own.ravel()] = index.ravel()
-    return frame, found.reshape(frame.height, frame.width, frame.channels), own
+    order = np.empty(frame.elements, np.int64)
+    order[own.ravel()] = index.ravel()
+    return frame, order.reshape(frame.height, frame.width, frame.channels), own
 
 
 def _by_axes(shape: tuple[int, ...], pixels: tuple[int, ...]) -> tuple[Frame, IntArray]:
@@ -78,23 +78,23 @@ def _by_axes(shape: tuple[int, ...], pixels: tuple[int, ...]) -> tuple[Frame, In
     return Frame(1, width, raster.shape[1]), np.ascontiguousarray(own)
 
 
-def offsets(wanted: IntArray) -> Offsets | None:
-    """The tables that give `wanted` [h, w, c], whose entries are places of the source or -1; None where none do."""
-    there = wanted >= 0
+def offsets(order: IntArray) -> Offsets | None:
+    """The tables that give `order` [h, w, c], whose entries are places of the source or -1; None where none do."""
+    there = order >= 0
     along = [np.asarray(there.any(axis=axes)) for axes in ((1, 2), (0, 2), (0, 1))]
     if not there.any():
-        return Offsets(*(np.full(size, -1, np.int64) for size in wanted.shape))
+        return Offsets(*(np.full(size, -1, np.int64) for size in order.shape))
     r, c, k = (int(np.argmax(valid)) for valid in along)
-    columns, channels = wanted[r, :, k].copy(), wanted[r, c].copy()
+    columns, channels = order[r, :, k].copy(), order[r, c].copy()
     columns -= columns[along[1]].min()  # no entry is below 0, because -1 stands for padding
     channels -= channels[along[2]].min()
-    rows = wanted[:, c, k] - columns[c] - channels[k]
+    rows = order[:, c, k] - columns[c] - channels[k]
     rows, columns, channels = (
         np.where(valid, line, -1) for valid, line in zip(along, (rows, columns, channels), strict=True)
     )
     inside = along[0][:, None, None] & along[1][:, None] & along[2]
-    made = np.where(inside, rows[:, None, None] + columns[:, None] + channels, -1)
-    return Offsets(rows, columns, channels) if np.array_equal(made, wanted) else None
+    result = np.where(inside, rows[:, None, None] + columns[:, None] + channels, -1)
+    return Offsets(rows, columns, channels) if np.array_equal(result, order) else None
 
 
 def channel_order(frame: Frame, index: IntArray) -> IntArray:

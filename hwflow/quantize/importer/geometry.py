@@ -69,7 +69,8 @@ def _pads(
 
 
 def counts(node: Node, window: Window, frame: Frame) -> tuple[list[Count], list[Count]]:
-    """Of the mean of each window of an AveragePool, for each row and each column of the result: (elements, divisor).
+    """The counts of the mean of each window of an AveragePool, for each row and each column of the result: (elements,
+    divisor).
 
     The elements of a window are those inside the frame; the divisor counts the padding, too, with count_include_pad 1,
     but never what ceil_mode adds.  ValueError where a window has no element.
@@ -78,7 +79,7 @@ def counts(node: Node, window: Window, frame: Frame) -> tuple[list[Count], list[
     rank = len(as_ints(node.attributes["kernel_shape"]))
     pads = _pads(stated, window.kernel, window.strides, window.dilations, frame, rank)
     include = bool(attribute(node, "count_include_pad", 0))
-    found = []
+    axes = []
     for axis, (size, positions) in enumerate(zip((frame.height, frame.width), window.positions(frame), strict=True)):
         starts = np.arange(positions)[:, None] * window.strides[axis] - window.pads[axis]
         taps = starts + np.arange(window.kernel[axis]) * window.dilations[axis]
@@ -86,5 +87,5 @@ def counts(node: Node, window: Window, frame: Frame) -> tuple[list[Count], list[
         divisor = (taps < size + pads[axis + 2]).sum(axis=1) if include else elements
         if not elements.all():
             raise Refusal("a window lies in the padding alone, and has no mean", "use smaller pads")
-        found.append([(int(e), int(d)) for e, d in zip(elements, divisor, strict=True)])
-    return found[0], found[1]
+        axes.append([(int(e), int(d)) for e, d in zip(elements, divisor, strict=True)])
+    return axes[0], axes[1]

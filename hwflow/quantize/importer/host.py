@@ -74,8 +74,8 @@ def prologue(importer: Importer) -> Model:
     nodes = (*ancestors(graph, [entry.integers for entry in importer.inputs.entries.values()]), *layout)
     states = state_pairs(importer.model)
     inputs = tuple(value for value in graph.inputs if value.name not in states)
-    made = Graph(f"{graph.name}, before the hardware", nodes, inputs, tuple(outputs), _used(nodes, graph, added))
-    return replace(importer.model, graph=made)
+    program = Graph(f"{graph.name}, before the hardware", nodes, inputs, tuple(outputs), _used(nodes, graph, added))
+    return replace(importer.model, graph=program)
 
 
 def _in_frame(source: str, placed: IntArray, tensor: Tensor, added: Additions, layout: list[Node]) -> str:
@@ -102,8 +102,8 @@ def epilogue(importer: Importer, hardware_argmax: bool = False) -> tuple[Model, 
     """
     graph = importer.graph
     builder = _Epilogue(importer, hardware_argmax)
-    kept = set(state_pairs(importer.model).values())
-    outputs = tuple(value for value in graph.outputs if value.name not in kept)
+    states = set(state_pairs(importer.model).values())
+    outputs = tuple(value for value in graph.outputs if value.name not in states)
     for value in outputs:
         builder.make(value.name)
     inputs = tuple(Value(name, _frames_type(importer.tensors[name])) for name in builder.frames)
@@ -111,8 +111,8 @@ def epilogue(importer: Importer, hardware_argmax: bool = False) -> tuple[Model, 
     constants = _used(nodes, graph, builder.added)  # an output may be one itself
     names = [value.name for value in outputs if value.name in graph.initializers]
     constants |= {name: graph.initializers[name] for name in names}
-    made = Graph(f"{graph.name}, after the hardware", nodes, inputs, outputs, constants)
-    return replace(importer.model, graph=made), tuple(builder.frames)
+    program = Graph(f"{graph.name}, after the hardware", nodes, inputs, outputs, constants)
+    return replace(importer.model, graph=program), tuple(builder.frames)
 
 
 class _Epilogue:
@@ -174,12 +174,12 @@ class _Epilogue:
 
     def _ranked(self, node: Node, name: str) -> None:
         """A result of an ArgMax, ArgMin or TopK that is made in hardware; ONNX wants its indices as int64."""
-        found = ranked(self.importer, node, name, self.added.new(f"{name}.best"))
-        if found.values:
-            self._held(name, found.tensor.name, found.index, real=True)
+        ranking = ranked(self.importer, node, name, self.added.new(f"{name}.best"))
+        if ranking.values:
+            self._held(name, ranking.tensor.name, ranking.index, real=True)
             return
         integers = self.added.new(f"{name}.integers")
-        self._place(found.tensor.name, found.index, integers)
+        self._place(ranking.tensor.name, ranking.index, integers)
         self.nodes.append(Node("Cast", (integers,), (name,), {"to": 7}, f"{name}.cast"))
 
     def _held(self, name: str, tensor: str, index: IntArray, real: bool) -> None:

@@ -114,13 +114,13 @@ class Importer:
     # One method per group of operators.
 
     def _state(self, node: Node, dynamic: list[str]) -> TensorState | dict[str, TensorState]:
-        """Of the node's results: one for all, or one for each."""
+        """The state of the node's results: one for all, or one for each."""
         state, op = self.states[dynamic[0]], node.op_type
         if node.outputs[0] in self.front:
             return OnHost(in_epilogue=False)
-        made = self._handled(node, dynamic)
-        if made is not None:
-            return made
+        handled = self._handled(node, dynamic)
+        if handled is not None:
+            return handled
         states = [self.states[name] for name in dynamic]
         if any(isinstance(other, OnHost) for other in states):
             return self._on_host(node, dict(zip(dynamic, states, strict=True)))
@@ -275,7 +275,7 @@ class Importer:
     # Operators that become layers of their own.
 
     def _handled(self, node: Node, dynamic: list[str]) -> TensorState | dict[str, TensorState] | None:
-        """What the handler of `node` makes of it; None where it has none, or leaves it to others."""
+        """The states that the handler of `node` gives; None where it has none, or leaves it to others."""
         handler = HANDLERS.get((node.domain, node.op_type))
         if handler is None or (is_computed(node) and self._is_for_host(node)):
             return None

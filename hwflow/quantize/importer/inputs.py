@@ -42,8 +42,8 @@ def laid_out(node: Node, index: IntArray, graph: Graph, opsets: Mapping[str, int
     """`index` behind a node that keeps all elements."""
     if node.op_type in SAME:
         return index
-    given = {name: graph.initializers[name] for name in node.inputs[1:] if name}
-    return np.asarray(apply(node, opsets, {node.inputs[0]: index, **given}), np.int64)
+    parameters = {name: graph.initializers[name] for name in node.inputs[1:] if name}
+    return np.asarray(apply(node, opsets, {node.inputs[0]: index, **parameters}), np.int64)
 
 
 class Ahead:
@@ -104,9 +104,9 @@ class Ahead:
 
 def _placed(index: IntArray, places: IntArray, shape: tuple[int, ...]) -> IntArray:
     """Where the elements of a tensor of `shape` are, of whose view `index` these are the places."""
-    found = np.empty(index.size, np.int64)
-    found[index.ravel()] = places.ravel()
-    return found.reshape(shape)
+    positions = np.empty(index.size, np.int64)
+    positions[index.ravel()] = places.ravel()
+    return positions.reshape(shape)
 
 
 class Inputs:
@@ -155,7 +155,7 @@ class Inputs:
         return index
 
     def _root(self, name: str) -> str:
-        """What `name` is another layout of."""
+        """The tensor that `name` is another layout of."""
         while name in self._made and self._made[name].op_type in operators.LAYOUT:
             name = self._made[name].inputs[0]
         return name
@@ -167,12 +167,12 @@ class Inputs:
         elements.  Where another layer has entered it already, its frame is taken as it is.
         """
         name, tensors = f"{entry.integers}.frame", self.building.tensors
-        wanted = self._ahead.of(entry.integers)
-        if name in self.entries and (frame is not None or wanted is not None):
+        layout = self._ahead.of(entry.integers)
+        if name in self.entries and (frame is not None or layout is not None):
             return self._held(name, entry)
         placed: IntArray
-        if wanted is not None:
-            frame, placed = wanted
+        if layout is not None:
+            frame, placed = layout
         elif frame is None:
             frame = _image(entry)
             placed = self._placed_as(entry, image_index(frame, len(entry.shape)))

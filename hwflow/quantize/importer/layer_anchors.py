@@ -80,10 +80,10 @@ class Matrix(LayerAnchor):
     bias: Quantity | None = None
 
     @staticmethod
-    def identity(kept: TensorAnchor) -> Matrix:
+    def identity(anchor: TensorAnchor) -> Matrix:
         """The tensor itself as a depthwise product with 1, for what only products can be followed by."""
-        count = kept.frame.channels
-        return Matrix(kept.node, kept.key, kept.frame, kept.sources, np.ones((count, 1, 1, 1), np.int64),
+        count = anchor.frame.channels
+        return Matrix(anchor.node, anchor.key, anchor.frame, anchor.sources, np.ones((count, 1, 1, 1), np.int64),
                       np.ones(count), Window((1, 1)), count)
 
     def layer(self, task: LayerTask) -> Layer:
@@ -92,15 +92,15 @@ class Matrix(LayerAnchor):
         sums = _sums(self.weights, x)
         start = matrix_form(self, x)
         form = _affine_form(task.unrounded, start, p)
-        made: Rescale
+        rescaling: Rescale
         if form is None:
-            sign, made = search(start, sums, Function(task.unrounded, task.opsets), p)
+            sign, rescaling = search(start, sums, Function(task.unrounded, task.opsets), p)
         else:
             sign = signed(form)
             turned = sums.turned(sign)
-            made = rescale(affine(form, turned, p), turned, y.format, task.stage)
+            rescaling = rescale(affine(form, turned, p), turned, y.format, task.stage)
         weights = self.weights * sign.reshape(-1, *[1] * (self.weights.ndim - 1))
-        return _matrix(replace(self, weights=weights), x, y.name, task.name, made)
+        return _matrix(replace(self, weights=weights), x, y.name, task.name, rescaling)
 
 
 @dataclass(frozen=True)
@@ -127,15 +127,15 @@ class Average(LayerAnchor):
         sums = [_sums_of(x, elements, channels) for elements, _ in whole]
         starts = [Form.linear((Fraction(x.scale) / divisor,) * channels) for _, divisor in whole]
         forms = [_affine_form(task.unrounded, start, task.parameters) for start in starts]
-        signs, made = _searched(starts, sums, task) if None in forms else _scaled(forms, sums, task)
-        if made is None or not all(np.all(sign > 0) for sign in signs):
+        signs, rescaling = _searched(starts, sums, task) if None in forms else _scaled(forms, sums, task)
+        if rescaling is None or not all(np.all(sign > 0) for sign in signs):
             raise ValueError("an average must not be negated or made constant before its QuantizeLinear")
         rows, columns = (
             tuple(kind.index(entry) for entry in axis) if len(whole) > 1 or any(window.pads) else ()
             for kind, axis in zip(kinds, (self.rows, self.columns), strict=True)
         )
         return AveragePool(
-            task.name, (x.name,), task.y.name, x.format, made, window.kernel, window.strides, window.pads,
+            task.name, (x.name,), task.y.name, x.format, rescaling, window.kernel, window.strides, window.pads,
             window.dilations, rows, columns)  # fmt: skip
 
 
@@ -168,8 +168,8 @@ class Product(LayerAnchor):
         ratio = factor * self.factor * Fraction(a.scale) * Fraction(b.scale) / Fraction(p.scale)
         sign = 1 if ratio > 0 else -1
         whole = Affine((abs(ratio),), (Fraction(0),), (low,), (high,), zero_point, Rounding.HALF_EVEN, p.rescale_bits)
-        made = multiplication(whole, _products((a, b), sign))
-        multiplier, shift = sign * int(made.multiplier[0]), int(made.shift[0])
+        rescaling = multiplication(whole, _products((a, b), sign))
+        multiplier, shift = sign * int(rescaling.multiplier[0]), int(rescaling.shift[0])
         return Multiply(task.name, (a.name, b.name), task.y.name, multiplier, shift, zero_point, low, high)
 
 
@@ -192,7 +192,8 @@ def matrix_form(anchor: Matrix, x: Tensor) -> Form:
 
 
 def _affine_form(unrounded: Unrounded, start: Form, p: Parameters) -> Form | None:
-    """As `form_of`; None, too, where a rounding inside the function does not meet the steps of the result."""
+    """The result of `form_of`; None, too, where a rounding inside the function does not meet the steps of the result.
+    """
     form = form_of(unrounded, start)
     return None if form is not None and form.rounding is not None and p.scale != 1 else form
 
@@ -238,10 +239,10 @@ def _with_room(form: Form, weights: IntArray) -> tuple[Form, IntArray]:
     return replace(form, unit=tuple(units), whole=wholes, offset=tuple(offsets)), rows
 
 
-def _matrix(anchor: Matrix, x: Tensor, output: str, name: str, made: Rescale) -> Layer:
+def _matrix(anchor: Matrix, x: Tensor, output: str, name: str, rescaling: Rescale) -> Layer:
     format, window = weight_format(anchor.weights), anchor.window
     if window is None:
-        return Dense(name, (x.name,), output, anchor.weights, format, x.format, made)
+        return Dense(name, (x.name,), output, anchor.weights, format, x.format, rescaling)
     return Conv(
         name,
         (x.name,),
@@ -249,7 +250,7 @@ def _matrix(anchor: Matrix, x: Tensor, output: str, name: str, made: Rescale) ->
         anchor.weights,
         format,
         x.format,
-        made,
+        rescaling,
         strides=window.strides,
         dilations=window.dilations,
         pads=window.pads,
@@ -265,7 +266,7 @@ def _sums_of(x: Tensor, elements: int, channels: int) -> Accumulator:
 
 def _joined(sums: list[Accumulator]) -> Accumulator:
     """One class after the other."""
-    return Accumulator(*(np.concatenate([getattr(each, end) for each in sums]) for end in ("zero", "low", "high")))
+    return Accumulator(*(np.concatenate([getattr(part, end) for part in sums]) for end in ("zero", "low", "high")))
 
 
 def _scaled(
@@ -276,7 +277,7 @@ def _scaled(
     signs = [signed(form) for form in known]
     if not all(np.all(sign > 0) for sign in signs):
         return signs, None
-    parts = [affine(form, each, task.parameters) for form, each in zip(known, sums, strict=True)]
+    parts = [affine(form, part_sums, task.parameters) for form, part_sums in zip(known, sums, strict=True)]
     ratio, bias, low, high = (
         tuple(chain.from_iterable(getattr(part, field) for part in parts)) for field in ("ratio", "bias", "low", "high")
     )
@@ -289,20 +290,21 @@ def _searched(
 ) -> tuple[list[IntArray], Thresholds]:
     """The signs and the thresholds of all classes."""
     function = Function(task.unrounded, task.opsets)
-    found = [search(start, each, function, task.parameters) for start, each in zip(starts, sums, strict=True)]
-    return [sign for sign, _ in found], joined_thresholds([made for _, made in found], sums)
+    results = [search(start, part_sums, function, task.parameters)
+               for start, part_sums in zip(starts, sums, strict=True)]
+    return [sign for sign, _ in results], joined_thresholds([thresholds for _, thresholds in results], sums)
 
 
-def joined_thresholds(found: Sequence[Thresholds], sums: Sequence[Accumulator]) -> Thresholds:
+def joined_thresholds(thresholds: Sequence[Thresholds], sums: Sequence[Accumulator]) -> Thresholds:
     """The thresholds of all classes, with the same levels."""
-    low, high = min(made.low for made in found), max(made.high for made in found)
+    low, high = min(part.low for part in thresholds), max(part.high for part in thresholds)
     if high - low > MAX_LEVELS:
         raise ValueError(f"a function after a layer must have at most {MAX_LEVELS + 1} levels, not {high - low + 1}")
     rows = []
-    for made, each in zip(found, sums, strict=True):
-        always = np.repeat(each.low[:, None], made.low - low, axis=1)
-        never = np.repeat(each.high[:, None] + 1, high - made.high, axis=1)
-        rows.append(np.concatenate([always, made.values, never], axis=1))
+    for part, part_sums in zip(thresholds, sums, strict=True):
+        always = np.repeat(part_sums.low[:, None], part.low - low, axis=1)
+        never = np.repeat(part_sums.high[:, None] + 1, high - part.high, axis=1)
+        rows.append(np.concatenate([always, part.values, never], axis=1))
     return Thresholds(np.concatenate(rows), low)
 
 
@@ -323,7 +325,9 @@ def _products(xs: tuple[Tensor, Tensor], sign: int) -> Accumulator:
 
 
 def _scalar(unrounded: Unrounded, p: Parameters) -> tuple[Fraction, int, tuple[int, int]]:
-    """What follows a sum or product of two tensors: a factor, the zero point with a constant in it, and the limits."""
+    """The function behind a sum or product of two tensors: a factor, the zero point with a constant in it, and the
+    limits.
+    """
     if p.format.bipolar:
         raise Refusal(
             f"the result of {unrounded.anchor.node.label} must have more than one symmetric bit, because only products "

@@ -26,7 +26,7 @@ _IMAGE = 4
 
 
 def renamed(by: Moved | None, output: str) -> Moved | None:
-    """What moved the elements, when ONNX calls them `output` next."""
+    """The node that moved the elements, when ONNX calls them `output` next."""
     return by and replace(by, output=output, computed=False)
 
 
@@ -41,10 +41,10 @@ class Movement:
         """The result of a node that keeps all elements."""
         if node.op_type in SAME:
             return state
-        given = {name: self.graph.initializers[name] for name in node.inputs[1:] if name}
+        parameters = {name: self.graph.initializers[name] for name in node.inputs[1:] if name}
 
         def index_of(index: IntArray) -> IntArray:
-            return np.asarray(apply(node, self._opsets, {node.inputs[0]: index, **given}), np.int64)
+            return np.asarray(apply(node, self._opsets, {node.inputs[0]: index, **parameters}), np.int64)
 
         index = index_of(state.index)
         if index.ndim > _IMAGE and (index < 0).any() and not isinstance(state, Unrounded):
@@ -102,13 +102,13 @@ class Movement:
         others = tuple(k for k in range(rank) if k != axis % rank)
         return self.building.arranged(held, Moved(self._made[name], name), pixels=others)
 
-    def chosen(self, held: Held, name: str, wanted: IntArray) -> Held:
-        """The elements of the tensor `name` at the places `wanted` [pixels, channels] of its frame, as a frame of them.
+    def chosen(self, held: Held, name: str, at: IntArray) -> Held:
+        """The elements of the tensor `name` at the places `at` [pixels, channels] of its frame, as a frame of them.
 
         Unlike the results of other methods it is no tensor of ONNX's in another order: elements may come again.
         """
         by = replace(held.moved or Moved(self._made[name], name), computed=True)
-        return self.building.arranged(replace(held, index=wanted, moved=by), by, pixels=(0,))
+        return self.building.arranged(replace(held, index=at, moved=by), by, pixels=(0,))
 
     def whole(self, held: Held, name: str) -> Held:
         """`held`, with its elements in place unless they are all those of its frame, each once."""

@@ -1,4 +1,4 @@
-"""What the handler of an operator (`importer/kinds`) may ask the importer for: its inputs as tensors of the graph."""
+"""The importer as the handler of an operator (`importer/kinds`) sees it: its inputs as tensors of the graph."""
 
 from __future__ import annotations
 

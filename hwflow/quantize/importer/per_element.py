@@ -116,12 +116,12 @@ class PerElement:
         whole, begin, sums = part(classes.elements)
         form = form_of(whole, begin)
         if form is not None and (form.rounding is None or self.parameters.scale == 1):
-            made = self._affine(form, sums)
+            rescaling = self._affine(form, sums)
         else:
             cuts = range(_AT_ONCE, len(classes.elements), _AT_ONCE)
-            made = self._searched([part(places) for places in np.split(classes.elements, cuts)])
+            rescaling = self._searched([part(places) for places in np.split(classes.elements, cuts)])
         return AveragePool(
-            self.task.name, (x.name,), self.task.y.name, x.format, made, (1, 1), row_classes=classes.rows,
+            self.task.name, (x.name,), self.task.y.name, x.format, rescaling, (1, 1), row_classes=classes.rows,
             column_classes=classes.columns)
 
     def _affine(self, form: Form, sums: Accumulator) -> Rescale:
@@ -133,26 +133,27 @@ class PerElement:
         return _without(rescale(exact, sums, self.task.y.format, self.task.stage), gone, sums, p)
 
     def _searched(self, parts: list[tuple[Unrounded, Form, Accumulator]]) -> Rescale:
-        found = [search(form, sums, Function(steps, self.task.opsets), self.parameters) for steps, form, sums in parts]
-        if any((sign < 0).any() for sign, _ in found):
+        results = [search(form, sums, Function(steps, self.task.opsets), self.parameters)
+                   for steps, form, sums in parts]
+        if any((sign < 0).any() for sign, _ in results):
             raise Negated
-        return joined_thresholds([levels for _, levels in found], [sums for _, _, sums in parts])
+        return joined_thresholds([levels for _, levels in results], [sums for _, _, sums in parts])
 
-    def _by_channels(self, kept: TensorAnchor) -> Iterator[tuple[Layer, Tensor]]:
+    def _by_channels(self, tensor: TensorAnchor) -> Iterator[tuple[Layer, Tensor]]:
         """All elements as the channels of one pixel, for a depthwise Conv whose weights negate some of them."""
         (x,), y, name = self.task.xs, self.task.y, self.task.name
         frame = x.frame
         row = replace(x, name=self.tensor_name(f"{y.name}.row"), frame=Frame(1, 1, frame.elements))
-        made = replace(y, name=self.tensor_name(f"{y.name}.made"), frame=row.frame)
+        result = replace(y, name=self.tensor_name(f"{y.name}.made"), frame=row.frame)
         zero, every = np.zeros(1, np.int64), np.arange(frame.elements, dtype=np.int64)
         to_row, back = self.layer_name(f"{name}.to_row"), self.layer_name(f"{name}.back")
         yield Rearrange(to_row, (x.name,), row.name, x.format, zero, zero, every, x.format.low), row
         sources = (Held(row.name, self.unrounded.index, real=True),)
-        conv = Matrix.identity(replace(kept, sources=sources, frame=row.frame))
+        conv = Matrix.identity(replace(tensor, sources=sources, frame=row.frame))
         steps = replace(_chosen(self.unrounded, frame, every), anchor=conv)
-        yield conv.layer(replace(self.task, unrounded=steps, xs=(row,), y=made)), made
+        yield conv.layer(replace(self.task, unrounded=steps, xs=(row,), y=result)), result
         offsets = picked(frame)
-        yield Rearrange(back, (made.name,), y.name, y.format, *offsets, y.format.low), y
+        yield Rearrange(back, (result.name,), y.name, y.format, *offsets, y.format.low), y
 
 
 def _of(start: Form, channels: IntArray) -> Form:
@@ -184,16 +185,17 @@ def _saturated(a: Affine, sums: Accumulator, p: Parameters) -> Affine:
     return replace(a, bias=tuple(bias))
 
 
-def _without(made: Rescale, gone: IntArray, sums: Accumulator, p: Parameters) -> Rescale:
-    """`made` with the zero point for elements that count nothing."""
+def _without(rescaling: Rescale, gone: IntArray, sums: Accumulator, p: Parameters) -> Rescale:
+    """`rescaling` with the zero point for elements that count nothing."""
     if not gone.any():
-        return made
-    if isinstance(made, Requantize):
-        bias, multiplier, shift = (np.where(gone, 0, field) for field in (made.bias, made.multiplier, made.shift))
-        return replace(made, bias=bias, multiplier=multiplier, shift=shift)
-    levels = np.arange(made.low + 1, made.high + 1)
+        return rescaling
+    if isinstance(rescaling, Requantize):
+        bias, multiplier, shift = (
+            np.where(gone, 0, field) for field in (rescaling.bias, rescaling.multiplier, rescaling.shift))
+        return replace(rescaling, bias=bias, multiplier=multiplier, shift=shift)
+    levels = np.arange(rescaling.low + 1, rescaling.high + 1)
     fixed = np.where(levels <= p.zero_point, sums.low[:, None], sums.high[:, None] + 1)
-    return Thresholds(np.where(gone[:, None], fixed, made.values), made.low)
+    return Thresholds(np.where(gone[:, None], fixed, rescaling.values), rescaling.low)
 
 
 @dataclass(frozen=True)

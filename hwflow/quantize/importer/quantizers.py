@@ -58,7 +58,7 @@ def integer_limits(node: Node, constants: Mapping[str, Quantity], p: Parameters)
     return ends[0], ends[1]
 
 
-def selection(node: Node, made: Unrounded, constants: Mapping[str, Quantity]) -> Rounded | None:
+def selection(node: Node, unrounded: Unrounded, constants: Mapping[str, Quantity]) -> Rounded | None:
     """Where(x >= 0, 1, -1) of integer constants is integer without a QuantizeLinear; None for any other node."""
     values = [constants[name] for name in node.inputs[1:] if name in constants]
     if node.op_type != "Where" or not values or any(value.dtype.kind == "f" or value.is_quantized for value in values):
@@ -70,4 +70,4 @@ def selection(node: Node, made: Unrounded, constants: Mapping[str, Quantity]) ->
     stated = _format(values[0].dtype)
     bipolar = len(values) == 2 and sorted(set(integers.tolist())) == [-1, 1]
     p = Parameters(1.0, 0, BIPOLAR if bipolar else stated, low, high)
-    return Rounded(made, node, node.outputs[0], p, made.index)
+    return Rounded(unrounded, node, node.outputs[0], p, unrounded.index)

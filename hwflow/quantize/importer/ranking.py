@@ -66,19 +66,19 @@ def ranked(importer: Importer, node: Node, output: str, name: str) -> Ranked:
     layer = TopK(
         importer.building.name_of(node), (x.name,), name, x.format, k, largest, not values,
         bool(attribute(node, "select_last_index", 0)))  # fmt: skip
-    made = Tensor(name, layer.output_frame(x.frame), format, *((x.scale, x.zero_point) if values else (1.0, 0)))
-    importer.building.add(layer, made)
+    result = Tensor(name, layer.output_frame(x.frame), format, *((x.scale, x.zero_point) if values else (1.0, 0)))
+    importer.building.add(layer, result)
     index = np.moveaxis(pixels[..., None] * k + np.arange(k), -1, axis)
     if node.op_type != "TopK" and not attribute(node, "keepdims", 1):
         index = index.squeeze(axis)
-    return Ranked(made, np.ascontiguousarray(index), values)
+    return Ranked(result, np.ascontiguousarray(index), values)
 
 
 def _source(importer: Importer, node: Node) -> tuple[str, list[Node]]:
     """The tensor of the hardware that `node` reads, and what the host would compute in between: it keeps the order."""
-    made, name, orderly = producers(importer.graph), node.inputs[0], list[Node]()
+    makers, name, orderly = producers(importer.graph), node.inputs[0], list[Node]()
     while name not in importer.states or not isinstance(importer.states[name], (Held, Unrounded, Rounded)):
-        before = made.get(name)
+        before = makers.get(name)
         if before is None or before.op_type not in ORDERLY:
             what = f"the result of {before.label}" if before else f"'{name}'"
             raise Unsupported(f"reads {what}, which may change the order of what the hardware gives", _REMEDY)

@@ -1,4 +1,4 @@
-"""What the importer knows about a tensor of a QDQ graph while it walks through it."""
+"""States of a tensor of a QDQ graph while it walks through it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Parameters:
 
     @staticmethod
     def of(x: Tensor) -> Parameters:
-        """Those of a tensor of the layer graph."""
+        """The parameters of a tensor of the layer graph."""
         return Parameters(x.scale, x.zero_point, x.format, x.format.low, x.format.high)
 
     @property
@@ -92,14 +92,15 @@ class Entry:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of the view."""
+        """The shape of the view."""
         shape: tuple[int, ...] = self.index.shape
         return shape
 
 
 @dataclass(frozen=True)
 class Moved:
-    """What made an index that is no order of all elements: the last node that moved them, and its result's ONNX name.
+    """The origin of an index that is no order of all elements: the last node that moved them, and its result's ONNX
+    name.
 
     `padding` is the value of elements whose place is -1, an integer or a real number as the tensor's elements are.
     `computed`: the result has a function of the elements that moved, and not they themselves.

@@ -33,8 +33,8 @@ def step(
             inputs.append(values.get(name))
         elif node.op_type == "BatchNormalization":
             shaped = constants[name].moved(lambda array: array.reshape(-1, *[1] * (unrounded.index.ndim - 2)))
-            found = per_channel(shaped, unrounded.index, channel, anchor.constants, name)
-            inputs.append(found.moved(lambda array: np.broadcast_to(array, (anchor.constants,))))
+            shaped_channels = per_channel(shaped, unrounded.index, channel, anchor.constants, name)
+            inputs.append(shaped_channels.moved(lambda array: np.broadcast_to(array, (anchor.constants,))))
         else:
             try:
                 inputs.append(per_channel(constants[name], unrounded.index, channel, anchor.constants, name))
@@ -72,7 +72,7 @@ def per_channel(value: Quantity, index: IntArray, channel: IntArray, count: int,
 
 def combined(a: Unrounded, b: Unrounded) -> Unrounded:
     """The steps of two values of one anchor, those of both once."""
-    known = {made.result for made in a.steps}
+    known = {own.result for own in a.steps}
     return Unrounded(a.anchor, a.index, (*a.steps, *(s for s in b.steps if s.result not in known)), a.result)
 
 
@@ -113,9 +113,9 @@ class Function:
     def __init__(self, unrounded: Unrounded, opsets: Mapping[str, int]) -> None:
         constants: dict[str, Array] = {}
         nodes = []
-        for number, made in enumerate(unrounded.steps):
+        for number, step in enumerate(unrounded.steps):
             names = []
-            for position, source in enumerate(made.inputs):
+            for position, source in enumerate(step.inputs):
                 name = source if isinstance(source, str) else ""
                 if isinstance(source, Quantity):
                     name = f"{number}.{position}"
@@ -123,13 +123,15 @@ class Function:
                     dtype = source.dtype if source.dtype.kind in "iub" else np.dtype(np.float32)
                     constants[name] = source.real.astype(dtype)
                 names.append(name)
-            nodes.append(Node(made.node.op_type, tuple(names), made.node.outputs[:1], made.node.attributes))
+            nodes.append(Node(step.node.op_type, tuple(names), step.node.outputs[:1], step.node.attributes))
         start = Value(unrounded.anchor.key, TensorType(np.dtype(np.float32), None))
         graph = Graph("function", tuple(nodes), (start,), (Value(unrounded.result, None),), constants)
         self.unrounded, self.model = unrounded, Model(graph, 10, opsets)
 
     def __call__(self, values: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-        """Of values [n, channels] (channels may be 1 where no constant differs per channel), computed as ONNX says."""
+        """The results of values [n, channels] (channels may be 1 where no constant differs per channel), computed as
+        ONNX says.
+        """
         if not self.unrounded.steps:
             return values.astype(np.float64)
         with np.errstate(all="ignore"):

@@ -28,7 +28,7 @@ class Turns(Refusal):
 
 
 def quantized(values: npt.NDArray[np.float64], p: Parameters) -> IntArray:
-    """What a QuantizeLinear (with the Clip after it) makes of values: ONNX divides in float32."""
+    """The integers that a QuantizeLinear (with the Clip after it) makes of values: ONNX divides in float32."""
     with np.errstate(all="ignore"):
         steps = np.rint(np.clip(np.nan_to_num(values.astype(np.float32) / np.float32(p.scale)), -_FAR, _FAR))
     result: IntArray = np.clip(steps.astype(np.int64) + p.zero_point, p.low, p.high)
@@ -51,8 +51,8 @@ def search(start: Form, sums: Accumulator, function: Function, p: Parameters) ->
     ones = np.ones(len(unit), np.int64)
     sign = _directions(_samples(start, sums), lambda a: results(a, ones))
     turned = sums.turned(sign)
-    found = results(np.stack([turned.low, turned.high]), sign)
-    low, high = int(found[0].min()), int(found[1].max())
+    ends = results(np.stack([turned.low, turned.high]), sign)
+    low, high = int(ends[0].min()), int(ends[1].max())
     if high - low > MAX_LEVELS:
         raise ValueError(f"a function after a layer must have at most {MAX_LEVELS + 1} levels, not {high - low + 1}")
     if high == low:  # a constant needs a level, reached by all or by none

@@ -77,49 +77,49 @@ def decomposed_to_operators(model: Model) -> Model:
     if not any(node.op_type in _CORES and not node.domain for node in graph.nodes):
         return model
     on_host = host_prefix(graph, HOST_BEFORE) | host_suffix(graph, HOST_AFTER)
-    made, found = producers(graph), dict[str, _Found]()
+    makers, matches = producers(graph), dict[str, _Found]()
     for node in graph.nodes:
         if node.op_type in _CORES and dynamic_inputs(node, graph) and node.outputs[0] not in on_host:
-            match = _recognized(node, model, made)
+            match = _recognized(node, model, makers)
             if match is not None and match.part.result not in on_host:
-                found.setdefault(match.part.result, match)
-    if not found:
+                matches.setdefault(match.part.result, match)
+    if not matches:
         return model
-    needed = max(_SINCE[match.op] for match in found.values())
+    needed = max(_SINCE[match.op] for match in matches.values())
     if model.opsets.get("", 0) < needed:
         model = in_opset(model, needed)
     added, nodes = Additions(model.graph), list[Node]()
     for node in model.graph.nodes:
-        nodes += _written(found[node.outputs[0]], node, added) if node.outputs[0] in found else [node]
+        nodes += _written(matches[node.outputs[0]], node, added) if node.outputs[0] in matches else [node]
     return simplify(infer(with_graph(model, nodes, added.initializers)))
 
 
-def _recognized(core: Node, model: Model, made: dict[str, Node]) -> _Found | None:
+def _recognized(core: Node, model: Model, makers: dict[str, Node]) -> _Found | None:
     """The largest part around `core` that is one of the operators."""
-    for source in _sources(core, model.graph, made):
+    for source in _sources(core, model.graph, makers):
         for part in _parts(source, core, model.graph):
-            found = _meaning(part, core, model)
-            if found is not None:
-                return found
+            match = _meaning(part, core, model)
+            if match is not None:
+                return match
     return None
 
 
-def _sources(core: Node, graph: Graph, made: dict[str, Node]) -> list[str]:
+def _sources(core: Node, graph: Graph, makers: dict[str, Node]) -> list[str]:
     """The tensors that alone decide about the result of `core`, the farthest first."""
     before, todo, order = set[str](), [core.outputs[0]], list[str]()
     while todo and len(before) < _LARGEST:
         name = todo.pop(0)
-        node = made.get(name)
+        node = makers.get(name)
         if name in before:
             continue
         before.add(name)
         order.append(name)
         if node is not None and node.op_type in _PARTS and not node.domain:
             todo += dynamic_inputs(node, graph)
-    return [name for name in reversed(order[1:]) if _decides(name, core, graph, made)]
+    return [name for name in reversed(order[1:]) if _decides(name, core, graph, makers)]
 
 
-def _decides(source: str, core: Node, graph: Graph, made: dict[str, Node]) -> bool:
+def _decides(source: str, core: Node, graph: Graph, makers: dict[str, Node]) -> bool:
     """Whether every way back from `core` ends at `source`."""
     seen, todo = set[str](), [core.outputs[0]]
     while todo:
@@ -127,7 +127,7 @@ def _decides(source: str, core: Node, graph: Graph, made: dict[str, Node]) -> bo
         if name == source or name in seen:
             continue
         seen.add(name)
-        node = made.get(name)
+        node = makers.get(name)
         if node is None or node.op_type not in _PARTS or node.domain or len(seen) > _LARGEST:
             return False
         todo += dynamic_inputs(node, graph)
@@ -188,13 +188,15 @@ def _evaluated(part: _Part, model: Model, xs: npt.NDArray[np.float32]) -> Floats
     graph = Graph("part", part.nodes, (start,), (Value(part.result, None),), initializers)
     single = replace(model, graph=graph, training=(), functions=())
     with np.errstate(all="ignore"):
-        found = [np.asarray(evaluate(single, {part.source: x})[part.result], np.float64) for x in xs]
-    ys = np.stack(found)
+        results = [np.asarray(evaluate(single, {part.source: x})[part.result], np.float64) for x in xs]
+    ys = np.stack(results)
     return ys if np.isfinite(ys).all() and ys.shape == xs.shape else None
 
 
 def _epsilons(part: _Part, core: Node, graph: Graph) -> float:
-    """What is added under the root: the one small constant that some sum of the part has; 0 where there is none."""
+    """The number that is added under the root: the one small constant that some sum of the part has; 0 where there is
+    none.
+    """
     small = [float(value.reshape(())) for node in part.nodes if node.op_type in ("Add", "Max")
              for value in constants(node, graph) if value.size == 1 and 0 < float(value.reshape(())) < 0.1]  # fmt: skip
     return small[0] if small else 0.0
@@ -219,8 +221,8 @@ def _softmax(x: Floats, axis: int) -> Floats:
     return np.asarray(powers / powers.sum(axis=axis, keepdims=True))
 
 
-def _near(found: Floats, expected: Floats) -> bool:
-    return bool(np.abs(found - expected).max() <= _ERROR * max(np.abs(expected).max(), 1e-30))
+def _near(results: Floats, expected: Floats) -> bool:
+    return bool(np.abs(results - expected).max() <= _ERROR * max(np.abs(expected).max(), 1e-30))
 
 
 def _fitted(z: Floats, y: Floats) -> tuple[Floats, Floats] | None:
@@ -235,34 +237,34 @@ def _fitted(z: Floats, y: Floats) -> tuple[Floats, Floats] | None:
     return np.asarray(gamma), np.asarray(beta)
 
 
-def _written(found: _Found, node: Node, added: Additions) -> list[Node]:
+def _written(match: _Found, node: Node, added: Additions) -> list[Node]:
     """The operator along the last axes, Transposes where it is others, and what its gamma and beta cannot be."""
-    part, rank, base = found.part, len(found.part.shape), label_of(node)
-    order = (*(a for a in range(rank) if a not in found.axes), *found.axes)
+    part, rank, base = match.part, len(match.part.shape), label_of(node)
+    order = (*(a for a in range(rank) if a not in match.axes), *match.axes)
     back = tuple(int(k) for k in np.argsort(order))
     moved = order != tuple(range(rank))
-    first = -len(found.axes)
-    gamma, beta = (_along(values, found.axes) for values in (found.gamma, found.beta))
+    first = -len(match.axes)
+    gamma, beta = (_along(values, match.axes) for values in (match.gamma, match.beta))
     source, nodes = part.source, list[Node]()
     if moved:
         source = added.new(f"{base}.turned")
         nodes.append(Node("Transpose", (part.source,), (source,), {"perm": order}, source))
     after = gamma is None or beta is None
     result = added.new(f"{base}.normal") if moved or after else part.result
-    if found.op == "Softmax":
+    if match.op == "Softmax":
         nodes.append(Node("Softmax", (source,), (result,), {"axis": -1}, base))
     else:
-        sizes = tuple(part.shape[a] for a in found.axes)
+        sizes = tuple(part.shape[a] for a in match.axes)
         scale = added.float32(f"{base}.gamma", np.ones(sizes) if after or gamma is None else gamma)
         shift = added.float32(f"{base}.beta", np.zeros(sizes) if after or beta is None else beta)
-        inputs = (source, scale) if found.op == "RMSNormalization" else (source, scale, shift)
-        after = after or (found.op == "RMSNormalization" and bool(np.any(found.beta)))
-        nodes.append(Node(found.op, inputs, (result,), {"axis": first, "epsilon": found.epsilon}, base))
+        inputs = (source, scale) if match.op == "RMSNormalization" else (source, scale, shift)
+        after = after or (match.op == "RMSNormalization" and bool(np.any(match.beta)))
+        nodes.append(Node(match.op, inputs, (result,), {"axis": first, "epsilon": match.epsilon}, base))
     if moved:
         turned = added.new(f"{base}.back") if after else part.result
         nodes.append(Node("Transpose", (result,), (turned,), {"perm": back}, f"{base}.back"))
         result = turned
-    return nodes + (_affine(found, result, base, added) if after and found.op != "Softmax" else [])
+    return nodes + (_affine(match, result, base, added) if after and match.op != "Softmax" else [])
 
 
 def _along(values: Floats, axes: tuple[int, ...]) -> Floats | None:
@@ -275,14 +277,14 @@ def _along(values: Floats, axes: tuple[int, ...]) -> Floats | None:
     return np.squeeze(mean, axis=others) if np.abs(values - mean).max() <= _ERROR * scale else None
 
 
-def _affine(found: _Found, source: str, base: str, added: Additions) -> list[Node]:
+def _affine(match: _Found, source: str, base: str, added: Additions) -> list[Node]:
     """gamma and beta of their own nodes."""
     product = added.new(f"{base}.scaled")
     gamma, beta = (added.float32(f"{base}.{name}", _plain(values))
-                   for name, values in (("factors", found.gamma), ("summands", found.beta)))  # fmt: skip
+                   for name, values in (("factors", match.gamma), ("summands", match.beta)))  # fmt: skip
     return [
         Node("Mul", (source, gamma), (product,), name=product),
-        Node("Add", (product, beta), (found.part.result,), name=f"{base}.shifted"),
+        Node("Add", (product, beta), (match.part.result,), name=f"{base}.shifted"),
     ]
 
 

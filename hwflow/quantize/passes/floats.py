@@ -39,13 +39,13 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 def float_note(model: Model) -> str | None:
     """A sentence on what `floats_to_float32` changes in the inferred `model`; None where it changes nothing."""
-    found = {name: array.dtype for name, array in model.graph.initializers.items() if array.dtype in OTHERS}
-    found |= {name: kind.dtype for name, kind in model.graph.types.items()
+    dtypes = {name: array.dtype for name, array in model.graph.initializers.items() if array.dtype in OTHERS}
+    dtypes |= {name: kind.dtype for name, kind in model.graph.types.items()
               if isinstance(kind, TensorType) and kind.dtype in OTHERS}
-    if not found:
+    if not dtypes:
         return None
-    listed = " and ".join(sorted({str(dtype) for dtype in found.values()}))
-    return f"the model's {listed} tensors are computed in float32 ({len(found)} tensors)"
+    listed = " and ".join(sorted({str(dtype) for dtype in dtypes.values()}))
+    return f"the model's {listed} tensors are computed in float32 ({len(dtypes)} tensors)"
 
 
 def floats_to_float32(model: Model) -> Model:
@@ -60,16 +60,16 @@ def floats_to_float32(model: Model) -> Model:
     front, renaming, types = _casts_behind_inputs(graph, names)
     changed = replace(_converted(graph, consumers(graph)), inputs=graph.inputs, outputs=_outputs(graph))
     nodes = [renamed(_without_cast(node, graph), renaming) for node in changed.nodes]
-    made = {name: index for index, node in enumerate(nodes) for name in node.outputs}
+    positions = {name: index for index, node in enumerate(nodes) for name in node.outputs}
     behind, ends = list[Node](), dict[str, str]()
     for value in changed.outputs:
-        if value.name in made and value.tensor is not None and value.tensor.dtype in OTHERS:
+        if value.name in positions and value.tensor is not None and value.tensor.dtype in OTHERS:
             inner = names.new(f"{value.name}.float32")
             ends[value.name] = inner
             behind.append(_cast(inner, value.name, value.tensor.dtype))
             types[inner] = TensorType(FLOAT32, value.tensor.shape)
-            producer = nodes[made[value.name]]
-            nodes[made[value.name]] = replace(producer, name=producer.name or producer.outputs[0])
+            producer = nodes[positions[value.name]]
+            nodes[positions[value.name]] = replace(producer, name=producer.name or producer.outputs[0])
     nodes = [renamed(node, ends) for node in nodes]
     stated = {value.name: value.type for value in (*changed.inputs, *changed.outputs) if value.type is not None}
     result = replace(changed, nodes=(*front, *nodes, *behind), types={**changed.types, **types, **stated})
@@ -114,7 +114,7 @@ def _converted(graph: Graph, read: Mapping[str, list[Node]]) -> Graph:
         inputs=tuple(replace(value, type=_type(value.type)) for value in graph.inputs),
         outputs=tuple(replace(value, type=_type(value.type)) for value in graph.outputs),
         initializers={name: _array(name, array, read) for name, array in graph.initializers.items()},
-        types={name: kind for name, found in graph.types.items() if (kind := _type(found)) is not None},
+        types={name: kind for name, stated in graph.types.items() if (kind := _type(stated)) is not None},
     )
 
 
@@ -138,13 +138,13 @@ def _array(name: str, array: Array, read: Mapping[str, list[Node]]) -> Array:
     if array.dtype not in OTHERS:
         return array
     with np.errstate(over="ignore"):  # looked for below
-        found = array.astype(FLOAT32)
-    beyond = np.isinf(found) & np.isfinite(array.astype(np.float64))
+        narrow = array.astype(FLOAT32)
+    beyond = np.isinf(narrow) & np.isfinite(array.astype(np.float64))
     if not beyond.any():
-        return found
+        return narrow
     readers = read.get(name, [])
     if readers and {node.op_type for node in readers} <= _LIMITS:
-        return np.where(beyond, np.copysign(np.float32(_LARGEST), found), found)
+        return np.where(beyond, np.copysign(np.float32(_LARGEST), narrow), narrow)
     where = [int(k) for k in np.argwhere(beyond)[0]]
     users = " and ".join(node.label for node in readers[:2])
     raise HwflowError(

@@ -116,8 +116,8 @@ class _Walk:
         shape = self._shape(chain[0].inputs[0]) or ()
         index = np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape)
         for step in chain:
-            given = {name: self.graph.initializers[name] for name in step.inputs[1:] if name}
-            index = np.asarray(apply(step, self.model.opsets, {step.inputs[0]: index, **given}), np.int64)
+            parameters = {name: self.graph.initializers[name] for name in step.inputs[1:] if name}
+            index = np.asarray(apply(step, self.model.opsets, {step.inputs[0]: index, **parameters}), np.int64)
         if index.size < np.prod(shape) and len(self.read.get(chain[0].inputs[0], [])) > 1:
             return None  # others read it too, and less is computed behind the choice
         channel = index // int(np.prod(shape[2:])) % shape[1]
@@ -160,7 +160,7 @@ def prelu_to_relu(model: Model) -> Model:
     """
     graph = model.graph
     added = Additions(graph)
-    read, made = consumers(graph), producers(graph)
+    read, makers = consumers(graph), producers(graph)
     outputs = {value.name for value in graph.outputs}
     nodes = {id(node): [node] for node in graph.nodes}
 
@@ -169,7 +169,7 @@ def prelu_to_relu(model: Model) -> Model:
         if slopes is None:
             continue
         source, base = node.inputs[0], label_of(node)
-        before = made.get(source)
+        before = makers.get(source)
         alone = len(read[source]) == 1 and source not in outputs
         own = before if before is not None and is_layer(before, graph.initializers) and alone else None
         if own is not None and slopes.min() >= 0:

@@ -69,18 +69,18 @@ def _is_join(node: Node, graph: Graph, roots: dict[str, str]) -> bool:
 
 def _guards(graph: Graph, roots: dict[str, str], quotients: dict[str, Node]) -> dict[str, Node]:
     """Result of a Where that gives 0 in place of a quotient, by its divisor, to that quotient, which it alone reads."""
-    read, outputs, made = consumers(graph), {value.name for value in graph.outputs}, producers(graph)
-    found = {}
+    read, outputs, makers = consumers(graph), {value.name for value in graph.outputs}, producers(graph)
+    guards = {}
     for node in graph.nodes:
         if node.op_type != "Where" or node.domain or node.inputs[2] not in quotients:
             continue
         name, zero = node.inputs[2], graph.initializers.get(node.inputs[1])
         divisor = quotients[name].inputs[1]
-        alone = len(read[name]) == 1 and name not in outputs and node.inputs[0] in made
+        alone = len(read[name]) == 1 and name not in outputs and node.inputs[0] in makers
         same = roots.get(node.inputs[0]) == roots.get(divisor, divisor)
         if zero is not None and not zero.any() and alone and same:
-            found[node.outputs[0]] = quotients[name]
-    return found
+            guards[node.outputs[0]] = quotients[name]
+    return guards
 
 
 def _guarded(node: Node, quotient: Node, added: Additions) -> list[Node]:
@@ -155,19 +155,19 @@ def clamps_before_concat(model: Model) -> Model:
 
 def _clamps(graph: Graph) -> dict[int, Node]:
     """The Relu or Clip behind each Concat that it can move in front of, by the Concat's identity."""
-    read, made = consumers(graph), producers(graph)
+    read, producer_of = consumers(graph), producers(graph)
     outputs = {value.name for value in graph.outputs}
-    found = {}
+    clamps = {}
     for concat in graph.nodes:
         followers = read.get(concat.outputs[0], [])
         if concat.op_type != "Concat" or len(followers) != 1 or concat.outputs[0] in outputs:
             continue
         if followers[0].op_type not in CLAMPS or len(dynamic_inputs(followers[0], graph)) != 1:
             continue
-        makers = [made.get(name) for name in concat.inputs]
+        makers = [producer_of.get(name) for name in concat.inputs]
         alone = all(len(read[name]) == 1 and name not in outputs for name in concat.inputs)
         distinct = len(set(concat.inputs)) == len(concat.inputs)
         averages_or_products = all(node is not None and node.op_type in MATRIX | POOLS - MAX_POOLS for node in makers)
         if alone and distinct and averages_or_products:
-            found[id(concat)] = followers[0]
-    return found
+            clamps[id(concat)] = followers[0]
+    return clamps

@@ -1,4 +1,4 @@
-"""What is added to scores before a Softmax: one constant behind them, with numbers that the Softmax can tell apart.
+"""Masks of scores before a Softmax: one constant behind them, with numbers that the Softmax can tell apart.
 
     Where, Add, Sub, Mul, Div, Max with constants, and layout, in any order -> layout, Mul, Add -> Softmax
 
@@ -53,7 +53,7 @@ def masks_before_softmax(model: Model) -> Model:
     NoHardware where all scores of a row are hidden: runtimes make NaN or shares of rounding errors of it.
     """
     walk = _Walk(model)
-    nodes = [made for node in model.graph.nodes for made in walk.written(node)]
+    nodes = [written for node in model.graph.nodes for written in walk.written(node)]
     raise_all(walk.problems)
     return infer(replaced(model, walk.read_nodes(nodes), walk.added.initializers)) if walk.changed else model
 
@@ -73,20 +73,20 @@ class _Walk:
         if node.op_type != "Softmax" or node.domain:
             return [node]
         for scores in self._scores(node):
-            found = self._mask(node, scores)
-            if found is not None:
-                return self._replaced(node, scores, *found)
+            mask = self._mask(node, scores)
+            if mask is not None:
+                return self._replaced(node, scores, *mask)
         return [node]
 
     def _is_guard(self, node: Node) -> bool:
         """Where(IsNaN(shares), constant, shares): a Softmax of finite scores is never NaN."""
         asked = self.made.get(node.inputs[0])
-        made = self.made.get(node.inputs[2])
+        softmax = self.made.get(node.inputs[2])
         return (asked is not None and asked.op_type == "IsNaN" and asked.inputs[0] == node.inputs[2]
-                and made is not None and made.op_type == "Softmax" and not made.domain)
+                and softmax is not None and softmax.op_type == "Softmax" and not softmax.domain)
 
     def _scores(self, softmax: Node) -> Iterator[_Scores]:
-        """What the Softmax reads, from sources ever nearer to it."""
+        """The scores that the Softmax reads, from sources ever nearer to it."""
         name, nodes = softmax.inputs[0], list[Node]()
         while name not in self.outputs and len(self.read.get(name, ())) == 1 and name in self.made:
             node = self.made[name]
@@ -141,12 +141,12 @@ class _Walk:
 
     def read_nodes(self, nodes: list[Node]) -> list[Node]:
         """Without those that only led to a Softmax."""
-        kept, wanted = list[Node](), set(self.outputs)
+        needed_nodes, needed = list[Node](), set(self.outputs)
         for node in reversed(nodes):
-            if wanted.intersection(node.outputs):
-                kept.append(node)
-                wanted.update(node.inputs)
-        return kept[::-1]
+            if needed.intersection(node.outputs):
+                needed_nodes.append(node)
+                needed.update(node.inputs)
+        return needed_nodes[::-1]
 
 
 def _is_step(node: Node, graph: Graph) -> bool:
@@ -162,7 +162,7 @@ def _is_step(node: Node, graph: Graph) -> bool:
 
 
 def _followed(source: str, shape: tuple[int, ...], nodes: tuple[Node, ...], model: Model) -> _Scores:
-    """What `nodes` make of the tensor `source`."""
+    """The scores that `nodes` make of the tensor `source`."""
     factor, added, layout = np.ones(shape), np.zeros(shape), list[Node]()
     constants: Mapping[str, Array] = model.graph.initializers
     for node in nodes:

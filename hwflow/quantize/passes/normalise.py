@@ -87,12 +87,12 @@ def max_pool_last(model: Model) -> Model:
     """
     graph = model.graph
     nodes, names = list(graph.nodes), Names(graph)
-    made, read = producers(graph), consumers(graph)
+    makers, read = producers(graph), consumers(graph)
     gone = set[int]()
     k = 0
     while k < len(nodes):
         pool = nodes[k]
-        followers = () if id(pool) in gone else _monotonous_followers(pool, graph, made, read)
+        followers = () if id(pool) in gone else _monotonous_followers(pool, graph, makers, read)
         if not followers:
             k += 1
             continue
@@ -104,11 +104,11 @@ def max_pool_last(model: Model) -> Model:
             pairs.append(replace(_of_integers(pool, graph), inputs=(between,), outputs=follower.outputs, name=name))
             read[between] = pairs[-1:]
         gone.update(map(id, followers))
-        made.update((node.outputs[0], node) for node in pairs)
+        makers.update((node.outputs[0], node) for node in pairs)
         at = read[pool.inputs[0]].index(pool)
         read[pool.inputs[0]][at : at + 1] = pairs[::2]
         nodes[k : k + 1] = pairs
-        before = made.get(pool.inputs[0])
+        before = makers.get(pool.inputs[0])
         if before is not None and before.op_type in MAX_POOLS:  # now the followers stand behind that one
             k = next(at for at, node in enumerate(nodes) if node is before)
     return with_graph(model, [node for node in nodes if id(node) not in gone])
@@ -123,14 +123,14 @@ def _of_integers(pool: Node, graph: Graph) -> Node:
 
 
 def _monotonous_followers(
-    pool: Node, graph: Graph, made: dict[str, Node], read: dict[str, list[Node]]
+    pool: Node, graph: Graph, makers: dict[str, Node], read: dict[str, list[Node]]
 ) -> tuple[Node, ...]:
     """All readers of `pool` where each can move in front of it; else nothing."""
     if pool.op_type not in MAX_POOLS or any(v.name == pool.outputs[0] for v in graph.outputs):
         return ()
-    source = made.get(pool.inputs[0])
+    source = makers.get(pool.inputs[0])
     while source is not None and source.op_type in MAX_POOLS:
-        source = made.get(source.inputs[0])
+        source = makers.get(source.inputs[0])
     if len(list(filter(None, pool.outputs))) > 1 or (source is not None and source.op_type == "DequantizeLinear"):
         return ()
     followers = read.get(pool.outputs[0], [])

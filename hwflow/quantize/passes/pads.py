@@ -72,21 +72,22 @@ def fold_pads(model: Model) -> Model:
         return model
     model = _behind_quantizers(_with_plain_values(model))
     graph = model.graph
-    nodes, made = list(graph.nodes), producers(graph)
+    nodes, makers = list(graph.nodes), producers(graph)
     for k, node in enumerate(nodes):
-        while (padding := _padding(made.get(node.inputs[0]) if node.inputs else None, graph)) is not None:
+        while (padding := _padding(makers.get(node.inputs[0]) if node.inputs else None, graph)) is not None:
             folded = _folded(node, padding, graph)
             if folded is None:
                 break
             nodes[k] = node = folded
     graph = replace(graph, nodes=tuple(nodes))
     read, outputs = consumers(graph), {value.name for value in graph.outputs}
-    kept = [n for n in nodes if n.op_type != "Pad" or any(name in read or name in outputs for name in n.outputs)]
-    return simplify(infer(with_graph(model, kept)))
+    left = [n for n in nodes if n.op_type != "Pad" or any(name in read or name in outputs for name in n.outputs)]
+    return simplify(infer(with_graph(model, left)))
 
 
 def _padding(node: Node | None, graph: Graph) -> _Padding | None:
-    """What a Pad adds, in whatever way its operator set says it; None for other nodes, modes and computed numbers."""
+    """The padding of a Pad, in whatever way its operator set says it; None for other nodes, modes and computed numbers.
+    """
     if node is None or node.op_type != "Pad" or node.domain or attribute(node, "mode", "constant") != "constant":
         return None
     shape, value = shape_of(graph, node.inputs[0]), attribute(node, "value", 0.0)
@@ -108,9 +109,9 @@ def _padding(node: Node | None, graph: Graph) -> _Padding | None:
 def _with_plain_values(model: Model) -> Model:
     """Values that stand behind a DequantizeLinear, as quantizers write them, become constants."""
     graph, nodes, extra = model.graph, list[Node](), dict[str, Array]()
-    made, names = producers(graph), Names(graph)
+    makers, names = producers(graph), Names(graph)
     for node in graph.nodes:
-        source = made.get((*node.inputs, "", "", "")[2])
+        source = makers.get((*node.inputs, "", "", "")[2])
         if node.op_type == "Pad" and source is not None and source.op_type == "DequantizeLinear":
             inputs = {name: graph.initializers[name] for name in source.inputs if name in graph.initializers}
             if len(inputs) == len(list(filter(None, source.inputs))):
@@ -131,11 +132,11 @@ def _behind_quantizers(model: Model) -> Model:
     quantized, done = any(node.op_type in QUANTIZERS for node in nodes), False
     while not done:
         graph = replace(model.graph, nodes=tuple(nodes), initializers={**model.graph.initializers, **extra})
-        made, done = producers(graph), True
+        makers, done = producers(graph), True
         for k, node in enumerate(nodes):
-            paddings = {name: _padding(made.get(name), graph) for name in dynamic_inputs(node, graph)}
+            paddings = {name: _padding(makers.get(name), graph) for name in dynamic_inputs(node, graph)}
             sources = [padding.source for padding in paddings.values() if padding is not None]
-            unfinished = quantized and not all(_is_dequantized(name, made) for name in sources)
+            unfinished = quantized and not all(_is_dequantized(name, makers) for name in sources)
             functions = ELEMENTWISE if unfinished else UNARY
             moved = _moved(node, paddings, replace(model, graph=graph), functions, names, extra)
             if moved is not None:
@@ -147,11 +148,11 @@ def _behind_quantizers(model: Model) -> Model:
     return model
 
 
-def _is_dequantized(name: str, made: Mapping[str, Node]) -> bool:
+def _is_dequantized(name: str, makers: Mapping[str, Node]) -> bool:
     """True for a tensor that a quantizer made, and that only moved since."""
-    while name in made and made[name].op_type in LAYOUT | MOVES | MAX_POOLS:
-        name = made[name].inputs[0]
-    return name in made and made[name].op_type == "DequantizeLinear"
+    while name in makers and makers[name].op_type in LAYOUT | MOVES | MAX_POOLS:
+        name = makers[name].inputs[0]
+    return name in makers and makers[name].op_type == "DequantizeLinear"
 
 
 def _moved(
@@ -188,23 +189,23 @@ def _moved(
 
 
 def _behind(node: Node, paddings: Mapping[str, _Padding], model: Model) -> Array | None:
-    """What `node`, a quantizer or a function of elements, makes of the padding; None where that is not one value."""
+    """The padding behind `node`, a quantizer or a function of elements; None where that is not one value."""
     graph = model.graph
-    given = {name: graph.initializers[name] for name in node.inputs if name in graph.initializers}
+    parameters = {name: graph.initializers[name] for name in node.inputs if name in graph.initializers}
     padded = next(iter(paddings.values())).axes
-    if not all(_is_even(value, node, padded) for value in given.values()):
+    if not all(_is_even(value, node, padded) for value in parameters.values()):
         return None
-    feeds = dict(given)
-    for name, each in paddings.items():
-        kind, shape = graph.tensor_type(each.source), shape_of(graph, each.source)
+    feeds = dict(parameters)
+    for name, padding in paddings.items():
+        kind, shape = graph.tensor_type(padding.source), shape_of(graph, padding.source)
         if kind is None or shape is None:
             return None
         sizes = [1 if pads else size for pads, size in zip(padded, shape, strict=True)]
-        feeds[name] = np.full(sizes, each.value, kind.dtype)
+        feeds[name] = np.full(sizes, padding.value, kind.dtype)
     with np.errstate(all="ignore"):
-        made = apply(node, model.opsets, feeds)
-    value = made.reshape(-1)[0]
-    if not np.all(made == value):
+        result = apply(node, model.opsets, feeds)
+    value = result.reshape(-1)[0]
+    if not np.all(result == value):
         return None  # it differs from channel to channel
     if node.op_type == "DequantizeLinear" and value != 0:
         return None  # an integer says exactly what stands there
@@ -283,9 +284,9 @@ def _least(dtype: np.dtype[np.generic]) -> int:
 
 def _is_not_negative(name: str, graph: Graph) -> bool:
     """True where the nodes that make a tensor show it."""
-    made = producers(graph)
-    while name in made:
-        node = made[name]
+    makers = producers(graph)
+    while name in makers:
+        node = makers[name]
         if node.op_type in _NOT_NEGATIVE:
             return True
         if node.op_type == "Clip":

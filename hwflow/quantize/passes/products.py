@@ -70,7 +70,7 @@ def factors_behind_products(model: Model) -> Model:
     if not any(is_product(node, fixed) for node in graph.nodes):
         return model
     walk = _Walk(graph, fixed)
-    nodes = [made for node in graph.nodes for made in walk.written(node)]
+    nodes = [written for node in graph.nodes for written in walk.written(node)]
     return infer(with_graph(model, walk.without_unread(nodes), walk.added.initializers)) if walk.changed else model
 
 
@@ -131,11 +131,11 @@ class _Walk:
         return None
 
     def _is_read_once(self, name: str) -> bool:
-        """By one node; that may read it twice."""
+        """Whether one node alone reads it; that may read it twice."""
         return name in self.made and name not in self.outputs and len(self.read.get(name, ())) == 1
 
     def _scaled(self, node: Node) -> tuple[str, float]:
-        """What `node` scales, and the factor."""
+        """The tensor that `node` scales, and the factor."""
         constants = self.graph.initializers
         (source,) = (name for name in node.inputs if name not in constants)
         (value,) = (float(constants[name].reshape(-1)[0]) for name in node.inputs if name in constants)
@@ -143,12 +143,12 @@ class _Walk:
 
     def without_unread(self, nodes: Sequence[Node]) -> list[Node]:
         """Without the nodes of the chains, whose copies took their place."""
-        kept, wanted = list[Node](), set(self.outputs)
+        needed_nodes, needed = list[Node](), set(self.outputs)
         for node in reversed(nodes):
-            if wanted.intersection(node.outputs):
-                wanted.update(node.inputs)
-                kept.append(node)
-        return kept[::-1]
+            if needed.intersection(node.outputs):
+                needed.update(node.inputs)
+                needed_nodes.append(node)
+        return needed_nodes[::-1]
 
 
 #: Axes of pixels that an image has.
@@ -209,7 +209,7 @@ class _Product:
 
 
 def _product(node: Node, graph: Graph, constant: set[str]) -> _Product | None:
-    """What `node` multiplies, None where it is no product of several rows with a constant."""
+    """The product that `node` is, None where it is no product of several rows with a constant."""
     if node.op_type not in ("MatMul", "Gemm") or node.domain:
         return None
     a, b = shape_of(graph, node.inputs[0]), shape_of(graph, node.inputs[1])
@@ -222,11 +222,11 @@ def _product(node: Node, graph: Graph, constant: set[str]) -> _Product | None:
     #: The axes of both operands that are summed over, and those that the result has.
     summed = [rank - 2 if attribute(node, "transA", 0) else rank - 1,
               rank - 1 if attribute(node, "transB", 0) else rank - 2]  # fmt: skip
-    kept = [2 * rank - 3 - axis for axis in summed]
-    made = _Product(
-        node.inputs[at], node.inputs[1 - at], shapes[at], shapes[1 - at], summed[at], kept[at], kept[1 - at])
-    row = at == 0 and not attribute(node, "transA", 0) and not made.rows and math.prod(made.matrix[:-2]) == 1
-    return None if row else made  # one row is a dense layer
+    free = [2 * rank - 3 - axis for axis in summed]
+    product = _Product(
+        node.inputs[at], node.inputs[1 - at], shapes[at], shapes[1 - at], summed[at], free[at], free[1 - at])
+    row = at == 0 and not attribute(node, "transA", 0) and not product.rows and math.prod(product.matrix[:-2]) == 1
+    return None if row else product  # one row is a dense layer
 
 
 def _plain(node: Node, graph: Graph, constant: set[str]) -> bool:

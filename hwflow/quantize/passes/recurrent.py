@@ -77,8 +77,9 @@ def whole_sequences(model: Model) -> Model:
 
 
 def last_states_of_y(model: Model) -> Model:
-    """What reads Y_h reads the same elements of Y; Y_h stays an output of its node only where the model gives it as it
-    is and as the next value of an initial state that is an input.  Y gets a name where it has none."""
+    """A node that reads Y_h reads the same elements of Y; Y_h stays an output of its node only where the model gives it
+    as it is and as the next value of an initial state that is an input.  Y gets a name where it has none.
+    """
     graph = model.graph
     added, nodes, read = _Moves(graph), list[Node](), consumers(graph)
     outputs, inputs = ({value.name for value in values} for values in (graph.outputs, graph.inputs))
@@ -114,21 +115,21 @@ def _last_of(node: Node, graph: Graph, y: str, result: str, added: _Moves) -> li
     steps, directions, batch, hidden = x[0], weights[0], x[1], weights[2]
     added.typed(y, (steps, directions, batch, hidden))
     added.typed(result, (directions, batch, hidden))
-    row, wanted = added.new(f"{result}.steps"), np.array([steps * directions, batch, hidden], np.int64)
+    row, sizes = added.new(f"{result}.steps"), np.array([steps * directions, batch, hidden], np.int64)
     reverse = attribute(node, "direction", "forward") == "reverse"
     places = [(0 if reverse or d == 1 else steps - 1) * directions + d for d in range(directions)]
     if steps == 1:
-        return [Node("Reshape", (y, added.constant(f"{result}.shape", wanted)), (result,), name=result)]
+        return [Node("Reshape", (y, added.constant(f"{result}.shape", sizes)), (result,), name=result)]
     added.typed(row, (steps * directions, batch, hidden))
     index = added.constant(f"{result}.index", np.array(places, np.int64))
     return [
-        Node("Reshape", (y, added.constant(f"{result}.shape", wanted)), (row,), name=row),
+        Node("Reshape", (y, added.constant(f"{result}.shape", sizes)), (row,), name=row),
         Node("Gather", (row, index), (result,), {"axis": 0}, result),
     ]
 
 
 class _Moves(Additions):
-    """What a pass adds: names, constants and types."""
+    """Additions of a pass: names, constants and types."""
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)
@@ -150,5 +151,5 @@ class _Moves(Additions):
         return result
 
     def into(self, model: Model, nodes: list[Node]) -> Model:
-        made = with_graph(model, nodes, self.initializers)
-        return replace(made, graph=replace(made.graph, types={**made.graph.types, **self.types}))
+        rewritten = with_graph(model, nodes, self.initializers)
+        return replace(rewritten, graph=replace(rewritten.graph, types={**rewritten.graph.types, **self.types}))

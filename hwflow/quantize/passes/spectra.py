@@ -40,21 +40,21 @@ def fourier_to_products(model: Model) -> Model:
     added, nodes, makers = Additions(model.graph), list[Node](), {"STFT": _stft, "DFT": _dft}
     for node in model.graph.nodes:
         make = None if node.domain else makers.get(node.op_type)
-        made = None if make is None else make(node, model, added)
-        nodes += [node] if made is None else made
+        replacement = None if make is None else make(node, model, added)
+        nodes += [node] if replacement is None else replacement
     return simplify(infer(with_graph(model, nodes, added.initializers)))
 
 
 def _stft(node: Node, model: Model, added: Additions) -> list[Node] | None:
-    """Of a signal [batch, length, 1] and constant step, window and length of frames."""
-    graph, shape, made = model.graph, shape_of(model.graph, node.inputs[0]), shape_of(model.graph, node.outputs[0])
+    """The products of the STFT of a signal [batch, length, 1] and constant step, window and length of frames."""
+    graph, shape, result = model.graph, shape_of(model.graph, node.inputs[0]), shape_of(model.graph, node.outputs[0])
     rest = [name for name in node.inputs[1:] if name]
-    if shape is None or made is None or shape[-1] != 1 or any(name not in graph.initializers for name in rest):
+    if shape is None or result is None or shape[-1] != 1 or any(name not in graph.initializers for name in rest):
         return None
     step, window, length = (_constant(node, graph, k) for k in (1, 2, 3))
     assert step is not None
     count = len(window) if length is None and window is not None else int(length) if length is not None else shape[1]
-    rows = _waves(count, count, made[2])
+    rows = _waves(count, count, result[2])
     if window is not None:
         rows = rows * window.astype(np.float64)
     kernel = rows.astype(np.float32)[:, None, :]
@@ -64,23 +64,23 @@ def _stft(node: Node, model: Model, added: Additions) -> list[Node] | None:
     return [
         _reshaped(node.inputs[0], (shape[0], 1, shape[1]), signal, added),
         Node("Conv", (signal, added.constant(f"{base}.waves", kernel)), (channels,), attributes, base),
-        *_turned(channels, made, node.outputs[0], added),
+        *_turned(channels, result, node.outputs[0], added),
     ]
 
 
-def _turned(channels: str, made: tuple[int, ...], output: str, added: Additions) -> list[Node]:
+def _turned(channels: str, result: tuple[int, ...], output: str, added: Additions) -> list[Node]:
     """From [batch, 2 * bins, frames] to [batch, frames, bins, 2]."""
     frames = added.new(f"{output}.frames")
     return [
         Node("Transpose", (channels,), (frames,), {"perm": (0, 2, 1)}, frames),
-        _reshaped(frames, made, output, added),
+        _reshaped(frames, result, output, added),
     ]
 
 
 def _dft(node: Node, model: Model, added: Additions) -> list[Node] | None:
     """Along the axis before the last of a real tensor, forwards, with a constant length."""
-    graph, shape, made = model.graph, shape_of(model.graph, node.inputs[0]), shape_of(model.graph, node.outputs[0])
-    if shape is None or made is None or shape[-1] != 1 or attribute(node, "inverse", 0):
+    graph, shape, result = model.graph, shape_of(model.graph, node.inputs[0]), shape_of(model.graph, node.outputs[0])
+    if shape is None or result is None or shape[-1] != 1 or attribute(node, "inverse", 0):
         return None
     if any(name not in graph.initializers for name in node.inputs[1:] if name):
         return None
@@ -90,15 +90,15 @@ def _dft(node: Node, model: Model, added: Additions) -> list[Node] | None:
     if axis % len(shape) != len(shape) - 2:
         return None
     count = shape[-2] if length is None else int(length)
-    matrix = np.zeros((shape[-2], 2 * made[-2]))
+    matrix = np.zeros((shape[-2], 2 * result[-2]))
     used = min(count, shape[-2])
-    matrix[:used] = _waves(count, used, made[-2]).T
+    matrix[:used] = _waves(count, used, result[-2]).T
     base = label_of(node)
     rows, bins = added.new(f"{base}.rows"), added.new(f"{base}.bins")
     product = Node("MatMul", (rows, added.float32(f"{base}.waves", matrix)), (bins,), name=base)
     return [
         _reshaped(node.inputs[0], shape[:-1], rows, added), product,
-        _reshaped(bins, made, node.outputs[0], added),
+        _reshaped(bins, result, node.outputs[0], added),
     ]  # fmt: skip
 
 
@@ -131,10 +131,10 @@ def turn_before_copies(model: Model) -> Model:
     graph = model.graph
     if not any(node.op_type == "Concat" and len(node.inputs) > 1 for node in graph.nodes):
         return model
-    read, made, added, nodes = consumers(graph), producers(graph), Additions(graph), list[Node]()
+    read, makers, added, nodes = consumers(graph), producers(graph), Additions(graph), list[Node]()
     outputs, changed = {value.name for value in graph.outputs}, False
     for node in graph.nodes:
-        stack = _stack(node, graph, made, read, outputs) if node.op_type == "Transpose" and not node.domain else None
+        stack = _stack(node, graph, makers, read, outputs) if node.op_type == "Transpose" and not node.domain else None
         if stack is None:
             nodes.append(node)
             continue
@@ -144,7 +144,7 @@ def turn_before_copies(model: Model) -> Model:
 
 
 def _stack(
-    node: Node, graph: Graph, made: dict[str, Node], read: dict[str, list[Node]], outputs: set[str]
+    node: Node, graph: Graph, makers: dict[str, Node], read: dict[str, list[Node]], outputs: set[str]
 ) -> tuple[str, list[list[Node]], Node, list[Node]] | None:
     """The tensor, the nodes that make each copy of it, the Concat, and what stands between it and `node`.
 
@@ -154,18 +154,18 @@ def _stack(
         return len(read.get(name, [])) == 1 and name not in outputs
 
     after, name = list[Node](), node.inputs[0]
-    while name in made and made[name].op_type in _SHIFTS and moves(made[name], graph) and alone(name):
-        after.insert(0, made[name])
-        name = made[name].inputs[0]
-    concat = made.get(name)
+    while name in makers and makers[name].op_type in _SHIFTS and moves(makers[name], graph) and alone(name):
+        after.insert(0, makers[name])
+        name = makers[name].inputs[0]
+    concat = makers.get(name)
     if concat is None or concat.op_type != "Concat" or not alone(name):
         return None
     copies, sources = list[list[Node]](), set[str]()
     for part in concat.inputs:
         copy = list[Node]()
-        while part in made and made[part].op_type in _SHIFTS and moves(made[part], graph):
-            copy.insert(0, made[part])
-            part = made[part].inputs[0]
+        while part in makers and makers[part].op_type in _SHIFTS and moves(makers[part], graph):
+            copy.insert(0, makers[part])
+            part = makers[part].inputs[0]
         copies.append(copy)
         sources.add(part)
     whole, one = shape_of(graph, name), shape_of(graph, next(iter(sources)))
@@ -179,21 +179,21 @@ def _turned_first(
 ) -> list[Node]:
     perm = as_ints(node.attributes["perm"])
     name = added.new(f"{source}.turned")
-    made, parts = [replace(node, inputs=(source,), outputs=(name,))], list[str]()
+    written, parts = [replace(node, inputs=(source,), outputs=(name,))], list[str]()
     for copy in copies:
         part = name
         for step in copy:
             result = added.new(f"{step.outputs[0]}.turned")
-            made.append(_along(step, part, result, perm, graph, added))
+            written.append(_along(step, part, result, perm, graph, added))
             part = result
         parts.append(part)
     axis = perm.index(attribute(concat, "axis", 0) % len(perm))
     results = [*(added.new(f"{step.outputs[0]}.turned") for step in (concat, *after[:-1])), node.outputs[0]]
     results = results if after else [node.outputs[0]]
-    made.append(replace(concat, inputs=tuple(parts), outputs=(results[0],), attributes={"axis": axis}))
+    written.append(replace(concat, inputs=tuple(parts), outputs=(results[0],), attributes={"axis": axis}))
     for step, before, result in zip(after, results[:-1], results[1:], strict=True):
-        made.append(_along(step, before, result, perm, graph, added))
-    return made
+        written.append(_along(step, before, result, perm, graph, added))
+    return written
 
 
 def _along(step: Node, source: str, result: str, perm: tuple[int, ...], graph: Graph, added: Additions) -> Node:

@@ -107,7 +107,7 @@ def keep_states(model: Model, asked: Mapping[str, str] | None = None) -> Model:
 
 def _fed_inputs(model: Model) -> dict[str, list[_Fed]]:
     """The graph inputs that feed initial states, with what they feed."""
-    graph, found = model.graph, dict[str, list[_Fed]]()
+    graph, fed = model.graph, dict[str, list[_Fed]]()
     inputs = {value.name for value in graph.inputs}
     for node in graph.nodes:
         for number in range(0 if node.domain else RECURRENT.get(node.op_type, 0)):
@@ -125,8 +125,8 @@ def _fed_inputs(model: Model) -> dict[str, list[_Fed]]:
                     "export the model with the layer's state as an input of its own",
                 )
             index = _traced(model, way, {sources[0]: _places(graph, sources[0])}, port.read)
-            found.setdefault(sources[0], []).append(_Fed(port, index))
-    return found
+            fed.setdefault(sources[0], []).append(_Fed(port, index))
+    return fed
 
 
 def _places(graph: Graph, name: str) -> Array:
@@ -136,31 +136,31 @@ def _places(graph: Graph, name: str) -> Array:
     return np.arange(size).reshape(shape).astype(np.float32)
 
 
-def _traced(model: Model, way: list[Node], feeds: Mapping[str, Array], wanted: str) -> IntArray:
-    """The numbers that arrive at the tensor `wanted` over the nodes `way`."""
-    if wanted in feeds:
-        return feeds[wanted].astype(np.int64)
+def _traced(model: Model, way: list[Node], feeds: Mapping[str, Array], tensor: str) -> IntArray:
+    """The numbers that arrive at the tensor `tensor` over the nodes `way`."""
+    if tensor in feeds:
+        return feeds[tensor].astype(np.int64)
     values = tuple(Value(name, TensorType(array.dtype, array.shape)) for name, array in feeds.items())
     way = [replace(node, op_type="Identity", attributes={}) if node.op_type == "Cast" else node for node in way]
-    graph = Graph("moved", tuple(way), values, (Value(wanted, None),), model.graph.initializers)
-    result: Array = evaluate(Model(graph, 10, model.opsets), feeds)[wanted]
+    graph = Graph("moved", tuple(way), values, (Value(tensor, None),), model.graph.initializers)
+    result: Array = evaluate(Model(graph, 10, model.opsets), feeds)[tensor]
     return np.asarray(result, np.int64)
 
 
 def _numbers(graph: Graph) -> _Numbers:
-    found, start = _Numbers({}, {}), 1
+    numbering, start = _Numbers({}, {}), 1
     for node in graph.nodes:
         for number in range(0 if node.domain else RECURRENT.get(node.op_type, 0)):
             shape = _state_shape(graph, node)
             numbers = np.arange(start, start + int(np.prod(shape)))
             start += numbers.size
-            found.states[id(node), number] = numbers
+            numbering.states[id(node), number] = numbers
             real = numbers.reshape(shape).astype(np.float32)
             if len(node.outputs) > _LAST + number and node.outputs[_LAST + number]:
-                found.tensors[node.outputs[_LAST + number]] = real
+                numbering.tensors[node.outputs[_LAST + number]] = real
             if number == 0 and node.outputs[0]:
-                found.tensors[node.outputs[0]] = _inside_of_y(graph, node, real)
-    return found
+                numbering.tensors[node.outputs[0]] = _inside_of_y(graph, node, real)
+    return numbering
 
 
 def _state_shape(graph: Graph, node: Node) -> tuple[int, ...]:
@@ -183,25 +183,25 @@ def _inside_of_y(graph: Graph, node: Node, numbers: Array) -> Array:
 
 
 def _output_of(
-    model: Model, name: str, uses: list[_Fed], numbers: _Numbers, wanted: str | None
+    model: Model, name: str, uses: list[_Fed], numbers: _Numbers, stated: str | None
 ) -> str:
     """The output that gives the next state for the input `name`.  HwflowError where there is none."""
     graph = model.graph
     shape = shape_of(graph, name)
     tried = []
     for value in graph.outputs:
-        if shape_of(graph, value.name) != shape or wanted not in (None, value.name):
+        if shape_of(graph, value.name) != shape or stated not in (None, value.name):
             continue
-        given = _numbers_of_output(model, value.name, numbers.tensors)
-        if given is not None and all(_is_next(use, given, numbers) for use in uses):
+        numbers_there = _numbers_of_output(model, value.name, numbers.tensors)
+        if numbers_there is not None and all(_is_next(use, numbers_there, numbers) for use in uses):
             return value.name
         tried.append(value.name)
     ports, results = (" and ".join(texts) for texts in zip(*((u.port.title, u.port.result) for u in uses), strict=True))
     same = f" (of its shape {list(shape or ())} there is {', '.join(map(repr, tried))})" if tried else ""
     raise HwflowError(
         f"input '{name}' is a state, the {ports}, so an output of the model must give its next value, the {results} in "
-        f"the same places, but none does{same}" if wanted is None else
-        f"--state {name}={wanted} must name an output that gives the next value of '{name}', the {results} in the same "
+        f"the same places, but none does{same}" if stated is None else
+        f"--state {name}={stated} must name an output that gives the next value of '{name}', the {results} in the same "
         "places, and this one does not",
         "export the model with that output, or with a constant initial state",
     )
@@ -209,13 +209,13 @@ def _output_of(
 
 def _numbers_of_output(model: Model, output: str, numbers: Mapping[str, Array]) -> IntArray | None:
     """The numbers of the states in `output`, flat; None where it is computed."""
-    made, way, todo, feeds = producers(model.graph), list[Node](), [output], dict[str, Array]()
+    makers, way, todo, feeds = producers(model.graph), list[Node](), [output], dict[str, Array]()
     while todo:
         name = todo.pop()
         if name in numbers:
             feeds[name] = numbers[name]
-        elif name in made:
-            node = made[name]
+        elif name in makers:
+            node = makers[name]
             if node.domain or node.op_type not in _MOVING:
                 return None
             if node not in way:
@@ -227,10 +227,10 @@ def _numbers_of_output(model: Model, output: str, numbers: Mapping[str, Array]) 
     return _traced(model, order, feeds, output).ravel()
 
 
-def _is_next(use: _Fed, given: IntArray, numbers: _Numbers) -> bool:
-    """Whether an output with the numbers `given` has the next state where the input has the state before."""
+def _is_next(use: _Fed, numbers_there: IntArray, numbers: _Numbers) -> bool:
+    """Whether an output with the numbers `numbers_there` has the next state where the input has the state before."""
     own = numbers.states[id(use.port.node), use.port.number]
-    return bool(np.array_equal(given[use.index.ravel()], own))
+    return bool(np.array_equal(numbers_there[use.index.ravel()], own))
 
 
 def _require_alone(graph: Graph, name: str, uses: list[_Fed]) -> None:
@@ -281,7 +281,7 @@ def _require_asked(model: Model, fed: Mapping[str, list[_Fed]], asked: Mapping[s
 def _written(model: Model, fed: Mapping[str, list[_Fed]], pairs: dict[str, str], known: dict[str, str]) -> Model:
     """`model` with the inputs and outputs of `pairs` as those of the layers."""
     graph, names = model.graph, Names(model.graph)
-    states, given, types = dict(known), list[Value](), dict(graph.types)
+    states, shown, types = dict(known), list[Value](), dict(graph.types)
     nodes = {id(node): node for node in graph.nodes}
     for uses in (fed[name] for name in pairs):
         for use in uses:
@@ -291,7 +291,7 @@ def _written(model: Model, fed: Mapping[str, list[_Fed]], pairs: dict[str, str],
             direct = port.read in pairs
             wish = f"{label_of(port.node)}.{('initial_h', 'initial_c')[port.number]}"
             name = port.read if direct else names.new(wish)
-            given.append(Value(name, kind))
+            shown.append(Value(name, kind))
             inputs = [*node.inputs]
             inputs[_INITIAL + port.number] = name
             outputs = [*node.outputs, *[""] * (_LAST + port.number + 1 - len(node.outputs))]
@@ -302,9 +302,9 @@ def _written(model: Model, fed: Mapping[str, list[_Fed]], pairs: dict[str, str],
             nodes[id(port.node)] = replace(node, inputs=tuple(inputs), outputs=tuple(outputs))
     kept_in = [value for value in graph.inputs if value.name not in pairs]
     kept_out = [value for value in graph.outputs if value.name not in pairs.values()]
-    last = [Value(name, types[name]) for name in (states[value.name] for value in given)]
+    last = [Value(name, types[name]) for name in (states[value.name] for value in shown)]
     whole = replace(
-        graph, nodes=tuple(nodes.values()), inputs=(*kept_in, *given), outputs=(*kept_out, *last), types=types
+        graph, nodes=tuple(nodes.values()), inputs=(*kept_in, *shown), outputs=(*kept_out, *last), types=types
     )
     notes = tuple(
         f"input '{name}' and output '{output}' are a state, which stays on the chip from one frame to the next"

@@ -32,26 +32,26 @@ from hwflow.quantize.graphs import (
 def one_hot_to_gather(model: Model) -> Model:
     """A product with one-hot rows becomes a Gather of the rows of its weights; numbers without a one, of zeros."""
     graph = model.graph
-    made, added, nodes, changed = producers(graph), Additions(graph), list[Node](), False
+    makers, added, nodes, changed = producers(graph), Additions(graph), list[Node](), False
     for node in graph.nodes:
         weights = graph.initializers.get(node.inputs[1]) if node.op_type == "MatMul" and not node.domain else None
-        found = _one_hot(node.inputs[0], graph, made) if weights is not None and weights.ndim == 2 else None
-        if weights is None or found is None or found[1] != len(weights):
+        one_hot = _one_hot(node.inputs[0], graph, makers) if weights is not None and weights.ndim == 2 else None
+        if weights is None or one_hot is None or one_hot[1] != len(weights):
             nodes.append(node)
             continue
         changed, base = True, label_of(node)
         table = added.constant(f"{base}.table", np.concatenate([weights, np.zeros_like(weights[:1])]))
-        numbers = _limited(found, graph, base, added, nodes)
+        numbers = _limited(one_hot, graph, base, added, nodes)
         nodes.append(replace(node, op_type="Gather", inputs=(table, numbers), attributes={"axis": 0}))
     return simplify(infer(with_graph(model, nodes, added.initializers))) if changed else model
 
 
-def _one_hot(name: str, graph: Graph, made: dict[str, Node]) -> tuple[str, int, bool] | None:
+def _one_hot(name: str, graph: Graph, makers: dict[str, Node]) -> tuple[str, int, bool] | None:
     """The numbers, how many classes there are, and whether negative numbers count from the end; None if `name` is no
     one-hot tensor with the classes along its last axis."""
-    while name in made and made[name].op_type in ("Cast", "Identity"):
-        name = made[name].inputs[0]
-    node, shape = made.get(name), shape_of(graph, name)
+    while name in makers and makers[name].op_type in ("Cast", "Identity"):
+        name = makers[name].inputs[0]
+    node, shape = makers.get(name), shape_of(graph, name)
     if node is None or node.domain or shape is None:
         return None
     if node.op_type == "OneHot":
@@ -63,10 +63,11 @@ def _one_hot(name: str, graph: Graph, made: dict[str, Node]) -> tuple[str, int, 
     if node.op_type != "Equal":
         return None
     for numbers, classes in (node.inputs, node.inputs[::-1]):
-        found, source = graph.initializers.get(classes), shape_of(graph, numbers)
-        if found is None or source is None or numbers in graph.initializers or not _is_integer(numbers, graph):
+        all_numbers, source = graph.initializers.get(classes), shape_of(graph, numbers)
+        if all_numbers is None or source is None or numbers in graph.initializers or not _is_integer(numbers, graph):
             continue
-        if found.size == shape[-1] == found.shape[-1] and np.array_equal(found.ravel(), np.arange(found.size)):
+        in_order = np.array_equal(all_numbers.ravel(), np.arange(all_numbers.size))
+        if all_numbers.size == shape[-1] == all_numbers.shape[-1] and in_order:
             return (numbers, shape[-1], False) if source == (*shape[:-1], 1) else None
     return None
 
@@ -76,9 +77,9 @@ def _is_integer(name: str, graph: Graph) -> bool:
     return kind is not None and kind.dtype.kind in "iu"
 
 
-def _limited(found: tuple[str, int, bool], graph: Graph, base: str, added: Additions, nodes: list[Node]) -> str:
+def _limited(one_hot: tuple[str, int, bool], graph: Graph, base: str, added: Additions, nodes: list[Node]) -> str:
     """The numbers, where those without a one are `count`, the row of zeros, or -1, which is the same one."""
-    name, count, wraps = found
+    name, count, wraps = one_hot
     kind, shape = graph.tensor_type(name), shape_of(graph, name)
     assert kind is not None
     assert shape is not None
@@ -106,9 +107,9 @@ def tables_to_constants(model: Model) -> Model:
     """A Gather of dequantized rows reads the integers, and its rows are dequantized; where rows have scales of their
     own the table is one of reals."""
     graph = model.graph
-    made, added, nodes = producers(graph), Additions(graph), list[Node]()
+    makers, added, nodes = producers(graph), Additions(graph), list[Node]()
     for node in graph.nodes:
-        source = made.get(node.inputs[0]) if node.op_type == "Gather" and not node.domain else None
+        source = makers.get(node.inputs[0]) if node.op_type == "Gather" and not node.domain else None
         constant = source is not None and source.op_type == "DequantizeLinear" and not source.domain and all(
             name in graph.initializers for name in source.inputs if name
         )  # fmt: skip
@@ -129,9 +130,9 @@ def tables_to_constants(model: Model) -> Model:
 def numbers_of_rows(model: Model) -> Model:
     """Numbers that choose rows of a table are 0, 1, ... when they come to it: a Gather of these makes them so."""
     graph = model.graph
-    made, added, nodes, known = producers(graph), Additions(graph), list[Node](), dict[tuple[str, int], str]()
+    makers, added, nodes, known = producers(graph), Additions(graph), list[Node](), dict[tuple[str, int], str]()
     for node in graph.nodes:
-        if not is_embedding(node, graph) or _is_number(node.inputs[1], graph, made):
+        if not is_embedding(node, graph) or _is_number(node.inputs[1], graph, makers):
             nodes.append(node)
             continue
         table, numbers = graph.initializers[node.inputs[0]], node.inputs[1]
@@ -143,15 +144,15 @@ def numbers_of_rows(model: Model) -> Model:
     return simplify(infer(with_graph(model, nodes, added.initializers))) if known else model
 
 
-def _is_number(name: str, graph: Graph, made: dict[str, Node]) -> bool:
+def _is_number(name: str, graph: Graph, makers: dict[str, Node]) -> bool:
     """Whether `name` was made by `numbers_of_rows`."""
-    node = made.get(name)
+    node = makers.get(name)
     every = graph.initializers.get(node.inputs[0]) if node is not None and node.op_type == "Gather" else None
     return every is not None and every.ndim == 1 and np.array_equal(every, np.arange(len(every), dtype=np.int64))
 
 
 def functions_into_tables(model: Model) -> Model:
-    """What is computed of rows of a table, element by element, is computed of the table once.
+    """A function of rows of a table, element by element, is computed of the table once.
 
     Where one tensor comes out of the nodes that follow; constants are the same for every row that is chosen.
     """

@@ -67,12 +67,12 @@ class _Work:
         self.nodes: list[Node] = []
 
     def rewrite(self, node: Node) -> None:
-        shape, made = shape_of(self.graph, node.inputs[0]), shape_of(self.graph, node.outputs[0])
+        shape, shape_made = shape_of(self.graph, node.inputs[0]), shape_of(self.graph, node.outputs[0])
         weights = self._shape_of_weights(node.inputs[1])
-        if shape is None or made is None or len(shape) not in (3, 4):
+        if shape is None or shape_made is None or len(shape) not in (3, 4):
             raise Refusal(f"must read [1, C, W] or [1, C, H, W], not {shape}", "use a transposed convolution in 2-D")
         groups = attribute(node, "group", 1)
-        axes = [_axis(node, k, n, made[k + 2], weights[k + 2]) for k, n in enumerate(shape[2:])]
+        axes = [_axis(node, k, n, shape_made[k + 2], weights[k + 2]) for k, n in enumerate(shape[2:])]
         base, cout = node.name or node.outputs[0], weights[1] * groups
         phases = [len(axis.taps) for axis in axes]
         kernel = self._spread(node.inputs[1], f"{base}.weight", _gathered(weights, groups, axes))
@@ -85,7 +85,7 @@ class _Work:
             "pads": tuple(axis.pads[end] for end in (0, 1) for axis in axes),
         }  # fmt: skip
         steps = self._shuffled(base, cout, axes) if max(phases) > 1 else []
-        steps += self._cropped(base, made, axes)
+        steps += self._cropped(base, shape_made, axes)
         result = node.outputs[0]
         names = [*(self.added.new(f"{base}.{step.op_type.lower()}.in") for step in steps), result]
         self.nodes.append(Node("Conv", (node.inputs[0], kernel, *bias), (names[0],), attributes, node.name))
@@ -152,35 +152,35 @@ class _Work:
             Node("Reshape", (self.added.constant(f"{base}.pixels", whole),), ()),
         ]
 
-    def _cropped(self, base: str, made: tuple[int, ...], axes: Sequence[_Axis]) -> list[Node]:
+    def _cropped(self, base: str, result: tuple[int, ...], axes: Sequence[_Axis]) -> list[Node]:
         """A Slice, where there is something to cut off; with its first input and output left open."""
         if all((axis.first, axis.kept) == (0, axis.length * len(axis.taps)) for axis in axes):
             return []
         numbers = {
             "starts": tuple(axis.first for axis in axes), "ends": tuple(axis.first + axis.kept for axis in axes),
-            "axes": tuple(range(2, len(made))),
+            "axes": tuple(range(2, len(result))),
         }  # fmt: skip
         inputs = (self.added.constant(f"{base}.{key}", np.array(value, np.int64)) for key, value in numbers.items())
         return [Node("Slice", tuple(inputs), ())]
 
 
-def _axis(node: Node, axis: int, size: int, made: int, kernel: int) -> _Axis:
-    """Axis `axis` of the image: of `size` elements becoming `made`, with `kernel` taps."""
+def _axis(node: Node, axis: int, size: int, result: int, kernel: int) -> _Axis:
+    """Axis `axis` of the image: of `size` elements becoming `result`, with `kernel` taps."""
     strides, dilations = (as_ints(node.attributes.get(key, (1,) * (axis + 1))) for key in ("strides", "dilations"))
     stride, dilation = strides[axis], dilations[axis]
-    first = _first(node, axis, size, made, extent_of(kernel, dilation), stride)
+    first = _first(node, axis, size, result, extent_of(kernel, dilation), stride)
     count = dilation * (kernel - 1) // stride + 1
     taps = np.full((stride, count), -1, np.int64)
     for tap in range(kernel):
         place, phase = divmod(dilation * tap, stride)
         taps[phase, count - 1 - place] = tap
     start = min(first // stride, count - 1)
-    last = max((first + made - 1) // stride, size - 1)
+    last = max((first + result - 1) // stride, size - 1)
     pads = (count - 1 - start, last - (size - 1))
-    return _Axis(taps, pads, last - start + 1, first - start * stride, made)
+    return _Axis(taps, pads, last - start + 1, first - start * stride, result)
 
 
-def _first(node: Node, axis: int, size: int, made: int, span: int, stride: int) -> int:
+def _first(node: Node, axis: int, size: int, result: int, span: int, stride: int) -> int:
     """The pixel of the uncut result that stays as the first: the pad in front."""
     mode = attribute(node, "auto_pad", "NOTSET")
     rank = len(as_ints(node.attributes.get("strides", ()))) or None
@@ -190,7 +190,7 @@ def _first(node: Node, axis: int, size: int, made: int, span: int, stride: int) 
     if "output_shape" not in node.attributes and mode == "VALID":
         return 0
     more = as_ints(node.attributes.get("output_padding", (0,) * (rank or axis + 1)))[axis]
-    total = stride * (size - 1) + more + span - made
+    total = stride * (size - 1) + more + span - result
     return halves(max(0, total), mode)[0]
 
 

@@ -1,4 +1,4 @@
-"""What the host computes around classical models: features in front of them, labels and probabilities behind them."""
+"""Nodes for the host around classical models: features in front of them, labels and probabilities behind them."""
 
 from __future__ import annotations
 

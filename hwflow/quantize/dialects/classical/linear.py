@@ -238,8 +238,9 @@ MOST_APART = 100.0
 
 
 class _Distances(NamedTuple):
-    """Of the features `x` [n, features] from `middles` over `variances`, both [classes, features]; `inside` are the
-    tensors on the way."""
+    """Distances of the features `x` [n, features] from `middles` over `variances`, both [classes, features]; `inside`
+    are the tensors on the way.
+    """
 
     x: str
     middles: Floats
@@ -249,38 +250,38 @@ class _Distances(NamedTuple):
 
 def rewrite_sum(r: Rewriting, node: Node) -> None:
     """A ReduceSum of such quotients; any other one stays."""
-    found = _distances(r, node)
-    if found is None:
+    distances = _distances(r, node)
+    if distances is None:
         r.nodes.append(node)
         return
-    apart = found.variances.max(axis=0) / found.variances.min(axis=0)
+    apart = distances.variances.max(axis=0) / distances.variances.min(axis=0)
     if apart.max() > MOST_APART:
         raise Refused(
             f"the variances of feature {apart.argmax()} must be within a factor of {MOST_APART:g} in all classes, not "
             f"{apart.max():.3g}: one Gaussian for each class and feature (GaussianNB) needs more digits than integers "
             "of 16 bits have", "train it with a larger var_smoothing (0.01), or train a LogisticRegression")
     wish = node.outputs[0]
-    centre = found.middles.mean(axis=0).astype(np.float32)
-    z = r.emit("Sub", found.x, r.constant(f"{wish}.centre", centre[None]), wish=f"{wish}.z")
+    centre = distances.middles.mean(axis=0).astype(np.float32)
+    z = r.emit("Sub", distances.x, r.constant(f"{wish}.centre", centre[None]), wish=f"{wish}.z")
     both = r.new_name(f"{wish}.features")
     squares, sizes = r.emit("Mul", z, z, wish=f"{wish}.squares"), (len(centre),) * 2
     r.nodes.append(Node("FeatureVectorizer", (z, squares), (both,), {"inputdimensions": sizes}, both, "ai.onnx.ml"))
-    middles = found.middles - centre
-    weights = np.concatenate([-2 * middles / found.variances, 1 / found.variances], axis=1)
+    middles = distances.middles - centre
+    weights = np.concatenate([-2 * middles / distances.variances, 1 / distances.variances], axis=1)
     x, weights = with_like_features(r, both, weights, wish)
     names = [r.constant(f"{wish}.{name}", np.asarray(values, np.float32))
-             for name, values in (("weights", weights), ("bias", (middles**2 / found.variances).sum(axis=1)))]
+             for name, values in (("weights", weights), ("bias", (middles**2 / distances.variances).sum(axis=1)))]
     r.emit("Gemm", x, *names, output=wish, name=label_of(node), attributes={"transB": 1})
 
 
 def inside_distances(r: Rewriting) -> set[str]:
     """The tensors of the graph that such sums are made of."""
     sums = (_distances(r, node) for node in r.graph.nodes if node.op_type == "ReduceSum" and not node.domain)
-    return {name for found in sums if found is not None for name in found.inside}
+    return {name for distances in sums if distances is not None for name in distances.inside}
 
 
 def _distances(r: Rewriting, node: Node) -> _Distances | None:
-    """What `node` sums, where it is a row of distances."""
+    """The distances that `node` sums, where it is a row of distances."""
     axes = r.value(node.inputs[1]) if len(node.inputs) > 1 else node.attributes.get("axes", ())
     if axes is None or as_ints(axes) not in ((2,), (-1,)) or node.attributes.get("keepdims", 1):
         return None

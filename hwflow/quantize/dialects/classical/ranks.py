@@ -55,8 +55,8 @@ class _Set:
 
 @dataclass(frozen=True)
 class Comparisons:
-    """What the nodes of a forest compare, in integers: node n holds where rank[columns[n]] >= places[n], or is equal to
-    it where `equal[n]`; where `turned[n]`, its sides change places.  `highest` is the highest rank.
+    """The comparisons of the nodes of a forest, in integers: node n holds where rank[columns[n]] >= places[n], or is
+    equal to it where `equal[n]`; where `turned[n]`, its sides change places.  `highest` is the highest rank.
     """
 
     columns: IntArray
@@ -78,17 +78,17 @@ def compared(forest: Forest) -> Comparisons:
     # Not-a-number goes where x goes that reaches the threshold, or equals it.
     high = missing != turned
     ranked = ~((modes == MEMBER) | (((modes == _EQ) | (modes == _NEQ)) & high))
-    found = _Found(len(modes))
-    found.rank(np.flatnonzero(ranked), features, high, modes, thresholds)
-    count = len(found.ranked)
+    comparisons = _Found(len(modes))
+    comparisons.rank(np.flatnonzero(ranked), features, high, modes, thresholds)
+    count = len(comparisons.ranked)
     for node in np.flatnonzero(~ranked).tolist():
         values = forest.members.get(int(np.flatnonzero(inner)[node]), thresholds[node:node + 1])
         values = np.unique(np.asarray(values, np.float32))
-        found.columns[node], found.places[node] = count + len(found.sets), 1
-        found.sets.append(_Set(int(features[node]), values, bool(high[node])))
-    highest = max([len(column.steps) for column in found.ranked] + [1])
-    return Comparisons(found.columns, found.places, found.equal, turned.astype(np.int64), highest,
-                       tuple(found.ranked), tuple(found.sets))
+        comparisons.columns[node], comparisons.places[node] = count + len(comparisons.sets), 1
+        comparisons.sets.append(_Set(int(features[node]), values, bool(high[node])))
+    highest = max([len(column.steps) for column in comparisons.ranked] + [1])
+    return Comparisons(comparisons.columns, comparisons.places, comparisons.equal, turned.astype(np.int64), highest,
+                       tuple(comparisons.ranked), tuple(comparisons.sets))
 
 
 class _Found:
@@ -102,7 +102,7 @@ class _Found:
     def rank(
         self, nodes: IntArray, features: IntArray, high: npt.NDArray[np.bool_], modes: IntArray, thresholds: Floats
     ) -> None:
-        """Of the nodes that compare with steps; a column for each feature and side of not-a-number."""
+        """Take the nodes that compare with steps; a column for each feature and side of not-a-number."""
         with np.errstate(over="ignore"):
             above = np.nextafter(thresholds, np.float32(np.inf))
         never = np.isposinf(thresholds)  # nothing is above: what no number reaches, in order behind all others
@@ -124,20 +124,21 @@ class _Found:
             self.ranked.append(column)
 
 
-def emit_ranks(r: Rewriting, x: str, made: Comparisons, wish: str) -> str:
+def emit_ranks(r: Rewriting, x: str, comparisons: Comparisons, wish: str) -> str:
     """The nodes that make ranks [n, columns] of the float32 features `x` [n, features].
 
     They are uint8 or uint16, and then float32 again: a DequantizeLinear says that they enter the hardware here.
     """
     parts = []
-    if made.ranked:
-        parts.append(_emit_columns(r, x, made.ranked, f"{wish}.reached"))
-    if made.sets:
-        parts.append(_emit_sets(r, x, made.sets, f"{wish}.member"))
+    if comparisons.ranked:
+        parts.append(_emit_columns(r, x, comparisons.ranked, f"{wish}.reached"))
+    if comparisons.sets:
+        parts.append(_emit_sets(r, x, comparisons.sets, f"{wish}.member"))
     counts = parts[0] if len(parts) == 1 else r.emit("Concat", *parts, wish=f"{wish}.counts", attributes={"axis": 1})
-    code, dtype = (2, np.uint8) if made.highest <= 255 else (4, np.uint16)
+    code, dtype = (2, np.uint8) if comparisons.highest <= 255 else (4, np.uint16)
     ranks = r.emit("Cast", counts, wish=f"{wish}.integers", attributes={"to": code})
-    ends = [r.constant(f"{wish}.{name}", np.array(end, dtype)) for name, end in (("low", 0), ("high", made.highest))]
+    ends = [r.constant(f"{wish}.{name}", np.array(end, dtype))
+            for name, end in (("low", 0), ("high", comparisons.highest))]
     limited = r.emit("Clip", ranks, *ends, wish=f"{wish}.limited")  # says how many bits they have
     scale, zero = r.constant(f"{wish}.scale", np.array(1, np.float32)), r.constant(f"{wish}.zero", np.array(0, dtype))
     return r.emit("DequantizeLinear", limited, scale, zero, wish=wish)

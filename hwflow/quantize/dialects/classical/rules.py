@@ -42,9 +42,9 @@ def rewrite_mean(r: Rewriting, node: Node) -> None:
         count = r.constant(f"{node.outputs[0]}.share", np.array(1 / len(scores), np.float32))
         r.emit("Mul", total, count, output=node.outputs[0], name=node.name)
         return
-    made, x = bag
-    first, outputs = r.made[scores[0]], ("", node.outputs[0]) if made.labels is not None else node.outputs
-    emit_ensemble(r, replace(first, outputs=outputs, name=f"{label_of(first)}.bag"), made, x, 1 / len(scores))
+    ensemble, x = bag
+    first, outputs = r.made[scores[0]], ("", node.outputs[0]) if ensemble.labels is not None else node.outputs
+    emit_ensemble(r, replace(first, outputs=outputs, name=f"{label_of(first)}.bag"), ensemble, x, 1 / len(scores))
 
 
 def _on_host(r: Rewriting, scores: str, wish: str) -> str:
@@ -62,10 +62,11 @@ def _scores(r: Rewriting, node: Node) -> list[str]:
             or join.op_type != "Concat" or join.attributes.get("axis") != 0):
         return []
     turned = [r.made.get(name) for name in join.inputs]
-    found = [each.inputs[0] for each in turned if each is not None and each.op_type in ("Reshape", "Unsqueeze")
-             and r.shape(each.outputs[0]) == (1, *r.shape(each.inputs[0]))]
-    of_models = all(name in r.made and r.made[name].domain == _ML for name in found)
-    return found if of_models and len(found) == len(turned) else []
+    tensors = [
+        reshape.inputs[0] for reshape in turned if reshape is not None and reshape.op_type in ("Reshape", "Unsqueeze")
+        and r.shape(reshape.outputs[0]) == (1, *r.shape(reshape.inputs[0]))]
+    of_models = all(name in r.made and r.made[name].domain == _ML for name in tensors)
+    return tensors if of_models and len(tensors) == len(turned) else []
 
 
 def _bag_of_trees(r: Rewriting, scores: Sequence[str]) -> tuple[Ensemble, str] | None:
@@ -75,22 +76,21 @@ def _bag_of_trees(r: Rewriting, scores: Sequence[str]) -> tuple[Ensemble, str] |
         node = r.made[name]
         if not node.op_type.startswith("TreeEnsemble") or name != next(n for n in reversed(node.outputs) if n):
             return None
-        made, chosen = read_ensemble(node, dict(r.model.opsets)), r.made.get(node.inputs[0])
+        ensemble, chosen = read_ensemble(node, dict(r.model.opsets)), r.made.get(node.inputs[0])
         columns = r.value(chosen.inputs[1]) if chosen is not None and _chooses(chosen) else None
         read.add(node.inputs[0] if chosen is None or columns is None else chosen.inputs[0])
         if columns is not None:
-            features = made.forest.features
+            features = ensemble.forest.features
             if features.max(initial=0) >= columns.size:
                 return None
-            made = replace(made, forest=replace(made.forest, features=columns.ravel()[features]))
-        ensembles.append(made)
-    kinds = {(made.aggregate, made.transform, scores_of_two(made), made.forest.targets, made.base.size,
-              None if made.labels is None else tuple(made.labels.tolist()), _is_positive(made)) for made in ensembles}
+            ensemble = replace(ensemble, forest=replace(ensemble.forest, features=columns.ravel()[features]))
+        ensembles.append(ensemble)
+    kinds = {_kind_of(ensemble) for ensemble in ensembles}
     if len(kinds) > 1 or len(read) > 1 or (ensembles[0].aggregate, ensembles[0].transform) != ("SUM", "NONE"):
         return None
-    require_few(sum(len(made.forest.leaf) for made in ensembles))
-    base = np.sum([made.base for made in ensembles], axis=0)
-    return replace(ensembles[0], forest=_joined([made.forest for made in ensembles]), base=base), read.pop()
+    require_few(sum(len(ensemble.forest.leaf) for ensemble in ensembles))
+    base = np.sum([ensemble.base for ensemble in ensembles], axis=0)
+    return replace(ensembles[0], forest=_joined([ensemble.forest for ensemble in ensembles]), base=base), read.pop()
 
 
 def _chooses(node: Node) -> bool:
@@ -98,28 +98,37 @@ def _chooses(node: Node) -> bool:
     return node.op_type == "ArrayFeatureExtractor" or (node.op_type == "Gather" and node.attributes.get("axis") == 1)
 
 
-def _is_positive(made: Ensemble) -> bool:
-    """What decides how the score of the first of two classes follows from that of the second."""
-    return bool((made.forest.vote_weights >= 0).all())
+def _kind_of(ensemble: Ensemble) -> tuple[object, ...]:
+    """All that ensembles of a bag have in common."""
+    labels = None if ensemble.labels is None else tuple(ensemble.labels.tolist())
+    return (ensemble.aggregate, ensemble.transform, scores_of_two(ensemble), ensemble.forest.targets,
+            ensemble.base.size, labels, _is_positive(ensemble))
+
+
+def _is_positive(ensemble: Ensemble) -> bool:
+    """Whether the weights are positive, which decides how the score of the first of two classes follows from that of
+    the second.
+    """
+    return bool((ensemble.forest.vote_weights >= 0).all())
 
 
 def _joined(forests: Sequence[Forest]) -> Forest:
     """All trees of `forests` in one."""
-    starts = np.cumsum([0, *(len(each.leaf) for each in forests)]).tolist()
-    votes = np.cumsum([0, *(each.first_vote[-1] for each in forests)]).tolist()
+    starts = np.cumsum([0, *(len(forest.leaf) for forest in forests)]).tolist()
+    votes = np.cumsum([0, *(forest.first_vote[-1] for forest in forests)]).tolist()
 
     def nodes(name: str, offsets: Sequence[int] = ()) -> Arr:
-        parts = [getattr(each, name) for each in forests]
+        parts = [getattr(forest, name) for forest in forests]
         return np.concatenate([part + offset for part, offset in zip(parts, offsets, strict=False)] or parts)
 
-    first = [each.first_vote[:-1] + offset for each, offset in zip(forests, votes, strict=False)]
+    first = [forest.first_vote[:-1] + offset for forest, offset in zip(forests, votes, strict=False)]
     joined: dict[str, Any] = {
         **{name: nodes(name) for name in (
             "features", "thresholds", "modes", "missing_is_true", "leaf", "vote_targets", "vote_weights")},
         **{name: nodes(name, starts) for name in ("true", "false", "roots")},
         "first_vote": np.concatenate([*first, votes[-1:]]),
-        "members": {node + start: values for each, start in zip(forests, starts, strict=False)
-                    for node, values in each.members.items()}}
+        "members": {node + start: values for forest, start in zip(forests, starts, strict=False)
+                    for node, values in forest.members.items()}}
     return replace(forests[0], **joined)
 
 
@@ -153,9 +162,9 @@ def classical_to_standard(model: Model) -> Model:
     table = {**CLASSICAL_RULES, **_STANDARD} if _is_classical(model) else CLASSICAL_RULES
     if not any((node.domain, node.op_type) in table for node in model.graph.nodes):
         return model
-    made = Rewriting(model).run(table)
-    made = replace(made, opsets={"": OPSET, **made.opsets})
-    return simplify(infer(in_needed_opset(made)))
+    rewritten = Rewriting(model).run(table)
+    rewritten = replace(rewritten, opsets={"": OPSET, **rewritten.opsets})
+    return simplify(infer(in_needed_opset(rewritten)))
 
 
 def _is_classical(model: Model) -> bool:

@@ -64,27 +64,28 @@ def tree_of_leaves(forest: Forest) -> IntArray:
         for side in below:
             of_node[side] = of_node[level]
         level = np.concatenate(below)
-    found: IntArray = of_node[forest.leaf]
-    return found
+    trees: IntArray = of_node[forest.leaf]
+    return trees
 
 
-def votes_of(made: Ensemble, targets: IntArray) -> Votes:
-    """Of the leaves of an ensemble in the order of its nodes, for the targets `targets`, with the base values in them.
+def votes_of(ensemble: Ensemble, targets: IntArray) -> Votes:
+    """The votes of the leaves of an ensemble in the order of its nodes, for the targets `targets`, with the base values
+    in them.
 
     Refused: votes that are no numbers, too many, or without a meaning.
     """
-    forest = made.forest
-    if not np.isfinite(forest.vote_weights).all() or not np.isfinite(made.base).all():
+    forest = ensemble.forest
+    if not np.isfinite(forest.vote_weights).all() or not np.isfinite(ensemble.base).all():
         raise Refused("the votes of leaves and base values must be finite", "train or export the model again")
     leaves, trees = int(forest.leaf.sum()), len(forest.roots)
     if leaves * len(targets) > _MOST_VOTES:
         raise Refused(f"leaves times targets must be at most {_MOST_VOTES}, not {leaves} x {len(targets)}",
                       "train fewer or smaller trees")
-    weights = _dense(made, targets)
+    weights = _dense(ensemble, targets)
     of_leaf = tree_of_leaves(forest)
-    base = np.zeros(forest.targets) + (made.base if made.base.size else 0.0)
-    if made.aggregate in ("SUM", "AVERAGE"):
-        count = trees if made.aggregate == "AVERAGE" else 1
+    base = np.zeros(forest.targets) + (ensemble.base if ensemble.base.size else 0.0)
+    if ensemble.aggregate in ("SUM", "AVERAGE"):
+        count = trees if ensemble.aggregate == "AVERAGE" else 1
         weights[of_leaf == 0] += base[targets] * count  # every row adds one leaf of the first tree
         reach = np.zeros((trees, len(targets)))
         used = of_leaf >= 0
@@ -95,9 +96,9 @@ def votes_of(made: Ensemble, targets: IntArray) -> Votes:
     return Votes(integers, scale, 1.0)
 
 
-def _dense(made: Ensemble, targets: IntArray) -> Floats:
+def _dense(ensemble: Ensemble, targets: IntArray) -> Floats:
     """The vote of each leaf for each target; of several for one target the sum, or the least or greatest."""
-    forest, aggregate = made.forest, made.aggregate
+    forest, aggregate = ensemble.forest, ensemble.aggregate
     counts = np.diff(forest.first_vote)[forest.leaf]
     leaf_of_vote = np.repeat(np.arange(len(counts)), counts)
     order = np.concatenate([[], *(np.arange(a, b) for a, b in zip(
@@ -154,11 +155,11 @@ def read_ensemble(node: Node, opsets: dict[str, int]) -> Ensemble:
     require_few(count)
     schema, _ = find(node, opsets)
     try:
-        made = ensemble_of(Call(node, opsets.get(node.domain, 1), schema=schema))
+        ensemble = ensemble_of(Call(node, opsets.get(node.domain, 1), schema=schema))
     except HwflowError as error:
         raise Refused(getattr(error, "why", str(error)), getattr(error, "remedy", "") or "export it again") from None
-    _check_thresholds(made.forest)
-    return made
+    _check_thresholds(ensemble.forest)
+    return ensemble
 
 
 def require_few(count: int) -> None:
@@ -187,42 +188,43 @@ def _check_thresholds(forest: Forest) -> None:
                       f"{names[modes[node]]}", "train or export the model again")
 
 
-def is_integer(made: Ensemble) -> bool:
+def is_integer(ensemble: Ensemble) -> bool:
     """Whether the hardware can take the votes of an ensemble as they are: integers whose sums have `SUM_BITS` bits."""
-    weights = made.forest.vote_weights
-    plain = made.labels is None and not made.base.size and made.transform == "NONE" and made.aggregate != "AVERAGE"
+    weights = ensemble.forest.vote_weights
+    plain = (ensemble.labels is None and not ensemble.base.size and ensemble.transform == "NONE"
+             and ensemble.aggregate != "AVERAGE")
     return plain and not np.remainder(weights, 1).any() and bool((np.abs(weights) < 1 << (SUM_BITS - 1)).all())
 
 
 def rewrite_trees(r: Rewriting, node: Node) -> None:
     """One node of any of the three operators."""
-    made = read_ensemble(node, dict(r.model.opsets))
-    if is_integer(made) and _is_behind_layers(r, node.inputs[0]):
+    ensemble = read_ensemble(node, dict(r.model.opsets))
+    if is_integer(ensemble) and _is_behind_layers(r, node.inputs[0]):
         r.nodes.append(node)
     else:
-        emit_ensemble(r, node, made, node.inputs[0])
+        emit_ensemble(r, node, ensemble, node.inputs[0])
 
 
-def emit_ensemble(r: Rewriting, node: Node, made: Ensemble, x: str, share: float = 1.0) -> None:
-    """The results of `node` from the trees `made` of the features `x`, their scores multiplied with `share`."""
+def emit_ensemble(r: Rewriting, node: Node, ensemble: Ensemble, x: str, share: float = 1.0) -> None:
+    """The results of `node` from the trees `ensemble` of the features `x`, their scores multiplied with `share`."""
     behind_layers = _is_behind_layers(r, x)
-    shared = scores_of_two(made)
-    targets = np.arange(made.forest.targets) if shared is None else np.array([shared])
-    votes = votes_of(made, targets)
+    shared = scores_of_two(ensemble)
+    targets = np.arange(ensemble.forest.targets) if shared is None else np.array([shared])
+    votes = votes_of(ensemble, targets)
     wish = next(name for name in reversed(node.outputs) if name)
     if behind_layers:
-        trees = _integer_trees(made, votes, None)
+        trees = _integer_trees(ensemble, votes, None)
         ranks = x
     else:
-        comparisons = compared(made.forest)
-        trees = _integer_trees(made, votes, comparisons)
+        comparisons = compared(ensemble.forest)
+        trees = _integer_trees(ensemble, votes, comparisons)
         features = as_rows_of_float(r, x, wish)
-        _check_features(made.forest, r.shape(x)[-1])
+        _check_features(ensemble.forest, r.shape(x)[-1])
         ranks = emit_ranks(r, features, comparisons, f"{wish}.ranks")
     sums = _emit_trees(r, node, ranks, trees, f"{wish}.sums")
     scale = np.array(votes.scale * votes.factor * share, np.float32)
     scores = r.emit("Mul", sums, r.constant(f"{wish}.scale", scale), wish=f"{wish}.scores")
-    _emit_results(r, node, made, sums, scores)
+    _emit_results(r, node, ensemble, sums, scores)
 
 
 def _check_features(forest: Forest, count: int) -> None:
@@ -243,25 +245,25 @@ def _is_behind_layers(r: Rewriting, x: str) -> bool:
     return False
 
 
-def _emit_results(r: Rewriting, node: Node, made: Ensemble, sums: str, scores: str) -> None:
+def _emit_results(r: Rewriting, node: Node, ensemble: Ensemble, sums: str, scores: str) -> None:
     """The outputs of `node` from the `scores` of its targets, which have the order of the integers `sums`."""
-    if made.labels is None:
-        transformed(r, scores, made.transform, node.outputs[0])
+    if ensemble.labels is None:
+        transformed(r, scores, ensemble.transform, node.outputs[0])
         return
-    shared = scores_of_two(made)
+    shared = scores_of_two(ensemble)
     probabilities = node.outputs[1] if len(node.outputs) > 1 and node.outputs[1] else ""
     if shared is None:
-        best_label(r, node, sums, made.labels)
+        best_label(r, node, sums, ensemble.labels)
         if probabilities:
-            transformed(r, scores, made.transform, probabilities)
+            transformed(r, scores, ensemble.transform, probabilities)
         return
-    positive = bool((made.forest.vote_weights >= 0).all())
-    label_of_two(r, node, scores, 0.5 if positive else 0.0, made.labels)
+    positive = bool((ensemble.forest.vote_weights >= 0).all())
+    label_of_two(r, node, scores, 0.5 if positive else 0.0, ensemble.labels)
     if probabilities and shared:
         second = r.constant(f"{probabilities}.second", np.array([[0, 1]], np.float32))
-        transformed(r, r.emit("Mul", scores, second, wish=f"{probabilities}.both"), made.transform, probabilities)
+        transformed(r, r.emit("Mul", scores, second, wish=f"{probabilities}.both"), ensemble.transform, probabilities)
     elif probabilities:
-        two_scores(r, scores, made.transform, positive, probabilities)
+        two_scores(r, scores, ensemble.transform, positive, probabilities)
 
 
 @dataclass(frozen=True)
@@ -281,9 +283,9 @@ class _Trees:
     aggregate: str
 
 
-def _integer_trees(made: Ensemble, votes: Votes, comparisons: Comparisons | None) -> _Trees:
+def _integer_trees(ensemble: Ensemble, votes: Votes, comparisons: Comparisons | None) -> _Trees:
     """The trees with `votes`, and with `comparisons` of ranks; None: with the comparisons that they have."""
-    forest = made.forest
+    forest = ensemble.forest
     inner = ~forest.leaf
     trees = np.full(len(forest.leaf), -1)
     ids = np.zeros(len(forest.leaf), np.int64)
@@ -306,15 +308,15 @@ def _integer_trees(made: Ensemble, votes: Votes, comparisons: Comparisons | None
         thresholds[inner] = comparisons.places
         equal = np.zeros(len(inner), np.bool_)
         equal[inner] = comparisons.equal != 0
-        names = ["BRANCH_EQ" if each else "BRANCH_GTE" for each in equal.tolist()]
+        names = ["BRANCH_EQ" if is_equal else "BRANCH_GTE" for is_equal in equal.tolist()]
     leaves = np.flatnonzero(forest.leaf)
-    rows, columns = np.nonzero(votes.integers) if made.aggregate in ("SUM", "AVERAGE") else np.indices(
+    rows, columns = np.nonzero(votes.integers) if ensemble.aggregate in ("SUM", "AVERAGE") else np.indices(
         votes.integers.shape).reshape(2, -1)
     there = trees[leaves[rows]] >= 0
     rows, columns = rows[there], columns[there]
     return _Trees(trees, ids, features, thresholds, names, true, false, forest.leaf,
                   (leaves[rows], columns, votes.integers[rows, columns]), votes.integers.shape[1],
-                  "SUM" if made.aggregate == "AVERAGE" else made.aggregate)
+                  "SUM" if ensemble.aggregate == "AVERAGE" else ensemble.aggregate)
 
 
 def _emit_trees(r: Rewriting, node: Node, x: str, trees: _Trees, wish: str) -> str:

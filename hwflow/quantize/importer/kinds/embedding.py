@@ -72,7 +72,7 @@ def _numbers(context: NodeContext, node: Node, rows: int) -> Held:
     return context.inputs.enter(Entry(name, raster(shape), p), Frame(1, int(np.prod(shape)), 1))
 
 
-def _of_integers(context: NodeContext, node: Node, held: Held, rows: Array, made: Held) -> Held:
+def _of_integers(context: NodeContext, node: Node, held: Held, rows: Array, result: Held) -> Held:
     """A layer that gives the table's integers."""
     integers = rows.astype(np.int64)
     if rows.dtype.kind not in "iu" or rows.dtype.itemsize > 2:
@@ -85,5 +85,5 @@ def _of_integers(context: NodeContext, node: Node, held: Held, rows: Array, made
     layer = Embedding(context.building.name_of(node), (x.name,), name, x.format, integers)
     y = Tensor(name, layer.output_frame(x.frame), format, 1.0, 0)
     context.building.add(layer, y)
-    context.building.sources[name] = (node.outputs[0], made.index)
-    return Held(name, made.index, made.real)
+    context.building.sources[name] = (node.outputs[0], result.index)
+    return Held(name, result.index, result.real)

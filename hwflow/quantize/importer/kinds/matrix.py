@@ -26,9 +26,9 @@ def dense(context: NodeContext, node: Node, dynamic: list[str]) -> TensorState:
     return matrix(node, context.flat(dynamic[0]), None, context.constants)
 
 
-def padded(context: NodeContext, node: Node, made: Unrounded) -> Unrounded:
+def padded(context: NodeContext, node: Node, unrounded: Unrounded) -> Unrounded:
     """A Conv or mean of `node` whose input has the zero that its window pads with."""
-    anchor = made.anchor
+    anchor = unrounded.anchor
     if not isinstance(anchor, (Matrix, Average)) or anchor.window is None or not any(anchor.window.pads):
-        return made
-    return replace(made, anchor=replace(anchor, sources=(context.building.holding_zero(anchor.source, node),)))
+        return unrounded
+    return replace(unrounded, anchor=replace(anchor, sources=(context.building.holding_zero(anchor.source, node),)))

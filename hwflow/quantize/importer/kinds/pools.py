@@ -33,8 +33,8 @@ def max_pool(context: NodeContext, node: Node, dynamic: list[str]) -> TensorStat
     if attribute(node, "storage_order", 0):
         raise Unsupported("storage_order must be 0", "export the model with storage_order 0")
     window = window_of(node, kernel, frame)
-    made = Frame(*window.positions(frame), frame.channels)
-    y = replace(x, name=context.building.tensor_name(node.outputs[0]), frame=made)
+    result = Frame(*window.positions(frame), frame.channels)
+    y = replace(x, name=context.building.tensor_name(node.outputs[0]), frame=result)
     sizes = (window.kernel, window.strides, window.dilations, window.pads)
     layer = MaxPool(context.building.name_of(node), (x.name,), y.name, x.format, *sizes)
     context.building.add(layer, y)

@@ -72,9 +72,9 @@ class Products(LayerAnchor):
     def layer(self, task: LayerTask) -> MatMul:
         a, b = task.xs
         unit = self.factor * Fraction(a.scale) * Fraction(b.scale)
-        made = self._rescale(unit, _sums(self.depth, a, b), task)
+        rescaling = self._rescale(unit, _sums(self.depth, a, b), task)
         return MatMul(task.name, (a.name, b.name), task.y.name, self.heads, self.rows, self.depth, self.columns,
-                      self.interleaved, self.order, task.y.frame, made)
+                      self.interleaved, self.order, task.y.frame, rescaling)
 
     def _rescale(self, unit: Fraction, sums: Accumulator, task: LayerTask) -> Rescale:
         """One constant where the steps have no others; else one for each place of a head."""
@@ -84,25 +84,25 @@ class Products(LayerAnchor):
         sums = Accumulator(*(np.repeat(end, places) for end in (sums.zero, sums.low, sums.high)))
         start = Form.linear((unit,) * places)
         form = form_of(unrounded, start)
-        made: Rescale
+        rescaling: Rescale
         if form is None or (form.rounding is not None and p.scale != 1):
-            sign, made = search(start, sums, Function(unrounded, task.opsets), p)
+            sign, rescaling = search(start, sums, Function(unrounded, task.opsets), p)
             positive = bool(np.all(sign > 0))
         else:
             positive = all(part > 0 for part in form.unit)
             form = form if positive else start
-            made = rescale(affine(form, sums, p), sums, task.y.format, task.stage)
+            rescaling = rescale(affine(form, sums, p), sums, task.y.format, task.stage)
         if not positive:
             raise Refusal("a product of two computed tensors must not be negated or made constant before its "
                           "QuantizeLinear", "negate one of its operands")
-        return made
+        return rescaling
 
 
 def _sums(depth: int, a: Tensor, b: Tensor) -> Accumulator:
     """The ends of the sums of products of elements less their zero points."""
     ends = [(x.format.low - x.zero_point, x.format.high - x.zero_point) for x in (a, b)]
-    found = [depth * p * q for p, q in product(*ends)]
-    return Accumulator(np.zeros(1, np.int64), np.array([min(found)]), np.array([max(found)]))
+    ends_of_sums = [depth * p * q for p, q in product(*ends)]
+    return Accumulator(np.zeros(1, np.int64), np.array([min(ends_of_sums)]), np.array([max(ends_of_sums)]))
 
 
 def _anchor(context: NodeContext, node: Node) -> tuple[Products, IntArray]:
@@ -115,11 +115,11 @@ def _anchor(context: NodeContext, node: Node) -> tuple[Products, IntArray]:
                _in_order(context, b, columns, ("hkn", order_b), node.inputs[1]))
     (heads, count, depth), width = rows.shape, columns.shape[2]
     interleaved = order_a == "mhk"
-    made = (count, heads, width) if interleaved else (heads, count, width)
-    index = np.arange(heads * count * width, dtype=np.int64).reshape(made)
+    raster = (count, heads, width) if interleaved else (heads, count, width)
+    index = np.arange(heads * count * width, dtype=np.int64).reshape(raster)
     index = index.transpose(1, 0, 2) if interleaved else index
     factor = factor_a * factor_b * (Fraction(attribute(node, "alpha", 1.0)) if node.op_type == "Gemm" else 1)
-    frame = _frame_for_reader(context.graph, node, made)
+    frame = _frame_for_reader(context.graph, node, raster)
     anchor = Products(
         node, node.outputs[0], frame, sources, factor, heads, count, depth, width, interleaved, order_b)
     return anchor, index.reshape(matrices.shape)
@@ -197,13 +197,13 @@ def _in_order(context: NodeContext, held: Held, index: IntArray, axes: tuple[str
     return context.movement.chosen(held, name, places.reshape(-1, places.shape[2]))
 
 
-def _frame_for_reader(graph: Graph, node: Node, made: tuple[int, int, int]) -> Frame:
-    """The frame of a product whose raster has the sizes `made`: with as many channels as its reader wants.
+def _frame_for_reader(graph: Graph, node: Node, raster: tuple[int, int, int]) -> Frame:
+    """The frame of a product whose raster has the sizes `raster`: with as many channels as its reader wants.
 
     A Softmax wants the columns, a projection (a Conv of one pixel) the columns of all heads.  Another frame costs a
     Rearrange, and is no error.
     """
-    first, second, columns = made
+    first, second, columns = raster
     name = node.outputs[0]
     readers = consumers(graph)
     while len(readers.get(name, ())) == 1 and readers[name][0].op_type in LAYOUT | QUANTIZERS | ELEMENTWISE:

@@ -61,7 +61,9 @@ _ORDER = {"RNN": (0,), "GRU": (1, 0, 2), "LSTM": (0, 2, 3, 1)}
 
 @dataclass(frozen=True)
 class Tables:
-    """What `Recurrent` calls gate_table, candidate_table, output_table, table_fraction and candidate_fraction."""
+    """The fields that `Recurrent` calls gate_table, candidate_table, output_table, table_fraction and
+    candidate_fraction.
+    """
 
     gate: IntArray
     candidate: IntArray
@@ -89,7 +91,7 @@ class Cell:
     cell_fraction: int
 
     def gate_fraction(self, x: Tensor, weights: tuple[Floats, Floats], biases: tuple[Floats, Floats]) -> int:
-        """That of gate sums: each part of a sum, and the sum, stay inside of `GATE_FORMAT`.
+        """The bits of gate sums behind the point: each part of a sum, and the sum, stay inside of `GATE_FORMAT`.
 
         `weights` and `biases` are of the input `x` and of the state before.
         """
@@ -125,11 +127,11 @@ class Cell:
         candidates = ONE_FRACTION - _exponent(float(np.abs(values[1]).max())) if self.kind == "lstm" else 0
         units = {"rnn": (self.hidden_fraction,), "gru": (ONE_FRACTION, self.hidden_fraction),
                  "lstm": (ONE_FRACTION, candidates, self.hidden_fraction)}[self.kind]  # fmt: skip
-        made = [_rounded(array, unit) for array, unit in zip(values, units, strict=True)]
+        integers = [_rounded(array, unit) for array, unit in zip(values, units, strict=True)]
         none = np.zeros(0, np.int64)
-        gate = none if self.kind == "rnn" else made[0]
-        candidate = made[0] if self.kind == "rnn" else made[1]
-        return Tables(gate, candidate, made[2] if self.kind == "lstm" else none, fraction, candidates)
+        gate = none if self.kind == "rnn" else integers[0]
+        candidate = integers[0] if self.kind == "rnn" else integers[1]
+        return Tables(gate, candidate, integers[2] if self.kind == "lstm" else none, fraction, candidates)
 
 
 def _rounded(values: Floats, fraction: int) -> IntArray:
@@ -168,7 +170,7 @@ def cell_of(context: NodeContext, node: Node, direction: int, reach: Reach) -> C
 
 
 def _seen(reach: float | None, function: Function) -> float:
-    """What was seen of states to which `function` sets no bound."""
+    """The largest magnitude that was seen of states to which `function` sets no bound."""
     if reach is None:
         raise Refusal(
             f"its states have no bound, since {function.node.op_type} has none, and the file does not say how large "
@@ -269,9 +271,9 @@ class Loop(LayerAnchor):
             )
         ends = [np.array([end], np.int64) for end in (0, -(1 << HIDDEN_BITS - 1), (1 << HIDDEN_BITS - 1) - 1)]
         sums = Accumulator(*ends)
-        made = rescale(affine(form, sums, task.parameters), sums, task.y.format, OutputStage.MULTIPLY)
-        assert isinstance(made, Requantize)
-        return made
+        rescaling = rescale(affine(form, sums, task.parameters), sums, task.y.format, OutputStage.MULTIPLY)
+        assert isinstance(rescaling, Requantize)
+        return rescaling
 
 
 def _format(weights: IntArray) -> IntFormat:
@@ -290,9 +292,9 @@ def recurrent(context: NodeContext, node: Node, dynamic: list[str]) -> dict[str,
             f"its sequences must come one by one, not {held.index.shape[1]} at a time", "export the model with batch 1"
         )
     parts = [_direction(context, node, held, (w, r), d, streaming) for d in range(len(w.real))]
-    made = parts[0] if len(parts) == 1 else _both(node, parts)
-    kept: dict[str, TensorState] = dict.fromkeys(filter(None, node.outputs[1:]), OnHost(in_epilogue=True))
-    return {**kept, node.outputs[0]: made}
+    result = parts[0] if len(parts) == 1 else _both(node, parts)
+    further: dict[str, TensorState] = dict.fromkeys(filter(None, node.outputs[1:]), OnHost(in_epilogue=True))
+    return {**further, node.outputs[0]: result}
 
 
 def _both(node: Node, parts: list[Unrounded]) -> Unrounded:
@@ -381,7 +383,9 @@ def _row(context: NodeContext, node: Node, held: Held, backward: bool) -> Held:
 
 
 def _biases(context: NodeContext, node: Node, cell: Cell, d: int) -> tuple[Floats, Floats]:
-    """What is added to the products of the input, and to those of the state before, in the order of the layer."""
+    """The biases that are added to the products of the input, and to those of the state before, in the order of the
+    layer.
+    """
     name = node.inputs[3] if len(node.inputs) > 3 else ""
     if name and name not in context.constants:
         raise Refusal(f"its bias '{name}' must be constant", "export the model for inference")

@@ -52,7 +52,7 @@ class _Reduced:
 
     @property
     def kernel(self) -> tuple[int, int]:
-        """Of the window over the pixels."""
+        """The kernel of the window over the pixels."""
         height, width = self.frame.height, self.frame.width
         return height if _HEIGHT in self.axes else 1, width if _WIDTH in self.axes else 1
 
@@ -78,24 +78,24 @@ class _Reduced:
 
 def reduce_best(context: NodeContext, node: Node, dynamic: list[str]) -> TensorState:
     """A ReduceMax or ReduceMin, of integers or reals: pixels first, then channels."""
-    found = _reduced(context, node, dynamic[0], real=False)
+    reduced = _reduced(context, node, dynamic[0], real=False)
     smallest, building = node.op_type == "ReduceMin", context.building
-    if found.made == found.frame:
-        return replace(found.held, index=found.index)
-    x = context.tensors[found.held.tensor]
+    if reduced.made == reduced.frame:
+        return replace(reduced.held, index=reduced.index)
+    x = context.tensors[reduced.held.tensor]
     y, output = x, building.tensor_name(node.outputs[0])
-    if found.pixels != found.frame or not found.over_channels:
-        name = building.names.new(f"{output}.pixels") if found.over_channels else output
-        y = replace(x, name=name, frame=found.pixels)
+    if reduced.pixels != reduced.frame or not reduced.over_channels:
+        name = building.names.new(f"{output}.pixels") if reduced.over_channels else output
+        y = replace(x, name=name, frame=reduced.pixels)
         building.add(MaxPool(
-            building.name_of(node), (x.name,), name, x.format, found.kernel, smallest=smallest), y)  # fmt: skip
-    if found.over_channels:
+            building.name_of(node), (x.name,), name, x.format, reduced.kernel, smallest=smallest), y)  # fmt: skip
+    if reduced.over_channels:
         name = building.name_of(node)
         layer = TopK(name, (y.name,), output, x.format, largest=not smallest, gives_indices=False)
-        y = replace(y, name=output, frame=found.made)
+        y = replace(y, name=output, frame=reduced.made)
         building.add(layer, y)
-    building.sources[y.name] = (node.outputs[0], found.index)
-    return Held(y.name, found.index, found.held.real)
+    building.sources[y.name] = (node.outputs[0], reduced.index)
+    return Held(y.name, reduced.index, reduced.held.real)
 
 
 def reduce_sum(context: NodeContext, node: Node, dynamic: list[str]) -> TensorState:
@@ -118,11 +118,11 @@ def norm_pool(context: NodeContext, node: Node, dynamic: list[str]) -> TensorSta
     held = _mapped(context, node, held, total)
     frame = context.tensors[held.tensor].frame
     window = window_of(node, as_ints(node.attributes["kernel_shape"]), frame)
-    made = Frame(*window.positions(frame), frame.channels)
-    index = image_index(made, held.index.ndim)[:, held.index.reshape(frame.channels, -1)[:, 0] % frame.channels]
+    result = Frame(*window.positions(frame), frame.channels)
+    index = image_index(result, held.index.ndim)[:, held.index.reshape(frame.channels, -1)[:, 0] % frame.channels]
     counts = [((size, 1),) * positions for size, positions in
-              zip(window.kernel, (made.height, made.width), strict=True)]  # fmt: skip
-    anchor = Average(node, f"{node.outputs[0]}.sum", made, (held,), window, counts[0], counts[1])
+              zip(window.kernel, (result.height, result.width), strict=True)]  # fmt: skip
+    anchor = Average(node, f"{node.outputs[0]}.sum", result, (held,), window, counts[0], counts[1])
     return _behind(padded(context, node, Unrounded.of(anchor, index)), node, total)
 
 
@@ -135,7 +135,9 @@ def _norm(node: Node) -> Total:
 
 
 def _reduced(context: NodeContext, node: Node, name: str, real: bool = True) -> _Reduced:
-    """What `node` reduces.  Its elements are put in place where they do not stand along axes of the frame."""
+    """The tensor and axes that `node` reduces.  Its elements are put in place where they do not stand along axes of the
+    frame.
+    """
     state = context.states[name]
     as_row = isinstance(state, Entry) and frame_of(state.shape) is None
     held = context.flat(name) if as_row else context.held(name, real)
@@ -145,50 +147,51 @@ def _reduced(context: NodeContext, node: Node, name: str, real: bool = True) -> 
 
 def _of(context: NodeContext, held: Held, name: str, axes: tuple[int, ...], keeps: bool) -> _Reduced:
     held = context.movement.whole(held, name)
-    found = _along(held, context.tensors[held.tensor].frame, axes)
-    if found is None:
+    reduced = _along(held, context.tensors[held.tensor].frame, axes)
+    if reduced is None:
         held = context.movement.pixels(held, name, axes)
-        found = _along(held, context.tensors[held.tensor].frame, axes)
-    if found is None:  # otherwise the elements along the axes are the pixels of the frame now
+        reduced = _along(held, context.tensors[held.tensor].frame, axes)
+    if reduced is None:  # otherwise the elements along the axes are the pixels of the frame now
         raise Refusal(f"the batch must be 1, not {held.index.shape[0]}", "export the model with a batch of 1")
     shape = [1 if k in axes else size for k, size in enumerate(held.index.shape)]
     if not keeps:
         shape = [size for k, size in enumerate(held.index.shape) if k not in axes]
-    return replace(found, index=found.index.reshape(shape))
+    return replace(reduced, index=reduced.index.reshape(shape))
 
 
 def _along(held: Held, frame: Frame, axes: tuple[int, ...]) -> _Reduced | None:
     """Where the elements along `axes` of the tensor are all those along some axes of its frame; else None."""
     shape = held.index.shape
-    kept = tuple(k for k in range(len(shape)) if k not in axes)
+    others = tuple(k for k in range(len(shape)) if k not in axes)
     count = int(np.prod([shape[k] for k in axes], dtype=np.int64))
-    lines = np.transpose(held.index, (*kept, *axes)).reshape(-1, count)
+    lines = np.transpose(held.index, (*others, *axes)).reshape(-1, count)
     sizes = (frame.height, frame.width, frame.channels)
     places = np.unravel_index(lines, sizes)
     for number in range(4):
-        for found in combinations(range(3), number):
-            left = [k for k in range(3) if k not in found]
-            whole = int(np.prod([sizes[k] for k in found], dtype=np.int64)) == count
+        for axes_of_frame in combinations(range(3), number):
+            left = [k for k in range(3) if k not in axes_of_frame]
+            whole = int(np.prod([sizes[k] for k in axes_of_frame], dtype=np.int64)) == count
             if whole and all((places[k] == places[k][:, :1]).all() for k in left):
-                one = [1 if k in found else sizes[k] for k in range(3)]
-                first = [np.zeros(len(lines), np.int64) if k in found else places[k][:, 0] for k in range(3)]
+                one = [1 if k in axes_of_frame else sizes[k] for k in range(3)]
+                first = [np.zeros(len(lines), np.int64) if k in axes_of_frame else places[k][:, 0] for k in range(3)]
                 index = np.ravel_multi_index(first, one).astype(np.int64)
-                return _Reduced(held, frame, found, index)
+                return _Reduced(held, frame, axes_of_frame, index)
     return None
 
 
-def _summed(context: NodeContext, node: Node, found: _Reduced, total: Total) -> Unrounded:
-    held = _mapped(context, node, found.held, total)
-    key, kernel = f"{node.outputs[0]}.sum", found.kernel
-    if found.over_channels:
-        weights = np.ones((1, *kernel, found.frame.channels), np.int64)
+def _summed(context: NodeContext, node: Node, reduced: _Reduced, total: Total) -> Unrounded:
+    held = _mapped(context, node, reduced.held, total)
+    key, kernel = f"{node.outputs[0]}.sum", reduced.kernel
+    if reduced.over_channels:
+        weights = np.ones((1, *kernel, reduced.frame.channels), np.int64)
         unrounded = Unrounded.of(
-            Matrix(node, key, found.made, (held,), weights, np.ones(1), Window(kernel), 1), found.index)
+            Matrix(node, key, reduced.made, (held,), weights, np.ones(1), Window(kernel), 1), reduced.index)
     else:
-        rows, columns = ((kernel[0], 1),) * found.made.height, ((kernel[1], 1),) * found.made.width
-        unrounded = Unrounded.of(Average(node, key, found.made, (held,), Window(kernel), rows, columns), found.index)
+        rows, columns = ((kernel[0], 1),) * reduced.made.height, ((kernel[1], 1),) * reduced.made.width
+        average = Average(node, key, reduced.made, (held,), Window(kernel), rows, columns)
+        unrounded = Unrounded.of(average, reduced.index)
     if node.op_type == "ReduceMean":
-        count = Quantity.plain(np.array(found.count, np.float32))
+        count = Quantity.plain(np.array(reduced.count, np.float32))
         unrounded = unrounded.then(Step(Node("Div", (key, ""), (node.outputs[0],), {}, label_of(node)), (key, count)))
     return _behind(unrounded, node, total)
 

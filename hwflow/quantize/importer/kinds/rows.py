@@ -72,9 +72,9 @@ def rows_along(context: NodeContext, name: str, axes: Sequence[int], shape: Sequ
             held = context.movement.pixels(held, name, others)
             index = held.index
         else:
-            made = context.movement.chosen(held, name, rows.reshape(-1, count))
-            index = np.moveaxis(made.index.reshape(rows.shape), range(len(others)), others)
-            held = replace(made, index=index.reshape(held.index.shape))
+            in_rows = context.movement.chosen(held, name, rows.reshape(-1, count))
+            index = np.moveaxis(in_rows.index.reshape(rows.shape), range(len(others)), others)
+            held = replace(in_rows, index=index.reshape(held.index.shape))
     return Rows(held, factor, count, index)
 
 
@@ -88,18 +88,18 @@ def _in_rows(rows: IntArray, frame: Frame) -> bool:
 def compressed(values: Sequence[Floats]) -> list[Floats]:
     """Constants [rows, elements] as [rows or 1, period]: the fewest that say the same of all of `values`."""
     count = values[0].shape[1]
-    rows = 1 if all((each == each[:1]).all() for each in values) else len(values[0])
+    rows = 1 if all((value == value[:1]).all() for value in values) else len(values[0])
 
     def repeats(period: int) -> bool:
-        return all((each.reshape(len(each), -1, period) == each[:, None, :period]).all() for each in values)
+        return all((value.reshape(len(value), -1, period) == value[:, None, :period]).all() for value in values)
 
     period = next(n for n in range(1, count + 1) if count % n == 0 and repeats(n))
-    return [each[:rows, :period] for each in values]
+    return [value[:rows, :period] for value in values]
 
 
 def affine_behind(unrounded: Unrounded, p: Parameters) -> tuple[Floats, Floats, tuple[int, int]]:
-    """What follows an anchor up to its QuantizeLinear: a factor and a summand for each channel of its frame, and the
-    least and the largest integer.  Refusal where it is something else.
+    """The function from an anchor up to its QuantizeLinear: a factor and a summand for each channel of its frame, and
+    the least and the largest integer.  Refusal where it is something else.
     """
     channels = unrounded.anchor.frame.channels if varies(unrounded) else 1
     unrounded = unrounded if channels > 1 else uniform(unrounded)
@@ -160,8 +160,8 @@ class SoftmaxAnchor(LayerAnchor):
                 f"result, {p.scale:g}", "quantize its result first"
             )
         scaled = replace(task.y, scale=p.scale / float(factors[0]), zero_point=p.zero_point + int(steps))
-        made = Softmax.of(task.name, x, scaled, self.elements, self.factor)
-        return replace(made, low=low, high=high)
+        softmax_layer = Softmax.of(task.name, x, scaled, self.elements, self.factor)
+        return replace(softmax_layer, low=low, high=high)
 
 
 
@@ -184,7 +184,7 @@ def rms_normalization(context: NodeContext, node: Node, dynamic: list[str]) -> T
 def instance_normalization(context: NodeContext, node: Node, dynamic: list[str]) -> TensorState:
     """Over the pixels of each channel."""
     rank = len(_shape(context, node))
-    gamma, beta = (each.reshape(-1, *[1] * (rank - 2)) for each in _parameters(context, node))
+    gamma, beta = (values.reshape(-1, *[1] * (rank - 2)) for values in _parameters(context, node))
     return _normalized(context, node, range(2, rank), gamma, beta)
 
 
@@ -193,8 +193,8 @@ def group_normalization(context: NodeContext, node: Node, dynamic: list[str]) ->
     groups, (batch, channels, *pixels) = attribute(node, "num_groups", 1), _shape(context, node)
     gamma, beta = _parameters(context, node)
     if context.opsets.get("", 0) < _SCALE_PER_CHANNEL:
-        gamma, beta = (np.repeat(each, channels // groups) for each in (gamma, beta))
-    gamma, beta = (each.reshape(groups, channels // groups, *[1] * len(pixels)) for each in (gamma, beta))
+        gamma, beta = (np.repeat(values, channels // groups) for values in (gamma, beta))
+    gamma, beta = (values.reshape(groups, channels // groups, *[1] * len(pixels)) for values in (gamma, beta))
     shape = (batch, groups, channels // groups, *pixels)
     return _normalized(context, node, range(2, len(shape)), gamma, beta, shape=shape)
 
@@ -245,18 +245,18 @@ class NormalAnchor(LayerAnchor):
         (x,), p = task.xs, task.parameters
         factors, summands, (low, high) = affine_behind(task.unrounded, p)
         places = self.frame.elements
-        factors, summands = (np.resize(each, places).reshape(self.gamma.shape) for each in (factors, summands))
+        factors, summands = (np.resize(values, places).reshape(self.gamma.shape) for values in (factors, summands))
         sign, scale = (1 if self.factor > 0 else -1), float(abs(self.factor))
         gamma, beta = compressed([sign * self.gamma * factors, self.beta * factors + summands])
-        made = Normalize.of(
+        normalize = Normalize.of(
             task.name, replace(x, scale=x.scale * scale), replace(task.y, scale=p.scale, zero_point=p.zero_point),
             centred=self.centred, mean=self.mean, epsilon=self.epsilon, gamma=gamma, beta=beta,
             elements=self.elements)
-        return replace(made, low=low, high=high)
+        return replace(normalize, low=low, high=high)
 
 
 def _shape(context: NodeContext, node: Node) -> tuple[int, ...]:
-    """Of the first input."""
+    """The shape of the first input."""
     shape = shape_of(context.graph, node.inputs[0])
     assert shape is not None, "the shapes of a graph that is imported are known"
     return tuple(shape)
@@ -270,9 +270,9 @@ def _from_axis(context: NodeContext, node: Node) -> range:
 
 def _parameters(context: NodeContext, node: Node) -> tuple[Floats, Floats]:
     """Scale and bias, constants; a bias that is left out is 0."""
-    found = []
+    arrays = []
     for name in (*node.inputs[1:3], "")[:2]:
         if name and name not in context.constants:
             raise Unsupported(f"its parameter '{name}' is computed", "make it a constant")
-        found.append(context.constants[name].real if name else np.zeros(()))
-    return found[0], found[1]
+        arrays.append(context.constants[name].real if name else np.zeros(()))
+    return arrays[0], arrays[1]

@@ -17,15 +17,15 @@ from hwflow.quantize.importer.states import Held, TensorState, Unsupported, imag
 def trees(context: NodeContext, node: Node, dynamic: list[str]) -> TensorState:
     """A TreeEnsemble or TreeEnsembleRegressor; its reals are the very integers that the layer gives."""
     try:
-        made = read_ensemble(node, dict(context.opsets))
+        ensemble = read_ensemble(node, dict(context.opsets))
     except Refused as refusal:
         raise Unsupported(refusal.why, refusal.remedy) from None
-    if not is_integer(made):
+    if not is_integer(ensemble):
         raise Unsupported("the votes of trees must be integers here", "let hwflow quantize the float model")
     held = context.flat(dynamic[0])
     x = context.tensors[held.tensor]
     output = context.building.tensor_name(node.outputs[0])
-    layer = _layer(context.building.name_of(node), x, output, made, held.index.ravel())
+    layer = _layer(context.building.name_of(node), x, output, ensemble, held.index.ravel())
     results = layer.ends if layer.aggregate == "sum" else layer.leaves
     format = IntFormat.covering(min(int(results.min()), -1), max(int(results.max()), 0))  # signed: ONNX has no uint32
     y = Tensor(layer.output, layer.output_frame(x.frame), format, 1.0, 0)
@@ -35,9 +35,9 @@ def trees(context: NodeContext, node: Node, dynamic: list[str]) -> TensorState:
     return Held(y.name, index, real=True)
 
 
-def _layer(name: str, x: Tensor, output: str, made: Ensemble, index: IntArray) -> Trees:
+def _layer(name: str, x: Tensor, output: str, ensemble: Ensemble, index: IntArray) -> Trees:
     """`index` is the channel of each feature."""
-    forest = made.forest
+    forest = ensemble.forest
     there = _reached(forest)
     inner = np.flatnonzero(there & ~forest.leaf)
     leaves = np.flatnonzero(there & forest.leaf)
@@ -46,7 +46,7 @@ def _layer(name: str, x: Tensor, output: str, made: Ensemble, index: IntArray) -
     thresholds, equal, turned = _thresholds(forest, inner, x)
     children = np.stack([place[forest.false[inner]], place[forest.true[inner]]], axis=1)
     children = np.where(turned[:, None], children[:, ::-1], children)
-    votes, roots = _votes(forest, leaves, made.aggregate), place[forest.roots]
+    votes, roots = _votes(forest, leaves, ensemble.aggregate), place[forest.roots]
     features = index[forest.features[inner]]
     # A tree that is a leaf alone becomes a node both of whose leaves vote as it does.
     for tree in np.flatnonzero(roots < 0).tolist():
@@ -56,7 +56,7 @@ def _layer(name: str, x: Tensor, output: str, made: Ensemble, index: IntArray) -
                                        ((features, 0), (thresholds, x.format.low), (equal, 0)))
         children = np.concatenate([children, [[-1 - leaf, -len(votes)]]])
     return Trees(name, (x.name,), output, x.format, features, thresholds, equal, children, roots, votes,
-                 made.aggregate.lower())
+                 ensemble.aggregate.lower())
 
 
 def _reached(forest: Forest) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
@@ -81,12 +81,12 @@ def _thresholds(forest: Forest, nodes: IntArray, x: Tensor) -> tuple[IntArray, I
     reals = (codes - x.zero_point).astype(np.float32) * np.float32(x.scale)
     names = np.array(MODES)[modes]
     right = np.isin(names, ("BRANCH_LEQ", "BRANCH_GT"))
-    found = x.format.low + np.where(right, np.searchsorted(reals, limits, "right"), np.searchsorted(reals, limits))
+    firsts = x.format.low + np.where(right, np.searchsorted(reals, limits, "right"), np.searchsorted(reals, limits))
     equal = np.isin(names, ("BRANCH_EQ", "BRANCH_NEQ"))
-    at = np.minimum(found - x.format.low, len(codes) - 1)
-    found = np.where(equal & (reals[at] != limits), x.format.high + 1, found)  # none is equal
+    at = np.minimum(firsts - x.format.low, len(codes) - 1)
+    firsts = np.where(equal & (reals[at] != limits), x.format.high + 1, firsts)  # none is equal
     turned = np.isin(names, ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_NEQ"))
-    return found.astype(np.int64), equal.astype(np.int64), turned.astype(np.int64)
+    return firsts.astype(np.int64), equal.astype(np.int64), turned.astype(np.int64)
 
 
 def _votes(forest: Forest, leaves: IntArray, aggregate: str) -> IntArray:
@@ -96,14 +96,14 @@ def _votes(forest: Forest, leaves: IntArray, aggregate: str) -> IntArray:
     votes = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts - first, counts)
     rows, targets = np.repeat(np.arange(len(leaves)), counts), forest.vote_targets[votes]
     integers = forest.vote_weights[votes].astype(np.int64)
-    made = np.zeros((len(leaves), forest.targets), np.int64)
+    table = np.zeros((len(leaves), forest.targets), np.int64)
     if aggregate == "SUM":
-        np.add.at(made, (rows, targets), integers)
-        return made
-    if len(np.unique(rows * forest.targets + targets)) != made.size or len(votes) != made.size:
+        np.add.at(table, (rows, targets), integers)
+        return table
+    if len(np.unique(rows * forest.targets + targets)) != table.size or len(votes) != table.size:
         raise Unsupported(f"with aggregate_function {aggregate} every leaf must vote once for every target",
                           "train one regressor for each target")
-    made[rows, targets] = integers
-    return made
+    table[rows, targets] = integers
+    return table
 
 
