@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from amaranth.hdl import Module
-from amaranth.sim import Simulator
 from hwflow_rtl.memory import FlashError, MemoryPart, SealCheck, SealedFlash
 from hwflow_sim.memory_bench import FlashReads, compile_reads
 
 from tests.memory.flash_parts import QUAD
+from tests.rtl.engine import Simulator
 
 MARK = b"designed"
 PART = SealedFlash(QUAD, words=300, mark=MARK)

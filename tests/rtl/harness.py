@@ -15,7 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 from amaranth.hdl import Cat, Module, Shape, Signal, Value
 from amaranth.lib import data
-from amaranth.sim import Simulator
+from amaranth.sim.pysim import PySimEngine
+
+from tests.rtl.engine import QuickEngine, Simulator
 
 STALLS = (0.0, 0.3, 0.9, 0.98)
 
@@ -129,12 +131,12 @@ def receiver(port, count: int, stall: float, seed: object, patience: int, settle
     return testbench
 
 
-def simulator(unit) -> Simulator:
+def simulator(unit, engine: type[PySimEngine] = QuickEngine) -> Simulator:
     """Amaranth's simulator of `unit` with a clock, which it has even if the unit is nothing but wires."""
     m, heartbeat = Module(), Signal()
     m.submodules.unit = unit
     m.d.sync += heartbeat.eq(~heartbeat)
-    sim = Simulator(m)
+    sim = Simulator(m, engine=engine)
     sim.add_clock(1e-6)
     return sim
 
@@ -149,7 +151,7 @@ def simulate(unit, *, sends: Mapping[str, np.ndarray], receives: Mapping[str, in
     `vcd` names a file for the waveform.
     """
     traces: dict[str, Trace] = {}
-    sim = simulator(unit)
+    sim = simulator(unit, QuickEngine if vcd is None else PySimEngine)
     for name, beats in sends.items():
         def sent(cycles, offered, name=name, beats=beats):
             traces[name] = Trace(np.asarray(beats, dtype=np.int64), cycles, offered)

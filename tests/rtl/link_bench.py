@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterable
 from amaranth.hdl import Module, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.sim import Simulator
 from hwflow_rtl.io import HostLink
 from hwflow_rtl.io.link.bytes import TOKEN, Deframer, Framer
 from hwflow_rtl.io.link.image import Beside
 from hwflow_rtl.io.link.shape import LinkShape
 from hwflow_rtl.stream.streams import link, stream_of
 from hwflow_rtl.vendor import Generic
+
+from tests.rtl.engine import Simulator
 
 from .link_host import DATA, ESCAPE, FLAG, IDENTITY, LINE, POLL, RESET, SETTINGS, STATUS, Seen, packets_in
 

@@ -9,12 +9,13 @@ import pytest
 from amaranth.hdl import ClockDomain, Module, Shape, signed, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.sim import Simulator
 from hwflow_rtl.emit import emit
 from hwflow_rtl.io import AxiStreamTop, End, Ends
 from hwflow_rtl.io.crossings import RESTART_CYCLES
 from hwflow_rtl.stream.queue import Queue
 from hwflow_rtl.stream.streams import link, payload_of, stream_of
+
+from tests.rtl.engine import Simulator
 
 LANES = 2
 

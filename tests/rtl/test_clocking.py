@@ -7,10 +7,11 @@ from amaranth.back import rtlil
 from amaranth.hdl import Module, ResetSignal, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
-from amaranth.sim import Simulator
 from hwflow_rtl.io.clocking import RESET_CYCLES, Clocking
 from hwflow_rtl.vendor import ECP5, ICE40, Generic, Gowin, Technology
 from hwflow_rtl.vendor.pll import Pll, PllSettings
+
+from tests.rtl.engine import Simulator
 
 
 class Watched(wiring.Component):

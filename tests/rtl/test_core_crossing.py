@@ -8,12 +8,13 @@ import pytest
 from amaranth.hdl import DomainRenamer, Module, ResetInserter, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.sim import Simulator
 from hwflow_rtl.io.crossings import RESTART_CYCLES, CoreCrossing, FastCrossing
 from hwflow_rtl.io.link.queues import DataQueue
 from hwflow_rtl.io.link.shape import LinkShape
 from hwflow_rtl.stream.streams import link, stream_of
 from hwflow_rtl.vendor import Generic
+
+from tests.rtl.engine import Simulator
 
 #: The period of `line`, ns, and of `sync` for ratios of the clocks from 0.3 to 20, and beyond.
 LINE = 20.0

@@ -6,8 +6,9 @@ import random
 
 import pytest
 from amaranth.hdl import Module
-from amaranth.sim import Simulator
 from hwflow_rtl.stream.crossing import StreamCrossing
+
+from tests.rtl.engine import Simulator
 
 RATIOS = [(1.0, 1.0), (1.0, 1.013), (2.4, 1.0), (1.0, 2.4), (6.1, 1.0), (1.0, 9.7), (1.0, 1.5)]
 

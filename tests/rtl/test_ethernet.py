@@ -6,12 +6,13 @@ import random
 import zlib
 
 from amaranth.hdl import Module, Signal
-from amaranth.sim import Simulator
 from hwflow_rtl.io.ethernet.endpoint import UdpEndpoint
 from hwflow_rtl.io.ethernet.headers import Address, InternetSum, crc_after
 from hwflow_rtl.io.ethernet.sender import LARGEST, OVERHEAD
 from hwflow_rtl.vendor import Generic
 from hwflow_sim.board.network import Datagram, Host, arp, internet_sum, on_line, received, received_datagram
+
+from tests.rtl.engine import Simulator
 
 ADDRESS = Address("192.168.1.50", 17510)
 BOARD = Host(ADDRESS.mac, ADDRESS.ip, ADDRESS.port)

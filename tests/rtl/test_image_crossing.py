@@ -7,8 +7,9 @@ import random
 import pytest
 from amaranth.hdl import Module
 from amaranth.lib import wiring
-from amaranth.sim import Simulator
 from hwflow_rtl.io.crossings import ImageCrossing
+
+from tests.rtl.engine import Simulator
 
 
 class Inside(wiring.Component):

@@ -9,7 +9,6 @@ import pytest
 from amaranth.hdl import Module, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.sim import Simulator
 from hwflow_rtl.core import Core, Link
 from hwflow_rtl.io import BoardTop, Clocking, End, Ends
 from hwflow_rtl.io import clocking as clocking_module
@@ -22,6 +21,8 @@ from hwflow_rtl.stream.streams import bytes_of, link, payload_of, stream_of
 from hwflow_rtl.vendor import ECP5, ICE40, Generic, Technology
 from hwflow_rtl.vendor.memory import Place
 from hwflow_rtl.vendor.pll import Pll, PllSettings
+
+from tests.rtl.engine import Simulator
 
 from .harness import simulate
 from .link_host import DATA, IDENTITY, RESET, RESULT, STATUS, packet, packets_in

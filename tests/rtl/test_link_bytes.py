@@ -9,10 +9,11 @@ import pytest
 from amaranth.hdl import DomainRenamer, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.sim import Simulator
 from hwflow_rtl.io.link.bytes import ByteCrossing, Crc32, Deframer, Framer
 from hwflow_rtl.io.transports.uart import PARTS, UartReceiver, UartTransmitter
 from hwflow_rtl.stream.streams import link, stream_of
+
+from tests.rtl.engine import Simulator
 
 from .harness import simulate
 from .link_host import packet

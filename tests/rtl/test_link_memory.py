@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 
 import pytest
-from amaranth.sim import Simulator
 from hwflow_rtl.io.link.image import MemoryState, SealedImage
 from hwflow_rtl.io.link.shape import LinkShape
 from hwflow_rtl.vendor import Generic
+
+from tests.rtl.engine import Simulator
 
 from .link_bench import SMALL, Bench, answers, identity, short
 from .link_host import CLEAR, DATA, IMAGE, MEMORY, POLL, RESET, RESULT, STATUS, Seen, packet, packets_in

@@ -9,7 +9,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from amaranth.hdl import signed, unsigned
-from amaranth.sim import Simulator
 from hwflow_rtl.emit import emit
 from hwflow_rtl.multiply.shift_add import DigitShiftAddShape, ShiftAddShape
 from hwflow_rtl.rescale.plan import RequantizerStyle, shift_add_of
@@ -17,6 +16,7 @@ from hwflow_rtl.rescale.ranges import RequantizerRounding, shape_range
 from hwflow_rtl.rescale.requantizer import Requantizer, RequantizerConstants
 from hwflow_rtl.vendor import ECP5, ICE40, Generic, Technology, Timing
 
+from tests.rtl.engine import Simulator
 from tests.rtl.harness import play
 
 DSP, FABRIC = RequantizerStyle.DSP, RequantizerStyle.FABRIC

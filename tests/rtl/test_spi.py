@@ -6,9 +6,10 @@ import math
 import random
 
 import pytest
-from amaranth.sim import Simulator
 from hwflow_rtl.io.link.bytes import FLAG
 from hwflow_rtl.io.transports.spi import CYCLES_A_BIT, SpiSlave
+
+from tests.rtl.engine import Simulator
 
 #: Cycles between an edge of cs_n and the nearest bit.
 LEAD = CYCLES_A_BIT

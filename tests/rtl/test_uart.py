@@ -9,10 +9,11 @@ from collections.abc import Iterable
 
 import pytest
 from amaranth.hdl import signed, unsigned
-from amaranth.sim import Simulator
 from hwflow_rtl.io import UartReceiver, UartTransmitter
 from hwflow_rtl.io.transports.uart import PARTS, bit_time_for
 from hwflow_rtl.stream.streams import bytes_of
+
+from tests.rtl.engine import Simulator
 
 #: Of 3 Mbaud at 25 MHz, of 3 Mbaud at 12 MHz, of 115200 baud at 12 MHz.
 TIMES = (133, 64, 1667)

@@ -15,7 +15,6 @@ from amaranth.back import rtlil
 from amaranth.hdl import Const, Module, Mux, Shape, Signal, signed, unsigned
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.sim import Simulator
 from hwflow_rtl.multiply.products import Operand, ProductShape
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.vendor import ECP5, FAMILIES, ICE40, Generic, Gowin, Technology, Timing
@@ -37,6 +36,7 @@ from hwflow_rtl.vendor.blocks import (
 from hwflow_rtl.vendor.ecp5 import SHAPES
 from hwflow_rtl.vendor.tables import ECP5LutRom, GowinLutRom, ICE40LutRom, LutRom, table_of
 
+from tests.rtl.engine import Simulator
 from tests.synth.netlists import DSP, RAM, SYNTH, random_contents, words_of, yosys
 
 # Tiling and contents
