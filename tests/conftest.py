@@ -114,3 +114,12 @@ def cli(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.chdir(tmp_path)
     return Cli(capsys)
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Compiled simulations of this run of the tests, also of its other processes: what they share is compiled once."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "simulations"
+    folder.mkdir(exist_ok=True)
+    return folder

@@ -61,7 +61,8 @@ def compile_runtime(tools: Tools, folder: Path, *, waves: bool, log: Path, jobs:
     """Verilator's run-time library and our main program's recorder as `runtime.a`: the same for every design."""
     parts = RUNTIME + (RUNTIME_WAVES if waves else ())
     units = [(tools.verilator_root / "include" / name, level) for name, level in parts]
-    compile_units(tools, [*units, (CPP / "recorder.cpp", FAST)], folder, waves=waves, log=log, jobs=jobs)
+    compile_units(tools, [*units, (CPP / "recorder.cpp", FAST)], folder, flags=compiler_flags(tools, waves=waves),
+                  log=log, jobs=jobs)
     archive(tools, folder, log)
 
 
@@ -73,16 +74,44 @@ def archive(tools: Tools, folder: Path, log: Path) -> None:
         path.unlink()
 
 
-def compile_units(tools: Tools, units: Sequence[tuple[Path, str]], folder: Path, *, waves: bool, log: Path,
+def compile_units(tools: Tools, units: Sequence[tuple[Path, str]], folder: Path, *, flags: Sequence[str], log: Path,
                   jobs: int | None) -> None:
     """Compile each source with its optimization flag to an object in `folder`."""
     front = [tools.ccache] if tools.ccache else []
-    flags = compiler_flags(tools, waves=waves)
     # ccache goes by PWD: were it the caller's, a compiler that outlives a killed run would leave its object there.
     env = {**os.environ, "CCACHE_BASEDIR": str(folder), "PWD": str(folder)}
     commands: list[list[str | Path]] = [[*front, tools.compiler, level, *flags, "-c", source, "-o", f"{source.stem}.o"]
                 for source, level in units]
     run_tools(commands, what="the C++ compiler", cwd=folder, log=log, jobs=jobs or os.cpu_count() or 1, env=env)
+
+
+def design_units(folder: Path, prefix: str, *drivers: Path) -> list[tuple[Path, str]]:
+    """The units of a design, each with its optimization flag: few that include many files, `drivers` among them.
+
+    Verilator generated the design's classes V`prefix`... into `folder`.
+    """
+    generated = sorted(folder.glob(f"V{prefix}*.cpp"))
+    slow = [path for path in generated if path.stem.endswith("Slow") or "__Syms" in path.stem]
+    fast = [path for path in generated if path not in slow]
+    return [*((unit, FAST) for unit in joined(folder, "fast", [*fast, *drivers])),
+            *((unit, SLOW) for unit in joined(folder, "slow", slow))]
+
+
+def joined(folder: Path, name: str, files: Sequence[Path]) -> list[Path]:
+    """Units in `folder` that include `files`, each of them about UNIT_BYTES in all."""
+    groups: list[list[Path]] = []
+    room = 0
+    for path in files:
+        size = path.stat().st_size
+        if not groups or size > room:
+            groups.append([])
+            room = UNIT_BYTES
+        groups[-1].append(path)
+        room -= size
+    units = [folder / f"{name}{n}.cpp" for n in range(len(groups))]
+    for unit, group in zip(units, groups, strict=True):
+        unit.write_text("".join(f'#include "{path if path.parent != folder else path.name}"\n' for path in group))
+    return units
 
 
 @dataclass(frozen=True)
@@ -101,28 +130,10 @@ class Build:
                  cwd=self.folder, log=self.log, env={**os.environ, "VERILATOR_ROOT": str(self.tools.verilator_root)})
 
     def compile(self) -> None:
-        generated = sorted(self.folder.glob("Vbench*.cpp"))
-        slow = [path for path in generated if path.stem.endswith("Slow") or "__Syms" in path.stem]
-        fast = [path for path in generated if path not in slow]
-        units = [(unit, FAST) for unit in self.join("fast", fast)] + [(unit, SLOW) for unit in self.join("slow", slow)]
-        compile_units(self.tools, [*units, (CPP / "main.cpp", FAST)], self.folder, waves=self.waves, log=self.log,
+        # In a unit of its own: it declares DPI's functions with other names of the same types.
+        units = [*design_units(self.folder, "bench"), (CPP / "main.cpp", FAST)]
+        compile_units(self.tools, units, self.folder, flags=compiler_flags(self.tools, waves=self.waves), log=self.log,
                       jobs=self.jobs)
-
-    def join(self, name: str, files: Sequence[Path]) -> list[Path]:
-        """Units that include `files`, each of them about UNIT_BYTES in all."""
-        groups: list[list[Path]] = []
-        room = 0
-        for path in files:
-            size = path.stat().st_size
-            if not groups or size > room:
-                groups.append([])
-                room = UNIT_BYTES
-            groups[-1].append(path)
-            room -= size
-        units = [self.folder / f"{name}{n}.cpp" for n in range(len(groups))]
-        for unit, group in zip(units, groups, strict=True):
-            unit.write_text("".join(f'#include "{path.name}"\n' for path in group))
-        return units
 
     def link(self, runtime: Path) -> None:
         libs = self.tools.cocotb_libs

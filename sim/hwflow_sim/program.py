@@ -11,14 +11,13 @@ from hwflow_base.errors import ToolFailed
 from hwflow_base.files.cache import digest
 from hwflow_base.files.target import create_folder
 
-from .builder import archive, cached_folder
-from .tools import Tools, find_tools, run_tool, run_tools
+from .builder import FAST, SLOW, archive, cached_folder, compile_units, design_units
+from .tools import Tools, find_tools, run_tool
 from .undefined import STRICT
 
 CXX_FLAGS = ("-std=c++17", "-DVERILATOR=1", "-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TIMING=0", "-DVM_TRACE=0",
              "-DVM_TRACE_FST=0", "-DVM_TRACE_VCD=0", "-DVM_TRACE_SAIF=0", "-faligned-new", "-w", "-I.")
-RUNTIME = ("verilated.cpp", "verilated_threads.cpp", "verilated_dpi.cpp")
-FAST, SLOW = "-O1", "-O0"
+RUNTIME = (("verilated.cpp", FAST), ("verilated_threads.cpp", SLOW), ("verilated_dpi.cpp", SLOW))
 HEADER = "line.h"
 
 
@@ -54,8 +53,8 @@ class Program:
                  tools.compiler_version]
 
         def make_runtime(place: Path) -> None:
-            files = [tools.verilator_root / "include" / name for name in RUNTIME]
-            compile_units(tools, [(path, FAST) for path in files], place, log=log, jobs=jobs)
+            units = [(tools.verilator_root / "include" / name, level) for name, level in RUNTIME]
+            compile_units(tools, units, place, flags=compiler_flags(tools), log=log, jobs=jobs)
             archive(tools, place, log)
 
         def make(place: Path) -> None:
@@ -77,9 +76,8 @@ class Program:
             (place / HEADER).write_text(self.header.read_text())
         for part in self.parts:
             (place / part.name).write_text(part.read_text())
-        generated = sorted(place.glob(f"V{self.name}*.cpp"))
-        units = [(path, SLOW if path.stem.endswith("Slow") or "__Syms" in path.stem else FAST) for path in generated]
-        compile_units(tools, [*units, (self.driver, FAST)], place, log=log, jobs=jobs)
+        compile_units(tools, design_units(place, self.name, self.driver), place, flags=compiler_flags(tools), log=log,
+                      jobs=jobs)
         objects = sorted(path.name for path in place.glob("*.o"))
         run_tool([tools.compiler, "-o", self.name, *objects, runtime, "-lpthread"], what="the linker", cwd=place,
                  log=log)
@@ -90,13 +88,6 @@ class Program:
             raise ToolFailed("the linker left no executable", f"its output is in '{log}'")
 
 
-def compile_units(tools: Tools, units: Sequence[tuple[Path, str]], folder: Path, *, log: Path,
-                  jobs: int | None) -> None:
-    """Compile each source with its optimization flag to an object in `folder`."""
-    front = [tools.ccache] if tools.ccache else []
+def compiler_flags(tools: Tools) -> list[str]:
     include = tools.verilator_root / "include"
-    flags = [*CXX_FLAGS, "-isystem", str(include), "-isystem", str(include / "vltstd")]
-    env = {**os.environ, "CCACHE_BASEDIR": str(folder), "PWD": str(folder)}
-    commands: list[list[str | Path]] = [
-        [*front, tools.compiler, level, *flags, "-c", source, "-o", f"{source.stem}.o"] for source, level in units]
-    run_tools(commands, what="the C++ compiler", cwd=folder, log=log, jobs=jobs or os.cpu_count() or 1, env=env)
+    return [*CXX_FLAGS, "-isystem", str(include), "-isystem", str(include / "vltstd")]

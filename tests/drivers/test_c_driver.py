@@ -33,9 +33,9 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def compiled(kind: str, tmp_path_factory: pytest.TempPathFactory) -> CompiledBoard:
+def compiled(kind: str, tmp_path_factory: pytest.TempPathFactory, cache: Path) -> CompiledBoard:
     transport, line = (Uart(divider=DIVIDER), UartLine) if kind == "uart" else (Spi(), SpiLine)
-    return digest_board(transport, tmp_path_factory.mktemp(kind), BYTES_IN, BYTES_OUT, line=line)
+    return digest_board(transport, tmp_path_factory.mktemp(kind), cache, BYTES_IN, BYTES_OUT, line=line)
 
 
 @pytest.fixture

@@ -37,8 +37,8 @@ def link() -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> CompiledBoard:
-    return digest_board(Spi(), tmp_path_factory.mktemp("spi"), BYTES_IN, BYTES_OUT, line=SpiLine)
+def compiled(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> CompiledBoard:
+    return digest_board(Spi(), tmp_path_factory.mktemp("spi"), cache, BYTES_IN, BYTES_OUT, line=SpiLine)
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import pytest
 from hwflow_rtl.vendor import Technology
 from hwflow_sim import StallPattern
 
@@ -44,12 +43,6 @@ def test_integers_are_near_the_floats(seed: int) -> None:
     apart = signal_to_noise(
         golden.evaluate_rows(onnx.simplify(random_network(seed)), rows), golden.predict(quantized, rows))
     assert apart is None or apart > LEAST_SNR
-
-
-@pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Compiled simulations; what all of them share is compiled once."""
-    return tmp_path_factory.mktemp("simulations")
 
 
 def any_foldings(graph: LayerGraph, technology: Technology, seed: int) -> Sequence[Folding]:

@@ -34,7 +34,8 @@ FRAMES, AT_ONCE = 1_000, 500
 
 
 @pytest.fixture(scope="module")
-def simulated(quantized: Quantized, tmp_path_factory: pytest.TempPathFactory) -> tuple[CompiledBoard, Path]:
+def simulated(quantized: Quantized, tmp_path_factory: pytest.TempPathFactory,
+              cache: Path) -> tuple[CompiledBoard, Path]:
     """The program that simulates the small network's board, and the folder of its design."""
     place = tmp_path_factory.mktemp("board")
     folder = leave_design(quantized, place / "build", transport=TransportFacts("udp", 1e8, {"address": ADDRESS.ip}))
@@ -46,7 +47,7 @@ def simulated(quantized: Quantized, tmp_path_factory: pytest.TempPathFactory) ->
                    clocking=Clocking(technology=technology, board_mhz=50.0, line_mhz=125.0, has_reset=True),
                    transport=Udp(address=ADDRESS, technology=technology), identity=identity(graph, plan))
     design = rtl_design(top, technology.roms, line=RgmiiLine)
-    return compile_board(design, folder=place / "board", cache=place / "cache"), folder
+    return compile_board(design, folder=place / "board", cache=cache), folder
 
 
 def require_golden(quantized: Quantized, driver: hwflow.host.OpenBoard, rows: int) -> None:

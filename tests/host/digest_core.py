@@ -59,11 +59,11 @@ def frames(count: int, bytes_in: int, seed: int = 3) -> bytes:
     return np.random.default_rng(seed).integers(0, 256, count * bytes_in, dtype=np.uint8).tobytes()
 
 
-def digest_board(transport: Transport, place: Path, bytes_in: int, bytes_out: int, *, mhz: float = 25.0,
+def digest_board(transport: Transport, place: Path, cache: Path, bytes_in: int, bytes_out: int, *, mhz: float = 25.0,
                  line: type[Line] = UartLine) -> CompiledBoard:
     """The program that simulates a board with this core."""
     technology = Generic(hex_roms=True)
     top = BoardTop(core=DigestCore(bytes_in, bytes_out), technology=technology, transport=transport, identity=IDENTITY,
                    ends=Ends((End(1, 8, bytes_in),), (End(1, 8, bytes_out),)),
                    clocking=Clocking(technology=technology, board_mhz=mhz, has_reset=True))
-    return compile_board(rtl_design(top, technology.roms, line=line), folder=place / "board", cache=place / "cache")
+    return compile_board(rtl_design(top, technology.roms, line=line), folder=place / "board", cache=cache)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hwflow_rtl.io.transports import Uart
@@ -31,9 +32,9 @@ def test_rates_are_those_of_bridge_and_clock() -> None:
 
 
 @pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> CompiledBoard:
+def compiled(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> CompiledBoard:
     line = Uart(divider=CLOCK / SAFE, settable=True)
-    return digest_board(line, tmp_path_factory.mktemp("board"), BYTES_IN, BYTES_OUT)
+    return digest_board(line, tmp_path_factory.mktemp("board"), cache, BYTES_IN, BYTES_OUT)
 
 
 @pytest.fixture

@@ -50,9 +50,9 @@ class MangledPort(LinePort):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["uart", "spi"])
-def test_ten_thousand_frames(kind: str, tmp_path: Path) -> None:
+def test_ten_thousand_frames(kind: str, tmp_path: Path, cache: Path) -> None:
     transport, line = (Uart(divider=8), UartLine(8)) if kind == "uart" else (Spi(), SpiLine(4))
-    compiled = digest_board(transport, tmp_path, BYTES_IN, BYTES_OUT, line=type(line))
+    compiled = digest_board(transport, tmp_path, cache, BYTES_IN, BYTES_OUT, line=type(line))
     with SimulatedBoard(compiled, line=line) as board:
         while board.facts.cycles < 10_000:
             board.wait(b"", 1000)

@@ -33,20 +33,21 @@ PATIENCE = Patience(silence=20.0, stall=60.0)
 
 
 @pytest.fixture(scope="module")
-def simulated(quantized: Quantized, tmp_path_factory: pytest.TempPathFactory) -> tuple[CompiledBoard, Path]:
+def simulated(quantized: Quantized, tmp_path_factory: pytest.TempPathFactory,
+              cache: Path) -> tuple[CompiledBoard, Path]:
     """The program that simulates the small network's board, and the folder of its design."""
-    return simulated_board(quantized, tmp_path_factory.mktemp("board"))
+    return simulated_board(quantized, tmp_path_factory.mktemp("board"), cache)
 
 
 @pytest.fixture(scope="module")
-def branching(tmp_path_factory: pytest.TempPathFactory) -> tuple[Quantized, CompiledBoard, Path]:
+def branching(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> tuple[Quantized, CompiledBoard, Path]:
     """A network of two inputs and two outputs, and the same of it."""
     model = two_by_two()
     quantized = quantize(onnx.simplify(model), rows_for(model, 20))
-    return quantized, *simulated_board(quantized, tmp_path_factory.mktemp("branching"))
+    return quantized, *simulated_board(quantized, tmp_path_factory.mktemp("branching"), cache)
 
 
-def simulated_board(quantized: Quantized, place: Path) -> tuple[CompiledBoard, Path]:
+def simulated_board(quantized: Quantized, place: Path, cache: Path) -> tuple[CompiledBoard, Path]:
     folder = leave_design(quantized, place / "build")
     graph = quantized.graph
     foldings = [next(iter(stage_of(graph, layer).foldings())) for layer in graph.layers]
@@ -55,7 +56,7 @@ def simulated_board(quantized: Quantized, place: Path) -> tuple[CompiledBoard, P
     top = BoardTop(core=hls.lower(graph, plan, technology), ends=ends_of(plan), technology=technology,
                    clocking=Clocking(technology=technology, board_mhz=25.0, has_reset=True),
                    transport=Uart(divider=DIVIDER), identity=identity(graph, plan))
-    compiled = compile_board(rtl_design(top, technology.roms), folder=place / "board", cache=place / "cache")
+    compiled = compile_board(rtl_design(top, technology.roms), folder=place / "board", cache=cache)
     return compiled, folder
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -37,8 +38,8 @@ class Bus:
 
 
 @pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> CompiledBoard:
-    return digest_board(Spi(), tmp_path_factory.mktemp("spi"), BYTES_IN, BYTES_OUT, line=SpiLine)
+def compiled(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> CompiledBoard:
+    return digest_board(Spi(), tmp_path_factory.mktemp("spi"), cache, BYTES_IN, BYTES_OUT, line=SpiLine)
 
 
 @pytest.fixture

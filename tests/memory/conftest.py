@@ -13,11 +13,6 @@ from tests.memory.parts import SMALL
 
 
 @pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
-@pytest.fixture(scope="session")
 def chip(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> BareSdram:
     return compile_bare_sdram(SMALL, folder=tmp_path_factory.mktemp("chip"), cache=cache)
 

@@ -70,11 +70,6 @@ CASES = (
 )
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("simulations")
-
-
 def graph_of(name: str) -> LayerGraph:
     model = {"residual": residual, "small": small_network, "two by two": two_by_two, "gated": gated,
              "forked": forked}[name]()

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import pytest
 from hwflow_sim import RunResult, StallPattern
 
 from hwflow import hls
@@ -26,12 +25,6 @@ from tests.strategies.layer_graphs import TINY, USUAL, any_foldings, frames_for,
 from tests.strategies.layers import Taste
 
 SLOWEST = 3000
-
-
-@pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Compiled simulations; what all of them share is compiled once."""
-    return tmp_path_factory.mktemp("simulations")
 
 
 def planned(graph: LayerGraph, seed: int, board: str) -> tuple[LayerGraph, hls.Plan]:

@@ -45,11 +45,6 @@ def network() -> onnx.Model:
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("simulations")
-
-
-@pytest.fixture(scope="module")
 def graph() -> LayerGraph:
     model = onnx.infer(network())
     return quantize(model, data(model, 4)).graph

@@ -19,11 +19,6 @@ def compile_toy(folder: Path, cache: Path, **options) -> Simulation:
 
 
 @pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
-@pytest.fixture(scope="session")
 def compiled(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Simulation:
     return compile_toy(tmp_path_factory.mktemp("toy"), cache, jobs=2)
 

@@ -39,10 +39,16 @@ def test_another_design_compiles(compiled, cache, tmp_path):
     assert result.interval == 10 * 8  # now the second stage is the slower one
 
 
+def copy_of(cache, compiled, tmp_path):
+    """A cache with the compiled toy and the run-time library only."""
+    for key in (compiled.executable.relative_to(cache).parts[0], builder.runtime_key(tools.find_tools(), False)):
+        shutil.copytree(cache / key, tmp_path / "cache" / key)
+    return tmp_path / "cache"
+
+
 @pytest.mark.parametrize("damage", ["cut", "gone", "manifest"])
 def test_a_damaged_cache_is_built_again(compiled, cache, tmp_path, damage):
-    copied = tmp_path / "cache"
-    shutil.copytree(cache, copied)
+    copied = copy_of(cache, compiled, tmp_path)
     place = copied / compiled.executable.relative_to(cache).parent
     if damage == "cut":
         with (place / "bench").open("r+b") as file:
@@ -69,8 +75,7 @@ def compile_elsewhere(folder, cache, queue):
 
 
 def test_two_at_once_compile_once(compiled, cache, tmp_path):
-    copied = tmp_path / "cache"
-    shutil.copytree(cache, copied)
+    copied = copy_of(cache, compiled, tmp_path)
     shutil.rmtree(copied / compiled.executable.relative_to(cache).parent)
     context = multiprocessing.get_context("spawn")
     queue = context.Queue()
@@ -85,8 +90,7 @@ def test_two_at_once_compile_once(compiled, cache, tmp_path):
 
 def test_ccache_is_optional(compiled, cache, tmp_path, monkeypatch):
     monkeypatch.setattr(tools, "find_ccache", lambda: None)
-    copied = tmp_path / "cache"
-    shutil.copytree(cache, copied)
+    copied = copy_of(cache, compiled, tmp_path)
     shutil.rmtree(copied / compiled.executable.relative_to(cache).parent)
     assert compile_toy(tmp_path / "run", copied, jobs=2).compiled
     log = (tmp_path / "run" / "compile.log").read_text()

@@ -12,11 +12,6 @@ from tests.rtl.test_accumulate import CASES, operands, sums_of
 from tests.synth.test_unit_netlists import check_netlist, joined
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.mark.parametrize(("family", "a", "b", "total"), [
     pytest.param("ecp5", signed(8), signed(8), signed(22), marks=pytest.mark.slow),
     *(pytest.param("ecp5", *case, marks=pytest.mark.slow) for case in CASES[1:]),

@@ -28,14 +28,14 @@ def controller_netlist(board: Board, folder: Path) -> Netlist:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["icebreaker", "icesugar", "upduino3"])
-def test_netlist_of_the_controller(tmp_path: Path, name: str) -> None:
+def test_netlist_of_the_controller(tmp_path: Path, cache: Path, name: str) -> None:
     board = load_board(name)
     try:
         netlist = controller_netlist(board, tmp_path)
     except MissingTool as error:
         pytest.skip(str(error))
     part = board.memories[0].part
-    reads = compile_reads(part, folder=tmp_path, cache=tmp_path / "cache", netlist=netlist)
+    reads = compile_reads(part, folder=tmp_path, cache=cache, netlist=netlist)
     source = np.random.default_rng(13)
     octets = source.integers(0, 256, 40_000, dtype=np.uint8)
     words = octets.view("<u4").astype(np.int64)

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.slow  # yosys, Verilator and a compiler
 
 @pytest.mark.parametrize("kind", ["uart", "spi"])
 @pytest.mark.parametrize("name", ["icebreaker", "ulx3s_12f", "tangnano9k"])
-def test_frames_through_the_cells(name: str, kind: str, tmp_path: Path) -> None:
+def test_frames_through_the_cells(name: str, kind: str, tmp_path: Path, cache: Path) -> None:
     board = load_board(name).with_transport(kind)
     ends = Ends((End(1, 8, BYTES_IN),), (End(1, 8, BYTES_OUT),))
     top = board_top(DigestCore(BYTES_IN, BYTES_OUT), board, ends, identity=IDENTITY)
@@ -42,7 +42,7 @@ def test_frames_through_the_cells(name: str, kind: str, tmp_path: Path) -> None:
     clock, options = board.clock_mhz * 1e6, board.transport.facts().options
     line = UartLine(clock / options["baud"]) if kind == "uart" else SpiLine(4)
     design = netlist_design(cells, reset_active_low=board.reset_active_low, line=type(line))
-    compiled = compile_board(design, folder=tmp_path / "board", cache=tmp_path / "cache")
+    compiled = compile_board(design, folder=tmp_path / "board", cache=cache)
     with SimulatedBoard(compiled, line=line) as simulated:
         while simulated.facts.cycles < 10_000:
             simulated.wait(b"", 1000)

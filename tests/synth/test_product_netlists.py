@@ -17,11 +17,6 @@ from tests.synth.test_unit_netlists import check_netlist, joined
 PAIRS, LOGIC = MultiplierStyle.PAIRS, MultiplierStyle.LOGIC
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("family", "style", "a", "b"), [
     ("ecp5", PAIRS, signed(8), signed(4)), ("ecp5", PAIRS, unsigned(8), signed(4)),

@@ -28,14 +28,14 @@ def controller_netlist(board: Board, folder: Path) -> Netlist:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["ulx3s_85f", "colorlight_i5", "tangnano20k"])
-def test_netlist_of_the_controller(tmp_path: Path, name: str) -> None:
+def test_netlist_of_the_controller(tmp_path: Path, cache: Path, name: str) -> None:
     board = load_board(name)
     try:
         netlist = controller_netlist(board, tmp_path)
     except MissingTool as error:
         pytest.skip(str(error))
     part = board.memories[0].part
-    traffic = compile_traffic(part, folder=tmp_path, cache=tmp_path / "cache", netlist=netlist)
+    traffic = compile_traffic(part, folder=tmp_path, cache=cache, netlist=netlist)
     for longest, stall in ((1, 0.0), (20, 0.3)):
         wanted = random_load(part, 10_000, seed=longest, longest=longest)
         result = traffic.run(wanted.requests, wanted.words, seed=3, write_stall=stall, read_stall=stall)

@@ -98,11 +98,6 @@ def joined(fields: list[tuple[np.ndarray, int]]) -> list[int]:
     return words
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
 def check_netlist(folder: Path, cache: Path, family: str, units: list[wiring.Component], stimuli: list[int],
                   expected: list[tuple[list[int | None], int]], latency: int) -> int:
     """Run the netlist of `units`; `expected` are columns of the results of each stimulus, with their widths.

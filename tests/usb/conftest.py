@@ -11,11 +11,6 @@ from tests.usb.designs import compiled_loop
 
 
 @pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
-@pytest.fixture(scope="session")
 def full_speed(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> CompiledBench:
     """A loop on two pins, with a clock of its own."""
     return compiled_loop("full_speed", tmp_path_factory.mktemp("full_speed"), cache)
