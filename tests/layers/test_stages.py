@@ -34,7 +34,7 @@ from hwflow.stages.rescalers import REFERENCE
 from tests.layers.cases import CASES, integers
 from tests.random_cases import seeds
 from tests.rtl.harness import simulate
-from tests.rtl.test_join import ARRIVALS, arrivals_of, play
+from tests.rtl.units import ARRIVALS, arrivals_of, play
 
 
 def bits(count: int, signed: bool = True) -> IntFormat:

@@ -25,7 +25,7 @@ from tests.layers.cases import CASES, integers
 from tests.layers.test_memories import asked_of
 from tests.layers.test_stages import beats_of, graph_of, made_of
 from tests.random_cases import seeds
-from tests.rtl.test_join import ARRIVALS, arrivals_of, play
+from tests.rtl.units import ARRIVALS, arrivals_of, play
 
 FRAMES = 3
 #: Cycles of a frame at most.

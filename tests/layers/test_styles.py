@@ -19,8 +19,8 @@ from hwflow.stages.folding import Folding
 from hwflow.stages.kinds import stage_of
 from hwflow.stages.rescalers import REFERENCE, rescaler_constants
 from tests.layers.test_stages import any_of, beats_of, bits, frames_of, graph_of, made_of, prove, requantize
-from tests.rtl.test_join import arrivals_of, play
 from tests.rtl.test_matrix import parts_of
+from tests.rtl.units import arrivals_of, play
 
 BLOCKS, MACS, PAIRS, LOGIC = MultiplierStyle
 

@@ -158,3 +158,8 @@ class Simulator(sim.Simulator):
 
     def __init__(self, toplevel, *, engine: type[pysim.PySimEngine] = QuickEngine):
         super().__init__(toplevel, engine=engine)
+
+    def anew(self) -> None:
+        """Back to the beginning, with the clocks and without testbenches: to make it took longer than many a run."""
+        self._engine._testbenches.clear()
+        self.reset()

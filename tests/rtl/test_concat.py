@@ -15,7 +15,7 @@ from hwflow_rtl.stream.streams import stream_of
 from hwflow_rtl.vendor import Generic
 
 from tests.rtl.harness import STALLS, simulate
-from tests.rtl.test_join import ARRIVALS, check_times, play
+from tests.rtl.units import ARRIVALS, check_times, play
 
 CORE, STAGE = Endpoint.core, Endpoint.stage
 

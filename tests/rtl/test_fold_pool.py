@@ -4,16 +4,15 @@ import numpy as np
 import pytest
 from amaranth.hdl import signed
 from hwflow_rtl.pool.fold import FoldShape
-from hwflow_rtl.pool.fold_pool import FoldAveragePoolShape, FoldAveragePoolStage, FoldMaxPoolShape
+from hwflow_rtl.pool.fold_pool import FoldAveragePoolShape, FoldMaxPoolShape
 from hwflow_rtl.pool.pool import AveragePoolShape, MaxPoolShape
 from hwflow_rtl.rescale.plan import RequantizerStyle
 from hwflow_rtl.rescale.requantizer import RequantizerConstants
-from hwflow_rtl.vendor import ECP5, Generic, Timing
+from hwflow_rtl.rescale.thresholder import ThresholderConstants
+from hwflow_rtl.vendor import ECP5
 
-from tests.rtl.harness import simulate
-from tests.rtl.test_pool import frames_for, interval, taps, window
-
-TECHNOLOGY = Generic(timing=Timing(multiply=4))
+from tests.rtl.test_pool import frames_for, taps, technology_of, window
+from tests.rtl.units import ask
 
 #: Windows side by side and their words' lanes: loops in registers and in memories, one and two of them, with rests.
 SHAPES = {
@@ -29,17 +28,6 @@ SHAPES = {
     "columns": (window(6, 3, 2, (3, 1), (3, 1)), 2),
     "one tap": (window(3, 3, 2, (1, 1)), 2),
 }
-QUICK = ("2x2", "rests", "global, many words")
-CASES = [pytest.param(name, *stalls, marks=[pytest.mark.slow] if any(stalls) and name not in QUICK else [])
-         for name in SHAPES for stalls in ((0, 0), (0.4, 0.6))]
-
-
-def average(shape, lanes: int, out_lanes: int) -> FoldAveragePoolStage:
-    channels = shape.words * lanes
-    source = np.random.default_rng(channels)
-    return FoldAveragePoolShape(
-        window=shape, lanes=lanes, element=signed(8), accumulator=signed(14), rescaler=constants(source, channels),
-        output=signed(8), out_lanes=out_lanes).build(Generic(timing=Timing(multiply=4)), "average")
 
 
 def constants(source, channels: int) -> RequantizerConstants:
@@ -61,41 +49,33 @@ def averaged(shape, lanes: int, sums: np.ndarray) -> np.ndarray:
     return made
 
 
-@pytest.mark.parametrize("name, stall_in, stall_out", CASES)
-def test_max_pool(name, stall_in, stall_out):
+@pytest.mark.parametrize("name", SHAPES)
+def test_max_pool(name):
     shape, lanes = SHAPES[name]
-    smallest = bool(stall_in)
-    stage = FoldMaxPoolShape(window=shape, lanes=lanes, element=signed(8), smallest=smallest).build(TECHNOLOGY, "max")
-    frames = frames_for(shape, lanes, 3)
-    windows = taps(frames, shape, -128)
-    expected = (windows.min if smallest else windows.max)(axis=3).reshape(-1, lanes)
-    traces = simulate(stage, sends={"i": frames.reshape(-1, lanes)}, receives={"o": len(expected)}, stall_in=stall_in,
-                      stall_out=stall_out)
-    assert np.array_equal(traces["o"].beats, expected)
-    assert np.array_equal(stage.model(frames), expected)
-    if not stall_in:
-        assert interval(traces["o"], 3) == shape.input_words == stage.shape.cycles
-        assert traces["i"].span == 3 * shape.input_words
+    order, frames = list(SHAPES).index(name), frames_for(shape, lanes, 3)
+    windows, smallest = taps(frames, shape, -128), bool(order % 2)
+    stage = ask(FoldMaxPoolShape(window=shape, lanes=lanes, element=signed(8), smallest=smallest),
+                technology_of(order), [frames], (windows.min if smallest else windows.max)(axis=3).reshape(-1, lanes),
+                seed=order)
+    assert stage.shape.cycles == shape.input_words
 
 
-def splits(shape, lanes: int) -> list[int]:
-    return [n for n in (1, 2, lanes) if lanes % n == 0 and FoldAveragePoolShape.fits(shape, lanes // n)]
-
-
-@pytest.mark.parametrize("name, stall_in, stall_out", CASES)
-def test_average_pool(name, stall_in, stall_out):
+@pytest.mark.parametrize("name", SHAPES)
+def test_average_pool(name):
+    """Of every number of lanes; one by thresholds."""
     shape, lanes = SHAPES[name]
-    for out_lanes in sorted(set(splits(shape, lanes))):
-        stage = average(shape, lanes, out_lanes)
-        frames = frames_for(shape, lanes, 3)
-        expected = averaged(shape, lanes, taps(frames, shape, 0).sum(axis=3)).reshape(-1, out_lanes)
-        traces = simulate(stage, sends={"i": frames.reshape(-1, lanes)}, receives={"o": len(expected)},
-                          stall_in=stall_in, stall_out=stall_out)
-        assert np.array_equal(traces["o"].beats, expected)
-        assert np.array_equal(stage.model(frames), expected)
-        if not stall_in:
-            assert traces["i"].span == 3 * shape.input_words
-            assert interval(traces["o"], 3) == stage.shape.cycles
+    channels, frames = shape.words * lanes, frames_for(shape, lanes, 3)
+    sums, order = taps(frames, shape, 0).sum(axis=3), list(SHAPES).index(name)
+    rescalings = [(constants(np.random.default_rng(channels), channels), averaged(shape, lanes, sums))]
+    if name == "2x2":
+        values = np.sort(np.random.default_rng(1).integers(-300, 300, (channels, 15)), axis=1)
+        rescalings.append((ThresholderConstants(values, -3), (sums[..., None] >= values).sum(axis=-1) - 3))
+    for out_lanes in (n for n in sorted({1, 2, lanes}) if lanes % n == 0 and FoldAveragePoolShape.fits(
+            shape, lanes // n)):
+        for rescaler, expected in rescalings:
+            ask(FoldAveragePoolShape(window=shape, lanes=lanes, element=signed(8), accumulator=signed(14),
+                                     rescaler=rescaler, output=signed(8), out_lanes=out_lanes),
+                technology_of(order + out_lanes), [frames], expected.reshape(-1, out_lanes), seed=order)
 
 
 def test_every_kind_of_loop_is_tested():

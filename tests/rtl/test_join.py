@@ -4,95 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise, product
 
 import numpy as np
 import pytest
 from amaranth.back import rtlil
-from amaranth.hdl import Module, Shape, Signal, Value, signed, unsigned
+from amaranth.hdl import Module, Shape, Signal, signed, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
-from hwflow_rtl.core import inputs_of
 from hwflow_rtl.join.add import AddFunction
 from hwflow_rtl.join.feed import Feed
 from hwflow_rtl.join.join import JoinShape, JoinStage, JoinStageShape
 from hwflow_rtl.join.tree import SumPlan, Term, holding, signed_digits
 from hwflow_rtl.multiply.products import Operand
-from hwflow_rtl.stream.unit import UnitShape
 from hwflow_rtl.vendor import ECP5, Generic, Gowin, Technology, Timing
 
-from tests.rtl.harness import STALLS, Trace, layout_of, pack, receiver, simulate, simulator
+from tests.rtl.harness import STALLS, simulate, simulator
+from tests.rtl.units import ARRIVALS, check_times, play
 
 INT8 = Operand(signed(8))
-
-
-@dataclass(frozen=True)
-class Played:
-    """When the beats of each input are taken, and what comes out when."""
-
-    taken: list[np.ndarray]
-    output: Trace
-
-
-def play(unit: wiring.Component, beats: Sequence[np.ndarray], arrivals: Sequence[np.ndarray], count: int,
-         ports: Sequence[str] = (), stall_out: float = 0.0) -> Played:
-    """Beats that are valid from `arrivals` on, or from when the one before is taken.
-
-    They are those of the inputs, or of `ports`.  `stall_out`: how probable it is that the output is not taken.
-    """
-    inputs = [getattr(unit, name) for name in ports] or inputs_of(unit)
-    taken: list[list[int]] = [[] for _ in beats]
-    found: list[Trace] = []
-
-    def sender(port, words, cycles, log):
-        shape = layout_of(port)[0]
-
-        async def testbench(ctx):
-            cycle = 0
-            for word, arrival in zip(words, cycles, strict=True):
-                if arrival > cycle:
-                    await ctx.tick().repeat(int(arrival) - cycle)
-                    cycle = int(arrival)
-                ctx.set(Value.cast(port.payload), pack(word, shape))
-                ctx.set(port.valid, 1)
-                ready = False
-                while not ready:
-                    _, _, ready = await ctx.tick().sample(port.ready)
-                    cycle += 1
-                log.append(cycle - 1)
-                ctx.set(port.valid, 0)
-        return testbench
-
-    sim = simulator(unit)
-    for each in zip(inputs, beats, arrivals, taken, strict=True):
-        sim.add_testbench(sender(*each))
-    sim.add_testbench(receiver(unit.o, count, stall_out, 0, 5000, 20, found.append))
-    sim.run()
-    return Played([np.array(each) for each in taken], found[0])
-
-
-def arrivals_of(kind: str, count: int, seed: int) -> np.ndarray:
-    """Cycles in which `count` beats come: at once, now and then, late, in bursts."""
-    source = np.random.default_rng([seed, count])
-    gaps = {"at once": np.ones(count), "now and then": source.integers(1, 4, count),
-            "late": source.choice([1, 1, 2, 25], count),
-            "in bursts": np.where(np.arange(count) % 17, 1, source.integers(1, 60, count))}[kind]
-    return np.cumsum(gaps.astype(np.int64)) - 1 + int(source.integers(0, 60))
-
-
-ARRIVALS = ("at once", "now and then", "late", "in bursts")
-
-
-def check_times(shape: UnitShape, technology: Technology, beats: Sequence[np.ndarray], kinds: Sequence[str],
-                seed: int = 0) -> None:
-    """The times of `shape` are what the simulation shows, in every cycle."""
-    arrivals = [arrivals_of(kind, len(each), seed + k) for k, (kind, each) in enumerate(zip(kinds, beats, strict=True))]
-    said = shape.times(technology, *arrivals)
-    seen = play(shape.build(technology, "unit"), beats, arrivals, len(said.departures))
-    for one, other in zip(said.taken, seen.taken, strict=True):
-        assert np.array_equal(one, other)
-    assert np.array_equal(said.departures, seen.output.cycles)
 
 
 def average(shape: JoinShape, technology: Generic | None = None) -> JoinStage:

@@ -17,7 +17,7 @@ from hwflow_rtl.rescale.requantizer import RequantizerConstants
 from hwflow_rtl.vendor import Generic, Timing
 
 from tests.rtl.harness import simulate
-from tests.rtl.test_join import ARRIVALS, arrivals_of, play
+from tests.rtl.units import ARRIVALS, arrivals_of, play
 
 INT8, UINT8 = Centred(Operand(signed(8)), -3), Centred(Operand(unsigned(8)), 128)
 TIMINGS = (Timing(multiply=4), Timing(multiply=1, rom=1, ram=1), Timing(multiply=3, rom=3, ram=1),

@@ -13,9 +13,9 @@ from hwflow_rtl.vendor.generic import Generic
 
 from tests.random_cases import seeds
 from tests.rtl.harness import simulate
-from tests.rtl.test_join import ARRIVALS, arrivals_of, play
 from tests.rtl.test_matrix import LAYERS, Case, Layer
 from tests.rtl.test_row_patch import SHAPES, frames_of, patch_of
+from tests.rtl.units import ARRIVALS, arrivals_of, play
 
 FRAMES = 3
 TIMINGS = (Timing(multiply=4), Timing(multiply=1, rom=1, ram=1), Timing(multiply=3, rom=3, ram=1),

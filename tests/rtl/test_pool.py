@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from amaranth.hdl import signed, unsigned
-from hwflow_rtl.pool.pool import AveragePoolShape, AveragePoolStage, MaxPoolShape
+from hwflow_rtl.pool.pool import AveragePoolShape, MaxPoolShape
 from hwflow_rtl.rescale.order import PixelOrder
 from hwflow_rtl.rescale.plan import RequantizerStyle
 from hwflow_rtl.rescale.requantizer import RequantizerConstants
@@ -15,6 +15,8 @@ from hwflow_rtl.window.line_buffer import ring_depth
 from hwflow_rtl.window.shape import WindowShape
 
 from tests.rtl.harness import simulate
+from tests.rtl.test_window import EveryWordCounts
+from tests.rtl.units import ask
 
 DSP, FABRIC = RequantizerStyle.DSP, RequantizerStyle.FABRIC
 TECHNOLOGY = Timing(multiply=4)
@@ -48,9 +50,9 @@ SHAPES = {
     "one tap": (window(4, 4, 2, (1, 1)), 2),
     "subsampling": (window(4, 4, 2, (1, 1), (2, 2)), 2),
 }
-STALLS = [(0, 0), (0.5, 0), (0, 0.5), (0.3, 0.7)]
-HEAVY_STALLS = [(name, *stalls) for name in ("2x2", "3x3 padded", "1-D") for stalls in ((0.98, 0), (0, 0.98))]
-CASES = [(name, *stalls) for name in SHAPES for stalls in STALLS] + HEAVY_STALLS
+def technology_of(order: int) -> Generic:
+    """Memories of each latency in turn."""
+    return Generic(timing=Timing(multiply=4, rom=1 + order % 4, ram=1 + (order + 1) % 3))
 
 
 def frames_for(shape: WindowShape, lanes: int, count: int, low: int = -128, high: int = 127) -> np.ndarray:
@@ -58,18 +60,21 @@ def frames_for(shape: WindowShape, lanes: int, count: int, low: int = -128, high
     return source.integers(low, high + 1, (count, shape.height, shape.width, shape.words * lanes))
 
 
-@pytest.mark.parametrize("name, stall_in, stall_out", [
-    pytest.param(*case, marks=[pytest.mark.slow] if case in HEAVY_STALLS and case[0] != "3x3 padded" else [])
-    for case in CASES])
-def test_max_pool(name, stall_in, stall_out):
+@pytest.mark.parametrize("name", SHAPES)
+def test_max_pool(name):
     shape, lanes = SHAPES[name]
-    stage = MaxPoolShape(window=shape, lanes=lanes, element=signed(8)).build(Generic(timing=TECHNOLOGY), "max")
-    frames = frames_for(shape, lanes, 1 if max(stall_in, stall_out) > 0.9 else 3)
-    expected = taps(frames, shape, -128).max(axis=3).reshape(-1, lanes)
-    traces = simulate(stage, sends={"i": frames.reshape(-1, lanes)}, receives={"o": len(expected)}, stall_in=stall_in,
-                      stall_out=stall_out)
-    assert np.array_equal(traces["o"].beats, expected)
-    assert np.array_equal(stage.model(frames), expected)
+    order, frames = list(SHAPES).index(name), frames_for(shape, lanes, 3)
+    ask(MaxPoolShape(window=shape, lanes=lanes, element=signed(8)), technology_of(order), [frames],
+        taps(frames, shape, -128).max(axis=3).reshape(-1, lanes), seed=order)
+
+
+@pytest.mark.parametrize("name", ["3x3 padded", *(
+    pytest.param(name, marks=pytest.mark.slow) for name in SHAPES if name != "3x3 padded")])
+def test_max_pool_with_a_ring_of_just_its_words(name):
+    shape, lanes = SHAPES[name]
+    frames = frames_for(shape, lanes, 3)
+    ask(MaxPoolShape(window=shape, lanes=lanes, element=signed(8)), EveryWordCounts(), [frames],
+        taps(frames, shape, -128).max(axis=3).reshape(-1, lanes))
 
 
 @pytest.mark.parametrize("smallest", [False, True])
@@ -83,23 +88,7 @@ def test_max_pool_of_unsigned(smallest):
     assert np.array_equal(traces["o"].beats, (windows.min if smallest else windows.max)(axis=3).reshape(-1, 1))
 
 
-def interval(trace, frames: int) -> int:
-    """Cycles from the last beat of the last frame but one to that of the last."""
-    per_frame = len(trace.beats) // frames
-    return int(trace.cycles[-1] - trace.cycles[-1 - per_frame])
-
-
-@pytest.mark.parametrize("name", SHAPES)
-def test_max_pool_keeps_pace(name):
-    shape, lanes = SHAPES[name]
-    stage = MaxPoolShape(window=shape, lanes=lanes, element=signed(8)).build(Generic(timing=TECHNOLOGY), "max")
-    frames = frames_for(shape, lanes, 6)
-    count = 6 * shape.blocks
-    traces = simulate(stage, sends={"i": frames.reshape(-1, lanes)}, receives={"o": count})
-    assert interval(traces["o"], 6) == stage.shape.cycles
-
-
-def average(shape: WindowShape, lanes: int, out_lanes: int, style: RequantizerStyle, mixed: bool) -> AveragePoolStage:
+def average(shape: WindowShape, lanes: int, out_lanes: int, style: RequantizerStyle, mixed: bool) -> AveragePoolShape:
     channels, count = shape.words * lanes, shape.kernel[0] * shape.kernel[1]
     source = np.random.default_rng(channels)
     spread = source.integers(0, 3, channels) if mixed else np.zeros(channels, dtype=np.int64)
@@ -108,74 +97,41 @@ def average(shape: WindowShape, lanes: int, out_lanes: int, style: RequantizerSt
         rescaler=RequantizerConstants(
             bias=-5 * count + spread, multiplier=round(2**20 / count / 4) % 2**18 + spread, shift=18 + spread,
             zero_point=-3, low=-128, high=127, style=style),
-        output=signed(8), out_lanes=out_lanes).build(Generic(timing=TECHNOLOGY), "average")
+        output=signed(8), out_lanes=out_lanes)
 
 
-def averaged(stage: AveragePoolStage, sums: np.ndarray) -> np.ndarray:
+def averaged(constants: RequantizerConstants, sums: np.ndarray) -> np.ndarray:
     """Sums [..., channels] by exact fractions."""
-    count = len(stage.rescalers)
     channels = sums.shape[-1]
     results = np.zeros_like(sums)
     for c in range(channels):
-        unit = stage.rescalers[c % count]
-        bias, multiplier, shift = (int(constant[c // count]) for constant in unit.constants)
+        bias, multiplier, shift = (int(each[c]) for each in (constants.bias, constants.multiplier, constants.shift))
         for index in np.ndindex(sums.shape[:-1]):
             value = round(Fraction((int(sums[index][c]) + bias) * multiplier, 1 << shift)) - 3
             results[index][c] = min(max(value, -128), 127)
     return results
 
 
-def seldom(name: str, stalls: tuple[float, float], style: RequantizerStyle, mixed: bool) -> bool:
-    """Whether it is left to the slow tests: every shape meets each way of rescaling, and one of them without stalls."""
-    plain = (style, mixed) == (DSP, True)
-    if max(stalls) > 0.9:
-        return not plain or name != "3x3 padded"
-    return stalls not in ([(0, 0), (0.3, 0.7)] if plain else [(0.3, 0.7)])
+WAYS = ((DSP, True), (FABRIC, True), (DSP, False))
+#: Every shape meets each number of lanes and one way of rescaling; the other ways are slow tests.
+AVERAGES = [pytest.param(name, out_lanes, k, marks=[pytest.mark.slow] if (n + m - k) % 3 else [])
+            for n, (name, (_, lanes)) in enumerate(SHAPES.items()) for m, out_lanes in enumerate(sorted({1, lanes}))
+            for k in range(len(WAYS))]
 
 
-AVERAGES = [pytest.param(*case, *way, marks=[pytest.mark.slow] if seldom(case[0], case[1:], *way) else [])
-            for case in CASES for way in ((DSP, True), (DSP, False), (FABRIC, True))]
-
-
-@pytest.mark.parametrize("name, stall_in, stall_out, style, mixed", AVERAGES)
-def test_average_pool(name, stall_in, stall_out, style, mixed):
+@pytest.mark.parametrize("name, out_lanes, way", AVERAGES)
+def test_average_pool(name, out_lanes, way):
     shape, lanes = SHAPES[name]
-    for out_lanes in {1, lanes}:
-        stage = average(shape, lanes, out_lanes, style, mixed)
-        frames = frames_for(shape, lanes, 1 if max(stall_in, stall_out) > 0.9 else 2)
-        expected = averaged(stage, taps(frames, shape, 5).sum(axis=3)).reshape(-1, out_lanes)
-        traces = simulate(stage, sends={"i": frames.reshape(-1, lanes)}, receives={"o": len(expected)},
-                          stall_in=stall_in, stall_out=stall_out)
-        assert np.array_equal(traces["o"].beats, expected)
-        assert np.array_equal(stage.model(frames), expected)
-
-
-@pytest.mark.parametrize("name, style", [
-    pytest.param(name, style, marks=[pytest.mark.slow] if style is FABRIC and name != "overlapping" else [])
-    for name in SHAPES for style in (DSP, FABRIC)])
-def test_average_pool_keeps_pace(name, style):
-    shape, lanes = SHAPES[name]
-    for out_lanes in {1, lanes}:
-        stage = average(shape, lanes, out_lanes, style, True)
-        frames = frames_for(shape, lanes, 8)
-        count = 8 * shape.blocks * lanes // out_lanes
-        traces = simulate(stage, sends={"i": frames.reshape(-1, lanes)}, receives={"o": count})
-        assert interval(traces["o"], 8) == stage.shape.cycles
-
-
-def average_cost(stage: AveragePoolStage, technology, style):
-    """Of the stage that `average()` makes with equal constants."""
-    arrays = [np.full(stage.shape.window.words * stage.shape.lanes, values[0])
-              for values in stage.rescalers[0].constants]
-    return replace(stage.shape, rescaler=RequantizerConstants(
-        *arrays, zero_point=-3, low=-128, high=127, style=style)).cost(technology)
+    frames, stage = frames_for(shape, lanes, 3), average(shape, lanes, out_lanes, *WAYS[way])
+    expected = averaged(stage.rescaler, taps(frames, shape, 5).sum(axis=3)).reshape(-1, out_lanes)
+    ask(stage, technology_of(way), [frames], expected, seed=way)
 
 
 def test_average_pool_cost_counts_multipliers():
     shape = window(8, 8, 4, (3, 3))
-    assert average_cost(average(shape, 4, 4, DSP, False), ECP5(), DSP).dsp == 4
-    assert average_cost(average(shape, 4, 1, DSP, False), ECP5(), DSP).dsp == 1
-    assert average_cost(average(shape, 4, 4, FABRIC, False), ECP5(), FABRIC).dsp == 0
+    assert average(shape, 4, 4, DSP, False).cost(ECP5()).dsp == 4
+    assert average(shape, 4, 1, DSP, False).cost(ECP5()).dsp == 1
+    assert average(shape, 4, 4, FABRIC, False).cost(ECP5()).dsp == 0
 
 
 def test_max_pool_cost_is_a_window_and_little_more():
@@ -217,12 +173,12 @@ CLASSES = {
 }
 
 
-def classed(name: str, lanes: int, out_lanes: int, rescaler) -> AveragePoolStage:
+def classed(name: str, lanes: int, out_lanes: int, rescaler) -> AveragePoolShape:
     shape, rows, columns = CLASSES[name]
     order = PixelOrder(rows, columns, shape.words * lanes)
     return AveragePoolShape(
         window=shape, lanes=lanes, element=signed(8), pad_value=0, accumulator=signed(12),
-        rescaler=rescaler(order), output=signed(8), out_lanes=out_lanes).build(Generic(timing=TECHNOLOGY), "average")
+        rescaler=rescaler(order), output=signed(8), out_lanes=out_lanes)
 
 
 def requantized(order: PixelOrder, style=DSP) -> RequantizerConstants:
@@ -248,10 +204,9 @@ def constants_at(name: str, lanes: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("style", [DSP, pytest.param(FABRIC, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("stall_in, stall_out", [(0, 0), pytest.param(0.3, 0.6, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", CLASSES)
-def test_classes_of_pixels_have_their_own_constants(name, stall_in, stall_out, style):
-    """Multiplications, in frames without a gap and with stalls; the pace is that of one class."""
+def test_classes_of_pixels_have_their_own_constants(name, style):
+    """Multiplications; the pace is that of one class."""
     shape = CLASSES[name][0]
     for lanes, out_lanes in ((1, 1), (4, 2)):
         stage = classed(name, lanes, out_lanes, lambda order: requantized(order, style))
@@ -263,13 +218,7 @@ def test_classes_of_pixels_have_their_own_constants(name, stall_in, stall_out, s
             k = places[y, x, c]
             exact = Fraction((int(sums[n, y, x, c]) + int(q.bias[k])) * int(q.multiplier[k]), 1 << int(q.shift[k]))
             expected[n, y, x, c] = min(max(round(exact) - 3, -128), 127)
-        expected = expected.reshape(-1, out_lanes)
-        traces = simulate(stage, sends={"i": frames.reshape(-1, lanes)}, receives={"o": len(expected)},
-                          stall_in=stall_in, stall_out=stall_out)
-        assert np.array_equal(traces["o"].beats, expected)
-        assert np.array_equal(stage.model(frames), expected)
-        if not stall_in:
-            assert interval(traces["o"], 3) == stage.shape.cycles
+        ask(stage, technology_of(lanes), [frames], expected.reshape(-1, out_lanes), seed=lanes)
 
 
 @pytest.mark.parametrize("name", ["hanging over", *(
@@ -278,13 +227,11 @@ def test_classes_of_pixels_have_their_own_thresholds(name):
     shape = CLASSES[name][0]
     for style in ThresholderStyle:
         stage = classed(name, 2, 1, lambda order, style=style: replace(thresholds_of(order), style=style))
-        frames = frames_for(shape, 2, 2)
+        frames = frames_for(shape, 2, 3)
         sums, places = taps(frames, shape, 0).sum(axis=3), constants_at(name, 2)
         values = thresholds_of(PixelOrder(*CLASSES[name][1:], shape.words * 2)).values
         expected = ((sums[..., None] >= values[places]).sum(axis=-1) - 3).reshape(-1, 1)
-        traces = simulate(stage, sends={"i": frames.reshape(-1, 2)}, receives={"o": len(expected)}, stall_out=0.2)
-        assert np.array_equal(traces["o"].beats, expected)
-        assert np.array_equal(stage.model(frames), expected)
+        ask(stage, technology_of(1), [frames], expected)
 
 
 def test_refuses_classes_of_other_pixels():

@@ -22,8 +22,8 @@ from hwflow_rtl.vendor.ecp5 import ECP5
 from hwflow_rtl.vendor.generic import Generic
 
 from tests.rtl.harness import simulate
-from tests.rtl.test_join import ARRIVALS, arrivals_of, play
 from tests.rtl.test_matrix import LAYERS, Case, Layer
+from tests.rtl.units import ARRIVALS, arrivals_of, play
 
 FRAMES = 3
 #: Layers with one output pixel, and the rows whose weights arrive in a beat.

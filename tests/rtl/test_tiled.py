@@ -26,8 +26,8 @@ from hwflow_rtl.vendor.generic import Generic
 from hwflow_rtl.vendor.memory import Holds
 
 from tests.rtl.harness import simulate
-from tests.rtl.test_join import ARRIVALS, arrivals_of, play
 from tests.rtl.test_matrix import LAYERS, SAME, Layer, limits, requantized, sums_of
+from tests.rtl.units import ARRIVALS, arrivals_of, play
 
 FRAMES = 3
 PORTS = ("i", "weights")

@@ -9,7 +9,7 @@ from hwflow_rtl.rows.top_k import TopKShape, TopKStage
 from hwflow_rtl.vendor import ECP5, Generic, Timing
 
 from tests.rtl.harness import simulate
-from tests.rtl.test_pool_times import check
+from tests.rtl.units import ask
 
 TECHNOLOGY = Generic(timing=Timing(multiply=4))
 INT3 = signed(3)
@@ -36,7 +36,8 @@ def best(pixel: list[int], stage: TopKShape) -> list[int]:
 
 
 OPTIONS = [(largest, indices, last) for largest in (True, False) for indices in (True, False) for last in (True, False)]
-SIZES = [(6, 1, 1), (7, 1, 3), (5, 1, 5), (12, 3, 1), (10, 10, 1), (8, 4, 1), (20, 5, 1), (1, 1, 1), (6, 2, 1)]
+SIZES = [(6, 1, 1), (7, 1, 3), (5, 1, 5), (12, 3, 1), (10, 10, 1), (8, 4, 1), (20, 5, 1), (1, 1, 1), (6, 2, 1),
+         (6, 1, 2), (4, 4, 1)]
 CASES = [pytest.param(size, option, marks=[] if option == OPTIONS[0] or size == (5, 1, 5) else
                       [pytest.mark.slow]) for size in SIZES for option in OPTIONS]
 
@@ -48,15 +49,8 @@ def test_the_best(size, option):
     stage = make(channels, lanes, k, *option)
     frames = np.random.default_rng(channels).integers(-4, 4, (3, 2, 3, channels))
     frames[0, 0, 0], frames[1, 1, 1] = -4, 3
-    expected = [best(pixel, stage.shape) for pixel in frames.reshape(-1, channels).tolist()]
-    assert np.array_equal(stage.model(frames), expected)
-    for stall_in, stall_out in ((0, 0), (0.3, 0.6)):
-        traces = simulate(stage, sends={"i": frames.reshape(-1, lanes)}, receives={"o": 18}, stall_in=stall_in,
-                          stall_out=stall_out)
-        assert np.array_equal(traces["o"].beats, expected)
-        if not stall_in:
-            assert traces["i"].span == 3 * stage.shape.cycles
-            assert traces["o"].cycles[-1] == traces["i"].cycles[-1] + stage.shape.latency(TECHNOLOGY)
+    expected = np.array([best(pixel, stage.shape) for pixel in frames.reshape(-1, channels).tolist()])
+    ask(stage.shape, TECHNOLOGY, [frames], expected, seed=OPTIONS.index(option))
 
 
 def test_unsigned_and_bipolar_elements():
@@ -66,13 +60,6 @@ def test_unsigned_and_bipolar_elements():
     stage = make(4, 2, element=unsigned(1), largest=False)
     frames = np.array([[1, 1, 0, 0], [1, 1, 1, 1]])
     assert simulate(stage, sends={"i": frames.reshape(-1, 2)}, receives={"o": 2})["o"].beats.tolist() == [[2], [0]]
-
-
-@pytest.mark.parametrize("size", [(6, 1, 2), (12, 3, 1), (4, 4, 1)])
-def test_times(size):
-    channels, lanes, k = size
-    frames = np.random.default_rng(1).integers(-4, 4, (3, 2, 2, channels))
-    check(make(channels, lanes, k).shape, lambda: TECHNOLOGY, frames)
 
 
 def test_cost_is_a_comparison_for_each_lane_and_place():

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 from amaranth.hdl import signed, unsigned
 from hwflow_rtl.trees.forest import Aggregate, Forest
-from hwflow_rtl.trees.parallel import ParallelPlan, ParallelTrees, ParallelTreesShape
-from hwflow_rtl.trees.walk import WalkedTrees, WalkedTreesShape
+from hwflow_rtl.trees.parallel import ParallelPlan, ParallelTreesShape
+from hwflow_rtl.trees.walk import WalkedTreesShape
 from hwflow_rtl.trees.walk_plan import SLOTS, WalkPlan
 from hwflow_rtl.vendor import ECP5, Generic, Timing
 
-from tests.rtl.harness import simulate
-from tests.rtl.test_pool_times import check
+from tests.rtl.units import ask
 
 ELEMENT, OUTPUT, CHANNELS = unsigned(4), signed(12), 6
 TIMING = Timing(multiply=4)
@@ -65,24 +64,11 @@ def walked_shape(trees: Forest, rows: int, cols: int, lanes: int) -> WalkedTrees
     return WalkedTreesShape(plan=WalkPlan(trees, ELEMENT, OUTPUT, rows, lanes), pixels=1, channels=CHANNELS, cols=cols)
 
 
-def parallel(trees: Forest, cols: int, lanes: int, timing: Timing = TIMING) -> ParallelTrees:
-    return parallel_shape(trees, cols, lanes).build(Generic(timing=timing), "trees")
-
-
-def walked(trees: Forest, rows: int, cols: int, lanes: int, timing: Timing = TIMING) -> WalkedTrees:
-    return walked_shape(trees, rows, cols, lanes).build(Generic(timing=timing), "trees")
-
-
-def prove(unit, trees: Forest, cols: int, lanes: int) -> None:
-    """The model, and the unit with and without stalls, are the plain loops."""
+def prove(shape: ParallelTreesShape | WalkedTreesShape, trees: Forest, lanes: int, timing: Timing = TIMING) -> None:
+    """All that a unit is asked, by plain loops, for pixels that are frames."""
     pixels = np.random.default_rng(1).integers(0, 16, (12, CHANNELS))
     pixels[0], pixels[1] = 0, 15
-    wanted = expected(trees, pixels).reshape(-1, lanes)
-    assert np.array_equal(unit().model(pixels.reshape(2, 2, 3, CHANNELS)), wanted)
-    for stall_in, stall_out in ((0, 0), (0.3, 0.6)):
-        traces = simulate(unit(), sends={"i": pixels.reshape(-1, cols)}, receives={"o": len(wanted)},
-                          stall_in=stall_in, stall_out=stall_out)
-        assert np.array_equal(traces["o"].beats, wanted)
+    ask(shape, Generic(timing=timing), [pixels], expected(trees, pixels).reshape(-1, lanes), seed=lanes)
 
 
 ANY_AGGREGATE = pytest.mark.parametrize("aggregate", list(Aggregate), ids=lambda each: each.value)
@@ -92,7 +78,7 @@ ANY_AGGREGATE = pytest.mark.parametrize("aggregate", list(Aggregate), ids=lambda
 @pytest.mark.parametrize("cols, lanes", [(6, 4), (2, 1), (1, 2)])
 def test_all_nodes_at_once(aggregate: Aggregate, cols: int, lanes: int) -> None:
     trees = forest(5, 5, 4, aggregate)
-    prove(lambda: parallel(trees, cols, lanes), trees, cols, lanes)
+    prove(parallel_shape(trees, cols, lanes), trees, lanes)
 
 
 @ANY_AGGREGATE
@@ -101,16 +87,15 @@ def test_all_nodes_at_once(aggregate: Aggregate, cols: int, lanes: int) -> None:
 def test_a_walk(aggregate: Aggregate, rows: int, cols: int, lanes: int) -> None:
     """One round and several, trees that fill their slots and some that do not."""
     trees = forest(15, 3, 4, aggregate)
-    prove(lambda: walked(trees, rows, cols, lanes), trees, cols, lanes)
+    prove(walked_shape(trees, rows, cols, lanes), trees, lanes)
 
 
 @pytest.mark.parametrize("cols, lanes", [(6, 1), (3, 3), (1, 1), (6, 3)])
-def test_times(cols: int, lanes: int) -> None:
+def test_cycles(cols: int, lanes: int) -> None:
     trees = forest(3, 3, 3)
-    frames = np.random.default_rng(0).integers(0, 16, (8, CHANNELS))
     at_once, walk = parallel_shape(trees, cols, lanes), walked_shape(trees, 1, cols, lanes)
     for shape in (at_once, walk):
-        check(shape, lambda: Generic(timing=TIMING), frames)
+        prove(shape, trees, lanes)
     assert at_once.cycles == max(6 // cols, 3 // lanes)
     assert walk.plan.cycles == SLOTS * (trees.depth + 3 // lanes)
 
@@ -118,8 +103,8 @@ def test_times(cols: int, lanes: int) -> None:
 @pytest.mark.parametrize("rom, ram", [(1, 1), (3, 1), (1, 3)])
 def test_other_latencies_of_memories(rom: int, ram: int) -> None:
     timing, trees = Timing(multiply=4, rom=rom, ram=ram), forest(4, 3)
-    prove(lambda: walked(trees, 1, 2, 1, timing), trees, 2, 1)
-    prove(lambda: parallel(trees, 2, 1, timing), trees, 2, 1)
+    prove(walked_shape(trees, 1, 2, 1), trees, 1, timing)
+    prove(parallel_shape(trees, 2, 1), trees, 1, timing)
 
 
 def test_nodes_that_compare_the_same_cost_one_comparison() -> None:
@@ -143,13 +128,13 @@ def test_codes_have_few_gaps() -> None:
     chain = Forest(zeros, np.arange(count), zeros, children, np.array([0]), np.arange(count + 1)[:, None])
     (side,) = ParallelPlan(chain, unsigned(5), OUTPUT).trees
     assert side.size == count + 1
-    prove(lambda: parallel(chain, 6, 1), chain, 6, 1)
+    prove(parallel_shape(chain, 6, 1), chain, 1)
 
 
 @pytest.mark.parametrize("make, message", [
-    (lambda: parallel(forest(2, 2), 4, 1), "cols and lanes of trees must divide their 6 channels and 1 targets"),
-    (lambda: walked(forest(2, 2), 1, 4, 1), "cols and lanes of trees must divide their 6 channels"),
-    (lambda: walked(forest(2, 2), 1, 2, 1, Timing(multiply=4, rom=3, ram=3)),
+    (lambda: parallel_shape(forest(2, 2), 4, 1), "cols and lanes of trees must divide their 6 channels and 1 targets"),
+    (lambda: walked_shape(forest(2, 2), 1, 4, 1), "cols and lanes of trees must divide their 6 channels"),
+    (lambda: walked_shape(forest(2, 2), 1, 2, 1).build(Generic(timing=Timing(multiply=4, rom=3, ram=3)), "trees"),
      "latencies of the memories of generic must leave two cycles of 6, not be 3 and 3"),
 ])
 def test_refusals(make, message) -> None:

@@ -1,0 +1,127 @@
+"""What every unit of a stage is asked: its values, when its beats move, and how many cycles a frame takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from amaranth.hdl import Value
+from amaranth.lib import wiring
+from hwflow_rtl.core import inputs_of
+from hwflow_rtl.stream.unit import UnitShape
+from hwflow_rtl.vendor import Technology
+
+from tests.rtl.engine import Simulator
+from tests.rtl.harness import Trace, layout_of, pack, receiver, simulator
+
+
+@dataclass(frozen=True)
+class Played:
+    """When the beats of each input are taken, and what comes out when."""
+
+    taken: list[np.ndarray]
+    output: Trace
+
+
+def play(unit: wiring.Component, beats: Sequence[np.ndarray], arrivals: Sequence[np.ndarray], count: int,
+         ports: Sequence[str] = (), stall_out: float = 0.0, sim: Simulator | None = None) -> Played:
+    """Beats that are valid from `arrivals` on, or from when the one before is taken.
+
+    They are those of the inputs, or of `ports`.  `stall_out`: how probable it is that the output is not taken.  `sim`
+    is a simulator of `unit` that has run before.
+    """
+    inputs = [getattr(unit, name) for name in ports] or inputs_of(unit)
+    taken: list[list[int]] = [[] for _ in beats]
+    found: list[Trace] = []
+
+    def sender(port, words, cycles, log):
+        shape = layout_of(port)[0]
+
+        async def testbench(ctx):
+            cycle = 0
+            for word, arrival in zip(words, cycles, strict=True):
+                if arrival > cycle:
+                    await ctx.tick().repeat(int(arrival) - cycle)
+                    cycle = int(arrival)
+                ctx.set(Value.cast(port.payload), pack(word, shape))
+                ctx.set(port.valid, 1)
+                ready = False
+                while not ready:
+                    _, _, ready = await ctx.tick().sample(port.ready)
+                    cycle += 1
+                log.append(cycle - 1)
+                ctx.set(port.valid, 0)
+        return testbench
+
+    if sim is None:
+        sim = simulator(unit)
+    for each in zip(inputs, beats, arrivals, taken, strict=True):
+        sim.add_testbench(sender(*each))
+    sim.add_testbench(receiver(unit.o, count, stall_out, 0, 5000, 20, found.append))
+    sim.run()
+    return Played([np.array(each) for each in taken], found[0])
+
+
+def arrivals_of(kind: str, count: int, seed: int) -> np.ndarray:
+    """Cycles in which `count` beats come: at once, now and then, late, in bursts."""
+    source = np.random.default_rng([seed, count])
+    gaps = {"at once": np.ones(count), "now and then": source.integers(1, 4, count),
+            "late": source.choice([1, 1, 2, 25], count),
+            "in bursts": np.where(np.arange(count) % 17, 1, source.integers(1, 60, count))}[kind]
+    return np.cumsum(gaps.astype(np.int64)) - 1 + int(source.integers(0, 60))
+
+
+ARRIVALS = ("at once", "now and then", "late", "in bursts")
+
+
+def check_times(shape: UnitShape, technology: Technology, beats: Sequence[np.ndarray], kinds: Sequence[str],
+                seed: int = 0) -> None:
+    """The times of `shape` are what the simulation shows, in every cycle."""
+    arrivals = [arrivals_of(kind, len(each), seed + k) for k, (kind, each) in enumerate(zip(kinds, beats, strict=True))]
+    said = shape.times(technology, *arrivals)
+    seen = play(shape.build(technology, "unit"), beats, arrivals, len(said.departures))
+    for one, other in zip(said.taken, seen.taken, strict=True):
+        assert np.array_equal(one, other)
+    assert np.array_equal(said.departures, seen.output.cycles)
+
+
+def ask(shape: UnitShape, technology: Technology, frames: Sequence[np.ndarray], expected: np.ndarray, *,
+        seed: int = 0, name: str = "unit") -> wiring.Component:
+    """All questions to a unit, which is made once; returns it.
+
+    `frames` has for each input three frames or more, [frames, ...], and `expected` the beats of all of them,
+    int[count, lanes], from an oracle that is no part of hwflow.  The unit's model gives them.  So does the simulation:
+    without a gap, and for arrivals and a reader at random.  In both `times` says to the cycle when each beat moves;
+    without a gap a frame takes `cycles`.
+    """
+    unit, count = shape.build(technology, name), len(frames[0])
+    beats = [each.reshape(-1, lanes) for each, lanes in zip(frames, shape.lanes_in, strict=True)]
+    assert np.array_equal(np.asarray(unit.model(*frames)).reshape(expected.shape), expected), "the model"
+    sim = simulator(unit)
+    seen = _played(shape, technology, unit, sim, beats, [np.arange(len(each)) for each in beats], expected)
+    ends = seen.output.cycles.reshape(count, -1)[:, -1]
+    longest = max(shape.cycles, *(len(each) // count for each in (*beats, expected)))
+    assert ends[-1] - ends[-2] == longest, f"a frame in {ends[-1] - ends[-2]} cycles, not {longest}"
+    two = [each[:2 * len(each) // count] for each in beats]
+    kinds = [ARRIVALS[(seed + k) % len(ARRIVALS)] for k in range(len(beats))]
+    arrivals = [arrivals_of(kind, len(each), seed + k) for k, (kind, each) in enumerate(zip(kinds, two, strict=True))]
+    for stall in (0.0, (0.7, 0.95)[seed % 2]):
+        sim.anew()
+        _played(shape, technology, unit, sim, two, arrivals, expected[:2 * len(expected) // count], stall)
+    return unit
+
+
+def _played(shape: UnitShape, technology: Technology, unit: wiring.Component, sim: Simulator,
+            beats: Sequence[np.ndarray], arrivals: Sequence[np.ndarray], expected: np.ndarray,
+            stall_out: float = 0.0) -> Played:
+    """Beats are those expected, and move when `times` says, for a reader that takes each at once or at random."""
+    seen = play(unit, beats, arrivals, len(expected), stall_out=stall_out, sim=sim)
+    assert np.array_equal(seen.output.beats, expected)
+    left = seen.output.cycles
+    said = shape.times(technology, *arrivals, left=left if stall_out else None)
+    offered = np.maximum(said.departures, np.append(0, left[:-1] + 1)) if stall_out else said.departures
+    assert np.array_equal(offered, seen.output.offered)
+    for ours, theirs in zip(said.taken, seen.taken, strict=True):
+        assert np.array_equal(ours[:len(theirs)], theirs)
+    return seen
