@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hwflow_rtl.vendor import Technology
 from hwflow_sim import StallPattern
 
