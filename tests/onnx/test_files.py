@@ -358,7 +358,7 @@ def test_mutated_models() -> None:
     """Whatever is changed: refused by a message, or read, and then what is written reads the same."""
     random, data = Random(1), full_model(unknown=True).SerializeToString()
     accepted = 0
-    for _ in range(120):
+    for _ in range(70):
         mutated = bytearray(data)
         for _ in range(random.randint(1, 3)):
             place = random.randrange(len(mutated))
@@ -370,7 +370,7 @@ def test_mutated_models() -> None:
             written = hwflow.onnx.dumps(hwflow.onnx.loads(bytes(mutated)))
             assert hwflow.onnx.dumps(hwflow.onnx.loads(written)) == written
             accepted += 1
-    assert 6 < accepted < 114
+    assert 4 < accepted < 66
 
 
 def test_protobuf_without_its_compiled_part(run_python, tmp_path: Path) -> None:

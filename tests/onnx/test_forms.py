@@ -21,9 +21,9 @@ import pytest
 import hwflow.onnx
 from hwflow.onnx import Model, Severity, TensorType, convert_opset
 from hwflow.onnx.errors import ConversionError, EvaluationError, Unsupported
-from hwflow.onnx.schemas import find_schema, versions_of
+from hwflow.onnx.schemas import versions_of
 from tests.onnx.forms.corpus import DOMAINS, corpus, versions
-from tests.onnx.forms.form import Form, answers, same
+from tests.onnx.forms.form import Form, answers, removed, same
 from tests.onnx.oracle import ChildOracle, Refused
 
 #: The version of ai.onnx.ml that goes with one of the default set.
@@ -86,12 +86,6 @@ def _answer(oracle: ChildOracle, form: Form) -> list[Any]:
     if form.label not in ANSWERS:
         ANSWERS[form.label] = answers(form, oracle)
     return ANSWERS[form.label]
-
-
-def removed(form: Form) -> bool:
-    """A version that took the operator away, or one that no model may use: it can only be converted."""
-    schema = find_schema(form.domain, form.op, form.opset)
-    return schema is not None and schema.deprecated
 
 
 def converted(form: Form, target: int) -> Model:

@@ -13,7 +13,7 @@ from bench import fuzz
 from bench.mutate import mutate
 from tests.onnx.rules.protos import errors, model, value
 
-COUNT = 800
+COUNT = 400
 
 
 @pytest.fixture(scope="module")

@@ -80,8 +80,9 @@ CALLED = ("read", "check", "load", "evaluate")
 MEMORY = 3500
 
 
-#: These fill the memory that the limits allow before they are refused; others reach the same limits sooner.
-LONG = ("e06_loop_grows", "e22_concat_chain")
+#: These fill the memory that the limits allow before they are refused, or are as large as a file may be; others reach
+#: the same limits sooner.
+LONG = ("e06_loop_grows", "e22_concat_chain", "g40_func_chain_5000", "g41_func_ring_3000", "t12_rank_1000000")
 
 
 @pytest.fixture(scope="module")

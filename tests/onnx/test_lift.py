@@ -199,19 +199,19 @@ def test_mutations(data) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        HEAD + field(7, field(1, b"") * 1_000_000),
-        HEAD + field(7, field(5, b"") * 1_000_000),
-        HEAD + field(7, field(5, field(4, b"") * 1_000_000 + field(9, RAW))),
-        HEAD + field(7, field(5, field(1, 1) * 1_000_000 + field(9, RAW))),
-        HEAD + field(99, b"") * 1_000_000,
-        HEAD + field(7, b"") * 1_000_000,
+        HEAD + field(7, field(1, b"") * 200_000),
+        HEAD + field(7, field(5, b"") * 200_000),
+        HEAD + field(7, field(5, field(4, b"") * 200_000 + field(9, RAW))),
+        HEAD + field(7, field(5, field(1, 1) * 200_000 + field(9, RAW))),
+        HEAD + field(99, b"") * 200_000,
+        HEAD + field(7, b"") * 200_000,
         HEAD + field(7, field(5, field(1, 1) * 1000 + field(9, RAW)) * 100),
     ],
 )
 def test_time_is_linear(data) -> None:
     started = time.perf_counter()
     lift(memoryview(data))
-    assert time.perf_counter() - started < 20
+    assert time.perf_counter() - started < 4
 
 
 def test_values_by_decode_tensor() -> None:

@@ -175,6 +175,12 @@ def form_of(one: Case) -> Form:
     return replace(form, asked=asked.model())
 
 
+def removed(form: Form) -> bool:
+    """A version that took the operator away, or one that no model may use: it can only be converted."""
+    schema = find_schema(form.domain, form.op, form.opset)
+    return schema is not None and schema.deprecated
+
+
 def answers(form: Form, oracle: ChildOracle) -> list[Any]:
     """The outputs that the original model must give."""
     if form.expected is not None:

@@ -85,10 +85,10 @@ def test_two_cycles_and_what_is_only_unsorted() -> None:
 
 @pytest.mark.rule("GR-01")
 def test_a_long_cycle_is_shortened() -> None:
-    count = 50_000
+    count = 10_000
     ring = [node(inputs=(f"v{(i - 1) % count}",), outputs=(f"v{i}",)) for i in range(count)]
     (text,) = errors(model(*ring, outputs=[value("v0")]))
-    assert "not v0 -> v1 -> v2 -> v3 -> v4 -> v5 -> (49992 more) -> v49998 -> v49999 -> v0;" in text
+    assert "not v0 -> v1 -> v2 -> v3 -> v4 -> v5 -> (9992 more) -> v9998 -> v9999 -> v0;" in text
 
 
 @pytest.mark.rule("GR-01")
