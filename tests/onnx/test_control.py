@@ -1,4 +1,4 @@
-"""If, Loop, Scan and SequenceMap: what they compute, what their graphs see, and where they must stop."""
+"""If, Loop and Scan: what their graphs see, and where they must stop; see also forms/whole.py."""
 
 from __future__ import annotations
 
@@ -7,21 +7,13 @@ import pytest
 from hwflow_base.errors import HwflowError
 
 from hwflow.onnx import Graph, Model, Node, evaluate
-from hwflow.onnx.build import make_graph, make_model, make_node, tensor_type
+from hwflow.onnx.build import make_graph, make_node, tensor_type
 from hwflow.onnx.errors import LimitError
 from hwflow.onnx.limits import Limits
 from hwflow.onnx.model import SequenceType, Value
+from tests.onnx.models import BOOL, F32, I64, model_of, value
 
-F32, I64, BOOL = np.float32, np.int64, np.bool_
 X = np.array([1, 2, 3], F32)
-
-
-def value(name: str, dtype=F32, shape=None) -> Value:
-    return Value(name, tensor_type(dtype, shape))
-
-
-def model_of(nodes, inputs, outputs, *, opset=17, **constants) -> Model:
-    return make_model(make_graph(nodes, inputs, outputs, constants), opset=opset)
 
 
 def if_model(then: Graph, otherwise: Graph, *before: Node, outputs=("y",)) -> Model:
@@ -57,13 +49,6 @@ DOUBLE = loop_body(
 
 
 class TestIf:
-    @pytest.mark.parametrize("condition, expected", [(True, -X), (False, X + X)])
-    def test_one_of_two(self, condition, expected) -> None:
-        model = if_model(
-            branch(make_node("Neg", ["x"], ["out"])), branch(make_node("Add", ["x", "x"], ["out"])),
-        )  # fmt: skip
-        np.testing.assert_array_equal(evaluate(model, {"c": np.array(condition), "x": X})["y"], expected)
-
     @pytest.mark.rule("NM-09")
     def test_branches_use_the_same_inner_names(self) -> None:
         then = branch(make_node("Neg", ["x"], ["t"]), make_node("Abs", ["t"], ["out"]))
@@ -243,20 +228,6 @@ class TestScan:
         for name in ("y", "rows"):
             np.testing.assert_array_equal(found[name], expected[name])
 
-    def test_version_8_has_a_batch(self) -> None:
-        x = np.arange(12, dtype=F32).reshape(2, 3, 2)
-        found = evaluate(self.model((2, 3, 2), (2, 2), 8), {"s": np.zeros((2, 2), F32), "x": x})
-        np.testing.assert_array_equal(found["y"], x.sum(1))
-        np.testing.assert_array_equal(found["rows"], -np.cumsum(x, 1))
-
-    def test_version_8_with_lengths(self) -> None:
-        """Behind the end of a sequence its outputs are 0, and its state stays."""
-        x = np.arange(12, dtype=F32).reshape(2, 3, 2)
-        feeds = {"s": np.zeros((2, 2), F32), "x": x, "lengths": np.array([1, 3])}
-        found = evaluate(self.model((2, 3, 2), (2, 2), 8, lengths=True), feeds)
-        np.testing.assert_array_equal(found["y"], [x[0, 0], x[1].sum(0)])
-        np.testing.assert_array_equal(found["rows"], [[-x[0, 0], [0, 0], [0, 0]], *-np.cumsum(x[1:], 1)])
-
     def test_version_8_lengths_that_do_not_fit(self) -> None:
         feeds = {"s": np.zeros((2, 2), F32), "x": np.zeros((2, 3, 2), F32), "lengths": np.array([1, 4])}
         with pytest.raises(HwflowError, match="'sequence_lens' must be one length from 0 to 3 for each of the batch"):
@@ -265,17 +236,3 @@ class TestScan:
     def test_attribute_of_wrong_length(self) -> None:
         with pytest.raises(HwflowError, match=r"attribute 'scan_input_axes' must have 1 numbers, not \[0, 0\]"):
             evaluate(self.model((3, 2), scan_input_axes=[0, 0]), {"s": np.zeros(2, F32), "x": np.zeros((3, 2), F32)})
-
-
-def test_sequence_map() -> None:
-    body = make_graph(
-        [make_node("Add", ["e", "t"], ["sum"]), make_node("Shape", ["e"], ["size"])],
-        [value("e"), value("t")], [value("sum"), value("size", I64)],
-    )  # fmt: skip
-    sequence = Value("q", SequenceType(tensor_type(F32)))
-    node = make_node("SequenceMap", ["q", "x"], ["y", "sizes"], body=body)
-    model = model_of([node], [sequence, value("x")], [Value("y", sequence.type), Value("sizes", None)])
-    found = evaluate(model, {"q": [X, X[:1]], "x": F32([1])})
-    for row, expected in zip(found["y"], (X + 1, X[:1] + 1), strict=True):
-        np.testing.assert_array_equal(row, expected)
-    assert [list(size) for size in found["sizes"]] == [[3], [1]]

@@ -12,11 +12,12 @@ import pytest
 from hwflow_base.errors import HwflowError
 
 from hwflow.onnx import Model, evaluate, prepare
-from hwflow.onnx.build import Builder, make_graph, make_model, make_node, tensor_type
+from hwflow.onnx.build import Builder, make_node
 from hwflow.onnx.errors import EvaluationError, ShapeError, TensorDataError, TypeMismatch, Unsupported
 from hwflow.onnx.model import Node, SparseTensor, SparseTensorType, Value
 from hwflow.onnx.ops import OPERATORS
 from hwflow.onnx.ops.base import Operator
+from tests.onnx.models import model_of, value
 
 X = np.array([[-1, 2]], np.float32)
 
@@ -116,19 +117,10 @@ def test_evaluation_does_not_warn_about_overflow() -> None:
     assert evaluate(b.model(), {"x": np.float32([1000])})["y"][0] == np.inf
 
 
-def model_of(nodes, inputs, outputs=("y",), **constants) -> Model:
-    values = [v if isinstance(v, Value) else Value(v, None) for v in outputs]
-    return make_model(make_graph(nodes, inputs, values, constants), opset=17)
-
-
-def value(name: str, shape=None, dtype=np.float32) -> Value:
-    return Value(name, tensor_type(dtype, shape))
-
-
 def with_default() -> Model:
     """y = x + w, where w is an input that has an initializer; c is a constant."""
     model = model_of([make_node("Sum", ["x", "w", "c"], ["y"])], [value("x")], w=X + 1, c=X)
-    return replace(model, graph=replace(model.graph, overridable=(value("w", (1, 2)),)))
+    return replace(model, graph=replace(model.graph, overridable=(value("w", shape=(1, 2)),)))
 
 
 @pytest.mark.rule("GR-07")
@@ -233,7 +225,7 @@ def test_number_of_dims_is_the_rank() -> None:
 
 @pytest.mark.rule("TY-09")
 def test_rank_0_is_a_scalar_and_not_a_vector() -> None:
-    model = model_of([make_node("Neg", ["x"], ["y"])], [value("x", ())])
+    model = model_of([make_node("Neg", ["x"], ["y"])], [value("x", shape=())])
     for scalar in (np.float32(2), np.array(2, np.float32)):
         found = evaluate(model, {"x": scalar})["y"]
         assert isinstance(found, np.ndarray)
@@ -246,8 +238,8 @@ def test_rank_0_is_a_scalar_and_not_a_vector() -> None:
 def test_names_of_dims_stand_for_one_size() -> None:
     """Over all inputs it must hold; over outputs it is noted."""
     model = model_of(
-        [make_node("Concat", ["a", "b"], ["y"], axis=0)], [value("a", ("n", 2)), value("b", ("n", 2))],
-        [value("y", ("n", "m"))],
+        [make_node("Concat", ["a", "b"], ["y"], axis=0)], [value("a", shape=("n", 2)), value("b", shape=("n", 2))],
+        [value("y", shape=("n", "m"))],
     )  # fmt: skip
     notes: list[str] = []
     assert evaluate(model, {"a": X, "b": X}, notes=notes)["y"].shape == (2, 2)
@@ -264,14 +256,14 @@ def test_names_of_dims_stand_for_one_size() -> None:
 )
 def test_outputs_differ_from_the_file_in_open_dims_only(stated, fits) -> None:
     notes: list[str] = []
-    model = model_of([make_node("Neg", ["x"], ["y"])], [value("x")], [value("y", stated)])
+    model = model_of([make_node("Neg", ["x"], ["y"])], [value("x")], [value("y", shape=stated)])
     np.testing.assert_array_equal(evaluate(model, {"x": X}, notes=notes)["y"], -X)
     assert (notes == []) is fits
 
 
 def test_output_of_another_element_type_is_noted() -> None:
     notes: list[str] = []
-    model = model_of([make_node("Neg", ["x"], ["y"])], [value("x")], [value("y", None, np.float64)])
+    model = model_of([make_node("Neg", ["x"], ["y"])], [value("x")], [value("y", np.float64)])
     evaluate(model, {"x": X}, notes=notes)
     assert notes == ["output 'y' is float32[1, 2], not float64 of unknown rank as the file says"]
 
@@ -284,7 +276,7 @@ def test_inputs_that_the_operator_does_not_take() -> None:
         ([make_node("Add", ["x", ""], ["y"])], "input 1 (B) must be given, not left out"),
     ):
         with pytest.raises(EvaluationError) as caught:
-            evaluate(model_of(nodes, [value("x"), value("i", None, np.int64)]), {"x": X, "i": np.array([1])})
+            evaluate(model_of(nodes, [value("x"), value("i", np.int64)]), {"x": X, "i": np.array([1])})
         assert message in str(caught.value)
 
 
@@ -325,7 +317,7 @@ def test_operator_that_its_set_took_away() -> None:
 
 
 def test_strings_in_any_of_numpys_types() -> None:
-    model = model_of([make_node("Identity", ["x"], ["y"])], [value("x", None, np.object_)])
+    model = model_of([make_node("Identity", ["x"], ["y"])], [value("x", np.object_)])
     for texts in (np.array(["a", "bc"]), np.array(["a", "bc"], object), ["a", "bc"]):
         found = evaluate(model, {"x": texts})["y"]
         assert (found.dtype, found.tolist()) == (np.object_, ["a", "bc"])

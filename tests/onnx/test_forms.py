@@ -37,8 +37,8 @@ NO_OLDER = {
     "AffineGrid", "Attention", "Bernoulli", "BitCast", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor",
     "CausalConvWithState", "CenterCropPad", "Col2Im", "CumProd", "DFT", "DeformConv", "GridSample",
     "GroupNormalization", "LinearAttention", "MelWeightMatrix", "Optional", "OptionalGetElement",
-    "OptionalHasElement", "RegexFullMatch", "RotaryEmbedding", "STFT", "StringConcat", "StringSplit", "TensorScatter",
-    "TreeEnsemble", "Trilu",
+    "OptionalHasElement", "RegexFullMatch", "RotaryEmbedding", "STFT", "SequenceMap", "StringConcat", "StringSplit",
+    "TensorScatter", "TreeEnsemble", "Trilu",
 }  # fmt: skip
 
 #: Operators, versions, targets and a part of the reason: attributes, inputs and combinations of types that came later.
@@ -135,11 +135,8 @@ def wrong_about(form: Form, wanted: list[Any], checked: bool = True) -> str:
     return ""
 
 
-#: Operators of sequences, maps and files of pictures, whose cases are in test_sequences.py and test_nodes.py.
-OTHERS = {
-    "ConcatFromSequence", "ImageDecoder", "SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase",
-    "SequenceInsert", "SequenceLength", "SequenceMap", "CastMap", "DictVectorizer", "ZipMap",
-}  # fmt: skip
+#: Operators of maps and of files of pictures, whose cases are in test_nodes.py and test_ops_images.py.
+OTHERS = {"CastMap", "DictVectorizer", "ImageDecoder", "ZipMap"}
 
 
 def test_every_version_has_a_form() -> None:

@@ -9,16 +9,12 @@ import numpy as np
 
 from hwflow.onnx import Graph
 from hwflow.onnx.build import make_graph, make_model, make_node, tensor_type
-from hwflow.onnx.model import Node, OptionalType, SequenceType, Value
+from hwflow.onnx.model import Node, OptionalType, Value
 from hwflow.onnx.schemas import versions_of
 from tests.onnx.forms.form import Form
+from tests.onnx.models import BOOL, F32, I64, sequence, value
 
-F32, I64, BOOL = np.float32, np.int64, np.bool_
 X = np.array([[1, -2], [3, 4]], F32)
-
-
-def value(name: str, dtype: Any = F32, shape: tuple[int, ...] | None = None) -> Value:
-    return Value(name, tensor_type(dtype, shape))
 
 
 def form(
@@ -34,6 +30,7 @@ def forms() -> Iterator[Form]:
     yield from _loops()
     yield from _scans()
     yield from _sequences()
+    yield from _elements()
     yield from _optionals()
 
 
@@ -126,16 +123,16 @@ def _scans() -> Iterator[Form]:
 
 
 def _sequences() -> Iterator[Form]:
-    sequence, out = (Value(name, SequenceType(tensor_type(F32))) for name in "qy")
+    given, out = sequence("q"), sequence("y")
     same, whole = [make_node("Identity", ["x"], ["y"])], np.arange(3)
     for schema in versions_of("", "Identity"):
         since = schema.since
         yield form("Identity", since, same, [value("x", F32, (2, 2))], [value("y")], {"x": X}, X)
-        given = [value("x", I64, (3,))], [value("y", I64)], {"x": whole}
-        yield form("Identity", since, same, *given, whole, note="int64")
+        numbers = [value("x", I64, (3,))], [value("y", I64)], {"x": whole}
+        yield form("Identity", since, same, *numbers, whole, note="int64")
         if since >= 14:
             nodes = [make_node("Identity", ["q"], ["y"])]
-            yield form("Identity", since, nodes, [sequence], [out], {"q": [X, X[:1]]}, [X, X[:1]], note="sequence")
+            yield form("Identity", since, nodes, [given], [out], {"q": [X, X[:1]]}, [X, X[:1]], note="sequence")
     x = [value("x", F32, (2, 2))], [out], {"x": X}
     for since in (11, 24):
         nodes = [make_node("SplitToSequence", ["x"], ["y"])]
@@ -145,6 +142,43 @@ def _sequences() -> Iterator[Form]:
             yield form("SplitToSequence", since, nodes, *x, parts, constants={"n": sizes}, note=str(sizes.ndim))
         nodes = [make_node("SplitToSequence", ["x"], ["y"], axis=1, keepdims=0)]
         yield form("SplitToSequence", since, nodes, *x, [X[:, 0], X[:, 1]], note="keepdims")
+
+
+def _elements() -> Iterator[Form]:
+    """Operators that put in, take out and join."""
+    a, b, c = F32([1]), F32([2, 3]), F32([4])
+    q, out, y = sequence("q"), [sequence("y")], [value("y")]
+    for content, at, answer in (([a, b], None, [a, b, c]), ([a, b], 0, [c, a, b]), ([a, b], -1, [a, c, b]),
+                                ([a, b], 2, [a, b, c]), ([], 0, [c])):  # fmt: skip
+        nodes = [make_node("SequenceInsert", ["q", "x", *(["i"] if at is not None else [])], ["y"])]
+        constants = {} if at is None else {"i": np.array(at)}
+        yield form("SequenceInsert", 11, nodes, [q, value("x", shape=(1,))], out, {"q": content, "x": c}, answer,
+                   constants=constants, note=str(at))  # fmt: skip
+    for at, answer in ((None, [a, b]), (-3, [b, c]), (1, [a, c])):
+        nodes = [make_node("SequenceErase", ["q", *(["i"] if at is not None else [])], ["y"])]
+        constants = {} if at is None else {"i": np.array(at)}
+        yield form("SequenceErase", 11, nodes, [q], out, {"q": [a, b, c]}, answer, constants=constants, note=str(at))
+    made = make_node("SequenceConstruct", ["x", "z"], ["y"])
+    both = [value("x", shape=(1,)), value("z", shape=(2,))]
+    yield form("SequenceConstruct", 11, [made], both, out, {"x": a, "z": b}, [a, b])
+    for at, answer in ((-1, b), (0, a)):
+        taken = make_node("SequenceAt", ["q", "i"], ["y"])
+        constants = {"i": np.array(at)}
+        yield form("SequenceAt", 11, [taken], [q], y, {"q": [a, b]}, answer, constants=constants, note=str(at))
+    counted = make_node("SequenceLength", ["q"], ["y"])
+    yield form("SequenceLength", 11, [counted], [q], [value("y", I64, ())], {"q": [a, b]}, np.array(2))
+    for content, how, answer in (([a, b], {"axis": 0}, F32([1, 2, 3])),
+                                 ([a, c], {"axis": -1, "new_axis": 1}, F32([[1, 4]]))):  # fmt: skip
+        joined = make_node("ConcatFromSequence", ["q"], ["y"], **how)
+        yield form("ConcatFromSequence", 11, [joined], [q], y, {"q": content}, answer, note=str(how["axis"]))
+    nodes = [make_node("SequenceEmpty", [], ["e"], dtype=7), make_node("SequenceInsert", ["e", "x"], ["y"])]
+    three = np.array(3)
+    yield form("SequenceEmpty", 11, nodes, [value("x", I64, ())], [sequence("y", I64)], {"x": three}, [three])
+    body = make_graph([make_node("Add", ["e", "t"], ["sum"]), make_node("Shape", ["e"], ["size"])],
+                      [value("e"), value("t")], [value("sum"), value("size", I64)])  # fmt: skip
+    node = make_node("SequenceMap", ["q", "x"], ["y", "sizes"], body=body)
+    yield form("SequenceMap", 17, [node], [q, value("x", shape=(1,))], [*out, sequence("sizes", I64)],
+               {"q": [b, a], "x": a}, [b + 1, a + 1], [np.array([2]), np.array([1])])  # fmt: skip
 
 
 def _optionals() -> Iterator[Form]:
