@@ -131,6 +131,9 @@ STANDARD: Mapping[str, list[Case]] = {
     "ReduceMean": [
         Case(lambda m, x, axes=axes: m.node("ReduceMean", x, ints(*axes), keepdims=0)) for axes in ((2, 3), (1,))
     ],
+    "CumSum": [
+        Case(lambda m, x: m.node("CumSum", x, np.array(1))),
+        Case(lambda m, x: m.node("CumSum", x, np.array(-1), reverse=1, exclusive=1))],
     "Softmax": [Case(lambda m, x: m.node("Softmax", x, axis=1)), Case(lambda m, x: m.node("Softmax", x))],
     "LayerNormalization": [
         Case(lambda m, x: m.node("LayerNormalization", x, weights(6), weights(6))),
