@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hwflow_rtl.multiply.products import Operand
 from hwflow_rtl.rows.running_sum import MOST_LANES, RunningSumShape
 from hwflow_rtl.vendor import Technology
 
@@ -25,8 +26,8 @@ class RunningSumStage(LayerStage[RunningSum]):
         return (Folding(1, count, count) for count in lanes)
 
     def shape(self, folding: Folding, technology: Technology) -> RunningSumShape:
-        frame = self.x.frame
+        frame, format = self.x.frame, self.layer.input_format
         return RunningSumShape(
             name=self.name, pixels=frame.height * frame.width, channels=frame.channels, lanes=folding.cols,
-            element=shape_of(self.layer.input_format), output=shape_of(self.y.format), zero_point=self.x.zero_point,
-            exclusive=self.layer.exclusive)
+            operand=Operand(shape_of(format), format.bipolar), output=shape_of(self.y.format),
+            zero_point=self.x.zero_point, exclusive=self.layer.exclusive)

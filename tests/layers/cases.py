@@ -270,7 +270,7 @@ def rearrange(rng: Rng) -> Case:
 
 
 def running_sum(rng: Rng) -> Case:
-    x = pick(rng, [IntFormat(1, False), IntFormat(4, True), IntFormat(8, True), IntFormat(8, False)])
+    x = pick(rng, [BIPOLAR, IntFormat(1, False), IntFormat(4, True), IntFormat(8, True), IntFormat(8, False)])
     frame = Frame(*(int(n) for n in rng.integers(1, (3, 3, 25))))
     source, exclusive = tensor(rng, "x", frame, x), bool(rng.integers(2))
     layer = RunningSum("sums", ("x",), "y", x, exclusive)

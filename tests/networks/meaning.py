@@ -29,6 +29,7 @@ from hwflow.layers import (
     Normalize,
     Rearrange,
     Recurrent,
+    RunningSum,
     Softmax,
     TopK,
     Trees,
@@ -167,6 +168,14 @@ def top_k(graph: LayerGraph, layer: Any, x: Ints) -> Ints:
     return made
 
 
+def running_sum(graph: LayerGraph, layer: Any, x: Ints) -> Ints:
+    made, zero_point = np.zeros(x.shape, np.int64), graph.tensors[layer.inputs[0]].zero_point
+    for place in np.ndindex(x.shape):
+        last = place[3] + (not layer.exclusive)
+        made[place] = sum(int(x[(*place[:3], channel)]) - zero_point for channel in range(last))
+    return made
+
+
 def rows(layer: Any, x: Ints, row_of: Callable[[Any, list[int], int], list[int]]) -> Ints:
     """`row_of` of each row, with its number in the frame."""
     frames = x.reshape(len(x), -1, layer.elements)
@@ -185,5 +194,6 @@ def normalize(graph: LayerGraph, layer: Any, x: Ints) -> Ints:
 MEANINGS: dict[type[Layer], Callable[..., Ints]] = {
     Conv: conv, Dense: dense, MaxPool: max_pool, AveragePool: average_pool, Lookup: lookup, Embedding: embedding,
     Add: add, Multiply: multiply, Concat: concat, Rearrange: rearrange, TopK: top_k, MatMul: matmul,
+    RunningSum: running_sum,
     Softmax: softmax, Normalize: normalize,
     Recurrent: recurrent, Trees: trees}

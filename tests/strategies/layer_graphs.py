@@ -20,7 +20,7 @@ from tests.strategies.numbers import Rng, integers
 TINY = Taste(side=5, channels=4, multiplications=800, blocks=2)
 USUAL = Taste()
 #: The kinds of layers that networks of images do not have.
-ROWS_AND_TREES = ("embedding", "matmul", "normalize", "recurrent", "softmax", "trees")
+ROWS_AND_TREES = ("embedding", "matmul", "normalize", "recurrent", "running_sum", "softmax", "trees")
 
 
 def network(seed: int, taste: Taste = USUAL, kind: type[Blocks] | None = None) -> LayerGraph:
@@ -66,7 +66,7 @@ class Blocks(Growing):
         """A convolution every other time."""
         others = {"max_pool": self.max_pool, "average_pool": self.average_pool, "lookup": self.lookup,
                   "dense": self.dense, "rearrange": self.rearrange, "top_k": self.top_k,
-                  "matmul": partial(matmul, self),
+                  "running_sum": self.running_sum, "matmul": partial(matmul, self),
                   "softmax": self.softmax, "normalize": self.normalize,
                   "recurrent": partial(recurrent, self),
                   "trees": partial(trees, self)}

@@ -25,6 +25,7 @@ from hwflow.layers import (
     Normalize,
     Rearrange,
     Requantize,
+    RunningSum,
     Softmax,
     Tensor,
     TopK,
@@ -224,6 +225,13 @@ class Growing:
             t.format, t.zero_point)
         return self.put(TopK, (x,), like, input_format=t.format, k=k, largest=bool(rng.integers(2)),
                         gives_indices=indices, last_index=bool(rng.integers(2)))
+
+    def running_sum(self, x: str) -> str:
+        """Of the channels, and their mean, which has few bits again."""
+        t = self.tensors[x]
+        like = Elements(RunningSum.sums_of(t), 0)
+        return self.average_pool(self.put(RunningSum, (x,), like, input_format=t.format,
+                                          exclusive=bool(self.rng.integers(2))))
 
     def softmax(self, x: str) -> str:
         """Of the channels; the scale of the scores is such that their exponentials differ, but not too much."""

@@ -153,7 +153,8 @@ def top_k(technology: Technology, channels: int, lanes: int, k: int, bits: int =
 
 def running_sum(technology: Technology, channels: int, lanes: int, bits: int = 8) -> Sample:
     width = bits + (channels - 1).bit_length()
-    shape = RunningSumShape(pixels=1, channels=channels, lanes=lanes, element=signed(bits), output=signed(width))
+    shape = RunningSumShape(pixels=1, channels=channels, lanes=lanes, operand=Operand(signed(bits)),
+                            output=signed(width))
     return of_shape(shape, technology, "running_sum")
 
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from ..multiply.products import Operand
 from ..pool.results import Results
 from ..rescale.ranges import shape_range
 from ..stream.pipeline import Nest, adder_luts, delay
@@ -32,8 +33,8 @@ class RunningSumShape(UnitShape):
 
     pixels
         Of a frame.
-    element, output
-        Shapes of the elements that arrive, and of the sums; `output` must hold every sum.
+    operand, output
+        The elements that arrive, and the shape of the sums, which must hold every sum.
     exclusive
         Whether a sum ends before its own channel.
     """
@@ -41,7 +42,7 @@ class RunningSumShape(UnitShape):
     pixels: int
     channels: int
     lanes: int
-    element: Shape
+    operand: Operand
     output: Shape
     zero_point: int = 0
     exclusive: bool = False
@@ -50,7 +51,7 @@ class RunningSumShape(UnitShape):
         if self.channels % self.lanes or self.lanes > MOST_LANES:
             raise ValueError(f"lanes of {self.called('running sum')} must divide its {self.channels} channels, and be "
                              f"at most {MOST_LANES}, not {self.lanes}")
-        low, high = (self.channels * (end - self.zero_point) for end in shape_range(self.element))
+        low, high = (self.channels * (end - self.zero_point) for end in self.operand.range)
         least, most = shape_range(self.output)
         if min(low, 0) < least or max(high, 0) > most:
             raise ValueError(f"output of {self.called('running sum')} must hold {min(low, 0)} to {max(high, 0)}, not "
@@ -58,7 +59,7 @@ class RunningSumShape(UnitShape):
 
     def total_of(self, count: int) -> Shape:
         """The shape of a sum of `count` channels."""
-        low, high = (count * (end - self.zero_point) for end in shape_range(self.element))
+        low, high = (count * (end - self.zero_point) for end in self.operand.range)
         return Shape.cast(range(min(low, 0), max(high, 0) + 1))
 
     @property
@@ -92,7 +93,7 @@ class RunningSumShape(UnitShape):
         lanes, width = self.lanes, self.output.width
         totals = [self.total_of(count).width for count in range(1, lanes + 1)]
         waits = range(lanes - 1, -1, -1)
-        elements = self.element.width * sum(waits)
+        elements = self.operand.width * sum(waits)
         sums = sum(bits * (wait + 1) for bits, wait in zip(totals, waits, strict=True))
         adders = sum(adder_luts(bits, technology) for bits in totals[self.zero_point == 0:])
         return self.results(technology).cost(lanes * width) + fitted(
@@ -109,13 +110,13 @@ class RunningSumUnit(wiring.Component):
     def __init__(self, *, shape: RunningSumShape, technology: Technology):
         self.shape = shape
         self.technology = technology
-        super().__init__({"i": In(stream_of(shape.element, shape.lanes)),
+        super().__init__({"i": In(stream_of(shape.operand.shape, shape.lanes)),
                           "o": Out(stream_of(shape.output, shape.lanes)), "busy": Out(1)})
 
     def model(self, frames: IntArray) -> IntArray:
         """Beats at the output, [n, lanes]; frames are [n, height, width, channels]."""
         shape, sums = self.shape, []
-        for pixel in np.asarray(frames).reshape(-1, shape.channels).tolist():
+        for pixel in shape.operand.decoded(np.asarray(frames)).reshape(-1, shape.channels).tolist():
             total = 0
             for value in pixel:
                 before, total = total, total + value - shape.zero_point
@@ -147,7 +148,8 @@ class RunningSumUnit(wiring.Component):
         sums: list[Value] = []
         total: Value | None = None
         for lane in range(shape.lanes):
-            value = delay(m, self.i.payload[lane], lane, f"element{lane}") - shape.zero_point
+            code = delay(m, self.i.payload[lane], lane, f"element{lane}")
+            value = Cat(Const(1, 1), ~code).as_signed() if shape.operand.bipolar else code - shape.zero_point
             before, total = total, Signal(shape.total_of(lane + 1), name=f"total{lane}", reset_less=True)
             m.d.sync += total.eq(value if before is None else before + value)
             chosen = before if shape.exclusive else total
