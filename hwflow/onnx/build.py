@@ -129,7 +129,7 @@ class Builder:
     ) -> tuple[str, ...]:
         """A node with several outputs; an empty name in `outputs` is made up."""
         label = name or f"{op_type}_{len(self._nodes)}"
-        names = tuple(given or (f"{label}_out" if i == 0 else f"{label}_out{i}") for i, given in enumerate(outputs))
+        names = tuple(output or (f"{label}_out" if i == 0 else f"{label}_out{i}") for i, output in enumerate(outputs))
         self._nodes.append(make_node(op_type, inputs, names, name=label, domain=domain, **attributes))
         return names
 

@@ -78,13 +78,13 @@ def check(
     `Model`; a `Document` has its own.
     """
     document = source if isinstance(source, Document) else Document(write_model(source), limits=limits)
-    found = list(_bounded(model.texts_readable(document), most))
-    if not found:  # names are compared and searched by every other rule
+    findings = list(_bounded(model.texts_readable(document), most))
+    if not findings:  # names are compared and searched by every other rule
         with remembered(document):
-            found = [finding for rule in RULES for finding in _bounded(rule(document), most)]
-    if types and all(finding.severity is not Severity.ERROR for finding in found):
-        found.extend(_bounded(inferred_types(source, document.limits), most))
-    return tuple(_final(finding, strict) for finding in sorted(found, key=_order))
+            findings = [finding for rule in RULES for finding in _bounded(rule(document), most)]
+    if types and all(finding.severity is not Severity.ERROR for finding in findings):
+        findings.extend(_bounded(inferred_types(source, document.limits), most))
+    return tuple(_final(finding, strict) for finding in sorted(findings, key=_order))
 
 
 def _bounded(findings: Iterable[Finding], most: int) -> Iterator[Finding]:

@@ -209,8 +209,8 @@ class Graph(ByValue):
 
     def tensor_type(self, name: str) -> TensorType | None:
         """The stated or inferred type of a tensor by name; None for other kinds of value and where nothing is known."""
-        found = self.types.get(name) or next((v.type for v in (*self.inputs, *self.outputs) if v.name == name), None)
-        return found if isinstance(found, TensorType) else None
+        type_ = self.types.get(name) or next((v.type for v in (*self.inputs, *self.outputs) if v.name == name), None)
+        return type_ if isinstance(type_, TensorType) else None
 
 
 @dataclass(frozen=True, eq=False)

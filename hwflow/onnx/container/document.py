@@ -50,8 +50,8 @@ class Document:
     def raw_data(self, tensor: pb.TensorProto) -> bytes | memoryview:
         """The raw_data of a tensor of this document.  Always read it through here: large ones are not in it."""
         raw = tensor.raw_data
-        found = self.lifted.find(raw)
-        return raw if found is None else found
+        weights = self.lifted.find(raw)
+        return raw if weights is None else weights
 
     @cached_property
     def files(self) -> ExternalFiles:
@@ -63,7 +63,7 @@ class Document:
         proto = pb.ModelProto()
         proto.CopyFrom(self.proto)
         for tensor in proto.graph.initializer if self.lifted.views else ():
-            found = self.lifted.find(tensor.raw_data)
-            if found is not None:
-                tensor.raw_data = bytes(found)
+            weights = self.lifted.find(tensor.raw_data)
+            if weights is not None:
+                tensor.raw_data = bytes(weights)
         return proto

@@ -132,10 +132,10 @@ class ExternalFiles:
             )
         if path not in self._sums:
             self._sums[path] = hashlib.sha1(mapped, usedforsecurity=False).hexdigest()
-        found = self._sums[path]
-        if found != data.checksum.lower():
+        digest = self._sums[path]
+        if digest != data.checksum.lower():
             raise ChecksumError(
-                f"the external data of {what} must have the checksum {data.checksum[:80]}, not {found}",
+                f"the external data of {what} must have the checksum {data.checksum[:80]}, not {digest}",
                 f"copy {data.location!r} again"
             )
 

@@ -156,7 +156,7 @@ def rest(proto: M, unknown: bool, key: str = _BY_PLACE) -> M | None:
     if is_plain is not None and is_plain(proto):
         return None
     kind = _KINDS[proto.DESCRIPTOR.name]
-    kept = type(proto)()
+    left = type(proto)()
     for descriptor, value in proto.ListFields():
         name = descriptor.name
         if name in kind.held or name == key:
@@ -164,18 +164,18 @@ def rest(proto: M, unknown: bool, key: str = _BY_PLACE) -> M | None:
         if isinstance(proto, pb.TensorShapeProto.Dimension) and name == "dim_param" and not _is_nameless(proto):
             continue
         if name not in kind.inner:
-            _keep(kept, name, value)
+            _keep(left, name, value)
         elif isinstance(value, Message):
             inner = rest(value, unknown)
             if inner is not None:
-                getattr(kept, name).CopyFrom(inner)
+                getattr(left, name).CopyFrom(inner)
         else:
-            getattr(kept, name).extend(_rests(value, unknown, kind.inner[name]))
-    if isinstance(proto, pb.AttributeProto) and isinstance(kept, pb.AttributeProto) and _is_empty_list(proto):
-        kept.type = proto.type  # nothing else says what it is a list of
+            getattr(left, name).extend(_rests(value, unknown, kind.inner[name]))
+    if isinstance(proto, pb.AttributeProto) and isinstance(left, pb.AttributeProto) and _is_empty_list(proto):
+        left.type = proto.type  # nothing else says what it is a list of
     if unknown and len(UnknownFieldSet(proto)):
-        kept.MergeFromString(_unknown_bytes(proto))
-    return kept if kept.ByteSize() else None
+        left.MergeFromString(_unknown_bytes(proto))
+    return left if left.ByteSize() else None
 
 
 def _is_empty_list(proto: pb.AttributeProto) -> bool:
@@ -185,17 +185,17 @@ def _is_empty_list(proto: pb.AttributeProto) -> bool:
 
 def _rests(values: Iterable[Message], unknown: bool, key: str) -> list[Message]:
     """The rests of the entries of a list; by position, all entries stay, and with a key those that have something."""
-    found = [(value, rest(value, unknown, key)) for value in values]
+    rests = [(value, rest(value, unknown, key)) for value in values]
     if key == _BY_PLACE:
-        some = any(inner is not None for _, inner in found)
-        return [inner if inner is not None else type(value)() for value, inner in found] if some else []
-    kept = []
-    for value, inner in found:
+        some = any(inner is not None for _, inner in rests)
+        return [inner if inner is not None else type(value)() for value, inner in rests] if some else []
+    entries = []
+    for value, inner in rests:
         if inner is not None:
             if "." not in key and value.HasField(key):
                 _set(inner, key, getattr(value, key))
-            kept.append(inner)
-    return kept
+            entries.append(inner)
+    return entries
 
 
 def _keep(target: Message, name: str, value: object) -> None:

@@ -32,10 +32,10 @@ class _Unusual(Exception):
 def lift(data: memoryview) -> tuple[bytes, Lifted]:
     """The message without the weights of large initializers, for protobuf to parse, and those as views of `data`."""
     try:
-        found = [f for f in _fields(data, 0, len(data), _MOST_FIELDS) if f[0] == _GRAPH]
-        if len(found) != 1:
+        graphs = [f for f in _fields(data, 0, len(data), _MOST_FIELDS) if f[0] == _GRAPH]
+        if len(graphs) != 1:
             raise _Unusual
-        _, key, start, end = found[0]
+        _, key, start, end = graphs[0]
         weights = list(_weights(data, start, end))
     except _Unusual:
         return bytes(data), Lifted()
@@ -53,11 +53,11 @@ def _weights(data: memoryview, start: int, end: int) -> Iterator[tuple[_Field, _
     for tensor in _fields(data, start, end, _MOST_FIELDS):
         if tensor[0] == _INITIALIZER and tensor[3] - tensor[2] > _SMALL:
             try:
-                found = [f for f in _fields(data, tensor[2], tensor[3], _MOST_TENSOR_FIELDS) if f[0] == _RAW_DATA]
+                raw_fields = [f for f in _fields(data, tensor[2], tensor[3], _MOST_TENSOR_FIELDS) if f[0] == _RAW_DATA]
             except _Unusual:
                 continue
-            if len(found) == 1 and found[0][3] - found[0][2] > _SMALL:
-                yield tensor, found[0]
+            if len(raw_fields) == 1 and raw_fields[0][3] - raw_fields[0][2] > _SMALL:
+                yield tensor, raw_fields[0]
 
 
 def _replace(

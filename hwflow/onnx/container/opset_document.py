@@ -90,11 +90,11 @@ def read_operator_set(data: bytes, name: str = "the operator set") -> OperatorSe
     if proto.magic != MAGIC:
         raise FormatError(f"{name}: must be an operator set document with the magic {MAGIC}, not another file")
     try:
-        found = _operator_set(proto)
-        _check(found)
+        operator_set = _operator_set(proto)
+        _check(operator_set)
     except HwflowError as error:
         raise error.at(name) from None
-    return found
+    return operator_set
 
 
 def _operator_set(proto: operators_pb2.OperatorSetProto) -> OperatorSet:
@@ -124,22 +124,24 @@ def _unknown(proto: operators_pb2.OperatorSetProto) -> bytes:
     return rest.SerializeToString()
 
 
-def _check(found: OperatorSet) -> None:
-    if not 1 <= found.ir_version <= MAX_IR_VERSION:
-        raise InvalidModel(f"the IR version must be 1 to {MAX_IR_VERSION}, not {found.ir_version}", "update hwflow")
-    if not 1 <= found.version <= _MAX_VERSION:
+def _check(operator_set: OperatorSet) -> None:
+    if not 1 <= operator_set.ir_version <= MAX_IR_VERSION:
         raise InvalidModel(
-            f"the version of an operator set must be 1 to {_MAX_VERSION}, not {found.version}", "count from 1"
+            f"the IR version must be 1 to {MAX_IR_VERSION}, not {operator_set.ir_version}", "update hwflow")
+    if not 1 <= operator_set.version <= _MAX_VERSION:
+        raise InvalidModel(
+            f"the version of an operator set must be 1 to {_MAX_VERSION}, not {operator_set.version}", "count from 1"
         )
-    if not found.domain and any(not versions_of("", entry.name) for entry in found.operators):
+    if not operator_set.domain and any(not versions_of("", entry.name) for entry in operator_set.operators):
         raise InvalidModel("an operator set must name its domain, not ONNX's own", "give it a reverse-DNS name")
     seen: set[str] = set()
-    for entry in found.operators:
+    for entry in operator_set.operators:
         if not entry.name or entry.name in seen:
             raise InvalidModel(f"each operator must have a name of its own, not '{entry.name}'", "rename it")
-        if not 1 <= entry.since <= found.version:
+        if not 1 <= entry.since <= operator_set.version:
             raise InvalidModel(
-                f"operator '{entry.name}' must be since version 1 to {found.version}, not {entry.since}", "correct it"
+                f"operator '{entry.name}' must be since version 1 to {operator_set.version}, not {entry.since}",
+                "correct it"
             )
         seen.add(entry.name)
 
@@ -147,32 +149,33 @@ def _check(found: OperatorSet) -> None:
 def require_distinct(sets: Iterable[OperatorSet]) -> None:
     """Raise InvalidModel where two documents define the same version of a domain."""
     seen: set[tuple[str, int]] = set()
-    for found in sets:
-        if found.key in seen:
-            domain = found.domain or "ai.onnx"
-            raise InvalidModel(f"version {found.version} of '{domain}' must be defined once, not twice", "remove one")
-        seen.add(found.key)
+    for operator_set in sets:
+        if operator_set.key in seen:
+            domain = operator_set.domain or "ai.onnx"
+            raise InvalidModel(
+                f"version {operator_set.version} of '{domain}' must be defined once, not twice", "remove one")
+        seen.add(operator_set.key)
 
 
-def write_operator_set(found: OperatorSet) -> bytes:
+def write_operator_set(operator_set: OperatorSet) -> bytes:
     """The bytes of a document.  Raises InvalidModel for one that breaks the rules."""
-    _check(found)
+    _check(operator_set)
     proto = operators_pb2.OperatorSetProto(
         magic=MAGIC,
-        ir_version=found.ir_version,
-        ir_version_prerelease=found.prerelease or None,
-        ir_build_metadata=found.build_metadata or None,
-        domain=found.domain,
-        opset_version=found.version,
-        doc_string=found.doc_string or None,
-        functions=write_functions(found.functions, found.ir_version),
+        ir_version=operator_set.ir_version,
+        ir_version_prerelease=operator_set.prerelease or None,
+        ir_build_metadata=operator_set.build_metadata or None,
+        domain=operator_set.domain,
+        opset_version=operator_set.version,
+        doc_string=operator_set.doc_string or None,
+        functions=write_functions(operator_set.functions, operator_set.ir_version),
     )
-    for entry in found.operators:
+    for entry in operator_set.operators:
         proto.operator.add(
             op_type=entry.name,
             since_version=entry.since,
             status=pb.STABLE if entry.stable else pb.EXPERIMENTAL,
             doc_string=entry.doc_string or None,
         )
-    proto.MergeFromString(found.extra)
+    proto.MergeFromString(operator_set.extra)
     return proto.SerializeToString(deterministic=True)

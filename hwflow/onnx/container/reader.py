@@ -69,9 +69,9 @@ def read_functions(functions: Iterable[pb.FunctionProto], document: Document) ->
 
 def _check_ir_version(proto: pb.ModelProto) -> None:
     if not 1 <= proto.ir_version <= MAX_IR_VERSION:
-        found = proto.ir_version if proto.HasField("ir_version") else "absent"
+        stated = proto.ir_version if proto.HasField("ir_version") else "absent"
         raise InvalidModel(
-            f"the IR version of the model must be 1 to {MAX_IR_VERSION}, not {found}",
+            f"the IR version of the model must be 1 to {MAX_IR_VERSION}, not {stated}",
             "export it with a version of ONNX that is known here, or update hwflow"
         )
 
@@ -89,12 +89,12 @@ def _opsets(imports: Iterable[pb.OperatorSetIdProto]) -> dict[str, int]:
 
 
 def _unique(items: Iterable[tuple[str, T]], what: str) -> dict[str, T]:
-    found: dict[str, T] = {}
+    by_name: dict[str, T] = {}
     for name, value in items:
-        if name in found:
+        if name in by_name:
             raise InvalidModel(f"{what} '{name}' must be there once, not twice", "export the model again")
-        found[name] = value
-    return found
+        by_name[name] = value
+    return by_name
 
 
 def _entries(entries: Iterable[pb.StringStringEntryProto], what: str) -> dict[str, str]:
@@ -114,8 +114,8 @@ class _Reader:
 
     def rest(self, proto: Message) -> bytes:
         """The extra of a message."""
-        kept = rest(proto, self.unknown)
-        return b"" if kept is None else kept.SerializeToString()
+        left = rest(proto, self.unknown)
+        return b"" if left is None else left.SerializeToString()
 
     def graph(self, proto: pb.GraphProto, path: str, depth: int) -> Graph:
         if depth > self.document.limits.depth:

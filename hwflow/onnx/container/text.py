@@ -38,8 +38,8 @@ def parse_text(data: memoryview) -> bytes:
         text_format.Parse(bytes(data).decode("utf-8"), proto)
         return proto.SerializeToString()
     except UnicodeDecodeError as error:
-        found = bytes(data[error.start : error.end])
-        raise FormatError(f"must be UTF-8 text, not {found!r}", "give a binary model the suffix .onnx") from None
+        wrong = bytes(data[error.start : error.end])
+        raise FormatError(f"must be UTF-8 text, not {wrong!r}", "give a binary model the suffix .onnx") from None
     except text_format.ParseError as error:
         raise FormatError(f"must be a ModelProto in protobuf's text format, not: {error}", "export it again") from None
     except (RecursionError, EncodeError, ValueError):

@@ -18,18 +18,18 @@ def _scan_per_sample(site: NodeConversion) -> None:
     lengths, *operands = site.node.inputs
     body, count = site.attribute("body"), site.attribute("num_scan_inputs")
     sample = _Sample(site, body, len(operands) - count, site.attribute("directions"))
-    given = [lengths, *operands] if lengths else operands
-    names = [site.fresh(f"{name}.sample") for name in given]
-    values = tuple(Value(new, _sample_type(site, old)) for new, old in zip(names, given, strict=True))
+    inputs = [lengths, *operands] if lengths else operands
+    names = [site.fresh(f"{name}.sample") for name in inputs]
+    values = tuple(Value(new, _sample_type(site, old)) for new, old in zip(names, inputs, strict=True))
     graph = site.inner(values, lambda: sample.outputs(names[0] if lengths else "", names[-len(operands) :]))
-    site.result("Scan", *given, body=graph, num_scan_inputs=len(given))
+    site.result("Scan", *inputs, body=graph, num_scan_inputs=len(inputs))
 
 
 def _sample_type(site: NodeConversion, name: str) -> TensorType | None:
-    found = site.tensor(name)
-    if found is None:
+    tensor = site.tensor(name)
+    if tensor is None:
         return None
-    return TensorType(found.dtype, None if found.shape is None else found.shape[1:])
+    return TensorType(tensor.dtype, None if tensor.shape is None else tensor.shape[1:])
 
 
 @dataclass
@@ -45,14 +45,14 @@ class _Sample:
         """The last state, and the collected outputs, in zeros up to the longest sequence."""
         sequences = operands[self.states :]
         short = [self._first(name, length) for name in sequences] if length else sequences
-        made = self.site.add_all(
+        results = self.site.add_all(
             "Scan", *operands[: self.states], *short, count=len(self.body.outputs),
             body=self.body, num_scan_inputs=len(sequences), scan_input_directions=self.directions,
         )  # fmt: skip
         if not length:
-            return list(made)
-        collected = zip(made[self.states :], self.body.outputs[self.states :], strict=True)
-        return [*made[: self.states], *(self._filled(name, value, sequences[0]) for name, value in collected)]
+            return list(results)
+        collected = zip(results[self.states :], self.body.outputs[self.states :], strict=True)
+        return [*results[: self.states], *(self._filled(name, value, sequences[0]) for name, value in collected)]
 
     def _size(self, name: str) -> str:
         """The number of elements of the first axis."""

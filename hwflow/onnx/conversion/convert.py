@@ -47,14 +47,14 @@ def convert_opset(model: Model, target: int | Mapping[str, int], limits: Limits 
     Raises ConversionError, which names every node that has no form of its meaning in `target`, and for versions that
     hwflow does not know.
     """
-    wanted = _wanted(target)
+    targets = _wanted(target)
     sets = (imported_sets(model), *(function.opsets for function in model.functions))
-    if all(opsets.get(domain, version) == version for opsets in sets for domain, version in wanted.items()):
+    if all(opsets.get(domain, version) == version for opsets in sets for domain, version in targets.items()):
         return model
-    conversion = _Conversion(replace(model, opsets=imported_sets(model)), wanted, limits)
+    conversion = _Conversion(replace(model, opsets=imported_sets(model)), targets, limits)
     converted = conversion.model_converted()
     if conversion.problems:
-        raise ConversionError(_message(conversion.problems, wanted), nodes=tuple(conversion.problems))
+        raise ConversionError(_message(conversion.problems, targets), nodes=tuple(conversion.problems))
     return converted
 
 
@@ -64,9 +64,9 @@ def imported_sets(model: Model) -> Mapping[str, int]:
 
 
 def _wanted(target: int | Mapping[str, int]) -> dict[str, int]:
-    given = {"": target} if isinstance(target, int) else target
-    wanted = {canonical_domain(domain): version for domain, version in given.items()}
-    for domain, version in wanted.items():
+    stated = {"": target} if isinstance(target, int) else target
+    targets = {canonical_domain(domain): version for domain, version in stated.items()}
+    for domain, version in targets.items():
         shown = domain or "ai.onnx"
         if domain not in DOMAINS:
             raise ConversionError(
@@ -77,11 +77,11 @@ def _wanted(target: int | Mapping[str, int]) -> dict[str, int]:
             raise ConversionError(
                 f"the version of {shown} must be 1 to {NEWEST[domain]}, not {version}", "choose one that hwflow knows"
             )
-    return wanted
+    return targets
 
 
-def _message(problems: Sequence[Unconverted], wanted: Mapping[str, int]) -> str:
-    sets = " and ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in wanted.items())
+def _message(problems: Sequence[Unconverted], targets: Mapping[str, int]) -> str:
+    sets = " and ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in targets.items())
     count = "1 node has" if len(problems) == 1 else f"{len(problems)} nodes have"
     lines = [f"  {p.path}: {p.why}\n    {p.remedy}" for p in problems]
     return "\n".join([f"{count} no form with the same meaning in {sets}:", *lines])
@@ -152,15 +152,15 @@ class _Conversion:
         return converted if self.model.training else without_unread(graph, converted)
 
     def nodes(self, nodes: Sequence[Node], opsets: Mapping[str, int], scope: Scope) -> tuple[Node, ...]:
-        made: list[Node] = []
+        written: list[Node] = []
         for index, node in enumerate(nodes):
             constant = constant_of(node)
             if constant is not None:
                 scope.constants[node.outputs[0]] = constant
             where = f"{scope.path}/node[{index}] {node.label}"
             inner = self.inside(node, opsets, scope, where)
-            made += _without_unused(list(self.rewritten((inner,), opsets, scope, where)), node)
-        return tuple(made)
+            written += _without_unused(list(self.rewritten((inner,), opsets, scope, where)), node)
+        return tuple(written)
 
     def inside(self, node: Node, opsets: Mapping[str, int], scope: Scope, where: str) -> Node:
         """The node with the graphs in its attributes converted."""
@@ -202,7 +202,7 @@ class _Conversion:
             for domain, version in site.opsets.items():
                 if domain not in opsets:
                     self.imported[domain] = self.targets.get(domain, version)
-            todo += [(made, dict(site.opsets)) for made in reversed(site.made)]
+            todo += [(node_made, dict(site.opsets)) for node_made in reversed(site.made)]
 
     def site(self, node: Node, opsets: Mapping[str, int], scope: Scope, where: str) -> NodeConversion | None:
         """Where the next step of a node takes place; None for a node that is as wanted."""
@@ -222,9 +222,9 @@ class _Conversion:
             return None
         if (wrong := broken_rule(node, here)) is not None:
             raise Refusal(wrong, "the file breaks a rule of ONNX, see `hwflow check`; export the model again")
-        wanted = _next(here, target > version)
-        since = wanted.since if wanted is not None and target > version else here.since - 1
-        known = None if wanted is None or wanted.deprecated else wanted
+        next_version = _next(here, target > version)
+        since = next_version.since if next_version is not None and target > version else here.since - 1
+        known = None if next_version is None or next_version.deprecated else next_version
         sets = {**opsets, domain: since}
         if "" not in sets:  # steps of ai.onnx.ml write nodes of the default operator set too
             release = first_release(domain, target)
@@ -243,12 +243,12 @@ class _Conversion:
             )
 
 
-def _without_unused(made: list[Node], node: Node) -> list[Node]:
+def _without_unused(nodes: list[Node], node: Node) -> list[Node]:
     """The nodes that took the place of `node`, without constants that a later step computed with or left out."""
-    if len(made) < 2:
-        return made
-    read = {name for other in made for name in reads(other)} | set(node.outputs)
-    return [other for other in made if other.op_type != "Constant" or read.intersection(other.outputs)]
+    if len(nodes) < 2:
+        return nodes
+    read = {name for other in nodes for name in reads(other)} | set(node.outputs)
+    return [other for other in nodes if other.op_type != "Constant" or read.intersection(other.outputs)]
 
 
 def _names_of(function: Function) -> Iterator[str]:

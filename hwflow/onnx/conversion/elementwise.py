@@ -18,19 +18,19 @@ _ONE = np.ones(1, np.int64)
 def _broadcast_to_first(site: NodeConversion) -> None:
     """Binary operators to 7: until then the second operand was broadcast to the first one, from `axis` on."""
     a, b = site.node.inputs
-    kept = site.attributes("broadcast", "axis", "consumed_inputs")
+    others = site.attributes("broadcast", "axis", "consumed_inputs")
     axis, shape = site.attribute("axis"), site.shape(b)
     if not site.attribute("broadcast"):
-        site.keep(attributes=kept)
+        site.keep(attributes=others)
     elif shape is not None and all(size == 1 for size in shape):
         rank = site.rank(a)
         if len(shape) and (rank is None or rank < len(shape)):  # it must not add axes to the first operand
             b = site.add("Squeeze", b, axes=tuple(range(len(shape))))
-        site.keep(inputs=(a, b), attributes=kept)
+        site.keep(inputs=(a, b), attributes=others)
     elif axis is None:
-        site.keep(attributes=kept)
+        site.keep(attributes=others)
     else:
-        site.keep(inputs=(a, _with_axes_behind(site, a, b, axis)), attributes=kept)
+        site.keep(inputs=(a, _with_axes_behind(site, a, b, axis)), attributes=others)
 
 
 def _with_axes_behind(site: NodeConversion, a: str, b: str, axis: int) -> str:

@@ -31,8 +31,8 @@ class Facts:
 
     @cached_property
     def _inner(self) -> Mapping[str, _Types]:
-        found = infer_types(self.model, limits=self.limits)
-        return {"graph": found.values, **found.inner}
+        types = infer_types(self.model, limits=self.limits)
+        return {"graph": types.values, **types.inner}
 
     def types(self, path: str) -> _Types:
         """The types of a graph by its path.  In a body of a function (its path starts with "function "): what all calls

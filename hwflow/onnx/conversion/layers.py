@@ -31,11 +31,11 @@ def _scale_per_channel(site: NodeConversion) -> None:
     shape = site.tensor(x)
     known = None if shape is None or shape.shape is None or len(shape.shape) < 2 else shape.shape[1]
     if isinstance(known, int):
-        each = site.constant([known // groups], np.int64)
+        repeats = site.constant([known // groups], np.int64)
     else:
         channels = site.add("Shape", x, start=1, end=2)
-        each = site.add("Div", channels, site.constant([groups], np.int64))
-    repeated = site.add("Concat", site.constant([groups], np.int64), each, axis=0)
+        repeats = site.add("Div", channels, site.constant([groups], np.int64))
+    repeated = site.add("Concat", site.constant([groups], np.int64), repeats, axis=0)
 
     def per_channel(name: str) -> str:
         column = site.add("Unsqueeze", name, site.constant([1], np.int64))
@@ -92,8 +92,8 @@ def _scales_listed(site: NodeConversion) -> None:
     """Upsample to 7: scales of all axes, instead of height and width."""
     scales = (1.0, 1.0, site.attribute("height_scale"), site.attribute("width_scale"))
     mode = site.attribute("mode")
-    kept = site.attributes("height_scale", "width_scale", scales=scales)
-    site.keep(attributes={**kept, "mode": "linear" if mode == "bilinear" else mode})
+    others = site.attributes("height_scale", "width_scale", scales=scales)
+    site.keep(attributes={**others, "mode": "linear" if mode == "bilinear" else mode})
 
 
 def _scales_as_input(site: NodeConversion) -> None:
@@ -176,9 +176,9 @@ def _batch_by_outputs(site: NodeConversion) -> None:
     if site.attribute("is_test"):
         site.keep(attributes=attributes, outputs=site.node.outputs[:1])
         return
-    given = [*site.node.outputs, *[""] * (5 - len(site.node.outputs))]
+    names = [*site.node.outputs, *[""] * (5 - len(site.node.outputs))]
     kinds = ("", "mean", "var", "saved_mean", "saved_var")
-    named = (name or site.fresh(f"{given[0]}.{kind}") for name, kind in zip(given, kinds, strict=True))
+    named = (name or site.fresh(f"{names[0]}.{kind}") for name, kind in zip(names, kinds, strict=True))
     site.keep(attributes=attributes, outputs=tuple(named))
 
 
@@ -196,9 +196,9 @@ def _batch_per_channel(site: NodeConversion) -> None:
     outputs = tuple(name and site.fresh(f"{name}.flat") for name in site.node.outputs)
     site.write(replace(site.node, inputs=inputs, outputs=outputs, attributes=attributes))
     shapes = [site.shape_value(x), site.shape_value(parameters[0])]
-    for position, (made, name) in enumerate(zip(outputs, site.node.outputs, strict=True)):
+    for position, (result, name) in enumerate(zip(outputs, site.node.outputs, strict=True)):
         if name:
-            site.write(Node("Reshape", (made, shapes[min(position, 1)]), (name,), {}, name))
+            site.write(Node("Reshape", (result, shapes[min(position, 1)]), (name,), {}, name))
 
 
 def _batch_by_mode(site: NodeConversion) -> None:
@@ -225,9 +225,9 @@ def _statistic(site: NodeConversion, result: str, squared: bool) -> None:
 
 def _dropout_in_inference(site: NodeConversion) -> None:
     """Dropout to 7, which does not train.  From 12 on it can again."""
-    kept = site.attributes("is_test", "consumed_inputs")
+    others = site.attributes("is_test", "consumed_inputs")
     if site.attribute("is_test"):
-        site.keep(attributes=kept)
+        site.keep(attributes=others)
         return
     site.later(12, "it drops elements, as in training (is_test=0), which no version from 7 to 11 does")
     ratio = site.constant(site.attribute("ratio"), np.float32)
@@ -246,9 +246,9 @@ def _with_mask(site: NodeConversion, **changes: object) -> None:
         return
     result, mask = site.node.outputs
     code = element_type_of(site.needs_dtype(site.input(0)), f"'{site.input(0)}'").code
-    kept = site.fresh(f"{mask}.bool")
-    site.keep(outputs=(result, kept), **changes)
-    site.write(Node("Cast", (kept,), (mask,), {"to": code}, mask))
+    bool_mask = site.fresh(f"{mask}.bool")
+    site.keep(outputs=(result, bool_mask), **changes)
+    site.write(Node("Cast", (bool_mask,), (mask,), {"to": code}, mask))
 
 
 def _ratio_as_input(site: NodeConversion) -> None:

@@ -40,8 +40,8 @@ def _sizes_as_attribute(site: NodeConversion) -> None:
     name = site.input(1)
     sizes = site.value(name) if name else None
     if not name or sizes is not None:
-        given = {} if sizes is None else {"split": tuple(int(n) for n in sizes.reshape(-1))}
-        site.keep(inputs=site.node.inputs[:1], attributes=site.attributes(**given))
+        other_attributes = {} if sizes is None else {"split": tuple(int(n) for n in sizes.reshape(-1))}
+        site.keep(inputs=site.node.inputs[:1], attributes=site.attributes(**other_attributes))
         return
     site.later(13, f"the sizes of the parts are computed ('{name}'), and versions 2 to 12 take them as constants only")
     site.keep(inputs=(site.input(0), site.cast(name, np.int64)), attributes=site.attributes("split"))

@@ -124,23 +124,23 @@ class NodeConversion:
         return self.scope.constant(name)
 
     def tensor(self, name: str) -> TensorType | None:
-        found = self.scope.type_of(name)
-        return found if isinstance(found, TensorType) else None
+        type_ = self.scope.type_of(name)
+        return type_ if isinstance(type_, TensorType) else None
 
     def dtype(self, name: str) -> DType | None:
-        found = self.tensor(name)
-        return None if found is None else found.dtype
+        tensor = self.tensor(name)
+        return None if tensor is None else tensor.dtype
 
     def rank(self, name: str) -> int | None:
-        found = self.tensor(name)
-        return None if found is None or found.shape is None else len(found.shape)
+        tensor = self.tensor(name)
+        return None if tensor is None or tensor.shape is None else len(tensor.shape)
 
     def shape(self, name: str) -> tuple[int, ...] | None:
         """The shape where all of it is known."""
-        found = self.tensor(name)
-        if found is None or found.shape is None or not found.is_static:
+        tensor = self.tensor(name)
+        if tensor is None or tensor.shape is None or not tensor.is_static:
             return None
-        return tuple(int(d) for d in found.shape if d is not None)
+        return tuple(int(d) for d in tensor.shape if d is not None)
 
     def needs_rank(self, name: str) -> int:
         """The rank; a refusal where it is not known."""
@@ -169,10 +169,10 @@ class NodeConversion:
         pairs = [(name, self.wanted.input(i), "input") for i, name in enumerate(self.node.inputs)]
         pairs += [(name, self.wanted.output(i), "output") for i, name in enumerate(self.node.outputs)]
         for name, parameter, kind in pairs:
-            found = self.scope.type_of(name) if name and parameter is not None else None
-            if found is None or parameter is None:
+            type_ = self.scope.type_of(name) if name and parameter is not None else None
+            if type_ is None or parameter is None:
                 continue
-            text, allowed = notation(found), self.wanted.allowed(parameter)
+            text, allowed = notation(type_), self.wanted.allowed(parameter)
             if "?" not in text and text not in allowed and f"optional({text})" not in allowed:
                 raise self.refuse(
                     f"{kind} '{name}' is {text}, which version {self.wanted.since} of the operator does not take",
@@ -235,8 +235,8 @@ class NodeConversion:
             return None
         graph = Graph("one node", (node,), (), (Value(node.outputs[0], None),), values)
         with suppress(HwflowError):  # the node itself then says what is wrong with it
-            made = evaluate(Model(graph, self.scope.facts.model.ir_version, self.opsets), {}, limits=DEFAULT_LIMITS)
-            array = made[node.outputs[0]]
+            results = evaluate(Model(graph, self.scope.facts.model.ir_version, self.opsets), {}, limits=DEFAULT_LIMITS)
+            array = results[node.outputs[0]]
             return array if isinstance(array, np.ndarray) and array.size <= _FOLDED else None
         return None
 
@@ -261,18 +261,18 @@ class NodeConversion:
         value = self.node.attributes.get(name)
         if isinstance(value, AttributeRef) and self.opsets.get("", 0) >= _PLAIN_CONSTANTS:
             base = next(filter(None, self.node.outputs), self.node.op_type)
-            given = self.fresh(f"{base}.{name}")
-            self.write(Node("Constant", (), (given,), {_CONSTANT_OF_KIND[value.kind]: value}, given))
-            return given
+            value_name = self.fresh(f"{base}.{name}")
+            self.write(Node("Constant", (), (value_name,), {_CONSTANT_OF_KIND[value.kind]: value}, value_name))
+            return value_name
         value = self.attribute(name)
         return "" if value is None else self.constant(value, dtype)
 
     def cast(self, name: str, dtype: npt.DTypeLike) -> str:
         """The value with another element type; itself where it has that type."""
-        wanted = np.dtype(dtype)
-        if self.dtype(name) == wanted:
+        target = np.dtype(dtype)
+        if self.dtype(name) == target:
             return name
-        return self.add("Cast", name, to=element_type_of(wanted, f"'{name}'").code)
+        return self.add("Cast", name, to=element_type_of(target, f"'{name}'").code)
 
     def later(self, version: int, why: str) -> None:
         """Write the new nodes for a later version of the node's operator set; refused beyond the one that is wanted."""

@@ -109,49 +109,49 @@ class _Old:
 
     def forest(self, target: int | None = None) -> _Forest:
         """All trees; with `target` every vote is for that one."""
-        made = _Forest()
+        trees = _Forest()
         for tree in self.trees:
             leaves = [key for key in self.ids if key[0] == tree and self.is_leaf(key)]
             for copy in range(max((len(self.of_leaf.get(key, ())) for key in leaves), default=1) or 1):
                 votes = {key: self.vote(key, copy) for key in leaves}
                 if target is not None:
                     votes = {key: (target, weight) for key, (_, weight) in votes.items()}
-                made.roots.append(self.added(made, (tree, 0), votes))
-        return made
+                trees.roots.append(self.added(trees, (tree, 0), votes))
+        return trees
 
     def vote(self, key: tuple[int, int], copy: int) -> _Vote:
         """Vote number `copy` of a leaf, or one that changes nothing."""
-        found = self.of_leaf.get(key, [])
-        if copy < len(found):
-            return found[copy]
+        own_votes = self.of_leaf.get(key, [])
+        if copy < len(own_votes):
+            return own_votes[copy]
         if self.aggregate in ("SUM", "AVERAGE"):
             return 0, 0.0
-        if not found:
+        if not own_votes:
             raise self.site.refuse(
                 f"a leaf of tree {key[0]} has no vote, which counts as none for {self.aggregate}, and every leaf of "
                 f"TreeEnsemble votes",
                 "stay with version 4 of ai.onnx.ml, or train the model with one vote in each leaf",
             )
-        return found[-1]
+        return own_votes[-1]
 
-    def added(self, made: _Forest, root: tuple[int, int], votes: dict[tuple[int, int], _Vote]) -> int:
+    def added(self, forest: _Forest, root: tuple[int, int], votes: dict[tuple[int, int], _Vote]) -> int:
         """The number of the root of a tree that is added; where it is a leaf, of a node with that leaf twice."""
         site = self.site
 
         def leaf(key: tuple[int, int]) -> tuple[int, int]:
-            made.leaves.append(votes[key])
-            return 1, len(made.leaves) - 1
+            forest.leaves.append(votes[key])
+            return 1, len(forest.leaves) - 1
 
         if self.is_leaf(root):
-            number = made.node(0, 0.0, 0, 0)
-            made.children[number] = (leaf(root),) * 2
+            number = forest.node(0, 0.0, 0, 0)
+            forest.children[number] = (leaf(root),) * 2
             return number
         numbers: dict[tuple[int, int], int] = {}
 
         def inner(key: tuple[int, int]) -> int:
             k = self.place[key]
             mode = _MODES.index(site.attribute("nodes_modes")[k])
-            numbers[key] = made.node(site.attribute("nodes_featureids")[k], self.values[k], mode, self.missing[k])
+            numbers[key] = forest.node(site.attribute("nodes_featureids")[k], self.values[k], mode, self.missing[k])
             return numbers[key]
 
         todo = [root]
@@ -168,7 +168,7 @@ class _Old:
                     raise ValueError(f"several ways lead to node {child[1]} of tree {child[0]}")
                 sides.append((0, inner(child)))
                 todo.append(child)
-            made.children[numbers[key]] = (sides[0], sides[1])
+            forest.children[numbers[key]] = (sides[0], sides[1])
         return numbers[root]
 
 
@@ -183,15 +183,15 @@ def _scores(site: NodeConversion, old: _Old, targets: int, target: int | None = 
     if target is not None:
         base = [sum(base)] if base else []
     later = bool(base or divisor)
-    made = site.add(
+    scores = site.add(
         "TreeEnsemble", site.cast(x, dtype), domain="ai.onnx.ml", aggregate_function=_AGGREGATES[aggregate],
         post_transform=0 if later else _TRANSFORMS[transform], **forest.attributes(targets, dtype),
     )  # fmt: skip
     if divisor:
-        made = site.add("Div", made, site.constant(divisor, dtype))
+        scores = site.add("Div", scores, site.constant(divisor, dtype))
     if base:
-        made = site.add("Add", made, site.constant(base, dtype))
-    return _transformed(site, made, transform) if later else made
+        scores = site.add("Add", scores, site.constant(base, dtype))
+    return _transformed(site, scores, transform) if later else scores
 
 
 def _dtype(site: NodeConversion) -> type[np.float32 | np.float64]:
@@ -283,12 +283,12 @@ def _keys_and_values(site: NodeConversion) -> None:
     """LabelEncoder to 2: classes are numbered; a text becomes its number, a number its text."""
     classes = site.attribute("classes_strings") or ()
     numbers = tuple(range(len(classes)))
-    kept = site.attributes("classes_strings", "default_string", "default_int64")
+    others = site.attributes("classes_strings", "default_string", "default_int64")
     if site.needs_dtype(site.input(0)).kind in "OU":
         pairs = {"keys_strings": classes, "values_int64s": numbers, "default_int64": site.attribute("default_int64")}
     else:
         pairs = {"keys_int64s": numbers, "values_strings": classes, "default_string": site.attribute("default_string")}
-    site.keep(attributes={**kept, **pairs})
+    site.keep(attributes={**others, **pairs})
 
 
 UP: Steps = {

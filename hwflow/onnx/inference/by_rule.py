@@ -61,29 +61,29 @@ class _Rule:
         except (ValueError, TypeError, IndexError, ArithmeticError, AttributeError, AssertionError) as error:
             listed = ", ".join("-" if k is None else describe(k.dtype, k.shape) for k in operands) or "nothing"
             raise self.call.error(f"the inputs must suit the operator, not be {listed} ({error})") from None
-        found = results if isinstance(results, tuple) else (results,)
-        return self.with_elements(operands, found)
+        outputs = results if isinstance(results, tuple) else (results,)
+        return self.with_elements(operands, outputs)
 
-    def with_elements(self, operands: Sequence[Known | None], found: tuple[Known, ...]) -> tuple[Known, ...]:
+    def with_elements(self, operands: Sequence[Known | None], outputs: tuple[Known, ...]) -> tuple[Known, ...]:
         """The outputs with their elements where they are small and follow from constants."""
-        if all(known.value is not None for known in found) or _is_random(self.call.schema):
-            return found
+        if all(known.value is not None for known in outputs) or _is_random(self.call.schema):
+            return outputs
         arrays: list[Arr | None] = []
         for operand in operands:
             if operand is not None and operand.value is None:
-                return found
+                return outputs
             arrays.append(None if operand is None else operand.value)
-        sizes = [math.prod(known.shape) for known in found] + [a.size for a in arrays if a is not None]
+        sizes = [math.prod(known.shape) for known in outputs] + [a.size for a in arrays if a is not None]
         if max(sizes, default=0) > MAX_ELEMENTS:
-            return found
+            return outputs
         try:
             values = run(self.kernel_call, self.operator, arrays)
         except LimitError:
             raise
         except (HwflowError, AssertionError):
-            return found
+            return outputs
         folded = (Known(v.dtype, v.shape, v) if isinstance(v, np.ndarray) else None for v in values)
-        return tuple(known or result for known, result in zip(folded, found, strict=False))
+        return tuple(known or result for known, result in zip(folded, outputs, strict=False))
 
 
 def _is_random(schema: Schema | None) -> bool:
@@ -126,24 +126,24 @@ def _in_world(operands: Operands, world: int) -> list[Known | None]:
 
 
 def _run(rule: InWorld, operands: Operands, worlds: Worlds) -> tuple[dict[int, tuple[Known, ...]], HwflowError | None]:
-    found: dict[int, tuple[Known, ...]] = {}
+    outputs: dict[int, tuple[Known, ...]] = {}
     failure: HwflowError | None = None
     for world in worlds.alive:
         try:
-            found[world] = rule(_in_world(operands, world))
+            outputs[world] = rule(_in_world(operands, world))
         except Unsupported:
             raise
         except HwflowError as error:
             failure = error
-    return found, failure
+    return outputs, failure
 
 
 def _in_all_worlds(rule: _Rule, operands: Operands, worlds: Worlds) -> list[TensorFact] | None:
-    found, failure = _run(rule, operands, worlds)
-    if failure is None or sum(world >= SMALL for world in found) >= ENOUGH:
+    outputs, failure = _run(rule, operands, worlds)
+    if failure is None or sum(world >= SMALL for world in outputs) >= ENOUGH:
         if failure is not None:
-            worlds.keep([world for world in worlds.alive if world in found])
-        return _combined(found, worlds)
+            worlds.keep([world for world in worlds.alive if world in outputs])
+        return _combined(outputs, worlds)
     results: list[TensorFact] | None = None
     sizes = _open_sizes(operands, worlds)
     for choice in itertools.chain(_single_choices(operands, sizes), _joint_choices(operands, sizes, worlds)):
@@ -151,9 +151,9 @@ def _in_all_worlds(rule: _Rule, operands: Operands, worlds: Worlds) -> list[Tens
         if worlds.bent > _MAX_ALL_TRIES or (results is not None and len(choice) > 1):
             break
         bent = _bent(operands, choice, worlds)
-        found, _ = _run(rule, bent, worlds)
-        if sum(world >= SMALL for world in found) >= min(ENOUGH, len(worlds.large())):
-            more = _loosely(found, bent, worlds)
+        outputs, _ = _run(rule, bent, worlds)
+        if sum(world >= SMALL for world in outputs) >= min(ENOUGH, len(worlds.large())):
+            more = _loosely(outputs, bent, worlds)
             if len(choice) > 1:
                 return [_sizes_unknown(fact, worlds) for fact in more]
             results = more if results is None else _common(results, more, worlds)
@@ -165,9 +165,9 @@ def _sizes_unknown(fact: TensorFact, worlds: Worlds) -> TensorFact:
     return TensorFact(fact.dtype, None if fact.shape is None else tuple(worlds.fresh() for _ in fact.shape))
 
 
-def _combined(found: dict[int, tuple[Known, ...]], worlds: Worlds) -> list[TensorFact]:
+def _combined(by_world: dict[int, tuple[Known, ...]], worlds: Worlds) -> list[TensorFact]:
     results = []
-    for outputs in zip(*(found[world] for world in worlds.alive), strict=False):
+    for outputs in zip(*(by_world[world] for world in worlds.alive), strict=False):
         inside = dict(zip(worlds.alive, outputs, strict=True))
         first = outputs[0]
         dtype = first.dtype if all(k.dtype == first.dtype for k in outputs) else None
@@ -229,18 +229,18 @@ def _common(a: list[TensorFact], b: list[TensorFact], worlds: Worlds) -> list[Te
     return [fact for fact in joined if isinstance(fact, TensorFact)]
 
 
-def _loosely(found: dict[int, tuple[Known, ...]], operands: Operands, worlds: Worlds) -> list[TensorFact]:
+def _loosely(by_world: dict[int, tuple[Known, ...]], operands: Operands, worlds: Worlds) -> list[TensorFact]:
     """The outputs as far as the worlds that were found agree; everything else is unknown."""
     sizes = {d for o in operands if o is not None and o.shape is not None for d in o.shape if isinstance(d, tuple)}
     results = []
-    for outputs in zip(*found.values(), strict=False):
+    for outputs in zip(*by_world.values(), strict=False):
         first = outputs[0]
         if any(k.ndim != first.ndim or k.dtype != first.dtype for k in outputs):
             results.append(TensorFact(first.dtype, None))
             continue
         shape: list[Size] = []
         for axis in range(first.ndim):
-            numbers = {world: k.shape[axis] for world, k in zip(found, outputs, strict=True)}
+            numbers = {world: k.shape[axis] for world, k in zip(by_world, outputs, strict=True)}
             same = (d for d in sizes if all(d[world] == n for world, n in numbers.items()))
             constant = len(set(numbers.values())) == 1
             shape.append(next(iter(numbers.values())) if constant else next(same, worlds.fresh()))
@@ -250,13 +250,13 @@ def _loosely(found: dict[int, tuple[Known, ...]], operands: Operands, worlds: Wo
 
 def _broadcast(rule: _Rule, operands: Operands, worlds: Worlds) -> list[TensorFact] | None:
     """Outputs of an elementwise operator.  None where the elements follow from constants, or the rule shall say it."""
-    given = [o for o in operands if o is not None]
-    if all(o.elements is not None for o in given):
+    tensors = [o for o in operands if o is not None]
+    if all(o.elements is not None for o in tensors):
         return None
-    rank = max(len(o.shape or ()) for o in given)
+    rank = max(len(o.shape or ()) for o in tensors)
     shape: list[Size] = []
     for axis in range(-rank, 0):
-        sizes = [worlds.reduced(o.shape[axis]) for o in given if o.shape is not None and -axis <= len(o.shape)]
+        sizes = [worlds.reduced(o.shape[axis]) for o in tensors if o.shape is not None and -axis <= len(o.shape)]
         constants = {d for d in sizes if isinstance(d, int) and d != 1}
         if len(constants) > 1:
             shown = " and ".join(str(d) for d in sorted(constants))

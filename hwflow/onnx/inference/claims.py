@@ -76,9 +76,9 @@ def loose_name(fact: Fact, claim: ValueType | None, worlds: Worlds) -> tuple[str
         return None
     for size, dim in zip(fact.shape, claim.shape, strict=True):
         if isinstance(dim, str) and dim in worlds.given and not worlds.same(worlds.symbols[dim], size):
-            found = worlds.text(size)
-            if found is not None and found != dim:
-                return dim, found
+            text = worlds.text(size)
+            if text is not None and text != dim:
+                return dim, text
     return None
 
 
@@ -98,10 +98,10 @@ def shown(fact: Fact, claim: ValueType | None, worlds: Worlds) -> ValueType | No
     """The type to show: sizes as inferred, and as stated where inference knows less."""
     if claim is None or not _compatible(fact, claim, worlds):
         return type_of(fact, worlds)
-    found = type_of(refined(fact, fact_of(claim, worlds), worlds), worlds)
-    if not isinstance(found, TensorType) or not isinstance(claim, TensorType):
-        return found if found is not None else claim
-    if found.shape is None or claim.shape is None:
-        return TensorType(found.dtype, found.shape if claim.shape is None else claim.shape)
-    dims = (c if isinstance(c, int) and c >= 0 else d for d, c in zip(found.shape, claim.shape, strict=True))
-    return TensorType(found.dtype, tuple(dims))
+    type_ = type_of(refined(fact, fact_of(claim, worlds), worlds), worlds)
+    if not isinstance(type_, TensorType) or not isinstance(claim, TensorType):
+        return type_ if type_ is not None else claim
+    if type_.shape is None or claim.shape is None:
+        return TensorType(type_.dtype, type_.shape if claim.shape is None else claim.shape)
+    dims = (c if isinstance(c, int) and c >= 0 else d for d, c in zip(type_.shape, claim.shape, strict=True))
+    return TensorType(type_.dtype, tuple(dims))

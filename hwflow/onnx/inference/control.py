@@ -40,8 +40,8 @@ def _number(call: Call, name: str, default: int = 0) -> int:
 
 def _numbers(call: Call, name: str, count: int) -> list[int]:
     values = call.node.attributes.get(name)
-    given = [v for v in values if isinstance(v, int)] if isinstance(values, tuple) else []
-    return (given + [0] * count)[:count]
+    numbers = [v for v in values if isinstance(v, int)] if isinstance(values, tuple) else []
+    return (numbers + [0] * count)[:count]
 
 
 def _plain(fact: Fact | None) -> Fact:
@@ -50,9 +50,9 @@ def _plain(fact: Fact | None) -> Fact:
 
 def truth(fact: Fact | None, worlds: Worlds) -> bool | None:
     """A condition that is the same at any size; None where it is not known to be."""
-    found = elements_in(fact, worlds) if isinstance(fact, TensorFact) else {}
-    values = {bool(array.reshape(-1)[0]) for array in found.values() if array.size == 1}
-    return values.pop() if len(values) == 1 and len(found) == len(worlds.alive) else None
+    elements = elements_in(fact, worlds) if isinstance(fact, TensorFact) else {}
+    values = {bool(array.reshape(-1)[0]) for array in elements.values() if array.size == 1}
+    return values.pop() if len(values) == 1 and len(elements) == len(worlds.alive) else None
 
 
 def _if(call: Call, operands: Sequence[Fact | None], worlds: Worlds, body: Body) -> list[Fact] | None:
@@ -156,10 +156,10 @@ def _loop(call: Call, operands: Sequence[Fact | None], worlds: Worlds, body: Bod
 
 def _trips(limit: Fact | None, always: bool, worlds: Worlds) -> Size:
     """How often a loop runs: its limit where the body always goes on."""
-    found = elements_in(limit, worlds) if isinstance(limit, TensorFact) else {}
-    if not always or not found or any(array.size != 1 for array in found.values()):
+    elements = elements_in(limit, worlds) if isinstance(limit, TensorFact) else {}
+    if not always or not elements or any(array.size != 1 for array in elements.values()):
         return worlds.fresh()
-    return worlds.gather({world: max(0, int(array.reshape(-1)[0])) for world, array in found.items()})
+    return worlds.gather({world: max(0, int(array.reshape(-1)[0])) for world, array in elements.items()})
 
 
 def _stacked(fact: Fact, count: Size, axis: int) -> Fact:

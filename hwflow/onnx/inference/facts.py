@@ -146,8 +146,8 @@ def elements_in(fact: TensorFact, worlds: Worlds) -> dict[int, Array]:
         return {}
     if not isinstance(fact.elements, tuple):
         return dict.fromkeys(worlds.alive, fact.elements)
-    found = {world: fact.elements[world] for world in worlds.alive}
-    return {world: array for world, array in found.items() if array is not None}
+    elements = {world: fact.elements[world] for world in worlds.alive}
+    return {world: array for world, array in elements.items() if array is not None}
 
 
 def gathered(arrays: Mapping[int, Array], worlds: Worlds) -> Elements | None:

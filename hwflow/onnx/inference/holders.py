@@ -30,10 +30,10 @@ def _plain(fact: Fact | None) -> Fact:
 
 
 def _joined(facts: Sequence[Fact | None], worlds: Worlds) -> Fact:
-    found = _plain(facts[0]) if facts else UNKNOWN
+    fact = _plain(facts[0]) if facts else UNKNOWN
     for other in facts[1:]:
-        found = join(found, _plain(other), worlds)
-    return found
+        fact = join(fact, _plain(other), worlds)
+    return fact
 
 
 def _construct(call: Call, operands: Sequence[Fact | None], worlds: Worlds) -> list[Fact]:

@@ -52,8 +52,8 @@ class Repeats:
                 parts.append(None)
             else:
                 return None
-        if any(isinstance(each, Graph) for value in node.attributes.values()
-               for each in (value if isinstance(value, tuple) else (value,))):
+        if any(isinstance(entry, Graph) for value in node.attributes.values()
+               for entry in (value if isinstance(value, tuple) else (value,))):
             return None  # a body reads tensors from around it, too
         parts.append(tuple(map(bool, node.outputs)))
         parts += ((name, type(value), value) for name, value in node.attributes.items())
@@ -66,8 +66,8 @@ class Repeats:
 
     def find(self, key: Key) -> Sequence[Fact] | None:
         """The outputs of an earlier node with this key."""
-        found = self._found.get(key)
-        return None if found is None else found[0]
+        facts = self._found.get(key)
+        return None if facts is None else facts[0]
 
     def keep(self, key: Key, operands: Sequence[Fact | None], outputs: Sequence[Fact]) -> None:
         """Remember the outputs for nodes with the same key."""
@@ -130,11 +130,11 @@ def _integer_zero(node: Node, schema: Schema, operands: Sequence[Fact | None], p
 
 def _training_graphs(model: Model) -> dict[str, Graph]:
     """The types of all graphs by path; an algorithm continues the main graph [TR-09]."""
-    found = {}
+    by_path = {}
     for index, training in enumerate(model.training):
         graphs = {"initialization": training.initialization, "algorithm": training.algorithm}
-        found.update({f"training_info[{index}]/{kind}": graph for kind, graph in graphs.items() if graph is not None})
-    return found
+        by_path.update({f"training_info[{index}]/{kind}": graph for kind, graph in graphs.items() if graph is not None})
+    return by_path
 
 
 def _claims(graph: Graph | Function) -> dict[str, ValueType]:
@@ -258,13 +258,13 @@ class _Inference:
         if function is not None:
             return self.in_function(function, node, operands, path)
         key = self.repeats.key(node, scope.opsets.get(node.domain, 0), operands, self.worlds)
-        found = self.repeats.find(key)
-        if found is None:
+        facts = self.repeats.find(key)
+        if facts is None:
             before = self.worlds.made, len(self.findings)
-            found = self.of_node(node, operands, scope, place, path)
+            facts = self.of_node(node, operands, scope, place, path)
             if before == (self.worlds.made, len(self.findings)):
-                self.repeats.keep(key, operands, found)
-        return found
+                self.repeats.keep(key, operands, facts)
+        return facts
 
     def of_node(
         self, node: Node, operands: Sequence[Fact | None], scope: _Scope, place: str, path: str
@@ -285,8 +285,8 @@ class _Inference:
                 self.forget(earlier, place)
                 return self.in_graph(graph, inputs, scope, place)
 
-            found = control(call, operands, self.worlds, body)
-            return found if found is not None else by_schema(call, operands, len(node.outputs))
+            facts = control(call, operands, self.worlds, body)
+            return facts if facts is not None else by_schema(call, operands, len(node.outputs))
         return self.of_operator(call, schema, operator, operands, path)
 
     def of_operator(
@@ -299,14 +299,14 @@ class _Inference:
         if schema is not None and _lacks(schema, operands):
             return fallback
         try:
-            found = self.by_operator(call, operator, operands)
+            facts = self.by_operator(call, operator, operands)
         except Contradiction as wrong:
             message = wrong.why if wrong.where in ("", call.where) else f"{wrong.where}: {wrong.why}"
             self.findings.append(error("SH-08", path, message, wrong.remedy or AGAIN))
-            found = None
-        if found is None:
+            facts = None
+        if facts is None:
             return fallback
-        return [refined(a, b, self.worlds) for a, b in zip(found, fallback, strict=False)]
+        return [refined(a, b, self.worlds) for a, b in zip(facts, fallback, strict=False)]
 
     def by_operator(
         self, call: Call, operator: Operator | None, operands: Sequence[Fact | None]
@@ -319,12 +319,12 @@ class _Inference:
         tensors = [o for o in operands if o is None or isinstance(o, TensorFact)]
         if len(tensors) != len(operands):
             return None
-        found = None
+        facts = None
         with suppress(Unsupported):
-            found = by_rule(call, operator, tensors, self.worlds) if operator is not None else None
-        if found is None and not node.domain and node.op_type in PARTIAL and tensors:
-            found = PARTIAL[node.op_type](call, tensors, self.worlds)
-        return found
+            facts = by_rule(call, operator, tensors, self.worlds) if operator is not None else None
+        if facts is None and not node.domain and node.op_type in PARTIAL and tensors:
+            facts = PARTIAL[node.op_type](call, tensors, self.worlds)
+        return facts
 
     def forget(self, count: int, path: str) -> None:
         """Drop what an earlier round found in the graph at `path`, which is behind the first `count` findings."""

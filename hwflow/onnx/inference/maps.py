@@ -28,21 +28,21 @@ def class_names(model: Model) -> dict[str, Classes]:
     """The names of the classes of each output that is a sequence of maps in the file of `model`, by output."""
     text = model.metadata.get(KEY, "{}")
     try:
-        found = {name: tuple(classes) for name, classes in json.loads(text).items() if isinstance(classes, list)}
+        by_output = {name: tuple(classes) for name, classes in json.loads(text).items() if isinstance(classes, list)}
     except (ValueError, AttributeError):
-        found = {"": (None,)}
-    if not all(isinstance(each, str | int) for classes in found.values() for each in classes):
+        by_output = {"": (None,)}
+    if not all(isinstance(class_name, str | int) for classes in by_output.values() for class_name in classes):
         raise HwflowError(
             f"the model's metadata '{KEY}' must be a JSON object of a list of names for each output, not "
             f"{text[:60]!r}", "remove that entry; hwflow reads the names of classes from ZipMap")
     outputs = {value.name for value in model.graph.outputs}
-    return {name: classes for name, classes in found.items() if name in outputs}
+    return {name: classes for name, classes in by_output.items() if name in outputs}
 
 
-def with_classes(model: Model, found: Mapping[str, Classes]) -> Model:
+def with_classes(model: Model, by_output: Mapping[str, Classes]) -> Model:
     """`model` with names of classes in its metadata, besides those that it has."""
     outputs = {value.name for value in model.graph.outputs}
-    mine = {name: list(classes) for name, classes in found.items() if name in outputs}
+    mine = {name: list(classes) for name, classes in by_output.items() if name in outputs}
     if not mine:
         return model
     return replace(model, metadata={**model.metadata, KEY: json.dumps({**class_names(model), **mine})})

@@ -19,7 +19,7 @@ def compared_rows(node: Node, inputs: Iterable[Array | None]) -> int:
     body = node.attributes.get("body")
     if node.op_type != "Scan" or not isinstance(body, Graph):
         return 0
-    inside = {each.op_type for each in body.nodes}
+    inside = {inner.op_type for inner in body.nodes}
     rows = [len(value) for value in inputs if value is not None and value.ndim == 2]
     differs = "Sub" in inside and any(name.startswith("Reduce") for name in inside)
     return rows[0] if len(rows) == 1 and differs and inside.isdisjoint(("MatMul", "Gemm")) else 0

@@ -25,49 +25,49 @@ USUAL, LAST = (32, 64, 96, 128, 224, 256, 28, 299, 384, 416, 512, 640), 512
 SECONDS = 3.0
 
 
-def shapes_of_rows(graph: Graph, given: Shapes | None, rows: Mapping[str, Array] | None) -> Shapes:
-    """`given`, and the shapes of the other inputs that leave a size open and of which there are rows, [n, *shape]."""
-    found, rows = dict(given or {}), rows or {}
+def shapes_of_rows(graph: Graph, known: Shapes | None, rows: Mapping[str, Array] | None) -> Shapes:
+    """`known`, and the shapes of the other inputs that leave a size open and of which there are rows, [n, *shape]."""
+    shapes, rows = dict(known or {}), rows or {}
     for value in graph.inputs:
-        if value.name in found or value.name not in rows or value.tensor is None:
+        if value.name in shapes or value.name not in rows or value.tensor is None:
             continue
         stated, row = value.tensor.shape, rows[value.name].shape[1:]
         fits = stated is None or (len(stated) == len(row) and all(
             not isinstance(dim, int) or dim == size for dim, size in zip(stated, row, strict=True)))
         if fits and (stated is None or not all(isinstance(dim, int) for dim in stated)):
-            found[value.name] = row
-    return found
+            shapes[value.name] = row
+    return shapes
 
 
-def suiting_shapes(graph: Graph, given: Shapes, suits: Callable[[Shapes], bool]) -> Shapes | None:
-    """Shapes for the inputs of `graph` that `given` leaves open; None where no size was found that `suits`.
+def suiting_shapes(graph: Graph, stated: Shapes, suits: Callable[[Shapes], bool]) -> Shapes | None:
+    """Shapes for the inputs of `graph` that `stated` leaves open; None where no size was found that `suits`.
 
-    All open axes but batch and channels get the same size.  `suits` gets these shapes and those of `given`.
+    All open axes but batch and channels get the same size.  `suits` gets these shapes and those of `stated`.
     """
     started = time.monotonic()
     for size in chain(USUAL, (size for size in range(1, LAST + 1) if size not in USUAL)):
-        for shapes in with_size(graph, given, size):
-            if suits({**given, **shapes}):
+        for shapes in with_size(graph, stated, size):
+            if suits({**stated, **shapes}):
                 return shapes
             if time.monotonic() - started > SECONDS:
                 return None
     return None
 
 
-def with_size(graph: Graph, given: Shapes, size: int) -> Iterator[dict[str, tuple[int, ...]]]:
+def with_size(graph: Graph, stated: Shapes, size: int) -> Iterator[dict[str, tuple[int, ...]]]:
     """Shapes of the open inputs where their open axes have `size`, the likeliest number of channels first."""
     known = dict.fromkeys(count for value in graph.inputs if (count := _channels(value, graph)) is not None)
     seen: list[dict[str, tuple[int, ...]]] = [{}]
     for channels in (*known, None) if known else (None, 3, 1):
-        shapes = _shapes(graph, given, size, channels)
+        shapes = _shapes(graph, stated, size, channels)
         if shapes not in seen:
             seen.append(shapes)
             yield shapes
 
 
-def _shapes(graph: Graph, given: Shapes, size: int, channels: int | None) -> dict[str, tuple[int, ...]]:
+def _shapes(graph: Graph, known: Shapes, size: int, channels: int | None) -> dict[str, tuple[int, ...]]:
     """`channels` None gives an open axis of channels the size of the others."""
-    found: dict[str, tuple[int, ...]] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
     symbols: dict[str, int] = {}
 
     def learn(stated: tuple[Dim, ...], sizes: tuple[int, ...]) -> None:
@@ -76,10 +76,10 @@ def _shapes(graph: Graph, given: Shapes, size: int, channels: int | None) -> dic
                 symbols.setdefault(name, number)
 
     for value in graph.inputs:
-        if value.name in given and value.tensor is not None:
-            learn(value.tensor.shape or (), given[value.name])
+        if value.name in known and value.tensor is not None:
+            learn(value.tensor.shape or (), known[value.name])
     for value in graph.inputs:
-        if value.name in given or value.tensor is None:
+        if value.name in known or value.tensor is None:
             continue
         stated = value.tensor.shape if value.tensor.shape is not None else _open_axes(value, graph)
         dims = [dim if isinstance(dim, int) and dim >= 0 else symbols.get(size_name(dim) or "") for dim in stated]
@@ -89,9 +89,9 @@ def _shapes(graph: Graph, given: Shapes, size: int, channels: int | None) -> dic
             continue
         if channels is not None and len(dims) > 2 and dims[1] is None:
             dims[1] = channels
-        found[value.name] = tuple(size if dim is None else dim for dim in dims)
-        learn(stated, found[value.name])
-    return found
+        shapes[value.name] = tuple(size if dim is None else dim for dim in dims)
+        learn(stated, shapes[value.name])
+    return shapes
 
 
 def batch_axes(stated: Sequence[Dim]) -> Sequence[int]:
@@ -164,30 +164,30 @@ def sizes_given(graph: Graph, shapes: Shapes) -> dict[str, int]:
     return symbols
 
 
-def _bind_symbols(value: Value, given: tuple[int, ...], symbols: dict[str, int]) -> None:
+def _bind_symbols(value: Value, sizes: tuple[int, ...], symbols: dict[str, int]) -> None:
     """Compare a given shape with the file's, and learn what the names of its dims stand for."""
     assert value.tensor is not None  # sizes_given
-    stated = value.tensor.shape if value.tensor.shape is not None else (None,) * len(given)
-    fits = len(stated) == len(given) and all(size > 0 for size in given)
-    for dim, size in zip(stated, given, strict=False):
+    stated = value.tensor.shape if value.tensor.shape is not None else (None,) * len(sizes)
+    fits = len(stated) == len(sizes) and all(size > 0 for size in sizes)
+    for dim, size in zip(stated, sizes, strict=False):
         name = size_name(dim)
         expected = dim if name is None else symbols.setdefault(name, size)
         fits = fits and (not isinstance(expected, int) or expected == size)
     if not fits:
         raise HwflowError(
             f"--input-shape of '{value.name}' must fit the model's {describe(value.tensor.dtype, value.tensor.shape)}, "
-            f"not be {','.join(map(str, given))}"
+            f"not be {','.join(map(str, sizes))}"
         )
 
 
 def _fixed_input(
-    value: Value, given: tuple[int, ...] | None, symbols: dict[str, int], notes: list[str],
+    value: Value, chosen: tuple[int, ...] | None, symbols: dict[str, int], notes: list[str],
     suiting: Callable[[], Shapes | None],
 ) -> Value:  # fmt: skip
     assert value.tensor is not None  # fixed_inputs
     stated = value.tensor.shape
-    if given is not None:
-        return Value(value.name, TensorType(value.tensor.dtype, tuple(given)))
+    if chosen is not None:
+        return Value(value.name, TensorType(value.tensor.dtype, tuple(chosen)))
     dims = [dim if isinstance(dim, int) else symbols.get(size_name(dim) or "") for dim in stated or ()]
     open_batches = [axis for axis in batch_axes(stated or ()) if dims[axis] is None]
     if open_batches:
@@ -214,20 +214,20 @@ def contradictions(graph: Graph, known: Mapping[str, Known]) -> tuple[str, ...]:
     stated = {name: claim for name, claim in claims.items() if isinstance(claim, TensorType)}
     notes = []
     for name, claim in stated.items():
-        found = known.get(name)
-        if found is not None and not _agrees(claim, found):
+        type_ = known.get(name)
+        if type_ is not None and not _agrees(claim, type_):
             notes.append(
-                f"'{name}' is {describe(found.dtype, found.shape)}, not {describe(claim.dtype, claim.shape)} "
+                f"'{name}' is {describe(type_.dtype, type_.shape)}, not {describe(claim.dtype, claim.shape)} "
                 f"as the file says"
             )
     return tuple(notes)
 
 
-def _agrees(claim: TensorType, found: Known) -> bool:
-    if claim.dtype != found.dtype:
+def _agrees(claim: TensorType, known: Known) -> bool:
+    if claim.dtype != known.dtype:
         return False
     if claim.shape is None:
         return True
-    return len(claim.shape) == len(found.shape) and all(
-        not isinstance(d, int) or d == n for d, n in zip(claim.shape, found.shape, strict=True)
+    return len(claim.shape) == len(known.shape) and all(
+        not isinstance(d, int) or d == n for d, n in zip(claim.shape, known.shape, strict=True)
     )

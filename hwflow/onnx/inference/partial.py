@@ -61,10 +61,10 @@ def _reshape(call: Call, operands: Operands, worlds: Worlds) -> list[TensorFact]
     x, shape = operands[0], _operand(operands, 1)
     if x is None or shape is None:
         return None
-    wanted = _constants(shape)
-    if wanted is not None:
+    sizes = _constants(shape)
+    if sizes is not None:
         lowest = 0 if call.node.attributes.get("allowzero") else 1
-        return [TensorFact(x.dtype, tuple(d if d >= lowest else worlds.fresh() for d in wanted))]
+        return [TensorFact(x.dtype, tuple(d if d >= lowest else worlds.fresh() for d in sizes))]
     length = _length(shape)
     return None if length is None else [TensorFact(x.dtype, _fresh(length, worlds))]
 
@@ -75,8 +75,8 @@ def _expand(call: Call, operands: Operands, worlds: Worlds) -> list[TensorFact] 
         return None
     rank = max(len(x.shape), length)
     padded = (1,) * (rank - len(x.shape)) + x.shape
-    kept = (axis < rank - length or (isinstance(d, int) and d > 1) for axis, d in enumerate(padded))
-    return [TensorFact(x.dtype, tuple(d if keep else worlds.fresh() for d, keep in zip(padded, kept, strict=True)))]
+    is_kept = (axis < rank - length or (isinstance(d, int) and d > 1) for axis, d in enumerate(padded))
+    return [TensorFact(x.dtype, tuple(d if keep else worlds.fresh() for d, keep in zip(padded, is_kept, strict=True)))]
 
 
 def _constant_of_shape(call: Call, operands: Operands, worlds: Worlds) -> list[TensorFact] | None:
@@ -124,8 +124,8 @@ def _dft(call: Call, operands: Operands, worlds: Worlds) -> list[TensorFact] | N
     x, onesided = operands[0], bool(call.node.attributes.get("onesided"))
     if x is None or x.shape is None or not x.shape:
         return None
-    kept = _operand(operands, 1) is None and not onesided
-    rest = x.shape[:-1] if kept else _fresh(len(x.shape) - 1, worlds)
+    keeps_size = _operand(operands, 1) is None and not onesided
+    rest = x.shape[:-1] if keeps_size else _fresh(len(x.shape) - 1, worlds)
     parts = 1 if onesided and call.node.attributes.get("inverse") else 2
     return [TensorFact(x.dtype, (*rest, parts))]
 
@@ -207,13 +207,13 @@ def _compress(call: Call, operands: Operands, worlds: Worlds) -> list[TensorFact
 
 
 def _unique(call: Call, operands: Operands, worlds: Worlds) -> list[TensorFact] | None:
-    found = _compress(call, operands, worlds)
-    if found is None:
+    facts = _compress(call, operands, worlds)
+    if facts is None:
         return None
     count = _fresh(1, worlds)
     if "axis" not in call.node.attributes:
-        found = [TensorFact(found[0].dtype, count)]
-    return [*found, TensorFact(_INT64, count), TensorFact(_INT64, _fresh(1, worlds)), TensorFact(_INT64, count)]
+        facts = [TensorFact(facts[0].dtype, count)]
+    return [*facts, TensorFact(_INT64, count), TensorFact(_INT64, _fresh(1, worlds)), TensorFact(_INT64, count)]
 
 
 def _boxes(call: Call, operands: Operands, worlds: Worlds) -> list[TensorFact] | None:

@@ -64,7 +64,7 @@ def _stripped(fact: Fact) -> Fact:
 
 def _bound(schema: Schema, operands: Sequence[Fact | None]) -> dict[str, Fact]:
     """Type variables that the inputs decide."""
-    found: dict[str, Fact] = {}
+    variables: dict[str, Fact] = {}
     for position, operand in enumerate(operands):
         parameter = schema.input(position)
         if parameter is None or operand is None or operand is UNKNOWN:
@@ -72,8 +72,8 @@ def _bound(schema: Schema, operands: Sequence[Fact | None]) -> dict[str, Fact]:
         if parameter.option is Option.VARIADIC and not parameter.homogeneous:
             continue
         if not (isinstance(operand, TensorFact) and operand.dtype is None):
-            found.setdefault(parameter.type, _stripped(operand))
-    return found
+            variables.setdefault(parameter.type, _stripped(operand))
+    return variables
 
 
 def by_schema(call: Call, operands: Sequence[Fact | None], outputs: int) -> list[Fact]:

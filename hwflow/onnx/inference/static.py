@@ -55,30 +55,30 @@ def infer(
     """
     require_valid(model, limits)
     model = inline_functions(model, limits)
-    graph, given = model.graph, input_shapes or {}
-    inputs, notes = fixed_inputs(graph, given, lambda: _suiting(model, given, limits))
+    graph, shapes = model.graph, input_shapes or {}
+    inputs, notes = fixed_inputs(graph, shapes, lambda: _suiting(model, shapes, limits))
     walk = _walked(model, inputs, limits)
     if walk.refusal:
         raise walk.refusal
     outputs = tuple(Value(v.name, walk.type_of(v.name)) for v in graph.outputs)
     notes += (*_defaults(graph), *contradictions(graph, walk.known))
-    made = replace(model, graph=walk.result(graph.name, inputs, outputs), training=(), notes=model.notes + notes)
-    return with_classes(made, walk.maps.classes)
+    inferred = replace(model, graph=walk.result(graph.name, inputs, outputs), training=(), notes=model.notes + notes)
+    return with_classes(inferred, walk.maps.classes)
 
 
-def suiting_inputs(model: Model, given: Shapes, limits: Limits = DEFAULT_LIMITS) -> Shapes | None:
-    """Shapes for the inputs that `model` and `given` leave open, with which `infer` goes through.
+def suiting_inputs(model: Model, shapes: Shapes, limits: Limits = DEFAULT_LIMITS) -> Shapes | None:
+    """Shapes for the inputs that `model` and `shapes` leave open, with which `infer` goes through.
 
     None where no size does that was tried, and for a model that `infer` refuses anyway.
     """
     try:
         require_valid(model, limits)
-        return _suiting(inline_functions(model, limits), given, limits)
+        return _suiting(inline_functions(model, limits), shapes, limits)
     except HwflowError:
         return None
 
 
-def _suiting(model: Model, given: Shapes, limits: Limits) -> Shapes | None:
+def _suiting(model: Model, known: Shapes, limits: Limits) -> Shapes | None:
     def suits(shapes: Shapes) -> bool:
         try:
             inputs, _ = fixed_inputs(model.graph, shapes)
@@ -87,7 +87,7 @@ def _suiting(model: Model, given: Shapes, limits: Limits) -> Shapes | None:
             return False
         return all(0 not in walk.known[name].shape for node in walk.nodes for name in node.outputs if name)
 
-    return suiting_shapes(model.graph, given, suits)
+    return suiting_shapes(model.graph, known, suits)
 
 
 def _walked(model: Model, inputs: tuple[Value, ...], limits: Limits) -> _Walk:
@@ -165,8 +165,8 @@ class _Walk:
         names = {name: self.fresh(f"{prefix}/{name}") for name in own}
         self.constants(graph, names)
         results = zip((value.name for value in graph.outputs), node.outputs, strict=False)
-        made, _ = spliced(graph.nodes, names, results, self.fresh, prefix)
-        return made
+        nodes, _ = spliced(graph.nodes, names, results, self.fresh, prefix)
+        return nodes
 
     def visit(self, node: Node, path: str) -> None:
         schema, operator = find(node, self.opsets)
@@ -230,14 +230,14 @@ class _Walk:
             name: known.value for name, known in self.known.items() if known.value is not None and name in read
         }
         computed = {name for node in self.nodes for name in node.outputs if name}
-        kept = computed | constants.keys() | {value.name for value in inputs}
+        available = computed | constants.keys() | {value.name for value in inputs}
         return Graph(
             name=name,
             nodes=tuple(self.nodes),
             inputs=inputs,
             outputs=outputs,
             initializers=constants,
-            types={name: self.type_of(name) for name in self.known if name in kept},
+            types={name: self.type_of(name) for name in self.known if name in available},
         )
 
 

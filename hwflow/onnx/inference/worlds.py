@@ -148,8 +148,8 @@ class Worlds:
         if len(key) < _MIN_POINTS:
             return None
         for factors, numbers in _products(usable):
-            if (found := _line(numbers, key)) is not None:
-                return _sum([(found[0], factors)], found[1])
+            if (text := _line(numbers, key)) is not None:
+                return _sum([(text[0], factors)], text[1])
         for (name, first), (other, second) in itertools.combinations(usable, 2):
             if (plane := _plane(first, second, key)) is not None:
                 return _sum([(plane[0], (name,)), (plane[1], (other,))], plane[2])

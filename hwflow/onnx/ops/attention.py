@@ -63,10 +63,10 @@ def _sizes(call: Call, q: Arr | Known, k: Arr | Known, v: Arr | Known, past: Arr
 def _check_extras(call: Call, s: _Sizes, past_key: _Operand, past_value: _Operand, lengths: _Operand) -> None:
     if (past_key is None) != (past_value is None) or (past_key is not None and lengths is not None):
         raise call.error("'past_key' and 'past_value' must be given together and without 'nonpad_kv_seqlen'")
-    wanted = (s.batch, s.kv_heads, s.past)
-    for given, size in ((past_key, s.size), (past_value, s.value_size)):
-        if given is not None and given.shape != (*wanted, size):
-            raise call.error(f"past keys and values must have the shape {[*wanted, size]}, not {list(given.shape)}")
+    lead = (s.batch, s.kv_heads, s.past)
+    for cache, size in ((past_key, s.size), (past_value, s.value_size)):
+        if cache is not None and cache.shape != (*lead, size):
+            raise call.error(f"past keys and values must have the shape {[*lead, size]}, not {list(cache.shape)}")
     if lengths is not None and lengths.shape != (s.batch,):
         raise call.error(f"'nonpad_kv_seqlen' must have the shape [{s.batch}], not {list(lengths.shape)}")
 

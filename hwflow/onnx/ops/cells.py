@@ -65,8 +65,8 @@ def activations_of(call: Call, defaults: tuple[str, ...], directions: int) -> li
             f"(case does not matter), not {', '.join(names)}"
         )
     alphas, betas = list(call.numbers("activation_alpha", ())), list(call.numbers("activation_beta", ()))
-    made = [_bound(_FUNCTIONS[name.lower()], alphas, betas) for name in names[: len(defaults) * directions]]
-    return [tuple(made[i : i + len(defaults)]) for i in range(0, len(made), len(defaults))]
+    bound = [_bound(_FUNCTIONS[name.lower()], alphas, betas) for name in names[: len(defaults) * directions]]
+    return [tuple(bound[i : i + len(defaults)]) for i in range(0, len(bound), len(defaults))]
 
 
 def named_activation(call: Call, name: str, parameters: tuple[float, ...]) -> Activation:

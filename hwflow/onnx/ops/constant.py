@@ -25,17 +25,17 @@ _VALUES: dict[str, type[np.generic] | None] = {
 
 
 def _constant(call: Call) -> Arr:
-    given = [name for name in (*_VALUES, "sparse_value") if call.has(name)]
-    if len(given) != 1:
-        raise call.error(f"a constant must have exactly one value, not {given or 'none'}", "export the model again")
-    value = call.node.attributes[given[0]]
-    if given[0] == "sparse_value":
+    stated = [name for name in (*_VALUES, "sparse_value") if call.has(name)]
+    if len(stated) != 1:
+        raise call.error(f"a constant must have exactly one value, not {stated or 'none'}", "export the model again")
+    value = call.node.attributes[stated[0]]
+    if stated[0] == "sparse_value":
         if not isinstance(value, SparseTensor):
             raise call.error(
                 f"attribute 'sparse_value' must be a sparse tensor, not {value!r}", "export the model again"
             )
         return _dense(call, value)
-    return np.asarray(value, _VALUES[given[0]])
+    return np.asarray(value, _VALUES[stated[0]])
 
 
 def _dense(call: Call, sparse: SparseTensor) -> Arr:
@@ -87,12 +87,12 @@ def _range(call: Call, start: Arr, limit: Arr, delta: Arr) -> Arr:
     """Small floats are computed in float32."""
     count = _count(call, start, limit, delta)
     call.check_size((count,), start.dtype)
-    first, step = (widened(given).reshape(())[()] for given in (start, delta))
+    first, step = (widened(number).reshape(())[()] for number in (start, delta))
     return np.asarray(first + np.arange(count).astype(first.dtype) * step).astype(start.dtype)
 
 
 def _range_shapes(call: Call, start: Known, limit: Known, delta: Known) -> Known:
-    values = [given.value for given in (start, limit, delta) if given.value is not None]
+    values = [number.value for number in (start, limit, delta) if number.value is not None]
     assert len(values) == 3  # `constant` of the operator
     count = _count(call, *values)
     call.check_size((count,), start.dtype)
@@ -101,10 +101,10 @@ def _range_shapes(call: Call, start: Known, limit: Known, delta: Known) -> Known
 
 def _count(call: Call, start: Arr, limit: Arr, delta: Arr) -> int:
     """How many numbers there are: by the division of the type itself."""
-    for name, given in (("start", start), ("limit", limit), ("delta", delta)):
-        if given.size != 1:
-            raise call.error(f"input '{name}' must be one number, not have the shape {list(given.shape)}")
-    first, last, step = (widened(given).reshape(())[()] for given in (start, limit, delta))
+    for name, operand in (("start", start), ("limit", limit), ("delta", delta)):
+        if operand.size != 1:
+            raise call.error(f"input '{name}' must be one number, not have the shape {list(operand.shape)}")
+    first, last, step = (widened(operand).reshape(())[()] for operand in (start, limit, delta))
     if not step or not all(math.isfinite(v) for v in (first, last, step)):
         raise call.error(f"'start', 'limit' and 'delta' (not 0) must be finite, not {first}, {last}, {step}")
     if start.dtype.kind in "iu":

@@ -103,16 +103,16 @@ def _per_output(call: Call, name: str, count: int) -> tuple[int, ...]:
 
 def _slices(call: Call, scanned: Sequence[Operand], axes: Sequence[int], backward: Sequence[int]) -> list[Arr]:
     """Each scanned input with its axis in front, in the order of the iterations."""
-    found = []
+    slices = []
     for array, axis, back in zip(scanned, axes, backward, strict=True):
         if not isinstance(array, np.ndarray):
             raise call.error(f"a scanned input must be a tensor, not {_shown(array)}")
         moved = np.moveaxis(array, axis_in(call, axis, array.ndim), 0)
-        found.append(moved[::-1] if back else moved)
-    lengths = [len(array) for array in found]
+        slices.append(moved[::-1] if back else moved)
+    lengths = [len(array) for array in slices]
     if len(set(lengths)) != 1:
         raise call.error(f"the scanned inputs must be of one length, not {lengths or 'none'}")
-    return found
+    return slices
 
 
 def _run_scan(
@@ -179,8 +179,8 @@ def _scan_batched(call: Call, lengths: Arr | None, *operands: Arr) -> tuple[Oper
         rows = _slices(call, sequences, (0,) * len(sequences), backward)
         finals.append(_run_scan(call, tuple(a[entry] for a in operands[:states]), rows, length, collected))
         scans.append([_padded(output.result(), longest) for output in collected])
-    made = [np.stack([np.asarray(final[i]) for final in finals]) for i in range(states)]
-    return (*made, *(np.stack([scan[i] for scan in scans]) for i in range(outputs)))
+    results = [np.stack([np.asarray(final[i]) for final in finals]) for i in range(states)]
+    return (*results, *(np.stack([scan[i] for scan in scans]) for i in range(outputs)))
 
 
 def _padded(array: Arr, length: int) -> Arr:

@@ -225,10 +225,10 @@ def _deformed_windows(
     if groups < 1 or x.shape[1] % groups:
         raise call.error(f"'offset_group' must divide the {x.shape[1]} channels, not be {groups}")
     taps = groups * math.prod(windows.kernel)
-    for name, given, channels in (("offset", offset, taps * len(windows.kernel)), ("mask", mask, taps)):
-        wanted = (x.shape[0], channels, *windows.outputs)
-        if given is not None and given.shape != wanted:
-            raise call.error(f"the input '{name}' must have the shape {list(wanted)}, not {list(given.shape)}")
+    for name, operand, channels in (("offset", offset, taps * len(windows.kernel)), ("mask", mask, taps)):
+        full = (x.shape[0], channels, *windows.outputs)
+        if operand is not None and operand.shape != full:
+            raise call.error(f"the input '{name}' must have the shape {list(full)}, not {list(operand.shape)}")
     return windows
 
 

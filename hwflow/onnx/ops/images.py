@@ -255,21 +255,22 @@ def _non_max_suppression(
     if score_threshold is not None and score_threshold.size:
         lowest = _number(call, score_threshold, "score_threshold", 0.0)
     call.work(scores.size)
-    kept = []
+    boxes_left = []
     for image, corners in enumerate(_corners(call, boxes)):
         for number, values in enumerate(scores[image]):
             order = np.argsort(-values, kind="stable")
             candidates = order if lowest is None else order[values[order] > lowest]
-            kept += [(image, number, box) for box in _apart(call, corners, candidates, count, np.float32(overlap))]
-    return np.array(kept, np.int64).reshape(-1, 3)
+            apart = _apart(call, corners, candidates, count, np.float32(overlap))
+            boxes_left += [(image, number, box) for box in apart]
+    return np.array(boxes_left, np.int64).reshape(-1, 3)
 
 
-def _number(call: Call, given: Arr | None, what: str, default: float) -> float:
-    if given is None or not given.size:
+def _number(call: Call, operand: Arr | None, what: str, default: float) -> float:
+    if operand is None or not operand.size:
         return default
-    if given.size != 1:
-        raise call.error(f"'{what}' must be one number, not a tensor of the shape {list(given.shape)}")
-    return given.reshape(-1)[0].item()  # type: ignore[no-any-return]
+    if operand.size != 1:
+        raise call.error(f"'{what}' must be one number, not a tensor of the shape {list(operand.shape)}")
+    return operand.reshape(-1)[0].item()  # type: ignore[no-any-return]
 
 
 def _corners(call: Call, boxes: Arr) -> _Floats:
@@ -286,13 +287,13 @@ def _apart(
     call: Call, corners: _Floats, candidates: npt.NDArray[np.intp], count: int, overlap: np.float32
 ) -> list[int]:
     """The first boxes of `candidates`, each without those behind it that overlap it too much."""
-    kept: list[int] = []
-    while len(candidates) and len(kept) < count:
+    apart: list[int] = []
+    while len(candidates) and len(apart) < count:
         call.work(max(len(candidates), 1000))
         best, candidates = candidates[0], candidates[1:]
-        kept.append(int(best))
+        apart.append(int(best))
         candidates = candidates[~_overlaps(corners[best], corners[candidates], overlap)]
-    return kept
+    return apart
 
 
 def _overlaps(box: _Floats, others: _Floats, overlap: np.float32) -> npt.NDArray[np.bool_]:

@@ -118,9 +118,9 @@ def _trilu(call: Call, x: Arr, k: Arr | None = None) -> Arr:
     diagonal = 0 if k is None else one_integer(call, k, "k")
     distance = np.arange(columns) - np.arange(rows).reshape(rows, 1)
     diagonal = min(max(diagonal, -rows - 1), columns + 1)
-    kept = distance >= diagonal if call.integer("upper") else distance <= diagonal
+    inside = distance >= diagonal if call.integer("upper") else distance <= diagonal
     result = x.copy()
-    result[..., ~kept] = zero_of(x.dtype)
+    result[..., ~inside] = zero_of(x.dtype)
     return result
 
 

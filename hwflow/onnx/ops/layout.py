@@ -31,17 +31,17 @@ def _reshape(call: Call, x: Arr, shape: Arr) -> Arr:
 
 def _reshaped(call: Call, x: Arr, shape: tuple[int, ...]) -> Arr:
     """-1 is computed; 0 keeps the input's dim, or with allowzero is a 0."""
-    wanted = list(shape)
+    sizes = list(shape)
     if not call.integer("allowzero", 0):
-        if 0 in wanted[x.ndim :]:
-            raise call.error(f"0 in the new shape must stand for a dim of {list(x.shape)}, not be in {wanted}")
-        wanted = [x.shape[i] if d == 0 else d for i, d in enumerate(wanted)]
-    known = math.prod(d for d in wanted if d != -1)
-    open_dims = wanted.count(-1)
+        if 0 in sizes[x.ndim :]:
+            raise call.error(f"0 in the new shape must stand for a dim of {list(x.shape)}, not be in {sizes}")
+        sizes = [x.shape[i] if d == 0 else d for i, d in enumerate(sizes)]
+    known = math.prod(d for d in sizes if d != -1)
+    open_dims = sizes.count(-1)
     fits = known > 0 and x.size % known == 0 if open_dims else known == x.size
-    if open_dims > 1 or min(wanted, default=0) < -1 or not fits:
-        raise call.error(f"the new shape must keep {x.size} elements, not be {wanted} for an input of {list(x.shape)}")
-    return x.reshape(wanted)
+    if open_dims > 1 or min(sizes, default=0) < -1 or not fits:
+        raise call.error(f"the new shape must keep {x.size} elements, not be {sizes} for an input of {list(x.shape)}")
+    return x.reshape(sizes)
 
 
 def _transpose(call: Call, x: Arr) -> Arr:
@@ -60,20 +60,20 @@ def _given_axes(call: Call, axes: Arr | None) -> tuple[int, ...] | None:
 
 def _squeeze(call: Call, x: Arr, axes: Arr | None = None) -> Arr:
     """Without axes, every axis of one element goes; an empty list of axes removes none."""
-    given = _given_axes(call, axes)
+    stated = _given_axes(call, axes)
     ones = [i for i, d in enumerate(x.shape) if d == 1]
-    chosen = set(ones if given is None else checked_axes(call, given, x.ndim))
+    chosen = set(ones if stated is None else checked_axes(call, stated, x.ndim))
     if any(x.shape[a] != 1 for a in chosen):
         raise call.error(f"the axes to remove must have 1 element, not the axes {sorted(chosen)} of {list(x.shape)}")
     return x.reshape([d for i, d in enumerate(x.shape) if i not in chosen])
 
 
 def _unsqueeze(call: Call, x: Arr, axes: Arr | None = None) -> Arr:
-    given = _given_axes(call, axes)
-    if given is None:
+    stated = _given_axes(call, axes)
+    if stated is None:
         raise call.error("attribute 'axes' must be given, not left out", "export the model again")
-    rank = x.ndim + len(given)
-    chosen = set(checked_axes(call, given, rank))
+    rank = x.ndim + len(stated)
+    chosen = set(checked_axes(call, stated, rank))
     rest = iter(x.shape)
     return x.reshape([1 if i in chosen else next(rest) for i in range(rank)])
 

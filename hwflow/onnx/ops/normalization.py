@@ -16,7 +16,7 @@ def _batch_normalization(
     """x [n, c, ...], the parameters [c], or [c, ...] with 'spatial' 0 (before version 9)."""
     shape = _parameter_shape(call, x, scale, bias, mean, variance)
     wide = working_type(np.result_type(x.dtype, scale.dtype, mean.dtype) if x.dtype.kind == "f" else x.dtype)
-    values, kept = x.astype(wide, copy=False), (mean, variance)
+    values, statistics = x.astype(wide, copy=False), (mean, variance)
     if _training(call):
         axes = (0, *range(2, x.ndim)) if len(shape) == 1 else (0,)
         batch_mean, batch_variance = np.mean(values, axis=axes), np.var(values, axis=axes)
@@ -32,9 +32,9 @@ def _batch_normalization(
     share = call.number("momentum")
     running = [
         (old.astype(wide) * wide.type(share) + new * wide.type(1 - share)).astype(old.dtype)
-        for old, new in zip(kept, (batch_mean, batch_variance), strict=True)
+        for old, new in zip(statistics, (batch_mean, batch_variance), strict=True)
     ]
-    saved = [new.astype(old.dtype) for old, new in zip(kept, (batch_mean, batch_variance), strict=True)]
+    saved = [new.astype(old.dtype) for old, new in zip(statistics, (batch_mean, batch_variance), strict=True)]
     return (result, *running, *saved)
 
 
@@ -108,16 +108,17 @@ def _layer_shapes(call: Call, x: Known, scale: Known, bias: Known | None = None)
 
 def _check_broadcast(call: Call, x: Arr | Known, *parameters: Arr | Known | None) -> None:
     """Refuse a scale or bias that does not broadcast to the shape of x."""
-    for given in parameters:
-        if given is None:
+    for parameter in parameters:
+        if parameter is None:
             continue
         try:
-            fits = common_shape(x.shape, given.shape) == x.shape
+            fits = common_shape(x.shape, parameter.shape) == x.shape
         except ValueError:
             fits = False
         if not fits:
             raise call.error(
-                f"scale and bias must broadcast to the input {list(x.shape)}, not have the shape {list(given.shape)}"
+                f"scale and bias must broadcast to the input {list(x.shape)}, "
+                f"not have the shape {list(parameter.shape)}"
             )
 
 
@@ -149,9 +150,9 @@ def _instance_normalization(call: Call, x: Arr, scale: Arr, bias: Arr) -> Arr:
 def _check_channels(call: Call, x: Arr | Known, scale: Arr | Known, bias: Arr | Known) -> None:
     if x.ndim < 3:
         raise call.error(f"the input must have batch, channels and spatial axes, not the shape {list(x.shape)}")
-    for given in (scale, bias):
-        if given.shape != x.shape[1:2]:
-            raise call.error(f"scale and bias must have the shape [{x.shape[1]}], not {list(given.shape)}")
+    for parameter in (scale, bias):
+        if parameter.shape != x.shape[1:2]:
+            raise call.error(f"scale and bias must have the shape [{x.shape[1]}], not {list(parameter.shape)}")
 
 
 def _instance_shapes(call: Call, x: Known, scale: Known, bias: Known) -> Known:
@@ -173,10 +174,10 @@ def _check_groups(call: Call, x: Arr | Known, scale: Arr | Known, bias: Arr | Kn
     groups = call.integer("num_groups")
     if x.ndim < 2 or groups < 1 or x.shape[1] % groups:
         raise call.error(f"'num_groups' must divide the channels of the input {list(x.shape)}, not be {groups}")
-    wanted = (x.shape[1] if call.opset >= 21 else groups,)
-    for given in (scale, bias):
-        if given.shape != wanted:
-            raise call.error(f"scale and bias must have the shape {list(wanted)}, not {list(given.shape)}")
+    lengths = (x.shape[1] if call.opset >= 21 else groups,)
+    for parameter in (scale, bias):
+        if parameter.shape != lengths:
+            raise call.error(f"scale and bias must have the shape {list(lengths)}, not {list(parameter.shape)}")
     return groups
 
 

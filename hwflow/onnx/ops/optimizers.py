@@ -52,33 +52,33 @@ def _momentum(call: Call, rate: float, count: int, x: Arr, gradient: Arr, veloci
 
 def _optimizer(update: Update, parts: int) -> tuple[Kernel, ShapeRule]:
     def kernel(call: Call, rate: Arr, count: Arr, *tensors: Arr) -> tuple[Arr, ...]:
-        each = _check(call, parts, tensors)
+        count_trained = _check(call, parts, tensors)
         if rate.size != 1 or count.size != 1:
             raise call.error(f"R and T must be one number each, not {list(rate.shape)} and {list(count.shape)}")
         step, steps = float(rate.reshape(())), int(count.reshape(()))
-        results = [update(call, step, steps, *tensors[i::each]) for i in range(each)]
+        results = [update(call, step, steps, *tensors[i::count_trained]) for i in range(count_trained)]
         return tuple(
             np.asarray(a).astype(x.dtype, copy=False)
             for part in zip(*results, strict=True)
-            for a, x in zip(part, tensors[:each], strict=True)
+            for a, x in zip(part, tensors[:count_trained], strict=True)
         )
 
     def shapes(call: Call, rate: Known, count: Known, *tensors: Known) -> tuple[Known, ...]:
-        each = _check(call, parts, tensors)
-        return tuple(Known(x.dtype, x.shape) for x in (*tensors[:each], *tensors[2 * each :]))
+        count_trained = _check(call, parts, tensors)
+        return tuple(Known(x.dtype, x.shape) for x in (*tensors[:count_trained], *tensors[2 * count_trained :]))
 
     return kernel, shapes
 
 
 def _check(call: Call, parts: int, tensors: tuple[Arr, ...] | tuple[Known, ...]) -> int:
     """How many tensors are trained."""
-    each = len(tensors) // parts
+    trained = len(tensors) // parts
     shapes = [t.shape for t in tensors]
-    if each * parts != len(tensors) or not each or shapes != shapes[:each] * parts:
+    if trained * parts != len(tensors) or not trained or shapes != shapes[:trained] * parts:
         raise call.error(
             f"the tensors must be {parts} equal parts of the same shapes, not {', '.join(str(list(s)) for s in shapes)}"
         )
-    return each
+    return trained
 
 
 OPERATORS: Table = {

@@ -71,10 +71,10 @@ def _padded(call: Call, x: Arr, widths: _Widths, value: npt.ArrayLike | None) ->
 def _surrounded(call: Call, x: Arr, shape: tuple[int, ...], widths: _Widths, value: npt.ArrayLike | None = None) -> Arr:
     """The elements in the middle of a tensor of one value."""
     result = filled(call, shape, x.dtype, value)
-    kept = [(max(0, -begin), min(d, d + end)) for d, (begin, end) in zip(x.shape, widths, strict=True)]
-    if all(first < last for first, last in kept):
-        places = [slice(first + begin, last + begin) for (first, last), (begin, _) in zip(kept, widths, strict=True)]
-        result[tuple(places)] = x[tuple(slice(*k) for k in kept)]
+    inside = [(max(0, -begin), min(d, d + end)) for d, (begin, end) in zip(x.shape, widths, strict=True)]
+    if all(first < last for first, last in inside):
+        places = [slice(first + begin, last + begin) for (first, last), (begin, _) in zip(inside, widths, strict=True)]
+        result[tuple(places)] = x[tuple(slice(*k) for k in inside)]
     return result
 
 

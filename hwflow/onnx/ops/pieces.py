@@ -13,11 +13,11 @@ from hwflow.onnx.ops.shapes import by_running, checked_axes, common_shape, integ
 
 
 def _expand(call: Call, x: Arr, shape: Arr) -> Arr:
-    wanted = integers(shape)
+    sizes = integers(shape)
     try:
-        result = common_shape(x.shape, wanted)
+        result = common_shape(x.shape, sizes)
     except ValueError:
-        raise call.error(f"the shape must be one that {list(x.shape)} broadcasts to, not {list(wanted)}") from None
+        raise call.error(f"the shape must be one that {list(x.shape)} broadcasts to, not {list(sizes)}") from None
     call.check_size(result, x.dtype)
     return np.broadcast_to(x, result)
 
@@ -48,14 +48,14 @@ def _split(call: Call, x: Arr, sizes: Arr | None = None) -> tuple[Arr, ...]:
     """Into parts of the given sizes (attribute before operator set 13), else into equal ones."""
     axis = axis_in(call, call.integer("axis", 0), x.ndim)
     size, count = x.shape[axis], len(call.node.outputs)
-    given = integers(sizes) if sizes is not None else call.integers("split", ())
-    if call.has("num_outputs") and (given or call.integer("num_outputs") != count):
+    part_sizes = integers(sizes) if sizes is not None else call.integers("split", ())
+    if call.has("num_outputs") and (part_sizes or call.integer("num_outputs") != count):
         raise call.error(f"'num_outputs' must be {count}, the number of outputs, without sizes of the parts")
-    if not given and (sizes is None or size):
-        given = _equal_parts(call, size, count)
-    if len(given) != count or sum(given) != size or min(given) < 0:
-        raise call.error(f"the parts must be {count} sizes that add up to {size}, not {list(given)}")
-    ends = np.cumsum((0, *given)).tolist()
+    if not part_sizes and (sizes is None or size):
+        part_sizes = _equal_parts(call, size, count)
+    if len(part_sizes) != count or sum(part_sizes) != size or min(part_sizes) < 0:
+        raise call.error(f"the parts must be {count} sizes that add up to {size}, not {list(part_sizes)}")
+    ends = np.cumsum((0, *part_sizes)).tolist()
     axes_before = (slice(None),) * axis
     return tuple(x[(*axes_before, slice(begin, end))] for begin, end in itertools.pairwise(ends))
 

@@ -63,14 +63,14 @@ def _max_with_indices(call: Call, windows: Windows, x: Arr) -> tuple[Arr, Arr]:
     inside = np.arange(math.prod(windows.sizes), dtype=np.int64).reshape(windows.sizes, order=order)  # type: ignore[call-overload]
     values = windows.taps(windows.pad(call, x, _lowest(x.dtype)), windows.meeting)
     places = windows.taps(windows.pad(call, inside, -1), windows.meeting)
-    best, found = next(values).copy(), np.broadcast_to(next(places), (*x.shape[:2], *windows.outputs)).copy()
+    best, best_places = next(values).copy(), np.broadcast_to(next(places), (*x.shape[:2], *windows.outputs)).copy()
     for value, place in zip(values, places, strict=True):
         # Padding (place -1) never wins, not even against the lowest value.
-        better = ((value > best) | (found < 0)) & (place >= 0)
+        better = ((value > best) | (best_places < 0)) & (place >= 0)
         best = np.where(better, value, best)
-        found = np.where(better, place, found)
+        best_places = np.where(better, place, best_places)
     planes = np.arange(x.shape[0] * x.shape[1], dtype=np.int64).reshape(*x.shape[:2], *(1,) * len(windows.sizes))
-    return best, found + planes * inside.size
+    return best, best_places + planes * inside.size
 
 
 def _max_shapes(call: Call, x: Known) -> tuple[Known, Known]:

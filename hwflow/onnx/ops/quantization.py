@@ -38,11 +38,11 @@ def saturated(rounded: Arr, zero: Arr | int, dtype: DType) -> Arr:
     # Floats that hold every value of the type and of the zero point; limits come first, so that sums are exact.
     real, whole = (np.float64, np.int64) if dtype.itemsize > 2 else (np.float32, np.int32)
     shift = np.asarray(zero, real)
-    kept = np.clip(rounded.astype(real, copy=False), low - shift, high - shift)
-    invalid = np.isnan(kept)
+    limited = np.clip(rounded.astype(real, copy=False), low - shift, high - shift)
+    invalid = np.isnan(limited)
     if invalid.any():
-        kept = np.where(invalid, np.negative(shift), kept)
-    return np.asarray(kept.astype(whole) + np.asarray(zero, whole)).astype(dtype)
+        limited = np.where(invalid, np.negative(shift), limited)
+    return np.asarray(limited.astype(whole) + np.asarray(zero, whole)).astype(dtype)
 
 
 def quantized(x: Arr, scale: Arr, zero: Arr | int, dtype: DType) -> Arr:
@@ -64,11 +64,11 @@ def _axis(call: Call, parameter: Arr | Known, x: Arr | Known) -> int | None:
     if math.prod(parameter.shape) == 1 and not block:
         return None
     axis = axis_in(call, call.integer("axis", 1) if x.ndim != 1 else 0, x.ndim)
-    wanted = _parameter_shape(call, x, axis, block)
-    if parameter.shape != wanted:
+    expected = _parameter_shape(call, x, axis, block)
+    if parameter.shape != expected:
         where = f" of axis {axis}" if not block else ""
         raise call.error(
-            f"scale and zero point must have the shape {list(wanted)}{where}, not {list(parameter.shape)}"
+            f"scale and zero point must have the shape {list(expected)}{where}, not {list(parameter.shape)}"
         )
     return axis
 

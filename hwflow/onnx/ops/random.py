@@ -17,8 +17,8 @@ from hwflow.onnx.ops.softmax import softmax
 
 def _generator(call: Call) -> np.random.RandomState:
     """Attribute `seed` is a float of 32 bits (an integer for Dropout); what is no small integer gives its bits."""
-    given = call.node.attributes.get("seed", 0)
-    seed = call.integer("seed", 0) if isinstance(given, int) else call.number("seed", 0.0)
+    stated = call.node.attributes.get("seed", 0)
+    seed = call.integer("seed", 0) if isinstance(stated, int) else call.number("seed", 0.0)
     if seed == seed and abs(seed) < 1 << 32 and seed == int(seed):
         return np.random.RandomState(int(seed) % (1 << 32))
     return np.random.RandomState(int(np.float32(seed).view(np.uint32)))
@@ -130,9 +130,9 @@ def _mask_type(call: Call, x: Arr | Known) -> DType:
 
 
 def _dropout(call: Call, x: Arr, ratio: Arr | None = None, training: Arr | None = None) -> tuple[Arr, Arr]:
-    for name, given in (("ratio", ratio), ("training_mode", training)):
-        if given is not None and given.size != 1:
-            raise call.error(f"input '{name}' must be one number, not have the shape {list(given.shape)}")
+    for name, operand in (("ratio", ratio), ("training_mode", training)):
+        if operand is not None and operand.size != 1:
+            raise call.error(f"input '{name}' must be one number, not have the shape {list(operand.shape)}")
     share = 0.5 if ratio is None else float(ratio.reshape(())[()])
     if training is None or not bool(training.reshape(())[()]) or share == 0:
         return _kept(x, np.dtype(np.bool_))

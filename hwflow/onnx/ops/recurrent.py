@@ -87,9 +87,9 @@ def _layer(call: Call, gates: int, x: Arr | Known, w: Arr | Known, r: Arr | Know
     return _Layer(steps, batch, hidden, directions, gates, batch_first)
 
 
-def _require(call: Call, name: str, given: Arr | Known | None, shape: tuple[int, ...]) -> None:
-    if given is not None and given.shape != shape:
-        raise call.error(f"the input '{name}' must have the shape {list(shape)}, not {list(given.shape)}")
+def _require(call: Call, name: str, operand: Arr | Known | None, shape: tuple[int, ...]) -> None:
+    if operand is not None and operand.shape != shape:
+        raise call.error(f"the input '{name}' must have the shape {list(shape)}, not {list(operand.shape)}")
 
 
 def _check(

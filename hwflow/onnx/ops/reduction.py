@@ -10,9 +10,9 @@ from hwflow.onnx.ops.element_types import in_float32, widened
 from hwflow.onnx.ops.shapes import as_first
 
 
-def _axes(call: Call, rank: int, given: Arr | None) -> tuple[int, ...]:
+def _axes(call: Call, rank: int, operand: Arr | None) -> tuple[int, ...]:
     """The axes to reduce, from the attribute (older operator sets) or the second input."""
-    listed = call.integers("axes", ()) if given is None else tuple(int(a) for a in given.reshape(-1))
+    listed = call.integers("axes", ()) if operand is None else tuple(int(a) for a in operand.reshape(-1))
     if not listed:
         return () if call.integer("noop_with_empty_axes", 0) else tuple(range(rank))
     return tuple(sorted({axis_in(call, axis, rank) for axis in listed}))

@@ -40,17 +40,17 @@ def _by_scales(call: Call, x: Arr | Known, axes: Sequence[int], scales: Arr) -> 
 
 
 def _by_sizes(call: Call, x: Arr | Known, axes: Sequence[int], sizes: Arr) -> list[_Target]:
-    wanted, found = integers(sizes), [x.shape[axis] for axis in axes]
-    if len(wanted) != len(axes) or any(n < 0 or (n and not d) for n, d in zip(wanted, found, strict=False)):
-        raise call.error(f"the sizes must be {len(axes)} numbers, 0 for an axis of 0 elements, not {list(wanted)}")
+    targets, now = integers(sizes), [x.shape[axis] for axis in axes]
+    if len(targets) != len(axes) or any(n < 0 or (n and not d) for n, d in zip(targets, now, strict=False)):
+        raise call.error(f"the sizes must be {len(axes)} numbers, 0 for an axis of 0 elements, not {list(targets)}")
     policy = call.text("keep_aspect_ratio_policy", "stretch")
-    scales = [n / d if d else 1.0 for n, d in zip(wanted, found, strict=True)]
+    scales = [n / d if d else 1.0 for n, d in zip(targets, now, strict=True)]
     if policy == "stretch":
-        return [_Target(a, n, s) for a, n, s in zip(axes, wanted, scales, strict=True)]
+        return [_Target(a, n, s) for a, n, s in zip(axes, targets, scales, strict=True)]
     if policy not in ("not_larger", "not_smaller"):
         raise call.error(f"'keep_aspect_ratio_policy' must be stretch, not_larger or not_smaller, not {policy!r}")
     scale = min(scales) if policy == "not_larger" else max(scales)
-    return [_Target(a, int(scale * d + 0.5), scale) for a, d in zip(axes, found, strict=True)]
+    return [_Target(a, int(scale * d + 0.5), scale) for a, d in zip(axes, now, strict=True)]
 
 
 def _targets(call: Call, x: Arr | Known, scales: Arr | None, sizes: Arr | None) -> list[_Target]:

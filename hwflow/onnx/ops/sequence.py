@@ -40,8 +40,8 @@ def _index(call: Call, position: Arr | None, size: int, default: int) -> int:
     else:
         index = int(position.reshape(()))
     if not -size <= index < size:
-        found = f"{-size} to {size - 1}" if size else "inside of the sequence, which is empty"
-        raise call.error(f"the position must be {found}, not {index}")
+        allowed = f"{-size} to {size - 1}" if size else "inside of the sequence, which is empty"
+        raise call.error(f"the position must be {allowed}, not {index}")
     return index % size
 
 

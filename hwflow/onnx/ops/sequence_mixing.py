@@ -54,8 +54,8 @@ def _angles(call: Call, table: Arr, positions: Arr | None, x: Arr, dims: int) ->
             raise call.error(f"'position_ids' must be 0 or more and below the {len(table)} rows of the caches")
         table = table[positions]
     if table.shape != (*x.shape[:2], dims // 2):
-        wanted = [*x.shape[:2], dims // 2]
-        raise call.error(f"the caches must give the shape {wanted} for all positions, not {list(table.shape)}")
+        expected = [*x.shape[:2], dims // 2]
+        raise call.error(f"the caches must give the shape {expected} for all positions, not {list(table.shape)}")
     return table[:, :, None]
 
 
@@ -98,13 +98,13 @@ def _linear_attention(
         if past.shape != state.shape:
             raise call.error(f"'past_state' must have the shape {list(state.shape)}, not {list(past.shape)}")
         state = past.astype(wide)
-    kept = _per_step(call, "decay", decay, (batch, steps, kv_heads), (1, size), wide) if gated else None
+    decays = _per_step(call, "decay", decay, (batch, steps, kv_heads), (1, size), wide) if gated else None
     rate = _per_step(call, "beta", beta, (batch, steps, kv_heads), (1,), wide) if corrected else None
     scale = wide.type(call.number("scale") or 1 / math.sqrt(size))
     y = np.empty((batch, steps, kv_heads, heads // kv_heads, value_size), wide)
     for t in range(steps):
-        if kept is not None:
-            state = state * np.exp(kept[:, t])[..., None]
+        if decays is not None:
+            state = state * np.exp(decays[:, t])[..., None]
         new = value[:, t]
         if rate is not None:
             new = rate[:, t] * (new - np.matmul(key[:, t, :, None], state)[:, :, 0])
@@ -124,17 +124,17 @@ def _rule(call: Call, decay: Arr | Known | None, beta: Arr | Known | None) -> tu
 
 
 def _per_step(
-    call: Call, name: str, given: Arr | None, lead: tuple[int, int, int], sizes: tuple[int, ...], wide: DType
+    call: Call, name: str, operand: Arr | None, lead: tuple[int, int, int], sizes: tuple[int, ...], wide: DType
 ) -> Arr:
     """[batch, steps, heads * size] as [batch, steps, heads, size], with one of the sizes; one head may serve all."""
-    assert given is not None
-    if name == "beta" and given.shape == (*lead[:2], 1):
-        return given[..., None].astype(wide)
-    if given.ndim != 3 or given.shape[:2] != lead[:2] or given.shape[2] not in [lead[2] * size for size in sizes]:
+    assert operand is not None
+    if name == "beta" and operand.shape == (*lead[:2], 1):
+        return operand[..., None].astype(wide)
+    if operand.ndim != 3 or operand.shape[:2] != lead[:2] or operand.shape[2] not in [lead[2] * size for size in sizes]:
         raise call.error(
-            f"the input '{name}' must have the shape {[*lead[:2], lead[2] * sizes[0]]}, not {list(given.shape)}"
+            f"the input '{name}' must have the shape {[*lead[:2], lead[2] * sizes[0]]}, not {list(operand.shape)}"
         )
-    return given.reshape(*lead, -1).astype(wide)
+    return operand.reshape(*lead, -1).astype(wide)
 
 
 def _linear_shapes(
@@ -161,9 +161,9 @@ def _check_causal(call: Call, x: Arr | Known, w: Arr | Known, b: Arr | Known | N
         )
     if b is not None and b.shape != x.shape[1:2]:
         raise call.error(f"the bias must have the shape [{x.shape[1]}], not {list(b.shape)}")
-    wanted = (*x.shape[:2], w.shape[2] - 1)
-    if past is not None and past.shape != wanted:
-        raise call.error(f"'past_state' must have the shape {list(wanted)}, not {list(past.shape)}")
+    expected = (*x.shape[:2], w.shape[2] - 1)
+    if past is not None and past.shape != expected:
+        raise call.error(f"'past_state' must have the shape {list(expected)}, not {list(past.shape)}")
     return w.shape[2]
 
 

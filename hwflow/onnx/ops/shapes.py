@@ -20,9 +20,9 @@ def common_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """The shape that all shapes broadcast to; numpy's own function stops at 32 axes.  Raises ValueError."""
     rank = max(map(len, shapes), default=0)
     dims = [set(column) - {1} for column in zip(*((1,) * (rank - len(s)) + s for s in shapes), strict=True)]
-    if any(len(found) > 1 for found in dims):
+    if any(len(sizes) > 1 for sizes in dims):
         raise ValueError("the shapes cannot be broadcast to a single one")
-    return tuple(found.pop() if found else 1 for found in dims)
+    return tuple(sizes.pop() if sizes else 1 for sizes in dims)
 
 
 def broadcast_shape(call: Call, *operands: Known | Arr) -> tuple[int, ...]:
@@ -39,11 +39,11 @@ def by_broadcast(kernel: Kernel) -> ShapeRule:
     """For elementwise operators: the shape by broadcasting, the type by running the kernel on single elements."""
 
     def rule(call: Call, *operands: Known | None) -> Known:
-        given = [operand for operand in operands if operand is not None]
+        tensors = [operand for operand in operands if operand is not None]
         single = [None if operand is None else np.ones((), operand.dtype) for operand in operands]
         result = kernel(call, *single)
         assert isinstance(result, np.ndarray | np.generic)
-        return Known(np.asarray(result).dtype, broadcast_shape(call, *given))
+        return Known(np.asarray(result).dtype, broadcast_shape(call, *tensors))
 
     return rule
 

@@ -102,14 +102,14 @@ def _dft_sizes(call: Call, x: Arr | Known, length: Arr | None, axis: int) -> tup
 
 
 def _dft_shapes_17(call: Call, x: Known, length: Known | None = None) -> Known:
-    given = None if length is None else length.value
-    return Known(x.dtype, _dft_sizes(call, x, given, call.integer("axis"))[2])
+    length_value = None if length is None else length.value
+    return Known(x.dtype, _dft_sizes(call, x, length_value, call.integer("axis"))[2])
 
 
 def _dft_shapes_20(call: Call, x: Known, length: Known | None = None, axis: Known | None = None) -> Known:
-    given = None if length is None else length.value
+    length_value = None if length is None else length.value
     at = -2 if axis is None or axis.value is None else one_integer(call, axis.value, "the axis")
-    return Known(x.dtype, _dft_sizes(call, x, given, at)[2])
+    return Known(x.dtype, _dft_sizes(call, x, length_value, at)[2])
 
 
 def _stft(call: Call, x: Arr, step: Arr, window: Arr | None = None, length: Arr | None = None) -> Arr:

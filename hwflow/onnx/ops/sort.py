@@ -21,8 +21,8 @@ def _comparable(x: Arr) -> Arr:
 def _arg(function: Callable[..., npt.NDArray[np.intp]]) -> Operator:
     def shapes(call: Call, x: Known) -> Known:
         axis = axis_in(call, call.integer("axis"), x.ndim)
-        kept = (1,) if call.integer("keepdims") else ()
-        return Known(_INT64, (*x.shape[:axis], *kept, *x.shape[axis + 1 :]))
+        one = (1,) if call.integer("keepdims") else ()
+        return Known(_INT64, (*x.shape[:axis], *one, *x.shape[axis + 1 :]))
 
     def kernel(call: Call, x: Arr) -> Arr:
         axis = axis_in(call, call.integer("axis"), x.ndim)

@@ -57,10 +57,10 @@ def _normalize(call: Call, x: Arr) -> Arr:
         raise call.error(f"attribute 'case_change_action' must be LOWER, UPPER or NONE, not '{action}'")
     exact = bool(call.integer("is_case_sensitive"))
     stop = {word if exact else word.lower() for word in _attribute_strings(call, "stopwords")}
-    kept = [str(t) for t in x.reshape(-1) if (str(t) if exact else str(t).lower()) not in stop] or [""]
+    words = [str(t) for t in x.reshape(-1) if (str(t) if exact else str(t).lower()) not in stop] or [""]
     if action != "NONE":
-        kept = [text.lower() if action == "LOWER" else text.upper() for text in kept]
-    return strings(kept, (*x.shape[:-1], len(kept)))
+        words = [text.lower() if action == "LOWER" else text.upper() for text in words]
+    return strings(words, (*x.shape[:-1], len(words)))
 
 
 def _split(call: Call, x: Arr) -> tuple[Arr, Arr]:
@@ -120,10 +120,10 @@ _Ids = npt.NDArray[np.int64]
 
 
 def _pool(call: Call) -> Sequence[int | str]:
-    given = [name for name in ("pool_int64s", "pool_strings") if call.has(name)]
-    value = call.node.attributes[given[0]] if len(given) == 1 else None
+    stated = [name for name in ("pool_int64s", "pool_strings") if call.has(name)]
+    value = call.node.attributes[stated[0]] if len(stated) == 1 else None
     if not isinstance(value, tuple):
-        raise call.error(f"the n-grams must be in one of pool_int64s and pool_strings, not in {given or 'none'}")
+        raise call.error(f"the n-grams must be in one of pool_int64s and pool_strings, not in {stated or 'none'}")
     return value  # type: ignore[return-value]
 
 
@@ -148,12 +148,12 @@ def _width(call: Call) -> int:
     return max(indexes) + 1
 
 
-def _ranks(found: _Ids, known: _Ids) -> _Ids:
+def _ranks(ids: _Ids, known: _Ids) -> _Ids:
     """The position of each element in the ascending `known`, -1 where it is not there."""
     if not len(known):
-        return np.full(found.shape, -1)
-    at = np.minimum(np.searchsorted(known, found), len(known) - 1)
-    return np.where(known[at] == found, at, -1)
+        return np.full(ids.shape, -1)
+    at = np.minimum(np.searchsorted(known, ids), len(known) - 1)
+    return np.where(known[at] == ids, at, -1)
 
 
 def _matches(windows: _Ids, grams: _Ids) -> _Ids:
@@ -195,9 +195,9 @@ def _counts(call: Call, rows: _Ids, pool_ids: _Ids, grams: list[_Ids], total: in
                 if windows <= 0:
                     break
                 call.work(len(rows) * windows * length)
-                found = _matches(rows[:, np.arange(windows)[:, None] + step * np.arange(length)], table)
-                row, at = np.nonzero(found >= 0)
-                np.add.at(counts, (row, before + found[row, at]), 1)
+                matches = _matches(rows[:, np.arange(windows)[:, None] + step * np.arange(length)], table)
+                row, at = np.nonzero(matches >= 0)
+                np.add.at(counts, (row, before + matches[row, at]), 1)
         before += len(starts)
     return counts
 

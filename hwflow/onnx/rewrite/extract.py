@@ -42,37 +42,37 @@ def extract(
     starts = None if inputs is None else tuple(dict.fromkeys(inputs))
     ends = tuple(dict.fromkeys(value.name for value in graph.outputs) if outputs is None else dict.fromkeys(outputs))
     _require_tensors(graph, starts or (), ends)
-    kept, needed = _between(graph, set(starts or ()), ends)
+    nodes, needed = _between(graph, set(starts or ()), ends)
     own = {value.name for value in graph.inputs}
     if starts is None:
         starts = tuple(value.name for value in graph.inputs if value.name in needed)
     else:
-        _require_whole(graph, starts, ends, kept, needed, own)
+        _require_whole(graph, starts, ends, nodes, needed, own)
     types = infer_types(model, limits=limits).values
     stated = {value.name: value for value in (*graph.inputs, *graph.overridable, *graph.outputs)}
-    made = _graph(graph, kept, needed, [_value(name, stated, types) for name in starts],
+    part = _graph(graph, nodes, needed, [_value(name, stated, types) for name in starts],
                   [_value(name, stated, types) for name in ends])  # fmt: skip
-    functions = tuple(_called(model.functions, made.nodes))
-    return replace(model, graph=made, functions=functions, training=())
+    functions = tuple(_called(model.functions, part.nodes))
+    return replace(model, graph=part, functions=functions, training=())
 
 
 def _between(graph: Graph, starts: set[str], ends: Sequence[str]) -> tuple[list[Node], set[str]]:
     """The nodes that `ends` depend on, up to `starts`, and every name that they read, `ends` included."""
-    needed, wanted, kept = set(ends), set(ends) - starts, list[Node]()
+    needed, todo, nodes = set(ends), set(ends) - starts, list[Node]()
     for node in reversed(graph.nodes):
-        if wanted.intersection(filter(None, node.outputs)):
-            kept.append(node)
+        if todo.intersection(filter(None, node.outputs)):
+            nodes.append(node)
             names = set(reads(node))
             needed |= names
-            wanted |= names - starts
-    return kept[::-1], needed
+            todo |= names - starts
+    return nodes[::-1], needed
 
 
 def _require_tensors(graph: Graph, starts: Sequence[str], ends: Sequence[str]) -> None:
     """Every name is that of a tensor of the graph; outputs are computed, and none is an input as well."""
     computed = dict.fromkeys(name for node in graph.nodes for name in node.outputs if name)
-    given = dict.fromkeys(value.name for value in (*graph.inputs, *graph.overridable))
-    known = {**given, **computed, **dict.fromkeys([*graph.initializers, *graph.sparse_initializers])}
+    inputs_there = dict.fromkeys(value.name for value in (*graph.inputs, *graph.overridable))
+    known = {**inputs_there, **computed, **dict.fromkeys([*graph.initializers, *graph.sparse_initializers])}
     near = Nearest()
     if not ends:
         raise HwflowError("a part of a model must have at least one output", "name its tensor")
@@ -84,7 +84,7 @@ def _require_tensors(graph: Graph, starts: Sequence[str], ends: Sequence[str]) -
         if name in starts:
             raise HwflowError(f"{quoted(name)} must be an input or an output of the part, not both")
         if name not in computed:
-            what = "an input" if name in given else "a constant"
+            what = "an input" if name in inputs_there else "a constant"
             raise HwflowError(f"an output of the part must be the result of a node, and {quoted(name)} is {what} of "
                               "the model", "name a tensor after it")  # fmt: skip
 
@@ -102,7 +102,7 @@ def _meant(graph: Graph, name: str, near: Nearest, known: Mapping[str, object]) 
 
 
 def _require_whole(
-    graph: Graph, starts: Sequence[str], ends: Sequence[str], kept: Sequence[Node], needed: set[str], own: set[str]
+    graph: Graph, starts: Sequence[str], ends: Sequence[str], nodes: Sequence[Node], needed: set[str], own: set[str]
 ) -> None:
     """Every input is needed, and nothing else is that the caller of the part would have to give."""
     idle = [name for name in starts if name not in needed]
@@ -112,7 +112,7 @@ def _require_whole(
     missing = [value.name for value in graph.inputs if value.name in needed and value.name not in starts]
     if missing:
         name = missing[0]
-        reader = next(node for node in kept if name in set(reads(node)))
+        reader = next(node for node in nodes if name in set(reads(node)))
         raise HwflowError(f"the inputs of the part must be all that its outputs depend on, and {_listed(missing)} "
                           f"{'is' if len(missing) == 1 else 'are'} missing (the node {reader.label} reads "
                           f"{quoted(name)})", f"cut there too: {_words('--from', missing)}")  # fmt: skip
@@ -128,22 +128,22 @@ def _value(name: str, stated: Mapping[str, Value], types: Mapping[str, ValueType
     value = stated.get(name)
     if value is not None and value.type is not None:
         return value
-    found = types.get(name)
-    if found is None:
+    type_ = types.get(name)
+    if type_ is None:
         raise HwflowError(f"the type of {quoted(name)} must be known to cut there, and neither the file states it nor "
                           "does it follow from the operators", "cut at another tensor")  # fmt: skip
-    if isinstance(found, TensorType) and found.shape is not None:  # "2*n" is no name of a size
-        dims = tuple(None if isinstance(dim, str) and not dim.isidentifier() else dim for dim in found.shape)
-        found = TensorType(found.dtype, dims)
-    return Value(name, found) if value is None else replace(value, type=found)
+    if isinstance(type_, TensorType) and type_.shape is not None:  # "2*n" is no name of a size
+        dims = tuple(None if isinstance(dim, str) and not dim.isidentifier() else dim for dim in type_.shape)
+        type_ = TensorType(type_.dtype, dims)
+    return Value(name, type_) if value is None else replace(value, type=type_)
 
 
-def _graph(graph: Graph, kept: Sequence[Node], needed: set[str], inputs: Sequence[Value], outputs: Sequence[Value]
+def _graph(graph: Graph, part: Sequence[Node], needed: set[str], inputs: Sequence[Value], outputs: Sequence[Value]
            ) -> Graph:  # fmt: skip
     """The part: a result of its nodes that became an input gets another name, which nobody reads."""
     starts = {value.name for value in inputs}
     fresh = fresh_names([*all_names(graph), *needed])
-    nodes = [_without(node, starts, fresh) if starts.intersection(node.outputs) else node for node in kept]
+    nodes = [_without(node, starts, fresh) if starts.intersection(node.outputs) else node for node in part]
     defaults = tuple(value for value in graph.overridable if value.name in needed and value.name not in starts)
     written = {name for node in nodes for name in node.outputs}
     there = needed | written
@@ -169,10 +169,10 @@ def _annotations_of(extra: bytes, there: set[str]) -> bytes:
     if not extra:
         return extra
     proto = pb.GraphProto.FromString(extra)
-    kept = [entry for entry in proto.quantization_annotation
+    annotations = [entry for entry in proto.quantization_annotation
             if there.issuperset([entry.tensor_name, *(e.value for e in entry.quant_parameter_tensor_names)])]
     del proto.quantization_annotation[:]
-    proto.quantization_annotation.extend(kept)
+    proto.quantization_annotation.extend(annotations)
     return proto.SerializeToString()
 
 

@@ -85,14 +85,14 @@ class _Inliner:
         return replace(graph, nodes=tuple(self.nodes(graph.nodes)))
 
     def nodes(self, nodes: Iterable[Node]) -> list[Node]:
-        made: list[Node] = []
+        inlined: list[Node] = []
         for node in nodes:
             function = self.functions.called(node, self.opsets)
             if function is None:
-                made.append(self.inside(node))
+                inlined.append(self.inside(node))
             else:
-                made.extend(self.nodes(self.body(function, node)))
-        return made
+                inlined.extend(self.nodes(self.body(function, node)))
+        return inlined
 
     def inside(self, node: Node) -> Node:
         """The node with the calls in its graphs inlined."""
@@ -112,11 +112,11 @@ class _Inliner:
         self.adopt(function, call)
         _require_fit(call, "inputs", len(call.inputs), len(function.inputs))
         _require_fit(call, "outputs", len(call.outputs), len(function.outputs))
-        given = dict.fromkeys(function.inputs, "") | dict(zip(function.inputs, call.inputs, strict=False))
+        names_of_caller = dict.fromkeys(function.inputs, "") | dict(zip(function.inputs, call.inputs, strict=False))
         results = zip(function.outputs, call.outputs, strict=False)
         prefix = (call.name or next(filter(None, call.outputs), function.name))[-_PREFIX:]
-        made, _ = spliced(instantiate(function, call), given, results, self.fresh, prefix)
-        return made
+        nodes, _ = spliced(instantiate(function, call), names_of_caller, results, self.fresh, prefix)
+        return nodes
 
     def adopt(self, function: Function, call: Node) -> None:
         """Import the operator sets of a body, which must agree with those of the model on each operator in it."""
@@ -135,11 +135,11 @@ class _Inliner:
         self.opsets.setdefault("", function.opsets.get("", 1))  # for Identity nodes that join names
 
 
-def _require_fit(call: Node, kind: str, given: int, taken: int) -> None:
-    if given > taken:
+def _require_fit(call: Node, kind: str, count: int, taken: int) -> None:
+    if count > taken:
         raise InvalidModel(
             f"{call.label}: the number of {kind} must be at most the {taken} of the function that it calls, "
-            f"not {given}", "export the model again"
+            f"not {count}", "export the model again"
         )
 
 

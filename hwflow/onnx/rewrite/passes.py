@@ -38,25 +38,25 @@ def remove_identities(model: Model) -> Model:
     outputs = {value.name for value in graph.outputs}
     computed = {name for node in graph.nodes for name in node.outputs}
     names: dict[str, str] = {}
-    kept: list[Node] = []
+    left: list[Node] = []
     for node in graph.nodes:
         node = renamed(node, names) if any(name in names for name in reads(node)) else node
         source, result = unchanged(node, model), node.outputs[0]
         if source is None or any(name in read for name in node.outputs[1:] if name):
-            kept.append(node)
+            left.append(node)
             continue
         if result not in outputs:
             names[result] = source
         elif source in computed and source not in outputs:
             # The producer takes the output's name over; so do its other readers.
-            kept = [renamed(other, {source: result}) for other in kept]
+            left = [renamed(other, {source: result}) for other in left]
             names = {name: result if target == source else target for name, target in names.items()}
             names[source] = result
             computed.add(result)
         else:
-            kept.append(node)
+            left.append(node)
     types = {name: type_ for name, type_ in graph.types.items() if name not in names}
-    return replace(model, graph=replace(graph, nodes=tuple(kept), types=types))
+    return replace(model, graph=replace(graph, nodes=tuple(left), types=types))
 
 
 def unchanged(node: Node, model: Model) -> str | None:
@@ -72,10 +72,10 @@ def _within_no_limit(node: Node, model: Model) -> str | None:
     fed = {value.name for value in graph.overridable}
     limit = -np.inf if node.op_type == "Max" else np.inf
     for name, other in (node.inputs, node.inputs[::-1]):
-        array, found = graph.initializers.get(name), graph.tensor_type(other)
-        if array is None or name in fed or found is None or found.shape is None:
+        array, type_ = graph.initializers.get(name), graph.tensor_type(other)
+        if array is None or name in fed or type_ is None or type_.shape is None:
             continue
-        if array.dtype.kind == "f" and array.size == 1 and array.item() == limit and array.ndim <= len(found.shape):
+        if array.dtype.kind == "f" and array.size == 1 and array.item() == limit and array.ndim <= len(type_.shape):
             return other
     return None
 
@@ -110,18 +110,18 @@ def remove_unused(model: Model) -> Model:
     """Without nodes, initializers and types that no output depends on.  Inputs stay: they are the interface."""
     graph = model.graph
     live = {value.name for value in graph.outputs}
-    kept: list[Node] = []
+    left: list[Node] = []
     for node in reversed(graph.nodes):
         if any(name in live for name in node.outputs):
-            kept.append(node)
+            left.append(node)
             live.update(reads(node))
     live |= {value.name for value in graph.overridable} | _state(model)
-    written = {name for node in kept for name in node.outputs} | {value.name for value in graph.inputs}
+    written = {name for node in left for name in node.outputs} | {value.name for value in graph.inputs}
     return replace(
         model,
         graph=replace(
             graph,
-            nodes=tuple(reversed(kept)),
+            nodes=tuple(reversed(left)),
             initializers={name: array for name, array in graph.initializers.items() if name in live},
             sparse_initializers={name: array for name, array in graph.sparse_initializers.items() if name in live},
             types={name: t for name, t in graph.types.items() if name in written or name in live},

@@ -49,11 +49,11 @@ def fresh_names(taken: Iterable[str]) -> Fresh:
     used = set(taken)
     counts: dict[str, int] = {}
 
-    def fresh(wanted: str) -> str:
-        name = wanted
+    def fresh(wish: str) -> str:
+        name = wish
         while name in used:
-            counts[wanted] = counts.get(wanted, 0) + 1
-            name = f"{wanted}_{counts[wanted]}"
+            counts[wish] = counts.get(wish, 0) + 1
+            name = f"{wish}_{counts[wish]}"
         used.add(name)
         return name
 
@@ -104,24 +104,24 @@ def _values(values: Iterable[Value], names: Mapping[str, str]) -> tuple[Value, .
 
 
 def spliced(
-    nodes: Sequence[Node], given: Mapping[str, str], results: Iterable[tuple[str, str]], fresh: Fresh, prefix: str
+    nodes: Sequence[Node], outer_names: Mapping[str, str], results: Iterable[tuple[str, str]], fresh: Fresh, prefix: str
 ) -> tuple[list[Node], dict[str, str]]:
     """Nodes of another scope as nodes of this one, and what became of their names.
 
-    `given` names the values of this scope that names of the nodes stand for.  `results` pairs a name of the nodes with
-    the name that it must have here; where the value already has a name here, an Identity node joins the two.
+    `outer_names` names the values of this scope that names of the nodes stand for.  `results` pairs a name of the nodes
+    with the name that it must have here; where the value already has a name here, an Identity node joins the two.
     """
-    names = dict(given)
-    wanted = [(inner, outer) for inner, outer in results if outer]
+    names = dict(outer_names)
+    ends = [(inner, outer) for inner, outer in results if outer]
     written = [name for node in nodes for name in node.outputs if name]
-    for inner, outer in wanted:
+    for inner, outer in ends:
         if inner in written and inner not in names:
             names[inner] = outer
     for name in written:
         if name not in names:
             names[name] = fresh(f"{prefix}/{name}")
     here = [_prefixed(renamed(node, names, lambda name: fresh(f"{prefix}/{name}")), prefix) for node in nodes]
-    for inner, outer in wanted:
+    for inner, outer in ends:
         if names.get(inner, inner) != outer:
             here.append(Node("Identity", (names.get(inner, inner),), (outer,), name=f"{prefix}/{outer}"))
     return here, names

@@ -62,10 +62,10 @@ def over_rows(model: Model, values: Mapping[str, Array]) -> Model | None:
         return None
     facts = _Facts(model.opsets.get("", 0), {**values, **graph.initializers}, frozenset(dynamic))
     for node in graph.nodes:
-        made = _lifted(node, facts, constants) if dynamic.intersection(node.inputs) else node
-        if made is None:
+        lifted = _lifted(node, facts, constants) if dynamic.intersection(node.inputs) else node
+        if lifted is None:
             return None
-        nodes.append(made)
+        nodes.append(lifted)
     inputs = tuple(replace(value, type=_lifted_type(value)) for value in graph.inputs)
     outputs = tuple(Value(value.name, None) for value in graph.outputs)
     return replace(model, graph=Graph(graph.name, tuple(nodes), inputs, outputs, constants))

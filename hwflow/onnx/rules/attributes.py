@@ -140,18 +140,18 @@ def attributes_fit(document: Document) -> Iterator[Finding]:
         schema = called.schema
         if schema is None:
             continue
-        given = set()
+        seen = set()
         for attribute in called.proto.attribute:
-            given.add(attribute.name)
-            wanted = schema.attributes.get(attribute.name)
-            if wanted is None:
+            seen.add(attribute.name)
+            declared = schema.attributes.get(attribute.name)
+            if declared is None:
                 if attribute.name:
                     yield _unknown(called, attribute.name)
-            elif (kind := kind_of(attribute)) is not None and kind is not wanted.kind:
-                message = f"the attribute must be {_article(wanted.kind)}, not {_article(kind)}"
+            elif (kind := kind_of(attribute)) is not None and kind is not declared.kind:
+                message = f"the attribute must be {_article(declared.kind)}, not {_article(kind)}"
                 yield error("AT-10", _path(called.place, attribute.name), message)
-        for name, wanted in schema.attributes.items():
-            if wanted.required and name not in given:
+        for name, declared in schema.attributes.items():
+            if declared.required and name not in seen:
                 yield error("AT-10", called.place.path, f"attribute '{name}' must be given, not left out")
 
 

@@ -39,20 +39,19 @@ _WINDOWS = having(Trait.WINDOW)
 
 def attribute_values(schema: Schema, node: pb.NodeProto) -> Iterator[tuple[str, str]]:
     """The name of each attribute whose value is not allowed, and the message."""
-    given = {a.name: a for a in node.attribute if not a.ref_attr_name}
-    for name, attribute in given.items():
-        wanted = schema.attributes.get(name)
-        if wanted is None:
+    attributes = {a.name: a for a in node.attribute if not a.ref_attr_name}
+    for name, attribute in attributes.items():
+        declared = schema.attributes.get(name)
+        if declared is None:
             continue
         problem = None
-        if wanted.kind in (AttributeKind.STRING, AttributeKind.STRINGS):
-            texts = (
-                [attribute.s] if wanted.kind is AttributeKind.STRING and attribute.HasField("s") else attribute.strings
-            )
+        if declared.kind in (AttributeKind.STRING, AttributeKind.STRINGS):
+            is_one = declared.kind is AttributeKind.STRING and attribute.HasField("s")
+            texts = [attribute.s] if is_one else attribute.strings
             problem = _text(schema, name, texts)
-        elif wanted.kind is AttributeKind.INT:
+        elif declared.kind is AttributeKind.INT:
             problem = _number(schema, name, attribute.i)
-        elif wanted.kind is AttributeKind.INTS:
+        elif declared.kind is AttributeKind.INTS:
             problem = _numbers(schema, name, attribute.ints)
         if problem:
             yield name, problem
@@ -60,7 +59,7 @@ def attribute_values(schema: Schema, node: pb.NodeProto) -> Iterator[tuple[str, 
         message = f"a Constant must have one attribute with its value, not {len(node.attribute)}"
         yield (node.attribute[0].name if node.attribute else "value"), message
     elif (schema.domain, schema.name) in _WINDOWS:
-        yield from _lengths(given)
+        yield from _lengths(attributes)
 
 
 def _text(schema: Schema, name: str, texts: Sequence[bytes]) -> str | None:
@@ -94,9 +93,9 @@ def _number(schema: Schema, name: str, value: int) -> str | None:
         element = ELEMENTS.get(value)
         if element and (f"tensor({element.name})" in allowed or f"seq(tensor({element.name}))" in allowed):
             return None
-        found = f"{value} ({element.name})" if element else str(value)
+        shown = f"{value} ({element.name})" if element else str(value)
         codes = [str(code) for code, e in ELEMENTS.items() if any(f"tensor({e.name})" in text for text in allowed)]
-        return f"the element type of the output must be one of {', '.join(codes)}, not {found}"
+        return f"the element type of the output must be one of {', '.join(codes)}, not {shown}"
     if name in _PRECISIONS and value not in _FLOATS and not (value == 0 and name == "softmax_precision"):
         return f"the element type must be one of {', '.join(map(str, _FLOATS))}, not {value}"
     if name in _POSITIVE and value < 1:
@@ -117,11 +116,11 @@ def _numbers(schema: Schema, name: str, values: Sequence[int]) -> str | None:
     return None
 
 
-def _lengths(given: Mapping[str, pb.AttributeProto]) -> Iterator[tuple[str, str]]:
+def _lengths(attributes: Mapping[str, pb.AttributeProto]) -> Iterator[tuple[str, str]]:
     """The attributes of a window agree about how many axes it has."""
     axes: tuple[int, str] | None = None
     for name in ("kernel_shape", "strides", "dilations", "pads"):
-        attribute = given.get(name)
+        attribute = attributes.get(name)
         if attribute is None or not attribute.ints:
             continue
         count = len(attribute.ints)

@@ -102,10 +102,10 @@ class Nearest:
         return f"perhaps {' or '.join(map(quoted, close))} is meant, else " if close else ""
 
     def _candidates(self, wrong: str, names: Iterable[str]) -> Sequence[str]:
-        found: list[str] = []
+        near: list[str] = []
         for name in names:
             if name and abs(len(name) - len(wrong)) <= 3 and len(name) <= self.LONGEST:
-                found.append(name)
-            if len(found) == self.CANDIDATES:
+                near.append(name)
+            if len(near) == self.CANDIDATES:
                 break
-        return found
+        return near

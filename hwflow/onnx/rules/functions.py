@@ -76,12 +76,12 @@ def _signature(function: pb.FunctionProto, path: str) -> Iterator[Finding]:
 
 def _callees(document: Document) -> dict[FunctionKey, Counter[FunctionKey]]:
     """How often each function's body, graphs in it included, calls each function."""
-    found: dict[FunctionKey, Counter[FunctionKey]] = {key: Counter() for key in local_functions(document)}
+    callees: dict[FunctionKey, Counter[FunctionKey]] = {key: Counter() for key in local_functions(document)}
     for called in calls(document):
         outermost = called.place.scope.outermost.proto
         if called.function is not None and isinstance(outermost, pb.FunctionProto):
-            found[function_key(outermost)][function_key(called.function)] += 1
-    return found
+            callees[function_key(outermost)][function_key(called.function)] += 1
+    return callees
 
 
 def function_graph(document: Document) -> Iterator[Finding]:
@@ -189,12 +189,12 @@ def function_calls(document: Document) -> Iterator[Finding]:
 
 def _call(called: Called, function: pb.FunctionProto, known: set[str]) -> Iterator[Finding]:
     node, path = called.proto, called.place.path
-    for what, given, most in (
+    for what, count, most in (
         ("inputs", len(node.input), len(function.input)),
         ("outputs", len(node.output), len(function.output)),
     ):
-        if given > most:
-            yield error("FN-09", path, f"the number of {what} must be at most {most} as the function has, not {given}")
+        if count > most:
+            yield error("FN-09", path, f"the number of {what} must be at most {most} as the function has, not {count}")
     for attribute in node.attribute:
         if attribute.name and attribute.name not in known:
             listed = ", ".join(map(quoted, sorted(known)[:10])) or "none"

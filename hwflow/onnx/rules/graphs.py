@@ -113,10 +113,10 @@ def main_graph_typed(document: Document) -> Iterator[Finding]:
         for index, value in enumerate(values):
             path = f"graph/{kind}[{index}]"
             name = f"the {kind} {quoted(value.name)}"
-            found = value.type.WhichOneof("value")
-            if found is None:
+            stated = value.type.WhichOneof("value")
+            if stated is None:
                 yield error("GR-17", path, f"{name} must have a type, not none", "state it")
-            elif found == "tensor_type":
+            elif stated == "tensor_type":
                 tensor = value.type.tensor_type
                 if not tensor.elem_type:
                     yield error("GR-17", path, f"{name} must have an element type, not an undefined one", "state it")

@@ -198,10 +198,10 @@ def find_cycles(table: Table) -> list[list[int]]:
 def _cannot_be_sorted(sources: list[list[int]]) -> list[bool]:
     """Nodes that are in a cycle or behind one."""
     readers: list[list[int]] = [[] for _ in sources]
-    for index, found in enumerate(sources):
-        for source in found:
+    for index, names in enumerate(sources):
+        for source in names:
             readers[source].append(index)
-    missing = [len(found) for found in sources]
+    missing = [len(names) for names in sources]
     ready = [index for index, count in enumerate(missing) if not count]
     while ready:
         for reader in readers[ready.pop()]:

@@ -35,10 +35,10 @@ def function_key(proto: pb.FunctionProto | pb.NodeProto) -> FunctionKey:
 
 def local_functions(document: Document) -> dict[FunctionKey, pb.FunctionProto]:
     """The model's functions; of two with the same key the first."""
-    found: dict[FunctionKey, pb.FunctionProto] = {}
+    functions: dict[FunctionKey, pb.FunctionProto] = {}
     for function in document.proto.functions:
-        found.setdefault(function_key(function), function)
-    return found
+        functions.setdefault(function_key(function), function)
+    return functions
 
 
 def resolve(place: NodePlace, functions: Mapping[FunctionKey, pb.FunctionProto]) -> Called:
@@ -65,8 +65,8 @@ def _calls(document: Document) -> Sequence[Called]:
 
 def attribute_of(node: pb.NodeProto, name: str) -> pb.AttributeProto | None:
     """The attribute by name, unless it stands for one of a function's caller."""
-    found = next((a for a in node.attribute if a.name == name), None)
-    return None if found is None or found.ref_attr_name else found
+    attribute = next((a for a in node.attribute if a.name == name), None)
+    return None if attribute is None or attribute.ref_attr_name else attribute
 
 
 def operators_named(document: Document) -> Iterator[Finding]:

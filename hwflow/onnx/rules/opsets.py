@@ -155,9 +155,9 @@ def operators_known(document: Document) -> Iterator[Finding]:
             yield lenient("OS-08", "W-opset-missing", place.path, text, "add it to opset_import")
             opset = NEWEST[domain]
         if opset is not None:
-            found = list(_operator(place, opset, nearest))
-            yield from found
-            if not found and place.opset is not None:
+            findings = list(_operator(place, opset, nearest))
+            yield from findings
+            if not findings and place.opset is not None:
                 fine.add((domain, name, opset))
         elif place.scope.opsets:  # else opsets_given says it once for all nodes
             text = f"operator set {_shown(domain)} must be imported, not missing"

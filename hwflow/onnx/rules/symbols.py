@@ -68,19 +68,19 @@ def tables(document: Document) -> list[Table]:
 
 
 def _tables(document: Document) -> list[Table]:
-    found: dict[int, Table] = {}
+    tables: dict[int, Table] = {}
     main: Table | None = None
     for scope, nodes in nodes_in(document):
         if scope.outer is not None:
-            table = Table(scope, nodes, outer=found[id(scope.outer)], before=scope.at)
+            table = Table(scope, nodes, outer=tables[id(scope.outer)], before=scope.at)
         elif scope.kind == "algorithm" and main is not None:
             table = Table(scope, nodes, outer=main, before=len(main.nodes))
         else:
             table = Table(scope, nodes)
         _fill(table)
-        found[id(scope)] = table
+        tables[id(scope)] = table
         main = table if scope.kind == "graph" else main
-    return list(found.values())
+    return list(tables.values())
 
 
 def _fill(table: Table) -> None:

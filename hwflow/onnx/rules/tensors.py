@@ -82,21 +82,21 @@ def _dims(document: Document, tensor: pb.TensorProto, element: ElementType, path
 def _inside(document: Document, tensor: pb.TensorProto, element: ElementType, path: str) -> Iterator[Finding]:
     raw = document.raw_data(tensor) if tensor.HasField("raw_data") else None
     used = [name for name in DATA_FIELDS if getattr(tensor, name)]
-    given = (["raw_data"] if raw is not None and (len(raw) or not used) else []) + used
+    fields = (["raw_data"] if raw is not None and (len(raw) or not used) else []) + used
     count = element_count(tensor.dims)
     if count == 0:
         if used or raw:
-            message = f"a tensor of {list(tensor.dims)} must have no data, not some in {' and '.join(given)}"
+            message = f"a tensor of {list(tensor.dims)} must have no data, not some in {' and '.join(fields)}"
             yield error("TD-05", path, message, _DAMAGED)
-    elif len(given) != 1:
-        found = f"in {' and '.join(given)}" if given else "missing"
-        yield error("TD-02", path, f"the data must be in one field, not {found}", _DAMAGED)
-    elif given == ["raw_data"]:
+    elif len(fields) != 1:
+        where = f"in {' and '.join(fields)}" if fields else "missing"
+        yield error("TD-02", path, f"the data must be in one field, not {where}", _DAMAGED)
+    elif fields == ["raw_data"]:
         assert raw is not None
         yield from _raw(raw, count, tensor, element, path)
-    elif given != [element.field]:
+    elif fields != [element.field]:
         others = "" if element.name == "string" else " or raw_data"
-        message = f"the data of a {element.name} tensor must be in {element.field}{others}, not in {given[0]}"
+        message = f"the data of a {element.name} tensor must be in {element.field}{others}, not in {fields[0]}"
         yield error("TD-02", path, message)
     else:
         yield from _field(count, tensor, element, path)
@@ -285,8 +285,8 @@ def _problem(document: Document, sparse: pb.SparseTensorProto) -> str | None:
         return f"the indices of a sparse tensor must be int64, not data_type {sparse.indices.data_type}"
     shape = list(sparse.indices.dims)[:MAX_RANK]
     if shape not in ([count], [count, rank]):
-        wanted = f"[{count}] or [{count}, {rank}]"
-        return f"the indices of {count} values in {rank} dims must have the dims {wanted}, not {shape}"
+        expected = f"[{count}] or [{count}, {rank}]"
+        return f"the indices of {count} values in {rank} dims must have the dims {expected}, not {shape}"
     indices = _indices(document, sparse.indices, count * (rank if len(shape) == 2 else 1))
     return None if indices is None else _order(indices.reshape(shape), dims)
 

@@ -43,8 +43,8 @@ def _stated(document: Document) -> Iterator[tuple[str, bool, pb.TypeProto]]:
                     yield f"{scope.path}/{part}[{index}] {quoted(value.name)}", main, value.type
     for place in with_attributes(document):
         for attribute in place.proto.attribute:
-            found = [attribute.tp] if attribute.HasField("tp") else []
-            for proto in (*found, *attribute.type_protos):
+            types = [attribute.tp] if attribute.HasField("tp") else []
+            for proto in (*types, *attribute.type_protos):
                 yield f"{place.path}/attribute {quoted(attribute.name)}", False, proto
 
 
@@ -88,8 +88,8 @@ def _known(part: pb.TypeProto, path: str, main: bool) -> Iterator[Finding]:
     elif kind == "map_type":
         key = part.map_type.key_type
         if key not in _KEYS:
-            found = ELEMENTS[key].name if key in ELEMENTS else str(key)
-            yield error("TY-06", path, f"the key type of a map must be an integer type or string, not {found}")
+            text = ELEMENTS[key].name if key in ELEMENTS else str(key)
+            yield error("TY-06", path, f"the key type of a map must be an integer type or string, not {text}")
         if not part.map_type.HasField("value_type"):
             yield error("TY-06", path, "the type of a map must state its value type, not leave it out")
 

@@ -60,20 +60,20 @@ class _Constants:
         self._by_scope: dict[int, dict[str, pb.TensorProto]] = {}
         self._scopes = list(scopes(document))  # alive, so that their messages keep their identity
         for scope in self._scopes:
-            found = self._by_scope[id(scope.proto)] = {}
+            constants = self._by_scope[id(scope.proto)] = {}
             if isinstance(scope.proto, pb.GraphProto):
-                found.update((tensor.name, tensor) for tensor in scope.proto.initializer)
+                constants.update((tensor.name, tensor) for tensor in scope.proto.initializer)
             for node in scope.proto.node:
                 names = [attribute.name for attribute in node.attribute]
                 if node.op_type == "Constant" and len(node.output) == 1 and names == ["value"]:
-                    found[node.output[0]] = node.attribute[0].t
+                    constants[node.output[0]] = node.attribute[0].t
 
     def find(self, scope: Scope, name: str) -> pb.TensorProto | None:
         around: Scope | None = scope
         while around is not None:
-            found = self._by_scope.get(id(around.proto), {}).get(name)
-            if found is not None:
-                return found
+            tensor = self._by_scope.get(id(around.proto), {}).get(name)
+            if tensor is not None:
+                return tensor
             around = around.outer
         return None
 
@@ -119,8 +119,8 @@ def _zero_point(array: Array, name: str) -> str | None:
     if array.dtype == np.int32:
         bad = values[values != 0]
     if bad.size:
-        wanted = "0 for int32" if array.dtype == np.int32 else "a whole number"
-        return f"the zero point {name} must be {wanted}, not {float(bad[0]):g}"
+        expected = "0 for int32" if array.dtype == np.int32 else "a whole number"
+        return f"the zero point {name} must be {expected}, not {float(bad[0]):g}"
     return None
 
 

@@ -110,8 +110,8 @@ _REMEMBERED: ContextVar[_Walk | None] = ContextVar("walk", default=None)
 @contextmanager
 def remembered(document: Document) -> Iterator[None]:
     """Inside, all rules share one walk over the document, which must not change meanwhile."""
-    found = tuple(_scopes(document))
-    walk = _Walk(document, found, tuple(map(_nodes, found)), tuple(_tensors(found)))
+    scopes = tuple(_scopes(document))
+    walk = _Walk(document, scopes, tuple(map(_nodes, scopes)), tuple(_tensors(scopes)))
     token = _REMEMBERED.set(walk)
     try:
         yield
@@ -132,8 +132,8 @@ def derived(document: Document, make: Callable[[Document], T]) -> T:
     name = f"{make.__module__}.{make.__qualname__}"
     if name not in walk.derived:
         walk.derived[name] = make(document)
-    found: T = walk.derived[name]
-    return found
+    findings: T = walk.derived[name]
+    return findings
 
 
 def scopes(document: Document) -> Iterable[Scope]:
@@ -191,10 +191,10 @@ def _scopes(document: Document) -> Iterator[Scope]:
 def _inner(scope: Scope) -> Iterator[Scope]:
     for index, node in enumerate(scope.proto.node):
         for attribute in node.attribute:
-            found = [attribute.g] if attribute.HasField("g") else []
-            for number, graph in enumerate((*found, *attribute.graphs)):
+            graphs = [attribute.g] if attribute.HasField("g") else []
+            for number, graph in enumerate((*graphs, *attribute.graphs)):
                 place = _node_path(scope, index, node)
-                entry = "" if attribute.HasField("g") and number == 0 else f"[{number - len(found)}]"
+                entry = "" if attribute.HasField("g") and number == 0 else f"[{number - len(graphs)}]"
                 path = f"{place}/attribute {quoted(attribute.name)}{entry}"
                 yield Scope(graph, path, "subgraph", scope.opsets, scope, index)
 
@@ -203,8 +203,8 @@ def _nodes(scope: Scope) -> tuple[NodePlace, ...]:
     return tuple(_place(scope, index, node) for index, node in enumerate(scope.proto.node))
 
 
-def _tensors(found: Iterable[Scope]) -> Iterator[TensorPlace]:
-    for scope in found:
+def _tensors(scopes: Iterable[Scope]) -> Iterator[TensorPlace]:
+    for scope in scopes:
         if isinstance(scope.proto, pb.GraphProto):
             for tensor in scope.proto.initializer:
                 yield TensorPlace(tensor, f"{scope.path}/initializer {quoted(tensor.name)}", True)

@@ -54,9 +54,9 @@ class Binder:
     ) -> tuple[list[int], tuple[str, ...]]:
         """The nodes that names depend on, in order, bound into `steps`; and the names that come from around."""
         producer = {name: index for index, node in enumerate(nodes) for name in node.outputs if name}
-        wanted, needed, captures = list(names), set[int](), dict[str, None]()
-        while wanted:
-            name = wanted.pop()
+        todo, needed, captures = list(names), set[int](), dict[str, None]()
+        while todo:
+            name = todo.pop()
             index = producer.get(name)
             if name in scope.given or index in needed:
                 continue
@@ -66,7 +66,7 @@ class Binder:
             if index not in steps:
                 steps[index] = self._step(nodes[index], scope.opsets, f"{scope.path}/node[{index}]")
             needed.add(index)
-            wanted.extend(steps[index].reads)
+            todo.extend(steps[index].reads)
         if captures and not scope.is_inner:
             listed = ", ".join(f"'{name}'" for name in captures)
             raise EvaluationError(
@@ -127,8 +127,8 @@ class Binder:
         steps: dict[int, NodeStep] = {}
         needed, captures = self.needed(nodes, outputs, scope, steps)
         ordered = Steps.of([steps[index] for index in needed], outputs)
-        made = {name for index in needed for name in nodes[index].outputs}
-        computed = tuple(name for name in dict.fromkeys(outputs) if name in made)
+        inner_names = {name for index in needed for name in nodes[index].outputs}
+        computed = tuple(name for name in dict.fromkeys(outputs) if name in inner_names)
         return Body(scope.path, inputs, required, outputs, constants, ordered, captures, computed)
 
 
@@ -141,11 +141,11 @@ def _position(where: str) -> tuple[list[int], str]:
     return [int(where.startswith("function")), *map(int, re.findall(r"/node\[(\d+)\] ", where))], where
 
 
-def _require_order(steps: Sequence[NodeStep], producer: Mapping[str, int], given: frozenset[str]) -> None:
+def _require_order(steps: Sequence[NodeStep], producer: Mapping[str, int], fed: frozenset[str]) -> None:
     """Raise EvaluationError where a node reads what a node after it computes."""
     computed: set[str] = set()
     for step in steps:
-        late = [name for name in step.reads if name in producer and name not in computed and name not in given]
+        late = [name for name in step.reads if name in producer and name not in computed and name not in fed]
         if late:
             raise EvaluationError(
                 f"{step.where}: '{late[0]}' must be computed before it is read, not after it", "export the model again"

@@ -50,12 +50,12 @@ def run(call: Call, operator: Operator, operands: Sequence[Operand]) -> tuple[Op
 def run_quietly(call: Call, operator: Operator, operands: Sequence[Operand]) -> tuple[Operand, ...]:
     """`run` inside of an np.errstate of the caller's."""
     try:
-        made = operator.kernel(call, *operands)
+        computed = operator.kernel(call, *operands)
     except HwflowError:
         raise
     except Exception as error:
         raise _failure(call, operands, error) from error
-    results = tuple(map(as_operand, made)) if isinstance(made, tuple) else (as_operand(made),)
+    results = tuple(map(as_operand, computed)) if isinstance(computed, tuple) else (as_operand(computed),)
     outputs = call.node.outputs
     if len(results) < len(outputs) and any(outputs[len(results) :]):
         raise call.error(
@@ -101,8 +101,8 @@ def check_types(call: Call, operands: Sequence[Operand]) -> None:
         return
     low, high = schema.input_limits
     if not low <= len(operands) <= high:
-        wanted = f"{low} or more" if high > 1 << 20 else f"{low}" if low == high else f"{low} to {high}"
-        raise call.error(f"the number of inputs must be {wanted}, not {len(operands)}", "export the model again")
+        expected = f"{low} or more" if high > 1 << 20 else f"{low}" if low == high else f"{low} to {high}"
+        raise call.error(f"the number of inputs must be {expected}, not {len(operands)}", "export the model again")
     bound: dict[str, tuple[int, str]] = {}
     for position in range(len(operands)):
         parameter = schema.input(position)

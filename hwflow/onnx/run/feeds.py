@@ -42,9 +42,9 @@ class Sizes:
     notes: list[str] = field(default_factory=list)
     lenient: bool = False
 
-    def conflict(self, stated: Iterable[Dim], found: Iterable[int], who: str) -> str | None:
+    def conflict(self, stated: Iterable[Dim], sizes: Iterable[int], who: str) -> str | None:
         """Compare dims with sizes of the same number; the first contradiction in words, "" for one of numbers."""
-        for dim, size in zip(stated, found, strict=True):
+        for dim, size in zip(stated, sizes, strict=True):
             name = size_name(dim)
             if name is not None:
                 known, source = self.by_name.setdefault(name, (size, who))
@@ -78,8 +78,8 @@ def check_feeds(
     missing = [name for name in required if name not in feeds and reads(name)]
     if unknown or missing:
         listed = ", ".join(f"'{value.name}'" for value in graph.inputs) or "none"
-        found = ", ".join(f"'{name}'" for name in feeds) or "none"
-        raise EvaluationError(f"the fed arrays must be those of the model's inputs ({listed}), not {found}")
+        names = ", ".join(f"'{name}'" for name in feeds) or "none"
+        raise EvaluationError(f"the fed arrays must be those of the model's inputs ({listed}), not {names}")
     return {name: frozen(_fitting(inputs[name], feeds[name], sizes)) for name in inputs if name in feeds}
 
 
@@ -139,16 +139,16 @@ def output_notes(outputs: Iterable[Value], values: Mapping[str, Operand], sizes:
     """Where outputs are not what the model states of them, one sentence each."""
     notes = []
     for value in outputs:
-        stated, found = value.tensor, values.get(value.name)
-        if stated is None or not isinstance(found, np.ndarray):
+        stated, operand = value.tensor, values.get(value.name)
+        if stated is None or not isinstance(operand, np.ndarray):
             continue
         who = f"output '{value.name}'"
-        conflict = None if stated.dtype == found.dtype else ""
+        conflict = None if stated.dtype == operand.dtype else ""
         if conflict is None and stated.shape is not None:
-            fits = len(stated.shape) == found.ndim
-            conflict = sizes.conflict(stated.shape, found.shape, who) if fits else ""
+            fits = len(stated.shape) == operand.ndim
+            conflict = sizes.conflict(stated.shape, operand.shape, who) if fits else ""
         if conflict is not None:
             remark = f": {conflict}" if conflict else ""
-            is_, claim = describe(found.dtype, found.shape), describe(stated.dtype, stated.shape)
+            is_, claim = describe(operand.dtype, operand.shape), describe(stated.dtype, stated.shape)
             notes.append(f"{who} is {is_}, not {claim} as the file says{remark}")
     return notes

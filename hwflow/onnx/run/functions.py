@@ -31,8 +31,8 @@ def instantiate(function: Function, call: Node) -> tuple[Node, ...]:
 
     An attribute that neither gives is left out of the body's nodes too.
     """
-    given = {n: v for n, v in call.attributes.items() if n in function.attributes or n in function.defaults}
-    return _substituted(function.nodes, {**function.defaults, **given})
+    attributes = {n: v for n, v in call.attributes.items() if n in function.attributes or n in function.defaults}
+    return _substituted(function.nodes, {**function.defaults, **attributes})
 
 
 def _substituted(nodes: tuple[Node, ...], values: Mapping[str, Attribute]) -> tuple[Node, ...]:
@@ -118,10 +118,10 @@ class Functions:
         if function.key not in self._sizes:
             self._sizes[function.key] = None  # while it is being counted
             self._sizes[function.key] = self._size(function.nodes, function.opsets, depth, path)
-        found = self._sizes[function.key]
-        if found is None:
+        size = self._sizes[function.key]
+        if size is None:
             raise InvalidModel(f"{path} must not call itself, directly or through others", "export the model again")
-        return found
+        return size
 
     def _too_deep(self, what: str, depth: int) -> LimitError:
         return LimitError(

@@ -26,8 +26,8 @@ _PASSING = having(Trait.MISSING_STAYS)
 
 def missing_taken(graph: Graph, *, host: bool = False) -> Mapping[str, frozenset[str]]:
     """For each input whether it may be `NAN` and `INFINITE`; `host`: every node of `graph` runs on the host."""
-    made = {name: node for node in graph.nodes for name in node.outputs if name}
-    return {value.name: _taken(graph, made, value.name, host) for value in graph.inputs}
+    makers = {name: node for node in graph.nodes for name in node.outputs if name}
+    return {value.name: _taken(graph, makers, value.name, host) for value in graph.inputs}
 
 
 def odd_places(array: Array, missing: Collection[str]) -> npt.NDArray[np.bool_]:

@@ -106,11 +106,11 @@ def dense(sparse: SparseTensor) -> Array:
 
 def constants_of(graph: Graph, path: str, limits: Limits) -> dict[str, Array]:
     """All initializers as arrays that cannot be written to."""
-    found = {name: frozen(array) for name, array in graph.initializers.items()}
+    arrays = {name: frozen(array) for name, array in graph.initializers.items()}
     meter = Meter(limits)
     for name, sparse in graph.sparse_initializers.items():
         what = f"{path}/sparse_initializer '{name}'"
         meter.tensor(sparse.shape, sparse.values.dtype, what)
-        found[name] = frozen(dense(sparse))
-        meter.hold(size_of(found[name]), what)
-    return found  # type: ignore[return-value]
+        arrays[name] = frozen(dense(sparse))
+        meter.hold(size_of(arrays[name]), what)
+    return arrays  # type: ignore[return-value]

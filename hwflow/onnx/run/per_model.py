@@ -28,7 +28,7 @@ class PerModel(Generic[Key, Derived]):
     def of(self, model: Model) -> dict[Key, Derived]:
         """The dict of `model`, to read and to fill."""
         key = id(model)
-        found = self._entries.get(key)
-        if found is None or found[0]() is not model:
-            found = self._entries[key] = weakref.ref(model, lambda _: self._entries.pop(key, None)), {}
-        return found[1]
+        entry = self._entries.get(key)
+        if entry is None or entry[0]() is not model:
+            entry = self._entries[key] = weakref.ref(model, lambda _: self._entries.pop(key, None)), {}
+        return entry[1]

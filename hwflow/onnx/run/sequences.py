@@ -45,20 +45,20 @@ def state_names(model: Model) -> dict[str, str]:
 def state_pairs(model: Model) -> dict[str, str]:
     """The inputs of `model` that are states of a layer, each with the output that is its next state."""
     inputs, outputs = ({value.name for value in values} for values in (model.graph.inputs, model.graph.outputs))
-    found = _read(model, KEY)
-    return {name: output for name, output in found.items() if name in inputs and output in outputs}
+    pairs = _read(model, KEY)
+    return {name: output for name, output in pairs.items() if name in inputs and output in outputs}
 
 
 def state_inputs(graph: Graph) -> frozenset[str]:
     """The inputs of a graph as its file has it that seem to be states: initial ones of recurrent nodes come of them."""
-    made = {name: node for node in graph.nodes for name in node.outputs if name}
+    makers = {name: node for node in graph.nodes for name in node.outputs if name}
     todo = [name for node in graph.nodes if node.op_type in ("GRU", "LSTM", "RNN") for name in node.inputs[5:7]]
     seen = set[str]()
     while todo:
         name = todo.pop()
         if name not in seen:
             seen.add(name)
-            todo += made[name].inputs[:1] if name in made and made[name].op_type in _MOVING else ()
+            todo += makers[name].inputs[:1] if name in makers and makers[name].op_type in _MOVING else ()
     return frozenset(value.name for value in graph.inputs if value.name in seen)
 
 
@@ -81,9 +81,9 @@ def _steps(model: Model, rows: Mapping[str, Array]) -> Iterator[tuple[dict[str, 
     count = min(len(array) for name, array in rows.items() if name not in pairs)
     for k in range(count):
         fed = {**{value.name: rows[value.name][k] for value in inputs_of_rows(model)}, **states}
-        made = evaluate(model, fed)
-        yield fed, made
-        states = {name: made[output] for name, output in pairs.items()}
+        outputs = evaluate(model, fed)
+        yield fed, outputs
+        states = {name: outputs[output] for name, output in pairs.items()}
 
 
 def _zeros(value: Value) -> Array:
@@ -100,12 +100,12 @@ def in_order(
     The first row finds states of 0, each other one what the row before it left.  `progress` hears of (rows done, rows
     in all).
     """
-    made = []
+    rows_made = []
     for _, outputs in _steps(model, rows):
-        made.append(outputs)
+        rows_made.append(outputs)
         if progress is not None:
-            progress(len(made), min(map(len, rows.values())))
-    return {value.name: np.stack([outputs[value.name] for outputs in made]) for value in outputs_of_rows(model)}
+            progress(len(rows_made), min(map(len, rows.values())))
+    return {value.name: np.stack([outputs[value.name] for outputs in rows_made]) for value in outputs_of_rows(model)}
 
 
 def with_state_rows(model: Model, rows: Mapping[str, Array]) -> dict[str, Array]:
@@ -114,4 +114,4 @@ def with_state_rows(model: Model, rows: Mapping[str, Array]) -> dict[str, Array]
     if not pairs:
         return dict(rows)
     fed = [states for states, _ in _steps(model, rows)]
-    return {**rows, **{name: np.stack([each[name] for each in fed]) for name in pairs}}
+    return {**rows, **{name: np.stack([row[name] for row in fed]) for name in pairs}}

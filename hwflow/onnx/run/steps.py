@@ -79,16 +79,16 @@ class Steps:
 
         Any other value ends with the last step that reads it, or with the one that makes it where none does.
         """
-        kept = set(names)
+        alive = set(names)
         last_use: dict[str, int] = {}
         for index, step in enumerate(steps):
             last_use.update((name, index) for name in step.node.outputs if name)
             last_use.update((name, index) for name in step.reads if name in last_use)
         ends: list[list[str]] = [[] for _ in steps]
         for name, index in last_use.items():
-            if name not in kept:
+            if name not in alive:
                 ends[index].append(name)
-        reads = {name for step in steps for name in step.reads} | kept
+        reads = {name for step in steps for name in step.reads} | alive
         return cls(tuple(zip(steps, map(tuple, ends), strict=True)), frozenset(reads))
 
     def run(self, values: Values, meter: Meter, watch: Watch | None = None) -> None:

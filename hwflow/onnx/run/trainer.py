@@ -70,11 +70,11 @@ class Trainer:
         program, training = self._steps[index], self._model.training[index]
         if program is None or training.algorithm is None:
             raise TrainingError(f"training_info[{index}] must have an algorithm to be run, not none")
-        wanted = [value.name for value in training.algorithm.outputs] if fetch is None else list(fetch)
-        names = dict.fromkeys((*wanted, *training.update_binding.values()))
+        fetched = [value.name for value in training.algorithm.outputs] if fetch is None else list(fetch)
+        names = dict.fromkeys((*fetched, *training.update_binding.values()))
         results = program.run(self._fed(feeds), tuple(names))
         self._assign(training.update_binding, results, f"training_info[{index}]/algorithm")
-        return {name: results[name] for name in wanted}
+        return {name: results[name] for name in fetched}
 
     def infer(self, feeds: Mapping[str, object], fetch: Sequence[str] | None = None) -> dict[str, Operand]:
         """Run the main graph on the state as it is now."""
@@ -101,11 +101,11 @@ class Trainer:
     def _with_state(self, graph: Graph) -> Graph:
         """The graph with its state variables as inputs that may be fed."""
         present = graph.initializers.keys() | graph.sparse_initializers.keys()
-        kept = tuple(value for value in graph.overridable if value.name not in self._state)
+        others = tuple(value for value in graph.overridable if value.name not in self._state)
         state = (
             Value(name, TensorType(array.dtype, array.shape)) for name, array in self._state.items() if name in present
         )
-        return replace(graph, overridable=(*kept, *state))
+        return replace(graph, overridable=(*others, *state))
 
     def _algorithm(self, index: int) -> Program | None:
         """The main graph and behind it the algorithm, as one graph."""
@@ -149,10 +149,10 @@ def _require_bindings(main: Graph, training: Training, where: str, state: Mappin
     if algorithm is not None:
         local = algorithm.initializers.keys() | algorithm.sparse_initializers.keys()
     known = main.initializers.keys() | main.sparse_initializers.keys() | local
-    made = {value.name for value in initialization.outputs} if initialization is not None else set()
+    outputs = {value.name for value in initialization.outputs} if initialization is not None else set()
     computed = {value.name for graph in (main, algorithm) if graph is not None for value in graph.outputs}
     for kind, binding, sources in (
-        ("initialization_binding", training.initialization_binding, made),
+        ("initialization_binding", training.initialization_binding, outputs),
         ("update_binding", training.update_binding, computed),
     ):
         for name, source in binding.items():

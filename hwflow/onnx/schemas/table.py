@@ -29,10 +29,10 @@ class _Table(Mapping[_Key, tuple[Schema, ...]]):
         self._made: dict[_Key, tuple[Schema, ...]] = {}
 
     def __getitem__(self, key: _Key) -> tuple[Schema, ...]:
-        found = self._made.get(key)
-        if found is None:
-            found = self._made[key] = tuple(_schema(row, sets) for row, sets in self._rows[key])
-        return found
+        schemas = self._made.get(key)
+        if schemas is None:
+            schemas = self._made[key] = tuple(_schema(row, sets) for row, sets in self._rows[key])
+        return schemas
 
     def __iter__(self) -> Iterator[_Key]:
         return iter(self._rows)

@@ -122,10 +122,10 @@ def _outputs(old: Sequence[Value], new: Sequence[Value]) -> Iterator[Change]:
 
 def _order(kind: str, old: list[str], new: list[str]) -> Iterator[Change]:
     """Callers may go by position: those that stay keep their order, and new ones stand behind them."""
-    kept = [name for name in new if name in set(old)]
-    if kept != [name for name in old if name in set(new)]:
-        yield Change(Bump.MAJOR, "VER-14", f"{kind}s", f"are in another order: {', '.join(kept)}")
-    elif len(kept) == len(old) and new[: len(kept)] != kept:
+    common = [name for name in new if name in set(old)]
+    if common != [name for name in old if name in set(new)]:
+        yield Change(Bump.MAJOR, "VER-14", f"{kind}s", f"are in another order: {', '.join(common)}")
+    elif len(common) == len(old) and new[: len(common)] != common:
         yield Change(Bump.MAJOR, "VER-14", f"{kind}s", "are at other positions: a new one must come after the others")
 
 
@@ -139,18 +139,18 @@ def _type(where: str, old: ValueType | None, new: ValueType | None, *, is_input:
         yield Change(Bump.MAJOR, "VER-14", where, change)
 
 
-def _shown(found: ValueType | None) -> str:
+def _shown(type_: ValueType | None) -> str:
     """A text like "float32[1, 3]", "sequence of int64[?]"."""
     words = []
-    while isinstance(found, (SequenceType, OptionalType, MapType)):
-        match found:
+    while isinstance(type_, (SequenceType, OptionalType, MapType)):
+        match type_:
             case MapType(key, value):
                 words.append(f"map from {type_name(key)} to ")
-                found = value
+                type_ = value
             case SequenceType(element) | OptionalType(element):
-                words.append("sequence of " if isinstance(found, SequenceType) else "optional ")
-                found = element
-    match found:
+                words.append("sequence of " if isinstance(type_, SequenceType) else "optional ")
+                type_ = element
+    match type_:
         case None:
             words.append("something not stated")
         case TensorType(dtype, shape):
@@ -247,13 +247,13 @@ def same(old: object, new: object) -> bool:
 def compare_schemas(old: Schema, new: Schema) -> tuple[Change, ...]:
     """Changes that make `new` another operator than `old` (OS-16): it needs another first version."""
     where = f"operator {old.identifier.rpartition(':')[0]}"
-    found = (
+    changes = (
         *_attributes(old, new),
         *_parameters("input", old, new, old.inputs, new.inputs),
         *_parameters("output", old, new, old.outputs, new.outputs),
         *(["is taken away"] if new.deprecated and not old.deprecated else []),
     )
-    return tuple(Change(Bump.MAJOR, "OS-16", where, what) for what in found)
+    return tuple(Change(Bump.MAJOR, "OS-16", where, what) for what in changes)
 
 
 def _attributes(old: Schema, new: Schema) -> Iterator[str]:
@@ -289,19 +289,19 @@ def _parameters(
 
 def compare_operator_sets(old: OperatorSet, new: OperatorSet) -> tuple[Change, ...]:
     """All differences; Bump.MAJOR where users of the old set break, or where a number should have grown."""
-    found = tuple(_operators(old, new))
+    differences = tuple(_operators(old, new))
     if old.domain != new.domain:
         what = f"is that of '{new.domain}', not of '{old.domain}': two sets, not two versions of one"
-        found = (Change(Bump.MAJOR, "OS-12", "operator set", what), *found)
-    elif found and new.version <= old.version:
+        differences = (Change(Bump.MAJOR, "OS-12", "operator set", what), *differences)
+    elif differences and new.version <= old.version:
         what = f"must have a version above {old.version} for these changes, not {new.version}"
-        found = (Change(Bump.MAJOR, "OS-13", "operator set", what), *found)
-    return found
+        differences = (Change(Bump.MAJOR, "OS-13", "operator set", what), *differences)
+    return differences
 
 
 def _operators(old: OperatorSet, new: OperatorSet) -> Iterator[Change]:
-    before, after = ({entry.name: entry for entry in found.operators} for found in (old, new))
-    bodies, new_bodies = ({f.name: f for f in found.functions} for found in (old, new))
+    before, after = ({entry.name: entry for entry in operator_set.operators} for operator_set in (old, new))
+    bodies, new_bodies = ({f.name: f for f in operator_set.functions} for operator_set in (old, new))
     for name in dict.fromkeys((*before, *after)):
         where = f"operator {old.domain or 'ai.onnx'}.{name}"
         if name not in after:

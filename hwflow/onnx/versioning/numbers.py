@@ -183,8 +183,8 @@ NEWEST_IR = max(IR_VERSIONS)
 
 def first_release(domain: str, version: int) -> Release | None:
     """The oldest release with at least this version of a standard operator set ("" is ai.onnx); None for others."""
-    found = ((release, release.opset_of(domain)) for release in RELEASES)
-    return next((release for release, held in found if held is not None and held >= version), None)
+    versions = ((release, release.opset_of(domain)) for release in RELEASES)
+    return next((release for release, held in versions if held is not None and held >= version), None)
 
 
 def least_ir(domain: str, version: int) -> int | None:

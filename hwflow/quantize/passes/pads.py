@@ -173,10 +173,10 @@ def _moved(
     elif node.domain or node.op_type not in functions | QUANTIZERS:
         return None
     else:
-        made = _behind(node, known, model)
-        if made is None:
+        result = _behind(node, known, model)
+        if result is None:
             return None
-        value = made
+        value = result
     inside = tuple(known[name].source if name in known else name for name in node.inputs)
     first = replace(node, inputs=inside, outputs=(names.new(f"{node.outputs[0]}.inside"),))
     numbers = (*(padding.begins[k] for k in order), *(padding.ends[k] for k in order))

@@ -14,8 +14,8 @@ _COMMUTES = frozenset({"Add", "Mul", "And", "Or", "Xor", "Equal"})
 
 
 def _dims(site: NodeConversion, name: str) -> tuple[Dim, ...] | None:
-    found = site.tensor(name)
-    return None if found is None else found.shape
+    tensor = site.tensor(name)
+    return None if tensor is None else tensor.shape
 
 
 def _equal(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> bool:

@@ -88,8 +88,8 @@ def _split_in_number(site: NodeConversion) -> None:
         narrow(site)
         return
     count, axis = site.attribute("num_outputs"), site.attribute("axis")
-    found = site.tensor(site.input(0))
-    size = None if found is None or found.shape is None else found.shape[axis]
+    tensor = site.tensor(site.input(0))
+    size = None if tensor is None or tensor.shape is None else tensor.shape[axis]
     if not isinstance(size, int):
         raise newer(site, "parts of a size that the file does not give (attribute 'num_outputs')")
     part = math.ceil(size / count)
@@ -126,10 +126,10 @@ def _pad_axes(site: NodeConversion) -> None:
         narrow(site)
         return
     rank = site.needs_rank(site.input(0))
-    axes, given = _positive(site, constant_ints(site, 3) or (), rank), constant_ints(site, 1) or ()
+    axes, widths = _positive(site, constant_ints(site, 3) or (), rank), constant_ints(site, 1) or ()
     pads = [0] * (2 * rank)
     for i, axis in enumerate(axes):
-        pads[axis], pads[rank + axis] = given[i], given[len(axes) + i]
+        pads[axis], pads[rank + axis] = widths[i], widths[len(axes) + i]
     narrow(site, inputs=(site.input(0), site.constant(pads, np.int64), site.input(2)))
 
 
@@ -207,8 +207,8 @@ def _dropout(site: NodeConversion) -> None:
     ratio = needs_constant(site, 1)
     if training is not None and bool(training.reshape(-1)[0]) and (ratio is None or float(ratio.reshape(-1)[0])):
         raise newer(site, "a node that drops elements (input 'training_mode')")
-    given = {} if ratio is None else {"ratio": float(ratio.reshape(-1)[0])}
-    narrow(site, inputs=site.node.inputs[:1], attributes=given)
+    ratio_stated = {} if ratio is None else {"ratio": float(ratio.reshape(-1)[0])}
+    narrow(site, inputs=site.node.inputs[:1], attributes=ratio_stated)
 
 
 def _mask_of_type(site: NodeConversion) -> None:
@@ -258,8 +258,8 @@ def _gather(site: NodeConversion) -> None:
     indices, axis = site.value(site.input(1)), site.attribute("axis")
     inputs = list(site.node.inputs)
     if indices is not None and indices.size and int(indices.min()) < 0:
-        found = site.tensor(site.input(0))
-        size = None if found is None or found.shape is None else found.shape[axis]
+        tensor = site.tensor(site.input(0))
+        size = None if tensor is None or tensor.shape is None else tensor.shape[axis]
         if not isinstance(size, int):
             raise newer(site, "an index that counts from the end")
         inputs[1] = site.constant(np.where(indices < 0, indices + size, indices), indices.dtype)

@@ -62,8 +62,8 @@ def _softmax(site: NodeConversion) -> None:
         return
     order = [*range(rank)]
     order[axis], order[-1] = order[-1], order[axis]
-    made = site.add(site.node.op_type, site.add("Transpose", x, perm=tuple(order)), axis=-1)
-    site.result("Transpose", made, perm=tuple(order))
+    turned = site.add(site.node.op_type, site.add("Transpose", x, perm=tuple(order)), axis=-1)
+    site.result("Transpose", turned, perm=tuple(order))
 
 
 def _softmax_axis(site: NodeConversion) -> None:
@@ -100,15 +100,15 @@ def _slopes(site: NodeConversion) -> None:
     x, slope = site.node.inputs
     shape = site.shape(slope)
     if shape is not None and all(size == 1 for size in shape):
-        kept = slope if len(shape) == 1 else site.add("Reshape", slope, site.constant([1], np.int64))
-        narrow(site, inputs=(x, kept))
+        slope_in_shape = slope if len(shape) == 1 else site.add("Reshape", slope, site.constant([1], np.int64))
+        narrow(site, inputs=(x, slope_in_shape))
         return
     rank = site.needs_rank(x)
     full = None if shape is None else (1,) * (rank - len(shape)) + shape
     if full is None or len(full) != rank or rank < 2 or any(n != 1 for i, n in enumerate(full) if i != 1):
         raise newer(site, f"slopes '{slope}' that are neither one nor one for each channel")
-    kept = slope if len(shape or ()) == 1 else site.add("Reshape", slope, site.constant([-1], np.int64))
-    narrow(site, inputs=(x, kept))
+    slope_in_shape = slope if len(shape or ()) == 1 else site.add("Reshape", slope, site.constant([-1], np.int64))
+    narrow(site, inputs=(x, slope_in_shape))
 
 
 def _power_of_pool(site: NodeConversion) -> None:
@@ -140,10 +140,10 @@ def _time_first(site: NodeConversion) -> None:
     ]
     moved = [name and site.fresh(f"{name}.time_first") for name in site.node.outputs]
     narrow(site, inputs=inputs, outputs=moved, attributes=site.attributes("layout"))
-    for position, (made, name) in enumerate(zip(moved, site.node.outputs, strict=True)):
+    for position, (result, name) in enumerate(zip(moved, site.node.outputs, strict=True)):
         if name:
             order = (2, 0, 1, 3) if position == 0 else (1, 0, 2)
-            site.write(Node("Transpose", (made,), (name,), {"perm": order}, name))
+            site.write(Node("Transpose", (result,), (name,), {"perm": order}, name))
 
 
 def _blocks_to_space(site: NodeConversion) -> None:
@@ -203,9 +203,9 @@ def _scale_of_type(site: NodeConversion) -> None:
 
 def _scale_decides(site: NodeConversion) -> None:
     """Before version 23 the result has the type of the scale."""
-    given = site.attribute("output_dtype")
-    if given and site.needs_dtype(site.node.outputs[0]) != site.needs_dtype(site.input(1)):
-        raise newer(site, f"attribute 'output_dtype' ({given})")
+    stated = site.attribute("output_dtype")
+    if stated and site.needs_dtype(site.node.outputs[0]) != site.needs_dtype(site.input(1)):
+        raise newer(site, f"attribute 'output_dtype' ({stated})")
     narrow(site, attributes=site.attributes("output_dtype"))
 
 
@@ -305,13 +305,13 @@ def _scan_with_batch(site: NodeConversion) -> None:
     inputs = ["", *(site.add("Unsqueeze", name, axes=(0,)) for name in site.node.inputs)]
     outputs = tuple(name and site.fresh(f"{name}.batch") for name in site.node.outputs)
     directions = site.attribute("scan_input_directions")
-    kept = {name: site.node.attributes[name] for name in ("body", "num_scan_inputs")}
+    same = {name: site.node.attributes[name] for name in ("body", "num_scan_inputs")}
     more = {} if directions is None else {"directions": tuple(directions)}
     assert rows >= 0
-    site.write(replace(site.node, inputs=tuple(inputs), outputs=outputs, attributes={**kept, **more}))
-    for made, name in zip(outputs, site.node.outputs, strict=True):
+    site.write(replace(site.node, inputs=tuple(inputs), outputs=outputs, attributes={**same, **more}))
+    for result, name in zip(outputs, site.node.outputs, strict=True):
         if name:
-            site.write(Node("Squeeze", (made,), (name,), {"axes": (0,)}, name))
+            site.write(Node("Squeeze", (result,), (name,), {"axes": (0,)}, name))
 
 
 def _values(site: NodeConversion) -> None:
@@ -349,12 +349,12 @@ def _all_axes(site: NodeConversion) -> None:
 
 def _spread(site: NodeConversion, position: int, places: list[int], rest: list[float]) -> str:
     """The constant input with an entry for every axis."""
-    given = site.value(site.input(position))
-    if given is None:
+    values = site.value(site.input(position))
+    if values is None:
         raise newer(site, "attribute 'axes' with a computed size")
-    for place, value in zip(places, given.reshape(-1), strict=True):
+    for place, value in zip(places, values.reshape(-1), strict=True):
         rest[place] = value.item()
-    return site.constant(np.array(rest, given.dtype))
+    return site.constant(np.array(rest, values.dtype))
 
 
 def _empty(site: NodeConversion) -> None:

@@ -31,9 +31,9 @@ def newer(site: NodeConversion, what: str) -> Refusal:
 def not_there(site: NodeConversion) -> None:
     """The step below the first version of an operator: what it gives for constants is a constant, all else refused."""
     since = site.schema.since
-    made = _computed(site)
-    if made is not None:
-        for name, array in made.items():
+    results = _computed(site)
+    if results is not None:
+        for name, array in results.items():
             site.write(Node("Constant", (), (name,), {"value": array}, name))
         return
     raise site.refuse(f"the operator came with operator set {since}", f"convert to operator set {since} or newer")
@@ -48,8 +48,8 @@ def _computed(site: NodeConversion) -> dict[str, Array] | None:
     outputs = tuple(Value(name, None) for name in node.outputs if name)
     model = Model(Graph("one node", (node,), (), outputs, values), _IR_VERSION, {node.domain: site.schema.since})
     with suppress(HwflowError):  # then the node is refused, as it stands in the file
-        made = evaluate(model, {})
-        tensors = {name: array for name, array in made.items() if isinstance(array, np.ndarray)}
+        results = evaluate(model, {})
+        tensors = {name: array for name, array in results.items() if isinstance(array, np.ndarray)}
         if len(tensors) == len(outputs) and all(array.size <= _FOLDED for array in tensors.values()):
             return tensors
     return None
@@ -116,20 +116,21 @@ def _within(site: NodeConversion, names: Sequence[str], parameters: Sequence[Par
     return tuple(listed)
 
 
-def _attributes(site: NodeConversion, given: Mapping[str, Attribute]) -> dict[str, Attribute]:
+def _attributes(site: NodeConversion, of_node: Mapping[str, Attribute]) -> dict[str, Attribute]:
     """The attributes that the older version knows; defaults that it does not share are stated."""
     assert site.wanted is not None
-    known, kept = site.wanted.attributes, dict[str, Attribute]()
-    for name, value in given.items():
+    known, attributes = site.wanted.attributes, dict[str, Attribute]()
+    for name, value in of_node.items():
         if name in known:
-            kept[name] = value
+            attributes[name] = value
         elif name in site.schema.attributes and not mute(site, name, site.attribute(name)):
             shown = f"{value!r}" if isinstance(value, (str, int, float, tuple)) else "a tensor"
             raise newer(site, f"attribute '{name}' ({shown})")
     for name, stated in site.schema.attributes.items():
-        if name in known and name not in kept and stated.default is not None and stated.default != known[name].default:
-            kept[name] = stated.default
-    return kept
+        default = stated.default
+        if name in known and name not in attributes and default is not None and default != known[name].default:
+            attributes[name] = default
+    return attributes
 
 
 def needs_constant(site: NodeConversion, position: int) -> Arr | None:

@@ -129,9 +129,10 @@ def _skip_layer_normalization(
     """Layer normalization over the last axis of x + skip + bias; also the mean, 1 / deviation, and the sum."""
     wide = working_type(x.dtype)
     total = _skip_sum(call, x.astype(wide, copy=False), skip.astype(wide, copy=False))
-    for given in (gamma, beta, bias):
-        if given is not None and given.shape != x.shape[-1:]:
-            raise call.error(f"gamma, beta and bias must have the shape {list(x.shape[-1:])}, not {list(given.shape)}")
+    for parameter in (gamma, beta, bias):
+        if parameter is not None and parameter.shape != x.shape[-1:]:
+            raise call.error(
+                f"gamma, beta and bias must have the shape {list(x.shape[-1:])}, not {list(parameter.shape)}")
     if bias is not None:
         total = total + bias.astype(wide, copy=False)
     normal, mean, inverse = standardized(total, (x.ndim - 1,), call.number("epsilon"))
@@ -230,10 +231,10 @@ def _widths(call: Call, x: Arr | Known, weights: Arr | Known) -> tuple[int, int,
     if x.ndim != 3 or weights.ndim != 2 or x.shape[2] != weights.shape[0]:
         raise call.error(f"the input [batch, positions, size] and the weights [size, all] must fit together, not have "
                          f"the shapes {list(x.shape)} and {list(weights.shape)}")
-    found = tuple(int(size) for size in call.integers("qkv_hidden_sizes", ())) or (weights.shape[1] // 3,) * 3
-    if len(found) != 3 or sum(found) != weights.shape[1] or found[0] != found[1]:
-        raise call.error(f"'qkv_hidden_sizes' must be three sizes that make up {weights.shape[1]}, not {list(found)}")
-    return found[0], found[1], found[2]
+    widths = tuple(int(size) for size in call.integers("qkv_hidden_sizes", ())) or (weights.shape[1] // 3,) * 3
+    if len(widths) != 3 or sum(widths) != weights.shape[1] or widths[0] != widths[1]:
+        raise call.error(f"'qkv_hidden_sizes' must be three sizes that make up {weights.shape[1]}, not {list(widths)}")
+    return widths[0], widths[1], widths[2]
 
 
 def _attention(
@@ -244,9 +245,9 @@ def _attention(
     if call.integer("do_rotary", 0):
         raise call.error("'do_rotary' is not computed by hwflow", "export the model without fused rotary positions")
     widths, wide = _widths(call, x, weights), working_type(x.dtype)
-    made = np.matmul(x.astype(wide), weights.astype(wide))
-    made = made if bias is None else made + bias.astype(wide)
-    q, k, v = np.split(made.astype(x.dtype), np.cumsum(widths)[:2], axis=2)
+    projected = np.matmul(x.astype(wide), weights.astype(wide))
+    projected = projected if bias is None else projected + bias.astype(wide)
+    q, k, v = np.split(projected.astype(x.dtype), np.cumsum(widths)[:2], axis=2)
     return _mixed(call, q, k, v, added)
 
 

@@ -92,8 +92,8 @@ def _bipolar_quant(call: Call, x: Arr, scale: Arr) -> Arr:
 def _trunc_1(call: Call, x: Arr, scale: Arr, zero: Arr, in_bits: Arr, out_bits: Arr) -> Arr:
     """Drops the lowest bits of the integer that x stands for, and keeps the scale."""
     whole = np.rint(x / scale + zero)
-    kept = _rounding(call)(whole / np.exp2(in_bits.astype(np.float32) - out_bits.astype(np.float32)))
-    return _fitting(call, np.asarray((kept - zero) * scale), x)
+    rounded = _rounding(call)(whole / np.exp2(in_bits.astype(np.float32) - out_bits.astype(np.float32)))
+    return _fitting(call, np.asarray((rounded - zero) * scale), x)
 
 
 def _trunc_2(call: Call, x: Arr, scale: Arr, zero: Arr, in_bits: Arr, out_scale: Arr, out_bits: Arr) -> Arr:
@@ -102,8 +102,8 @@ def _trunc_2(call: Call, x: Arr, scale: Arr, zero: Arr, in_bits: Arr, out_scale:
     low, high = _range(call, out_bits)
     step = np.exp2(np.rint(np.log2(out_scale / scale)))
     y = np.rint(x / scale + zero) / step
-    kept = rounding(np.clip(y, low.astype(y.dtype), high.astype(y.dtype)))
-    return _fitting(call, np.asarray((kept - zero / step) * out_scale), x)
+    rounded = rounding(np.clip(y, low.astype(y.dtype), high.astype(y.dtype)))
+    return _fitting(call, np.asarray((rounded - zero / step) * out_scale), x)
 
 
 def _float_quant(call: Call, x: Arr, scale: Arr, exponent: Arr, mantissa: Arr, bias: Arr, largest: Arr) -> Arr:

@@ -30,8 +30,8 @@ def _positions(x: Arr, keys: Sequence[Key]) -> npt.NDArray[np.int64]:
     if _is_text(x):
         return np.array([table.get(str(value), -1) for value in x.reshape(-1)], np.int64).reshape(x.shape)
     values, inverse = np.unique(x, return_inverse=True)
-    found = np.array([table.get(_key(value), -1) for value in values.tolist()], np.int64)
-    return np.asarray(found[inverse].reshape(x.shape))
+    positions = np.array([table.get(_key(value), -1) for value in values.tolist()], np.int64)
+    return np.asarray(positions[inverse].reshape(x.shape))
 
 
 def _mapped(x: Arr, keys: Sequence[Key], values: Arr, default: Key | np.generic) -> Arr:

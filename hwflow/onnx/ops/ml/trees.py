@@ -179,10 +179,10 @@ def ensemble_of(call: Call) -> Ensemble:
     return Ensemble(forest, aggregate, np.zeros(0), transform)
 
 
-def scores_of_two(made: Ensemble) -> int | None:
+def scores_of_two(ensemble: Ensemble) -> int | None:
     """The class that the leaves name, where two classes share one score; else None."""
-    voted = np.unique(made.forest.vote_targets)
-    shared = made.labels is not None and len(made.labels) == 2 and len(voted) == 1 and made.base.size <= 1
+    voted = np.unique(ensemble.forest.vote_targets)
+    shared = ensemble.labels is not None and len(ensemble.labels) == 2 and len(voted) == 1 and ensemble.base.size <= 1
     return int(voted[0]) if shared else None
 
 
@@ -214,9 +214,9 @@ def _finder(call: Call, trees: _Ints, ids: _Ints, span: int) -> tuple[_Ints, _In
 
 def _find(call: Call, finder: tuple[_Ints, _Ints], trees: _Ints, ids: _Ints, span: int, what: str) -> _Ints:
     keys, order = finder
-    wanted = trees * span + np.clip(ids, 0, span - 1)
-    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    wrong = (ids < 0) | (ids >= span) | (keys[at] != wanted)
+    sought = trees * span + np.clip(ids, 0, span - 1)
+    at = np.minimum(np.searchsorted(keys, sought), len(keys) - 1)
+    wrong = (ids < 0) | (ids >= span) | (keys[at] != sought)
     if wrong.any():
         raise call.error(f"the {what} must be nodes of their tree, not node {ids[wrong][0]}", "export the model again")
     return order[at]
@@ -235,9 +235,9 @@ def _classic(call: Call, votes: str, targets: int) -> Forest:
 
     def child(name: str) -> _Ints:
         children = np.where(leaf, 0, _of_length(call, name, integers(call, name), count))
-        found = np.zeros(count, np.int64)
-        found[~leaf] = _find(call, finder, trees[~leaf], children[~leaf], span, "children")
-        return found
+        positions = np.zeros(count, np.int64)
+        positions[~leaf] = _find(call, finder, trees[~leaf], children[~leaf], span, "children")
+        return positions
 
     tree_count = int(trees.max()) + 1
     every = np.arange(tree_count)
