@@ -27,7 +27,7 @@ from hwflow.quantize.calibrate.ranges import Progress, ranges_of_silent
 from hwflow.quantize.calibrate.recurrent import Reach, needs_reaches, reaches, with_reaches
 from hwflow.quantize.calibrate.tune import equalizes, resolved, tune
 from hwflow.quantize.calibrate.weights import recurrent_weights
-from hwflow.quantize.checks.meaning import Meaning, Trail
+from hwflow.quantize.checks.meaning import Proof, Trail
 from hwflow.quantize.dialects.standard import with_wide_integers
 from hwflow.quantize.graphs import as_ints, is_layer, label_of, producers
 from hwflow.quantize.passes.affine import fold_affine, fold_affine_before_rankings
@@ -117,16 +117,15 @@ def to_qdq(
     settings: QuantizationSettings,
     notes: list[str],
     progress: Progress | None,
-    meaning: Meaning | None = None,
-    trail: Trail | None = None,
+    proof: Proof | None = None,
 ) -> PostTraining:
     """Quantize the float `model`, whose shapes are static.  What the user should know goes into `notes`.
 
     `calibration` maps each input to rows [n, *its shape]; None stands for made-up data.  HwflowError: calibration data
-    or settings that do not fit the model.  MeaningChanged: a pass, one here or on the `trail` to
-    `model`, changed what the model computes, which is `meaning`.
+    or settings that do not fit the model.  MeaningChanged: a pass, one here or on the trail of
+    `proof` to `model`, changed what the model computes.
     """
-    return finish(prepare(model, calibration, settings, notes, progress, meaning, trail), settings, notes)
+    return finish(prepare(model, calibration, settings, notes, progress, proof), settings, notes)
 
 
 def prepare(
@@ -135,18 +134,17 @@ def prepare(
     settings: QuantizationSettings,
     notes: list[str],
     progress: Progress | None = None,
-    meaning: Meaning | None = None,
-    trail: Trail | None = None,
+    proof: Proof | None = None,
 ) -> Prepared:
     """The part that does not depend on widths, methods and roundings of `settings`, and so needs to be done once."""
     asked = (BEFORE_RANKINGS,) if settings.hardware_argmax else ()
-    trail = (trail or Trail(model)).run((*FLOAT_PASSES, *asked, *PASSES))
+    trail = (proof.trail if proof else Trail(model)).run((*FLOAT_PASSES, *asked, *PASSES))
     graph = trail.end.graph
     equalized = equalizes(settings, (label_of(node) for node in graph.nodes if is_layer(node, graph.initializers)))
     if equalized:
         trail = trail.run((EQUALIZE,))
-    if meaning is not None:
-        meaning.require(trail)
+    if proof is not None:
+        proof.meaning.require(trail)
     model = trail.end
     tensor_points = points(model, settings.hardware_argmax)
     _check_types(model, tensor_points)

@@ -25,7 +25,7 @@ from hwflow.quantize.calibrate.partial import complete, rows_of, trial_form, wit
 from hwflow.quantize.calibrate.ranges import Progress, equal_rows
 from hwflow.quantize.calibrate.weights import has_real_weights, recurrent_weights
 from hwflow.quantize.checks.imported_layers import require_layers
-from hwflow.quantize.checks.meaning import NOT_COMPARED, Meaning, Trail
+from hwflow.quantize.checks.meaning import NOT_COMPARED, Meaning, Proof, Trail
 from hwflow.quantize.dialects.classical.rules import classical_to_standard, takes_wide_integers
 from hwflow.quantize.dialects.qoperator import dequantize_before_pool
 from hwflow.quantize.dialects.quantized_constants import fold_constant_layout, small_floats_to_float32
@@ -128,10 +128,11 @@ def quantize(
     notes += [f"{NOT_COMPARED} {meaning.problem}"] if meaning.problem else []
     settings = settings or QuantizationSettings()
     if _is_quantized(model):
-        form = _of_quantized(trail, meaning, judged, calibration, settings, notes, progress)
+        form = _of_quantized(Proof(trail, meaning), judged, calibration, settings, notes, progress)
     else:
         settings = for_classical(settings) if takes_wide_integers(inferred) else settings
-        form = _of_floats(to_qdq(model, calibration, settings, notes, progress, meaning, trail), judged, calibration)
+        trained = to_qdq(model, calibration, settings, notes, progress, Proof(trail, meaning))
+        form = _of_floats(trained, judged, calibration)
     warnings = equal_rows(calibration) if form.settings and calibration else ()
     integers = _integers(form, settings, original, notes, warnings)
     return replace(integers, graph=replace(integers.graph, origins=origins(integers.graph, inferred.graph)))
@@ -192,26 +193,25 @@ def _lacking(model: Model, settings: QuantizationSettings) -> tuple[str, ...]:
 
 
 def _of_quantized(
-    trail: Trail, meaning: Meaning, judged: _Judged, calibration: Mapping[str, Array] | None,
-    settings: QuantizationSettings, notes: list[str], progress: Progress | None,
+    proof: Proof, judged: _Judged, calibration: Mapping[str, Array] | None, settings: QuantizationSettings,
+    notes: list[str], progress: Progress | None,
 ) -> _Form:  # fmt: skip
-    """The form of a model that came quantized, which is the end of `trail`."""
+    """The form of a model that came quantized, which is the end of the trail of `proof`."""
     _require_no_widths(settings)
-    whole = trail.run(QDQ_PASSES)
-    meaning.require(whole)
-    merged = trail.run(QDQ_PASSES[-1:]).end  # one tensor that several layers read in one order is one
+    whole = proof.run(QDQ_PASSES)
+    merged = proof.trail.run(QDQ_PASSES[-1:]).end  # one tensor that several layers read in one order is one
     lacking = _lacking(merged, settings)
     if lacking:
         floored = with_floors(merged, rows_of(merged, calibration))
         lacking = lacking if floored is merged else _lacking(floored, settings)
         completed = complete(floored, lacking, calibration, notes, progress)
-        trail, meaning = Trail(completed), judged(completed, calibration, None)
-        whole = trail.run(QDQ_PASSES)
-        meaning.require(whole)
-    if has_real_weights(whole.end):
-        return _of_recurrent(recurrent_weights(whole.end, lambda node: WeightSettings()), judged, calibration)
-    model = _known(whole.end)
-    return _Form(trail.end, model, meaning, *twin(model))
+        proof = Proof(Trail(completed), judged(completed, calibration, None))
+        whole = proof.run(QDQ_PASSES)
+    end = whole.trail.end
+    if has_real_weights(end):
+        return _of_recurrent(recurrent_weights(end, lambda node: WeightSettings()), judged, calibration)
+    model = _known(end)
+    return _Form(proof.trail.end, model, proof.meaning, *twin(model))
 
 
 def _of_recurrent(qdq: Model, judged: _Judged, calibration: Mapping[str, Array] | None) -> _Form:
@@ -222,12 +222,10 @@ def _of_recurrent(qdq: Model, judged: _Judged, calibration: Mapping[str, Array] 
 
 def _of_floats(trained: PostTraining, judged: _Judged, calibration: Mapping[str, Array] | None) -> _Form:
     """The form of a model that was calibrated, with `calibration`."""
-    meaning = judged(trained.qdq, calibration, None)
-    trail = Trail(trained.qdq).run(QDQ_PASSES)
-    meaning.require(trail)
-    model = _known(trail.end)
+    proof = Proof(Trail(trained.qdq), judged(trained.qdq, calibration, None)).run(QDQ_PASSES)
+    model = _known(proof.trail.end)
     sources = renamed_sources(model, trained.sources)
-    return _Form(trained.qdq, model, meaning, trained.twin, sources, trained.settings_text)
+    return _Form(trained.qdq, model, proof.meaning, trained.twin, sources, trained.settings_text)
 
 
 def _integers(

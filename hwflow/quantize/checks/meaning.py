@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import ml_dtypes
@@ -96,6 +96,20 @@ class Trail:
     def then(self, name: str, model: Model) -> Trail:
         """With the step `name`, which made `model` of the end."""
         return Trail(self.start, (*self.steps, (name, model)))
+
+
+@dataclass(frozen=True)
+class Proof:
+    """Rewrites, and what each of them must still compute."""
+
+    trail: Trail
+    meaning: Meaning
+
+    def run(self, passes: Iterable[Pass]) -> Proof:
+        """With these passes run on the end.  MeaningChanged where one on the trail changed what the model computes."""
+        trail = self.trail.run(passes)
+        self.meaning.require(trail)
+        return replace(self, trail=trail)
 
 
 @dataclass(frozen=True)

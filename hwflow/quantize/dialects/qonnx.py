@@ -230,7 +230,7 @@ def trunc(rewriting: Rewriting, node: Node) -> None:
     whole = emit_rounded(rewriting, emit_units(rewriting, real, scale, zero, base), HALF_EVEN, f"{base}.sum")
     divided = rewriting.emit("Div", whole, rewriting.constant(f"{base}.power", np.asarray(step)), wish=f"{base}.part")
     truncated = emit_rounded(rewriting, divided, mode, base)
-    emit_quantized_whole(rewriting, truncated, width, out_scale, out_zero, base, node.outputs[0])
+    emit_quantized_whole(rewriting, Scaled(truncated, out_scale, out_zero), width, base, node.outputs[0])
 
 
 def _zero_of(zero: Arr, width: Width, name: str) -> Arr:
@@ -296,7 +296,7 @@ def _quant(rewriting: Rewriting, node: Node) -> None:
     else:
         units = emit_units(rewriting, real, scale, zero, base)
         value = emit_rounded(rewriting, units, mode, base)
-        emit_quantized_whole(rewriting, value, width, scale, zero, base, output)
+        emit_quantized_whole(rewriting, Scaled(value, scale, zero), width, base, output)
 
 
 def _bipolar_quant(rewriting: Rewriting, node: Node) -> None:

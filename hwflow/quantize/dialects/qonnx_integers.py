@@ -145,9 +145,10 @@ def emit_clip(rewriting: Rewriting, integers: str, low: int, high: int, dtype: n
 
 
 def emit_quantized_whole(
-    rewriting: Rewriting, value: str, width: Width, scale: Arr, zero: Arr, base: str, output: str
+    rewriting: Rewriting, whole_numbers: Scaled, width: Width, base: str, output: str
 ) -> None:
-    """`output` = scale * (`value` - zero point) for whole numbers, limited to the width: as Q, Clip, DQ."""
+    """`output` = scale * (x - zero point) for `whole_numbers` x, reals still, limited to the width: as Q, Clip, DQ."""
+    value, scale, zero = whole_numbers.tensor, whole_numbers.scale, whole_numbers.zero
     if zero != 0:
         shift = rewriting.constant(f"{base}.shift_back", zero.astype(np.float32))
         value = rewriting.emit("Sub", value, shift, wish=f"{base}.centred")

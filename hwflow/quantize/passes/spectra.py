@@ -14,7 +14,7 @@ convolution that follows.  In hardware that order of elements takes memory for a
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -139,14 +139,24 @@ def turn_before_copies(model: Model) -> Model:
             nodes.append(node)
             continue
         changed = True
-        nodes += _turned_first(node, *stack, graph, added)
+        nodes += _turned_first(node, stack, graph, added)
     return simplify(infer(with_graph(model, nodes, added.initializers))) if changed else model
+
+
+@dataclass(frozen=True)
+class _Stack:
+    """A Concat of copies of one tensor: the nodes that make each copy, and those between the Concat and a Transpose."""
+
+    source: str
+    copies: list[list[Node]]
+    concat: Node
+    after: list[Node]
 
 
 def _stack(
     node: Node, graph: Graph, makers: dict[str, Node], read: dict[str, list[Node]], outputs: set[str]
-) -> tuple[str, list[list[Node]], Node, list[Node]] | None:
-    """The tensor, the nodes that make each copy of it, the Concat, and what stands between it and `node`.
+) -> _Stack | None:
+    """The stack of copies that `node` turns.
 
     None where `node` turns something else, or something that has no more elements than the tensor.
     """
@@ -171,16 +181,15 @@ def _stack(
     whole, one = shape_of(graph, name), shape_of(graph, next(iter(sources)))
     if len(sources) != 1 or whole is None or one is None or np.prod(whole) < 2 * np.prod(one):
         return None
-    return sources.pop(), copies, concat, after
+    return _Stack(sources.pop(), copies, concat, after)
 
 
-def _turned_first(
-    node: Node, source: str, copies: list[list[Node]], concat: Node, after: list[Node], graph: Graph, added: Additions
-) -> list[Node]:
+def _turned_first(node: Node, stack: _Stack, graph: Graph, added: Additions) -> list[Node]:
+    source, concat, after = stack.source, stack.concat, stack.after
     perm = as_ints(node.attributes["perm"])
     name = added.new(f"{source}.turned")
     written, parts = [replace(node, inputs=(source,), outputs=(name,))], list[str]()
-    for copy in copies:
+    for copy in stack.copies:
         part = name
         for step in copy:
             result = added.new(f"{step.outputs[0]}.turned")

@@ -362,7 +362,8 @@ def _direction(
     inside, before = _biases(context, node, cell, d)
     rows, x = cell.rows, context.tensors[source.tensor]
     fraction = cell.gate_fraction(x, (w.real[d][rows], r.real[d][rows]), (inside, before))
-    sums = _input_sums(context, node, source, w, d, cell, inside, fraction)
+    products = _InputProducts(w.integers[d][rows], w.scale[d][rows, 0], inside, fraction)
+    sums = _input_sums(context, node, source, d, products)
     steps = held.index.shape[0]
     frame = Frame(1, steps, cell.hidden)
     key = node.outputs[0] if directions == 1 else context.building.names.new(f"{node.outputs[0]}.{d}")
@@ -397,19 +398,26 @@ def _biases(context: NodeContext, node: Node, cell: Cell, d: int) -> tuple[Float
     return inside + before - apart, apart
 
 
-def _input_sums(
-    context: NodeContext, node: Node, source: Held, w: Quantity, d: int, cell: Cell, bias: Floats, fraction: int
-) -> Held:
+@dataclass(frozen=True)
+class _InputProducts:
+    """Integer weights [gates, elements] of the input, their scales, the bias, and the fraction of the gate sums."""
+
+    integers: IntArray
+    scales: Floats
+    bias: Floats
+    fraction: int
+
+
+def _input_sums(context: NodeContext, node: Node, source: Held, d: int, products: _InputProducts) -> Held:
     """The products of each step's input with W, and the bias, as gate sums: a convolution of 1 x 1."""
     label = f"{label_of(node)}.{('sums', 'backward_sums')[d]}"
-    own, x = replace(node, name=label), context.tensors[source.tensor]
-    integers, scales = w.integers[d][cell.rows], w.scale[d][cell.rows, 0]
+    own, x, integers = replace(node, name=label), context.tensors[source.tensor], products.integers
     frame = Frame(1, x.frame.width, len(integers))
     anchor = Matrix(
-        own, label, frame, (source,), integers[:, None, None, :], scales, Window((1, 1)), 1, Quantity.plain(bias)
-    )
+        own, label, frame, (source,), integers[:, None, None, :], products.scales, Window((1, 1)), 1,
+        Quantity.plain(products.bias))
     unrounded = Unrounded.of(anchor, np.arange(frame.elements, dtype=np.int64))
-    p = Parameters(2.0**-fraction, 0, GATE_FORMAT, GATE_FORMAT.low, GATE_FORMAT.high)
+    p = Parameters(2.0**-products.fraction, 0, GATE_FORMAT, GATE_FORMAT.low, GATE_FORMAT.high)
     y = Tensor(context.building.names.new(label), frame, GATE_FORMAT, p.scale, 0)
     name = context.building.name_of(own)
     task = LayerTask(unrounded, (x,), y, name, p, OutputStage.MULTIPLY, context.opsets)

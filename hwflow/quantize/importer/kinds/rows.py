@@ -173,19 +173,20 @@ _SCALE_PER_CHANNEL = 21
 def layer_normalization(context: NodeContext, node: Node, dynamic: list[str]) -> TensorState:
     """Over all axes from 'axis' on; the statistics that it can give besides have no hardware."""
     only_first_output(context, node)
-    return _normalized(context, node, _from_axis(context, node), *_parameters(context, node))
+    return _normalized(context, node, _from_axis(context, node), _Normalization(*_parameters(context, node)))
 
 
 def rms_normalization(context: NodeContext, node: Node, dynamic: list[str]) -> TensorState:
     """Over all axes from 'axis' on, without a mean."""
-    return _normalized(context, node, _from_axis(context, node), *_parameters(context, node), centred=False)
+    normalization = _Normalization(*_parameters(context, node), centred=False)
+    return _normalized(context, node, _from_axis(context, node), normalization)
 
 
 def instance_normalization(context: NodeContext, node: Node, dynamic: list[str]) -> TensorState:
     """Over the pixels of each channel."""
     rank = len(_shape(context, node))
     gamma, beta = (values.reshape(-1, *[1] * (rank - 2)) for values in _parameters(context, node))
-    return _normalized(context, node, range(2, rank), gamma, beta)
+    return _normalized(context, node, range(2, rank), _Normalization(gamma, beta))
 
 
 def group_normalization(context: NodeContext, node: Node, dynamic: list[str]) -> TensorState:
@@ -196,13 +197,13 @@ def group_normalization(context: NodeContext, node: Node, dynamic: list[str]) ->
         gamma, beta = (np.repeat(values, channels // groups) for values in (gamma, beta))
     gamma, beta = (values.reshape(groups, channels // groups, *[1] * len(pixels)) for values in (gamma, beta))
     shape = (batch, groups, channels // groups, *pixels)
-    return _normalized(context, node, range(2, len(shape)), gamma, beta, shape=shape)
+    return _normalized(context, node, range(2, len(shape)), _Normalization(gamma, beta), shape)
 
 
 def mean_variance_normalization(context: NodeContext, node: Node, dynamic: list[str]) -> TensorState:
     """Over 'axes'; what the operator adds to the deviation, 1e-9, is nothing beside a step of integers."""
     axes = as_ints(attribute(node, "axes", (0, 2, 3)))
-    return _normalized(context, node, axes, np.ones(()), np.zeros(()), epsilon=0.0)
+    return _normalized(context, node, axes, _Normalization(np.ones(()), np.zeros(()), epsilon=0.0))
 
 
 def length_normalization(context: NodeContext, node: Node, dynamic: list[str]) -> TensorState:
@@ -210,19 +211,30 @@ def length_normalization(context: NodeContext, node: Node, dynamic: list[str]) -
     if attribute(node, "p", 2) != 2:
         raise Unsupported("p must be 2", "divide by the sum of absolute values in the model, or take p = 2")
     axes = (attribute(node, "axis", -1),)
-    return _normalized(context, node, axes, np.ones(()), np.zeros(()), centred=False, mean=False, epsilon=0.0)
+    normalization = _Normalization(np.ones(()), np.zeros(()), centred=False, mean=False, epsilon=0.0)
+    return _normalized(context, node, axes, normalization)
+
+
+@dataclass(frozen=True)
+class _Normalization:
+    """A normalization as its operator says it; `epsilon` None is that of the node."""
+
+    gamma: Floats
+    beta: Floats
+    centred: bool = True
+    mean: bool = True
+    epsilon: float | None = None
 
 
 def _normalized(
-    context: NodeContext, node: Node, axes: Sequence[int], gamma: Floats, beta: Floats, *, centred: bool = True,
-    mean: bool = True, epsilon: float | None = None, shape: Sequence[int] | None = None,
-) -> TensorState:  # fmt: skip
+    context: NodeContext, node: Node, axes: Sequence[int], by: _Normalization, shape: Sequence[int] | None = None
+) -> TensorState:
     """The anchor of a normalization along `axes`; with `shape` these and the constants are those of that shape."""
     rows = rows_along(context, node.inputs[0], axes, shape)
     anchor = NormalAnchor(
         node, node.outputs[0], context.tensors[rows.held.tensor].frame, (rows.held,), rows.elements, rows.factor,
-        rows.by_place(gamma), rows.by_place(beta), centred, mean,
-        attribute(node, "epsilon", _EPSILON) if epsilon is None else epsilon)
+        rows.by_place(by.gamma), rows.by_place(by.beta), by.centred, by.mean,
+        attribute(node, "epsilon", _EPSILON) if by.epsilon is None else by.epsilon)
     return Unrounded.of(anchor, rows.held.index)
 
 
