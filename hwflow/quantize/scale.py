@@ -65,10 +65,3 @@ def activation_parameters(low: float, high: float, format: IntFormat) -> tuple[n
         return np.float32(1), format.low
     zero_point = round(format.low - low / float(scale))
     return scale, min(max(zero_point, format.low), format.high)
-
-
-def quantize_value(value: float, scale: float, zero_point: int, format: IntFormat) -> int:
-    """One real value in `format`, saturated: the rule of ONNX QuantizeLinear, half to even.  Infinities saturate."""
-    if np.isinf(value):
-        return format.high if value > 0 else format.low
-    return min(max(round(Fraction(value) / Fraction(scale)) + zero_point, format.low), format.high)

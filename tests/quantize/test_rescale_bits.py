@@ -15,8 +15,7 @@ from hwflow.layers.formats import Frame
 from hwflow.layers.rescale import Rounding
 from hwflow.onnx.model import Model
 from hwflow.quantize import quantize
-from hwflow.quantize.importer.choose_rescale import Accumulator, Affine, multiplication
-from hwflow.quantize.importer.common_ratio import common_ratio
+from hwflow.quantize.importer.choose_rescale import Accumulator, Affine, common_ratio, multiplication
 from hwflow.quantize.scale import fixed_point, widest_multiplier
 from hwflow.quantize.settings import LayerSettings, QuantizationSettings, with_rescale_bits
 from tests.quantize.models import Qdq, rows, runtime

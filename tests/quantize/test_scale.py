@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from hwflow.layers.formats import IntFormat
 from hwflow.layers.rescale import Requantize, shift_right
-from hwflow.quantize.scale import activation_parameters, fixed_point, quantize_value
+from hwflow.quantize.importer.states import Parameters
+from hwflow.quantize.scale import activation_parameters, fixed_point
 
 INT8, UINT8 = IntFormat(8, True), IntFormat(8, False)
 
@@ -87,4 +88,5 @@ def test_a_range_of_nothing_has_a_scale() -> None:
 
 def test_values_are_quantized_half_to_even_and_saturated() -> None:
     values = [-np.inf, -1000, -0.75, -0.25, 0, 0.25, 0.75, 1000, np.inf]
-    assert [quantize_value(v, 0.5, 1, INT8) for v in values] == [-128, -128, -1, 1, 1, 1, 3, 127, 127]
+    parameters = Parameters(0.5, 1, INT8, INT8.low, INT8.high)
+    assert [parameters.integer_of(value) for value in values] == [-128, -128, -1, 1, 1, 1, 3, 127, 127]

@@ -46,7 +46,6 @@ from hwflow.quantize.importer.states import (
 )
 from hwflow.quantize.importer.steps import varies
 from hwflow.quantize.problems import Cause, Problem
-from hwflow.quantize.scale import quantize_value
 from hwflow.quantize.settings import LayerSettings
 
 
@@ -161,7 +160,7 @@ class Importer:
             return Rounded(unrounded, node, node.outputs[0], p, unrounded.index, moved)
         x, by = self.tensors[state.tensor], renamed(state.moved, node.outputs[0])
         if by is not None:
-            by = replace(by, padding=quantize_value(by.padding, p.scale, p.zero_point, p.format))
+            by = replace(by, padding=p.integer_of(by.padding))
         fits = p.format.low <= x.format.low and x.format.high <= p.format.high
         if (x.scale, x.zero_point) == (p.scale, p.zero_point) and fits:
             return replace(state, real=False, moved=by)

@@ -27,11 +27,11 @@ from hwflow.quantize.importer.choose_rescale import (
     Accumulator,
     Affine,
     affine,
+    common_ratio,
     multiplication,
     rescale,
     signed,
 )
-from hwflow.quantize.importer.common_ratio import common_ratio
 from hwflow.quantize.importer.states import LayerAnchor, LayerTask, Parameters, Rounded, Unrounded
 from hwflow.quantize.importer.steps import Function, uniform, varies
 from hwflow.quantize.importer.threshold_search import quantized, search

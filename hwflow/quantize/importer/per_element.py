@@ -171,8 +171,7 @@ def _with_units(form: Form, gone: IntArray, p: Parameters) -> Form:
 
 def _constant(form: Form, at: int, p: Parameters) -> int:
     """The integer of an element that counts nothing."""
-    value = min(max(form.offset[at], form.low[at]), form.high[at])
-    return min(max(round(Fraction(value) / Fraction(p.scale)) + p.zero_point, p.low), p.high)
+    return p.integer_of(min(max(form.offset[at], form.low[at]), form.high[at]))
 
 
 def _saturated(a: Affine, sums: Accumulator, p: Parameters) -> Affine:

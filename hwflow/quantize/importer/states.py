@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 
@@ -63,6 +65,12 @@ class Parameters:
     def of(x: Tensor) -> Parameters:
         """The parameters of a tensor of the layer graph."""
         return Parameters(x.scale, x.zero_point, x.format, x.format.low, x.format.high)
+
+    def integer_of(self, real: Fraction | float) -> int:
+        """The integer of a real number, which may be infinite: rounded half to even, then limited."""
+        if isinstance(real, float) and math.isinf(real):
+            return self.high if real > 0 else self.low
+        return min(max(round(Fraction(real) / Fraction(self.scale)) + self.zero_point, self.low), self.high)
 
     @property
     def narrow(self) -> IntFormat:

@@ -18,12 +18,11 @@ from hwflow_base.errors import Refusal
 from hwflow.layers import Frame, IntFormat, Lookup, MaxPool, Tensor, TopK
 from hwflow.layers.formats import IntArray
 from hwflow.layers.window import Window
-from hwflow.onnx.model import Node
+from hwflow.onnx.model import Graph, Node
 from hwflow.onnx.operators import row_of
 from hwflow.onnx.traits import Total
 from hwflow.quantize.constants import Quantity
 from hwflow.quantize.graphs import as_ints, attribute, label_of
-from hwflow.quantize.importer.anchors import reduced_axes
 from hwflow.quantize.importer.geometry import frame_of, window_of
 from hwflow.quantize.importer.kinds.matrix import padded
 from hwflow.quantize.importer.layer_anchors import TABLE_BITS, Average, Matrix
@@ -141,8 +140,22 @@ def _reduced(context: NodeContext, node: Node, name: str, real: bool = True) -> 
     state = context.states[name]
     as_row = isinstance(state, Entry) and frame_of(state.shape) is None
     held = context.flat(name) if as_row else context.held(name, real)
-    axes = reduced_axes(node, context.graph, held.index.ndim)
+    axes = _axes(node, context.graph, held.index.ndim)
     return _of(context, held, name, axes, keeps=bool(attribute(node, "keepdims", 1)))
+
+
+def _axes(node: Node, graph: Graph, rank: int) -> tuple[int, ...]:
+    """The axes of a reduction of a tensor of `rank`, in order and not negative; all of them where the node names none.
+
+    None at all where it says that an empty list means that.
+    """
+    stated = node.attributes.get("axes")
+    if stated is None and len(node.inputs) > 1 and node.inputs[1]:
+        stated = graph.initializers[node.inputs[1]]
+    axes = () if stated is None else as_ints(stated)
+    if not axes and not attribute(node, "noop_with_empty_axes", 0):
+        axes = tuple(range(rank))
+    return tuple(sorted(axis % rank for axis in axes))
 
 
 def _of(context: NodeContext, held: Held, name: str, axes: tuple[int, ...], keeps: bool) -> _Reduced:

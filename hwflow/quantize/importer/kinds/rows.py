@@ -114,12 +114,9 @@ def affine_behind(unrounded: Unrounded, p: Parameters) -> tuple[Floats, Floats, 
             f"the result of {unrounded.anchor.node.label} must have more than one symmetric bit, because only products "
             "are compared with thresholds", "take 2 bits, or an unsigned one"
         )
-    ends = [p.low, p.high]
-    for n, limit in enumerate((form.low[0], form.high[0])):
-        if abs(limit) != float("inf"):
-            ends[n] = min(max(round(Fraction(limit) / Fraction(p.scale)) + p.zero_point, p.low), p.high)
     summand = [w * u + o for u, w, o in zip(form.unit, form.whole.tolist(), form.offset, strict=True)]
-    return np.array(form.unit, np.float64), np.array(summand, np.float64), (ends[0], ends[1])
+    ends = p.integer_of(form.low[0]), p.integer_of(form.high[0])
+    return np.array(form.unit, np.float64), np.array(summand, np.float64), ends
 
 
 def only_first_output(context: NodeContext, node: Node) -> None:
