@@ -126,13 +126,12 @@ def quantize(
     judged = Meaning.of if proven else _nothing_said
     meaning = judged(original, calibration, inferred)
     notes += [f"{NOT_COMPARED} {meaning.problem}"] if meaning.problem else []
-    settings = settings or QuantizationSettings()
+    proof, settings = Proof(trail, meaning), settings or QuantizationSettings()
     if _is_quantized(model):
-        form = _of_quantized(Proof(trail, meaning), judged, calibration, settings, notes, progress)
+        form = _of_quantized(proof, judged, calibration, settings, notes, progress)
     else:
         settings = for_classical(settings) if takes_wide_integers(inferred) else settings
-        trained = to_qdq(model, calibration, settings, notes, progress, Proof(trail, meaning))
-        form = _of_floats(trained, judged, calibration)
+        form = _of_floats(to_qdq(model, calibration, settings, notes, progress, proof), judged, calibration)
     warnings = equal_rows(calibration) if form.settings and calibration else ()
     integers = _integers(form, settings, original, notes, warnings)
     return replace(integers, graph=replace(integers.graph, origins=origins(integers.graph, inferred.graph)))
