@@ -64,6 +64,12 @@ class Cli:
         return plain.message
 
 
+def share(cache: Path, place: Path) -> None:
+    """Simulations that are compiled at `place`, a folder that is not there yet, are those of the fixture `cache`."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.symlink_to(cache)
+
+
 def environment(**changes: str) -> dict[str, str]:
     """The environment for a process that runs this checkout's code."""
     return {"COLUMNS": WIDE, **os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path), **changes}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hwflow import onnx
-from tests.e2e.command import Cli, Outcome, process
+from tests.e2e.command import Cli, Outcome, process, share
 from tests.e2e.networks import small_network, write_data
 
 SIM = ("sim", "small.onnx", "--data", "small.npz")
@@ -23,10 +23,11 @@ def prepare(folder: Path) -> None:
 
 
 @pytest.fixture(scope="session")
-def simulated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Outcome]:
+def simulated(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Outcome]:
     """A folder in which `hwflow sim` ran, and what it said."""
     folder = tmp_path_factory.mktemp("small")
     prepare(folder)
+    share(cache, folder / "build/.cache/sim")
     return folder, process(SIM, cwd=folder)
 
 

@@ -17,7 +17,7 @@ import hwflow
 import hwflow.api
 from hwflow import onnx
 from hwflow.onnx.build import Builder
-from tests.e2e.command import environment
+from tests.e2e.command import environment, share
 
 #: What the result holds, by the names of the tensors, against the golden model.
 VALUES = """
@@ -34,11 +34,12 @@ print(result.interval, plan.interval)
 """
 
 
-def test_the_example(place: Path) -> None:
+def test_the_example(place: Path, cache: Path) -> None:
     """The lines of the docstring, word for word, with the small model's files in place of the example's."""
     text = hwflow.__doc__ or ""
     example = textwrap.dedent("\n".join(line for line in text.splitlines() if line.startswith("    ")))
     assert example.startswith("import hwflow\n")
+    share(cache, place / "build/simulation/cache")
     example = example.replace("model.onnx", "small.onnx").replace("data.npz", "small.npz")
     done = subprocess.run([sys.executable, "-W", "error", "-c", f"{example}\n{VALUES}"],
                           cwd=place, env=environment(), capture_output=True, text=True)

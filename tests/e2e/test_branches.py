@@ -10,7 +10,7 @@ import yaml
 
 from hwflow import onnx
 from hwflow.views.console.plan import compared
-from tests.e2e.command import Cli
+from tests.e2e.command import Cli, share
 from tests.e2e.networks import residual, write_data
 
 
@@ -66,7 +66,8 @@ def sum_of_rings(cli: Cli) -> int:
     return total
 
 
-def test_every_stage_is_equal_and_the_latency_is_the_predicted_one(cli: Cli) -> None:
+def test_every_stage_is_equal_and_the_latency_is_the_predicted_one(cli: Cli, cache: Path) -> None:
+    share(cache, Path("build/.cache/sim"))
     done = cli("sim", "r.onnx", "--data", "r.npz", "--frames", "4")
     assert done.code == 0, done
     assert done.out.endswith("equal: 4 stages, 4 frames, full speed and random stalls, bit for bit\n")

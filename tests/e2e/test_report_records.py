@@ -41,7 +41,7 @@ HOSTILE = "\"'></script></title><script>alert(1)</script><img src=x onerror=aler
 def own(simulated: tuple[Path, Outcome], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the folder where the small model was simulated, after `hwflow golden` and `hwflow sim` there."""
     folder = tmp_path_factory.mktemp("records") / "small"
-    shutil.copytree(simulated[0], folder)
+    shutil.copytree(simulated[0], folder, symlinks=True)
     project = Project(Path("small.onnx"), data=Path("small.npz"))
     with contextlib.chdir(folder):
         golden(Console(quiet=True), GoldenRequest(project))
@@ -146,7 +146,7 @@ def test_what_was_run_with_another_design_is_not_shown(subject: Subject) -> None
 def test_what_other_commands_measured_is_shown(simulated: tuple[Path, Outcome], tmp_path: Path, command: Any,
                                                monkeypatch: pytest.MonkeyPatch) -> None:
     """Without `hwflow golden`; and what that adds stays when they run again."""
-    shutil.copytree(simulated[0], tmp_path / "small")
+    shutil.copytree(simulated[0], tmp_path / "small", symlinks=True)
     monkeypatch.chdir(tmp_path / "small")
     shutil.rmtree("build/small/records", ignore_errors=True)
     project = Project(Path("small.onnx"), data=Path("small.npz"))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from hwflow.synth import list_boards, load_board
 from hwflow.views.console.terminal import Console
 from tests.e2e.command import Cli
 from tests.e2e.networks import small_network
+from tests.errors.refusals import Refusal, table
 
 BOARDS = ", ".join(list_boards())
 
@@ -29,11 +32,6 @@ def test_a_board_that_does_not_exist(cli: Cli, model: Path, command: str, name: 
     assert cli.refuses(command, model, "--board", name) == (
         f"board must be one of {BOARDS}, or the path of a YAML file, not '{name}'{guess}")
     assert not Path("build").exists(), "nothing is computed for a board that does not exist"
-
-
-def test_a_board_file_that_is_not_there(cli: Cli, model: Path) -> None:
-    assert cli.refuses("build", model, "--board", "mine.yaml") == (
-        f"the board file 'mine.yaml' must exist; the boards that come with hwflow are {BOARDS}")
 
 
 def board_file(**changes: Any) -> Path:
@@ -48,12 +46,6 @@ def board_file(**changes: Any) -> Path:
 def test_a_board_file_works_by_its_path(cli: Cli, model: Path) -> None:
     shutil.copy(load_board("icebreaker").path, "mine.yaml")
     assert cli("build", model, "--board", "mine.yaml", "--json").json["board"] == "mine"
-
-
-def test_a_board_file_that_is_no_yaml(cli: Cli, model: Path) -> None:
-    Path("mine.yaml").write_text("title: a\nfamily: [b\nclock: 3\n")
-    assert cli.refuses("build", model, "--board", "mine.yaml") == (
-        "the board file 'mine.yaml' must be valid YAML: line 3, column 6: expected ',' or ']', but got ':'")
 
 
 WRONG_KEYS = {
@@ -103,55 +95,30 @@ def edited(plan: dict[str, Any]) -> Path:
 NAMES = "0_conv, 1_pool, 2_fc"
 
 
-def test_a_plan_that_is_not_there(cli: Cli, model: Path) -> None:
-    assert cli.refuses("build", model, "--plan", "p.yaml") == (
-        "'p.yaml' must be a readable text file: No such file or directory")
+def stage_of(plan: dict[str, Any], **changes: Any) -> None:
+    plan["stages"][0].update(changes)
 
 
-@pytest.mark.parametrize("text, message", [
-    ("stages: [\n", "plan p.yaml, line 2: not valid YAML: expected the node content, but found '<stream end>'"),
-    ("", "plan p.yaml, the top level: None is not of type 'object'; start from the plan.yaml that `hwflow build` "
-     "writes"),
-    ("stages: []\n", "plan p.yaml, stages: [] should be non-empty; start from the plan.yaml that `hwflow build` "
-     "writes"),
-    ("a: !!python/object/apply:os.system ['touch hacked']\n", "plan p.yaml, line 1: not valid YAML: could not "
-     "determine a constructor for the tag 'tag:yaml.org,2002:python/object/apply:os.system'"),
-])
-def test_a_plan_that_is_none(cli: Cli, model: Path, text: str, message: str) -> None:
-    Path("p.yaml").write_text(text)
-    assert cli.refuses("build", model, "--plan", "p.yaml") == message
-    assert not Path("hacked").exists()
+#: What is done to the plan and what is said of it.
+EDITS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
+    "unknown key": (partial(stage_of, colls=2), ", stages/0: Additional properties are not allowed ('colls' was "
+                    "unexpected); start from the plan.yaml that `hwflow build` writes"),
+    "unknown stage": (partial(stage_of, stage="0_convv"), f": stage '0_convv' is not in the model; its stages are "
+                      f"{NAMES}; did you mean '0_conv'?"),
+    "without a stage": (lambda plan: plan["stages"].pop(1), f": stage '1_pool' is missing; the plan must name every "
+                        f"stage: {NAMES}"),
+    "a stage twice": (lambda plan: plan["stages"].append({**deepcopy(plan["stages"][0]), "rows": 1, "resources": {}}),
+                      ": stage '0_conv' must be named once, not 2 times"),
+    **{f"rows {rows}": (partial(stage_of, rows=rows), ", stages/0/rows: ...") for rows in (0, -1, 1.5, "two", None)},
+}
 
 
-def test_a_plan_with_an_unknown_key(cli: Cli, model: Path, plan: dict[str, Any]) -> None:
-    plan["stages"][0]["colls"] = 2
-    assert cli.refuses("build", model, "--plan", edited(plan)) == (
-        "plan p.yaml, stages/0: Additional properties are not allowed ('colls' was unexpected); start from the "
-        "plan.yaml that `hwflow build` writes")
-
-
-def test_a_plan_with_an_unknown_stage(cli: Cli, model: Path, plan: dict[str, Any]) -> None:
-    plan["stages"][0]["stage"] = "0_convv"
-    assert cli.refuses("build", model, "--plan", edited(plan)) == (
-        f"plan p.yaml: stage '0_convv' is not in the model; its stages are {NAMES}; did you mean '0_conv'?")
-
-
-def test_a_plan_without_a_stage(cli: Cli, model: Path, plan: dict[str, Any]) -> None:
-    del plan["stages"][1]
-    assert cli.refuses("build", model, "--plan", edited(plan)) == (
-        f"plan p.yaml: stage '1_pool' is missing; the plan must name every stage: {NAMES}")
-
-
-def test_a_plan_that_names_a_stage_twice(cli: Cli, model: Path, plan: dict[str, Any]) -> None:
-    plan["stages"].append({**deepcopy(plan["stages"][0]), "rows": 1, "resources": {}})
-    assert cli.refuses("build", model, "--plan", edited(plan)) == (
-        "plan p.yaml: stage '0_conv' must be named once, not 2 times")
-
-
-@pytest.mark.parametrize("rows", [0, -1, 1.5, "two", None])
-def test_a_folding_that_is_no_number(cli: Cli, model: Path, plan: dict[str, Any], rows: Any) -> None:
-    plan["stages"][0]["rows"] = rows
-    assert cli.refuses("build", model, "--plan", edited(plan)).startswith("plan p.yaml, stages/0/rows: ")
+@pytest.mark.parametrize("edit, message", EDITS.values(), ids=EDITS)
+def test_an_edited_plan_that_is_wrong(cli: Cli, model: Path, plan: dict[str, Any],
+                                      edit: Callable[[dict[str, Any]], object], message: str) -> None:
+    edit(plan)
+    edited(plan)
+    Refusal("build small.onnx --plan p.yaml", f"plan p.yaml{message}").check(cli)
 
 
 @pytest.mark.parametrize("stage, folding", [(0, {"rows": 3}), (0, {"cols": 7}), (0, {"lanes": 5}), (1, {"cols": 3}),
@@ -218,19 +185,37 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_a_plan_that_means_harm(cli: Cli, model: Path, name: str) -> None:
-    text, message = HOSTILE[name]
-    Path("p.yaml").write_text(text)
-    assert cli.refuses("build", model, "--plan", "p.yaml") == f"plan p.yaml{message}"
+BOARD_TEXTS = {
+    "no YAML": ("title: a\nfamily: [b\nclock: 3\n", "line 3, column 6: expected ',' or ']', but got ':'"),
+    **{name: (text, "...") for name, text in {
+        "bomb": bomb("title"), "endless": "title: &a [*a]", "deep": "[\n" * 2_000, "number": "a: " + "9" * 5_000,
+        "date": "a: 2020-99-99"}.items()},
+}
+START = "; start from the plan.yaml that `hwflow build` writes"
+PLAN_TEXTS = {
+    "cut off": ("stages: [\n", ", line 2: not valid YAML: expected the node content, but found '<stream end>'"),
+    "empty": ("", f", the top level: None is not of type 'object'{START}"),
+    "no stages": ("stages: []\n", f", stages: [] should be non-empty{START}"),
+    "code": ("a: !!python/object/apply:os.system ['touch hacked']\n", ", line 1: not valid YAML: could not determine a "
+             "constructor for the tag 'tag:yaml.org,2002:python/object/apply:os.system'"),
+    **HOSTILE,
+}
 
 
-@pytest.mark.parametrize("text", [bomb("title"), "title: &a [*a]", "[\n" * 2_000, "a: " + "9" * 5_000, "a: 2020-99-99"],
-                         ids=["bomb", "endless", "deep", "number", "date"])
-def test_a_board_file_that_means_harm(cli: Cli, model: Path, text: str) -> None:
-    Path("mine.yaml").write_text(text)
-    assert cli.refuses("build", model, "--board", "mine.yaml").startswith(
-        "the board file 'mine.yaml' must be valid YAML: ")
+@table({
+    "no plan": Refusal("build small.onnx --plan p.yaml", "'p.yaml' must be a readable text file: No such file or "
+                       "directory"),
+    "no board file": Refusal("build small.onnx --board mine.yaml", "the board file 'mine.yaml' must exist; the boards "
+                             f"that come with hwflow are {BOARDS}"),
+    **{f"plan {name}": Refusal("build small.onnx --plan p.yaml", f"plan p.yaml{message}", {"p.yaml": text})
+       for name, (text, message) in PLAN_TEXTS.items()},
+    **{f"board {name}": Refusal("build small.onnx --board mine.yaml", "the board file 'mine.yaml' must be valid YAML: "
+                                f"{message}", {"mine.yaml": text}) for name, (text, message) in BOARD_TEXTS.items()},
+})
+def test_files_that_cannot_be_read(cli: Cli, model: Path, refusal: Refusal) -> None:
+    """Some of them mean harm."""
+    refusal.check(cli)
+    assert not Path("hacked").exists()
 
 
 def test_a_whole_number_may_have_a_point(cli: Cli, model: Path, plan: dict[str, Any]) -> None:

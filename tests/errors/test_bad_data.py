@@ -2,17 +2,51 @@
 
 from __future__ import annotations
 
+import io
 import os
 import zipfile
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from tests.e2e.command import Cli
+from tests.errors.refusals import Refusal, table
 
 ROWS = np.random.default_rng(0).standard_normal((6, 1, 2, 4, 4)).astype(np.float32)
 LARGEST = float(np.abs(ROWS).max())
+
+
+def npz(**arrays: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    np.savez(file, allow_pickle=True, **arrays)
+    return file.getvalue()
+
+
+def zipped(name: str, content: bytes) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(name, content)
+    return file.getvalue()
+
+
+def packed(header: str, body: bytes = b"") -> bytes:
+    """One array, whose header says whatever it says."""
+    text = header.encode() + b"\n"
+    return zipped("in_x.npy", b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + body)
+
+
+def single_array() -> bytes:
+    file = io.BytesIO()
+    np.save(file, ROWS)
+    return file.getvalue()
+
+
+def damaged_array() -> bytes:
+    file = io.BytesIO()
+    np.savez_compressed(file, in_x=ROWS)
+    content = bytearray(file.getvalue())
+    content[200:260] = bytes(60)
+    return bytes(content)
 
 
 def spoiled(value: float) -> np.ndarray:
@@ -46,127 +80,61 @@ ARRAYS = {
                         "them as they are"),
 }
 
-
-@pytest.mark.parametrize("arrays, message", ARRAYS.values(), ids=ARRAYS)
-def test_arrays_that_do_not_fit(cli: Cli, model: Path, arrays: dict[str, np.ndarray], message: str) -> None:
-    np.savez("d.npz", allow_pickle=False, **arrays)
-    assert cli.refuses("sim", model, "--data", "d.npz") == f"d.npz: {message}"
-
-
-def test_objects_are_not_unpickled(cli: Cli, model: Path) -> None:
-    np.savez("d.npz", in_x=np.array([None, 1], dtype=object), allow_pickle=True)
-    assert cli.refuses("quantize", model, "--data", "d.npz") == (
-        "d.npz: array 'in_x' must be a plain array of numbers (Object arrays cannot be loaded when "
-        "allow_pickle=False); save no objects")
-
-
-def test_a_file_that_is_not_there(cli: Cli, model: Path) -> None:
-    assert cli.refuses("sim", model, "--data", "d.npz") == (
-        "d.npz: the data file must exist; give an NPZ file made with numpy.savez")
-
-
-@pytest.mark.parametrize("content", [b"", b"hello"])
-def test_a_file_of_another_kind(cli: Cli, model: Path, content: bytes) -> None:
-    Path("d.npz").write_bytes(content)
-    assert cli.refuses("sim", model, "--data", "d.npz") == (
-        "d.npz: the data must be an NPZ file made with numpy.savez (it is no zip archive)")
-
-
-def test_a_single_array(cli: Cli, model: Path) -> None:
-    with Path("d.npz").open("wb") as file:
-        np.save(file, ROWS)
-    assert cli.refuses("sim", model, "--data", "d.npz") == (
-        "d.npz: the data must be an NPZ file with named arrays, not a single array; use numpy.savez")
-
-
-@pytest.mark.parametrize("kept", [0.2, 0.5, 0.9])
-def test_a_truncated_file(cli: Cli, model: Path, data: Path, kept: float) -> None:
-    content = data.read_bytes()
-    Path("d.npz").write_bytes(content[:int(kept * len(content))])
-    message = cli.refuses("sim", model, "--data", "d.npz")
-    assert message.startswith("d.npz: the data must be an NPZ file made with numpy.savez (")
-
-
-def test_a_damaged_array(cli: Cli, model: Path) -> None:
-    np.savez_compressed("whole.npz", in_x=ROWS)
-    content = bytearray(Path("whole.npz").read_bytes())
-    content[200:260] = bytes(60)
-    Path("d.npz").write_bytes(content)
-    message = cli.refuses("sim", model, "--data", "d.npz")
-    assert message.startswith("d.npz: array 'in_x' must be a plain array of numbers (")
-
-
-def test_golden_needs_data(cli: Cli, model: Path) -> None:
-    assert cli.refuses("golden", model) == (
-        "golden must have inputs to run on; give an NPZ file with --data (docs/data-files.md)")
-
-
-def packed(header: str, name: str = "in_x.npy", body: bytes = b"") -> None:
-    """`d.npz` with one array, whose header says whatever it says."""
-    text = header.encode() + b"\n"
-    with zipfile.ZipFile("d.npz", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(name, b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + body)
-
-
 HEADER = "{{'descr': '{}', 'fortran_order': False, 'shape': ({},)}}"
+OBJECT = np.array([None, 1], dtype=object)
+NO_ZIP = "the data must be an NPZ file made with numpy.savez (it is no zip archive)"
+NO_NUMBERS = "array 'in_x' must be a plain array of numbers (..."
+#: What `d.npz` holds and what is said of it.
+FILES = {
+    "nothing": (b"", NO_ZIP), "hello": (b"hello", NO_ZIP),
+    "objects are not unpickled": (npz(in_x=OBJECT), "array 'in_x' must be a plain array of numbers (Object arrays "
+                                  "cannot be loaded when allow_pickle=False); save no objects"),
+    "a single array": (single_array(), "the data must be an NPZ file with named arrays, not a single array; use "
+                       "numpy.savez"),
+    "a damaged array": (damaged_array(), NO_NUMBERS),
+    "other things": (zipped("in_x", b"hello, there is no array here"), NO_NUMBERS),
+    "all memory": (packed(HEADER.format("<f4", 10**17)),
+                   "array 'in_x' must fit this machine's memory; give fewer rows"),
+    "many names": (npz(**{f"a{k:03}": ROWS[:1] for k in range(100)}), "there must be an array 'in_x' or 'x' for the "
+                   f"model's input 'x'; it has {str([f'a{k:03}' for k in range(12)])[1:-1]}, ... (100 in all)"),
+    "a pipe": (os.mkfifo, "the data must be an NPZ file made with numpy.savez (it is a pipe or a device; save it to a "
+               "file first)"),
+    **{f"truncated at {kept}": (npz(in_x=ROWS)[:int(kept * len(npz(in_x=ROWS)))],
+                                "the data must be an NPZ file made with numpy.savez (...") for kept in (0.2, 0.5, 0.9)},
+    **{f"header {number}": (packed(header), NO_NUMBERS) for number, header in enumerate((
+        HEADER.format("<f4", "1" + 30 * "0"), HEADER.format("<f4", -1), "[" * 9000, "(" * 900 + ")" * 900,
+        HEADER.format("hello", 1), "{'descr': '<f4'}"))},
+    **{name: (npz(**arrays), message) for name, (arrays, message) in ARRAYS.items()},
+}
+LARGE = packed(HEADER.format("<f4", 10**6), bytes(4 * 10**6))
+SIZE = 4 * 10**6 + 10 + len(HEADER.format("<f4", 10**6)) + 1
+NO_OUTPUT = {"d.npz": npz(in_x=ROWS, labels=np.full((6, 3), -1e300))}
+BEYOND = "d.npz: array 'labels' must hold numbers up to 3.4e+38, not 1e+300"
+#: Of other commands, or without a file.
+OTHERS = {
+    "no file": Refusal("sim small.onnx --data d.npz", "d.npz: the data file must exist; give an NPZ file made with "
+                       "numpy.savez"),
+    "golden needs data": Refusal("golden small.onnx", "golden must have inputs to run on; give an NPZ file with --data "
+                                 "(docs/data-files.md)"),
+    "more than the limit": Refusal(
+        "golden small.onnx --data d.npz --limit total_bytes=1000000",
+        f"d.npz: the arrays must have at most 1,000,000 bytes in all, not {SIZE:,}; give fewer rows, or if you trust "
+        f"the file, --limit total_bytes={SIZE}", {"d.npz": LARGE}),
+    "expected values of no output": Refusal(
+        "golden small.onnx --data d.npz",
+        "d.npz: array 'out_y' must be named like an output of the model: 'out_fc_out'",
+        {"d.npz": npz(in_x=ROWS, out_y=ROWS)}),
+    "expected values beyond any output": Refusal("golden small.onnx --data d.npz", BEYOND, NO_OUTPUT),
+    "labels to search for": Refusal("quantize --accuracy-drop 1 small.onnx --data d.npz", BEYOND, NO_OUTPUT),
+}
 
 
-@pytest.mark.parametrize("header", [HEADER.format("<f4", "1" + 30 * "0"), HEADER.format("<f4", -1), "[" * 9000,
-                                    "(" * 900 + ")" * 900, HEADER.format("hello", 1), "{'descr': '<f4'}"])
-def test_headers_that_lie(cli: Cli, model: Path, header: str) -> None:
-    packed(header)
-    message = cli.refuses("sim", model, "--data", "d.npz")
-    assert message.startswith("d.npz: array 'in_x' must be a plain array of numbers (")
-    assert len(message) < 300
-
-
-def test_a_header_that_asks_for_all_memory(cli: Cli, model: Path) -> None:
-    packed(HEADER.format("<f4", 10**17))
-    assert cli.refuses("sim", model, "--data", "d.npz") == (
-        "d.npz: array 'in_x' must fit this machine's memory; give fewer rows")
-
-
-def test_an_archive_of_other_things(cli: Cli, model: Path) -> None:
-    with zipfile.ZipFile("d.npz", "w") as archive:
-        archive.writestr("in_x", b"hello, there is no array here")
-    assert cli.refuses("sim", model, "--data", "d.npz").startswith(
-        "d.npz: array 'in_x' must be a plain array of numbers (")
-
-
-def test_an_archive_that_unpacks_to_more_than_the_limit(cli: Cli, model: Path) -> None:
-    packed(HEADER.format("<f4", 10**6), body=bytes(4 * 10**6))
-    message = cli.refuses("golden", model, "--data", "d.npz", "--limit", "total_bytes=1000000")
-    size = zipfile.ZipFile("d.npz").infolist()[0].file_size
-    assert message == (f"d.npz: the arrays must have at most 1,000,000 bytes in all, not {size:,}; give fewer rows, or "
-                       f"if you trust the file, --limit total_bytes={size}")
+@table({**{name: Refusal("sim small.onnx --data d.npz", f"d.npz: {message}", {"d.npz": content})
+           for name, (content, message) in FILES.items()}, **OTHERS})
+def test_data_that_cannot_be_read(cli: Cli, model: Path, refusal: Refusal) -> None:
+    assert len(refusal.check(cli)) < 300
 
 
 def test_what_is_of_no_use_is_not_unpacked(cli: Cli, model: Path) -> None:
-    np.savez("d.npz", in_x=ROWS, other=np.array([None], dtype=object), allow_pickle=True)
+    Path("d.npz").write_bytes(npz(in_x=ROWS, other=OBJECT))
     assert cli("golden", model, "--data", "d.npz").code == 0
-
-
-def test_only_some_of_many_names_are_listed(cli: Cli, model: Path) -> None:
-    np.savez("d.npz", allow_pickle=False, **{f"a{k:03}": ROWS[:1] for k in range(100)})
-    assert cli.refuses("sim", model, "--data", "d.npz") == (
-        "d.npz: there must be an array 'in_x' or 'x' for the model's input 'x'; it has "
-        + ", ".join(f"'a{k:03}'" for k in range(12)) + ", ... (100 in all)")
-
-
-def test_a_pipe_in_place_of_the_data(cli: Cli, model: Path) -> None:
-    os.mkfifo("d.npz")
-    assert cli.refuses("sim", model, "--data", "d.npz") == (
-        "d.npz: the data must be an NPZ file made with numpy.savez (it is a pipe or a device; save it to a file first)")
-
-
-def test_expected_values_of_no_output(cli: Cli, model: Path) -> None:
-    np.savez("d.npz", allow_pickle=False, in_x=ROWS, out_y=ROWS)
-    assert cli.refuses("golden", model, "--data", "d.npz") == (
-        "d.npz: array 'out_y' must be named like an output of the model: 'out_fc_out'")
-
-
-def test_expected_values_beyond_any_output(cli: Cli, model: Path) -> None:
-    np.savez("d.npz", allow_pickle=False, in_x=ROWS, labels=np.full((6, 3), -1e300))
-    for words in (("golden",), ("quantize", "--accuracy-drop", "1")):
-        assert cli.refuses(*words, model, "--data", "d.npz") == (
-            "d.npz: array 'labels' must hold numbers up to 3.4e+38, not 1e+300")

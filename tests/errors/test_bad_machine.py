@@ -128,7 +128,7 @@ def test_a_disk_that_fills_up(cli: Cli, model: Path, size: int) -> None:
     assert done.code in (1, 2), done
     assert "File too large" in done.message
     assert "Traceback" not in done.err
-    assert process(["build", model]).code == 0, "nothing half-written is taken for a result"
+    assert cli("build", model).code == 0, "nothing half-written is taken for a result"
 
 
 @pytest.fixture
@@ -159,11 +159,13 @@ def test_a_tool_that_fails_where_there_is_room(tmp_path: Path, said: str, error:
         run_tool(["sh", "-c", f'echo "{said}"; exit 1'], what="the compiler", cwd=tmp_path, log=tmp_path / "log")
 
 
-def test_a_disk_that_is_full_while_the_simulation_compiles(cli: Cli, model: Path, small_files: None) -> None:
+def test_a_disk_that_is_full_while_the_simulation_compiles(cli: Cli, model: Path, small_files: None,
+                                                           monkeypatch: pytest.MonkeyPatch) -> None:
     compiler = Path("full").resolve()
     compiler.write_text("#!/bin/sh\necho cannot write; exit 1\n")
     compiler.chmod(0o755)
-    done = process(["sim", model], env=environment(CXX=str(compiler)))
+    monkeypatch.setenv("CXX", str(compiler))
+    done = cli("sim", model)
     assert done.code == 2
     folder = Path("build/small/ulx3s_85f/sim").resolve()
     assert done.message.startswith(f"the disk with the folder '{folder}' is full, so that the C++ compiler could not "
@@ -172,7 +174,7 @@ def test_a_disk_that_is_full_while_the_simulation_compiles(cli: Cli, model: Path
     assert not list(Path("build/.cache/sim").glob("*/built"))
 
 
-@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("unbuffered", ["", pytest.param("1", marks=pytest.mark.slow)])
 def test_output_to_a_full_disk(cli: Cli, model: Path, unbuffered: str) -> None:
     """What stays in a buffer must not fail once more at the end of the process, whose exit code would be 120."""
     with Path("/dev/full").open("w") as full:

@@ -12,6 +12,7 @@ import pytest
 from hwflow import onnx
 from hwflow.onnx.build import Builder
 from tests.e2e.command import Cli
+from tests.errors.refusals import Content, Refusal, table
 
 COMMANDS = ("check", "info", "quantize", "golden", "build", "sim", "synth")
 
@@ -35,48 +36,6 @@ def one_bad_weight(value: float) -> np.ndarray:
     weights = np.ones((2, 2, 3, 3), np.float32)
     weights[1, 0, 2, 1] = value
     return weights
-
-
-NOT_A_MODEL = {
-    "empty": (b"", "m.onnx: must be an ONNX model, not empty; export or copy it again"),
-    "text": (b"hello world, I am no model\n", "m.onnx: must be an ONNX model, not a file that starts with "
-             "b'hello wo'; export the model to ONNX first"),
-    "zip": (b"PK\x03\x04" + bytes(100), "m.onnx: must be an ONNX model, not a zip archive (PyTorch or Keras); export "
-            "the model with torch.onnx.export or tf2onnx"),
-}
-
-
-@pytest.mark.parametrize("content, message", NOT_A_MODEL.values(), ids=NOT_A_MODEL)
-def test_a_file_that_is_no_model(cli: Cli, content: bytes, message: str) -> None:
-    Path("m.onnx").write_bytes(content)
-    assert cli.refuses("sim", "m.onnx") == message
-
-
-@pytest.mark.parametrize("command", [*COMMANDS, "run"])
-def test_no_file(cli: Cli, command: str) -> None:
-    """Said before anything that the command needs besides, as data or a port."""
-    assert cli.refuses(command, "none.onnx") == "none.onnx: there is no such file; check the path"
-
-
-def test_no_file_to_search_widths_for(cli: Cli) -> None:
-    message = cli.refuses("quantize", "none.onnx", "--accuracy-drop", "1")
-    assert message == "none.onnx: there is no such file; check the path"
-
-
-def test_a_folder(cli: Cli) -> None:
-    Path("m.onnx").mkdir()
-    assert cli.refuses("sim", "m.onnx") == (
-        "m.onnx: must be an ONNX file, not a folder; name the .onnx file in it")
-
-
-@pytest.mark.parametrize("kept", [0.3, 0.7, 0.999])
-def test_a_truncated_model(cli: Cli, kept: float) -> None:
-    whole = convolution()
-    content = whole[:int(kept * len(whole))]
-    Path("m.onnx").write_bytes(content)
-    message = cli.refuses("sim", "m.onnx")
-    assert message.startswith(f"m.onnx: must be a whole ONNX model, not truncated after {len(content)} bytes (")
-    assert message.endswith(" bytes announced); copy or export it again")
 
 
 def test_every_operator_that_is_not_known_is_named_at_once(cli: Cli) -> None:
@@ -171,49 +130,11 @@ def test_check_lists_what_breaks_the_rules_and_answers_no(cli: Cli) -> None:
         ("error", "OS-08", "graph/node[2] 'humbug' (Humbug)")]
 
 
-def test_weights_that_are_not_constant(cli: Cli) -> None:
-    Path("m.onnx").write_bytes(convolution(constant=False))
-    message = cli.refuses("sim", "m.onnx")
-    assert message.startswith("m.onnx: 1 part of the model cannot become hardware:\n  'conv' (Conv): weights and bias "
-                              "must be constants, not computed ('w')\n")
-
-
-@pytest.mark.parametrize("value, message", [
-    (np.nan, "1 part of the model cannot become hardware:\n"
-             "  tensor 'w': weights must be finite, not nan at [1, 0, 2, 1] (1 such entries; in 'conv' (Conv))\n"
-             "    train or export the model again"),
-    (np.inf, "1 part of the model cannot become hardware:\n"
-             "  tensor 'w': weights must be finite, not inf at [1, 0, 2, 1] (1 such entries; in 'conv' (Conv))\n"
-             "    train or export the model again"),
-])
-def test_weights_that_are_no_numbers(cli: Cli, value: float, message: str) -> None:
-    Path("m.onnx").write_bytes(convolution(weights=one_bad_weight(value)))
-    assert cli.refuses("sim", "m.onnx") == f"m.onnx: {message}"
-
-
 def test_an_open_batch_is_one_and_that_is_said(cli: Cli) -> None:
     Path("m.onnx").write_bytes(convolution(("n", 2, 4, 4)))
     done = cli("check", "m.onnx")
     assert done.code == 0
     assert "input 'x': the open batch axis is fixed to 1" in done.err
-
-
-def test_a_batch_that_is_not_one(cli: Cli) -> None:
-    Path("m.onnx").write_bytes(convolution((3, 2, 4, 4)))
-    assert cli.refuses("sim", "m.onnx") == (
-        "m.onnx: 1 part of the model cannot become hardware:\n"
-        "  'conv' (Conv): the first layer must read [1, C], [1, C, W] or [1, C, H, W], not [3, 2, 4, 4]\n"
-        "    fix the batch to 1, or reshape the input on the host")
-
-
-def test_a_mean_of_a_batch_that_is_not_one(cli: Cli) -> None:
-    nodes = [oracle.helper.make_node("Conv", ["x", "w"], ["h"], "conv"),
-             oracle.helper.make_node("ReduceMean", ["h"], ["y"], "mean", axes=[2, 3])]
-    values = [oracle.helper.make_tensor_value_info("x", 1, (3, 2, 4, 4)),
-              oracle.helper.make_tensor_value_info("y", 1, (3, 2, 1, 1))]
-    weights = oracle.numpy_helper.from_array(np.ones((2, 2, 3, 3), np.float32), "w")
-    Path("m.onnx").write_bytes(graph_bytes(nodes, values[:1], values[1:], [weights]))
-    assert "the first layer must read [1, C], " in cli.refuses("sim", "m.onnx")
 
 
 def relu(shape: tuple[int, ...]) -> bytes:
@@ -274,8 +195,6 @@ INPUT_SHAPES = {
     "x=1,2,4": "--input-shape of 'x' must fit the model's float32[1, 2, h, w], not be 1,2,4",
     "x=1,3,4,4": "--input-shape of 'x' must fit the model's float32[1, 2, h, w], not be 1,3,4,4",
 }
-MALFORMED = ("x", "x=", "=1,2", "x=1,2,a,4", "x=0,2,4,4", "x=1,2,-4,4", "x=1;2")
-
 
 @pytest.mark.parametrize("command", ["sim", "check", "info"])
 @pytest.mark.parametrize("shape, message", INPUT_SHAPES.items())
@@ -302,21 +221,6 @@ def test_a_model_that_is_too_large_for_any_board(cli: Cli) -> None:
     checked = cli("check", "m.onnx", "--json")
     (found,) = checked.json["problems"]
     assert (checked.code, checked.json["valid"], f"{found['why']}; {found['remedy']}") == (0, True, message)
-
-
-@pytest.mark.parametrize("shape", MALFORMED)
-def test_an_input_shape_that_is_none(cli: Cli, shape: str) -> None:
-    Path("m.onnx").write_bytes(convolution((1, 2, "h", "w")))
-    assert cli.refuses("sim", "m.onnx", "--input-shape", shape) == (
-        f"Invalid value for '--input-shape': {shape!r} must be an input's name and its sizes, like image=1,3,32,32; "
-        "see `hwflow sim --help`")
-
-
-def test_more_memory_than_there_is(cli: Cli) -> None:
-    Path("m.onnx").write_bytes(convolution((1, 2, "h", "w")))
-    assert cli.refuses("build", "m.onnx", "--input-shape", "x=1,2,10000000,10000000") == (
-        "m.onnx: a tensor of a model that becomes hardware must have at most 16777216 elements, and "
-        "'x' [1, 2, 10000000, 10000000] has 200000000000000; scale the images down, or cut them into parts")
 
 
 def test_names_in_a_model_are_no_paths_and_no_code(cli: Cli) -> None:
@@ -346,7 +250,59 @@ def test_images_that_are_too_large(cli: Cli, command: str) -> None:
     assert message in " ".join(cli("info", "m.onnx").out.split())
 
 
-def test_an_input_shape_given_twice(cli: Cli) -> None:
-    Path("m.onnx").write_bytes(convolution((1, 2, "h", "w")))
-    assert cli.refuses("build", "m.onnx", "--input-shape", "x=1,2,8,8", "--input-shape", "x=1,2,9,9") == (
-        "Invalid value for '--input-shape': the input 'x' must be named once, not 2 times; see `hwflow build --help`")
+def mean() -> bytes:
+    """Over the pixels, behind a convolution of a batch of three."""
+    nodes = [oracle.helper.make_node("Conv", ["x", "w"], ["h"], "conv"),
+             oracle.helper.make_node("ReduceMean", ["h"], ["y"], "mean", axes=[2, 3])]
+    values = [oracle.helper.make_tensor_value_info("x", 1, (3, 2, 4, 4)),
+              oracle.helper.make_tensor_value_info("y", 1, (3, 2, 1, 1))]
+    weights = oracle.numpy_helper.from_array(np.ones((2, 2, 3, 3), np.float32), "w")
+    return graph_bytes(nodes, values[:1], values[1:], [weights])
+
+
+ONE = convolution()
+OPEN = {"m.onnx": convolution((1, 2, "h", "w"))}
+PART = "m.onnx: 1 part of the model cannot become hardware:\n"
+#: What `m.onnx` holds and what `hwflow sim` says of it.
+FILES: dict[str, tuple[Content, str]] = {
+    "empty": (b"", "m.onnx: must be an ONNX model, not empty; export or copy it again"),
+    "text": (b"hello world, I am no model\n", "m.onnx: must be an ONNX model, not a file that starts with "
+             "b'hello wo'; export the model to ONNX first"),
+    "zip": (b"PK\x03\x04" + bytes(100), "m.onnx: must be an ONNX model, not a zip archive (PyTorch or Keras); export "
+            "the model with torch.onnx.export or tf2onnx"),
+    "folder": (Path.mkdir, "m.onnx: must be an ONNX file, not a folder; name the .onnx file in it"),
+    **{f"{size} bytes of {len(ONE)}": (ONE[:size], f"m.onnx: must be a whole ONNX model, not truncated after {size} "
+                                       "bytes (...") for size in (int(kept * len(ONE)) for kept in (0.3, 0.7, 0.999))},
+    "weights of an input": (convolution(constant=False), f"{PART}  'conv' (Conv): weights and bias must be constants, "
+                            "not computed ('w')\n..."),
+    **{f"weights {value}": (convolution(weights=one_bad_weight(value)), f"{PART}  tensor 'w': weights must be finite, "
+                            f"not {value} at [1, 0, 2, 1] (1 such entries; in 'conv' (Conv))\n    train or export the "
+                            "model again") for value in (np.nan, np.inf)},
+    "a batch": (convolution((3, 2, 4, 4)), f"{PART}  'conv' (Conv): the first layer must read [1, C], [1, C, W] or "
+                "[1, C, H, W], not [3, 2, 4, 4]\n    fix the batch to 1, or reshape the input on the host"),
+    "a mean of a batch": (mean(), "...the first layer must read [1, C], ..."),
+}
+SHAPES = {
+    **{f"x={sizes}": f"Invalid value for '--input-shape': 'x={sizes}' must be an input's name and its sizes, like "
+       "image=1,3,32,32; see `hwflow sim --help`" for sizes in ("", "1,2,a,4", "0,2,4,4", "1,2,-4,4", "1;2")},
+    **{text: f"Invalid value for '--input-shape': '{text}' must be an input's name and its sizes, like "
+       "image=1,3,32,32; see `hwflow sim --help`" for text in ("x", "=1,2")},
+    "x=1,2,8,8 --input-shape x=1,2,9,9": "Invalid value for '--input-shape': the input 'x' must be named once, not 2 "
+                                         "times; see `hwflow sim --help`",
+    "x=1,2,10000000,10000000": "m.onnx: a tensor of a model that becomes hardware must have at most 16777216 elements, "
+                               "and 'x' [1, 2, 10000000, 10000000] has 200000000000000; scale the images down, or cut "
+                               "them into parts",
+}
+NO_FILE = "none.onnx: there is no such file; check the path"
+
+
+@table({
+    **{name: Refusal("sim m.onnx", message, {"m.onnx": content}) for name, (content, message) in FILES.items()},
+    **{shape: Refusal(f"sim m.onnx --input-shape {shape}", message, OPEN) for shape, message in SHAPES.items()},
+    **{f"no file to {words}": Refusal(f"{words} none.onnx", NO_FILE) for words in (
+        *COMMANDS, "run", "quantize --accuracy-drop 1")},  # before anything that the command needs besides
+})
+def test_models_that_cannot_be_read_or_have_no_hardware(cli: Cli, refusal: Refusal) -> None:
+    said = refusal.check(cli)
+    if "truncated" in said:
+        assert said.endswith(" bytes announced); copy or export it again")

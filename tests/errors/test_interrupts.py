@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from tests.e2e.command import Cli, Outcome, environment, process
 from tests.e2e.networks import small_network, write_data
 
 PATIENCE = 120
+SIM = ("sim", "small.onnx", "--data", "small.npz", "--frames", "3")
 
 
 @pytest.fixture(scope="module")
@@ -31,9 +31,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = process(SIM, cwd=folder)
     assert done.code == 0, done
     return folder
-
-
-SIM = ["sim", "small.onnx", "--data", "small.npz", "--frames", "3"]
 
 
 @pytest.fixture
@@ -61,9 +58,9 @@ main()
 
 
 @contextlib.contextmanager
-def started(folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """`hwflow sim` at work in `folder`, its progress in its standard error."""
-    words = [sys.executable, "-u", "-c", SCRIPT, *SIM]
+def started(folder: Path, command: Sequence[str] = SIM) -> Iterator[subprocess.Popen[str]]:
+    """A command at work in `folder`, its progress in its standard error."""
+    words = [sys.executable, "-u", "-c", SCRIPT, *command]
     run = subprocess.Popen(words, cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                            text=True)
     try:
@@ -82,11 +79,6 @@ def wait_for_line(run: subprocess.Popen[str], start: str) -> None:
     raise AssertionError(f"the run ended before it said '{start}'")
 
 
-def works(folder: Path) -> Outcome:
-    """The next run: everything equal."""
-    return check(process(SIM, cwd=folder))
-
-
 def check(done: Outcome) -> Outcome:
     assert done.code == 0, done
     assert "equal: 3 stages, 3 frames, full speed and random stalls, bit for bit" in done.out
@@ -102,9 +94,8 @@ ENDS = [pytest.param(moment, how, marks=[] if (moment, how) in QUICK else [pytes
         for moment in MOMENTS for how in (signal.SIGINT, signal.SIGKILL, signal.SIGTERM)]
 
 
-@pytest.mark.quick(1)
 @pytest.mark.parametrize("moment, how", ENDS)
-def test_a_run_that_is_ended(fresh: Path, moment: str, how: signal.Signals) -> None:
+def test_a_run_that_is_ended(cli: Cli, fresh: Path, moment: str, how: signal.Signals) -> None:
     with started(fresh) as run:
         wait_for_line(run, MOMENTS[moment])
         time.sleep(0.05)
@@ -119,7 +110,7 @@ def test_a_run_that_is_ended(fresh: Path, moment: str, how: signal.Signals) -> N
         assert err.endswith(
             f"error: {said}; nothing is half-written, and the next run goes on from what was finished\n")
         assert not leftovers(fresh)
-    works(fresh)
+    assert "waiting" not in check(cli(*SIM)).err, "a run that is gone holds no lock"
     assert not leftovers(fresh), "the next run removes what a killed one left"
 
 
@@ -143,7 +134,8 @@ def test_what_killed_runs_left_is_removed(cli: Cli, finished: Path) -> None:
 
 
 def test_two_runs_at_once_take_turns(fresh: Path) -> None:
-    with started(fresh) as first, started(fresh) as second:
+    build = ("build", *SIM[1:4])
+    with started(fresh, build) as first, started(fresh, build) as second:
         ends = [run.communicate(timeout=PATIENCE) for run in (first, second)]
     assert [first.returncode, second.returncode] == [0, 0], ends
     assert ends[0][0] == ends[1][0], "both print the same tables"
@@ -154,14 +146,6 @@ def test_two_runs_at_once_take_turns(fresh: Path) -> None:
 def test_a_run_after_another_is_not_held_by_its_lock(cli: Cli, finished: Path) -> None:
     assert (finished / "build/small/.lock").exists()
     assert "waiting" not in check(cli(*SIM)).err
-
-
-def test_a_killed_run_does_not_hold_its_lock(fresh: Path) -> None:
-    with started(fresh) as run:
-        wait_for_line(run, "compile the simulation ...")
-        os.kill(run.pid, signal.SIGKILL)
-        run.wait()
-        assert "waiting" not in works(fresh).err
 
 
 def cut(path: Path) -> None:
@@ -191,18 +175,25 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(place)): path.read_bytes() for path in found if path.name != MANIFEST}
 
 
-#: Each result is damaged in one way; in all three ways among the slow tests.
-WAYS = [cut, flip, Path.unlink]
-DAMAGES = [pytest.param(name, way, marks=[pytest.mark.slow] if (k + j) % 3 else [])
-           for k, name in enumerate(DAMAGED) for j, way in enumerate(WAYS)]
+WAYS = (cut, flip, Path.unlink)
+Damages = dict[str, Callable[[Path], None]]
+#: One file of each step at once, each file in one of the ways; among the slow tests each file alone, in every way.
+TOGETHER: list[Damages] = [
+    {name: WAYS[(k + number) % 3] for k, name in enumerate(DAMAGED) if name in names} for number, names in enumerate((
+        ("small/quantized/arrays.npz", "small/ulx3s_85f/plan.yaml", "small/ulx3s_85f/rtl/hwflow_core.v",
+         "small/ulx3s_85f/sim/stage0_conv_weights0.hex", "small/golden/outputs.npz", ".cache/sim/*/built/bench"),
+        ("small/quantized/graph.yaml", "small/ulx3s_85f/rtl/step.json", "small/golden/accuracy.json"),
+        ("small/quantized/step.json", "small/ulx3s_85f/rtl/stage0_conv_weights0.hex")))]
+ALONE = [pytest.param({name: way}, marks=pytest.mark.slow, id=f"{name}-{way.__name__}")
+         for name in DAMAGED for way in WAYS]
 
 
-@pytest.mark.quick(5)
-@pytest.mark.parametrize("name, damage", DAMAGES)
-def test_a_damaged_result_is_made_again(cli: Cli, finished: Path, name: str, damage: Callable[[Path], None]) -> None:
+@pytest.mark.parametrize("damages", [*TOGETHER, *ALONE])
+def test_a_damaged_result_is_made_again(cli: Cli, finished: Path, damages: Damages) -> None:
     whole = files(finished)
-    (path, *_), = [sorted((finished / "build").glob(name))]
-    damage(path)
+    for name, damage in damages.items():
+        path, = (finished / "build").glob(name)
+        damage(path)
     check(cli(*SIM))
     assert files(finished) == whole
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from hwflow_base.errors import HwflowError, MissingTool
+from hwflow_base.errors import HwflowError
 
 from hwflow.synth import load_board, synthesize
 from hwflow.synth.boards import Board, list_boards
@@ -16,9 +16,9 @@ from hwflow.synth.clock import goal_pll, output_of, pll_parameters
 from hwflow.synth.families import FAMILIES
 from hwflow.synth.options import SynthesisOptions
 from hwflow.synth.report import SynthesisReport
-from hwflow.synth.toolchain import tools_of_family
 from hwflow.synth.top import CoreOnBoard, TextOnBoard
 from tests.synth.blinky import blinky_text
+from tests.synth.conftest import need
 from tests.synth.small_core import SmallCore
 
 GOAL = {"ecp5": 200.0, "ice40": 99.0, "gowin": 200.0}
@@ -27,10 +27,7 @@ OTHER = {"ecp5": 147.3, "ice40": 41.0, "gowin": 151.0}
 
 
 def routed(board: Board, folder: Path, mhz: float, clock: float | None = None) -> SynthesisReport:
-    try:
-        tools_of_family(board.family)
-    except MissingTool as error:
-        pytest.skip(str(error))
+    need(board.family)
     text = blinky_text(board, goal_pll(board, mhz))
     return synthesize(TextOnBoard(text, board), folder, SynthesisOptions(clock=clock))
 
@@ -81,8 +78,10 @@ def test_every_board_is_routed_and_gets_the_clock_that_it_bears(name: str, tmp_p
     assert report.bitstream.stat().st_size > 50_000
 
 
-def test_a_layout_that_was_not_made_with_these_dividers_is_left_alone(tuned: tuple[SynthesisReport, Path]) -> None:
-    _, folder = tuned
+def test_a_layout_that_was_not_made_with_these_dividers_is_left_alone(
+    routed_core: tuple[SynthesisReport, Path],
+) -> None:
+    _, folder = routed_core
     layout = (folder / "seeds" / "seed1" / "layout.asc").read_text()
     old = pll_parameters(folder / "netlist" / "netlist.json")
     assert old is not None

@@ -30,8 +30,8 @@ from hwflow.synth.toolchain import tools_of_family
 from hwflow.views.console.terminal import Console
 from tests.e2e.networks import gated, rows_for
 from tests.project.tree import ROOT
+from tests.synth.conftest import need
 from tests.synth.estimates import Alone, Comparison, compare, small_stages
-from tests.synth.test_flow import need
 
 #: Of the tables of a whole core, either way; of a stage, where a small one may be further off by a few tables.
 WHOLE, STAGE, FEW = 0.15, 0.20, 70

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from hwflow_base.errors import MissingTool, ToolFailed
+from hwflow_base.errors import ToolFailed
 from hwflow_rtl.io import BoardTop
 
 from hwflow.synth import SynthesisReport, board_top, load_board, synthesize
@@ -18,28 +18,19 @@ from hwflow.synth.netlist import yosys_script
 from hwflow.synth.options import SynthesisOptions
 from hwflow.synth.placement import saved_placement
 from hwflow.synth.report import saved_report
-from hwflow.synth.toolchain import tools_of_family
 from hwflow.synth.top import CoreOnBoard, TextOnBoard, design_text
+from tests.synth.conftest import need, routed
 from tests.synth.small_core import SmallCore
 
 ROUTED = ["place and route, with nextpnr: minutes for a large design"]
 
 
 @pytest.fixture(scope="module", params=[
-    "icebreaker", "ulx3s_25f", pytest.param("tangnano9k", marks=pytest.mark.slow)])
-def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[SynthesisReport, Path]:
+    "icebreaker", *(pytest.param(name, marks=pytest.mark.slow) for name in ("ulx3s_25f", "tangnano9k"))])
+def built(request: pytest.FixtureRequest, routed_core: tuple[SynthesisReport, Path],
+          tmp_path_factory: pytest.TempPathFactory) -> tuple[SynthesisReport, Path]:
     """The report of the small core on one board, and the folder it was made in."""
-    board = load_board(request.param)
-    need(board.family)
-    folder = tmp_path_factory.mktemp(request.param)
-    return synthesize(CoreOnBoard(SmallCore(board.technology()), board), folder), folder
-
-
-def need(family: str) -> None:
-    try:
-        tools_of_family(family)
-    except MissingTool as error:
-        pytest.skip(str(error))
+    return routed_core if request.param == "icebreaker" else routed(request.param, tmp_path_factory.mktemp("board"))
 
 
 def is_bitstream(family: str, data: bytes) -> bool:
@@ -139,9 +130,11 @@ def test_the_same_design_gives_the_same_text() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("built", ["icebreaker"], indirect=True)
-def test_another_seed_places_again_and_the_first_comes_back(built: tuple[SynthesisReport, Path]) -> None:
+def test_another_seed_places_again_and_the_first_comes_back(built: tuple[SynthesisReport, Path],
+                                                            tmp_path: Path) -> None:
     """The text of a whole top does as well as a core."""
     report, folder = built
+    folder = shutil.copytree(folder, tmp_path / "copy")
     board = load_board(report.board)
     core, pll = SmallCore(board.technology()), goal_pll(board, FAMILIES[board.family].goal_mhz)
     text = design_text(board_top(core, board, identity=bytes(8), pll=pll))

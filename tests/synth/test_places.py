@@ -15,7 +15,7 @@ from hwflow.synth import load_board
 from hwflow.synth.families.ecp5.placement import CROWDED, block_places, matching
 from hwflow.synth.families.ecp5.sites import Site, dsp_slices, multiplier_sites, ram_sites
 from hwflow.synth.toolchain import find_tool, run_tool
-from tests.synth.test_flow import need
+from tests.synth.conftest import need
 
 DEVICE = "LFE5U-85F"
 ALL = len(multiplier_sites(DEVICE))

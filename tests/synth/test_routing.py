@@ -15,7 +15,7 @@ from hwflow.synth.families import FAMILIES
 from hwflow.synth.seeds import REFUSED, GivenUp, Patience, place_and_route
 from hwflow.synth.synthesis_job import Job
 from hwflow.synth.toolchain import Tool, find_tool, run_tool
-from tests.synth.test_flow import need
+from tests.synth.conftest import need
 
 MOST_ROUTED = FAMILIES["ecp5"].most_routed
 #: What nextpnr-ecp5 0.11 says of places that it does not take.

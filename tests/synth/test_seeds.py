@@ -17,7 +17,7 @@ from hwflow.synth.seeds import NEXTPNR_MEMORY, Attempt, Listener, default_jobs, 
 from hwflow.synth.synthesis_job import Job
 from hwflow.synth.top import TextOnBoard
 from tests.synth.blinky import blinky_text
-from tests.synth.test_flow import need
+from tests.synth.conftest import need
 
 ICEBREAKER = load_board("icebreaker")
 

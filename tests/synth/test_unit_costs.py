@@ -11,8 +11,8 @@ from hwflow_rtl.vendor.fitted import fits
 
 from hwflow.synth import load_board
 from tests.rtl import test_window
+from tests.synth.conftest import need
 from tests.synth.side_by_side import used_by
-from tests.synth.test_flow import need
 from tests.synth.unit_samples import key_of, sample_of
 
 #: What a unit may be off, in cells or as a part of what it takes; all of them together are within the last.

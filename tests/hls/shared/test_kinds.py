@@ -39,7 +39,7 @@ from tests.hls.shared.machine import program_for, require_equal
 from tests.layers import reference
 from tests.layers.cases import CASES, Case, integers
 
-#: The kinds that a shared stage computes, and how many random layers of each are compared.
+#: The kinds that a shared stage computes, and how many random layers of each are compared; fewer among quick tests.
 COMPUTED = (Conv, Dense, MaxPool, AveragePool, Add, Multiply, Lookup, Concat, Rearrange)
 #: The others, and what a shared stage lacks for them.
 REFUSED = {
@@ -62,12 +62,12 @@ def possible(kind: type[Layer], rng: np.random.Generator) -> Case:
             return case
 
 
-@pytest.mark.parametrize("columns", [
-    pytest.param(2, marks=pytest.mark.slow), 4, pytest.param(8, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("columns, layers", [
+    (4, 8), *(pytest.param(columns, LAYERS, marks=pytest.mark.slow) for columns in (2, 4, 8))])
 @pytest.mark.parametrize("kind", COMPUTED, ids=lambda kind: kind.kind)
-def test_random_layers(kind: type[Layer], columns: int) -> None:
+def test_random_layers(kind: type[Layer], columns: int, layers: int) -> None:
     rng = np.random.default_rng([columns, KINDS.index(kind)])
-    for _ in range(LAYERS):
+    for _ in range(layers):
         case = possible(kind, rng)
         graph = case.graph
         values = {}
