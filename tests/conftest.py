@@ -107,15 +107,6 @@ def models_dir(request: pytest.FixtureRequest) -> Path:
     return folder
 
 
-@pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Compiled simulations, by content: what one test compiled is there for all others, of every process of xdist."""
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "compiled"
-    folder.mkdir(exist_ok=True)
-    return folder
-
-
 @pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
     """The command line, called in an empty folder: messages name files as the user did."""
