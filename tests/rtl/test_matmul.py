@@ -16,8 +16,7 @@ from hwflow_rtl.rescale.plan import RequantizerStyle
 from hwflow_rtl.rescale.requantizer import RequantizerConstants
 from hwflow_rtl.vendor import Generic, Timing
 
-from tests.rtl.harness import simulate
-from tests.rtl.units import ARRIVALS, arrivals_of, play
+from tests.rtl.units import ask
 
 INT8, UINT8 = Centred(Operand(signed(8)), -3), Centred(Operand(unsigned(8)), 128)
 TIMINGS = (Timing(multiply=4), Timing(multiply=1, rom=1, ram=1), Timing(multiply=3, rom=3, ram=1),
@@ -80,7 +79,7 @@ class Case:
         orders = "mhk" if shape.interleaved else "hmk", shape.order
         codes = [rng.integers(*bounds_of(each.operand), (frames, *(sizes[letter] for letter in order)))
                  for each, order in zip((shape.a, shape.b), orders, strict=True)]
-        self.beats = [each.reshape(-1, lanes) for each, lanes in zip(codes, shape.lanes_in, strict=True)]
+        self.codes = codes
         a, b = ((2 * each - 1 if kind.operand.bipolar else each) - kind.zero_point
                 for each, kind in zip(codes, (shape.a, shape.b), strict=True))
         made = orders[0].replace("k", "n")
@@ -97,40 +96,12 @@ def bounds_of(operand: Operand) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_times(name: str) -> None:
-    """Values, and each cycle in which a beat moves."""
+def test_products(name: str) -> None:
+    """All that a unit is asked; every second one has a bias for each place of a head."""
     order = list(SHAPES).index(name)
-    for seed in (order, order + 1):
-        technology = Generic(timing=TIMINGS[seed % len(TIMINGS)])
-        case = Case(SHAPES[name], 3, seed, technology)
-        assert np.array_equal(case.stage.model(*case.beats), case.expected)
-        cycles = [arrivals_of(ARRIVALS[(seed + k * (seed - order + 1)) % len(ARRIVALS)], len(beats), seed + 50 * k)
-                  for k, beats in enumerate(case.beats)]
-        said = case.stage.shape.times(technology, *cycles)
-        seen = play(case.stage, case.beats, cycles, len(case.expected), ("i0", "i1"))
-        assert np.array_equal(seen.output.beats, case.expected)
-        assert np.array_equal(said.departures, seen.output.cycles)
-        for taken, found in zip(said.taken, seen.taken, strict=True):
-            assert np.array_equal(taken, found)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_full_pace(name: str) -> None:
-    """From frame to frame exactly the cycles of the shape."""
-    case = Case(SHAPES[name], 5, 1)
-    cycles = [np.zeros(len(beats), np.int64) for beats in case.beats]
-    seen = play(case.stage, case.beats, cycles, len(case.expected), ("i0", "i1"))
-    ends = seen.output.cycles.reshape(5, -1)[:, -1]
-    assert (np.diff(ends[2:]) == SHAPES[name].cycles()).all()
-
-
-@pytest.mark.parametrize("name", [name for name in SHAPES if name in OFTEN])
-@pytest.mark.parametrize("stall", [0.3, pytest.param(0.9, marks=pytest.mark.slow)])
-def test_stalls(name: str, stall: float) -> None:
-    case = Case(SHAPES[name], 2, 3, places=SHAPES[name].rows > 1)
-    traces = simulate(case.stage, sends=dict(zip(("i0", "i1"), case.beats, strict=True)),
-                      receives={"o": len(case.expected)}, stall_in=stall, stall_out=stall, seed=4)
-    assert np.array_equal(traces["o"].beats, case.expected)
+    case = Case(SHAPES[name], 4, order, Generic(timing=TIMINGS[order % len(TIMINGS)]),
+                places=SHAPES[name].rows > 1 and not order % 2)
+    ask(case.stage.shape, case.technology, case.codes, case.expected, seed=order)
 
 
 @pytest.mark.parametrize(("change", "message"), [

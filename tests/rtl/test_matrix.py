@@ -18,6 +18,7 @@ from hwflow_rtl.vendor.ice40 import ICE40
 from hwflow_rtl.window.shape import WindowShape
 
 from tests.rtl.harness import simulate
+from tests.rtl.units import ask
 
 
 @dataclass(frozen=True)
@@ -198,6 +199,10 @@ class Case:
         self.beats_in = self.frames.reshape(-1, *self.stage.shape.lanes_in)
         self.beats_out = self.expected.reshape(-1, layer.out_lanes)
 
+    def ask(self, seed: int = 0) -> None:
+        """What every unit is asked."""
+        ask(self.stage.shape, self.technology, [self.frames], self.beats_out, seed=seed)
+
     def run(self, **stalls):
         traces = simulate(self.stage, sends={"i": self.beats_in}, receives={"o": len(self.beats_out)}, **stalls)
         assert np.array_equal(traces["o"].beats, self.beats_out)
@@ -210,27 +215,34 @@ def test_model_is_the_convolution(layer):
     assert np.array_equal(case.stage.model(case.frames), case.beats_out)
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] if k % 2 else [])
-                                  for k, name in enumerate(LAYERS)])
-def test_full_pace(name):
-    case = Case(LAYERS[name], 4)
-    traces = case.run()
-    ends = traces["o"].cycles.reshape(4, -1)[:, -1]
-    cycles = case.stage.shape.cycles
-    assert (np.diff(ends[1:]) == cycles).all(), f"{np.diff(ends)}, not {cycles}"
+TIMINGS = (Timing(multiply=4), Timing(multiply=1, rom=1, ram=1), Timing(multiply=5, rom=4, ram=2),
+           Timing(multiply=2, rom=1, ram=3))
+#: One of each structure; the others take minutes.
+OFTEN = {
+    "3x3 pad 1, one column", "3x3 valid, wide", "stride 2", "stride 3, leftovers, input is the limit", "asymmetric",
+    "depthwise, a channel at a time", "1x1, one word, all lanes", "1x1, two words, drain is the limit",
+    "1x1, stride 2", "1-D", "dense", "dense, one tile", "whole frame", "patch 3x3, 3 channels, stride 2", "patch 1-D",
+    "depthwise, two of six", "depthwise, three taps, two of three", "groups of two, two of three",
+    "rows left over, two lanes", "columns left over, input is the limit", "dense, left over",
+    "patch of words, in groups", "4-bit weights", "logic, 3-bit weights", "pairs, unsigned, rows left over",
+    "macs, in groups", "macs, one beat"}
 
 
-@pytest.mark.parametrize("timing", [
-    Timing(multiply=1, rom=1, ram=1), Timing(multiply=5, rom=4, ram=2),
-    *(pytest.param(each, marks=pytest.mark.slow) for each in (Timing(multiply=3, rom=3, ram=1),
-                                                              Timing(multiply=2, rom=1, ram=3)))], ids=str)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name in OFTEN else [pytest.mark.slow])
+                                  for name in LAYERS])
+def test_layers(name):
+    """All that a unit is asked, with memories and multipliers of several latencies."""
+    order = list(LAYERS).index(name)
+    Case(LAYERS[name], 3, technology=Generic(timing=TIMINGS[order % len(TIMINGS)]), seed=order).ask(order)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("timing", [Timing(multiply=1, rom=1, ram=1), Timing(multiply=5, rom=4, ram=2),
+                                    Timing(multiply=3, rom=3, ram=1), Timing(multiply=2, rom=1, ram=3)], ids=str)
 @pytest.mark.parametrize("name", ["3x3 pad 1, one column", "1x1, one word, all lanes", "1x1, three words, 12 rows",
                                   "dense", "patch 3x3"])
 def test_any_latencies(name, timing):
-    case = Case(LAYERS[name], 4, technology=Generic(timing=timing))
-    traces = case.run()
-    ends = traces["o"].cycles.reshape(4, -1)[:, -1]
-    assert (np.diff(ends[1:]) == case.stage.shape.matrix.cycles()).all()
+    Case(LAYERS[name], 3, technology=Generic(timing=timing)).ask()
 
 
 @pytest.mark.parametrize("timing", [ECP5.timing, Timing(multiply=2, rom=1, ram=1)], ids=str)
@@ -245,23 +257,6 @@ def test_weights_of_a_deep_rom_pass_a_register_and_take_no_longer(timing):
     assert (np.diff(ends[1:]) == shape.cycles()).all()
     expected = case.stage.shape.times(case.technology, np.arange(3 * layer.frame[2] // 2))
     assert ends[0] - traces["i"].cycles[0] == expected.departures[3] - expected.taken[0][0]
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] if k % 3 else [])
-                                  for k, name in enumerate(LAYERS)])
-def test_stalls(name):
-    Case(LAYERS[name], 2, seed=5).run(stall_in=0.3, stall_out=0.3, seed=1)
-
-
-#: One of each structure; with stalls this long the others take a minute.
-LONG_STALLS = {"3x3 pad 1, one column", "stride 2", "depthwise, a channel at a time", "1x1, one word, all lanes",
-               "1x1, two words", "dense, one tile", "whole frame", "patch 1-D"}
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name in LONG_STALLS else [pytest.mark.slow])
-                                  for name in LAYERS])
-def test_long_stalls(name):
-    Case(LAYERS[name], 1, seed=5).run(stall_in=0.98, stall_out=0.98, seed=1)
 
 
 @pytest.mark.parametrize(("name", "work", "cycles"), [

@@ -13,13 +13,11 @@ from hwflow_rtl.vendor.generic import Generic
 
 from tests.random_cases import seeds
 from tests.rtl.harness import simulate
-from tests.rtl.test_matrix import LAYERS, Case, Layer
+from tests.rtl.test_matrix import LAYERS, TIMINGS, Case, Layer
 from tests.rtl.test_row_patch import SHAPES, frames_of, patch_of
 from tests.rtl.units import ARRIVALS, arrivals_of, play
 
 FRAMES = 3
-TIMINGS = (Timing(multiply=4), Timing(multiply=1, rom=1, ram=1), Timing(multiply=3, rom=3, ram=1),
-           Timing(multiply=2, rom=1, ram=3))
 
 
 def check(layer: Layer, timing: Timing, arrivals: Callable[[int, int], np.ndarray], seed: int = 0) -> None:
@@ -38,18 +36,6 @@ def check(layer: Layer, timing: Timing, arrivals: Callable[[int, int], np.ndarra
 def evenly(count: int, interval: int) -> np.ndarray:
     """As many in each frame, spread over the interval."""
     return np.arange(count) * interval * FRAMES // count
-
-
-FAST = {"1x1, one word, all lanes", "depthwise, three taps, two of three", "columns left over, input is the limit",
-        "patch of words, stride 2", "dense, left over"}
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name in FAST else [pytest.mark.slow])
-                                  for name in LAYERS])
-def test_times(name: str) -> None:
-    order = list(LAYERS).index(name)
-    kind = ARRIVALS[order % len(ARRIVALS)]
-    check(LAYERS[name], TIMINGS[order % len(TIMINGS)], lambda count, _: arrivals_of(kind, count, order))
 
 
 @pytest.mark.parametrize("name", LAYERS)

@@ -87,7 +87,8 @@ def some(cases, quick):
 
 @pytest.mark.parametrize("name, style, interval", some(
     list(itertools.product(CONSTANTS, STYLES, [1, 2, 3, 5, 12])),
-    {*itertools.product(CONSTANTS, STYLES, [1, 5]), *itertools.product(["mixed", "powers"], STYLES, [2, 3, 12])}))
+    {*((name, style, (1, 5)[(k + j) % 2]) for k, name in enumerate(CONSTANTS) for j, style in enumerate(STYLES)),
+     *itertools.product(["mixed", "powers"], STYLES, [1, 2, 3, 5, 12])}))
 def test_every_sum_and_every_channel(name, style, interval):
     bias, multiplier, shift = CONSTANTS[name]
     unit = make(bias=bias, multiplier=multiplier, shift=shift, interval=interval, style=style)

@@ -23,7 +23,7 @@ from hwflow_rtl.vendor.generic import Generic
 
 from tests.rtl.harness import simulate
 from tests.rtl.test_matrix import LAYERS, Case, Layer
-from tests.rtl.units import ARRIVALS, arrivals_of, play
+from tests.rtl.units import ask, play
 
 FRAMES = 3
 #: Layers with one output pixel, and the rows whose weights arrive in a beat.
@@ -57,28 +57,21 @@ def case_of(name: str, *, interval: Fraction = Fraction(1), technology=None, see
     return case, np.tile(beats, (frames, 1))
 
 
-def check(name: str, timing: Timing, arrivals, weight_arrivals, seed: int = 0) -> None:
-    """Values and cycles; the arrivals are functions of the number of beats."""
-    technology = Generic(timing=timing)
-    case, weights = case_of(name, technology=technology, seed=seed)
-    cycles = [arrivals(len(case.beats_in)), weight_arrivals(len(weights))]
-    said = case.stage.shape.times(technology, cycles[0], cycles[1])
-    seen = play(case.stage, [case.beats_in, weights], cycles, len(case.beats_out), ("i", "weights"))
-    assert np.array_equal(seen.output.beats, case.beats_out)
-    assert np.array_equal(said.departures, seen.output.cycles)
-    for taken, found in zip(said.taken, seen.taken, strict=True):
-        assert np.array_equal(taken, found)
+#: One of each structure; the others take half a minute.
+OFTEN = {"dense, a row at a time", "one word, all lanes", "one word, a row at a time", "two words, many banks",
+         "left over", "whole frame", "whole frame, depthwise", "3-bit weights", "macs"}
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if k % 3 == 0 else [pytest.mark.slow])
-                                  for k, name in enumerate(STREAMED)])
-def test_times(name: str) -> None:
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name in OFTEN else [pytest.mark.slow])
+                                  for name in STREAMED])
+def test_layers(name: str) -> None:
+    """All that a unit is asked; a frame takes the cycles of the products, or those of the weights."""
     order = list(STREAMED).index(name)
-    for seed in (order, order + 1):
-        check(name, TIMINGS[seed % len(TIMINGS)],
-              lambda count, seed=seed: arrivals_of(ARRIVALS[seed % len(ARRIVALS)], count, seed),
-              lambda count, seed=seed: arrivals_of(ARRIVALS[(2 * seed - order + 1) % len(ARRIVALS)], count, seed + 50),
-              seed)
+    every = Fraction(1 + 2 * (order % 2))
+    case, weights = case_of(name, interval=every, technology=Generic(timing=TIMINGS[order % len(TIMINGS)]), seed=order)
+    shape = case.stage.shape.matrix
+    assert shape.cycles() >= max(shape.work, every * shape.weight_beats)
+    ask(case.stage.shape, case.technology, [case.frames], case.beats_out, seed=order, weights=weights, every=every)
 
 
 @pytest.mark.parametrize("timing", [ECP5.timing, Timing(multiply=2, rom=1, ram=1)], ids=str)
@@ -93,39 +86,6 @@ def test_weights_of_a_deep_buffer_pass_a_register(timing: Timing) -> None:
     assert np.array_equal(seen.output.beats, case.beats_out)
     assert np.array_equal(said.departures, seen.output.cycles)
     assert np.array_equal(said.taken[1], seen.taken[1])
-
-
-#: One of each structure; the others take half a minute.
-OFTEN = {"dense, a row at a time", "one word, all lanes", "two words, many banks", "left over", "whole frame", "macs"}
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name in OFTEN else [pytest.mark.slow])
-                                  for name in STREAMED])
-def test_stalls(name: str) -> None:
-    """On the frames, the weights and the results, each with its own seed."""
-    for stall, seed in ((0.3, 1), (0.9, 2)):
-        case, weights = case_of(name, seed=seed, frames=2)
-        traces = simulate(case.stage, sends={"i": case.beats_in, "weights": weights},
-                          receives={"o": len(case.beats_out)}, stall_in=stall, stall_out=stall, seed=seed)
-        assert np.array_equal(traces["o"].beats, case.beats_out)
-
-
-def ends_of(case: Case, weights: np.ndarray, every: int) -> np.ndarray:
-    """The cycles in which frames end, if a beat of weights comes in each `every` cycles."""
-    cycles = [np.zeros(len(case.beats_in), dtype=np.int64), np.arange(len(weights)) * every]
-    seen = play(case.stage, [case.beats_in, weights], cycles, len(case.beats_out), ("i", "weights"))
-    return seen.output.cycles.reshape(FRAMES, -1)[:, -1]
-
-
-@pytest.mark.parametrize(("name", "every"), [
-    pytest.param(name, every, marks=[] if k % 4 == (0, 2)[every == 3] else [pytest.mark.slow])
-    for k, name in enumerate(STREAMED) for every in (1, 3)])
-def test_full_pace(name: str, every: int) -> None:
-    """From frame to frame exactly the schedule's cycles: those of the products, or those of the weights."""
-    case, weights = case_of(name, interval=Fraction(every))
-    shape = case.stage.shape.matrix
-    assert shape.cycles() >= max(shape.work, every * shape.weight_beats)
-    assert (np.diff(ends_of(case, weights, every)[1:]) == shape.cycles()).all()
 
 
 @pytest.mark.parametrize(("name", "interval", "cycles"), [
@@ -158,7 +118,7 @@ def test_bipolar_weights_are_single_bits() -> None:
     assert np.array_equal(beats[0], (weights[:5, 0, 0, :4].reshape(-1) + 1) // 2)
 
 
-@pytest.mark.parametrize("name", ["dense", "one word", "two words, many banks"])
+@pytest.mark.parametrize("name", ["dense", "one word", pytest.param("two words, many banks", marks=pytest.mark.slow)])
 def test_weights_are_taken_before_frames_come_as_far_as_there_is_room(name: str) -> None:
     case, weights = case_of(name)
     shape = case.stage.shape.matrix
@@ -187,9 +147,11 @@ class Spoiling(wiring.Component):
         return m
 
 
-@pytest.mark.parametrize("timing", TIMINGS[:3], ids=str)
-@pytest.mark.parametrize(("layer", "rows"), [
-    (Layer((1, 1, 8), 48, 24, 4, out_lanes=8), 24), (Layer((1, 1, 8), 12, 3, 8), 3), (Layer((1, 1, 8), 24, 12, 2), 6)])
+@pytest.mark.parametrize(("layer", "rows", "timing"), [
+    pytest.param(*layer, timing, marks=[] if k == n else [pytest.mark.slow], id=f"layer {n}, {timing}")
+    for k, timing in enumerate(TIMINGS[:3]) for n, layer in enumerate((
+        (Layer((1, 1, 8), 48, 24, 4, out_lanes=8), 24), (Layer((1, 1, 8), 12, 3, 8), 3),
+        (Layer((1, 1, 8), 24, 12, 2), 6)))])
 def test_a_word_is_written_when_the_last_bank_has_read_what_was_there(layer: Layer, rows: int, timing: Timing) -> None:
     """Weights come faster than results can leave, so the buffers are always full and each place is written at once."""
     technology = Generic(timing=timing)

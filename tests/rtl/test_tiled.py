@@ -25,9 +25,8 @@ from hwflow_rtl.vendor.base import Timing
 from hwflow_rtl.vendor.generic import Generic
 from hwflow_rtl.vendor.memory import Holds
 
-from tests.rtl.harness import simulate
 from tests.rtl.test_matrix import LAYERS, SAME, Layer, limits, requantized, sums_of
-from tests.rtl.units import ARRIVALS, arrivals_of, play
+from tests.rtl.units import ask, play
 
 FRAMES = 3
 PORTS = ("i", "weights")
@@ -65,7 +64,7 @@ TILED: dict[str, Tiled] = {
     "many banks": (Layer((2, 2, 4), 48, 24, 4, out_lanes=24), 24, Fraction(1)),
 }
 #: One of each structure; with stalls the others take long.
-OFTEN = {"1x1, stride 2", "3x3 pad 1, slow weights", "groups", "rows left over, in groups", "bipolar"}
+OFTEN = {"1x1, stride 2", "1x1, slow weights", "groups", "rows left over, in groups", "bipolar"}
 #: Half a minute with stalls.
 LONG_STALLED = {"groups", "rows left over, in groups"}
 TIMINGS = (Timing(multiply=4), Timing(multiply=1, rom=1, ram=1), Timing(multiply=3, rom=3, ram=1),
@@ -130,18 +129,12 @@ def test_model_is_the_convolution(name: str) -> None:
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name in OFTEN - LONG_STALLED else [pytest.mark.slow])
                                   for name in TILED])
-def test_times(name: str) -> None:
-    """Values and cycles, for arrivals of all kinds."""
+def test_layers(name: str) -> None:
+    """All that a unit is asked."""
     order = list(TILED).index(name)
-    for seed in (order, order + 1):
-        case = Case(name, technology=Generic(timing=TIMINGS[seed % len(TIMINGS)]), seed=seed)
-        kinds = (ARRIVALS[seed % len(ARRIVALS)], ARRIVALS[(2 * seed - order + 1) % len(ARRIVALS)])
-        arrivals = [arrivals_of(kind, len(beats), seed) for kind, beats in zip(kinds, case.inputs, strict=True)]
-        said, seen = case.times(arrivals), case.play(arrivals)
-        assert np.array_equal(seen.output.beats, case.outputs)
-        assert np.array_equal(said.departures, seen.output.cycles)
-        for taken, found in zip(said.taken, seen.taken, strict=True):
-            assert np.array_equal(taken, found)
+    case = Case(name, technology=Generic(timing=TIMINGS[order % len(TIMINGS)]), seed=order)
+    ask(case.unit, case.technology, [case.x], case.outputs, seed=order, weights=case.inputs[1],
+        every=case.shape.source.interval)
 
 
 @pytest.mark.parametrize("name", ["3x3 pad 1", pytest.param("groups", marks=pytest.mark.slow)])
@@ -153,17 +146,6 @@ def test_rings_that_are_no_powers_of_two(name: str, monkeypatch) -> None:
     assert np.array_equal(said.departures, seen.output.cycles)
     ends = said.departures.reshape(FRAMES, -1)[:, -1]
     assert ends[2] - ends[1] == case.shape.cycles()
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name in OFTEN - LONG_STALLED else [pytest.mark.slow])
-                                  for name in TILED])
-def test_stalls(name: str) -> None:
-    """On the frames, the weights and the results, each with its own seed."""
-    for stall, seed in ((0.3, 1), (0.9, 2)):
-        case = Case(name, 2, seed=seed)
-        traces = simulate(case.stage, sends=dict(zip(PORTS, case.inputs, strict=True)),
-                          receives={"o": len(case.outputs)}, stall_in=stall, stall_out=stall, seed=seed)
-        assert np.array_equal(traces["o"].beats, case.outputs)
 
 
 @pytest.mark.parametrize("name", TILED)
@@ -178,15 +160,6 @@ def test_full_pace(name: str) -> None:
         of_pass.pixels * of_pass.block_interval, of_pass.feed, int(np.ceil(
             of_pass.block_weights * shape.source.interval))))
     assert (np.diff(ends[2:]) == shape.cycles()).all(), f"{np.diff(ends)} instead of {shape.cycles()}"
-
-
-def test_full_pace_in_hardware() -> None:
-    """As `times` says, with weights that come at once: the passes of a frame follow each other without a pause."""
-    case = Case("3x3 pad 1", 4)
-    seen = case.play([np.arange(len(beats)) for beats in case.inputs])
-    ends = seen.output.cycles.reshape(4, -1)[:, -1]
-    assert case.shape.cycles() == 2 * 30 * 18
-    assert (np.diff(ends[1:]) == case.shape.cycles()).all()
 
 
 def test_the_order_of_the_stream() -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from amaranth.hdl import Value
 from amaranth.lib import wiring
-from hwflow_rtl.core import inputs_of
+from hwflow_rtl.core import inputs_of, port_names
 from hwflow_rtl.stream.unit import UnitShape
 from hwflow_rtl.vendor import Technology
 
@@ -87,19 +88,26 @@ def check_times(shape: UnitShape, technology: Technology, beats: Sequence[np.nda
 
 
 def ask(shape: UnitShape, technology: Technology, frames: Sequence[np.ndarray], expected: np.ndarray, *,
-        seed: int = 0, name: str = "unit") -> wiring.Component:
+        seed: int = 0, weights: np.ndarray | None = None, every: Fraction = Fraction(1)) -> wiring.Component:
     """All questions to a unit, which is made once; returns it.
 
     `frames` has for each input three frames or more, [frames, ...], and `expected` the beats of all of them,
-    int[count, lanes], from an oracle that is no part of hwflow.  The unit's model gives them.  So does the simulation:
-    without a gap, and for arrivals and a reader at random.  In both `times` says to the cycle when each beat moves;
-    without a gap a frame takes `cycles`.
+    int[count, lanes], from an oracle that is no part of hwflow.  `weights` are the beats of its port `weights`, if it
+    has one, for all frames; without a gap one comes in `every` cycles.
+
+    The unit's model gives what is expected.  So does the simulation: without a gap, for arrivals at random, and for
+    such arrivals and a reader that stalls.  In all three `times` says to the cycle when each beat moves; without a gap
+    a frame takes `cycles`.
     """
-    unit, count = shape.build(technology, name), len(frames[0])
+    unit, count = shape.build(technology, "unit"), len(frames[0])
     beats = [each.reshape(-1, lanes) for each, lanes in zip(frames, shape.lanes_in, strict=True)]
     assert np.array_equal(np.asarray(unit.model(*frames)).reshape(expected.shape), expected), "the model"
+    arrivals = [np.arange(len(each)) for each in beats]
+    if weights is not None:
+        beats.append(weights)
+        arrivals.append(np.ceil(np.arange(len(weights)) * every).astype(np.int64))
     sim = simulator(unit)
-    seen = _played(shape, technology, unit, sim, beats, [np.arange(len(each)) for each in beats], expected)
+    seen = _played(shape, technology, unit, sim, beats, arrivals, expected)
     ends = seen.output.cycles.reshape(count, -1)[:, -1]
     longest = max(shape.cycles, *(len(each) // count for each in (*beats, expected)))
     assert ends[-1] - ends[-2] == longest, f"a frame in {ends[-1] - ends[-2]} cycles, not {longest}"
@@ -116,7 +124,8 @@ def _played(shape: UnitShape, technology: Technology, unit: wiring.Component, si
             beats: Sequence[np.ndarray], arrivals: Sequence[np.ndarray], expected: np.ndarray,
             stall_out: float = 0.0) -> Played:
     """Beats are those expected, and move when `times` says, for a reader that takes each at once or at random."""
-    seen = play(unit, beats, arrivals, len(expected), stall_out=stall_out, sim=sim)
+    ports = [*port_names("i", len(shape.lanes_in)), "weights"] if len(beats) > len(shape.lanes_in) else []
+    seen = play(unit, beats, arrivals, len(expected), ports, stall_out, sim)
     assert np.array_equal(seen.output.beats, expected)
     left = seen.output.cycles
     said = shape.times(technology, *arrivals, left=left if stall_out else None)
