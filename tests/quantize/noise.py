@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import onnxruntime as ort
 from hwflow_base.errors import HwflowError
 
+from bench.quantization import runtime as onnxruntime_session
 from hwflow import golden, onnx
 from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
 from hwflow.quantize import quantize
@@ -58,7 +58,7 @@ def excess(model: Model, settings: QuantizationSettings | None = None) -> float:
     rng = np.random.default_rng(11)
     rows = {v.name: rng.standard_normal((ROWS, *v.tensor.shape)).astype(np.float32) for v in model.graph.inputs
             if v.tensor is not None}  # fmt: skip
-    expected = oracle(model, rows)
+    expected = oracle(model, rows, [value.name for value in model.graph.outputs])
     found = golden.predict(quantize(model, rows, settings=settings), rows)
     least = np.inf
     for draws in DRAWS:
@@ -80,20 +80,41 @@ def distance(expected: np.ndarray, found: np.ndarray) -> float:
     return float(np.sqrt(error / max(signal, 1e-30)))
 
 
-def oracle(model: Model, rows: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """onnxruntime without graph optimisation; of what it does not implement, hwflow's evaluation of the file."""
-    names, count = [value.name for value in model.graph.outputs], len(next(iter(rows.values())))
+def oracle(model: Model, rows: Mapping[str, Array], names: Sequence[str]) -> dict[str, Array]:
+    """Tensors of a model by name, rows stacked: of onnxruntime without graph optimisation; of what it does not
+    implement, hwflow's evaluation of the file."""
+    constants, count = model.graph.initializers, len(next(iter(rows.values())))
+    computed = [name for name in names if name not in constants]
+    singles = [{name: array[k] for name, array in rows.items()} for k in range(count)]
     try:
-        options = ort.SessionOptions()
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.log_severity_level = 3
-        run = ort.InferenceSession(onnx.dumps(model), options, providers=["CPUExecutionProvider"])
-        found = [run.run(None, {k: v[i] for k, v in rows.items()}) for i in range(count)]
+        run = onnxruntime_session(with_unsigned_weights(model), computed)
+        found = [run.run(None, row) for row in singles]
     except Exception as error:
         if "NOT_IMPLEMENTED" not in str(error) and "not implemented" not in str(error).lower():
             raise
-        found = [list(onnx.evaluate(model, {k: v[i] for k, v in rows.items()}).values()) for i in range(count)]
-    return {name: np.stack(values) for name, values in zip(names, zip(*found, strict=True), strict=True)}
+        found = [list(onnx.evaluate(model, row, computed).values()) for row in singles]
+    made = {name: np.stack(values) for name, values in zip(computed, zip(*found, strict=True), strict=True)}
+    return made | {name: np.broadcast_to(constants[name], (count, *constants[name].shape))
+                   for name in names if name in constants}  # fmt: skip
+
+
+def with_unsigned_weights(model: Model) -> Model:
+    """The same model, whose products of uint8 and constant int8 are those of uint8 and uint8.
+
+    Where the processor has no VNNI instructions, onnxruntime's products with int8 saturate sums of two at 16 bits.
+    """
+    graph, made, nodes = model.graph, dict[str, Array](), list[Node]()
+    for node in graph.nodes:
+        if node.op_type in INTEGER_PRODUCTS:
+            zero, *signed = (graph.initializers.get(node.inputs[place]) for place in (2, 3, 5))
+            types = [part is not None and part.dtype for part in (zero, *signed)]
+            if types == [np.uint8, np.int8, np.int8]:
+                moved = {node.inputs[place]: f"{node.inputs[place]}.unsigned" for place in (3, 5)}
+                made |= {new: (graph.initializers[old].astype(np.int16) + 128).astype(np.uint8)
+                         for old, new in moved.items()}  # fmt: skip
+                node = replace(node, inputs=tuple(moved.get(name, name) for name in node.inputs))
+        nodes.append(node)
+    return replace(model, graph=replace(graph, nodes=tuple(nodes), initializers={**graph.initializers, **made}))
 
 
 #: Lower numbers only hide a score from a Softmax, and take no part in a range.
@@ -105,6 +126,8 @@ FUNCTIONS = ("Relu", "LeakyRelu", "Clip", "Sigmoid", "Tanh")
 MOVES = ("Transpose", "Flatten", "Reshape", "MaxPool", "Squeeze", "Unsqueeze", "Slice", "Gather", "Split", "Identity")
 #: Operators with weights, which stand behind their first input.
 PRODUCTS = ("MatMul", "Gemm", "Conv")
+#: Products of integers: inputs 2, 3 and 5 are the first zero point, the weights and their zero point.
+INTEGER_PRODUCTS = ("QLinearMatMul", "QLinearConv", "QGemm")
 
 
 def noise_of_8_bits(model: Model, rows: Mapping[str, Array], draws: int) -> dict[str, Array]:
@@ -115,7 +138,7 @@ def noise_of_8_bits(model: Model, rows: Mapping[str, Array], draws: int) -> dict
     places, weights = rounded(graph), float_weights(graph)
     ties = {name: TIE * step for name, step in steps(graph).items() if name not in places}
     every = (*places, *weights, *ties)
-    values = {**rows, **evaluated(model, rows, [name for name in every if name not in rows])}
+    values = {**rows, **oracle(model, rows, [name for name in every if name not in rows])}
     halves = {**{name: half_a_step(values[name]) for name in every}, **ties}
     changed, found = with_noise(model, every), []
     for _ in range(draws):
@@ -124,14 +147,8 @@ def noise_of_8_bits(model: Model, rows: Mapping[str, Array], draws: int) -> dict
             shape = values[name].shape
             drawn = rng.uniform(-half, half, shape[1:] if name in weights else shape).astype(np.float32)
             added[f"{name}.noise"] = np.broadcast_to(drawn, (count, *shape[1:]))
-        found.append(evaluated(changed, {**rows, **added}, [value.name for value in graph.outputs]))
+        found.append(oracle(changed, {**rows, **added}, [value.name for value in graph.outputs]))
     return {name: np.stack([draw[name] for draw in found]) for name in found[0]}
-
-
-def evaluated(model: Model, rows: Mapping[str, Array], names: list[str]) -> dict[str, Array]:
-    count = len(next(iter(rows.values())))
-    found = [onnx.evaluate(model, {k: v[i] for k, v in rows.items()}, names) for i in range(count)]
-    return {name: np.stack([row[name] for row in found]) for name in names}
 
 
 def half_a_step(values: Array) -> float:
