@@ -48,8 +48,12 @@ def test_networks(block: int) -> None:
 
 @pytest.mark.parametrize(("taste", "count"), [(TINY, 3 * BLOCK), (USUAL, 2 * BLOCK)], ids=["tiny", "usual"])
 def test_every_kind_occurs(taste: Taste, count: int) -> None:
-    found = {layer.kind for seed in range(count) for layer in network(seed, taste).layers}
-    assert found == {kind.kind for kind in KINDS}
+    missing = {kind.kind for kind in KINDS}
+    for seed in range(count):
+        missing -= {layer.kind for layer in network(seed, taste).layers}
+        if not missing:
+            break
+    assert not missing
 
 
 def test_the_same_seed_gives_the_same_network() -> None:

@@ -5,7 +5,8 @@ graph before in ONNX's own text (onnx.parser), whose inputs are those whose name
 constants, random from their shape; and what the pass writes: a line for each node, in which small integer constants
 are themselves and others their shapes, and results have numbers, for passes make up names.
 
-Cases of float_models.txt have a title, the operator set and the kinds of layers, and no pass.
+Cases of float_models.txt have a title, the operator set and the kinds of layers, and no pass.  The title "each of A, B"
+stands for a case of every operator that it names, which is EACH in the text.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from hwflow.onnx.rewrite.passes import Pass
 from hwflow.quantize import post_training, quantization
 from tests.quantize.models import session
 
+#: How the title of a text for several operators begins.
+EACH_OF = "each of "
 FILE, FLOAT = (Path(__file__).with_name(name) for name in ("rewrites.txt", "float_models.txt"))
 
 
@@ -65,6 +68,12 @@ class FloatModel:
     def model(self) -> Model:
         return model_of(self.text, self.opset)
 
+    def cases(self) -> list[FloatModel]:
+        if not self.title.startswith(EACH_OF):
+            return [self]
+        return [replace(self, title=name, text=self.text.replace("EACH", name))
+                for name in self.title.removeprefix(EACH_OF).split(", ")]  # fmt: skip
+
 
 def blocks(file: Path) -> list[str]:
     return file.read_text(encoding="utf-8").split("=== ")[1:]
@@ -75,12 +84,17 @@ def cases() -> dict[str, Rewrite]:
     return {case.title: case for case in map(read, blocks(FILE))}
 
 
-@cache
-def float_models() -> dict[str, FloatModel]:
+def float_texts() -> list[FloatModel]:
+    """The texts of float_models.txt; one may stand for several cases."""
     found = [text.partition("\n") for text in blocks(FLOAT)]
     heads = [[part.strip() for part in head.split("|")] for head, _, _ in found]
-    return {title: FloatModel(title, int(opset), kinds, text.strip())
-            for (title, opset, kinds), (_, _, text) in zip(heads, found, strict=True)}  # fmt: skip
+    return [FloatModel(title, int(opset), kinds, text.strip())
+            for (title, opset, kinds), (_, _, text) in zip(heads, found, strict=True)]  # fmt: skip
+
+
+@cache
+def float_models() -> dict[str, FloatModel]:
+    return {case.title: case for text in float_texts() for case in text.cases()}
 
 
 def every_pass() -> dict[str, Pass]:

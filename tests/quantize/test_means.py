@@ -127,6 +127,7 @@ AXES = [(shape, axes) for shape in ((1, 3, 4, 5), (1, 6, 7))
         for axes in chain.from_iterable(combinations(range(len(shape)), k + 1) for k in range(len(shape)))]  # fmt: skip
 
 
+@pytest.mark.quick(15)
 @pytest.mark.parametrize("keep", [0, 1])
 @pytest.mark.parametrize(("shape", "axes"), AXES, ids=str)
 def test_a_mean_over_any_axes(shape: tuple[int, ...], axes: tuple[int, ...], keep: int) -> None:

@@ -24,6 +24,7 @@ from tests.quantize.rewrites import (
     computed,
     every_pass,
     float_models,
+    float_texts,
     rewritten,
     rows_for,
 )
@@ -87,5 +88,5 @@ def test_every_pass_has_a_case() -> None:
 if __name__ == "__main__":
     made = [replace(case, after=rewritten(case), kinds=case.kinds and hardware(case)) for case in cases().values()]
     FILE.write_text("\n".join(map(str, made)), encoding="utf-8")
-    plain = [replace(case, kinds=hardware(case)) for case in float_models().values()]
+    plain = [replace(text, kinds=" or ".join(dict.fromkeys(map(hardware, text.cases())))) for text in float_texts()]
     FLOAT.write_text("\n".join(map(str, plain)), encoding="utf-8")
