@@ -21,7 +21,7 @@ from hwflow.onnx.model import Array, Model
 from hwflow.onnx.rewrite.passes import PASSES, Pass
 from hwflow.onnx.run.sequences import state_pairs, with_state_rows
 from hwflow.outcome import OutcomeWarning
-from hwflow.quantize.calibrate.partial import complete, rows_of, trial_form, with_quantizers
+from hwflow.quantize.calibrate.partly_quantized import complete, rows_of, trial_form, with_quantizers
 from hwflow.quantize.calibrate.ranges import Progress, equal_rows
 from hwflow.quantize.calibrate.weights import has_real_weights, recurrent_weights
 from hwflow.quantize.checks.imported_layers import require_layers

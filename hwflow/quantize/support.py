@@ -13,7 +13,7 @@ import numpy as np
 from hwflow_base.errors import HwflowError
 
 from hwflow.onnx.advice import FOREIGN, OPTIMIZED, Advice
-from hwflow.onnx.inference.neighbours import compared_rows
+from hwflow.onnx.inference.nearest_neighbours import compared_rows
 from hwflow.onnx.model import Graph, Model, Node
 from hwflow.onnx.operators import (
     AFFINE,

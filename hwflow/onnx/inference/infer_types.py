@@ -14,10 +14,10 @@ from hwflow.onnx.errors import LimitError, Unsupported
 from hwflow.onnx.inference.by_rule import Contradiction, by_rule
 from hwflow.onnx.inference.claims import contradiction, loose_name, named, shown
 from hwflow.onnx.inference.control import CONTROL
+from hwflow.onnx.inference.data_dependent import DATA_DEPENDENT
 from hwflow.onnx.inference.facts import UNKNOWN, Fact, TensorFact, fact_of, refined
-from hwflow.onnx.inference.holders import HOLDERS
-from hwflow.onnx.inference.partial import PARTIAL
 from hwflow.onnx.inference.schema_types import by_schema, mismatch, spelled
+from hwflow.onnx.inference.sequences import SEQUENCES
 from hwflow.onnx.inference.worlds import Worlds
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits, Meter
 from hwflow.onnx.model import Function, Graph, Model, Node, TensorType, ValueType
@@ -313,7 +313,7 @@ class _Inference:
     ) -> Sequence[Fact] | None:
         """None where nothing but the schema helps.  Raises Contradiction where no sizes suit the operator."""
         node = call.node
-        holder = HOLDERS.get((node.domain, node.op_type))
+        holder = SEQUENCES.get((node.domain, node.op_type))
         if holder is not None:
             return holder(call, operands, self.worlds)
         tensors = [o for o in operands if o is None or isinstance(o, TensorFact)]
@@ -322,8 +322,8 @@ class _Inference:
         facts = None
         with suppress(Unsupported):
             facts = by_rule(call, operator, tensors, self.worlds) if operator is not None else None
-        if facts is None and not node.domain and node.op_type in PARTIAL and tensors:
-            facts = PARTIAL[node.op_type](call, tensors, self.worlds)
+        if facts is None and not node.domain and node.op_type in DATA_DEPENDENT and tensors:
+            facts = DATA_DEPENDENT[node.op_type](call, tensors, self.worlds)
         return facts
 
     def forget(self, count: int, path: str) -> None:

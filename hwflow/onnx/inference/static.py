@@ -17,7 +17,7 @@ from hwflow.onnx.about import names_file
 from hwflow.onnx.checker import require_valid
 from hwflow.onnx.errors import LimitError, ShapeLimitError
 from hwflow.onnx.inference.maps import Maps, with_classes
-from hwflow.onnx.inference.neighbours import INSTEAD, compared_rows, refusal
+from hwflow.onnx.inference.nearest_neighbours import INSTEAD, compared_rows, refusal
 from hwflow.onnx.inference.open_sizes import Shapes, contradictions, fixed_inputs, suiting_shapes
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits, Meter
 from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value

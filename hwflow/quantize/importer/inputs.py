@@ -1,7 +1,7 @@
 """The inputs of the layer graph: integer tensors that the host makes, and the frames that hardware reads of them.
 
-`Ahead` knows what the first layers behind an input want its frame to be: so that no layer has to put its elements in
-place.
+`FirstReaders` knows what the first layers behind an input want its frame to be: so that no layer has to put its elements
+in place.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def laid_out(node: Node, index: IntArray, graph: Graph, opsets: Mapping[str, int
     return np.asarray(apply(node, opsets, {node.inputs[0]: index, **parameters}), np.int64)
 
 
-class Ahead:
+class FirstReaders:
     """Looks from tensors that the host makes to the first layers that read them."""
 
     def __init__(self, model: Model) -> None:
@@ -116,7 +116,7 @@ class Inputs:
         self.graph, self.constants, self.building = model.graph, constants, building
         self.entries: dict[str, Entry] = {}
         self._opsets, self._made = model.opsets, producers(model.graph)
-        self._ahead = Ahead(model)
+        self._first_readers = FirstReaders(model)
         #: Integers of the host to how often they are dequantized in another layout.
         self._views = Counter(self._root(name) for name in dict.fromkeys(
             node.inputs[0] for node in model.graph.nodes if node.op_type == "DequantizeLinear"))  # fmt: skip
@@ -163,11 +163,11 @@ class Inputs:
     def enter(self, entry: Entry, frame: Frame | None) -> Held:
         """The entry as an input of the layer graph.
 
-        Its frame is the one that its first layers want (`Ahead`); else it is an image, or `frame` in the order of its
-        elements.  Where another layer has entered it already, its frame is taken as it is.
+        Its frame is the one that its first layers want (`FirstReaders`); else it is an image, or `frame` in the order
+        of its elements. Where another layer has entered it already, its frame is taken as it is.
         """
         name, tensors = f"{entry.integers}.frame", self.building.tensors
-        layout = self._ahead.of(entry.integers)
+        layout = self._first_readers.of(entry.integers)
         if name in self.entries and (frame is not None or layout is not None):
             return self._held(name, entry)
         placed: IntArray

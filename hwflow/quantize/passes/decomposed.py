@@ -60,7 +60,7 @@ class _Part:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Match:
     """A part, and what it is: `op` over `axes`, times `gamma` and plus `beta`, which broadcast to its shape."""
 
     part: _Part
@@ -77,7 +77,7 @@ def decomposed_to_operators(model: Model) -> Model:
     if not any(node.op_type in _CORES and not node.domain for node in graph.nodes):
         return model
     on_host = host_prefix(graph, HOST_BEFORE) | host_suffix(graph, HOST_AFTER)
-    makers, matches = producers(graph), dict[str, _Found]()
+    makers, matches = producers(graph), dict[str, _Match]()
     for node in graph.nodes:
         if node.op_type in _CORES and dynamic_inputs(node, graph) and node.outputs[0] not in on_host:
             match = _recognized(node, model, makers)
@@ -94,7 +94,7 @@ def decomposed_to_operators(model: Model) -> Model:
     return simplify(infer(with_graph(model, nodes, added.initializers)))
 
 
-def _recognized(core: Node, model: Model, makers: dict[str, Node]) -> _Found | None:
+def _recognized(core: Node, model: Model, makers: dict[str, Node]) -> _Match | None:
     """The largest part around `core` that is one of the operators."""
     for source in _sources(core, model.graph, makers):
         for part in _parts(source, core, model.graph):
@@ -157,7 +157,7 @@ def _parts(source: str, core: Node, graph: Graph) -> Iterator[_Part]:
             yield _Part(source, name, shape, tuple(nodes[:count]))
 
 
-def _meaning(part: _Part, core: Node, model: Model) -> _Found | None:
+def _meaning(part: _Part, core: Node, model: Model) -> _Match | None:
     rng = np.random.default_rng(0)
     xs = (2 * rng.standard_normal((_DRAWS, *part.shape)) + 0.5).astype(np.float32)
     ys = _evaluated(part, model, xs)
@@ -171,12 +171,12 @@ def _meaning(part: _Part, core: Node, model: Model) -> _Found | None:
         along = tuple(a + 1 for a in axes)
         if core.op_type == "Exp":
             if len(axes) == 1 and _near(ys, _softmax(reals, along[0])):
-                return _Found(part, "Softmax", axes, np.ones(()), np.zeros(()))
+                return _Match(part, "Softmax", axes, np.ones(()), np.zeros(()))
             continue
         for op, centred in (("LayerNormalization", True), ("RMSNormalization", False)):
             fitted = _fitted(_normalized(reals, along, centred, epsilons), ys)
             if fitted is not None:
-                return _Found(part, op, axes, *fitted, epsilons)
+                return _Match(part, op, axes, *fitted, epsilons)
     return None
 
 
@@ -237,7 +237,7 @@ def _fitted(z: Floats, y: Floats) -> tuple[Floats, Floats] | None:
     return np.asarray(gamma), np.asarray(beta)
 
 
-def _written(match: _Found, node: Node, added: Additions) -> list[Node]:
+def _written(match: _Match, node: Node, added: Additions) -> list[Node]:
     """The operator along the last axes, Transposes where it is others, and what its gamma and beta cannot be."""
     part, rank, base = match.part, len(match.part.shape), label_of(node)
     order = (*(a for a in range(rank) if a not in match.axes), *match.axes)
@@ -277,7 +277,7 @@ def _along(values: Floats, axes: tuple[int, ...]) -> Floats | None:
     return np.squeeze(mean, axis=others) if np.abs(values - mean).max() <= _ERROR * scale else None
 
 
-def _affine(match: _Found, source: str, base: str, added: Additions) -> list[Node]:
+def _affine(match: _Match, source: str, base: str, added: Additions) -> list[Node]:
     """gamma and beta of their own nodes."""
     product = added.new(f"{base}.scaled")
     gamma, beta = (added.float32(f"{base}.{name}", _plain(values))

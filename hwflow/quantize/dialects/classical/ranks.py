@@ -78,7 +78,7 @@ def compared(forest: Forest) -> Comparisons:
     # Not-a-number goes where x goes that reaches the threshold, or equals it.
     high = missing != turned
     ranked = ~((modes == MEMBER) | (((modes == _EQ) | (modes == _NEQ)) & high))
-    comparisons = _Found(len(modes))
+    comparisons = _NodeComparisons(len(modes))
     comparisons.rank(np.flatnonzero(ranked), features, high, modes, thresholds)
     count = len(comparisons.ranked)
     for node in np.flatnonzero(~ranked).tolist():
@@ -91,8 +91,8 @@ def compared(forest: Forest) -> Comparisons:
                        tuple(comparisons.ranked), tuple(comparisons.sets))
 
 
-class _Found:
-    """Columns and places of nodes while they are found."""
+class _NodeComparisons:
+    """Columns and places of nodes, as they are collected."""
 
     def __init__(self, count: int) -> None:
         self.columns, self.places, self.equal = (np.zeros(count, np.int64) for _ in range(3))

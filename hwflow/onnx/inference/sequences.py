@@ -128,7 +128,7 @@ def _zip_map(call: Call, operands: Sequence[Fact | None], worlds: Worlds) -> lis
 
 
 #: By domain and operator.
-HOLDERS: Mapping[tuple[str, str], Rule] = {
+SEQUENCES: Mapping[tuple[str, str], Rule] = {
     ("", "ConcatFromSequence"): _concat_from_sequence,
     ("", "Optional"): _optional,
     ("", "OptionalGetElement"): _get_element,

@@ -262,7 +262,7 @@ def _image(call: Call, operands: Operands, worlds: Worlds) -> list[TensorFact] |
 _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
 
 #: By operator of the default domain.
-PARTIAL: Mapping[str, Partial] = {
+DATA_DEPENDENT: Mapping[str, Partial] = {
     "AffineGrid": _affine_grid,
     "Cast": _cast,
     "CastLike": _cast_like,
