@@ -1,7 +1,7 @@
 """The inputs of the layer graph: integer tensors that the host makes, and the frames that hardware reads of them.
 
-`FirstReaders` knows what the first layers behind an input want its frame to be: so that no layer has to put its elements
-in place.
+`FirstReaders` knows what the first layers behind an input want its frame to be: so that no layer has to put its
+elements in place.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ class Inputs:
         """The entry as an input of the layer graph.
 
         Its frame is the one that its first layers want (`FirstReaders`); else it is an image, or `frame` in the order
-        of its elements. Where another layer has entered it already, its frame is taken as it is.
+        of its elements.  Where another layer has entered it already, its frame is taken as it is.
         """
         name, tensors = f"{entry.integers}.frame", self.building.tensors
         layout = self._first_readers.of(entry.integers)
