@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from itertools import product
 
 import numpy as np
 import pytest
@@ -14,8 +13,8 @@ from hwflow_rtl.stream.endpoint import Endpoint
 from hwflow_rtl.stream.streams import stream_of
 from hwflow_rtl.vendor import Generic
 
-from tests.rtl.harness import STALLS, simulate
-from tests.rtl.units import ARRIVALS, check_times, play
+from tests.rtl.harness import simulate
+from tests.rtl.units import ask, play
 
 CORE, STAGE = Endpoint.core, Endpoint.stage
 
@@ -45,15 +44,12 @@ def expected_of(name: str, beats: list[np.ndarray], pixels: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", SHAPES)
-@pytest.mark.parametrize("stall_in, stall_out", [
-    (0.5, 0.5), *(pytest.param(a, b, marks=pytest.mark.slow) for a, b in product(STALLS, STALLS))])
-def test_stalls(name: str, stall_in: float, stall_out: float) -> None:
-    unit, beats = make(name), beats_of(name, 12)
-    expected = expected_of(name, beats, 12)
-    assert np.array_equal(unit.model(*beats), expected)
-    traces = simulate(unit, sends=dict(zip(unit.shape.names, beats, strict=True)), receives={"o": len(expected)},
-                      stall_in=stall_in, stall_out=stall_out)
-    assert np.array_equal(traces["o"].beats, expected)
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 4))])
+def test_every_shape(name: str, seed: int) -> None:
+    """All that a unit is asked, of frames of one pixel."""
+    beats, shape = beats_of(name, 20), shape_of(*SHAPES[name])
+    ask(shape, Generic(), [each.reshape(20, -1) for each in beats], expected_of(name, beats, 20),
+        seed=seed + list(SHAPES).index(name))
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -63,15 +59,6 @@ def test_a_beat_in_every_cycle(name: str) -> None:
     seen = play(make(name), beats, [np.arange(len(each)) for each in beats], count)
     assert seen.output.span == count
     assert seen.output.cycles[0] - seen.taken[0][0] == ConcatShape.LATENCY
-
-
-@pytest.mark.parametrize("name", SHAPES)
-@pytest.mark.parametrize("kind", ARRIVALS)
-def test_times(name: str, kind: str) -> None:
-    words, _ = SHAPES[name]
-    shape = shape_of(*SHAPES[name])
-    kinds = [ARRIVALS[(ARRIVALS.index(kind) + k) % len(ARRIVALS)] for k in range(len(words))]
-    check_times(shape, Generic(), beats_of(name, 9), kinds)
 
 
 def test_nothing_is_taken_before_its_turn() -> None:
