@@ -34,7 +34,7 @@ from hwflow.stages.rescalers import REFERENCE
 from tests.layers.cases import CASES, integers
 from tests.random_cases import seeds
 from tests.rtl.harness import simulate
-from tests.rtl.units import ARRIVALS, arrivals_of, play
+from tests.rtl.units import arrivals_of, ask
 
 
 def bits(count: int, signed: bool = True) -> IntFormat:
@@ -249,10 +249,6 @@ class Staged:
         (layer,) = self.graph.layers
         return layer
 
-    @property
-    def beats(self) -> list[np.ndarray]:
-        return list(beats_of(self.graph, self.folding, self.frames).values())
-
 
 def staged(kind: type[Layer], seed: int) -> Staged:
     """The first random layer from `seed` on that can be a stage."""
@@ -303,48 +299,20 @@ def test_every_kind_is_golden_under_stalls(kind: type[Layer], seed: int) -> None
 
 @ANY_KIND
 @ANY_SEED
-def test_every_kind_says_when_its_beats_move(kind: type[Layer], seed: int) -> None:
-    """`times` is what the simulation shows, to the cycle, for arrivals at random."""
+def test_every_kind_is_asked_what_every_unit_is(kind: type[Layer], seed: int) -> None:
+    """Values, when beats move, and cycles of a frame; the stage says what the shape of its unit says."""
     each = staged(kind, seed)
-    technology, beats = Generic(), each.beats
-    arrivals = [arrivals_of(ARRIVALS[(seed + k) % len(ARRIVALS)], len(words), k) for k, words in enumerate(beats)]
-    said = stage_of(each.graph, each.layer).times(each.folding, technology, *arrivals)
-    seen = play(stage_of(each.graph, each.layer).unit(each.folding, technology), beats, arrivals, len(said.departures))
-    for ours, theirs in zip(said.taken, seen.taken, strict=True):
-        assert np.array_equal(ours[:len(theirs)], theirs)
-    assert np.array_equal(said.departures, seen.output.cycles)
-
-
-@ANY_KIND
-@ANY_SEED
-def test_every_kind_says_how_a_slow_reader_moves_its_beats(kind: type[Layer], seed: int) -> None:
-    """`times` is what the simulation shows, to the cycle, for a reader that takes beats at random."""
-    each = staged(kind, seed)
-    technology, beats = Generic(), each.beats
-    arrivals = [arrivals_of(ARRIVALS[(seed + k) % len(ARRIVALS)], len(words), k) for k, words in enumerate(beats)]
-    unit = stage_of(each.graph, each.layer).unit(each.folding, technology)
-    count = len(stage_of(each.graph, each.layer).times(each.folding, technology, *arrivals).departures)
-    seen = play(unit, beats, arrivals, count, stall_out=(0.7, 0.95)[seed % 2])
-    left = seen.output.cycles
-    said = stage_of(each.graph, each.layer).times(each.folding, technology, *arrivals, left=left)
-    for ours, theirs in zip(said.taken, seen.taken, strict=True):
-        assert np.array_equal(ours[:len(theirs)], theirs)
-    assert np.array_equal(np.maximum(said.departures, np.append(0, left[:-1] + 1)), seen.output.offered)
-
-
-@ANY_KIND
-@ANY_SEED
-def test_every_kind_keeps_its_interval(kind: type[Layer], seed: int) -> None:
-    """Frames follow without a gap: from the end of the second to that of the third it takes one interval."""
-    each = staged(kind, seed)
-    said = stage_of(each.graph, each.layer).schedule(each.folding, REFERENCE)
-    assert len(said.lanes_in) == len(each.layer.inputs)
-    frames = {name: np.concatenate([given, given]) for name, given in each.frames.items()}
-    beats = list(beats_of(each.graph, each.folding, frames).values())
-    count = len(made_of(each.graph, each.folding, frames))
-    seen = play(stage_of(each.graph, each.layer).unit(each.folding, Generic()), beats,
-                [np.arange(len(words)) for words in beats], count).output.cycles
-    assert seen[-1] - seen[-1 - count // 6] == max(said.interval, *(len(words) // 6 for words in beats), count // 6)
+    stage, technology, operands = stage_of(each.graph, each.layer), Generic(), each.layer.inputs
+    shape, said = stage.shape(each.folding, technology), stage.schedule(each.folding, REFERENCE)
+    assert (said.interval, said.lanes_in) == (shape.cycles, shape.lanes_in)
+    codes = [codes_of(each.frames[name], each.graph.tensors[name].format) for name in operands]
+    ask(shape, technology, [words.reshape(3, 1, 1, -1) if isinstance(each.layer, Dense) else words for words in codes],
+        made_of(each.graph, each.folding, each.frames), seed=seed)
+    late = [arrivals_of("late", words.size // lanes, seed) for words, lanes in zip(codes, said.lanes_in, strict=True)]
+    for left in (None, shape.times(technology, *late).departures + 5):
+        ours, theirs = (stage.times(each.folding, technology, *late, left=left),
+                        shape.times(technology, *late, left=left))
+        assert all(map(np.array_equal, (*ours.taken, ours.departures), (*theirs.taken, theirs.departures)))
 
 
 def test_one_bit_in_a_format_with_a_zero() -> None:

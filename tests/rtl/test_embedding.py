@@ -7,6 +7,7 @@ from hwflow_rtl.tables.embedding import EmbeddingShape, EmbeddingStage
 from hwflow_rtl.vendor import ECP5, Generic, Timing
 
 from tests.rtl.harness import simulate
+from tests.rtl.units import ask
 
 INT8 = signed(8)
 
@@ -20,26 +21,16 @@ def make(rows: int, width: int, lanes: int, rom: int = 2, element=INT8) -> Embed
 
 
 @pytest.mark.parametrize(("rows", "width", "lanes", "element"), [
-    (16, 4, 4, INT8), (5, 6, 2, unsigned(3)), (33, 12, 1, signed(5)), (9, 10, 2, INT8), (2, 1, 1, unsigned(1))])
+    (16, 4, 4, INT8), (5, 6, 2, unsigned(3)), (33, 12, 1, signed(5)), (9, 10, 2, INT8), (2, 1, 1, unsigned(1)),
+    (11, 6, 6, INT8)])
 def test_every_row(rows, width, lanes, element) -> None:
-    """Also where the beats of a row are no power of two, and the last row is not the last that there could be."""
-    unit = make(rows, width, lanes, element=element)
-    numbers = np.random.default_rng(1).permutation(np.tile(np.arange(rows), 3))
-    expected = unit.shape.table[numbers].reshape(-1, lanes)
-    traces = simulate(unit, sends={"i": numbers[:, None]}, receives={"o": len(expected)})
-    assert np.array_equal(traces["o"].beats, expected)
-    assert np.array_equal(unit.model(numbers), expected)
+    """All that a unit is asked, of frames of 30 numbers.
 
-
-@pytest.mark.parametrize(("stall_in", "stall_out"), [(0.0, 0.9), (0.9, 0.0), (0.5, 0.5)])
-@pytest.mark.parametrize("lanes", [2, 6])
-def test_stalls(stall_in, stall_out, lanes) -> None:
-    unit = make(11, 6, lanes)
-    numbers = np.random.default_rng(2).integers(0, 11, 40)
-    expected = unit.model(numbers)
-    traces = simulate(unit, sends={"i": numbers[:, None]}, receives={"o": len(expected)}, stall_in=stall_in,
-                      stall_out=stall_out)
-    assert np.array_equal(traces["o"].beats, expected)
+    Also where the beats of a row are no power of two, and the last row is not the last that there could be.
+    """
+    unit = make(rows, width, lanes, 1 + lanes % 4, element)
+    numbers = np.random.default_rng(1).permutation(np.resize(np.arange(rows), 120)).reshape(4, 30)
+    ask(unit.shape, unit.technology, [numbers], unit.shape.table[numbers].reshape(-1, lanes), seed=rows)
 
 
 @pytest.mark.parametrize(("rom", "lanes"), [(1, 1), (2, 2), (4, 6), (4, 1)])
