@@ -19,11 +19,13 @@ from typing import Any, TypeAlias, Union
 import numpy as np
 
 from hwflow.onnx import onnx_pb2 as pb
+from hwflow.onnx.advice import RANDOM
 from hwflow.onnx.container.files import load, loads
 from hwflow.onnx.container.reader import MAX_IR_VERSION
 from hwflow.onnx.errors import EvaluationError, Unsupported
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
 from hwflow.onnx.model import Model, Node, Operand, TensorType, Value
+from hwflow.onnx.operators import OPERATORS
 from hwflow.onnx.run.evaluate import Program
 from hwflow.onnx.run.functions import graphs_of
 from hwflow.onnx.schemas import NEWEST, canonical_domain
@@ -40,9 +42,7 @@ __all__ = [
 ]
 
 #: Operators whose results are random whatever their inputs are; Dropout is so in training only, where suites agree.
-_RANDOM = frozenset(
-    ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
-)
+_RANDOM = frozenset(name for (_, name), row in OPERATORS.items() if row.advice is RANDOM)
 
 #: What callers may pass as a model.
 AnyModel: TypeAlias = Union[Model, bytes, str, os.PathLike[str], Any]
