@@ -44,7 +44,10 @@ def main() -> None:
     def outputs(question: tuple[bytes, Mapping[str, np.ndarray]]) -> list[Any]:
         model, feeds = question
         session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-        return list(session.run(None, feeds))
+        found = list(session.run(None, feeds))
+        if any("SparseTensor" in type(output).__name__ for output in found):
+            raise TypeError("a sparse tensor is no answer")
+        return found
 
     serve(outputs)
 

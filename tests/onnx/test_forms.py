@@ -258,17 +258,19 @@ def complaints(model: Model) -> list[str]:
 
 #: Operators that onnxruntime computes in its own way, in some of their forms: the mask and the saved variance of
 #: training, the numbers of a generator, float8 as bytes, integers that overflow, NaN as a key, `axes` without an axis.
+#: Single forms say it themselves: `own`.
 OWN_WAYS = ("BatchNormalization", "Bernoulli", "Cast", "Dropout", "LabelEncoder", "Pow", "Squeeze")
 
 
-#: Operators, or forms, that newer operator sets write with operators that older ones do not have.
+#: Operators, or forms, that newer operator sets write with operators that older ones do not have.  Infinity and
+#: not-a-number, which some forms that are `own` feed, come back from another way of writing the node as other numbers.
 ONE_WAY = ("Scan-8-lengths", "TreeEnsembleClassifier", "TreeEnsembleRegressor")
 
 
 def onnxruntime_differs(oracle: ChildOracle, model: Model, form: Form, wanted: list[Any]) -> str:
     """Empty where onnxruntime gives what is wanted.  Raises Refused where it does not run the model."""
-    found = oracle.run(model, form.feeds)
-    return next(filter(None, (same(a, b, form) for a, b in zip(found, wanted, strict=True))), "")
+    found, rounded = oracle.run(model, form.feeds), replace(form, ulps=0)  # sums in another order, more roundings
+    return next(filter(None, (same(a, b, rounded) for a, b in zip(found, wanted, strict=True))), "")
 
 
 @pytest.mark.slow
@@ -288,7 +290,7 @@ def test_the_converted_model_is_valid_and_others_agree(oracle, target, least) ->
         with suppress(Refused):
             why = onnxruntime_differs(oracle, model, form, expected)
             ran += 1
-            if why and form.op not in OWN_WAYS:
+            if why and form.op not in OWN_WAYS and not form.own:
                 wrong.append((form.label, f"onnxruntime: {why}"))
     assert wrong == []
     assert ran >= least
@@ -296,7 +298,7 @@ def test_the_converted_model_is_valid_and_others_agree(oracle, target, least) ->
 
 def _back(model: Model, form: Form, wanted: list[Any]) -> str:
     """What is different after the conversion to the operator set of the original."""
-    if form.label in ONE_WAY or (form.op in ONE_WAY and model.opsets[form.domain] > form.opset):
+    if form.own or form.label in ONE_WAY or (form.op in ONE_WAY and model.opsets[form.domain] > form.opset):
         return ""
     again = convert_opset(model, {form.domain: form.model.opsets[form.domain]})
     with np.errstate(all="ignore"):

@@ -68,6 +68,7 @@ class Case:
     tolerance: float = 2e-5
     ulps: int = 0  # in place of the tolerance: units in the last place of the output's type
     steps: int = 0  # by how much integers may differ
+    own: bool = False  # onnxruntime gives another answer than the text of the operator
     like: int = 0  # a later version of the same meaning, which the oracle has
     asked: dict[str, Any] = field(default_factory=dict)  # fields of a case of the same meaning for the oracle
     constants: tuple[int, ...] = ()  # inputs that are initializers, besides those whose elements decide a shape
@@ -149,6 +150,7 @@ class Form:
     tolerance: float = 2e-5
     ulps: int = 0
     steps: int = 0
+    own: bool = False
     asked: tuple[Model, Mapping[str, Any]] | None = None
 
     @property
@@ -167,7 +169,8 @@ def form_of(one: Case) -> Form:
     expected = one.expected
     if expected is not None and not isinstance(expected, (list, tuple)):
         expected = [expected]
-    form = Form(one.label, one.domain, one.op, one.opset, model, feeds, expected, one.tolerance, one.ulps, one.steps)
+    form = Form(one.label, one.domain, one.op, one.opset, model, feeds, expected, one.tolerance, one.ulps, one.steps,
+                one.own)  # fmt: skip
     if not one.like and not one.asked:
         return form
     later = {key: value for key, value in one.attributes.items() if key not in _WITHOUT_MEANING}

@@ -108,7 +108,7 @@ def _resized() -> Iterator[Case]:
     # A region from 0.25 on of 7 elements starts at 1.5; what is multiplied before it is divided stays there.
     yield case("Resize", 19, np.arange(7, dtype=np.float32), real(0.25, 1.25), None, ints(7), mode="nearest",
                nearest_mode="round_prefer_ceil", coordinate_transformation_mode="tf_crop_and_resize",
-               extrapolation_value=-1.0, expected=real(2, 3, 4, 5, 6, -1, -1))  # fmt: skip
+               extrapolation_value=-1.0, own=True, expected=real(2, 3, 4, 5, 6, -1, -1))  # fmt: skip
     pair = words("a", "b", "c", "b", shape=(2, 2))
     yield case("Resize", 19, pair, None, real(1, 2), expected=pair.repeat(2, 1))
     # Integers are rounded and stay inside: the cubic goes below 0 and above 255, by weights of a quarter and three.
@@ -134,7 +134,8 @@ def _sampled() -> Iterator[Case]:
         edge = number(1) if align else real(1 - 1 / 4, 1 - 1 / 5)
         moved = np.where(abs(PLACES) > 1, np.clip(PLACES, -edge, edge), PLACES)
         how = {"mode": "bicubic", "padding_mode": "border", "align_corners": align}
-        yield case("GridSample", 16, IMAGE, PLACES, attributes=how, asked={"inputs": (IMAGE, moved)}, tolerance=1e-4)
+        yield case("GridSample", 16, IMAGE, PLACES, attributes=how, asked={"inputs": (IMAGE, moved)}, tolerance=1e-4,
+                   own=True)  # fmt: skip
     texts, places = words("a", "b", "c", "b", shape=(1, 1, 2, 2)), real(-1, 1, 9, 9).reshape(1, 1, 2, 2)
     yield case("GridSample", 22, texts, places, mode="nearest", align_corners=1,
                expected=words("c", "", shape=(1, 1, 1, 2)))  # fmt: skip

@@ -168,7 +168,7 @@ def _regressors() -> Iterator[Case]:
         # A leaf without vote for a target adds nothing.
         how = classic(n_targets=2, base_values=[0.5, 0.25], target_ids=[0, 1]).attributes
         answer = np.array([[1.5, 0.25], [1.5, 0.25], [0.5, 2.25], [0.5, 2.25], [1.5, 0.25]], np.float32)
-        yield case("TreeEnsembleRegressor", opset, X5, attributes=how, expected=answer)
+        yield case("TreeEnsembleRegressor", opset, X5, attributes=how, expected=answer, own=True)
     leaf = {"nodes_treeids": [0], "nodes_nodeids": [0], "nodes_featureids": [0], "nodes_values": [0.0],
             "nodes_modes": ["LEAF"], "nodes_truenodeids": [0], "nodes_falsenodeids": [0], "target_treeids": [0],
             "target_nodeids": [0], "target_ids": [0], "target_weights": [1.5], "n_targets": 1}  # fmt: skip
@@ -202,7 +202,7 @@ def _ensembles() -> Iterator[Case]:
         for dtype in (np.float32, np.float64, np.float16):
             typed = {name: value.astype(dtype) for name, value in ensemble().items()
                      if isinstance(value, np.ndarray) and value.dtype.kind == "f"}  # fmt: skip
-            yield case("TreeEnsemble", 5, X5.astype(dtype), expected=answer.astype(dtype),
+            yield case("TreeEnsemble", 5, X5.astype(dtype), own=True, expected=answer.astype(dtype),
                        attributes=ensemble(post_transform=transform, **typed))  # fmt: skip
 
 

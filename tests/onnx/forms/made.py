@@ -150,7 +150,7 @@ def _ranges() -> Iterator[Case]:
     yield from each("Range", (11, 27), *ends, constants=(0, 1, 2), expected=np.arange(1, 4, 0.5, np.float32))
     yield case("Range", 11, *(np.array(v, np.float32) for v in (5, 0, -1.5)))
     big = 2**62
-    yield case("Range", 11, np.array(big), np.array(big + 3), np.array(2), expected=ints(big, big + 2))
+    yield case("Range", 11, np.array(big), np.array(big + 3), np.array(2), own=True, expected=ints(big, big + 2))
     small = [np.array(v, ml_dtypes.bfloat16) for v in (250, 260, 2)]
     yield case("Range", 27, *small, expected=np.array([250, 252, 254, 256, 258]).astype(ml_dtypes.bfloat16))
     for since in (9, 22):
