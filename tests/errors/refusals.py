@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.e2e.command import Cli
@@ -45,6 +47,13 @@ def write(path: Path, content: Content) -> None:
         path.write_bytes(content)
     else:
         content(path)
+
+
+def npz(**arrays: np.ndarray) -> bytes:
+    """An NPZ file; objects are pickled."""
+    file = io.BytesIO()
+    np.savez(file, allow_pickle=True, **arrays)
+    return file.getvalue()
 
 
 def table(rows: Mapping[str, Refusal]) -> pytest.MarkDecorator:

@@ -10,16 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from tests.e2e.command import Cli
-from tests.errors.refusals import Refusal, table
+from tests.errors.refusals import Refusal, npz, table
 
 ROWS = np.random.default_rng(0).standard_normal((6, 1, 2, 4, 4)).astype(np.float32)
 LARGEST = float(np.abs(ROWS).max())
-
-
-def npz(**arrays: np.ndarray) -> bytes:
-    file = io.BytesIO()
-    np.savez(file, allow_pickle=True, **arrays)
-    return file.getvalue()
 
 
 def zipped(name: str, content: bytes) -> bytes:

@@ -94,6 +94,7 @@ def test_a_name_that_is_not_utf8(cli: Cli, model: Path) -> None:
     assert cli(*CONVERT, model, target, "--json").code == 0, "the model itself may have any name"
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(("encoding", "shown"), [("ascii:strict", "\\u2603\\udcff"), ("utf-8:strict", "\u2603\\udcff")])
 def test_a_name_that_the_terminal_cannot_show(cli: Cli, model: Path, encoding: str, shown: str) -> None:
     name = os.fsdecode("\u2603".encode() + b"\xff.onnx")
@@ -103,8 +104,9 @@ def test_a_name_that_the_terminal_cannot_show(cli: Cli, model: Path, encoding: s
     assert f"\n{shown}.onnx: no error" in done.out
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("name, shown", [
-    ("na\u00efve \u03bc", "na\u00efve \u03bc".encode()), ("\u00ef\x85", rb"\udcc3\udcaf\udcc2\udc85")])
+    ("\u00ef\x85", rb"\udcc3\udcaf\udcc2\udc85"), ("na\u00efve \u03bc", "na\u00efve \u03bc".encode())])
 def test_a_command_to_be_typed_again_outside_of_utf8_locales(cli: Cli, model: Path, name: str, shown: bytes) -> None:
     """The bytes of the name of a file come out as they went in; control characters in them do not."""
     model.rename(f"{name}.onnx")

@@ -14,10 +14,13 @@ from hwflow import onnx
 from hwflow.onnx.build import Builder
 from tests.e2e.command import Cli
 from tests.e2e.networks import rows_for, small_network
+from tests.errors.refusals import Refusal, npz, table
 from tests.errors.test_bad_outputs import big_network
 
 ROWS = rows_for(small_network(), 6)["x"]
 FILL_IN = "; fill missing values in; only trees and an Imputer take them as they are"
+BITS = ("must be the bits of weights, or of weights and activations, from 1 to 8 each, like 4 or 4,8; see `hwflow "
+        "quantize --help`")
 FORM = "labels must be one integer or text per input row, int64[6], or real numbers for each, float32[6, ...], not"
 
 
@@ -38,23 +41,6 @@ def test_calibration_that_does_not_cover_an_input(cli: Cli) -> None:
     assert not Path("build/two/quantized").exists()
 
 
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        (ROWS[:0], "must have at least one row, not none"),
-        (ROWS * np.float32(np.nan),
-         "must hold finite numbers, not nan at [0, 0, 0, 0, 0] (192 such entries)" + FILL_IN),
-        (np.where(ROWS[2, 0, 1, 3, 3] == ROWS, -np.inf, ROWS),
-         "must hold finite numbers, not -inf at [2, 0, 1, 3, 3] (1 such entries)" + FILL_IN),
-    ],
-    ids=["empty", "nan", "infinite"],
-)
-def test_calibration_without_numbers(cli: Cli, model: Path, rows: np.ndarray, message: str) -> None:
-    np.savez("d.npz", in_x=ROWS, calib_x=rows)
-    assert cli.refuses("quantize", model, "--data", "d.npz") == f"d.npz: array 'calib_x' {message}"
-    assert not Path("build/small/quantized").exists()
-
-
 @pytest.mark.parametrize("value", [0.0, 2.5, -1e-30])
 def test_constant_calibration_works(cli: Cli, model: Path, value: float) -> None:
     """A range of one value is a range, and what other rows do beyond it saturates."""
@@ -64,28 +50,26 @@ def test_constant_calibration_works(cli: Cli, model: Path, value: float) -> None
     assert done.json["accuracy"]["rows"] == 6
 
 
-@pytest.mark.parametrize(
-    ("labels", "message"),
-    [
-        (np.arange(5), f"{FORM} int64[5]"),
-        (np.zeros((6, 3), np.int64), f"{FORM} int64[6, 3]"),
-        (np.array(list("abcabc")), "labels must be integers, as no output of the model names classes by texts; "
-                                   "store the number of each class: np.unique(labels, return_inverse=True)[1]"),
-        (np.zeros(6, np.complex64), f"{FORM} complex64[6]"),
-        (np.full(6, np.nan), "array 'labels' must hold finite numbers, not nan at [0] (6 such entries)"),
-        (np.arange(6.0), "labels must have one real number per element of an output (3 for 'fc_out'), or be integers "
-                         "that name classes, not float64[6]"),
-        (np.arange(1, 7), "labels must be from 0 to 2, because output 'fc_out' has 3 scores, not from 1 to 6; number "
-                          "the classes in the order of the scores"),
-    ],
-    ids=["length", "one-hot", "text", "complex", "nan", "real", "beyond"],
-)
-def test_labels(cli: Cli, model: Path, labels: np.ndarray, message: str) -> None:
-    np.savez("d.npz", in_x=ROWS, labels=labels)
-    assert cli.refuses("golden", model, "--data", "d.npz") == f"d.npz: {message}"
-    assert not Path("build/small/golden").exists()
-
-
+#: What stands for the calibration rows and for the labels, and what is said of it.
+CALIBRATIONS = {
+    "empty": (ROWS[:0], "must have at least one row, not none"),
+    "nan": (ROWS * np.float32(np.nan),
+            f"must hold finite numbers, not nan at [0, 0, 0, 0, 0] (192 such entries){FILL_IN}"),
+    "infinite": (np.where(ROWS[2, 0, 1, 3, 3] == ROWS, -np.inf, ROWS),
+                 f"must hold finite numbers, not -inf at [2, 0, 1, 3, 3] (1 such entries){FILL_IN}"),
+}
+LABELS = {
+    "length": (np.arange(5), f"{FORM} int64[5]"),
+    "one-hot": (np.zeros((6, 3), np.int64), f"{FORM} int64[6, 3]"),
+    "text": (np.array(list("abcabc")), "labels must be integers, as no output of the model names classes by texts; "
+             "store the number of each class: np.unique(labels, return_inverse=True)[1]"),
+    "complex": (np.zeros(6, np.complex64), f"{FORM} complex64[6]"),
+    "nan": (np.full(6, np.nan), "array 'labels' must hold finite numbers, not nan at [0] (6 such entries)"),
+    "real": (np.arange(6.0), "labels must have one real number per element of an output (3 for 'fc_out'), or be "
+             "integers that name classes, not float64[6]"),
+    "beyond": (np.arange(1, 7), "labels must be from 0 to 2, because output 'fc_out' has 3 scores, not from 1 to 6; "
+               "number the classes in the order of the scores"),
+}
 SETTINGS = {
     "layer": ("layers: {cinv: {weights: {bits: 4}}}",
               "settings s.yaml: layers/cinv must name a node of the model; did you mean 'conv'?"),
@@ -112,28 +96,41 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize(("text", "message"), SETTINGS.values(), ids=SETTINGS)
-@pytest.mark.parametrize("command", ["quantize", "sim"])
-def test_settings(cli: Cli, model: Path, data: Path, command: str, text: str, message: str) -> None:
-    Path("s.yaml").write_text(f"{text}\n")
-    assert cli.refuses(command, model, "--data", data, "--settings", "s.yaml") == message
-    assert not Path("build/small/quantized").exists()
+READABLE = "must be a readable text file:"
+NO_FILE = f"{READABLE} it is a pipe or a device; save it to a file first"
+QUANTIZE = "quantize small.onnx --data small.npz"
 
 
-def test_settings_files_that_cannot_be_read(cli: Cli, model: Path, data: Path) -> None:
-    words = ("quantize", model, "--data", data, "--settings")
-    assert cli.refuses(*words, "none.yaml") == "'none.yaml' must be a readable text file: No such file or directory"
-    Path("s.yaml").write_bytes(b"\xff\xfe\x00")
-    assert cli.refuses(*words, "s.yaml") == "'s.yaml' must be a readable text file: it is not text"
-    assert cli.refuses(*words, ".") == "'.' must be a readable text file: Is a directory"
+@table({
+    **{f"calibration {name}": Refusal("quantize small.onnx --data d.npz", f"d.npz: array 'calib_x' {message}",
+                                      {"d.npz": npz(in_x=ROWS, calib_x=rows)})
+       for name, (rows, message) in CALIBRATIONS.items()},
+    **{f"labels {name}": Refusal("golden small.onnx --data d.npz", f"d.npz: {message}",
+                                 {"d.npz": npz(in_x=ROWS, labels=labels)})
+       for name, (labels, message) in LABELS.items()},
+    **{f"settings {name}, {command}": Refusal(f"{command} small.onnx --data small.npz --settings s.yaml", message,
+                                              {"s.yaml": f"{text}\n"})
+       for name, (text, message) in SETTINGS.items() for command in ("quantize", "sim")},
+    "no settings": Refusal(f"{QUANTIZE} --settings none.yaml", f"'none.yaml' {READABLE} No such file or directory"),
+    "no text": Refusal(f"{QUANTIZE} --settings s.yaml", f"'s.yaml' {READABLE} it is not text",
+                       {"s.yaml": b"\xff\xfe\x00"}),
+    "a folder": Refusal(f"{QUANTIZE} --settings .", f"'.' {READABLE} Is a directory"),
+    **{f"{words} {name}": Refusal(f"{words} {name}", f"'{name}' {NO_FILE}", files)
+       for words in ("quantize small.onnx --settings", "build small.onnx --plan")
+       for name, files in (("/dev/zero", {}), ("pipe.yaml", {"pipe.yaml": os.mkfifo}))},
+    **{f"bits {bits}": Refusal(f"quantize small.onnx --bits {bits}", f"Invalid value for '--bits': {bits!r} {BITS}")
+       for bits in ("0", "9", "4,9", "0,8", "4,4,4", "four", "4,", "-4", "4.5")},
+    "widths twice": Refusal("build small.onnx --bits 4 --settings s.yaml", "--bits and --settings must not be given "
+                            "together; write the widths into the settings", {"s.yaml": ""}),
+})
+def test_refused_before_anything_is_kept(cli: Cli, model: Path, data: Path, refusal: Refusal) -> None:
+    refusal.check(cli)
+    assert not Path("build/small/golden").exists()
+    assert refusal.words.startswith("golden") or not Path("build/small/quantized").exists()
 
 
-def test_settings_that_never_end(cli: Cli, model: Path) -> None:
-    os.mkfifo("pipe.yaml")
-    for words in (("quantize", model, "--settings"), ("build", model, "--plan")):
-        for name in ("/dev/zero", "pipe.yaml"):
-            assert cli.refuses(*words, name) == (
-                f"'{name}' must be a readable text file: it is a pipe or a device; save it to a file first")
+def test_no_widths(cli: Cli, model: Path) -> None:
+    assert cli.refuses("quantize", model, "--bits", "") == f"Invalid value for '--bits': '' {BITS}"
 
 
 @pytest.mark.parametrize("text", ["[0, 1e2]", "[-1e-3, .5e+2]", "[-1E2, 2.e0]"])
@@ -142,19 +139,6 @@ def test_ranges_as_people_write_numbers(cli: Cli, model: Path, data: Path, text:
     assert cli("quantize", model, "--data", data, "--settings", "s.yaml").code == 0
     low, high = (float(end) for end in text.strip("[]").split(","))
     assert yaml.safe_load(Path("build/small/quantize.yaml").read_text())["inputs"]["x"]["range"] == [low, high]
-
-
-@pytest.mark.parametrize("bits", ["0", "9", "4,9", "0,8", "4,4,4", "four", "", "4,", "-4", "4.5"])
-def test_widths(cli: Cli, model: Path, bits: str) -> None:
-    assert cli.refuses("quantize", model, "--bits", bits) == (
-        f"Invalid value for '--bits': {bits!r} must be the bits of weights, or of weights and activations, from 1 to 8 "
-        "each, like 4 or 4,8; see `hwflow quantize --help`")
-
-
-def test_widths_twice(cli: Cli, model: Path) -> None:
-    Path("s.yaml").touch()
-    assert cli.refuses("build", model, "--bits", "4", "--settings", "s.yaml") == (
-        "--bits and --settings must not be given together; write the widths into the settings")
 
 
 def exports(model: Path | str, target: Path | str) -> tuple[str, ...]:

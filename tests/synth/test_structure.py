@@ -27,6 +27,7 @@ from hwflow.synth.rom_contents import filled, separated
 from hwflow.synth.structure import FOLDER, NOTE, Structure, Walk, save_structure, saved_structure, structure_of
 from hwflow.synth.top import CoreOnBoard, design_text
 from hwflow.views.console.terminal import Console
+from tests.e2e.conftest import prepare
 
 MODELS = Path(__file__).parents[2] / "models"
 
@@ -37,6 +38,15 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
                       build=tmp_path_factory.mktemp("build"))
     return Pipeline(Console(quiet=True), project,
                 hardware=HardwareOptions("icebreaker", interval=2200, reweightable=True))
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
+    """A convolution, a pool and a matrix."""
+    folder = tmp_path_factory.mktemp("small")
+    prepare(folder)
+    return Pipeline(Console(quiet=True), Project(folder / "small.onnx", data=folder / "small.npz", build=folder),
+                    hardware=HardwareOptions("icebreaker", interval=600, reweightable=True))
 
 
 def test_a_board_says_the_same_in_every_run() -> None:
@@ -87,10 +97,10 @@ def test_contents_are_those_of_the_text(pipeline: Pipeline, name: str) -> None:
     assert filled(texts[0], expected) == filled(bare, expected) == texts[1]
 
 
-def test_what_makes_another_design_makes_another_digest(pipeline: Pipeline) -> None:
-    graph, plan, board = pipeline.structure, pipeline.plan, pipeline.board
-    tighter = Pipeline(Console(quiet=True), pipeline.project, hardware=replace(pipeline.hardware, reweightable=False))
-    faster = Pipeline(Console(quiet=True), pipeline.project, hardware=replace(pipeline.hardware, interval=1100))
+def test_what_makes_another_design_makes_another_digest(small: Pipeline) -> None:
+    graph, plan, board = small.structure, small.plan, small.board
+    tighter = Pipeline(Console(quiet=True), small.project, hardware=replace(small.hardware, reweightable=False))
+    faster = Pipeline(Console(quiet=True), small.project, hardware=replace(small.hardware, interval=300))
     line = board.transport
     slower = replace(board, transports={"uart": replace(line, entry={**line.entry, "baud": line.entry["baud"] // 2})})
     found = [structure(graph, plan, board).digest, structure(graph, plan, board, clock=ON_BOARD).digest,
@@ -145,15 +155,15 @@ def test_a_kept_digest_is_that_of_its_text_or_none(tmp_path: Path) -> None:
     assert saved_structure(tmp_path, "text") == ""
 
 
-def test_new_contents_come_from_the_structure_where_it_is_kept(pipeline: Pipeline, tmp_path: Path,
+def test_new_contents_come_from_the_structure_where_it_is_kept(small: Pipeline, tmp_path: Path,
                                                                monkeypatch: pytest.MonkeyPatch) -> None:
     """The same as from the text; where nothing is kept, or other than contents differ, that is written."""
-    board, plan = pipeline.board, pipeline.plan
-    old_text = text(pipeline.structure, plan, board)
+    board, plan = small.board, small.plan
+    old_text = text(small.structure, plan, board)
     for base in (tmp_path, tmp_path / "nothing"):
         (base / module.TEXT).parent.mkdir(parents=True)
         (base / module.TEXT).write_text(old_text)
-    save_structure(tmp_path, old_text, structure(pipeline.structure, plan, board))
+    save_structure(tmp_path, old_text, structure(small.structure, plan, board))
     calls: list[str] = []
 
     def counted(design: CoreOnBoard, clock: float | str | None) -> str:
@@ -165,12 +175,12 @@ def test_new_contents_come_from_the_structure_where_it_is_kept(pipeline: Pipelin
         return module.with_new_contents(base, Design(graph, plan, board), print)
 
     monkeypatch.setattr(CoreOnBoard, "text", counted)
-    short = made(tmp_path, other_weights(pipeline.structure), plan)
+    short = made(tmp_path, other_weights(small.structure), plan)
     assert not calls
-    long = made(tmp_path / "nothing", other_weights(pipeline.structure), plan)
+    long = made(tmp_path / "nothing", other_weights(small.structure), plan)
     assert calls
     assert short == long
-    tighter = Pipeline(Console(quiet=True), pipeline.project, hardware=replace(pipeline.hardware, reweightable=False))
+    tighter = Pipeline(Console(quiet=True), small.project, hardware=replace(small.hardware, reweightable=False))
     with pytest.raises(AnswerIsNo, match="these parts of it differ: "):
         made(tmp_path, tighter.structure, tighter.plan)
     assert calls

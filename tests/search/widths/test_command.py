@@ -27,6 +27,7 @@ FOLDER = Path("build/small/ulx3s_85f/precision")
 
 
 SMALL = ["quantize", "small.onnx", "--data", "small.npz", "--accuracy-drop", "10"]
+EVALUATIONS = ("--search-evaluations", "8")
 
 
 def prepare(folder: Path) -> None:
@@ -48,7 +49,7 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Outcome]:
     """A folder in which the search ran, for all tests that only look at the result, and what it said."""
     folder = tmp_path_factory.mktemp("searched")
     prepare(folder)
-    return folder, process([*SMALL, "--search-evaluations", "14"], cwd=folder)
+    return folder, process([*SMALL, *EVALUATIONS], cwd=folder)
 
 
 @pytest.mark.slow
@@ -79,7 +80,7 @@ def test_what_it_prints_and_leaves(searched: tuple[Path, Outcome], monkeypatch: 
     assert prices == sorted(prices, reverse=True)
     assert facts["winner"]["drop"] <= 10
     assert facts["winner"]["price"] < facts["widest"]["price"]
-    assert facts["evaluations"] <= 14
+    assert facts["evaluations"] <= 8
     files = sorted((FOLDER / "frontier").glob("*.yaml"))
     model = hwflow.load("small.onnx")
     for file, point in zip(files, facts["frontier"], strict=True):
@@ -173,7 +174,7 @@ def test_without_matplotlib_the_table_is_there_and_the_plot_says_what_to_install
     shutil.copytree(searched[0], tmp_path, dirs_exist_ok=True)  # with its answers
     (FOLDER / "frontier.svg").unlink()
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    done = cli(*SMALL, "--search-evaluations", "14")
+    done = cli(*SMALL, *EVALUATIONS)
     assert done.code == 0
     assert "frontier for ulx3s_85f" in done.out
     assert "install it with `pip install 'hwflow[plot]'`" in done.err
