@@ -49,6 +49,12 @@ def averaged(shape, lanes: int, sums: np.ndarray) -> np.ndarray:
     return made
 
 
+def require_no_pause(shape) -> None:
+    """A word is taken in every cycle, over the ends of frames; that `times` is right is asked before."""
+    arrivals = np.arange(3 * shape.window.input_words)
+    assert np.array_equal(shape.times(technology_of(0), arrivals).taken[0], arrivals)
+
+
 @pytest.mark.parametrize("name", SHAPES)
 def test_max_pool(name):
     shape, lanes = SHAPES[name]
@@ -58,6 +64,7 @@ def test_max_pool(name):
                 technology_of(order), [frames], (windows.min if smallest else windows.max)(axis=3).reshape(-1, lanes),
                 seed=order)
     assert stage.shape.cycles == shape.input_words
+    require_no_pause(stage.shape)
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -73,9 +80,11 @@ def test_average_pool(name):
     for out_lanes in (n for n in sorted({1, 2, lanes}) if lanes % n == 0 and FoldAveragePoolShape.fits(
             shape, lanes // n)):
         for rescaler, expected in rescalings:
-            ask(FoldAveragePoolShape(window=shape, lanes=lanes, element=signed(8), accumulator=signed(14),
-                                     rescaler=rescaler, output=signed(8), out_lanes=out_lanes),
-                technology_of(order + out_lanes), [frames], expected.reshape(-1, out_lanes), seed=order)
+            stage = ask(FoldAveragePoolShape(
+                window=shape, lanes=lanes, element=signed(8), accumulator=signed(14), rescaler=rescaler,
+                output=signed(8), out_lanes=out_lanes), technology_of(order + out_lanes), [frames],
+                expected.reshape(-1, out_lanes), seed=order)
+            require_no_pause(stage.shape)
 
 
 def test_every_kind_of_loop_is_tested():
