@@ -119,6 +119,10 @@ def layers() -> Forms:
         "MaxPool": _pool("MaxPool"),
         "AveragePool": _pool("AveragePool"),
         "GlobalMaxPool": unary("GlobalMaxPool"),
+        "CumSum": lambda since: {
+            "": form(lambda m, x, v: m.node("CumSum", x, np.array(1))),
+            "back": form(lambda m, x, v: m.node("CumSum", x, np.array(-1), reverse=1, exclusive=1)),
+        },
         "GlobalAveragePool": unary("GlobalAveragePool"),
         **{op: _reduction(op) for op in (
             "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "ReduceSumSquare")},
