@@ -63,7 +63,7 @@ def test_its_plan_is_given_back(cli: Cli) -> None:
     both = cli(*BUILD, *SHARED, "--plan", str(plan))
     assert both.code == 2
     assert ("--plan must not be given together with --interval, --frames-per-second, --logic-multipliers, "
-            "--stream-weights or --execution; the plan's file decides all of them") in both.err
+            "--stream-weights, --execution or --reserve; the plan's file decides all of them") in both.err
 
 
 @pytest.mark.slow

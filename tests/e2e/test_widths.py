@@ -23,7 +23,7 @@ from hwflow import onnx
 from hwflow.cli.commands import cli as words_of_hwflow
 from hwflow.cli.parser.command import Group
 from hwflow.views.console.terminal import Console, wrapped
-from tests.e2e.command import environment
+from tests.e2e.command import environment, share
 from tests.e2e.networks import small_network, write_data
 from tests.project.tree import ROOT
 
@@ -75,10 +75,11 @@ def commands(group: Group = words_of_hwflow, before: tuple[str, ...] = ()) -> li
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The shipped models, a small one, and one with operators and shapes that hardware has not."""
     folder = tmp_path_factory.mktemp("widths")
     (folder / "models").symlink_to(ROOT / "models")
+    share(cache, folder / "build/.cache/sim")
     onnx.save(small_network(), folder / "small.onnx")
     write_data(folder / "small.npz", small_network())
     hard = ('<ir_version: 8, opset_import: ["" : 17]> hard (float[batch, a_name_of_an_axis, 8] '
