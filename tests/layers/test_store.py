@@ -28,6 +28,7 @@ from hwflow.layers import (
     Normalize,
     Rearrange,
     Requantize,
+    RunningSum,
     Softmax,
     Tensor,
     TopK,
@@ -66,6 +67,7 @@ def every_kind() -> LayerGraph:
         Rearrange("move", ("g",), "h", INT8, *picked(frame, [0, 3, -1], range(8), [2, 2]), -7),
         Embedding("rows", ("x",), "r", UINT4, rng.integers(-128, 128, (16, 3))),
         TopK("best", ("g",), "k", INT8, 2, largest=False, last_index=True),
+        RunningSum("sums", ("g",), "s", INT8, exclusive=True),
         MatMul("scores", ("g", "h"), "m", 2, 16, 4, 6, False, "hkn", Frame(2, 16, 6), q(1)),
         replace(random_layer(rng, cell="lstm", hidden=1, y=INT8, sums=INT8), inputs=("d",), output="l"),
         Trees("trees", ("d",), "t", INT8, *(np.array(values) for values in (
@@ -82,7 +84,8 @@ def every_kind() -> LayerGraph:
     frames |= {"k": Frame(4, 8, 2), "r": Frame(8, 8, 6), "m": Frame(2, 16, 6), "l": Frame(1, 1, 1),
                "t": Frame(1, 1, 2)}
     tensors = {n: Tensor(n, f, UINT4 if n == "x" else INT8, 1 / 3, 7) for n, f in frames.items()}
-    graph = LayerGraph("every kind", tensors, layers, ("x",), ("y", "e", "h", "k", "r", "m", "p", "n", "l", "t"))
+    tensors["s"] = Tensor("s", frame, RunningSum.sums_of(tensors["g"]), 1 / 3, 0)
+    graph = LayerGraph("every kind", tensors, layers, ("x",), ("y", "e", "h", "k", "r", "m", "p", "n", "l", "t", "s"))
     graph.check()
     return graph
 
