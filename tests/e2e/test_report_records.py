@@ -139,6 +139,7 @@ def test_what_was_run_with_another_design_is_not_shown(subject: Subject) -> None
     assert "was not measured" in accuracy.section(replace(subject, folder=Path("nowhere"))).body
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [
     lambda project: sim(Console(quiet=True), SimRequest(project, frames=1)),
     lambda project: quantize(Console(quiet=True), QuantizeRequest(project)),

@@ -79,6 +79,7 @@ def long_searched() -> LayerGraph:
     return deep_network(25)
 
 
+@pytest.mark.slow
 def test_a_search_that_ends_early_says_so_and_how_much_better_a_plan_may_be() -> None:
     """The same number of steps gives the same plan; with more of them it is as fast or faster."""
     graph = long_searched()

@@ -87,6 +87,7 @@ def run_until_right(link: HostLink, data: bytes, expected: bytes, tries: int = 1
     raise HwflowError(f"no answer in {tries} tries")
 
 
+@pytest.mark.quick(20)
 @pytest.mark.parametrize("seed", range(40))
 def test_a_board_that_started_anew_under_many_packets(seed: int) -> None:
     """It answers each of them with an IDENTITY of its sequence, and these are late: none answers the next RESET."""
@@ -137,6 +138,7 @@ def test_no_question_has_a_sequence_that_was_sent_lately() -> None:
     assert sum(kind == RESET for kind, _ in sent) == 62
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("places", [range(0, 12, 3), pytest.param(range(12), marks=pytest.mark.slow), pytest.param(
     range(60, 70), marks=pytest.mark.slow), pytest.param(range(250, 270), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("times", [0, 2])

@@ -32,6 +32,7 @@ def link_to(board: ReferenceBoard, there: Line | None = None, back: Line | None 
     return HostLink(port, clock=port.clock, seed=1)
 
 
+@pytest.mark.quick(42)
 @pytest.mark.parametrize("sizes", [(64, 10), (1, 1), (3072, 10), (127, 129), (128, 128), (129, 500), (7, 1000)])
 @pytest.mark.parametrize("room, window", [(1, 4), (100, 1), (128, 4), (512, 1), (512, 4), (65535, 4)])
 @pytest.mark.parametrize("largest", [128, 1463])

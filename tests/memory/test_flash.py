@@ -47,6 +47,7 @@ def require_right(result: TrafficResult, wanted: npt.NDArray[np.int64]) -> None:
     assert (result.error, np.array_equal(result.words, wanted)) == (FlashError.NONE, True)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
 @pytest.mark.parametrize(("longest", "wait", "stall", "drops"), [
     (1, 0, 0.0, False), (20, 30, 0.3, False), (100, 0, 0.95, False), (20, 5, 0.2, True)])
@@ -69,6 +70,7 @@ def test_the_rate_of_sequential_reads(reads: Programs, part: FlashPart) -> None:
     assert 4096 * clocks.word / clocks.read_clocks(4096) > 0.99
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(("part", "numbers", "error"), [
     (QUAD, {"mute": 1}, FlashError.NO_ANSWER), (QUAD, {"mute": 2}, FlashError.NO_ANSWER),
     (DUAL, {"mute": 1}, FlashError.NO_ANSWER), (QUAD, {"id": 0xEF4018}, FlashError.WRONG_PART),
@@ -82,6 +84,7 @@ def test_a_chip_that_does_not_answer_as_it_should(reads: Programs, part: FlashPa
     assert (result.error, result.initialized, result.requests, len(result.words)) == (error, 0, 0, 0)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(("part", "numbers"), [
     (QUAD, {"asleep": 0}), (QUAD, {"asleep": 0, "qe": 1, "continuous": 4}), (QUAD, {"qe": 1, "qe_writable": 0}),
     (DUAL_CONTINUOUS, {"asleep": 0, "continuous": 2}), (PLAIN, {"id": 0xEF4018}), (PLAIN, {"id": 0xEF7018})],

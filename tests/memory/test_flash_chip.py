@@ -156,6 +156,7 @@ TIMES = {"clock period": (Command(READ, half=5000, ahead=5000), "t_c", 10_000, l
          "t_chdx": (Command(WAKE, ahead=2 * HALF - 2000), "t_chdx", 2000, 6)}
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("name", TIMES)
 def test_one_picosecond_too_short_is_counted(chip: BareFlash, name: str) -> None:
     command, number, time, count = TIMES[name]
@@ -170,6 +171,7 @@ def test_chip_select_high_and_the_release_from_power_down(chip: BareFlash) -> No
     assert run(chip, wake, qe=1).violations == {"t_res1": 1}
 
 
+@pytest.mark.quick(6)
 @pytest.mark.parametrize(("steps", "numbers", "expected"), [
     ([READ], {"qe": 1}, {"command in power-down": 1}),
     ([one_line(0xB9), READ], QE, {"command in power-down": 1}),

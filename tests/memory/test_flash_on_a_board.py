@@ -125,6 +125,7 @@ WRONG = {
 }
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] if k % 2 else [])
                                   for k, name in enumerate(WRONG)])
 def test_the_host_hears_what_is_wrong(name: str, tmp_path: Path, cache: Path) -> None:

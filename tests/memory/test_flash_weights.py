@@ -34,6 +34,7 @@ def test_a_design_on_a_board_wants_a_seal() -> None:
     assert BoardWeights(board.memories[0], STREAMS[:1]).mark != weights.mark
 
 
+@pytest.mark.slow
 def test_two_streams_share_a_flash(tmp_path: Path, cache: Path) -> None:
     part = SealedFlash(QUAD, words=WeightSharing(QUAD, STREAMS).words, mark=b"2streams")
     memory = WeightMemory(part=part, streams=STREAMS)

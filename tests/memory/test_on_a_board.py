@@ -115,6 +115,7 @@ def test_a_violation_of_the_data_sheet_ends_the_simulation(tmp_path: Path, cache
         linked(simulated).fill(bytes(120), bytes(16))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", ["chip_dq & 16'hfeff", *(
     pytest.param(answer, marks=pytest.mark.slow) for answer in ("16'h1234", "chip_dq ^ {15'b0, memory_a[3]}"))])
 def test_a_memory_that_does_not_give_what_was_written_is_never_filled(answer: str, tmp_path: Path, cache: Path) -> None:

@@ -32,6 +32,7 @@ def sequential(part: SdramPart, words: int) -> np.ndarray:
     return np.array([[first, (first + words - 1) % part.words, write, 0] for write in (1, 0)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("board", BOARDS)
 def test_random_accesses(traffic: Programs, board: str) -> None:
     part = part_of(board)
@@ -41,6 +42,7 @@ def test_random_accesses(traffic: Programs, board: str) -> None:
     assert result.latency <= part.clocks.worst_latency
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
 @pytest.mark.parametrize(("longest", "wait", "write_stall", "read_stall"), [
     (1, 0, 0, 0), (1, 30, 0, 0), (3, 0, 0.5, 0.5), (300, 0, 0, 0), (300, 9, 0.2, 0.2), (300, 0, 0.9, 0.02),
@@ -87,6 +89,7 @@ TIMINGS = (
 OFTEN = ("t_rcd", "t_refi", "t_power_up", "t_ck2")
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(("limit", "value", "violation"), [
     pytest.param(*each, marks=[] if each[0] in OFTEN else [pytest.mark.slow]) for each in TIMINGS])
 def test_each_number_of_the_timing_matters(traffic: Programs, limit: str, value: int, violation: str) -> None:

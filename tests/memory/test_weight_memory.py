@@ -125,6 +125,7 @@ def test_the_guaranteed_pace_among_hungry_readers(three: Filled, seed: int) -> N
         assert three.run(taken, seed=seed, fill_stall=0.3).late[n] == 0
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("ratio", RATIOS, ids=str)
 def test_two_clocks(crossed: Filled, ratio: Fraction) -> None:
     """Slower and faster readers: every beat, at the guaranteed pace; restarted and cleared at any time."""
@@ -154,6 +155,7 @@ def test_nothing_comes_before_the_last_word(one: Filled) -> None:
         one.traffic.run([image[:-1]], [Taken(1)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("board", ["ulx3s_85f", *(pytest.param(name, marks=pytest.mark.slow)
                                                   for name in ("colorlight_i5", "tangnano20k"))])
 @pytest.mark.parametrize("count", [pytest.param(2, marks=pytest.mark.slow), 5])

@@ -74,6 +74,7 @@ def test_restart_begins_with_a_frame() -> None:
     assert seen == wanted.tolist()
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(("words", "burst", "depth"), [(100, 30, 64), (90, 30, 30), (7, 7, 20), (65, 64, 130)])
 @pytest.mark.parametrize("stall", [0.0, 0.7])
 def test_a_reader_asks_for_what_it_has_room_for(words: int, burst: int, depth: int, stall: float) -> None:

@@ -123,6 +123,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.quick(25)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("bits", [8, 6, 4, 3, 2])
 @pytest.mark.parametrize("symmetric", [False, True])

@@ -147,6 +147,7 @@ def test_every_comparison_is_exact(mode: str, missing: bool) -> None:
         assert np.array_equal(found(quantized, x)[0], outputs(model, x)[0]), threshold
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize("targets", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_every_transform(transform: str, targets: int) -> None:
@@ -161,6 +162,7 @@ def test_every_transform(transform: str, targets: int) -> None:
         check_trees(model, rows_of(rng, 50))
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("aggregate", ["SUM", "AVERAGE", "MIN", "MAX"])
 def test_every_aggregate(aggregate: str) -> None:
     rng = np.random.default_rng(1)

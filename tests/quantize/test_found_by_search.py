@@ -41,6 +41,7 @@ def test_the_parts_of_a_concat_mean_what_the_whole_means(quantizer: str) -> None
     check_export(quantized)
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("mode", ["ROUND", "FLOOR", "CEIL"])
 @pytest.mark.parametrize(("bits", "zero"), [(8, -3), (8, 2), (5, 1)])
 def test_a_zero_point_inside_the_rounding_takes_no_thresholds(mode: str, bits: int, zero: int) -> None:

@@ -96,6 +96,7 @@ CHAINS = {
 }  # fmt: skip
 
 
+@pytest.mark.quick(16)
 @pytest.mark.parametrize("name", CHAINS)
 def test_chains(name: str) -> None:
     CHAINS[name].check()

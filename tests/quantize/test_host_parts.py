@@ -75,6 +75,7 @@ FRONT: dict[str, Callable[[Net], str]] = {
 }
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("front", FRONT)
 def test_operators_in_front(front: str) -> None:
     q, host = on_host(made(lambda n: dense(n, FRONT[front](n)), ROW))

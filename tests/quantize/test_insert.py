@@ -218,6 +218,7 @@ def test_integers_are_what_onnxruntime_computes(name: str, weights: int, activat
     assert quantize(quantized.qdq).graph == quantized.graph
 
 
+@pytest.mark.quick(15)
 @pytest.mark.parametrize("symmetric", [False, True])
 @pytest.mark.parametrize("name", GRAPHS)
 def test_graphs_with_branches_keep_their_meaning(name: str, symmetric: bool) -> None:

@@ -31,6 +31,7 @@ def strong(model: Model, factor: float) -> Model:
     return model
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(("op", "attributes"), CELLS)
 def test_real_steps_are_inside(op: str, attributes: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
     """What ONNX gives for a step from any state, without rounding, is in the narrow bounds of that step."""
@@ -56,6 +57,7 @@ def test_real_steps_are_inside(op: str, attributes: dict[str, object], monkeypat
         assert np.max(bounds.high - bounds.low) < 2.0**-4
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("op", ["RNN", "GRU", "LSTM"])
 @pytest.mark.parametrize("form", ["both", "reverse"])
 def test_strong_loops_are_no_mistake(op: str, form: str) -> None:
@@ -81,6 +83,7 @@ BROKEN: dict[str, tuple[str, Callable[[Array], Array]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.quick(6)
 @pytest.mark.parametrize("name", BROKEN)
 @pytest.mark.parametrize("op", ["GRU", "LSTM"])
 def test_a_broken_loop_is_caught(op: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ def read(models: Path, name: str) -> tuple[Model, Dataset, Quantized]:
     return bench.read(models, name)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("name", [n for n in bench.FLOAT if "kws" not in n and "resnet" not in n])
 def test_integers_are_as_accurate_as_floats(models_dir: Path, name: str) -> None:
     _, dataset, quantized = read(models_dir, name)
@@ -71,6 +72,7 @@ def test_every_layer_is_onnxruntimes(models_dir: Path, name: str) -> None:
         assert np.mean(apart == 0) >= bench.EQUAL, layer.name
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("name", bench.QDQ)
 def test_quantized_files_give_the_stored_labels(models_dir: Path, name: str) -> None:
     """Off-by-one results of the first layers spread; what the model is for must not change.  Outputs of a Softmax can

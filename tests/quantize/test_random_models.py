@@ -159,6 +159,7 @@ def small_networks(kind: str, style: str, block: range) -> None:
     assert told["ties"] <= (len(block) if kind == "resize" else 0)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_small_networks(kind: str) -> None:
     small_networks(kind, "exact", range(2))

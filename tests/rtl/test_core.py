@@ -96,6 +96,7 @@ def make_graph(depth: int = 4) -> Core:
     return Core(stages=stages, inputs=[stream_of(INT8, 2), stream_of(INT8, 4)], links=links)
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("stall_in, stall_out", [(0, 0), (0.5, 0.5), (0.9, 0), (0, 0.9)])
 @pytest.mark.parametrize("depth", [1, 4, 9])
 def test_core_of_branches(depth, stall_in, stall_out):

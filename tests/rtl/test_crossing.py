@@ -81,6 +81,7 @@ def pairs(stalls: Sequence[tuple[float, float]]) -> list:
             for n, periods in enumerate(RATIOS) for k, each in enumerate(stalls)]
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(("periods", "stalls"), pairs([(0.3, 0.9), (0.5, 0), (0, 0.5)]))
 def test_every_word_once_and_in_order(periods: tuple[float, float], stalls: tuple[float, float]) -> None:
     seen, _ = play(periods, stalls, [], 200)
@@ -94,6 +95,7 @@ def test_a_word_in_every_cycle_of_the_slower_clock(periods: tuple[float, float])
     assert cycles * periods[1] <= 300 * max(periods) + 20 * sum(periods)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(("periods", "stalls"), pairs([(0.4, 0.7), (0, 0)]))
 def test_no_word_of_before_comes_after_a_restart(periods: tuple[float, float], stalls: tuple[float, float]) -> None:
     """Short and long ones, in quick succession, before anything has arrived, and while it is full."""

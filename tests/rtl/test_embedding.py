@@ -20,6 +20,7 @@ def make(rows: int, width: int, lanes: int, rom: int = 2, element=INT8) -> Embed
     return shape.build(Generic(timing=Timing(multiply=4, rom=rom)), "words")
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(("rows", "width", "lanes", "element"), [
     (16, 4, 4, INT8), (5, 6, 2, unsigned(3)), (33, 12, 1, signed(5)), (9, 10, 2, INT8), (2, 1, 1, unsigned(1)),
     (11, 6, 6, INT8)])

@@ -55,6 +55,7 @@ def require_no_pause(shape) -> None:
     assert np.array_equal(shape.times(technology_of(0), arrivals).taken[0], arrivals)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("name", SHAPES)
 def test_max_pool(name):
     shape, lanes = SHAPES[name]
@@ -67,6 +68,7 @@ def test_max_pool(name):
     require_no_pause(stage.shape)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("name", SHAPES)
 def test_average_pool(name):
     """Of every number of lanes; one by thresholds."""

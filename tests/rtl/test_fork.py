@@ -22,6 +22,7 @@ def words(count: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(-128, 128, (count, 1))
 
 
+@pytest.mark.quick(10)
 @pytest.mark.parametrize("stall_out", STALLS)
 @pytest.mark.parametrize("stall_in", STALLS)
 @pytest.mark.parametrize("extra", [0, 5, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2, 3, 9, 20))])
@@ -147,6 +148,7 @@ PAIRS = [(a, b) for a in range(1, 13) for b in range(1, 13)]
 QUICK = [(a, b) for a, b in PAIRS if np.lcm(a, b) <= 12 and (a, b) != (7, 7)]
 
 
+@pytest.mark.quick(21)
 @pytest.mark.parametrize("lanes_in, lanes_out", [
     pytest.param(*pair, marks=[] if pair in QUICK else [pytest.mark.slow]) for pair in PAIRS])
 def test_times_of_a_gearbox_are_exact(lanes_in, lanes_out):

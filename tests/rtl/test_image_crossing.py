@@ -25,6 +25,7 @@ class Inside(wiring.Component):
         return m
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("width", [8, 16, 32])
 @pytest.mark.parametrize("sync_us", [0.13, 1.0, 7.3])
 def test_words_of_what_came_since_the_last_clear(width: int, sync_us: float) -> None:

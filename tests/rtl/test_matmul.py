@@ -95,6 +95,7 @@ def bounds_of(operand: Operand) -> tuple[int, int]:
     return low, high + 1
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_products(name: str) -> None:
     """All that a unit is asked; every second one has a bias for each place of a head."""

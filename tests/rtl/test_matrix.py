@@ -228,6 +228,7 @@ OFTEN = {
     "macs, in groups", "macs, one beat"}
 
 
+@pytest.mark.quick(9)
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name in OFTEN else [pytest.mark.slow])
                                   for name in LAYERS])
 def test_layers(name):
@@ -287,6 +288,7 @@ def parts_of(fragment: Fragment, name: str = ""):
         yield from parts_of(below, named)
 
 
+@pytest.mark.quick(9)
 @pytest.mark.parametrize("family", BLOCKS, ids=lambda family: family.__name__)
 @pytest.mark.parametrize("name", [
     "3x3 pad 1", "3x3 valid, wide", "large", "patch 3x3, 3 channels, stride 2", "dense", "depthwise, four of six",

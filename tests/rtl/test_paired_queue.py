@@ -99,6 +99,7 @@ def test_the_front_is_deep_enough(parity: int) -> None:
     play(queue, [(0, 1)] * parity + HARDEST + [(0, 1)] * 10)
 
 
+@pytest.mark.quick(10)
 @pytest.mark.parametrize("stall_out", STALLS)
 @pytest.mark.parametrize("stall_in", STALLS)
 @pytest.mark.parametrize("width", [1, 9])

@@ -106,6 +106,7 @@ def test_within_all_ranges_and_never_above(technology: Technology) -> None:
             check(technology, given, found)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("technology", TECHNOLOGIES, ids=NAMES)
 @pytest.mark.parametrize("given", [Fraction(12), Fraction(27)])
 def test_no_closer_clock_exists(technology: Technology, given: Fraction) -> None:

@@ -60,6 +60,7 @@ def frames_for(shape: WindowShape, lanes: int, count: int, low: int = -128, high
     return source.integers(low, high + 1, (count, shape.height, shape.width, shape.words * lanes))
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("name", SHAPES)
 def test_max_pool(name):
     shape, lanes = SHAPES[name]
@@ -119,6 +120,7 @@ AVERAGES = [pytest.param(name, out_lanes, k, marks=[pytest.mark.slow] if (n + m 
             for k in range(len(WAYS))]
 
 
+@pytest.mark.quick(5)
 @pytest.mark.parametrize("name, out_lanes, way", AVERAGES)
 def test_average_pool(name, out_lanes, way):
     shape, lanes = SHAPES[name]
@@ -203,6 +205,7 @@ def constants_at(name: str, lanes: int) -> np.ndarray:
     return found
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("style", [DSP, pytest.param(FABRIC, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", CLASSES)
 def test_classes_of_pixels_have_their_own_constants(name, style):

@@ -124,6 +124,7 @@ def check_network(graph: LayerGraph, plan: hls.Plan, board: Board, ports: dict[s
     check(design.on_board().text(), ports[family], family)
 
 
+@pytest.mark.quick(1)
 @seeds([0, 1], range(2, 40))
 def test_networks(ports: dict[str, Ports], seed: int) -> None:
     """Any folding, and the quickest one."""

@@ -26,6 +26,7 @@ def numbers(operand: Operand) -> list[int]:
     return [operand.meaning(bits) for bits in range(1 << operand.width)]
 
 
+@pytest.mark.quick(23)
 @pytest.mark.parametrize("pair", BOTH, ids=name)
 def test_every_product(pair):
     element, weight = pair
@@ -130,6 +131,7 @@ def test_every_product_in_logic(a, b, like):
     assert np.array_equal(products_of(shape, technology, x, y), x * y)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(("a", "b"), [(signed(16), signed(16)), (unsigned(16), signed(13)), (signed(11), unsigned(16)),
                                       (unsigned(16), unsigned(16)), (signed(16), signed(3))], ids=str)
 def test_wide_products_in_logic(a, b):

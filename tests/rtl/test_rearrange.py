@@ -101,6 +101,7 @@ def frames_of(frame: Frame, count: int) -> np.ndarray:
     return source.integers(-128, 128, (count, frame.height, frame.width, frame.channels))
 
 
+@pytest.mark.quick(7)
 @pytest.mark.parametrize(("stall_in", "stall_out"), STALLS)
 @pytest.mark.parametrize("name", QUICK)
 def test_moves_under_stalls(name, stall_in, stall_out):
@@ -122,6 +123,7 @@ def test_waits_long(name, stall_in, stall_out):
     assert np.array_equal(traces["o"].beats, naive(frames, offsets, PADDING).reshape(-1, lanes))
 
 
+@pytest.mark.quick(7)
 @pytest.mark.parametrize("timing", TIMINGS)
 @pytest.mark.parametrize("name", QUICK)
 def test_keeps_pace(name, timing):
@@ -170,6 +172,7 @@ def arriving(stage, frames: np.ndarray, arrivals: np.ndarray):
     return np.array(taken), trace.cycles
 
 
+@pytest.mark.quick(7)
 @pytest.mark.parametrize("name", QUICK)
 def test_times_are_exact(name):
     frame, offsets, lanes = OPERATIONS[name]
@@ -274,6 +277,7 @@ def test_half_the_ring_stops(name, monkeypatch):
         with_half_a_ring(name, monkeypatch)
 
 
+@pytest.mark.quick(7)
 @pytest.mark.parametrize(("name", "parts"), [
     pytest.param(name, parts, marks=[pytest.mark.slow] if name in LONG or (k + j) % 2 else [])
     for k, name in enumerate(OPERATIONS) for j, parts in enumerate([just_the_words, in_two])])

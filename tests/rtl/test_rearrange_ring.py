@@ -23,6 +23,7 @@ def test_a_ring_is_no_power_of_two_where_that_saves_blocks(words: int, width: in
     assert sum(ECP5().ram_cost(width=width, depth=depth).ram for depth in parts) == blocks
 
 
+@pytest.mark.quick(6)
 @pytest.mark.parametrize("latency", [1, 2, 3])
 @pytest.mark.parametrize("parts", [(8,), (7,), (6, 1), (6, 2), (4, 3), (2, 1)])
 def test_two_memories_are_one(parts: tuple[int, ...], latency: int) -> None:

@@ -159,6 +159,7 @@ def test_shapes_that_contradict_themselves(change: dict, message: str) -> None:
         replace(shape, **change)
 
 
+@pytest.mark.quick(6)
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize("width", [5, 15, 17, 24, 31])
 def test_wide_products(name: str, width: int) -> None:

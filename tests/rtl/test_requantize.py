@@ -85,6 +85,7 @@ def some(cases, quick):
     return [pytest.param(*case, marks=[] if case in quick else [pytest.mark.slow]) for case in cases]
 
 
+@pytest.mark.quick(14)
 @pytest.mark.parametrize("name, style, interval", some(
     list(itertools.product(CONSTANTS, STYLES, [1, 2, 3, 5, 12])),
     {*((name, style, (1, 5)[(k + j) % 2]) for k, name in enumerate(CONSTANTS) for j, style in enumerate(STYLES)),
@@ -96,6 +97,7 @@ def test_every_sum_and_every_channel(name, style, interval):
     check(unit, [value for value in range(low, high + 1) for _ in bias], interval)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize(("interval", "rom"), some(
     list(itertools.product([2, 3, 4, 7], [1, 2, 4])), [(2, 1), (3, 2), (7, 4)]))
@@ -171,6 +173,7 @@ WIDE = [signed(17), signed(18), signed(21), signed(24), signed(32), unsigned(20)
 INTERVALS = [1, 2, 3, 4, 9, 19, 30]
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("style, interval, accumulator", some(
     list(itertools.product(STYLES, INTERVALS, WIDE)),
     [(style, interval, WIDE[(k + 3 * j) % len(WIDE)]) for j, style in enumerate(STYLES)
@@ -198,6 +201,7 @@ WIDTHS = [19, 22, 26, 32]
 PARTS = [signed(16), signed(21), signed(28)]
 
 
+@pytest.mark.quick(6)
 @pytest.mark.parametrize("style, bits, accumulator, interval", some(
     list(itertools.product(STYLES, WIDTHS, PARTS, [1, 2, 3, 4, 5, 9, 30])),
     [(DSP, bits, accumulator, interval) for k, accumulator in enumerate(PARTS)
@@ -225,6 +229,7 @@ def test_wide_factors(style, bits, accumulator, interval):
                output=signed(8), interval=interval, style=style, timing=Timing(multiply=2, rom=1)), values, interval)
 
 
+@pytest.mark.quick(12)
 @pytest.mark.parametrize("rom", [1, 2, 3])
 @pytest.mark.parametrize("multiply", [1, 2, 4])
 @pytest.mark.parametrize("interval", [1, 2, 3, 4])
@@ -348,6 +353,7 @@ FACTORS = [0, 1, 0x1AAAB, 0x1FFFF, 0x10401, 0x12345]
 SIZES = [(1, 0, 1), (3, 1, 1), (4, 9, 3), (17, 3, 6), (17, 30, 20), (18, 18, 4), (18, 3, 1), (18, 18, 2)]
 
 
+@pytest.mark.quick(10)
 @pytest.mark.parametrize("kind", [ShiftAddShape, DigitShiftAddShape])
 @pytest.mark.parametrize("factor, size", some(
     list(itertools.product([None, *FACTORS], SIZES)),
@@ -382,6 +388,7 @@ def test_shift_add_multiplies(kind, size, factor):
     assert got == [(p >> shape.dropped, int(p % (1 << shape.dropped) > 0)) for p in products]
 
 
+@pytest.mark.quick(5)
 @pytest.mark.parametrize("name, interval", some(
     list(itertools.product(CONSTANTS, [1, 4, 12])),
     {*itertools.product(CONSTANTS, [4]), *itertools.product(["mixed"], [1, 12])}))

@@ -36,6 +36,7 @@ def unit(made, interval, technology):
     return made.unit(accumulator=signed(7), output=signed(4), interval=interval, technology=technology, name="c")
 
 
+@pytest.mark.quick(8)
 @pytest.mark.parametrize("interval", [1, 2, 5])
 @pytest.mark.parametrize("style", RequantizerStyle)
 @pytest.mark.parametrize("constants", CONSTANTS)

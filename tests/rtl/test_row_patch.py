@@ -74,6 +74,7 @@ def patch_of(shape: WindowShape, technology: Technology = BLOCKS) -> RowPatch:
 LONG = ("7, full", "stride 3, leftovers", "two words, stride 2, one side")
 
 
+@pytest.mark.quick(11)
 @pytest.mark.parametrize(("shape", "stall_in", "stall_out"), [
     pytest.param(SHAPES[name], *stalls, id=f"{name}-{stalls[0]}-{stalls[1]}",
                  marks=[pytest.mark.slow] if max(stalls) > 0.5 and name not in LONG else [])
@@ -111,6 +112,7 @@ def test_gathers_any_rows(seed):
     assert np.array_equal(traces["o"].beats, expected)
 
 
+@pytest.mark.quick(8)
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_takes_the_cycles_it_says(shape):
     frames = frames_of(shape, 4)

@@ -129,6 +129,7 @@ def test_constants_repeat() -> None:
         WalkShape(12, 2, 1, 3)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("lanes", [1, 4])
 @pytest.mark.parametrize("graph", [softmax_graph(32), normalize_graph(32), normalize_graph(24, centred=False)],
                          ids=["softmax", "layer", "rms"])

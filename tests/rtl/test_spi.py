@@ -86,6 +86,7 @@ def octets(bits: list[int]) -> bytes:
     return bytes(sum(bit << 7 - k for k, bit in enumerate(bits[at:at + 8])) for at in range(0, len(bits) - 7, 8))
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("mode", [0, 3])
 @pytest.mark.parametrize("cycles", [CYCLES_A_BIT, 4.37, 5.5, 16.1])
 def test_bytes_go_both_ways_at_the_same_time(mode: int, cycles: float) -> None:

@@ -62,6 +62,7 @@ OFTEN = {"dense, a row at a time", "one word, all lanes", "one word, a row at a 
          "left over", "whole frame", "whole frame, depthwise", "3-bit weights", "macs"}
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name in OFTEN else [pytest.mark.slow])
                                   for name in STREAMED])
 def test_layers(name: str) -> None:
@@ -175,6 +176,7 @@ def test_two_tiles_are_the_buffer_where_tiles_are_long() -> None:
     assert shape.source.places(shape.bank_words(case.stage.array.bank)) == 2 * 4 * 4 * 2
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 @pytest.mark.parametrize("name", ["dense", "long"])
 def test_the_cost_names_the_buffers(family: str, name: str) -> None:

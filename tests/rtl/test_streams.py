@@ -20,6 +20,7 @@ def noise(seed: int, count: int, lanes: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(-128, 128, (count, lanes))
 
 
+@pytest.mark.quick(20)
 @pytest.mark.parametrize("depth, stall_in, stall_out", [
     pytest.param(depth, *stalls, marks=[pytest.mark.slow] if max(stalls) > 0.9 and depth != 3 else [])
     for depth in (2, 3, 4, 5, 8, 11) for stalls in product(STALLS, STALLS)])
@@ -65,6 +66,7 @@ def test_queue_refuses_depth_1():
 PAIRS = [(1, 1), (1, 4), (4, 1), (2, 8), (8, 2), (3, 2), (2, 3), (6, 4), (4, 6), (8, 3), (1, 2), (2, 1)]
 
 
+@pytest.mark.quick(17)
 @pytest.mark.parametrize("lanes_in, lanes_out, stall_in, stall_out", [
     pytest.param(*lanes, *stalls,
                  marks=[pytest.mark.slow] if max(stalls) > 0.9 and lanes not in ((3, 2), (4, 6)) else [])
@@ -97,6 +99,7 @@ def test_gearbox_gives_every_whole_beat():
     assert np.array_equal(traces["o"].beats, gearbox.model(beats))
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("take, slack, words", [(1, 0, 1), (1, 1, 4), (1, 1, 12), (3, 0, 7), (4, 1, 8), (5, 2, 40)])
 def test_credits_never_overfill(take, slack, words):
     """A starter that acts `slack` cycles after it saw the credit; the queue gives one word at random."""

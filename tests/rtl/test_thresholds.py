@@ -115,6 +115,7 @@ def test_the_cheaper_style_is_taken():
 BLOCKS = {ECP5: "DP16KD", ICE40: "SB_RAM40_4K", Gowin: "pROM"}
 
 
+@pytest.mark.quick(6)
 @pytest.mark.parametrize("family", BLOCKS, ids=lambda family: family.__name__)
 @pytest.mark.parametrize("style", ThresholderStyle)
 @pytest.mark.parametrize(("channels", "levels"), [(3, 3), (100, 7), (600, 15)])

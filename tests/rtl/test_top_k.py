@@ -42,6 +42,7 @@ CASES = [pytest.param(size, option, marks=[] if option == OPTIONS[0] or size == 
                       [pytest.mark.slow]) for size in SIZES for option in OPTIONS]
 
 
+@pytest.mark.quick(6)
 @pytest.mark.parametrize("size, option", CASES)
 def test_the_best(size, option):
     """Values of three bits, so that most have an equal."""

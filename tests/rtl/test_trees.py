@@ -74,6 +74,7 @@ def prove(shape: ParallelTreesShape | WalkedTreesShape, trees: Forest, lanes: in
 ANY_AGGREGATE = pytest.mark.parametrize("aggregate", list(Aggregate), ids=lambda each: each.value)
 
 
+@pytest.mark.quick(3)
 @ANY_AGGREGATE
 @pytest.mark.parametrize("cols, lanes", [(6, 4), (2, 1), (1, 2)])
 def test_all_nodes_at_once(aggregate: Aggregate, cols: int, lanes: int) -> None:
@@ -81,6 +82,7 @@ def test_all_nodes_at_once(aggregate: Aggregate, cols: int, lanes: int) -> None:
     prove(parallel_shape(trees, cols, lanes), trees, lanes)
 
 
+@pytest.mark.quick(3)
 @ANY_AGGREGATE
 @pytest.mark.parametrize("rows, cols, lanes", [
     (1, 1, 4), (3, 2, 4), *(pytest.param(*each, marks=pytest.mark.slow) for each in ((2, 6, 1), (1, 3, 2)))])

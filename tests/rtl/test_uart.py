@@ -78,6 +78,7 @@ def simulate(dut, *testbenches) -> None:
     simulator.run()
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(("time", "skew"), [
     pytest.param(time, skew, marks=[] if (k + j) % 3 == 0 else [pytest.mark.slow])
     for k, time in enumerate(TIMES) for j, skew in enumerate([0.98, 1.0, 1.02])])

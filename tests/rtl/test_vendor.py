@@ -271,6 +271,7 @@ def read_back(unit, addresses: list[int], *, latency: int) -> list[int]:
     return result
 
 
+@pytest.mark.quick(13)
 @pytest.mark.parametrize("kind", [portable(ECP5LutRom), portable(ICE40LutRom), portable(GowinLutRom), None])
 @pytest.mark.parametrize("depth", [1, 2, 5, 16, 20, 33, 64, 100, 200, 256])
 def test_a_small_rom_gives_the_word_two_cycles_after_its_address(kind: type[LutRom] | None, depth: int) -> None:

@@ -70,6 +70,7 @@ class SlowWeights:
         return credit & (left == 0)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("more", [1, 4])
 @pytest.mark.parametrize("name", ["3x3 pad 1, one column", "1x1, one word, all lanes", "patch 3x3", "dense"])
 def test_later_words_change_no_result_and_no_pace(name, more):

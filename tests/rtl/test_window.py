@@ -129,6 +129,7 @@ def test_model_is_the_definition(shape):
     assert np.array_equal(window.model(frames).reshape(-1, LANES), naive(shape, frames, -3))
 
 
+@pytest.mark.quick(7)
 @pytest.mark.parametrize(("name", "ram"), [
     pytest.param(name, 2, marks=[pytest.mark.slow] if k % 2 else []) for k, name in enumerate(SHAPES)] + [
     (name, ram) for name in ("3x3 pad 1", "1x1, one word", "pool 2x2", "dense") for ram in (1, 3)])
@@ -159,6 +160,7 @@ WAITS = [pytest.param(name, 0.3, 0.3, marks=[] if k % 2 else [pytest.mark.slow])
     for name in SHAPES]
 
 
+@pytest.mark.quick(8)
 @pytest.mark.parametrize(("name", "stall_in", "stall_credit"), WAITS)
 def test_waits_for_data_and_credit(name, stall_in, stall_credit):
     shape = SHAPES[name]
@@ -169,6 +171,7 @@ def test_waits_for_data_and_credit(name, stall_in, stall_credit):
     assert len(starts) == len(frames) * shape.blocks
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(("name", "interval"), [
     pytest.param(name, interval, marks=[] if interval in quick else [pytest.mark.slow])
     for name, quick in (
@@ -215,6 +218,7 @@ def random_shapes(seed: int):
             yield shape, interval
 
 
+@pytest.mark.quick(3)
 @seeds(quick=range(6), slow=range(6, 24))
 def test_ring_of_any_depth(seed):
     shape, interval = next(random_shapes(seed))

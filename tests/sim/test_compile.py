@@ -46,6 +46,7 @@ def copy_of(cache, compiled, tmp_path):
     return tmp_path / "cache"
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("damage", ["cut", "gone", "manifest"])
 def test_a_damaged_cache_is_built_again(compiled, cache, tmp_path, damage):
     copied = copy_of(cache, compiled, tmp_path)
@@ -88,6 +89,7 @@ def test_two_at_once_compile_once(compiled, cache, tmp_path):
     assert answers == [False, True]
 
 
+@pytest.mark.slow
 def test_ccache_is_optional(compiled, cache, tmp_path, monkeypatch):
     monkeypatch.setattr(tools, "find_ccache", lambda: None)
     copied = copy_of(cache, compiled, tmp_path)

@@ -43,6 +43,7 @@ def test_cycles_are_exact(toy):
     assert result.input_stall_cycles == (3 * (4 * BEATS - 1),)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("stalls", STALLS, ids=str)
 def test_random_stalls_change_the_cycles_only(toy, stalls):
     frames = noise_frames(6, seed=stalls.seed)

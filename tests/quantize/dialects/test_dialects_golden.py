@@ -51,6 +51,7 @@ def test_rounding_modes(mode, bits, zero) -> None:
     agree(network(lambda m, y: m.quant(y, 0.5, zero, bits, rounding_mode=mode)))
 
 
+@pytest.mark.quick(8)
 @pytest.mark.parametrize("bits", range(1, 9))
 @pytest.mark.parametrize("signed", [0, 1])
 def test_widths(bits, signed) -> None:
@@ -61,6 +62,7 @@ def test_widths(bits, signed) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.quick(8)
 @pytest.mark.parametrize("scale", [0.25, 2.0 ** -np.arange(1, 5).reshape(4, 1, 1, 1)], ids=["tensor", "channel"])
 @pytest.mark.parametrize("bits", range(1, 9))
 def test_weights(bits, scale) -> None:

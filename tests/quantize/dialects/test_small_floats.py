@@ -58,6 +58,7 @@ class Small:
         return self.b.model(opset=23)
 
 
+@pytest.mark.quick(12)
 @pytest.mark.parametrize("form", ["tensor", "channels", "blocks", "quantized", "cast"])
 @pytest.mark.parametrize("name", TYPES)
 def test_weights_keep_their_values(name: str, form: str) -> None:

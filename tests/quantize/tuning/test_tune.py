@@ -163,6 +163,7 @@ def test_what_needs_data_is_refused_without(case, choice, message):
     assert str(error.value) == message
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("count", [1, 2])
 @pytest.mark.parametrize("bits", [1, 2, 4])
 def test_hardly_any_data_zeros_and_constants(count, bits):

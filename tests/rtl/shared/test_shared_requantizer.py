@@ -151,6 +151,7 @@ def check(unit: SharedRequantizer, bursts: Sequence[Burst], interval: int, sourc
 TECHNOLOGIES = {family.__name__: Generic(timing=family().timing, like=family()) for family in (ECP5, ICE40)}
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("name", TECHNOLOGIES)
 @pytest.mark.parametrize("style", RequantizerStyle)
 @pytest.mark.parametrize("interval", [1, 2, 4])
@@ -170,6 +171,7 @@ def test_wide_factors(interval, style, bits, factor_bits) -> None:
     check(unit, bursts_of(source, unit, 16), interval, source)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("style", RequantizerStyle)
 @pytest.mark.parametrize("rounding", RequantizerRounding)
 def test_every_rounding_of_wide_sums_with_a_fraction(rounding, style) -> None:
@@ -185,6 +187,7 @@ ROOMS = {
     "far": RequantizerRoom(4, 4, 55, 7)}
 
 
+@pytest.mark.quick(16)
 @pytest.mark.parametrize("name", ROOMS)
 @pytest.mark.parametrize("style", RequantizerStyle)
 @pytest.mark.parametrize("rounding", RequantizerRounding)

@@ -261,6 +261,7 @@ def is_quick(name: str, streamed: bool) -> bool:
     return name in OFTEN and name not in LONG and OFTEN.index(name) % 2 == streamed
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(("name", "streamed"), [
     pytest.param(name, streamed, marks=() if is_quick(name, streamed) else pytest.mark.slow)
     for name in CASES for streamed in (False, True)])
