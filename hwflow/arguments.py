@@ -75,7 +75,7 @@ def option_value(option: Declared, value: object) -> Any:
     if option.kind is Execution:
         return execution_of(value)
     if option.kind is float:  # the plan says which numbers cannot be
-        return value if isinstance(value, int | float) else positive(value, option.name)
+        return value if isinstance(value, int | float) and not isinstance(value, bool) else positive(value, option.name)
     if isinstance(parse, Range) and parse.least is not None:
         return whole_number(value, option.name, parse.least, math.inf if parse.most is None else parse.most)
     return boolean(value, option.name)

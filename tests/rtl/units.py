@@ -114,7 +114,7 @@ def ask(shape: UnitShape, technology: Technology, frames: Sequence[np.ndarray], 
     two = [each[:2 * len(each) // count] for each in beats]
     kinds = [ARRIVALS[(seed + k) % len(ARRIVALS)] for k in range(len(beats))]
     arrivals = [arrivals_of(kind, len(each), seed + k) for k, (kind, each) in enumerate(zip(kinds, two, strict=True))]
-    for stall in (0.0, (0.7, 0.95)[seed % 2]):
+    for stall in (0.0, (0.7, 0.95, 0.98)[seed % 3]):
         sim.anew()
         _played(shape, technology, unit, sim, two, arrivals, expected[:2 * len(expected) // count], stall)
     return unit

@@ -14,12 +14,11 @@ from ..multiply.products import Operand
 from ..pool.results import Results
 from ..rescale.ranges import shape_range
 from ..stream.pipeline import Nest, adder_luts, delay
-from ..stream.queue import Queue
 from ..stream.streams import stream_of
 from ..stream.times import StageTimes, Times, in_turn
-from ..stream.unit import UnitShape
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
+from .pixels import PixelsShape
 
 IntArray = npt.NDArray[np.int64]
 
@@ -28,7 +27,7 @@ MOST_LANES = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunningSumShape(UnitShape):
+class RunningSumShape(PixelsShape):
     """Pixels of `channels` channels, `lanes` of them in a beat; y[c] = sum of x[k] - `zero_point` over k up to c.
 
     pixels
@@ -39,11 +38,7 @@ class RunningSumShape(UnitShape):
         Whether a sum ends before its own channel.
     """
 
-    pixels: int
-    channels: int
-    lanes: int
     operand: Operand
-    output: Shape
     zero_point: int = 0
     exclusive: bool = False
 
@@ -62,27 +57,9 @@ class RunningSumShape(UnitShape):
         low, high = (count * (end - self.zero_point) for end in self.operand.range)
         return Shape.cast(range(min(low, 0), max(high, 0) + 1))
 
-    @property
-    def beats(self) -> int:
-        """Of a pixel."""
-        return self.channels // self.lanes
-
-    @property
-    def lanes_in(self) -> tuple[int, ...]:
-        return (self.lanes,)
-
-    @property
-    def cycles(self) -> int:
-        return self.pixels * self.beats
-
     def results(self, technology: Technology) -> Results:
         """A cycle for each lane, and one for the sum of the beats before."""
         return Results(words=1, interval=1, latency=self.lanes + 1, technology=technology)
-
-    def latency(self, technology: Technology) -> int:
-        """Cycles from a beat at the input to its sums at the output."""
-        results = self.results(technology)
-        return results.latency + Queue.latency_of(results.depth)
 
     def times(self, technology: Technology, *arrivals: Times, left: Times | None = None) -> StageTimes:
         taken = in_turn(self.results(technology).starts(arrivals[0], left))

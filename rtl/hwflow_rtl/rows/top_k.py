@@ -15,12 +15,11 @@ from amaranth.utils import ceil_log2
 from ..pool.results import Results
 from ..rescale.ranges import shape_range
 from ..stream.pipeline import Nest, adder_luts, delay
-from ..stream.queue import Queue
 from ..stream.streams import stream_of
 from ..stream.times import StageTimes, Times, in_turn
-from ..stream.unit import UnitShape
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
+from .pixels import PixelsShape
 
 IntArray = npt.NDArray[np.int64]
 
@@ -37,8 +36,8 @@ class Candidate:
     base: Value
 
 
-@dataclass(frozen=True)
-class TopKShape(UnitShape):
+@dataclass(frozen=True, kw_only=True)
+class TopKShape(PixelsShape):
     """Pixels of `channels` channels, `lanes` of them in a beat, and what is looked for in each pixel.
 
     pixels
@@ -50,11 +49,7 @@ class TopKShape(UnitShape):
         values; which of equal channels comes first.
     """
 
-    pixels: int
-    channels: int
-    lanes: int
     element: Shape
-    output: Shape
     k: int = 1
     largest: bool = True
     gives_indices: bool = True
@@ -73,27 +68,9 @@ class TopKShape(UnitShape):
         if not self.gives_indices and output != self.element:
             raise ValueError(f"output of a TopKStage that gives values must be {self.element!r}, not {output!r}")
 
-    @property
-    def beats(self) -> int:
-        """Of a pixel."""
-        return self.channels // self.lanes
-
-    @property
-    def lanes_in(self) -> tuple[int, ...]:
-        return (self.lanes,)
-
-    @property
-    def cycles(self) -> int:
-        return self.pixels * self.beats
-
     def results(self, technology: Technology) -> Results:
         """The tournament, the chain and the outcome come between the last beat of a pixel and its result."""
         return Results(words=1, interval=self.beats, latency=ceil_log2(self.lanes) + 2, technology=technology)
-
-    def latency(self, technology: Technology) -> int:
-        """Cycles from the last beat of a pixel to its result at the output."""
-        results = self.results(technology)
-        return results.latency + Queue.latency_of(results.depth)
 
     def times(self, technology: Technology, *arrivals: Times, left: Times | None = None) -> StageTimes:
         (earliest,), results, last = arrivals, self.results(technology), slice(self.beats - 1, None, self.beats)
