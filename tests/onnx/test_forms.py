@@ -262,8 +262,7 @@ def complaints(model: Model) -> list[str]:
 OWN_WAYS = ("BatchNormalization", "Bernoulli", "Cast", "Dropout", "LabelEncoder", "Pow", "Squeeze")
 
 
-#: Operators, or forms, that newer operator sets write with operators that older ones do not have.  Infinity and
-#: not-a-number, which some forms that are `own` feed, come back from another way of writing the node as other numbers.
+#: Operators, or forms, that newer operator sets write with operators that older ones do not have.
 ONE_WAY = ("Scan-8-lengths", "TreeEnsembleClassifier", "TreeEnsembleRegressor")
 
 
@@ -298,7 +297,7 @@ def test_the_converted_model_is_valid_and_others_agree(oracle, target, least) ->
 
 def _back(model: Model, form: Form, wanted: list[Any]) -> str:
     """What is different after the conversion to the operator set of the original."""
-    if form.own or form.label in ONE_WAY or (form.op in ONE_WAY and model.opsets[form.domain] > form.opset):
+    if form.label in ONE_WAY or (form.op in ONE_WAY and model.opsets[form.domain] > form.opset):
         return ""
     again = convert_opset(model, {form.domain: form.model.opsets[form.domain]})
     with np.errstate(all="ignore"):

@@ -250,16 +250,18 @@ def _clip(x: np.ndarray) -> Iterator[Case]:
         yield case("Clip", since, x, min=-0.5, expected=np.maximum(x, np.float32(-0.5)))
         yield case("Clip", since, x, max=0.5, expected=np.minimum(x, np.float32(0.5)))
     big = real(-np.inf, -2, 0.5, np.inf)
-    yield case("Clip", 1, big, own=True, expected=big)
-    yield case("Clip", 1, big, min=0.0, own=True, expected=real(0, 0, 0.5, np.inf))
-    yield case("Clip", 6, big, own=True, expected=real(-end, -2, 0.5, end))
-    yield case("Clip", 6, big, max=0.25, own=True, expected=real(-end, -2, 0.25, 0.25))
-    yield case("Clip", 6, big.astype(np.float64), min=-1.5, max=0.25,
-               own=True, expected=np.array([-1.5, -1.5, 0.25, 0.25]))  # fmt: skip
+    yield case("Clip", 1, big, expected=big)
+    yield case("Clip", 1, big, min=0.0, expected=real(0, 0, 0.5, np.inf))
+    yield case("Clip", 6, big, expected=real(-end, -2, 0.5, end))
+    yield case("Clip", 6, big, max=0.25, expected=real(-end, -2, 0.25, 0.25))
+    yield case("Clip", 6, big.astype(np.float64), min=-1.5, max=0.25, expected=np.array([-1.5, -1.5, 0.25, 0.25]))
     for since in (11, 12, 13):
         for bounds in ((low, high), (low,), (None, high), ()):
             one = case("Clip", since, x, *bounds)
             yield from (one, replace(one, constants=tuple(i for i, b in enumerate(bounds, 1) if b is not None)))
+    no_float32 = (number(-0.1, np.float64), number(0.7, np.float64))
+    wide = replace(case("Clip", 13, x.astype(np.float64), *no_float32), constants=(1, 2))
+    yield from (wide, replace(wide, inputs=(*wide.inputs[:2], None)))
     for dtype in (np.int8, np.int64):
         yield case("Clip", 12, np.arange(-4, 4).astype(dtype), number(-2, dtype), number(1, dtype))
     yield case("Clip", 13, x, number(1), number(-1))  # low above high

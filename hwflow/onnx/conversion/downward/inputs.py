@@ -151,11 +151,17 @@ def _paddings(site: NodeConversion) -> None:
 
 
 def _clip(site: NodeConversion) -> None:
-    """Constant limits become attributes; computed ones are two operators."""
+    """Constant limits become attributes; computed ones, and those that float32 cannot hold, are two operators.
+
+    A limit that is left out is stated as infinity: without it versions 6 to 10 have the ends of float32.
+    """
     names = {"min": site.input(1), "max": site.input(2)}
     values = {key: site.value(name) for key, name in names.items() if name}
-    if all(value is not None for value in values.values()):
-        limits = {key: float(value.reshape(-1)[0]) for key, value in values.items() if value is not None}
+    limits = {"min": -math.inf, "max": math.inf}
+    limits |= {key: float(value.reshape(-1)[0]) for key, value in values.items() if value is not None}
+    with np.errstate(over="ignore"):
+        held = all(np.float32(limit) == limit or math.isnan(limit) for limit in limits.values())
+    if held and None not in values.values():
         narrow(site, inputs=site.node.inputs[:1], attributes=limits)
         return
     site.require_types()
@@ -186,19 +192,37 @@ def _top_k(site: NodeConversion) -> None:
     narrow(site, inputs=site.node.inputs[:1], attributes=site.attributes(k=count[0]))
 
 
+#: Beyond all numbers of float32, and the operator set that has the operators for what is not a number.
+_BEYOND, _KNOWS_NAN = 1e300, 9
+
+
 def _smallest(site: NodeConversion) -> None:
-    """The smallest elements are the largest of the negated ones."""
+    """The smallest elements are the largest of the negated ones, but NaN, which is last in both orders.
+
+    So they are compared as float64: that has room for NaN below the negated infinity.
+    """
     if site.attribute("largest"):
         narrow(site)
         return
     site.require_types()
-    values = site.fresh(f"{site.node.outputs[0]}.negated")
-    negated = site.add("Neg", site.input(0))
-    narrow(site, inputs=(negated, site.input(1)), outputs=(values, *site.node.outputs[1:]),
-           attributes=site.attributes("largest"))  # fmt: skip
-    if site.names(0):
-        result = site.node.outputs[0]
-        site.write(Node("Neg", (values,), (result,), {}, result))
+    x, dtype = site.input(0), site.needs_dtype(site.input(0))
+    if dtype.itemsize == 8:
+        raise newer(site, f"attribute 'largest' (0) for {dtype}")
+    if site.targets[""] < _KNOWS_NAN:
+        raise site.refuse(
+            "the smallest elements (attribute 'largest' 0) are those of an older TopK only where none is NaN, "
+            f"and operator sets before {_KNOWS_NAN} cannot tell",
+            f"convert to operator set {_KNOWS_NAN} or newer",
+        )
+    beyond, nan_key = site.constant(_BEYOND), site.constant(-np.inf)
+    negated = site.add("Neg", site.add("Min", site.cast(x, np.float64), beyond))
+    keys = site.add("Where", site.add("IsNaN", x), nan_key, negated)
+    best, *indices = site.node.outputs
+    chosen = site.fresh(f"{best}.keys")
+    narrow(site, inputs=(keys, site.input(1)), outputs=(chosen, *indices), attributes=site.attributes("largest"))
+    was_nan = site.add("Less", chosen, site.constant(-2 * _BEYOND))
+    values = site.add("Cast", site.add("Neg", chosen), to=element_type_of(dtype, f"'{x}'").code)
+    site.node_for(best, "Where", was_nan, site.constant(np.nan, dtype), values)
 
 
 def _dropout(site: NodeConversion) -> None:
