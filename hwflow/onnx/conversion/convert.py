@@ -7,11 +7,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hwflow.onnx.conversion.downward import downward_step
 from hwflow.onnx.conversion.known_values import Facts, Scope, constant_of
 from hwflow.onnx.conversion.node_conversion import NodeConversion, Refusal
 from hwflow.onnx.conversion.steps import Step
-from hwflow.onnx.conversion.upward import DOMAINS, UP
+from hwflow.onnx.conversion.tables import DOMAINS, step_down, step_up
 from hwflow.onnx.errors import ConversionError, Unconverted
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
 from hwflow.onnx.model import Attribute, AttributeRef, Function, Graph, Model, Node, SparseTensor, Training
@@ -193,7 +192,8 @@ class _Conversion:
                 if site is None:
                     yield node
                     continue
-                _run(_step_of(site), site)
+                upward = site.opset >= site.schema.since
+                _run(step_up(site.schema) if upward else step_down(site.schema), site)
             except Refusal as refusal:
                 operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
                 place = f"{where}, {operator} of operator set {sets.get(node.domain, 0)}"
@@ -272,15 +272,6 @@ def _run(step: Step, site: NodeConversion) -> None:
             f"what it states must suit the operator ({str(error) or type(error).__name__})",
             "the file breaks a rule of ONNX; export the model again",
         ) from error
-
-
-def _step_of(site: NodeConversion) -> Step:
-    node, upward = site.node, site.opset >= site.schema.since
-    if upward:
-        versions = versions_of(node.domain, node.op_type)
-        since = next(schema.since for schema in versions if schema.since > site.schema.since)
-        return UP[node.domain, node.op_type][since]
-    return downward_step(site.schema)
 
 
 #: What an attribute of each kind holds, lists by their elements.

@@ -1,173 +1,16 @@
-"""Layers, and the operators between them, to their next versions: modes, attributes that became inputs, other axes."""
+"""Layers and quantizers: training told in other ways, scales for other parts, types, other names of the same."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from hwflow.onnx.conversion.elementwise import in_double
 from hwflow.onnx.conversion.node_conversion import NodeConversion
-from hwflow.onnx.conversion.steps import Stated, Steps, Without
+from hwflow.onnx.conversion.steps import AsAttribute, AsInput, Stated, Steps, Without, narrow, needs_constant, newer
 from hwflow.onnx.dtypes import element_type_of
 from hwflow.onnx.model import Node
-
-
-def _over_one_axis(site: NodeConversion) -> None:
-    """To 13: until then all axes from `axis` on were one, and those in front of it another."""
-    x, axis = site.input(0), site.attribute("axis")
-    rank = site.rank(x)
-    if rank is not None and axis in (rank - 1, -1):
-        site.keep(attributes=site.attributes(axis=axis))
-        return
-    flat = site.add("Flatten", x, axis=axis)
-    over = site.add(site.node.op_type, flat, axis=1)
-    site.result("Reshape", over, site.shape_value(x))
-
-
-def _scale_per_channel(site: NodeConversion) -> None:
-    """GroupNormalization to 21: scale and bias have an element for each channel, no longer for each group."""
-    x, groups = site.input(0), site.attribute("num_groups")
-    shape = site.tensor(x)
-    known = None if shape is None or shape.shape is None or len(shape.shape) < 2 else shape.shape[1]
-    if isinstance(known, int):
-        repeats = site.constant([known // groups], np.int64)
-    else:
-        channels = site.add("Shape", x, start=1, end=2)
-        repeats = site.add("Div", channels, site.constant([groups], np.int64))
-    repeated = site.add("Concat", site.constant([groups], np.int64), repeats, axis=0)
-
-    def per_channel(name: str) -> str:
-        column = site.add("Unsqueeze", name, site.constant([1], np.int64))
-        return site.add("Reshape", site.add("Expand", column, repeated), site.constant([-1], np.int64))
-
-    inputs = (x, *(per_channel(name) for name in site.node.inputs[1:]))
-    double = site.dtype(x) == np.float64  # which the newer version would compute in float32
-    site.keep(inputs=inputs, attributes=site.attributes(**({"stash_type": 11} if double else {})))
-
-
-def _axes_as_input(site: NodeConversion) -> None:
-    """Left out or empty, the attribute means all axes, and so does an input that is left out."""
-    inputs = site.node.inputs[:1]
-    if site.node.attributes.get("axes", ()) != ():
-        inputs = (*inputs, site.moved("axes"))
-    site.keep(inputs=inputs, attributes=site.attributes("axes"))
-
-
-def _count_as_input(site: NodeConversion) -> None:
-    k = site.attribute("k")
-    site.keep(inputs=(site.input(0), site.constant([k], "int64")), attributes=site.attributes("k"))
-
-
-_SINCE_18 = ("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSumSquare")
-
-
-_MODES = {"bilinear": "linear", "bicubic": "cubic"}
-
-
-def _whole_norm(site: NodeConversion) -> None:
-    """LpPool and GlobalLpPool to 2: the norm p became an integer.  Others are the p-th root of a sum of p-th powers."""
-    p, x = site.attribute("p"), site.input(0)
-    if float(p).is_integer():
-        site.keep(attributes=site.attributes(p=int(p)))
-        return
-    dtype = site.needs_dtype(x)
-    powers = site.add("Pow", site.add("Abs", x), site.constant(p, dtype), broadcast=1)
-    total = site.add(site.node.op_type, powers, domain="", **site.attributes(p=1))
-    site.result("Pow", total, site.constant(1 / p, dtype), broadcast=1)
-
-
-def _modes_renamed(site: NodeConversion) -> None:
-    """GridSample to 20."""
-    mode = site.attribute("mode")
-    site.keep(attributes=site.attributes(mode=_MODES.get(mode, mode)))
-
-
-#: With the coordinates of tf_half_pixel_for_nn, (i + 0.5) / scale, and with those of half_pixel, which are smaller by
-#: 0.5, these round to the same element.
-_HALF_PIXEL = {"floor": "round_prefer_ceil", "round_prefer_floor": "ceil"}
-
-
-def _scales_listed(site: NodeConversion) -> None:
-    """Upsample to 7: scales of all axes, instead of height and width."""
-    scales = (1.0, 1.0, site.attribute("height_scale"), site.attribute("width_scale"))
-    mode = site.attribute("mode")
-    others = site.attributes("height_scale", "width_scale", scales=scales)
-    site.keep(attributes={**others, "mode": "linear" if mode == "bilinear" else mode})
-
-
-def _scales_as_input(site: NodeConversion) -> None:
-    """Upsample to 9."""
-    inputs = (site.input(0), site.constant(site.attribute("scales"), np.float32))
-    site.keep(inputs=inputs, attributes=site.attributes("scales"))
-
-
-def _resize(site: NodeConversion) -> None:
-    """Upsample to Resize-10, whose coordinates it has."""
-    mode = site.attribute("mode")
-    site.keep(op_type="Resize", attributes={"mode": "linear" if mode == "bilinear" else mode})
-
-
-def _coordinates_stated(site: NodeConversion) -> None:
-    """Resize to 11: element 0 stays where it is; nearest rounds down where an axis grows, and up where it shrinks."""
-    x, scales = site.node.inputs
-    mode = site.attribute("mode")
-    empty, one = site.constant([], np.float32), site.constant([1.0], np.float32)
-    known = site.value(scales)
-    common = {"mode": mode, "coordinate_transformation_mode": "asymmetric"}
-    if mode != "nearest" or (known is not None and (known >= 1).all()):
-        site.keep(inputs=(x, empty, scales), attributes={**common, "nearest_mode": "floor"})
-        return
-    if known is None or (known > 1).any():
-        x = site.add("Resize", x, empty, site.add("Max", scales, one), **common, nearest_mode="floor")
-    smaller = site.add("Min", scales, one)
-    site.keep(inputs=(x, empty, smaller), attributes={**common, "nearest_mode": "ceil"})
-
-
-def _no_tf_half_pixel(site: NodeConversion) -> None:
-    """Resize to 13: inputs may be left out, which were empty; and one kind of coordinates went."""
-    inputs = list(site.node.inputs)
-    for position in range(1, len(inputs)):
-        value = site.value(inputs[position]) if inputs[position] else None
-        if value is not None and not value.size:
-            inputs[position] = ""
-    while not inputs[-1]:
-        inputs.pop()
-    attributes = site.attributes()
-    if site.attribute("coordinate_transformation_mode") == "tf_half_pixel_for_nn":
-        rounding = _HALF_PIXEL.get(site.attribute("nearest_mode")) if site.attribute("mode") == "nearest" else None
-        if rounding is None:
-            raise site.refuse(
-                "no coordinates from version 13 on are those of tf_half_pixel_for_nn with "
-                f"mode '{site.attribute('mode')}' and nearest_mode '{site.attribute('nearest_mode')}'",
-                "export the model with coordinate_transformation_mode half_pixel",
-            )
-        attributes |= {"coordinate_transformation_mode": "half_pixel", "nearest_mode": rounding}
-    site.keep(inputs=tuple(inputs), attributes=attributes)
-
-
-def _of_one_type(site: NodeConversion) -> None:
-    """To 19: an int32 input comes in the type of the scale, in which it was divided before."""
-    x, scale = site.node.inputs[:2]
-    dtype = site.dtype(x)
-    if dtype is None or dtype.kind != "i":
-        site.keep()
-        return
-    site.keep(inputs=(site.cast(x, site.needs_dtype(scale)), scale, *site.node.inputs[2:]))
-
-
-_BY_NAME = Without(("output_sequence",))
-
-
-def _spelled(site: NodeConversion) -> None:
-    """GRU to 3: the default direction was misspelt in version 1."""
-    direction = site.attribute("direction")
-    site.keep(attributes=site.attributes(direction="forward" if direction == "foward" else direction))
-
-
-def _axis_as_input(site: NodeConversion) -> None:
-    inputs = (site.input(0), site.input(1), site.moved("axis"))
-    site.keep(inputs=inputs, attributes=site.attributes("axis"))
 
 
 def _batch_by_outputs(site: NodeConversion) -> None:
@@ -180,6 +23,17 @@ def _batch_by_outputs(site: NodeConversion) -> None:
     kinds = ("", "mean", "var", "saved_mean", "saved_var")
     named = (name or site.fresh(f"{names[0]}.{kind}") for name, kind in zip(names, kinds, strict=True))
     site.keep(attributes=attributes, outputs=tuple(named))
+
+
+def _batch_is_test(site: NodeConversion) -> None:
+    """Below 7 an attribute says that the node does not train."""
+    trains = any(site.names(position) for position in range(1, 5))
+    narrow(site, attributes=site.attributes(is_test=0 if trains else 1))
+
+
+def _batch_consumed(site: NodeConversion) -> None:
+    """Version 1 demands to be told which inputs may be overwritten: the statistics."""
+    narrow(site, attributes=site.attributes(consumed_inputs=(0, 0, 0, 1, 1)))
 
 
 def _batch_per_channel(site: NodeConversion) -> None:
@@ -223,6 +77,47 @@ def _statistic(site: NodeConversion, result: str, squared: bool) -> None:
     site.write(Node("ReduceMean", (planes,), (result,), {"axes": (0, 2), "keepdims": 0}, result))
 
 
+def _batch_trains(site: NodeConversion) -> None:
+    """BatchNormalization below 14 trains where it names outputs beyond the first."""
+    rest = site.attributes("training_mode")
+    if not site.attribute("training_mode"):
+        narrow(site, attributes=rest)
+        return
+    names = [*site.node.outputs, "", ""][:3]
+    outputs = [name or site.fresh(f"{names[0]}.{kind}") for name, kind in zip(names, ("", "mean", "var"), strict=True)]
+    outputs += [site.fresh(f"{names[0]}.saved_{kind}") for kind in ("mean", "var")]
+    narrow(site, outputs=outputs, attributes=rest)
+
+
+def _batch_types(site: NodeConversion) -> None:
+    """Version 15 lets scale, bias and statistics have other types than the input; 14 the statistics."""
+    kinds = {site.dtype(name) for name in site.node.inputs}
+    if len(kinds) > 1:
+        raise newer(site, "parameters of another element type than the input")
+    narrow(site)
+
+
+def _scale_per_channel(site: NodeConversion) -> None:
+    """GroupNormalization to 21: scale and bias have an element for each channel, no longer for each group."""
+    x, groups = site.input(0), site.attribute("num_groups")
+    shape = site.tensor(x)
+    known = None if shape is None or shape.shape is None or len(shape.shape) < 2 else shape.shape[1]
+    if isinstance(known, int):
+        repeats = site.constant([known // groups], np.int64)
+    else:
+        channels = site.add("Shape", x, start=1, end=2)
+        repeats = site.add("Div", channels, site.constant([groups], np.int64))
+    repeated = site.add("Concat", site.constant([groups], np.int64), repeats, axis=0)
+
+    def per_channel(name: str) -> str:
+        column = site.add("Unsqueeze", name, site.constant([1], np.int64))
+        return site.add("Reshape", site.add("Expand", column, repeated), site.constant([-1], np.int64))
+
+    inputs = (x, *(per_channel(name) for name in site.node.inputs[1:]))
+    double = site.dtype(x) == np.float64  # which the newer version would compute in float32
+    site.keep(inputs=inputs, attributes=site.attributes(**({"stash_type": 11} if double else {})))
+
+
 def _dropout_in_inference(site: NodeConversion) -> None:
     """Dropout to 7, which does not train.  From 12 on it can again."""
     others = site.attributes("is_test", "consumed_inputs")
@@ -251,37 +146,181 @@ def _with_mask(site: NodeConversion, **changes: object) -> None:
     site.write(Node("Cast", (bool_mask,), (mask,), {"to": code}, mask))
 
 
-def _ratio_as_input(site: NodeConversion) -> None:
-    """Dropout to 12.  Without its third input it still drops nothing."""
-    inputs = site.node.inputs[:1]
-    if site.has("ratio"):
-        inputs = (*inputs, site.moved("ratio", np.float32))
-    site.keep(inputs=inputs, attributes=site.attributes("ratio"))
+def _dropout(site: NodeConversion) -> None:
+    """Only what drops nothing: older versions do not say whether they train, and are evaluated as inference."""
+    training = needs_constant(site, 2)
+    ratio = needs_constant(site, 1)
+    if training is not None and bool(training.reshape(-1)[0]) and (ratio is None or float(ratio.reshape(-1)[0])):
+        raise newer(site, "a node that drops elements (input 'training_mode')")
+    ratio_stated = {} if ratio is None else {"ratio": float(ratio.reshape(-1)[0])}
+    narrow(site, inputs=site.node.inputs[:1], attributes=ratio_stated)
+
+
+def _mask_of_type(site: NodeConversion) -> None:
+    """Before version 10 the mask has the type of the data."""
+    if not site.names(1):
+        narrow(site)
+        return
+    mask = site.node.outputs[1]
+    number = site.fresh(f"{mask}.number")
+    site.keep(outputs=(site.node.outputs[0], number))
+    site.write(Node("Cast", (number,), (mask,), {"to": element_type_of(np.dtype(np.bool_), mask).code}, mask))
+
+
+def _is_test(site: NodeConversion) -> None:
+    """Before version 7 a node drops elements unless it says that it does not, and then it gives no mask."""
+    if site.names(1):
+        shape = site.shape(site.input(0))
+        if shape is None:
+            raise newer(site, "the mask of an input whose shape is not known")
+        result, mask = site.node.outputs
+        site.write(Node("Constant", (), (mask,), {"value": np.ones(shape, site.needs_dtype(site.input(0)))}, mask))
+        narrow(site, outputs=(result,), attributes=site.attributes(is_test=1))
+        return
+    narrow(site, attributes=site.attributes(is_test=1))
+
+
+def _gemm_zero(site: NodeConversion) -> None:
+    """Before version 11 there is always something to add."""
+    if site.reads(2):
+        narrow(site)
+        return
+    zero = site.constant(np.zeros(1), site.needs_dtype(site.input(0)))
+    narrow(site, inputs=(*site.node.inputs[:2], zero))
+
+
+def _gemm_broadcast(site: NodeConversion) -> None:
+    """Before version 7 C must be told to be broadcast, from its last axis on."""
+    c = site.input(2)
+    shape = site.shape(c)
+    column = shape is not None and len(shape) == 2 and shape[1] == 1 and shape[0] != 1
+    if shape is None or column:
+        raise newer(
+            site, f"broadcasting of '{c}' along its columns" if column else f"'{c}' of a shape that is not known"
+        )
+    narrow(site, attributes=site.attributes(broadcast=1))
+
+
+def _whole_norm(site: NodeConversion) -> None:
+    """LpPool and GlobalLpPool to 2: the norm p became an integer.  Others are the p-th root of a sum of p-th powers."""
+    p, x = site.attribute("p"), site.input(0)
+    if float(p).is_integer():
+        site.keep(attributes=site.attributes(p=int(p)))
+        return
+    dtype = site.needs_dtype(x)
+    powers = site.add("Pow", site.add("Abs", x), site.constant(p, dtype), broadcast=1)
+    total = site.add(site.node.op_type, powers, domain="", **site.attributes(p=1))
+    site.result("Pow", total, site.constant(1 / p, dtype), broadcast=1)
+
+
+def _power_of_pool(site: NodeConversion) -> None:
+    """The power p of version 1 is a float."""
+    narrow(site, attributes=site.attributes(p=float(site.attribute("p"))))
+
+
+def _of_one_type(site: NodeConversion) -> None:
+    """To 19: an int32 input comes in the type of the scale, in which it was divided before."""
+    x, scale = site.node.inputs[:2]
+    dtype = site.dtype(x)
+    if dtype is None or dtype.kind != "i":
+        site.keep()
+        return
+    site.keep(inputs=(site.cast(x, site.needs_dtype(scale)), scale, *site.node.inputs[2:]))
+
+
+def _per_tensor(site: NodeConversion) -> None:
+    """Before version 13 there is one scale for all elements, and no axis."""
+    shape = site.shape(site.input(1))
+    if shape is None or shape not in ((), (1,)):
+        raise newer(site, "a scale for each channel")
+    x, *parameters = site.node.inputs
+    if shape:
+        parameters = [name and site.add("Squeeze", name, axes=(0,)) for name in parameters]
+    narrow(site, inputs=(x, *parameters), attributes=site.attributes("axis"))
+
+
+def _output_dtype(site: NodeConversion) -> None:
+    """Before version 21 the zero point alone tells the type of the integers."""
+    inputs = site.node.inputs
+    if site.attribute("output_dtype") and not site.reads(2):
+        dtype = site.needs_dtype(site.node.outputs[0])
+        shape = site.shape(site.input(1))
+        if shape is None:
+            raise newer(site, "attribute 'output_dtype' with a scale of unknown shape")
+        inputs = (*inputs[:2], site.constant(np.zeros(shape), dtype))
+    narrow(site, inputs=inputs, attributes=site.attributes("output_dtype"))
+
+
+def _scale_of_type(site: NodeConversion) -> None:
+    """Before version 23 scale and input have one type; `precision` came with it."""
+    x, scale = (site.needs_dtype(name) for name in site.node.inputs[:2])
+    inputs: Sequence[str] = site.node.inputs
+    if x != scale:
+        if x.kind != "i":
+            raise newer(site, "a scale of another type than the input")
+        inputs = (site.cast(site.input(0), scale), *inputs[1:])
+    narrow(site, inputs=inputs)
+
+
+def _scale_decides(site: NodeConversion) -> None:
+    """Before version 23 the result has the type of the scale."""
+    stated = site.attribute("output_dtype")
+    if stated and site.needs_dtype(site.node.outputs[0]) != site.needs_dtype(site.input(1)):
+        raise newer(site, f"attribute 'output_dtype' ({stated})")
+    narrow(site, attributes=site.attributes("output_dtype"))
+
+
+_MODES = {"bilinear": "linear", "bicubic": "cubic"}
+
+
+def _modes_renamed(site: NodeConversion) -> None:
+    """GridSample to 20."""
+    mode = site.attribute("mode")
+    site.keep(attributes=site.attributes(mode=_MODES.get(mode, mode)))
+
+
+def _mode_names(site: NodeConversion) -> None:
+    """GridSample below 20 calls its modes by what they are for images, which is what it takes."""
+    if site.needs_rank(site.input(0)) != 4:
+        raise newer(site, "a grid for other inputs than images")
+    names, mode = {new: old for old, new in _MODES.items()}, site.attribute("mode")
+    narrow(site, attributes=site.attributes(mode=names.get(mode, mode)))
+
+
+def _half_pixel(site: NodeConversion) -> None:
+    """RoiAlign below 16 has no shift of half an element, which came as the default."""
+    mode = site.attribute("coordinate_transformation_mode")
+    if mode != "output_half_pixel":
+        raise newer(site, f"attribute 'coordinate_transformation_mode' ('{mode}')")
+    narrow(site, attributes=site.attributes("coordinate_transformation_mode"))
 
 
 UP: Steps = {
-    "Softmax": {13: _over_one_axis},
-    "LogSoftmax": {13: _over_one_axis},
-    "Hardmax": {13: _over_one_axis},
+    "BatchNormalization": {
+        6: Without(("consumed_inputs",)), 7: _batch_by_outputs, 9: _batch_per_channel, 14: _batch_by_mode,
+    },
+    "Dropout": {
+        6: Without(("consumed_inputs",)), 7: _dropout_in_inference, 10: _boolean_mask, 12: AsInput("ratio", np.float32),
+    },
+    "Gemm": {7: Without(("broadcast",))},  # C was broadcast as numpy does it; the attribute only said that it may be
     "GroupNormalization": {21: _scale_per_channel},
-    **{name: {18: _axes_as_input} for name in _SINCE_18},
-    **{name: {18: _axes_as_input, 28: in_double} for name in ("ReduceLogSum", "ReduceLogSumExp")},
-    "ReduceSum": {13: _axes_as_input},
-    "TopK": {10: _count_as_input},
     "LpPool": {2: _whole_norm},
     "GlobalLpPool": {2: _whole_norm},
     "RoiAlign": {16: Stated({"coordinate_transformation_mode": "output_half_pixel"})},
     "GridSample": {20: _modes_renamed},
-    "Upsample": {7: _scales_listed, 9: _scales_as_input, 10: _resize},
-    "Resize": {11: _coordinates_stated, 13: _no_tf_half_pixel},
     "QuantizeLinear": {19: _of_one_type},
-    "GRU": {3: _spelled, 7: _BY_NAME}, "LSTM": {7: _BY_NAME}, "RNN": {7: _BY_NAME},
-    "DFT": {20: _axis_as_input},
-    "BatchNormalization": {
-        6: Without(("consumed_inputs",)),
-        7: _batch_by_outputs,
-        9: _batch_per_channel,
-        14: _batch_by_mode,
-    },
-    "Dropout": {6: Without(("consumed_inputs",)), 7: _dropout_in_inference, 10: _boolean_mask, 12: _ratio_as_input},
+    "DFT": {20: AsInput("axis", position=2, always=True)},
+}
+
+DOWN: Steps = {
+    "BatchNormalization": {6: _batch_consumed, 7: _batch_is_test, 14: _batch_trains, 15: _batch_types},
+    "Dropout": {7: _is_test, 10: _mask_of_type, 12: _dropout},
+    "Gemm": {7: _gemm_broadcast, 11: _gemm_zero},
+    "GlobalLpPool": {2: _power_of_pool},
+    "LpPool": {2: _power_of_pool},
+    "QuantizeLinear": {13: _per_tensor, 21: _output_dtype, 23: _scale_of_type},
+    "DequantizeLinear": {13: _per_tensor, 23: _scale_decides},
+    "GridSample": {20: _mode_names},
+    "RoiAlign": {16: _half_pixel},
+    "DFT": {20: AsAttribute("axis", 2, is_list=False, default=-2)},
 }

@@ -228,16 +228,25 @@ class NodeConversion:
 
     def _computed(self, node: Node) -> Array | None:
         """The output of a node for small constants."""
-        values = {name: array for name in filter(None, node.inputs) if (array := self.value(name)) is not None}
-        if not values or len(values) != len({*filter(None, node.inputs)}):
+        constants = [array for name in filter(None, node.inputs) if (array := self.value(name)) is not None]
+        if not constants or sum(array.size for array in constants) > _FOLDED:
             return None
-        if sum(array.size for array in values.values()) > _FOLDED:
+        results = self.results(node, self.opsets)
+        return None if results is None else results[node.outputs[0]]
+
+    def results(self, node: Node, opsets: Mapping[str, int]) -> dict[str, Array] | None:
+        """The outputs of a node of constants, as far as they are small tensors; None for any other node."""
+        names = {*filter(None, node.inputs)}
+        values = {name: array for name in names if (array := self.value(name)) is not None}
+        if len(values) != len(names):
             return None
-        graph = Graph("one node", (node,), (), (Value(node.outputs[0], None),), values)
+        outputs = tuple(Value(name, None) for name in node.outputs if name)
+        model = Model(Graph("one node", (node,), (), outputs, values), self.scope.facts.model.ir_version, opsets)
         with suppress(HwflowError):  # the node itself then says what is wrong with it
-            results = evaluate(Model(graph, self.scope.facts.model.ir_version, self.opsets), {}, limits=DEFAULT_LIMITS)
-            array = results[node.outputs[0]]
-            return array if isinstance(array, np.ndarray) and array.size <= _FOLDED else None
+            results = evaluate(model, {}, limits=DEFAULT_LIMITS)
+            tensors = {name: array for name, array in results.items() if isinstance(array, np.ndarray)}
+            if len(tensors) == len(outputs) and all(array.size <= _FOLDED for array in tensors.values()):
+                return tensors
         return None
 
     def node_for(self, result: str, op_type: str, *inputs: str, domain: str = "", **attributes: AttributeLike) -> None:

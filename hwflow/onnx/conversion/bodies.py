@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from hwflow.onnx.conversion.downward.narrow import newer
 from hwflow.onnx.conversion.node_conversion import NodeConversion
-from hwflow.onnx.conversion.steps import Steps
+from hwflow.onnx.conversion.steps import Steps, newer
 from hwflow.onnx.dtypes import element_type_of, find_element_type
 from hwflow.onnx.model import DType, OptionalType, TensorType
 
@@ -187,7 +186,7 @@ def _has_element(site: NodeConversion) -> None:
     site.result("Constant", value=np.array(site.reads(0)))
 
 
-STEPS: Steps = {
+DOWN: Steps = {
     "LayerNormalization": {17: _layer_normalization},
     "RMSNormalization": {23: _rms_normalization},
     "GroupNormalization": {21: _group_normalization},
