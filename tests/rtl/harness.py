@@ -141,6 +141,16 @@ def simulator(unit, engine: type[PySimEngine] = QuickEngine) -> Simulator:
     return sim
 
 
+def run(unit, *testbenches, watchers: Sequence = ()) -> None:
+    """Play `testbenches` on `unit` with a clock, and `watchers`, which need not end."""
+    sim = simulator(unit)
+    for testbench in testbenches:
+        sim.add_testbench(testbench)
+    for watcher in watchers:
+        sim.add_testbench(watcher, background=True)
+    sim.run()
+
+
 def simulate(unit, *, sends: Mapping[str, np.ndarray], receives: Mapping[str, int],
              stall_in: float = 0.0, stall_out: float = 0.0, seed: int = 0, patience: int = 5000, settle: int = 20,
              testbenches: Sequence = (), watchers: Sequence = (), vcd: str | None = None) -> dict[str, Trace]:
@@ -207,8 +217,5 @@ def play(unit, values: list[int], interval: int, seed: int | None = None) -> tup
             cycle += 1
             assert cycle < (interval + 6) * len(values) + 500
 
-    sim = simulator(unit)
-    sim.add_testbench(feed)
-    sim.add_testbench(watch)
-    sim.run()
+    run(unit, feed, watch)
     return results, [end - begin for begin, end in zip(starts, ends, strict=True)]

@@ -15,7 +15,7 @@ from hwflow_rtl.io.link.shape import LinkShape
 from hwflow_rtl.stream.streams import link, stream_of
 from hwflow_rtl.vendor import Generic
 
-from tests.rtl.engine import Simulator
+from tests.rtl.harness import run
 
 from .link_host import DATA, ESCAPE, FLAG, IDENTITY, LINE, POLL, RESET, SETTINGS, STATUS, Seen, packets_in
 
@@ -204,11 +204,7 @@ class Bench:
         return found
 
     def run(self, host: Callable) -> None:
-        simulator = Simulator(self.line)
-        simulator.add_clock(1e-6)
-        simulator.add_testbench(self.core, background=True)
-        simulator.add_testbench(host)
-        simulator.run()
+        run(self.line, host, watchers=[self.core])
 
 
 def identity(sequence: int, frame: int, out: int, expected: int = 0, shape: LinkShape = SMALL) -> Seen:

@@ -12,7 +12,7 @@ from hwflow_rtl.vendor import ECP5, ICE40, Generic, Gowin, Timing
 from hwflow_rtl.vendor.accumulate import LATENCY, FabricMultiplyAccumulate
 from hwflow_rtl.vendor.base import MultiplyAccumulate
 
-from tests.rtl.harness import simulator
+from tests.rtl.harness import run
 from tests.rtl.test_products import bits_of
 
 IntArray = npt.NDArray[np.int64]
@@ -72,9 +72,7 @@ def simulated(unit: MultiplyAccumulate, latency: int, more: IntArray, a: IntArra
             *_, sums = await ctx.tick().sample(unit.t.as_value())
             found.append(sums)
 
-    sim = simulator(unit)
-    sim.add_testbench(testbench)
-    sim.run()
+    run(unit, testbench)
     return found[latency:]
 
 

@@ -12,7 +12,7 @@ from hwflow_rtl.stream.endpoint import Endpoint
 from hwflow_rtl.stream.queue import Queue
 from hwflow_rtl.stream.streams import lanes_of, link, payload_of, stream_of
 
-from tests.rtl.harness import pack, simulate, simulator
+from tests.rtl.harness import pack, run, simulate
 from tests.rtl.toys import INT8, Sum, wrapped
 
 CORE, STAGE = Endpoint.core, Endpoint.stage
@@ -120,9 +120,7 @@ def test_core_says_which_link_is_full_and_which_is_empty():
             _, _, *values = await ctx.tick().sample(*ports.values())
             seen[cycle] = dict(zip(ports, values, strict=True))
 
-    sim = simulator(core)
-    sim.add_testbench(testbench)
-    sim.run()
+    run(core, testbench)
     last = seen[59]
     assert seen[50] == last, "everything stands still"
     # a fills its queue to b, then nothing gets into the fork behind a any more; the other reader runs empty.

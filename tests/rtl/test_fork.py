@@ -13,7 +13,7 @@ from hwflow_rtl.stream.queue_choice import QueueChoice, make_queue
 from hwflow_rtl.tables.lookup import LookupShape
 from hwflow_rtl.vendor import ECP5, FAMILIES, ICE40, Generic, Timing, price
 
-from tests.rtl.harness import STALLS, simulate, simulator
+from tests.rtl.harness import STALLS, run, simulate
 
 TECHNOLOGIES = {f"ram {ram}": Generic(timing=Timing(multiply=3, ram=ram)) for ram in (1, 2, 3)}
 
@@ -78,9 +78,7 @@ def test_deep_queue_holds_its_depth_and_says_how_much(extra, technology):
             assert accepted == 0
             ctx.set(queue.o.ready, 0)
 
-    sim = simulator(queue)
-    sim.add_testbench(testbench)
-    sim.run()
+    run(queue, testbench)
     assert got == [n % 64 for n in range(2 * depth)]
 
 

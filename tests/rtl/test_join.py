@@ -19,7 +19,7 @@ from hwflow_rtl.join.tree import SumPlan, Term, holding, signed_digits
 from hwflow_rtl.multiply.products import Operand
 from hwflow_rtl.vendor import ECP5, Generic, Gowin, Technology, Timing
 
-from tests.rtl.harness import STALLS, simulate, simulator
+from tests.rtl.harness import STALLS, run, simulate
 from tests.rtl.units import ARRIVALS, ask, check_times, play
 
 INT8 = Operand(signed(8))
@@ -186,10 +186,7 @@ def total_of(plan: SumPlan, rows: np.ndarray) -> list[int]:
             if cycle >= plan.latency:
                 found.append(total)
 
-    sim = simulator(unit)
-    sim.add_testbench(feed)
-    sim.add_testbench(watch)
-    sim.run()
+    run(unit, feed, watch)
     return found
 
 

@@ -15,7 +15,7 @@ from hwflow_rtl.stream.streams import link, stream_of
 
 from tests.rtl.engine import Simulator
 
-from .harness import simulate
+from .harness import run, simulate
 from .link_host import packet
 
 
@@ -49,10 +49,7 @@ def test_checksum_and_its_check() -> None:
             said.append(bytes(octets) == Crc32.model(body))
             verdicts.append(ctx.get(dut.good))
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    run(dut, bench)
     assert said == [True, True, True]
     assert verdicts == [1, 1, 0]
 
@@ -92,10 +89,7 @@ def test_what_a_deframer_gives_of_anything(octets: bytes) -> None:
                 elif valid:
                     body.append(byte)
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    run(dut, bench)
     assert packets == Deframer.model(octets)
 
 

@@ -17,7 +17,7 @@ from hwflow_rtl.vendor import ECP5, ICE40, Generic, Gowin
 from hwflow_rtl.vendor.memory import Place
 
 from tests.random_cases import seeds
-from tests.rtl.harness import STALLS, simulate, simulator
+from tests.rtl.harness import STALLS, run, simulate
 
 UP5K = ICE40(single_port_rams=4)
 #: With eight words in its front the queue has nothing for its output after these cycles, in which a word comes or not
@@ -51,9 +51,7 @@ def play(queue: PairedQueue, cycles: Iterable[tuple[int, int]], seed: int = 0) -
             if comes and ready:
                 inside.append((now, word))
 
-    sim = simulator(queue)
-    sim.add_testbench(testbench)
-    sim.run()
+    run(queue, testbench)
 
 
 def bursts(count: int, seed: int) -> Iterable[tuple[int, int]]:

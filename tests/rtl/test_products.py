@@ -9,7 +9,7 @@ from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.vendor import ECP5, ICE40, Generic, Gowin, Timing
 from hwflow_rtl.vendor.pairs import packing
 
-from tests.rtl.harness import simulator
+from tests.rtl.harness import run
 
 PAIRS, LOGIC = MultiplierStyle.PAIRS, MultiplierStyle.LOGIC
 BIPOLAR = Operand(unsigned(1), bipolar=True)
@@ -45,9 +45,7 @@ def test_every_product(pair):
             *_, first, second = await ctx.tick().sample(unit.p[0], unit.p[1])
             found.append((first, second))
 
-    sim = simulator(unit)
-    sim.add_testbench(testbench)
-    sim.run()
+    run(unit, testbench)
     products = [element.meaning(a) * weight.meaning(b) for a, b in bits]
     results = [tuple(2 * p - 1 if shape.counts else p for p in both) for both in found[latency:]]
     assert results == list(zip(products, reversed(products), strict=True))
@@ -71,9 +69,7 @@ def products_of(shape: ProductShape, technology, a: np.ndarray, b: np.ndarray) -
             *_, products = await ctx.tick().sample(unit.p.as_value())
             found.append(products)
 
-    sim = simulator(unit)
-    sim.add_testbench(testbench)
-    sim.run()
+    run(unit, testbench)
     width = shape.shape.width
     made = np.array([[word >> (k * width) & ((1 << width) - 1) for k in range(b.shape[1])] for word in found[latency:]])
     return np.where(shape.shape.signed & (made >> (width - 1) == 1), made - (1 << width), made)

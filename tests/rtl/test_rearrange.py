@@ -1,7 +1,6 @@
 """Words in another order: the stage against plain loops, its pace, its times, its ring and its tables."""
 
 import re
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -10,6 +9,7 @@ from amaranth.hdl import signed, unsigned
 from amaranth.utils import ceil_log2
 from hwflow_rtl.rearrange import rearrange
 from hwflow_rtl.rearrange.rearrange import RearrangeStageShape
+from hwflow_rtl.rearrange.selection import SelectionShape, SelectionStage
 from hwflow_rtl.rearrange.shape import RearrangeShape
 from hwflow_rtl.rearrange.walk import WalkerShape
 from hwflow_rtl.vendor import ECP5, Generic, Gowin, Timing
@@ -22,7 +22,8 @@ from hwflow.stages.folding import Folding
 from hwflow.stages.kinds import stage_of
 from hwflow.stages.rescalers import REFERENCE
 from tests.random_cases import seeds
-from tests.rtl.harness import layout_of, pack, simulate
+from tests.rtl.harness import simulate
+from tests.rtl.units import ask
 
 LANES = 2
 INT8 = signed(8)
@@ -71,16 +72,12 @@ OPERATIONS = {
 }
 #: Long transposes of single elements are of one structure; one of them stands for all among the quick tests.
 LONG = ("axes (2, 1, 0)", "axes (2, 0, 1)", "axes (0, 2, 1)", "depth to space 2, CRD", "depth to space 3")
-QUICK = [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in OPERATIONS]
-STALLS = [(0.3, 0.5), *(pytest.param(*stalls, marks=pytest.mark.slow) for stalls in ((0.7, 0), (0, 0.7)))]
 #: What half of the ring is too small for even without a pause; all others only take longer.
 HALF_STOPS = ("resize x2", "resize x3, rows alone", "resize 5 to 8", "depth to space 2", "depth to space 2, CRD",
               "depth to space 3", "space to depth 3", "backwards", "reflect", "edge", "axes (1, 0, 2)")
-TIMINGS = [pytest.param(Timing(multiply=3, ram=ram, rom=rom), id=f"ram {ram}, rom {rom}",
-                        marks=[] if ram == 2 else [pytest.mark.slow]) for ram, rom in ((2, 2), (1, 3), (3, 1))]
-LONG_WAITS = [pytest.param(name, *stalls, marks=[] if name == "one word" else [pytest.mark.slow])
-              for name in ("one word", "resize x2", "resize 5 to 8", "pad", "axes (1, 0, 2)")
-              for stalls in ((0.98, 0), (0, 0.98))]
+#: Words that pass in order, without a ring.
+IN_ORDER = ("crop", "every second", "channels in order", "one word", "as it is")
+TIMINGS = [Timing(multiply=3, ram=ram, rom=rom) for ram, rom in ((1, 3), (2, 2), (3, 1))]
 
 
 def naive(frames: np.ndarray, offsets: Offsets, padding: int) -> np.ndarray:
@@ -90,99 +87,18 @@ def naive(frames: np.ndarray, offsets: Offsets, padding: int) -> np.ndarray:
         for k in offsets.channels] for c in offsets.columns] for r in offsets.rows] for frame in frames])
 
 
-def unit_of(frame: Frame, offsets: Offsets, lanes: int, technology=None, element=INT8):
-    shape = RearrangeShape.of(*offsets, elements=frame.elements, lanes=lanes)
-    unit = RearrangeStageShape(name="move", order=shape, element=element, lanes=lanes, padding=PADDING)
-    return unit.build(technology or Generic(), "move")
+def order_of(name: str) -> RearrangeShape:
+    frame, offsets, lanes = OPERATIONS[name]
+    return RearrangeShape.of(*offsets, elements=frame.elements, lanes=lanes)
+
+
+def stage_shape(order: RearrangeShape, lanes: int, element=INT8) -> RearrangeStageShape:
+    return RearrangeStageShape(name="move", order=order, element=element, lanes=lanes, padding=PADDING)
 
 
 def frames_of(frame: Frame, count: int) -> np.ndarray:
     source = np.random.default_rng(frame.elements)
     return source.integers(-128, 128, (count, frame.height, frame.width, frame.channels))
-
-
-@pytest.mark.quick(7)
-@pytest.mark.parametrize(("stall_in", "stall_out"), STALLS)
-@pytest.mark.parametrize("name", QUICK)
-def test_moves_under_stalls(name, stall_in, stall_out):
-    frame, offsets, lanes = OPERATIONS[name]
-    stage, frames = unit_of(frame, offsets, lanes), frames_of(frame, 2)
-    expected = naive(frames, offsets, PADDING).reshape(-1, lanes)
-    traces = simulate(stage, sends={"i": frames.reshape(-1, lanes)}, receives={"o": len(expected)}, stall_in=stall_in,
-                      stall_out=stall_out)
-    assert np.array_equal(traces["o"].beats, expected)
-    assert np.array_equal(stage.model(frames), expected)
-
-
-@pytest.mark.parametrize(("name", "stall_in", "stall_out"), LONG_WAITS)
-def test_waits_long(name, stall_in, stall_out):
-    frame, offsets, lanes = OPERATIONS[name]
-    stage, frames = unit_of(frame, offsets, lanes), frames_of(frame, 1)
-    traces = simulate(stage, sends={"i": frames.reshape(-1, lanes)}, receives={"o": stage.shape.order.output_words},
-                      stall_in=stall_in, stall_out=stall_out)
-    assert np.array_equal(traces["o"].beats, naive(frames, offsets, PADDING).reshape(-1, lanes))
-
-
-@pytest.mark.quick(7)
-@pytest.mark.parametrize("timing", TIMINGS)
-@pytest.mark.parametrize("name", QUICK)
-def test_keeps_pace(name, timing):
-    """Frames follow each other at the stated interval, each beat at the stated time."""
-    frame, offsets, lanes = OPERATIONS[name]
-    stage, frames = unit_of(frame, offsets, lanes, Generic(timing=timing)), frames_of(frame, 3)
-    words = stage.shape.order.output_words
-    traces = simulate(stage, sends={"i": frames.reshape(-1, lanes)}, receives={"o": 3 * words})
-    ends = traces["o"].cycles[words - 1::words]
-    assert ends[2] - ends[1] == stage.shape.cycles
-    times = stage.shape.times(stage.technology, np.arange(3 * stage.shape.order.input_words))
-    assert np.array_equal(times.taken[0], traces["i"].cycles)
-    assert np.array_equal(times.departures, traces["o"].cycles)
-
-
-def test_a_word_alone_passes_in_the_latency():
-    frame = Frame(1, 1, 2)
-    stage = unit_of(frame, picked(frame), 2)
-    traces = simulate(stage, sends={"i": [[1, 2]]}, receives={"o": 1})
-    assert traces["o"].cycles[0] - traces["i"].cycles[0] == 1 + stage.shape.latency(stage.technology)
-
-
-def arriving(stage, frames: np.ndarray, arrivals: np.ndarray):
-    """The cycles in which beats are taken and given, where each arrives as `arrivals` says, or behind those before."""
-    shape, lanes = layout_of(stage.i)
-    words = [pack(beat, shape) for beat in frames.reshape(-1, lanes)]
-    taken: list[int] = []
-
-    async def feed(ctx):
-        cycle = 0
-        for word, arrival in zip(words, arrivals.tolist(), strict=True):
-            if arrival > cycle:
-                await ctx.tick().repeat(arrival - cycle)
-                cycle = arrival
-            ctx.set(stage.i.payload.as_value(), word)
-            ctx.set(stage.i.valid, 1)
-            ready = False
-            while not ready:
-                _, _, ready = await ctx.tick().sample(stage.i.ready)
-                cycle += 1
-            taken.append(cycle - 1)
-            ctx.set(stage.i.valid, 0)
-
-    count = len(frames) * stage.shape.order.output_words
-    trace = simulate(stage, sends={}, receives={"o": count}, testbenches=[feed])["o"]
-    return np.array(taken), trace.cycles
-
-
-@pytest.mark.quick(7)
-@pytest.mark.parametrize("name", QUICK)
-def test_times_are_exact(name):
-    frame, offsets, lanes = OPERATIONS[name]
-    stage, frames = unit_of(frame, offsets, lanes), frames_of(frame, 2)
-    source = np.random.default_rng(len(name))
-    arrivals = np.cumsum(source.choice([1, 2, 3, 30], 2 * stage.shape.order.input_words, p=[0.85, 0.1, 0.04, 0.01]))
-    taken, given = arriving(stage, frames, arrivals)
-    times = stage.shape.times(stage.technology, arrivals)
-    assert np.array_equal(times.taken[0], taken)
-    assert np.array_equal(times.departures, given)
 
 
 def just_the_words(words: int, width: int, technology) -> tuple[int, ...]:
@@ -194,6 +110,39 @@ def in_two(words: int, width: int, technology) -> tuple[int, ...]:
     whole = 1 << ceil_log2(words)
     first = next((n for n in (whole // 4 * 3, whole // 2) if 0 < n < words), 0)
     return (first, words - first) if first else (words,)
+
+
+#: With the ring that the technology makes, and with those that are no power of two.
+RINGS_OF = {"whole": None, "just the words": just_the_words, "in two": in_two}
+
+
+@pytest.mark.quick(14)
+@pytest.mark.parametrize(("name", "ring"), [
+    pytest.param(name, ring, marks=[pytest.mark.slow] if name in LONG or (j and (k + j) % 2) else [])
+    for k, name in enumerate(OPERATIONS) for j, ring in enumerate(RINGS_OF)])
+def test_every_operation(name, ring, monkeypatch):
+    """All that a unit is asked.  Descriptions come in order also where a frame has fewer words than stand ready."""
+    if RINGS_OF[ring]:
+        monkeypatch.setattr(rearrange, "ring_parts", RINGS_OF[ring])
+    frame, offsets, lanes = OPERATIONS[name]
+    seed, frames = list(OPERATIONS).index(name), frames_of(frame, 6 if name in ("one word", "resize 10 to 24") else 3)
+    technology = Generic(timing=TIMINGS[0 if len(frames) > 3 else seed % 3])
+    ask(stage_shape(order_of(name), lanes), technology, [frames], naive(frames, offsets, PADDING).reshape(-1, lanes),
+        seed=seed)
+
+
+@pytest.mark.parametrize("name", IN_ORDER)
+def test_a_selection(name):
+    """Words in order need no ring."""
+    frame, offsets, lanes = OPERATIONS[name]
+    frames = frames_of(frame, 3)
+    ask(SelectionShape(name="select", order=order_of(name), element=INT8, lanes=lanes), Generic(), [frames],
+        naive(frames, offsets, PADDING).reshape(-1, lanes), seed=list(OPERATIONS).index(name))
+
+
+def test_a_word_alone_passes_in_the_latency():
+    stage = stage_shape(RearrangeShape.of(*picked(Frame(1, 1, 2)), elements=2, lanes=2), 2)
+    assert stage.times(Generic(), np.arange(1)).departures == [1 + stage.latency(Generic())]
 
 
 def random_shape(source: np.random.Generator) -> RearrangeShape:
@@ -240,29 +189,21 @@ def test_any_tables(seed, monkeypatch):
     shapes = (random_shape(source) for _ in range(100))
     shape = next(s for s in shapes if 3 < s.output_words < 300 and not any((t < 0).all() for t in (s.rows, s.columns)))
     timing = Timing(multiply=3, ram=int(source.integers(1, 4)), rom=int(source.integers(1, 4)))
-    stage = RearrangeStageShape(order=shape, element=INT8, lanes=LANES, padding=PADDING).build(
-        Generic(timing=timing), "move")
     frames = source.integers(-128, 128, (4, 1, shape.input_words, LANES))
     words = frames.reshape(4, -1, LANES)
     expected = np.array([[PADDING] * LANES if a is None else frame[a] for frame in words for a in addresses_of(shape)])
-    assert np.array_equal(stage.model(frames), expected)
-    for stalls in ((0, 0), (0.4, 0.4)):
-        trace = simulate(stage, sends={"i": frames.reshape(-1, LANES)}, receives={"o": len(expected)},
-                         stall_in=stalls[0], stall_out=stalls[1], seed=seed)["o"]
-        assert np.array_equal(trace.beats, expected)
-        if stalls == (0, 0):
-            ends = trace.cycles[shape.output_words - 1::shape.output_words]
-            assert (np.diff(ends[1:]) == shape.cycles()).all()
+    ask(stage_shape(shape, LANES), Generic(timing=timing), [frames], expected, seed=seed)
 
 
 def with_half_a_ring(name: str, monkeypatch) -> int:
     """Cycles of the last of three frames more than with the whole ring."""
-    frame, offsets, lanes = OPERATIONS[name]
-    whole = RearrangeShape.of(*offsets, elements=frame.elements, lanes=lanes)
+    frame, _, lanes = OPERATIONS[name]
+    whole = order_of(name)
     half = (1 << ceil_log2(whole.ring_words)) // 2
     monkeypatch.setattr(rearrange, "ring_parts", lambda words, width, technology: (half,))
     words, frames = whole.output_words, frames_of(frame, 3).reshape(-1, lanes)
-    trace = simulate(unit_of(frame, offsets, lanes), sends={"i": frames}, receives={"o": 3 * words}, patience=200)["o"]
+    unit = stage_shape(whole, lanes).build(Generic(), "move")
+    trace = simulate(unit, sends={"i": frames}, receives={"o": 3 * words}, patience=200)["o"]
     return trace.cycles[-1] - trace.cycles[-1 - words] - whole.cycles()
 
 
@@ -277,27 +218,6 @@ def test_half_the_ring_stops(name, monkeypatch):
         with_half_a_ring(name, monkeypatch)
 
 
-@pytest.mark.quick(7)
-@pytest.mark.parametrize(("name", "parts"), [
-    pytest.param(name, parts, marks=[pytest.mark.slow] if name in LONG or (k + j) % 2 else [])
-    for k, name in enumerate(OPERATIONS) for j, parts in enumerate([just_the_words, in_two])])
-def test_a_ring_of_just_the_words_that_it_needs(name, parts, monkeypatch):
-    """No power of two: the same values at the same pace, and under stalls."""
-    monkeypatch.setattr(rearrange, "ring_parts", parts)
-    frame, offsets, lanes = OPERATIONS[name]
-    frames = frames_of(frame, 3)
-    expected = naive(frames, offsets, PADDING).reshape(-1, lanes)
-    for stall in (0.0, 0.4):
-        stage = unit_of(frame, offsets, lanes)
-        trace = simulate(stage, sends={"i": frames.reshape(-1, lanes)}, receives={"o": len(expected)}, stall_in=stall,
-                         stall_out=stall)["o"]
-        assert np.array_equal(trace.beats, expected)
-        if not stall:
-            times = stage.shape.times(stage.technology, np.arange(3 * stage.shape.order.input_words))
-            assert np.array_equal(times.departures, trace.cycles)
-            assert trace.cycles[-1] - trace.cycles[-1 - stage.shape.order.output_words] == stage.shape.cycles
-
-
 RINGS = {  # words of the ring and entries of the tables of groups, columns, rows
     "crop": (2, (1, 1, 2)), "every second": (2, (1, 1, 1)), "as it is": (2, (1, 1, 1)), "channels": (8, (1, 1, 1)),
     "resize x2": (8, (1, 2, 2)), "axes (1, 0, 2)": (32, (1, 1, 2)), "depth to space 2": (32, (1, 2, 2)),
@@ -307,8 +227,7 @@ RINGS = {  # words of the ring and entries of the tables of groups, columns, row
 
 @pytest.mark.parametrize("name", RINGS)
 def test_ring_and_tables_are_small(name):
-    frame, offsets, lanes = OPERATIONS[name]
-    shape = RearrangeShape.of(*offsets, elements=frame.elements, lanes=lanes)
+    shape = order_of(name)
     tables = WalkerShape(order=shape).tables
     assert (1 << ceil_log2(shape.ring_words), tuple(table.size for table in tables)) == RINGS[name]
 
@@ -317,10 +236,9 @@ def test_ring_and_tables_are_small(name):
 def test_blocks_are_counted(family):
     frame, technology = Frame(40, 32, 8), family()
     offsets = picked(frame, np.random.default_rng(0).integers(0, 40, 200), up(32, 2))
-    text = rtlil.convert(unit_of(frame, offsets, 8, technology))
-    kinds = re.findall(r"^ *cell \\(\w+) ", text, re.MULTILINE)
-    shape = RearrangeShape.of(*offsets, elements=frame.elements, lanes=8)
-    cost = RearrangeStageShape(order=shape, element=INT8, lanes=8, padding=0).cost(technology)
+    shape = stage_shape(RearrangeShape.of(*offsets, elements=frame.elements, lanes=8), 8)
+    kinds = re.findall(r"^ *cell \\(\w+) ", rtlil.convert(shape.build(technology, "move")), re.MULTILINE)
+    cost = shape.cost(technology)
     assert cost.ram == sum(kind in ("DP16KD", "pROM", "pROMX9", "SDPB", "SDPX9B") for kind in kinds) > 2
     assert cost.dsp == 0
 
@@ -334,44 +252,39 @@ FORMATS = [BIPOLAR, IntFormat(32, False), *(
 def test_layer_in_hardware(format):
     """The golden integers, their codes, and every folding's stage."""
     source = np.random.default_rng(format.bits)
-    offsets, frame = picked(DEEP, padded(4, 1, 0), [5, 0, 1], [4, 5, 6, 7, 2, 3]), DEEP
-    layer = Rearrange("move", ("x",), "y", format, *offsets, format.low)
-    tensors = {"x": Tensor("x", frame, format, 0.5, 0), "y": Tensor("y", offsets.frame, format, 0.5, 0)}
-    graph = LayerGraph("one", tensors, (layer,), ("x",), ("y",))
-    graph.check()
-    assert [*stage_of(graph, layer).foldings()] == [Folding(1, 1, 1), Folding(1, 2, 2)]
-    assert stage_of(graph, layer).hardware_problem() is None
-    frames = format.low + format.step * source.integers(0, (format.high - format.low) // format.step + 1, (2, 4, 6, 8))
+    offsets = picked(DEEP, padded(4, 1, 0), [5, 0, 1], [4, 5, 6, 7, 2, 3])
+    graph = graph_of(offsets, DEEP, format, format.low)
+    layer, stage = graph.layers[0], stage_of(graph, graph.layers[0])
+    assert [*stage.foldings()] == [Folding(1, 1, 1), Folding(1, 2, 2)]
+    assert stage.hardware_problem() is None
+    frames = format.low + format.step * source.integers(0, (format.high - format.low) // format.step + 1, (3, 4, 6, 8))
     golden = layer.evaluate(graph, frames)
     assert np.array_equal(golden, naive(frames, offsets, format.low))
-    for folding in stage_of(graph, layer).foldings():
-        unit, lanes = stage_of(graph, layer).unit(folding, Generic()), folding.lanes
-        expected = codes_of(golden, format).reshape(-1, lanes)
-        sent = codes_of(frames, format).reshape(-1, lanes)
-        traces = simulate(unit, sends={"i": sent}, receives={"o": len(expected)}, stall_in=0.2, stall_out=0.2)
-        assert np.array_equal(traces["o"].beats, expected)
-        assert stage_of(graph, layer).schedule(folding, REFERENCE).interval == unit.shape.cycles
+    for folding in stage.foldings():
+        shape = stage.unit(folding, Generic()).shape
+        ask(shape, Generic(), [codes_of(frames, format)], codes_of(golden, format).reshape(-1, folding.lanes))
+        assert stage.schedule(folding, REFERENCE).interval == shape.cycles
 
 
 def test_names_what_no_device_holds():
     frame = Frame(512, 512, 4)
-    layer = Rearrange("turn", ("x",), "y", IntFormat(8, True), *transposed(frame, (1, 0, 2)), 0)
-    tensors = {name: Tensor(name, frame, IntFormat(8, True), 1.0, 0) for name in "xy"}
-    problem = stage_of(LayerGraph("one", tensors, (layer,), ("x",), ("y",)), layer).hardware_problem()
+    graph = graph_of(transposed(frame, (1, 0, 2)), frame, IntFormat(8, True), 0)
+    problem = stage_of(graph, graph.layers[0]).hardware_problem()
     assert problem == ("the elements that wait for their place in the output must fit 3833856 bits, the block RAM of "
                        "the largest device, not 16711808 (2088976 elements)")
 
 
-@pytest.mark.parametrize(("tables", "lanes", "message"), [
-    (([0, 8], [0, 4], [0, 1, 2]), 2, "lanes must divide the 3 output channels, not be 2"),
-    (([0, 8], [0, 4], [0, 1, 3, 2]), 2, "lanes must be such that channels move in words of neighbours, not 2"),
-    (([0, 8], [0, 3], [0, 1]), 2, "lanes must be such that words of the output are words of the input, not 2"),
-    (([0, 8], [1, 3], [0, 1]), 2, "lanes must be such that words of the output are words of the input, not 2"),
-    (([0, 8], [0, 4], [0, 1, -1, 2]), 2, "lanes must be such that channels move in words of neighbours, not 2"),
-])
-def test_refuses_lanes(tables, lanes, message):
+WORDS = "lanes must be such that words of the output are words of the input, not 2"
+NEIGHBOURS = "lanes must be such that channels move in words of neighbours, not 2"
+
+
+@pytest.mark.parametrize(("tables", "message"), [
+    (([0, 8], [0, 4], [0, 1, 2]), "lanes must divide the 3 output channels, not be 2"),
+    (([0, 8], [0, 4], [0, 1, 3, 2]), NEIGHBOURS), (([0, 8], [0, 4], [0, 1, -1, 2]), NEIGHBOURS),
+    (([0, 8], [0, 3], [0, 1]), WORDS), (([0, 8], [1, 3], [0, 1]), WORDS)])
+def test_refuses_lanes(tables, message):
     with pytest.raises(ValueError, match=re.escape(message)):
-        RearrangeShape.of(*(np.array(table) for table in tables), elements=16, lanes=lanes)
+        RearrangeShape.of(*(np.array(table) for table in tables), elements=16, lanes=2)
 
 
 @pytest.mark.parametrize(("change", "message"), [
@@ -388,16 +301,33 @@ def test_refuses_tables(change, message):
 
 def test_refuses_padding():
     with pytest.raises(ValueError, match="padding of rearrangement 'move' must be from 0 to 255, not -5"):
-        unit_of(FRAME, picked(FRAME), 1, element=unsigned(8))
+        stage_shape(order_of("as it is"), 4, unsigned(8))
 
 
-def test_descriptions_come_in_order_from_reset_on():
-    """Also where a frame has fewer words than descriptions stand ready."""
-    for name in ("one word", "nothing but padding", "resize 10 to 24"):
-        frame, offsets, lanes = OPERATIONS[name]
-        shape = RearrangeShape.of(*offsets, elements=frame.elements, lanes=lanes)
-        stage = unit_of(frame, offsets, lanes, Generic(timing=Timing(multiply=3, rom=3)))
-        frames = frames_of(frame, 6)
-        trace = simulate(stage, sends={"i": frames.reshape(-1, lanes)}, receives={"o": 6 * shape.output_words})["o"]
-        assert np.array_equal(trace.beats, naive(frames, offsets, PADDING).reshape(-1, lanes))
-        assert all(a < b for a, b in pairwise(trace.cycles.tolist()))
+def test_only_words_in_order_are_a_selection():
+    assert {name for name in OPERATIONS if order_of(name).in_order} == set(IN_ORDER)
+    with pytest.raises(ValueError, match="words of selection 'select' must pass in order, each once"):
+        SelectionShape(name="select", order=order_of("resize x2"), element=INT8, lanes=4)
+
+
+def graph_of(offsets: Offsets, frame: Frame, format: IntFormat, padding: int) -> LayerGraph:
+    layer = Rearrange("move", ("x",), "y", format, *offsets, padding)
+    tensors = {"x": Tensor("x", frame, format, 0.5, 0), "y": Tensor("y", offsets.frame, format, 0.5, 0)}
+    graph = LayerGraph("one", tensors, (layer,), ("x",), ("y",))
+    graph.check()
+    return graph
+
+
+def test_a_crop_takes_no_memory():
+    """The layer chooses the cheaper stage; its RAM is the description's alone."""
+    frame = Frame(64, 64, 8)
+    graph = graph_of(picked(frame, range(3, 60), range(1, 64, 3), range(4)), frame, IntFormat(8, True), 0)
+    stage, folding = stage_of(graph, graph.layers[0]), Folding(1, 4, 4)
+    unit = stage.unit(folding, ECP5())
+    assert isinstance(unit, SelectionStage)
+    assert stage.cost(folding, ECP5()).ram == 0
+    assert stage.schedule(folding, REFERENCE).interval == unit.shape.cycles == 64 * 64 * 2
+    arrivals = np.arange(64 * 64 * 2)
+    times = stage.times(folding, ECP5(), arrivals)
+    assert np.array_equal(times.taken[0], arrivals)
+    assert times.departures[0] == 3 * 64 * 2 + 2 + unit.shape.LATENCY

@@ -9,7 +9,7 @@ import pytest
 from hwflow_rtl.rearrange.rearrange import Ring, RingShape, counters_of, ring_parts
 from hwflow_rtl.vendor import ECP5, Generic, Timing
 
-from tests.rtl.harness import simulator
+from tests.rtl.harness import run
 from tests.rtl.test_rearrange import random_shape
 
 
@@ -47,9 +47,7 @@ def test_two_memories_are_one(parts: tuple[int, ...], latency: int) -> None:
             if len(asked) > latency:
                 assert given == asked[-1 - latency]
 
-    sim = simulator(ring)
-    sim.add_testbench(drive)
-    sim.run()
+    run(ring, drive)
 
 
 def test_rows_that_come_often_need_no_larger_ring() -> None:

@@ -19,7 +19,7 @@ from hwflow.stages.rescalers import REFERENCE
 from tests.layers.recurrent_cases import random_layer
 from tests.layers.recurrent_reference import recurrent
 from tests.random_cases import seeds
-from tests.rtl.harness import simulate, simulator
+from tests.rtl.harness import run, simulate
 
 FAMILIES = {"ecp5": ECP5(), "gowin": Gowin(), "ice40": ICE40(), "hx8k": ICE40(has_multipliers=False)}
 CELLS = {"rnn": ("rnn", None), "gru, reset before": ("gru", False), "gru, reset after": ("gru", True),
@@ -129,9 +129,7 @@ def test_a_reset_begins_a_sequence_anew(streaming: bool) -> None:
 
     reset, m = Signal(), Module()
     m.submodules.stage = ResetInserter(reset)(stage)
-    sim = simulator(m)
-    sim.add_testbench(drive)
-    sim.run()
+    run(m, drive)
     for part in seen:
         assert part == expected[:len(part)].tolist()
     assert [len(part) == len(expected) for part in seen] == [False, False, False, True]
@@ -181,9 +179,7 @@ def test_wide_products(name: str, width: int) -> None:
             seen.append((ctx.get(unit.p[0]), ctx.get(unit.p[1])))
             await ctx.tick()
 
-    sim = simulator(unit)
-    sim.add_testbench(drive)
-    sim.run()
+    run(unit, drive)
     for (x, y), made in zip(pairs, seen[latency:], strict=False):
         assert made == (x * y, y % 8 * (x % (1 << 14)))
 

@@ -16,8 +16,7 @@ from hwflow_rtl.rescale.ranges import RequantizerRounding, shape_range
 from hwflow_rtl.rescale.requantizer import Requantizer, RequantizerConstants
 from hwflow_rtl.vendor import ECP5, ICE40, Generic, Technology, Timing
 
-from tests.rtl.engine import Simulator
-from tests.rtl.harness import play
+from tests.rtl.harness import play, run
 
 DSP, FABRIC = RequantizerStyle.DSP, RequantizerStyle.FABRIC
 STYLES = [DSP, FABRIC]
@@ -381,10 +380,7 @@ def test_shift_add_multiplies(kind, size, factor):
             if ctx.get(unit.o_valid):
                 got.append((ctx.get(unit.o_product), ctx.get(unit.o_sticky)))
 
-    simulator = Simulator(unit)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    run(unit, bench)
     assert got == [(p >> shape.dropped, int(p % (1 << shape.dropped) > 0)) for p in products]
 
 

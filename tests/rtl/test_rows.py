@@ -17,7 +17,7 @@ from hwflow_rtl.vendor import ECP5, FAMILIES, Generic
 from hwflow import golden
 from hwflow.stages.folding import Folding
 from hwflow.stages.kinds import stage_of
-from tests.rtl.harness import simulate, simulator
+from tests.rtl.harness import run, simulate
 from tests.synth.row_samples import normalize_graph, softmax_graph
 
 
@@ -43,10 +43,7 @@ def through(chain: Chain, states: list[dict[str, int]], interval: int) -> list[d
             if valid:
                 found.append({name: int(state[name]) for name in fields})
 
-    sim = simulator(chain)
-    sim.add_testbench(feed)
-    sim.add_testbench(watch)
-    sim.run()
+    run(chain, feed, watch)
     return found
 
 
@@ -104,10 +101,7 @@ def test_a_ring_gives_what_it_took() -> None:
                 words.append(word)
             reads.append(bool(read))
 
-    sim = simulator(ring)
-    sim.add_testbench(bench)
-    sim.add_testbench(watch, background=True)
-    sim.run()
+    run(ring, bench, watchers=[watch])
     written = [word for word, _ in found if word is not None]
     assert words == written[:len(words)]
     assert len(words) > 30

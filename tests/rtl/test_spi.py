@@ -9,7 +9,7 @@ import pytest
 from hwflow_rtl.io.link.bytes import FLAG
 from hwflow_rtl.io.transports.spi import CYCLES_A_BIT, SpiSlave
 
-from tests.rtl.engine import Simulator
+from tests.rtl.harness import run
 
 #: Cycles between an edge of cs_n and the nearest bit.
 LEAD = CYCLES_A_BIT
@@ -73,11 +73,7 @@ def transfer(master: Master, give: list[int], *, ready=lambda now: True):
         ctx.set(dut.i.valid, 0)
         await ctx.tick().repeat(2)
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(pins)
-    simulator.add_testbench(source, background=True)
-    simulator.run()
+    run(dut, pins, watchers=[source])
     # A level of cycle n is on the pin from n to n + 1; a quarter of a cycle is left for pads and wires.
     return taken, [levels[math.floor(look - 0.25)] for look in master.looks], lost
 

@@ -13,7 +13,7 @@ from hwflow_rtl.stream.queue import Queue
 from hwflow_rtl.stream.streams import lanes_of, link, stream_of
 from hwflow_rtl.vendor import ECP5, ICE40, Gowin
 
-from tests.rtl.harness import STALLS, simulate, simulator
+from tests.rtl.harness import STALLS, run, simulate
 
 
 def noise(seed: int, count: int, lanes: int) -> np.ndarray:
@@ -52,9 +52,7 @@ def test_queue_holds_its_capacity(depth):
             _, _, ready = await ctx.tick().sample(queue.i.ready)
             accepted += ready
 
-    sim = simulator(queue)
-    sim.add_testbench(testbench)
-    sim.run()
+    run(queue, testbench)
     assert accepted == queue.capacity
 
 
@@ -122,9 +120,7 @@ def test_credits_never_overfill(take, slack, words):
             assert level <= words
             await ctx.tick()
 
-    sim = simulator(counter)
-    sim.add_testbench(testbench)
-    sim.run()
+    run(counter, testbench)
     assert started > 100 // take
     assert highest > words - take * (1 + slack)
 

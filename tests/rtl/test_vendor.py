@@ -36,7 +36,7 @@ from hwflow_rtl.vendor.blocks import (
 from hwflow_rtl.vendor.ecp5 import SHAPES
 from hwflow_rtl.vendor.tables import ECP5LutRom, GowinLutRom, ICE40LutRom, LutRom, table_of
 
-from tests.rtl.engine import Simulator
+from tests.rtl.harness import run
 from tests.synth.netlists import DSP, RAM, SYNTH, random_contents, words_of, yosys
 
 # Tiling and contents
@@ -264,10 +264,7 @@ def read_back(unit, addresses: list[int], *, latency: int) -> list[int]:
                 result.append(ctx.get(unit.data))
             await ctx.tick()
 
-    simulator = Simulator(unit)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    run(unit, bench)
     return result
 
 
@@ -341,10 +338,7 @@ def check_ram(ram: Ram, kinds: tuple[str, ...]) -> None:
                     assert ctx.get(ram.read_data) == expected
             await ctx.tick()
 
-    simulator = Simulator(ram)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    run(ram, bench)
     assert len(state) == 32
 
 

@@ -17,7 +17,7 @@ from hwflow_rtl.rescale.ranges import RequantizerRoom, RequantizerRounding, shap
 from hwflow_rtl.shared.results import SharedRequantizer, SharedRequantizerShape
 from hwflow_rtl.vendor import ECP5, ICE40, Generic, Technology
 
-from tests.rtl.harness import simulator
+from tests.rtl.harness import run
 
 DSP, FABRIC = RequantizerStyle.DSP, RequantizerStyle.FABRIC
 HALF = Fraction(1, 2)
@@ -131,10 +131,7 @@ def play(unit: SharedRequantizer, bursts: Sequence[Burst], interval: int, source
             if len(starts) == count and cycle > starts[-1] + unit.latency + 10:
                 return
 
-    sim = simulator(unit)
-    sim.add_testbench(feed)
-    sim.add_testbench(watch)
-    sim.run()
+    run(unit, feed, watch)
     return results, [end - begin for begin, end in zip(starts, ends, strict=True)]
 
 
