@@ -11,6 +11,7 @@ from hwflow_rtl.rescale.requantizer import RequantizerConstants
 from hwflow_rtl.rescale.thresholder import ThresholderConstants
 from hwflow_rtl.vendor import ECP5
 
+from tests.rtl.oracles import requantized
 from tests.rtl.test_pool import frames_for, taps, technology_of, window
 from tests.rtl.units import ask
 
@@ -34,19 +35,6 @@ def constants(source, channels: int) -> RequantizerConstants:
     return RequantizerConstants(
         bias=source.integers(-50, 50, channels), multiplier=source.integers(1 << 13, 1 << 15, channels),
         shift=source.integers(16, 18, channels), zero_point=-3, low=-128, high=127, style=RequantizerStyle.DSP)
-
-
-def averaged(shape, lanes: int, sums: np.ndarray) -> np.ndarray:
-    """Sums [..., channels] by integers of Python."""
-    channels = shape.words * lanes
-    q, made = constants(np.random.default_rng(channels), channels), np.zeros_like(sums)
-    for index in np.ndindex(sums.shape):
-        c = index[-1]
-        product, unit = (int(sums[index]) + int(q.bias[c])) * int(q.multiplier[c]), 1 << int(q.shift[c])
-        floor, rest = divmod(product, unit)
-        up = 2 * rest > unit or (2 * rest == unit and floor % 2)
-        made[index] = min(max(floor + up - 3, -128), 127)
-    return made
 
 
 def require_no_pause(shape) -> None:
@@ -75,7 +63,8 @@ def test_average_pool(name):
     shape, lanes = SHAPES[name]
     channels, frames = shape.words * lanes, frames_for(shape, lanes, 3)
     sums, order = taps(frames, shape, 0).sum(axis=3), list(SHAPES).index(name)
-    rescalings = [(constants(np.random.default_rng(channels), channels), averaged(shape, lanes, sums))]
+    by_factors = constants(np.random.default_rng(channels), channels)
+    rescalings = [(by_factors, requantized(sums, by_factors))]
     if name == "2x2":
         values = np.sort(np.random.default_rng(1).integers(-300, 300, (channels, 15)), axis=1)
         rescalings.append((ThresholderConstants(values, -3), (sums[..., None] >= values).sum(axis=-1) - 3))

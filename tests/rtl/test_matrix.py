@@ -1,3 +1,4 @@
+import random
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -17,7 +18,9 @@ from hwflow_rtl.vendor.gowin import Gowin
 from hwflow_rtl.vendor.ice40 import ICE40
 from hwflow_rtl.window.shape import WindowShape
 
+from tests.random_cases import seeds
 from tests.rtl.harness import simulate
+from tests.rtl.oracles import requantized
 from tests.rtl.units import ask
 
 
@@ -155,44 +158,31 @@ def sums_of(layer: Layer, frames: np.ndarray, weights: np.ndarray, pad_value: in
     return out
 
 
-def requantized(value: np.ndarray, bias, multiplier, shift, zero_point: int, low: int, high: int) -> np.ndarray:
-    """By the definition, in exact integers."""
-    out = np.zeros(value.shape, dtype=np.int64)
-    for index, total in np.ndenumerate(value):
-        channel = index[-1]
-        product, unit = (int(total) + int(bias[channel])) * int(multiplier[channel]), 1 << int(shift[channel])
-        floor, rest = divmod(product, unit)
-        rounded = floor + (2 * rest > unit or (2 * rest == unit and floor % 2 == 1))
-        out[index] = min(max(rounded + zero_point, low), high)
-    return out
-
-
 class Case:
     """A layer with weights, a stage for it, and what the stage must give for its frames."""
 
     def __init__(self, layer: Layer, frames: int, *, technology=None, style=RequantizerStyle.DSP,
                  source=ROMS, seed: int = 0):
-        random = np.random.default_rng(seed)
+        rng = np.random.default_rng(seed)
         self.technology = technology or Generic()
-        self.frames = random.integers(*limits(layer.element), (frames, *layer.frame))
+        self.frames = rng.integers(*limits(layer.element), (frames, *layer.frame))
         low, high = limits(layer.weight)
-        weights = random.integers(low, high, (layer.cout, *layer.kernel, layer.frame[2] // layer.groups))
+        weights = rng.integers(low, high, (layer.cout, *layer.kernel, layer.frame[2] // layer.groups))
         weights[0, 0, 0, 0], weights[-1, -1, -1, -1] = low, high - 1
         self.weights = weights
-        pad_value = int(random.integers(*limits(layer.element)))
+        pad_value = int(rng.integers(*limits(layer.element)))
         sums = sums_of(layer, self.frames, weights, pad_value)
-        bias = random.integers(-100, 100, layer.cout)
+        bias = rng.integers(-100, 100, layer.cout)
         biased = sums + bias
         bound = int(max(abs(sums).max(), abs(biased).max()))
         low, high = limits(layer.output)
         # Scale the largest sums a little over the range of the output; a power of two hits ties.
         shift = np.full(layer.cout, max(1, bound.bit_length() + 10 - layer.output.width))
-        multiplier = np.where(np.arange(layer.cout) % 3 == 2, 1 << 10, random.integers(1 << 10, 1 << 11, layer.cout))
+        multiplier = np.where(np.arange(layer.cout) % 3 == 2, 1 << 10, rng.integers(1 << 10, 1 << 11, layer.cout))
         zero_point = 0 if layer.output.signed else 1 << (layer.output.width - 2)
-        requantize = {"bias": bias, "multiplier": multiplier, "shift": shift, "zero_point": zero_point,
-                      "low": low, "high": high - 1}
-        self.rescaler = RequantizerConstants(**requantize, style=style)
-        self.expected = requantized(sums, **requantize)
+        self.rescaler = RequantizerConstants(bias=bias, multiplier=multiplier, shift=shift, zero_point=zero_point,
+                                             low=low, high=high - 1, style=style)
+        self.expected = requantized(sums, self.rescaler)
         self.stage = MatrixStageShape(
             matrix=replace(layer.shape(signed(bound.bit_length() + 1)), source=source), weights=weights,
             pad_value=pad_value, rescaler=self.rescaler).build(self.technology, "stage")
@@ -216,7 +206,7 @@ def test_model_is_the_convolution(layer):
 
 
 TIMINGS = (Timing(multiply=4), Timing(multiply=1, rom=1, ram=1), Timing(multiply=5, rom=4, ram=2),
-           Timing(multiply=2, rom=1, ram=3))
+           Timing(multiply=2, rom=1, ram=3), Timing(multiply=3, rom=3, ram=1))
 #: One of each structure; the others take minutes.
 OFTEN = {
     "3x3 pad 1, one column", "3x3 valid, wide", "stride 2", "stride 3, leftovers, input is the limit", "asymmetric",
@@ -235,15 +225,6 @@ def test_layers(name):
     """All that a unit is asked, with memories and multipliers of several latencies."""
     order = list(LAYERS).index(name)
     Case(LAYERS[name], 3, technology=Generic(timing=TIMINGS[order % len(TIMINGS)]), seed=order).ask(order)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("timing", [Timing(multiply=1, rom=1, ram=1), Timing(multiply=5, rom=4, ram=2),
-                                    Timing(multiply=3, rom=3, ram=1), Timing(multiply=2, rom=1, ram=3)], ids=str)
-@pytest.mark.parametrize("name", ["3x3 pad 1, one column", "1x1, one word, all lanes", "1x1, three words, 12 rows",
-                                  "dense", "patch 3x3"])
-def test_any_latencies(name, timing):
-    Case(LAYERS[name], 3, technology=Generic(timing=timing)).ask()
 
 
 @pytest.mark.parametrize("timing", [ECP5.timing, Timing(multiply=2, rom=1, ram=1)], ids=str)
@@ -353,3 +334,43 @@ def test_refuses_weights(weights, message):
     with pytest.raises(ValueError, match=message):
         MatrixStageShape(matrix=LAYERS["3x3 pad 1"].shape(signed(24)), weights=weights, rescaler=rescaler).build(
             Generic(), "stage")
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_producer_that_comes_evenly_never_waits(name):
+    """As many beats in each frame, spread over its cycles."""
+    case, frames = Case(LAYERS[name], 1), 3
+    count = frames * len(case.beats_in)
+    arrivals = np.arange(count) * case.stage.shape.cycles * frames // count
+    assert np.array_equal(case.stage.shape.times(case.technology, arrivals).taken[0], arrivals)
+
+
+def random_layer(source: random.Random) -> Layer:
+    """Any sizes that a layer and its folding can have, and that are simulated in a second or two."""
+    while True:
+        groups, depth, outputs = source.choice([1, 1, 1, 2, 3, 4]), source.randint(1, 5), source.randint(1, 5)
+        kernel = source.choice([(1, 1), (3, 3), (1, 3), (2, 2), (1, 5), (3, 1), (2, 3), (10, 4)])
+        stride = source.choice([(1, 1), (1, 1), (2, 2), (1, 2), (3, 3), (2, 1)])
+        dilation = source.choice([(1, 1), (1, 1), (1, 1), (2, 2), (1, 2)])
+        pads = tuple(source.randint(0, 2) if source.random() < 0.7 else 0 for _ in range(4))
+        reach = tuple((k - 1) * d for k, d in zip(kernel, dilation, strict=True))
+        height, width = source.randint(1, 12 if kernel[0] == 10 else 6), source.randint(1, 7)
+        if reach[0] >= height + pads[0] + pads[2] or reach[1] >= width + pads[1] + pads[3]:
+            continue
+        parallel = source.randint(2, groups) if groups > 1 and source.random() < 0.5 else 1
+        rows, cols = source.randint(1, outputs), source.randint(1, depth)
+        if parallel > 1:
+            rows, cols = parallel * outputs, parallel * depth
+        span = outputs if parallel == 1 else groups * outputs
+        layer = Layer(
+            (height, width, groups * depth), groups * outputs, rows, cols, kernel, stride, dilation, pads, groups,
+            source.choice([n for n in range(1, rows + 1) if rows % n == 0 and span % n == 0]),
+            patch=kernel[1] > 1 and pads[1] <= reach[1] and source.random() < 0.5, parallel=parallel)
+        if layer.shape(signed(24)).cycles() < 1000:
+            return layer
+
+
+@seeds(quick=range(3), slow=range(3, 30))
+def test_random_layers(seed):
+    source = random.Random(seed)
+    Case(random_layer(source), 3, technology=Generic(timing=source.choice(TIMINGS)), seed=seed).ask(seed)

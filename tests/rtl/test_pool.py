@@ -1,6 +1,5 @@
 import re
 from dataclasses import replace
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -14,12 +13,11 @@ from hwflow_rtl.vendor import ECP5, Generic, Timing
 from hwflow_rtl.window.line_buffer import ring_depth
 from hwflow_rtl.window.shape import WindowShape
 
-from tests.rtl.harness import simulate
+from tests.rtl.oracles import requantized
 from tests.rtl.test_window import EveryWordCounts
 from tests.rtl.units import ask
 
 DSP, FABRIC = RequantizerStyle.DSP, RequantizerStyle.FABRIC
-TECHNOLOGY = Timing(multiply=4)
 
 
 def window(height, width, words, kernel, stride=(1, 1), dilation=(1, 1), pads=(0, 0, 0, 0)) -> WindowShape:
@@ -81,12 +79,10 @@ def test_max_pool_with_a_ring_of_just_its_words(name):
 @pytest.mark.parametrize("smallest", [False, True])
 def test_max_pool_of_unsigned(smallest):
     shape = window(4, 4, 1, (2, 2), (2, 2), pads=(0, 0, 1, 1))
-    stage = MaxPoolShape(window=shape, lanes=1, element=unsigned(8), smallest=smallest).build(
-        Generic(timing=TECHNOLOGY), "max")
-    frames = frames_for(shape, 1, 2, 0, 255)
-    traces = simulate(stage, sends={"i": frames.reshape(-1, 1)}, receives={"o": 8})
+    frames = frames_for(shape, 1, 3, 0, 255)
     windows = taps(frames, shape, 255 if smallest else 0)
-    assert np.array_equal(traces["o"].beats, (windows.min if smallest else windows.max)(axis=3).reshape(-1, 1))
+    ask(MaxPoolShape(window=shape, lanes=1, element=unsigned(8), smallest=smallest), technology_of(0), [frames],
+        (windows.min if smallest else windows.max)(axis=3).reshape(-1, 1))
 
 
 def average(shape: WindowShape, lanes: int, out_lanes: int, style: RequantizerStyle, mixed: bool) -> AveragePoolShape:
@@ -101,18 +97,6 @@ def average(shape: WindowShape, lanes: int, out_lanes: int, style: RequantizerSt
         output=signed(8), out_lanes=out_lanes)
 
 
-def averaged(constants: RequantizerConstants, sums: np.ndarray) -> np.ndarray:
-    """Sums [..., channels] by exact fractions."""
-    channels = sums.shape[-1]
-    results = np.zeros_like(sums)
-    for c in range(channels):
-        bias, multiplier, shift = (int(each[c]) for each in (constants.bias, constants.multiplier, constants.shift))
-        for index in np.ndindex(sums.shape[:-1]):
-            value = round(Fraction((int(sums[index][c]) + bias) * multiplier, 1 << shift)) - 3
-            results[index][c] = min(max(value, -128), 127)
-    return results
-
-
 WAYS = ((DSP, True), (FABRIC, True), (DSP, False))
 #: Every shape meets each number of lanes and one way of rescaling; the other ways are slow tests.
 AVERAGES = [pytest.param(name, out_lanes, k, marks=[pytest.mark.slow] if (n + m - k) % 3 else [])
@@ -125,7 +109,7 @@ AVERAGES = [pytest.param(name, out_lanes, k, marks=[pytest.mark.slow] if (n + m 
 def test_average_pool(name, out_lanes, way):
     shape, lanes = SHAPES[name]
     frames, stage = frames_for(shape, lanes, 3), average(shape, lanes, out_lanes, *WAYS[way])
-    expected = averaged(stage.rescaler, taps(frames, shape, 5).sum(axis=3)).reshape(-1, out_lanes)
+    expected = requantized(taps(frames, shape, 5).sum(axis=3), stage.rescaler).reshape(-1, out_lanes)
     ask(stage, technology_of(way), [frames], expected, seed=way)
 
 
@@ -143,24 +127,9 @@ def test_max_pool_cost_is_a_window_and_little_more():
     assert cost.ram == ECP5().ram_cost(width=32, depth=ring_depth(shape=shape, width=32, technology=ECP5())).ram > 0
 
 
-def test_refuses_windows_over_channels():
-    shape = WindowShape(height=4, width=4, words=2, kernel=(2, 2))
-    with pytest.raises(ValueError, match=re.escape(
-            "a pooling window must have a group for each of its 2 words and one tile, not 1 groups and 1 tiles")):
-        MaxPoolShape(window=shape, lanes=1, element=signed(8))
-
-
-def test_refuses_lanes_that_do_not_divide():
-    with pytest.raises(ValueError, match="out_lanes of an average pool must divide its 4 lanes, not 3"):
-        average(window(4, 4, 1, (2, 2)), 4, 3, DSP, False)
-
-
-def test_refuses_constants_of_another_length():
+def pool_of_other_channels() -> AveragePoolShape:
     constants = RequantizerConstants(*np.ones((3, 3), dtype=np.int64), zero_point=0, low=-128, high=127, style=DSP)
-    with pytest.raises(ValueError, match="constants of an average pool must be those of its 4 channels, not of 3"):
-        AveragePoolShape(
-            window=window(4, 4, 2, (2, 2)), lanes=2, element=signed(8), pad_value=0, accumulator=signed(10),
-            rescaler=constants, output=signed(8), out_lanes=1)
+    return replace(average(window(4, 4, 2, (2, 2)), 2, 1, DSP, False), rescaler=constants)
 
 
 #: Windows over frames, and the classes of their rows and columns.
@@ -183,7 +152,7 @@ def classed(name: str, lanes: int, out_lanes: int, rescaler) -> AveragePoolShape
         rescaler=rescaler(order), output=signed(8), out_lanes=out_lanes)
 
 
-def requantized(order: PixelOrder, style=DSP) -> RequantizerConstants:
+def constants_of(order: PixelOrder, style=DSP) -> RequantizerConstants:
     source = np.random.default_rng(order.depth)
     return RequantizerConstants(
         bias=source.integers(-100, 100, order.depth), multiplier=source.integers(1 << 14, 1 << 16, order.depth),
@@ -212,15 +181,11 @@ def test_classes_of_pixels_have_their_own_constants(name, style):
     """Multiplications; the pace is that of one class."""
     shape = CLASSES[name][0]
     for lanes, out_lanes in ((1, 1), (4, 2)):
-        stage = classed(name, lanes, out_lanes, lambda order: requantized(order, style))
+        stage = classed(name, lanes, out_lanes, lambda order: constants_of(order, style))
         frames = frames_for(shape, lanes, 3)
         sums, places = taps(frames, shape, 0).sum(axis=3), constants_at(name, lanes)
-        q = requantized(PixelOrder(*CLASSES[name][1:], shape.words * lanes))
-        expected = np.zeros_like(sums)
-        for n, y, x, c in np.ndindex(sums.shape):
-            k = places[y, x, c]
-            exact = Fraction((int(sums[n, y, x, c]) + int(q.bias[k])) * int(q.multiplier[k]), 1 << int(q.shift[k]))
-            expected[n, y, x, c] = min(max(round(exact) - 3, -128), 127)
+        q = constants_of(PixelOrder(*CLASSES[name][1:], shape.words * lanes))
+        expected = requantized(sums, q, places)
         ask(stage, technology_of(lanes), [frames], expected.reshape(-1, out_lanes), seed=lanes)
 
 
@@ -237,12 +202,17 @@ def test_classes_of_pixels_have_their_own_thresholds(name):
         ask(stage, technology_of(1), [frames], expected)
 
 
-def test_refuses_classes_of_other_pixels():
-    other = requantized(PixelOrder((0, 1), (0, 0, 1), 1))
-    with pytest.raises(ValueError, match=re.escape(
-            "classes of the pixels of an average pool must be those of 3 rows and 3 columns, not 2 and 3")):
-        classed("hanging over", 1, 1, lambda _: other)
-    with pytest.raises(ValueError, match="constants of classes of pixels must be 4, those of all classes and channels, "
-                                         "not 2"):
-        classed("hanging over", 1, 1, lambda order: replace(requantized(order), **{
-            name: np.ones(2, dtype=np.int64) for name in ("bias", "multiplier", "shift")}))
+@pytest.mark.parametrize("make, message", [
+    (lambda: MaxPoolShape(window=WindowShape(height=4, width=4, words=2, kernel=(2, 2)), lanes=1, element=signed(8)),
+     "a pooling window must have a group for each of its 2 words and one tile, not 1 groups and 1 tiles"),
+    (lambda: average(window(4, 4, 1, (2, 2)), 4, 3, DSP, False),
+     "out_lanes of an average pool must divide its 4 lanes, not 3"),
+    (pool_of_other_channels, "constants of an average pool must be those of its 4 channels, not of 3"),
+    (lambda: classed("hanging over", 1, 1, lambda _: constants_of(PixelOrder((0, 1), (0, 0, 1), 1))),
+     "classes of the pixels of an average pool must be those of 3 rows and 3 columns, not 2 and 3"),
+    (lambda: classed("hanging over", 1, 1, lambda order: replace(constants_of(order), **{
+        name: np.ones(2, dtype=np.int64) for name in ("bias", "multiplier", "shift")})),
+     "constants of classes of pixels must be 4, those of all classes and channels, not 2")])
+def test_refusals(make, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        make()

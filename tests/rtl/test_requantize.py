@@ -17,26 +17,12 @@ from hwflow_rtl.rescale.requantizer import Requantizer, RequantizerConstants
 from hwflow_rtl.vendor import ECP5, ICE40, Generic, Technology, Timing
 
 from tests.rtl.harness import play, run
+from tests.rtl.oracles import rescaled
 
 DSP, FABRIC = RequantizerStyle.DSP, RequantizerStyle.FABRIC
 STYLES = [DSP, FABRIC]
 INT4, INT6 = signed(4), signed(6)
 TIMING = Timing(multiply=4)
-
-
-HALF = Fraction(1, 2)
-ROUNDED = {
-    RequantizerRounding.HALF_EVEN: round,
-    RequantizerRounding.HALF_UP: lambda x: math.floor(x + HALF),
-    RequantizerRounding.HALF_DOWN: lambda x: math.ceil(x - HALF),
-    RequantizerRounding.FLOOR: math.floor,
-    RequantizerRounding.CEIL: math.ceil,
-}
-
-
-def exact(value: int, bias: int, multiplier: int, shift: int, ranges) -> int:
-    ratio = Fraction(((value << ranges.fraction) + bias) * multiplier, 1 << shift)
-    return min(max(ROUNDED[ranges.rounding](ratio) + ranges.zero_point, ranges.low), ranges.high)
 
 
 def make(*, interval: int, style: RequantizerStyle, accumulator=INT6, bias=(0,), multiplier=(1,), shift=(0,),
@@ -53,7 +39,8 @@ def check(unit: Requantizer, values: list[int], interval: int, seed: int | None 
     bias, multiplier, shift = unit.constants
     ranges = unit.plan.ranges
     expected = [
-        exact(value, int(bias[c]), int(multiplier[c]), int(shift[c]), ranges)
+        rescaled((value << ranges.fraction) + int(bias[c]), multiplier[c], shift[c], zero_point=ranges.zero_point,
+                 low=ranges.low, high=ranges.high, rounding=ranges.rounding)
         for value, c in zip(values, np.arange(len(values)) % len(bias), strict=True)]
     results, latencies = play(unit, values, interval, seed)
     assert results == expected
@@ -119,24 +106,30 @@ def test_wide_constants_are_read_in_halves(interval, rom, style):
     assert few.plan.in_halves == (few.plan.ranges.word_bits > 42)
 
 
-@pytest.mark.parametrize("style", STYLES)
-@pytest.mark.parametrize("name", ["ties", "mixed"])
-@pytest.mark.parametrize("rounding", [way for way in RequantizerRounding if way is not RequantizerRounding.HALF_EVEN])
-def test_every_way_of_rounding(rounding, name, style):
-    bias, multiplier, shift = CONSTANTS[name]
-    unit = make(bias=bias, multiplier=multiplier, shift=shift, interval=1, style=style, rounding=rounding)
-    check(unit, [value for value in range(-32, 32) for _ in bias], 1)
+def constants_of(name: str, **more) -> dict:
+    return dict(zip(("bias", "multiplier", "shift"), CONSTANTS[name], strict=True)) | more
+
+
+#: Every way of rounding; biases behind the point; zero points and clamps.
+SMALL = [
+    *(constants_of(name, interval=1, rounding=rounding) for name in ("ties", "mixed")
+      for rounding in RequantizerRounding if rounding is not RequantizerRounding.HALF_EVEN),
+    *({"fraction": fraction, "bias": bias, "multiplier": multiplier, "shift": shift, "interval": 2}
+      for fraction, bias, multiplier, shift in (
+          (1, (0,), (1,), (1,)), (1, (1,), (1,), (2,)), (3, (5,), (1,), (3,)), (3, (-13, 0, 6), (3, 1, 7), (5, 3, 6)),
+          (6, (2, -1), (5, 9), (9, 8)), (12, (4095, -4097), (77, 77), (20, 20)), (4, (-1, -1), (1, 1), (4, 5)),
+          (5, (32, -64), (1, 1), (6, 7)), (20, (1 << 22, -7), (200001, 131072), (38, 40)))),
+    *({"bias": (0, 3), "multiplier": (3, 5), "shift": (1, 3), "zero_point": zero_point, "low": low, "high": high,
+       "output": output, "interval": 2} for zero_point, low, high, output in (
+          (-3, -8, 7, signed(4)), (7, 0, 15, unsigned(4)), (0, -5, 5, signed(4)), (2, 2, 9, unsigned(4)),
+          (-8, -8, -3, signed(4)), (0, -128, 127, signed(8)), (200, 0, 255, unsigned(8)), (5, 5, 5, signed(4)),
+          (-100, -8, 7, signed(4)), (100, -8, 7, signed(4))))]
 
 
 @pytest.mark.parametrize("style", STYLES)
-@pytest.mark.parametrize("fraction, bias, multiplier, shift", [
-    (1, (0,), (1,), (1,)), (1, (1,), (1,), (2,)), (3, (5,), (1,), (3,)), (3, (-13, 0, 6), (3, 1, 7), (5, 3, 6)),
-    (6, (2, -1), (5, 9), (9, 8)), (12, (4095, -4097), (77, 77), (20, 20)), (4, (-1, -1), (1, 1), (4, 5)),
-    (5, (32, -64), (1, 1), (6, 7)), (20, (1 << 22, -7), (200001, 131072), (38, 40)),
-])
-def test_biases_behind_the_point(fraction, bias, multiplier, shift, style):
-    unit = make(bias=bias, multiplier=multiplier, shift=shift, interval=2, style=style, fraction=fraction)
-    check(unit, [value for value in range(-32, 32) for _ in bias], 2)
+@pytest.mark.parametrize("case", SMALL, ids=lambda case: " ".join(map(str, case.values())))
+def test_every_sum_of_six_bits(case, style):
+    check(make(**case, style=style), [value for value in range(-32, 32) for _ in case["bias"]], case["interval"])
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -156,76 +149,43 @@ def test_wide_sums_near_the_rounding_points(rounding, style):
     check(unit, values, 2, seed=3)
 
 
-@pytest.mark.parametrize("style", STYLES)
-@pytest.mark.parametrize("zero_point, low, high, output", [
-    (-3, -8, 7, signed(4)), (7, 0, 15, unsigned(4)), (0, -5, 5, signed(4)), (2, 2, 9, unsigned(4)),
-    (-8, -8, -3, signed(4)), (0, -128, 127, signed(8)), (200, 0, 255, unsigned(8)), (5, 5, 5, signed(4)),
-    (-100, -8, 7, signed(4)), (100, -8, 7, signed(4)),
-])
-def test_zero_points_and_clamps(zero_point, low, high, output, style):
-    unit = make(bias=(0, 3), multiplier=(3, 5), shift=(1, 3), zero_point=zero_point, low=low, high=high, output=output,
-                interval=2, style=style)
-    check(unit, [value for value in range(-32, 32) for _ in range(2)], 2)
-
-
-WIDE = [signed(17), signed(18), signed(21), signed(24), signed(32), unsigned(20)]
+SUMS = [signed(17), signed(18), signed(21), signed(24), signed(32), unsigned(20)]
 INTERVALS = [1, 2, 3, 4, 9, 19, 30]
-
-
-@pytest.mark.quick(4)
-@pytest.mark.parametrize("style, interval, accumulator", some(
-    list(itertools.product(STYLES, INTERVALS, WIDE)),
-    [(style, interval, WIDE[(k + 3 * j) % len(WIDE)]) for j, style in enumerate(STYLES)
-     for k, interval in enumerate(INTERVALS)]))
-def test_wide_sums(style, interval, accumulator):
-    """18-bit multipliers, 24-bit sums: values near the ends, near the rounding points, and anywhere."""
-    source = random.Random(f"{style}{interval}{accumulator}")
-    least, most = shape_range(accumulator)
-    bias, multiplier, shift, values = [], [], [], []
-    for _ in range(6):
-        bias.append(source.randint(least // 4, most // 4))
-        multiplier.append(source.choice([(1 << 18) - 1, 1 << 17, source.randint(1 << 17, (1 << 18) - 1)]))
-        shift.append(accumulator.width + 8 + source.randint(0, 4))
-    for _ in range(25):
-        for b, m, k in zip(bias, multiplier, shift, strict=True):
-            near = Fraction(2 * source.randint(-130, 130) + 1, 2) * (1 << k) / m - b
-            value = source.choice([least, most, round(near), round(near) + 1, source.randint(least, most)])
-            values.append(min(max(value, least), most))
-    unit = make(accumulator=accumulator, bias=bias, multiplier=multiplier, shift=shift, low=-128, high=127,
-                output=signed(8), interval=interval, style=style, timing=Timing(multiply=3, rom=2))
-    check(unit, values, interval, seed=interval)
-
-
 WIDTHS = [19, 22, 26, 32]
 PARTS = [signed(16), signed(21), signed(28)]
 
 
-@pytest.mark.quick(6)
+@pytest.mark.quick(10)
 @pytest.mark.parametrize("style, bits, accumulator, interval", some(
-    list(itertools.product(STYLES, WIDTHS, PARTS, [1, 2, 3, 4, 5, 9, 30])),
-    [(DSP, bits, accumulator, interval) for k, accumulator in enumerate(PARTS)
-     for j, interval in enumerate([1, 2, 3, 4, 9]) for bits in [WIDTHS[(j + k) % 4]]]
-    + [(FABRIC, bits, PARTS[bits % 3], interval) for bits, interval in zip(WIDTHS, [1, 4, 9, 30], strict=True)]))
-def test_wide_factors(style, bits, accumulator, interval):
-    """Multipliers of more bits than an operand has: values next to the rounding points, where each bit counts."""
+    [*itertools.product(STYLES, [18], SUMS, INTERVALS), *itertools.product(STYLES, WIDTHS, PARTS, INTERVALS)],
+    [*((style, 18, SUMS[(k + 3 * j) % len(SUMS)], interval) for j, style in enumerate(STYLES)
+       for k, interval in enumerate(INTERVALS)),
+     *((DSP, WIDTHS[(j + k) % 4], accumulator, interval) for k, accumulator in enumerate(PARTS)
+       for j, interval in enumerate([1, 2, 3, 4, 9])),
+     *((FABRIC, bits, PARTS[bits % 3], interval) for bits, interval in zip(WIDTHS, [1, 4, 9, 30], strict=True))]))
+def test_wide_sums_and_factors(style, bits, accumulator, interval):
+    """Factors of as many bits as an operand of a multiplier has, and of more: values near the ends, next to the
+    rounding points, where each bit counts, and anywhere."""
     source = random.Random(f"{style}{interval}{accumulator}{bits}")
     least, most = shape_range(accumulator)
     bias, multiplier, shift, values = [], [], [], []
     for _ in range(6):
         bias.append(source.randint(least // 4, most // 4))
-        odd = source.getrandbits(bits - 1) << 1 | 1
-        multiplier.append(source.choice([(1 << bits) - 1, (1 << (bits - 1)) + 1, odd]))
+        odd, top = source.getrandbits(bits - 1) << 1 | 1, 1 << (bits - 1)
+        multiplier.append(source.choice([2 * top - 1, top, top + 1, odd, source.randint(top, 2 * top - 1)]))
         shift.append(accumulator.width + bits - 10 + source.randint(0, 4))
     for _ in range(30):
         for b, m, k in zip(bias, multiplier, shift, strict=True):
-            near = Fraction(2 * source.randint(-130, 130) + 1, 2) * (1 << k) / m - b
-            value = source.choice([least, most, math.floor(near), math.floor(near) + 1, source.randint(least, most)])
+            near = math.floor(Fraction(2 * source.randint(-130, 130) + 1, 2) * (1 << k) / m - b)
+            value = source.choice([least, most, near, near + 1, source.randint(least, most)])
             values.append(min(max(value, least), most))
-    unit = make(accumulator=accumulator, bias=bias, multiplier=multiplier, shift=shift, low=-128, high=127,
-                output=signed(8), interval=interval, style=style, timing=Timing(multiply=3, rom=2))
-    check(unit, values, interval, seed=interval)
-    check(make(accumulator=accumulator, bias=bias[:1], multiplier=multiplier[:1], shift=shift[:1], low=-128, high=127,
-               output=signed(8), interval=interval, style=style, timing=Timing(multiply=2, rom=1)), values, interval)
+    limits = {"accumulator": accumulator, "low": -128, "high": 127, "output": signed(8), "interval": interval,
+              "style": style}
+    check(make(bias=bias, multiplier=multiplier, shift=shift, **limits, timing=Timing(multiply=3, rom=2)), values,
+          interval, seed=interval)
+    if bits > 18:
+        check(make(bias=bias[:1], multiplier=multiplier[:1], shift=shift[:1], **limits,
+                   timing=Timing(multiply=2, rom=1)), values, interval)
 
 
 @pytest.mark.quick(12)

@@ -1,13 +1,17 @@
+"""Patches of rows: every word, in every cycle, for any kernel, stride, dilation and pads; words that are joined."""
+
 import numpy as np
 import pytest
 from amaranth.hdl import signed
-from hwflow_rtl.matrix.row_patch import RowPatch, RowPatchShape, patch_cycles
+from hwflow_rtl.matrix.row_patch import PatchTimes, RowPatch, RowPatchShape, patch_cycles
+from hwflow_rtl.stream.word_join import WordJoinShape
 from hwflow_rtl.vendor import ECP5, Generic, Gowin, Technology, Timing
 from hwflow_rtl.vendor.memory import Place
 from hwflow_rtl.window.shape import WindowShape
 
 from tests.random_cases import seeds
-from tests.rtl.harness import simulate
+from tests.rtl.harness import simulate, simulator
+from tests.rtl.units import ARRIVALS, arrivals_of, play
 
 
 def row(width: int, kernel: int, stride: int = 1, dilation: int = 1, pads: tuple[int, int] = (0, 0),
@@ -70,23 +74,37 @@ def patch_of(shape: WindowShape, technology: Technology = BLOCKS) -> RowPatch:
     return RowPatchShape(window=shape, element=signed(8), lanes=LANES, pad_value=-7).build(technology)
 
 
-#: The longest stalls, for shapes that differ most; with the others among the slow tests.
-LONG = ("7, full", "stride 3, leftovers", "two words, stride 2, one side")
+def check(shape: WindowShape, technology: Technology, seed: int, timed: bool = True) -> None:
+    """Its words and the cycles of a frame, without a gap, for arrivals at random, and for a reader that stalls.
 
-
-@pytest.mark.quick(11)
-@pytest.mark.parametrize(("shape", "stall_in", "stall_out"), [
-    pytest.param(SHAPES[name], *stalls, id=f"{name}-{stalls[0]}-{stalls[1]}",
-                 marks=[pytest.mark.slow] if max(stalls) > 0.5 and name not in LONG else [])
-    for name in SHAPES for stalls in ((0.3, 0.3), (0.0, 0.9), (0.9, 0.0), (0.98, 0.98))])
-def test_gathers_rows(shape, stall_in, stall_out):
-    frames = frames_of(shape, 1 if max(stall_in, stall_out) > 0.5 else 3)
-    expected = naive(shape, frames, -7)
-    patch = patch_of(shape)
+    Where it is `timed`, `PatchTimes` says when each word moves, as if its reader always took the windows.
+    """
+    frames, patch = frames_of(shape, 3), patch_of(shape, technology)
+    expected, beats = naive(shape, frames, -7), frames.reshape(-1, LANES)
     assert np.array_equal(patch.model(frames).reshape(expected.shape), expected)
-    traces = simulate(patch, sends={"i": frames.reshape(-1, LANES)}, receives={"o": len(expected)},
-                      stall_in=stall_in, stall_out=stall_out)
-    assert np.array_equal(traces["o"].beats, expected)
+    sim = simulator(patch)
+    seen = play(patch, [beats], [np.arange(len(beats))], len(expected), sim=sim)
+    assert np.array_equal(seen.output.beats, expected)
+    assert (np.diff(seen.taken[0].reshape(3, -1)[:, 0]) == patch_cycles(shape)).all()
+    beats, expected = beats[:len(beats) // 3], expected[:len(expected) // 3]
+    arrivals = arrivals_of(ARRIVALS[seed % len(ARRIVALS)], len(beats), seed)
+    for stall in (0.0, (0.5, 0.9, 0.98)[seed % 3]):
+        sim.anew()
+        seen = play(patch, [beats], [arrivals], len(expected), stall_out=stall, sim=sim)
+        assert np.array_equal(seen.output.beats, expected)
+        if timed and not stall:
+            times = PatchTimes(shape, arrivals, np.ones_like(arrivals))
+            given = times.play(None)
+            while not np.array_equal(given, before := given):
+                given = times.play(before)
+            assert np.array_equal(times.words.reshape(-1), seen.taken[0])
+            assert np.array_equal(given, seen.output.cycles)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+@seeds(quick=[0], slow=range(1, 4))
+def test_gathers_rows(name: str, seed: int) -> None:
+    check(SHAPES[name], BLOCKS, list(SHAPES).index(name) + seed)
 
 
 def any_row(random: np.random.Generator) -> WindowShape:
@@ -101,26 +119,9 @@ def any_row(random: np.random.Generator) -> WindowShape:
 
 
 @seeds(quick=range(4), slow=range(4, 16))
-def test_gathers_any_rows(seed):
-    random = np.random.default_rng(seed)
-    shape = any_row(random)
+def test_gathers_any_rows(seed: int) -> None:
     technology = [BLOCKS, TABLES, *(Generic(timing=Timing(multiply=4, ram=ram)) for ram in (1, 3))][seed % 4]
-    frames, stall_in, stall_out = frames_of(shape, 1), *random.choice([0.0, 0.3, 0.9], 2)
-    expected = naive(shape, frames, -7)
-    traces = simulate(patch_of(shape, technology), sends={"i": frames.reshape(-1, LANES)},
-                      receives={"o": len(expected)}, stall_in=stall_in, stall_out=stall_out, seed=seed)
-    assert np.array_equal(traces["o"].beats, expected)
-
-
-@pytest.mark.quick(8)
-@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-def test_takes_the_cycles_it_says(shape):
-    frames = frames_of(shape, 4)
-    patch = patch_of(shape)
-    traces = simulate(patch, sends={"i": frames.reshape(-1, LANES)},
-                      receives={"o": 4 * shape.height * shape.out_width * shape.words})
-    starts = traces["i"].cycles.reshape(4, -1)[:, 0]
-    assert (np.diff(starts) == patch_cycles(shape)).all()
+    check(any_row(np.random.default_rng(seed)), technology, seed)
 
 
 @pytest.mark.parametrize("name", ["3 pad 1", "5 pad 2", "3 valid", "stride 2, odd", "dilation 2", "7, one side"])
@@ -148,3 +149,23 @@ def test_a_delay_in_tables_is_a_memory_that_stays_there() -> None:
     assert found[0].lut - found[1].lut == (6 - 4) * 8
     assert found[0].ff == found[1].ff
     assert found[0].ram == found[1].ram == 0
+
+
+@pytest.mark.parametrize(("lanes_in", "lanes", "chunk"), [(1, 3, 5), (2, 4, 10), (1, 4, 1), (3, 6, 9), (1, 2, 4)])
+def test_joins_words(lanes_in: int, lanes: int, chunk: int) -> None:
+    frames = np.random.default_rng(0).integers(-128, 128, (2, 3, 2, 2 * chunk))
+    join = WordJoinShape(element=signed(8), lanes_in=lanes_in, lanes=lanes, chunk=chunk).build()
+    words = join.model(frames).reshape(-1, lanes)
+    per_chunk = -(-chunk // lanes) * lanes
+    there = (np.arange(words.size) % per_chunk < chunk).reshape(words.shape)
+    for stalls in ((0.0, 0.0), (0.4, 0.4)):
+        trace = simulate(join, sends={"i": frames.reshape(-1, lanes_in)}, receives={"o": len(words)},
+                         stall_in=stalls[0], stall_out=stalls[1])["o"]
+        assert np.array_equal(np.where(there, trace.beats, 0), words)
+
+
+@pytest.mark.parametrize("lanes_in", [2, 3, 4])
+def test_join_refuses(lanes_in: int) -> None:
+    with pytest.raises(ValueError, match=f"lanes_in of a WordJoin must be less than its 4 lanes and divide them and a "
+                                         f"chunk of 5 elements, not {lanes_in}"):
+        WordJoinShape(element=signed(8), lanes_in=lanes_in, lanes=4, chunk=5)

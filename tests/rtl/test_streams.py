@@ -1,92 +1,70 @@
+"""Forks, gearboxes, credits and links of streams: order, rate and times with any stalls."""
+
 import re
 from collections import deque
-from itertools import product
 
 import numpy as np
 import pytest
 from amaranth.hdl import Module, signed, unsigned
 from amaranth.lib import wiring
-from hwflow_rtl.emit import emit_rtlil
 from hwflow_rtl.stream.credit import CreditCounter
+from hwflow_rtl.stream.deep_queue import DeepQueue
+from hwflow_rtl.stream.fork import Fork
 from hwflow_rtl.stream.gearbox import Gearbox
 from hwflow_rtl.stream.queue import Queue
-from hwflow_rtl.stream.streams import lanes_of, link, stream_of
-from hwflow_rtl.vendor import ECP5, ICE40, Gowin
+from hwflow_rtl.stream.streams import lanes_of, link
+from hwflow_rtl.vendor import ECP5, Generic
 
-from tests.rtl.harness import STALLS, run, simulate
+from tests.rtl.harness import run, simulate
 
 
 def noise(seed: int, count: int, lanes: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(-128, 128, (count, lanes))
 
 
-@pytest.mark.quick(20)
-@pytest.mark.parametrize("depth, stall_in, stall_out", [
-    pytest.param(depth, *stalls, marks=[pytest.mark.slow] if max(stalls) > 0.9 and depth != 3 else [])
-    for depth in (2, 3, 4, 5, 8, 11) for stalls in product(STALLS, STALLS)])
-def test_queue_keeps_words_and_order(depth, stall_in, stall_out):
-    count = 300 if max(stall_in, stall_out) < 0.9 else 60
-    beats = noise(depth, count, 2)
-    queue = Queue(shape=stream_of(signed(8), 2).members["payload"].shape, depth=depth)
-    traces = simulate(queue, sends={"i": beats}, receives={"o": count}, stall_in=stall_in, stall_out=stall_out)
-    assert np.array_equal(traces["o"].beats, queue.model(beats))
+@pytest.mark.parametrize("stall_in, stall_out", [(0, 0), (0.5, 0.5), (0.9, 0), (0, 0.9), (0.3, 0.98)])
+def test_every_reader_gets_every_word(stall_in, stall_out):
+    fork = Fork(shape=signed(8), depths=[0, 7, 600], technology=Generic(like=ECP5()))
+    assert [type(queue) for queue in fork.queues] == [Queue, Queue, DeepQueue]
+    count = 100 if max(stall_in, stall_out) < 0.9 else 25
+    traces = simulate(fork, sends={"i": noise(0, count, 1)}, receives=dict.fromkeys(("o0", "o1", "o2"), count),
+                      stall_in=stall_in, stall_out=stall_out)
+    for name in ("o0", "o1", "o2"):
+        assert np.array_equal(traces[name].beats, noise(0, count, 1))
+    if stall_out == 0:
+        for k, depth in enumerate((0, 7, 600)):
+            made = Fork.times(traces["i"].offered, width=8, depth=depth, technology=ECP5())
+            assert np.array_equal(traces[f"o{k}"].cycles, made)
+            assert Fork.choice(width=8, depth=depth, technology=ECP5()).latency == fork.queues[k].latency
 
 
-@pytest.mark.parametrize("depth", [2, 3, 4, 5, 8, 16, 33])
-def test_queue_moves_a_word_every_cycle(depth):
-    queue = Queue(shape=signed(8), depth=depth)
-    traces = simulate(queue, sends={"i": noise(1, 200, 1)}, receives={"o": 200})
-    assert traces["i"].span == traces["o"].span == 200
-    assert traces["o"].cycles[0] - traces["i"].cycles[0] == queue.latency
+PAIRS = [(a, b) for a in range(1, 13) for b in range(1, 13)]
+#: Of the others the least common multiple is large, and their simulation slow.
+QUICK = [(a, b) for a, b in PAIRS if np.lcm(a, b) <= 12 and (a, b) != (7, 7)]
 
 
-@pytest.mark.parametrize("depth", [2, 3, 4, 5, 8, 11])
-def test_queue_holds_its_capacity(depth):
-    queue = Queue(shape=unsigned(4), depth=depth)
-    accepted = 0
+@pytest.mark.quick(21)
+@pytest.mark.parametrize("lanes_in, lanes_out", [
+    pytest.param(*pair, marks=[] if pair in QUICK else [pytest.mark.slow]) for pair in PAIRS])
+def test_a_gearbox_keeps_elements_and_order(lanes_in, lanes_out):
+    """Elements that come at random, in a stream of frames; an output that is always taken, and one that waits.
 
-    async def testbench(ctx):
-        nonlocal accepted
-        ctx.set(queue.i.valid, 1)
-        for _ in range(3 * depth):
-            _, _, ready = await ctx.tick().sample(queue.i.ready)
-            accepted += ready
-
-    run(queue, testbench)
-    assert accepted == queue.capacity
-
-
-def test_queue_refuses_depth_1():
-    with pytest.raises(ValueError, match=r"depth of a Queue must be at least 2, not 1"):
-        Queue(shape=8, depth=1)
-
-
-PAIRS = [(1, 1), (1, 4), (4, 1), (2, 8), (8, 2), (3, 2), (2, 3), (6, 4), (4, 6), (8, 3), (1, 2), (2, 1)]
-
-
-@pytest.mark.quick(17)
-@pytest.mark.parametrize("lanes_in, lanes_out, stall_in, stall_out", [
-    pytest.param(*lanes, *stalls,
-                 marks=[pytest.mark.slow] if max(stalls) > 0.9 and lanes not in ((3, 2), (4, 6)) else [])
-    for lanes in PAIRS for stalls in ((0, 0), (0.5, 0), (0, 0.5), (0.4, 0.6), (0.98, 0), (0, 0.98))])
-def test_gearbox_keeps_elements_and_order(lanes_in, lanes_out, stall_in, stall_out):
-    count = 24 * (2 if max(stall_in, stall_out) > 0.9 else 10) // lanes_in
-    beats = noise(3, count, lanes_in)
-    gearbox = Gearbox(shape=signed(8), lanes_in=lanes_in, lanes_out=lanes_out)
-    expected = gearbox.model(beats)
-    assert np.array_equal(expected.reshape(-1), beats.reshape(-1))
-    traces = simulate(gearbox, sends={"i": beats}, receives={"o": len(expected)}, stall_in=stall_in,
-                      stall_out=stall_out)
-    assert np.array_equal(traces["o"].beats, expected)
-
-
-@pytest.mark.parametrize("lanes_in, lanes_out", PAIRS)
-def test_gearbox_narrow_side_moves_every_cycle(lanes_in, lanes_out):
-    beats = noise(4, 240 // lanes_in, lanes_in)
-    gearbox = Gearbox(shape=signed(8), lanes_in=lanes_in, lanes_out=lanes_out)
-    traces = simulate(gearbox, sends={"i": beats}, receives={"o": 240 // lanes_out})
-    narrow = traces["i"] if lanes_in <= lanes_out else traces["o"]
-    assert narrow.span == 240 // min(lanes_in, lanes_out)
+    The times are exact.  Without a stall the narrow side moves in every cycle.
+    """
+    frame = int(np.lcm(lanes_in, lanes_out))
+    elements = frame * max(2, 96 // frame)
+    beats = noise(frame, elements // lanes_in, lanes_in)
+    for stalls in ((0.0, 0.0), (0.4, 0.0), (0.85, 0.0), (0.4, 0.6), (0.0, 0.95)):
+        gearbox = Gearbox(shape=signed(8), lanes_in=lanes_in, lanes_out=lanes_out)
+        traces = simulate(gearbox, sends={"i": beats}, receives={"o": elements // lanes_out}, stall_in=stalls[0],
+                          stall_out=stalls[1], seed=frame)
+        assert np.array_equal(traces["o"].beats.reshape(-1), beats.reshape(-1))
+        assert np.array_equal(gearbox.model(beats), traces["o"].beats)
+        if not stalls[1]:
+            made = Gearbox.times(traces["i"].offered, lanes_in=lanes_in, lanes_out=lanes_out)
+            assert np.array_equal(traces["o"].cycles, made), stalls
+        if stalls == (0.0, 0.0):
+            assert traces["i" if lanes_in <= lanes_out else "o"].span == elements // min(lanes_in, lanes_out)
 
 
 def test_gearbox_gives_every_whole_beat():
@@ -152,17 +130,3 @@ def test_link_joins_equal_streams():
     a, b = Queue(shape=signed(8), depth=2), Queue(shape=signed(8), depth=2)
     link(m, a.o, b.i)
     assert lanes_of(Gearbox(shape=signed(8), lanes_in=2, lanes_out=3).o) == 3
-
-
-@pytest.mark.parametrize("family", [ECP5, Gowin, ICE40])
-def test_queue_with_a_technology_is_the_same_queue(family):
-    """Depth 20 has a memory: in tables, or in RAM blocks where the family has no such tables."""
-    queue = Queue(shape=signed(8), depth=20, technology=family())
-    beats = noise(6, 200, 1)
-    traces = simulate(queue, sends={"i": beats}, receives={"o": 200})
-    assert np.array_equal(traces["o"].beats, beats)
-    assert traces["o"].span == 200
-    cost = Queue.cost(width=8, depth=20, technology=family())
-    assert cost.ram == (family().ram_cost(width=8, depth=32).ram if family is ICE40 else 0)
-    style = '"block"' if family is ICE40 else '"distributed"'
-    assert f"ram_style {style}" in emit_rtlil(queue, name="queue")

@@ -34,11 +34,6 @@ def check(unit: Thresholder, thresholds, values: list[int], *, low: int = 0, see
     assert unit.model(np.array(values)).tolist() == expected
 
 
-def every_value(channels: int, accumulator=INT6) -> list[int]:
-    low, high = shape_range(accumulator)
-    return [value for value in range(low, high + 1) for _ in range(channels)]
-
-
 THRESHOLDS = {
     "one": [[3]],
     "two channels": [[-3], [9]],
@@ -53,12 +48,22 @@ THRESHOLDS = {
 }
 
 
-@pytest.mark.parametrize("interval", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 3, 7))])
+#: Every kind of threshold at every pace; lowest results; shapes of sums: `make`'s arguments besides the style.
+CASES = [
+    *(pytest.param(name, {"interval": interval}, marks=[pytest.mark.slow] if interval > 1 else [])
+      for name in THRESHOLDS for interval in (1, 2, 3, 7)),
+    *(("fifteen", {"low": low, "output": output, "interval": 2}) for low, output in (
+        (-8, signed(4)), (-3, signed(6)), (0, unsigned(4)), (240, unsigned(8)), (1, unsigned(5)), (-128, signed(8)))),
+    *(("around the ends", {"accumulator": shape}) for shape in (unsigned(6), signed(7), unsigned(1), signed(1)))]
+
+
 @pytest.mark.parametrize("style", ThresholderStyle)
-@pytest.mark.parametrize("name", THRESHOLDS)
-def test_every_sum_and_every_channel(name, style, interval):
-    thresholds = THRESHOLDS[name]
-    check(make(thresholds, style=style, interval=interval), thresholds, every_value(len(thresholds)))
+@pytest.mark.parametrize(("name", "more"), CASES, ids=str)
+def test_every_sum_and_every_channel(name, more, style):
+    thresholds = THRESHOLDS.get(name, [[-1, 0, 1], [0, 0, 7], [1, 2, 63], [-9, 64, 300]])
+    low, high = shape_range(more.get("accumulator", INT6))
+    values = [value for value in range(low, high + 1) for _ in thresholds]
+    check(make(thresholds, style=style, **more), thresholds, values, low=more.get("low", 0))
 
 
 @pytest.mark.parametrize(("rom", "interval"), [(1, 1), (1, 2), (2, 2), (2, 4), (3, 1), (3, 3), (3, 4)])
@@ -68,23 +73,6 @@ def test_gaps_and_latencies_of_memories(style, interval, rom):
     unit = make(thresholds, style=style, interval=interval, timing=Timing(multiply=4, rom=rom))
     values = [random.Random(k).randint(-32, 31) for k in range(70)]
     check(unit, thresholds, values, seed=interval)
-
-
-@pytest.mark.parametrize(("low", "output"), [(-8, signed(4)), (-3, signed(6)), (0, unsigned(4)), (240, unsigned(8)),
-                                             (1, unsigned(5)), (-128, signed(8))])
-@pytest.mark.parametrize("style", ThresholderStyle)
-def test_lowest_results(style, low, output):
-    thresholds = THRESHOLDS["fifteen"]
-    unit = make(thresholds, style=style, low=low, output=output, interval=2)
-    check(unit, thresholds, every_value(len(thresholds)), low=low)
-
-
-@pytest.mark.parametrize("accumulator", [unsigned(6), signed(7), unsigned(1), signed(1)])
-@pytest.mark.parametrize("style", ThresholderStyle)
-def test_shapes_of_sums(style, accumulator):
-    thresholds = [[-1, 0, 1], [0, 0, 7], [1, 2, 63], [-9, 64, 300]]
-    unit = make(thresholds, style=style, accumulator=accumulator)
-    check(unit, thresholds, every_value(4, accumulator))
 
 
 @pytest.mark.parametrize(("levels", "interval"), [(16, 1), (100, 4), (254, 1), (255, 4)])

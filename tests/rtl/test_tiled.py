@@ -25,7 +25,8 @@ from hwflow_rtl.vendor.base import Timing
 from hwflow_rtl.vendor.generic import Generic
 from hwflow_rtl.vendor.memory import Holds
 
-from tests.rtl.test_matrix import LAYERS, SAME, Layer, limits, requantized, sums_of
+from tests.rtl.oracles import requantized
+from tests.rtl.test_matrix import LAYERS, SAME, Layer, limits, sums_of
 from tests.rtl.units import ask, play
 
 FRAMES = 3
@@ -81,10 +82,11 @@ def rescaler_of(layer: Layer, sums: np.ndarray, thresholds: bool,
         made = low + (sums[..., None] >= values).sum(axis=-1)
         return ThresholderConstants(values, low), made
     shift = max(1, int(abs(sums).max()).bit_length() + 10 - layer.output.width)
-    constants = {"bias": random.integers(-100, 100, layer.cout), "shift": np.full(layer.cout, shift),
-                 "multiplier": random.integers(1 << 10, 1 << 11, layer.cout), "zero_point": 0 if low else high // 4,
-                 "low": low, "high": high - 1}
-    return RequantizerConstants(**constants, style=RequantizerStyle.FABRIC), requantized(sums, **constants)
+    constants = RequantizerConstants(
+        bias=random.integers(-100, 100, layer.cout), shift=np.full(layer.cout, shift),
+        multiplier=random.integers(1 << 10, 1 << 11, layer.cout), zero_point=0 if low else high // 4, low=low,
+        high=high - 1, style=RequantizerStyle.FABRIC)
+    return constants, requantized(sums, constants)
 
 
 class Case:

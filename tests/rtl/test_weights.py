@@ -74,13 +74,7 @@ class SlowWeights:
 @pytest.mark.parametrize("more", [1, 4])
 @pytest.mark.parametrize("name", ["3x3 pad 1, one column", "1x1, one word, all lanes", "patch 3x3", "dense"])
 def test_later_words_change_no_result_and_no_pace(name, more):
-    case = Case(LAYERS[name], 3, source=SlowSource(more, 1))
-    traces, shape = case.run(), case.stage.shape.matrix
-    ends = traces["o"].cycles.reshape(3, -1)[:, -1]
-    assert (np.diff(ends[1:]) == shape.cycles()).all()
-    expected = case.stage.shape.times(case.technology, traces["i"].cycles)
-    assert np.array_equal(traces["o"].cycles, expected.departures)
-    assert np.array_equal(traces["i"].cycles, expected.taken[0])
+    Case(LAYERS[name], 3, source=SlowSource(more, 1)).ask(more)
 
 
 @pytest.mark.parametrize(("name", "pause"), [

@@ -18,16 +18,9 @@ from hwflow_rtl.shared.results import SharedRequantizer, SharedRequantizerShape
 from hwflow_rtl.vendor import ECP5, ICE40, Generic, Technology
 
 from tests.rtl.harness import run
+from tests.rtl.oracles import rescaled
 
 DSP, FABRIC = RequantizerStyle.DSP, RequantizerStyle.FABRIC
-HALF = Fraction(1, 2)
-ROUNDED = {
-    RequantizerRounding.HALF_EVEN: round,
-    RequantizerRounding.HALF_UP: lambda x: math.floor(x + HALF),
-    RequantizerRounding.HALF_DOWN: lambda x: math.ceil(x - HALF),
-    RequantizerRounding.FLOOR: math.floor,
-    RequantizerRounding.CEIL: math.ceil,
-}
 
 
 @dataclass(frozen=True)
@@ -58,9 +51,8 @@ def made(technology: Technology = GENERIC, *, style: RequantizerStyle = FABRIC, 
 
 def exact(unit: SharedRequantizer, burst: Burst, value: int, bias: int, factor: int, extra: int) -> int:
     ranges, room = unit.plan.ranges, unit.room
-    total = value * 2**ranges.fraction + bias
-    ratio = Fraction(total * (factor if room.factor_bits else 1), 2**(room.base + extra))
-    return min(max(ROUNDED[ranges.rounding](ratio) + burst.zero_point, burst.low), burst.high)
+    return rescaled(value * 2**ranges.fraction + bias, factor if room.factor_bits else 1, room.base + extra,
+                    zero_point=burst.zero_point, low=burst.low, high=burst.high, rounding=ranges.rounding)
 
 
 def near_rounding(source: random.Random, unit: SharedRequantizer, burst: Burst, bias: int, factor: int, extra: int
