@@ -131,19 +131,28 @@ def receiver(port, count: int, stall: float, seed: object, patience: int, settle
     return testbench
 
 
-def simulator(unit, engine: type[PySimEngine] = QuickEngine) -> Simulator:
-    """Amaranth's simulator of `unit` with a clock, which it has even if the unit is nothing but wires."""
-    m, heartbeat = Module(), Signal()
+def simulator(unit, engine: type[PySimEngine] = QuickEngine,
+              clocks: Mapping[str, float | tuple[float, float]] | None = None) -> Simulator:
+    """Amaranth's simulator of `unit` with its clocks (see `run`), which run even if the unit is nothing but wires."""
+    m, clocks = Module(), {"sync": 1000.0} if clocks is None else clocks
     m.submodules.unit = unit
-    m.d.sync += heartbeat.eq(~heartbeat)
+    for domain in clocks:
+        heartbeat = Signal(name=f"heartbeat_{domain}")
+        m.d[domain] += heartbeat.eq(~heartbeat)
     sim = Simulator(m, engine=engine)
-    sim.add_clock(1e-6)
+    for domain, times in clocks.items():
+        period, phase = times if isinstance(times, tuple) else (times, None)
+        sim.add_clock(period * 1e-9, phase=None if phase is None else phase * 1e-9, domain=domain)
     return sim
 
 
-def run(unit, *testbenches, watchers: Sequence = ()) -> None:
-    """Play `testbenches` on `unit` with a clock, and `watchers`, which need not end."""
-    sim = simulator(unit)
+def run(unit, *testbenches, watchers: Sequence = (), clocks: Mapping[str, float | tuple[float, float]] | None = None
+        ) -> None:
+    """Play `testbenches` on `unit` with a clock, and `watchers`, which need not end.
+
+    `clocks` has the domains of a unit with several, with their periods in ns, or periods and phases.
+    """
+    sim = simulator(unit, clocks=clocks)
     for testbench in testbenches:
         sim.add_testbench(testbench)
     for watcher in watchers:

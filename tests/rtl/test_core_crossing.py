@@ -14,7 +14,7 @@ from hwflow_rtl.io.link.shape import LinkShape
 from hwflow_rtl.stream.streams import link, stream_of
 from hwflow_rtl.vendor import Generic
 
-from tests.rtl.engine import Simulator
+from tests.rtl.harness import run
 
 #: The period of `line`, ns, and of `sync` for ratios of the clocks from 0.3 to 20, and beyond.
 LINE = 20.0
@@ -80,15 +80,6 @@ async def restart(ctx, dut: Around) -> int:
     return cycles
 
 
-def simulate(dut: wiring.Component, sync: float, *testbenches) -> None:
-    simulator = Simulator(dut)
-    simulator.add_clock(LINE * 1e-9, domain="line")
-    simulator.add_clock(sync * 1e-9, phase=sync * 0.37e-9, domain="sync")
-    for testbench in testbenches:
-        simulator.add_testbench(testbench)
-    simulator.run()
-
-
 @pytest.mark.parametrize(("sync", "width"), [
     pytest.param(sync, width, marks=[] if sync in SYNCS and k % 3 == n else [pytest.mark.slow])
     for k, sync in enumerate([*SYNCS, *FAR]) for n, width in enumerate((0, 1, 4))])
@@ -117,7 +108,7 @@ def test_no_old_byte_comes_after_a_restart(sync: float, width: int) -> None:
             ctx.set(dut.o.ready, 0)
             await restart(ctx, dut)
 
-    simulate(dut, sync, bench)
+    run(dut, bench, clocks={"line": LINE, "sync": (sync, 0.37 * sync)})
 
 
 @pytest.mark.parametrize("sync", [LINE / 0.3, 20.0, 13.3, 1.0])
@@ -158,5 +149,5 @@ def test_a_byte_crosses_in_twenty_cycles_of_the_line(sync: float) -> None:
             cycles += bool(came)
             assert cycles <= 20 * count, f"{cycles} cycles for {len(came)} bytes"
 
-    simulate(dut, sync, bench)
+    run(dut, bench, clocks={"line": LINE, "sync": (sync, 0.37 * sync)})
     assert came == [3 * k + 1 for k in range(count)]

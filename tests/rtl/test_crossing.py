@@ -6,21 +6,11 @@ import random
 from collections.abc import Sequence
 
 import pytest
-from amaranth.hdl import Module
 from hwflow_rtl.stream.crossing import StreamCrossing
 
-from tests.rtl.engine import Simulator
+from tests.rtl.harness import run
 
 RATIOS = [(1.0, 1.0), (1.0, 1.013), (2.4, 1.0), (1.0, 2.4), (6.1, 1.0), (1.0, 9.7), (1.0, 1.5)]
-
-
-def simulator(dut: StreamCrossing, periods: tuple[float, float]) -> Simulator:
-    m = Module()
-    m.submodules.dut = dut
-    sim = Simulator(m)
-    sim.add_clock(periods[0] * 1e-6, phase=0.13e-6, domain="memory")
-    sim.add_clock(periods[1] * 1e-6, domain="sync")
-    return sim
 
 
 def play(periods: tuple[float, float], stalls: tuple[float, float], pauses: list[tuple[int, int]], count: int,
@@ -68,10 +58,8 @@ def play(periods: tuple[float, float], stalls: tuple[float, float], pauses: list
             if valid and take:
                 seen[-1].append(word)
 
-    sim = simulator(dut, periods)
-    sim.add_testbench(source, background=True)
-    sim.add_testbench(sink)
-    sim.run()
+    memory, reader = (1000 * period for period in periods)
+    run(dut, sink, watchers=[source], clocks={"memory": (memory, 130), "sync": reader})
     return seen, cycles[0]
 
 

@@ -12,7 +12,7 @@ from hwflow_rtl.io.ethernet.sender import LARGEST, OVERHEAD
 from hwflow_rtl.vendor import Generic
 from hwflow_sim.board.network import Datagram, Host, arp, internet_sum, on_line, received, received_datagram
 
-from tests.rtl.engine import Simulator
+from tests.rtl.harness import run
 
 ADDRESS = Address("192.168.1.50", 17510)
 BOARD = Host(ADDRESS.mac, ADDRESS.ip, ADDRESS.port)
@@ -110,16 +110,7 @@ class Talk:
         return found
 
     def run(self, bench) -> None:
-        run(self.dut, bench, self.listen)
-
-
-def run(dut, bench, *background) -> None:
-    simulator = Simulator(dut)
-    simulator.add_clock(8e-9)
-    simulator.add_testbench(bench)
-    for each in background:
-        simulator.add_testbench(each, background=True)
-    simulator.run()
+        run(self.dut, bench, watchers=[self.listen])
 
 
 def test_who_asks_for_the_mac_is_answered() -> None:

@@ -5,24 +5,9 @@ from __future__ import annotations
 import random
 
 import pytest
-from amaranth.hdl import Module
-from amaranth.lib import wiring
 from hwflow_rtl.io.crossings import ImageCrossing
 
-from tests.rtl.engine import Simulator
-
-
-class Inside(wiring.Component):
-    """The unit; a top of a simulation needs statements in both domains."""
-
-    def __init__(self, unit: ImageCrossing):
-        self.unit = unit
-        super().__init__({})
-
-    def elaborate(self, platform):
-        m = Module()
-        m.submodules.unit = self.unit
-        return m
+from tests.rtl.harness import run
 
 
 @pytest.mark.quick(3)
@@ -67,12 +52,7 @@ def test_words_of_what_came_since_the_last_clear(width: int, sync_us: float) -> 
                 _, _, valid = await ctx.tick("sync").sample(unit.words.valid)
                 assert not valid
 
-    simulator = Simulator(Inside(unit))
-    simulator.add_clock(1e-6, domain="line")
-    simulator.add_clock(sync_us * 1e-6, domain="sync")
-    simulator.add_testbench(line)
-    simulator.add_testbench(memory)
-    simulator.run()
+    run(unit, line, memory, clocks={"line": 1000, "sync": 1000 * sync_us})
     size = width // 8
     for octets, words in zip(sent, seen, strict=False):
         whole = [int.from_bytes(octets[k:k + size], "little") for k in range(0, len(octets) - size + 1, size)]

@@ -13,8 +13,6 @@ from hwflow_rtl.io.link.bytes import ByteCrossing, Crc32, Deframer, Framer
 from hwflow_rtl.io.transports.uart import PARTS, UartReceiver, UartTransmitter
 from hwflow_rtl.stream.streams import link, stream_of
 
-from tests.rtl.engine import Simulator
-
 from .harness import run, simulate
 from .link_host import packet
 
@@ -123,12 +121,7 @@ def test_bytes_cross_between_any_clocks(source: float, target: float, stall: flo
             if len(came) == len(octets):
                 break
 
-    simulator = Simulator(dut)
-    simulator.add_clock(source * 1e-9, phase=0.3e-9, domain="source")
-    simulator.add_clock(target * 1e-9, domain="target")
-    simulator.add_testbench(send)
-    simulator.add_testbench(receive)
-    simulator.run()
+    run(dut, send, receive, clocks={"source": (source, 0.3), "target": target})
     assert came == octets
 
 
@@ -183,10 +176,5 @@ def test_no_byte_is_lost_at_the_full_rate_of_the_line(sync: float) -> None:
             if len(came) == len(octets):
                 break
 
-    simulator = Simulator(dut)
-    simulator.add_clock(20e-9, domain="line")
-    simulator.add_clock(sync * 1e-9, phase=1e-9, domain="sync")
-    simulator.add_testbench(send)
-    simulator.add_testbench(receive)
-    simulator.run()
+    run(dut, send, receive, clocks={"line": 20, "sync": (sync, 1)})
     assert came == octets

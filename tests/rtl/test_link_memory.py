@@ -9,8 +9,7 @@ from hwflow_rtl.io.link.image import MemoryState, SealedImage
 from hwflow_rtl.io.link.shape import LinkShape
 from hwflow_rtl.vendor import Generic
 
-from tests.rtl.engine import Simulator
-
+from .harness import run
 from .link_bench import SMALL, Bench, answers, identity, short
 from .link_host import CLEAR, DATA, IMAGE, MEMORY, POLL, RESET, RESULT, STATUS, Seen, packet, packets_in
 
@@ -183,7 +182,7 @@ def test_what_is_said_of_a_flash_is_what_frames_are_taken_for(seed: int, fast: b
         await pulse(ctx, packets.resets)
         assert (ctx.get(contents.state), ctx.get(packets.usable)) == (MemoryState.FILLED, 0)
 
-    simulate(image, flash, host)
+    run(image, flash, host)
     assert {(MemoryState.FILLED, 0), (MemoryState.FILLED, 1)} <= seen
 
 
@@ -199,7 +198,7 @@ def test_what_is_wrong_with_a_flash_is_said_at_once(state: MemoryState) -> None:
             await pulse(ctx, image.packets.begin)
             await pulse(ctx, image.packets.asked)
 
-    simulate(image, host)
+    run(image, host)
 
 
 async def pulse(ctx, signal) -> None:
@@ -216,11 +215,3 @@ async def digest_said(ctx, contents) -> bytes:
         await ctx.tick().repeat(6)
         said.append(ctx.get(contents.byte))
     return bytes(said)
-
-
-def simulate(unit: SealedImage, *benches) -> None:
-    simulator = Simulator(unit)
-    simulator.add_clock(1e-6)
-    for bench in benches:
-        simulator.add_testbench(bench)
-    simulator.run()

@@ -13,7 +13,7 @@ from hwflow_rtl.io import UartReceiver, UartTransmitter
 from hwflow_rtl.io.transports.uart import PARTS, bit_time_for
 from hwflow_rtl.stream.streams import bytes_of
 
-from tests.rtl.engine import Simulator
+from tests.rtl.harness import run
 
 #: Of 3 Mbaud at 25 MHz, of 3 Mbaud at 12 MHz, of 115200 baud at 12 MHz.
 TIMES = (133, 64, 1667)
@@ -66,16 +66,8 @@ def receive(time: int, line, cycles: float, *, ready=lambda now: True) -> list[i
             events.extend(name for name, flag in zip(("overrun", "broken", "break"), flags, strict=True) if flag)
             events.extend([byte] * (valid and taken))
 
-    simulate(dut, drive)
+    run(dut, drive)
     return events
-
-
-def simulate(dut, *testbenches) -> None:
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    for testbench in testbenches:
-        simulator.add_testbench(testbench)
-    simulator.run()
 
 
 @pytest.mark.quick(1)
@@ -147,7 +139,7 @@ def transmitted(time: int, payload: list[int], *, pauses=lambda now: False) -> l
             _, _, level = await ctx.tick().sample(dut.tx)
             levels.append(level)
 
-    simulate(dut, source, line)
+    run(dut, source, line)
     return levels
 
 

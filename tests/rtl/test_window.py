@@ -122,69 +122,50 @@ def play(window: LineBuffer, frames: np.ndarray, *, stall_in: float = 0.0, stall
     return traces["o"], flags, np.array(starts), np.array(busy)
 
 
-@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-def test_model_is_the_definition(shape):
-    frames = frames_of(shape, 2)
-    window = LineBufferShape(window=shape, element=signed(8), lanes=LANES, pad_value=-3).build(Generic())
-    assert np.array_equal(window.model(frames).reshape(-1, LANES), naive(shape, frames, -3))
+def check(shape: WindowShape, technology: Generic, *, interval: int = 1, seed: int = 0) -> LineBuffer:
+    """Beats, their flags and cycles at full pace; the beats where data and credits come at random.
 
-
-@pytest.mark.quick(7)
-@pytest.mark.parametrize(("name", "ram"), [
-    pytest.param(name, 2, marks=[pytest.mark.slow] if k % 2 else []) for k, name in enumerate(SHAPES)] + [
-    (name, ram) for name in ("3x3 pad 1", "1x1, one word", "pool 2x2", "dense") for ram in (1, 3)])
-def test_plays_every_beat_at_full_pace(name, ram):
-    shape = SHAPES[name]
-    frames = frames_of(shape, 4)
-    window = LineBufferShape(window=shape, element=signed(8), lanes=LANES, pad_value=-3).build(
-        Generic(timing=Timing(multiply=3, ram=ram)))
+    Of signed elements and of unsigned ones.
+    """
+    is_signed = seed % 2 == 0
+    element, low, pad = (signed(8), -128, -3) if is_signed else (unsigned(8), 0, 200)
+    unit = LineBufferShape(window=shape, element=element, lanes=LANES, pad_value=pad, interval=interval)
+    frames, window = frames_of(shape, 4, seed, low, low + 256), unit.build(technology)
+    expected = naive(shape, frames, pad)
+    assert np.array_equal(window.model(frames).reshape(-1, LANES), expected)
     trace, flags, starts, busy = play(window, frames)
-    assert np.array_equal(trace.beats, window.model(frames).reshape(-1, LANES))
-    assert len(starts) == 4 * shape.blocks
-    per_frame = busy.reshape(4, -1)
-    assert (np.diff(per_frame[1:, 0]) == shape.cycles()).all(), np.diff(per_frame[:, 0])
+    assert np.array_equal(trace.beats, expected)
+    assert (np.diff(starts.reshape(4, -1)[1:, 0]) == shape.cycles(interval)).all(), np.diff(starts)
+    assert np.diff(starts).min() >= max(interval, shape.beats)
     assert trace.cycles[0] - starts[0] == window.latency
     assert trace.cycles[0] - busy[0] == window.beat_latency
     position = np.arange(len(busy)) % shape.beats
     played = [(first, last) for valid, first, last in flags if valid]
     assert np.array_equal(played, np.stack([position == 0, position == shape.beats - 1], axis=1))
-    if shape.blocks * shape.beats >= shape.input_words:
+    if interval == 1 and shape.blocks * shape.beats >= shape.input_words:
         assert busy[-1] - busy[shape.blocks * shape.beats] == 3 * shape.cycles() - 1, "a pause after the first frame"
-
-
-#: One of each structure waits long; the others do among the slow tests.
-LONG_WAITS = {"stride 3, leftovers", "pool 2x2", "1x1, two words", "1-D", "dense", "whole frame", "full"}
-WAITS = [pytest.param(name, 0.3, 0.3, marks=[] if k % 2 else [pytest.mark.slow]) for k, name in enumerate(SHAPES)] + [
-    pytest.param(name, 0.0, 0.9, marks=[] if name in LONG_WAITS else [pytest.mark.slow]) for name in SHAPES] + [
-    pytest.param(name, 0.98, 0.98, marks=[] if name in ("1x1, two words", "dense") else [pytest.mark.slow])
-    for name in SHAPES]
-
-
-@pytest.mark.quick(8)
-@pytest.mark.parametrize(("name", "stall_in", "stall_credit"), WAITS)
-def test_waits_for_data_and_credit(name, stall_in, stall_credit):
-    shape = SHAPES[name]
-    frames = frames_of(shape, 1 if stall_in > 0.9 else 2, low=0, high=256)
-    window = LineBufferShape(window=shape, element=unsigned(8), lanes=LANES, pad_value=200).build(Generic())
-    trace, _, starts, _ = play(window, frames, stall_in=stall_in, stall_credit=stall_credit, seed=7)
-    assert np.array_equal(trace.beats, window.model(frames).reshape(-1, LANES))
+    stall_in, stall_credit = ((0.3, 0.3), (0.0, 0.9), (0.98, 0.98))[seed % 3]
+    frames = frames[:1 if stall_in > 0.9 else 2]
+    trace, _, starts, _ = play(unit.build(technology), frames, stall_in=stall_in, stall_credit=stall_credit, seed=seed)
+    assert np.array_equal(trace.beats, expected[:len(trace.beats)])
     assert len(starts) == len(frames) * shape.blocks
+    return window
+
+
+@pytest.mark.quick(12)
+@pytest.mark.parametrize("name", SHAPES)
+@seeds(quick=[0], slow=range(1, 6))
+def test_plays_every_beat(name: str, seed: int) -> None:
+    """With memories of each latency."""
+    seed += list(SHAPES).index(name)
+    check(SHAPES[name], Generic(timing=Timing(multiply=3, ram=1 + seed % 3)), seed=seed)
 
 
 @pytest.mark.quick(3)
-@pytest.mark.parametrize(("name", "interval"), [
-    pytest.param(name, interval, marks=[] if interval in quick else [pytest.mark.slow])
-    for name, quick in (
-        ("1x1, one word", (2, 11)), ("pool 2x2", (2, 11)), ("1x1, two words", (5,)), ("3x3 pad 1", (5,)))
-    for interval in (2, 3, 4, 5, 11)])
-def test_keeps_starts_apart(name, interval):
-    shape = SHAPES[name]
-    frames = frames_of(shape, 4)
-    window = LineBufferShape(window=shape, element=signed(8), lanes=LANES, interval=interval).build(Generic())
-    trace, _, starts, _ = play(window, frames)
-    assert np.array_equal(trace.beats, window.model(frames).reshape(-1, LANES))
-    assert np.diff(starts).min() == max(interval, shape.beats)
-    assert (np.diff(starts.reshape(4, -1)[1:, 0]) == shape.cycles(interval)).all()
+@pytest.mark.parametrize("name", ["1x1, one word", "pool 2x2", "1x1, two words", "3x3 pad 1"])
+@pytest.mark.parametrize("interval", [2, 3, 4, 5, 11])
+def test_keeps_starts_apart(name: str, interval: int) -> None:
+    check(SHAPES[name], Generic(), interval=interval, seed=interval)
 
 
 class EveryWordCounts(Generic):
@@ -220,17 +201,10 @@ def random_shapes(seed: int):
 
 @pytest.mark.quick(3)
 @seeds(quick=range(6), slow=range(6, 24))
-def test_ring_of_any_depth(seed):
+def test_ring_of_any_depth(seed: int) -> None:
     shape, interval = next(random_shapes(seed))
-    frames = frames_of(shape, 4, seed)
-    window = LineBufferShape(window=shape, element=signed(8), lanes=LANES, pad_value=5, interval=interval).build(
-        EveryWordCounts())
+    window = check(shape, EveryWordCounts(), interval=interval, seed=seed)
     assert window.depth == shape.ring_words(interval) != 1 << (window.depth - 1).bit_length()
-    trace, _, starts, _ = play(window, frames)
-    assert np.array_equal(trace.beats, window.model(frames).reshape(-1, LANES))
-    assert (np.diff(starts.reshape(4, -1)[1:, 0]) == shape.cycles(interval)).all()
-    trace, _, _, _ = play(window, frames, stall_in=0.4, stall_credit=0.4, seed=seed)
-    assert np.array_equal(trace.beats, window.model(frames).reshape(-1, LANES))
 
 
 def test_one_word_less_is_too_few():
