@@ -6,6 +6,7 @@ import itertools
 import random
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hwflow_base.errors import AnswerIsNo, HwflowError
 from hwflow_rtl.multiply.style import MultiplierStyle
@@ -13,9 +14,13 @@ from hwflow_rtl.vendor import Resources, Technology
 
 from hwflow import hls
 from hwflow.hls.plan.block_options import Option, cheapest_options
+from hwflow.layers import Dense, Frame, IntFormat, Requantize, Tensor
 from hwflow.layers.base import LayerGraph
+from hwflow.layers.formats import BIPOLAR
+from hwflow.layers.rescale import Rescale, Thresholds
 from hwflow.quantize import quantize
 from hwflow.quantize.settings import ActivationSettings, LayerSettings, QuantizationSettings, WeightSettings
+from hwflow.stages.kinds import stage_of
 from hwflow.synth import load_board
 from tests.e2e.networks import rows_for, small_network
 from tests.hls.test_solver import budget
@@ -152,3 +157,18 @@ def test_only_layers_with_a_choice_rescale_in_another_way(technology: Technology
     foldings[-1] = replace(foldings[-1], rescale=MultiplierStyle.LOGIC)
     with pytest.raises(HwflowError, match=r"rescale must not be logic for a \w+: this kind of layer has no choice"):
         hls.plan.plan.require_possible(graph, "network", foldings, technology)
+
+
+@pytest.mark.parametrize(("rescale", "y", "message"), [
+    (Thresholds(np.zeros((2, 256), np.int64), 0), IntFormat(9, False), "must have 1 to 255 levels, not 256"),
+    (Thresholds(np.zeros((2, 0), np.int64), 0), IntFormat(1, False), "must have 1 to 255 levels, not 0"),
+    (Requantize(*np.ones((3, 2), np.int64), 0, -1, 1), BIPOLAR, "a bipolar output must come from thresholds"),
+    (Thresholds(np.array([[0, 1], [0, 0]]), -1), BIPOLAR, "must be pairs of equal values that step from -1 to +1"),
+])
+def test_output_stages_without_hardware(rescale: Rescale, y: IntFormat, message: str) -> None:
+    int2 = IntFormat(2, signed=True)
+    layer = Dense("fc", ("x",), "y", np.ones((2, 3), np.int64), int2, int2, rescale)
+    tensors = {"x": Tensor("x", Frame(1, 1, 3), int2, 1.0, 0), "y": Tensor("y", Frame(1, 1, 2), y, 1.0, 0)}
+    problem = stage_of(LayerGraph("g", tensors, (layer,), ("x",), ("y",)), layer).hardware_problem()
+    assert problem is not None
+    assert message in problem
