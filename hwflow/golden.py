@@ -17,7 +17,7 @@ from hwflow.layers.planes import Planes, to_frames, to_planes
 from hwflow.onnx import evaluate
 from hwflow.onnx.model import Array, Model
 from hwflow.onnx.rewrite.rows import over_rows
-from hwflow.onnx.run.per_model import PerModel
+from hwflow.onnx.run.evaluate import PerModel
 from hwflow.quantize import Quantized
 
 #: Called with (rows done, rows in all).

@@ -12,7 +12,7 @@ from pathlib import Path
 from hwflow.onnx import operators
 from hwflow.onnx.operators import COMPUTED, HOST_AFTER, HOST_BEFORE, HOST_ONLY, NEVER_ON_HOST
 from hwflow.onnx.ops import OPERATORS
-from hwflow.onnx.schemas.table import SCHEMAS
+from hwflow.onnx.schemas.schema import SCHEMAS
 from hwflow.onnx.traits import FUSED
 from hwflow.quantize.dialects.standard import RULES
 

@@ -23,9 +23,7 @@ from hwflow.onnx.rules import (
     nodes,
     opsets,
     tensors,
-    training,
     types,
-    values,
 )
 from hwflow.onnx.rules.finding import Finding, Rule, Severity
 from hwflow.onnx.rules.types import inferred_types
@@ -42,8 +40,7 @@ RULES: tuple[Rule, ...] = (
     *tensors.RULES,
     *types.RULES,
     *functions.RULES,
-    *training.RULES,
-    *values.RULES,
+    model.bindings,
     *hardware.RULES,
 )
 

@@ -11,7 +11,7 @@ import pytest
 from onnx import defs, helper
 
 from hwflow.onnx.schemas import ANY, NEWEST, SCHEMAS, AttributeKind, Option, find_schema, versions_of
-from hwflow.onnx.schemas.table import read_table
+from hwflow.onnx.schemas.schema import read_table
 
 ROOT = Path(__file__).parent.parent.parent
 STANDARD, _ = read_table(ROOT / "hwflow" / "onnx" / "schemas" / "standard.json")

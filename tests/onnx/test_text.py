@@ -11,7 +11,7 @@ from google.protobuf import text_format
 from hwflow_base.errors import HwflowError
 
 import hwflow.onnx
-from hwflow.onnx.container import text
+from hwflow.onnx.container import files as text
 from hwflow.onnx.errors import FormatError, LimitError
 from tests.onnx.full_model import full_model
 from tests.onnx.protos import canonical

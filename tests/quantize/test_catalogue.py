@@ -14,7 +14,7 @@ from hwflow.onnx import infer
 from hwflow.onnx.build import Builder
 from hwflow.onnx.operators import COMPUTED, HOST_ONLY, KNOWN, NEVER_ON_HOST
 from hwflow.onnx.ops import OPERATORS
-from hwflow.onnx.schemas.table import SCHEMAS
+from hwflow.onnx.schemas.schema import SCHEMAS
 from hwflow.onnx.traits import FUSED
 from hwflow.quantize import quantize
 from hwflow.quantize.dialects.standard import RULES

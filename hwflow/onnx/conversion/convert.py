@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hwflow.onnx.conversion.known_values import Facts, Scope, constant_of
-from hwflow.onnx.conversion.node_conversion import NodeConversion, Refusal
+from hwflow.onnx.conversion.node_conversion import Facts, NodeConversion, Refusal, Scope, constant_of
 from hwflow.onnx.conversion.steps import Step
 from hwflow.onnx.conversion.tables import DOMAINS, step_down, step_up
 from hwflow.onnx.errors import ConversionError, Unconverted

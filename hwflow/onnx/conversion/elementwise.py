@@ -169,15 +169,14 @@ def _clip_without_defaults(site: NodeConversion) -> None:
 
 
 def _clip_by_inputs(site: NodeConversion) -> None:
-    """Clip to 11.  A bound at infinity bounds nothing and is left out."""
-    dtype, inputs = site.needs_dtype(site.input(0)), [site.input(0)]
-    for name, nothing in (("min", -np.inf), ("max", np.inf)):
-        with np.errstate(over="ignore"):
-            bound = np.asarray(site.attribute(name), np.float32).astype(dtype)
-        inputs.append("" if bound == nothing else site.constant(bound))
-    while not inputs[-1]:
-        inputs.pop()
-    site.keep(inputs=tuple(inputs), attributes=site.attributes("min", "max"))
+    """Clip to 11.  A bound at infinity is stated: runtimes take one that is left out for the end of the type."""
+    x, dtype = site.input(0), site.needs_dtype(site.input(0))
+    with np.errstate(over="ignore"):
+        low, high = (np.asarray(site.attribute(name), np.float32).astype(dtype) for name in ("min", "max"))
+    if low == -np.inf and high == np.inf:
+        site.result("Identity", x)
+        return
+    site.keep(inputs=(x, site.constant(low), site.constant(high)), attributes=site.attributes("min", "max"))
 
 
 def _clip(site: NodeConversion) -> None:

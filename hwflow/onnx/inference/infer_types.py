@@ -13,11 +13,10 @@ from hwflow_base.by_value import ByValue
 from hwflow.onnx.errors import LimitError, Unsupported
 from hwflow.onnx.inference.by_rule import Contradiction, by_rule
 from hwflow.onnx.inference.claims import contradiction, loose_name, named, shown
-from hwflow.onnx.inference.control import CONTROL
+from hwflow.onnx.inference.control import CONTROL, SEQUENCES
 from hwflow.onnx.inference.data_dependent import DATA_DEPENDENT
 from hwflow.onnx.inference.facts import UNKNOWN, Fact, TensorFact, fact_of, refined
 from hwflow.onnx.inference.schema_types import by_schema, mismatch, spelled
-from hwflow.onnx.inference.sequences import SEQUENCES
 from hwflow.onnx.inference.worlds import Worlds
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits, Meter
 from hwflow.onnx.model import Function, Graph, Model, Node, TensorType, ValueType

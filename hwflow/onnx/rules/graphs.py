@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.container.document import Document
 from hwflow.onnx.rules.finding import Finding, Rule, error, lenient, quoted, warning
-from hwflow.onnx.rules.symbols import initializer_names, tables
-from hwflow.onnx.rules.walk import Scope, nodes, scopes
+from hwflow.onnx.rules.walk import Scope, initializer_names, nodes, scopes, tables
 
 
 def _graphs(document: Document) -> Iterator[tuple[Scope, pb.GraphProto]]:

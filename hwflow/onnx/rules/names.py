@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.container.document import Document
 from hwflow.onnx.rules.finding import AGAIN, Finding, Nearest, Rule, error, lenient, quoted, warning
-from hwflow.onnx.rules.symbols import START, Table, initializer_names, tables
-from hwflow.onnx.rules.walk import NodePlace, Scope, nodes_in, scopes
+from hwflow.onnx.rules.walk import START, NodePlace, Scope, Table, initializer_names, nodes_in, scopes, tables
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _SORT = "sort the nodes: each after those that write its inputs"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -12,12 +13,36 @@ from hwflow.onnx.about import names_file
 from hwflow.onnx.errors import LimitError
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits, Meter
 from hwflow.onnx.model import Model, Operand
-from hwflow.onnx.run.binding import Binder, Scope
+from hwflow.onnx.run.binding import Binder, NodeStep, Scope, Steps, Values, Watch
 from hwflow.onnx.run.feeds import Sizes, check_feeds, output_notes
 from hwflow.onnx.run.functions import Functions
 from hwflow.onnx.run.operands import constants_of
-from hwflow.onnx.run.per_model import PerModel
-from hwflow.onnx.run.steps import NodeStep, Steps, Values, Watch
+
+Derived = TypeVar("Derived")
+Key = TypeVar("Key")
+
+
+class PerModel(Generic[Key, Derived]):
+    """For each model a dict of its own, empty at first.
+
+    Models are told apart by identity: they are frozen, but their arrays have no hash.  An entry goes when its model
+    does, before another model can get the same identity; so what is kept must not hold the model.
+    """
+
+    def __init__(self) -> None:
+        self._entries: dict[int, tuple[weakref.ref[Model], dict[Key, Derived]]] = {}
+
+    def __len__(self) -> int:
+        """Models that are there and were asked for."""
+        return len(self._entries)
+
+    def of(self, model: Model) -> dict[Key, Derived]:
+        """The dict of `model`, to read and to fill."""
+        key = id(model)
+        entry = self._entries.get(key)
+        if entry is None or entry[0]() is not model:
+            entry = self._entries[key] = weakref.ref(model, lambda _: self._entries.pop(key, None)), {}
+        return entry[1]
 
 
 @names_file

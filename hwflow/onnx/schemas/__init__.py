@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from hwflow.onnx.schemas.schema import (
     ANY,
+    NEWEST,
+    SCHEMAS,
     AttributeKind,
     AttributeSchema,
     Option,
     Parameter,
     Schema,
     canonical_domain,
+    find_schema,
+    removed_at,
+    versions_of,
 )
-from hwflow.onnx.schemas.table import NEWEST, SCHEMAS, find_schema, removed_at, versions_of
 
 __all__ = [
     "ANY",

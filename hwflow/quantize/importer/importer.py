@@ -21,15 +21,13 @@ from hwflow.quantize.graphs import (
     producers,
 )
 from hwflow.quantize.importer.building import Building
-from hwflow.quantize.importer.element_places import in_vectors, places
-from hwflow.quantize.importer.geometry import frame_of
-from hwflow.quantize.importer.inputs import Inputs
+from hwflow.quantize.importer.element_places import frame_of, in_vectors, places
+from hwflow.quantize.importer.inputs import Inputs, integer_limits, parameters, selection
 from hwflow.quantize.importer.joins import concat, element_wise
 from hwflow.quantize.importer.kinds import HANDLERS
 from hwflow.quantize.importer.layer_anchors import TensorAnchor
 from hwflow.quantize.importer.movement import Movement, renamed
 from hwflow.quantize.importer.node_context import NodeContext
-from hwflow.quantize.importer.quantizers import integer_limits, parameters, selection
 from hwflow.quantize.importer.states import (
     QUANTIZE_ALL,
     Broken,

@@ -340,7 +340,7 @@ def _sorted() -> Iterator[Case]:
         answer = [x[[3, 1, 0]], ints(3, 1, 0), ints(2, 1, 2, 0), ints(1, 1, 2)]
         yield case("Unique", 28, x, outputs=4, own=True, expected=answer)
         yield case("TopK", 24, x, ints(3), outputs=2, own=True, expected=[x[[0, 2, 1]], ints(0, 2, 1)])
-        yield case("TopK", 24, x, ints(1), outputs=2, largest=0, expected=[x[[3]], ints(3)])
+        yield case("TopK", 24, x, ints(1), outputs=2, largest=0, own=True, expected=[x[[3]], ints(3)])
 
 
 def _texts(texts: np.ndarray) -> Iterator[Case]:

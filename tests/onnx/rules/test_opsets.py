@@ -11,7 +11,7 @@ from onnx import helper
 from hwflow.onnx import evaluate, loads, require_valid
 from hwflow.onnx.ops import OPERATORS
 from hwflow.onnx.schemas import NEWEST, SCHEMAS, Schema, find_schema, removed_at, versions_of
-from hwflow.onnx.schemas.table import resolve
+from hwflow.onnx.schemas.schema import resolve
 from tests.onnx.rules.protos import (
     error_of,
     errors,

@@ -14,10 +14,17 @@ from hwflow.onnx.model import Node
 from hwflow.onnx.operators import BEST, SUMS
 from hwflow.quantize.importer.kinds.embedding import embedding
 from hwflow.quantize.importer.kinds.matrix import conv
-from hwflow.quantize.importer.kinds.pools import average_pool, max_pool
 from hwflow.quantize.importer.kinds.products import matmul
 from hwflow.quantize.importer.kinds.recurrent import recurrent
-from hwflow.quantize.importer.kinds.reductions import global_norm, norm_pool, reduce_best, reduce_sum
+from hwflow.quantize.importer.kinds.reductions import (
+    average_pool,
+    global_norm,
+    max_pool,
+    norm_pool,
+    reduce_best,
+    reduce_sum,
+    running_sum,
+)
 from hwflow.quantize.importer.kinds.rows import (
     group_normalization,
     instance_normalization,
@@ -27,7 +34,6 @@ from hwflow.quantize.importer.kinds.rows import (
     rms_normalization,
     softmax,
 )
-from hwflow.quantize.importer.kinds.running_sum import running_sum
 from hwflow.quantize.importer.kinds.trees import trees
 from hwflow.quantize.importer.node_context import NodeContext
 from hwflow.quantize.importer.states import TensorState

@@ -13,8 +13,7 @@ from hwflow.layers.window import Window
 from hwflow.onnx.model import Array, Node
 from hwflow.quantize.constants import Quantity
 from hwflow.quantize.graphs import as_ints, attribute
-from hwflow.quantize.importer.element_places import channel_order, ordered_weights, pixel_places
-from hwflow.quantize.importer.geometry import window_of
+from hwflow.quantize.importer.element_places import channel_order, ordered_weights, pixel_places, window_of
 from hwflow.quantize.importer.layer_anchors import Average, Matrix
 from hwflow.quantize.importer.node_context import NodeContext
 from hwflow.quantize.importer.states import Held, Lacking, TensorState, Unrounded, image_index

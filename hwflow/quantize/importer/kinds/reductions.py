@@ -15,7 +15,7 @@ from itertools import combinations
 import numpy as np
 from hwflow_base.errors import Refusal
 
-from hwflow.layers import Frame, IntFormat, Lookup, MaxPool, Tensor, TopK
+from hwflow.layers import Frame, IntFormat, Lookup, MaxPool, RunningSum, Tensor, TopK
 from hwflow.layers.formats import IntArray
 from hwflow.layers.window import Window
 from hwflow.onnx.model import Graph, Node
@@ -23,11 +23,11 @@ from hwflow.onnx.operators import row_of
 from hwflow.onnx.traits import Total
 from hwflow.quantize.constants import Quantity
 from hwflow.quantize.graphs import as_ints, attribute, label_of
-from hwflow.quantize.importer.geometry import frame_of, window_of
+from hwflow.quantize.importer.element_places import channel_order, counts, frame_of, window_of
 from hwflow.quantize.importer.kinds.matrix import padded
 from hwflow.quantize.importer.layer_anchors import TABLE_BITS, Average, Matrix
 from hwflow.quantize.importer.node_context import NodeContext
-from hwflow.quantize.importer.states import Entry, Held, Step, TensorState, Unrounded, image_index
+from hwflow.quantize.importer.states import Entry, Held, Step, TensorState, Unrounded, Unsupported, image_index
 
 #: Height, width and channels of a frame.
 _HEIGHT, _WIDTH, _CHANNELS = range(3)
@@ -234,3 +234,82 @@ def _mapped(context: NodeContext, node: Node, held: Held, total: Total) -> Held:
         x.scale**total.power, 0)
     building.add(Lookup(building.name_of(node), (x.name,), y.name, x.format, table.astype(np.int64)), y)
     return replace(held, tensor=y.name)
+
+
+def running_sum(context: NodeContext, node: Node, dynamic: list[str]) -> TensorState:
+    """A CumSum: the elements along its axis become the channels of pixels, in the order in which they are summed."""
+    if node.inputs[1] not in context.constants:
+        raise Unsupported(f"its axis '{node.inputs[1]}' must be constant", "export the model with a constant axis")
+    axis = int(context.constants[node.inputs[1]].real.item())
+    if attribute(node, "reverse", 0):
+        held, index = from_the_end(context, node.inputs[0], axis)
+    else:
+        held = context.rows(node.inputs[0], axis)
+        index = held.index
+    if index.shape[axis] == 1:
+        raise Unsupported("it sums over an axis of one element, as the batch is", "sum along another axis")
+    x = context.tensors[held.tensor]
+    y = Tensor(context.building.tensor_name(node.outputs[0]), x.frame, RunningSum.sums_of(x), x.scale, 0)
+    exclusive = bool(attribute(node, "exclusive", 0))
+    layer = RunningSum(context.building.name_of(node), (x.name,), y.name, x.format, exclusive)
+    context.building.add(layer, y)
+    context.building.sources[y.name] = (node.outputs[0], index)
+    return Held(y.name, index, True)
+
+
+def from_the_end(context: NodeContext, name: str, axis: int) -> tuple[Held, IntArray]:
+    """The tensor `name` as pixels whose channels are its elements along `axis`, the last one first, and its index."""
+    held = context.held(name)
+    rows = np.moveaxis(held.index, axis, -1)
+    turned = context.movement.chosen(held, name, rows.reshape(-1, rows.shape[-1])[:, ::-1])
+    return turned, np.moveaxis(turned.index.reshape(rows.shape)[..., ::-1], -1, axis)
+
+
+def average_pool(context: NodeContext, node: Node, dynamic: list[str]) -> TensorState:
+    """An AveragePool or GlobalAveragePool."""
+    held = context.image(dynamic[0], real=False)
+    return padded(context, node, average(node, held, context.tensors[held.tensor].frame))
+
+
+def max_pool(context: NodeContext, node: Node, dynamic: list[str]) -> TensorState:
+    """A MaxPool or GlobalMaxPool, of integers or reals."""
+    if len([name for name in node.outputs if name]) > 1:
+        raise Unsupported("the second output (indices) has no hardware", "use MaxPool without its indices")
+    held = context.image(dynamic[0], real=False)
+    x, rank = context.tensors[held.tensor], held.index.ndim
+    frame = x.frame
+    spatial = (frame.height, frame.width)[4 - rank :]
+    kernel = spatial if node.op_type == "GlobalMaxPool" else as_ints(node.attributes["kernel_shape"])
+    if attribute(node, "storage_order", 0):
+        raise Unsupported("storage_order must be 0", "export the model with storage_order 0")
+    window = window_of(node, kernel, frame)
+    result = Frame(*window.positions(frame), frame.channels)
+    y = replace(x, name=context.building.tensor_name(node.outputs[0]), frame=result)
+    sizes = (window.kernel, window.strides, window.dilations, window.pads)
+    layer = MaxPool(context.building.name_of(node), (x.name,), y.name, x.format, *sizes)
+    context.building.add(layer, y)
+    index = image_index(y.frame, rank)[:, channel_order(frame, held.index)]
+    context.building.sources[y.name] = (node.outputs[0], index)
+    return Held(y.name, index, held.real)
+
+
+def average(node: Node, held: Held, frame: Frame) -> Unrounded:
+    """An AveragePool or GlobalAveragePool of the image `held`."""
+    if not held.real:
+        raise ValueError("its input must be dequantized first (DequantizeLinear)")
+    if node.op_type == "AveragePool":
+        window = window_of(node, as_ints(node.attributes["kernel_shape"]), frame)
+        result = Frame(*window.positions(frame), frame.channels)
+        index = image_index(result, held.index.ndim)[:, channel_order(frame, held.index)]
+        rows, columns = counts(node, window, frame)
+        divisors = {divisor for _, divisor in rows}, {divisor for _, divisor in columns}
+        if divisors == ({window.kernel[0]}, {window.kernel[1]}):  # padding counts as the zero that it is
+            rows, columns = [], []
+        return Unrounded.of(Average(node, node.outputs[0], result, (held,), window, tuple(rows), tuple(columns)), index)
+    index = channel_order(frame, held.index).reshape(1, frame.channels, *(1,) * (held.index.ndim - 2))
+    return _whole_mean(node, held, frame, index)
+
+
+def _whole_mean(node: Node, held: Held, frame: Frame, index: IntArray) -> Unrounded:
+    whole = Window((frame.height, frame.width))
+    return Unrounded.of(Average(node, node.outputs[0], Frame(1, 1, frame.channels), (held,), whole), index)
