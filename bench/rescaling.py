@@ -30,10 +30,10 @@ from bench.sections import table
 from hwflow import onnx
 from hwflow.data.dataset import Dataset, load_dataset
 from hwflow.layers import IntFormat, Requantize
-from hwflow.layers.average_pool import AveragePool
 from hwflow.layers.base import Layer, LayerGraph
 from hwflow.layers.formats import IntArray
 from hwflow.layers.matrix_layer import MatrixLayer
+from hwflow.layers.pools import AveragePool
 from hwflow.quantize import Quantized
 from hwflow.synth import load_board
 from tests.quantize.models import Qdq, session

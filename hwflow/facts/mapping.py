@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from hwflow_base.errors import HwflowError, sentence
 
-from hwflow.stages.problems import tensor_problems
+from hwflow.stages.kinds import tensor_problems
 
 from ..layers.base import LayerGraph
 from ..onnx import Model, infer, simplify

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hwflow_base.errors import HwflowError
 
-from hwflow.stages.problems import hardware_problems, layer_problems
+from hwflow.stages.kinds import hardware_problems, layer_problems
 
 from ..layers.base import LayerGraph
 from ..onnx import Model, simplify

@@ -1,26 +1,22 @@
-"""The kinds of integer layers.  To add a kind, write one file in this folder and add one entry to `KINDS`."""
+"""The kinds of integer layers.  To add a kind, write a file in this folder and add one entry to `KINDS`."""
 
 from __future__ import annotations
 
-from hwflow.layers.add import Add
-from hwflow.layers.average_pool import AveragePool
 from hwflow.layers.base import Layer, LayerGraph
 from hwflow.layers.concat import Concat
 from hwflow.layers.conv import Conv
 from hwflow.layers.dense import Dense
-from hwflow.layers.embedding import Embedding
+from hwflow.layers.elementwise import Add, Multiply
 from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor
-from hwflow.layers.lookup import Lookup
 from hwflow.layers.matmul import MatMul
-from hwflow.layers.max_pool import MaxPool
-from hwflow.layers.multiply import Multiply
 from hwflow.layers.normalize import Normalize
+from hwflow.layers.pixels import RunningSum, TopK
+from hwflow.layers.pools import AveragePool, MaxPool
 from hwflow.layers.rearrange import Rearrange
 from hwflow.layers.recurrent import Recurrent
 from hwflow.layers.rescale import Requantize
-from hwflow.layers.running_sum import RunningSum
 from hwflow.layers.softmax import Softmax
-from hwflow.layers.top_k import TopK
+from hwflow.layers.tables import Embedding, Lookup
 from hwflow.layers.trees import Trees
 
 __all__ = [

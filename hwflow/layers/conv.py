@@ -12,9 +12,8 @@ import numpy as np
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.formats import Frame, IntArray, IntFormat
 from hwflow.layers.matrix import accumulator_format, check_padding, errors_of, require
-from hwflow.layers.matrix_layer import MatrixLayer
+from hwflow.layers.matrix_layer import MatrixLayer, Product
 from hwflow.layers.planes import Planes
-from hwflow.layers.product import Product
 from hwflow.layers.rescale import Rescale, accumulator_of
 from hwflow.layers.window import Window
 

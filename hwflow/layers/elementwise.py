@@ -1,9 +1,11 @@
-"""What the layers that join two tensors element by element share: which frames fit, and the one rounding at the end."""
+"""Layers that join two tensors element by element: their sum and their product."""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -128,3 +130,69 @@ def _ends(graph: LayerGraph, name: str) -> tuple[int, int]:
     """The lowest and the highest integer of a tensor without its zero point."""
     tensor = graph.tensors[name]
     return tensor.format.low - tensor.zero_point, tensor.format.high - tensor.zero_point
+
+
+@dataclass(frozen=True, eq=False)
+class Add(Elementwise):
+    """y = clamp(round_half_even((m0 * (a - za) + m1 * (b - zb)) / 2**shift) + zero_point, low, high).
+
+    m0 and m1 are `multipliers`: the ratios s_a / s_y and s_b / s_y over the common denominator 2**shift, so that there
+    is one rounding.  Each has at most 32 significant bits; a negative one subtracts.
+    """
+
+    kind: ClassVar[str] = "add"
+
+    name: str
+    inputs: tuple[str, ...]
+    output: str
+    multipliers: tuple[int, int]
+    shift: int
+    zero_point: int
+    low: int
+    high: int
+
+    def exact(self, a: Planes, b: Planes) -> Planes:
+        exact: Planes = self.multipliers[0] * a + self.multipliers[1] * b
+        return exact
+
+    def factors(self) -> tuple[int, ...]:
+        return self.multipliers
+
+    def exact_ends(self, a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
+        products = [[m * end for end in ends] for m, ends in zip(self.multipliers, (a, b), strict=True)]
+        return sum(min(*ends, 0) for ends in products), sum(max(*ends, 0) for ends in products)
+
+    def multiplications(self, graph: LayerGraph) -> int:
+        return 0
+
+
+@dataclass(frozen=True, eq=False)
+class Multiply(Elementwise):
+    """y = clamp(round_half_even((a - za) * (b - zb) * multiplier / 2**shift) + zero_point, low, high).
+
+    `multiplier` / 2**shift is the ratio s_a * s_b / s_y; the multiplier has at most 32 significant bits.
+    """
+
+    kind: ClassVar[str] = "multiply"
+
+    name: str
+    inputs: tuple[str, ...]
+    output: str
+    multiplier: int
+    shift: int
+    zero_point: int
+    low: int
+    high: int
+
+    def exact(self, a: Planes, b: Planes) -> Planes:
+        return a * b * self.multiplier
+
+    def factors(self) -> tuple[int, ...]:
+        return (self.multiplier,)
+
+    def exact_ends(self, a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
+        products = [0, *(x * y * self.multiplier for x in a for y in b)]
+        return min(products), max(products)
+
+    def multiplications(self, graph: LayerGraph) -> int:
+        return graph.tensors[self.output].frame.elements

@@ -2,42 +2,34 @@
 
 from __future__ import annotations
 
-from hwflow.layers.add import Add
-from hwflow.layers.average_pool import AveragePool
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from hwflow.layers.base import Layer, LayerGraph
 from hwflow.layers.concat import Concat
 from hwflow.layers.conv import Conv
 from hwflow.layers.dense import Dense
-from hwflow.layers.embedding import Embedding
-from hwflow.layers.lookup import Lookup
+from hwflow.layers.elementwise import Add, Multiply
 from hwflow.layers.matmul import MatMul
-from hwflow.layers.max_pool import MaxPool
-from hwflow.layers.multiply import Multiply
 from hwflow.layers.normalize import Normalize
+from hwflow.layers.pixels import RunningSum, TopK
+from hwflow.layers.pools import AveragePool, MaxPool
 from hwflow.layers.rearrange import Rearrange
 from hwflow.layers.recurrent import Recurrent
-from hwflow.layers.running_sum import RunningSum
 from hwflow.layers.softmax import Softmax
-from hwflow.layers.top_k import TopK
+from hwflow.layers.tables import Embedding, Lookup
 from hwflow.layers.trees import Trees
-from hwflow.stages.add import AddStage
-from hwflow.stages.average_pool import AveragePoolStage
 from hwflow.stages.concat import ConcatStage
-from hwflow.stages.conv import ConvStage
-from hwflow.stages.dense import DenseStage
-from hwflow.stages.embedding import EmbeddingStage
-from hwflow.stages.lookup import LookupStage
+from hwflow.stages.elementwise import AddStage, MultiplyStage
 from hwflow.stages.matmul import MatMulStage
-from hwflow.stages.max_pool import MaxPoolStage
-from hwflow.stages.multiply import MultiplyStage
 from hwflow.stages.names import layer_names, name_of
-from hwflow.stages.normalize import NormalizeStage
+from hwflow.stages.pools import AveragePoolStage, MaxPoolStage
+from hwflow.stages.products import ConvStage, DenseStage
 from hwflow.stages.rearrange import RearrangeStage
 from hwflow.stages.recurrent import RecurrentStage
-from hwflow.stages.running_sum import RunningSumStage
-from hwflow.stages.softmax import SoftmaxStage
+from hwflow.stages.rows import NormalizeStage, RunningSumStage, SoftmaxStage, TopKStage
 from hwflow.stages.stage import LayerStage
-from hwflow.stages.top_k import TopKStage
+from hwflow.stages.tables import EmbeddingStage, LookupStage
 from hwflow.stages.trees import TreesStage
 
 #: The class of each kind; a kind that is not here has no hardware.
@@ -79,3 +71,62 @@ def new_stage(graph: LayerGraph, name: str, layer: Layer) -> LayerStage[Layer]:
 def has_hardware(layer: Layer) -> bool:
     """Whether there are stages of its kind."""
     return type(layer) in STAGES
+
+
+#: Layers that are named where many have the same problem.
+MOST_NAMES = 3
+
+
+@dataclass(frozen=True)
+class LayerProblem:
+    """A layer of `kind` that cannot become a stage; `why` is empty if its kind has no hardware at all."""
+
+    layer: str
+    kind: str
+    why: str
+
+    def __str__(self) -> str:
+        return said("layer", [self])
+
+
+def said(what: str, problems: Sequence[LayerProblem]) -> str:
+    """Layers with the same reason, the first ones by name: "layers 'a', 'b' (softmax): why"."""
+    names, more = ", ".join(f"'{each.layer}'" for each in problems[:MOST_NAMES]), len(problems) - MOST_NAMES
+    kind, why = problems[0].kind, problems[0].why
+    return (f"{what} {names}{f' and {more} more' if more > 0 else ''} ({kind})"
+            + (f": {why}" if why else " has no hardware yet"))
+
+
+def each_once(problems: Sequence[LayerProblem]) -> list[str]:
+    """A line for each reason, with all layers that have it."""
+    found: dict[tuple[str, str], list[LayerProblem]] = {}
+    for problem in problems:
+        found.setdefault((problem.kind, problem.why), []).append(problem)
+    return [said("layer" if len(same) == 1 else "layers", same) for same in found.values()]
+
+
+def layer_problems(graph: LayerGraph) -> tuple[LayerProblem, ...]:
+    """The layers of `graph` that cannot become stages, in order."""
+    problems = []
+    for layer in graph.layers:
+        why = stage_of(graph, layer).hardware_problem() if has_hardware(layer) else ""
+        if why is not None:
+            problems.append(LayerProblem(layer.name, layer.kind, why))
+    return tuple(problems)
+
+
+def tensor_problems(graph: LayerGraph) -> tuple[str, ...]:
+    """One line for each tensor of `graph` that cannot become a stream."""
+    found = []
+    for name in graph.inputs:
+        if name in graph.outputs:
+            found.append(f"tensor '{name}' is an input and an output; there is nothing for hardware to do between them")
+    for name in graph.computed:
+        if not graph.consumers(name) and name not in graph.outputs:
+            found.append(f"tensor '{name}' must be read by a layer or be an output; nothing reads it")
+    return tuple(found)
+
+
+def hardware_problems(graph: LayerGraph) -> tuple[str, ...]:
+    """One line for each layer and tensor of `graph` that cannot become a stage or a stream."""
+    return (*map(str, layer_problems(graph)), *tensor_problems(graph))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 
 import numpy as np
-from hwflow_rtl.matmul.shape import Centred, MatMulShape
-from hwflow_rtl.matmul.stage import MatMulStageShape
+from hwflow_rtl.matmul.stage import Centred, MatMulShape, MatMulStageShape
 from hwflow_rtl.multiply.products import Operand, ProductShape
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.rescale.order import PixelOrder

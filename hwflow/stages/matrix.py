@@ -15,8 +15,7 @@ from weakref import WeakValueDictionary
 from hwflow_rtl.matrix.shape import MatrixShape, banks_of, paces, pairs_rows
 from hwflow_rtl.matrix.stage import MatrixStageShape
 from hwflow_rtl.matrix.streamed_weights import StreamSource, weight_beats
-from hwflow_rtl.matrix.tiled import TiledStageShape, pass_beats
-from hwflow_rtl.matrix.tiled_shape import TiledShape
+from hwflow_rtl.matrix.tiled import TiledShape, TiledStageShape, pass_beats
 from hwflow_rtl.memory import WeightStream
 from hwflow_rtl.memory.weight_sharing import WIDEST_GROUP
 from hwflow_rtl.multiply.products import Operand, ProductShape

@@ -10,9 +10,8 @@ import numpy as np
 from hwflow_rtl.matrix.stage import rescaler_latency
 from hwflow_rtl.multiply.products import Operand, ProductShape
 from hwflow_rtl.multiply.style import MultiplierStyle
-from hwflow_rtl.recurrent.shape import RecurrentShape
+from hwflow_rtl.recurrent.shape import LoopPace, LoopTiming, RecurrentShape
 from hwflow_rtl.recurrent.stage import RecurrentStageShape
-from hwflow_rtl.recurrent.timing import LoopPace, LoopTiming
 from hwflow_rtl.rescale.plan import RequantizerStyle
 from hwflow_rtl.rescale.ranges import RequantizerRounding
 from hwflow_rtl.rescale.requantizer import RequantizerConstants

@@ -7,8 +7,7 @@ from functools import cached_property
 
 from hwflow_rtl.trees.forest import Aggregate, Forest
 from hwflow_rtl.trees.parallel import ParallelPlan, ParallelTreesShape
-from hwflow_rtl.trees.walk import WalkedTreesShape
-from hwflow_rtl.trees.walk_plan import SLOTS, WalkPlan
+from hwflow_rtl.trees.walk import SLOTS, WalkedTreesShape, WalkPlan
 from hwflow_rtl.vendor import Technology
 
 from hwflow.layers.trees import Trees

@@ -9,7 +9,7 @@ import pytest
 
 from hwflow import onnx
 from hwflow.onnx.build import Builder
-from hwflow.stages.add import AddStage
+from hwflow.stages.elementwise import AddStage
 from tests.e2e.command import Cli
 from tests.e2e.networks import residual, write_data
 

@@ -17,7 +17,7 @@ from hwflow.hls.partition.candidates import Candidate, Candidates, columns_of
 from hwflow.hls.partition.executions import Executions
 from hwflow.hls.partition.search import GAIN, PartitionSearch
 from hwflow.hls.plan.choices import Choice
-from hwflow.hls.shared.support import shared_problems
+from hwflow.hls.shared.compile import shared_problems
 from hwflow.layers.base import LayerGraph
 from hwflow.options import HardwareOptions
 from hwflow.pipeline.planning import plan_for

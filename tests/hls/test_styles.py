@@ -13,7 +13,7 @@ from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.vendor import Resources, Technology
 
 from hwflow import hls
-from hwflow.hls.plan.block_options import Option, cheapest_options
+from hwflow.hls.plan.memories import Option, cheapest_options
 from hwflow.layers import Dense, Frame, IntFormat, Requantize, Tensor
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.formats import BIPOLAR

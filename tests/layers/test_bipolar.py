@@ -10,7 +10,7 @@ import pytest
 from hwflow import golden
 from hwflow.layers import Conv, Dense, Frame, IntFormat, LayerGraph, Tensor
 from hwflow.layers.formats import BIPOLAR
-from hwflow.layers.product import pack, xnor_popcount
+from hwflow.layers.matrix_layer import pack, xnor_popcount
 from hwflow.layers.rescale import Thresholds
 
 
@@ -46,7 +46,8 @@ def test_layers_with_bipolar_inputs_and_weights_count_bits(kind: str, monkeypatc
     x = rng.choice([-1, 1], (5, 3, 3, 8))
     t = Thresholds(np.repeat(rng.integers(-9, 9, (6, 1)), 2, axis=1), -1)
     made, counted = [], []
-    monkeypatch.setattr("hwflow.layers.product.xnor_popcount", lambda *args: counted.append(1) or xnor_popcount(*args))
+    monkeypatch.setattr("hwflow.layers.matrix_layer.xnor_popcount",
+                        lambda *args: counted.append(1) or xnor_popcount(*args))
     for format in (BIPOLAR, IntFormat(2, True)):
         layer = (
             Conv("c", ("x",), "y", weights, format, format, t)

@@ -15,7 +15,7 @@ import pytest
 from hwflow import hls
 from hwflow.hls.plan.frame_schedule import schedule_frames
 from hwflow.layers import LayerGraph
-from hwflow.stages.problems import hardware_problems
+from hwflow.stages.kinds import hardware_problems
 from hwflow.synth import list_boards, load_board
 from tests.networks.playing import Stalls, play_plan, portable
 from tests.random_cases import seeds

@@ -6,7 +6,7 @@ import numpy as np
 
 from hwflow import hls
 from hwflow.layers import LayerGraph
-from hwflow.stages.problems import hardware_problems
+from hwflow.stages.kinds import hardware_problems
 from hwflow.synth import load_board
 from tests.networks.playing import Stalls, play_plan
 from tests.strategies.layer_graphs import any_foldings, frames_for

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from hwflow import golden, onnx
-from hwflow.layers.add import Add
-from hwflow.layers.multiply import Multiply
+from hwflow.layers.elementwise import Add, Multiply
 from hwflow.onnx.model import Model
 from hwflow.quantize import Quantized, quantize
 from tests.quantize.models import Branch, Chain, Qdq, assert_agrees, kinds, rows, session

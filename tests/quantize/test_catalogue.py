@@ -20,7 +20,7 @@ from hwflow.quantize import quantize
 from hwflow.quantize.dialects.standard import RULES
 from hwflow.quantize.importer.kinds import HANDLERS
 from hwflow.quantize.settings import QuantizationSettings
-from hwflow.stages.problems import hardware_problems
+from hwflow.stages.kinds import hardware_problems
 from tests.quantize.catalogue_cases import CASES, MS
 from tests.quantize.invariants import check_meaning
 from tests.quantize.rewrites import rows_for

@@ -8,7 +8,7 @@ from hwflow_base.errors import HwflowError
 
 from hwflow import golden
 from hwflow.layers import Conv, Requantize
-from hwflow.layers.add import Add
+from hwflow.layers.elementwise import Add
 from hwflow.onnx.model import Model
 from hwflow.quantize import QDQ_PASSES, quantize
 from tests.quantize.dialects.cases import QONNX, Maker

@@ -17,7 +17,7 @@ from hwflow_base.errors import HwflowError
 from hwflow import golden, onnx
 from hwflow.onnx.schemas import versions_of
 from hwflow.quantize import quantize
-from hwflow.stages.problems import hardware_problems
+from hwflow.stages.kinds import hardware_problems
 from tests.quantize.old_operators import NEWEST, Old, networks
 from tools.operator_support import CATALOGUE
 

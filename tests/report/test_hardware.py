@@ -18,7 +18,7 @@ from hwflow.options import Project
 from hwflow.pipeline.pipeline import Pipeline
 from hwflow.quantize import quantize
 from hwflow.quantize.problems import NoHardware
-from hwflow.stages.problems import hardware_problems
+from hwflow.stages.kinds import hardware_problems
 from hwflow.views.console.terminal import Console
 from tests.e2e.command import Cli
 from tests.e2e.networks import small_network

@@ -7,8 +7,7 @@ import re
 import numpy as np
 import pytest
 from amaranth.hdl import Shape, signed, unsigned
-from hwflow_rtl.matmul.shape import Centred, MatMulShape
-from hwflow_rtl.matmul.stage import MatMulStageShape
+from hwflow_rtl.matmul.stage import Centred, MatMulShape, MatMulStageShape
 from hwflow_rtl.multiply.products import Operand
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.rescale.order import PixelOrder

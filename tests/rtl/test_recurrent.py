@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from amaranth.hdl import Module, ResetInserter, Signal, signed, unsigned
 from hwflow_rtl.multiply.products import WideMultipliers, WideProductShape
-from hwflow_rtl.recurrent.timing import LoopPace
+from hwflow_rtl.recurrent.shape import LoopPace
 from hwflow_rtl.vendor import ECP5, ICE40, Generic, Gowin
 
 from hwflow.layers import Frame, IntFormat, LayerGraph, Recurrent, Tensor

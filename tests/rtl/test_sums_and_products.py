@@ -13,8 +13,7 @@ from amaranth.back import rtlil
 from amaranth.hdl import Module, Shape, signed, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from hwflow_rtl.join.add import AddFunction
-from hwflow_rtl.join.add_rounded import rounded_half_even
+from hwflow_rtl.join.add import AddFunction, rounded_half_even
 from hwflow_rtl.join.join import JoinShape, JoinStageShape
 from hwflow_rtl.join.multiply import BlockProduct, MultiplyFunction, RowProduct, product_of
 from hwflow_rtl.multiply.products import Operand

@@ -12,8 +12,7 @@ import pytest
 from amaranth.hdl import Fragment, signed, unsigned
 from hwflow_rtl.matrix.shape import MatrixShape
 from hwflow_rtl.matrix.streamed_weights import StreamSource
-from hwflow_rtl.matrix.tiled import TiledStageShape, pass_beats, played_passes
-from hwflow_rtl.matrix.tiled_shape import TiledShape
+from hwflow_rtl.matrix.tiled import TiledShape, TiledStageShape, pass_beats, played_passes
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.rearrange import rearrange
 from hwflow_rtl.rescale.plan import RequantizerStyle

@@ -7,8 +7,7 @@ import pytest
 from amaranth.hdl import signed, unsigned
 from hwflow_rtl.trees.forest import Aggregate, Forest
 from hwflow_rtl.trees.parallel import ParallelPlan, ParallelTreesShape
-from hwflow_rtl.trees.walk import WalkedTreesShape
-from hwflow_rtl.trees.walk_plan import SLOTS, WalkPlan
+from hwflow_rtl.trees.walk import SLOTS, WalkedTreesShape, WalkPlan
 from hwflow_rtl.vendor import ECP5, Generic, Timing
 
 from tests.rtl.units import ask

@@ -8,8 +8,7 @@ import numpy as np
 from amaranth.hdl import signed, unsigned
 from amaranth.lib import data
 from hwflow_rtl.matmul.operand import OperandFiller, freed_after
-from hwflow_rtl.matmul.shape import Centred, MatMulShape
-from hwflow_rtl.matmul.stage import MatMulStageShape
+from hwflow_rtl.matmul.stage import Centred, MatMulShape, MatMulStageShape
 from hwflow_rtl.multiply.products import Operand
 from hwflow_rtl.rescale.plan import RequantizerStyle
 from hwflow_rtl.rescale.requantizer import RequantizerConstants

@@ -8,8 +8,7 @@ import numpy as np
 from amaranth.hdl import signed, unsigned
 from hwflow_rtl.trees.forest import Forest
 from hwflow_rtl.trees.parallel import ParallelPlan, ParallelTreesShape
-from hwflow_rtl.trees.walk import WalkedTreesShape
-from hwflow_rtl.trees.walk_plan import WalkPlan
+from hwflow_rtl.trees.walk import WalkedTreesShape, WalkPlan
 from hwflow_rtl.vendor import Technology
 
 from tests.synth.sample import Sample, of_shape

@@ -16,8 +16,7 @@ from hwflow_rtl.matrix.row_patch import RowPatchShape
 from hwflow_rtl.matrix.shape import MatrixShape
 from hwflow_rtl.matrix.stage import MatrixStageShape
 from hwflow_rtl.matrix.streamed_weights import StreamSource
-from hwflow_rtl.matrix.tiled import TiledStageShape
-from hwflow_rtl.matrix.tiled_shape import TiledShape
+from hwflow_rtl.matrix.tiled import TiledShape, TiledStageShape
 from hwflow_rtl.memory import SdramController, SdramPart, SealCheck, SealedFlash, WeightMemory, WeightStream
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.pool.fold_pool import FoldMaxPoolShape

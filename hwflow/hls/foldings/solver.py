@@ -24,9 +24,8 @@ from hwflow_rtl.vendor.memory import Place
 from hwflow.hls.foldings.budget import RESOURCE_NAMES, Budget, DoesNotFit
 from hwflow.hls.foldings.computed_once import Known
 from hwflow.hls.foldings.effort import Effort
-from hwflow.hls.plan.block_options import Option, cheapest_options
 from hwflow.hls.plan.choices import Choice, Choices
-from hwflow.hls.plan.memories import Places, gathered, relieved, with_places
+from hwflow.hls.plan.memories import Option, Places, cheapest_options, gathered, relieved, with_places
 from hwflow.hls.plan.outside_memory import (
     OutsideMemory,
     TooManyWeights,

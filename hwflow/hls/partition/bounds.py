@@ -26,8 +26,8 @@ from hwflow.hls.foldings.solver import Solver
 from hwflow.hls.partition.candidates import Candidates
 from hwflow.hls.plan.choices import Choice
 from hwflow.hls.plan.outside_memory import OutsideMemory, StreamPlan, outside_cost
+from hwflow.hls.shared.compile import shared_problem
 from hwflow.hls.shared.stage import INTERVALS, SharedStage
-from hwflow.hls.shared.support import shared_problem
 from hwflow.layers.base import LayerGraph
 from hwflow.stages.folding import Folding
 from hwflow.stages.partition import SHARED, Group

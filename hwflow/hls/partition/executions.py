@@ -18,7 +18,7 @@ from hwflow.hls.partition.search import GAIN, PartitionSearch
 from hwflow.hls.partition.shared_solver import Search, shared_refusal, solve_shared
 from hwflow.hls.plan.outside_memory import OutsideMemory
 from hwflow.hls.plan.plan import MIXED, Alternative, Plan
-from hwflow.hls.shared.support import shared_problems
+from hwflow.hls.shared.compile import shared_problems
 from hwflow.layers.base import LayerGraph
 from hwflow.stages.partition import Execution
 

@@ -21,12 +21,12 @@ from hwflow.hls.partition.candidates import Candidate, Candidates
 from hwflow.hls.plan.outside_memory import OutsideMemory, outside_cost, streams_of
 from hwflow.hls.plan.plan import Plan, make_plan
 from hwflow.hls.schedule.links import links_cost, links_of, spram_around
+from hwflow.hls.shared.compile import shared_problems
 from hwflow.hls.shared.stage import SharedStage
-from hwflow.hls.shared.support import shared_problems
 from hwflow.layers.base import LayerGraph
 from hwflow.stages.folding import Folding
+from hwflow.stages.kinds import each_once, tensor_problems
 from hwflow.stages.partition import SHARED, Group, Partition
-from hwflow.stages.problems import each_once, tensor_problems
 
 #: Elements of a word: the least array, whose words leave the fewest lanes without a channel.
 COLUMNS = 2

@@ -6,10 +6,9 @@ from hwflow_base.errors import HwflowError
 
 from hwflow.hls.shared.stage import SharedStage
 from hwflow.layers.base import LayerGraph
-from hwflow.stages.kinds import stage_of
+from hwflow.stages.kinds import hardware_problems, stage_of
 from hwflow.stages.names import layer_names
 from hwflow.stages.partition import DATAFLOW, Group, Partition
-from hwflow.stages.problems import hardware_problems
 from hwflow.stages.stage import Stage
 
 

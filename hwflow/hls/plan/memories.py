@@ -10,14 +10,48 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 from hwflow_base.short_repr import fields_repr
 from hwflow_rtl.stream.queue import Queue
 from hwflow_rtl.vendor import Resources, Technology
 from hwflow_rtl.vendor.known import once_known
 from hwflow_rtl.vendor.memory import Holds, Memory, MemoryKind, Place
 
-from hwflow.hls.plan.block_options import Option, cheapest_options
 from hwflow.hls.schedule.links import LinkPlan
+
+
+@dataclass(frozen=True)
+class Option:
+    """One way to make a stage: the multiplier blocks it takes, and the price of everything else."""
+
+    blocks: int
+    price: float
+
+
+def cheapest_options(stages: Sequence[Sequence[Option]], blocks: int) -> list[int]:
+    """For each stage the position of its option: all together take at most `blocks` blocks, at the lowest price.
+
+    This is a multiple-choice knapsack, solved exactly by dynamic programming over the number of blocks.  If no choice
+    takes so few blocks, each stage gets the option with the fewest.  Of equal options the first is taken.
+    """
+    best = np.zeros(max(blocks, 0) + 1)
+    taken = []
+    for options in stages:
+        prices = np.full((len(options), len(best)), np.inf)
+        for row, option in zip(prices, options, strict=True):
+            if option.blocks < len(best):
+                row[option.blocks:] = best[:len(best) - option.blocks] + option.price
+        taken.append(np.argmin(prices, axis=0))
+        best = prices.min(axis=0)
+    if blocks < 0 or not np.isfinite(best[-1]):
+        return [min(range(len(options)), key=lambda k: (options[k].blocks, options[k].price)) for options in stages]
+    left, chosen = len(best) - 1, []
+    for options, places in zip(reversed(stages), reversed(taken), strict=True):
+        place = int(places[left])
+        chosen.append(place)
+        left -= options[place].blocks
+    return chosen[::-1]
+
 
 #: Share of its RAM blocks that a memory fills at most which is better in tables, and share of all blocks from which on
 #: such memories matter.

@@ -21,8 +21,7 @@ from hwflow_rtl.stream.gearbox import Gearbox
 from hwflow_rtl.stream.times import StageTimes, Times, in_turn, with_room
 from hwflow_rtl.vendor import Technology
 
-from hwflow.hls.schedule.beats import Played, collected, later, leaving, parts_of, waiting
-from hwflow.hls.schedule.links import LinkPlan, in_spram
+from hwflow.hls.schedule.links import LinkPlan, Played, collected, in_spram, later, leaving, parts_of, waiting
 from hwflow.stages.folding import Folding
 from hwflow.stages.stage import Stage
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -12,20 +12,18 @@ from hwflow_rtl.shared.program import Constants, Program, Written, byte_of
 from hwflow_rtl.shared.shape import SharedShape
 from hwflow_rtl.shared.steps import Compute, Load, Step, Store
 
-from hwflow.stages.kinds import stage_of
-from hwflow.stages.sweep import Sweep, is_wide
-
-from ...layers.base import Layer, LayerGraph
-from ...layers.formats import IntArray, Tensor
-from .constants import Needs, held_less, held_table, needs_of
-from .frame_map import FrameMap
-from .framing import ProgramSizes, framed_for
-from .in_place import Lowerings
-from .layout import LaidOut, Layout
-from .lowering import Lowering, Operand
-from .packed_rows import with_packed_rows
-from .sliding import Sliding, sliding_of
-from .support import shared_problems
+from hwflow.hls.shared.constants import Needs, held_less, held_table, needs_of
+from hwflow.hls.shared.frame_map import FrameMap
+from hwflow.hls.shared.framing import ProgramSizes, framed_for
+from hwflow.hls.shared.in_place import Lowerings
+from hwflow.hls.shared.layout import LaidOut, Layout
+from hwflow.hls.shared.lowering import Lowering, Operand
+from hwflow.hls.shared.packed_rows import with_packed_rows
+from hwflow.hls.shared.sliding import Sliding, sliding_of
+from hwflow.layers.base import Layer, LayerGraph
+from hwflow.layers.formats import IntArray, Tensor
+from hwflow.stages.kinds import LayerProblem, has_hardware, stage_of
+from hwflow.stages.sweep import Sweep, is_wide, tensor_problem, wide_problem
 
 
 @dataclass(frozen=True)
@@ -204,3 +202,23 @@ def leaving_of(graph: LayerGraph, layers: Sequence[Layer]) -> tuple[str, ...]:
     others = {name for layer in graph.layers if layer.output not in made for name in layer.inputs}
     return tuple(dict.fromkeys([*(name for name in graph.outputs if name in made),
                                 *(name for name in made if name in others)]))
+
+
+def shared_problem(graph: LayerGraph, layer: Layer) -> str | None:
+    """None if a shared stage can compute `layer`, else the reason why it cannot."""
+    if not has_hardware(layer):
+        return f"a shared stage has no {layer.kind}"
+    stage = stage_of(graph, layer)
+    problem = stage.shared_problem()
+    if problem:
+        return problem
+    output = graph.tensors[layer.output]
+    problems = [tensor_problem(graph.tensors[name]) for name in layer.inputs]
+    problems.append(wide_problem(output, stage.sweeps()) if is_wide(output) else tensor_problem(output))
+    return next(filter(None, problems), None)
+
+
+def shared_problems(graph: LayerGraph, layers: Iterable[Layer]) -> tuple[LayerProblem, ...]:
+    """Those of `layers` that a shared stage cannot compute."""
+    return tuple(LayerProblem(layer.name, layer.kind, problem) for layer in layers
+                 if (problem := shared_problem(graph, layer)))

@@ -13,10 +13,9 @@ import numpy.typing as npt
 from hwflow_base.errors import Refusal, reason_of
 
 from hwflow.layers import AveragePool, Conv, Dense, IntFormat, Layer, Lookup, Requantize, Tensor
-from hwflow.layers.add import Add
+from hwflow.layers.elementwise import Add, Multiply
 from hwflow.layers.formats import BIPOLAR, IntArray
 from hwflow.layers.matrix import accumulator_format
-from hwflow.layers.multiply import Multiply
 from hwflow.layers.rescale import Rescale, Rounding, Thresholds
 from hwflow.layers.window import Window
 from hwflow.onnx.model import Node

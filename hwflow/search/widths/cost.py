@@ -24,9 +24,8 @@ from hwflow.hls.shared.stage import SharedStage
 from hwflow.layers.base import Layer, LayerGraph
 from hwflow.search.widths.points import LINKS, Design
 from hwflow.stages.folding import Folding
-from hwflow.stages.kinds import has_hardware, stage_of
+from hwflow.stages.kinds import hardware_problems, has_hardware, stage_of
 from hwflow.stages.partition import Execution
-from hwflow.stages.problems import hardware_problems
 from hwflow.stages.stage import LayerStage
 
 #: The folding of a layer that has a stage of its own; None where it has none that is fast enough.

@@ -13,7 +13,7 @@ from ..multiply.products import Operand, ProductShape
 from ..multiply.style import MultiplierStyle
 from ..stream.pipeline import adder_luts, delay
 from ..vendor.base import Resources, Technology, price
-from .add_rounded import RoundedSum
+from .add import RoundedSum
 from .join import JoinFunction
 from .tree import SumPlan, Term, holding
 

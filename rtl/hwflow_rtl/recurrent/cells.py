@@ -20,8 +20,7 @@ from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from ..vendor.memory import Holds
 from .memories import StateMemory, StateMemoryShape, beats_memory, beats_memory_cost
-from .shape import ONE_FRACTION, VALUE, RecurrentShape
-from .timing import LoopTiming
+from .shape import ONE_FRACTION, VALUE, LoopTiming, RecurrentShape
 
 
 class Beat:

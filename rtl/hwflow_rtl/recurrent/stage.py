@@ -29,10 +29,8 @@ from ..stream.unit import UnitShape
 from ..vendor.base import Resources, Technology
 from .cells import cell_cost, cell_of
 from .memories import LoopOperand, LoopOperandShape
-from .sequencer import LoopSequencer
-from .shape import ONE_FRACTION, RecurrentShape
-from .timing import LoopPace
-from .walk import LoopWalk
+from .shape import ONE_FRACTION, LoopPace, RecurrentShape
+from .walk import LoopSequencer, LoopWalk
 
 IntArray = npt.NDArray[np.int64]
 

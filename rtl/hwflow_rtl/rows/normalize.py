@@ -16,7 +16,7 @@ import numpy.typing as npt
 from amaranth.hdl import Cat, Const, Module, Shape, Signal, Value, signed
 from amaranth.lib import data, wiring
 
-from ..join.add_rounded import TAIL, RoundedSum
+from ..join.add import TAIL, RoundedSum
 from ..join.join import queue_depth
 from ..join.multiply import BlockProduct
 from ..join.tree import SumPlan, Term, holding, signed_digits

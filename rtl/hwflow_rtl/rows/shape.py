@@ -12,6 +12,7 @@ from amaranth.hdl import Shape
 from amaranth.lib.wiring import In, Out
 
 from ..join.join import queue_depth
+from ..pool.results import Results
 from ..stream.queue import Queue
 from ..stream.streams import stream_of
 from ..stream.times import StageTimes, Times, in_turn, with_room
@@ -114,3 +115,35 @@ class RowsShape(UnitShape):
         room = with_room(np.zeros_like(arrivals[0]), left, depth, back=2)
         taken, *_, given = play_rows(arrivals[0], room, self.words, self.phases(technology))
         return StageTimes((taken,), given + latency + Queue.latency_of(depth))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PixelsShape(UnitShape):
+    """Frames of `pixels` pixels of `channels` channels, `lanes` of them in a beat; `output` is what leaves."""
+
+    pixels: int
+    channels: int
+    lanes: int
+    output: Shape
+
+    @property
+    def beats(self) -> int:
+        """Of a pixel."""
+        return self.channels // self.lanes
+
+    @property
+    def lanes_in(self) -> tuple[int, ...]:
+        return (self.lanes,)
+
+    @property
+    def cycles(self) -> int:
+        return self.pixels * self.beats
+
+    @abstractmethod
+    def results(self, technology: Technology) -> Results:
+        """The queue after the datapath."""
+
+    def latency(self, technology: Technology) -> int:
+        """Cycles from the beat that completes a result to the result at the output."""
+        results = self.results(technology)
+        return results.latency + Queue.latency_of(results.depth)

@@ -19,7 +19,7 @@ from ..stream.streams import stream_of
 from ..stream.times import StageTimes, Times, in_turn
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
-from .pixels import PixelsShape
+from .shape import PixelsShape
 
 IntArray = npt.NDArray[np.int64]
 

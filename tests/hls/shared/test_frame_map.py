@@ -7,9 +7,9 @@ from itertools import permutations
 import numpy as np
 import pytest
 
+from hwflow.hls.shared.compile import shared_problems
 from hwflow.hls.shared.frame_map import FrameMap, FrameMemoryFull, busiest, placed
 from hwflow.hls.shared.framing import placed_in_banks
-from hwflow.hls.shared.support import shared_problems
 from hwflow.stages.stage import Life
 from tests.hls.shared.machine import program_for
 from tests.hls.shared.networks import shared_network

@@ -10,10 +10,9 @@ from hwflow_rtl.shared.program import Program
 from hwflow_rtl.shared.steps import Compute
 
 from hwflow import golden, onnx
-from hwflow.hls.shared.compile import compile_shared
+from hwflow.hls.shared.compile import compile_shared, shared_problems
 from hwflow.hls.shared.frame_map import Over, placed
 from hwflow.hls.shared.framing import ProgramSizes
-from hwflow.hls.shared.support import shared_problems
 from hwflow.layers import LayerGraph
 from hwflow.onnx.build import Builder
 from hwflow.quantize import quantize

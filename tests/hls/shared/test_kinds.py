@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hwflow_base.errors import HwflowError
 
-from hwflow.hls.shared.support import shared_problems
+from hwflow.hls.shared.compile import shared_problems
 from hwflow.layers import (
     KINDS,
     Add,

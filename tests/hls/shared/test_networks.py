@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from hwflow import golden
-from hwflow.hls.shared.support import shared_problems
+from hwflow.hls.shared.compile import shared_problems
 from tests.hls.shared.machine import program_for, require_equal
 from tests.hls.shared.networks import shared_network
 from tests.random_cases import seeds

@@ -1,4 +1,4 @@
-"""A row of a table for each integer: the vectors that stand for words, bytes or classes."""
+"""Layers of tables: of values by the value of an element, and of rows by an index."""
 
 from __future__ import annotations
 
@@ -11,6 +11,54 @@ from hwflow.layers.base import Layer, LayerGraph
 from hwflow.layers.formats import Frame, IntArray, IntFormat
 from hwflow.layers.matrix import require
 from hwflow.layers.planes import Planes, compact
+
+
+@dataclass(frozen=True, eq=False)
+class Lookup(Layer):
+    """y = table[(x - input_format.low) / input_format.step], element by element.
+
+    `table` is [2**input_format.bits]: the function's value for every integer of the input format, lowest first.  The
+    step is 1; of a bipolar input, whose integers are -1 and +1, it is 2.
+    Activation functions and changes of scale are both of this kind.
+    """
+
+    kind: ClassVar[str] = "lookup"
+
+    name: str
+    inputs: tuple[str, ...]
+    output: str
+    input_format: IntFormat
+    table: IntArray
+
+    def output_frame(self, *inputs: Frame) -> Frame:
+        (frame,) = inputs
+        if self.table.shape != (1 << self.input_format.bits,):
+            raise ValueError(f"layer '{self.name}': the table must have {1 << self.input_format.bits} entries")
+        return frame
+
+    def check(self, graph: LayerGraph) -> None:
+        super().check(graph)
+        self.check_input_format(graph, self.input_format)
+        if self.table.dtype != np.int64:
+            raise ValueError(f"layer '{self.name}': the table must be int64, not {self.table.dtype}")
+        require(f"layer '{self.name}': table", self.table, graph.tensors[self.output].format)
+
+    def compute(self, graph: LayerGraph, *inputs: Planes) -> Planes:
+        (x,) = inputs
+        table = self.table.astype(compact(graph.tensors[self.output].format))
+        if x.itemsize > 1:
+            return np.take(table, x.astype(np.intp) - self.input_format.low)  # not bipolar: the step is 1
+        by_byte = np.zeros(256, table.dtype)  # x as an unsigned byte is the index, without arithmetic
+        integers = np.arange(self.input_format.low, self.input_format.high + 1, self.input_format.step)
+        by_byte[integers.astype(x.dtype).view(np.uint8)] = table
+        return np.take(by_byte, x.view(np.uint8))
+
+    @property
+    def rises(self) -> bool:
+        return bool((np.diff(self.table) >= 0).all())
+
+    def multiplications(self, graph: LayerGraph) -> int:
+        return 0
 
 
 @dataclass(frozen=True, eq=False)
