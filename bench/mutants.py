@@ -5,8 +5,9 @@
 
 A mutant is one changed line inside of a function: a comparison, an operator, a number.  cosmic-ray makes it.  A set of
 mutants is a file, so that suites of two commits meet the same changes: `run` looks for the line in the function of that
-name, wherever its file is now.  A mutant is tried with the test files that are nearest to it by imports.  The tests run
-until one fails (caught), all pass (survived), or the time is over (time).  `run` goes on where an earlier one ended.
+name, wherever its file is now.  A mutant is tried with the test files that are nearest to it by imports.  The quick
+tests run until one fails (caught), all pass (survived), or their processor time is over (time).  `run` goes on where an
+earlier one ended.  It needs cosmic-ray and psutil (`pip install cosmic-ray psutil`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+import psutil
 
 #: The product: import names and their folders.
 PACKAGES = {"hwflow": "hwflow", "hwflow_base": "base/hwflow_base", "hwflow_rtl": "rtl/hwflow_rtl",
@@ -183,19 +186,32 @@ def applied(mutant: Mutant, file: Path, line: int) -> Iterator[None]:
 
 
 def verdict(tests: Sequence[str], checkout: Path, seconds: float) -> str:
-    """`caught`, `survived` or `time`, and a dash for what pytest could not say."""
-    command = [str(checkout / ".venv/bin/python"), "-m", "pytest", "-q", "-x", "-n", "2", "--dist", "load",
-               "--maxschedchunk", "2", "-p", "no:cacheprovider", *tests]
-    process = subprocess.Popen(command, cwd=checkout, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                               start_new_session=True)
+    """`caught`, `survived` or `time`, and a dash for what pytest could not say.
+
+    `seconds` are those of the processor, of pytest and its children: a busy machine gives the same verdicts.
+    """
+    command = [str(checkout / ".venv/bin/python"), "-m", "pytest", "-q", "-x", "-m", "not slow",
+               "-p", "no:cacheprovider", *tests]
+    process = psutil.Popen(command, cwd=checkout, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                           start_new_session=True)
     try:
-        return {0: "survived", 1: "caught", 2: "caught"}.get(process.wait(seconds), "-")
-    except subprocess.TimeoutExpired:
+        while used_by(process) < seconds:
+            with contextlib.suppress(psutil.TimeoutExpired):
+                return {0: "survived", 1: "caught", 2: "caught"}.get(process.wait(1), "-")
         return "time"
     finally:
-        with contextlib.suppress(ProcessLookupError):  # the workers of a session that was ended
+        with contextlib.suppress(ProcessLookupError):  # also the programs that the tests started
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+def used_by(process: psutil.Process) -> float:
+    """Seconds of processor time of a process, its living children, and those it has waited for."""
+    used = 0.0
+    for one in (process, *process.children(recursive=True)):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            used += sum(one.cpu_times()[:4])
+    return used
 
 
 def run(mutants: Sequence[Mutant], results: Path, checkout: Path, seconds: float) -> dict[str, str]:
