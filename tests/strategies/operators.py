@@ -149,7 +149,7 @@ def _meeting(net: Net, parts: list[T]) -> T:
 
 def padded(net: Net, t: T) -> T:
     """A Pad in all its modes, along any axis, and numbers that crop."""
-    t = net.q(t) if net.chance(0.8) else t
+    t = net.q(t) if net.chance(0.8) or net.exact else t
     modes = ["reflect", "edge", *(["wrap"] if net.opset >= 19 else []), *([] if t.bipolar else ["constant"] * 3)]
     mode, rank = net.pick(*modes), len(t.shape)
     if mode == "constant" and net.chance(0.3) and not t.whole:
