@@ -16,12 +16,10 @@ from tests.onnx.rules.protos import (
     error_of,
     errors,
     findings,
-    graph,
     leniently,
     model,
     node,
     value,
-    warned,
     weight,
 )  # fmt: skip
 
@@ -33,49 +31,12 @@ def changed(**fields: object) -> onnx.ModelProto:
     return proto
 
 
-def without(field: str) -> onnx.ModelProto:
-    proto = model()
-    proto.ClearField(field)
-    return proto
-
-
-def test_a_good_model_has_no_findings() -> None:
-    assert findings(model()) == ()
-    assert findings(model(), strict=True) == ()
-
-
 @pytest.mark.rule("IR-02")
 @pytest.mark.parametrize("data", [b"", b"PK\x03\x04", b"no model at all", model().SerializeToString()[:-7]])
 def test_other_bytes_are_no_model(data: bytes) -> None:
     with pytest.raises(HwflowError, match=r"must be an? .*ONNX model"):
         loads(data)
     assert loads(model().SerializeToString()).graph.name == "g"
-
-
-_KNOWN = "export it with a version of ONNX that is known here, or update hwflow"
-
-
-@pytest.mark.rule("IR-03", "VER-12")
-@pytest.mark.parametrize(
-    ("proto", "message"),
-    [
-        (without("ir_version"),
-         "model: the IR version must be given (1 to 14), not left out; export the model again [IR-03]"),
-        (changed(ir_version=0), f"model: the IR version must be 1 to 14, not 0; {_KNOWN} [IR-03]"),
-        (changed(ir_version=-1), f"model: the IR version must be 1 to 14, not -1; {_KNOWN} [IR-03]"),
-        (changed(ir_version=15), f"model: the IR version must be 1 to 14, not 15; {_KNOWN} [IR-03]"),
-        (changed(ir_version=9999), f"model: the IR version must be 1 to 14, not 9999; {_KNOWN} [IR-03]"),
-    ],
-)  # fmt: skip
-def test_ir_version(proto: onnx.ModelProto, message: str) -> None:
-    assert error_of(proto) == message
-
-
-@pytest.mark.rule("VER-04")
-def test_ir_version_is_a_plain_number() -> None:
-    assert error_of(changed(ir_version=(1 << 48) + 2)) == (
-        f"model: the IR version must be a plain number, not the semantic version 1.0.2; {_KNOWN} [VER-04]"
-    )
 
 
 @pytest.mark.rule("IR-03", "IR-04", "VER-10")
@@ -106,14 +67,6 @@ def test_descriptions_are_free_text(text: str) -> None:
     assert loads(proto.SerializeToString()).doc_string == text
 
 
-@pytest.mark.rule("IR-08", "IR-22")
-def test_control_characters_are_escaped_in_messages() -> None:
-    assert error_of(model(node(inputs=("a\x1b[31m\n",)))) == (
-        r"graph/node[0] 'y' (Relu): 'a\x1b[31m\n' must be a value of the graph, not undefined; "
-        "export the model again [NM-14]"
-    )
-
-
 @pytest.mark.rule("IR-09")
 def test_domain_of_the_model() -> None:
     for domain in ("", "acme", "com..acme", "com.acme inc"):
@@ -136,31 +89,6 @@ def test_any_version_of_a_model(number: int) -> None:
     assert loads(proto.SerializeToString()).model_version == number
 
 
-@pytest.mark.rule("IR-11")
-def test_a_model_has_a_graph() -> None:
-    proto = without("graph")
-    assert error_of(proto) == "model: the model must have a graph, not none; export the model again [IR-11]"
-    proto.graph.SetInParent()  # an empty graph is one
-    assert errors(proto) == []
-
-
-@pytest.mark.rule("IR-12")
-def test_metadata() -> None:
-    proto = model()
-    proto.metadata_props.add(key="a", value="1")
-    proto.metadata_props.add(key="b", value="1")
-    assert findings(proto) == ()
-    proto.metadata_props.add(key="a", value="2")
-    assert error_of(proto) == (
-        "model/metadata_props[2]: metadata property 'a' must be there once, not twice; remove one of them [IR-12]"
-    )
-    proto.metadata_props[2].key = ""
-    assert warned(proto) == (
-        "model/metadata_props[2]: the key of a metadata property must be a name, not empty; "
-        "name it or leave it out [IR-12 W-metadata-key]"
-    )
-
-
 @pytest.mark.rule("IR-13")
 def test_agreed_keys_of_metadata_are_kept_as_text() -> None:
     proto = model()
@@ -170,29 +98,6 @@ def test_agreed_keys_of_metadata_are_kept_as_text() -> None:
     read = loads(proto.SerializeToString())
     assert read.metadata["model_author"] == "A. Nonymous, Jane Doe"
     assert read.metadata["model_license"] == "https://example.org/licence"
-
-
-@pytest.mark.rule("IR-14")
-def test_training_is_told() -> None:
-    proto = model()
-    proto.training_info.add().algorithm.CopyFrom(graph(name="step"))
-    assert (
-        "model: inference uses the graph only, not the 1 training algorithm of the file; nothing to do; training has "
-        "calls of its own [IR-14 W-training-ignored]" in map(str, findings(proto))
-    )
-    assert errors(proto) == []
-
-
-@pytest.mark.rule("IR-17")
-def test_values_of_every_kind_are_accepted() -> None:
-    kinds = [
-        onnx.helper.make_sequence_type_proto(value("e").type),
-        onnx.helper.make_optional_type_proto(value("e").type),
-        onnx.helper.make_map_type_proto(onnx.TensorProto.INT64, value("e").type),
-        onnx.helper.make_sparse_tensor_type_proto(onnx.TensorProto.FLOAT, [2]),
-    ]
-    more = [onnx.helper.make_value_info(f"v{number}", kind) for number, kind in enumerate(kinds)]
-    assert findings(model(inputs=[value("x"), *more])) == ()
 
 
 @pytest.mark.rule("IR-21")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import onnx
 import pytest
@@ -12,7 +10,7 @@ from onnx import TensorProto, TypeProto, helper
 from hwflow.onnx import TensorType, evaluate, loads
 from hwflow.onnx.dtypes import ELEMENT_TYPES
 from hwflow.onnx.model import SequenceType
-from tests.onnx.rules.protos import F, error_of, errors, findings, leniently, model, node, value, weight
+from tests.onnx.rules.protos import F, error_of, errors, model, node, value
 
 I64 = TensorProto.INT64
 
@@ -47,25 +45,6 @@ def test_floats_follow_ieee_754(code: int, dtype: type) -> None:
     assert found.tobytes() == wanted.astype(dtype).tobytes()
 
 
-@pytest.mark.rule("TY-04")
-def test_element_types_of_tensors_exist() -> None:
-    message = "the element type must be one of 1 to 28, not 99; export the model again [TY-04]"
-    assert message in error_of(typed(helper.make_tensor_type_proto(99, [2])))
-    nested = helper.make_sequence_type_proto(helper.make_tensor_type_proto(99, [2]))
-    assert error_of(typed(nested)) == f"graph/input[1] 'odd': {message}"
-    assert errors(typed(helper.make_sequence_type_proto(helper.make_tensor_type_proto(F, [2])))) == []
-
-
-@pytest.mark.rule("TY-04")
-def test_an_element_type_that_is_left_out_inside_of_the_graph() -> None:
-    proto = model(node(outputs=("t",)), node(inputs=("t",)))
-    proto.graph.value_info.append(value("t", 0, (2,)))
-    assert leniently(proto) == (
-        "graph/value_info[0] 't': the element type must be one of 1 to 28, not 0; the type counts as not stated; "
-        "export the model again [TY-04 W-no-element-type]"
-    )
-
-
 @pytest.mark.rule("TY-05")
 def test_sequences() -> None:
     without = TypeProto(sequence_type=TypeProto.Sequence())
@@ -77,64 +56,6 @@ def test_sequences() -> None:
     assert errors(proto) == []
     read = loads(proto.SerializeToString()).graph.inputs[1].type
     assert read == SequenceType(TensorType(np.dtype(np.int64), ("n",)))
-
-
-@pytest.mark.rule("TY-06")
-@pytest.mark.parametrize(
-    "key, right", [(I64, True), (8, True), (2, True), (F, False), (9, False), (0, False), (99, False)]
-)
-def test_keys_of_maps(key: int, right: bool) -> None:
-    proto = typed(helper.make_map_type_proto(key, helper.make_tensor_type_proto(F, [])))
-    found = [text for text in errors(proto) if "[TY-06]" in text]
-    assert bool(found) is not right
-    if found:
-        assert "the key type of a map must be an integer type or string, not " in found[0]
-
-
-@pytest.mark.rule("TY-06")
-def test_values_of_maps() -> None:
-    without = TypeProto(map_type=TypeProto.Map(key_type=I64))
-    assert "the type of a map must state its value type, not leave it out" in error_of(typed(without))
-
-
-@pytest.mark.rule("TY-07")
-def test_optional_sparse_and_opaque_types() -> None:
-    tensor = helper.make_tensor_type_proto(F, [2])
-    for kind in (
-        helper.make_optional_type_proto(tensor),
-        helper.make_sparse_tensor_type_proto(F, [2]),
-        TypeProto(opaque_type=TypeProto.Opaque(domain="com.acme", name="Image")),
-    ):
-        assert errors(typed(kind)) == []
-    without = TypeProto(optional_type=TypeProto.Optional())
-    assert "the type of an optional must state its element type, not leave it out" in error_of(typed(without))
-
-
-@pytest.mark.rule("TY-08")
-@pytest.mark.parametrize(
-    "proto, what, needed",
-    [
-        (lambda: helper.make_tensor_type_proto(TensorProto.INT4, [2]), "the element type int4", 10),
-        (lambda: helper.make_tensor_type_proto(TensorProto.BFLOAT16, [2]), "the element type bfloat16", 4),
-        (lambda: helper.make_tensor_type_proto(TensorProto.FLOAT6E2M3, [2]), "the element type float6e2m3", 14),
-        (lambda: helper.make_optional_type_proto(helper.make_tensor_type_proto(F, [2])), "the type optional", 8),
-        (lambda: helper.make_sparse_tensor_type_proto(F, [2]), "the type sparse_tensor", 8),
-    ],
-)  # fmt: skip
-def test_types_that_are_newer_than_the_ir_version(proto: Callable[[], TypeProto], what: str, needed: int) -> None:
-    told = [f for f in findings(typed(proto(), ir=needed - 1, opset=8)) if f.rule == "TY-08"]
-    assert [f.code for f in told] == ["W-ir-too-old"]
-    assert told[0].message == (
-        f"{what} must come with IR version {needed} or later, not {needed - 1}; it is read nevertheless"
-    )
-    assert not [f for f in findings(typed(proto(), ir=needed, opset=8)) if f.rule == "TY-08"]
-
-
-@pytest.mark.rule("TY-08")
-def test_tensors_that_are_newer_than_the_ir_version() -> None:
-    small = weight("w", TensorProto.INT4, (2,), [1, 2])
-    assert "the element type int4 must come with IR version 10" in leniently(model(initializers=[small], ir=9))
-    assert findings(model(initializers=[small], ir=10)) == ()
 
 
 @pytest.mark.rule("TY-09")

@@ -22,7 +22,6 @@ from hwflow.onnx.versioning.numbers import (
     unpack,
     version_text,
 )
-from tests.onnx.rules.protos import errors, findings, model, warned
 
 VERSIONS = st.builds(
     SemanticVersion, st.integers(0, 65535), st.integers(1, 65535), st.integers(0, (1 << 32) - 1)
@@ -93,16 +92,6 @@ def test_large_majors_are_negative_numbers() -> None:
     assert unpack(-(1 << 63)) == SemanticVersion(32768, 0, 0)
 
 
-@pytest.mark.rule("VER-07")
-def test_versions_are_independent() -> None:
-    """The newest operator set in any later IR version, and any version of the model."""
-    for ir in (3, 8, 14):
-        for opset in (7, 13, 21):
-            proto = model(opset=opset, ir=ir)
-            proto.model_version = 99
-            assert errors(proto) == []
-
-
 @pytest.mark.rule("VER-08")
 @pytest.mark.parametrize(
     ("old", "new", "compatible"),
@@ -162,13 +151,3 @@ def test_least_ir_of_an_operator_set() -> None:
     assert least_ir("", 29) is None
     assert least_ir("com.acme", 1) is None
     assert first_release("", 13).version == "1.8.0"
-
-
-@pytest.mark.rule("VER-18")
-def test_an_operator_set_newer_than_the_format() -> None:
-    assert warned(model(opset=17, ir=4)) == (
-        "opset_import 'ai.onnx' version 17: the IR version must be 8 or later for this operator set, not 4; "
-        "state IR version 8 [VER-18 W-ir-too-old]"
-    )
-    assert findings(model(opset=17, ir=8)) == ()
-    assert findings(model(opset=9, ir=14)) == ()
