@@ -280,5 +280,5 @@ class SharedBounds:
 
 def work_of(stage: SharedStage, columns: int) -> int:
     """Cycles in which the array works for a frame."""
-    return sum(step.blocks * step.turns_of_tile * step.run
+    return sum(step.loops.blocks * step.turns_of_tile * step.run
                for step, _ in stage.made_for(columns).program.computed())

@@ -168,6 +168,6 @@ class Candidates:
             return
         shape = stage.shape(folding)
         steps = [step for step, _ in stage.made_for(folding.cols).program.computed()]
-        blocks = [step.blocks * step.turns_of_tile * shape.period(step) for step in steps]
+        blocks = [step.loops.blocks * step.turns_of_tile * shape.period(step) for step in steps]
         weights = [int(shape.beats_of(step) * folding.weight_interval) for step in steps]
         yield Candidate(stage, folding, np.array(blocks, np.int64), np.array(weights, np.int64))

@@ -77,13 +77,14 @@ class SharedProgram:
         """What one step writes of a frame."""
         step = self.program.steps[making.step]
         assert isinstance(step, Compute)
-        rest = int(self.program.looked_up(step, np.clip(step.zero_point, step.low, step.high)))
+        output = step.output
+        rest = int(self.program.looked_up(step, np.clip(output.zero_point, output.low, output.high)))
         held = frame.reshape(-1, frame.shape[-1]) - held_less(self.tensors[making.tensor].format)
-        if step.byte is not None:
-            held, rest = byte_of(held, step.byte), int(byte_of(np.array(step.zero_point), step.byte))
+        if output.byte is not None:
+            held, rest = byte_of(held, output.byte), int(byte_of(np.array(output.zero_point), output.byte))
         words = self.layouts[making.tensor].spread(held, rest).reshape(-1, self.program.shape.columns)
         addresses = step.writes.reshape(-1)
-        places = (addresses - self.frames[making.tensor].base) // (1 if step.byte is None else 2)
+        places = (addresses - self.frames[making.tensor].base) // (1 if output.byte is None else 2)
         return Written(making.step, addresses, words[places])
 
 

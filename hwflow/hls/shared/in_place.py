@@ -126,7 +126,7 @@ class InPlace:
             last[reads[used]] = readers[used]  # of equal words the last one counts, and blocks are in order
             writes.append(step.writes.reshape(-1))
             order.append(blocks + step.writers.reshape(-1))
-            blocks += step.blocks
+            blocks += step.loops.blocks
         return last, np.concatenate(writes), np.concatenate(order)
 
     @property

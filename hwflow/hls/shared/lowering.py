@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from hwflow_base.errors import HwflowError
 from hwflow_rtl.shared.program import Constants
-from hwflow_rtl.shared.steps import Compute, Operation
+from hwflow_rtl.shared.steps import Compute, Loops, Operation, Output, Padding, ReadWalk, Weighting, WriteWalk
 
 from hwflow.stages.sweep import Sweep, is_wide
 
@@ -62,12 +62,13 @@ class Lowering:
         base = self.output.base
         for byte in range(2):
             for step, constants in self.whole_steps():
-                yield replace(step, byte=byte, write_base=base + 2 * (step.write_base - base) + byte,
-                              write_tile=2 * step.write_tile, write_row=2 * step.write_row,
-                              write_column=2 * step.write_column), constants
+                walk = step.write
+                wide = WriteWalk(base=base + 2 * (walk.base - base) + byte, tile=2 * walk.tile, row=2 * walk.row,
+                                 column=2 * walk.column)
+                yield replace(step, write=wide, output=replace(step.output, byte=byte)), constants
 
     def whole_steps(self) -> Iterator[tuple[Compute, Constants]]:
-        """Those of a sweep whose elements have one byte."""
+        """The steps of a sweep whose elements have one byte."""
         constants = sweep_constants(self.sweep, self.needs)
         way = self.sliding.way(self.sweep, self.inputs[0].layout, self.output.layout)
         if way is not None:
@@ -111,15 +112,15 @@ class Lowering:
     def product(self, tiles: Tiles, constants: SweepConstants) -> tuple[Compute, Constants]:
         """Sums of products with weights."""
         weights = self.tile_weights(tiles)
-        step = self.compute(constants, tiles, words=tiles.length)
+        step = self.compute(constants, tiles)
         words = weights.reshape(tiles.count, -1, self.columns, self.columns)
-        if step.beats > 1 and (words == words[:, :1]).all():
-            return replace(step, repeated=True), self.constants(tiles, constants, words[:, :1])
+        if step.loops.beats > 1 and (words == words[:, :1]).all():
+            return replace(step, weighting=Weighting(repeated=True)), self.constants(tiles, constants, words[:, :1])
         if step.part > self.buffer:
             step, order = self.in_parts(step, tiles)
             weights = weights.reshape(tiles.count, -1, self.columns, self.columns)
             weights = np.where((order >= 0)[:, None, None], weights[:, order], 0)
-        shape = tiles.count, step.beats, self.columns, self.columns
+        shape = tiles.count, step.loops.beats, self.columns, self.columns
         return step, self.constants(tiles, constants, weights.reshape(shape))
 
     def tile_weights(self, tiles: Tiles) -> IntArray:
@@ -143,16 +144,21 @@ class Lowering:
         writes = sweep.output.frame.width * y.layout.words, y.layout.words
         steps, lines = (sweep.row_step[0], sweep.column_step[1]), (sweep.rows, sweep.columns)
         first = sweep.origin[along] + way.first
-        step = self.compute(
-            constants, tiles, words=1, slides=True, lead=way.lead, outer=way.step, inner=way.height,
-            height=way.lines, width=way.count,
-            read_base=x.base + sweep.origin[across] * reads[across] + first * reads[along] + tiles.low,
-            read_row=steps[across] * reads[across], read_column=way.step * reads[along], read_outer=reads[along],
-            read_inner=sweep.dilations[across] * reads[across], write_row=lines[across].step * writes[across],
-            write_column=lines[along].step * writes[along], first_row=sweep.origin[across], first_column=first,
-            row_stride=steps[across], column_stride=way.step, outer_rows=0, inner_columns=0, outer_columns=1,
-            inner_rows=sweep.dilations[across], frame_height=(frame.height, frame.width)[across],
-            frame_width=(frame.height, frame.width)[along], pad=sweep.pad - held_less(sweep.inputs[0].format))
+        size = frame.height, frame.width
+        step = Compute(
+            loops=Loops(tiles=tiles.count, height=way.lines, width=way.count, lead=way.lead, outer=way.step,
+                        inner=way.height),
+            read=ReadWalk(
+                base=x.base + sweep.origin[across] * reads[across] + first * reads[along] + tiles.low, tile=tiles.step,
+                row=steps[across] * reads[across], column=way.step * reads[along], outer=reads[along],
+                inner=sweep.dilations[across] * reads[across]),
+            write=replace(self.writes(tiles), row=lines[across].step * writes[across],
+                          column=lines[along].step * writes[along]),
+            padding=Padding(
+                first_row=sweep.origin[across], first_column=first, row_stride=steps[across], column_stride=way.step,
+                outer_columns=1, inner_rows=sweep.dilations[across], frame_height=size[across], frame_width=size[along],
+                pad=self.pad),
+            weighting=Weighting(slides=True), output=self.results(constants))
         if step.part > self.buffer:
             raise self.too_many(step.part, f"{way.height} x {way.step} pixels of one word")
         lanes = np.diagonal(self.tile_weights(tiles)[:, :, :, 0], axis1=3, axis2=4)  # [tiles, height, width, lanes]
@@ -164,9 +170,9 @@ class Lowering:
     def in_parts(self, step: Compute, tiles: Tiles) -> tuple[Compute, IntArray]:
         """The same step with weights in parts, and for each word of them which of the whole it is, or -1 for none."""
         sweep, (height, width) = self.sweep, self.sweep.kernel
-        frame, whole = sweep.inputs[0].frame, step.beats
+        frame, whole = sweep.inputs[0].frame, step.loops.beats
         if sweep.single and width * tiles.length <= self.buffer:
-            return replace(step, in_parts=True), np.arange(whole)
+            return replace(step, weighting=Weighting(in_parts=True)), np.arange(whole)
         pixel = self.inputs[0].layout.words
         in_a_row = (tiles.length == pixel and (width == 1 or sweep.dilations[1] == 1)
                     and (height == 1 or (width == frame.width and sweep.dilations[0] == 1)))
@@ -179,8 +185,10 @@ class Lowering:
         length = whole - (parts - 1) * stride
         order = np.arange(parts)[:, None] * stride + np.arange(length)
         order[:-1, stride:] = -1
-        step = replace(step, in_parts=True, outer=parts, inner=1, words=length, read_outer=stride, read_inner=0,
-                            outer_rows=0, inner_columns=0)
+        step = replace(step, weighting=Weighting(in_parts=True),
+                       loops=replace(step.loops, outer=parts, inner=1, words=length),
+                       read=replace(step.read, outer=stride, inner=0),
+                       padding=replace(step.padding, outer_rows=0, inner_columns=0))
         return step, order.reshape(-1)
 
     def too_many(self, words: int, why: str) -> HwflowError:
@@ -195,25 +203,29 @@ class Lowering:
         digits = [digits_of(m) for m in self.sweep.multipliers]
         count = max(map(len, digits))
         table = np.array([[row[k] if k < len(row) else 0 for row in digits] for k in reversed(range(count))], np.int64)
-        return self.of_two(constants, table, digits=count > 1)
+        return self.of_two(constants, table, Operation.MULTIPLY, Weighting(digits=count > 1))
 
     def product_of_two(self, constants: SweepConstants) -> tuple[Compute, Constants]:
         """Two operands times each other, see `Operation.PRODUCT`."""
         a, b = (-1 - held_zero_point(x) for x in self.sweep.inputs)
-        return self.of_two(constants, np.array([[b, a], [0, 0]], np.int64), operation=Operation.PRODUCT)
+        return self.of_two(constants, np.array([[b, a], [0, 0]], np.int64), Operation.PRODUCT, Weighting())
 
-    def of_two(self, constants: SweepConstants, table: IntArray, **changes: object) -> tuple[Compute, Constants]:
+    def of_two(self, constants: SweepConstants, table: IntArray, operation: Operation,
+               weighting: Weighting) -> tuple[Compute, Constants]:
         """Words of both operands again and again, times the numbers of a row of `table` [times, 2]."""
         words, ((a, _), (b, _)) = self.output.layout.words, self.inputs
-        step = self.compute(constants, Tiles(0, words, 0, 1, 1), words=1, outer=len(table), inner=2, read_outer=0,
-                            read_inner=b - a, outer_rows=0, inner_columns=0, **changes)
+        step = self.compute(constants, Tiles(0, words, 0, 1, 1))
+        step = replace(step, operation=operation, weighting=weighting,
+                       loops=replace(step.loops, outer=len(table), inner=2),
+                       read=replace(step.read, outer=0, inner=b - a),
+                       padding=replace(step.padding, outer_rows=0, inner_columns=0))
         if step.part > self.buffer:
             raise self.too_many(step.part, f"{len(table)} times two words")
         weights = table.reshape(-1, 1, 1) * np.eye(self.columns, dtype=np.int64)
         if self.word_by_word:
-            count = step.tiles * step.pixels
-            step = replace(step, tiles=1, height=1, width=count, read_tile=0, read_row=0, read_column=1,
-                                write_tile=0, write_row=0, write_column=1)
+            step = replace(
+                step, loops=replace(step.loops, tiles=1, height=1, width=step.loops.tiles * step.loops.pixels),
+                read=replace(step.read, tile=0, row=0, column=1), write=WriteWalk(base=step.write.base, column=1))
             words = 1
         return step, self.constants(Tiles(0, words, 0, 1, 1), constants,
                                     np.broadcast_to(weights, (words, *weights.shape)).copy())
@@ -231,36 +243,44 @@ class Lowering:
         """The largest element of a window."""
         words = self.output.layout.words
         tiles = Tiles(0, words, 0, 1, 1)
-        step = self.compute(constants, tiles, words=1, operation=Operation.MAXIMUM)
+        step = replace(self.compute(constants, tiles), operation=Operation.MAXIMUM)
         return step, self.constants(tiles, constants, np.zeros((words, 0, self.columns, self.columns), np.int64))
 
-    def compute(self, constants: SweepConstants, tiles: Tiles, **changes: object) -> Compute:
+    def compute(self, constants: SweepConstants, tiles: Tiles) -> Compute:
         """The loops over the pixels of the output and a window of the input."""
         sweep, x = self.sweep, self.inputs[0]
-        frame, target = sweep.inputs[0].frame, sweep.output.frame
+        frame = sweep.inputs[0].frame
         across, along = frame.width * x.layout.words, x.layout.words
-        y_across, y_along = target.width * self.output.layout.words, self.output.layout.words
-        fields = {
-            "tiles": tiles.count, "height": sweep.rows.count, "width": sweep.columns.count,
-            "outer": sweep.kernel[0], "inner": sweep.kernel[1],
-            "read_base": x.base + sweep.origin[0] * across + sweep.origin[1] * along + tiles.low,
-            "read_tile": tiles.step,
-            "read_row": sweep.row_step[0] * across + sweep.row_step[1] * along,
-            "read_column": sweep.column_step[0] * across + sweep.column_step[1] * along,
-            "read_outer": sweep.dilations[0] * across, "read_inner": sweep.dilations[1] * along,
-            "write_base": (self.output.base + sweep.rows.first * y_across + sweep.columns.first * y_along
-                           + tiles.first),
-            "write_tile": 1, "write_row": sweep.rows.step * y_across, "write_column": sweep.columns.step * y_along,
-            "first_row": sweep.origin[0], "first_column": sweep.origin[1], "row_stride": sweep.row_step[0],
-            "column_stride": sweep.column_step[1], "outer_rows": sweep.dilations[0],
-            "inner_columns": sweep.dilations[1], "frame_height": frame.height, "frame_width": frame.width,
-            "pad": sweep.pad - held_less(sweep.inputs[0].format),
-            "zero_point": constants.zero_point, "low": max(constants.low, -128), "high": min(constants.high, 127),
-            "table": self.table}
-        if not sweep.padded:
-            fields |= {"first_row": 0, "first_column": 0, "row_stride": 0, "column_stride": 0, "outer_rows": 0,
-                       "inner_columns": 0, "frame_height": 1, "frame_width": 1, "pad": 0}
-        return Compute(**{**fields, **changes})  # type: ignore[arg-type]
+        loops = Loops(tiles=tiles.count, height=sweep.rows.count, width=sweep.columns.count, outer=sweep.kernel[0],
+                      inner=sweep.kernel[1], words=tiles.length)
+        read = ReadWalk(
+            base=x.base + sweep.origin[0] * across + sweep.origin[1] * along + tiles.low, tile=tiles.step,
+            row=sweep.row_step[0] * across + sweep.row_step[1] * along,
+            column=sweep.column_step[0] * across + sweep.column_step[1] * along,
+            outer=sweep.dilations[0] * across, inner=sweep.dilations[1] * along)
+        padding = Padding(
+            first_row=sweep.origin[0], first_column=sweep.origin[1], row_stride=sweep.row_step[0],
+            column_stride=sweep.column_step[1], outer_rows=sweep.dilations[0], inner_columns=sweep.dilations[1],
+            frame_height=frame.height, frame_width=frame.width, pad=self.pad) if sweep.padded else Padding()
+        return Compute(loops=loops, read=read, write=self.writes(tiles), padding=padding,
+                       output=self.results(constants))
+
+    @property
+    def pad(self) -> int:
+        """What pads the input, as the frame memory holds it."""
+        return self.sweep.pad - held_less(self.sweep.inputs[0].format)
+
+    def writes(self, tiles: Tiles) -> WriteWalk:
+        """The words of the output, pixel by pixel."""
+        rows, columns, words = self.sweep.rows, self.sweep.columns, self.output.layout.words
+        across = self.sweep.output.frame.width * words
+        return WriteWalk(base=self.output.base + rows.first * across + columns.first * words + tiles.first, tile=1,
+                         row=rows.step * across, column=columns.step * words)
+
+    def results(self, constants: SweepConstants) -> Output:
+        """What becomes of the sums."""
+        return Output(zero_point=constants.zero_point, low=max(constants.low, -128), high=min(constants.high, 127),
+                      table=self.table)
 
     def constants(self, tiles: Tiles, constants: SweepConstants, weights: IntArray) -> Constants:
         """Those of the channels of some tiles; 0 for lanes without a channel."""

@@ -214,7 +214,7 @@ class SharedStage(Stage):
 
     def schedule(self, folding: Folding, technology: Technology) -> Schedule:
         turns = folding.cols // folding.rows
-        work = sum(step.blocks * step.beats * turns for step, _ in self.made(folding).program.computed())
+        work = sum(step.loops.blocks * step.loops.beats * turns for step, _ in self.made(folding).program.computed())
         return Schedule(work=work, interval=self.played(folding, technology).interval,
                         multipliers=folding.rows * folding.cols, lanes_in=self.lanes_in(folding))
 

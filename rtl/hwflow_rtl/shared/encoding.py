@@ -36,25 +36,26 @@ def loop_fields(**counts: int) -> dict[str, int]:
 
 
 def compute_fields(step: Compute, pause: int) -> dict[str, int]:
+    loops, place, way, output = step.loops, step.padding, step.weighting, step.output
     reads, writes = step.read_jumps, step.write_jumps
-    rows = jumps({"width": (1, 0), "outer": (step.outer, step.outer_rows), "inner": (step.inner, step.inner_rows)})
-    columns = jumps({"width": (1, step.column_stride), "outer": (step.outer, step.outer_columns),
-                     "inner": (step.inner, step.inner_columns)})
+    rows = jumps({"width": (1, 0), "outer": (loops.outer, place.outer_rows), "inner": (loops.inner, place.inner_rows)})
+    columns = jumps({"width": (1, place.column_stride), "outer": (loops.outer, place.outer_columns),
+                     "inner": (loops.inner, place.inner_columns)})
     return {
-        "kind": Kind.COMPUTE, "maximum": int(step.operation is Operation.MAXIMUM), "digits": int(step.digits),
-        "repeated": int(step.repeated), "in_parts": int(step.in_parts), "part": step.part, "pause": pause,
-        "read_base": step.read_base, "write_base": step.write_base,
-        "slides": int(step.slides), "product": int(step.operation is Operation.PRODUCT),
-        "looks_up": int(step.table is not None), "table": step.table or 0,
-        "byte": 0 if step.byte is None else step.byte + 1,
-        **loop_fields(**step.counts), "count_written": step.width - 2,
-        **{f"read_{name}": reads[name] if step.counts[name] > 1 else 0 for name in LOOPS[1:]},
-        **{f"write_{name}": writes[name] if getattr(step, name) > 1 else 0 for name in WRITE_LOOPS},
-        "first_row": step.first_row, "first_column": step.first_column,
-        **{f"row_{name}": jump for name, jump in rows.items()}, "row_height": step.row_stride + rows["width"],
+        "kind": Kind.COMPUTE, "maximum": int(step.operation is Operation.MAXIMUM), "digits": int(way.digits),
+        "repeated": int(way.repeated), "in_parts": int(way.in_parts), "part": step.part, "pause": pause,
+        "read_base": step.read.base, "write_base": step.write.base,
+        "slides": int(way.slides), "product": int(step.operation is Operation.PRODUCT),
+        "looks_up": int(output.table is not None), "table": output.table or 0,
+        "byte": 0 if output.byte is None else output.byte + 1,
+        **loop_fields(**loops.counts), "count_written": loops.width - 2,
+        **{f"read_{name}": reads[name] if loops.counts[name] > 1 else 0 for name in LOOPS[1:]},
+        **{f"write_{name}": writes[name] if getattr(loops, name) > 1 else 0 for name in WRITE_LOOPS},
+        "first_row": place.first_row, "first_column": place.first_column,
+        **{f"row_{name}": jump for name, jump in rows.items()}, "row_height": place.row_stride + rows["width"],
         **{f"column_{name}": jump for name, jump in columns.items()},
-        "frame_height": step.frame_height, "frame_width": step.frame_width, "pad": step.pad,
-        "zero_point": step.zero_point, "low": step.low, "high": step.high,
+        "frame_height": place.frame_height, "frame_width": place.frame_width, "pad": place.pad,
+        "zero_point": output.zero_point, "low": output.low, "high": output.high,
     }
 
 
@@ -71,7 +72,7 @@ class Encoding:
         The words that are written in a row have a count of their own only where a row has other blocks too.
         """
         made = [self.row(step) for step in self.program.steps]
-        if not any(isinstance(step, Compute) and step.lead for step in self.program.steps):
+        if not any(isinstance(step, Compute) and step.loops.lead for step in self.program.steps):
             for row in made:
                 row.pop("count_written", None)
         opens = self.program.opens

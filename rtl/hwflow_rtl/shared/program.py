@@ -37,13 +37,14 @@ class Constants:
 
     def check(self, step: Compute, columns: int) -> None:
         """ValueError where an array has another shape than `step` needs."""
-        words = step.weight_words // step.tiles
-        wanted = {"bias": (step.tiles, columns), "factor": (step.tiles, columns), "extra": (step.tiles, columns),
-                  "weights": (step.tiles, words, columns, columns)}
-        for name, shape in wanted.items():
-            found = getattr(self, name)
-            if found.shape != shape or found.dtype != np.int64:
-                raise ValueError(f"{name} of a Compute must be int64 {shape}, not {found.dtype} {found.shape}")
+        tiles = step.loops.tiles
+        words = step.weight_words // tiles
+        shapes = {"bias": (tiles, columns), "factor": (tiles, columns), "extra": (tiles, columns),
+                  "weights": (tiles, words, columns, columns)}
+        for name, shape in shapes.items():
+            array = getattr(self, name)
+            if array.shape != shape or array.dtype != np.int64:
+                raise ValueError(f"{name} of a Compute must be int64 {shape}, not {array.dtype} {array.shape}")
 
 
 @dataclass(frozen=True)
@@ -79,9 +80,9 @@ class Program:
                 constants.check(step, self.shape.columns)
                 if step.operation is Operation.PRODUCT and constants.weights[:, -1].any():
                     raise ValueError("weights of the last word must be 0 where it meets another word")
-                if step.table is not None and step.table >= len(self.tables):
+                if step.output.table is not None and step.output.table >= len(self.tables):
                     raise ValueError(f"tables of a Program must be there for every step, not {len(self.tables)}")
-                if step.slides:
+                if step.weighting.slides:
                     self.check_slide(step, constants.weights)
                 self.shape.check(step)
         if len(self.tables) != self.shape.tables:
@@ -100,9 +101,10 @@ class Program:
         taps = int(weights.any(axis=(0, 1, 2)).nonzero()[0].max(initial=-1)) + 1
         if taps > self.shape.taps:
             raise ValueError(f"weights of a window that slides must be 0 from column {self.shape.taps} on")
-        if (step.lead + 1) * step.beats < taps * self.shape.slide:
+        read = (step.loops.lead + 1) * step.loops.beats
+        if read < taps * self.shape.slide:
             raise ValueError(f"a window that slides must have read {taps * self.shape.slide} words before its first "
-                             f"result, not {(step.lead + 1) * step.beats}")
+                             f"result, not {read}")
 
     def check_opens(self, opens: int) -> None:
         """ValueError where a step uses words of a frame that may come in meanwhile."""
@@ -150,7 +152,7 @@ class Program:
 
     def tile_beats(self, step: Compute, constants: Constants) -> IntArray:
         """The beats of all tiles of a step."""
-        shape, tiles = self.shape, step.tiles
+        shape, tiles = self.shape, step.loops.tiles
         header = np.zeros((tiles, 1, shape.stream_lanes), np.int64)
         words = step.weight_words // tiles
         header[:, 0, 0], header[:, 0, 1] = words & 0xFF, words >> 8
@@ -183,9 +185,9 @@ class Program:
 
     def looked_up(self, step: Compute, elements: IntArray) -> IntArray:
         """What results become in the table of their step."""
-        if step.table is None:
+        if step.output.table is None:
             return elements
-        found: IntArray = self.tables[step.table][elements & ((1 << ELEMENT_BITS) - 1)]
+        found: IntArray = self.tables[step.output.table][elements & ((1 << ELEMENT_BITS) - 1)]
         return found
 
     def load(self, memory: IntArray, step: Load, frame: IntArray) -> None:
@@ -205,18 +207,19 @@ class Program:
     def results(self, memory: IntArray, step: Compute, constants: Constants) -> IntArray:
         """The words of a step in the order in which they are written: int64[blocks, columns]."""
         addresses, inside = step.reads
+        loops, output = step.loops, step.output
         found = memory[np.where(inside, addresses, 0)]  # [tiles, blocks, beats, columns]
-        words = np.where(inside[..., None], found, step.pad)
-        if step.slides:
+        words = np.where(inside[..., None], found, step.padding.pad)
+        if step.weighting.slides:
             sums = self.sliding_sums(step, words, constants.weights)
         elif step.operation is Operation.MAXIMUM:
             sums = words.max(axis=2)
         else:
             products = np.einsum("tpbc,tbrc->tpbr", words, np.broadcast_to(
-                constants.weights, (step.tiles, step.beats, *constants.weights.shape[2:])))
-            if step.digits:
-                digits = products.reshape(step.tiles, step.pixels, step.outer, -1, self.shape.columns).sum(axis=3)
-                scale = np.int64(1) << (DIGIT_BITS * np.arange(step.outer - 1, -1, -1, dtype=np.int64))
+                constants.weights, (loops.tiles, loops.beats, *constants.weights.shape[2:])))
+            if step.weighting.digits:
+                digits = products.reshape(loops.tiles, loops.pixels, loops.outer, -1, self.shape.columns).sum(axis=3)
+                scale = np.int64(1) << (DIGIT_BITS * np.arange(loops.outer - 1, -1, -1, dtype=np.int64))
                 sums = np.einsum("tpor,o->tpr", digits, scale)
             else:
                 sums = products.sum(axis=2)
@@ -226,22 +229,23 @@ class Program:
         if sums.min() < -reach or sums.max() >= reach:
             raise ValueError(f"sums of a step must fit {self.shape.accumulator} bits, not {sums.min()} to {sums.max()}")
         bias, factor, extra = (each[:, None, :] for each in (constants.bias, constants.factor, constants.extra))
-        if step.byte is None:
-            made = self.shape.rescaled(sums, bias, factor, extra, step.zero_point, step.low, step.high)
+        if output.byte is None:
+            made = self.shape.rescaled(sums, bias, factor, extra, output.zero_point, output.low, output.high)
         else:
-            made = byte_of(self.shape.quotients(sums, bias, factor, extra) + step.zero_point, step.byte)
+            made = byte_of(self.shape.quotients(sums, bias, factor, extra) + output.zero_point, output.byte)
         return self.looked_up(step, made.reshape(-1, self.shape.columns))
 
     def sliding_sums(self, step: Compute, words: IntArray, weights: IntArray) -> IntArray:
         """[tiles, pixels, columns] of words [tiles, blocks, beats, columns]; 0 before the first word of a row."""
-        shape = step.tiles, step.height, step.blocks_in_row, step.beats, self.shape.columns
-        row = words.reshape(step.tiles, step.height, -1, self.shape.columns)
+        loops = step.loops
+        shape = loops.tiles, loops.height, loops.blocks_in_row, loops.beats, self.shape.columns
+        row = words.reshape(loops.tiles, loops.height, -1, self.shape.columns)
         sums = np.zeros((*shape[:3], self.shape.columns), np.int64)
         for tap in range(self.shape.taps):
             gone = tap * self.shape.slide
             before = np.pad(row, ((0, 0), (0, 0), (gone, 0), (0, 0)))[:, :, :row.shape[2]]
             sums += np.einsum("thkbr,tbr->thkr", before.reshape(shape), weights[..., tap])
-        return sums[:, :, step.lead:].reshape(step.tiles, step.pixels, -1)
+        return sums[:, :, loops.lead:].reshape(loops.tiles, loops.pixels, -1)
 
 
 def byte_of(numbers: IntArray, byte: int) -> IntArray:

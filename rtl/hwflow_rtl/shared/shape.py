@@ -39,16 +39,16 @@ class SharedShape:
     stream_rows
         Rows of a word of weights that arrive in a beat of the stream; a divisor of `rows`.
     taps, slide
-        Of windows that slide (`Compute.slides`): the most columns of one, and its rows.  The array keeps the last
+        Of windows that slide (`Weighting.slides`): the most columns of one, and its rows.  The array keeps the last
         (`taps` - 1) * `slide` words.  1 and 0 where none does.
     ahead
         Beats of the stream of weights that may wait in a `BeatsAhead` before the buffer, a power of two; 0 for none.
     products
         The array multiplies words by each other (`Operation.PRODUCT`).
     tables
-        Tables in which elements are looked up (`Compute.table`).
+        Tables in which elements are looked up (`Output.table`).
     wide
-        Elements may be bytes of results (`Compute.byte`).
+        Elements may be bytes of results (`Output.byte`).
     """
 
     columns: int
@@ -98,7 +98,7 @@ class SharedShape:
             raise ValueError(f"a block of {step.part} words of weights must fit the buffer of {self.buffer} words")
         if step.operation is Operation.PRODUCT and not self.products:
             raise ValueError("products of a SharedShape must be True for a step that multiplies two words")
-        if step.byte is not None and not self.wide:
+        if step.output.byte is not None and not self.wide:
             raise ValueError("wide of a SharedShape must be True for a step that makes bytes of results")
         self.require_words("writes", step.write_span)
         if step.read_span is not None:
@@ -153,7 +153,7 @@ class SharedShape:
 
     def beats_of(self, step: Compute) -> int:
         """Beats of the stream of weights for a step."""
-        return step.tiles * self.header_beats + step.weight_words * (self.columns // self.stream_rows)
+        return step.loops.tiles * self.header_beats + step.weight_words * (self.columns // self.stream_rows)
 
     def period(self, step: Compute) -> int:
         """Cycles from block to block of a tile, or from part to part."""

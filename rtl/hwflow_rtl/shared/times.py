@@ -191,7 +191,7 @@ class Player:
         period = self.shape.period(step)
         start, waited, last = begin + 1, 0, 0
         weighted = step.operation is not Operation.MAXIMUM
-        for _ in range(step.tiles):
+        for _ in range(step.loops.tiles):
             there = self.tile() + 1
             for _ in range(step.turns_of_tile):
                 if weighted:
@@ -199,7 +199,7 @@ class Player:
                 earliest = start + GATE_CYCLES - 1
                 gate = max(earliest, there)
                 waited += gate - earliest
-                blocks = step.blocks_in_tile
+                blocks = step.loops.blocks_in_tile
                 last = gate + (blocks - 1) * period + self.shape.cycles(step)
                 start = gate + 1 + blocks * period
                 if weighted:
@@ -207,7 +207,7 @@ class Player:
                     self.freed_at.append(last)
             self.done.append(last + self.array + self.groups_cycles)
             if results is not None:
-                after = (step.blocks_in_tile - 1 - step.writers[0]) * period
+                after = (step.loops.blocks_in_tile - 1 - step.writers[0]) * period
                 results.append(last + self.ram + self.array + self.results - after)
         self.freed_words, self.freed_at = self.freed_words[-4096:], self.freed_at[-4096:]
         written = last + self.ram + self.array + self.results + 1

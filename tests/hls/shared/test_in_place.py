@@ -30,7 +30,7 @@ def require_no_word_is_read_late(program: Program) -> None:
     for step in program.steps:
         if not isinstance(step, Compute):
             continue
-        addresses, inside = (each.reshape(step.blocks, -1) for each in step.reads)
+        addresses, inside = (each.reshape(step.loops.blocks, -1) for each in step.reads)
         written: set[int] = set()
         for block, address in enumerate(step.writes.reshape(-1).tolist()):
             assert not written & set(addresses[block][inside[block]].tolist())

@@ -197,5 +197,5 @@ def test_windows_of_different_widths_slide() -> None:
         layers.append(layer)
     made = program_for(LayerGraph("widths", tensors, tuple(layers), ("x",), (source.name,)), sliding=True)
     assert made.program.shape.taps == 4
-    assert [step.slides for step, _ in made.program.computed()] == [True, True]
+    assert [step.weighting.slides for step, _ in made.program.computed()] == [True, True]
     require_equal(made, values)

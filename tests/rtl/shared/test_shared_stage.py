@@ -18,6 +18,7 @@ from hwflow_rtl.vendor.base import Timing
 from hwflow_rtl.vendor.generic import Generic
 
 from tests.rtl.harness import simulate
+from tests.rtl.shared.steps import changed, compute
 
 ROOM = RequantizerRoom(20, 18, 12, 15)
 SHAPE = SharedShape(
@@ -33,7 +34,7 @@ def conv(*, height: int, width: int, words: int, base: int, to: int, tiles: int,
     """A convolution of a frame of `words` a pixel, with as many pads at the end as keep the output's size regular."""
     tall = (height + 2 * pads[0] - kernel[0]) // strides[0] + 1
     wide = (width + 2 * pads[1] - kernel[1]) // strides[1] + 1
-    return Compute(
+    return compute(
         read_base=base - pads[0] * width * words - pads[1] * words, write_base=to, tiles=tiles, height=tall, width=wide,
         outer=kernel[0], inner=kernel[1], words=1 if depthwise else words, read_tile=int(depthwise),
         read_row=strides[0] * width * words, read_column=strides[1] * words, read_outer=width * words,
@@ -44,14 +45,15 @@ def conv(*, height: int, width: int, words: int, base: int, to: int, tiles: int,
 
 def constants_for(step: Compute, columns: int, random: np.random.Generator) -> Constants:
     """Constants with which results spread over the range of an element."""
-    shape = step.tiles, columns
+    shape = step.loops.tiles, columns
     if step.operation is Operation.MAXIMUM:
         return Constants(np.zeros(shape, np.int64), np.full(shape, 1 << 12), np.zeros(shape, np.int64),
-                         np.zeros((step.tiles, 0, columns, columns), np.int64))
-    reach = 4 if step.digits else 128
+                         np.zeros((step.loops.tiles, 0, columns, columns), np.int64))
+    reach = 4 if step.weighting.digits else 128
     return Constants(random.integers(-9000, 9000, shape), random.integers(1, 1 << 18, shape),
                      random.integers(6, 16, shape),
-                     random.integers(-reach, reach, (step.tiles, step.weight_words // step.tiles, columns, columns)))
+                     random.integers(-reach, reach, (
+                         step.loops.tiles, step.weight_words // step.loops.tiles, columns, columns)))
 
 
 @dataclass(frozen=True)
@@ -99,33 +101,33 @@ class Case:
 
 TWO = (conv(height=5, width=4, words=2, base=0, to=100, tiles=2),
        conv(height=5, width=4, words=2, base=100, to=200, tiles=3, strides=(2, 2)))
-POOLED = (replace(conv(height=4, width=4, words=2, base=0, to=100, tiles=2, kernel=(2, 2), pads=(0, 0), strides=(2, 2),
+POOLED = (changed(conv(height=4, width=4, words=2, base=0, to=100, tiles=2, kernel=(2, 2), pads=(0, 0), strides=(2, 2),
                        depthwise=True), operation=Operation.MAXIMUM, zero_point=0, low=-128, high=127),
           conv(height=2, width=2, words=2, base=100, to=200, tiles=2, depthwise=True),
-          Compute(read_base=0, write_base=300, tiles=1, height=1, width=8, outer=3, inner=2, read_column=1,
+          compute(read_base=0, write_base=300, tiles=1, height=1, width=8, outer=3, inner=2, read_column=1,
                   read_inner=8, write_column=1, digits=True, frame_width=8),
-          Compute(read_base=300, write_base=400, tiles=2, outer=2, inner=2, read_tile=1, read_outer=4, read_inner=2,
+          compute(read_base=300, write_base=400, tiles=2, outer=2, inner=2, read_tile=1, read_outer=4, read_inner=2,
                   write_tile=1, repeated=True))
 #: 3 x 3 windows of 2 words a pixel that move by one column, with padding; then by two, without.
 SLIDING = (
-    Compute(read_base=-10, write_base=100, tiles=2, height=5, lead=2, width=4, outer=1, inner=3, read_tile=1,
+    compute(read_base=-10, write_base=100, tiles=2, height=5, lead=2, width=4, outer=1, inner=3, read_tile=1,
             read_row=8, read_column=2, read_inner=8, write_tile=1, write_row=8, write_column=2, first_row=-1,
             first_column=-1, row_stride=1, column_stride=1, inner_rows=1, outer_columns=1, frame_height=5,
             frame_width=4, pad=-7, slides=True, zero_point=3, low=-100, high=101),
-    Compute(read_base=98, write_base=200, tiles=2, height=2, lead=1, width=1, outer=2, inner=3, read_tile=1,
+    compute(read_base=98, write_base=200, tiles=2, height=2, lead=1, width=1, outer=2, inner=3, read_tile=1,
             read_row=16, read_column=4, read_outer=2, read_inner=8, write_tile=1, write_row=2, write_column=2,
             first_row=0, first_column=-1, row_stride=2, column_stride=2, inner_rows=1, outer_columns=1,
             frame_height=5, frame_width=4, slides=True),
     conv(height=2, width=1, words=2, base=200, to=300, tiles=2))
 GATED = (conv(height=4, width=3, words=2, base=0, to=100, tiles=2),
-         Compute(operation=Operation.PRODUCT, read_base=0, write_base=200, width=24, outer=2, inner=2, read_column=1,
+         compute(operation=Operation.PRODUCT, read_base=0, write_base=200, width=24, outer=2, inner=2, read_column=1,
                  read_inner=100, write_column=1, frame_width=24, zero_point=-5, table=1),
-         Compute(operation=Operation.MAXIMUM, read_base=200, write_base=300, width=24, read_column=1, write_column=1,
+         compute(operation=Operation.MAXIMUM, read_base=200, write_base=300, width=24, read_column=1, write_column=1,
                  frame_width=24, table=0),
          conv(height=4, width=3, words=2, base=300, to=400, tiles=2, kernel=(1, 1), pads=(0, 0)))
-WIDE = tuple(replace(conv(height=4, width=3, words=2, base=0, to=200 + byte, tiles=2), write_tile=2, write_row=12,
+WIDE = tuple(changed(conv(height=4, width=3, words=2, base=0, to=200 + byte, tiles=2), write_tile=2, write_row=12,
                      write_column=4, low=-128, high=127, byte=byte) for byte in range(2))
-DENSE = (Compute(read_base=0, write_base=300, tiles=5, outer=6, words=20, read_outer=20, write_tile=1, in_parts=True),)
+DENSE = (compute(read_base=0, write_base=300, tiles=5, outer=6, words=20, read_outer=20, write_tile=1, in_parts=True),)
 JOINED = (TWO[0], conv(height=3, width=6, words=1, base=40, to=60, tiles=2), TWO[1])
 CASES = {
     "two convolutions": Case(SHAPE, TWO, (20, 8), (200, 6, 12), 4, 4),
@@ -133,7 +135,7 @@ CASES = {
     "two outputs": Case(SHAPE, TWO, (20, 8), (200, 6, 12), 4, 4, second=(100, 20, 7)),
     "single port": Case(replace(SHAPE, single_port=True), TWO, (20, 6), (200, 6, 10), 2, 2),
     "two banks": Case(replace(SHAPE, single_port=True, banks=2, words=256),
-                      (TWO[0], replace(TWO[1], write_base=150)), (20, 6), (150, 6, 10), 2, 2),
+                      (TWO[0], changed(TWO[1], write_base=150)), (20, 6), (150, 6, 10), 2, 2),
     "two rescalers": Case(replace(SHAPE, lanes=2, interval=1), TWO, (20, 8), (200, 6, 12), 4, 2),
     "four rescalers, rows one by one": Case(replace(SHAPE, lanes=4, interval=1, stream_rows=1), TWO, (20, 8),
                                             (200, 6, 12), 4, 4, flip=True),
@@ -171,8 +173,8 @@ CASES = {
         other=(2, 40, 18, 3, 1 if opens == 4 else 3), opens=opens) for opens, lanes in ((0, 1), (4, 4), (5, 2))},
     "an input that follows the one before": Case(
         replace(SHAPE, lanes=4, interval=1), (
-            Compute(read_base=0, write_base=100, tiles=2, height=1, width=20, read_column=2, read_tile=1, write_tile=1,
-                    write_column=2), *(replace(TWO[0], read_base=100 - 10 + 100 * k, write_base=200 + 100 * k)
+            compute(read_base=0, write_base=100, tiles=2, height=1, width=20, read_column=2, read_tile=1, write_tile=1,
+                    write_column=2), *(changed(TWO[0], read_base=100 - 10 + 100 * k, write_base=200 + 100 * k)
                                        for k in range(2))), (20, 8), (300, 20, 8), 4, 4, opens=2),
 }
 #: One of each structure.
@@ -191,9 +193,9 @@ def made(case: Case, timing: Timing, streamed: bool, seed: int) -> tuple[SharedU
     constants = [constants_for(step, case.shape.columns, random) if isinstance(step, Compute) else None
                  for step in steps]
     for step, given in zip(steps, constants, strict=True):
-        if isinstance(step, Compute) and step.slides and given is not None:
+        if isinstance(step, Compute) and step.weighting.slides and given is not None:
             given.weights[..., case.shape.taps:] = 0
-        elif isinstance(step, Compute) and step.byte is not None and given is not None:
+        elif isinstance(step, Compute) and step.output.byte is not None and given is not None:
             given.extra[:] = 1  # numbers of two bytes and more
         elif isinstance(step, Compute) and step.operation is Operation.PRODUCT and given is not None:
             given.weights[:, -1] = 0

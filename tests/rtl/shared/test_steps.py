@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from hwflow_rtl.shared.steps import Compute
+
+from tests.rtl.shared.steps import compute
 
 #: Fields of a `Compute`, with the lowest and the highest number that they have here.
 COUNTS = {**dict.fromkeys(("tiles", "height", "width", "outer", "inner", "words"), (1, 4)),
@@ -18,7 +19,7 @@ def test_the_span_of_what_is_read() -> None:
     random, padding = np.random.default_rng(1), 0
     for slides in (False, True) * 500:
         fields = {name: int(random.integers(*ends, endpoint=True)) for name, ends in (COUNTS | MOVES).items()}
-        step = Compute(read_base=50, write_base=0, slides=slides, lead=2 * slides, **fields)
+        step = compute(read_base=50, write_base=0, slides=slides, lead=2 * slides, **fields)
         addresses, inside = step.reads
         read = addresses[inside]
         assert step.read_span == ((read.min(), read.max()) if read.size else None)
