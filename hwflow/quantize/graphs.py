@@ -1,4 +1,4 @@
-"""Small questions and answers about ONNX graphs, for the passes and the importer.  Nothing here changes a graph."""
+"""Small questions and answers about ONNX graphs, for the passes and the importer, and what passes write with."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from hwflow.layers.formats import IntArray
 from hwflow.onnx import evaluate
-from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
+from hwflow.onnx.model import Array, Attribute, Graph, Model, Node, TensorType, Value
 from hwflow.onnx.operators import COMPUTED, HOST_AFTER, HOST_ONLY, KNOWN, MOVES, NEVER_ON_HOST, PADS, RESIZES
 from hwflow.onnx.rewrite.renaming import reads
 
@@ -281,11 +282,13 @@ class Names:
 
 
 class Additions(Names):
-    """Additions of a pass to a graph: names, and constants under such names."""
+    """Additions of a pass to a graph: names, constants under such names, and the nodes of the graph that it makes."""
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)
+        self.graph = graph
         self.initializers: dict[str, Array] = {}
+        self.nodes: list[Node] = []
 
     def constant(self, wish: str, value: Array) -> str:
         """A new initializer, and what it is called."""
@@ -293,6 +296,35 @@ class Additions(Names):
         self.initializers[name] = value
         return name
 
-    def float32(self, wish: str, value: Array) -> str:
+    def float32(self, wish: str, value: npt.ArrayLike) -> str:
         """A new initializer of that type."""
-        return self.constant(wish, value.astype(np.float32))
+        return self.constant(wish, np.asarray(value).astype(np.float32))
+
+    def int64(self, wish: str, value: npt.ArrayLike) -> str:
+        """A new initializer of that type."""
+        return self.constant(wish, np.asarray(value).astype(np.int64))
+
+    def emit(self, op: str, *inputs: str, wish: str = "", output: str = "", name: str = "",
+             attributes: Mapping[str, Attribute] | None = None, **stated: Attribute) -> str:
+        """A new node of the default domain, and its output: the tensor `output`, or a new one called like `wish`.
+
+        It has the `attributes` and those that are stated one by one.
+        """
+        output = output or self.new(wish)
+        self.nodes.append(Node(op, inputs, (output,), {**(attributes or {}), **stated}, name or output))
+        return output
+
+    def emit_like(self, node: Node, *inputs: str, wish: str = "", output: str = "", name: str = "") -> str:
+        """The same for a node that is `node` but for its first inputs, as many as are given, and its only output."""
+        output = output or self.new(wish)
+        self.nodes.append(replace(node, inputs=(*inputs, *node.inputs[len(inputs) :]), outputs=(output,),
+                                  name=name or output))
+        return output
+
+    def reshaped(self, x: str, shape: Iterable[int], wish: str, output: str = "", name: str = "") -> str:
+        """A Reshape of the tensor `x`."""
+        return self.emit("Reshape", x, self.int64(f"{wish}.shape", list(shape)), wish=wish, output=output, name=name)
+
+    def into(self, model: Model) -> Model:
+        """`model` with these nodes, and with more initializers."""
+        return with_graph(model, self.nodes, self.initializers)

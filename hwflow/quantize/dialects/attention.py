@@ -18,7 +18,7 @@ from math import prod
 
 import numpy as np
 
-from hwflow.onnx.model import Node
+from hwflow.onnx.model import Attribute, Node
 from hwflow.onnx.ops.base import Arr
 from hwflow.quantize.dialects.rewriting import Refused, Rewriting, Table, given
 from hwflow.quantize.graphs import as_ints, attribute, label_of
@@ -45,8 +45,7 @@ def einsum(rewriting: Rewriting, node: Node) -> None:
         name, term = writer.product(name, term, other, following, later, number)
     rest = [term.index(letter) for letter in term if letter not in output]
     if rest:
-        axes = rewriting.constant(f"{writer.base}.axes", np.array(rest, np.int64))
-        name = writer.node("ReduceSum", name, axes, part="total", keepdims=0)
+        name = writer.total(name, rest, "total")
         term = "".join(letter for letter in term if letter in output)
     writer.node("Transpose", name, part="ordered", output=node.outputs[0], perm=tuple(term.index(c) for c in output))
 
@@ -68,15 +67,32 @@ def _equation(rewriting: Rewriting, node: Node) -> tuple[list[str], str]:
     return filled, output.replace("...", dots)
 
 
-class _Operands:
-    """Writes the nodes in place of `node`; `sizes` are those of the letters."""
+class _Parts:
+    """Writes nodes in place of `node`, each called after it and the `part` that it is."""
+
+    def __init__(self, rewriting: Rewriting, node: Node) -> None:
+        self.rewriting, self.base = rewriting, label_of(node)
+
+    def node(self, op: str, *inputs: str, part: str, output: str = "", **attributes: Attribute) -> str:
+        name = f"{self.base}.{part}"
+        return self.rewriting.emit(op, *inputs, wish=name, output=output, name=name, attributes=attributes)
+
+    def reshaped(self, x: str, shape: Sequence[int], part: str, output: str = "") -> str:
+        name = f"{self.base}.{part}"
+        return self.rewriting.reshaped(x, shape, name, output, name)
+
+    def total(self, x: str, axes: Sequence[int], part: str) -> str:
+        """The sum over axes, which go."""
+        name = f"{self.base}.{part}".removesuffix("total") + "axes"
+        return self.node("ReduceSum", x, self.rewriting.int64(name, axes), part=part, keepdims=0)
+
+
+class _Operands(_Parts):
+    """Writes the products of an Einsum; `sizes` are those of the letters."""
 
     def __init__(self, rewriting: Rewriting, node: Node, sizes: dict[str, int]) -> None:
-        self.rewriting, self.base, self.sizes = rewriting, label_of(node), sizes
-
-    def node(self, op: str, *inputs: str, part: str, output: str = "", **attributes: object) -> str:
-        name = f"{self.base}.{part}"
-        return self.rewriting.emit(op, *inputs, wish=name, output=output, name=name, attributes=attributes)  # type: ignore[arg-type]
+        super().__init__(rewriting, node)
+        self.sizes = sizes
 
     def product(self, a: str, first: str, b: str, second: str, later: set[str], number: int) -> tuple[str, str]:
         """The product of `a` with the letters `first` and `b` with `second`, and its letters, which are some of
@@ -90,16 +106,14 @@ class _Operands:
         right = self._matrix(b, second, (batch, summed, columns), f"right{number}")
         result = self.node("MatMul", left, right, part=f"product{number}")
         term = "".join((*batch, *rows, *columns))
-        return self._reshaped(result, [self.sizes[c] for c in term], f"axes{number}"), term
+        return self.reshaped(result, [self.sizes[c] for c in term], f"axes{number}"), term
 
     def _own(self, name: str, term: str, needed: set[str], part: str) -> tuple[str, str]:
         """Summed over the letters that nothing else has."""
         alone = [term.index(letter) for letter in term if letter not in needed]
         if not alone:
             return name, term
-        axes = self.rewriting.constant(f"{self.base}.{part}.axes", np.array(alone, np.int64))
-        total = self.node("ReduceSum", name, axes, part=f"{part}.total", keepdims=0)
-        return total, "".join(letter for letter in term if letter in needed)
+        return self.total(name, alone, f"{part}.total"), "".join(letter for letter in term if letter in needed)
 
     def _matrix(self, name: str, term: str, groups: tuple[list[str], ...], part: str) -> str:
         """Axes in the order of the groups: batches as they are, the letters of the other groups as one axis each."""
@@ -107,11 +121,7 @@ class _Operands:
         if order != list(range(len(order))):
             name = self.node("Transpose", name, part=f"{part}.ordered", perm=tuple(order))
         sizes = [self.sizes[c] for c in groups[0]] + [prod(self.sizes[c] for c in group) for group in groups[1:]]
-        return self._reshaped(name, sizes, f"{part}.matrix")
-
-    def _reshaped(self, name: str, sizes: list[int], part: str) -> str:
-        shape = self.rewriting.constant(f"{self.base}.{part}.shape", np.array(sizes, np.int64))
-        return self.node("Reshape", name, shape, part=part)
+        return self.reshaped(name, sizes, f"{part}.matrix")
 
 
 #: What a mask adds to a score at most.
@@ -132,22 +142,11 @@ class _Core:
     mask: Arr | None = None
 
 
-class _Writer:
-    """Writes the nodes in place of `node`."""
-
-    def __init__(self, rewriting: Rewriting, node: Node) -> None:
-        self.rewriting, self.base = rewriting, label_of(node)
-
-    def node(self, op: str, *inputs: str, part: str, output: str = "", **attributes: object) -> str:
-        name = f"{self.base}.{part}"
-        return self.rewriting.emit(op, *inputs, wish=name, output=output, name=name, attributes=attributes)  # type: ignore[arg-type]
+class _Writer(_Parts):
+    """Writes attention."""
 
     def number(self, value: float, part: str) -> str:
-        return self.rewriting.constant(f"{self.base}.{part}", np.array(value, np.float32))
-
-    def reshaped(self, x: str, shape: tuple[int, ...], part: str, output: str = "") -> str:
-        sizes = self.rewriting.constant(f"{self.base}.{part}.shape", np.array(shape, np.int64))
-        return self.node("Reshape", x, sizes, part=part, output=output)
+        return self.rewriting.float32(f"{self.base}.{part}", value)
 
     def heads(self, x: str, shape: tuple[int, ...], count: int, part: str) -> str:
         """[B, S, heads * d] as [B, heads, S, d]; four axes stay as they are."""

@@ -70,11 +70,11 @@ def _unary(op: str, *same: str) -> Rule:
             return
         rank = len(rewriting.shape(node.inputs[0]))
         to_first, to_last = (0, rank - 1, *range(1, rank - 1)), (0, *range(2, rank), 1)
-        moved = rewriting.emit("Transpose", x.tensor, wish=f"{base}.channels_first", attributes={"perm": to_first})
+        moved = rewriting.emit("Transpose", x.tensor, wish=f"{base}.channels_first", perm=to_first)
         real_x = dequantize(rewriting, replace(x, tensor=moved), f"{base}.input")
         real = rewriting.emit(op, real_x, wish=f"{base}.real", name=base, attributes=attributes)
         result = quantize(rewriting, real, scale, zero, f"{base}.result")
-        rewriting.emit("Transpose", result, output=node.outputs[0], attributes={"perm": to_last})
+        rewriting.emit("Transpose", result, output=node.outputs[0], perm=to_last)
 
     return rule
 
@@ -102,8 +102,7 @@ def _concat(rewriting: Rewriting, node: Node) -> None:
         dequantize(rewriting, scaled(rewriting, node, (k, k + 1, k + 2), f"part {k // 3}"), f"{base}.part{k // 3}")
         for k in range(2, len(node.inputs), 3)
     ]
-    along = {"axis": attribute(node, "axis", 0)}
-    real = rewriting.emit("Concat", *parts, wish=f"{base}.real", name=base, attributes=along)
+    real = rewriting.emit("Concat", *parts, wish=f"{base}.real", name=base, axis=attribute(node, "axis", 0))
     quantize(rewriting, real, scale, zero, f"{base}.result", node.outputs[0])
 
 
@@ -142,7 +141,7 @@ def _fast_gelu(rewriting: Rewriting, node: Node) -> None:
 
 
 def _number(rewriting: Rewriting, node: Node, wish: str, value: float) -> str:
-    return rewriting.constant(f"{label_of(node)}.{wish}", np.array(value, np.float32))
+    return rewriting.float32(f"{label_of(node)}.{wish}", value)
 
 
 def _biased(rewriting: Rewriting, node: Node) -> str:

@@ -190,7 +190,7 @@ def multi_threshold(rewriting: Rewriting, node: Node) -> None:
             f"'out_bias' must be minus a multiple of 'out_scale' {scale:g} from 0 to {_MOST}, not {offset:g}",
             _WRITE_QUANT,
         )
-    one, none = (rewriting.constant(f"{base}.{k}", np.array(v, np.float32)) for k, v in (("one", 1), ("none", 0)))
+    one, none = (rewriting.float32(f"{base}.{k}", v) for k, v in (("one", 1), ("none", 0)))
     count = ""
     for k, level in enumerate(levels):
         end = rewriting.constant(f"{base}.level{k}", level)

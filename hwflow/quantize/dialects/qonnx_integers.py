@@ -120,7 +120,7 @@ def emit_units(rewriting: Rewriting, real: str, scale: Arr, zero: Arr, base: str
     units = rewriting.emit("Div", real, rewriting.constant(f"{base}.step", scale), wish=f"{base}.units")
     if zero == 0:
         return units
-    shift = rewriting.constant(f"{base}.shift", zero.astype(np.float32))
+    shift = rewriting.float32(f"{base}.shift", zero)
     return rewriting.emit("Add", units, shift, wish=f"{base}.shifted")
 
 
@@ -131,7 +131,7 @@ def emit_rounded(rewriting: Rewriting, value: str, mode: str, base: str) -> str:
     offset, op = _MIRRORED[mode]
     size = rewriting.emit("Abs", value, wish=f"{base}.size")
     if offset:
-        half = rewriting.constant(f"{base}.half", np.array(offset, np.float32))
+        half = rewriting.float32(f"{base}.half", offset)
         size = rewriting.emit("Add", size, half, wish=f"{base}.nearer")
     size = rewriting.emit(op, size, wish=f"{base}.whole_size")
     sign = rewriting.emit("Sign", value, wish=f"{base}.sign")
@@ -150,7 +150,7 @@ def emit_quantized_whole(
     """`output` = scale * (x - zero point) for `whole_numbers` x, reals still, limited to the width: as Q, Clip, DQ."""
     value, scale, zero = whole_numbers.tensor, whole_numbers.scale, whole_numbers.zero
     if zero != 0:
-        shift = rewriting.constant(f"{base}.shift_back", zero.astype(np.float32))
+        shift = rewriting.float32(f"{base}.shift_back", zero)
         value = rewriting.emit("Sub", value, shift, wish=f"{base}.centred")
     integers = quantize(rewriting, value, np.ones((), np.float32), zero, f"{base}.integers")
     if not width.fills_type:

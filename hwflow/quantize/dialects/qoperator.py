@@ -172,7 +172,7 @@ def _hand_over(rewriting: Rewriting, node: Node, real: str) -> None:
             casts.append(reader)
     if output in rewriting.outputs or len(casts) < len(rewriting.read.get(output, [])):
         whole = rewriting.emit("Round", real, wish=f"{output}.whole")
-        rewriting.emit("Cast", whole, output=output, attributes={"to": _INT32})
+        rewriting.emit("Cast", whole, output=output, to=_INT32)
 
 
 def refuse_dynamic(rewriting: Rewriting, node: Node) -> None:

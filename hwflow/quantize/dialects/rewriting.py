@@ -19,7 +19,7 @@ from hwflow.onnx.model import Attribute, Model, Node, Value
 from hwflow.onnx.ops.base import Arr
 from hwflow.onnx.rewrite.passes import remove_unused
 from hwflow.onnx.schemas import find_schema
-from hwflow.quantize.graphs import Names, consumers, producers, with_graph
+from hwflow.quantize.graphs import Additions, consumers, producers, with_graph
 from hwflow.quantize.problems import Problem, raise_all
 from hwflow.quantize.scale import SMALLEST_NORMAL
 
@@ -39,18 +39,16 @@ class Refused(Exception):
         self.why, self.remedy = why, remedy
 
 
-class Rewriting:
-    """One walk over a graph.  `model` is the model before it, `nodes` and `constants` what has been made so far."""
+class Rewriting(Additions):
+    """One walk over a graph.  `model` is the model before it."""
 
     def __init__(self, model: Model) -> None:
-        self.model, self.graph = model, model.graph
+        super().__init__(model.graph)
+        self.model = model
         self.read, self.made = consumers(model.graph), producers(model.graph)
         self.outputs = {value.name for value in model.graph.outputs}
-        self.nodes: list[Node] = []
-        self.constants: dict[str, Arr] = {}
         #: Nodes (by their first output) that an earlier rule has given another form.
         self.instead: dict[str, Node] = {}
-        self._names = Names(model.graph)
         self._fixed = self._constant_names()
         self._computed: dict[str, Arr] = {}
 
@@ -67,7 +65,7 @@ class Rewriting:
             except Refused as refusal:
                 problems.append(Problem.of(node, refusal.why, refusal.remedy))
         raise_all(problems)
-        return with_graph(self.model, _distinct(self.nodes), self.constants)
+        return with_graph(self.model, _distinct(self.nodes), self.initializers)
 
     # What is known of tensors.
 
@@ -137,32 +135,6 @@ class Rewriting:
         if known is None or known.shape is None or not known.is_static:
             raise Refused(f"the shape of '{name}' must be known", "fix the shapes of the inputs with --input-shape")
         return tuple(int(size) for size in known.shape if isinstance(size, int))
-
-    # What becomes of a node.
-
-    def constant(self, wish: str, value: Arr) -> str:
-        """A new initializer."""
-        name = self._names.new(wish)
-        self.constants[name] = value
-        return name
-
-    def new_name(self, wish: str) -> str:
-        """A name that no tensor has."""
-        return self._names.new(wish)
-
-    def emit(
-        self,
-        op: str,
-        *inputs: str,
-        wish: str = "",
-        output: str = "",
-        name: str = "",
-        attributes: Mapping[str, Attribute] | None = None,
-    ) -> str:
-        """A new node of the default domain, and its output: the tensor `output`, or a new one called like `wish`."""
-        output = output or self._names.new(wish)
-        self.nodes.append(Node(op, inputs, (output,), attributes or {}, name or output))
-        return output
 
 
 def _distinct(nodes: Iterable[Node]) -> list[Node]:

@@ -55,41 +55,34 @@ def _used(nodes: tuple[Node, ...], graph: Graph, added: Additions) -> dict[str, 
 def prologue(importer: Importer) -> Model:
     """The user's inputs in, without states; one integer frame [1, h, w, c] for each input of the layer graph out."""
     graph = importer.graph
-    added, layout = Additions(graph), list[Node]()
-    outputs = []
+    added, outputs = Additions(graph), []
     for name, entry in importer.inputs.entries.items():
         tensor, source = importer.tensors[name], entry.integers
         frames, sizes = _frames_type(tensor), (tensor.frame.height, tensor.frame.width, tensor.frame.channels)
         kind = graph.tensor_type(entry.integers)
         if kind is not None and kind.dtype in (np.int32, np.int64):  # numbers of rows, which ONNX wants wide
-            source = added.new(f"{entry.integers}.narrow")
             code = element_type_of(frames.dtype, name).code
-            layout.append(Node("Cast", (entry.integers,), (source,), {"to": code}, source))
+            source = added.emit("Cast", source, wish=f"{source}.narrow", to=code)
         placed = importer.inputs.placed[name]
         if not np.array_equal(placed.ravel(), np.arange(placed.size)):
-            source = _in_frame(source, placed, tensor, added, layout)
-        shape = added.constant(f"{name}.shape", np.array([1, *sizes], np.int64))
-        layout.append(Node("Reshape", (source, shape), (name,), name=name))
+            source = _in_frame(source, placed, tensor, added)
+        added.reshaped(source, (1, *sizes), name, name)
         outputs.append(Value(name, frames))
-    nodes = (*ancestors(graph, [entry.integers for entry in importer.inputs.entries.values()]), *layout)
+    nodes = (*ancestors(graph, [entry.integers for entry in importer.inputs.entries.values()]), *added.nodes)
     states = state_pairs(importer.model)
     inputs = tuple(value for value in graph.inputs if value.name not in states)
     program = Graph(f"{graph.name}, before the hardware", nodes, inputs, tuple(outputs), _used(nodes, graph, added))
     return replace(importer.model, graph=program)
 
 
-def _in_frame(source: str, placed: IntArray, tensor: Tensor, added: Additions, layout: list[Node]) -> str:
+def _in_frame(source: str, placed: IntArray, tensor: Tensor, added: Additions) -> str:
     """The elements of `source` in the order of a frame, where `placed` says that they stand."""
     moved = added.new(f"{source}.channels_last")
     if np.array_equal(placed, image_index(tensor.frame, placed.ndim)):
-        layout.append(Node("Transpose", (source,), (moved,), {"perm": (0, *range(2, placed.ndim), 1)}, moved))
-        return moved
-    row, order = added.new(f"{source}.row"), np.empty(placed.size, np.int64)
+        return added.emit("Transpose", source, output=moved, perm=(0, *range(2, placed.ndim), 1))
+    row, order = added.reshaped(source, (-1,), f"{source}.row"), np.empty(placed.size, np.int64)
     order[placed.ravel()] = np.arange(placed.size)
-    count = added.constant(f"{row}.shape", np.array([-1], np.int64))
-    layout.append(Node("Reshape", (source, count), (row,), name=row))
-    layout.append(Node("Gather", (row, added.constant(f"{moved}.order", order)), (moved,), {"axis": 0}, moved))
-    return moved
+    return added.emit("Gather", row, added.int64(f"{moved}.order", order), output=moved, axis=0)
 
 
 def epilogue(importer: Importer, hardware_argmax: bool = False) -> tuple[Model, tuple[str, ...]]:
@@ -107,7 +100,7 @@ def epilogue(importer: Importer, hardware_argmax: bool = False) -> tuple[Model, 
     for value in outputs:
         builder.make(value.name)
     inputs = tuple(Value(name, _frames_type(importer.tensors[name])) for name in builder.frames)
-    nodes = tuple(builder.nodes)
+    nodes = tuple(builder.added.nodes)
     constants = _used(nodes, graph, builder.added)  # an output may be one itself
     names = [value.name for value in outputs if value.name in graph.initializers]
     constants |= {name: graph.initializers[name] for name in names}
@@ -122,7 +115,6 @@ class _Epilogue:
         self.importer, self.graph = importer, importer.graph
         self.rankings = RANKINGS if hardware_argmax else frozenset[str]()
         self.added = Additions(importer.graph)
-        self.nodes: list[Node] = []
         self.frames: list[str] = []
         self._made = set[str]()
         self._producers = producers(importer.graph)
@@ -133,7 +125,7 @@ class _Epilogue:
         while todo:
             item = todo.pop()
             if isinstance(item, Node):
-                self.nodes.append(item)
+                self.added.nodes.append(item)
             elif item and item not in self._made and item not in self.graph.initializers:
                 self._made.add(item)
                 todo += self._made_or_reported(item)
@@ -180,7 +172,7 @@ class _Epilogue:
             return
         integers = self.added.new(f"{name}.integers")
         self._place(ranking.tensor.name, ranking.index, integers)
-        self.nodes.append(Node("Cast", (integers,), (name,), {"to": 7}, f"{name}.cast"))
+        self.added.emit("Cast", integers, output=name, name=f"{name}.cast", to=7)
 
     def _held(self, name: str, tensor: str, index: IntArray, real: bool) -> None:
         integers = self.added.new(f"{name}.integers") if real else name
@@ -189,30 +181,25 @@ class _Epilogue:
             return
         y = self.importer.tensors[tensor]
         parameters = (
-            self.added.constant(f"{name}.scale", np.array(y.scale, np.float32)),
+            self.added.float32(f"{name}.scale", y.scale),
             self.added.constant(f"{name}.zero_point", np.array(y.zero_point, _frames_type(y).dtype)),
         )
-        self.nodes.append(Node("DequantizeLinear", (integers, *parameters), (name,), name=f"{name}.dequantize"))
+        self.added.emit("DequantizeLinear", integers, *parameters, output=name, name=f"{name}.dequantize")
 
     def _place(self, tensor: str, index: IntArray, name: str) -> None:
         """Frames of `tensor` to the ONNX tensor `name`, whose elements are where `index` says."""
-        frame, source = self.importer.tensors[tensor].frame, tensor
+        frame, source, added = self.importer.tensors[tensor].frame, tensor, self.added
         if tensor not in self.frames:
             self.frames.append(tensor)
         flat = index.ravel()
         if not np.array_equal(flat, np.arange(frame.elements)):
-            moved = self.added.new(f"{name}.moved")
+            moved = added.new(f"{name}.moved")
             if np.array_equal(flat, image_index(frame, 4).ravel()):
-                self.nodes.append(Node("Transpose", (source,), (moved,), {"perm": (0, 3, 1, 2)}, moved))
+                source = added.emit("Transpose", source, output=moved, perm=(0, 3, 1, 2))
             else:
-                row = self.added.new(f"{name}.row")
-                count = self.added.constant(f"{row}.shape", np.array([-1], np.int64))
-                self.nodes.append(Node("Reshape", (source, count), (row,), name=row))
-                order = self.added.constant(f"{name}.order", flat.copy())
-                self.nodes.append(Node("Gather", (row, order), (moved,), {"axis": 0}, moved))
-            source = moved
-        shape = self.added.constant(f"{name}.shape", np.array(index.shape, np.int64))
-        self.nodes.append(Node("Reshape", (source, shape), (name,), name=f"{name}.reshape"))
+                row = added.reshaped(source, (-1,), f"{name}.row")
+                source = added.emit("Gather", row, added.int64(f"{name}.order", flat), output=moved, axis=0)
+        added.reshaped(source, index.shape, name, name, f"{name}.reshape")
 
     def _accumulator(self, name: str, state: Unrounded, anchor: Matrix) -> None:
         """The exact accumulator as int32, then the scale of each channel."""
@@ -222,9 +209,8 @@ class _Epilogue:
         if y.format.bits > 32:
             raise Unsupported(f"its accumulator must fit int32, not {y.format}", "quantize its output")
         building.add(layer, replace(y, format=IntFormat(y.format.bits, signed=True)))
-        integers, real = self.added.new(f"{name}.integers"), self.added.new(f"{name}.real")
+        integers = self.added.new(f"{name}.integers")
         self._place(y.name, state.index, integers)
-        self.nodes.append(Node("Cast", (integers,), (real,), {"to": 1}, real))
-        factor = scales[state.index % anchor.frame.channels].astype(np.float32)
-        scale = self.added.constant(f"{name}.scale", factor)
-        self.nodes.append(Node("Mul", (real, scale), (name,), name=f"{name}.multiply"))
+        real = self.added.emit("Cast", integers, wish=f"{name}.real", to=1)
+        scale = self.added.float32(f"{name}.scale", scales[state.index % anchor.frame.channels])
+        self.added.emit("Mul", real, scale, output=name, name=f"{name}.multiply")

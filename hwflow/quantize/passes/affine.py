@@ -209,8 +209,8 @@ def _standalone(node: Node, source: str, affine: _Affine, work: _Work) -> tuple[
     if len(shape) > 2:
         return (conv,)
     wide, flat = work.added.new(f"{base}.wide"), work.added.new(f"{base}.flat")
-    wide_shape = work.added.constant(f"{wide}.shape", np.array([*shape, 1], np.int64))
-    flat_shape = work.added.constant(f"{flat}.shape", np.array(shape, np.int64))
+    wide_shape = work.added.int64(f"{wide}.shape", [*shape, 1])
+    flat_shape = work.added.int64(f"{flat}.shape", shape)
     return (
         Node("Reshape", (source, wide_shape), (wide,), name=wide),
         replace(conv, inputs=(wide, weights, bias), outputs=(flat,)),

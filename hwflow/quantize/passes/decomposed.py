@@ -32,7 +32,6 @@ from hwflow.quantize.graphs import (
     label_of,
     producers,
     shape_of,
-    with_graph,
 )
 from hwflow.quantize.passes.normalise import in_opset
 
@@ -88,10 +87,13 @@ def decomposed_to_operators(model: Model) -> Model:
     needed = max(_SINCE[match.op] for match in matches.values())
     if model.opsets.get("", 0) < needed:
         model = in_opset(model, needed)
-    added, nodes = Additions(model.graph), list[Node]()
+    added = Additions(model.graph)
     for node in model.graph.nodes:
-        nodes += _written(matches[node.outputs[0]], node, added) if node.outputs[0] in matches else [node]
-    return simplify(infer(with_graph(model, nodes, added.initializers)))
+        if node.outputs[0] in matches:
+            _write(matches[node.outputs[0]], node, added)
+        else:
+            added.nodes.append(node)
+    return simplify(infer(added.into(model)))
 
 
 def _recognized(core: Node, model: Model, makers: dict[str, Node]) -> _Match | None:
@@ -237,7 +239,7 @@ def _fitted(z: Floats, y: Floats) -> tuple[Floats, Floats] | None:
     return np.asarray(gamma), np.asarray(beta)
 
 
-def _written(match: _Match, node: Node, added: Additions) -> list[Node]:
+def _write(match: _Match, node: Node, added: Additions) -> None:
     """The operator along the last axes, Transposes where it is others, and what its gamma and beta cannot be."""
     part, rank, base = match.part, len(match.part.shape), label_of(node)
     order = (*(a for a in range(rank) if a not in match.axes), *match.axes)
@@ -245,26 +247,23 @@ def _written(match: _Match, node: Node, added: Additions) -> list[Node]:
     moved = order != tuple(range(rank))
     first = -len(match.axes)
     gamma, beta = (_along(values, match.axes) for values in (match.gamma, match.beta))
-    source, nodes = part.source, list[Node]()
-    if moved:
-        source = added.new(f"{base}.turned")
-        nodes.append(Node("Transpose", (part.source,), (source,), {"perm": order}, source))
+    source = added.emit("Transpose", part.source, wish=f"{base}.turned", perm=order) if moved else part.source
     after = gamma is None or beta is None
     result = added.new(f"{base}.normal") if moved or after else part.result
     if match.op == "Softmax":
-        nodes.append(Node("Softmax", (source,), (result,), {"axis": -1}, base))
+        added.emit("Softmax", source, output=result, name=base, axis=-1)
     else:
         sizes = tuple(part.shape[a] for a in match.axes)
         scale = added.float32(f"{base}.gamma", np.ones(sizes) if after or gamma is None else gamma)
         shift = added.float32(f"{base}.beta", np.zeros(sizes) if after or beta is None else beta)
         inputs = (source, scale) if match.op == "RMSNormalization" else (source, scale, shift)
         after = after or (match.op == "RMSNormalization" and bool(np.any(match.beta)))
-        nodes.append(Node(match.op, inputs, (result,), {"axis": first, "epsilon": match.epsilon}, base))
+        added.emit(match.op, *inputs, output=result, name=base, axis=first, epsilon=match.epsilon)
     if moved:
-        turned = added.new(f"{base}.back") if after else part.result
-        nodes.append(Node("Transpose", (result,), (turned,), {"perm": back}, f"{base}.back"))
-        result = turned
-    return nodes + (_affine(match, result, base, added) if after and match.op != "Softmax" else [])
+        result = added.emit("Transpose", result, wish=f"{base}.back", output="" if after else part.result,
+                            name=f"{base}.back", perm=back)
+    if after and match.op != "Softmax":
+        _write_affine(match, result, base, added)
 
 
 def _along(values: Floats, axes: tuple[int, ...]) -> Floats | None:
@@ -277,15 +276,12 @@ def _along(values: Floats, axes: tuple[int, ...]) -> Floats | None:
     return np.squeeze(mean, axis=others) if np.abs(values - mean).max() <= _ERROR * scale else None
 
 
-def _affine(match: _Match, source: str, base: str, added: Additions) -> list[Node]:
+def _write_affine(match: _Match, source: str, base: str, added: Additions) -> None:
     """gamma and beta of their own nodes."""
-    product = added.new(f"{base}.scaled")
     gamma, beta = (added.float32(f"{base}.{name}", _plain(values))
                    for name, values in (("factors", match.gamma), ("summands", match.beta)))  # fmt: skip
-    return [
-        Node("Mul", (source, gamma), (product,), name=product),
-        Node("Add", (product, beta), (match.part.result,), name=f"{base}.shifted"),
-    ]
+    product = added.emit("Mul", source, gamma, wish=f"{base}.scaled")
+    added.emit("Add", product, beta, output=match.part.result, name=f"{base}.shifted")
 
 
 def _plain(values: Floats) -> Floats:

@@ -219,8 +219,7 @@ def _split(source: str, result: str, channels: int, rank: int, added: Additions)
         weights = np.repeat(np.eye(channels), 2, axis=0) * signs[:, None]
         inputs = (source, added.float32(f"{result}.weight", weights), bias)
         return Node("Gemm", inputs, (result,), {"transB": 1}, result)
-    kernel = signs.reshape(-1, 1, *[1] * (rank - 2))
-    inputs = (source, added.float32(f"{result}.weight", kernel), bias)
+    inputs = (source, added.float32(f"{result}.weight", signs.reshape(-1, 1, *[1] * (rank - 2))), bias)
     return Node("Conv", inputs, (result,), {"group": channels}, result)
 
 

@@ -34,20 +34,20 @@ def joins_to_sums_and_products(model: Model) -> Model:
     """Div, Max and Min of two tensors that are not functions of one; those on the host stay as they are."""
     graph = model.graph
     on_host = host_prefix(graph, HOST_BEFORE) | host_suffix(graph, HOST_AFTER)
-    roots, added, nodes = _roots(graph), Additions(graph), list[Node]()
+    roots, added = _roots(graph), Additions(graph)
     joins = [node for node in graph.nodes if _is_join(node, graph, roots) and node.outputs[0] not in on_host]
     quotients = {node.outputs[0]: node for node in joins if node.op_type == "Div"}
     guards = _guards(graph, roots, quotients)
     for node in graph.nodes:
         if node.outputs[0] in guards:
-            nodes += _guarded(node, guards[node.outputs[0]], added)
+            _write_guarded(node, guards[node.outputs[0]], added)
         elif any(node is quotient for quotient in guards.values()):
             continue
         elif any(node is join for join in joins):
-            nodes += _written(node, added)
+            _write(node, added)
         else:
-            nodes.append(node)
-    return with_graph(model, nodes, added.initializers)
+            added.nodes.append(node)
+    return added.into(model)
 
 
 def _roots(graph: Graph) -> dict[str, str]:
@@ -83,32 +83,26 @@ def _guards(graph: Graph, roots: dict[str, str], quotients: dict[str, Node]) -> 
     return guards
 
 
-def _guarded(node: Node, quotient: Node, added: Additions) -> list[Node]:
+def _write_guarded(node: Node, quotient: Node, added: Additions) -> None:
     """The Where on the reciprocal of the divisor."""
     base, (a, b) = label_of(node), quotient.inputs
-    reciprocal, factor = added.new(f"{base}.reciprocal"), added.new(f"{base}.factor")
-    return [
-        Node("Reciprocal", (b,), (reciprocal,), name=reciprocal),
+    reciprocal = added.emit("Reciprocal", b, wish=f"{base}.reciprocal")
+    factor = added.new(f"{base}.factor")
+    added.nodes += [
         replace(node, inputs=(*node.inputs[:2], reciprocal), outputs=(factor,), name=factor),
         replace(quotient, op_type="Mul", inputs=(a, factor), outputs=node.outputs),
     ]
 
 
-def _written(node: Node, added: Additions) -> list[Node]:
+def _write(node: Node, added: Additions) -> None:
     base, (a, b) = label_of(node), node.inputs
     if node.op_type == "Div":
-        factor = added.new(f"{base}.reciprocal")
-        return [
-            Node("Reciprocal", (b,), (factor,), name=factor),
-            replace(node, op_type="Mul", inputs=(a, factor)),
-        ]
-    difference, positive = added.new(f"{base}.difference"), added.new(f"{base}.positive")
+        factor = added.emit("Reciprocal", b, wish=f"{base}.reciprocal")
+        added.nodes.append(replace(node, op_type="Mul", inputs=(a, factor)))
+        return
+    positive = added.emit("Relu", added.emit("Sub", a, b, wish=f"{base}.difference"), wish=f"{base}.positive")
     op, first = ("Add", b) if node.op_type == "Max" else ("Sub", a)
-    return [
-        Node("Sub", (a, b), (difference,), name=difference),
-        Node("Relu", (difference,), (positive,), name=positive),
-        replace(node, op_type=op, inputs=(first, positive)),
-    ]
+    added.nodes.append(replace(node, op_type=op, inputs=(first, positive)))
 
 
 def sum_to_add(model: Model) -> Model:

@@ -31,7 +31,8 @@ _SMALL = 64
 def matrix_to_gemm(model: Model) -> Model:
     """MatMul and Gemm become Gemm(x [1, K], weights [N, K], bias [N]) with transB = 1; a Conv gets a bias."""
     graph = model.graph
-    added, nodes = Additions(graph), list[Node]()
+    added = Additions(graph)
+    nodes = added.nodes
     for node in graph.nodes:
         weights = graph.initializers.get(node.inputs[1]) if len(node.inputs) > 1 else None
         base = label_of(node)
@@ -43,10 +44,10 @@ def matrix_to_gemm(model: Model) -> Model:
             inputs = (node.inputs[0], added.constant(f"{base}.weight", w), added.constant(f"{base}.bias", b))
             nodes.append(replace(node, inputs=inputs, attributes={"transB": 1}))
         elif node.op_type == "MatMul" and weights is not None and weights.ndim == 2:
-            nodes.extend(_matmul(node, graph, weights, added))
+            _write_matmul(node, weights, added)
         else:
             nodes.append(node)
-    return with_graph(model, nodes, added.initializers)
+    return added.into(model)
 
 
 def _gemm_constants(node: Node, graph: Graph, weights: Array) -> tuple[Array, Array]:
@@ -58,24 +59,22 @@ def _gemm_constants(node: Node, graph: Graph, weights: Array) -> tuple[Array, Ar
     return w.astype(np.float32), b.astype(np.float32)
 
 
-def _matmul(node: Node, graph: Graph, weights: Array, added: Additions) -> list[Node]:
+def _write_matmul(node: Node, weights: Array, added: Additions) -> None:
     """A Gemm, between two Reshapes where the input is not of rank 2 but has one row."""
-    base, shape = label_of(node), shape_of(graph, node.inputs[0])
+    base, shape = label_of(node), shape_of(added.graph, node.inputs[0])
     if shape is None or int(np.prod(shape[:-1])) != 1:
-        return [node]
+        added.nodes.append(node)
+        return
     w = added.constant(f"{base}.weight", np.ascontiguousarray(weights.T))
     b = added.constant(f"{base}.bias", np.zeros(weights.shape[1], np.float32))
     gemm = replace(node, op_type="Gemm", attributes={"transB": 1})
     if len(shape) == 2:
-        return [replace(gemm, inputs=(node.inputs[0], w, b))]
-    row, result = added.new(f"{base}.row"), added.new(f"{base}.result")
-    row_shape = added.constant(f"{row}.shape", np.array([1, shape[-1]], np.int64))
-    out_shape = added.constant(f"{result}.shape", np.array([*shape[:-1], weights.shape[1]], np.int64))
-    return [
-        Node("Reshape", (node.inputs[0], row_shape), (row,), name=row),
-        replace(gemm, inputs=(row, w, b), outputs=(result,)),
-        Node("Reshape", (result, out_shape), node.outputs, name=result),
-    ]
+        added.nodes.append(replace(gemm, inputs=(node.inputs[0], w, b)))
+        return
+    row = added.reshaped(node.inputs[0], (1, shape[-1]), f"{base}.row")
+    result = added.new(f"{base}.result")
+    added.nodes.append(replace(gemm, inputs=(row, w, b), outputs=(result,)))
+    added.reshaped(result, (*shape[:-1], weights.shape[1]), result, node.outputs[0], result)
 
 
 def max_pool_last(model: Model) -> Model:

@@ -41,23 +41,21 @@ _FACTORS = 2
 def gemm_of_two(model: Model) -> Model:
     """A Gemm of two computed tensors with a bias, or with a computed one, becomes a Gemm without one, and a sum."""
     graph = model.graph
-    added, nodes, fixed = Additions(graph), list[Node](), fixed_names(graph)
+    added, fixed = Additions(graph), fixed_names(graph)
     for node in graph.nodes:
         biases = [name for name in node.inputs[_FACTORS:] if name]
         computed = is_product(node, fixed) or any(name not in fixed for name in biases)
         if node.op_type != "Gemm" or not computed or not biases:
-            nodes.append(node)
+            added.nodes.append(node)
             continue
         base, bias = label_of(node), node.inputs[_FACTORS]
         product = added.new(f"{base}.product")
-        nodes.append(replace(node, inputs=node.inputs[:_FACTORS], outputs=(product,)))
+        added.nodes.append(replace(node, inputs=node.inputs[:_FACTORS], outputs=(product,)))
         if attribute(node, "beta", 1.0) != 1:
-            beta = added.float32(f"{base}.beta", np.array(attribute(node, "beta", 1.0)))
-            scaled = added.new(f"{base}.bias")
-            nodes.append(Node("Mul", (bias, beta), (scaled,), name=scaled))
-            bias = scaled
-        nodes.append(Node("Add", (product, bias), node.outputs, name=f"{base}.sum"))
-    return model if len(nodes) == len(graph.nodes) else infer(with_graph(model, nodes, added.initializers))
+            beta = added.float32(f"{base}.beta", attribute(node, "beta", 1.0))
+            bias = added.emit("Mul", bias, beta, wish=f"{base}.bias")
+        added.emit("Add", product, bias, output=node.outputs[0], name=f"{base}.sum")
+    return model if len(added.nodes) == len(graph.nodes) else infer(added.into(model))
 
 
 def factors_behind_products(model: Model) -> Model:
@@ -162,13 +160,15 @@ def rows_to_conv(model: Model) -> Model:
     as it is, and so does one of which a shape is not known.
     """
     graph = model.graph
-    added, constant, nodes = Additions(graph), fixed_names(graph), list[Node]()
-    changed = False
+    added, constant, changed = Additions(graph), fixed_names(graph), False
     for node in graph.nodes:
         product = _product(node, graph, constant)
-        changed |= product is not None
-        nodes.extend([node] if product is None else _Writer(node, product, graph, added).written())
-    return simplify(infer(with_graph(model, nodes, added.initializers))) if changed else model
+        if product is None:
+            added.nodes.append(node)
+        else:
+            changed = True
+            _Writer(node, product, added).write()
+    return simplify(infer(added.into(model))) if changed else model
 
 
 @dataclass(frozen=True)
@@ -240,12 +240,11 @@ def _plain(node: Node, graph: Graph, constant: set[str]) -> bool:
 class _Writer:
     """Writes the nodes that stand in place of one product: an image, a Conv, and the order that the result had."""
 
-    def __init__(self, node: Node, product: _Product, graph: Graph, added: Additions) -> None:
-        self.node, self.product, self.graph, self.added = node, product, graph, added
+    def __init__(self, node: Node, product: _Product, added: Additions) -> None:
+        self.node, self.product, self.graph, self.added = node, product, added.graph, added
         self.base = label_of(node)
-        self.nodes: list[Node] = []
 
-    def written(self) -> list[Node]:
+    def write(self) -> None:
         p, rank = self.product, len(self.product.sizes)
         channels = (*p.groups, p.depth)
         order = (*(k for k in range(rank) if k not in (*channels, *p.rows)), *channels, *p.rows)
@@ -259,12 +258,12 @@ class _Writer:
         weights, (bias, behind) = self._weights(len(pixels)), self._bias()
         inputs = (x, weights, bias) if bias else (x, weights)
         groups = math.prod(p.sizes[k] for k in p.groups)
-        result = self._emit("Conv", inputs, "result", {"group": groups} if groups > 1 else {}, self.base)
+        result = self.added.emit("Conv", *inputs, wish=f"{self.base}.result", name=self.base,
+                                 attributes={"group": groups} if groups > 1 else {})
         result = self._placed(result, (1, self._outputs, *pixels))
         if behind:
-            self._emit("Add", (result, behind), "biased", {})
-        self.nodes[-1] = replace(self.nodes[-1], outputs=self.node.outputs)
-        return self.nodes
+            self.added.emit("Add", result, behind, wish=f"{self.base}.biased")
+        self.added.nodes[-1] = replace(self.added.nodes[-1], outputs=self.node.outputs)
 
     @property
     def _outputs(self) -> int:
@@ -321,23 +320,13 @@ class _Writer:
 
     def _reshaped(self, name: str, shape: tuple[int, ...] | None, to: tuple[int, ...] | None, wish: str) -> str:
         """`name`, of `shape`, with another one."""
-        if shape == to or to is None:
-            return name
-        sizes = self.added.constant(f"{self.base}.{wish}.shape", np.array(to, np.int64))
-        return self._emit("Reshape", (name, sizes), wish, {})
+        return name if shape == to or to is None else self.added.reshaped(name, to, f"{self.base}.{wish}")
 
     def _transposed(self, name: str, sizes: Sequence[int], order: tuple[int, ...], wish: str) -> str:
         """`name`, of `sizes`, with its axes in another order."""
         if order == tuple(range(len(sizes))):
             return name
-        return self._emit("Transpose", (name,), wish, {"perm": order})
-
-    def _emit(
-        self, op: str, inputs: tuple[str, ...], wish: str, attributes: dict[str, int | tuple[int, ...]], name: str = ""
-    ) -> str:
-        output = self.added.new(f"{self.base}.{wish}")
-        self.nodes.append(Node(op, inputs, (output,), dict(attributes), name or output))
-        return output
+        return self.added.emit("Transpose", name, wish=f"{self.base}.{wish}", perm=order)
 
 
 def _scaled(array: Array, factor: float) -> Array:

@@ -34,16 +34,16 @@ def batch_second(model: Model) -> Model:
     graph = model.graph
     if not any(is_recurrent(node) and node.attributes.get("layout") for node in graph.nodes):
         return model
-    added, nodes = _Moves(graph), list[Node]()
+    added = _Moves(graph)
     for node in graph.nodes:
         if not (is_recurrent(node) and node.attributes.get("layout")):
-            nodes.append(node)
+            added.nodes.append(node)
             continue
         inputs, outputs, behind = [*node.inputs], [*node.outputs], list[Node]()
         states = range(_INITIAL, min(_INITIAL + RECURRENT[node.op_type], len(inputs)))
         for place in (0, *states):
             if inputs[place]:
-                inputs[place] = added.transposed(inputs[place], (1, 0, 2), nodes)
+                inputs[place] = added.transposed(inputs[place], (1, 0, 2))
         for place, name in enumerate(node.outputs):
             if name:
                 back: tuple[int, ...] = (2, 0, 1, 3) if place == 0 else (1, 0, 2)
@@ -53,8 +53,8 @@ def batch_second(model: Model) -> Model:
                     added.typed(outputs[place], tuple(shape[k] for k in np.argsort(back)))
                 behind.append(Node("Transpose", (outputs[place],), (name,), {"perm": back}, f"{name}.batch_first"))
         attributes = {key: value for key, value in node.attributes.items() if key != "layout"}
-        nodes += [replace(node, inputs=tuple(inputs), outputs=tuple(outputs), attributes=attributes), *behind]
-    return added.into(model, nodes)
+        added.nodes += [replace(node, inputs=tuple(inputs), outputs=tuple(outputs), attributes=attributes), *behind]
+    return added.into(model)
 
 
 def whole_sequences(model: Model) -> Model:
@@ -81,7 +81,8 @@ def last_states_of_y(model: Model) -> Model:
     as it is and as the next value of an initial state that is an input.  Y gets a name where it has none.
     """
     graph = model.graph
-    added, nodes, read = _Moves(graph), list[Node](), consumers(graph)
+    added, read = _Moves(graph), consumers(graph)
+    nodes = added.nodes
     outputs, inputs = ({value.name for value in values} for values in (graph.outputs, graph.inputs))
     renamed: dict[str, str] = {}
     named = False
@@ -101,55 +102,51 @@ def last_states_of_y(model: Model) -> Model:
         y = node.outputs[0]
         result = added.new(f"{last}.of_y") if stays else last
         nodes.append(replace(node, outputs=(y, last if stays else "", *node.outputs[2:])))
-        nodes += _last_of(node, graph, y, result, added)
+        _emit_last_of(node, y, result, added)
         if stays:
             renamed[last] = result
-    return added.into(model, nodes) if named or len(nodes) > len(graph.nodes) else model
+    return added.into(model) if named or len(nodes) > len(graph.nodes) else model
 
 
-def _last_of(node: Node, graph: Graph, y: str, result: str, added: _Moves) -> list[Node]:
+def _emit_last_of(node: Node, y: str, result: str, added: _Moves) -> None:
     """The last hidden states [directions, 1, hidden] as a part of Y: the last step forward, the first one backward."""
-    x, weights = shape_of(graph, node.inputs[0]), shape_of(graph, node.inputs[2])
+    x, weights = (shape_of(added.graph, node.inputs[k]) for k in (0, 2))
     assert x is not None, "shapes are static"
     assert weights is not None, "shapes are static"
     steps, directions, batch, hidden = x[0], weights[0], x[1], weights[2]
     added.typed(y, (steps, directions, batch, hidden))
     added.typed(result, (directions, batch, hidden))
-    row, sizes = added.new(f"{result}.steps"), np.array([steps * directions, batch, hidden], np.int64)
+    row, sizes = added.new(f"{result}.steps"), (steps * directions, batch, hidden)
     reverse = attribute(node, "direction", "forward") == "reverse"
     places = [(0 if reverse or d == 1 else steps - 1) * directions + d for d in range(directions)]
     if steps == 1:
-        return [Node("Reshape", (y, added.constant(f"{result}.shape", sizes)), (result,), name=result)]
-    added.typed(row, (steps * directions, batch, hidden))
-    index = added.constant(f"{result}.index", np.array(places, np.int64))
-    return [
-        Node("Reshape", (y, added.constant(f"{result}.shape", sizes)), (row,), name=row),
-        Node("Gather", (row, index), (result,), {"axis": 0}, result),
-    ]
+        added.reshaped(y, sizes, result, result)
+        return
+    added.typed(row, sizes)
+    index = added.int64(f"{result}.index", places)
+    added.emit("Gather", added.reshaped(y, sizes, result, row), index, output=result, axis=0)
 
 
 class _Moves(Additions):
-    """Additions of a pass: names, constants and types."""
+    """Additions of a pass: names, constants, nodes and types."""
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)
-        self.graph = graph
         self.types: dict[str, TensorType] = {}
 
     def typed(self, name: str, shape: tuple[int, ...]) -> None:
         self.types[name] = TensorType(np.dtype(np.float32), shape)
 
-    def transposed(self, name: str, perm: tuple[int, ...], nodes: list[Node]) -> str:
-        """The tensor `name` transposed, by a new one of `nodes` unless it is constant."""
+    def transposed(self, name: str, perm: tuple[int, ...]) -> str:
+        """The tensor `name` transposed, by a new node unless it is constant."""
         constant: Array | None = self.graph.initializers.get(name)
         if constant is not None:
             return self.constant(f"{name}.batch_second", np.ascontiguousarray(constant.transpose(perm)))
         result, shape = self.new(f"{name}.batch_second"), shape_of(self.graph, name)
         if shape is not None:
             self.typed(result, tuple(shape[k] for k in perm))
-        nodes.append(Node("Transpose", (name,), (result,), {"perm": perm}, result))
-        return result
+        return self.emit("Transpose", name, output=result, perm=perm)
 
-    def into(self, model: Model, nodes: list[Node]) -> Model:
-        rewritten = with_graph(model, nodes, self.initializers)
+    def into(self, model: Model) -> Model:
+        rewritten = super().into(model)
         return replace(rewritten, graph=replace(rewritten.graph, types={**rewritten.graph.types, **self.types}))

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hwflow.onnx import infer, simplify
-from hwflow.onnx.model import Array, Attribute, Graph, Model, Node
+from hwflow.onnx.model import Array, Graph, Model, Node
 from hwflow.quantize.graphs import (
     Additions,
     as_ints,
@@ -29,7 +29,6 @@ from hwflow.quantize.graphs import (
     moves,
     producers,
     shape_of,
-    with_graph,
 )
 
 
@@ -37,20 +36,21 @@ def fourier_to_products(model: Model) -> Model:
     """STFT and DFT of real signals with constant parameters as Conv and MatMul; others stay as they are."""
     if not any(node.op_type in ("STFT", "DFT") and not node.domain for node in model.graph.nodes):
         return model
-    added, nodes, makers = Additions(model.graph), list[Node](), {"STFT": _stft, "DFT": _dft}
+    added, makers = Additions(model.graph), {"STFT": _stft, "DFT": _dft}
     for node in model.graph.nodes:
         make = None if node.domain else makers.get(node.op_type)
-        replacement = None if make is None else make(node, model, added)
-        nodes += [node] if replacement is None else replacement
-    return simplify(infer(with_graph(model, nodes, added.initializers)))
+        if make is None or not make(node, model, added):
+            added.nodes.append(node)
+    return simplify(infer(added.into(model)))
 
 
-def _stft(node: Node, model: Model, added: Additions) -> list[Node] | None:
-    """The products of the STFT of a signal [batch, length, 1] and constant step, window and length of frames."""
+def _stft(node: Node, model: Model, added: Additions) -> bool:
+    """The products of the STFT of a signal [batch, length, 1] and constant step, window and length of frames; false for
+    another one."""
     graph, shape, result = model.graph, shape_of(model.graph, node.inputs[0]), shape_of(model.graph, node.outputs[0])
     rest = [name for name in node.inputs[1:] if name]
     if shape is None or result is None or shape[-1] != 1 or any(name not in graph.initializers for name in rest):
-        return None
+        return False
     step, window, length = (_constant(node, graph, k) for k in (1, 2, 3))
     assert step is not None
     count = len(window) if length is None and window is not None else int(length) if length is not None else shape[1]
@@ -58,48 +58,36 @@ def _stft(node: Node, model: Model, added: Additions) -> list[Node] | None:
     if window is not None:
         rows = rows * window.astype(np.float64)
     kernel = rows.astype(np.float32)[:, None, :]
-    base = label_of(node)
-    signal, channels = added.new(f"{base}.signal"), added.new(f"{base}.channels")
-    attributes: dict[str, Attribute] = {"kernel_shape": (count,), "strides": (int(step),)}
-    return [
-        _reshaped(node.inputs[0], (shape[0], 1, shape[1]), signal, added),
-        Node("Conv", (signal, added.constant(f"{base}.waves", kernel)), (channels,), attributes, base),
-        *_turned(channels, result, node.outputs[0], added),
-    ]
+    base, output = label_of(node), node.outputs[0]
+    signal = _emit_reshape(added, node.inputs[0], (shape[0], 1, shape[1]), added.new(f"{base}.signal"))
+    channels = added.emit("Conv", signal, added.constant(f"{base}.waves", kernel), wish=f"{base}.channels", name=base,
+                          kernel_shape=(count,), strides=(int(step),))
+    # From [batch, 2 * bins, frames] to [batch, frames, bins, 2].
+    _emit_reshape(added, added.emit("Transpose", channels, wish=f"{output}.frames", perm=(0, 2, 1)), result, output)
+    return True
 
 
-def _turned(channels: str, result: tuple[int, ...], output: str, added: Additions) -> list[Node]:
-    """From [batch, 2 * bins, frames] to [batch, frames, bins, 2]."""
-    frames = added.new(f"{output}.frames")
-    return [
-        Node("Transpose", (channels,), (frames,), {"perm": (0, 2, 1)}, frames),
-        _reshaped(frames, result, output, added),
-    ]
-
-
-def _dft(node: Node, model: Model, added: Additions) -> list[Node] | None:
-    """Along the axis before the last of a real tensor, forwards, with a constant length."""
+def _dft(node: Node, model: Model, added: Additions) -> bool:
+    """Along the axis before the last of a real tensor, forwards, with a constant length; false for others."""
     graph, shape, result = model.graph, shape_of(model.graph, node.inputs[0]), shape_of(model.graph, node.outputs[0])
     if shape is None or result is None or shape[-1] != 1 or attribute(node, "inverse", 0):
-        return None
+        return False
     if any(name not in graph.initializers for name in node.inputs[1:] if name):
-        return None
+        return False
     length, stated = _constant(node, graph, 1), _constant(node, graph, 2)
     first = model.opsets[""] < 20  # the axis is an attribute, 1 by default
     axis = attribute(node, "axis", 1) if first else -2 if stated is None else int(stated)
     if axis % len(shape) != len(shape) - 2:
-        return None
+        return False
     count = shape[-2] if length is None else int(length)
     matrix = np.zeros((shape[-2], 2 * result[-2]))
     used = min(count, shape[-2])
     matrix[:used] = _waves(count, used, result[-2]).T
     base = label_of(node)
-    rows, bins = added.new(f"{base}.rows"), added.new(f"{base}.bins")
-    product = Node("MatMul", (rows, added.float32(f"{base}.waves", matrix)), (bins,), name=base)
-    return [
-        _reshaped(node.inputs[0], shape[:-1], rows, added), product,
-        _reshaped(bins, result, node.outputs[0], added),
-    ]  # fmt: skip
+    rows = _emit_reshape(added, node.inputs[0], shape[:-1], added.new(f"{base}.rows"))
+    bins = added.emit("MatMul", rows, added.float32(f"{base}.waves", matrix), wish=f"{base}.bins", name=base)
+    _emit_reshape(added, bins, result, node.outputs[0])
+    return True
 
 
 def _waves(count: int, used: int, bins: int) -> Array:
@@ -117,9 +105,8 @@ def _constant(node: Node, graph: Graph, at: int) -> Array | None:
     return array.reshape(()) if array.size == 1 else array
 
 
-def _reshaped(source: str, shape: tuple[int, ...], result: str, added: Additions) -> Node:
-    sizes = added.constant(f"{result}.shape", np.array(shape, np.int64))
-    return Node("Reshape", (source, sizes), (result,), name=f"{result}.reshape")
+def _emit_reshape(added: Additions, source: str, shape: tuple[int, ...], result: str) -> str:
+    return added.reshaped(source, shape, result, result, f"{result}.reshape")
 
 
 #: What makes a shifted copy.
@@ -131,16 +118,16 @@ def turn_before_copies(model: Model) -> Model:
     graph = model.graph
     if not any(node.op_type == "Concat" and len(node.inputs) > 1 for node in graph.nodes):
         return model
-    read, makers, added, nodes = consumers(graph), producers(graph), Additions(graph), list[Node]()
+    read, makers, added = consumers(graph), producers(graph), Additions(graph)
     outputs, changed = {value.name for value in graph.outputs}, False
     for node in graph.nodes:
         stack = _stack(node, graph, makers, read, outputs) if node.op_type == "Transpose" and not node.domain else None
         if stack is None:
-            nodes.append(node)
+            added.nodes.append(node)
             continue
         changed = True
-        nodes += _turned_first(node, stack, graph, added)
-    return simplify(infer(with_graph(model, nodes, added.initializers))) if changed else model
+        _turn_first(node, stack, added)
+    return simplify(infer(added.into(model))) if changed else model
 
 
 @dataclass(frozen=True)
@@ -184,16 +171,17 @@ def _stack(
     return _Stack(sources.pop(), copies, concat, after)
 
 
-def _turned_first(node: Node, stack: _Stack, graph: Graph, added: Additions) -> list[Node]:
+def _turn_first(node: Node, stack: _Stack, added: Additions) -> None:
     source, concat, after = stack.source, stack.concat, stack.after
     perm = as_ints(node.attributes["perm"])
     name = added.new(f"{source}.turned")
-    written, parts = [replace(node, inputs=(source,), outputs=(name,))], list[str]()
+    written, parts = added.nodes, list[str]()
+    written.append(replace(node, inputs=(source,), outputs=(name,)))
     for copy in stack.copies:
         part = name
         for step in copy:
             result = added.new(f"{step.outputs[0]}.turned")
-            written.append(_along(step, part, result, perm, graph, added))
+            written.append(_along(step, part, result, perm, added))
             part = result
         parts.append(part)
     axis = perm.index(attribute(concat, "axis", 0) % len(perm))
@@ -201,23 +189,21 @@ def _turned_first(node: Node, stack: _Stack, graph: Graph, added: Additions) -> 
     results = results if after else [node.outputs[0]]
     written.append(replace(concat, inputs=tuple(parts), outputs=(results[0],), attributes={"axis": axis}))
     for step, before, result in zip(after, results[:-1], results[1:], strict=True):
-        written.append(_along(step, before, result, perm, graph, added))
-    return written
+        written.append(_along(step, before, result, perm, added))
 
 
-def _along(step: Node, source: str, result: str, perm: tuple[int, ...], graph: Graph, added: Additions) -> Node:
+def _along(step: Node, source: str, result: str, perm: tuple[int, ...], added: Additions) -> Node:
     """A Slice or Pad of the turned tensor."""
     def constant(at: int) -> Array | None:
         name = step.inputs[at] if at < len(step.inputs) else ""
-        return graph.initializers[name] if name else None
+        return added.graph.initializers[name] if name else None
 
     rank, inputs = len(perm), list(step.inputs)
     if step.op_type == "Slice":
         starts, axes = constant(1), constant(3)
         assert starts is not None
         old = as_ints(axes) if axes is not None else tuple(range(len(starts)))
-        new = np.array([perm.index(axis % rank) for axis in old], np.int64)
-        inputs[3:4] = [added.constant(f"{result}.axes", new)]
+        inputs[3:4] = [added.int64(f"{result}.axes", [perm.index(axis % rank) for axis in old])]
     else:
         pads, axes = constant(1), constant(3)
         assert pads is not None

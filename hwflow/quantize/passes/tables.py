@@ -25,25 +25,24 @@ from hwflow.quantize.graphs import (
     label_of,
     producers,
     shape_of,
-    with_graph,
 )
 
 
 def one_hot_to_gather(model: Model) -> Model:
     """A product with one-hot rows becomes a Gather of the rows of its weights; numbers without a one, of zeros."""
     graph = model.graph
-    makers, added, nodes, changed = producers(graph), Additions(graph), list[Node](), False
+    makers, added, changed = producers(graph), Additions(graph), False
     for node in graph.nodes:
         weights = graph.initializers.get(node.inputs[1]) if node.op_type == "MatMul" and not node.domain else None
         one_hot = _one_hot(node.inputs[0], graph, makers) if weights is not None and weights.ndim == 2 else None
         if weights is None or one_hot is None or one_hot[1] != len(weights):
-            nodes.append(node)
+            added.nodes.append(node)
             continue
         changed, base = True, label_of(node)
         table = added.constant(f"{base}.table", np.concatenate([weights, np.zeros_like(weights[:1])]))
-        numbers = _limited(one_hot, graph, base, added, nodes)
-        nodes.append(replace(node, op_type="Gather", inputs=(table, numbers), attributes={"axis": 0}))
-    return simplify(infer(with_graph(model, nodes, added.initializers))) if changed else model
+        numbers = _limited(one_hot, base, added)
+        added.nodes.append(replace(node, op_type="Gather", inputs=(table, numbers), attributes={"axis": 0}))
+    return simplify(infer(added.into(model))) if changed else model
 
 
 def _one_hot(name: str, graph: Graph, makers: dict[str, Node]) -> tuple[str, int, bool] | None:
@@ -77,37 +76,30 @@ def _is_integer(name: str, graph: Graph) -> bool:
     return kind is not None and kind.dtype.kind in "iu"
 
 
-def _limited(one_hot: tuple[str, int, bool], graph: Graph, base: str, added: Additions, nodes: list[Node]) -> str:
+def _limited(one_hot: tuple[str, int, bool], base: str, added: Additions) -> str:
     """The numbers, where those without a one are `count`, the row of zeros, or -1, which is the same one."""
     name, count, wraps = one_hot
-    kind, shape = graph.tensor_type(name), shape_of(graph, name)
-    assert kind is not None
+    shape = shape_of(added.graph, name)
     assert shape is not None
     if not wraps:  # the last axis is one of classes
-        row = added.constant(f"{base}.shape", np.array(shape[:-1], np.int64))
-        name = _then(nodes, added, "Reshape", (name, row), f"{base}.numbers")
-    wide = _then(nodes, added, "Cast", (name,), f"{base}.wide", to=7)
+        row = added.int64(f"{base}.shape", shape[:-1])
+        name = added.emit("Reshape", name, row, wish=f"{base}.numbers")
+    wide = added.emit("Cast", name, wish=f"{base}.wide", to=7)
     if wraps:
-        zero, size = (added.constant(f"{base}.{what}", np.array(value, np.int64))
-                      for what, value in (("zero", 0), ("size", count)))  # fmt: skip
-        below = _then(nodes, added, "Less", (wide, zero), f"{base}.below")
-        ahead = _then(nodes, added, "Add", (wide, size), f"{base}.ahead")
-        wide = _then(nodes, added, "Where", (below, ahead, wide), f"{base}.from_end")
-    ends = [added.constant(f"{base}.{end}", np.array(value, np.int64)) for end, value in (("low", -1), ("high", count))]
-    return _then(nodes, added, "Clip", (wide, *ends), f"{base}.limited")
-
-
-def _then(nodes: list[Node], added: Additions, op: str, inputs: tuple[str, ...], wish: str, **attributes: int) -> str:
-    name = added.new(wish)
-    nodes.append(Node(op, inputs, (name,), attributes, name))
-    return name
+        zero, size = added.int64(f"{base}.zero", 0), added.int64(f"{base}.size", count)
+        below = added.emit("Less", wide, zero, wish=f"{base}.below")
+        ahead = added.emit("Add", wide, size, wish=f"{base}.ahead")
+        wide = added.emit("Where", below, ahead, wide, wish=f"{base}.from_end")
+    ends = added.int64(f"{base}.low", -1), added.int64(f"{base}.high", count)
+    return added.emit("Clip", wide, *ends, wish=f"{base}.limited")
 
 
 def tables_to_constants(model: Model) -> Model:
     """A Gather of dequantized rows reads the integers, and its rows are dequantized; where rows have scales of their
     own the table is one of reals."""
     graph = model.graph
-    makers, added, nodes = producers(graph), Additions(graph), list[Node]()
+    makers, added = producers(graph), Additions(graph)
+    nodes = added.nodes
     for node in graph.nodes:
         source = makers.get(node.inputs[0]) if node.op_type == "Gather" and not node.domain else None
         constant = source is not None and source.op_type == "DequantizeLinear" and not source.domain and all(
@@ -124,24 +116,24 @@ def tables_to_constants(model: Model) -> Model:
             reals = apply(source, model.opsets, {name: graph.initializers[name] for name in source.inputs if name})
             table = added.constant(f"{node.inputs[0]}.reals", reals)
             nodes.append(replace(node, inputs=(table, node.inputs[1])))
-    return with_graph(model, nodes, added.initializers)
+    return added.into(model)
 
 
 def numbers_of_rows(model: Model) -> Model:
     """Numbers that choose rows of a table are 0, 1, ... when they come to it: a Gather of these makes them so."""
     graph = model.graph
-    makers, added, nodes, known = producers(graph), Additions(graph), list[Node](), dict[tuple[str, int], str]()
+    makers, added, known = producers(graph), Additions(graph), dict[tuple[str, int], str]()
     for node in graph.nodes:
         if not is_embedding(node, graph) or _is_number(node.inputs[1], graph, makers):
-            nodes.append(node)
+            added.nodes.append(node)
             continue
         table, numbers = graph.initializers[node.inputs[0]], node.inputs[1]
         rows = table.shape[attribute(node, "axis", 0)]
         if (numbers, rows) not in known:
-            every = added.constant(f"{numbers}.rows", np.arange(rows, dtype=np.int64))
-            known[numbers, rows] = _then(nodes, added, "Gather", (every, numbers), f"{numbers}.row", axis=0)
-        nodes.append(replace(node, inputs=(node.inputs[0], known[numbers, rows])))
-    return simplify(infer(with_graph(model, nodes, added.initializers))) if known else model
+            every = added.int64(f"{numbers}.rows", np.arange(rows))
+            known[numbers, rows] = added.emit("Gather", every, numbers, wish=f"{numbers}.row", axis=0)
+        added.nodes.append(replace(node, inputs=(node.inputs[0], known[numbers, rows])))
+    return simplify(infer(added.into(model))) if known else model
 
 
 def _is_number(name: str, graph: Graph, makers: dict[str, Node]) -> bool:
@@ -163,23 +155,19 @@ def functions_into_tables(model: Model) -> Model:
         table = graph.initializers.get(node.inputs[0]) if is_embedding(node, graph) else None
         if table is None or attribute(node, "axis", 0) or table.dtype.kind != "f":
             continue
-        inside, values = _of_rows(node, model, read)
+        inside, values = _of_rows(node, model)
         ends = [name for name in values if name in outputs or any(n not in inside for n in read.get(name, []))]
         if not inside or len(ends) != 1 or ends[0] == node.outputs[0]:
             continue
         of_rows = added.constant(f"{label_of(node)}.of_rows", values[ends[0]])
         gone.update(map(id, (node, *inside)))
         instead[ends[0]] = replace(node, inputs=(of_rows, node.inputs[1]), outputs=(ends[0],))
-    nodes = list[Node]()
-    for node in graph.nodes:
-        if node.outputs[0] in instead:
-            nodes.append(instead[node.outputs[0]])
-        elif id(node) not in gone:
-            nodes.append(node)
-    return with_graph(model, nodes, added.initializers)
+    stay = (node for node in graph.nodes if node.outputs[0] in instead or id(node) not in gone)
+    added.nodes += [instead.get(node.outputs[0], node) for node in stay]
+    return added.into(model)
 
 
-def _of_rows(node: Node, model: Model, read: dict[str, list[Node]]) -> tuple[list[Node], dict[str, Array]]:
+def _of_rows(node: Node, model: Model) -> tuple[list[Node], dict[str, Array]]:
     """The nodes that compute element by element of the rows of `node`, and the values of each for the whole table."""
     graph = model.graph
     table = graph.initializers[node.inputs[0]]

@@ -160,7 +160,7 @@ class _Work:
             "starts": tuple(axis.first for axis in axes), "ends": tuple(axis.first + axis.kept for axis in axes),
             "axes": tuple(range(2, len(result))),
         }  # fmt: skip
-        inputs = (self.added.constant(f"{base}.{key}", np.array(value, np.int64)) for key, value in numbers.items())
+        inputs = (self.added.int64(f"{base}.{key}", value) for key, value in numbers.items())
         return [Node("Slice", tuple(inputs), ())]
 
 

@@ -22,12 +22,12 @@ _MOST_POWER = 60
 def as_rows_of_float(r: Rewriting, x: str, wish: str) -> str:
     """`x` [n, features] or [features] as float32 [n, features]."""
     if r.dtype(x) != np.float32:
-        x = r.emit("Cast", x, wish=f"{wish}.float", attributes={"to": 1})
+        x = r.emit("Cast", x, wish=f"{wish}.float", to=1)
         shape = r.shape(r.nodes[-1].inputs[0])
     else:
         shape = r.shape(x)
     if len(shape) == 1:
-        x = r.emit("Reshape", x, r.constant(f"{wish}.row", np.array([1, -1], np.int64)), wish=f"{wish}.rows")
+        x = r.emit("Reshape", x, r.int64(f"{wish}.row", [1, -1]), wish=f"{wish}.rows")
     elif len(shape) != 2:
         raise Refused(f"the features must have the shape [N, F] or [F], not {list(shape)}", "reshape them before")
     return x
@@ -37,7 +37,7 @@ def rewrite_scaler(r: Rewriting, node: Node) -> None:
     """Scaler: (x - offset) * scale."""
     x, output = node.inputs[0], node.outputs[0]
     if r.dtype(x) != np.float32:
-        x = r.emit("Cast", x, wish=f"{output}.float", attributes={"to": 1})
+        x = r.emit("Cast", x, wish=f"{output}.float", to=1)
     offset, scale = (np.array(node.attributes.get(name, ()), np.float32) for name in ("offset", "scale"))
     shape = r.shape(node.inputs[0])
     for name, values in (("offset", offset), ("scale", scale)):
@@ -67,7 +67,7 @@ def with_like_features(r: Rewriting, x: str, weights: Floats, wish: str) -> tupl
     factors = np.where(most > 0, 2.0**powers, 0.0)  # a feature without weight has no digits to keep
     if (factors == 1).all():
         return x, weights
-    scaled = r.emit("Mul", x, r.constant(f"{wish}.powers", factors[None].astype(np.float32)), wish=f"{wish}.like")
+    scaled = r.emit("Mul", x, r.float32(f"{wish}.powers", factors[None]), wish=f"{wish}.like")
     return scaled, np.asarray(np.where(most > 0, weights / np.where(most > 0, factors, 1.0), 0.0))
 
 
@@ -112,10 +112,6 @@ _NO_SCORE = 1e-7
 _STEPS = 2
 
 
-def _float(r: Rewriting, wish: str, value: npt.ArrayLike) -> str:
-    return r.constant(wish, np.asarray(value, np.float32))
-
-
 def transformed(r: Rewriting, scores: str, kind: str, output: str) -> None:
     """`output` = the rows `scores` [n, classes] by the attribute post_transform `kind`."""
     match kind:
@@ -124,7 +120,7 @@ def transformed(r: Rewriting, scores: str, kind: str, output: str) -> None:
         case "LOGISTIC":
             r.emit("Sigmoid", scores, output=output)
         case "SOFTMAX":
-            r.emit("Softmax", scores, output=output, attributes={"axis": -1})
+            r.emit("Softmax", scores, output=output, axis=-1)
         case "SOFTMAX_ZERO":
             _softmax_zero(r, scores, output)
         case "PROBIT":
@@ -138,13 +134,13 @@ def _softmax_zero(r: Rewriting, scores: str, output: str) -> None:
     """A softmax of the scores that are not 0."""
     wish = f"{output}.softmax_zero"
     sizes = r.emit("Abs", scores, wish=wish)
-    counts = r.emit("Greater", sizes, _float(r, f"{wish}.none", _NO_SCORE), wish=wish)
-    counted = r.emit("Cast", counts, wish=wish, attributes={"to": 1})
-    every = r.emit("Softmax", scores, wish=wish, attributes={"axis": -1})
+    counts = r.emit("Greater", sizes, r.float32(f"{wish}.none", _NO_SCORE), wish=wish)
+    counted = r.emit("Cast", counts, wish=wish, to=1)
+    every = r.emit("Softmax", scores, wish=wish, axis=-1)
     some = r.emit("Mul", every, counted, wish=wish)
-    total = r.emit("ReduceSum", some, r.constant(f"{wish}.axes", np.array([1], np.int64)), wish=wish,
-                   attributes={"keepdims": 1})
-    r.emit("Div", some, r.emit("Max", total, _float(r, f"{wish}.least", np.finfo(np.float32).tiny), wish=wish),
+    total = r.emit("ReduceSum", some, r.int64(f"{wish}.axes", [1]), wish=wish,
+                   keepdims=1)
+    r.emit("Div", some, r.emit("Max", total, r.float32(f"{wish}.least", np.finfo(np.float32).tiny), wish=wish),
            output=output)
 
 
@@ -153,7 +149,7 @@ def _probit(r: Rewriting, scores: str, output: str) -> None:
     wish = f"{output}.probit"
 
     def do(op: str, *inputs: str | float) -> str:
-        names = [value if isinstance(value, str) else _float(r, f"{wish}.constant", value) for value in inputs]
+        names = [value if isinstance(value, str) else r.float32(f"{wish}.constant", value) for value in inputs]
         return r.emit(op, *names, wish=wish)
 
     y = do("Sub", do("Mul", scores, 2.0), 1.0)
@@ -171,10 +167,10 @@ def _probit(r: Rewriting, scores: str, output: str) -> None:
 
 def two_scores(r: Rewriting, score: str, kind: str, complement: bool, output: str) -> None:
     """`output` [n, 2] from the `score` [n, 1] of the second class; the first has 1 - score (`complement`) or -score."""
-    signs = _float(r, f"{output}.signs", [[-1, 1]])
+    signs = r.float32(f"{output}.signs", [[-1, 1]])
     both = r.emit("Mul", score, signs, wish=f"{output}.both")
     if kind == "PROBIT" or (complement and kind != "LOGISTIC"):
-        both = r.emit("Add", both, _float(r, f"{output}.whole", [[1, 0]]), wish=f"{output}.both")
+        both = r.emit("Add", both, r.float32(f"{output}.whole", [[1, 0]]), wish=f"{output}.both")
     transformed(r, both, kind if kind in ("LOGISTIC", "PROBIT") else "NONE", output)
 
 
@@ -182,7 +178,7 @@ def best_label(r: Rewriting, node: Node, scores: str, labels: Array) -> None:
     """The first output of `node`: the label with the highest of `scores` [n, classes]."""
     if not node.outputs[0]:
         return
-    chosen = r.emit("ArgMax", scores, wish=f"{node.outputs[0]}.class", attributes={"axis": 1, "keepdims": 0})
+    chosen = r.emit("ArgMax", scores, wish=f"{node.outputs[0]}.class", axis=1, keepdims=0)
     r.emit("Gather", r.constant(f"{node.outputs[0]}.labels", labels), chosen, output=node.outputs[0])
 
 
@@ -191,7 +187,7 @@ def label_of_two(r: Rewriting, node: Node, score: str, limit: float, labels: Arr
     output = node.outputs[0]
     if not output:
         return
-    above = r.emit("Greater", score, _float(r, f"{output}.limit", limit), wish=f"{output}.is_second")
-    numbers = r.emit("Cast", above, wish=f"{output}.class", attributes={"to": 7})
-    row = r.emit("Reshape", numbers, r.constant(f"{output}.shape", np.array([-1], np.int64)), wish=f"{output}.class")
+    above = r.emit("Greater", score, r.float32(f"{output}.limit", limit), wish=f"{output}.is_second")
+    numbers = r.emit("Cast", above, wish=f"{output}.class", to=7)
+    row = r.emit("Reshape", numbers, r.int64(f"{output}.shape", [-1]), wish=f"{output}.class")
     r.emit("Gather", r.constant(f"{output}.labels", labels), row, output=output)

@@ -74,9 +74,9 @@ def _features(r: Rewriting, node: Node) -> int:
 def _gemm(r: Rewriting, node: Node, weights: Floats, bias: Floats, wish: str) -> str:
     """The scores [n, rows of `weights`], as a node with the name of `node`: settings call it so."""
     x, weights = with_like_features(r, as_rows_of_float(r, node.inputs[0], wish), weights, wish)
-    names = [r.constant(f"{wish}.{name}", values.astype(np.float32))
+    names = [r.float32(f"{wish}.{name}", values)
              for name, values in (("weights", weights), ("bias", bias))]
-    scores = r.emit("Gemm", x, *names, wish=f"{wish}.scores", name=label_of(node), attributes={"transB": 1})
+    scores = r.emit("Gemm", x, *names, wish=f"{wish}.scores", name=label_of(node), transB=1)
     return scores
 
 
@@ -141,7 +141,7 @@ def svm_regressor(r: Rewriting, node: Node) -> None:
     if _integer(node, "one_class"):
         limit = r.constant(f"{scores}.limit", np.zeros((), np.float32))
         above = r.emit("Greater", scores, limit, wish=f"{scores}.above")
-        ends = [r.constant(f"{scores}.{name}", np.array(end, np.float32)) for name, end in (("in", 1), ("out", -1))]
+        ends = [r.float32(f"{scores}.{name}", end) for name, end in (("in", 1), ("out", -1))]
         scores = r.emit("Where", above, *ends, wish=f"{scores}.side")
     transformed(r, scores, _text(node, "post_transform", "NONE"), node.outputs[0])
 
@@ -200,12 +200,12 @@ def _label_by_votes(r: Rewriting, node: Node, decisions: str, labels: Array) -> 
     pairs = _pairs(len(labels))
     above = r.emit("Greater", decisions, r.constant(f"{output}.zero", np.zeros((), np.float32)), wish=f"{output}.first")
     first, second = (np.eye(len(labels), dtype=np.float32)[[pair[side] for pair in pairs]][None] for side in (0, 1))
-    shape = r.constant(f"{output}.shape", np.array([-1, len(pairs), 1], np.int64))
+    shape = r.int64(f"{output}.shape", [-1, len(pairs), 1])
     column = r.emit("Reshape", above, shape, wish=f"{output}.first")
     votes = r.emit("Where", column, r.constant(f"{output}.of_first", first), r.constant(f"{output}.of_second", second),
                    wish=f"{output}.vote")
-    total = r.emit("ReduceSum", votes, r.constant(f"{output}.axes", np.array([1], np.int64)), wish=f"{output}.votes",
-                   attributes={"keepdims": 0})
+    total = r.emit("ReduceSum", votes, r.int64(f"{output}.axes", [1]), wish=f"{output}.votes",
+                   keepdims=0)
     best_label(r, node, total, labels)
 
 
@@ -215,10 +215,10 @@ def _probability(r: Rewriting, node: Node, decisions: str, count: int, kind: str
         raise Refused(f"probabilities of pairs ('prob_a') must be those of 2 classes, not {count}, which only an "
                       "optimization combines", "train with probability=False")
     a, b = (_table(node, name, 1, 1)[0, 0] for name in ("prob_a", "prob_b"))
-    slope = r.constant(f"{output}.slope", np.array([[-a, a]], np.float32))
-    bias = r.constant(f"{output}.bias", np.array([[-b, b]], np.float32))
+    slope = r.float32(f"{output}.slope", [[-a, a]])
+    bias = r.float32(f"{output}.bias", [[-b, b]])
     both = r.emit("Add", r.emit("Mul", decisions, slope, wish=f"{output}.both"), bias, wish=f"{output}.both")
-    limits = [r.constant(f"{output}.{name}", np.array(end, np.float32)) for name, end in
+    limits = [r.float32(f"{output}.{name}", end) for name, end in
               (("least", 1e-7), ("most", 1 - 1e-7))]
     sigmoid = r.emit("Sigmoid", both, wish=f"{output}.sigmoid")
     transformed(r, r.emit("Clip", sigmoid, *limits, wish=f"{output}.clipped"), kind, output)
@@ -263,7 +263,7 @@ def rewrite_sum(r: Rewriting, node: Node) -> None:
     wish = node.outputs[0]
     centre = distances.middles.mean(axis=0).astype(np.float32)
     z = r.emit("Sub", distances.x, r.constant(f"{wish}.centre", centre[None]), wish=f"{wish}.z")
-    both = r.new_name(f"{wish}.features")
+    both = r.new(f"{wish}.features")
     squares, sizes = r.emit("Mul", z, z, wish=f"{wish}.squares"), (len(centre),) * 2
     r.nodes.append(Node("FeatureVectorizer", (z, squares), (both,), {"inputdimensions": sizes}, both, "ai.onnx.ml"))
     middles = distances.middles - centre
@@ -271,7 +271,7 @@ def rewrite_sum(r: Rewriting, node: Node) -> None:
     x, weights = with_like_features(r, both, weights, wish)
     names = [r.constant(f"{wish}.{name}", np.asarray(values, np.float32))
              for name, values in (("weights", weights), ("bias", (middles**2 / distances.variances).sum(axis=1)))]
-    r.emit("Gemm", x, *names, output=wish, name=label_of(node), attributes={"transB": 1})
+    r.emit("Gemm", x, *names, output=wish, name=label_of(node), transB=1)
 
 
 def inside_distances(r: Rewriting) -> set[str]:

@@ -134,13 +134,13 @@ def emit_ranks(r: Rewriting, x: str, comparisons: Comparisons, wish: str) -> str
         parts.append(_emit_columns(r, x, comparisons.ranked, f"{wish}.reached"))
     if comparisons.sets:
         parts.append(_emit_sets(r, x, comparisons.sets, f"{wish}.member"))
-    counts = parts[0] if len(parts) == 1 else r.emit("Concat", *parts, wish=f"{wish}.counts", attributes={"axis": 1})
+    counts = parts[0] if len(parts) == 1 else r.emit("Concat", *parts, wish=f"{wish}.counts", axis=1)
     code, dtype = (2, np.uint8) if comparisons.highest <= 255 else (4, np.uint16)
-    ranks = r.emit("Cast", counts, wish=f"{wish}.integers", attributes={"to": code})
+    ranks = r.emit("Cast", counts, wish=f"{wish}.integers", to=code)
     ends = [r.constant(f"{wish}.{name}", np.array(end, dtype))
             for name, end in (("low", 0), ("high", comparisons.highest))]
     limited = r.emit("Clip", ranks, *ends, wish=f"{wish}.limited")  # says how many bits they have
-    scale, zero = r.constant(f"{wish}.scale", np.array(1, np.float32)), r.constant(f"{wish}.zero", np.array(0, dtype))
+    scale, zero = r.float32(f"{wish}.scale", 1), r.constant(f"{wish}.zero", np.array(0, dtype))
     return r.emit("DequantizeLinear", limited, scale, zero, wish=wish)
 
 
@@ -174,16 +174,16 @@ def _emit_counts(
 ) -> tuple[str, str]:
     """How often `op` holds between each feature and the values of its row, float32[n, features]; and the features."""
     table, there = _table(rows)
-    index = r.constant(f"{wish}.features", np.array(features, np.int64))
-    picked = r.emit("Gather", x, index, wish=f"{wish}.picked", attributes={"axis": 1})
-    shape = r.constant(f"{wish}.shape", np.array([-1, len(features), 1], np.int64))
+    index = r.int64(f"{wish}.features", features)
+    picked = r.emit("Gather", x, index, wish=f"{wish}.picked", axis=1)
+    shape = r.int64(f"{wish}.shape", [-1, len(features), 1])
     column = r.emit("Reshape", picked, shape, wish=f"{wish}.column")
     holds = r.emit(op, column, r.constant(f"{wish}.thresholds", table[None]), wish=f"{wish}.holds")
     if not there.all():
         holds = r.emit("And", holds, r.constant(f"{wish}.there", there[None]), wish=f"{wish}.holds")
-    numbers = r.emit("Cast", holds, wish=f"{wish}.numbers", attributes={"to": 1})
-    axes = r.constant(f"{wish}.axes", np.array([2], np.int64))
-    return r.emit("ReduceSum", numbers, axes, wish=f"{wish}.count", attributes={"keepdims": 0}), picked
+    numbers = r.emit("Cast", holds, wish=f"{wish}.numbers", to=1)
+    axes = r.int64(f"{wish}.axes", [2])
+    return r.emit("ReduceSum", numbers, axes, wish=f"{wish}.count", keepdims=0), picked
 
 
 def _emit_where_nan(r: Rewriting, picked: str, of_nan: Array, counts: str, wish: str) -> str:

@@ -39,7 +39,7 @@ def rewrite_mean(r: Rewriting, node: Node) -> None:
         total, *others = [_on_host(r, name, node.outputs[0]) for name in scores]
         for name in others:
             total = r.emit("Add", total, name, wish=f"{node.outputs[0]}.sum")
-        count = r.constant(f"{node.outputs[0]}.share", np.array(1 / len(scores), np.float32))
+        count = r.float32(f"{node.outputs[0]}.share", 1 / len(scores))
         r.emit("Mul", total, count, output=node.outputs[0], name=node.name)
         return
     ensemble, x = bag
@@ -49,7 +49,7 @@ def rewrite_mean(r: Rewriting, node: Node) -> None:
 
 def _on_host(r: Rewriting, scores: str, wish: str) -> str:
     """`scores` [n, classes] behind an operator that only the host runs."""
-    row = r.new_name(f"{wish}.row")
+    row = r.new(f"{wish}.row")
     r.nodes.append(Node("FeatureVectorizer", (scores,), (row,), {"inputdimensions": r.shape(scores)[1:]}, row, _ML))
     return row
 

@@ -260,7 +260,7 @@ def _emit_results(r: Rewriting, node: Node, ensemble: Ensemble, sums: str, score
     positive = bool((ensemble.forest.vote_weights >= 0).all())
     label_of_two(r, node, scores, 0.5 if positive else 0.0, ensemble.labels)
     if probabilities and shared:
-        second = r.constant(f"{probabilities}.second", np.array([[0, 1]], np.float32))
+        second = r.float32(f"{probabilities}.second", [[0, 1]])
         transformed(r, r.emit("Mul", scores, second, wish=f"{probabilities}.both"), ensemble.transform, probabilities)
     elif probabilities:
         two_scores(r, scores, ensemble.transform, positive, probabilities)
@@ -323,7 +323,7 @@ def _emit_trees(r: Rewriting, node: Node, x: str, trees: _Trees, wish: str) -> s
     """A TreeEnsembleRegressor, or where the operator set has none, a TreeEnsemble."""
     modern = r.model.opsets.get(node.domain, 1) >= _TREE_ENSEMBLE
     attributes = _modern_attributes(trees) if modern else _classic_attributes(trees)
-    sums = r.new_name(wish)
+    sums = r.new(wish)
     op = "TreeEnsemble" if modern else "TreeEnsembleRegressor"
     r.nodes.append(Node(op, (x,), (sums,), attributes, label_of(node), domain=node.domain))
     return sums
