@@ -6,31 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from hwflow_base.errors import HwflowError
 from hwflow_rtl.memory import FlashPart, FlashTiming, SdramPart, SdramTiming
 from hwflow_rtl.vendor import ICE40
 
 from hwflow.synth.board_memories import BoardMemory
-from hwflow.synth.boards import boards_folder, list_boards, load_board
+from hwflow.synth.boards import list_boards, load_board
+from tests.synth.board_files import complaints, content, written
 
+HUGE = 10**400  # no float holds it
 NAMES = "cke, cs_n, ras_n, cas_n, we_n, ba, a, dq, dqm"
-
-
-def content(name: str = "ulx3s_85f") -> dict[str, Any]:
-    loaded: dict[str, Any] = yaml.safe_load((boards_folder() / f"{name}.yaml").read_text())
-    return loaded
-
-
-def complaints(folder: Path, data: dict[str, Any]) -> list[str]:
-    path = folder / "mine.yaml"
-    path.write_text(yaml.safe_dump(data))
-    with pytest.raises(HwflowError) as caught:
-        load_board(path)
-    assert caught.value.exit_code == 2
-    first, *rest = str(caught.value).splitlines()
-    assert first == f"the board file '{path}' must have the keys of those in {boards_folder()}, with valid values:"
-    return [line.strip() for line in rest]
 
 
 def changed(section: str, board: str = "ulx3s_85f", **values: Any) -> dict[str, Any]:
@@ -138,8 +122,8 @@ def test_every_memory_is_complete(name: str) -> None:
     ("pins", {"dqm": ["U19"]}, "key 'memories.0.pins.dqm' must have 2 pins, the lowest bit first, not 1"),
     ("pins", {"clk": ["F19"]}, "key 'memories.0.pins.clk' must be a string, not ['F19']; put it in quotes"),
     ("pins", {"cke": "G2"}, "pin G2 must be used once, not 2 times"),
-])
-def test_one_fault(tmp_path: Path, section: str, values: dict[str, Any], expected: str) -> None:
+    ("", {"clock_mhz": HUGE}, "key 'memories.0.clock_mhz' must be a number above 0, not inf")])
+def test_one_fault_of_an_sdram(tmp_path: Path, section: str, values: dict[str, Any], expected: str) -> None:
     assert complaints(tmp_path, changed(section, **values)) == [expected]
 
 
@@ -169,12 +153,10 @@ def test_one_fault(tmp_path: Path, section: str, values: dict[str, Any], expecte
     ("timing", {"t_res1": 1e9}, "key 'memories.0.timing.t_res1' must be at most 10000000 ns, not 1e+09"),
     ("timing", {"t_shsl": 0}, "key 'memories.0.timing.t_shsl' must be a number of ns above 0, not 0.0"),
     ("pins", {"io": "14"}, "key 'memories.0.pins.io' must be a list, not '14'"),
-    ("pins", {"sck": "6"}, "pin 6 must be used once, not 2 times")])
+    ("pins", {"sck": "6"}, "pin 6 must be used once, not 2 times"),
+    ("timing", {"t_clqv": HUGE}, "key 'memories.0.timing.t_clqv' must be a number of ns above 0, not inf")])
 def test_one_fault_of_a_flash(tmp_path: Path, section: str, values: dict[str, Any], expected: str) -> None:
     assert complaints(tmp_path, changed(section, "icebreaker", **values)) == [expected]
-
-
-HUGE = 10**400
 
 
 @pytest.mark.parametrize(("section", "values", "expected"), [
@@ -196,13 +178,6 @@ def test_a_device_has_one_user_flash(tmp_path: Path) -> None:
         "key 'memories.1.kind' must be user_flash for one memory: a device has one user flash"]
 
 
-def test_numbers_that_no_float_holds(tmp_path: Path) -> None:
-    assert complaints(tmp_path, changed("", clock_mhz=HUGE)) == [
-        "key 'memories.0.clock_mhz' must be a number above 0, not inf"]
-    assert complaints(tmp_path, changed("timing", "icebreaker", t_clqv=HUGE)) == [
-        "key 'memories.0.timing.t_clqv' must be a number of ns above 0, not inf"]
-
-
 def test_a_long_number_is_shortened_in_its_message(tmp_path: Path) -> None:
     data = content()
     data["resources"]["lut"] = HUGE
@@ -212,23 +187,16 @@ def test_a_long_number_is_shortened_in_its_message(tmp_path: Path) -> None:
     assert len(said) < 300
 
 
-def test_a_flash_needs_registers_in_the_pads(tmp_path: Path) -> None:
+def test_memories_as_a_whole(tmp_path: Path) -> None:
     data = content() | {"memories": content("icebreaker")["memories"]}
     assert complaints(tmp_path, data)[0] == (
         "key 'memories.0.kind' must be sdr_sdram: a flash needs registers in the pads of the FPGA, and their times are "
         "not known for this family")
-
-
-def test_memories_must_be_a_list(tmp_path: Path) -> None:
-    data = content()
-    data["memories"] = data["memories"][0]
-    first, = complaints(tmp_path, data)
+    first, = complaints(tmp_path, content() | {"memories": content()["memories"][0]})
     assert first.startswith("key 'memories' must be a list, not {")
 
 
 def test_a_board_without_the_section_has_none(tmp_path: Path) -> None:
     data = content()
     del data["memories"]
-    path = tmp_path / "mine.yaml"
-    path.write_text(yaml.safe_dump(data))
-    assert load_board(path).memories == ()
+    assert load_board(written(tmp_path, data)).memories == ()

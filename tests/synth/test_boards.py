@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 from amaranth.hdl import Shape
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -20,30 +19,7 @@ from hwflow.synth.bitstream import constraints
 from hwflow.synth.boards import Board, Programmer, boards_folder, list_boards, load_board
 from hwflow.synth.top import board_top
 from hwflow.synth.transports import Pin
-
-
-def content(name: str = "ulx3s_85f") -> dict:
-    return yaml.safe_load((boards_folder() / f"{name}.yaml").read_text())
-
-
-def written(folder: Path, data: object) -> Path:
-    path = folder / "mine.yaml"
-    path.write_text(data if isinstance(data, str) else yaml.safe_dump(data))
-    return path
-
-
-def refusal(path: Path | str) -> str:
-    with pytest.raises(HwflowError) as caught:
-        load_board(path)
-    assert caught.value.exit_code == 2
-    return str(caught.value)
-
-
-def complaints(folder: Path, data: object) -> list[str]:
-    path = written(folder, data)
-    first, *rest = refusal(path).splitlines()
-    assert first == f"the board file '{path}' must have the keys of those in {boards_folder()}, with valid values:"
-    return [line.strip() for line in rest]
+from tests.synth.board_files import complaints, content, refusal, written
 
 
 def test_the_boards_that_come_with_hwflow() -> None:
