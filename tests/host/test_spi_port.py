@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 from hwflow_rtl.io.transports import Spi
-from hwflow_sim.board import CompiledBoard, LinePort, SimulatedBoard, SpiLine
+from hwflow_sim.board import CompiledBoard, SimulatedBoard, SpiLine
 
 from hwflow.host import LinkFailed, Patience
 from hwflow.host.host_link import HostLink
@@ -62,20 +62,6 @@ def test_the_driver_over_a_bus(bus: Bus, rate: float) -> None:
     link.close()
     link.close()
     assert bus.closed
-
-
-@pytest.mark.slow
-def test_a_bus_is_a_line_of_bytes_for_everybody_else(compiled: CompiledBoard) -> None:
-    """A master that asks all the time, as the proof of a netlist has it."""
-    with SimulatedBoard(compiled, line=SpiLine(4)) as board:
-        while board.facts.cycles < 10_000:  # zeros come while it is reset
-            board.wait(b"", 1000)
-        port = LinePort(board)
-        link = HostLink(port, clock=port.clock, seed=1)
-        assert link.reset().design == IDENTITY
-        data = frames(20, BYTES_IN)
-        assert link.exchange(data) == digests(data, BYTES_IN, BYTES_OUT)
-        assert link.statistics.losses == 0
 
 
 def test_a_bus_without_a_board_is_asked_until_the_time_is_up() -> None:

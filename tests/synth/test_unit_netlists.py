@@ -11,10 +11,16 @@ from amaranth.hdl import Module, Shape, Value, signed, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from hwflow_base.errors import MissingTool
+from hwflow_rtl.multiply.products import Operand, ProductShape
+from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.vendor import FAMILIES
 from hwflow_sim.board import BoardDesign, SimulatedBoard, UartLine, compile_board, read_netlist
 
 from hwflow.synth.toolchain import find_tool, run_tool
+from tests.rtl.test_accumulate import CASES, operands, sums_of
+from tests.rtl.test_products import every
+
+PAIRS, LOGIC = MultiplierStyle.PAIRS, MultiplierStyle.LOGIC
 
 OPERANDS = [(signed(8), signed(8)), (unsigned(8), signed(8)), (unsigned(8), unsigned(8)), (signed(5), signed(8)),
             (signed(16), signed(16)), (signed(9), unsigned(16))]
@@ -207,3 +213,40 @@ def test_every_word_of_the_netlist_is_right(tmp_path: Path, cache: Path, family:
         expected.append((seen, width))
     compared = check_netlist(tmp_path, cache, family, units, joined(columns), expected, technology.timing.rom)
     assert compared > (len(roms) + len(rams) // 2) * cycles  # words that were never written are not compared
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("family", "style", "a", "b"), [
+    ("ecp5", PAIRS, signed(8), signed(4)), ("ecp5", PAIRS, unsigned(8), signed(4)),
+    ("ecp5", LOGIC, signed(8), signed(8)), ("ecp5", LOGIC, unsigned(8), signed(5)),
+    ("ice40", LOGIC, signed(8), signed(8)), ("gowin", LOGIC, signed(8), signed(8))], ids=str)
+def test_every_product_of_pairs_and_in_logic(family: str, style: MultiplierStyle, a, b, tmp_path: Path,
+                                             cache: Path) -> None:
+    """Of pairs, every element with every two weights."""
+    technology = FAMILIES[family]()
+    shape = ProductShape(Operand(a), Operand(b), style)
+    weights = [every(b)] * shape.sharing
+    x, *factors = (part.reshape(-1) for part in np.meshgrid(every(a), *weights, indexing="ij"))
+    columns = [(x, a.width), *((factor, b.width) for factor in factors)]
+    expected = [((x * factor).tolist(), shape.shape.width) for factor in factors]
+    unit = shape.unit(shape.sharing, technology)
+    compared = check_netlist(tmp_path, cache, family, [unit], joined(columns), expected, shape.latency(technology))
+    assert compared == len(x) * shape.sharing
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("family", "a", "b", "total"), [
+    ("ecp5", signed(8), signed(8), signed(22)), *(("ecp5", *case) for case in CASES[1:]),
+    ("ice40", signed(8), signed(8), signed(22)), ("gowin", unsigned(8), signed(8), signed(22))], ids=str)
+def test_every_sum_of_the_netlist_is_right(family: str, a: Shape, b: Shape, total: Shape, tmp_path: Path,
+                                           cache: Path) -> None:
+    """Sums of every length of extreme operands."""
+    technology, count, cycles = FAMILIES[family](), 2, 3000
+    more, elements, weights = operands(a, b, cycles, count, total.width)
+    columns = [(more, 1), *((values[:, k], shape.width) for values, shape in ((elements, a), (weights, b))
+                            for k in range(2 * count))]
+    sums = sums_of(more, elements, weights, total)
+    expected = [(sums[:, n].tolist(), total.width) for n in range(count)]
+    unit = technology.multiply_accumulate(count=count, a=a, b=b, total=total)
+    compared = check_netlist(tmp_path, cache, family, [unit], joined(columns), expected, technology.timing.accumulate)
+    assert compared == cycles * count

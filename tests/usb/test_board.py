@@ -6,11 +6,12 @@ import random
 from pathlib import Path
 
 import pytest
+from hwflow_sim.board import LinePort, SimulatedBoard, UlpiLine, UsbLine, compile_board, rtl_design
 from hwflow_sim.usb import Faults, UsbBench, UsbPort, enumerate_device
 
 from hwflow.host import Patience
 from hwflow.host.host_link import HostLink
-from tests.usb.designs import DESIGN, Stretch, compiled_board
+from tests.usb.designs import DESIGN, Stretch, board, compiled_board
 
 #: Bytes a second of payload in a direction, by the bytes of a frame in and out.  The bus carries 1 216 000 in packets
 #: of 64 bytes.  The host asks for answers after each of its packets, and a refusal takes a tenth of a packet's time; so
@@ -82,3 +83,28 @@ def test_the_bus_is_reset_under_way(tmp_path: Path, cache: Path) -> None:
         assert link.reset().design == DESIGN
         assert link.exchange(data) == Stretch.model(data, taken, given)
         assert port.reads > 20
+
+
+#: Cycles in which a host has surely configured the device: the chirp of high speed takes the longest.
+CONFIGURED = 500_000
+LINES = {"full_speed": UsbLine(), "ulpi": UlpiLine()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", LINES)
+def test_frames_through_a_simulated_board(kind: str, tmp_path: Path, cache: Path) -> None:
+    """Which a host keeps configured: the one of `hwflow sim --netlist`."""
+    line = LINES[kind]
+    compiled = compile_board(rtl_design(board(kind, 64, 8), {}, line=type(line)), folder=tmp_path, cache=cache)
+    data = random.Random(1).randbytes(64 * 40)
+    wanted = Stretch.model(data, 64, 8)
+    with SimulatedBoard(compiled, line=line) as simulated:
+        simulated.wait(b"", CONFIGURED)
+        port = LinePort(simulated)
+        link = HostLink(port, patience=Patience(5.0, 20.0), clock=port.clock, seed=1)
+        assert link.reset().design == DESIGN
+        assert link.exchange(data) == wanted
+        assert link.statistics.losses == 0
+        simulated.inject(1e-5, 3)
+        assert link.exchange(data) == Stretch.model(data * 2, 64, 8)[len(wanted):]
+        assert simulated.facts.flipped_to_board > 0
