@@ -22,6 +22,7 @@ from hwflow.host import Patience
 from hwflow.pipeline.records import kept
 from tests.e2e.command import Cli, environment
 from tests.e2e.networks import rows_for, small_network, write_data
+from tests.host.models import require_golden
 
 pytestmark = pytest.mark.slow  # Verilator and a compiler
 RUN = ("run", "small.onnx", "--data", "small.npz", "--simulate")
@@ -122,9 +123,7 @@ def test_a_pseudo_terminal_for_other_programs(place):
         folder = place / "build/small/ulx3s_85f/simulated"
         with hwflow.host.open(found[1], design=folder, patience=Patience(20.0, 60.0)) as board:
             x = rows_for(small_network(), 5)
-            made = board.run(x)
-            for name, values in golden.as_batch(golden.predict(board.design.quantized, x)).items():
-                np.testing.assert_array_equal(made[name], values)
+            require_golden(board.design.quantized, board, x)
     finally:
         child.send_signal(signal.SIGINT)
         err = child.communicate(timeout=20)[1]

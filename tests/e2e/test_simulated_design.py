@@ -17,6 +17,7 @@ from hwflow.synth import load_board
 from hwflow.synth.design import Design
 from tests.e2e.networks import Chain, rows_for, small_network
 from tests.e2e.test_weights_outside import design_of
+from tests.host.models import require_golden
 
 pytestmark = pytest.mark.slow  # Verilator and a compiler
 
@@ -35,13 +36,6 @@ def compiled(design: Design, quantized: Quantized, folder: Path) -> SimulatedDes
     return compile_design(design, folder, folder / "cache", quantized="quantized", keep=keep)
 
 
-def require_golden(quantized: Quantized, board, rows: int = 40) -> None:
-    x = rows_for(small_network(), rows)
-    made = board.run(x)
-    for name, values in golden.as_batch(golden.predict(quantized, x)).items():
-        np.testing.assert_array_equal(made[name], values)
-
-
 def inside(quantized: Quantized, board: str = "ulx3s_85f") -> Design:
     """A design with all weights in the FPGA."""
     graph, place = quantized.graph, load_board(board)
@@ -54,7 +48,7 @@ def test_weights_in_an_sdram_a_flash_and_a_user_flash(quantized: Quantized, tmp_
     made = compiled(design_of(quantized.graph, board), quantized, tmp_path)
     with made.open() as driver:
         assert driver.filled == (board == "ulx3s_12f")
-        require_golden(quantized, driver)
+        require_golden(quantized, driver, rows_for(small_network(), 40))
         assert driver.statistics.losses == driver.statistics.polls == 0
 
 
@@ -80,7 +74,7 @@ def test_other_ways_to_the_board(quantized: Quantized, tmp_path: Path, board: st
     design = replace(design, board=design.board.with_transport(transport))
     with compiled(design, quantized, tmp_path).open() as driver:
         assert driver.transport.kind == transport
-        require_golden(quantized, driver, 200)
+        require_golden(quantized, driver, rows_for(small_network(), 200))
         assert driver.statistics.resent == driver.statistics.gaps == driver.statistics.polls == 0
 
 
@@ -111,11 +105,11 @@ def test_the_line_is_kept_full(tmp_path: Path) -> None:
 def test_a_simulation_that_ends_is_an_unplugged_board(quantized: Quantized, tmp_path: Path) -> None:
     made = compiled(inside(quantized), quantized, tmp_path)
     with made.open(name="board 7") as driver:
-        require_golden(quantized, driver, 3)
+        require_golden(quantized, driver, rows_for(small_network(), 3))
         process = driver.link.port.board._child._process
         process.kill()
         process.wait()
         with pytest.raises(HwflowError, match="the simulated board ended"):
-            require_golden(quantized, driver, 3)
+            require_golden(quantized, driver, rows_for(small_network(), 3))
     with made.open(seed=5) as driver:
-        require_golden(quantized, driver, 3)
+        require_golden(quantized, driver, rows_for(small_network(), 3))

@@ -6,7 +6,9 @@ import os
 import select
 import threading
 import tty
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -75,6 +77,18 @@ def board_with(quantized: Quantized, folder: Path, **more) -> ReferenceBoard:
     facts = DesignFacts.read(folder)
     options = {"design": facts.identity, **more}
     return ReferenceBoard(golden_network(quantized), facts.bytes_in, facts.bytes_out, **options)
+
+
+def require_equal(made: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]) -> None:
+    assert made.keys() == expected.keys()
+    for name, values in expected.items():
+        assert made[name].dtype == values.dtype
+        np.testing.assert_array_equal(made[name], values)
+
+
+def require_golden(quantized: Quantized, board: Any, x: Any) -> None:
+    """The board gives for these rows what the golden model gives."""
+    require_equal(board.run(x), golden.as_batch(golden.predict(quantized, x)))
 
 
 class Terminal:

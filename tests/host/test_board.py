@@ -24,7 +24,7 @@ from hwflow.host.ports.serial import SerialPort, why_not_opened
 from hwflow.quantize import Quantized, quantize
 from tests.e2e.networks import residual, rows_for, small_network
 from tests.host.board import Line, MemoryPort
-from tests.host.models import BAUD, Terminal, board_with, leave_design
+from tests.host.models import BAUD, Terminal, board_with, leave_design, require_equal, require_golden
 
 #: For boards that do not answer.
 SOON = Patience(silence=0.3, stall=0.6)
@@ -55,8 +55,7 @@ def test_integers_in_and_out(quantized, design):
     made = board.run_integers(frames, lambda done, total: seen.append((done, total)))
     expected = golden.run(quantized, frames, keep=False)
     assert made.keys() == expected.keys()
-    for name, values in expected.items():
-        np.testing.assert_array_equal(made[name], values)
+    require_equal(made, expected)
     assert seen == [(k, 5) for k in range(1, 6)]
 
 
@@ -64,9 +63,7 @@ def test_integers_in_and_out(quantized, design):
 def test_few_rows(quantized, design, count):
     board, _ = open_memory(quantized, design)
     rows = rows_for(small_network(), count)
-    made = board.run(rows)
-    for name, values in golden.as_batch(golden.predict(quantized, rows)).items():
-        np.testing.assert_array_equal(made[name], values)
+    require_golden(quantized, board, rows)
 
 
 def test_a_residual_network(tmp_path):
@@ -74,9 +71,7 @@ def test_a_residual_network(tmp_path):
     quantized = quantize(model, rows_for(model, 20))
     board, _ = open_memory(quantized, leave_design(quantized, tmp_path))
     rows = rows_for(model, 9)
-    made = board.run(rows)
-    for name, values in golden.as_batch(golden.predict(quantized, rows)).items():
-        np.testing.assert_array_equal(made[name], values)
+    require_golden(quantized, board, rows)
 
 
 def test_numbers_that_the_inputs_type_does_not_hold_are_refused(quantized, design):
@@ -180,8 +175,7 @@ def test_over_a_terminal(quantized, design):
         made = board.run(rows)
         assert board.transport.options == {"baud": BAUD}
         assert board.statistics.dropped == 0
-    for name, values in golden.as_batch(golden.predict(quantized, rows)).items():
-        np.testing.assert_array_equal(made[name], values)
+    require_equal(made, golden.as_batch(golden.predict(quantized, rows)))
 
 
 def test_over_a_terminal_with_bit_errors(quantized, design):
@@ -194,8 +188,7 @@ def test_over_a_terminal_with_bit_errors(quantized, design):
     assert there.damaged > 0
     assert seen.dropped >= back.hits.total() > 0
     assert seen.losses > 0
-    for name, values in golden.as_batch(golden.predict(quantized, rows)).items():
-        np.testing.assert_array_equal(made[name], values)
+    require_equal(made, golden.as_batch(golden.predict(quantized, rows)))
 
 
 def test_what_another_session_left_is_not_believed(quantized, design):
@@ -211,8 +204,7 @@ def test_what_another_session_left_is_not_believed(quantized, design):
         first.close()
         with hwflow.host.open(terminal.port, design=design) as board:
             made = board.run_integers(frames)
-    for name, values in golden.run(quantized, frames, keep=False).items():
-        np.testing.assert_array_equal(made[name], values)
+    require_equal(made, golden.run(quantized, frames, keep=False))
 
 
 def test_unplugged_in_the_middle(quantized, design):
@@ -289,5 +281,4 @@ def test_an_interrupt_leaves_a_board_that_can_be_used_again(quantized, design):
             board.run(rows)
         timer.join()
         made = board.run(few)
-    for name, values in golden.as_batch(golden.predict(quantized, few)).items():
-        np.testing.assert_array_equal(made[name], values)
+    require_equal(made, golden.as_batch(golden.predict(quantized, few)))

@@ -30,7 +30,7 @@ from hwflow.views.console.terminal import Console
 from tests.e2e.command import environment
 from tests.e2e.networks import rows_for, small_network, write_data
 from tests.host.board import Line
-from tests.host.models import Terminal, board_with, leave_design
+from tests.host.models import Terminal, board_with, leave_design, require_equal
 
 RUN = ("run", "small.onnx", "--data", "small.npz")
 
@@ -192,8 +192,7 @@ def test_synthesis_from_python_leaves_what_open_needs(tmp_path, monkeypatch):
         hwflow.synthesize(made, plan, "icebreaker", folder, clock=40.0)
         with Terminal(board_with(made, folder)) as terminal, hwflow.host.open(terminal.port, design=folder) as board:
             found = board.run(rows_for(model, 3))
-        for name, values in golden.as_batch(golden.predict(made, rows_for(model, 3))).items():
-            np.testing.assert_array_equal(found[name], values)
+        require_equal(found, golden.as_batch(golden.predict(made, rows_for(model, 3))))
         assert board.design.quantized.epilogue.doc_string == made.epilogue.doc_string
         assert board.design.facts.clock_mhz == 40.0
 

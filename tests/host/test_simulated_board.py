@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hwflow_rtl.io.board_top import BoardTop
 from hwflow_rtl.io.clocking import Clocking
@@ -29,7 +28,7 @@ from hwflow_sim.board import (
 )
 
 import hwflow.host
-from hwflow import golden, hls, onnx
+from hwflow import hls, onnx
 from hwflow.host import LinkFailed, Patience
 from hwflow.host.identity import identity
 from hwflow.host.transport import TransportFacts
@@ -42,7 +41,7 @@ from tests.e2e.networks import rows_for, small_network, two_by_two
 from tests.ethernet.echo import ADDRESS, START_CYCLES
 from tests.ethernet.faults import FaultyNetwork
 from tests.ethernet.loopback import served
-from tests.host.models import BAUD, leave_design
+from tests.host.models import BAUD, leave_design, require_golden
 
 pytestmark = pytest.mark.slow  # Verilator and a compiler
 
@@ -100,10 +99,7 @@ class Simulated:
         return hwflow.host.open(port, design=self.folder, clock=port.clock)
 
     def require_golden(self, driver: hwflow.host.OpenBoard, rows: int) -> None:
-        inputs = rows_for(self.network(), rows)
-        made = driver.run(inputs)
-        for name, values in golden.as_batch(golden.predict(self.quantized, inputs)).items():
-            np.testing.assert_array_equal(made[name], values)
+        require_golden(self.quantized, driver, rows_for(self.network(), rows))
 
     def require_a_reset_is_seen(self, driver: hwflow.host.OpenBoard, board: SimulatedBoard) -> None:
         """In the middle of a run; the board is there for the next one."""

@@ -15,7 +15,7 @@ from hwflow import golden
 from hwflow.host import LinkFailed, OpenBoard
 from tests.e2e.networks import rows_for, small_network
 from tests.host.board import Line, MemoryPort
-from tests.host.models import Terminal, board_with
+from tests.host.models import Terminal, board_with, require_equal, require_golden
 
 #: More than the queue of the reference board (512 bytes) holds of frames of 32 bytes, and what waits in front of it.
 MOST_UNDER_WAY = 2 * 512 // 32 + 2
@@ -40,18 +40,6 @@ def batches(sizes: list[int]) -> Batches:
             for size, end in zip(sizes, ends, strict=True)]
 
 
-def require_golden(quantized, board: OpenBoard, rows: int = 9) -> None:
-    x = rows_for(small_network(), rows)
-    require_equal(board.run(x), golden.as_batch(golden.predict(quantized, x)))
-
-
-def require_equal(made: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]) -> None:
-    assert made.keys() == expected.keys()
-    for name, values in expected.items():
-        assert made[name].dtype == values.dtype
-        np.testing.assert_array_equal(made[name], values)
-
-
 @pytest.mark.parametrize("there, back", [(None, None), (Line(1, bits=1e-3), Line(2, bits=1e-3))])
 def test_each_item_has_its_result_in_order(quantized, design, there, back):
     port = MemoryPort(board_with(quantized, design), there, back)
@@ -63,7 +51,7 @@ def test_each_item_has_its_result_in_order(quantized, design, there, back):
         for item, outputs in zip(items, made, strict=True):
             require_equal(outputs, golden.as_batch(golden.predict(quantized, item)))
         assert (board.statistics.losses > 0) == (there is not None)
-        require_golden(quantized, board)  # the board goes on without another start
+        require_golden(quantized, board, rows_for(small_network(), 9))  # the board goes on without another start
         assert port.board.resets == 2
 
 
@@ -161,7 +149,7 @@ def leave_by_a_call_of_the_source(board: OpenBoard) -> None:
                                    leave_by_another_call, leave_by_a_call_of_the_source])
 def test_a_stream_that_ends_early_leaves_a_board_that_works(quantized, board, leave: Callable[[OpenBoard], None]):
     leave(board)
-    require_golden(quantized, board)
+    require_golden(quantized, board, rows_for(small_network(), 9))
     item = batches([30])[0]
     require_equal(next(board.stream([item])), golden.as_batch(golden.predict(quantized, item)))
 
