@@ -53,17 +53,10 @@ ARRAYS = {
     "name": ({"in_y": ROWS}, "there must be an array 'in_x' or 'x' for the model's input 'x'; it has 'in_y'"),
     "shape": ({"in_x": ROWS[..., :3]}, "array 'in_x' must have the shape [rows, 1, 2, 4, 4] for the model's input 'x', "
               "not [6, 1, 2, 4, 3]"),
-    "text": ({"in_x": ROWS.astype("U3")}, "array 'in_x' must hold float32, not <U3"),
-    "complex": ({"in_x": ROWS.astype(np.complex64)}, "array 'in_x' must hold float32, not complex64"),
     "too large": ({"in_x": ROWS.astype(np.float64) * 1e300},
                   f"array 'in_x' must fit float32, not hold values up to {LARGEST * 1e300:g}"),
     "nan": ({"in_x": spoiled(np.nan)}, "array 'in_x' must hold finite numbers, not nan at [3, 0, 1, 2, 2] "
             "(1 such entries); fill missing values in; only trees and an Imputer take them as they are"),
-    "no rows": ({"in_x": ROWS[:0]}, "array 'in_x' must have at least one row, not none"),
-    "labels": ({"in_x": ROWS, "labels": np.arange(3)}, "labels must be one integer or text per input row, int64[6], or "
-               "real numbers for each, float32[6, ...], not int64[3]"),
-    "outputs": ({"in_x": ROWS, "out_fc_out": np.zeros((2, 1, 3))}, "out_fc_out must have one row per input row (6), "
-                "not float64[2, 1, 3]"),
     "calibration name": ({"in_x": ROWS, "calib_zz": ROWS}, "array 'calib_zz' must be named like an input of the model: "
                          "'calib_x'"),
     "calibration shape": ({"in_x": ROWS, "calib_x": ROWS[..., :1]}, "array 'calib_x' must have the shape [rows, 1, 2, "

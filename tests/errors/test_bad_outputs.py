@@ -14,15 +14,12 @@ import pytest
 from hwflow import onnx
 from tests.e2e.command import Cli, environment, process
 from tests.e2e.networks import small_network
+from tests.errors.refusals import Refusal, table
 
 CONVERT = ("onnx", "convert")
-WRITERS = [
-    lambda model, target: ("onnx", "convert", model, target),
-    lambda model, target: ("onnx", "convert", model, target, "--external-data"),
-    lambda model, target: ("info", model, "--svg", target),
-    lambda model, target: ("onnx", "extract", model, target),
-]
-writers = pytest.mark.parametrize("words", WRITERS, ids=["convert", "external", "svg", "extract"])
+WRITERS = {
+    "convert": "onnx convert small.onnx {}", "external": "onnx convert small.onnx {} --external-data",
+    "svg": "info small.onnx --svg {}", "extract": "onnx extract small.onnx {}"}
 
 
 def big_network() -> onnx.Model:
@@ -33,32 +30,55 @@ def big_network() -> onnx.Model:
     return replace(network, graph=replace(network.graph, initializers=weights))
 
 
-@writers
-def test_a_pipe_or_a_device_is_not_replaced(cli: Cli, model: Path, words) -> None:
+@pytest.mark.parametrize("words", WRITERS.values(), ids=WRITERS)
+def test_a_pipe_or_a_device_is_not_replaced(cli: Cli, model: Path, words: str) -> None:
     """A pipe stands for /dev/null, which is not to be put at risk."""
     os.mkfifo("pipe")
-    message = cli.refuses(*words(model, "pipe"))
+    message = cli.refuses(*words.format("pipe").split())
     assert message == "pipe: must be the name of a file to write, not a pipe or a device; choose another name"
     assert Path("pipe").is_fifo()
     Path("link").symlink_to("pipe")  # as /dev/stdout is one
-    cli.refuses(*words(model, "link"))
+    cli.refuses(*words.format("link").split())
     assert Path("link").is_symlink()
     assert sorted(os.listdir()) == ["link", "pipe", "small.onnx"]
 
 
-@writers
-@pytest.mark.parametrize("target", ["", ".", "..", "/", "folder"])
-def test_a_folder_is_no_target(cli: Cli, model: Path, words, target: str) -> None:
-    Path("folder").mkdir()
-    message = cli.refuses(*words(model, target))
-    assert message == f"{target or '.'}: must be the name of a file to write, not a folder; add the file's name"
+NO_FOLDER = "must be the name of a file to write, not a folder; add the file's name"
+NO_PLACE = "must exist and be writable; make it, or choose another place with --svg"
 
 
-def test_a_device_in_place_of_the_data(cli: Cli, model: Path) -> None:
-    os.mkfifo("b.onnx.data")
-    message = cli.refuses(*CONVERT, model, "b.onnx", "--external-data")
-    assert message.startswith("b.onnx.data: must be the name of a file to write, not a pipe or a device")
-    assert not Path("b.onnx").exists()
+@table({
+    **{f"{name} {target}": Refusal(words.format(target), f"{target}: {NO_FOLDER}", {"folder": Path.mkdir})
+       for name, words in WRITERS.items() for target in (".", "..", "/", "folder")},
+    "a device in place of the data": Refusal(
+        "onnx convert small.onnx b.onnx --external-data", "b.onnx.data: must be the name of a file to write, not a "
+        "pipe or a device...", {"b.onnx.data": os.mkfifo}),
+    "the picture in place of the model": Refusal(
+        "info small.onnx --svg small.onnx", "small.onnx: must not be the model itself; choose another name with --svg"),
+    "a file in place of the picture's folder": Refusal(
+        "info small.onnx --svg small.onnx/a.svg", f"small.onnx/a.svg: the folder 'small.onnx' {NO_PLACE}"),
+    "no folder for the picture": Refusal(
+        "info small.onnx --svg nope/deep/a.svg", f"nope/deep/a.svg: the folder 'nope/deep' {NO_PLACE}"),
+    **{f"{words} of a folder": Refusal(
+        f"{words} models{' out.onnx' if words.endswith(('convert', 'extract')) else ''}",
+        "models: must be an ONNX file, not a folder; name the .onnx file in it", {"models": Path.mkdir}) for words in (
+        "check", "info", "quantize --accuracy-drop 1", "golden", "build", "sim", "synth", "program", "run",
+        "reweight --base small.onnx", "onnx diff small.onnx", "onnx convert", "onnx extract")},
+    **{f"versions of a pipe, {words}": Refusal(f"onnx diff {words}", "pipe: must be an ONNX file, not a pipe or a "
+                                               "device...", {"pipe": os.mkfifo})
+       for words in ("pipe small.onnx", "small.onnx pipe")},
+})
+def test_places_that_are_none(cli: Cli, model: Path, refusal: Refusal) -> None:
+    """Nothing is written, whatever else is missing; opening a pipe would wait for somebody who writes."""
+    before = model.read_bytes()
+    refusal.check(cli)
+    assert model.read_bytes() == before
+    assert sorted(os.listdir()) == sorted(["small.onnx", *refusal.files])
+
+
+@pytest.mark.parametrize("words", WRITERS.values(), ids=WRITERS)
+def test_no_name(cli: Cli, model: Path, words: str) -> None:
+    assert cli.refuses(*(word.format("") for word in words.split())) == f".: {NO_FOLDER}"
 
 
 def test_the_weights_of_the_source_are_not_written_over(cli: Cli, model: Path) -> None:
@@ -77,13 +97,6 @@ def test_a_model_with_its_weights_beside_it_is_replaced(cli: Cli) -> None:
     before = onnx.dumps(onnx.load("a.onnx"))
     assert cli(*CONVERT, "a.onnx", "a.onnx", "--external-data").code == 0
     assert onnx.dumps(onnx.load("a.onnx")) == before
-
-
-def test_the_picture_does_not_take_the_place_of_the_model(cli: Cli, model: Path) -> None:
-    before = model.read_bytes()
-    message = cli.refuses("info", model, "--svg", model)
-    assert message == "small.onnx: must not be the model itself; choose another name with --svg"
-    assert model.read_bytes() == before
 
 
 def test_a_name_that_is_not_utf8(cli: Cli, model: Path) -> None:
@@ -116,38 +129,6 @@ def test_a_command_to_be_typed_again_outside_of_utf8_locales(cli: Cli, model: Pa
     assert done.returncode == 0, done
     assert any(line.startswith(shown + b".onnx: no error") for line in done.stdout.splitlines())
     assert done.stderr.splitlines()[-1] == b"next: hwflow sim '" + shown + b".onnx'"
-
-
-def test_a_file_in_place_of_the_folder_of_a_picture(cli: Cli, model: Path) -> None:
-    message = cli.refuses("info", model, "--svg", "small.onnx/a.svg")
-    assert message == ("small.onnx/a.svg: the folder 'small.onnx' must exist and be writable; make it, or choose "
-                       "another place with --svg")
-
-
-def test_the_folder_of_a_picture_is_not_made(cli: Cli, model: Path) -> None:
-    message = cli.refuses("info", model, "--svg", "nope/deep/a.svg")
-    assert message == ("nope/deep/a.svg: the folder 'nope/deep' must exist and be writable; make it, or choose another "
-                       "place with --svg")
-    assert not Path("nope").exists()
-
-
-@pytest.mark.parametrize("words", [
-    ("check",), ("info",), ("quantize", "--accuracy-drop", "1"), ("golden",), ("build",), ("sim",), ("synth",),
-    ("program",), ("run",), ("reweight", "--base", "small.onnx"), ("onnx", "diff", "small.onnx"),
-    ("onnx", "convert"), ("onnx", "extract")], ids=" ".join)
-def test_a_folder_is_no_model(cli: Cli, model: Path, words: tuple[str, ...]) -> None:
-    """Whatever else is missing."""
-    Path("models").mkdir()
-    last = ["out.onnx"] if words[-1] in ("convert", "extract") else []
-    assert cli.refuses(*words, "models", *last) == (
-        "models: must be an ONNX file, not a folder; name the .onnx file in it")
-
-
-def test_a_pipe_has_no_versions(cli: Cli, model: Path) -> None:
-    """Opening it would wait for somebody who writes."""
-    os.mkfifo("pipe")
-    assert cli.refuses("onnx", "diff", "pipe", model).startswith("pipe: must be an ONNX file, not a pipe or a device")
-    assert cli.refuses("onnx", "diff", model, "pipe").startswith("pipe: must be an ONNX file, not a pipe or a device")
 
 
 @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs Linux")

@@ -14,7 +14,20 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-RESET, DATA, POLL, CLEAR, IMAGE, IDENTITY, STATUS, RESULT, MEMORY = 1, 2, 3, 4, 5, 0x81, 0x82, 0x83, 0x84
+from tests.rtl.link_host import (
+    CLEAR,
+    DATA,
+    IDENTITY,
+    IMAGE,
+    MEMORY,
+    POLL,
+    RESET,
+    RESULT,
+    STATUS,
+    body_of,
+    frame_of,
+    whole_of,
+)
 
 #: Bytes of a frame's inputs to bytes of its outputs.
 Network = Callable[[bytes], bytes]
@@ -22,14 +35,11 @@ Network = Callable[[bytes], bytes]
 
 def whole(kind: int, sequence: int, acknowledge: int, payload: bytes = b"") -> bytes:
     """A packet with its checksum."""
-    body = bytes([kind, sequence, acknowledge, *divmod(len(payload), 256)[::-1], *payload])
-    return body + binascii.crc32(body).to_bytes(4, "little")
+    return whole_of(body_of(kind, sequence, acknowledge, payload))
 
 
 def framed(kind: int, sequence: int, acknowledge: int, payload: bytes = b"") -> bytes:
-    body = whole(kind, sequence, acknowledge, payload)
-    escaped = b"".join({0x7E: b"\x7d\x5e", 0x7D: b"\x7d\x5d"}.get(byte, bytes([byte])) for byte in body)
-    return b"\x7e" + escaped + b"\x7e"
+    return frame_of(body_of(kind, sequence, acknowledge, payload))
 
 
 @dataclass

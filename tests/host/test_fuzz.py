@@ -5,6 +5,7 @@ from __future__ import annotations
 import binascii
 import random
 from collections.abc import Sequence
+from dataclasses import astuple
 
 import pytest
 
@@ -15,6 +16,7 @@ from hwflow.host.wire import Deframer, LinkFailed
 from tests.host.board import IDENTITY, RESULT, STATUS, whole
 from tests.host.test_datagrams import DatagramLine
 from tests.host.test_link import board_of, frames_of
+from tests.rtl.link_host import escaped, packet_in
 
 #: Pieces of one call of the parser, and the longest rest that it may keep.
 TOGETHER, KEPT = 200, 3000
@@ -42,9 +44,8 @@ def body_of(noise: random.Random) -> bytes:
 
 def packet_of(body: bytes) -> tuple[int, int, int, bytes] | None:
     """What the page says of these bytes."""
-    if not 9 <= len(body) <= 9 + 1463 or binascii.crc32(body[:-4]) != int.from_bytes(body[-4:], "little"):
-        return None
-    return (*body[:3], body[5:-4]) if body[3] | body[4] << 8 == len(body) - 9 else None
+    seen = packet_in(body) if len(body) <= 9 + 1463 else None
+    return astuple(seen) if seen else None
 
 
 def unescaped(line: bytes) -> Sequence[bytes | None]:
@@ -71,7 +72,7 @@ def unescaped(line: bytes) -> Sequence[bytes | None]:
 
 def line_of(noise: random.Random, body: bytes) -> bytes:
     """Bytes of the line for it, sometimes damaged there."""
-    line = bytearray(b"\x7e" + body.replace(b"\x7d", b"\x7d\x5d").replace(b"\x7e", b"\x7d\x5e") + b"\x7e")
+    line = bytearray(b"\x7e" + escaped(body) + b"\x7e")
     if noise.random() < 0.3:
         place = noise.randrange(len(line))
         line[place:place + noise.randrange(2)] = noise.choice((b"", b"\x7e", b"\x7d", b"\x7d\x7e", noise.randbytes(1)))

@@ -22,9 +22,12 @@ def whole_of(body: bytes) -> bytes:
 
 def frame_of(body: bytes) -> bytes:
     """A packet with its checksum, escaped, between flags."""
-    whole = whole_of(body)
-    escaped = b"".join(bytes([ESCAPE, octet ^ 0x20]) if octet in (FLAG, ESCAPE) else bytes([octet]) for octet in whole)
-    return bytes([FLAG]) + escaped + bytes([FLAG])
+    return bytes([FLAG]) + escaped(whole_of(body)) + bytes([FLAG])
+
+
+def escaped(whole: bytes) -> bytes:
+    """As it is between flags."""
+    return whole.replace(b"\x7d", b"\x7d\x5d").replace(b"\x7e", b"\x7d\x5e")
 
 
 def packet(kind: int, sequence: int = 0, acknowledge: int = 0, payload: bytes = b"") -> bytes:
@@ -56,9 +59,9 @@ def packets_in(octets: Iterable[int]) -> tuple[list[Seen], int, bytes]:
     """What came: packets, how many times something else stood between flags, and what stands behind the last flag."""
     found, wrong = [], 0
     *bodies, rest = bytes(octets).split(bytes([FLAG]))
-    for escaped in filter(None, bodies):
-        body = escaped.replace(b"\x7d\x5e", b"\x7e").replace(b"\x7d\x5d", b"\x7d")
-        seen = None if WRONG_ESCAPE.search(escaped) else packet_in(body)
+    for between in filter(None, bodies):
+        body = between.replace(b"\x7d\x5e", b"\x7e").replace(b"\x7d\x5d", b"\x7d")
+        seen = None if WRONG_ESCAPE.search(between) else packet_in(body)
         if seen is not None:
             found.append(seen)
         else:

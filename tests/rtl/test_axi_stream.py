@@ -7,36 +7,19 @@ from collections.abc import Callable
 
 import pytest
 from amaranth.hdl import ClockDomain, Module, Shape, signed, unsigned
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
 from hwflow_rtl.emit import emit
 from hwflow_rtl.io import AxiStreamTop, End, Ends
 from hwflow_rtl.io.crossings import RESTART_CYCLES
-from hwflow_rtl.stream.queue import Queue
-from hwflow_rtl.stream.streams import link, payload_of, stream_of
 
 from tests.rtl.engine import Simulator
+from tests.synth.board_samples import Through
 
 LANES = 2
 
 
-class Through(wiring.Component):
-    """What comes in goes out."""
-
-    def __init__(self, shape: Shape):
-        super().__init__({"i": In(stream_of(shape, LANES)), "o": Out(stream_of(shape, LANES))})
-
-    def elaborate(self, platform):
-        m = Module()
-        m.submodules.queue = queue = Queue(shape=payload_of(self.i), depth=2)
-        link(m, wiring.flipped(self.i), queue.i)
-        link(m, queue.o, wiring.flipped(self.o))
-        return m
-
-
 def top_of(shape: Shape, beats: int) -> AxiStreamTop:
     end = End(LANES, shape.width, LANES * beats)
-    return AxiStreamTop(core=Through(shape), ends=Ends((end,), (end,)))
+    return AxiStreamTop(core=Through(1, LANES, shape), ends=Ends((end,), (end,)))
 
 
 def clocked(top: AxiStreamTop) -> Simulator:
@@ -230,4 +213,4 @@ def test_its_ports_are_those_of_axi() -> None:
 def test_frames_are_whole_beats() -> None:
     end = End(LANES, 8, 5)
     with pytest.raises(ValueError, match="ends must be whole beats of the core's inputs, of the lanes and widths"):
-        AxiStreamTop(core=Through(unsigned(8)), ends=Ends((end,), (end,)))
+        AxiStreamTop(core=Through(1, LANES), ends=Ends((end,), (end,)))

@@ -9,9 +9,9 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 from hwflow_rtl.io.clocking import RESET_CYCLES, Clocking
 from hwflow_rtl.vendor import ECP5, ICE40, Generic, Gowin, Technology
-from hwflow_rtl.vendor.pll import Pll, PllSettings
 
 from tests.rtl.engine import Simulator
+from tests.rtl.toys import WithShownPll
 
 
 class Watched(wiring.Component):
@@ -28,28 +28,6 @@ class Watched(wiring.Component):
         m.d.line += self.lines.eq(self.lines + 1)
         m.d.sync += self.syncs.eq(self.syncs + 1)
         return m
-
-
-class ShownPll(Pll):
-    """A PLL whose clock and lock the test drives."""
-
-    def __init__(self):
-        super().__init__()
-        self.clock, self.lock = Signal(), Signal()
-
-    def elaborate(self, platform):
-        m = Module()
-        m.d.comb += [self.clk_through.eq(self.clk_in), self.clk_out.eq(self.clock), self.locked.eq(self.lock)]
-        return m
-
-
-class WithShownPll(Generic):
-    def __init__(self):
-        super().__init__()
-        self.shown = ShownPll()
-
-    def pll(self, settings: PllSettings) -> Pll:
-        return self.shown
 
 
 async def cycles(ctx, clock: Signal, count: int) -> None:

@@ -16,16 +16,15 @@ from hwflow_rtl.io.frame_bytes import FrameBytes
 from hwflow_rtl.io.link.shape import LinkShape
 from hwflow_rtl.io.transports import Uart
 from hwflow_rtl.stream.endpoint import Endpoint
-from hwflow_rtl.stream.queue import Queue
-from hwflow_rtl.stream.streams import bytes_of, link, payload_of, stream_of
+from hwflow_rtl.stream.streams import bytes_of, stream_of
 from hwflow_rtl.vendor import ECP5, ICE40, Generic, Technology
 from hwflow_rtl.vendor.memory import Place
-from hwflow_rtl.vendor.pll import Pll, PllSettings
 
 from tests.rtl.engine import Simulator
 
 from .harness import simulate
 from .link_host import DATA, IDENTITY, RESET, RESULT, STATUS, packet, packets_in
+from .toys import Sum, WithShownPll
 
 CORE, STAGE = Endpoint.core, Endpoint.stage
 
@@ -48,24 +47,6 @@ class Negate(wiring.Component):
             m.d.sync += [word.eq(self.i.payload), full.eq(1)]
         with m.Elif(self.o.ready):
             m.d.sync += full.eq(0)
-        return m
-
-
-class Sum(wiring.Component):
-    """The sums of two streams of int8 as 9 bits, a beat when both have one."""
-
-    def __init__(self):
-        ports = {name: In(stream_of(signed(8), 2)) for name in ("i0", "i1")}
-        super().__init__({**ports, "o": Out(stream_of(signed(9), 2)), "busy": Out(1)})
-
-    def elaborate(self, platform):
-        m = Module()
-        m.submodules.queue = queue = Queue(shape=payload_of(self.o), depth=2)
-        both = self.i0.valid & self.i1.valid
-        m.d.comb += [queue.i.valid.eq(both), self.i0.ready.eq(both & queue.i.ready),
-                     self.i1.ready.eq(both & queue.i.ready), self.busy.eq(both)]
-        m.d.comb += [queue.i.payload[k].eq(self.i0.payload[k] + self.i1.payload[k]) for k in range(2)]
-        link(m, queue.o, wiring.flipped(self.o))
         return m
 
 
@@ -102,7 +83,7 @@ def test_elements_of_any_width_take_whole_bytes(width: int) -> None:
 
 def core_of_sums(elements: int) -> tuple[Core, Ends]:
     """Inputs x, y and z; outputs x + y, z itself, and x + y again: six frames at a time stand somewhere."""
-    core = Core(stages=[("sum", Sum())], inputs=[stream_of(signed(8), 2)] * 3, links=[
+    core = Core(stages=[("sum", Sum(2, signed(9)))], inputs=[stream_of(signed(8), 2)] * 3, links=[
         Link(CORE(0), STAGE(0), 0), Link(CORE(1), STAGE(0), 1), Link(STAGE(0), CORE(0)), Link(CORE(2), CORE(1)),
         Link(STAGE(0), CORE(2))])
     outputs = tuple(End(2, width, elements) for width in (9, 8, 9))
@@ -144,31 +125,9 @@ def test_frames_that_wait_stand_in_spram() -> None:
     through(Whole(core, ends, technology), [value & 255 for value in (*x, *y, *z)] * 3, expected * 3, seed=1)
 
 
-class OwnClock(Pll):
-    """A PLL whose clock the test drives."""
-
-    def __init__(self):
-        super().__init__()
-        self.clock = Signal()
-
-    def elaborate(self, platform):
-        m = Module()
-        m.d.comb += [self.clk_through.eq(self.clk_in), self.clk_out.eq(self.clock), self.locked.eq(1)]
-        return m
-
-
-class WithOwnClock(Generic):
-    def __init__(self):
-        super().__init__()
-        self.own = OwnClock()
-
-    def pll(self, settings: PllSettings) -> Pll:
-        return self.own
-
-
 def board(core, ends: Ends | None = None, *, technology=None, fast: bool = False) -> BoardTop:
     technology = technology or Generic(like=ECP5())
-    pll = technology.pll_settings(12, 100) if isinstance(technology, WithOwnClock) else None
+    pll = technology.pll_settings(12, 100) if isinstance(technology, WithShownPll) else None
     clocking = Clocking(technology=technology, board_mhz=12.0, pll=pll, has_reset=True, reset_active_low=True)
     transport = Uart(divider=4)
     if fast:  # a line may be slower than its link
@@ -188,7 +147,7 @@ def talk(dut: BoardTop, octets: bytes, packets: int, sync_us: float = 1.0) -> tu
             ctx.set(dut.clk, ~ctx.get(dut.clk) & 1)
 
     async def core_clock(ctx):
-        clock = getattr(dut.technology, "own", None)
+        clock = getattr(dut.technology, "shown", None)
         while clock is not None and not lights:
             await ctx.delay(sync_us * 0.5e-6)
             ctx.set(clock.clock, ~ctx.get(clock.clock) & 1)
@@ -231,7 +190,7 @@ def talk(dut: BoardTop, octets: bytes, packets: int, sync_us: float = 1.0) -> tu
 def test_a_board_answers_at_its_pins(sync_us: float | None, fast: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """At the line's full rate, with one clock and with two, the core's slower or faster than the oscillator."""
     monkeypatch.setattr(clocking_module, "RESET_CYCLES", 16)
-    dut = board(Negate(8), technology=WithOwnClock() if sync_us else None, fast=fast)
+    dut = board(Negate(8), technology=WithShownPll(lock=True) if sync_us else None, fast=fast)
     assert dut.frames.width_in == (2 if fast else 1)
     sent = packet(RESET, 200) + packet(DATA, 0, 0, b"\x01\x82\x83\x04")
     found, lights = talk(dut, sent, 4, sync_us or 1.0)

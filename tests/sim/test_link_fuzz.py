@@ -19,6 +19,7 @@ from tests.rtl.link_host import (
     STATUS,
     Seen,
     body_of,
+    escaped,
     frame_of,
     packet,
     packets_in,
@@ -58,10 +59,6 @@ def mutated(noise: random.Random, whole: bytes) -> bytes:
     elif what == 7:
         del line[noise.randrange(len(line))]
     return bytes(line)
-
-
-def escaped(whole: bytes) -> bytes:
-    return whole.replace(b"\x7d", b"\x7d\x5d").replace(b"\x7e", b"\x7d\x5e")
 
 
 class Oracle:

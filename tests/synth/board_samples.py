@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from amaranth.hdl import Module, unsigned
+from amaranth.hdl import Module, ShapeLike, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from hwflow_rtl.io import BoardTop, Clocking, End, Ends
@@ -27,7 +27,7 @@ OSCILLATOR, CORE_CLOCK = 27.0, 54.0
 class Through(wiring.Component):
     """A core that gives each stream `i` as the stream `o` of the same number, through a queue of two beats."""
 
-    def __init__(self, streams: int, lanes: int, bits: int = 8):
+    def __init__(self, streams: int, lanes: int, bits: ShapeLike = 8):
         self.streams = streams
         numbers = [""] if streams == 1 else range(streams)
         ends = {"i": In, "o": Out}
