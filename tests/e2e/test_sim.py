@@ -40,6 +40,7 @@ def test_every_stage_is_equal_in_both_runs(simulated: tuple[Path, Outcome]) -> N
     accuracy, = re.findall(r"accuracy on 12 labelled rows: float ([0-9.]+) %, integer ([0-9.]+) %", done.out)
     assert all(0 <= float(share) <= 100 for share in accuracy)
     found, = re.findall(r"cycles from frame to frame: ([\d,]+), as predicted", done.out)
+    assert re.search(r"  cycles to the first result of 'fc_out': [\d,]+, as predicted\n", done.out)
     arrives, alone, cycles, mhz = re.findall(
         r"  ([\d,]+) frames/s: as many as the serial line \(\d+ baud\) carries\n  the FPGA alone: ([\d,]+) frames/s, a "
         r"frame every ([\d,]+) cycles at (\d+\.\d) MHz \(estimated, off by \d+ % on average\)", done.out)[0]
@@ -55,6 +56,8 @@ def test_the_same_as_json(cli: Cli) -> None:
     assert result["accuracy"]["rows"] == 12
     full = result["full speed"]
     assert full["interval"] == result["interval"]
+    (latency,) = full["latency"]
+    assert latency["predicted"] == latency["simulated"] == full["first_output_cycle"] == result["latency"][0]["cycles"]
     assert [stage["busy_cycles_per_frame"] for stage in full["stages"]] == [s["work"] for s in result["stages"]]
     assert all(stage["equal"] for run in RUNS for stage in result[run]["stages"])
     assert all(result[run]["failures"] == [] for run in RUNS)

@@ -287,7 +287,8 @@ def test_a_table_does_not_depend_on_inputs_that_its_address_does_not_need(depth:
     assert all(table >> k & 1 == table >> (k & needed) & 1 for k in range(16))
 
 
-@pytest.mark.parametrize("family", sorted(FAMILIES))
+@pytest.mark.parametrize("family", [
+    "ice40", *(pytest.param(family, marks=pytest.mark.slow) for family in sorted(FAMILIES) if family != "ice40")])
 def test_yosys_leaves_tables_as_they_are(family: str, tmp_path: Path) -> None:
     """Also bits that are equal or constant: a routed design is given other ones."""
     contents = np.zeros((40, 1), np.uint8)
