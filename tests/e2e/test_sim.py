@@ -40,7 +40,7 @@ def test_every_stage_is_equal_in_both_runs(simulated: tuple[Path, Outcome]) -> N
     accuracy, = re.findall(r"accuracy on 12 labelled rows: float ([0-9.]+) %, integer ([0-9.]+) %", done.out)
     assert all(0 <= float(share) <= 100 for share in accuracy)
     found, = re.findall(r"cycles from frame to frame: ([\d,]+), as predicted", done.out)
-    assert re.search(r"  cycles to the first result of '\w+': [\d,]+, as predicted\n", done.out)
+    assert re.search(r"  cycles to the first result of '[\w.]+': [\d,]+, as predicted\n", done.out)
     arrives, alone, cycles, mhz = re.findall(
         r"  ([\d,]+) frames/s: as many as the serial line \(\d+ baud\) carries\n  the FPGA alone: ([\d,]+) frames/s, a "
         r"frame every ([\d,]+) cycles at (\d+\.\d) MHz \(estimated, off by \d+ % on average\)", done.out)[0]

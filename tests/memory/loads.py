@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from hwflow_rtl.memory import SdramPart
-from hwflow_sim.memory_bench import TrafficResult
+from hwflow_rtl.memory import SdramPart, WeightStream
+from hwflow_sim.memory_bench import TrafficResult, WeightTrafficResult
 
 Integers = npt.NDArray[np.int64]
 #: Marks a word that was never written.
@@ -60,3 +61,14 @@ def require_right(result: TrafficResult, wanted: Load) -> None:
     assert result.violations == {}, result.first_violation
     assert len(result.words) == len(wanted.expected)
     assert np.array_equal(result.words[wanted.known], wanted.expected[wanted.known])
+
+
+def require_beats(result: WeightTrafficResult, streams: Sequence[WeightStream], weights: Sequence[Sequence[Integers]]
+                  ) -> None:
+    """Every beat of every stream: frame after frame of one of `weights`, from a frame's first beat on."""
+    assert result.violations == {}
+    for n, (stream, stretches) in enumerate(zip(streams, result.beats, strict=True)):
+        mask, places = (1 << stream.shape.width) - 1, np.arange(stream.lanes) * stream.shape.width
+        frames = [((each[n] & mask) << places).sum(axis=1) for each in weights]
+        for stretch, beats in stretches.items():
+            assert any(np.array_equal(beats, np.resize(frame, len(beats))) for frame in frames), (n, stretch)

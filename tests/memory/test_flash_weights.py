@@ -21,6 +21,7 @@ from hwflow_sim.memory_bench import FlashTraffic, Taken, WeightTrafficResult, co
 from hwflow.synth import load_board
 from hwflow.synth.board_weights import BoardWeights
 from tests.memory.flash_parts import DUAL, QUAD
+from tests.memory.loads import require_beats
 
 STREAMS = (WeightStream(signed(4), 2, 1200), WeightStream(signed(8), 3, 1200))
 
@@ -86,11 +87,7 @@ class Shared:
         frames = [source.integers(0, 1 << stream.shape.width, (stream.beats, stream.lanes)) for stream in streams]
         octets = self.memory.image(frames).astype("<u4").view(np.uint8)
         result = self.traffic.run(octets, taken, seed=seed, restart=restart)
-        assert result.violations == {}
-        for stream, frame, stretches in zip(streams, frames, result.beats, strict=True):
-            beats = (frame << np.arange(stream.lanes) * stream.shape.width).sum(axis=1)
-            for found in stretches.values():
-                assert np.array_equal(found, np.resize(beats, len(found)))
+        require_beats(result, streams, [frames])
         return result
 
     def frames(self, count: int, **options) -> list[Taken]:

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hwflow_rtl.memory import FlashError, PartNumberError, SealedFlash, UserFlashPart, UserFlashTiming
+from hwflow_rtl.memory import FlashError, PartNumberError, UserFlashPart, UserFlashTiming
 from hwflow_sim.memory_bench import compile_reads
 
-from hwflow.host.weight_image import with_seal
 from hwflow.synth import load_board
 
 #: 25 ns and 10 ns for wires are 4 clocks of 8.8 ns, with one for the pause 5 for a word.
@@ -63,31 +62,6 @@ def test_a_slower_cell_is_noticed(number: str, value: int, violation: str | None
     fails = reads.run([[0, 99, 0, 0]], octets, numbers={number: value})
     assert fails.first_violation == violation
     assert np.array_equal(fails.words, words) is (violation is not None)
-
-
-@pytest.mark.slow
-def test_the_seal_is_checked_as_of_any_flash(tmp_path: Path, cache: Path) -> None:
-    image = np.random.default_rng(9).integers(0, 256, 4 * 50, dtype=np.uint8).tobytes()
-    sealed = with_seal(image, MARK)
-    words = np.frombuffer(image, "<u4").astype(np.int64)
-    reads = compile_reads(SealedFlash(PART, 50, MARK), folder=tmp_path, cache=cache)
-
-    def read(octets: bytes) -> tuple[FlashError, np.ndarray]:
-        result = reads.run([[0, 49, 0, 0]], np.frombuffer(octets, np.uint8))
-        assert result.violations == {}
-        return result.error, result.words
-
-    error, came = read(sealed)
-    assert error is FlashError.NONE
-    assert np.array_equal(came, words)
-    wrong = {FlashError.EMPTY: (b"\0" * len(sealed), b"\xff" * len(sealed)),
-             FlashError.DAMAGED: (sealed[:60] + bytes([sealed[60] ^ 1]) + sealed[61:],),
-             FlashError.OTHER_DESIGN: (with_seal(image, b"another!"),)}
-    for expected, cases in wrong.items():
-        for octets in cases:
-            error, came = read(octets)
-            assert error is expected
-            assert not len(came)
 
 
 def test_the_board_has_the_flash_of_its_chip() -> None:

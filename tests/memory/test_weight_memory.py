@@ -16,6 +16,7 @@ from hwflow_rtl.memory import SdramPart, WeightMemory, WeightSharing, WeightStre
 from hwflow_sim.memory_bench import Taken, WeightTraffic, WeightTrafficResult, compile_weight_traffic
 
 from hwflow.synth import load_board
+from tests.memory.loads import require_beats
 from tests.memory.parts import SMALL
 
 #: Beats of two words, of a word and an eighth, and of half a word, from the longest image to the shortest.
@@ -41,15 +42,7 @@ class Filled:
         """Requires that every beat is right.  Between clears the weights are those of one of `seeds` after another."""
         weights = [self.weights(seed) for seed in seeds]
         result = self.traffic.run([self.memory.image(each) for each in weights], taken, **options)
-        assert result.violations == {}
-        clears = len(seeds) - 1
-        for n, stream in enumerate(self.memory.streams):
-            mask, places = (1 << stream.shape.width) - 1, np.arange(stream.lanes) * stream.shape.width
-            frames = [((each[n] & mask) << places).sum(axis=1) for each in weights]
-            for stretch, beats in result.beats[n].items():
-                right = [np.array_equal(beats, np.resize(frame, len(beats))) for frame in frames]
-                assert any(right), (n, stretch)
-                assert clears or right == [True]
+        require_beats(result, self.memory.streams, weights)
         return result
 
 
