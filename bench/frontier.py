@@ -16,7 +16,7 @@ from hwflow_rtl.vendor.memory import Holds, Memory, MemoryKind
 from bench.sections import Bench, table
 from bench.synthetic import ROWS, SYNTHETIC
 from hwflow import onnx
-from hwflow.hls import Plan, make_plan
+from hwflow.hls import Plan, Target, make_plan
 from hwflow.hls.foldings.budget import RESOURCE_NAMES
 from hwflow.hls.foldings.solver import Solver, solve
 from hwflow.layers.base import LayerGraph
@@ -48,8 +48,8 @@ def frontier(bench: Bench) -> str:
     budget = budget_of(board)
     rows = []
     for name in NETWORKS:
-        solver = Solver(graph_of(name), board.technology(), budget, logic=False)
-        fastest = solve(solver.graph, solver.technology, budget).interval
+        solver = Solver(graph_of(name), Target(board.technology(), budget))
+        fastest = solve(solver.graph, Target(solver.technology, budget)).interval
         targets = np.unique(np.concatenate([stage.stage_intervals for stage in solver.choices]))
         wanted = targets[(targets >= fastest / 2) & (targets <= SLOWEST * fastest)].tolist()
         rows += rows_of(name, solver, wanted)
@@ -86,7 +86,7 @@ def blocks(bench: Bench) -> str:
     board, rows = load_board(BOARD), []
     for name, bits in [*((name, 8) for name in NETWORKS), ("mobilenet_v1_96", 4)]:
         graph = graph_of(name, bits)
-        plan = solve(graph, board.technology(), budget_of(board, graph))
+        plan = solve(graph, Target(board.technology(), budget_of(board, graph)))
         rows.append((name, str(bits), f"{plan.interval:,}", str(plan.multipliers), f"{plan.resources.ram}",
                      *(taken(plan, holds) for holds in Holds), f"{filling(plan):.2f}"))
     return table(("network", "bits of weights", "interval", "multipliers", "blocks",
@@ -109,7 +109,7 @@ def filling(plan: Plan) -> float:
 def relief(bench: Bench) -> str:
     """One design with ever fewer RAM blocks: what the memories that leave them take in logic, and what stays."""
     board, rows = load_board(BOARD), []
-    solver = Solver(graph_of(RELIEVED), board.technology(), budget_of(board), logic=False)
+    solver = Solver(graph_of(RELIEVED), Target(board.technology(), budget_of(board)))
     picked = solver.fastest()
     assert picked is not None, "the network fits"
     links = solver.with_queues(picked)
@@ -131,7 +131,7 @@ def pairs(bench: Bench) -> str:
     board, rows = load_board(BOARD), []
     for name, bits in [*((name, 8) for name in NETWORKS), ("mobilenet_v1_96", 4)]:
         graph = graph_of(name, bits)
-        plan = solve(graph, board.technology(), budget_of(board, graph))
+        plan = solve(graph, Target(board.technology(), budget_of(board, graph)))
         alone = [each for each in plan.memories if each.memory.kind is MemoryKind.ROM and each.resources.ram == 1]
         halves = Counter(each.part for each in alone if half_of_a_block(each.memory))
         rows.append((name, str(bits), str(plan.resources.ram), str(len(alone)), str(halves.total()),

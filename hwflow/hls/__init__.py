@@ -8,7 +8,7 @@ Its rooms, each of which imports only those before it: `schedule` (streams betwe
 that share a stage).
 """
 
-from hwflow.hls.foldings.budget import Budget
+from hwflow.hls.foldings.budget import Budget, Target
 from hwflow.hls.foldings.computed_once import Known
 from hwflow.hls.foldings.solver import solve
 from hwflow.hls.partition.executions import Executions
@@ -20,6 +20,6 @@ from hwflow.hls.plan.plan_check import require_current
 from hwflow.hls.plan.plan_file import computed_anew, plan_from_yaml, plan_to_yaml
 from hwflow.hls.schedule.links import LinkPlan
 
-__all__ = ["Budget", "Executions", "Known", "LinkPlan", "OutsideMemory", "Plan", "StagePlan", "StreamPlan",
+__all__ = ["Budget", "Executions", "Known", "LinkPlan", "OutsideMemory", "Plan", "StagePlan", "StreamPlan", "Target",
            "computed_anew", "lower", "make_plan", "plan_from_yaml", "plan_to_yaml", "require_current", "solve",
            "solve_shared", "weight_image"]

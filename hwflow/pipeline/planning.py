@@ -77,8 +77,9 @@ def executions_of(graph: LayerGraph, structure: LayerGraph, board: Board,
                   keep: Callable[[hls.Plan], str] | None = None) -> hls.Executions:
     """The maker of plans for `board`; the arguments are as of `plan_for`, and no pace is asked for."""
     budget = budget_of(board, graph).without(asked.reserve)
-    return hls.Executions(structure, board.technology(), budget, logic=asked.logic_multipliers,
-                          outside=outside_of(board), stream_weights=asked.stream_weights, say=say, keep=keep)
+    target = hls.Target(board.technology(), budget, outside_of(board), logic=asked.logic_multipliers,
+                        stream_weights=asked.stream_weights)
+    return hls.Executions(structure, target, say=say, keep=keep)
 
 
 def given_plan(text: str, graph: LayerGraph, board: Board, source: str, say: Callable[[str], None]

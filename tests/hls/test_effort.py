@@ -59,7 +59,7 @@ def test_planning_a_deep_network_ends(seed: int, board: str) -> None:
     found = answer(made)
     assert made.effort.spent <= STEPS + ONE_TRY
     if isinstance(found, Plan):
-        assert made.budget.fits(found.resources) or found.execution == SHARED
+        assert made.target.budget.fits(found.resources) or found.execution == SHARED
     else:
         assert " does not fit " in found
 
@@ -181,7 +181,7 @@ def words(bounds: SharedBounds, first: int, end: int, columns: int) -> Iterator[
 def test_bounds_of_runs_grow_as_if_each_was_counted_alone() -> None:
     graph = deep_network(12)
     made, _ = searches(graph, "colorlight_i5")
-    search = made.search(logic=False, outside=made.outside)
+    search = made.search(logic=False, outside=made.target.outside)
     bounds, last = search.bounds, len(graph.layers)
     assert len(bounds.runs) == len(bounds.columns) * 2 * last * (last - 1) // 2
     for columns in bounds.columns:

@@ -116,7 +116,7 @@ def graph() -> LayerGraph:
 
 def plan_of(graph: LayerGraph, blocks: int) -> hls.Plan:
     have = Resources(lut=20000, ff=20000, dsp=8, ram=blocks)
-    return hls.solve(graph, ECP, hls.Budget("test", have, Resources(), usable_logic=1.0))
+    return hls.solve(graph, hls.Target(ECP, hls.Budget("test", have, Resources(), usable_logic=1.0)))
 
 
 def test_memories_leave_the_blocks_where_these_are_short(graph: LayerGraph) -> None:

@@ -51,7 +51,7 @@ def planned(graph: LayerGraph, technology: Technology, partition: Partition) -> 
     """A plan with the smallest stages."""
     foldings = [FOLDING if isinstance(stage, SharedStage) else next(stage.foldings())
                 for stage in stages_of(graph, partition)]
-    return hls.make_plan(graph, foldings, technology, partition=partition, why="the plan file has it so")
+    return replace(hls.make_plan(graph, foldings, technology, partition=partition), why="the plan file has it so")
 
 
 def test_every_set_of_layers_is_a_stage_or_refused(graph: LayerGraph) -> None:

@@ -67,14 +67,14 @@ def every_choice(graph: LayerGraph, groups: Sequence[Group], technology: Technol
 def fastest_of_all(graph: LayerGraph, technology: Technology, budget: hls.Budget) -> int | None:
     """The shortest interval of the plans of every partition with every choice of its shared stages; frames wait in
     them."""
-    best, dataflow = None, Solver(graph, technology, budget, logic=False)
+    best, dataflow = None, Solver(graph, hls.Target(technology, budget))
     for groups in every_partition(graph):
         for stages in every_choice(graph, groups, technology, budget):
             fixed = [Choice(each.folding, dataflow.known.schedule(each.stage, each.folding)) for each in stages]
             if best is not None and max(choice.schedule.interval for choice in fixed) >= best:
                 continue
-            solver = Solver(graph, technology, budget, logic=False, known=dataflow.known,
-                            partition=Partition(tuple(each.stage.sizes for each in stages)), fixed=fixed)
+            partition = Partition(tuple(each.stage.sizes for each in stages))
+            solver = Solver(graph, dataflow.target, known=dataflow.known, partition=partition, fixed=fixed)
             picked = solver.fastest()
             if picked is not None:
                 plan = hls.make_plan(graph, [choice.folding for choice in picked], technology, solver.places(picked),
@@ -87,7 +87,7 @@ def fastest_of_all(graph: LayerGraph, technology: Technology, budget: hls.Budget
 @pytest.mark.parametrize("resources", BUDGETS)
 def test_the_search_finds_the_fastest_of_all_partitions(graph: LayerGraph, resources: Resources) -> None:
     technology, budget = load_board("ulx3s_25f").technology(), budget_of(resources)
-    found = PartitionSearch(Solver(graph, technology, budget, logic=False)).fastest()
+    found = PartitionSearch(Solver(graph, hls.Target(technology, budget))).fastest()
     assert found is not None
     assert found.execution == "mixed"
     assert budget.fits(found.resources)
@@ -99,7 +99,7 @@ def test_a_plan_for_an_interval(graph: LayerGraph, resources: Resources) -> None
     """There is one for the shortest interval that any partition has, none for a shorter one; the longer, the
     cheaper."""
     technology, budget = load_board("ulx3s_25f").technology(), budget_of(resources)
-    search = PartitionSearch(Solver(graph, technology, budget, logic=False))
+    search = PartitionSearch(Solver(graph, hls.Target(technology, budget)))
     fastest = search.fastest()
     assert fastest is not None
     assert search.at(fastest.interval - 1) is None
@@ -116,7 +116,7 @@ def test_a_plan_for_an_interval(graph: LayerGraph, resources: Resources) -> None
 def test_which_execution_an_interval_gets(graph: LayerGraph) -> None:
     """A stage for each layer does not fit: one shared stage where it is as fast, else a mixed design, else none."""
     technology, budget = load_board("ulx3s_25f").technology(), budget_of(Resources(lut=1600, ff=1800, dsp=9, ram=9))
-    executions = Executions(graph, technology, budget)
+    executions = Executions(graph, hls.Target(technology, budget))
     fastest = executions.plan(Execution.AUTO, None)
     assert (fastest.execution, [each.execution for each in fastest.alternatives]) == ("mixed", ["dataflow", "shared"])
     one = fastest.alternatives[1].interval
@@ -133,7 +133,7 @@ def test_which_execution_an_interval_gets(graph: LayerGraph) -> None:
 def test_bounds_are_below_what_stages_take(graph: LayerGraph) -> None:
     """Of every run of layers with every array, against all stages that it can be."""
     technology, budget = load_board("ulx3s_25f").technology(), budget_of(BUDGETS[-1])
-    search = PartitionSearch(Solver(graph, technology, budget, logic=False))
+    search = PartitionSearch(Solver(graph, hls.Target(technology, budget)))
     for run in search.bounds.runs:
         group = Group("shared0", tuple(range(run.first, run.end)))
         for each in Candidates(graph, group, technology).of_size(run.sharing.columns, None):
@@ -145,10 +145,10 @@ def test_no_board_gets_shared_stages_where_all_multipliers_are_busy(graph: Layer
     """Then nothing is compiled for a search: it takes no time."""
     technology = load_board("ulx3s_25f").technology()
     budget = budget_of(Resources(lut=10**5, ff=10**5, dsp=8, ram=100))
-    search = PartitionSearch(Solver(graph, technology, budget, logic=False))
-    dataflow = hls.solve(graph, technology, budget)
+    search = PartitionSearch(Solver(graph, hls.Target(technology, budget)))
+    dataflow = hls.solve(graph, hls.Target(technology, budget))
     assert search.least_interval <= dataflow.interval
-    plan = Executions(graph, technology, budget).plan(Execution.AUTO, None)
+    plan = Executions(graph, hls.Target(technology, budget)).plan(Execution.AUTO, None)
     assert (plan, [each.execution for each in plan.alternatives]) == (dataflow, ["mixed"])
 
 

@@ -62,7 +62,7 @@ def test_only_foldings_are_read_back(graph: LayerGraph, technology: Technology) 
 @pytest.mark.parametrize("shared", [False, True])
 def test_no_computed_key_is_passed_over_in_silence(graph: LayerGraph, technology: Technology, shared: bool) -> None:
     """Each key of the file is read back, or named where it says something else."""
-    plan = (hls.solve_shared(graph, technology, budget_of(load_board("ulx3s_85f"))) if shared
+    plan = (hls.solve_shared(graph, hls.Target(technology, budget_of(load_board("ulx3s_85f")))) if shared
             else hls.make_plan(graph, foldings(graph, 3), technology))
     text = hls.plan_to_yaml(plan)
     assert hls.computed_anew(text, plan, "p.yaml") is None

@@ -107,7 +107,7 @@ def test_more_multipliers_give_a_larger_array(deep: Quantized) -> None:
     technology, graph, found = board("ulx3s_85f").technology(), deep.graph, {}
     for dsp in (8, 30, 90, 10**4):
         limits = hls.Budget("test", dataclasses.replace(PLENTY, dsp=dsp), Resources(), usable_logic=1.0)
-        plan = hls.solve_shared(graph, technology, limits)
+        plan = hls.solve_shared(graph, hls.Target(technology, limits))
         assert plan.resources.dsp <= dsp
         found[plan.stages[0].folding.cols] = plan.interval
     assert tuple(found) == COLUMNS
@@ -117,15 +117,15 @@ def test_more_multipliers_give_a_larger_array(deep: Quantized) -> None:
 def test_an_array_of_fewer_rows_uses_more_multipliers(deep: Quantized) -> None:
     gowin, graph = board("tangnano9k").technology(), deep.graph
     limits = hls.Budget("test", dataclasses.replace(PLENTY, dsp=40), Resources(), usable_logic=1.0)
-    plan = hls.solve_shared(graph, gowin, limits)
+    plan = hls.solve_shared(graph, hls.Target(gowin, limits))
     (stage,) = plan.stages
     assert (stage.folding.rows, stage.folding.cols, plan.resources.dsp) == (4, 8, 32)
     hls.require_current(plan, graph, gowin)
     square = plan.with_folding("shared0", rows=8)
     assert square.resources.dsp == 64
     assert square.interval < plan.interval < 2 * square.interval
-    assert plan.interval < hls.solve_shared(graph, gowin, dataclasses.replace(
-        limits, available=dataclasses.replace(PLENTY, dsp=31))).interval
+    assert plan.interval < hls.solve_shared(graph, hls.Target(gowin, dataclasses.replace(
+        limits, available=dataclasses.replace(PLENTY, dsp=31)))).interval
     with pytest.raises(hwflow.HwflowError, match=r"cols of a shared stage must be one of 2, 4, 8, 16, and rows divide"):
         plan.with_folding("shared0", rows=3)
 
@@ -133,32 +133,32 @@ def test_an_array_of_fewer_rows_uses_more_multipliers(deep: Quantized) -> None:
 def test_an_interval_gets_the_cheapest_stage(deep: Quantized) -> None:
     technology = board("ulx3s_85f").technology()
     limits = hls.Budget("test", PLENTY, Resources(), usable_logic=1.0)
-    fastest = hls.solve_shared(deep.graph, technology, limits)
-    slower = hls.solve_shared(deep.graph, technology, limits, interval=8 * fastest.interval)
+    fastest = hls.solve_shared(deep.graph, hls.Target(technology, limits))
+    slower = hls.solve_shared(deep.graph, hls.Target(technology, limits), interval=8 * fastest.interval)
     assert slower.interval <= 8 * fastest.interval
     assert limits.price(slower.resources) < limits.price(fastest.resources)
     with pytest.raises(AnswerIsNo, match=re.escape("'chain' as one shared stage takes at least ")):
-        hls.solve_shared(deep.graph, technology, limits, interval=fastest.interval // 4)
+        hls.solve_shared(deep.graph, hls.Target(technology, limits), interval=fastest.interval // 4)
 
 
 def test_weights_are_outside_where_blocks_are_short(deep: Quantized) -> None:
     up5k = board("icebreaker")
     technology, limits, outside = up5k.technology(), budget_of(up5k, deep.graph), outside_of(up5k)
-    plan = hls.solve_shared(deep.graph, technology, limits, outside=outside)
+    plan = hls.solve_shared(deep.graph, hls.Target(technology, limits, outside=outside))
     assert [each.stage for each in plan.streams] == ["shared0"]
     assert plan.stages[0].folding.weight_rows
     rich = dataclasses.replace(limits, available=dataclasses.replace(limits.available, ram=200))
-    assert not hls.solve_shared(deep.graph, technology, rich, outside=outside).streams
+    assert not hls.solve_shared(deep.graph, hls.Target(technology, rich, outside=outside)).streams
     poor = dataclasses.replace(limits, available=dataclasses.replace(limits.available, ram=12))
     with pytest.raises(AnswerIsNo, match=r"'chain' as one shared stage does not fit icebreaker: with an array of "
                                          r"\d+ x \d+, [\d,]+ block RAMs needed, [\d,]+ usable"):
-        hls.solve_shared(deep.graph, technology, poor)
+        hls.solve_shared(deep.graph, hls.Target(technology, poor))
 
 
 def test_frames_too_large_for_blocks_are_in_spram() -> None:
     graph = quantize(model := convolutions(2, 8, 48), rows_for(model, 2)).graph
     up5k = board("icebreaker")
-    plan = hls.solve_shared(graph, up5k.technology(), budget_of(up5k, graph), outside=outside_of(up5k))
+    plan = hls.solve_shared(graph, hls.Target(up5k.technology(), budget_of(up5k, graph), outside=outside_of(up5k)))
     assert plan.partition.shared[0].single_port
     assert plan.resources.spram == 2 * plan.partition.shared[0].banks, "two of 16 bits for a word of 32"
     assert plan.stages[0].frames[0].words * 4 == 48 * 48 * 4, "a word for each pixel"
@@ -170,7 +170,7 @@ def test_why_a_graph_cannot_be_shared() -> None:
     with pytest.raises(AnswerIsNo, match=re.escape(
             f"'{chosen.name}' cannot be one shared stage: layer '{chosen.layers[0].name}' (top_k): a shared stage "
             "compares elements of one channel")):
-        hls.solve_shared(chosen, technology, limits)
+        hls.solve_shared(chosen, hls.Target(technology, limits))
 
 
 @pytest.mark.slow

@@ -55,7 +55,7 @@ def budget(**limits: int) -> Budget:
 def test_the_budget_of_a_board_is_respected(board: str, seed: int) -> None:
     b = load_board(board)
     limits = Budget(b.name, b.resources, Resources(lut=250, ff=200), usable_logic=0.8)
-    plan = hls.solve(graph_of(seed), b.technology(), limits)
+    plan = hls.solve(graph_of(seed), hls.Target(b.technology(), limits))
     assert limits.fits(plan.resources)
     assert plan.resources.lut <= 0.8 * b.resources.lut - 250
     assert plan.resources.dsp <= b.resources.dsp
@@ -67,7 +67,7 @@ def test_more_multipliers_are_never_slower(technology: Technology, seed: int | N
     before = None
     for dsp in (1000, 60, 30, 20, 15, 12, 10, 8, 7, 6, 5):
         try:
-            plan = hls.solve(graph, technology, budget(dsp=dsp))
+            plan = hls.solve(graph, hls.Target(technology, budget(dsp=dsp)))
         except AnswerIsNo:
             break
         assert plan.resources.dsp <= dsp
@@ -77,27 +77,28 @@ def test_more_multipliers_are_never_slower(technology: Technology, seed: int | N
 
 
 def test_fewer_logic_cells_are_never_faster(graph: LayerGraph, technology: Technology) -> None:
-    intervals = [hls.solve(graph, technology, budget(lut=lut)).interval for lut in (10**6, 4000, 3000, 2500)]
+    intervals = [hls.solve(graph, hls.Target(technology, budget(lut=lut))).interval
+                 for lut in (10**6, 4000, 3000, 2500)]
     assert intervals == sorted(intervals)
 
 
 @pytest.mark.parametrize("seed", [None, *SEEDS])
 def test_an_interval_is_kept(technology: Technology, seed: int | None) -> None:
     graph = graph_of(seed)
-    fastest = hls.solve(graph, technology, budget()).interval
+    fastest = hls.solve(graph, hls.Target(technology, budget())).interval
     costs = []
     for factor in (1, 2, 3, 7, 20):
-        plan = hls.solve(graph, technology, budget(), interval=factor * fastest)
+        plan = hls.solve(graph, hls.Target(technology, budget()), interval=factor * fastest)
         assert plan.interval <= factor * fastest
         costs.append(plan.multipliers)
     assert costs == sorted(costs, reverse=True), "a slower design has no more multipliers"
 
 
 def test_an_interval_that_is_too_short(graph: LayerGraph, technology: Technology) -> None:
-    least = hls.solve(graph, technology, budget()).interval
+    least = hls.solve(graph, hls.Target(technology, budget())).interval
     with pytest.raises(AnswerIsNo, match=r"^an interval of 1 cycles must be at least (\d+), the shortest that the "
                                          r"layers of 'small' allow$"):
-        hls.solve(graph, technology, budget(), interval=1)
+        hls.solve(graph, hls.Target(technology, budget()), interval=1)
     assert least > 1
 
 
@@ -105,7 +106,7 @@ def test_with_plenty_nothing_faster_exists(graph: LayerGraph, technology: Techno
     """Against all combinations of the foldings' intervals: the slowest stage at its fastest is the bound."""
     stages = [stage_of(graph, layer) for layer in graph.layers]
     bound = max(min(stage.schedule(folding, technology).interval for folding in stage.foldings()) for stage in stages)
-    assert hls.solve(graph, technology, budget()).interval == bound
+    assert hls.solve(graph, hls.Target(technology, budget())).interval == bound
 
 
 @pytest.mark.parametrize("interval", [64, *(pytest.param(each, marks=pytest.mark.slow) for each in (144, 300))])
@@ -114,7 +115,7 @@ def test_the_cheapest_is_chosen(technology: Technology, interval: int) -> None:
     model = small_network()
     graph = quantize(model, rows_for(model, 4)).graph
     wide, lowest = budget(), None
-    chosen = hls.solve(graph, technology, wide, interval=interval)
+    chosen = hls.solve(graph, hls.Target(technology, wide), interval=interval)
     stages = [stage_of(graph, layer) for layer in graph.layers]
     options = [[f for f in stage.foldings() if stage.schedule(f, technology).interval <= interval] for stage in stages]
     for foldings in itertools.product(*options):
@@ -130,7 +131,7 @@ def test_the_cheapest_is_chosen(technology: Technology, interval: int) -> None:
 def test_what_does_not_fit_is_explained(graph: LayerGraph, technology: Technology) -> None:
     small = Resources(lut=300, ff=400, dsp=1, ram=99)
     with pytest.raises(AnswerIsNo) as caught:
-        hls.solve(graph, technology, Budget("tiny", small, NOTHING, usable_logic=0.5))
+        hls.solve(graph, hls.Target(technology, Budget("tiny", small, NOTHING, usable_logic=0.5)))
     message = str(caught.value)
     assert caught.value.exit_code == 1
     assert message.startswith("'small' does not fit tiny, not even with its smallest folding: ")
@@ -149,17 +150,17 @@ def test_what_does_not_fit_a_device_without_multipliers_is_explained() -> None:
     model = onnx.infer(n.model(n.gemm(pooled, 32)))
     technology = load_board("ice40hx8k").technology()
     with pytest.raises(AnswerIsNo, match=r"[\d,]+ block RAMs needed, 1 usable .*in a memory outside of the FPGA "):
-        hls.solve(quantize(model, data(model, 4)).graph, technology, budget(ram=1))
+        hls.solve(quantize(model, data(model, 4)).graph, hls.Target(technology, budget(ram=1)))
 
 
 def test_an_interval_that_does_not_fit_is_explained(graph: LayerGraph, technology: Technology) -> None:
-    fastest = hls.solve(graph, technology, budget()).interval
+    fastest = hls.solve(graph, hls.Target(technology, budget())).interval
     with pytest.raises(AnswerIsNo, match=r"^'small' does not fit test, [\d,]+ logic cells needed, 900 usable \(most"):
-        hls.solve(graph, technology, budget(lut=900), interval=fastest)
+        hls.solve(graph, hls.Target(technology, budget(lut=900)), interval=fastest)
 
 
 def test_the_same_question_has_the_same_answer(graph: LayerGraph, technology: Technology) -> None:
-    assert hls.solve(graph, technology, budget()) == hls.solve(graph, technology, budget())
+    assert hls.solve(graph, hls.Target(technology, budget())) == hls.solve(graph, hls.Target(technology, budget()))
 
 
 def test_a_small_board_has_all_its_multipliers_at_work(tmp_path: Path) -> None:
@@ -175,11 +176,11 @@ def test_a_small_board_has_all_its_multipliers_at_work(tmp_path: Path) -> None:
 def test_a_part_of_the_device_is_left_to_other_logic(graph: LayerGraph) -> None:
     board = load_board("icebreaker")
     whole, part = (executions_of(graph, graph, board, HardwareOptions(reserve=percent)) for percent in (0, 40))
-    assert {kind: whole.budget.available.counts()[kind] * 6 // 10 for kind in Resources.KINDS} == (
-        part.budget.available.counts())
+    assert {kind: whole.target.budget.available.counts()[kind] * 6 // 10 for kind in Resources.KINDS} == (
+        part.target.budget.available.counts())
     used = part.plan(Execution.AUTO, None).resources
-    assert part.budget.fits(used)
-    around = part.budget.reserved
+    assert part.target.budget.fits(used)
+    around = part.target.budget.reserved
     assert used.lut + around.lut <= board.resources.lut * 6 // 10
     assert used.dsp <= board.resources.dsp * 6 // 10
     nothing = executions_of(graph, graph, board, HardwareOptions(reserve=90))

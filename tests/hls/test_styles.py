@@ -61,37 +61,37 @@ def styles(plan: hls.Plan) -> set[MultiplierStyle]:
 def test_blocks_come_first(technology: Technology) -> None:
     """As long as there are blocks enough, nothing else is used, allowed or not."""
     for logic in (False, True):
-        assert styles(hls.solve(graph_of(8), technology, budget(), logic=logic)) == {MultiplierStyle.BLOCKS}
+        assert styles(hls.solve(graph_of(8), hls.Target(technology, budget(), logic=logic))) == {MultiplierStyle.BLOCKS}
 
 
 def test_logic_makes_a_plan_faster_where_blocks_are_short(technology: Technology) -> None:
     graph, few = graph_of(8), budget(dsp=8)
-    without, plan = hls.solve(graph, technology, few), hls.solve(graph, technology, few, logic=True)
+    without, plan = (hls.solve(graph, hls.Target(technology, few, logic=logic)) for logic in (False, True))
     assert MultiplierStyle.LOGIC not in styles(without)
     assert MultiplierStyle.LOGIC in styles(plan)
     assert plan.interval < without.interval
     assert plan.resources.dsp <= 8
-    assert plan.resources.dsp < hls.solve(graph, technology, budget()).resources.dsp
+    assert plan.resources.dsp < hls.solve(graph, hls.Target(technology, budget())).resources.dsp
 
 
 def test_logic_is_used_unasked_where_there_is_no_other_way(technology: Technology) -> None:
-    plan = hls.solve(graph_of(8), technology, budget(dsp=1))
+    plan = hls.solve(graph_of(8), hls.Target(technology, budget(dsp=1)))
     assert MultiplierStyle.LOGIC in styles(plan)
     assert plan.resources.dsp <= 1
 
 
 def test_pairs_halve_the_blocks(technology: Technology) -> None:
     graph, few = graph_of(4), budget(dsp=8)
-    plan = hls.solve(graph, technology, few)
+    plan = hls.solve(graph, hls.Target(technology, few))
     assert MultiplierStyle.PAIRS in styles(plan)
     assert MultiplierStyle.LOGIC not in styles(plan)
     assert plan.multipliers > plan.resources.dsp
-    assert plan.interval < hls.solve(graph_of(8), technology, few).interval
+    assert plan.interval < hls.solve(graph_of(8), hls.Target(technology, few)).interval
 
 
 def test_a_plan_with_styles_comes_back_from_its_file(technology: Technology) -> None:
     graph = graph_of(4)
-    plan = hls.solve(graph, technology, budget(dsp=6), logic=True)
+    plan = hls.solve(graph, hls.Target(technology, budget(dsp=6), logic=True))
     assert len(styles(plan)) > 1
     assert hls.plan_from_yaml(hls.plan_to_yaml(plan), graph, technology, source="plan.yaml") == plan
 
@@ -99,7 +99,7 @@ def test_a_plan_with_styles_comes_back_from_its_file(technology: Technology) -> 
 def test_sums_of_products_are_made_in_blocks_where_a_plan_says_so_alone(technology: Technology) -> None:
     """`test_blocks_come_first` has a network with stages of two columns."""
     graph = graph_of(8)
-    plan = hls.solve(graph, technology, budget())
+    plan = hls.solve(graph, hls.Target(technology, budget()))
     assert any(stage.folding.cols % 2 == 0 and stage.folding.style is MultiplierStyle.BLOCKS for stage in plan.stages
                if stage.schedule.multipliers)
     foldings = [replace(stage.folding, style=MultiplierStyle.MACS)
@@ -113,19 +113,19 @@ def test_sums_of_products_are_made_in_blocks_where_a_plan_says_so_alone(technolo
 
 def test_what_does_not_fit_with_logic_says_so(technology: Technology) -> None:
     with pytest.raises(AnswerIsNo, match=r"^'small' does not fit test, not even with its smallest folding: "):
-        hls.solve(graph_of(8), technology, budget(dsp=1, lut=500))
+        hls.solve(graph_of(8), hls.Target(technology, budget(dsp=1, lut=500)))
 
 
 def test_nothing_but_the_named_resources(technology: Technology) -> None:
     """The rest of the plan adds up as ever."""
-    plan = hls.solve(graph_of(8), technology, budget(dsp=8), logic=True)
+    plan = hls.solve(graph_of(8), hls.Target(technology, budget(dsp=8), logic=True))
     stages = sum((stage.resources for stage in plan.stages), Resources())
     assert plan.resources.dsp == stages.dsp
 
 
 def test_a_style_that_the_family_lacks_is_named(technology: Technology) -> None:
     graph = graph_of(4)
-    text = hls.plan_to_yaml(hls.solve(graph, technology, budget(dsp=8)))
+    text = hls.plan_to_yaml(hls.solve(graph, hls.Target(technology, budget(dsp=8))))
     assert "style: pairs" in text
     with pytest.raises(HwflowError, match=r"^plan mine\.yaml, stage '0_conv': style must be one of blocks, logic on "
                                           r"ice40, not pairs$"):
@@ -137,11 +137,11 @@ def test_results_are_rescaled_in_logic_where_blocks_are_short(technology: Techno
     net = Net((16, 8, 8))
     model = net.model(net.unit(net.x, 16, 3, group=16))
     graph = quantize(model, rows_for(model, 4)).graph
-    plenty = hls.solve(graph, technology, budget())
+    plenty = hls.solve(graph, hls.Target(technology, budget()))
     wants = plenty.resources.dsp
     assert wants > plenty.multipliers
     assert plenty.stages[0].folding.rescale is None
-    short = hls.solve(graph, technology, budget(dsp=plenty.multipliers), interval=plenty.interval)
+    short = hls.solve(graph, hls.Target(technology, budget(dsp=plenty.multipliers)), interval=plenty.interval)
     assert short.interval == plenty.interval
     assert short.stages[0].folding.rescale is MultiplierStyle.LOGIC
     assert short.resources.dsp == short.multipliers == plenty.multipliers
@@ -152,7 +152,7 @@ def test_only_layers_with_a_choice_rescale_in_another_way(technology: Technology
     net = Net((4, 8, 8))
     model = net.model(net.node("MaxPool", net.relu(net.conv(net.x, 4, (3, 3))), kernel_shape=(2, 2), strides=(2, 2)))
     graph = quantize(model, rows_for(model, 4)).graph
-    plan = hls.solve(graph, technology, budget())
+    plan = hls.solve(graph, hls.Target(technology, budget()))
     foldings = [stage.folding for stage in plan.stages]
     foldings[-1] = replace(foldings[-1], rescale=MultiplierStyle.LOGIC)
     with pytest.raises(HwflowError, match=r"rescale must not be logic for a \w+: this kind of layer has no choice"):

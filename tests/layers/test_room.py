@@ -52,7 +52,7 @@ def frames(count: int = 4) -> np.ndarray:
 
 
 def text_of(graph: LayerGraph) -> str:
-    plan = hls.solve(graph, ECP5(), budget_of(load_board("ulx3s_85f"), graph), interval=4000)
+    plan = hls.solve(graph, hls.Target(ECP5(), budget_of(load_board("ulx3s_85f"), graph)), interval=4000)
     technology = simulation_technology(plan)
     assert isinstance(technology, Generic)
     return emit_rtlil(hls.lower(graph, plan, technology), name="top")

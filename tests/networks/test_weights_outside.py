@@ -68,7 +68,7 @@ def budget(**limits: int) -> hls.Budget:
 
 def everything_outside(graph: LayerGraph, technology: Technology, outside: hls.OutsideMemory) -> hls.Plan:
     """A plan of moderate speed with the weights of every layer outside that can have them there."""
-    plan = hls.solve(graph, technology, budget(), interval=20_000)
+    plan = hls.solve(graph, hls.Target(technology, budget()), interval=20_000)
     for stage, name in [(each, each.name) for each in stages_of(graph)]:
         folding = next(planned.folding for planned in plan.stages if planned.name == name)
         rows = stage.weight_rows(folding)
@@ -122,7 +122,7 @@ def test_a_memory_slower_than_every_folding(tmp_path: Path) -> None:
     n = Net((128,))
     model = onnx.infer(n.model(n.gemm(n.relu(n.gemm(n.x, 96)), 10)))
     graph = quantize(model, data(model, 2)).graph
-    plan = hls.solve(graph, board.technology(), budget(ram=20, dsp=8), outside=memory)
+    plan = hls.solve(graph, hls.Target(board.technology(), budget(ram=20, dsp=8), outside=memory))
     assert [each.stage for each in plan.streams] == [plan.stages[0].name]
     clocks = 2 * 128 * 96
     choices = [Choices(stage, board.technology()) for stage in stages_of(graph)]
@@ -139,14 +139,14 @@ def test_the_solver_moves_weights_only_where_blocks_run_out(technology: Technolo
     n = Net((8, 8, 8))
     model = onnx.infer(n.model(n.conv(n.relu(n.conv(n.relu(n.conv(n.x, 64, (3, 3))), 64, (3, 3))), 32, (1, 1))))
     graph, interval = quantize(model, data(model, 2)).graph, 600_000
-    inside = hls.solve(graph, technology, budget(), interval=interval, outside=outside)
+    inside = hls.solve(graph, hls.Target(technology, budget(), outside=outside), interval=interval)
     assert not inside.streams
     few = budget(ram=inside.resources.ram * 3 // 4)
     with pytest.raises(AnswerIsNo, match=(
             rf"26 block RAMs needed, {few.limit('ram')} usable \(.*\)\. With the weights of 1_conv\d+ in a memory "
             r"outside of the FPGA the RAM blocks suffice: 36,864 bytes a frame, \d\.\d+ MB/s at 100 MHz\. Fewer")):
-        hls.solve(graph, technology, few, interval=interval)
-    plan = hls.solve(graph, technology, few, interval=interval, outside=outside)
+        hls.solve(graph, hls.Target(technology, few), interval=interval)
+    plan = hls.solve(graph, hls.Target(technology, few, outside=outside), interval=interval)
     assert plan.resources.ram <= few.limit("ram")
     assert plan.interval <= interval
     assert [each.stage for each in plan.streams] == [plan.stages[1].name]  # it has most of the weights
@@ -171,7 +171,7 @@ def test_a_plan_comes_back_from_its_file(graph: LayerGraph, technology: Technolo
 
 def test_what_cannot_be_outside_is_refused(graph: LayerGraph, technology: Technology,
                                            outside: hls.OutsideMemory) -> None:
-    plan = hls.solve(graph, technology, budget(), interval=20_000, outside=outside)
+    plan = hls.solve(graph, hls.Target(technology, budget(), outside=outside), interval=20_000)
     add = next(stage.name for stage in plan.stages if stage.kind == "add")
     with pytest.raises(HwflowError, match=f"stage '{add}': weight_rows must be 0 .*not 1"):
         plan.with_folding(add, weight_rows=1)

@@ -174,7 +174,7 @@ def test_the_hardware(tmp_path: Path) -> None:
     feeds = numbers(-ROWS, ROWS, 6)
     quantized = quantize(model(gathered), feeds)
     target = load_board("ulx3s_85f")
-    plan = hls.solve(quantized.graph, target.technology(), budget_of(target))
+    plan = hls.solve(quantized.graph, hls.Target(target.technology(), budget_of(target)))
     simulation = compile_plan(quantized.graph, plan, tmp_path, tmp_path / "cache", say=lambda text: None)
     result = run_plan(simulation, quantized.graph, golden.run_prologue(quantized, feeds))
     assert result.equal

@@ -34,7 +34,7 @@ def quantized() -> Quantized:
 
 @pytest.fixture(scope="module")
 def plan(quantized: Quantized) -> Plan:
-    return hls.solve(quantized.graph, BOARD.technology(), budget_of(BOARD))
+    return hls.solve(quantized.graph, hls.Target(BOARD.technology(), budget_of(BOARD)))
 
 
 def test_shares_multiply(plan: Plan) -> None:
@@ -106,7 +106,8 @@ def test_the_clock_is_that_of_the_routed_design_or_an_estimate(quantized: Quanti
                                     *plan.stages[1:]))
     assert clock_of(another, quantized.graph, BOARD, tmp_path) == goal
     small = load_board("icebreaker")
-    other = clock_of(hls.solve(quantized.graph, small.technology(), budget_of(small)), quantized.graph, small, tmp_path)
+    other = clock_of(hls.solve(quantized.graph, hls.Target(small.technology(), budget_of(small))), quantized.graph,
+                     small, tmp_path)
     assert not other.routed
     assert other.mhz <= 80  # what its multipliers bear
 

@@ -46,7 +46,7 @@ def plan() -> Plan:
     n = Net((96,))
     model = onnx.infer(n.model(n.gemm(n.x, 64)))
     graph = quantize(model, data(model, 2)).graph
-    made = hls.solve(graph, BOARD.technology(), budget_of(BOARD, graph))
+    made = hls.solve(graph, hls.Target(BOARD.technology(), budget_of(BOARD, graph)))
     return replace(made, outside=outside_of(BOARD)).with_folding(made.stages[0].name, weight_rows=64, rows=64, cols=1)
 
 

@@ -22,7 +22,7 @@ from tests.e2e.networks import rows_for, small_network
 def design() -> Design:
     model, board = small_network(), load_board("icebreaker")
     graph = quantize(model, rows_for(model, 20)).graph
-    return Design(graph, hls.solve(graph, board.technology(), budget_of(board, graph)), board)
+    return Design(graph, hls.solve(graph, hls.Target(board.technology(), budget_of(board, graph))), board)
 
 
 def test_the_identity_is_written_last(design: Design, tmp_path: Path) -> None:

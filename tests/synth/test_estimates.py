@@ -12,7 +12,7 @@ from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.stream.queue_choice import PairedQueue
 from hwflow_rtl.vendor import Resources
 
-from hwflow.hls import make_plan, solve
+from hwflow.hls import Target, make_plan, solve
 from hwflow.hls.plan.graph_stages import stages_of
 from hwflow.layers import LayerGraph
 from hwflow.layers.base import Layer
@@ -72,7 +72,7 @@ def test_a_queue_in_spram(tmp_path: Path) -> None:
 def test_a_network_with_a_queue_in_spram(tmp_path: Path) -> None:
     graph = quantize(gated(), rows_for(gated(), 4)).graph
     board = load_board("icebreaker")
-    plan = solve(graph, board.technology(), budget_of(board, graph))
+    plan = solve(graph, Target(board.technology(), budget_of(board, graph)))
     assert plan.resources.spram == 1
     judge(*compare(graph, plan, board, tmp_path))
 

@@ -134,7 +134,7 @@ def test_planned_beside_used_as_plain_data(tmp_path: Path) -> None:
     """What a plan says of a stage names its memories; of these the report has counts alone."""
     model, board = small_network(), load_board("ulx3s_85f")
     graph = quantize(model, rows_for(model, 4)).graph
-    plan = hls.solve(graph, board.technology(), budget_of(board, graph))
+    plan = hls.solve(graph, hls.Target(board.technology(), budget_of(board, graph)))
     assert plan.resources.memories
     report = SynthesisReport(
         board="b", device="d", lut=Usage(1, 2), ff=Usage(1, 2), dsp=Usage(0, 2), ram=Usage(0, 2), board_mhz=25.0,

@@ -1,4 +1,4 @@
-"""The resources that a board has for a core, and the error where a design needs more."""
+"""What a plan is made for: a technology, the resources that a board has, and the error where a design needs more."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from hwflow_base.errors import AnswerIsNo
-from hwflow_rtl.vendor import Resources
+from hwflow_rtl.vendor import Resources, Technology
+
+from hwflow.hls.plan.outside_memory import OutsideMemory
 
 RESOURCE_NAMES = {"lut": "logic cells", "ff": "flip-flops", "dsp": "multipliers", "ram": "block RAMs",
                   "spram": "single-port RAMs"}
@@ -62,6 +64,22 @@ class Budget:
 
     def fits(self, resources: Resources) -> bool:
         return not self.exceeded(resources)
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a plan is made for: a `technology`, the `budget` of a board, and its memory `outside` for weights, if it has
+    one.
+
+    Stages multiply in logic with `logic`, or where nothing fits without.  Weights are in the memory outside with
+    `stream_weights`, or where nothing fits without.
+    """
+
+    technology: Technology
+    budget: Budget
+    outside: OutsideMemory | None = None
+    logic: bool = False
+    stream_weights: bool = False
 
 
 class DoesNotFit(AnswerIsNo):

@@ -13,10 +13,9 @@ from hwflow_rtl.vendor import Resources, Technology
 from hwflow_rtl.vendor.memory import Place
 
 from hwflow.hls.plan.choices import Choice, Choices, choices_of
-from hwflow.hls.plan.graph_stages import stages_of
 from hwflow.hls.plan.memories import Places, can_leave_blocks, moved
 from hwflow.hls.plan.outside_memory import OutsideMemory
-from hwflow.hls.plan.plan import Plan, bare_links, make_plan
+from hwflow.hls.plan.plan import Plan, PlanMaker, bare_links
 from hwflow.hls.schedule.links import LinkPlan
 from hwflow.hls.schedule.timeline import deepening
 from hwflow.hls.shared.stage import SharedStage
@@ -43,12 +42,11 @@ class Part:
     counts: Counts
 
 
-class Known:
-    """The stages of `graph` on `technology`; those of equal layers are the same object in all partitions."""
+class Known(PlanMaker):
+    """Makes plans, and keeps what they have in common: stages of equal layers are the same object in all partitions."""
 
     def __init__(self, graph: LayerGraph, technology: Technology):
-        self.graph = graph
-        self.technology = technology
+        super().__init__(graph, technology)
         self.cost: Callable[[Stage, Folding], Resources] = cache(self._cost)
         self.schedule: Callable[[Stage, Folding], Schedule] = cache(self._schedule)
         self.movable: Callable[[Stage, Folding], list[Resources]] = cache(self._movable)
@@ -63,20 +61,18 @@ class Known:
         self._choices: dict[tuple[Hashable, int | None], Choices] = {}
 
     def stages(self, partition: Partition) -> tuple[Stage, ...]:
-        """As `stages_of`."""
         return tuple(self.shared(stage) if isinstance(stage, SharedStage) else
-                     self._stages.setdefault(stage.name, stage) for stage in stages_of(self.graph, partition))
+                     self._stages.setdefault(stage.name, stage) for stage in super().stages(partition))
 
     def shared(self, stage: SharedStage) -> SharedStage:
         """The one that all partitions have instead of this stage, which is equal."""
         return self._shared.setdefault(stage.sizes, stage)
 
     def choices(self, stages: Sequence[Stage], word: int | None = None) -> list[Choices]:
-        """As `choices_of`."""
+        """The choices of each stage, see `choices_of`."""
         return choices_of(stages, self.technology, word=word, known=self._choices)
 
     def with_queues(self, partition: Partition, choices: Sequence[Choice]) -> tuple[tuple[LinkPlan, ...], int, int]:
-        """As `queued_links`."""
         for _ in self.deepening(partition, choices):
             pass
         return self.queued[partition, tuple(choices)]
@@ -93,14 +89,12 @@ class Known:
             yield links
         self.queued[key] = links, pace, interval
 
-    def plan(self, choices: Sequence[Choice], places: Mapping[str, Places], outside: OutsideMemory | None,
+    def plan(self, foldings: Sequence[Folding], places: Mapping[str, Places], outside: OutsideMemory | None,
              partition: Partition) -> Plan:
-        """As `make_plan`, for the foldings of `choices`."""
-        foldings = tuple(choice.folding for choice in choices)
         away = tuple((stage, tuple(sorted(each.items()))) for stage, each in sorted(places.items()))
-        key = partition, foldings, away, outside
+        key = partition, tuple(foldings), away, outside
         if key not in self.plans:
-            self.plans[key] = make_plan(self.graph, foldings, self.technology, places, outside, partition, known=self)
+            self.plans[key] = super().plan(foldings, places, outside, partition)
         return self.plans[key]
 
     def _cost(self, stage: Stage, folding: Folding) -> Resources:

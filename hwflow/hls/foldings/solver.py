@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 from hwflow_base.errors import AnswerIsNo
 from hwflow_rtl.multiply.style import MultiplierStyle
-from hwflow_rtl.vendor import Resources, Technology
+from hwflow_rtl.vendor import Resources
 from hwflow_rtl.vendor.memory import Place
 
-from hwflow.hls.foldings.budget import RESOURCE_NAMES, Budget, DoesNotFit
+from hwflow.hls.foldings.budget import RESOURCE_NAMES, DoesNotFit, Target
 from hwflow.hls.foldings.computed_once import Known
 from hwflow.hls.foldings.effort import Effort
 from hwflow.hls.plan.choices import Choice, Choices
@@ -59,27 +59,24 @@ EXAMPLE_MHZ = 100
 class Solver:
     """The stages of `graph` with all their foldings.  A cost is computed when it is first needed.
 
-    Stages multiply in logic if `technology` has no other style, or if `logic` allows it.  If there are too few RAM
-    blocks, weights move to the external memory `outside`, if it is not None.  With `partition`, layers share stages,
+    Stages multiply in logic if the technology has no other style, or if the `logic` of the target allows it.  If there
+    are too few RAM blocks, weights move to its memory `outside`, if it has one.  With `partition`, layers share stages,
     whose choices are `fixed`, in the order of the partition.  `known` is a cache that solvers of the same graph and
     technology share.  Nothing fits any more when the `effort` of the search has ended.
     """
 
-    def __init__(self, graph: LayerGraph, technology: Technology, budget: Budget, *, logic: bool,
-                 outside: OutsideMemory | None = None, known: Known | None = None,
+    def __init__(self, graph: LayerGraph, target: Target, *, known: Known | None = None,
                  partition: Partition = DATAFLOW, fixed: Sequence[Choice] = (), effort: Effort | None = None):
         self.graph = graph
-        self.technology = technology
-        self.budget = budget
-        self.outside = outside
-        self.logic = logic
-        self.known = Known(graph, technology) if known is None else known
+        self.target = target
+        self.technology, self.budget, self.outside = target.technology, target.budget, target.outside
+        self.known = Known(graph, target.technology) if known is None else known
         self.effort = Effort(math.inf) if effort is None else effort
         self.partition = partition
         self.stages = self.known.stages(partition)
         self.fixed = {each.name: choice for each, choice in zip(partition.shared, fixed, strict=True)}
         self.choices = self.choices_in(None)
-        self.offered = [offered(stage.styles(technology), logic=logic) for stage in self.stages]
+        self.offered = [offered(stage.styles(target.technology), logic=target.logic) for stage in self.stages]
         #: Resources that the choices of `fitting` exceeded when it was called last.
         self.exceeded: set[str] = set()
 
@@ -319,6 +316,10 @@ class Solver:
         places = gathered(costs, places, self.budget.limit("ram"), room, self.technology)
         return {stage.name: each for stage, each in zip(self.stages, places, strict=True)}
 
+    def plan(self, picked: Sequence[Choice], outside: OutsideMemory | None) -> Plan:
+        """The plan with these choices, on a board with the memory `outside`."""
+        return self.known.plan([choice.folding for choice in picked], self.places(picked), outside, self.partition)
+
     def links(self, picked: Sequence[Choice]) -> tuple[LinkPlan, ...]:
         """The links between the stages, without FIFOs."""
         return links_of(self.graph, self.stages, [(choice.folding, choice.schedule.lanes_in) for choice in picked])
@@ -366,23 +367,21 @@ def offered(styles: Sequence[MultiplierStyle], *, logic: bool) -> list[Multiplie
             and (logic or style is not MultiplierStyle.LOGIC or len(styles) == 1)]
 
 
-def solve(graph: LayerGraph, technology: Technology, budget: Budget, *, interval: int | None = None,
-          logic: bool = False, outside: OutsideMemory | None = None, stream_weights: bool = False,
-          known: Known | None = None) -> Plan:
-    """The fastest plan within `budget`; with `interval`, the cheapest plan that is at least that fast.
+def solve(graph: LayerGraph, target: Target, *, interval: int | None = None, known: Known | None = None) -> Plan:
+    """The fastest plan for `target`; with `interval`, the cheapest plan that is at least that fast.
 
-    When all multiplier blocks are used, stages multiply in logic, if `logic` is set or no plan fits without.  When all
-    RAM blocks are used, weights move to external memory, `outside`, if `stream_weights` is set or no plan fits without.
-    AnswerIsNo if no plan fits: it names the resource, the largest stages and the remedy.
+    `known` is what was computed before for this graph and technology.  AnswerIsNo if no plan fits: it names the
+    resource, the largest stages and the remedy.
     """
-    memories = [outside] if stream_weights or outside is None else [None, outside]
-    known = Known(graph, technology) if known is None else known
+    outside = target.outside
+    memories = [outside] if target.stream_weights or outside is None else [None, outside]
+    known = Known(graph, target.technology) if known is None else known
     for memory in memories:
-        for each in ([True] if logic else [False, True]):
-            solver = Solver(graph, technology, budget, logic=each, outside=memory, known=known)
+        for logic in ([True] if target.logic else [False, True]):
+            solver = Solver(graph, replace(target, outside=memory, logic=logic), known=known)
             picked = solver.fastest() if interval is None else solver.fitting(interval)
             if picked is not None:
-                return known.plan(picked, solver.places(picked), outside, solver.partition)
+                return solver.plan(picked, outside)
             if solver.exceeded == {"ram"}:  # products in logic would not help
                 break
     raise solver.refusal(interval)

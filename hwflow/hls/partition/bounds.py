@@ -18,14 +18,15 @@ from amaranth.hdl import unsigned
 from hwflow_rtl.memory import WeightStream
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.shared.steps import ELEMENT_BITS
-from hwflow_rtl.vendor import Resources, Technology
+from hwflow_rtl.vendor import Resources
 from hwflow_rtl.vendor.memory import Holds, Memory, MemoryKind, Place
 
+from hwflow.hls.foldings.budget import Target
 from hwflow.hls.foldings.computed_once import Counts, Part
 from hwflow.hls.foldings.solver import Solver
-from hwflow.hls.partition.candidates import Candidates
+from hwflow.hls.partition.candidates import Candidates, columns_of
 from hwflow.hls.plan.choices import Choice
-from hwflow.hls.plan.outside_memory import OutsideMemory, StreamPlan, outside_cost
+from hwflow.hls.plan.outside_memory import StreamPlan, outside_cost
 from hwflow.hls.shared.compile import shared_problem
 from hwflow.hls.shared.stage import INTERVALS, SharedStage
 from hwflow.layers.base import LayerGraph
@@ -118,16 +119,14 @@ class DataflowBounds:
 
 
 class SharedBounds:
-    """The runs of layers of `graph` that a shared stage can compute, with arrays of `columns`; weights in ROMs or in
-    the memory `outside`.  `parts` are layers alone that are known."""
+    """The runs of layers of `graph` that a shared stage can compute; weights are in ROMs or in the memory outside of
+    `target`.  `parts` are layers alone that are known."""
 
-    def __init__(self, graph: LayerGraph, technology: Technology, columns: Sequence[int],
-                 outside: OutsideMemory | None, likenesses: Sequence[Hashable],
+    def __init__(self, graph: LayerGraph, target: Target, likenesses: Sequence[Hashable],
                  parts: dict[tuple[Hashable, int], Part | None]):
         self.graph = graph
-        self.technology = technology
-        self.columns = columns
-        self.outside = outside
+        self.technology, self.outside = target.technology, target.outside
+        self.columns = columns_of(target.technology, target.budget)
         self.likenesses = likenesses
         self.parts = parts
         self.part_of: dict[tuple[int, int], Part | None] = {}
@@ -250,7 +249,7 @@ class SharedBounds:
         if not buffers:
             return None
         rows = 1 if columns > 1 else 2
-        stages = [candidates.stage(buffer=buffers[0], rom_rows=rows, sliding=sliding)
+        stages = [candidates.stage(replace(candidates.sizes(buffers[0], rows), sliding=sliding))
                   for sliding in candidates.sliding(columns, buffers[0])]
         made = stages[0].made_for(columns)
         narrow = stages[0].shape(Folding(columns, columns, columns, weight_rows=rows))
@@ -268,7 +267,7 @@ class SharedBounds:
 
     def around(self, candidates: Candidates, columns: int, buffer: int) -> Counts:
         """What the smallest stage takes beside its frame memory and the image of its weights."""
-        stage = candidates.stage(buffer=buffer, interval=max(INTERVALS), rom_rows=1)
+        stage = candidates.stage(replace(candidates.sizes(buffer, 1), interval=max(INTERVALS)))
         folding = Folding(columns, columns, 1, weight_rows=1)
         cost = self.technology.placed(stage.cost(folding, self.technology))
         logic = self.technology.placed(stage.cost(replace(folding, rescale=MultiplierStyle.LOGIC), self.technology))

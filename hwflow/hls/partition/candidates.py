@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 
@@ -92,10 +92,11 @@ class Candidates:
         ahead = () if memory is None else ((True, 1, AHEAD), (False, 1, AHEAD))
         return ((True, 2, 0), (True, 1, 0), (False, 1, 0), *ahead)
 
-    def stage(self, *, single_port: bool = False, buffer: int, interval: int = 1, rom_rows: int, banks: int = 1,
-              sliding: bool = False, ahead: int = 0) -> SharedStage:
-        """With the sizes of `SharedLayers`."""
-        sizes = SharedLayers(self.name, self.positions, single_port, buffer, interval, rom_rows, banks, sliding, ahead)
+    def sizes(self, buffer: int, rom_rows: int) -> SharedLayers:
+        """The sizes of the plainest stage with such a buffer and such rows of a ROM."""
+        return SharedLayers(self.name, self.positions, single_port=False, buffer=buffer, interval=1, rom_rows=rom_rows)
+
+    def stage(self, sizes: SharedLayers) -> SharedStage:
         return SharedStage.of(self.graph, sizes, self.layers, self.inputs)
 
     def arrays(self, budget: Budget) -> list[tuple[int, int]]:
@@ -114,26 +115,25 @@ class Candidates:
         if self.technology.single_port_rams:  # whose frames mostly leave a cycle in each block
             return False
         buffers = self.buffers(columns)[:1]
-        return any(not self.stage(buffer=buffer, rom_rows=columns).multiplies_words(columns) for buffer in buffers)
+        return any(not self.stage(self.sizes(buffer, columns)).multiplies_words(columns) for buffer in buffers)
 
     def of_size(self, columns: int, memory: OutsideMemory | None, rows: int = 0) -> Iterator[Candidate]:
         """All with an array of so many columns and `rows` (0: as many), and weights in `memory`, or (None) in ROMs."""
         rows = rows or columns
-        for buffer in self.buffers(columns):
-            for stream_rows in divisors(rows):
-                for lanes in divisors(columns):  # with time between sums there is one rescaler less
-                    for interval in INTERVALS if lanes == 1 else (1,):
-                        for (single_port, banks, ahead), sliding in product(
-                                self.memories(memory), self.sliding(columns, buffer)):
-                            stage = self.stage(single_port=single_port, buffer=buffer, interval=interval,
-                                               rom_rows=stream_rows, banks=banks, sliding=sliding, ahead=ahead)
-                            folding = Folding(rows, columns, lanes, weight_rows=0 if memory is None else stream_rows)
-                            if stream_rows in stage.weight_rows(folding) and self.can_stream(stage, folding, memory):
-                                yield from self.paced(stage, folding, memory)
+        for buffer, stream_rows, lanes in product(self.buffers(columns), divisors(rows), divisors(columns)):
+            plain = self.sizes(buffer, stream_rows)
+            intervals = INTERVALS if lanes == 1 else (1,)  # with time between sums there is one rescaler less
+            for interval, (single_port, banks, ahead), sliding in product(
+                    intervals, self.memories(memory), self.sliding(columns, buffer)):
+                stage = self.stage(replace(plain, single_port=single_port, interval=interval, banks=banks,
+                                           sliding=sliding, ahead=ahead))
+                folding = Folding(rows, columns, lanes, weight_rows=0 if memory is None else stream_rows)
+                if stream_rows in stage.weight_rows(folding) and self.can_stream(stage, folding, memory):
+                    yield from self.paced(stage, folding, memory)
 
     def sliding(self, columns: int, buffer: int) -> Sequence[bool]:
         """Whether the array keeps words for windows that slide, where there are such windows."""
-        taps = self.stage(buffer=buffer, rom_rows=columns, sliding=True).made_for(columns).program.shape.taps
+        taps = self.stage(replace(self.sizes(buffer, columns), sliding=True)).made_for(columns).program.shape.taps
         return (False, True) if taps > 1 else (False,)
 
     def buffers(self, columns: int) -> Sequence[int]:
@@ -141,7 +141,7 @@ class Candidates:
         weights come meanwhile."""
         for k, buffer in enumerate(BUFFERS):
             try:
-                self.stage(buffer=buffer, rom_rows=columns).made_for(columns)
+                self.stage(self.sizes(buffer, columns)).made_for(columns)
             except HwflowError as error:
                 self.problem = error
                 continue

@@ -8,9 +8,8 @@ from functools import cached_property
 
 from hwflow_base.errors import AnswerIsNo
 from hwflow_rtl.multiply.style import MultiplierStyle
-from hwflow_rtl.vendor import Technology
 
-from hwflow.hls.foldings.budget import Budget, DoesNotFit
+from hwflow.hls.foldings.budget import DoesNotFit, Target
 from hwflow.hls.foldings.computed_once import Known
 from hwflow.hls.foldings.effort import Effort, quietly
 from hwflow.hls.foldings.solver import Solver, solve
@@ -34,18 +33,10 @@ DATAFLOW, SHARED = Execution.DATAFLOW.value, Execution.SHARED.value
 
 @dataclass(frozen=True, eq=False)
 class Executions:
-    """The plans of `graph` within `budget`.
-
-    Stages multiply in logic with `logic`, or where nothing fits without.  Weights are in the memory `outside` with
-    `stream_weights`, or where nothing fits without.
-    """
+    """The plans of `graph` for `target`."""
 
     graph: LayerGraph
-    technology: Technology
-    budget: Budget
-    logic: bool = False
-    outside: OutsideMemory | None = None
-    stream_weights: bool = False
+    target: Target
     #: What others computed for the same graph and technology.
     given: Known | None = None
     #: Hears where a long search is, and keeps its best plan when it is interrupted; see `Effort`.
@@ -55,7 +46,7 @@ class Executions:
     @cached_property
     def known(self) -> Known:
         """What all plans have in common."""
-        return Known(self.graph, self.technology) if self.given is None else self.given
+        return Known(self.graph, self.target.technology) if self.given is None else self.given
 
     def plan(self, execution: Execution, interval: int | None) -> Plan:
         """The fastest plan; with `interval`, the cheapest one that is so fast.  AnswerIsNo if no plan fits; DoesNotFit
@@ -88,18 +79,16 @@ class Executions:
 
     def dataflow(self, interval: int | None) -> Plan:
         """A stage for each layer."""
-        return solve(self.graph, self.technology, self.budget, interval=interval, logic=self.logic,
-                     outside=self.outside, stream_weights=self.stream_weights, known=self.known)
+        return solve(self.graph, self.target, interval=interval, known=self.known)
 
     def one_stage(self, interval: int | None, why: str) -> Plan:
         """One shared stage."""
-        return solve_shared(self.graph, self.technology, self.budget, interval=interval, outside=self.outside, why=why,
-                            search=self.in_one_stage)
+        return solve_shared(self.graph, self.target, interval=interval, why=why, search=self.in_one_stage)
 
     @cached_property
     def in_one_stage(self) -> Search:
         """What all intervals have in common."""
-        return Search(self.graph, self.technology, self.budget, self.outside)
+        return Search(self.graph, self.target)
 
     def shared(self, interval: int | None) -> Plan:
         """One shared stage; where it cannot compute all layers, those that it can, and stages for the others."""
@@ -109,7 +98,7 @@ class Executions:
         mixed = self.mixed(interval)
         if mixed is None:
             raise AnswerIsNo(f"'{self.graph.name}' cannot be one shared stage: {refused}; and no design of shared "
-                             f"stages beside stages of single layers was found that fits {self.budget.name}"
+                             f"stages beside stages of single layers was found that fits {self.target.budget.name}"
                              f"{self.effort.early}")
         named = ", ".join(f"'{each.layer}'" for each in shared_problems(self.graph, self.graph.layers))
         why = f"{ASKED}, and one shared stage cannot compute {named or 'all outputs'}"
@@ -119,8 +108,8 @@ class Executions:
         """`dataflow`, or a plan with shared stages, where that pays."""
         kept = replace(dataflow, why=FITS, alternatives=(no_faster(PAYS),))
         self.effort.best = lambda: kept
-        logic = self.logic or any(stage.folding.style is MultiplierStyle.LOGIC for stage in dataflow.stages)
-        outside = self.outside if self.stream_weights or dataflow.streams else None
+        logic = self.target.logic or any(stage.folding.style is MultiplierStyle.LOGIC for stage in dataflow.stages)
+        outside = self.target.outside if self.target.stream_weights or dataflow.streams else None
         search = self.search(logic=logic, outside=outside)
         if search.least_interval * PAYS > dataflow.interval:  # all multipliers have enough to do
             return kept
@@ -151,7 +140,7 @@ class Executions:
         if interval is not None:
             return replace(shared, why=why, alternatives=(dataflow,))
         self.effort.best = lambda: shared
-        mixed = self.search(logic=self.logic, outside=self.outside).faster(shared.interval)
+        mixed = self.search(logic=self.target.logic, outside=self.target.outside).faster(shared.interval)
         if mixed is None:
             return replace(shared, why=why, alternatives=(dataflow, no_faster(GAIN)))
         gain = f"frames are {shared.interval / mixed.interval:.2f} times as fast as in one shared stage"
@@ -168,16 +157,16 @@ class Executions:
     def mixed(self, interval: int | None) -> Plan | None:
         """The fastest plan with shared stages beside others; with `interval` one that is so fast."""
         self.effort.last_resort()
-        for logic in [True] if self.logic else [False, True]:
-            search = self.search(logic=logic, outside=self.outside)
+        for logic in [True] if self.target.logic else [False, True]:
+            search = self.search(logic=logic, outside=self.target.outside)
             plan = search.fastest() if interval is None else search.at(interval)
             if plan is not None:
                 return plan
         return None
 
     def search(self, *, logic: bool, outside: OutsideMemory | None) -> PartitionSearch:
-        return PartitionSearch(Solver(self.graph, self.technology, self.budget, logic=logic, outside=outside,
-                                      known=self.known), self.outside, self.effort)
+        target = replace(self.target, logic=logic, outside=outside)
+        return PartitionSearch(Solver(self.graph, target, known=self.known), self.target.outside, self.effort)
 
 
 def no_faster(gain: float) -> Alternative:

@@ -2,7 +2,7 @@
 other fastest.
 
 Searched are partitions with one shared stage or two, each of consecutive layers in the order of the graph, beside
-dataflow stages for all other layers.  There are thousands.  Bounds of what layers take (`partition_bounds`) say which
+dataflow stages for all other layers.  There are thousands.  Bounds of what layers take (`bounds`) say which
 of them may fit at an interval; only of these, the cheapest first, stages are compiled and the foldings of the others
 solved.  So the interval grows from the shortest that any bound allows, until a partition really fits or a known plan is
 as fast.
@@ -26,7 +26,7 @@ from hwflow.hls.foldings.computed_once import Counts
 from hwflow.hls.foldings.effort import Effort
 from hwflow.hls.foldings.solver import HEAVIER, Solver
 from hwflow.hls.partition.bounds import KINDS, DataflowBounds, Run, SharedBounds
-from hwflow.hls.partition.candidates import Candidate, Candidates, columns_of
+from hwflow.hls.partition.candidates import Candidate, Candidates
 from hwflow.hls.partition.options import Option, Options
 from hwflow.hls.plan.choices import Choice
 from hwflow.hls.plan.outside_memory import OutsideMemory, TooManyWeights, paced
@@ -69,7 +69,7 @@ class Mixed:
         return cls(solver, picked, max(pace, interval), memory)
 
     def plan(self) -> Plan:
-        return self.solver.known.plan(self.picked, self.solver.places(self.picked), self.memory, self.solver.partition)
+        return self.solver.plan(self.picked, self.memory)
 
 
 class PartitionSearch:
@@ -93,8 +93,7 @@ class PartitionSearch:
     @cached_property
     def bounds(self) -> SharedBounds:
         likenesses = [stage.likeness for stage in self.dataflow.stages]
-        return SharedBounds(self.graph, self.technology, columns_of(self.technology, self.budget), self.outside,
-                            likenesses, self.dataflow.known.parts)
+        return SharedBounds(self.graph, self.dataflow.target, likenesses, self.dataflow.known.parts)
 
     @cached_property
     def runs(self) -> list[Run]:
@@ -285,8 +284,8 @@ class PartitionSearch:
     def solver(self, candidates: Sequence[Candidate], fixed: Sequence[Choice]) -> Solver:
         """With shared stages that have these choices, and all other layers in stages of their own."""
         partition = Partition(tuple(each.stage.sizes for each in candidates))
-        return Solver(self.graph, self.technology, self.budget, logic=self.dataflow.logic, outside=self.outside,
-                      known=self.dataflow.known, partition=partition, fixed=fixed, effort=self.effort)
+        return Solver(self.graph, self.dataflow.target, known=self.dataflow.known, partition=partition, fixed=fixed,
+                      effort=self.effort)
 
     def cheapest_of(self, option: Option, target: int, weights: Mapping[str, float]) -> list[Candidate] | None:
         """The cheapest shared stage for each run with at most `target` cycles; resources count by `weights`."""

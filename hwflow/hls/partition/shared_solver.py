@@ -16,7 +16,7 @@ from hwflow_rtl.shared.frame_memory import FrameMemoryShape
 from hwflow_rtl.shared.steps import ELEMENT_BITS
 from hwflow_rtl.vendor import Resources, Technology
 
-from hwflow.hls.foldings.budget import RESOURCE_NAMES, Budget
+from hwflow.hls.foldings.budget import RESOURCE_NAMES, Budget, Target
 from hwflow.hls.partition.candidates import Candidate, Candidates
 from hwflow.hls.plan.outside_memory import OutsideMemory, outside_cost, streams_of
 from hwflow.hls.plan.plan import Plan, make_plan
@@ -97,15 +97,16 @@ def whole(graph: LayerGraph) -> Group:
     return Group(f"{SHARED}0", tuple(range(len(graph.layers))))
 
 
-def solve_shared(graph: LayerGraph, technology: Technology, budget: Budget, *, interval: int | None = None,
-                 outside: OutsideMemory | None = None, why: str = "", search: Search | None = None) -> Plan:
-    """The fastest plan of one shared stage within `budget`; with `interval`, the cheapest that is at least that fast.
+def solve_shared(graph: LayerGraph, target: Target, *, interval: int | None = None, why: str = "",
+                 search: Search | None = None) -> Plan:
+    """The fastest plan of one shared stage for `target`; with `interval`, the cheapest that is at least that fast.
 
-    Weights are in ROMs, or in the memory `outside` where blocks do not suffice or a much larger array fits then.
-    Frames are in RAM blocks or, where the device has some, in SPRAM.  `search` is one for the same graph, technology,
-    budget and memory, of another interval: it keeps what does not depend on the interval.  AnswerIsNo if no plan fits,
-    or a layer is not for a shared stage.
+    Weights are in ROMs, or in the memory outside where blocks do not suffice or a much larger array fits then.
+    Frames are in RAM blocks or, where the device has some, in SPRAM.  `search` is one for the same graph and target, of
+    another interval: it keeps what does not depend on the interval.  AnswerIsNo if no plan fits, or a layer is not for
+    a shared stage.
     """
+    technology, budget, outside = target.technology, target.budget, target.outside
     refused = shared_refusal(graph)
     if refused:
         raise AnswerIsNo(f"'{graph.name}' cannot be one shared stage: {refused}")
@@ -114,7 +115,7 @@ def solve_shared(graph: LayerGraph, technology: Technology, budget: Budget, *, i
     too_large = frames_problem(graph, technology, budget)
     if too_large:
         raise AnswerIsNo(f"'{graph.name}' as one shared stage does not fit {budget.name}: {too_large}")
-    search = Search(graph, technology, budget, outside) if search is None else search
+    search = Search(graph, target) if search is None else search
     search.fastest = None
     best = search.best(None, interval)
     if outside is not None and (best is None or interval is None):
@@ -124,7 +125,7 @@ def solve_shared(graph: LayerGraph, technology: Technology, budget: Budget, *, i
     if best is None:
         raise search.refusal(interval)
     partition = Partition((best.stage.sizes,))
-    return make_plan(graph, [best.folding], technology, {}, outside, partition, why)
+    return replace(make_plan(graph, [best.folding], technology, {}, outside, partition), why=why)
 
 
 @dataclass(frozen=True)
@@ -139,11 +140,11 @@ class Found:
 class Search:
     """The candidates for one graph and device."""
 
-    def __init__(self, graph: LayerGraph, technology: Technology, budget: Budget, outside: OutsideMemory | None):
+    def __init__(self, graph: LayerGraph, target: Target):
         self.graph = graph
-        self.technology = technology
-        self.budget = replace(budget, usable_logic=max(budget.usable_logic, technology.usable_logic_shared))
-        self.outside = outside
+        self.technology = technology = target.technology
+        usable = max(target.budget.usable_logic, technology.usable_logic_shared)
+        self.budget = replace(target.budget, usable_logic=usable)
         self.candidates = Candidates(graph, whole(graph), technology)
         self.played: dict[Candidate, int] = {}
         self.priced: dict[OutsideMemory | None, list[tuple[float, Candidate]]] = {}

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from types import MappingProxyType
-from typing import Protocol
 
 from hwflow_base.by_value import ByValue
 from hwflow_base.errors import HwflowError
@@ -29,14 +28,6 @@ from hwflow.stages.stage import Place, Stage, StepPlan
 
 #: The execution of a plan with shared stages and stages of single layers.
 MIXED = "mixed"
-
-
-class Computed(Protocol):
-    """What was computed before of the stages of one graph: `Known`."""
-
-    def stages(self, partition: Partition) -> tuple[Stage, ...]: ...
-
-    def with_queues(self, partition: Partition, choices: Sequence[Choice]) -> tuple[tuple[LinkPlan, ...], int, int]: ...
 
 
 @dataclass(frozen=True)
@@ -148,8 +139,8 @@ class Plan(ByValue):
             now.rescale, now.weight_rows if weight_rows is None else whole("weight_rows", weight_rows))
         require_possible(self.graph, self.model, foldings, self.device, self.partition)
         places = {each.name: each.places for each in self.stages if each.name != stage}
-        plan = make_plan(self.graph, foldings, self.device, places, self.outside, self.partition, self.why)
-        return replace(plan, board=self.board)
+        plan = make_plan(self.graph, foldings, self.device, places, self.outside, self.partition)
+        return replace(plan, why=self.why, board=self.board)
 
     @property
     def execution(self) -> str:
@@ -227,49 +218,66 @@ def interval_of(schedules: Sequence[Schedule], links: Sequence[LinkPlan]) -> int
     return max(*(schedule.interval for schedule in schedules), *(link.cycles for link in links))
 
 
+class PlanMaker:
+    """Makes the plans of `graph` on `technology`."""
+
+    def __init__(self, graph: LayerGraph, technology: Technology):
+        self.graph = graph
+        self.technology = technology
+
+    def stages(self, partition: Partition) -> tuple[Stage, ...]:
+        """The stages of a partition, each after those that it reads."""
+        return stages_of(self.graph, partition)
+
+    def with_queues(self, partition: Partition, choices: Sequence[Choice]) -> tuple[tuple[LinkPlan, ...], int, int]:
+        """The links with the FIFOs that they need, the pace of frames, and the interval of the slowest stage or link.
+        """
+        stages = self.stages(partition)
+        links, pace, interval = bare_links(self.graph, stages, choices, self.technology)
+        *_, links = deepening(stages, [choice.folding for choice in choices], links, self.technology, pace)
+        return links, pace, interval
+
+    def plan(self, foldings: Sequence[Folding], places: Mapping[str, Places], outside: OutsideMemory | None,
+             partition: Partition) -> Plan:
+        """The plan of these foldings, see `make_plan`."""
+        technology, stages = self.technology, self.stages(partition)
+        foldings = paced(stages, foldings, outside)
+        planned = tuple(
+            StagePlan(
+                name=stage.name, layers=tuple(layer.name for layer in stage.layers), boundaries=stage.boundaries,
+                kind=stage.kind, folding=folding, schedule=stage.schedule(folding, technology),
+                resources=placed_cost(stage, folding, technology, places.get(stage.name, {})),
+                multiplications=stage.multiplications, places=dict(places.get(stage.name, {})),
+                steps=stage.steps(folding, technology), frames=stage.frames(folding))
+            for stage, folding in zip(stages, foldings, strict=True))
+        links, pace, interval = self.with_queues(
+            partition, [Choice(stage.folding, stage.schedule) for stage in planned])
+        streams = streams_of(stages, foldings)
+        resources = technology.placed(sum((stage.resources for stage in planned),
+                                          links_cost(links, technology) + outside_cost(outside, streams, technology)))
+        return Plan(
+            model=self.graph.name, technology=technology.name, timing=technology.timing, stages=planned, links=links,
+            latency=latencies(stages, foldings, links, technology), resources=resources, streams=streams,
+            outside=outside, graph=self.graph, device=technology, partition=partition,
+            pace=pace if pace > interval else 0)
+
+
 def make_plan(graph: LayerGraph, foldings: Sequence[Folding], technology: Technology,
               places: Mapping[str, Places] = MappingProxyType({}), outside: OutsideMemory | None = None,
-              partition: Partition = DATAFLOW, why: str = "", known: Computed | None = None) -> Plan:
+              partition: Partition = DATAFLOW) -> Plan:
     """The plan with these foldings, one per stage, and the memories of each stage in `places`, by its name.
 
-    `partition` says which layers share a stage, `why` the reason, for people.  `outside` is the board's external memory
-    for weights; the foldings' `weight_interval` follows from it.  `known` is a cache of what was computed for the same
-    graph and technology.
+    `partition` says which layers share a stage.  `outside` is the board's external memory for weights; the foldings'
+    `weight_interval` follows from it.
 
     HwflowError if a stage cannot have its folding, or a memory its place.
     """
-    stages = stages_of(graph, partition) if known is None else known.stages(partition)
-    foldings = paced(stages, foldings, outside)
-    planned = tuple(
-        StagePlan(
-            name=stage.name, layers=tuple(layer.name for layer in stage.layers), boundaries=stage.boundaries,
-            kind=stage.kind, folding=folding, schedule=stage.schedule(folding, technology),
-            resources=placed_cost(stage, folding, technology, places.get(stage.name, {})),
-            multiplications=stage.multiplications, places=dict(places.get(stage.name, {})),
-            steps=stage.steps(folding, technology), frames=stage.frames(folding))
-        for stage, folding in zip(stages, foldings, strict=True))
-    choices = [Choice(stage.folding, stage.schedule) for stage in planned]
-    links, pace, interval = (queued_links(graph, stages, choices, technology) if known is None else
-                             known.with_queues(partition, choices))
-    streams = streams_of(stages, foldings)
-    resources = technology.placed(sum((stage.resources for stage in planned),
-                                      links_cost(links, technology) + outside_cost(outside, streams, technology)))
-    latency = latencies(stages, foldings, links, technology)
-    return Plan(graph.name, technology.name, technology.timing, planned, links, latency, resources, streams, outside,
-                graph, technology, partition, why, pace if pace > interval else 0)
-
-
-def queued_links(graph: LayerGraph, stages: Sequence[Stage], choices: Sequence[Choice],
-                 technology: Technology) -> tuple[tuple[LinkPlan, ...], int, int]:
-    """The links with the FIFOs that they need, the pace of frames, and the interval of the slowest stage or link."""
-    links, pace, interval = bare_links(graph, stages, choices, technology)
-    *_, links = deepening(stages, [choice.folding for choice in choices], links, technology, pace)
-    return links, pace, interval
+    return PlanMaker(graph, technology).plan(foldings, places, outside, partition)
 
 
 def bare_links(graph: LayerGraph, stages: Sequence[Stage], choices: Sequence[Choice],
                technology: Technology) -> tuple[tuple[LinkPlan, ...], int, int]:
-    """As `queued_links`, without the FIFOs."""
+    """The links without FIFOs, the pace of frames, and the interval of the slowest stage or link."""
     foldings = [choice.folding for choice in choices]
     links = links_of(graph, stages, [(choice.folding, choice.schedule.lanes_in) for choice in choices])
     interval = interval_of([choice.schedule for choice in choices], links)

@@ -10,6 +10,7 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from typing import Any
 
 import jsonschema
@@ -173,7 +174,8 @@ def plan_from_yaml(text: str, graph: LayerGraph, technology: Technology, *, sour
     places = {name: {memory: Place(place) for memory, place in row.get("places", {}).items()}
               for name, row in given.items()}
     try:
-        return make_plan(graph, foldings, technology, places, outside, partition, why="the plan file has it so")
+        plan = make_plan(graph, foldings, technology, places, outside, partition)
+        return replace(plan, why="the plan file has it so")
     except HwflowError as error:
         raise error.at(f"plan {source}") from None
 

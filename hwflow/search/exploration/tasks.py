@@ -147,8 +147,8 @@ def designs(integers: Integers, task: DesignTask) -> tuple[Point, ...]:
     if board.chosen != task.board.chosen:
         asked, task = replace(asked, transport=board.chosen), replace(task, board=board)
     known = remembered(graph, task)
-    executions = replace(Pipeline.of_integers(quantized, task.board, task.hardware).executions,
-                         technology=known.technology, given=known)
+    executions = Pipeline.of_integers(quantized, task.board, task.hardware).executions
+    executions = replace(executions, target=replace(executions.target, technology=known.technology), given=known)
 
     def design(interval: int | None) -> Point:
         return point_of_plan(replace(asked, asked=interval), executions, task)

@@ -9,7 +9,7 @@ the cost; else the plan of each design is made (`alike`).  A layer without hardw
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hwflow_base.errors import AnswerIsNo
 from hwflow_rtl.vendor import Resources, Technology
@@ -56,7 +56,7 @@ def plan_like(plan: Plan, graph: LayerGraph, folding_of: FoldingOf) -> Plan | No
         foldings.append(folding)
         possible = {each.name: plan.device.places(each) for each in stage.cost(folding, plan.device).memories}
         places[stage.name] = {name: place for name, place in widest.places.items() if place in possible.get(name, ())}
-    return make_plan(graph, foldings, plan.device, places, plan.outside, plan.partition, plan.why)
+    return replace(make_plan(graph, foldings, plan.device, places, plan.outside, plan.partition), why=plan.why)
 
 
 def prices_of(plan: Plan, budget: Budget) -> dict[str, float]:
@@ -167,7 +167,7 @@ def pace_of(executions: Executions) -> Pace:
     Where there is no plan, because parts have no hardware yet or the board is too small, each layer is folded by
     itself for the shortest interval at which they fit together, and at worst for the smallest cost.
     """
-    graph, technology, budget = executions.graph, executions.technology, executions.budget
+    graph, technology, budget = executions.graph, executions.target.technology, executions.target.budget
     able = {layer.name: stage for layer in graph.layers if (stage := _possible_stage(graph, layer)) is not None}
     without = tuple(layer.name for layer in graph.layers if layer.name not in able)
     plan = _fastest(executions)

@@ -11,7 +11,7 @@ import pytest
 from hwflow_rtl.vendor import Resources
 
 from hwflow import onnx
-from hwflow.hls import Budget, Executions, plan_to_yaml, solve
+from hwflow.hls import Budget, Executions, Target, plan_to_yaml, solve
 from hwflow.layers import Add, Dense, Frame, IntFormat, LayerGraph, Tensor
 from hwflow.layers.rescale import Requantize
 from hwflow.pipeline.planning import budget_of, executions_of, given_plan, plan_for
@@ -71,8 +71,8 @@ def branch(bits: int = 8) -> LayerGraph:
 @pytest.mark.parametrize("name", ["ulx3s_85f", "icebreaker"])
 def test_the_widest_design_costs_what_its_plan_costs(name, digits):
     technology, budget = board(name)
-    plan = solve(digits, technology, budget)
-    pace = pace_of(Executions(digits, technology, budget))
+    plan = solve(digits, Target(technology, budget))
+    pace = pace_of(Executions(digits, Target(technology, budget)))
     design = pace.design(digits)
     assert design.resources == plan.resources
     assert design.price == budget.price(plan.resources)
@@ -147,7 +147,8 @@ def test_what_no_layer_costs_by_itself_is_counted(case: Case):
     """Shared stages beside others, memories in tables, and all that weights outside of the FPGA take."""
     found, wide, narrow = load_board(case.board), case.graph(8, 8), case.graph(4, 4)
     budget = Budget("test", case.available, Resources(), usable_logic=1.0)
-    executions = Executions(wide, found.technology(), budget, outside=outside_of(found) if case.streams else None)
+    outside = outside_of(found) if case.streams else None
+    executions = Executions(wide, Target(found.technology(), budget, outside))
     plan, pace = executions.plan(Execution.AUTO, None), pace_of(executions)
     assert (plan.execution, bool(plan.streams)) == (case.execution, case.streams)
     assert any(stage.places for stage in plan.stages) == case.places
@@ -162,7 +163,7 @@ def test_what_no_layer_costs_by_itself_is_counted(case: Case):
 
 def test_narrower_weights_cost_less_and_the_pace_stays():
     technology, budget = board()
-    pace = pace_of(Executions(branch(), technology, budget))
+    pace = pace_of(Executions(branch(), Target(technology, budget)))
     wide, narrow = pace.design(branch()), pace.design(branch(4))
     assert narrow.price < wide.price
     assert narrow.parts["a"] < wide.parts["a"]
@@ -171,7 +172,7 @@ def test_narrower_weights_cost_less_and_the_pace_stays():
 def test_layers_without_hardware_are_named_and_the_others_share_an_interval():
     technology, budget = board()
     graph = branch()
-    pace = pace_of(Executions(graph, technology, budget))
+    pace = pace_of(Executions(graph, Target(technology, budget)))
     assert set(pace.without) == {layer.name for layer in graph.layers} - set(pace.foldings)
     assert {"a", "b"} <= set(pace.foldings)
     assert all(
@@ -184,7 +185,7 @@ def test_layers_without_hardware_are_named_and_the_others_share_an_interval():
 def test_a_board_that_is_too_small_gets_the_smallest_design(digits):
     technology, budget = board("icebreaker")
     tiny = replace(budget, available=Resources(lut=300, ff=300, dsp=2, ram=4))
-    pace = pace_of(Executions(digits, technology, tiny))
+    pace = pace_of(Executions(digits, Target(technology, tiny)))
     assert not pace.fits
     least = {layer.name: min(f.rows * f.cols for f in stage_of(digits, layer).foldings()) for layer in digits.layers}
     assert {name: f.rows * f.cols for name, f in pace.foldings.items()} == least
@@ -193,7 +194,7 @@ def test_a_board_that_is_too_small_gets_the_smallest_design(digits):
 
 def test_widths_without_hardware_count_as_the_widest(digits, monkeypatch):
     technology, budget = board()
-    pace = pace_of(Executions(digits, technology, budget))
+    pace = pace_of(Executions(digits, Target(technology, budget)))
     before = pace.design(digits)
     first = digits.layers[0]
     monkeypatch.setattr(STAGES[type(first)], "hardware_problem",
