@@ -7,8 +7,7 @@ most of them; docs/quantization-guide.md says of each code what it means.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 
 class OutcomeCode(enum.StrEnum):
@@ -38,11 +37,3 @@ class OutcomeWarning:
 
     def __str__(self) -> str:
         return f"{self.where} {self.seen}; {self.remedy} [{self.code}]"
-
-    def facts(self) -> dict[str, str]:
-        """Plain data for JSON; `from_facts` reads it."""
-        return {**asdict(self), "code": self.code.value}
-
-    @staticmethod
-    def from_facts(facts: Mapping[str, str]) -> OutcomeWarning:
-        return OutcomeWarning(OutcomeCode(facts["code"]), facts["where"], facts["seen"], facts["remedy"])

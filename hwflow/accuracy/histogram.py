@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -43,11 +41,6 @@ class Histogram:
     def used(self) -> float:
         """The share of the bins, 0 to 1, that elements of the integer model are in."""
         return sum(count > 0 for count in self.integers) / len(self.integers)
-
-    @staticmethod
-    def from_facts(facts: Mapping[str, Any]) -> Histogram:
-        """The object whose `dataclasses.asdict` this is, also after JSON made lists of its tuples."""
-        return Histogram(**{**facts, "integers": tuple(facts["integers"]), "reals": tuple(facts["reals"])})
 
 
 class Tally:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -66,12 +65,6 @@ class LayerNoise:
     histogram: Histogram | None = None
 
     __repr__ = fields_repr
-
-    @staticmethod
-    def from_facts(facts: Mapping[str, Any]) -> LayerNoise:
-        """The object whose `dataclasses.asdict` this is, also after JSON."""
-        histogram = facts.get("histogram")
-        return LayerNoise(**{**facts, "histogram": None if histogram is None else Histogram.from_facts(histogram)})
 
     @property
     def ratio(self) -> float | None:

@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -138,7 +137,7 @@ class Accuracy:
         return self.names[number] if self.names else str(number)
 
     def facts(self) -> dict[str, object]:
-        """Plain data for JSON; `from_facts` reads it.  The top-1 shares stand at the top once more.
+        """Plain data for JSON; `of_plain` reads it.  The top-1 shares stand at the top once more.
 
         Warnings are left out: a command has one list of them, wherever they come from.
         """
@@ -147,20 +146,6 @@ class Accuracy:
         facts = {**asdict(replace(self, warnings=())), "float_top1": both[0], "integer_top1": both[1]}
         del facts["warnings"]
         return facts
-
-    @staticmethod
-    def from_facts(facts: Mapping[str, Any]) -> Accuracy:
-        return Accuracy(
-            facts["rows"], Task(facts["task"]), facts["output"],
-            tuple(Metric(**metric) for metric in facts["metrics"]), facts["agreement"], facts["classes"],
-            tuple(Pair(**pair) for pair in facts["confusion"]), facts["snr_db"],
-            tuple(_output_noise(noise) for noise in facts["outputs"]),
-            tuple(WorstRow(**row) for row in facts["worst"]), names=tuple(facts["names"]),
-        )  # fmt: skip
-
-
-def _output_noise(facts: Mapping[str, Any]) -> OutputNoise:
-    return OutputNoise(**{**facts, "real": Values(**facts["real"]), "integer": Values(**facts["integer"])})
 
 
 def float_outputs(model: Model, inputs: Mapping[str, Array], progress: Progress | None = None) -> dict[str, Array]:

@@ -34,9 +34,9 @@ class WorstRow:
 
     row: int
     error: float | None
-    expected: float | None = None
-    real: float | None = None
-    integer: float | None = None
+    expected: int | float | None = None
+    real: int | float | None = None
+    integer: int | float | None = None
 
 
 def worst_rows(

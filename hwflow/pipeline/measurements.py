@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from hwflow_base.files.cache import cached_step, content, digest
+from hwflow_base.files.facts import plain, read_facts
 
 from .. import golden, onnx
 from ..accuracy import Accuracy, LayerNoise, compare, float_outputs, layer_noise, question
@@ -50,7 +51,7 @@ class Measurements:
             np.savez(place / "outputs.npz", allow_pickle=False, **arrays)
 
         cached_step(folder, key, make)
-        return Accuracy.from_facts(json.loads((folder / "accuracy.json").read_text()))
+        return read_facts((folder / "accuracy.json").read_bytes(), Accuracy)
 
     def _float_key(self) -> str:
         return digest(onnx.dumps(self.model), *(content(array) for _, array in sorted(self.dataset.inputs.items())))
@@ -76,7 +77,7 @@ class Measurements:
         def make(place: Path) -> None:
             with self.reporter.rows("layer by layer") as progress:
                 noises = layer_noise(self.quantized, dataset.inputs, progress)
-            (place / "layers.json").write_text(json.dumps([asdict(noise) for noise in noises]))
+            (place / "layers.json").write_text(json.dumps(plain(noises)))
 
         cached_step(folder, key, make)
-        return tuple(map(LayerNoise.from_facts, json.loads((folder / "layers.json").read_text())))
+        return read_facts((folder / "layers.json").read_bytes(), tuple[LayerNoise, ...])

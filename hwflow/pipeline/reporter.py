@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from hwflow_base.files.durations import Durations
+from hwflow_base.files.facts import plain
 from hwflow_base.work import Watch, unwatched
 
 from ..outcome import OutcomeWarning
@@ -87,4 +88,5 @@ class Warned:
 
     def facts(self) -> list[dict[str, str]]:
         """Plain data for JSON."""
-        return [warning.facts() for warning in self.warnings]
+        facts: list[dict[str, str]] = plain(self.warnings)
+        return facts

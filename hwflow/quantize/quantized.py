@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from hwflow_base.by_value import ByValue
 from hwflow_base.errors import HwflowError
+from hwflow_base.files.facts import plain, read_facts
 from hwflow_base.files.sources import open_plain
 from hwflow_base.notebook import drawn_html
 from hwflow_base.short_repr import screen
@@ -93,7 +94,7 @@ def save_quantized(quantized: Quantized, folder: Path) -> None:
         save(getattr(quantized, name), folder / f"{name}.onnx")
     (folder / _NOTES).write_text("".join(f"{note}\n" for note in quantized.notes), encoding="utf-8")
     (folder / _SETTINGS).write_text(quantized.settings, encoding="utf-8")
-    (folder / _WARNINGS).write_text(json.dumps([w.facts() for w in quantized.warnings]), encoding="utf-8")
+    (folder / _WARNINGS).write_text(json.dumps(plain(quantized.warnings)), encoding="utf-8")
     if quantized.original is not None:
         save(quantized.original, folder / _ORIGINAL)
     for name, views in ((_VIEWS, quantized.views), (_ORIGINALS, quantized.originals)):
@@ -111,7 +112,7 @@ def load_quantized(folder: Path) -> Quantized:
         with open_plain(folder / _SETTINGS) as file:
             settings = file.read().decode("utf-8")
         with open_plain(folder / _WARNINGS) as file:
-            warnings = tuple(map(OutcomeWarning.from_facts, json.load(file)))
+            warnings = read_facts(file.read(), tuple[OutcomeWarning, ...])
         views, originals = (_read_views(folder / name) for name in (_VIEWS, _ORIGINALS))
     except (OSError, ValueError, KeyError, TypeError, UnicodeDecodeError, zipfile.BadZipFile) as error:
         raise HwflowError(

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
+from hwflow_base.files.facts import read_facts
 
 from hwflow import golden, onnx
 from hwflow.accuracy import LayerNoise, layer_noise, layers, most_harmful
@@ -86,7 +87,7 @@ def test_histograms_against_numpy(quantized: Quantized) -> None:
         assert (found.below, found.above) == ((nearest < found.low).sum(), (nearest > found.high).sum())
         assert noise.saturated == pytest.approx((found.below + found.above) / reals.size)
         assert (found.smallest, found.largest) == (reals.min(), reals.max())
-    again = LayerNoise.from_facts(json.loads(json.dumps(asdict(noise))))
+    again = read_facts(json.dumps(asdict(noise)), LayerNoise)
     assert again == noise
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hwflow_base.errors import HwflowError
+from hwflow_base.files.facts import of_plain
 
 from hwflow.accuracy import Accuracy, Task, compare, question
 from tests.accuracy.support import dataset, passing
@@ -35,7 +36,7 @@ def test_classes() -> None:
     assert (found.classes, found.rows) == (3, 4)
     assert found.headline is not None
     assert found.headline.lost == 0
-    assert Accuracy.from_facts(json.loads(json.dumps(found.facts()))) == found
+    assert of_plain(json.loads(json.dumps(found.facts())), Accuracy) == found
     assert found.facts()["float_top1"] == 0.75
 
 

@@ -29,6 +29,11 @@ def read_facts(text: bytes | str, kind: type[T]) -> T:
         raise ValueError("nested too deep") from None
 
 
+def of_plain(facts: object, kind: type[T]) -> T:
+    """The facts in plain data, as `plain` made it or JSON has it.  ValueError as `read_facts`."""
+    return msgspec.convert(facts, kind, dec_hook=of_text)
+
+
 def of_text(kind: type[T], value: object) -> T:
     """A path of its text; it is the one kind of field that JSON has no form for."""
     if not (issubclass(kind, Path) and isinstance(value, str)):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hwflow_base.files.cache import code_fingerprint, digest
+from hwflow_base.files.facts import of_plain
 
 from hwflow.stages.partition import Execution
 
@@ -136,8 +137,8 @@ class Work:
         """Everything that is finished."""
         points = tuple(replace(point, **self.accuracy(widths))
                        for widths, task in self.tasks for point in self.points[task] or ())
-        warnings = tuple(OutcomeWarning.from_facts(each) for facts in self.facts.values() if facts is not None
-                         for each in facts["warnings"])
+        warnings = tuple(of_plain(warning, OutcomeWarning) for facts in self.facts.values() if facts is not None
+                         for warning in facts["warnings"])
         return Results(points, warnings, tuple(self.lost))
 
     def accuracy(self, widths: Widths) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from hwflow_base.errors import HwflowError
+from hwflow_base.files.facts import plain
 from hwflow_rtl.vendor import Technology
 
 from hwflow.hls.foldings.budget import DoesNotFit
@@ -114,8 +115,8 @@ def judgement(model: Model, dataset: Dataset, integers: Integers, reference: Map
         return {"metric": "", "accuracy": None, "reference": None, "warnings": []}
     found = compare(question(model, dataset), dataset, reference, golden.predict(quantized, dataset.inputs))
     metric, value, real = headline(found)
-    warnings = [warning.facts() for warning in data_warnings(quantized, dataset)]
-    return {"metric": metric, "accuracy": value, "reference": real, "warnings": warnings}
+    return {"metric": metric, "accuracy": value, "reference": real,
+            "warnings": plain(data_warnings(quantized, dataset))}
 
 
 def headline(found: Accuracy) -> tuple[str, float | None, float | None]:

@@ -7,6 +7,7 @@ from importlib.metadata import version
 from importlib.resources import files
 from typing import NamedTuple
 
+from hwflow_base.files.facts import of_plain
 from hwflow_base.printable import counted, number, percent, rate_text
 from markupsafe import Markup
 
@@ -67,7 +68,7 @@ def accuracy_of(subject: Subject) -> Fact:
     with record.read():
         if subject.rows and record.usable.facts["data"]["digest"] != subject.rows:
             return Fact("accuracy", "not measured", "`hwflow golden` measures it on these rows")
-        accuracy = Accuracy.from_facts(record.usable.facts["accuracy"])
+        accuracy = of_plain(record.usable.facts["accuracy"], Accuracy)
     metric = accuracy.headline
     if metric is None:
         return Fact("accuracy", whole_text(accuracy), "against the float model; without labels")

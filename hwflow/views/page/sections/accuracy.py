@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from hwflow_base.files.facts import of_plain
 from hwflow_base.printable import number, percent, shortened
 from markupsafe import Markup
 
@@ -338,8 +339,8 @@ def note(text: str) -> Markup:
 def body_of(subject: Subject, record: Record) -> Markup:
     """The whole section of a record of this model."""
     facts = record.facts
-    accuracy = Accuracy.from_facts(facts["accuracy"])
-    noises = tuple(map(LayerNoise.from_facts, facts["layers"]))
+    accuracy = of_plain(facts["accuracy"], Accuracy)
+    noises = of_plain(facts["layers"], tuple[LayerNoise, ...])
     links = {layer: f"#{stage_anchor(stage.name)}" for stage in subject.plan.stages for layer in stage.layers}
     source = f"{number(accuracy.rows)} rows of {facts['data']['file']}, measured on {when(record)}"
     parts = [note(source), accuracy_body(accuracy), warnings_of(facts), confusion(accuracy)]
@@ -382,7 +383,7 @@ def tiles(accuracy: Accuracy) -> Markup:
 
 def warnings_of(facts: Mapping[str, Any]) -> Markup:
     """The warnings about these numbers."""
-    warnings = [OutcomeWarning.from_facts(each) for each in facts["warnings"]]
+    warnings = of_plain(facts["warnings"], tuple[OutcomeWarning, ...])
     if not warnings:
         return Markup("")
     return element("p", f"{len(warnings)} warning{'s' if len(warnings) > 1 else ''}:", class_="verdict warn") + element(
