@@ -10,6 +10,7 @@ from typing import Annotated
 
 from hwflow_base.errors import HwflowError
 from hwflow_base.files.cache import locked
+from hwflow_base.files.facts import plain
 from hwflow_base.later import later
 from hwflow_base.options import Option, Range, Section
 
@@ -60,7 +61,7 @@ def reweight(console: Console, request: ReweightRequest) -> Mapping[str, object]
         (console.say if proof.equal else console.fail)(str(proof))
         if proof.difference is not None:
             console.fail(proof.difference)
-    return {"exit_code": 0 if proof is None or proof.equal else 1, **report.to_dict(), "seconds": round(seconds, 2),
+    return {"exit_code": 0 if proof is None or proof.equal else 1, **plain(report), "seconds": round(seconds, 2),
             "accuracy": accuracy.facts() if accuracy else None, "warnings": pipeline.warned.facts(),
             "proof": proof.facts() if proof else None}
 

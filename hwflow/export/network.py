@@ -6,9 +6,11 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import resources
 from string import Template
+
+from hwflow_base.files.facts import plain
 
 #: Contents by the name of the file, relative to the folder of an export.
 Files = Mapping[str, bytes]
@@ -98,8 +100,7 @@ class Network:
         """The facts for a script."""
         return {"name": self.name, "hwflow": self.version, "board": self.board, "device": self.device,
                 "interval": self.interval, "latency": list(self.latency),
-                "frames": self.frames, "inputs": [asdict(port) for port in self.inputs],
-                "outputs": [asdict(port) for port in self.outputs]}
+                "frames": self.frames, "inputs": plain(self.inputs), "outputs": plain(self.outputs)}
 
 
 def frames_file(port: Port) -> str:

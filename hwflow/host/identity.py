@@ -9,13 +9,14 @@ import enum
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from hwflow_base.errors import HwflowError
+from hwflow_base.files.facts import of_plain, plain
 from hwflow_base.files.sources import open_plain
 from hwflow_base.files.target import write_atomically
 from hwflow_rtl.multiply.style import MultiplierStyle
@@ -25,7 +26,7 @@ from hwflow.host.weight_image import IMAGE_SCHEMA, WeightImage
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.matrix_layer import MatrixLayer
 from hwflow.stages.folding import Folding
-from hwflow.stages.partition import DATAFLOW, Partition, SharedLayers
+from hwflow.stages.partition import DATAFLOW, Partition
 
 if TYPE_CHECKING:
     from hwflow.hls.plan.plan import Plan
@@ -150,22 +151,9 @@ def no_number(text: str) -> float:
 
 def folding_facts(folding: Folding) -> dict[str, object]:
     """For JSON, without what has its default."""
-    facts = {**asdict(folding), "style": folding.style.value, "rescale": folding.rescale and folding.rescale.value,
-             "weight_interval": str(folding.weight_interval)}
     defaults: Mapping[str, object] = {"rescale": None, "weight_rows": 0, "weight_interval": "1"}
-    return {name: value for name, value in facts.items() if name not in defaults or value != defaults[name]}
-
-
-def folding_of(facts: Mapping[str, Any]) -> Folding:
-    """The folding of which `folding_facts` made `facts`."""
-    return Folding(int(facts["rows"]), int(facts["cols"]), int(facts["lanes"]), MultiplierStyle(facts["style"]),
-                   MultiplierStyle(facts["rescale"]) if "rescale" in facts else None,
-                   int(facts.get("weight_rows", 0)), Fraction(facts.get("weight_interval", 1)))
-
-
-def partition_of(facts: Sequence[Mapping[str, Any]]) -> Partition:
-    """The partition of which the shared stages are `facts`."""
-    return Partition(tuple(SharedLayers(**{**each, "layers": tuple(map(int, each["layers"]))}) for each in facts))
+    return {name: value for name, value in plain(folding).items()
+            if name not in defaults or value != defaults[name]}
 
 
 COUNT: Mapping[str, object] = {"type": "integer", "minimum": 1}
@@ -253,10 +241,10 @@ class DesignFacts:
 
     def write(self, folder: Path) -> Path:
         """Write `identity.json` into `folder`."""
-        text = {**asdict(self), "identity": self.identity.hex(),
+        text = {**plain(self), "identity": self.identity.hex(),
                 "foldings": [folding_facts(folding) for folding in self.foldings],
                 "transport": self.transport.facts(), "weights": self.weights and self.weights.facts(),
-                "shared": [asdict(each) for each in self.partition.shared]}
+                "shared": plain(self.partition.shared)}
         del text["partition"]
         text = {name: value for name, value in text.items() if value or name not in ("weights", "shared", "sums")}
         write_atomically(folder / IDENTITY_FILE, json.dumps(text, indent=1) + "\n")
@@ -279,10 +267,8 @@ class DesignFacts:
         except jsonschema.ValidationError as error:
             place = "/".join(map(str, error.absolute_path)) or "the top level"
             raise HwflowError(f"'{path}', {place}: {error.message[:200]}", remedy) from None
-        foldings = tuple(map(folding_of, text["foldings"]))
-        counts = {name: int(text[name]) for name in ("interval", "bytes_in", "bytes_out")}
-        weights = WeightImage.from_facts(text["weights"]) if "weights" in text else None
-        partition, sums = partition_of(text.pop("shared", [])), tuple(map(int, text.get("sums", ())))  # 4.0 is 4
-        return DesignFacts(**{**text, **counts, "identity": bytes.fromhex(text["identity"]), "foldings": foldings,
-                              "transport": TransportFacts.from_facts(text["transport"]), "weights": weights,
-                              "partition": partition, "sums": sums})
+        return of_plain({
+            **text, "identity": bytes.fromhex(text["identity"]), "partition": {"shared": text.pop("shared", ())},
+            "transport": TransportFacts.from_facts(text["transport"]),
+            "weights": WeightImage.from_facts(text["weights"]) if "weights" in text else None},
+            DesignFacts, edited=True)

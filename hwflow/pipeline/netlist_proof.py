@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 from hwflow_base.errors import HwflowError
+from hwflow_base.files.facts import plain
 from hwflow_rtl.memory import SdramPart
 from hwflow_rtl.memory.seal import SEAL_WORDS
 from hwflow_sim import flash, sdram
@@ -76,7 +77,7 @@ class NetlistProof:
 
     def facts(self) -> dict[str, object]:
         """Plain data for JSON."""
-        return {**asdict(self), "netlist": str(self.netlist), "cells": dict(self.cells), "equal": self.equal}
+        return {**plain(self), "equal": self.equal}
 
     def __str__(self) -> str:
         what = f"netlist {self.digest[:12]} of {self.board}, {sum(self.cells.values())} cells"

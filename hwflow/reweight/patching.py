@@ -11,11 +11,12 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from hwflow_base.errors import AnswerIsNo, HwflowError
 from hwflow_base.files.cache import MANIFEST, cached_step, digest, is_whole
+from hwflow_base.files.facts import plain
 from hwflow_base.files.target import write_atomically
 
 from ..synth.bitstream import bitstream_path, make_bitstream
@@ -50,10 +51,6 @@ class ReweightReport:
     clock_mhz: float
     tools: dict[str, str]
 
-    def to_dict(self) -> dict[str, object]:
-        """Plain data for JSON."""
-        return asdict(self) | {"bitstream": str(self.bitstream), "base": str(self.base)}
-
 
 def reweight(design: Design, base: Path, folder: Path, *, quantized: str, keep: Callable[[], object],
              progress: Progress = lambda text: None) -> ReweightReport:
@@ -85,7 +82,7 @@ def patched(design: Design, base: Path, folder: Path, progress: Progress) -> Rew
     report = ReweightReport(design.board.name, bitstream_path(job), base, len(new), changed, clock_mhz,
                             versions(job.tools))
     write_atomically(job.folder / "report.json", json.dumps(
-        facts | {"reweighted": report.to_dict(), "bitstream": str(report.bitstream)}, indent=1))
+        facts | {"reweighted": plain(report), "bitstream": str(report.bitstream)}, indent=1))
     return report
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from cocotb.triggers import RisingEdge
 
 from .diagnosis import Deadlock, Waiting
-from .exchange import EXPECTED, FRAMES, SETTINGS, Settings, save_result
+from .exchange import EXPECTED, FRAMES, RESULT, SETTINGS, Settings, load, save
 from .packing import pack, unpack
 from .recorder import Recorder
 from .results import Boundary, BoundaryResult, Difference, OutputResult, RunResult, Values
@@ -71,7 +71,7 @@ def narrow_frames(boundary: Boundary, beats: npt.NDArray[np.uint64], count: int)
 @cocotb.test()
 async def every_stage_equals_the_golden_model(dut) -> None:
     place = Path(os.environ["HWFLOW_RUN"])
-    settings = Settings.load(place / SETTINGS)
+    settings = load(place / SETTINGS, Settings)
     frames = [np.load(place / FRAMES.format(k), mmap_mode="r") for k in range(len(settings.inputs))]
     stimuli = [pack(array, lanes=each.lanes, shape=each.shape)
                for array, each in zip(frames, settings.inputs, strict=True)]
@@ -79,7 +79,7 @@ async def every_stage_equals_the_golden_model(dut) -> None:
     dut.go.value = 1
     await RisingEdge(dut.done)
     result = collect(recorder, place)
-    save_result(place, result)
+    save(place / RESULT, result)
     assert result.equal, "\n".join(result.failures())
 
 

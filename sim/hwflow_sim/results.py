@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ Values = npt.NDArray[np.integer[Any]]
 HIGHEST_STALL = 0.98  # beyond it a run is hardly more than waiting
 
 
+@runtime_checkable
 class Element(Protocol):
     """The shape of one element, for instance an `amaranth.hdl.Shape`: two's complement where `signed`."""
 

@@ -7,6 +7,7 @@ are unknown are passed over, so that an older file is read where it says enough.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,7 +17,7 @@ T = TypeVar("T")
 
 
 def plain(facts: object) -> Any:
-    """Mappings, lists, texts and numbers; a path is its text, and a number that JSON has no form for is None."""
+    """Mappings, lists, texts and numbers; a path or a fraction is its text, a number that JSON has not is None."""
     return msgspec.json.decode(msgspec.json.encode(facts, enc_hook=str))
 
 
@@ -29,13 +30,16 @@ def read_facts(text: bytes | str, kind: type[T]) -> T:
         raise ValueError("nested too deep") from None
 
 
-def of_plain(facts: object, kind: type[T]) -> T:
-    """The facts in plain data, as `plain` made it or JSON has it.  ValueError as `read_facts`."""
-    return msgspec.convert(facts, kind, dec_hook=of_text)
+def of_plain(facts: object, kind: type[T], *, edited: bool = False) -> T:
+    """The facts in plain data, as `plain` made it or JSON has it.  ValueError as `read_facts`.
+
+    Of an `edited` file 4.0 is the whole number 4.
+    """
+    return msgspec.convert(facts, kind, dec_hook=of_text, strict=not edited)
 
 
 def of_text(kind: type[T], value: object) -> T:
-    """A path of its text; it is the one kind of field that JSON has no form for."""
-    if not (issubclass(kind, Path) and isinstance(value, str)):
+    """A path or a fraction of its text; they are the kinds of fields that JSON has no form for."""
+    if not (issubclass(kind, Path | Fraction) and isinstance(value, str)):
         raise ValueError(f"{value!r:.60} is no {kind.__name__}")
     return kind(value)
