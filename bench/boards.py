@@ -17,8 +17,7 @@ import hwflow.host
 from bench.sections import Bench, Subject, table
 from hwflow import golden, hls, onnx
 from hwflow.cli.build import BuildRequest, build
-from hwflow.host.identity import DesignFacts, identity
-from hwflow.host.transport import TransportFacts
+from hwflow.host.identity import DesignFacts, TransportFacts, identity
 from hwflow.options import HardwareOptions, Project
 from hwflow.pipeline.pipeline import Pipeline
 from hwflow.pipeline.verilog import simulation_technology

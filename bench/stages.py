@@ -35,8 +35,7 @@ from hwflow.synth.design_parts import read_parts
 from hwflow.synth.families import FAMILIES
 from hwflow.synth.netlist import make_netlist
 from hwflow.synth.paths import clocks_of, shortened
-from hwflow.synth.synthesis_job import Job, nextpnr_of
-from hwflow.synth.toolchain import tools_of_family
+from hwflow.synth.toolchain import Job, nextpnr_of, tools_of_family
 from tests.synth.estimates import FRAME, INT8, ROW, small_stages
 from tests.synth.row_samples import normalize_graph, softmax_graph
 

@@ -53,7 +53,7 @@ from .synth import Board, SynthesisReport, list_boards
 from .synth.design import Design, synthesize_design
 from .synth.options import SynthesisOptions
 from .views.console.terminal import Console
-from .views.page.page_file import Page, write_page
+from .views.page.document import Page, write_page
 
 __all__ = ["check", "explore", "export_model", "generate", "load", "make_plan", "measure_accuracy",
            "measure_layers", "quantize_model", "read_data", "report", "run_golden", "simulate", "simulated_board",
@@ -177,7 +177,7 @@ def explore(model: Model, data: Rows | None = None, *, boards: Sequence[str | Pa
     The axes are lists: `boards` (None: all that come with hwflow) and `bits`, each as of `quantize_model` (None: the
     default), with `intervals` designs of each, from the fastest to the smallest one.  With `frames`, the frames a
     second that are needed, `answer` names the smallest board.  `logic_multipliers` and `stream_weights` add designs
-    that need them.  `objectives` are names of `hwflow.search.exploration.frontier.Objective`.  Clocks are estimated.
+    that need them.  `objectives` are names of `hwflow.search.exploration.point.Objective`.  Clocks are estimated.
 
     Tasks run on `workers` processes (None: one for each core), or on the Dask cluster at `scheduler`.  `folder` keeps
     what is finished, so that the next call goes on.  It needs the extra `explore`.

@@ -24,7 +24,7 @@ from .onnx.run.sequences import inputs_of_rows, outputs_of_rows
 from .options import HardwareOptions, QuantizationOptions, in_python
 from .quantize import Quantized
 from .quantize.settings import QuantizationSettings
-from .search.exploration.frontier import Objective
+from .search.exploration.point import Objective
 from .synth import Board, load_board
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.util import resolve_name
 from typing import Any
@@ -75,3 +75,27 @@ def later() -> Iterator[None]:
         yield
     finally:
         builtins.__import__ = imported
+
+
+# The names of a package, in the same way.
+
+
+def lazy_names(package: str, names: Mapping[str, tuple[str, ...]]
+               ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of `package`; `names` are by the module of the package that has them.
+
+    No name may be that of a module of the package too: what `import` finds first would decide which of them it is.
+    """
+    where = {name: f"{package}.{module}" for module, found in names.items() for name in found}
+
+    def get(name: str) -> object:
+        if name not in where:
+            raise AttributeError(f"module '{package}' has no attribute '{name}'")
+        found = getattr(import_module(where[name]), name)
+        setattr(sys.modules[package], name, found)
+        return found
+
+    def listed() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *where})
+
+    return get, listed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -70,3 +71,17 @@ def joined(opening: str, items: list[tuple[str, object]], closing: str, room: in
 
 def cut(text: str, room: int) -> str:
     return text if len(text) <= room else text[: max(room - len(MORE), 0)] + MORE
+
+
+# How results show themselves in a notebook: as HTML that the top of the project draws.  A result does not import what
+# draws it, because imports go one way.  So its `_repr_html_` finds the drawing module by its name.
+
+
+#: The module that has `html_of`.
+DRAWS = "hwflow.views.page.notebook"
+
+
+def drawn_html(self: object) -> str:
+    """The `_repr_html_` of a class that `html_of` of the module `DRAWS` knows."""
+    html: str = importlib.import_module(DRAWS).html_of(self)
+    return html

@@ -9,8 +9,7 @@ from dataclasses import asdict, dataclass, replace
 
 import ml_dtypes
 import numpy as np
-from hwflow_base.notebook import drawn_html
-from hwflow_base.short_repr import fields_repr
+from hwflow_base.short_repr import drawn_html, fields_repr
 
 from hwflow import golden
 from hwflow.accuracy.metrics import (

@@ -19,8 +19,8 @@ with later():
 
     from ..export import export, require_room
     from ..facts.plan import plan_facts, port_facts
-    from ..pipeline.network_export import network_of
     from ..pipeline.pipeline import Pipeline
+    from ..pipeline.verilog import network_of
     from ..synth.expected_clock import expected_mhz
     from ..views.console.plan import show_plan, show_ports
     from ..views.console.terminal import Console

@@ -16,8 +16,7 @@ from ..options import Project
 with later():
 
     from .. import onnx
-    from ..facts.clock import clock_of
-    from ..facts.plan import execution_facts
+    from ..facts.plan import clock_of, execution_facts
     from ..hls import Plan
     from ..layers.base import LayerGraph
     from ..onnx import Finding, Severity

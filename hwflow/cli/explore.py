@@ -26,8 +26,7 @@ with later():
     from ..pipeline.pipeline import Pipeline, settings_of
     from ..quantize import comes_quantized
     from ..search.exploration.exploration import Exploration, evaluate, exploration_of
-    from ..search.exploration.frontier import Objective
-    from ..search.exploration.point import Point, Widths
+    from ..search.exploration.point import Objective, Point, Widths
     from ..search.exploration.routing import Routed, best_points, route
     from ..search.exploration.space import Material, Space, with_and_without
     from ..synth import Board, list_boards, load_board
@@ -41,7 +40,7 @@ Result = Mapping[str, object]
 FOLDER, CSV, JSON, PAGE = "exploration", "points.csv", "points.json", "explore.html"
 #: Designs of each combination where the user gives no number, and does not ask for a rate.
 INTERVALS = 8
-#: The names of `hwflow.search.exploration.frontier.Objective`, which is imported only to explore.
+#: The names of `hwflow.search.exploration.point.Objective`, which is imported only to explore.
 OBJECTIVES = ("frames", "latency", "accuracy", "lut", "ff", "dsp", "ram", "filled")
 
 

@@ -15,7 +15,7 @@ from ..options import HardwareOptions, Project, QuantizationOptions
 with later():
     from ..pipeline.pipeline import Pipeline
     from ..views.console.terminal import Console
-    from ..views.page.page_file import write_page
+    from ..views.page.document import write_page
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """A planned network as files for other people's designs: one format a file, what they share in `network` and `folder`.
 
-`FORMATS` is the list; `export` writes one.  `hwflow.pipeline.network_export` makes the `Network` of a plan.
+`FORMATS` is the list; `export` writes one.  `hwflow.pipeline.verilog` makes the `Network` of a plan.
 """
 
 from __future__ import annotations

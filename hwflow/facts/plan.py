@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
-from hwflow_base.printable import counted
+from hwflow_base.errors import HwflowError
+from hwflow_base.printable import counted, decimal
 from hwflow_rtl.core import port_names
 from hwflow_rtl.vendor import Resources
 from hwflow_rtl.vendor.memory import Holds
@@ -14,11 +16,12 @@ from hwflow_rtl.vendor.memory import Holds
 from ..hls.plan.plan import Plan, StagePlan
 from ..hls.plan.plan_file import memory_facts, outside_facts
 from ..hls.schedule.links import LinkPlan
+from ..host.identity import DesignFacts, hardware_identity_of
 from ..host.rate import Rate, rate_of
 from ..layers.base import LayerGraph
 from ..stages.stage import StepPlan
 from ..synth import Board, ends_of
-from .clock import CoreClock
+from ..synth.expected_clock import estimated_clock
 
 if TYPE_CHECKING:
     from hwflow_sim import RunResult
@@ -251,3 +254,44 @@ def port_facts(graph: LayerGraph, plan: Plan) -> list[PortFacts]:
                 "elements_of_beat": end.lanes, "tdata_bits": 8 * size * end.lanes,
                 "beats_of_frame": end.elements // end.lanes})
     return facts
+
+
+# The clock at which seconds and frames a second of a plan are counted: the routed design's, else an estimate.
+
+
+@dataclass(frozen=True)
+class CoreClock:
+    """`mhz` drives the stages; `what` says which clock that is.  `routed`: it is that of a routed design."""
+
+    mhz: float
+    what: str
+    routed: bool
+
+    def time(self, cycles: int) -> str:
+        """The time of `cycles` cycles, as a text."""
+        return f"{decimal(cycles / self.mhz, 2)} µs"
+
+    def __str__(self) -> str:
+        return f"{self.mhz:.4g} MHz ({self.what})"
+
+
+def clock_of(plan: Plan, graph: LayerGraph, board: Board, folder: Path) -> CoreClock:
+    """The clock of the routed design in `folder`, if it is that of this plan; else the one that place and route is
+    expected to reach."""
+    facts = routed_design(plan, graph, board, folder)
+    if facts is not None:
+        return CoreClock(facts.clock_mhz, f"the clock of the routed design in '{folder}'", True)
+    found = estimated_clock(plan, board)
+    return CoreClock(found.mhz, found.how, False)
+
+
+def routed_design(plan: Plan, graph: LayerGraph, board: Board, folder: Path) -> DesignFacts | None:
+    """The routed design in `folder`, if it is that of this plan with these weights; else None."""
+    try:
+        facts = DesignFacts.read(folder)
+    except HwflowError:  # nothing is routed, or the file is damaged
+        return None
+    foldings = [stage.folding for stage in plan.stages]
+    same = (facts.board == board.name
+            and facts.identity == hardware_identity_of(graph, foldings, plan.partition, facts.sums))
+    return facts if same else None

@@ -14,13 +14,12 @@ from hwflow import golden
 from hwflow.host.design import Design, find_designs, load_design
 from hwflow.host.elements import pack, rows_of, unpack
 from hwflow.host.host_link import HostLink
-from hwflow.host.identity import DesignFacts
+from hwflow.host.identity import DesignFacts, TransportFacts
 from hwflow.host.line_rate import raise_rate, rates_of, start_safe
 from hwflow.host.packets import Identity
 from hwflow.host.ports import is_serial, open_port
 from hwflow.host.session import Patience, Progress
 from hwflow.host.stream import Stream
-from hwflow.host.transport import TransportFacts
 from hwflow.host.wire import BytePort, Line, LinkFailed, Statistics
 from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Array

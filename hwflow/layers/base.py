@@ -15,8 +15,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from hwflow_base.by_value import ByValue
-from hwflow_base.notebook import drawn_html
-from hwflow_base.short_repr import screen
+from hwflow_base.short_repr import drawn_html, screen
 
 from hwflow.layers.formats import EqualByValue, Frame, IntArray, IntFormat, Tensor
 from hwflow.layers.matrix import require

@@ -11,13 +11,18 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 from hwflow_base.errors import HwflowError
-from hwflow_base.files.cache import locked, sweep
+from hwflow_base.files.cache import content, digest, locked, sweep
 from hwflow_base.files.sources import open_plain
 from hwflow_base.files.target import same_file, write_atomically
 
+from ..data.dataset import Dataset
+from ..onnx import dumps
+from ..onnx.model import Model
+from ..quantize.settings import QuantizationSettings
 from ..synth import Board
 
 #: What is in a model's folder beside the folders of its boards.
@@ -71,3 +76,21 @@ def owner(folder: Path) -> str:
     with contextlib.suppress(OSError, ValueError), open_plain(folder / MODEL) as file:
         return file.read(LONGEST).decode("utf-8").rstrip("\n")
     return ""
+
+
+# Keys of integers and of data: digests of all that they depend on.
+
+
+def integers_key(model: Model, settings: QuantizationSettings, dataset: Dataset | None) -> str:
+    """The digest of all that the integers of `model` depend on: weights, calibration rows, shapes, settings."""
+    calibration = [] if dataset is None else [array.tobytes() for _, array in sorted(dataset.calibration.items())]
+    return digest(dumps(model), repr(asdict(settings)), *calibration)
+
+
+def data_key(dataset: Dataset | None) -> str:
+    """A digest of the rows of the data, their labels and their expected outputs; empty without data."""
+    if dataset is None:
+        return ""
+    labels = [] if dataset.labels is None else [dataset.labels]
+    named = [*sorted(dataset.inputs.items()), *sorted(dataset.outputs.items())]
+    return digest(*(part for name, array in named for part in (name, content(array))), *map(content, labels))

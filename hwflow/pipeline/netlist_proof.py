@@ -37,7 +37,7 @@ from ..host.weight_image import digest_of, with_seal
 from ..layers.base import LayerGraph
 from ..synth import Board
 from ..synth.board_weights import BoardWeights
-from .simulated_lines import line_of, port_of
+from .simulated_board import line_of, port_of
 from .stimuli import ends_digests
 
 Frames = npt.NDArray[np.int64]

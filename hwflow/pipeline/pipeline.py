@@ -32,8 +32,8 @@ from .. import hls, onnx
 from ..accuracy import Accuracy, LayerNoise, data_warnings, layer_warnings, measured_warnings, question
 from ..data.dataset import Dataset, load_dataset
 from ..data.shapes import given_shapes
-from ..facts.clock import CoreClock, clock_of
 from ..facts.mapping import Mapped, mapped, trial
+from ..facts.plan import CoreClock, clock_of
 from ..host.identity import identity
 from ..layers.base import LayerGraph
 from ..onnx.about import about
@@ -50,8 +50,7 @@ from ..synth import Board, SynthesisReport, load_board
 from ..synth.design import Design, synthesize_design
 from ..synth.netlist import make_netlist_of
 from ..synth.options import SynthesisOptions
-from .build_folders import board_folder, held
-from .keys import data_key, integers_key
+from .build_folders import board_folder, data_key, held, integers_key
 from .measurements import Measurements
 from .planning import executions_of, given_plan, plan_for
 from .reporter import Reporter, Silence, Warned

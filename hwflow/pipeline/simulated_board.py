@@ -7,31 +7,37 @@ does.  No tools of the FPGA's vendor or for place and route take part.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from hwflow_base.errors import HwflowError
 from hwflow_base.files.target import create_folder
 from hwflow_rtl.io import BoardTop, Clocking
+from hwflow_rtl.io.transports.spi import CYCLES_A_BIT
 from hwflow_rtl.memory import SdramPart
 from hwflow_sim.board import (
     CompiledBoard,
     Line,
+    LinePort,
     NetworkPort,
     RatedPort,
     RgmiiLine,
     SimulatedBoard,
+    SpiLine,
     UartLine,
+    UlpiLine,
+    UsbLine,
     compile_board,
     rtl_design,
 )
 
 from .. import hls
 from ..host import Patience
+from ..host.identity import TransportFacts
 from ..host.open_board import OpenBoard, open_board
 from ..host.session import Progress
-from ..host.transport import TransportFacts
 from ..synth import Board, ends_of
 from ..synth.board_memories import BoardMemory
 from ..synth.board_weights import DOMAIN, BoardWeights
@@ -39,7 +45,6 @@ from ..synth.design import Design, finish_design
 from ..synth.top import leds_of
 from ..synth.transports.base import Place
 from .netlist_proof import chip_of
-from .simulated_lines import line_of
 from .verilog import simulation_technology
 
 #: Clock cycles in which a board is left alone at first: its reset counts down.
@@ -164,3 +169,45 @@ def simulated_top(design: Design, weights: BoardWeights | None, technology: Any)
     return BoardTop(core=core, ends=ends_of(plan), clocking=clocking, transport=transport,
                     identity=design.identity(), technology=technology, leds=leds_of(board),
                     leds_active_low=board.leds_active_low, **outside)
+
+
+# The line of a simulated board that is as the transport of a board file.
+
+
+def uart(board: Board) -> UartLine:
+    return UartLine(board.clock_mhz * 1e6 / board.transport.entry["baud"])
+
+
+def spi(board: Board) -> SpiLine:
+    return SpiLine(CYCLES_A_BIT)
+
+
+def rgmii(board: Board) -> RgmiiLine:
+    clock = board.transport.clock
+    assert clock is not None
+    return RgmiiLine(clock[1] / board.clock_mhz)
+
+
+def usb(board: Board) -> Line:
+    return UlpiLine() if "clk" in board.transport.entry else UsbLine()
+
+
+#: By the kind of the transport.
+LINES: Mapping[str, Callable[[Board], Line]] = {"spi": spi, "uart": uart, "udp": rgmii, "usb": usb}
+
+
+def line_of(board: Board) -> Line:
+    """At the rate of the board file.  HwflowError for a kind of transport that is not simulated."""
+    kind = board.transport.kind.name
+    if kind not in LINES:
+        raise HwflowError(f"transport must be one that can be simulated, {', '.join(LINES)}, not {kind}",
+                          "choose one with --transport")
+    return LINES[kind](board)
+
+
+def port_of(simulated: SimulatedBoard, board: Board) -> LinePort | NetworkPort:
+    """The port that a driver opens to reach a simulated board with the line of `line_of`."""
+    if isinstance(simulated.line, RgmiiLine):
+        options = board.transport.facts().options
+        return NetworkPort(simulated, str(options["address"]), int(options["port"]))
+    return LinePort(simulated)

@@ -14,8 +14,7 @@ from hwflow_base.by_value import ByValue
 from hwflow_base.errors import HwflowError
 from hwflow_base.files.facts import plain, read_facts
 from hwflow_base.files.sources import open_plain
-from hwflow_base.notebook import drawn_html
-from hwflow_base.short_repr import screen
+from hwflow_base.short_repr import drawn_html, screen
 
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.formats import EqualByValue, IntArray

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hwflow_base.lazy_names import lazy_names
+from hwflow_base.later import lazy_names
 
 from hwflow.serve.errors import ServeLimits
 

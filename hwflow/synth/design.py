@@ -22,7 +22,7 @@ from .board_weights import BoardWeights
 from .boards import Board
 from .options import SynthesisOptions
 from .report import SynthesisReport
-from .synthesis_job import Progress
+from .toolchain import Progress
 from .top import CoreOnBoard, ends_of
 
 

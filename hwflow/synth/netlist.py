@@ -13,8 +13,7 @@ from hwflow_base.work import Watch, unwatched
 from .boards import Board
 from .families import FAMILIES
 from .options import ON_BOARD
-from .synthesis_job import Job, Progress, first_run
-from .toolchain import find_tool
+from .toolchain import Job, Progress, find_tool, first_run
 from .top import CoreOnBoard
 
 #: The design as yosys reads it, beside the netlist.

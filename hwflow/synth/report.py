@@ -10,8 +10,7 @@ from pathlib import Path
 from hwflow_base.by_value import ByValue
 from hwflow_base.files.facts import plain, read_facts
 from hwflow_base.files.sources import open_plain
-from hwflow_base.notebook import drawn_html
-from hwflow_base.short_repr import screen
+from hwflow_base.short_repr import drawn_html, screen
 from hwflow_rtl.vendor import Resources
 
 from hwflow.hls.plan.plan import Plan

@@ -23,8 +23,7 @@ from hwflow_base.work import Work
 
 from .families import FAMILIES
 from .paths import core_clock
-from .synthesis_job import Job, Progress, nextpnr_of
-from .toolchain import PREPARING
+from .toolchain import PREPARING, Job, Progress, nextpnr_of
 
 #: What one nextpnr takes for a design that fills a large device, bytes; 1 to 2 GB were seen for an LFE5U-85F.
 NEXTPNR_MEMORY = 2 << 30

@@ -13,8 +13,8 @@ from pathlib import Path
 from hwflow_base.errors import ToolFailed
 from hwflow_base.files.cache import digest, is_intact, locked, replace_folder
 
+from .program import STRICT
 from .tools import Tools, run_tool, run_tools
-from .undefined import STRICT
 
 HERE = Path(__file__).parent
 VERILOG = tuple(sorted((HERE / "verilog").glob("*.sv")))

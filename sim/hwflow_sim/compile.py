@@ -20,8 +20,8 @@ from hwflow_base.files.target import create_folder
 from hwflow_base.work import Watch, unwatched
 
 from .builder import CONTROL, VERILOG, Build, cached_folder, compile_runtime, fingerprint, runtime_key
+from .packing import write_roms
 from .results import Boundary
-from .rom import write_roms
 from .streams import Streams, streams_of
 from .tools import Tools, find_tools
 

@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from hwflow_base.by_value import ByValue
 from hwflow_base.errors import HwflowError
-from hwflow_base.notebook import drawn_html
-from hwflow_base.short_repr import fields_repr, screen
+from hwflow_base.short_repr import drawn_html, fields_repr, screen
 
 from .diagnosis import Deadlock, LinkState
 

@@ -17,9 +17,9 @@ from hwflow_base.files.target import create_folder
 
 from .compile import Simulation
 from .exchange import RESULT, Settings, load_result, save_run
+from .program import run_arguments
 from .results import Boundary, RunResult, StallPattern
 from .tools import end_of, libpython, run_tool
-from .undefined import run_arguments
 
 Frames = npt.NDArray[np.int64]
 

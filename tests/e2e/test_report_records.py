@@ -30,7 +30,7 @@ from hwflow.pipeline import records
 from hwflow.pipeline.pipeline import Pipeline
 from hwflow.views.console.terminal import Console
 from hwflow.views.page import Subject
-from hwflow.views.page.page_file import subject_of
+from hwflow.views.page.document import subject_of
 from hwflow.views.page.sections import accuracy, proof
 from tests.e2e.command import Outcome
 

@@ -15,8 +15,7 @@ from hwflow_rtl.memory import WeightMemory
 
 from hwflow import hls, onnx
 from hwflow.hls.plan.outside_memory import outside_cost
-from hwflow.host.identity import DesignFacts, hardware_identity_of, identity_of
-from hwflow.host.transport import TransportFacts
+from hwflow.host.identity import DesignFacts, TransportFacts, hardware_identity_of, identity_of
 from hwflow.host.weight_image import IMAGE_FILE
 from hwflow.layers.base import LayerGraph
 from hwflow.pipeline.netlist_proof import prove_netlist

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from hwflow import golden, hls
-from hwflow.host.identity import DesignFacts
-from hwflow.host.transport import TransportFacts
+from hwflow.host.identity import DesignFacts, TransportFacts
 from hwflow.layers.formats import IntFormat
 from hwflow.quantize import Quantized, save_quantized
 from hwflow.stages.kinds import stage_of

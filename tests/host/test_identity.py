@@ -18,8 +18,7 @@ from hwflow_rtl.multiply.style import MultiplierStyle
 import hwflow
 from hwflow import hls
 from hwflow.hls.plan.plan import Plan
-from hwflow.host.identity import IDENTITY_BYTES, DesignFacts, identity
-from hwflow.host.transport import TransportFacts
+from hwflow.host.identity import IDENTITY_BYTES, DesignFacts, TransportFacts, identity
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.store import load_graph, save_graph
 from hwflow.quantize import Quantized

@@ -11,7 +11,7 @@ import pytest
 from serial.tools import list_ports
 
 from hwflow.host.ports import is_serial, open_port
-from hwflow.host.ports.usb import PRODUCT, VENDOR, find_board
+from hwflow.host.ports.serial import PRODUCT, VENDOR, find_board
 from hwflow.host.wire import LinkFailed
 
 

@@ -17,7 +17,7 @@ from hwflow_rtl.vendor import Resources, Technology
 from hwflow_sim import StallPattern
 
 from hwflow import hls, onnx
-from hwflow.facts.clock import clock_of
+from hwflow.facts.plan import clock_of
 from hwflow.hls.plan.choices import Choices
 from hwflow.hls.plan.graph_stages import stages_of
 from hwflow.hls.plan.outside_memory import paced

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from hwflow.search.exploration.exploration import Exploration
-from hwflow.search.exploration.frontier import Objective
-from hwflow.search.exploration.point import Point
+from hwflow.search.exploration.point import Objective, Point
 from hwflow.search.exploration.routing import Routed, Run
 from hwflow.synth import load_board
 from hwflow.views.page.exploration import Designs, exploration_page, stairs

@@ -10,8 +10,7 @@ import yaml
 from hwflow_rtl.multiply.style import MultiplierStyle
 
 from hwflow import hls
-from hwflow.facts.clock import CoreClock, clock_of
-from hwflow.facts.plan import board_rate, bottleneck, busy, padding_loss, plan_facts, ring_bytes
+from hwflow.facts.plan import CoreClock, board_rate, bottleneck, busy, clock_of, padding_loss, plan_facts, ring_bytes
 from hwflow.hls.plan.plan import Plan, StagePlan
 from hwflow.host.identity import DesignFacts
 from hwflow.host.rate import Limit, Rate, carried

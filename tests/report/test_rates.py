@@ -14,9 +14,8 @@ import pytest
 from hwflow_base.printable import rate_text
 
 from hwflow import hls, onnx
-from hwflow.facts.clock import CoreClock
 from hwflow.facts.design import rates
-from hwflow.facts.plan import board_rate, plan_facts
+from hwflow.facts.plan import CoreClock, board_rate, plan_facts
 from hwflow.hls.plan.plan import Plan
 from hwflow.host.identity import DesignFacts
 from hwflow.host.rate import Limit, rate_of, rate_of_design

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hwflow_sim.program import STRICT
 from hwflow_sim.tools import find_tools, run_tool
-from hwflow_sim.undefined import STRICT
 
 #: The ports of each module, by their names.
 Ports = Mapping[str, frozenset[str]]

@@ -17,7 +17,7 @@ from hwflow_rtl.io import AxiStreamTop
 from hwflow_rtl.stream.deep_queue import DeepQueue
 from hwflow_rtl.vendor import Generic, Technology
 from hwflow_sim.cells import MODELS
-from hwflow_sim.rom import ROM_MODULE
+from hwflow_sim.packing import ROM_MODULE
 
 from hwflow import hls
 from hwflow.layers import LayerGraph

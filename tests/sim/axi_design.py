@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from hwflow_rtl.io import AxiStreamTop
-from hwflow_sim.rom import ROM_MODULE
+from hwflow_sim.packing import ROM_MODULE
 
 from hwflow import golden, hls
 from hwflow.layers.base import LayerGraph

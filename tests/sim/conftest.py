@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from hwflow_sim import Simulation, compile
-from hwflow_sim.rom import write_roms
+from hwflow_sim.packing import write_roms
 
 from tests.sim.toy import Fault, ToyCore, boundaries, roms
 

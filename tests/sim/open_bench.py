@@ -10,9 +10,9 @@ from pathlib import Path
 
 from amaranth.lib import wiring
 from hwflow_sim.builder import Build, compile_runtime
+from hwflow_sim.program import run_arguments
 from hwflow_sim.run import environment
 from hwflow_sim.tools import find_tools, run_tool
-from hwflow_sim.undefined import run_arguments
 
 ROOT = Path(__file__).parents[2]
 CONTROL = '`verilator_config\npublic_flat_rw -module "bench" -var "*"\n'

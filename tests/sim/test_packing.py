@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hwflow_sim.packing import pack, unpack, words_per_beat
+from hwflow_sim.packing import hex_text, pack, unpack, words_per_beat, write_roms
 from hwflow_sim.results import ElementShape
-from hwflow_sim.rom import hex_text, write_roms
 
 
 def plain_pack(elements, lanes, width):

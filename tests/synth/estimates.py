@@ -20,8 +20,7 @@ from hwflow.stages.folding import Folding
 from hwflow.synth import Board
 from hwflow.synth.design_parts import LINKS, read_parts
 from hwflow.synth.netlist import make_netlist
-from hwflow.synth.synthesis_job import Job
-from hwflow.synth.toolchain import tools_of_family
+from hwflow.synth.toolchain import Job, tools_of_family
 
 
 class Alone(wiring.Component):

@@ -27,8 +27,7 @@ from hwflow_rtl.window.line_buffer import LineBuffer
 from hwflow.synth import Board
 from hwflow.synth.design_parts import count_parts
 from hwflow.synth.netlist import make_netlist
-from hwflow.synth.synthesis_job import Job
-from hwflow.synth.toolchain import tools_of_family
+from hwflow.synth.toolchain import Job, tools_of_family
 
 #: Units whose ports are all pins.
 WHOLE = (AxiStreamTop, BoardTop, Clocking, CoreCrossing, CreditCounter, FastCrossing, HostLink, ImageCrossing,

@@ -11,8 +11,7 @@ from hwflow_rtl.vendor import Resources
 from hwflow.synth import board_top, load_board
 from hwflow.synth.design_parts import LINKS, read_parts
 from hwflow.synth.netlist import make_netlist
-from hwflow.synth.synthesis_job import Job
-from hwflow.synth.toolchain import tools_of_family
+from hwflow.synth.toolchain import Job, tools_of_family
 from hwflow.synth.top import design_text
 from tests.synth.board_samples import Through
 

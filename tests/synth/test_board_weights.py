@@ -18,8 +18,7 @@ from hwflow.synth.bitstream import constraints, require_room
 from hwflow.synth.board_weights import BoardWeights
 from hwflow.synth.clock import has_pll
 from hwflow.synth.families import FAMILIES
-from hwflow.synth.synthesis_job import Job
-from hwflow.synth.toolchain import tools_of_family
+from hwflow.synth.toolchain import Job, tools_of_family
 from hwflow.synth.top import CoreOnBoard, board_top, design_text
 from tests.memory.test_on_a_board import STREAMS, Weighted
 

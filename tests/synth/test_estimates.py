@@ -25,8 +25,7 @@ from hwflow.stages.kinds import stage_of
 from hwflow.synth import load_board
 from hwflow.synth.design_parts import read_parts
 from hwflow.synth.netlist import make_netlist
-from hwflow.synth.synthesis_job import Job
-from hwflow.synth.toolchain import tools_of_family
+from hwflow.synth.toolchain import Job, tools_of_family
 from hwflow.views.console.terminal import Console
 from tests.e2e.networks import gated, rows_for
 from tests.project.tree import ROOT

@@ -21,8 +21,7 @@ from hwflow.host.host_link import HostLink
 from hwflow.host.line_rate import raise_rate, start_safe
 from hwflow.synth import board_top, load_board
 from hwflow.synth.netlist import make_netlist
-from hwflow.synth.synthesis_job import Job
-from hwflow.synth.toolchain import tools_of_family
+from hwflow.synth.toolchain import Job, tools_of_family
 from hwflow.synth.top import design_text
 from tests.host.digest_core import IDENTITY, DigestCore, digests, frames
 

@@ -16,8 +16,7 @@ from hwflow.synth.boards import Board
 from hwflow.synth.design import Design
 from hwflow.synth.netlist import TEXT, make_netlist_of
 from hwflow.synth.options import ON_BOARD
-from hwflow.synth.synthesis_job import Job
-from hwflow.synth.toolchain import Tool
+from hwflow.synth.toolchain import Job, Tool
 from hwflow.synth.top import CoreOnBoard
 from tests.synth.small_core import SmallCore
 

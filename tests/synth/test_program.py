@@ -15,8 +15,7 @@ from hwflow_base.errors import HwflowError, MissingTool, ToolFailed
 from hwflow_base.files.cache import cached_step
 
 from hwflow.cli.commands import cli
-from hwflow.host.identity import DesignFacts
-from hwflow.host.transport import TransportFacts
+from hwflow.host.identity import DesignFacts, TransportFacts
 from hwflow.stages.folding import Folding
 from hwflow.synth import load_board
 from hwflow.synth import program as programming

@@ -13,8 +13,7 @@ from hwflow_base.errors import ToolFailed
 from hwflow.synth import load_board
 from hwflow.synth.families import FAMILIES
 from hwflow.synth.seeds import REFUSED, GivenUp, Patience, place_and_route
-from hwflow.synth.synthesis_job import Job
-from hwflow.synth.toolchain import Tool, find_tool, run_tool
+from hwflow.synth.toolchain import Job, Tool, find_tool, run_tool
 from tests.synth.conftest import need
 
 MOST_ROUTED = FAMILIES["ecp5"].most_routed

@@ -14,7 +14,7 @@ from hwflow.synth import load_board, synthesize
 from hwflow.synth.bitstream import best_of
 from hwflow.synth.options import SynthesisOptions
 from hwflow.synth.seeds import NEXTPNR_MEMORY, Attempt, Listener, default_jobs, from_seeds
-from hwflow.synth.synthesis_job import Job
+from hwflow.synth.toolchain import Job
 from hwflow.synth.top import TextOnBoard
 from tests.synth.blinky import blinky_text
 from tests.synth.conftest import need

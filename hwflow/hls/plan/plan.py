@@ -10,8 +10,7 @@ from types import MappingProxyType
 
 from hwflow_base.by_value import ByValue
 from hwflow_base.errors import HwflowError
-from hwflow_base.notebook import drawn_html
-from hwflow_base.short_repr import fields_repr, screen
+from hwflow_base.short_repr import drawn_html, fields_repr, screen
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.vendor import Resources, Technology, Timing
 

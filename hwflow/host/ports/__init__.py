@@ -24,7 +24,7 @@ def _udp(name: str) -> Line:
 
 
 def _usb(name: str) -> BytePort:
-    from hwflow.host.ports.usb import open_usb
+    from hwflow.host.ports.serial import open_usb
 
     return open_usb(name)
 

@@ -16,8 +16,7 @@ from ...outcome import OutcomeWarning
 from ...synth import Board
 from .boards import Answer, answer
 from .engine import engine
-from .frontier import Objective, frontier_of
-from .point import Point
+from .point import Objective, Point, frontier_of
 from .space import Material, Results, Space, Work
 from .store import STORE, Store
 

@@ -16,7 +16,7 @@ from hwflow.stages.partition import Execution
 from ...data.dataset import Dataset
 from ...onnx.model import Model
 from ...outcome import OutcomeWarning
-from ...pipeline.keys import data_key, integers_key
+from ...pipeline.build_folders import data_key, integers_key
 from ...quantize.settings import QuantizationSettings
 from ...synth import Board
 from .engine import Engine, Lost, Promise

@@ -22,8 +22,7 @@ from hwflow.search.widths.evaluator import ModelEvaluator, Store
 from hwflow.search.widths.knobs import Knob, knobs_of
 from hwflow.search.widths.metric import Metric
 from hwflow.search.widths.points import Point, frontier
-from hwflow.search.widths.proof import prove
-from hwflow.search.widths.search import Progress, search
+from hwflow.search.widths.search import Progress, prove, search
 
 #: With fewer rows than this, the user is told what a row is worth.
 FEW_ROWS = 100

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+from hwflow_base.files.state import StateLines
 from hwflow_rtl.vendor import Resources
 
 from hwflow import golden
@@ -118,3 +120,32 @@ def _rows(arrays: Mapping[str, Array], rows: IntArray) -> dict[str, Array]:
 
 def _text(bits: Bits) -> str:
     return ",".join(map(str, bits))
+
+
+class Answers(MutableMapping[str, Mapping[str, object]]):
+    """Answers of the search in `file`, a line each; those of another `context` are left alone."""
+
+    def __init__(self, file: Path, context: str):
+        self.lines = StateLines(file)
+        self.context = context
+        self.answers: dict[str, Mapping[str, object]] = {}
+        for line in self.lines:
+            key, answer = line.get("key"), line.get("answer")
+            if line.get("context") == context and isinstance(key, str) and isinstance(answer, dict):
+                self.answers[key] = answer
+
+    def __getitem__(self, key: str) -> Mapping[str, object]:
+        return self.answers[key]
+
+    def __setitem__(self, key: str, answer: Mapping[str, object]) -> None:
+        self.answers[key] = answer
+        self.lines.add({"context": self.context, "key": key, "answer": answer})
+
+    def __delitem__(self, key: str) -> None:
+        del self.answers[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.answers)
+
+    def __len__(self) -> int:
+        return len(self.answers)

@@ -13,7 +13,7 @@ from hwflow_rtl.io.link.shape import LinkShape
 from hwflow_rtl.io.transports import Transport
 from hwflow_rtl.vendor import Resources, Technology
 
-from ...host.transport import TransportFacts
+from ...host.identity import TransportFacts
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from hwflow_rtl.io.transports import FullSpeedUsb, Transport, UlpiUsb
 from hwflow_rtl.io.usb import SAMPLE_MHZ, ULPI_MHZ, UsbIdentity
 from hwflow_rtl.vendor import Resources, Technology
 
-from ...host.ports.usb import PRODUCT, VENDOR
+from ...host.ports.serial import PRODUCT, VENDOR
 from .base import Kind, Place
 
 #: Bytes a second of bulk packets, at most: 19 of 64 bytes in a millisecond (USB 2.0, table 5-9), and at high speed what

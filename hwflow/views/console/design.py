@@ -9,8 +9,8 @@ from hwflow_rtl.vendor import Resources
 
 from hwflow.hls.plan.plan import Plan
 
-from ...facts.clock import CoreClock
 from ...facts.design import planned_and_used, planned_in_all
+from ...facts.plan import CoreClock
 from ...host.rate import rate_of
 from ...synth import Board, SynthesisReport
 from .plan import WORDS, show_rate

@@ -13,8 +13,8 @@ from hwflow.hls.plan.memories import MemoryPlan
 from hwflow.hls.plan.plan import Plan, StagePlan, stage_kind
 from hwflow.hls.schedule.links import LinkPlan
 
-from ...facts.clock import CoreClock
 from ...facts.plan import (
+    CoreClock,
     PortFacts,
     board_rate,
     bottleneck,

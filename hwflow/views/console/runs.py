@@ -15,11 +15,10 @@ from hwflow.hls.plan.plan import Plan
 
 from ...accuracy import Accuracy
 from ...host import Statistics
-from ...host.identity import DesignFacts
+from ...host.identity import DesignFacts, TransportFacts
 from ...host.line_rate import rates_of
 from ...host.rate import Rate, rate_of_design
 from ...host.stream import Throughput
-from ...host.transport import TransportFacts
 from ...layers.base import LayerGraph
 from ...layers.formats import IntArray
 from .accuracy import say_accuracy

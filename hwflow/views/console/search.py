@@ -9,8 +9,7 @@ from hwflow_base.printable import number, percent, rate_text
 
 from ...search.exploration.boards import Answer, Verdict
 from ...search.exploration.exploration import Exploration
-from ...search.exploration.frontier import Objective
-from ...search.exploration.point import Point
+from ...search.exploration.point import Objective, Point
 from ...search.exploration.routing import Routed
 from ...search.exploration.tasks import LONGEST
 from ...search.widths import Outcome, bits_text

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.resources import files
+from pathlib import Path
 from typing import NamedTuple
 
+from hwflow_base.errors import HwflowError
 from hwflow_base.files.facts import of_plain
+from hwflow_base.files.target import require_folder, require_plain_target, same_file, write_atomically
 from hwflow_base.printable import counted, number, percent, rate_text
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from ...accuracy import Accuracy
 from ...facts.plan import board_rate, resource_rows
+from ...pipeline.pipeline import Pipeline
 from ...pipeline.records import ACCURACY
 from ..console.accuracy import value_text, whole_text
 from ..console.plan import limit_words
@@ -97,3 +102,51 @@ def render(title: str, sections: Sequence[Section], lead: str = "", facts: Seque
     return environment().get_template("page.html.j2").render(
         title=title, sections=sections, lead=lead, facts=facts, version=version("hwflow"), style=Markup(styles),
         script=Markup((own / "page.js").read_text()))
+
+
+# The page as a file.
+
+
+#: The page in the folder of the board, where the user names no file.
+PAGE = "report.html"
+
+
+@dataclass(frozen=True)
+class Page:
+    """The page of a design in the file `path`, which a notebook shows."""
+
+    path: Path
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def _repr_html_(self) -> str:
+        """The page in a frame: it has styles and scripts of its own."""
+        page = escape(self.path.read_text(encoding="utf-8"))
+        return f'<iframe srcdoc="{page}" style="width: 100%; height: 50rem; border: 0"></iframe>'
+
+
+def write_page(pipeline: Pipeline, output: Path | None) -> Page:
+    """Write the page into `output`, or beside the plan.  The plan and all before it is made where it is not there."""
+    if output is not None:
+        require_plain_target(output)
+        require_folder(output, "--output")
+        if same_file(output, pipeline.project.model):
+            raise HwflowError("must not be the model itself", "choose another name with --output", where=str(output))
+    pipeline.prepare()
+    with pipeline.locked():
+        subject = subject_of(pipeline)
+        with pipeline.console.step("write the report"):
+            text = page_of(subject)
+            target = output or pipeline.board_folder / PAGE
+            write_atomically(target, text, "--output" if output else "--build")
+    return Page(target)
+
+
+def subject_of(pipeline: Pipeline) -> Subject:
+    """The subject of the page: the plan and everything before it is made where it is not there yet."""
+    plan = pipeline.plan
+    return Subject(
+        pipeline.project, pipeline.quantization, pipeline.hardware, pipeline.source, pipeline.quantized, plan,
+        pipeline.board, pipeline.clock(), pipeline.dataset, pipeline.folder, pipeline.board_folder,
+        pipeline.synthesis, pipeline.quantize_key, pipeline.rows_key, pipeline.design_key)

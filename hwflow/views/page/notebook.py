@@ -1,6 +1,6 @@
 """Results in notebooks: the pictures and tables of the report, each with the styles that it needs.
 
-`DRAWINGS` has for each type the function that draws it.  The classes have `_repr_html_` from `hwflow_base.notebook`.
+`DRAWINGS` has for each type the function that draws it.  The classes have `_repr_html_` from `hwflow_base.short_repr`.
 """
 
 from __future__ import annotations

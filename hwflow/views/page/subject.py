@@ -15,7 +15,7 @@ from markupsafe import Markup
 from hwflow.hls.plan.plan import Plan
 
 from ...data.dataset import Dataset
-from ...facts.clock import CoreClock
+from ...facts.plan import CoreClock
 from ...layers.base import LayerGraph
 from ...onnx.model import Model
 from ...options import HardwareOptions, Project, QuantizationOptions

@@ -1,7 +1,16 @@
 """Programs that run commands, requests and streams of weights into a simulated memory chip, and measure."""
 
-from .bare_flash import BareFlash, BareFlashResult, Edge, compile_bare_flash
-from .bare_sdram import BareSdram, BareSdramResult, Command, Pins, compile_bare_sdram
+from .bare_chip import (
+    BareFlash,
+    BareFlashResult,
+    BareSdram,
+    BareSdramResult,
+    Command,
+    Edge,
+    Pins,
+    compile_bare_flash,
+    compile_bare_sdram,
+)
 from .program import MemoryProgram, ProgramTop
 from .traffic import FlashReads, Request, Traffic, TrafficResult, compile_beats, compile_reads, compile_traffic
 from .weights import (

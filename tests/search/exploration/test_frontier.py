@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 
 from hwflow.cli.explore import OBJECTIVES
-from hwflow.search.exploration.frontier import Objective, frontier_of
-from hwflow.search.exploration.point import Point
+from hwflow.search.exploration.point import Objective, Point, frontier_of
 
 ASKED = Point("board", "8,8", "auto", False, False, None)
 

@@ -11,8 +11,7 @@ import hwflow
 from hwflow import onnx
 from hwflow.quantize.settings import QuantizationSettings, settings_of_bits
 from hwflow.search.exploration.exploration import exploration_of
-from hwflow.search.exploration.frontier import Objective
-from hwflow.search.exploration.point import Widths
+from hwflow.search.exploration.point import Objective, Widths
 from hwflow.search.exploration.space import Material, Results, Space, Work
 from hwflow.search.exploration.store import STORE, Store
 from hwflow.synth import load_board

@@ -10,7 +10,7 @@ from hwflow_rtl.vendor import Resources
 from hwflow_rtl.vendor.memory import Holds, Place
 from markupsafe import Markup
 
-from hwflow.facts.clock import routed_design
+from hwflow.facts.plan import routed_design
 from hwflow.hls.plan.memories import MemoryPlan
 from hwflow.hls.plan.plan import Plan
 from hwflow.synth import Board, SynthesisReport

@@ -14,7 +14,7 @@ from hwflow_base.files.sources import open_plain
 from hwflow_base.printable import counted, number
 from markupsafe import Markup
 
-from hwflow.facts.clock import routed_design
+from hwflow.facts.plan import routed_design
 from hwflow.options import HardwareOptions
 from hwflow.pipeline.records import ACCURACY, BOARD, NETLIST, SIMULATED_BOARD, SIMULATION, Record
 from hwflow.quantize.checks.meaning import NOT_COMPARED

@@ -11,7 +11,7 @@ from itertools import pairwise
 from hwflow_base.printable import number, rate_text
 from markupsafe import Markup
 
-from hwflow.facts.clock import routed_design
+from hwflow.facts.plan import routed_design
 from hwflow.host.rate import rate_of
 from hwflow.synth.design_parts import LINKS, place_of
 from hwflow.synth.families import FAMILIES
