@@ -15,11 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from hwflow_base.errors import HwflowError
 from hwflow_base.files.facts import plain
-from hwflow_rtl.memory import SdramPart
-from hwflow_rtl.memory.seal import SEAL_WORDS
-from hwflow_sim import flash, sdram
 from hwflow_sim.board import (
-    BoardChip,
     LinePort,
     NetworkPort,
     SimulatedBoard,
@@ -33,11 +29,11 @@ from ..host import LinkFailed, Patience
 from ..host.elements import bytes_in, bytes_out, from_bytes, pack, to_bytes
 from ..host.host_link import HostLink
 from ..host.identity import element_bytes
-from ..host.weight_image import digest_of, with_seal
+from ..host.weight_image import digest_of
 from ..layers.base import LayerGraph
 from ..synth import Board
 from ..synth.board_weights import BoardWeights
-from .simulated_board import line_of, port_of
+from .simulated_board import chip_of, line_of, port_of
 from .stimuli import ends_digests
 
 Frames = npt.NDArray[np.int64]
@@ -131,18 +127,6 @@ def answers(graph: LayerGraph, values: Mapping[str, Frames]) -> Bytes:
     """The answer of a board to `talk`, [n, bytes of a frame]: a RESET begins a sequence anew if there is a state."""
     once = np.concatenate([to_bytes(values[name], graph.tensors[name].format) for name in graph.outputs], axis=1)
     return np.concatenate([once, once]) if graph.streaming else once
-
-
-def chip_of(board: Board, weights: BoardWeights | None, image: bytes | None) -> BoardChip | None:
-    """The simulated memory at the pins of `board`; a flash has `image`."""
-    if weights is None:
-        return None
-    part, sealed = weights.part(board), weights.flash
-    if isinstance(part, SdramPart):
-        return sdram.board_chip(part, weights.memory.pins)
-    assert sealed is not None
-    assert image is not None
-    return flash.flash_chip(part, with_seal(image, sealed.mark), words=sealed.words + SEAL_WORDS)
 
 
 def talk(port: LinePort | NetworkPort, graph: LayerGraph, frames: Mapping[str, Frames], identity: bytes, interval: int,

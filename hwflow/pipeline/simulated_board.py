@@ -17,7 +17,10 @@ from hwflow_base.files.target import create_folder
 from hwflow_rtl.io import BoardTop, Clocking
 from hwflow_rtl.io.transports.spi import CYCLES_A_BIT
 from hwflow_rtl.memory import SdramPart
+from hwflow_rtl.memory.seal import SEAL_WORDS
+from hwflow_sim import flash, sdram
 from hwflow_sim.board import (
+    BoardChip,
     CompiledBoard,
     Line,
     LinePort,
@@ -38,13 +41,13 @@ from ..host import Patience
 from ..host.identity import TransportFacts
 from ..host.open_board import OpenBoard, open_board
 from ..host.session import Progress
+from ..host.weight_image import with_seal
 from ..synth import Board, ends_of
 from ..synth.board_memories import BoardMemory
 from ..synth.board_weights import DOMAIN, BoardWeights
 from ..synth.design import Design, finish_design
 from ..synth.top import leds_of
 from ..synth.transports.base import Place
-from .netlist_proof import chip_of
 from .verilog import simulation_technology
 
 #: Clock cycles in which a board is left alone at first: its reset counts down.
@@ -169,6 +172,18 @@ def simulated_top(design: Design, weights: BoardWeights | None, technology: Any)
     return BoardTop(core=core, ends=ends_of(plan), clocking=clocking, transport=transport,
                     identity=design.identity(), technology=technology, leds=leds_of(board),
                     leds_active_low=board.leds_active_low, **outside)
+
+
+def chip_of(board: Board, weights: BoardWeights | None, image: bytes | None) -> BoardChip | None:
+    """The simulated memory at the pins of `board`; a flash has `image`."""
+    if weights is None:
+        return None
+    part, sealed = weights.part(board), weights.flash
+    if isinstance(part, SdramPart):
+        return sdram.board_chip(part, weights.memory.pins)
+    assert sealed is not None
+    assert image is not None
+    return flash.flash_chip(part, with_seal(image, sealed.mark), words=sealed.words + SEAL_WORDS)
 
 
 # The line of a simulated board that is as the transport of a board file.

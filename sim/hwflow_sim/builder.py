@@ -6,14 +6,13 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from hwflow_base.errors import ToolFailed
 from hwflow_base.files.cache import digest, is_intact, locked, replace_folder
 
-from .program import STRICT
 from .tools import Tools, run_tool, run_tools
 
 HERE = Path(__file__).parent
@@ -22,6 +21,27 @@ CONTROL = HERE / "verilog" / "bench.vlt"
 CPP = HERE / "cpp"
 #: lz4.h and zlib.h, which Verilator's FST writer includes: small ones of our own, so that no library is needed.
 FST = CPP / "fst"
+
+# Values that nothing defines, in every simulation: what they are is said here alone.  They are random, of the run's
+# seed: a register or a word of RAM without a value when the simulation starts, and what the Verilog gives as x.  A pin
+# of an instance that is left open would be another one; such a design is refused.
+
+
+#: What is an error in every design, besides Verilator's own errors: pins that are left open.
+OPEN = ("PINMISSING", "PINCONNECTEMPTY", "PINNOCONNECT")
+#: Options of Verilator.  Its other warnings are about the style of Verilog that programs write.
+STRICT = ("--x-assign", "unique", "--x-initial", "unique", "-Wno-lint", "-Wno-style", "-Wno-fatal", "-Wno-MULTIDRIVEN",
+          *(f"-W{kind}-{name}" for name in OPEN for kind in ("warn", "error")))
+#: Verilator's seeds are from 1 to this; with 0 it takes one from the clock.
+SEEDS = (1 << 31) - 1
+
+
+def run_arguments(seed: int, numbers: Mapping[str, object] | None = None) -> tuple[str, ...]:
+    """The arguments of a compiled program: undefined values are random, and the `numbers` of models are these, by their
+    plusargs."""
+    return ("+verilator+rand+reset+2", f"+verilator+seed+{seed % SEEDS or SEEDS}",
+            *(f"+{name}={value}" for name, value in (numbers or {}).items()))
+
 
 VERILATOR_FLAGS = ("--cc", "--vpi", "--no-timing", *STRICT, "--prefix", "Vbench", "--top-module", "bench",
                    "--output-split", "20000")

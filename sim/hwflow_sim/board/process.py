@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 
+from ..builder import run_arguments
 from ..child import Child
-from ..undefined import run_arguments
 from .compiled import CompiledBoard
 from .lines import Line
 

@@ -13,8 +13,8 @@ from hwflow_base.errors import ToolFailed
 from hwflow_base.files.target import create_folder
 
 from ..board import Netlist
+from ..builder import run_arguments
 from ..program import Program
-from ..undefined import run_arguments
 
 #: What the programs include.
 HEADER = Path(__file__).with_name("bench.h")

@@ -10,9 +10,9 @@ from types import TracebackType
 
 from hwflow_base.files.target import create_folder
 
+from ..builder import run_arguments
 from ..child import Child
 from ..program import Program
-from ..undefined import run_arguments
 
 HERE = Path(__file__).parent
 #: What the drivers include.
