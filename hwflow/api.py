@@ -48,7 +48,7 @@ from .quantize.passes.streaming import keep_states
 from .quantize.settings import QuantizationSettings, settings_of_bits, with_rescale_bits
 from .search.exploration.exploration import Exploration, evaluate, exploration_of
 from .search.exploration.point import Widths
-from .search.exploration.space import Material, Space, with_and_without
+from .search.exploration.space import Explorer, Material, Space, with_and_without
 from .synth import Board, SynthesisReport, list_boards
 from .synth.design import Design, synthesize_design
 from .synth.options import SynthesisOptions
@@ -196,9 +196,9 @@ def explore(model: Model, data: Rows | None = None, *, boards: Sequence[str | Pa
     at_once = None if workers is None else whole_number(workers, "workers", 1)
     if scheduler is not None and not isinstance(scheduler, str):
         raise HwflowError(f"scheduler must be an address like tcp://192.168.1.2:8786, not {described(scheduler)}")
-    found = evaluate(Material(a_model(model), model, rows, settings), space, place, workers=at_once,
-                     scheduler=scheduler)
-    return exploration_of(space, found, place, objectives=chosen, model=model.graph.name)
+    results = evaluate(Explorer(Material(a_model(model), model, rows, settings), space, place, workers=at_once,
+                                scheduler=scheduler))
+    return exploration_of(space, results, place, objectives=chosen, model=model.graph.name)
 
 
 def generate(quantized: Quantized, plan: hls.Plan, folder: str | Path) -> Path:

@@ -30,19 +30,11 @@ _ELEMENTS = 1 << 22
 
 
 @dataclass(frozen=True)
-class LayerNoise:
-    """The tensor that a layer makes (or an input of the graph: `layer` and `kind` are empty), against its real twin.
+class MadeTensor:
+    """The tensor that a layer makes, or an input of the graph: then `layer` and `kind` are empty.
 
-    `source` is the tensor of the model in reals that it is compared with, "" where it has none; then what is measured
-    is None.  `weights` and `activations` are the formats as text; a layer without weights has "".  `signal` and `noise`
-    are mean squares, `bias` the mean and `largest` the largest absolute error, all in real units; `step` is what one
-    integer step is worth.  `saturated` is the share of elements, 0 to 1, whose real value is outside what the tensor
-    can hold, `reach` how many times as far from 0 the real values are as what it can hold.  `added` is how much larger
-    noise / signal is than at the layer's noisiest input, `inputs_db` that input's signal to noise in decibels, None
-    where it is exact.
-    `original` is the tensor of the model as its file has it, "" where that has none, and `original_ratio` the noise
-    over the signal against it: of a float model about that of the twin, of a quantized one 0 where all integers are
-    equal.  `histogram`: how the elements of all rows are spread over the integers of the tensor.
+    `weights` and `activations` are the formats as text; a layer without weights has "".  `step` is what one integer
+    step is worth in real units.
     """
 
     tensor: str
@@ -51,6 +43,18 @@ class LayerNoise:
     weights: str
     activations: str
     step: float
+
+
+@dataclass(frozen=True)
+class TensorNoise:
+    """A tensor against its real twin; None where it has none, or nothing was measured.
+
+    `signal` and `noise` are mean squares, `bias` the mean and `largest` the largest absolute error, all in real units.
+    `saturated` is the share of elements, 0 to 1, whose real value is outside what the tensor can hold.  `added` is how
+    much larger noise / signal is than at the layer's noisiest input, `inputs_db` that input's signal to noise in
+    decibels, None where it is exact.
+    """
+
     signal: float | None = None
     noise: float | None = None
     bias: float | None = None
@@ -58,13 +62,6 @@ class LayerNoise:
     saturated: float | None = None
     added: float | None = None
     inputs_db: float | None = None
-    source: str = ""
-    original: str = ""
-    original_ratio: float | None = None
-    reach: float | None = None
-    histogram: Histogram | None = None
-
-    __repr__ = fields_repr
 
     @property
     def ratio(self) -> float | None:
@@ -75,6 +72,26 @@ class LayerNoise:
     def snr_db(self) -> float | None:
         """Signal over noise in decibels; None where it is not measured, or there is no noise or no signal."""
         return decibels(self.ratio)
+
+
+@dataclass(frozen=True)
+class LayerNoise(TensorNoise, MadeTensor):
+    """The tensor of a layer, and how far it is from its real twin.
+
+    `source` is the tensor of the model in reals that it is compared with, "" where it has none.  `original` is that of
+    the model as its file has it, "" where that has none, and `original_ratio` the noise over the signal against it: of
+    a float model about that of the twin, of a quantized one 0 where all integers are equal.  `reach` is how many times
+    as far from 0 the real values are as what the tensor can hold.  `histogram`: how the elements of all rows are spread
+    over the integers of the tensor.
+    """
+
+    source: str = ""
+    original: str = ""
+    original_ratio: float | None = None
+    reach: float | None = None
+    histogram: Histogram | None = None
+
+    __repr__ = fields_repr
 
 
 def decibels(ratio: float | None) -> float | None:

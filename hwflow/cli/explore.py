@@ -28,7 +28,7 @@ with later():
     from ..search.exploration.exploration import Exploration, evaluate, exploration_of
     from ..search.exploration.point import Objective, Point, Widths
     from ..search.exploration.routing import Routed, best_points, route
-    from ..search.exploration.space import Material, Space, with_and_without
+    from ..search.exploration.space import Explorer, Material, Space, with_and_without
     from ..synth import Board, list_boards, load_board
     from ..views.console.search import exploration_facts, point_facts, show_exploration, show_routed
     from ..views.console.terminal import Console
@@ -50,6 +50,29 @@ def names(text: str) -> tuple[str, ...]:
     if not listed:
         raise ValueError(f"{text!r} must be names of boards, like icebreaker,ulx3s_85f")
     return listed
+
+
+@dataclass(frozen=True)
+class RoutingOptions:
+    """Which designs are placed and routed, and how often."""
+
+    route: Annotated[int | None, Option(
+        "Place and route N designs, from the fastest of the frontier to its smallest: minutes to hours.",
+        Section.ROUTING, "N", parse=Range(1, 1000))] = None
+    runs: Annotated[int, Option(
+        "With --route: runs of each design, each with another seed, and from the second on with knobs of the placer "
+        "that Optuna proposes.", Section.ROUTING, "COUNT", parse=Range(1, 1000))] = 3
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """Which processes do the work."""
+
+    workers: Annotated[int | None, Option(
+        "Processes on this machine; default: one for each core.", Section.ENGINE, "COUNT", parse=Range(1, 1024))] = None
+    scheduler: Annotated[str | None, Option(
+        "Run on the Dask cluster of this scheduler, like tcp://192.168.1.2:8786 (docs/explore.md).", Section.ENGINE,
+        "ADDRESS")] = None
 
 
 @dataclass(frozen=True)
@@ -88,17 +111,8 @@ class ExploreRequest:
     objectives: Annotated[tuple[str, ...], Option(
         "What makes a design better than another one (repeatable); default: frames, accuracy where there is data, and "
         "lut.", Section.SPACE, name="objective", parse=OneOf(OBJECTIVES))] = ()
-    route: Annotated[int | None, Option(
-        "Place and route N designs, from the fastest of the frontier to its smallest: minutes to hours.",
-        Section.ROUTING, "N", parse=Range(1, 1000))] = None
-    runs: Annotated[int, Option(
-        "With --route: runs of each design, each with another seed, and from the second on with knobs of the placer "
-        "that Optuna proposes.", Section.ROUTING, "COUNT", parse=Range(1, 1000))] = 3
-    workers: Annotated[int | None, Option(
-        "Processes on this machine; default: one for each core.", Section.ENGINE, "COUNT", parse=Range(1, 1024))] = None
-    scheduler: Annotated[str | None, Option(
-        "Run on the Dask cluster of this scheduler, like tcp://192.168.1.2:8786 (docs/explore.md).", Section.ENGINE,
-        "ADDRESS")] = None
+    routing: RoutingOptions = RoutingOptions()
+    engine: EngineOptions = EngineOptions()
 
 
 def explore(console: Console, request: ExploreRequest) -> Result:
@@ -119,20 +133,20 @@ def explore(console: Console, request: ExploreRequest) -> Result:
     space, material = space_of(request, boards), material_of(pipeline, request)
     with pipeline.locked():
         folder = pipeline.folder / FOLDER
+    explorer = Explorer(material, space, folder, console.rows, request.engine.workers, request.engine.scheduler)
     with locked(folder, console.progress):
-        found = evaluate(material, space, folder, console.rows, workers=request.workers, scheduler=request.scheduler)
+        results = evaluate(explorer)
         exploration = exploration_of(
-            space, found, folder, model=pipeline.folder.name, most_drop=request.accuracy_drop,
+            space, results, folder, model=pipeline.folder.name, most_drop=request.accuracy_drop,
             objectives=[Objective(name) for name in request.objectives])
-        pipeline.warned.add(found.warnings)
+        pipeline.warned.add(results.warnings)
         require_any(exploration, request)
         facts = write_tables(exploration, folder, request)
         show_exploration(console, exploration)
-        if request.route is not None:
-            made = route(material, space, chosen_points(exploration, request.route), folder, request.runs, console.rows,
-                         workers=request.workers, scheduler=request.scheduler)
-            show_routed(console, made)
-            facts = write_tables(exploration, folder, request, made)
+        if request.routing.route is not None:
+            designs = route(explorer, chosen_points(exploration, request.routing.route), request.routing.runs)
+            show_routed(console, designs)
+            facts = write_tables(exploration, folder, request, designs)
     console.say(f"the page: {folder / PAGE}; all points: {folder / CSV}, {folder / JSON}, {exploration.table}")
     best = best_of(exploration)
     if best is not None:
@@ -147,9 +161,9 @@ def require_together(request: ExploreRequest) -> None:
     """UsageError for options that mean nothing without others, or with them."""
     if request.accuracy_drop is not None and request.frames is None:
         raise usage_error("--accuracy-drop must be given together with --frames")
-    if request.route is None and was_said("runs"):
+    if request.routing.route is None and was_said("runs"):
         raise usage_error("--runs must be given together with --route")
-    if request.workers is not None and request.scheduler is not None:
+    if request.engine.workers is not None and request.engine.scheduler is not None:
         raise usage_error("--workers must not be given together with --scheduler, whose workers are there already")
 
 

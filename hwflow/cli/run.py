@@ -49,17 +49,25 @@ def seconds(text: str) -> float:
     return value
 
 
-#: Options of the commands that talk to boards.
-Baud = Annotated[int | None, Option(
-    "The bit rate, if it is not that of the design.", Section.BOARD, parse=Range(1), common=True)]
-BoardOfDesign = Annotated[str | None, Option(
-    f"Accept only the design for this board, or simulate this one; default: any design of MODEL, or {BOARD}.",
-    Section.BOARD, common=True)]
-Transport = Annotated[str | None, Option(
-    "With --simulate: the way from the host to the board, one that its file has, as uart; default: the first.",
-    Section.BOARD, "KIND", needs="simulate", common=True)]
-PatienceOption = Annotated[float, Option(
-    "How long the board may be silent.", Section.BOARD, "SECONDS", parse=seconds)]
+@dataclass(frozen=True)
+class BoardAccess:
+    """How a command comes to a board and its design."""
+
+    baud: Annotated[int | None, Option(
+        "The bit rate, if it is not that of the design.", Section.BOARD, parse=Range(1), common=True)] = None
+    board: Annotated[str | None, Option(
+        f"Accept only the design for this board, or simulate this one; default: any design of MODEL, or {BOARD}.",
+        Section.BOARD, common=True)] = None
+    transport: Annotated[str | None, Option(
+        "With --simulate: the way from the host to the board, one that its file has, as uart; default: the first.",
+        Section.BOARD, "KIND", needs="simulate", common=True)] = None
+    patience: Annotated[float, Option(
+        "How long the board may be silent.", Section.BOARD, "SECONDS", parse=seconds)] = Patience().silence
+
+    @property
+    def hardware(self) -> HardwareOptions:
+        """The options of a pipeline that makes the design of a simulated board."""
+        return HardwareOptions(self.board or BOARD, self.transport)
 
 
 @dataclass(frozen=True)
@@ -70,10 +78,7 @@ class RunRequest:
     port: Annotated[str | None, Option(
         "The board's port, like /dev/ttyUSB0, or socket://HOST:PORT.  Without it, hwflow lists the ports of this "
         "machine.", Section.BOARD, "PORT", excludes=["simulate"], common=True)] = None
-    baud: Baud = None
-    board: BoardOfDesign = None
-    transport: Transport = None
-    patience: PatienceOption = Patience().silence
+    access: BoardAccess = BoardAccess()
     rows: Annotated[int | None, Option("Run only the first rows of the data.", Section.MODEL, parse=Range(1))] = None
     simulate: Annotated[bool, Option(
         "Simulate the whole board and its line in place of a real one, with what is in the build folder.",
@@ -90,7 +95,7 @@ def run(console: Console, request: RunRequest) -> Mapping[str, object]:
     The design is the one that `hwflow synth` left in the build folder.  Exit codes: 0 equal; 1 if a number differs; 2
     if no board answers, the board holds another design, or the link to it is lost.
     """
-    pipeline = Pipeline(console, request.project, hardware=HardwareOptions(request.board or BOARD, request.transport))
+    pipeline = Pipeline(console, request.project, hardware=request.access.hardware)
     if request.terminal:
         return offered(console, pipeline, request)
     whole = required_dataset(pipeline, "run must have inputs to run on")
@@ -120,11 +125,11 @@ def run(console: Console, request: RunRequest) -> Mapping[str, object]:
 def require_place(request: RunRequest) -> None:
     """HwflowError unless the request says where the board is."""
     if request.simulate:
-        given = {"--port": request.port, "--baud": request.baud}
+        given = {"--port": request.port, "--baud": request.access.baud}
         wrong = next((name for name, value in given.items() if value is not None), None)
         if wrong:
             raise HwflowError(f"{wrong} must be left out with --simulate, which has a line of its own")
-    elif request.transport is not None:
+    elif request.access.transport is not None:
         raise HwflowError("--transport must be left out without --simulate: the name of the port says what the way to "
                           "the board is")
     elif request.port is None:
@@ -156,14 +161,14 @@ def opened_for(pipeline: Pipeline, request: RunRequest, stack: contextlib.ExitSt
 def opened(pipeline: Pipeline, request: RunRequest, port: str) -> OpenBoard:
     """The board, with the design of the model that it names; of that alone where the user named the board, too."""
     build, model = pipeline.project.build, pipeline.folder.name
-    found = designs_of(pipeline, request.board)
-    board = None if request.board is None else load_board(request.board).name
+    found = designs_of(pipeline, request.access.board)
+    board = None if request.access.board is None else load_board(request.access.board).name
     design = found[0][0] if board is not None and len(found) == 1 else None
     with contextlib.ExitStack() as stack:
         weights = any(facts.weights is not None for _, facts in found)
         progress = stack.enter_context(pipeline.console.rows("weights of the board's memory")) if weights else None
-        return open_board(port, design=design, build=build, model=model, board=board, baud=request.baud,
-                          patience=patience_of(request.patience), progress=progress)
+        return open_board(port, design=design, build=build, model=model, board=board, baud=request.access.baud,
+                          patience=patience_of(request.access.patience), progress=progress)
 
 
 def measured(console: Console, board: OpenBoard, frames: Mapping[str, IntArray], *, simulated: bool

@@ -15,10 +15,9 @@ from hwflow_base.files.cache import locked
 from hwflow_base.later import later
 from hwflow_base.options import Option, Range, Section
 
-from ..host.session import Patience
-from ..options import BOARD, HardwareOptions, Project
+from ..options import Project
 from ..serve.errors import MEBIBYTE, ServeLimits
-from .run import Baud, BoardOfDesign, PatienceOption, Transport, seconds
+from .run import BoardAccess, seconds
 
 with later():
     from ..host.design import load_design
@@ -37,20 +36,9 @@ FORMAT = "%(asctime)s %(levelname)s %(message)s"
 
 
 @dataclass(frozen=True)
-class ServeRequest:
-    """The request of `hwflow serve`; `simulate` is a number of simulated boards, `max_body` in MiB."""
+class ServerOptions:
+    """Where a server listens, and how much it takes on; `max_body` is in MiB."""
 
-    project: Project
-    ports: Annotated[tuple[str, ...], Option(
-        "The board's port, like /dev/ttyUSB0, or socket://HOST:PORT.  Repeat it for several boards.", Section.BOARD,
-        "PORT", "port", excludes=["simulate"], common=True)] = ()
-    baud: Baud = None
-    board: BoardOfDesign = None
-    transport: Transport = None
-    patience: PatienceOption = Patience().silence
-    simulate: Annotated[int, Option(
-        "Serve so many simulated boards in place of real ones, with what is in the build folder.", Section.SIMULATION,
-        "COUNT", parse=Range(0))] = 0
     host: Annotated[str, Option(
         "The address to listen at.  One that others reach needs a token.", Section.SERVER)] = "127.0.0.1"
     http_port: Annotated[int, Option(
@@ -73,6 +61,28 @@ class ServeRequest:
         parse=Range(1, 1024))] = ServeLimits.max_body // MEBIBYTE
     log: Annotated[bool, Option("Log every request.", Section.SERVER, name="verbose")] = False
 
+    @property
+    def limits(self) -> ServeLimits:
+        """The bounds of the server."""
+        body = self.max_body * MEBIBYTE
+        return ServeLimits(queue=self.queue, max_batch=self.max_batch, batch_wait=self.batch_wait,
+                           timeout=self.timeout, max_body=body, memory=max(ServeLimits.memory, 2 * body))
+
+
+@dataclass(frozen=True)
+class ServeRequest:
+    """The request of `hwflow serve`; `simulate` is a number of simulated boards."""
+
+    project: Project
+    ports: Annotated[tuple[str, ...], Option(
+        "The board's port, like /dev/ttyUSB0, or socket://HOST:PORT.  Repeat it for several boards.", Section.BOARD,
+        "PORT", "port", excludes=["simulate"], common=True)] = ()
+    access: BoardAccess = BoardAccess()
+    simulate: Annotated[int, Option(
+        "Serve so many simulated boards in place of real ones, with what is in the build folder.", Section.SIMULATION,
+        "COUNT", parse=Range(0))] = 0
+    server: ServerOptions = ServerOptions()
+
 
 def serve(console: Console, request: ServeRequest) -> Mapping[str, object]:
     """Serve MODEL over HTTP, on one or several boards (docs/serve.md).
@@ -89,21 +99,20 @@ def serve(console: Console, request: ServeRequest) -> Mapping[str, object]:
         raise MissingTool(f"the Python package '{error.name}' must be installed for `hwflow serve`",
                           "run `pip install 'hwflow[serve]'`") from None
 
-    token = token_of(request.host, request.token_file, os.environ)
-    pipeline = Pipeline(console, request.project, hardware=HardwareOptions(request.board or BOARD, request.transport))
+    server = request.server
+    token = token_of(server.host, server.token_file, os.environ)
+    pipeline = Pipeline(console, request.project, hardware=request.access.hardware)
     quantized, facts, openers = boards_of(pipeline, request)
     require_no_state(quantized)
-    limits = ServeLimits(queue=request.queue, max_batch=request.max_batch, batch_wait=request.batch_wait,
-                         timeout=request.timeout, max_body=request.max_body * MEBIBYTE,
-                         memory=max(ServeLimits.memory, 2 * request.max_body * MEBIBYTE))
+    limits = server.limits
     logging.basicConfig(format=FORMAT)
-    logging.getLogger("hwflow.serve").setLevel(logging.DEBUG if request.log else logging.INFO)
+    logging.getLogger("hwflow.serve").setLevel(logging.DEBUG if server.log else logging.INFO)
     pool = Pool(openers, limits, bytes_in=facts.bytes_in, bytes_out=facts.bytes_out)
     service = Service(quantized, pipeline.folder.name, pool, limits, token)
     say = console.progress if console.quiet else console.say
     pool.start()
     try:
-        run_server(service, request.host, request.http_port, lambda url: say(
+        run_server(service, server.host, server.http_port, lambda url: say(
             f"{pipeline.folder.name} on {len(openers)} board{'s' if len(openers) > 1 else ''}: {url}/v2/models/"
             f"{pipeline.folder.name}"))
     finally:
@@ -131,7 +140,7 @@ def boards_of(pipeline: Pipeline, request: ServeRequest) -> tuple[Quantized, Des
         names = [f"simulated board {number}" for number in range(1, request.simulate + 1)]
         return quantized, DesignFacts.read(made.folder), {
             name: partial(made.open, name=name, seed=number) for number, name in enumerate(names, 1)}
-    if request.transport is not None:
+    if request.access.transport is not None:
         raise HwflowError("--transport must be left out without --simulate: the name of the port says what the way to "
                           "the board is")
     if not request.ports:
@@ -146,14 +155,14 @@ def boards_of(pipeline: Pipeline, request: ServeRequest) -> tuple[Quantized, Des
 def real_boards(pipeline: Pipeline, request: ServeRequest) -> tuple[Quantized, DesignFacts, dict[str, Opener]]:
     """The boards behind ports: any of the designs that there are now of the model, all of the same integers."""
     with locked(pipeline.folder, pipeline.console.progress):
-        found = designs_of(pipeline, request.board)
+        found = designs_of(pipeline, request.access.board)
         design = load_design(found[0][0])
     same = [(folder, facts) for folder, facts in found if integers_of(folder, facts) == integers_of(*found[0])]
     known = {facts.identity: facts for _, facts in same}
 
     def opened(port: str) -> OpenBoard:
-        board = open_board(port, build=pipeline.project.build, model=pipeline.folder.name, board=request.board,
-                           baud=request.baud, patience=patience_of(request.patience))
+        board = open_board(port, build=pipeline.project.build, model=pipeline.folder.name, board=request.access.board,
+                           baud=request.access.baud, patience=patience_of(request.access.patience))
         facts = board.design.facts
         if known.get(facts.identity) != facts:
             board.close()

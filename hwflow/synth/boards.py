@@ -43,14 +43,8 @@ class Programmer:
 
 
 @dataclass(frozen=True, eq=False)
-class Board(ByValue):
-    """Everything about a board that synthesis needs.
-
-    `family` is a name in `families.FAMILIES`, and `resources` are the device's: tables of four inputs, flip-flops,
-    multiplier blocks, RAM blocks and SPRAM in the units of `hwflow_rtl.vendor.Technology.name`.  `clock_mhz` is the
-    oscillator; `pll_pad` says that it is at the pad that an iCE40's PLL takes for itself.  `transports` are the ways to
-    a host by their kinds, `chosen` is the kind that designs use.  `memories` are those beside the FPGA.
-    """
+class BoardDevice:
+    """A board's names and its FPGA; `family` is a name in `families.FAMILIES`."""
 
     name: str
     title: str
@@ -59,6 +53,16 @@ class Board(ByValue):
     package: str
     speed: str | None
     chip: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class BoardPins:
+    """The pins that designs use.
+
+    `clock_mhz` is the oscillator; `pll_pad` says that it is at the pad that an iCE40's PLL takes for itself.
+    `transports` are the ways to a host by their kinds, `chosen` is the kind that designs use.
+    """
+
     clock: Pin
     clock_mhz: float
     pll_pad: bool
@@ -68,6 +72,16 @@ class Board(ByValue):
     chosen: str
     leds: tuple[Pin, ...]
     leds_active_low: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Board(ByValue, BoardPins, BoardDevice):
+    """Everything about a board that synthesis needs.
+
+    `resources` are the device's: tables of four inputs, flip-flops, multiplier blocks, RAM blocks and SPRAM in the
+    units of `hwflow_rtl.vendor.Technology.name`.  `memories` are those beside the FPGA.
+    """
+
     resources: Resources
     programmer: Programmer | None
     source: str

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,13 +13,9 @@ from hwflow_base.errors import HwflowError
 from ...outcome import OutcomeWarning
 from ...synth import Board
 from .boards import Answer, answer
-from .engine import engine
 from .point import Objective, Point, frontier_of
-from .space import Material, Results, Space, Work
+from .space import Explorer, Results, Space, Work
 from .store import STORE, Store
-
-#: What shows how many tasks are done, of how many: a context with a function of both.
-Progress = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,26 +63,18 @@ class Exploration(ByValue):
                 f"{sum(point.fits for point in self.points)} of them fit, {len(self.frontier)} on the frontier")
 
 
-@contextlib.contextmanager
-def silent(_text: str) -> Iterator[Callable[[int, int], None]]:
-    """No progress is shown."""
-    yield lambda done, total: None
+def evaluate(run: Explorer) -> Results:
+    """The points of its space; what its folder has of an earlier run is not computed again.
 
-
-def evaluate(material: Material, space: Space, folder: Path, progress: Progress = silent, *,
-             workers: int | None = None, scheduler: str | None = None) -> Results:
-    """The points of `space`; what `folder` has of an earlier run is not computed again.
-
-    Tasks run on `workers` processes of this machine (None: one for each core), or on the cluster at `scheduler`.
     HwflowError where tasks are lost, after all others are finished.
     """
-    with Store(folder / STORE) as store:
-        work = Work(material, space, store)
+    table = run.folder / STORE
+    with Store(table) as store:
+        work = Work(run.material, run.space, store)
         if work.left:
-            log = folder / "workers.log"
             title = "evaluate designs" + (
-                f" anew, because another version of hwflow wrote {folder / STORE}" if store.replaced else "")
-            with progress(title) as show, engine(workers, scheduler, log) as running:
+                f" anew, because another version of hwflow wrote {table}" if store.replaced else "")
+            with run.running(title) as (running, show):
                 work.run(running, show)
         found = work.found()
     if found.lost:

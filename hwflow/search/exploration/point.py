@@ -31,22 +31,10 @@ class Widths:
 
 
 @dataclass(frozen=True)
-class Point:
-    """One design: what was asked for, and the plan that answers it, or why there is none.
-
-    Asked: a board (its name, or the path of its file), `widths` as `str(Widths)`, the `execution`, whether stages may
-    multiply in logic and weights be outside of the FPGA, and the most cycles of a frame (`asked`; None: as few as
-    possible).  `transport` is the way to the host, "" for the first one of the board.  `refused` is the reason where
-    there is no such design, and `lacks` the resources that are short, where some are; then everything after it is as by
-    default.
-
-    Found: `design` is the identity in hexadecimal digits, equal for equal designs.  `made_as` is dataflow, shared or
-    mixed.  `interval` and `latency` count cycles of the estimated clock of `mhz`; `mhz_error` is the mean relative
-    error of such estimates.  `memory_cycles` are those in which the memory beside the FPGA gives the weights of a
-    frame, 0 where none are there.  `link` is the number of frames a second that the board's line to the host carries.
-    `lut` to `spram` count what the core takes, `filled` is the largest share of a resource of the board.  `accuracy` is
-    the `metric` of the integer model on the data, `reference` that of the float model; None without data.
-    """
+class Question:
+    """What is asked for: a board (its name, or the path of its file), `widths` as `str(Widths)`, the `execution`,
+    whether stages may multiply in logic and weights be outside of the FPGA, and the most cycles of a frame (`asked`;
+    None: as few as possible).  `transport` is the way to the host, "" for the first one of the board."""
 
     board: str
     widths: str
@@ -55,6 +43,19 @@ class Point:
     stream_weights: bool
     asked: int | None
     transport: str = ""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The plan that answers a question: `refused` is the reason where there is none, and `lacks` the resources that are
+    short, where some are; then everything after it is as by default.
+
+    `design` is the identity in hexadecimal digits, equal for equal designs.  `made_as` is dataflow, shared or mixed.
+    `interval` and `latency` count cycles of the estimated clock of `mhz`; `mhz_error` is the mean relative error of
+    such estimates.  `memory_cycles` are those in which the memory beside the FPGA gives the weights of a frame, 0 where
+    none are there.  `link` is the number of frames a second that the board's line to the host carries.
+    """
+
     refused: str | None = None
     lacks: str = ""
     design: str = ""
@@ -65,15 +66,33 @@ class Point:
     mhz_error: float = 0.0
     memory_cycles: int = 0
     link: float = 0.0
+
+
+@dataclass(frozen=True)
+class CoreUse:
+    """What the core takes; `filled` is the largest share of a resource of the board."""
+
     lut: int = 0
     ff: int = 0
     dsp: int = 0
     ram: int = 0
     spram: int = 0
     filled: float = 0.0
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """`accuracy` is the `metric` of the integer model on the data, `reference` that of the float model; None without
+    data."""
+
     accuracy: float | None = None
     reference: float | None = None
     metric: str = ""
+
+
+@dataclass(frozen=True)
+class Point(Judgement, CoreUse, Estimate, Question):
+    """One design: what was asked for, and what came of it."""
 
     @property
     def fits(self) -> bool:

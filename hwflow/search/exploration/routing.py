@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import ModuleType
@@ -24,9 +24,9 @@ from ...synth.design import Design
 from ...synth.options import AS_IT_IS, Placer, SynthesisOptions, placer_of
 from ...synth.seeds import default_jobs
 from ...synth.toolchain import tools_of_family, versions
-from .engine import Engine, Lost, Promise, engine
+from .engine import Engine, Lost, Promise
 from .point import Point, Widths
-from .space import Material, Space
+from .space import Explorer, Material
 from .store import STORE, Store
 from .tasks import DesignTask, Integers, integers_of
 
@@ -36,8 +36,6 @@ RUNS = "runs"
 RANDOM = 3
 #: What is proposed: densities, exponents and weights around those of nextpnr.
 BETA, CRITEXP, TIMINGWEIGHT = (0.6, 0.95, 0.05), (1, 6), (5, 40, 5)
-
-Progress = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
 
 
 @dataclass(frozen=True)
@@ -224,25 +222,22 @@ class Runs:
         return lost
 
 
-def route(material: Material, space: Space, points: Sequence[Point], folder: Path, count: int, progress: Progress, *,
-          workers: int | None = None, scheduler: str | None = None) -> tuple[Routed, ...]:
-    """Place and route each of `points`, designs of `space`, in `count` runs; what `folder` has is not run again.
+def route(run: Explorer, points: Sequence[Point], count: int) -> tuple[Routed, ...]:
+    """Place and route each of `points`, designs of its space, in `count` runs; what its folder has is not run again.
 
     Runs share the engine as the tasks of an exploration do, on this machine no more than the free memory holds at 2 GB
     each.  MissingTool before anything starts where a tool is not installed; HwflowError where runs are lost, after all
     others are finished.
     """
-    tasks = {task_of(task): (widths, task) for widths, task in space.tasks(material)}
+    tasks = {task_of(task): (widths, task) for widths, task in run.space.tasks(run.material)}
     chosen = {point: on_its_line(point, *tasks[asked_of(point)]) for point in points}
-    with Store(folder / STORE) as store:
+    with Store(run.folder / STORE) as store:
         runs = Runs({point: task for point, (_, task) in chosen.items()}, store, count)
         lost: list[Lost] = []
         if runs.left:
-            processes = workers or default_jobs(len(points))
-            with (progress("place and route") as show,
-                  engine(processes, scheduler, folder / "workers.log") as running):
-                integers = later_integers(running, material, {widths for widths, _ in chosen.values()})
-                lost = runs.go(running, integers, None if scheduler else folder / "routed", show)
+            with run.running("place and route", default_jobs(len(points))) as (running, show):
+                integers = later_integers(running, run.material, {widths for widths, _ in chosen.values()})
+                lost = runs.go(running, integers, None if run.scheduler else run.folder / "routed", show)
     if lost:
         raise HwflowError(f"{len(lost)} runs of place and route were not finished: {lost[0].why}",
                           "what is finished is kept: run the command again, with fewer --workers")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -19,9 +21,9 @@ from ...outcome import OutcomeWarning
 from ...pipeline.build_folders import data_key, integers_key
 from ...quantize.settings import QuantizationSettings
 from ...synth import Board
-from .engine import Engine, Lost, Promise
+from .engine import Engine, Lost, Promise, engine
 from .point import Point, Widths
-from .store import Store
+from .store import OF_WIDTHS, Store
 from .tasks import DesignTask, designs, integers_of, judgement, reference_outputs
 
 #: The kind of facts of a store that are about the integers of some widths.
@@ -65,6 +67,38 @@ class Space:
                 self.boards.items(), self.widths, self.executions, self.logic_multipliers, self.stream_weights):
             yield widths, DesignTask(name, board, str(widths), keys[widths], execution, logic, streams, self.intervals,
                                  self.rate)
+
+
+#: What shows how many tasks are done, of how many: a context with a function of both.
+Progress = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
+
+
+@contextlib.contextmanager
+def silent(_text: str) -> Iterator[Callable[[int, int], None]]:
+    """No progress is shown."""
+    yield lambda done, total: None
+
+
+@dataclass(frozen=True)
+class Explorer:
+    """A run over a design space: `folder` keeps what is finished, so that the next run goes on.
+
+    Tasks run on `workers` processes of this machine (None: one for each core), or on the cluster at `scheduler`.
+    """
+
+    material: Material
+    space: Space
+    folder: Path
+    progress: Progress = silent
+    workers: int | None = None
+    scheduler: str | None = None
+
+    @contextlib.contextmanager
+    def running(self, title: str, processes: int | None = None) -> Iterator[tuple[Engine, Callable[[int, int], None]]]:
+        """The engine, with `processes` where `workers` are not given, and what shows how many tasks are done."""
+        workers = self.workers or processes
+        with self.progress(title) as show, engine(workers, self.scheduler, self.folder / "workers.log") as running:
+            yield running, show
 
 
 @dataclass(frozen=True)
@@ -144,7 +178,7 @@ class Work:
     def accuracy(self, widths: Widths) -> dict[str, Any]:
         """The fields of a point that the data decides."""
         facts = self.facts[widths]
-        return {} if facts is None else {name: facts[name] for name in ("accuracy", "reference", "metric")}
+        return {} if facts is None else {name: facts[name] for name in OF_WIDTHS}
 
 
 def with_and_without(option: bool) -> tuple[bool, ...]:

@@ -23,10 +23,10 @@ from typing import Any, Self
 from hwflow_base.errors import HwflowError
 from hwflow_base.files.target import create_folder
 
-from .point import Point, point_of
+from .point import Judgement, Point, point_of
 
 #: What the data decides, and no plan: it is kept once for all designs of the same widths, by `put`.
-OF_WIDTHS = ("accuracy", "reference", "metric")
+OF_WIDTHS = tuple(field.name for field in fields(Judgement))
 COLUMNS = tuple(field.name for field in fields(Point) if field.name not in OF_WIDTHS)
 TABLES = f"""
 CREATE TABLE tasks (key TEXT PRIMARY KEY, made TEXT NOT NULL);

@@ -26,7 +26,7 @@ UNCHECKED = "as remembered from the data sheet, not checked against its table"
 
 
 class Fpga(Protocol):
-    """What families ask of the FPGA of a board; the attributes are those of `boards.Board`."""
+    """The FPGA of a board, as far as families ask for it; the attributes are those of `boards.Board`."""
 
     @property
     def device(self) -> str: ...
@@ -118,14 +118,11 @@ class RoutedCells:
         return {name: cells for name, cells in found.items() if cells is not None}
 
 
-class Family(ABC):
-    """One FPGA family: its boards, tools and files.  The attributes without a value here must be given."""
+class FamilyDevices:
+    """The boards and devices of a family, and their clocks.  The attributes without a value must be given."""
 
     #: What a board file calls it; the same as `Technology.name`.
     name: str
-
-    # Boards and devices
-
     #: Keys that a board file must have besides those that every board has.
     required_keys: tuple[str, ...] = ()
     #: Keys that only boards of this family have ("clock.pll_pad"), and why no other has them.
@@ -148,7 +145,9 @@ class Family(ABC):
     #: The clock that routed designs reach at least, MHz: what a frame rate is planned with before anything is routed.
     expected_mhz: float
 
-    # Tools and their files
+
+class FamilyTools:
+    """The programs that only this family needs, and their files."""
 
     #: RomPart and route, then the packer: the programs that only this family needs, by name.
     programs: Mapping[str, Program]
@@ -163,7 +162,9 @@ class Family(ABC):
     #: None where no design was routed through edalize.
     edalize: Edalize | None = None
 
-    # Netlists
+
+class FamilyNetlists:
+    """What yosys and nextpnr call things in netlists, and how nextpnr routes them."""
 
     #: yosys' cells, for counting what each part of a design takes.
     netlist_cells: NetlistCells
@@ -177,9 +178,6 @@ class Family(ABC):
     netlist_rules: str = ""
     #: The cell of the family's PLL, each of them where there are several kinds.
     pll_cells: tuple[str, ...]
-
-    # Routing
-
     #: Arcs that nextpnr's first router may route, those that it takes up again included, for each arc of the design,
     #: before its second router takes its place; None: it always comes to an end.
     most_routed: float | None = None
@@ -187,7 +185,9 @@ class Family(ABC):
     #: `rom_cells.swaps`.  None where the layout is that netlist.
     table_wire: re.Pattern[str] | None = None
 
-    # Pictures of the die
+
+class FamilyDie:
+    """The die, for pictures of it."""
 
     #: Columns and rows of tiles, as nextpnr counts them, by the device or, for families with chips, by the chip.
     grids: Mapping[str, tuple[int, int]]
@@ -195,6 +195,10 @@ class Family(ABC):
     upwards: bool = False
     #: The cells of each resource that one tile of logic holds.
     tile: Mapping[str, int]
+
+
+class Family(FamilyDevices, FamilyTools, FamilyNetlists, FamilyDie, ABC):
+    """One FPGA family: its boards, tools and files."""
 
     @property
     def netlist(self) -> str:
