@@ -33,9 +33,9 @@ class Archive(dict[str, Array]):
     @classmethod
     def of(cls, arrays: Mapping[str, Array]) -> Archive:
         """One that is in memory already."""
-        made = cls(arrays)
-        made.update(arrays)
-        return made
+        archive = cls(arrays)
+        archive.update(arrays)
+        return archive
 
     def listed(self) -> str:
         """All names, for a message."""
@@ -43,8 +43,8 @@ class Archive(dict[str, Array]):
         return (", ".join(f"'{_short(name)}'" for name in self.names[:_LISTED]) or "nothing") + more
 
 
-def read_archive(file: Path, wanted: Collection[str], limits: Limits) -> Archive:
-    """The arrays of `file` whose names are `wanted`.
+def read_archive(file: Path, names: Collection[str], limits: Limits) -> Archive:
+    """The arrays of `file` whose names are `names`.
 
     HwflowError: no NPZ archive, an array that cannot be read or is no plain one, more bytes than `limits.total_bytes`
     in all.  Nothing is ever unpickled.
@@ -59,7 +59,7 @@ def read_archive(file: Path, wanted: Collection[str], limits: Limits) -> Archive
             raise _no_archive(file, "it is no zip archive")
         try:
             with zipfile.ZipFile(stream) as archive:
-                return _arrays(file, archive, wanted, limits)
+                return _arrays(file, archive, names, limits)
         except HwflowError:
             raise
         except Exception as error:  # of a damaged directory, for which zipfile has no list of errors
@@ -77,10 +77,10 @@ def _open(file: Path) -> BinaryIO:
         raise _no_archive(file, error.strerror or "it cannot be read") from None
 
 
-def _arrays(file: Path, archive: zipfile.ZipFile, wanted: Collection[str], limits: Limits) -> Archive:
+def _arrays(file: Path, archive: zipfile.ZipFile, names: Collection[str], limits: Limits) -> Archive:
     members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
     arrays = Archive(members)
-    there = [name for name in arrays.names if name in wanted]
+    there = [name for name in arrays.names if name in names]
     size = sum(members[name].file_size for name in there)  # zipfile unpacks no more than it says there
     if size > limits.total_bytes:
         raise HwflowError(

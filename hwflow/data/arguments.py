@@ -37,8 +37,8 @@ def path_of(value: object, name: str) -> Path:
 def whole_number(value: object, name: str, least: float, most: float = math.inf) -> int:
     """An integer, also numpy's, of at least `least` and at most `most`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or not least <= value <= most:
-        wanted = f"of at least {least}" if most == math.inf else f"from {least} to {most}"
-        raise HwflowError(f"{name} must be a whole number {wanted}, not {described(value)}")
+        bounds = f"of at least {least}" if most == math.inf else f"from {least} to {most}"
+        raise HwflowError(f"{name} must be a whole number {bounds}, not {described(value)}")
     return int(value)
 
 

@@ -58,23 +58,23 @@ def converted(file: Path, name: str, array: Array, value: Value, missing: Collec
                 where=str(file),
             )
     with np.errstate(over="ignore"):  # looked for below
-        made = array.astype(dtype, copy=False)
-    if dtype.kind == "f" and array.dtype.kind == "f" and (np.isinf(made) & np.isfinite(array)).any():
+        result = array.astype(dtype, copy=False)
+    if dtype.kind == "f" and array.dtype.kind == "f" and (np.isinf(result) & np.isfinite(array)).any():
         top = np.abs(array[np.isfinite(array)]).max()
         raise HwflowError(f"{file}: array '{name}' must fit {dtype}, not hold values up to {top:g}")
-    if dtype.kind in "iub" and array.dtype.kind in "iub" and not np.array_equal(made, array):
+    if dtype.kind in "iub" and array.dtype.kind in "iub" and not np.array_equal(result, array):
         low, high = array.min(), array.max()
         raise HwflowError(f"{file}: array '{name}' must fit {dtype}, not hold values from {low} to {high}")
-    return made
+    return result
 
 
 def texts(file: Path, name: str, array: Array) -> Array:
     """An array of texts in a fixed width."""
-    kinds = {type(each) for each in array.ravel()} if array.dtype.kind == "O" else set()
+    kinds = {type(item) for item in array.ravel()} if array.dtype.kind == "O" else set()
     if array.dtype.kind in "UT" or (kinds and kinds <= {str, np.str_}):
         return array.astype(np.str_)
-    found = f"objects like {next(iter(kinds)).__name__}" if kinds else str(array.dtype)
-    raise HwflowError(f"array '{name}' must hold texts, not {found}",
+    kind = f"objects like {next(iter(kinds)).__name__}" if kinds else str(array.dtype)
+    raise HwflowError(f"array '{name}' must hold texts, not {kind}",
                       "give an array of numpy's texts: x.astype(str)", where=str(file))
 
 
@@ -195,10 +195,10 @@ def checked_dataset(file: Path, arrays: Archive, values: Sequence[Value], expect
 
 def read_arrays(file: Path, values: Sequence[Value], outputs: Sequence[Value], limits: Limits) -> Archive:
     """The arrays of the file that a model with such inputs and outputs has a use for."""
-    wanted = {"labels"}
+    names = {"labels"}
     for prefixes, those in ((("in_", "", "calib_"), values), (("out_",), outputs)):
-        wanted.update(prefix + name for prefix in prefixes for value in those for name in spellings(value))
-    return read_archive(file, wanted, limits)
+        names.update(prefix + name for prefix in prefixes for value in those for name in spellings(value))
+    return read_archive(file, names, limits)
 
 
 def spellings(value: Value) -> tuple[str, str]:
@@ -227,8 +227,8 @@ def array_of_input(file: Path, arrays: Archive, value: Value, prefixes: tuple[st
     """The name of an input's array.  HwflowError where the file has none."""
     name = next((prefix + name for prefix in prefixes for name in spellings(value) if prefix + name in arrays), None)
     if name is None:
-        wanted = [f"{prefix}{value.name}" for prefix in prefixes]
-        wish = " or ".join(f"'{w}'" for w in wanted)
+        names = [f"{prefix}{value.name}" for prefix in prefixes]
+        wish = " or ".join(f"'{w}'" for w in names)
         raise HwflowError(
             f"{file}: there must be an array {wish} for the model's input '{value.name}'; it has {arrays.listed()}"
         )
@@ -242,9 +242,9 @@ def with_batch(file: Path, name: str, array: Array, value: Value, what: str = "i
         return array
     fixed = tuple(1 if k == 0 and not isinstance(size, int) else size for k, size in enumerate(shape))
 
-    def fits(found: tuple[int, ...]) -> bool:
-        return len(found) == len(fixed) and all(
-            not isinstance(want, int) or want == have for want, have in zip(fixed, found, strict=True)
+    def fits(shape: tuple[int, ...]) -> bool:
+        return len(shape) == len(fixed) and all(
+            not isinstance(want, int) or want == have for want, have in zip(fixed, shape, strict=True)
         )
 
     if array.ndim and fits(array.shape[1:]):
@@ -275,8 +275,8 @@ def _known(file: Path, arrays: Archive, prefix: str, values: Sequence[Value], wh
     known = {prefix + name for value in values for name in spellings(value)}
     for name in arrays.names:
         if name.startswith(prefix) and name not in known and name not in arrays:
-            wanted = " or ".join(f"'{prefix}{value.name}'" for value in values)
-            raise HwflowError(f"{file}: array '{name}' must be named like {what} of the model: {wanted}")
+            names = " or ".join(f"'{prefix}{value.name}'" for value in values)
+            raise HwflowError(f"{file}: array '{name}' must be named like {what} of the model: {names}")
 
 
 def _classes_of_one_hot(labels: Array | None, outputs: Sequence[Value], count: int) -> Array | None:
@@ -357,7 +357,7 @@ def classes(output: Array) -> Array | None:
 def accuracy(outputs: Mapping[str, Array], labels: Array) -> float | None:
     """Share of rows, 0 to 1, whose class is the label: top-1 of the first output that is a classification."""
     for output in outputs.values():
-        found = classes(output)
-        if found is not None:
-            return float(np.mean(found == labels[: len(found)]))
+        answers = classes(output)
+        if answers is not None:
+            return float(np.mean(answers == labels[: len(answers)]))
     return None

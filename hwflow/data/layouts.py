@@ -35,45 +35,45 @@ class Change:
         return shaped.transpose(self.order) if self.order else shaped
 
 
-def remedy_for(found: Sequence[int], wanted: Sequence[int | None], name: str = "x") -> str:
-    """What turns an array of the shape `found` into rows of the shape `wanted`, as a sentence with calls of numpy.
+def remedy_for(shape: Sequence[int], expected: Sequence[int | None], name: str = "x") -> str:
+    """What turns an array of the shape `shape` into rows of the shape `expected`, as a sentence with calls of numpy.
 
     "" where no call fits; the arguments are those of `changes_for`.
     """
-    calls = [f"{change.call(name)}{change.note}" for change in changes_for(found, wanted)]
+    calls = [f"{change.call(name)}{change.note}" for change in changes_for(shape, expected)]
     return f"give {', or '.join(calls)}" if calls else ""
 
 
-def changes_for(found: Sequence[int], wanted: Sequence[int | None]) -> tuple[Change, ...]:
-    """What makes rows of the shape `wanted` of an array of the shape `found`: nothing where that is not clear, and two
-    where the order of the elements in flat rows of pictures is not known.
+def changes_for(shape: Sequence[int], expected: Sequence[int | None]) -> tuple[Change, ...]:
+    """The calls that make rows of the shape `expected` of an array of the shape `shape`: none where that is not clear,
+    and two where the order of the elements in flat rows of pictures is not known.
 
-    `found` is the whole shape with the axis of rows, `wanted` the shape of the model's input, None for an axis of any
-    size.  A leading axis of 1 of `wanted` is the batch, which rows may leave out.
+    `shape` is the whole shape with the axis of rows, `expected` the shape of the model's input, None for an axis of any
+    size.  A leading axis of 1 of `expected` is the batch, which rows may leave out.
     """
-    row = _row_of(wanted)
+    row = _row_of(expected)
     for target in (row, (1, *row)):
-        if (change := _transpose(tuple(found), target)) is not None:
+        if (change := _transpose(tuple(shape), target)) is not None:
             return (change,)
     sizes = tuple(size for size in row if size is not None)
-    if len(sizes) < len(row) or (change := _reshape(tuple(found), sizes)) is None:
+    if len(sizes) < len(row) or (change := _reshape(tuple(shape), sizes)) is None:
         return ()
-    other = _other_place_of_channels(sizes) if len(found) <= 2 else None
+    other = _other_place_of_channels(sizes) if len(shape) <= 2 else None
     return (change,) if other is None else (change, other)
 
 
-def _row_of(wanted: Sequence[int | None]) -> tuple[int | None, ...]:
+def _row_of(expected: Sequence[int | None]) -> tuple[int | None, ...]:
     """The shape of a row, without the batch."""
-    return tuple(wanted[1:] if len(wanted) and wanted[0] == 1 else wanted)
+    return tuple(expected[1:] if len(expected) and expected[0] == 1 else expected)
 
 
-def _transpose(found: tuple[int, ...], target: tuple[int | None, ...]) -> Change | None:
+def _transpose(shape: tuple[int, ...], target: tuple[int | None, ...]) -> Change | None:
     """Brings the axes of each row into the order of `target`.
 
     Several orders fit where two sizes are equal, as height and width often are: the first one keeps the most pairs of
     axes in their order.
     """
-    row = found[1:]
+    row = shape[1:]
     if len(row) != len(target) or not 1 < len(row) <= _MOST_AXES:
         return None
     fitting = [order for order in itertools.permutations(range(len(row)))
@@ -90,16 +90,16 @@ def _turned(order: Sequence[int]) -> int:
     return sum(a > b for a, b in itertools.combinations(order, 2))
 
 
-def _reshape(found: tuple[int, ...], row: tuple[int, ...]) -> Change | None:
-    """Rows of as many elements, where the order of the elements is that of `found`, or one of both is flat."""
+def _reshape(source: tuple[int, ...], row: tuple[int, ...]) -> Change | None:
+    """Rows of as many elements, where the order of the elements is that of `source`, or one of both is flat."""
     size, shape = math.prod(row), (-1, *row)
     if not size:
         return None
-    sizes, wanted = ([n for n in shape if n != 1] for shape in (found[1:], row))
-    if math.prod(found[1:]) == size:
-        return Change(shape) if sizes == wanted or min(len(sizes), len(wanted)) < 2 else None
-    alone = math.prod(found) == size and len(found) <= max(len(row), 1)
-    alone &= len(found) == 1 or [n for n in found if n != 1] == wanted
+    sizes, row_sizes = ([n for n in shape if n != 1] for shape in (source[1:], row))
+    if math.prod(source[1:]) == size:
+        return Change(shape) if sizes == row_sizes or min(len(sizes), len(row_sizes)) < 2 else None
+    alone = math.prod(source) == size and len(source) <= max(len(row), 1)
+    alone &= len(source) == 1 or [n for n in source if n != 1] == row_sizes
     return Change(shape, note=", which makes it a single row") if alone else None
 
 

@@ -34,8 +34,8 @@ def shapes_of_data(path: str | Path, model: Model, given: Shapes, limits: Limits
     for name, size in sizes_given(model.graph, given).items():
         known[name] = size, "--input-shape"
     undecided = [value for value in inputs if value.name not in given and _is_open(value, known)]
-    kept = [value for value in model.graph.inputs if value.name in states - set(given)]
-    open_states = [value for value in kept if _is_open(value, known)]
+    states_left = [value for value in model.graph.inputs if value.name in states - set(given)]
+    open_states = [value for value in states_left if _is_open(value, known)]
     if not undecided and not open_states and not given:
         return {}
     file = Path(path)
@@ -97,13 +97,13 @@ def _agree(file: Path, array: str, dim: Dim, size: int, known: dict[str, tuple[i
         )
 
 
-def _require_given(file: Path, value: Value, shape: tuple[int, ...], found: tuple[int, ...]) -> None:
+def _require_given(file: Path, value: Value, shape: tuple[int, ...], actual: tuple[int, ...]) -> None:
     """The rows have the shape that --input-shape names."""
     assert value.tensor is not None
-    if found[1:] not in (shape, shape[1:] if shape[:1] == (1,) else shape):
+    if actual[1:] not in (shape, shape[1:] if shape[:1] == (1,) else shape):
         raise HwflowError(
             f"the rows of input '{value.name}' must have the shape {list(shape)} that --input-shape gives, not "
-            f"{list(found[1:])}",
+            f"{list(actual[1:])}",
             "leave --input-shape out, and the data decide",
             where=str(file),
         )

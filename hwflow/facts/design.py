@@ -31,7 +31,7 @@ def planned_and_used(plan: Plan, board: Board, report: SynthesisReport | None
     if plan.streams:
         rows.append(("weights outside", technology.placed(reading_cost(plan.outside, plan.streams, technology)),
                      used.get(MEMORY, Resources())))
-    around = sum((each for part, each in used.items() if not part.startswith("stage") and part not in (LINKS, MEMORY)),
+    around = sum((need for part, need in used.items() if not part.startswith("stage") and part not in (LINKS, MEMORY)),
                  Resources())
     telling = telling_cost(plan.outside, plan.streams, technology)
     rows.append(("around the core", technology.placed(around_cost(plan, board) + telling), around))
@@ -64,7 +64,7 @@ def rates(plan: Plan, board: Board, report: SynthesisReport) -> Mapping[str, flo
     """Frames a second: those that arrive and what limits them, at the clock that drives the stages and at the one that
     was reached, and of the line to the host."""
     rate = rate_of(plan, report.clock_mhz, board.transport.bytes_per_second)
-    found = {"arriving": rate.frames_per_second, "limit": rate.limit.value, "clock": rate.core, "line": rate.line}
+    facts = {"arriving": rate.frames_per_second, "limit": rate.limit.value, "clock": rate.core, "line": rate.line}
     if report.usable_mhz is not None:
-        found["usable_clock"] = rate_of(plan, report.usable_mhz).core
-    return found
+        facts["usable_clock"] = rate_of(plan, report.usable_mhz).core
+    return facts

@@ -257,24 +257,24 @@ class _Look:
         nodes = self.model.graph.nodes
         problems = with_cuts(self.found.values(), self.source.graph)
         told = {k: (problem.why, problem.remedy) for k, problem in zip(self.found, problems, strict=True)}
-        kept, host = _kept(static), made_on_host(static, quantized) if static else set()
-        found = []
+        small, host = _kept(static), made_on_host(static, quantized) if static else set()
+        findings = []
         for index, (node, names) in enumerate(zip(nodes, result_names(self.model.graph, forms or {}), strict=True)):
             operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
             name = node.name or f"{node.op_type} of '{next(filter(None, node.outputs), '?')}'"
             why, remedy = told.get(index, ("", ""))
             if index in told:
                 fate = Fate.NONE
-            elif kept is None:
+            elif small is None:
                 fate = Fate.UNKNOWN
-            elif not kept.intersection(names):
+            elif not small.intersection(names):
                 fate = Fate.CONSTANT
             else:
                 there = any(((forms or {}).get(result, node.op_type), result) in host for result in names)
                 fate = Fate.HOST if there else Fate.HARDWARE
-            found.append(NodeMapping(index, node.label, name, operator, fate, why, remedy))
+            findings.append(NodeMapping(index, node.label, name, operator, fate, why, remedy))
         general = tuple(dict.fromkeys(self.general))
-        return Mapped(tuple(found), general, quantized.graph if quantized else None, self.complete,
+        return Mapped(tuple(findings), general, quantized.graph if quantized else None, self.complete,
                       beyond=self.beyond)
 
 
@@ -324,8 +324,8 @@ def _static(base: Model, look: _Look, missing: Iterable[int], shapes: Mapping[st
     except HwflowError as error:
         problem = error
     look.whole(problem)
-    found = None if gone else suiting_inputs(model, shapes, limits)
-    return None if found is None else simplify(infer(model, {**shapes, **found}, limits))
+    shapes_found = None if gone else suiting_inputs(model, shapes, limits)
+    return None if shapes_found is None else simplify(infer(model, {**shapes, **shapes_found}, limits))
 
 
 def trial(model: Model) -> Quantized:

@@ -38,12 +38,12 @@ Shape: TypeAlias = tuple[int, ...]
 
 def _shapes(names: Sequence[str], type_of: TypeOf) -> list[Shape | None]:
     """The shapes of values; None where one is left out or has an open size."""
-    found: list[Shape | None] = []
+    shapes: list[Shape | None] = []
     for name in names:
         type_ = type_of(name) if name else None
         known = isinstance(type_, TensorType) and type_.is_static and type_.shape is not None
-        found.append(tuple(int(d) for d in type_.shape if isinstance(d, int)) if known else None)  # type: ignore[union-attr]
-    return found
+        shapes.append(tuple(int(d) for d in type_.shape if isinstance(d, int)) if known else None)  # type: ignore[union-attr]
+    return shapes
 
 
 def _convolution(node: Node, ins: Sequence[Shape | None], outs: Sequence[Shape | None]) -> int | None:
@@ -184,18 +184,18 @@ def describe_model(
     number of quantization annotations in the file; `shapes` are what is given for inputs that the file leaves open.
     """
     types, problem = _types(source, shapes or {})
-    found = places(source, static, trial)
+    where = places(source, static, trial)
     facts = {**model_facts(source, types), **_work(source, shapes or {})}
     facts["quantization"] = quantization_of(source, types, annotations)
     facts["type_problems"] = [problem] if problem else [str(finding) for finding in types.findings]
-    facts["where"] = dict(Counter(place.where.value for place in found.nodes))
+    facts["where"] = dict(Counter(place.where.value for place in where.nodes))
     facts["nodes"] = [
         {"index": index, "name": node.name, "operator": _operator(node), "output": _first(node.outputs),
          "where": place.where.value, "reason": place.reason}
-        for index, (node, place) in enumerate(zip(source.graph.nodes, found.nodes, strict=True))
+        for index, (node, place) in enumerate(zip(source.graph.nodes, where.nodes, strict=True))
     ]  # fmt: skip
-    facts["problem"], facts["golden"] = found.problem, found.golden
-    return facts, types, found
+    facts["problem"], facts["golden"] = where.problem, where.golden
+    return facts, types, where
 
 
 def _types(model: Model, shapes: Mapping[str, tuple[int, ...]]) -> tuple[Types, str]:
@@ -232,9 +232,9 @@ def model_facts(model: Model, types: Types) -> Facts:
 
 
 def _value(value: Value, types: Types) -> Facts:
-    found: ValueType | None = types[value.name] or value.type
-    shape = list(found.shape) if isinstance(found, TensorType) and found.shape is not None else None
-    return {"name": value.name, "type": type_text(found), "shape": shape}
+    type_: ValueType | None = types[value.name] or value.type
+    shape = list(type_.shape) if isinstance(type_, TensorType) and type_.shape is not None else None
+    return {"name": value.name, "type": type_text(type_), "shape": shape}
 
 
 def _operator(node: Node) -> str:

@@ -75,8 +75,8 @@ def places(source: Model, static: Callable[[], Model], trial: Callable[[], Quant
         quantized = trial()
     except HwflowError as error:
         return Places(_with_shapes(source, model, missing, None, forms), error.without_file)
-    found = _with_shapes(source, model, missing, quantized, forms)
-    return Places(found, without_hardware(quantized.graph), golden=True)
+    where = _with_shapes(source, model, missing, quantized, forms)
+    return Places(where, without_hardware(quantized.graph), golden=True)
 
 
 def without_hardware(graph: LayerGraph) -> str | None:
@@ -88,7 +88,7 @@ def without_hardware(graph: LayerGraph) -> str | None:
 
 def layers_without_hardware(graph: LayerGraph) -> dict[str, str]:
     """The layers that cannot become a stage, named like their nodes, and why."""
-    return {found.layer: found.why or f"{found.kind} has no hardware yet" for found in layer_problems(graph)}
+    return {problem.layer: problem.why or f"{problem.kind} has no hardware yet" for problem in layer_problems(graph)}
 
 
 def nodes_without_operator(model: Model) -> dict[int, str]:
@@ -116,49 +116,49 @@ class _Missing:
         if find(node, opsets)[1] is None:
             version = opsets.get(node.domain, "?")
             return f"hwflow has no operator {node.domain or 'ai.onnx'}.{node.op_type} of operator set {version}"
-        return next((found for _, graph in graphs_of(node) if (found := self.first(graph.nodes, opsets))), "")
+        return next((inner for _, graph in graphs_of(node) if (inner := self.first(graph.nodes, opsets))), "")
 
     def first(self, nodes: Iterable[Node], opsets: Mapping[str, int]) -> str:
-        return next((found for node in nodes if (found := self.reason(node, opsets))), "")
+        return next((inner for node in nodes if (inner := self.reason(node, opsets))), "")
 
 
 def _without_shapes(source: Model, missing: Mapping[int, str]) -> tuple[Place, ...]:
     """The places of a model whose shapes are not known: only the operators tell."""
     without = {problem.where: problem.why for problem in operators_without_hardware(source)}
-    found = []
+    where = []
     for index, node in enumerate(source.graph.nodes):
         if index in missing:
-            found.append(Place(Where.NOWHERE, missing[index]))
+            where.append(Place(Where.NOWHERE, missing[index]))
         else:
-            found.append(Place(Where.HOST, without.get(node.label, "hardware needs static shapes")))
-    return tuple(found)
+            where.append(Place(Where.HOST, without.get(node.label, "hardware needs static shapes")))
+    return tuple(where)
 
 
 def _with_shapes(
     source: Model, model: Model, missing: Mapping[int, str], quantized: Quantized | None, forms: Mapping[str, str]
 ) -> tuple[Place, ...]:
     graph = model.graph
-    kept = {name for node in graph.nodes for name in node.outputs if name}
+    outputs = {name for node in graph.nodes for name in node.outputs if name}
     reasons = {problem.where: problem.why for problem in unsupported(model)}
     layers = {} if quantized is None else {
-        found.layer: found.why or f"{found.kind} has no hardware yet; the golden model runs it"
-        for found in layer_problems(quantized.graph)}
+        where.layer: where.why or f"{where.kind} has no hardware yet; the golden model runs it"
+        for where in layer_problems(quantized.graph)}
     host = made_on_host(model, quantized)
-    found = []
+    where = []
     for index, (node, names) in enumerate(zip(source.graph.nodes, result_names(source.graph, forms), strict=True)):
         if index in missing:
-            found.append(Place(Where.NOWHERE, missing[index]))
-        elif not kept.intersection(names) and not _calls(node, source):
-            found.append(Place(Where.CONSTANT, "constants, or names for the same value"))
+            where.append(Place(Where.NOWHERE, missing[index]))
+        elif not outputs.intersection(names) and not _calls(node, source):
+            where.append(Place(Where.CONSTANT, "constants, or names for the same value"))
         elif node.label in reasons:
-            found.append(Place(Where.HOST, reasons[node.label]))
+            where.append(Place(Where.HOST, reasons[node.label]))
         elif node.name and node.name in layers:
-            found.append(Place(Where.HOST, layers[node.name]))
+            where.append(Place(Where.HOST, layers[node.name]))
         elif any((forms.get(name, node.op_type), name) in host for name in names):
-            found.append(Place(Where.HOST, "around the hardware"))
+            where.append(Place(Where.HOST, "around the hardware"))
         else:
-            found.append(Place(Where.HARDWARE))
-    return tuple(found)
+            where.append(Place(Where.HARDWARE))
+    return tuple(where)
 
 
 def result_names(graph: Graph, forms: Mapping[str, str]) -> list[tuple[str, ...]]:
@@ -189,17 +189,17 @@ def made_on_host(model: Model, quantized: Quantized | None) -> set[tuple[str, st
         inside = host_prefix(graph, HOST_BEFORE & (QUANTIZERS | HOST_ONLY))
         inside |= host_suffix(graph, HOST_AFTER & (LAYOUT | HOST_ONLY))
         return {(node.op_type, name) for node in graph.nodes for name in node.outputs if name in inside}
-    found = set[tuple[str, str]]()
+    moved = set[tuple[str, str]]()
     for program in (quantized.prologue, quantized.epilogue):
-        made = {name: node for node in program.graph.nodes for name in node.outputs if name}
+        makers = {name: node for node in program.graph.nodes for name in node.outputs if name}
         for node in program.graph.nodes:
-            found.update((node.op_type, name) for name in node.outputs)
-            if node.op_type == "Cast" and node.inputs[0] in made:
-                found.update((made[node.inputs[0]].op_type, name) for name in node.outputs)
-    results = {name for _, name in found}
-    found |= {(node.op_type, name) for node in model.graph.nodes for name in node.outputs
+            moved.update((node.op_type, name) for name in node.outputs)
+            if node.op_type == "Cast" and node.inputs[0] in makers:
+                moved.update((makers[node.inputs[0]].op_type, name) for name in node.outputs)
+    results = {name for _, name in moved}
+    moved |= {(node.op_type, name) for node in model.graph.nodes for name in node.outputs
               if (node.domain, node.op_type) in REWRITTEN_FOR_HOST and name in results}
-    return found
+    return moved
 
 
 def _calls(node: Node, source: Model) -> bool:

@@ -46,11 +46,11 @@ class LayerWork:
 
 def layers_of(plan: Plan) -> Iterator[LayerWork]:
     """The layers of every stage, in order; a shared stage also loads its inputs and stores its output."""
-    streamed = {each.stage for each in plan.streams}
+    streamed = {stream.stage for stream in plan.streams}
     for stage in plan.stages:
         for step in stage.steps:
-            made = stage.schedule.multipliers * step.cycles
-            use = step.multiplications / made if step.multiplications else None
+            room = stage.schedule.multipliers * step.cycles
+            use = step.multiplications / room if step.multiplications else None
             yield LayerWork(step.name, stage.name, step.cycles, step.waits, use)
         if not stage.steps:
             schedule = stage.schedule
@@ -61,24 +61,24 @@ def layers_of(plan: Plan) -> Iterator[LayerWork]:
 def waiting(plan: Plan) -> float:
     """The share of a frame's interval in which a stage waits for weights; of several, of the one that waits longest."""
     waits = {stage.name: 0 for stage in plan.stages}
-    for each in layers_of(plan):
-        waits[each.stage] += each.waits
+    for layer in layers_of(plan):
+        waits[layer.stage] += layer.waits
     return max(waits.values()) / plan.interval
 
 
 def ring_bytes(plan: Plan) -> tuple[int | None, ...]:
     """For each stage the bytes of the rows that it keeps for its windows; None of a stage that keeps none."""
     bits: dict[str, int] = {}
-    for each in plan.memories:
-        if each.memory.holds is Holds.RING:
-            bits[each.part] = bits.get(each.part, 0) + each.memory.bits
+    for memory in plan.memories:
+        if memory.memory.holds is Holds.RING:
+            bits[memory.part] = bits.get(memory.part, 0) + memory.memory.bits
     return tuple(-(-bits[stage.name] // 8) if stage.name in bits else None for stage in plan.stages)
 
 
 def use_of(stage: StagePlan, step: StepPlan) -> float | None:
     """Useful multiplications over multiplier cycles of the step; None where nothing is multiplied."""
-    made = stage.schedule.multipliers * step.cycles
-    return step.multiplications / made if step.multiplications else None
+    room = stage.schedule.multipliers * step.cycles
+    return step.multiplications / room if step.multiplications else None
 
 
 def busy(stage: StagePlan, plan: Plan) -> float:
@@ -91,8 +91,8 @@ def padding_loss(stage: StagePlan) -> float | None:
 
     None of a stage without multipliers.
     """
-    made = stage.schedule.multipliers * stage.schedule.work
-    return 1 - stage.multiplications / made if made else None
+    room = stage.schedule.multipliers * stage.schedule.work
+    return 1 - stage.multiplications / room if room else None
 
 
 def bottleneck(plan: Plan) -> StagePlan:
@@ -162,9 +162,9 @@ def array_of(stage: StagePlan) -> str:
 def execution_facts(plan: Plan, board: Board) -> dict[str, object]:
     """The execution, why it is this one, and the work of the layers."""
     return {"board": board.name, "execution": plan.execution, "why": plan.why,
-            "alternatives": [asdict(each) for each in plan.alternatives], "line": execution_line(plan, board),
+            "alternatives": [asdict(fact) for fact in plan.alternatives], "line": execution_line(plan, board),
             "interval": plan.interval, "waiting": waiting(plan), "multiplier_use": plan.multiplier_use,
-            "layers": [asdict(each) for each in layers_of(plan)]}
+            "layers": [asdict(fact) for fact in layers_of(plan)]}
 
 
 def shared_facts(stage: StagePlan) -> dict[str, object]:
@@ -281,8 +281,8 @@ def clock_of(plan: Plan, graph: LayerGraph, board: Board, folder: Path) -> CoreC
     facts = routed_design(plan, graph, board, folder)
     if facts is not None:
         return CoreClock(facts.clock_mhz, f"the clock of the routed design in '{folder}'", True)
-    found = estimated_clock(plan, board)
-    return CoreClock(found.mhz, found.how, False)
+    estimate = estimated_clock(plan, board)
+    return CoreClock(estimate.mhz, estimate.how, False)
 
 
 def routed_design(plan: Plan, graph: LayerGraph, board: Board, folder: Path) -> DesignFacts | None:

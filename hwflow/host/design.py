@@ -30,17 +30,17 @@ def find_designs(build: Path, model: str | None = None, board: str | None = None
     """The designs below `build`, or of one model there, or for one board, the newest first: <model>/<board>/synth, and
     what has got new weights since, <first model>/reweighted/<model>/<board>/synth.  What cannot be read is none.
     """
-    found = []
+    designs = []
     places = (f"*/*/synth/{IDENTITY_FILE}", f"*/reweighted/*/*/synth/{IDENTITY_FILE}")
     for path in (path for place in places for path in build.glob(place)):
         if path.parts[-4] != (model or path.parts[-4]) or path.parts[-3] != (board or path.parts[-3]):
             continue
         try:
-            found.append((path.stat().st_mtime, path.parent, DesignFacts.read(path.parent)))
+            designs.append((path.stat().st_mtime, path.parent, DesignFacts.read(path.parent)))
         except (HwflowError, OSError):
             continue
-    found.sort(key=lambda entry: (-entry[0], entry[1]))
-    return tuple((folder, facts) for _, folder, facts in found)
+    designs.sort(key=lambda entry: (-entry[0], entry[1]))
+    return tuple((folder, facts) for _, folder, facts in designs)
 
 
 def load_design(folder: Path) -> Design:

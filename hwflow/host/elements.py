@@ -107,8 +107,8 @@ def rows_of(quantized: Quantized, x: Array | Mapping[str, Array]) -> dict[str, A
         array, shape, dtype = np.asarray(x[value.name]), value.tensor.shape, value.tensor.dtype
         assert shape is not None, "the shapes of a host program are known"
         if array.shape[1:] != shape or not np.can_cast(array.dtype, dtype, "same_kind"):
-            wanted = ", ".join(["n", *map(str, shape)])
-            raise HwflowError(f"x for the input '{value.name}' must be {dtype} [{wanted}], not {array.dtype} "
+            expected = ", ".join(["n", *map(str, shape)])
+            raise HwflowError(f"x for the input '{value.name}' must be {dtype} [{expected}], not {array.dtype} "
                               f"{list(array.shape)}")
         rows[value.name] = _fitting(value.name, array, dtype)
     return rows

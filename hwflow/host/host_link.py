@@ -84,11 +84,11 @@ class Handshake:
             )
         return memory
 
-    def settings(self, wanted: int) -> int | None:
+    def settings(self, settings: int) -> int | None:
         """Ask the line for other settings, 32 bits that mean what its transport says: what it takes of them, which
         counts from the end of its answer on.  None where no answer comes, and so nothing is known.
         """
-        return self.ask(Kind.LINE, wanted.to_bytes(SETTINGS_BYTES, "little"), lambda packet, sequence: (
+        return self.ask(Kind.LINE, settings.to_bytes(SETTINGS_BYTES, "little"), lambda packet, sequence: (
             int.from_bytes(packet.payload, "little") if packet.kind == Kind.SETTINGS and packet.sequence == sequence
             and len(packet.payload) == SETTINGS_BYTES else None))
 
@@ -123,10 +123,10 @@ class Handshake:
             self.wire.send(Packet(kind, sequence, payload=payload))
             while (left := min(asked + wait, end) - clock()) > 0:
                 for packet in self.wire.receive(left):
-                    found = answer(packet, sequence)
-                    if found is not None:
+                    answered = answer(packet, sequence)
+                    if answered is not None:
                         self.round_trip = clock() - asked
-                        return found
+                        return answered
             wait = max(wait, min(wait * LONGER, self.seconds * SHARE))
         return None
 
@@ -229,9 +229,9 @@ class HostLink:
         self._calls += 1
         self.reset()
 
-    def settle(self, wanted: int) -> int | None:
+    def settle(self, settings: int) -> int | None:
         """Ask the line for other settings: see `Handshake.settings`."""
-        return self._handshake().settings(wanted)
+        return self._handshake().settings(settings)
 
     def proves(self, rounds: int) -> bool:
         """Whether so many packets of each size go both ways, none of them lost; then the board is as after a RESET."""

@@ -272,7 +272,7 @@ class DesignFacts:
 
         An edited file may have stages that `graph` cannot have.
         """
-        if any(k >= len(graph.layers) for each in self.partition.shared for k in each.layers):
+        if any(k >= len(graph.layers) for stage in self.partition.shared for k in stage.layers):
             return False
         try:
             groups = self.partition.groups(graph)

@@ -75,9 +75,9 @@ def raise_rate(link: HostLink, options: Mapping[str, int | str], only: int | Non
     if not isinstance(port, RatedPort) or not port.has_rate:
         return None
     for rate in rates:
-        wanted = bit_time(float(options["clock_hz"]), rate)
-        taken = link.settle(wanted)
-        if taken == wanted:
+        setting = bit_time(float(options["clock_hz"]), rate)
+        taken = link.settle(setting)
+        if taken == setting:
             port.set_rate(rate)
             if link.proves(PROOF):
                 return rate

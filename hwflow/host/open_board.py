@@ -150,8 +150,8 @@ def open_board(port: str | BytePort | Line, *, design: str | Path | None = None,
     HwflowError where nothing answers, where the board holds another design, where its design is not found, or where the
     file of its weights is not whole.
     """
-    wanted = load_design(Path(design)) if design is not None else None
-    known = find_designs(Path(build), model, board) if wanted is None else ((wanted.folder, wanted.facts),)
+    named = load_design(Path(design)) if design is not None else None
+    known = find_designs(Path(build), model, board) if named is None else ((named.folder, named.facts),)
     if not known:
         raise HwflowError(
             f"there must be a design below '{build}', but there is none",
@@ -160,10 +160,10 @@ def open_board(port: str | BytePort | Line, *, design: str | Path | None = None,
     link, identity, rate = _connect(port, _rates(port, known, baud), patience, clock)
     try:
         place = Path(build) if model is None else Path(build) / model
-        found = wanted or _the_one(known, identity, place, link.port.name)
-        _require(found, identity, link.port.name)
-        transport = _raised(link, found.facts.transport, baud, rate)
-        return OpenBoard(link, found, transport, filled=_fill(link, found, refill, progress))
+        chosen = named or _the_one(known, identity, place, link.port.name)
+        _require(chosen, identity, link.port.name)
+        transport = _raised(link, chosen.facts.transport, baud, rate)
+        return OpenBoard(link, chosen, transport, filled=_fill(link, chosen, refill, progress))
     except BaseException:
         link.close()
         raise

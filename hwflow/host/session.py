@@ -180,11 +180,11 @@ class Session:
         """Whether there is room for more data."""
         return self.outbox.uncut < self.outbox.capacity
 
-    def offer(self, data: bytes, wanted: int) -> None:
-        """Send `data`, and take `wanted` bytes of results for them."""
+    def offer(self, data: bytes, results: int) -> None:
+        """Send `data`, and take `results` bytes of results for them."""
         self.outbox.offer(data)
         self.size += len(data)
-        self.wanted += wanted
+        self.wanted += results
 
     def listen(self, limit: float | None) -> None:
         """Take what comes; waits for it until the next question is due, and at most `limit` seconds."""
@@ -208,8 +208,8 @@ class Session:
         waiting = self.outbox.in_flight
         while len(packets) < BURST:
             place, again = self.outbox.in_flight, self.outbox.again
-            found = self.outbox.next(short=short or not self.outbox.in_flight)
-            if found is None:
+            cut = self.outbox.next(short=short or not self.outbox.in_flight)
+            if cut is None:
                 break
             if again:
                 self.sent[place] = None
@@ -217,7 +217,7 @@ class Session:
             else:
                 self.sent.append(self.clock())
             self.unsettled.add(self.outbox.cursor - 1, self.clock())
-            packets.append(Packet(Kind.DATA, found[0], self.collector.acknowledge, found[1]))
+            packets.append(Packet(Kind.DATA, cut[0], self.collector.acknowledge, cut[1]))
         if packets:
             if not waiting:
                 self.timer = self.clock()

@@ -172,7 +172,7 @@ class Unanswered:
 
     def settle(self, packet: int) -> None:
         """A STATUS says that this packet of data, and all before it, are on the board."""
-        if any(each == packet for each, _ in self._open):
+        if any(sent == packet for sent, _ in self._open):
             while self._open.popleft()[0] != packet:
                 pass
         elif self._open:
@@ -184,7 +184,7 @@ class Unanswered:
             return False
         oldest = self._open.popleft()[0]
         if oldest is None or oldest < base:
-            return not any(each is not None and each >= base for each, _ in self._open)
+            return not any(sent is not None and sent >= base for sent, _ in self._open)
         if self._open:  # what this answers; what stands behind it brings nothing new any more
             self._open.popleft()
         self._open = deque((None, since) for _, since in self._open)

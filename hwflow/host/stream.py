@@ -93,11 +93,11 @@ class Stream(Iterator[Made], Generic[Given, Made]):
             self._began, self._before = self._link.clock(), self._counts()
         try:
             data = next(self._results)
-            made = self._unpack(data)
+            result = self._unpack(data)
         finally:
             self._ended = self._link.clock()
         self._frames += len(data) // self._facts.bytes_out
-        return made
+        return result
 
     @property
     def throughput(self) -> Throughput:

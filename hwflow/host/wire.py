@@ -46,11 +46,11 @@ class Deframer:
         for piece in whole:
             self._keep(piece)
             if self._begun:
-                found = unescaped(bytes(self._begun))
-                if isinstance(found, Drop):
-                    self.drops[found] += 1
+                packet = unescaped(bytes(self._begun))
+                if isinstance(packet, Drop):
+                    self.drops[packet] += 1
                 else:
-                    packets.append(found)
+                    packets.append(packet)
             self._begun.clear()
         self._keep(rest)
         return packets
@@ -227,11 +227,11 @@ class Wire:
         self.waited += self.clock() - since
         packets = []
         for whole in received:
-            found = decode(whole)
-            if isinstance(found, Packet):
-                packets.append(found)
+            packet = decode(whole)
+            if isinstance(packet, Packet):
+                packets.append(packet)
             else:
-                self.statistics.drops[found] += 1
+                self.statistics.drops[packet] += 1
         self.statistics.bytes_received = self.line.bytes_received
         self.statistics.packets_received += len(packets)
         return packets

@@ -117,7 +117,7 @@ def flash_of(entry: Entry, pads: PadTiming) -> FlashPart:
 
 
 def pins_of(pins: Entry) -> dict[str, tuple[str, ...]]:
-    return {name: (given,) if isinstance(given, str) else tuple(given) for name, given in pins.items()}
+    return {name: (names,) if isinstance(names, str) else tuple(names) for name, names in pins.items()}
 
 
 def memory_pins(entries: Sequence[Entry]) -> list[str]:
@@ -150,8 +150,8 @@ def memory_violations(entries: Sequence[Entry], pads: PadTiming | None, user_fla
 
 def pin_violations(where: str, part: Part, pins: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
     members = part.pins().members
-    for name, given in pins.items():
+    for name, names in pins.items():
         width = Shape.cast(members[f"{name}_i" if name in DATA_LINES else name].shape).width
-        if len(given) != width:
+        if len(names) != width:
             yield (f"key '{where}.pins.{name}' must have {width} pin{'s' if width > 1 else ''}, the lowest bit first, "
-                   f"not {len(given)}")
+                   f"not {len(names)}")

@@ -42,7 +42,7 @@ class BoardWeights:
         assert plan.outside is not None
         for memory in board.memories:
             if memory.part == plan.outside.part:
-                return BoardWeights(memory, tuple(each.stream for each in plan.streams))
+                return BoardWeights(memory, tuple(planned.stream for planned in plan.streams))
         raise HwflowError(f"the plan has weights in {plan.outside.part.name}, which {board.name} must have")
 
     @property
@@ -79,12 +79,12 @@ class BoardWeights:
     def pll(self, board: Board) -> PllSettings | None:
         """The PLL of the memory's own clock: the highest that is not above the board file's; None for the oscillator or
         the core's clock."""
-        wanted = self.memory.part.clock_mhz
-        if wanted == board.clock_mhz or self.domain == CORE_DOMAIN:
+        mhz = self.memory.part.clock_mhz
+        if mhz == board.clock_mhz or self.domain == CORE_DOMAIN:
             return None
-        settings = board.technology().pll_settings(board.clock_mhz, wanted)
+        settings = board.technology().pll_settings(board.clock_mhz, mhz)
         if settings is None:
-            raise HwflowError(f"the memory {self.memory.part.name} of {board.name} must have a clock of {wanted:g} MHz "
+            raise HwflowError(f"the memory {self.memory.part.name} of {board.name} must have a clock of {mhz:g} MHz "
                               f"or less, which no PLL of {board.device} makes of {board.clock_mhz:g} MHz")
         return settings
 

@@ -252,8 +252,8 @@ def device_violations(content: Entry) -> Iterator[str]:
     # A design uses one transport, so that pins of two may be the same.
     used = [pins + [pin.name for _, pin in line.ports()] for line in transports_of(content).values()]
     counts = Counter[str]()
-    for each in used:
-        counts |= Counter(each)  # the larger one of each pin
+    for names in used:
+        counts |= Counter(names)  # the larger one of each pin
     yield from (f"pin {pin} must be used once, not {count} times" for pin, count in sorted(counts.items()) if count > 1)
 
 

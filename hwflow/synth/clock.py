@@ -112,12 +112,12 @@ def layout_clock(folder: Path) -> LayoutClock:
 def pll_parameters(netlist: Path) -> dict[str, int] | None:
     """The dividers of the core's PLL in a netlist of yosys; None where there is none."""
     cells = json.loads(netlist.read_text(encoding="utf-8"))["modules"]["top"]["cells"]
-    found = [cell for name, cell in cells.items() if cell["type"] in PRIMITIVES and name.startswith(CORE_PLL)]
-    if not found:
+    plls = [cell for name, cell in cells.items() if cell["type"] in PRIMITIVES and name.startswith(CORE_PLL)]
+    if not plls:
         return None
-    if len(found) > 1:
-        raise HwflowError(f"the core must have one PLL at most, not {len(found)}", f"see {netlist}")
-    return {name: int(value, 2) for name, value in found[0]["parameters"].items()
+    if len(plls) > 1:
+        raise HwflowError(f"the core must have one PLL at most, not {len(plls)}", f"see {netlist}")
+    return {name: int(value, 2) for name, value in plls[0]["parameters"].items()
             if value and set(value) <= {"0", "1"}}
 
 

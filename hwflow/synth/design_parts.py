@@ -65,8 +65,8 @@ def part_of(cell: str) -> str:
     first, _, rest = cell.partition(".")
     if first == "core" and rest:
         inner = rest.partition(".")[0]
-        if found := re.match(r"stage\d+", inner):
-            return found[0]
+        if match := re.match(r"stage\d+", inner):
+            return match[0]
         return LINKS
     if first.startswith("$"):
         return ""
@@ -85,8 +85,8 @@ def place_of(cell: str) -> NamedCell:
     inner = path.split(".")[2 if part.startswith("stage") else 1 if part == LINKS else 0:]
     joined = re.sub(r"\$\d+", "", ".".join(inner))
     for pattern, words in UNITS:
-        if found := re.search(pattern, joined):
-            return NamedCell(part, found.expand(words), signal)
+        if match := re.search(pattern, joined):
+            return NamedCell(part, match.expand(words), signal)
     return NamedCell(part, joined.replace(".", " ").replace("_", " "), signal)
 
 
@@ -117,8 +117,8 @@ def count_parts(cells: Cells, family: str, part_of: Callable[[str], str] = part_
     for name, cell in cells.items():
         grouped[part_of(name)].append((name, cell))
     kinds, logic = FAMILIES[family].netlist_cells, FAMILIES[family].logic_cells(cells)
-    found = {part: count(group, kinds, logic) for part, group in sorted(grouped.items())}
-    return {part: resources for part, resources in found.items() if resources != Resources()}
+    parts = {part: count(group, kinds, logic) for part, group in sorted(grouped.items())}
+    return {part: resources for part, resources in parts.items() if resources != Resources()}
 
 
 def count(group: Iterable[tuple[str, Cell]], kinds: NetlistCells, logic: Mapping[str, int]) -> Resources:

@@ -199,8 +199,8 @@ def shortened(content: NextpnrReport) -> dict[str, object]:
             if ns > worst.get((end["event"], part), {"ns": 0.0})["ns"] and net["event"] == end["event"]:
                 worst[end["event"], part] = {
                     "event": end["event"], "part": part, "net": net["net"], "cell": end["cell"], "ns": ns}
-    kept = {name: content[name] for name in ("critical_paths", "fmax", "utilization") if name in content}
-    return kept | {"worst": [worst[key] for key in sorted(worst)]}
+    short = {name: content[name] for name in ("critical_paths", "fmax", "utilization") if name in content}
+    return short | {"worst": [worst[key] for key in sorted(worst)]}
 
 
 def longest(delay: float | list[float] | None) -> float:
@@ -233,9 +233,9 @@ def clocks_of(content: NextpnrReport, plan: Plan | None = None) -> tuple[Clock, 
     paths: dict[str, TimingPath] = {}
     for path in sorted((p for p in content.get("critical_paths", ()) if is_inner(p)), key=lambda p: total(p["path"])):
         paths[net_of(path["from"])] = path_of(path["path"], plan)
-    found = content.get("fmax", {})
-    name = net_of(core) if core else min(found, key=lambda net: float(found[net]["achieved"]), default="")
-    clocks = [Clock(net, float(value["achieved"]), net == name, paths.get(net)) for net, value in found.items()]
+    reached = content.get("fmax", {})
+    name = net_of(core) if core else min(reached, key=lambda net: float(reached[net]["achieved"]), default="")
+    clocks = [Clock(net, float(value["achieved"]), net == name, paths.get(net)) for net, value in reached.items()]
     return tuple(sorted(clocks, key=lambda clock: (not clock.is_core, clock.net)))
 
 
@@ -286,8 +286,8 @@ def steps_of(parts: Iterable[ReportStep]) -> list[Step]:
 
 def delays_of(content: NextpnrReport, plan: Plan | None = None) -> tuple[PartDelay, ...]:
     """The longest path into each part on the clock of the stages, and on every other clock; the slowest first."""
-    found = [
+    delays = [
         PartDelay(title_of(end["part"], plan), layers_of(end["part"], plan), round(float(end["ns"]), 3),
                   str(place_of(end["net"])), str(place_of(end["cell"])))
         for end in content.get("worst", ())]
-    return tuple(sorted(found, key=lambda delay: -delay.ns))
+    return tuple(sorted(delays, key=lambda delay: -delay.ns))

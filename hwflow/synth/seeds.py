@@ -56,10 +56,10 @@ def default_jobs(seeds: int, cores: int | None = None, memory: int | None = None
 def free_memory() -> int:
     """Bytes that programs can still have, as Linux estimates it; where it is not known, enough for one more run."""
     try:
-        found = re.search(r"^MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text(encoding="ascii"), re.MULTILINE)
+        match = re.search(r"^MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text(encoding="ascii"), re.MULTILINE)
     except OSError:
-        found = None
-    return int(found[1]) << 10 if found else NEXTPNR_MEMORY
+        match = None
+    return int(match[1]) << 10 if match else NEXTPNR_MEMORY
 
 
 class Listener:
@@ -102,17 +102,17 @@ class Listener:
         The analytical placer and the refinement behind it count their passes, and end when they get nowhere.  Of the
         routers, the first one counts the arcs that remain, the second one the wires that are still taken twice.
         """
-        if found := re.match(r"Info:\s+at iteration #(\d+)(, type|: temp)", line):
-            return f"placing, pass {found[1]}" if "type" in found[2] else f"improving the places, pass {found[1]}"
-        if found := re.match(r"Info: Routing (\d+) arcs", line):
-            self.arcs = int(found[1])
+        if match := re.match(r"Info:\s+at iteration #(\d+)(, type|: temp)", line):
+            return f"placing, pass {match[1]}" if "type" in match[2] else f"improving the places, pass {match[1]}"
+        if match := re.match(r"Info: Routing (\d+) arcs", line):
+            self.arcs = int(match[1])
             return f"routing {self.arcs} arcs"
-        if self.arcs and (found := re.match(r"Info:\s+\d+ \|[^|]*\|[^|]*\|\s*(\d+)\|", line)):
-            done = max(0, self.arcs - int(found[1]))
+        if self.arcs and (match := re.match(r"Info:\s+\d+ \|[^|]*\|[^|]*\|\s*(\d+)\|", line)):
+            done = max(0, self.arcs - int(match[1]))
             self.work.count(done, self.arcs)
             return f"routing, {done} of {self.arcs} arcs"
-        if found := re.match(r"Info:\s+iter=(\d+) wires=(\d+) overused=(\d+)", line):
-            return f"routing, pass {found[1]}, {found[3]} of {found[2]} wires taken twice"
+        if match := re.match(r"Info:\s+iter=(\d+) wires=(\d+) overused=(\d+)", line):
+            return f"routing, pass {match[1]}, {match[3]} of {match[2]} wires taken twice"
         return ""
 
 
@@ -181,12 +181,12 @@ class Patience:
         self.arcs = 0
 
     def __call__(self, line: str) -> None:
-        if found := re.match(r"Info: Routing (\d+) arcs", line):
-            self.arcs = int(found[1])
+        if match := re.match(r"Info: Routing (\d+) arcs", line):
+            self.arcs = int(match[1])
             return
-        found = re.match(r"Info:\s+(\d+) \|[^|]*\|[^|]*\|\s*(\d+)\|", line)
-        if found and self.arcs and int(found[2]) and int(found[1]) > self.most * self.arcs:
-            raise GivenUp(f"{found[2]} of {self.arcs} arcs are left after {found[1]} were routed")
+        match = re.match(r"Info:\s+(\d+) \|[^|]*\|[^|]*\|\s*(\d+)\|", line)
+        if match and self.arcs and int(match[2]) and int(match[1]) > self.most * self.arcs:
+            raise GivenUp(f"{match[2]} of {self.arcs} arcs are left after {match[1]} were routed")
 
 
 def place_and_route(job: Job, arguments: list[str], folder: Path, step: str, netlist: Path,

@@ -107,13 +107,13 @@ class Walk:
             self.said.append(repr(value))
         elif isinstance(value, list | tuple):
             self.said.append(f"{kind.__name__} {len(value)}")
-            for each in value:
-                self.on(each)
+            for item in value:
+                self.on(item)
         elif isinstance(value, dict):
             self.said.append(f"{kind.__name__} {len(value)}")
-            for name, each in value.items():
+            for name, item in value.items():
                 self.on(name)
-                self.on(each)
+                self.on(item)
         elif isinstance(value, set | frozenset):
             self.said += [f"{kind.__name__} {len(value)}", *sorted(map(repr, value))]
         elif isinstance(value, enum.Enum | type):

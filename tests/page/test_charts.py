@@ -11,7 +11,7 @@ import pytest
 from hwflow.views.page.bars import Piece, Row, bars
 from hwflow.views.page.chart import Axis, Columns, Dot, Dots, Line, Rule, plot
 from hwflow.views.page.markup import STEPS, Cell, element, short, table
-from hwflow.views.page.schedule import Lane, Span, gantt
+from hwflow.views.page.schedule import Lane, Span, Timeline, gantt
 from hwflow.views.page.sections.accuracy import heat_map
 
 HOSTILE = "</script><svg onload=\"x\"> & 'a' \x00\x1b[31m\u202e"
@@ -39,8 +39,9 @@ def test_a_hostile_text_stays_a_text_in_every_picture():
         bars(HOSTILE, HOSTILE, [Row(HOSTILE, [[Piece(1, "planned", HOSTILE)]], [HOSTILE], HOSTILE, {"stage": HOSTILE})],
              axis, names={"planned": HOSTILE}, rules=[Rule(HOSTILE, x=1)]),
         heat_map(HOSTILE, HOSTILE, [[1]], [HOSTILE], rows=HOSTILE, columns=HOSTILE),
-        gantt(HOSTILE, HOSTILE, [Lane(HOSTILE, [Span(0, 1, "works", HOSTILE)], HOSTILE, data={"stage": HOSTILE})], axis,
-              names={"works": HOSTILE}, rules=[Rule(HOSTILE, x=1)], note=HOSTILE),
+        gantt(HOSTILE, HOSTILE, Timeline([
+            Lane(HOSTILE, [Span(0, 1, "works", HOSTILE)], HOSTILE, data={"stage": HOSTILE})], axis, [Rule(HOSTILE, x=1)]),
+            names={"works": HOSTILE}, note=HOSTILE),
         table([HOSTILE], [[HOSTILE], [Cell(HOSTILE, 1.0)]], caption=HOSTILE, anchors=[HOSTILE, None])]
     for picture in pictures:
         root = parsed(picture)
@@ -86,9 +87,9 @@ def test_bars_are_as_long_as_their_values_and_lie_side_by_side():
 
 
 def test_spans_are_where_their_cycles_are():
-    made = gantt("time", "two", [Lane("a", [Span(0, 100, "fills", ""), Span(100, 400, "works", "")]),
-                                 Lane("b", [Span(300, 350, "works", "")])], Axis("cycles", 0, 400),
-                 names={"works": "works"})
+    made = gantt("time", "two", Timeline([
+        Lane("a", [Span(0, 100, "fills", ""), Span(100, 400, "works", "")]), Lane("b", [Span(300, 350, "works", "")])],
+        Axis("cycles", 0, 400)), names={"works": "works"})
     (fills,), (first, second) = rects(made, "fills"), rects(made, "works")
     scale = size(fills, "width") / 100
     assert size(first, "x") == pytest.approx(size(fills, "x") + 100 * scale, abs=0.2)

@@ -118,12 +118,12 @@ def _rows(file: Path, name: str, array: Array, target: Input, notes: list[str]) 
     fits = [array.ndim == len(shape) + 1 and all(n in (None, m) for n, m in zip(shape, array.shape[1:], strict=True))
             for shape in (target.shape, (1, *target.shape))]
     if not any(fits):
-        wanted = (1, *target.shape)
-        changes = changes_for(array.shape, wanted)
+        with_batch = (1, *target.shape)
+        changes = changes_for(array.shape, with_batch)
         if len(changes) != 1:
             row = ", ".join(str(n or "any") for n in target.shape)
             raise HwflowError(f"array '{name}' must have the shape [rows, {row}] for the model's input "
-                              f"'{target.name}', not {list(array.shape)}", remedy_for(array.shape, wanted),
+                              f"'{target.name}', not {list(array.shape)}", remedy_for(array.shape, with_batch),
                               where=str(file))
         array = changes[0].apply(array)
         notes.append(f"its axes are changed: {changes[0].call()}{changes[0].note}")

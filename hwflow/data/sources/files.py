@@ -39,16 +39,16 @@ def files_of(place: Path, endings: Sequence[str], how: Preparation, kind: str) -
     image_dataset_from_directory; files inside of further folders belong to the class above.  Hidden files are no rows.
     """
     if place.is_dir():
-        found = sorted(_below(place))
-        wanted = [name for name in found if name.lower().endswith(tuple(endings))]
-        if not wanted:
-            raise HwflowError(f"the folder must have {kind} ({', '.join(endings)}), not {len(found)} other files",
+        names = sorted(_below(place))
+        chosen = [name for name in names if name.lower().endswith(tuple(endings))]
+        if not chosen:
+            raise HwflowError(f"the folder must have {kind} ({', '.join(endings)}), not {len(names)} other files",
                               where=str(place))
     else:
-        found = wanted = [place.name]
+        names = chosen = [place.name]
         place = place.parent
-    labels, classes = _labels(place, wanted, how, kind)
-    return Files(tuple(place / name for name in wanted), tuple(wanted), labels, classes, len(found) - len(wanted))
+    labels, classes = _labels(place, chosen, how, kind)
+    return Files(tuple(place / name for name in chosen), tuple(chosen), labels, classes, len(names) - len(chosen))
 
 
 def _below(place: Path) -> list[str]:
@@ -85,12 +85,12 @@ def _labels_in(table: Path, names: Sequence[str], how: Preparation) -> tuple[Arr
     """The labels that a table of files and labels gives."""
     if table.suffix.lower() not in TABLES:
         raise HwflowError(f"--labels must be 'folders', 'none' or a table of files and labels (.csv), not '{table}'")
-    given = labels_by_file(table)
-    missing = [name for name in names if name not in given]
+    by_file = labels_by_file(table)
+    missing = [name for name in names if name not in by_file]
     if missing:
         raise HwflowError(f"the table must have a line for each file, and has none for '{missing[0]}' "
                           f"({len(missing)} of {len(names)} are missing)", where=str(table))
-    texts = [given[name] for name in names]
+    texts = [by_file[name] for name in names]
     if how.classes or not all(text.removeprefix("-").isdecimal() for text in texts):
         return class_numbers(texts, how.classes, str(table))
     return np.array(list(map(int, texts)), np.int64), ()

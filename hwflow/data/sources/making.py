@@ -61,28 +61,28 @@ def made_data(model: Model, sources: Sequence[str], how: Preparation, choice: Ch
     values = [value for value in model.graph.inputs if value.name not in states]
     inputs = [Input.of(value) for value in values]
     in_numpy = how.labels is not None and Path(how.labels).suffix.lower() == ".npy"
-    found = _sources(inputs, sources, replace(how, labels=NONE) if in_numpy else how, limits)
-    ours = _labelled(found, how, limits)
+    opened = _sources(inputs, sources, replace(how, labels=NONE) if in_numpy else how, limits)
+    ours = _labelled(opened, how, limits)
     apart = _sources(inputs, calibration_data, replace(how, labels=NONE), limits) if calibration_data else None
     if states:
         choice = replace(choice, in_order=True, calibration=choice.calibration or 0)
     run, calibrate = _chosen(ours.rows, choice, apart is not None)
-    arrays, notes = _arrays("in_", inputs, found, run, progress), [*_said(found)]
+    arrays, notes = _arrays("in_", inputs, opened, run, progress), [*_said(opened)]
     if apart is not None:
         count = next(iter(apart.values())).rows
         wanted = _CALIBRATION_ROWS if choice.calibration is None else choice.calibration
         calibrate = _order(count, choice)[:wanted]
         notes += [f"to calibrate: {line}" for line in _said(apart)]
     if len(calibrate):
-        arrays |= _arrays("calib_", inputs, apart or found, calibrate, progress)
+        arrays |= _arrays("calib_", inputs, apart or opened, calibrate, progress)
     arrays |= _besides(ours, run)
     outputs = [value for value in model.graph.outputs if value.name not in states]
     _require_classes(ours, outputs)
-    made = checked_dataset(Path(sources[0]), Archive.of(arrays), values, outputs, None, missing_taken(model.graph))
-    arrays |= {f"in_{name}": array for name, array in made.inputs.items()}
+    dataset = checked_dataset(Path(sources[0]), Archive.of(arrays), values, outputs, None, missing_taken(model.graph))
+    arrays |= {f"in_{name}": array for name, array in dataset.inputs.items()}
     if len(calibrate):
-        arrays |= {f"calib_{name}": array for name, array in made.calibration.items()}
-    return MadeData(arrays, made, ours.classes, tuple(notes))
+        arrays |= {f"calib_{name}": array for name, array in dataset.calibration.items()}
+    return MadeData(arrays, dataset, ours.classes, tuple(notes))
 
 
 def _said(sources: Mapping[str, Source]) -> list[str]:
@@ -90,24 +90,24 @@ def _said(sources: Mapping[str, Source]) -> list[str]:
     return [f"input '{name}': {note}" for name, source in sources.items() for note in source.notes]
 
 
-def _sources(inputs: Sequence[Input], given: Sequence[str], how: Preparation, limits: Limits) -> dict[str, Source]:
+def _sources(inputs: Sequence[Input], texts: Sequence[str], how: Preparation, limits: Limits) -> dict[str, Source]:
     """The source of each input.  HwflowError where one has none, or two, or they have different numbers of rows."""
     names = [target.name for target in inputs]
     named = [(text.partition("=")[0], text.partition("=")[2]) if text.partition("=")[0] in names else ("", text)
-             for text in given]
+             for text in texts]
     if len(named) == 1 and not named[0][0] and (len(inputs) == 1 or Path(named[0][1]).suffix.lower() in TABLES):
         return _opened(named[0][1], inputs, how, limits)
     if sorted(name for name, _ in named) != sorted(names):
         listed = " ".join(f"{name}=SOURCE" for name in names)
-        raise HwflowError(f"the sources must be one for each input of the model, {listed}, not {' '.join(given)}")
-    found: dict[str, Source] = {}
+        raise HwflowError(f"the sources must be one for each input of the model, {listed}, not {' '.join(texts)}")
+    sources: dict[str, Source] = {}
     for name, text in named:
-        found |= _opened(text, [inputs[names.index(name)]], how, limits)
-    counts = {name: source.rows for name, source in found.items()}
+        sources |= _opened(text, [inputs[names.index(name)]], how, limits)
+    counts = {name: source.rows for name, source in sources.items()}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"'{name}' has {count}" for name, count in counts.items())
         raise HwflowError(f"all inputs must have the same number of rows; {listed}")
-    return found
+    return sources
 
 
 def _opened(text: str, inputs: Sequence[Input], how: Preparation, limits: Limits) -> dict[str, Source]:
@@ -146,9 +146,9 @@ def _of_files(place: Path, target: Input, how: Preparation, limits: Limits) -> S
     return kinds[most](place, target, how, limits)
 
 
-def _labelled(found: Mapping[str, Source], how: Preparation, limits: Limits) -> Source:
+def _labelled(sources: Mapping[str, Source], how: Preparation, limits: Limits) -> Source:
     """The source whose labels count, with those of a NumPy file where the user gives one."""
-    ours = next((source for source in found.values() if source.labels is not None), next(iter(found.values())))
+    ours = next((source for source in sources.values() if source.labels is not None), next(iter(sources.values())))
     if how.labels is not None and Path(how.labels).suffix.lower() == ".npy":
         ours.labels, ours.classes = numbered(read_numpy(Path(how.labels), limits), how, how.labels)
     if how.labels == FOLDERS and ours.labels is None:
@@ -166,12 +166,12 @@ def _order(count: int, choice: Choice) -> Array:
 
 def _chosen(count: int, choice: Choice, apart: bool) -> tuple[Array, Array]:
     """The numbers of the rows to run, and of those to calibrate with; no row is both."""
-    wanted = min(_CALIBRATION_ROWS, count // _PART) if choice.calibration is None else choice.calibration
-    wanted = 0 if apart else wanted
-    if wanted >= count:
+    drawing = min(_CALIBRATION_ROWS, count // _PART) if choice.calibration is None else choice.calibration
+    drawing = 0 if apart else drawing
+    if drawing >= count:
         raise HwflowError(f"--calibration must leave rows to run, and be less than the {count} rows that there are, "
-                          f"not {wanted}")
-    drawn = np.sort(np.random.default_rng(choice.seed).permutation(count)[:wanted])
+                          f"not {drawing}")
+    drawn = np.sort(np.random.default_rng(choice.seed).permutation(count)[:drawing])
     order = _order(count, choice)
     return order[~np.isin(order, drawn)][:choice.rows], drawn
 
@@ -185,12 +185,12 @@ def _arrays(prefix: str, inputs: Sequence[Input], sources: Mapping[str, Source],
 
 def _besides(source: Source, run: Array) -> dict[str, Array]:
     """Labels, and for people the names of the rows and of the classes."""
-    found: dict[str, Array] = {} if source.labels is None else {"labels": source.labels[run]}
+    arrays: dict[str, Array] = {} if source.labels is None else {"labels": source.labels[run]}
     if source.names:
-        found["files"] = np.array([source.names[k] for k in run], str)
+        arrays["files"] = np.array([source.names[k] for k in run], str)
     if source.classes:
-        found["classes"] = np.array(source.classes, str)
-    return found
+        arrays["classes"] = np.array(source.classes, str)
+    return arrays
 
 
 def _require_classes(source: Source, outputs: Sequence[Value]) -> None:

@@ -158,12 +158,12 @@ def _middle(pixels: Array, frame: Frame) -> Array:
     return pixels[top : top + frame.height, left : left + frame.width]
 
 
-def _wrong_size(path: Path, found: Sequence[int], frame: Frame) -> HwflowError:
+def _wrong_size(path: Path, shape: Sequence[int], frame: Frame) -> HwflowError:
     """Height and width that are not those of the input."""
-    larger = found[0] >= frame.height and found[1] >= frame.width
+    larger = shape[0] >= frame.height and shape[1] >= frame.width
     first = "" if larger else f"--resize {max(frame.width, frame.height)} "
     return HwflowError(f"the picture must be {frame.width}x{frame.height} for the model's input, not "
-                       f"{found[1]}x{found[0]}",
+                       f"{shape[1]}x{shape[0]}",
                        f"give --resize {frame.width}x{frame.height}, which stretches it, or "
                        f"{first}--crop, which keeps its middle", where=str(path))
 
@@ -177,8 +177,8 @@ def decoded(path: Path, channels: int, how: Preparation, limits: Limits) -> Arra
             if picture.mode in _DEEP:
                 raise HwflowError(f"the picture must have 8 bits a channel, not the mode '{picture.mode}'",
                                   "convert it, or save its numbers with numpy.savez", where=str(path))
-            made = _resized(picture.convert(_MODES[channels]), how)
-            return np.asarray(made).reshape(made.height, made.width, channels)
+            resized = _resized(picture.convert(_MODES[channels]), how)
+            return np.asarray(resized).reshape(resized.height, resized.width, channels)
     except HwflowError:
         raise
     except MemoryError:

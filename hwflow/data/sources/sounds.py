@@ -90,14 +90,14 @@ def _unreadable(path: Path, error: Exception) -> HwflowError:
 
 def decoded(path: Path, rate: int, resample: bool, limits: Limits) -> Array:
     """The samples of a recording, float32 from -1 to 1, the mean of its channels, at `rate` Hz."""
-    found = info(path)
-    if found.samplerate != rate and not resample:
-        raise HwflowError(f"the recording must have {rate} samples a second like the first one, not {found.samplerate}",
-                          f"give --rate {rate} to resample those that differ", where=str(path))
-    require_room(found.frames, (max(1, found.channels),), np.dtype(np.float32), limits, str(path))
+    header = info(path)
+    if header.samplerate != rate and not resample:
+        raise HwflowError(f"the recording must have {rate} samples a second like the first one, not "
+                          f"{header.samplerate}", f"give --rate {rate} to resample those that differ", where=str(path))
+    require_room(header.frames, (max(1, header.channels),), np.dtype(np.float32), limits, str(path))
     try:
         wave, _ = soundfile.read(str(path), dtype="float32", always_2d=True)
     except (OSError, RuntimeError, ValueError) as error:
         raise _unreadable(path, error) from None
     mixed = wave.mean(axis=1)
-    return np.asarray(mixed if found.samplerate == rate else soxr.resample(mixed, found.samplerate, rate))
+    return np.asarray(mixed if header.samplerate == rate else soxr.resample(mixed, header.samplerate, rate))

@@ -124,13 +124,13 @@ class Preparation:
 
     def apply(self, values: Array, where: str) -> Array:
         """float32 `(values / scale - mean) / std`; the channels of `values` are its last axis."""
-        found = values.astype(np.float32)
+        prepared = values.astype(np.float32)
         for numbers, name in ((self.mean, "--mean"), (self.std, "--std")):
-            if len(numbers) > 1 and found.shape[-1:] != (len(numbers),):
-                raise HwflowError(f"{name} must have one number, or one for each of the {found.shape[-1]} channels, "
+            if len(numbers) > 1 and prepared.shape[-1:] != (len(numbers),):
+                raise HwflowError(f"{name} must have one number, or one for each of the {prepared.shape[-1]} channels, "
                                   f"not {len(numbers)}", where=where)
         with np.errstate(all="ignore"):  # the data file's own check refuses what is not finite
-            scaled = found / np.float32(self.scale or 1.0)
+            scaled = prepared / np.float32(self.scale or 1.0)
             return np.asarray((scaled - np.array(self.mean, np.float32)) / np.array(self.std, np.float32))
 
     @property
@@ -187,12 +187,12 @@ class Input:
         if self.dtype.kind == "f":
             return values.astype(self.dtype)
         with np.errstate(invalid="ignore"):
-            made = np.rint(values).astype(self.dtype)
-        if not np.array_equal(made, values):
+            rounded = np.rint(values).astype(self.dtype)
+        if not np.array_equal(rounded, values):
             raise HwflowError(f"the numbers must be whole ones that fit {self.dtype}, the type of the model's input "
                               f"'{self.name}', not {values.min():g} to {values.max():g} with fractions or beyond",
                               "give the --scale and --mean of the quantized input", where=where)
-        return made
+        return rounded
 
 
 @dataclass

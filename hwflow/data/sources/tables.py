@@ -60,12 +60,12 @@ def table_source(file: Path, inputs: Sequence[Input], how: Preparation, limits: 
     One input takes all columns but that of the labels, in the order of the input's elements.  Several inputs, each of
     one element, take the columns with their names.
     """
-    wanted = None if how.labels in (None, "none") else how.labels
+    label_column = None if how.labels in (None, "none") else how.labels
     texts = {target.name for target in inputs if target.dtype.kind == "O"}
-    table = read_table(file, wanted, limits, texts, every=len(inputs) == 1 and bool(texts))
+    table = read_table(file, label_column, limits, texts, every=len(inputs) == 1 and bool(texts))
     columns = _columns_of(file, table, inputs)
     labels, classes = _labels(file, table, how)
-    made: dict[str, Source] = {}
+    sources: dict[str, Source] = {}
     for target in inputs:
         chosen = columns[target.name]
         shape = tuple(1 if n is None else n for n in target.shape)
@@ -74,8 +74,8 @@ def table_source(file: Path, inputs: Sequence[Input], how: Preparation, limits: 
         else:
             array = target.numbers(how.apply(table.numbers[:, chosen], str(file)), str(file)).reshape(-1, *shape)
         note = f"{len(chosen)} columns of {file.name}, {'texts' if target.dtype.kind == 'O' else how.formula}"
-        made[target.name] = Columns(len(array), labels, classes, (), [note], array)
-    return made
+        sources[target.name] = Columns(len(array), labels, classes, (), [note], array)
+    return sources
 
 
 def _columns_of(file: Path, table: Table, inputs: Sequence[Input]) -> dict[str, list[int]]:
@@ -89,14 +89,14 @@ def _columns_of(file: Path, table: Table, inputs: Sequence[Input]) -> dict[str, 
             raise HwflowError(f"the table must have {size} columns{besides} for the model's input '{inputs[0].name}' "
                               f"{inputs[0].shown}, not {len(every)}", extra, where=str(file))
         return {inputs[0].name: every}
-    found = {}
+    columns = {}
     for target in inputs:
         if target.name not in table.heads or math.prod(n or 1 for n in target.shape) != 1:
             raise HwflowError(f"a table for several inputs must have a column for each, with its name and one cell, "
                               f"and has none for '{target.name}' {target.shown}",
                               "give a file for each input: NAME=FILE", where=str(file))
-        found[target.name] = [table.heads.index(target.name)]
-    return found
+        columns[target.name] = [table.heads.index(target.name)]
+    return columns
 
 
 def _labels(file: Path, table: Table, how: Preparation) -> tuple[Array | None, tuple[str, ...]]:
@@ -145,20 +145,20 @@ def read_table(file: Path, label: str | None, limits: Limits, texts: Collection[
         require_room(len(numbers), (1,), np.dtype(np.float64), limits, str(file))
     if not numbers:
         raise HwflowError("the table must have at least one row of numbers, not none", where=str(file))
-    found = np.frombuffer(numbers).reshape(-1, len(kept))
+    matrix = np.frombuffer(numbers).reshape(-1, len(kept))
     columns = {place: np.array(cell, np.str_) for place, cell in words.items()}
-    return Table(tuple(heads[k] for k in kept), found, columns, tuple(labels), "" if taken is None else heads[taken])
+    return Table(tuple(heads[k] for k in kept), matrix, columns, tuple(labels), "" if taken is None else heads[taken])
 
 
 def labels_by_file(file: Path) -> dict[str, str]:
     """A table of two columns, the name of a file and its label, as a dictionary."""
-    found = {}
+    labels = {}
     for number, cells in _lines(file):
         if len(cells) != 2:
             raise HwflowError(f"line {number} must be a file's name and its label, not {len(cells)} cells",
                               where=str(file))
-        found[cells[0].strip()] = cells[1].strip()
-    return found
+        labels[cells[0].strip()] = cells[1].strip()
+    return labels
 
 
 def _again(first: tuple[int, list[str]], rest: Iterator[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:

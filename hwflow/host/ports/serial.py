@@ -221,20 +221,20 @@ def found_boards() -> tuple[UsbBoard, ...]:
 
 def find_board(name: str) -> UsbBoard:
     """The board that `name` means.  LinkFailed where there is none, or more than one."""
-    wanted, boards = name.removeprefix(PREFIX), found_boards()
+    serial_number, boards = name.removeprefix(PREFIX), found_boards()
     ours = [board for board in boards if (board.vendor, board.product) == (VENDOR, PRODUCT)]
-    if wanted.startswith(AT):
+    if serial_number.startswith(AT):
         # An interface of the device may stand behind a colon.
-        found = [board for board in boards if board.socket.partition(":")[0] == wanted.removeprefix(AT)]
-    elif wanted:
-        found = [board for board in boards if board.serial == wanted]
+        matching = [board for board in boards if board.socket.partition(":")[0] == serial_number.removeprefix(AT)]
+    elif serial_number:
+        matching = [board for board in boards if board.serial == serial_number]
     else:
-        found = ours
-    if len(found) == 1:
-        return found[0]
-    if found:
-        listed = ", ".join(f"{PREFIX}{AT}{board.socket.partition(':')[0]} ({board.device})" for board in found)
-        raise LinkFailed(f"the port '{name}' must be one board, but {len(found)} are plugged in that it may mean",
+        matching = ours
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        listed = ", ".join(f"{PREFIX}{AT}{board.socket.partition(':')[0]} ({board.device})" for board in matching)
+        raise LinkFailed(f"the port '{name}' must be one board, but {len(matching)} are plugged in that it may mean",
                          f"name one of them by its socket: {listed}")
     there = ", ".join(map(str, ours or boards)) or "none"
     raise LinkFailed(f"the port '{name}' must be a board on the USB of this machine, which has {there}",

@@ -35,8 +35,8 @@ class SpiBus(Protocol):
 
 def open_spi(name: str) -> SpiPort:
     """The port of that name.  LinkFailed where it is none, or does not open."""
-    found = NAME.fullmatch(name)
-    if found is None:
+    match = NAME.fullmatch(name)
+    if match is None:
         raise LinkFailed(f"the port '{name}' must be spi:/dev/spidevB.C, perhaps with @HZ behind it",
                          "name another one with --port")
     try:
@@ -46,8 +46,8 @@ def open_spi(name: str) -> SpiPort:
                          "install it: pip install 'hwflow[spi]'") from None
     bus: Any = spidev.SpiDev()
     try:
-        bus.open(int(found[1]), int(found[2]))
-        bus.mode, bus.max_speed_hz = 0, int(found[3] or USUAL_HZ)
+        bus.open(int(match[1]), int(match[2]))
+        bus.mode, bus.max_speed_hz = 0, int(match[3] or USUAL_HZ)
     except OSError as error:
         bus.close()
         raise LinkFailed(

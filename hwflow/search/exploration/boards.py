@@ -39,12 +39,12 @@ class Answer:
     @property
     def smallest(self) -> Verdict | None:
         """The smallest board that does it; None where none does."""
-        return next((each for each in self.verdicts if each.enough), None)
+        return next((verdict for verdict in self.verdicts if verdict.enough), None)
 
     @property
     def next_smaller(self) -> Verdict | None:
         """The largest of the boards that are smaller than the smallest one that does it, or of all where none does."""
-        before = [each for each in self.verdicts if not each.enough]
+        before = [verdict for verdict in self.verdicts if not verdict.enough]
         if self.smallest is not None:
             before = list(self.verdicts[:self.verdicts.index(self.smallest)])
         return before[-1] if before else None
@@ -52,9 +52,9 @@ class Answer:
     @property
     def is_close(self) -> bool:
         """Whether the answer could be another one within the error of the estimated clock."""
-        found = self.smallest
-        return (found is not None and found.design is not None
-                and found.design.frames_per_second * (1 - found.design.mhz_error) < self.rate)
+        smallest = self.smallest
+        return (smallest is not None and smallest.design is not None
+                and smallest.design.frames_per_second * (1 - smallest.design.mhz_error) < self.rate)
 
 
 def size_of(board: Board) -> tuple[int, ...]:

@@ -42,15 +42,15 @@ class Exploration(ByValue):
         best: set[int] = set()
         for board in dict.fromkeys(point.board for point in self.points):
             own = [k for k, point in enumerate(self.points) if point.board == board]
-            found = frontier_of([self.points[k] for k in own], self.objectives)
-            best |= {k for k, on in zip(own, found, strict=True) if on}
+            flags = frontier_of([self.points[k] for k in own], self.objectives)
+            best |= {k for k, on in zip(own, flags, strict=True) if on}
         return tuple(k in best for k in range(len(self.points)))
 
     @cached_property
     def frontier(self) -> tuple[Point, ...]:
         """The designs on the frontiers of all boards, each once, the fastest first."""
-        found = [point for point, best in zip(self.points, self.on_frontier, strict=True) if best]
-        once = {(point.board, point.design): point for point in reversed(found)}
+        best_points = [point for point, best in zip(self.points, self.on_frontier, strict=True) if best]
+        once = {(point.board, point.design): point for point in reversed(best_points)}
         return tuple(sorted(once.values(), key=lambda point: (-point.frames_per_second, point.lut, point.board)))
 
     @cached_property
@@ -76,11 +76,11 @@ def evaluate(run: Explorer) -> Results:
                 f" anew, because another version of hwflow wrote {table}" if store.replaced else "")
             with run.running(title) as (running, show):
                 work.run(running, show)
-        found = work.found()
-    if found.lost:
-        raise HwflowError(f"{len(found.lost)} of {len(work.tasks)} tasks were not finished: {found.lost[0].why}",
+        results = work.found()
+    if results.lost:
+        raise HwflowError(f"{len(results.lost)} of {len(work.tasks)} tasks were not finished: {results.lost[0].why}",
                           "what is finished is kept: run the command again, with fewer --workers")
-    return found
+    return results
 
 
 def default_objectives(points: Sequence[Point]) -> tuple[Objective, ...]:
@@ -89,8 +89,9 @@ def default_objectives(points: Sequence[Point]) -> tuple[Objective, ...]:
     return (Objective.FRAMES, *([Objective.ACCURACY] if measured else []), Objective.LUT)
 
 
-def exploration_of(space: Space, found: Results, folder: Path, *, objectives: Sequence[Objective] = (),
+def exploration_of(space: Space, results: Results, folder: Path, *, objectives: Sequence[Objective] = (),
                    most_drop: float | None = None, model: str = "") -> Exploration:
     """The exploration with the frontier of `objectives` (none: the default ones)."""
-    chosen = tuple(objectives) or default_objectives(found.points)
-    return Exploration(model, found.points, space.boards, chosen, space.rate, most_drop, found.warnings, folder / STORE)
+    chosen = tuple(objectives) or default_objectives(results.points)
+    return Exploration(model, results.points, space.boards, chosen, space.rate, most_drop, results.warnings,
+                       folder / STORE)

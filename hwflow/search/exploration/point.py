@@ -136,9 +136,9 @@ class Point(Judgement, CoreUse, Estimate, Question):
 
 def point_of(facts: Mapping[str, Any]) -> Point:
     """The point with these values; what is left out is as by default.  TypeError where something asked is left out."""
-    found = {field.name: facts[field.name] for field in fields(Point) if field.name in facts}
-    flags = {name: bool(found[name]) for name in ("logic_multipliers", "stream_weights")}  # SQL has no booleans
-    return Point(**{**found, **flags})
+    known = {field.name: facts[field.name] for field in fields(Point) if field.name in facts}
+    flags = {name: bool(known[name]) for name in ("logic_multipliers", "stream_weights")}  # SQL has no booleans
+    return Point(**{**known, **flags})
 
 
 # The frontier of a set of points: those that no other one beats in all objectives.
@@ -193,9 +193,9 @@ def frontier_of(points: Sequence[Point], objectives: Sequence[Objective]) -> lis
     better in one.  Points that are equal in all objectives are on it together.
     """
     fitting = [k for k, point in enumerate(points) if point.fits]
-    losses = np.array([[each.loss(points[k]) for each in objectives] for k in fitting], np.float64)
-    found = [False] * len(points)
+    losses = np.array([[objective.loss(points[k]) for objective in objectives] for k in fitting], np.float64)
+    on_it = [False] * len(points)
     for k, own in zip(fitting, losses, strict=True):
         no_worse, better = (losses <= own).all(axis=1), (losses < own).any(axis=1)
-        found[k] = not bool((no_worse & better).any())
-    return found
+        on_it[k] = not bool((no_worse & better).any())
+    return on_it

@@ -118,8 +118,8 @@ def proposed(runs: Sequence[Run]) -> tuple[int, Placer]:
              "critexp": spans.IntDistribution(*CRITEXP),
              "timingweight": spans.IntDistribution(*TIMINGWEIGHT[:2], step=TIMINGWEIGHT[2])}
     for run in runs[1:]:
-        given = dict(placer_of(run.placer).given())
-        study.add_trial(optuna.trial.create_trial(params=given, distributions=knobs, value=run.mhz or 0.0))
+        knobs_of_run = dict(placer_of(run.placer).given())
+        study.add_trial(optuna.trial.create_trial(params=knobs_of_run, distributions=knobs, value=run.mhz or 0.0))
     chosen = study.ask(knobs).params
     return seed, Placer(round(chosen["beta"], 2), chosen["critexp"], chosen["timingweight"])
 
@@ -168,8 +168,8 @@ class Runs:
 
     def __init__(self, tasks: Mapping[Point, DesignTask], store: Store, count: int):
         self.tasks, self.store, self.count = tasks, store, count
-        tools = {each.board.family: versions(tools_of_family(each.board.family)) for each in tasks.values()}
-        self.tools = {point: str(tools[each.board.family]) for point, each in tasks.items()}
+        tools = {task.board.family: versions(tools_of_family(task.board.family)) for task in tasks.values()}
+        self.tools = {point: str(tools[task.board.family]) for point, task in tasks.items()}
         self.done: dict[Point, list[Run]] = {}
         for point in tasks:
             runs = self.done[point] = list[Run]()
@@ -216,7 +216,7 @@ class Runs:
             runs.append(Run(**result))
             return submitted(point)
 
-        first = {point: promise for each in self.tasks for point, promise in submitted(each).items()}
+        first = {point: promise for first_point in self.tasks for point, promise in submitted(first_point).items()}
         for _ in running.finished(first, then):
             show(total - self.left, total)
         return lost
@@ -247,8 +247,8 @@ def route(run: Explorer, points: Sequence[Point], count: int) -> tuple[Routed, .
 def later_integers(running: Engine, material: Material, widths: set[Widths]) -> dict[str, object]:
     """Promises of the integers, by the widths as points have them."""
     rows = None if material.dataset is None else dict(material.dataset.calibration)
-    return {str(each): running.later(integers_of, material.model, material.source, rows, material.settings[each])
-            for each in widths}
+    return {str(bits): running.later(integers_of, material.model, material.source, rows, material.settings[bits])
+            for bits in widths}
 
 
 def on_its_line(point: Point, widths: Widths, task: DesignTask) -> tuple[Widths, DesignTask]:

@@ -128,12 +128,14 @@ class Work:
     @property
     def left(self) -> int:
         """Tasks that are not finished."""
-        return sum(found is None for found in self.points.values()) + len(self.unjudged)
+        return sum(points is None for points in self.points.values()) + len(self.unjudged)
 
     @property
     def unjudged(self) -> list[Widths]:
         """Widths whose accuracy is not known, where there is data to measure it on."""
-        return [] if self.material.dataset is None else [each for each, facts in self.facts.items() if facts is None]
+        if self.material.dataset is None:
+            return []
+        return [widths for widths, facts in self.facts.items() if facts is None]
 
     def run(self, engine: Engine, progress: Callable[[int, int], None]) -> None:
         """Run what is left; every result is in the store before the next one is waited for."""

@@ -64,9 +64,9 @@ class Integers:
 @lru_cache(maxsize=4)
 def unpickled(data: bytes) -> Quantized:
     """The integer model of these bytes; the same object for several tasks of a worker."""
-    made = pickle.loads(data)
-    assert isinstance(made, Quantized)
-    return made
+    quantized = pickle.loads(data)
+    assert isinstance(quantized, Quantized)
+    return quantized
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,27 +113,27 @@ def judgement(model: Model, dataset: Dataset, integers: Integers, reference: Map
     quantized = integers.quantized
     if quantized is None:
         return {"metric": "", "accuracy": None, "reference": None, "warnings": []}
-    found = compare(question(model, dataset), dataset, reference, golden.predict(quantized, dataset.inputs))
-    metric, value, real = headline(found)
+    accuracy = compare(question(model, dataset), dataset, reference, golden.predict(quantized, dataset.inputs))
+    metric, value, real = headline(accuracy)
     return {"metric": metric, "accuracy": value, "reference": real,
             "warnings": plain(data_warnings(quantized, dataset))}
 
 
-def headline(found: Accuracy) -> tuple[str, float | None, float | None]:
+def headline(accuracy: Accuracy) -> tuple[str, float | None, float | None]:
     """One number to compare integer models by, the more the better, and that of the float model.
 
     The measure of the labels, in per cent; without labels the share of rows that keep their class, in per cent; else
     the signal to noise ratio in decibels.
     """
-    metric = found.headline
+    metric = accuracy.headline
     if metric is not None and metric.integer is not None:
         return f"{metric.name} %", 100 * metric.integer, None if metric.real is None else 100 * metric.real
-    if found.agreement is not None:
-        return "agreement %", 100 * found.agreement, 100.0
-    same = [each.agreement for each in found.outputs if each.agreement is not None]
-    if same and found.snr_db is None:
+    if accuracy.agreement is not None:
+        return "agreement %", 100 * accuracy.agreement, 100.0
+    same = [noise.agreement for noise in accuracy.outputs if noise.agreement is not None]
+    if same and accuracy.snr_db is None:
         return "agreement %", 100 * min(same), 100.0
-    return "SNR dB", found.snr_db, None
+    return "SNR dB", accuracy.snr_db, None
 
 
 def designs(integers: Integers, task: DesignTask) -> tuple[Point, ...]:

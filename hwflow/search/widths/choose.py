@@ -108,8 +108,8 @@ def _make(prepared: Prepared, settings: QuantizationSettings, tuned: bool) -> Qu
     What is not `tuned` gets the integers that lie next to the weights, with no look at the data: a hundredth of the
     time.
     """
-    made = finish(prepared if tuned else replace(prepared, rows=None), settings, [])
-    return replace(quantize(made.qdq, settings=output_choices(settings)), settings=made.settings_text)
+    finished = finish(prepared if tuned else replace(prepared, rows=None), settings, [])
+    return replace(quantize(finished.qdq, settings=output_choices(settings)), settings=finished.settings_text)
 
 
 def _notes(metric: Metric, pace: Pace, limit: float) -> tuple[str, ...]:

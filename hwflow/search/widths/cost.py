@@ -42,7 +42,7 @@ def plan_like(plan: Plan, graph: LayerGraph, folding_of: FoldingOf) -> Plan | No
 
     Memories stay where they are in `plan` as far as they can be there.
     """
-    if hardware_problems(graph) or [each.name for each in graph.layers] != [each.name for each in plan.graph.layers]:
+    if hardware_problems(graph) or [item.name for item in graph.layers] != [item.name for item in plan.graph.layers]:
         return None
     foldings: list[Folding] = []
     places: dict[str, Places] = {}
@@ -54,7 +54,7 @@ def plan_like(plan: Plan, graph: LayerGraph, folding_of: FoldingOf) -> Plan | No
         if folding is None:
             return None
         foldings.append(folding)
-        possible = {each.name: plan.device.places(each) for each in stage.cost(folding, plan.device).memories}
+        possible = {item.name: plan.device.places(item) for item in stage.cost(folding, plan.device).memories}
         places[stage.name] = {name: place for name, place in widest.places.items() if place in possible.get(name, ())}
     return replace(make_plan(graph, foldings, plan.device, places, plan.outside, plan.partition), why=plan.why)
 
@@ -82,8 +82,8 @@ def prices_of(plan: Plan, budget: Budget) -> dict[str, float]:
 def _rom_of_weights(stage: StagePlan, technology: Technology) -> Resources:
     """The ROM for the weights of a shared stage; nothing where its weights are outside of the FPGA."""
     memories = memories_of_stage(stage.name, stage.resources, stage.places, technology)
-    roms = [each.resources for each in memories
-            if each.memory.kind is MemoryKind.ROM and each.memory.holds is Holds.WEIGHTS]  # fmt: skip
+    roms = [memory.resources for memory in memories
+            if memory.memory.kind is MemoryKind.ROM and memory.memory.holds is Holds.WEIGHTS]  # fmt: skip
     return sum(roms, Resources())
 
 
@@ -146,9 +146,9 @@ class Pace:
         plan = self.plan(graph)
         if plan is None:
             self.notes.add("some widths have no hardware in the stages of the widest design; they count as the widest")
-        made = plan or widest
-        resources = Resources.of_counts(made.resources.counts())
-        return Design(resources, self.budget.price(resources), prices_of(made, self.budget))
+        chosen = plan or widest
+        resources = Resources.of_counts(chosen.resources.counts())
+        return Design(resources, self.budget.price(resources), prices_of(chosen, self.budget))
 
     def _folding(self, graph: LayerGraph, layer: Layer) -> Folding | None:
         """The folding of the widest design, or the cheapest one that keeps its pace; None without hardware."""
@@ -201,8 +201,8 @@ def _each_by_itself(
     }
     if not intervals:
         return {}, 0, True
-    shortest = max(each[0] for each in intervals.values())
-    targets = sorted({interval for each in intervals.values() for interval in each if interval >= shortest})
+    shortest = max(own[0] for own in intervals.values())
+    targets = sorted({interval for own in intervals.values() for interval in own if interval >= shortest})
 
     def at(target: int) -> tuple[dict[str, Folding], bool]:
         picked = {name: _cheapest(stage, target, technology, budget) for name, stage in stages.items()}

@@ -52,13 +52,13 @@ def knobs_of(prepared: Prepared, base: QuantizationSettings) -> tuple[Knob, ...]
     for group in prepared.common:
         places = tuple(owners[tensor] for tensor in group)
         tied.update(dict.fromkeys(places, places))
-    found: dict[Place, Knob] = {}
+    knobs: dict[Place, Knob] = {}
     for place in _places(prepared):
         also = tuple(other for other in tied.get(place, ()) if other != place)
         widest = _bits(base, place)
-        if widest > 1 and not any(other in found for other in also):
-            found[place] = Knob(*place, tuple(range(widest, 0, -1)), also)
-    return tuple(found.values())
+        if widest > 1 and not any(other in knobs for other in also):
+            knobs[place] = Knob(*place, tuple(range(widest, 0, -1)), also)
+    return tuple(knobs.values())
 
 
 def _place(is_input: bool, name: str) -> Place:
@@ -100,8 +100,8 @@ def settings_with(
                 layers[name] = replace(layer, weights=replace(layer.weights, bits=width))
             else:
                 layers[name] = replace(layer, output=replace(layer.output, bits=width))
-    made = replace(base, layers=layers, inputs=inputs)
-    return made if tuned else _untuned(made)
+    settings = replace(base, layers=layers, inputs=inputs)
+    return settings if tuned else _untuned(settings)
 
 
 def _untuned(settings: QuantizationSettings) -> QuantizationSettings:

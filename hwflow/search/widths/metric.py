@@ -130,12 +130,12 @@ class Metric:
         if self.kind is Kind.GROWTH:
             assert self.dataset.labels is not None
             expected = self.dataset.labels.astype(np.float64).reshape(self.rows, -1)
-            real, found = (
-                _rms(made[self.output].astype(np.float64).reshape(expected.shape) - expected)
-                for made in (self.reference, outputs)
+            real, integer = (
+                _rms(of_model[self.output].astype(np.float64).reshape(expected.shape) - expected)
+                for of_model in (self.reference, outputs)
             )
             size = _rms(expected) or 1.0
-            return Score(found, 100 * (found - real) / (real if real > SMALL * size else size))
+            return Score(integer, 100 * (integer - real) / (real if real > SMALL * size else size))
         share = 100 * math.sqrt(noise_power(self.reference, outputs))
         return Score(share, share)
 
@@ -162,10 +162,10 @@ def noise_power(reference: Mapping[str, Array], outputs: Mapping[str, Array]) ->
     for name, values in reference.items():
         if values.dtype.kind not in "biuf":
             continue
-        real, found = values.astype(np.float64), outputs[name].astype(np.float64)
+        real, integer = values.astype(np.float64), outputs[name].astype(np.float64)
         rows = real.reshape(len(real), -1)
         if rows.shape[1] > 1 and rows.min() >= 0 and np.allclose(rows.sum(axis=1), 1, atol=1e-3):
-            real, found = np.log(np.maximum(real, FAINT)), np.log(np.maximum(found, FAINT))
+            real, integer = np.log(np.maximum(real, FAINT)), np.log(np.maximum(integer, FAINT))
         signal += float(np.sum(np.square(real)))
-        noise += float(np.sum(np.square(found - real)))
+        noise += float(np.sum(np.square(integer - real)))
     return noise / signal if signal > 0 else noise

@@ -64,8 +64,8 @@ def frontier(points: Iterable[Point]) -> tuple[Point, ...]:
 
     Of points that are equal in both, the one that is not tuned, then the one with the most bits stands for all.
     """
-    kept: list[Point] = []
+    best: list[Point] = []
     for point in sorted(points, key=lambda p: (p.price, p.drop, p.tuned, -sum(p.bits), p.bits)):
-        if not kept or point.drop < kept[-1].drop:
-            kept.append(point)
-    return tuple(reversed(kept))
+        if not best or point.drop < best[-1].drop:
+            best.append(point)
+    return tuple(reversed(best))

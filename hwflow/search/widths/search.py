@@ -80,16 +80,16 @@ def _widened(surrogate: Surrogate, rows: Indices, turned: Indices, noise: Floats
     """Each row with the bit that is worth most; as it was where there is none."""
     count, knobs = rows.shape
     wider = np.repeat(rows[:, None], knobs, axis=1)
-    each = np.arange(knobs)
-    wider[:, each, each] -= 1
-    barred = (wider[:, each, each] < 0) | (turned[:, None] == each)
+    numbers = np.arange(knobs)
+    wider[:, numbers, numbers] -= 1
+    barred = (wider[:, numbers, numbers] < 0) | (turned[:, None] == numbers)
     wider = np.maximum(wider, 0).reshape(count * knobs, knobs)
     less = noise[:, None] - surrogate.noise(wider).reshape(count, knobs)
     more = surrogate.price(wider).reshape(count, knobs) - price[:, None]
     worth = np.where(barred | (less <= 0), -1.0, less / np.maximum(more, 1e-12))
     best = worth.argmax(axis=1)
-    found = wider.reshape(count, knobs, knobs)[np.arange(count), best]
-    return np.where((worth.max(axis=1) > 0)[:, None], found, rows)
+    widened = wider.reshape(count, knobs, knobs)[np.arange(count), best]
+    return np.where((worth.max(axis=1) > 0)[:, None], widened, rows)
 
 
 #: Called with (evaluations done, evaluations allowed).
@@ -326,5 +326,5 @@ def prove(state: Search, progress: Progress | None = None) -> tuple[Point, ...]:
 
 
 def _reaches(tuned: Search, point: Point) -> bool:
-    found = tuned.measure(point.bits)
-    return found is not None and found.reaches(tuned.limit)
+    measured = tuned.measure(point.bits)
+    return measured is not None and measured.reaches(tuned.limit)

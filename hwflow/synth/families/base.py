@@ -114,8 +114,8 @@ class RoutedCells:
 
     def resources(self) -> dict[str, Mapping[str, int]]:
         """The cells of each resource that the family has."""
-        found = {"lut": self.lut, "ff": self.ff, "dsp": self.dsp, "ram": self.ram, "spram": self.spram}
-        return {name: cells for name, cells in found.items() if cells is not None}
+        by_resource = {"lut": self.lut, "ff": self.ff, "dsp": self.dsp, "ram": self.ram, "spram": self.spram}
+        return {name: cells for name, cells in by_resource.items() if cells is not None}
 
 
 class FamilyDevices:

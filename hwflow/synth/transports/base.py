@@ -138,14 +138,14 @@ class BoardTransport(ByValue):
     @property
     def clock(self) -> tuple[str, float] | None:
         """The port of the top, or the net, of a clock that is not the oscillator's, and its MHz."""
-        found = self.kind.clock(self.known)
-        return found and (self.port(found[0]) if found[0] in self.kind.pins else found[0], found[1])
+        source = self.kind.clock(self.known)
+        return source and (self.port(source[0]) if source[0] in self.kind.pins else source[0], source[1])
 
     @property
     def port_clock(self) -> tuple[str, float] | None:
         """The same where it comes in at a port."""
-        found = self.kind.clock(self.known)
-        return self.clock if found and found[0] in self.kind.pins else None
+        source = self.kind.clock(self.known)
+        return self.clock if source and source[0] in self.kind.pins else None
 
     def gateware(self, place: Place, source: object) -> Transport:
         """The component.  HwflowError naming `source`, the board's file, where the board cannot have it."""

@@ -58,11 +58,11 @@ def show_accuracy(console: Console, accuracy: Accuracy) -> None:
 
 def whole_text(accuracy: Accuracy) -> str:
     """How far all outputs are apart: quantities in decibels, classes and other indices in per cent."""
-    found = [f"'{shortened(noise.output, _WIDTH)}' {apart_text(noise)}" for noise in accuracy.outputs
+    texts = [f"'{shortened(noise.output, _WIDTH)}' {apart_text(noise)}" for noise in accuracy.outputs
              if noise.agreement is not None and (noise.agreement < 1 or accuracy.snr_db is not None)]
     if accuracy.snr_db is not None:
-        found.insert(0, decibels_of(accuracy.snr_db))
-    return "; ".join(found) or "equal"
+        texts.insert(0, decibels_of(accuracy.snr_db))
+    return "; ".join(texts) or "equal"
 
 
 def apart_text(noise: OutputNoise) -> str:
@@ -107,7 +107,7 @@ def _show_confusion(console: Console, accuracy: Accuracy) -> None:
         cells: defaultdict[tuple[int, int], int] = defaultdict(int)
         cells.update({(pair.label, pair.found): pair.integer for pair in accuracy.confusion})
         console.table("answers by label", ("label", *map(called, names)),
-                      [(called(label), *(str(cells[label, found] or "") for found in names)) for label in names])
+                      [(called(label), *(str(cells[label, answer] or "") for answer in names)) for label in names])
         return
     wrong = sorted((p for p in accuracy.confusion if p.label != p.found and p.integer),
                    key=lambda pair: (-pair.integer, pair.label, pair.found))
@@ -181,8 +181,8 @@ def decibels_text(noise: LayerNoise) -> str:
 def _original(noise: LayerNoise) -> str:
     if noise.original_ratio is None:
         return ""
-    found = decibels(noise.original_ratio)
-    return "exact" if found is None or found > _FLOAT32_DB else f"{found:.1f}"
+    ratio_db = decibels(noise.original_ratio)
+    return "exact" if ratio_db is None or ratio_db > _FLOAT32_DB else f"{ratio_db:.1f}"
 
 
 def steps_text(noise: LayerNoise, value: float | None) -> str:

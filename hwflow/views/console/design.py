@@ -102,8 +102,8 @@ def show_paths(console: Console, report: SynthesisReport) -> None:
             for delay in report.part_delays[:MOST_DELAYS]])
 
 
-def too_slow(report: SynthesisReport, wanted: float | str | None) -> str:
-    """Why the design must not run at its clock, and the remedy; "" if it can.  `wanted` is --clock."""
+def too_slow(report: SynthesisReport, asked_mhz: float | str | None) -> str:
+    """Why the design must not run at its clock, and the remedy; "" if it can.  `asked_mhz` is --clock."""
     if report.meets_clock:
         return ""
     if report.core_meets_clock:
@@ -114,7 +114,7 @@ def too_slow(report: SynthesisReport, wanted: float | str | None) -> str:
         return (f"the clock '{slow.net}' must run at no more than the {slow.routed_mhz:.1f} MHz that the routed design "
                 f"allows, not at the {report.source_mhz(slow):g} MHz of the {whose}: {what}; "
                 "take another --seed, or several with --seeds")
-    why = f"the {wanted:g} MHz of --clock" if isinstance(wanted, float) else "the board's oscillator"
+    why = f"the {asked_mhz:g} MHz of --clock" if isinstance(asked_mhz, float) else "the board's oscillator"
     return (f"the core must run at no more than the {report.usable_mhz:.1f} MHz that the routed design allows, not at "
             f"{report.clock_mhz:.6g} MHz ({why}): on the board its numbers may be wrong; choose a slower clock with "
             "--clock, or leave it out for the fastest that is safe")

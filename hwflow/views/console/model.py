@@ -115,47 +115,47 @@ MOST_NAMES, MOST_LINES = 6, 200
 PROBE_WIDTH, PROBE_DEPTH = 144, 1 << 14
 
 
-def hardware_facts(found: Mapped) -> HardwareFacts:
+def hardware_facts(mapped: Mapped) -> HardwareFacts:
     """Everything that was found, as plain data."""
     return {
-        "possible": found.possible,
-        "complete": found.complete,
-        "counts": {fate.value: len(found.of(fate)) for fate in Fate},
+        "possible": mapped.possible,
+        "complete": mapped.complete,
+        "counts": {fate.value: len(mapped.of(fate)) for fate in Fate},
         "nodes": [{"index": n.index, "name": n.name, "operator": n.operator, "where": n.fate.value, "why": n.why,
-                   "remedy": n.remedy} for n in found.nodes],
-        "notes": list(found.notes),
-        "problems": [{"where": p.where, "why": p.why, "remedy": p.remedy} for p in found.problems],
-        "layers": [layer.name for layer in found.graph.layers] if found.graph is not None else None,
-        "shared": one_stage_facts(found),
+                   "remedy": n.remedy} for n in mapped.nodes],
+        "notes": list(mapped.notes),
+        "problems": [{"where": p.where, "why": p.why, "remedy": p.remedy} for p in mapped.problems],
+        "layers": [layer.name for layer in mapped.graph.layers] if mapped.graph is not None else None,
+        "shared": one_stage_facts(mapped),
     }
 
 
-def one_stage_facts(found: Mapped) -> HardwareFacts | None:
+def one_stage_facts(mapped: Mapped) -> HardwareFacts | None:
     """Whether one shared stage can compute all layers, and why not; None for a model without hardware."""
-    if not found.possible or found.graph is None:
+    if not mapped.possible or mapped.graph is None:
         return None
-    refused = shared_refusal(found.graph)
+    refused = shared_refusal(mapped.graph)
     return {"possible": refused is None, "why": refused}
 
 
-def show_hardware(console: Console, path: str, found: Mapped) -> None:
+def show_hardware(console: Console, path: str, mapped: Mapped) -> None:
     """How many nodes map; then one line for each that does not, and for what concerns the whole model."""
-    none, hardware = found.of(Fate.NONE), found.of(Fate.HARDWARE)
-    parts = [_listed("on the host", found.of(Fate.HOST))]
-    constant = len(found.of(Fate.CONSTANT))
+    none, hardware = mapped.of(Fate.NONE), mapped.of(Fate.HARDWARE)
+    parts = [_listed("on the host", mapped.of(Fate.HOST))]
+    constant = len(mapped.of(Fate.CONSTANT))
     parts += [f"{constant} more compute{'s' if constant == 1 else ''} with constants alone"] if constant else []
     beside = "; ".join(filter(None, parts))
-    total = len(found.nodes) - constant
+    total = len(mapped.nodes) - constant
     text = f"{path}: {len(hardware)} of {total} {'node maps' if total == 1 else 'nodes map'} to hardware"
     text += f" ({beside})" if beside else ""
-    if unknown := len(found.of(Fate.UNKNOWN)):
+    if unknown := len(mapped.of(Fate.UNKNOWN)):
         text += f"; {unknown} cannot be judged yet"
-    if found.possible and found.graph is not None:
-        text += f"; {len(found.graph.layers)} layer{'s' if len(found.graph.layers) != 1 else ''}"
-    console.say(f"{text}{':' if none or found.problems else ''}")
-    for note in found.notes:
+    if mapped.possible and mapped.graph is not None:
+        text += f"; {len(mapped.graph.layers)} layer{'s' if len(mapped.graph.layers) != 1 else ''}"
+    console.say(f"{text}{':' if none or mapped.problems else ''}")
+    for note in mapped.notes:
         console.say(f"  note: {note}")
-    lines = [_line(problem.where, problem.why, problem.remedy) for problem in found.problems]
+    lines = [_line(problem.where, problem.why, problem.remedy) for problem in mapped.problems]
     lines += [_line(node.label, node.why, node.remedy) for node in none]
     for line in lines[:MOST_LINES]:
         console.say(f"  {line}")
@@ -163,9 +163,9 @@ def show_hardware(console: Console, path: str, found: Mapped) -> None:
         console.say(f"  and {len(lines) - MOST_LINES} more; --json lists all")
 
 
-def show_shared(console: Console, found: Mapped) -> None:
+def show_shared(console: Console, mapped: Mapped) -> None:
     """Whether the layers may share a stage where a board is too small for a stage for each."""
-    shared = one_stage_facts(found)
+    shared = one_stage_facts(mapped)
     if shared is not None:
         console.say("  one shared stage can compute all of it (--execution shared), where a board is too small for a "
                     "stage for each layer" if shared["possible"] else
@@ -193,7 +193,7 @@ def weights_facts(graph: LayerGraph, board: Board, plan: Plan | None) -> Hardwar
                if hasattr(layer, "weights") and hasattr(layer, "weight_format"))
     blocks = board.technology().rom_cost(width=PROBE_WIDTH, depth=PROBE_DEPTH).ram
     block_bits = PROBE_WIDTH * PROBE_DEPTH // blocks
-    outside = sum(each.bytes for each in plan.streams) if plan is not None else 0
+    outside = sum(stream.bytes for stream in plan.streams) if plan is not None else 0
     return {"board": board.name, "bits": bits, "block_rams": -(-bits // block_bits),
             "block_rams_available": board.resources.ram, "bytes_outside": outside, "fits": plan is not None}
 

@@ -78,8 +78,8 @@ def show_layers(console: Console, plan: Plan, board: Board, clock: CoreClock) ->
     """Say what arrives, which execution, and a row for each layer."""
     show_rate(console, plan, board, clock)
     console.say(f"  {execution_line(plan, board)}")
-    rows = [(each.layer, each.stage, number(each.cycles), percent(each.cycles / plan.interval), number(each.waits),
-             percent(each.multiplier_use)) for each in layers_of(plan)]
+    rows = [(layer.layer, layer.stage, number(layer.cycles), percent(layer.cycles / plan.interval), number(layer.waits),
+             percent(layer.multiplier_use)) for layer in layers_of(plan)]
     console.table("cycles of a frame", ("layer", "stage", "cycles", "share", "waits for weights", "useful"), rows)
     if line := waiting_line(plan):
         console.say(f"  {line}")
@@ -95,18 +95,19 @@ WORST = 5
 
 def show_memories(console: Console, plan: Plan) -> None:
     """A row for each thing that memories hold, and the worst of those in RAM blocks."""
-    rows = [row_of(holds.value, found) for holds in Holds
-            if (found := [each for each in plan.memories if each.memory.holds is holds])]
+    rows = [row_of(holds.value, holding) for holds in Holds
+            if (holding := [memory for memory in plan.memories if memory.memory.holds is holds])]
     if len(rows) > 1:
         rows.append(row_of("all", plan.memories))
     if rows:
         console.table("memories", ("hold", "memories", "bits", "blocks", "filled", "in logic", "in SPRAM"), rows)
-    worst = sorted((each for each in plan.memories if each.wasted_bits), key=lambda each: -each.wasted_bits)[:WORST]
+    wasting = [memory for memory in plan.memories if memory.wasted_bits]
+    worst = sorted(wasting, key=lambda memory: -memory.wasted_bits)[:WORST]
     if worst:
         head = ("memory", "words x bits", "blocks", "wasted bits", "can be in logic")
         console.table("memory blocks that are nearly empty", head, [
-            (each.name, f"{number(each.memory.depth)} x {each.memory.width}", number(each.resources.ram),
-             number(each.wasted_bits), "yes" if Place.TABLES in each.places else "") for each in worst])
+            (memory.name, f"{number(memory.memory.depth)} x {memory.memory.width}", number(memory.resources.ram),
+             number(memory.wasted_bits), "yes" if Place.TABLES in memory.places else "") for memory in worst])
 
 
 def show_outside(console: Console, plan: Plan) -> None:
@@ -114,24 +115,24 @@ def show_outside(console: Console, plan: Plan) -> None:
     if plan.outside is None or not plan.streams:
         return
     part, rows = plan.outside.part, []
-    for each in plan.streams:
-        rows.append((each.stage, number(each.bytes), f"{each.stream.width}", number(each.stream.beats),
-                     decimal(float(each.interval))))
+    for stream in plan.streams:
+        rows.append((stream.stage, number(stream.bytes), f"{stream.stream.width}", number(stream.stream.beats),
+                     decimal(float(stream.interval))))
     console.table("weights outside of the FPGA", ("stage", "bytes a frame", "bits a beat", "beats",
                                                   "cycles a beat, at most"), rows)
-    size = number(sum(each.bytes for each in plan.streams))
+    size = number(sum(stream.bytes for stream in plan.streams))
     console.say(f"  {part.name} at {part.clock_mhz:g} MHz: {size} bytes for a frame take at most "
                 f"{percent(plan.bandwidth_used)} of the interval of a core at {plan.outside.core_mhz:g} MHz")
 
 
 def row_of(title: str, memories: Sequence[MemoryPlan]) -> tuple[str, ...]:
     """Bits are those that the memories hold; blocks are filled by those that are in blocks."""
-    blocks = sum(each.resources.ram for each in memories)
-    inside = sum(each.memory.bits for each in memories if each.place is Place.BLOCKS)
-    room = sum(each.resources.ram * each.block_bits for each in memories)
-    return (title, number(len(memories)), number(sum(each.memory.bits for each in memories)), number(blocks),
+    blocks = sum(planned.resources.ram for planned in memories)
+    inside = sum(planned.memory.bits for planned in memories if planned.place is Place.BLOCKS)
+    room = sum(planned.resources.ram * planned.block_bits for planned in memories)
+    return (title, number(len(memories)), number(sum(planned.memory.bits for planned in memories)), number(blocks),
             percent(inside / room) if room else "", *(
-                number(sum(each.place is place for each in memories)) for place in (Place.TABLES, Place.SPRAM)))
+                number(sum(planned.place is place for planned in memories)) for place in (Place.TABLES, Place.SPRAM)))
 
 
 # What a shared stage does with a frame, layer by layer, and where tensors are in its frame memory.
@@ -268,7 +269,7 @@ def show_simulation(console: Console, plan: Plan, runs: Mapping[str, RunResult],
 
 def verdict(stage: StagePlan, runs: Mapping[str, RunResult]) -> str:
     """"equal", or the runs in which a result of the stage was different."""
-    wrong = [name for name, run in runs.items() if not all(run.boundaries[each].equal for each in stage.boundaries)]
+    wrong = [name for name, run in runs.items() if not all(run.boundaries[tensor].equal for tensor in stage.boundaries)]
     return f"DIFFERENT at {' and '.join(wrong)}" if wrong else "equal"
 
 
@@ -285,6 +286,6 @@ def compared(predicted: int, simulated: int | None) -> str:
 def show_ports(console: Console, facts: Sequence[PortFacts]) -> None:
     heads = ("port", "tensor", "frame", "format", "scale", "zero point", "TDATA", "elements a beat", "beats a frame")
     console.table("AXI4-Stream ports", heads, [
-        (each["port"], each["tensor"], each["frame"], each["format"], f"{each['scale']:.6g}", str(each["zero_point"]),
-         f"{each['tdata_bits']} bits", str(each["elements_of_beat"]), str(each["beats_of_frame"])) for each in facts],
+        (port["port"], port["tensor"], port["frame"], port["format"], f"{port['scale']:.6g}", str(port["zero_point"]),
+         f"{port['tdata_bits']} bits", str(port["elements_of_beat"]), str(port["beats_of_frame"])) for port in facts],
         second=6)

@@ -50,15 +50,15 @@ class OutputDifference:
 def differences(graph: LayerGraph, golden: Mapping[str, IntArray], board: Mapping[str, IntArray]
                 ) -> tuple[OutputDifference, ...]:
     """The outputs of `graph` that are not equal."""
-    found = []
+    differing = []
     for name in dict.fromkeys(graph.outputs):
         places = np.argwhere(golden[name] != board[name])
         if len(places):
             frame, row, column, channel = map(int, places[0])
             first = (frame, row, column, channel)
-            found.append(OutputDifference(name, len(places), len(np.unique(places[:, 0])), *first,
-                                          int(golden[name][first]), int(board[name][first])))
-    return tuple(found)
+            differing.append(OutputDifference(name, len(places), len(np.unique(places[:, 0])), *first,
+                                              int(golden[name][first]), int(board[name][first])))
+    return tuple(differing)
 
 
 @dataclass(frozen=True)

@@ -98,18 +98,19 @@ def show_answer(console: Console, exploration: Exploration, answer: Answer) -> N
     console.table(
         f"boards for {rate_text(answer.rate)} frames/s, the smallest first",
         ("board", "logic cells", "does it", "fits", "frames/s", "what it lacks"),
-        [verdict_row(exploration, each) for each in order[:last + 1]], second=2)
-    found, before = answer.smallest, answer.next_smaller
-    if found is None or found.design is None:
+        [verdict_row(exploration, verdict) for verdict in order[:last + 1]], second=2)
+    smallest, before = answer.smallest, answer.next_smaller
+    if smallest is None or smallest.design is None:
         console.fail(f"none of the {len(order)} boards does {rate_text(answer.rate)} frames/s; fewer --bits, "
                      "--logic-multipliers or a smaller model may")
         return
-    design = found.design
-    console.say(f"{found.board} is the smallest board that does {rate_text(answer.rate)} frames/s: "
+    design = smallest.design
+    console.say(f"{smallest.board} is the smallest board that does {rate_text(answer.rate)} frames/s: "
                 f"{rate_text(design.arriving_per_second)} at an estimated {design.mhz:.0f} MHz, with "
                 f"{percent(design.filled, 0)} of its scarcest resource taken"
                 f"{f', over {design.transport}' if design.transport else ''}")
-    others = [each.board for each in order[last + 1:] if each.enough and same_size(exploration, each, found)]
+    others = [verdict.board for verdict in order[last + 1:]
+              if verdict.enough and same_size(exploration, verdict, smallest)]
     if others:
         console.say(f"  as large, and also enough: {', '.join(others)}")
     if before is not None:
@@ -204,8 +205,8 @@ def show_widths(console: Console, outcome: Outcome) -> None:
     )
     inputs = sum(knob.kind is KnobKind.INPUT for knob in outcome.knobs)
     layers = list(dict.fromkeys(knob.name for knob in outcome.knobs if knob.kind is not KnobKind.INPUT))
-    given = f"{'input' if inputs == 1 else f'{inputs} inputs'}, then " if inputs else ""
-    console.say(f"  bits: {given}weights/result of {', '.join(layers)}")
+    entry = f"{'input' if inputs == 1 else f'{inputs} inputs'}, then " if inputs else ""
+    console.say(f"  bits: {entry}weights/result of {', '.join(layers)}")
     console.say(
         f"  price: shares of {outcome.pace.budget.name} for LUT, FF, DSP and RAM, added up, at "
         f"{number(outcome.pace.interval)} cycles a frame; * the choice, t fully tuned"

@@ -145,17 +145,17 @@ def _broken(line: str, width: int) -> Iterator[str]:
         yield line
         return
     indent = line[: len(line) - len(line.lstrip(" "))]
-    made, first = indent, True
+    text, first = indent, True
     for word in _words(line, width - len(indent) - 2):
-        if not made.strip():
-            made += word
-        elif cell_len(made) + 1 + cell_len(word) <= width:
-            made += f" {word}"
+        if not text.strip():
+            text += word
+        elif cell_len(text) + 1 + cell_len(word) <= width:
+            text += f" {word}"
         else:
-            yield made
-            made, first = f"{indent}  {word}", False
-    if made.strip() or first:
-        yield made
+            yield text
+            text, first = f"{indent}  {word}", False
+    if text.strip() or first:
+        yield text
 
 
 def _words(line: str, room: int) -> Iterator[str]:
@@ -194,13 +194,13 @@ def blocks(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int, *, k
         return [[Column(k, w) for k, w in enumerate(folded)]]
     names = [min(w, max(width // (2 * key), FOLDED)) for w in folded[:key]]
     room = width - _total(names) - GAP
-    made: list[list[Column]] = [[]]
+    groups: list[list[Column]] = [[]]
     for k in range(key, len(heads)):
         column = Column(k, min(folded[k], room))
-        if made[-1] and (k == second or _total([c.width for c in (*made[-1], column)]) > room):
-            made.append([])
-        made[-1].append(column)
-    return [[*(Column(k, w) for k, w in enumerate(names)), *block] for block in made]
+        if groups[-1] and (k == second or _total([c.width for c in (*groups[-1], column)]) > room):
+            groups.append([])
+        groups[-1].append(column)
+    return [[*(Column(k, w) for k, w in enumerate(names)), *block] for block in groups]
 
 
 def is_number(text: str) -> bool:
@@ -213,13 +213,13 @@ def _total(widths: Sequence[int]) -> int:
 
 def _folded(widths: Sequence[int], floors: Sequence[int], width: int) -> list[int]:
     """The widths, of which the largest gives first until all fit or none can give any more."""
-    made = list(widths)
-    while _total(made) > width:
-        givers = [k for k, w in enumerate(made) if w > floors[k]]
+    narrowed = list(widths)
+    while _total(narrowed) > width:
+        givers = [k for k, w in enumerate(narrowed) if w > floors[k]]
         if not givers:
             break
-        made[max(givers, key=lambda k: made[k])] -= 1
-    return made
+        narrowed[max(givers, key=lambda k: narrowed[k])] -= 1
+    return narrowed
 
 
 #: How the heads of tables look in a terminal; rich leaves colours out in a pipe, and where NO_COLOR is set.
@@ -274,9 +274,9 @@ class Console:
 
     def headed(self, head: str, text: str, style: str) -> None:
         """A message on standard error, with its first word in `style`."""
-        made = rich.text.Text(wrapped(harmless(f"{head} {text}"), self.err.width))
-        made.stylize(style, 0, len(head))
-        self.err.print(made, soft_wrap=True)
+        text_lines = rich.text.Text(wrapped(harmless(f"{head} {text}"), self.err.width))
+        text_lines.stylize(style, 0, len(head))
+        self.err.print(text_lines, soft_wrap=True)
 
     @property
     def shows_bars(self) -> bool:

@@ -11,7 +11,7 @@ from .chart import Axis, Rule, figure, legend, path, picture
 from .markup import attributes, class_of, element, label
 
 #: Sizes in pixels.
-BAR, GAP, ROW_GAP, TOP, BOTTOM, LEFT, RIGHT, NAME = 14.0, 2.0, 8.0, 6.0, 40.0, 12.0, 96.0, 15.0
+WIDTH, BAR, GAP, ROW_GAP, TOP, BOTTOM, LEFT, RIGHT, NAME = 480.0, 14.0, 2.0, 8.0, 6.0, 40.0, 12.0, 96.0, 15.0
 #: Characters of a name and of a note.
 LONGEST, NOTE = 52, 14
 
@@ -40,15 +40,15 @@ class Row:
 
 
 def bars(title: str, text: str, rows: Sequence[Row], axis: Axis, *, names: Mapping[str, str] | None = None,
-         rules: Sequence[Rule] = (), width: float = 480) -> Markup:
+         rules: Sequence[Rule] = ()) -> Markup:
     """A figure.  `text` says in words what it shows; `names` are those of tones for the legend; `rules` have an `x`."""
-    left, scale = LEFT, width - LEFT - RIGHT
-    made, y = [], TOP + (14.0 if rules else 0.0)
+    left, scale = LEFT, WIDTH - LEFT - RIGHT
+    drawn, y = [], TOP + (14.0 if rules else 0.0)
     for row in rows:
-        made.append(drawn_row(row, y, left, scale, axis))
+        drawn.append(drawn_row(row, y, left, scale, axis))
         y += NAME + len(row.bars) * (BAR + GAP) + ROW_GAP
-    across = [rule(each, left + axis.share(each.x or 0.0) * scale, y) for each in rules]
-    inside = picture(text, width, y + BOTTOM, axes(axis, left, scale, y), *made, *across,
+    across = [rule(mark, left + axis.share(mark.x or 0.0) * scale, y) for mark in rules]
+    inside = picture(text, WIDTH, y + BOTTOM, axes(axis, left, scale, y), *drawn, *across,
                      links=any(row.link for row in rows))
     return figure(title, inside, legend([(name, tone, "square") for tone, name in (names or {}).items()])
                   if names else None)
@@ -87,10 +87,10 @@ def rule(mark: Rule, x: float, bottom: float) -> Markup:
 
 def axes(axis: Axis, left: float, scale: float, bottom: float) -> Markup:
     """The axis under the bars."""
-    made = []
+    lines = []
     for tick in axis.ticks():
         x = left + tick.share * scale
-        made += [element("path", d=path([(x, TOP), (x, bottom)])),
-                 element("text", tick.text, x=x, y=bottom + 14, text_anchor="middle")]
-    made.append(element("text", axis.label, x=left + scale / 2, y=bottom + 32, text_anchor="middle", class_="name"))
-    return element("g", *made, class_="axes")
+        lines += [element("path", d=path([(x, TOP), (x, bottom)])),
+                  element("text", tick.text, x=x, y=bottom + 14, text_anchor="middle")]
+    lines.append(element("text", axis.label, x=left + scale / 2, y=bottom + 32, text_anchor="middle", class_="name"))
+    return element("g", *lines, class_="axes")

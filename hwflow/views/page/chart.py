@@ -69,16 +69,16 @@ class Axis:
         """Where `value` is: 0 at the low end, 1 at the high one, limited to these."""
         if self.log:
             value = max(value, self.low)
-            found = math.log(value / self.low) / math.log(self.high / self.low)
+            share = math.log(value / self.low) / math.log(self.high / self.low)
         else:
-            found = (value - self.low) / (self.high - self.low)
-        return min(1.0, max(0.0, found))
+            share = (value - self.low) / (self.high - self.low)
+        return min(1.0, max(0.0, share))
 
     def ticks(self) -> tuple[Tick, ...]:
         """With as many digits as tell them apart."""
         values = self.log_values() if self.log else self.linear_values()
-        texts = next(found for figures in range(3, 17)
-                     if len(set(found := [short(value, figures) for value in values])) == len(values))
+        texts = next(labels for figures in range(3, 17)
+                     if len(set(labels := [short(value, figures) for value in values])) == len(values))
         return tuple(Tick(value, self.share(value), text) for value, text in zip(values, texts, strict=True))
 
     def linear_values(self) -> list[float]:
@@ -91,9 +91,9 @@ class Axis:
         first, last = math.floor(math.log10(self.low) + 1e-9), math.ceil(math.log10(self.high) - 1e-9)
         parts = NICE[:3] if last - first <= 2 else NICE[:1]
         skip = 1 + (last - first) // MOST
-        found = [part * 10.0 ** decade for decade in range(first, last + 1, skip) for part in parts]
+        candidates = [part * 10.0 ** decade for decade in range(first, last + 1, skip) for part in parts]
         edge = 1e-9
-        return [value for value in found if self.low * (1 - edge) <= value <= self.high * (1 + edge)]
+        return [value for value in candidates if self.low * (1 - edge) <= value <= self.high * (1 + edge)]
 
 
 def step_of(low: float, high: float) -> float:
@@ -207,13 +207,14 @@ class Area:
         return LEFT + self.x.share(x) * self.width, TOP + (1 - self.y.share(y)) * self.height
 
 
-def plot(title: str, text: str, x: Axis, y: Axis, marks: Sequence[Mark], *, width: float = 480, height: float = 320
+def plot(title: str, text: str, x: Axis, y: Axis, marks: Sequence[Mark], *, size: tuple[float, float] = (480, 320)
          ) -> Markup:
-    """A figure with `marks` over the axes `x` and `y`.
+    """A figure with `marks` over the axes `x` and `y`, of this width and height in pixels.
 
     `text` says in words what the picture shows, for those who do not see it.  Values outside of an axis are drawn at
     its end.
     """
+    width, height = size
     area = Area(x, y, width - LEFT - RIGHT, height - TOP - BOTTOM)
     toned = tones_of(marks)
     drawn = [drawing(mark, tone, k, area) for k, (mark, tone) in enumerate(zip(marks, toned, strict=True))]
@@ -271,13 +272,13 @@ def path(points: Iterable[tuple[float, float]]) -> str:
 
 
 def dots(mark: Dots, tone: str, name: str, area: Area) -> Markup:
-    made = [element("path", d=path(area.at(*place) for place in mark.joined), class_="line")] if mark.joined else []
+    shapes = [element("path", d=path(area.at(*place) for place in mark.joined), class_="line")] if mark.joined else []
     for dot in mark.points:
         x, y = area.at(dot.x, dot.y)
         one = shape(name, x, y, 1.7 * RADIUS if dot.strong else RADIUS, element("title", dot.hint),
                     **attributes(dot.data))
-        made.append(element("a", one, href=dot.link) if dot.link else one)
-    return element("g", *made, class_=class_of("dots", tone), **attributes(mark.data))
+        shapes.append(element("a", one, href=dot.link) if dot.link else one)
+    return element("g", *shapes, class_=class_of("dots", tone), **attributes(mark.data))
 
 
 def line(mark: Line, tone: str, area: Area) -> Markup:
@@ -291,14 +292,14 @@ def line(mark: Line, tone: str, area: Area) -> Markup:
 
 def columns(mark: Columns, tone: str, area: Area) -> Markup:
     _, floor = area.at(area.x.low, area.y.low)
-    made = []
+    bars = []
     for k, value in enumerate(mark.values):
         if not value:
             continue
         (left, top), (right, _) = area.at(mark.edges[k], value), area.at(mark.edges[k + 1], value)
         hint = element("title", mark.hints[k]) if mark.hints else None
-        made.append(element("rect", hint, x=left, y=top, width=max(right - left, 0.5), height=max(floor - top, 0.5)))
-    return element("g", *made, class_=class_of("columns", tone))
+        bars.append(element("rect", hint, x=left, y=top, width=max(right - left, 0.5), height=max(floor - top, 0.5)))
+    return element("g", *bars, class_=class_of("columns", tone))
 
 
 def rule(mark: Rule, area: Area) -> Markup:
@@ -319,22 +320,22 @@ def rule(mark: Rule, area: Area) -> Markup:
 
 def grid(area: Area) -> Markup:
     """Both axes with their ticks, lines across at these, and labels."""
-    made = []
+    lines = []
     for tick in area.y.ticks():
         y = TOP + (1 - tick.share) * area.height
-        made += [element("path", d=path([(LEFT, y), (LEFT + area.width, y)])),
-                 element("text", tick.text, x=LEFT - 6, y=y + 4, text_anchor="end")]
+        lines += [element("path", d=path([(LEFT, y), (LEFT + area.width, y)])),
+                  element("text", tick.text, x=LEFT - 6, y=y + 4, text_anchor="end")]
     floor = TOP + area.height
     for tick in area.x.ticks():
         x = LEFT + tick.share * area.width
-        made += [element("path", d=path([(x, TOP), (x, floor)])),
-                 element("text", tick.text, x=x, y=floor + 15, text_anchor="middle")]
+        lines += [element("path", d=path([(x, TOP), (x, floor)])),
+                  element("text", tick.text, x=x, y=floor + 15, text_anchor="middle")]
     middle = TOP + area.height / 2
-    made += [element("text", area.x.label, x=LEFT + area.width / 2, y=floor + 34, text_anchor="middle",
-                     class_="name"),
-             element("text", area.y.label, x=13.0, y=middle, text_anchor="middle", class_="name",
-                     transform=f"rotate(-90 13 {middle:.1f})")]
-    return element("g", *made, class_="axes")
+    lines += [element("text", area.x.label, x=LEFT + area.width / 2, y=floor + 34, text_anchor="middle",
+                      class_="name"),
+              element("text", area.y.label, x=13.0, y=middle, text_anchor="middle", class_="name",
+                      transform=f"rotate(-90 13 {middle:.1f})")]
+    return element("g", *lines, class_="axes")
 
 
 def picture(text: str, width: float, height: float, *children: Markup, links: bool = False) -> Markup:

@@ -18,7 +18,7 @@ from ...search.exploration.point import Point
 from ...search.exploration.routing import Routed, Run
 from .chart import Axis, Dot, Dots, Line, plot
 from .document import render
-from .markup import Cell, element, table, tiles
+from .markup import Cell, command_block, element, folded, measure, note, table, tiles
 from .subject import Section
 
 #: The width that a point has where none was asked for.
@@ -52,7 +52,7 @@ class Designs:
     def __init__(self, exploration: Exploration, command: Callable[..., str],
                  routed: Sequence[Routed] = ()):
         self.exploration, self.command = exploration, command
-        self.routed = {key_of(each.point): each for each in routed}
+        self.routed = {key_of(design.point): design for design in routed}
         best = {key_of(point) for point in exploration.frontier}
         once = {key_of(point): point for point in exploration.points if point.fits}
         self.all = [Design(k, point, key in best) for k, (key, point) in enumerate(once.items(), 1)]
@@ -60,15 +60,19 @@ class Designs:
     @cached_property
     def numbers(self) -> Mapping[str, Mapping[str, int]]:
         """For each row of boxes the number of each of its values."""
-        values = {"b": [each.point.board for each in self.all], "w": [widths_of(each.point) for each in self.all],
-                  "e": [each.point.made_as for each in self.all]}
-        return {box: {value: k for k, value in enumerate(dict.fromkeys(found))} for box, found in values.items()}
+        values = [values_of(design.point) for design in self.all]
+        return {box: {value: k for k, value in enumerate(dict.fromkeys(of_design[box] for of_design in values))}
+                for box in BOXES}
 
     def data(self, design: Design) -> dict[str, str]:
         """The attributes by which boxes hide a design."""
-        point = design.point
-        found = {"b": point.board, "w": widths_of(point), "e": point.made_as}
-        return {**{box: str(self.numbers[box][value]) for box, value in found.items()}, "f": str(int(design.best))}
+        values = values_of(design.point).items()
+        return {**{box: str(self.numbers[box][value]) for box, value in values}, "f": str(int(design.best))}
+
+
+def values_of(point: Point) -> dict[str, str]:
+    """What each of `BOXES` chooses a design by."""
+    return {"b": point.board, "w": widths_of(point), "e": point.made_as}
 
 
 def key_of(point: Point) -> tuple[str, str, str]:
@@ -91,13 +95,13 @@ def seconds(value: float) -> str:
 def exploration_page(designs: Designs) -> str:
     """The whole page."""
     exploration = designs.exploration
-    made = [Section("best", "Best design", cards(designs)), board_section(designs), pictures_section(designs),
-            frontier_section(designs), routed_section(designs), table_section(designs), refused_section(designs)]
+    sections = [Section("best", "Best design", cards(designs)), board_section(designs), pictures_section(designs),
+                frontier_section(designs), routed_section(designs), table_section(designs), refused_section(designs)]
     points = exploration.points
     lead = (f"{counted(len(points), 'point')} of the design space on {counted(len(exploration.boards), 'board')}: "
             f"{counted(len(designs.all), 'design')} fit, {len(exploration.frontier)} of them on the frontiers of "
             "their boards")
-    return render(f"Designs of {exploration.model}", [each for each in made if each is not None], lead,
+    return render(f"Designs of {exploration.model}", [section for section in sections if section is not None], lead,
                   looks=looks_of(designs))
 
 
@@ -110,13 +114,13 @@ def looks_of(designs: Designs) -> str:
 
 def boxes(designs: Designs) -> Markup:
     """A box for each board, width and execution, and one for the frontier."""
-    made = []
+    rows = []
     for box, title in BOXES.items():
         labels = [element("label", element("input", type="checkbox", id=f"show-{box}{k}", checked=True), value)
                   for value, k in designs.numbers[box].items()]
-        made.append(element("fieldset", element("legend", title), *labels))
+        rows.append(element("fieldset", element("legend", title), *labels))
     only = element("label", element("input", type="checkbox", id="only-frontier"), "on the frontier alone")
-    return element("div", *made, element("fieldset", element("legend", "Designs"), only), class_="boxes")
+    return element("div", *rows, element("fieldset", element("legend", "Designs"), only), class_="boxes")
 
 
 def cards(designs: Designs) -> Markup:
@@ -142,21 +146,21 @@ def board_section(designs: Designs) -> Section | None:
     answer = designs.exploration.answer
     if answer is None:
         return None
-    found = answer.smallest
-    if found is None:
+    smallest = answer.smallest
+    if smallest is None:
         text, tone = f"No board of these does {rate_text(answer.rate)} frames/s.", "bad"
     else:
-        text, tone = f"The smallest board that does {rate_text(answer.rate)} frames/s is {found.board}.", "good"
+        text, tone = f"The smallest board that does {rate_text(answer.rate)} frames/s is {smallest.board}.", "good"
     rows: list[list[Cell | str]] = []
-    for each in answer.verdicts:
-        made = each.design
-        rows.append([each.board, "yes" if each.enough else "no",
-                     "" if made is None else Cell(rate_text(made.arriving_per_second), made.arriving_per_second),
-                     "" if made is None else Cell(percent(made.filled, 0), made.filled), each.lacks])
+    for judged in answer.verdicts:
+        design = judged.design
+        rows.append([judged.board, "yes" if judged.enough else "no",
+                     "" if design is None else Cell(rate_text(design.arriving_per_second), design.arriving_per_second),
+                     "" if design is None else Cell(percent(design.filled, 0), design.filled), judged.lacks])
     head = ("board, the smallest first", "does it", "frames/s", "filled", "what it lacks")
-    close = [element("p", "The estimate of the clock is not exact enough to be sure: route the design.",
-                     class_="verdict warn")] if answer.is_close else []
-    body = Markup("").join([element("p", text, class_=f"verdict {tone}"), *close, table(head, rows)])
+    close = [verdict("The estimate of the clock is not exact enough to be sure: route the design.", "warn")
+             ] if answer.is_close else []
+    body = Markup("").join([verdict(text, tone), *close, table(head, rows)])
     return Section("boards", "Which board", body)
 
 
@@ -165,19 +169,18 @@ def pictures_section(designs: Designs) -> Section:
     if not designs.all:
         return Section("designs", "Designs", element("p", "No design fits any of these boards."))
     error = designs.all[0].point.mhz_error
-    objectives = " and ".join(each.value for each in designs.exploration.objectives)
-    note = element("p", f"Frames a second are those of the FPGA alone at an estimated clock, which is off by "
-                   f"{percent(error, 0)} on average. Larger marks are on the frontier of their board: no other design "
-                   f"of it is at least as good in {objectives}, and better in one of them. A line for each board joins "
-                   "its designs that no other one beats in what the picture shows. A mark leads to its row below, with "
-                   "the command that makes the design.",
-                   class_="note")
+    objectives = " and ".join(objective.value for objective in designs.exploration.objectives)
+    said = note(f"Frames a second are those of the FPGA alone at an estimated clock, which is off by "
+                f"{percent(error, 0)} on average. Larger marks are on the frontier of their board: no other design "
+                f"of it is at least as good in {objectives}, and better in one of them. A line for each board joins "
+                "its designs that no other one beats in what the picture shows. A mark leads to its row below, with "
+                "the command that makes the design.")
     shown = element("div", *pictures(designs), class_="pictures")
-    return Section("designs", "Designs", Markup("").join([boxes(designs), note, shown]))
+    return Section("designs", "Designs", Markup("").join([boxes(designs), said, shown]))
 
 
 def pictures(designs: Designs) -> Iterator[Markup]:
-    points = [each.point for each in designs.all]
+    points = [design.point for design in designs.all]
     frames = Axis.of("frames/s of the FPGA alone, estimated", [point.frames_per_second for point in points], log=True)
     yield scatter("Logic cells and frames a second", designs, frames, Axis.of(
         "logic cells of the core", [point.lut for point in points], log=True), lambda point: point.lut)
@@ -197,24 +200,24 @@ def scatter(title: str, designs: Designs, x: Axis, y: Axis, value: Callable[[Poi
     The less of `value` the better, or the more, where `more`.
     """
     marks: list[Dots] = []
-    shown = [each for each in designs.all if value(each.point) is not None]
+    shown = [design for design in designs.all if value(design.point) is not None]
     for board, number_of in designs.numbers["b"].items():
-        dots = [Dot(each.point.frames_per_second, value(each.point) or 0.0, hint(each), f"#{each.anchor}",
-                    designs.data(each), each.best) for each in shown if each.point.board == board]
+        dots = [Dot(design.point.frames_per_second, value(design.point) or 0.0, hint(design), f"#{design.anchor}",
+                    designs.data(design), design.best) for design in shown if design.point.board == board]
         best = stairs([(dot.x, dot.y) for dot in dots], more=more)
         marks.append(Dots(board, dots, joined=best, data={"b": str(number_of)}))
     text = f"{title}: {counted(len(shown), 'design')} on {counted(len(marks), 'board')}"
-    return plot(title, text, x, y, marks, height=380)
+    return plot(title, text, x, y, marks, size=(480, 380))
 
 
 def stairs(points: Sequence[tuple[float, float]], *, more: bool) -> list[tuple[float, float]]:
     """The points that no other one beats in both: the first number the more the better, the second the less, or more.
     """
-    found: list[tuple[float, float]] = []
+    best: list[tuple[float, float]] = []
     for x, y in sorted(points, key=lambda point: (-point[0], -point[1] if more else point[1])):
-        if not found or (y > found[-1][1] if more else y < found[-1][1]):
-            found.append((x, y))
-    return found[::-1]
+        if not best or (y > best[-1][1] if more else y < best[-1][1]):
+            best.append((x, y))
+    return best[::-1]
 
 
 def hint(design: Design) -> str:
@@ -238,40 +241,34 @@ def cells(designs: Designs, design: Design, *, link: bool) -> list[Cell | Markup
     point = design.point
     name = element("a", design.name, href=f"#{design.anchor}") if link else Markup(element("span", design.name))
     return [Cell(name), Cell(rate_text(point.arriving_per_second), point.arriving_per_second), point.rate.limit.value,
-            "" if point.accuracy is None else Cell(f"{point.accuracy:.4g}", point.accuracy),
+            "" if point.accuracy is None else measure(point.accuracy, ".4g"),
             Cell(percent(point.filled, 0), point.filled),
             Cell(rate_text(point.frames_per_second), point.frames_per_second), Cell(rate_text(point.link), point.link),
-            Cell(f"{point.mhz:.0f}", point.mhz), point.interval,
+            measure(point.mhz, ".0f"), point.interval,
             Cell(seconds(point.latency_seconds), point.latency_seconds), point.lut, point.ff, point.dsp, point.ram,
-            folded(designs.command(point, "build"))]
-
-
-def folded(command: str) -> Markup:
-    """A command that opens at a press."""
-    shown = element("pre", element("code", command), class_="command", tabindex=0)
-    return element("details", element("summary", "command"), shown)
+            folded("command", command_block(designs.command(point, "build"), tabindex=0))]
 
 
 def frontier_section(designs: Designs) -> Section:
     """The designs on the frontier of each board, the fastest first; a board opens at a press."""
     said = "; ".join(each.title for each in designs.exploration.objectives)
-    parts = [element("p", f"Objectives: {said}.", class_="note")]
+    parts = [note(f"Objectives: {said}.")]
     for board, number_of in designs.numbers["b"].items():
         best = sorted((each for each in designs.all if each.best and each.point.board == board),
                       key=lambda each: -each.point.arriving_per_second)
-        made = table(HEAD, [cells(designs, each, link=True) for each in best],
+        rows = table(HEAD, [cells(designs, each, link=True) for each in best],
                      data=[designs.data(each) for each in best])
         said = f"{board}: {counted(len(best), 'design')}, up to {rate_text(best[0].point.arriving_per_second)} frames/s"
-        parts.append(element("details", element("summary", said), made, data_b=str(number_of), open=number_of == 0))
+        parts.append(folded(said, rows, data_b=str(number_of), open=number_of == 0))
     return Section("frontier", "Frontier of each board", Markup("").join(parts))
 
 
 def table_section(designs: Designs) -> Section:
     """Every design, with the command that makes it."""
-    rows = [cells(designs, each, link=False) for each in designs.all]
+    rows = [cells(designs, design, link=False) for design in designs.all]
     return Section("table", "All designs", table(
-        HEAD, rows, caption=counted(len(rows), "design"), anchors=[each.anchor for each in designs.all],
-        data=[designs.data(each) for each in designs.all]))
+        HEAD, rows, caption=counted(len(rows), "design"), anchors=[design.anchor for design in designs.all],
+        data=[designs.data(design) for design in designs.all]))
 
 
 def routed_section(designs: Designs) -> Section | None:
@@ -280,20 +277,20 @@ def routed_section(designs: Designs) -> Section | None:
         return None
     known = [(each, designs.routed[key]) for each in designs.all if (key := key_of(each.point)) in designs.routed]
     rows: list[list[Cell | Markup | str | int]] = []
-    for design, made in known:
-        for run in made.runs:
-            rate = made.rate(run)
+    for design, routed in known:
+        for run in routed.runs:
+            rate = routed.rate(run)
             rows.append([Cell(element("a", design.name, href=f"#{design.anchor}")), run.seed, run.placer,
-                         run.failed if run.mhz is None else Cell(f"{run.mhz:.1f}", run.mhz),
+                         run.failed if run.mhz is None else measure(run.mhz, ".1f"),
                          "" if run.mhz is None else Cell(f"{design.point.mhz / run.mhz - 1:+.1%}",
                                                          design.point.mhz / run.mhz - 1),
                          "" if rate is None else Cell(rate_text(rate.core), rate.core), run.lut,
-                         Cell(f"{run.seconds:.0f}", run.seconds),
+                         measure(run.seconds, ".0f"),
                          folded(designs.command(design.point, "synth", *options_of(run)))])
     head = ("design", "seed", "knobs of the placer", "routed MHz", "estimate is off by", "FPGA alone", "logic cells",
             "seconds", "command")
     dots = [Dot(design.point.mhz, run.mhz, f"{design.name}\nseed {run.seed} {run.placer}", f"#{design.anchor}",
-                designs.data(design)) for design, made in known for run in made.runs if run.mhz is not None]
+                designs.data(design)) for design, routed in known for run in routed.runs if run.mhz is not None]
     if not dots:
         return Section("routed", "Routed", table(head, rows))
     both = Axis.of("estimated MHz", [value for dot in dots for value in (dot.x, dot.y)], zero=False)

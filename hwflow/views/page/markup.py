@@ -124,20 +124,20 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Given]], *, caption: str 
     titles = element("tr", *(element("th", text, scope="col") for text in head))
     body = []
     for position, row in enumerate(rows):
-        given = attributes(data[position]) if data else {}
-        cells = (cell(each, None if k == 0 else head[k]) for k, each in enumerate(row))
-        body.append(element("tr", *cells, id=anchors[position] if anchors else None, **given))
-    made = element("table", above, element("thead", titles), element("tbody", *body),
-                   class_=f"sortable stack-{step_of(widths)}", style=f"--name: {widths[0]:.3g}rem")
-    return element("div", made, class_="wide", tabindex=0, role="group", aria_label=f"{caption or head[0]} (table)")
+        scripted = attributes(data[position]) if data else {}
+        cells = (cell(held, None if k == 0 else head[k]) for k, held in enumerate(row))
+        body.append(element("tr", *cells, id=anchors[position] if anchors else None, **scripted))
+    whole = element("table", above, element("thead", titles), element("tbody", *body),
+                    class_=f"sortable stack-{step_of(widths)}", style=f"--name: {widths[0]:.3g}rem")
+    return element("div", whole, class_="wide", tabindex=0, role="group", aria_label=f"{caption or head[0]} (table)")
 
 
 def widths_of(head: Sequence[str], rows: Sequence[Sequence[Given]]) -> list[float]:
     """About how many rem each column has where texts are broken between words."""
     longest = [SORTED + longest_word(title, LONGEST_WORD) for title in head]
     for row in rows:
-        longest = [max(most, longest_word(each, LONGEST_WORD if k else LONGEST_NAME))
-                   for k, (most, each) in enumerate(zip(longest, row, strict=False))]
+        longest = [max(most, longest_word(held, LONGEST_WORD if k else LONGEST_NAME))
+                   for k, (most, held) in enumerate(zip(longest, row, strict=False))]
     return [COLUMN_CHARACTER * most for most in longest]
 
 
@@ -147,29 +147,57 @@ def step_of(widths: Sequence[float]) -> int:
     return next((step for step in STEPS if step >= needed), STEPS[-1])
 
 
-def longest_word(given: Given, most: int) -> int:
+def longest_word(content: Given, most: int) -> int:
     """Characters of what is not broken: a number, or a word of a text, `most` of it; commands are folded away."""
-    held = given if isinstance(given, Cell) else Cell(number(given), given) if isinstance(given, int) else Cell(
-        given or "")
+    held = content if isinstance(content, Cell) else (
+        Cell(number(content), content) if isinstance(content, int) else Cell(content or ""))
     if held.value is not None:
         return len(Markup(held.text).striptags())
     shown = Markup(re.sub(r"<pre.*?</pre>", "", str(held.text), flags=re.DOTALL)).striptags()
     return min(most, max(map(len, shown.split()), default=0))
 
 
-def cell(given: Given, label: str | None) -> Markup:
+def cell(content: Given, label: str | None) -> Markup:
     """`label` is the title of its column; None for the cell that names the row."""
-    if isinstance(given, bool):
-        given = "yes" if given else "no"
-    if isinstance(given, int):
-        given = Cell(number(given), given)
-    if not isinstance(given, Cell):
-        given = Cell("" if given is None else given)
-    known = {"class_": class_of("n" if given.value is not None else None, given.tone),
-             "data_value": None if given.value is None else f"{given.value:.12g}"}
+    if isinstance(content, bool):
+        content = "yes" if content else "no"
+    if isinstance(content, int):
+        content = Cell(number(content), content)
+    if not isinstance(content, Cell):
+        content = Cell("" if content is None else content)
+    known = {"class_": class_of("n" if content.value is not None else None, content.tone),
+             "data_value": None if content.value is None else f"{content.value:.12g}"}
     if label is None:
-        return element("th", given.text, scope="row", **known)
-    return element("td", given.text, data_label=label or None, **known)
+        return element("th", content.text, scope="row", **known)
+    return element("td", content.text, data_label=label or None, **known)
+
+
+def measure(value: float | None, form: str) -> Cell:
+    """A cell with a number in this form (`.1f`); it is empty where there is none."""
+    return Cell("" if value is None else f"{value:{form}}", value)
+
+
+# Pieces that all sections have.
+
+
+def note(text: object) -> Markup:
+    """Small print."""
+    return element("p", text, class_="note")
+
+
+def verdict(text: object, tone: str) -> Markup:
+    """A sentence that says how it is; `tone` is good, warn or bad."""
+    return element("p", text, class_=f"verdict {tone}")
+
+
+def command_block(command: str, **attributes: object) -> Markup:
+    """A line for a shell."""
+    return element("pre", element("code", command), class_="command", **attributes)
+
+
+def folded(title: str, *inside: Markup, **attributes: object) -> Markup:
+    """What opens at a press on its title."""
+    return element("details", element("summary", title), *inside, **attributes)
 
 
 # A row of the numbers that matter most.
@@ -177,7 +205,7 @@ def cell(given: Given, label: str | None) -> Markup:
 
 def tiles(numbers: Sequence[tuple[str, str] | tuple[str, str, str]]) -> Markup:
     """Tiles with a title, the number, and small print if there is any."""
-    return element("dl", *(tile(*each) for each in numbers), class_="tiles")
+    return element("dl", *(tile(*entry) for entry in numbers), class_="tiles")
 
 
 def tile(what: str, value: str, note: str = "") -> Markup:

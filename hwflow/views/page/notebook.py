@@ -26,7 +26,7 @@ from ...synth import SynthesisReport
 from ..console.plan import folding_text
 from .bars import Piece, Row, bars
 from .chart import Axis, Rule
-from .markup import Cell, Given, element, table, tiles
+from .markup import Cell, Given, element, measure, table, tiles, verdict
 from .schedule import is_drawn, limit_of, not_drawn, one_frame
 from .sections.accuracy import accuracy_body, confusion
 
@@ -76,10 +76,10 @@ def run_html(run: RunResult) -> Markup:
     """Whether everything was equal, what was not, and what each stage did."""
     frames = len(run.frame_done_cycles)
     rows: list[list[Given]] = [[
-        each.name, each.tensor, "equal" if each.equal else "NOT EQUAL", f"{each.beats} of {each.expected_beats}",
-        each.busy_cycles, each.stall_cycles] for each in run.boundaries.values()]
+        stage.name, stage.tensor, "equal" if stage.equal else "NOT EQUAL", f"{stage.beats} of {stage.expected_beats}",
+        stage.busy_cycles, stage.stall_cycles] for stage in run.boundaries.values()]
     return Markup("").join([
-        title("Simulation"), verdict("everything is equal" if run.equal else "NOT EQUAL", good=run.equal),
+        title("Simulation"), verdict(*("everything is equal", "good") if run.equal else ("NOT EQUAL", "bad")),
         tiles([("frames", number(frames)), ("cycles", number(run.cycles)),
                ("interval", "one frame" if run.interval is None else f"{number(run.interval)} cycles"),
                ("first result", "none" if run.first_output_cycle is None else f"cycle {number(run.first_output_cycle)}")
@@ -97,17 +97,17 @@ def synthesis_html(report: SynthesisReport) -> Markup:
                 [f"{number(usage.used)}, {percent(usage.used / usage.available, 0)}"])
             for name, usage in usages.items()]
     seeds: list[list[Given]] = [[
-        str(each.seed), None if each.routed_mhz is None else Cell(f"{each.routed_mhz:.1f}", each.routed_mhz),
-        Cell(f"{each.seconds:.0f}", each.seconds), each.failed.splitlines()[0] if each.failed else
-        "taken" if each.seed == report.seed else ""] for each in report.seeds]
-    slow: list[list[Given]] = [[each.part, Cell(f"{each.ns:.2f}", each.ns), each.end, each.before]
-                               for each in report.part_delays[:MOST]]
+        str(attempt.seed), measure(attempt.routed_mhz, ".1f"), measure(attempt.seconds, ".0f"),
+        attempt.failed.splitlines()[0] if attempt.failed else "taken" if attempt.seed == report.seed else ""]
+        for attempt in report.seeds]
+    slow: list[list[Given]] = [[delay.part, measure(delay.ns, ".2f"), delay.end, delay.before]
+                               for delay in report.part_delays[:MOST]]
     usable = "no paths" if report.usable_mhz is None else f"{report.usable_mhz:.1f} MHz"
     axis = Axis.of("% of what the device has", [0, 100, *(row.bars[0][0].value for row in rows)])
     said = "; ".join(f"{name} {usage}" for name, usage in usages.items())
     return Markup("").join([
         title(f"Synthesis for {report.board}"),
-        verdict("meets its clocks" if report.meets_clock else "does NOT meet its clocks", good=report.meets_clock),
+        verdict(*("meets its clocks", "good") if report.meets_clock else ("does NOT meet its clocks", "bad")),
         tiles([("clock", f"{report.clock_mhz:.6g} MHz"), ("usable clock", usable), ("seed", str(report.seed)),
                ("time", f"{sum(report.seconds.values()):.0f} s"), ("device", report.device)]),
         bars("Resources used", said, rows, axis, rules=[Rule("all there is", x=100.0)]),
@@ -151,10 +151,6 @@ def layers_table(graph: LayerGraph) -> Markup:
 
 def title(text: str) -> Markup:
     return element("p", element("strong", text))
-
-
-def verdict(text: str, *, good: bool) -> Markup:
-    return element("p", text, class_=f"verdict {'good' if good else 'bad'}")
 
 
 #: How results are drawn, by type.

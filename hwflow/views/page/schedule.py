@@ -17,7 +17,7 @@ from .chart import Axis, Rule, figure, legend, path, picture
 from .markup import Cell, Given, attributes, class_of, element, href, label, linked, table, text_width
 
 #: Sizes in pixels.
-BAR, GAP, TOP, BOTTOM, RIGHT, FONT = 14.0, 5.0, 20.0, 40.0, 14.0, 12.0
+WIDTH, BAR, GAP, TOP, BOTTOM, RIGHT, FONT = 680.0, 14.0, 5.0, 20.0, 40.0, 14.0, 12.0
 #: Heights that are told apart in a row.
 LEVELS = 28
 #: Characters of a name.
@@ -56,22 +56,29 @@ class Lane:
     data: Mapping[str, str] = field(default_factory=dict)
 
 
-def gantt(title: str, text: str, lanes: Sequence[Lane], axis: Axis, *, names: Mapping[str, str],
-          rules: Sequence[Rule] = (), through: Sequence[tuple[int, float]] = (), width: float = 680,
-          note: str | None = None) -> Markup:
-    """A figure.  `text` says in words what it shows; `names` are those of tones for the legend; `rules` have an `x`.
+@dataclass(frozen=True)
+class Timeline:
+    """Lanes over an axis.  `rules` have an `x`; `through` joins points, each the number of a lane and a place on the
+    axis."""
 
-    `through` joins points, each the number of a lane and a place on the axis.
-    """
+    lanes: Sequence[Lane]
+    axis: Axis
+    rules: Sequence[Rule] = ()
+    through: Sequence[tuple[int, float]] = ()
+
+
+def gantt(title: str, text: str, time: Timeline, *, names: Mapping[str, str], note: str | None = None) -> Markup:
+    """A figure.  `text` says in words what it shows; `names` are those of tones for the legend."""
+    lanes, axis = time.lanes, time.axis
     left = 14 + max((text_width(lane.name[:LONGEST], FONT) for lane in lanes), default=0.0)
-    scale = width - left - RIGHT
+    scale = WIDTH - left - RIGHT
     bottom = TOP + len(lanes) * (BAR + GAP)
-    made = [drawn(lane, TOP + k * (BAR + GAP), left, scale, axis) for k, lane in enumerate(lanes)]
-    across = [rule(each, left + axis.share(each.x or 0.0) * scale, bottom, left + 0.6 * scale) for each in rules]
-    if through:
-        points = [(left + axis.share(x) * scale, TOP + k * (BAR + GAP) + BAR / 2) for k, x in through]
+    rows = [drawn(lane, TOP + k * (BAR + GAP), left, scale, axis) for k, lane in enumerate(lanes)]
+    across = [rule(mark, left + axis.share(mark.x or 0.0) * scale, bottom, left + 0.6 * scale) for mark in time.rules]
+    if time.through:
+        points = [(left + axis.share(x) * scale, TOP + k * (BAR + GAP) + BAR / 2) for k, x in time.through]
         across.append(element("path", d=path(points), class_="line through"))
-    inside = picture(text, width, bottom + BOTTOM, axes(axis, left, scale, bottom), *made, *across,
+    inside = picture(text, WIDTH, bottom + BOTTOM, axes(axis, left, scale, bottom), *rows, *across,
                      links=any(lane.link for lane in lanes))
     return figure(title, inside, legend([(name, tone, "square") for tone, name in names.items()]), note)
 
@@ -82,7 +89,7 @@ def drawn(lane: Lane, y: float, left: float, scale: float, axis: Axis) -> Markup
     if lane.marked:
         parts.insert(0, element("rect", x=0.0, y=y - 2, width=left + scale, height=BAR + 4, class_="marked"))
     for span in lane.spans:
-        start, end = (left + axis.share(each) * scale for each in (span.start, span.end))
+        start, end = (left + axis.share(end_of_span) * scale for end_of_span in (span.start, span.end))
         if isinstance(span, Profile):
             parts.append(element("path", element("title", span.hint), d=outline(span.shares, start, end, y),
                                  class_=span.tone))
@@ -166,14 +173,14 @@ def one_frame(plan: Plan, schedule: FrameSchedule, *, links: bool = True) -> Mar
     slowest = limit_of(plan)[1]
     lanes = [*ends_lanes("input", schedule.inputs, 1), *stage_lanes(schedule.rows, 1, slowest, links=links),
              *ends_lanes("output", schedule.outputs, 1)]
-    path = latency_path(schedule, len(schedule.inputs))
     rules = [Rule(f"first result: cycle {number(frames[0][0])}", x=frames[0][0])
              for _, frames in schedule.outputs[:1]]
     return gantt("One frame into the idle design", (
         f"A row for each of {len(plan.stages)} stages, from the first beat of the frame to its last result after "
-        f"{number(end)} cycles. The table has the numbers."), lanes, Axis("cycles", 0, max(end, 1)), names=NAMES,
-        rules=rules, through=path, note="The thin line joins the first results that the first output waits for: "
-        "the longest way to the first result.")
+        f"{number(end)} cycles. The table has the numbers."),
+        Timeline(lanes, Axis("cycles", 0, max(end, 1)), rules, latency_path(schedule, len(schedule.inputs))),
+        names=NAMES, note="The thin line joins the first results that the first output waits for: the longest way to the "
+        "first result.")
 
 
 def back_to_back(plan: Plan, schedule: FrameSchedule) -> Markup:
@@ -183,15 +190,15 @@ def back_to_back(plan: Plan, schedule: FrameSchedule) -> Markup:
     lanes = [*ends_lanes("input", schedule.inputs, frames), *stage_lanes(
         [row for row in schedule.rows if not row.step], frames, slowest),
         *ends_lanes("output", schedule.outputs, frames)]
-    done = [max(each[k][1] for _, each in schedule.outputs) for k in range(frames)]
+    done = [max(ends[k][1] for _, ends in schedule.outputs) for k in range(frames)]
     rules = [Rule(f"frame {k + 1} done" if k in (0, frames - 1) else "", x=cycle) for k, cycle in enumerate(done)]
     most = " or fewer" if plan.is_bound else ""
     note = (f"Frames alternate between two tones. The last two results are {number(done[-1] - done[-2])} cycles apart; "
             f"the plan has {number(plan.interval)}{most}.")
     return gantt("Frames back to back", (
         f"{frames} frames follow each other as fast as the design takes them; a row for each stage. The last one is "
-        f"done after {number(done[-1])} cycles."), lanes, Axis("cycles", 0, max(schedule.end, 1)), names=NAMES,
-        rules=rules, note=note)
+        f"done after {number(done[-1])} cycles."), Timeline(lanes, Axis("cycles", 0, max(schedule.end, 1)), rules),
+        names=NAMES, note=note)
 
 
 def stage_lanes(rows: Iterable[ScheduleRow], frames: int, slowest: StagePlan | None, *, links: bool = True
@@ -240,8 +247,8 @@ def ends_lanes(what: str, tensors: Sequence[tuple[str, Sequence[tuple[int, int]]
 def latency_path(schedule: FrameSchedule, inputs: int) -> list[tuple[int, float]]:
     """Lane and cycle of the first results on the way to the first output."""
     lanes = {row.stage: inputs + k for k, row in reversed(list(enumerate(schedule.rows))) if not row.step}
-    found = [(lanes.get(step.stage, inputs + len(schedule.rows)), float(step.cycle)) for step in schedule.paths[0]]
-    return [(max(0, inputs - 1), 0.0), *found]
+    points = [(lanes.get(step.stage, inputs + len(schedule.rows)), float(step.cycle)) for step in schedule.paths[0]]
+    return [(max(0, inputs - 1), 0.0), *points]
 
 
 def stage_table(plan: Plan, schedule: FrameSchedule) -> Markup:
@@ -262,13 +269,13 @@ def stage_table(plan: Plan, schedule: FrameSchedule) -> Markup:
 
 def path_table(schedule: FrameSchedule, mhz: float) -> Markup:
     """For each output the stages on the way to its first beat; the cycles add up to its latency."""
-    made = []
+    tables = []
     for (name, frames), stages in zip(schedule.outputs, schedule.paths, strict=True):
         total = max(frames[0][0], 1)
         rows: list[Sequence[Given]] = [
             (linked(step.stage) if step.stage else f"output {name}", step.cycle, step.after,
              Cell(decimal(step.after / mhz, 2), step.after / mhz),
              Cell(percent(step.after / total), step.after / total)) for step in stages]
-        made.append(table(("first result of", "in cycle", "cycles after the one before", "µs", "share"), rows,
-                          caption=f"The way to the first beat of output {name}: {number(total)} cycles"))
-    return Markup("").join(made)
+        tables.append(table(("first result of", "in cycle", "cycles after the one before", "µs", "share"), rows,
+                            caption=f"The way to the first beat of output {name}: {number(total)} cycles"))
+    return Markup("").join(tables)

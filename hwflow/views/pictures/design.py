@@ -38,10 +38,10 @@ class Weights:
 
     @property
     def count(self) -> int:
-        found = 1
+        product = 1
         for size in self.shape:
-            found *= size
-        return found
+            product *= size
+        return product
 
     def __str__(self) -> str:
         return f"{_TIMES.join(map(str, self.shape))} {self.format}"
@@ -147,13 +147,13 @@ def design_graph(
 def _ends(sketch: _Sketch, plan: Plan, after: Sequence[str]) -> None:
     """The outputs of the graph, and what the host does with them."""
     links = {link.sink.number: link for link in plan.links if not link.sink.of_stage}
-    found = []
+    ends = []
     for index, name in enumerate(plan.graph.outputs):
-        found.append(sketch.add(_value("output", index, name, tensor_text(plan.graph, name))))
-        sketch.arrows.append(_arrow(plan, sketch.maker[name], found[-1], name, links.get(index)))
+        ends.append(sketch.add(_value("output", index, name, tensor_text(plan.graph, name))))
+        sketch.arrows.append(_arrow(plan, sketch.maker[name], ends[-1], name, links.get(index)))
     if after:
         host = sketch.add(_host("after", after))
-        sketch.arrows += [Arrow(each, host, css="edge host") for each in found]
+        sketch.arrows += [Arrow(box, host, css="edge host") for box in ends]
 
 
 def _host(when: str, operators: Sequence[str]) -> Box:
@@ -175,11 +175,11 @@ def _layer_box(plan: Plan, index: int, layer: Layer, stage: StagePlan, href: str
     weights = weights_of(layer)
     look = "shared" if shared else "multiplies" if stage.schedule.multipliers else "passes"
     fill, border = COLOURS[look]
-    made = tensor_text(plan.graph, layer.output)
+    output = tensor_text(plan.graph, layer.output)
     lines = ((kind_text(plan.graph, layer), WIDE), (name_of(index, layer), NARROW),
-             (f"{made}{f', weights {weights.format}' if weights else ''}", NARROW))  # fmt: skip
+             (f"{output}{f', weights {weights.format}' if weights else ''}", NARROW))  # fmt: skip
     share = _share(plan, layer, stage)
-    hint = (f"{kind_text(plan.graph, layer)} '{shortened(layer.name, 120)}' gives {made}; stage {stage.name}, "
+    hint = (f"{kind_text(plan.graph, layer)} '{shortened(layer.name, 120)}' gives {output}; stage {stage.name}, "
             f"{number(stage.schedule.interval)} cycles a frame; works {percent(share)} of the interval")  # fmt: skip
     css = f"layer {look}{' slowest' if slowest and not shared else ''}"
     tag = stage.name if shared else "slowest" if slowest and len(plan.stages) > 1 else ""

@@ -107,18 +107,18 @@ def _placed(
     for sweep in range(_SWEEPS):
         near = below if sweep % 2 else above
         for layer in reversed(layers) if sweep % 2 else layers:
-            wanted = [sum(x[u] for u in near[v]) / len(near[v]) if near[v] else x[v] for v in layer]
-            _spread(layer, wanted, sizes, x)
+            ideal = [sum(x[u] for u in near[v]) / len(near[v]) if near[v] else x[v] for v in layer]
+            _spread(layer, ideal, sizes, x)
     left = min((x[v] - sizes[v] / 2 for v in range(len(sizes))), default=0.0)
     return [middle - left for middle in x]
 
 
-def _spread(layer: Sequence[int], wanted: Sequence[float], sizes: Sequence[float], x: list[float]) -> None:
+def _spread(layer: Sequence[int], ideal: Sequence[float], sizes: Sequence[float], x: list[float]) -> None:
     """Least squares for one row in a fixed order: neighbours that would overlap move as one block (pool adjacent)."""
     blocks: list[tuple[float, int, list[int]]] = []  # sum of wanted starts, number, vertices
     offset = 0.0
     offsets = []
-    for vertex, middle in zip(layer, wanted, strict=True):
+    for vertex, middle in zip(layer, ideal, strict=True):
         offset += sizes[vertex] / 2
         offsets.append(offset)
         total, count, members = middle - offset, 1, [vertex]
@@ -165,8 +165,8 @@ def first_rows(heights: Sequence[float], crossing: Sequence[int], columns: int) 
             wrong = (height / even - 1) ** 2 * (0.25 if end == len(places) - 1 and height < even else 1.0)
             edges = crossing[places[start] - 1] - 1 if start else 0
             best[end] = min(best[end], (best[start][0] + wrong + _CROSSING * edges, start))
-    found, at = [], len(places) - 1
+    firsts, at = [], len(places) - 1
     while at:
         at = best[at][1]
-        found.append(places[at])
-    return tuple(reversed(found))
+        firsts.append(places[at])
+    return tuple(reversed(firsts))

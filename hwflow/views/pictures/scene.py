@@ -187,12 +187,12 @@ def _beside(
 def _points(boxes: Sequence[Box], drawing: Drawing, grid: _Grid, pair: tuple[int, int]) -> tuple[Point, ...]:
     """From under the labels of a box to the top of another, straight down through every row between."""
     a, b = pair
-    found = [grid.point(drawing.x[a], drawing.row[a], boxes[a].depth + (3 if boxes[a].labels else 0))]
+    points = [grid.point(drawing.x[a], drawing.row[a], boxes[a].depth + (3 if boxes[a].labels else 0))]
     for row, x in enumerate(drawing.bends[pair], drawing.row[a] + 1):
-        found.append(grid.point(x, row))
+        points.append(grid.point(x, row))
         if grid.height[row]:
-            found.append(grid.point(x, row, grid.height[row]))
-    return (*found, grid.point(drawing.x[b], drawing.row[b]))
+            points.append(grid.point(x, row, grid.height[row]))
+    return (*points, grid.point(drawing.x[b], drawing.row[b]))
 
 
 def _detours(
@@ -204,14 +204,14 @@ def _detours(
         for point, after in itertools.pairwise(points):
             if after.column != point.column:
                 leaving.setdefault(point.column, []).append((point.x, pair))
-    found, head = {}, min(grid.top, default=0.0)
+    detours, head = {}, min(grid.top, default=0.0)
     for column, across in leaving.items():
-        rows = [row for row, each in enumerate(grid.column) if each == column]
+        rows = [row for row, own in enumerate(grid.column) if own == column]
         foot = max(grid.top[row] + grid.height[row] for row in rows)
         for turn, (_, (a, b)) in enumerate(sorted(across, reverse=True)):
             up = head - GUTTER / 2 - (len(across) - 1 - turn) * LANE
-            found[a, b, column] = foot + GUTTER / 2 + turn * LANE, grid.right[column] + GUTTER + turn * LANE, up
-    return found
+            detours[a, b, column] = foot + GUTTER / 2 + turn * LANE, grid.right[column] + GUTTER + turn * LANE, up
+    return detours
 
 
 # A scene as SVG.  Colours are attributes, which a page overrules with its style sheet by the classes.

@@ -35,9 +35,9 @@ def chain_ends(cells: Cells) -> dict[str, int]:
     also where nothing reads it: four logic cells a chain, seen to the cell in three designs with 196 to 345 chains.
     """
     chains = {name: cell["connections"] for name, cell in cells.items() if cell["type"] == "CCU2C"}
-    given = {bit for pins in chains.values() for bit in pins.get("COUT", ())}
+    driven = {bit for pins in chains.values() for bit in pins.get("COUT", ())}
     taken = {bit for pins in chains.values() for bit in pins.get("CIN", ())}
-    return {name: sum(bit not in given for bit in pins.get("CIN", ()))
+    return {name: sum(bit not in driven for bit in pins.get("CIN", ()))
             + sum(bit not in taken for bit in pins.get("COUT", ())) for name, pins in chains.items()}
 
 

@@ -137,8 +137,8 @@ def neighbours(rams: list[str], multipliers: dict[str, Site]) -> Iterator[tuple[
 
 def column_of(ram: str) -> tuple[str, int]:
     """The memory that a block is a part of, and which bits of its words it has, counted in blocks."""
-    found = re.fullmatch(r"(.*?)(?:bank\d+_)?column(\d+)", ram)
-    return (found[1], int(found[2])) if found else (ram, 0)
+    match = re.fullmatch(r"(.*?)(?:bank\d+_)?column(\d+)", ram)
+    return (match[1], int(match[2])) if match else (ram, 0)
 
 
 def matching(costs: npt.NDArray[np.int64]) -> list[int]:

@@ -25,7 +25,7 @@ def retuned(layout: str, old: Mapping[str, int], new: PllSettings, source: str) 
     A device has several PLLs, each a group of tiles; there must be one with the dividers `old`.
     """
     names = [name for name, _ in new.parameters]
-    starts = [found.start() for found in re.finditer(r"^\.tile_group ", layout, re.MULTILINE)]
+    starts = [match.start() for match in re.finditer(r"^\.tile_group ", layout, re.MULTILINE)]
     pieces = [layout[start:end] for start, end in zip([0, *starts], [*starts, len(layout)], strict=True)]
     same = [k for k, piece in enumerate(pieces) if "enum: MODE EHXPLLL" in piece and has_dividers(piece, names, old)]
     if len(same) != 1:
@@ -56,10 +56,10 @@ def with_dividers(group: str, new: PllSettings) -> str:
 
 def table_inputs(bel: str, wires: Wires) -> dict[int, int]:
     """The inputs of the table at `bel`; none where no table is."""
-    found = _SLICE.fullmatch(bel)
-    if found is None:
+    match = _SLICE.fullmatch(bel)
+    if match is None:
         return {}
-    x, y, letter, half = found.groups()
+    x, y, letter, half = match.groups()
     number = str(2 * LETTERS.index(letter) + int(half))
     return {k: LETTERS.index(wires[f"X{x}/Y{y}", name, number]) for k, name in enumerate(LETTERS)
             if (f"X{x}/Y{y}", name, number) in wires}
@@ -77,10 +77,10 @@ def patched(layout: str, rom_cells: Sequence[RomCell], old: Contents, new: Conte
         if rom_cell.kind == "DP16KD" and rom_cell.number is not None:
             blocks[rom_cell.number] = (place, bram_words(old[place]), bram_words(new[place]))
             continue
-        found = _SLICE.fullmatch(rom_cell.bel)
-        if rom_cell.kind != "TRELLIS_COMB" or found is None:
+        match = _SLICE.fullmatch(rom_cell.bel)
+        if rom_cell.kind != "TRELLIS_COMB" or match is None:
             raise unlike(place, source)
-        x, y, letter, half = found.groups()
+        x, y, letter, half = match.groups()
         words[f"R{y}C{x}:PLC2", f"SLICE{letter}.K{half}.INIT"] = (
             place, permuted(old[place]["INIT"], rom_cell.inputs), permuted(new[place]["INIT"], rom_cell.inputs))
     require_all(missing, source)

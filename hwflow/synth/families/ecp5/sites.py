@@ -80,8 +80,8 @@ def die_of(device: str) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ..
 
 def size_of(device: str) -> str:
     """"85" of LFE5UM-85F."""
-    found = re.search(r"-(\d+)", device)
-    return found[1] if found else ""
+    match = re.search(r"-(\d+)", device)
+    return match[1] if match else ""
 
 
 # What the names of a netlist's cells say: which part of the core a cell belongs to, and their order.
@@ -94,10 +94,10 @@ DEPTH = 3
 def module_of(cell: str) -> str:
     """The part of the core that a cell belongs to: the path of its modules, or what a cell of the core itself is called
     after; empty for what is around the core."""
-    found = re.match(r"(?:.*\.)?core\.(.+)", cell)
-    if not found:
+    match = re.match(r"(?:.*\.)?core\.(.+)", cell)
+    if not match:
         return ""
-    *modules, name = found[1].split(".")
+    *modules, name = match[1].split(".")
     return ".".join(modules[:DEPTH]) or re.split(r"_TRELLIS|_LUT4|_CCU2C|\[", name)[0]
 
 

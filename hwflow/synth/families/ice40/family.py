@@ -71,14 +71,14 @@ def retuned(layout: str, old: Mapping[str, int], new: PllSettings, source: str) 
     lines = layout.split("\n")
     device = next((line.split()[1] for line in lines if line.startswith(".device ")), "")
     tiles = {tuple(map(int, line.split()[1:])): k + 1 for k, line in enumerate(lines) if line.startswith(".io_tile ")}
-    found = []
+    plls = []
     for x, y in PLLS.get(device, ()):
         places = [(tiles[x + beside, y] + row, column) for beside, (row, column) in PLL_BITS]
         if [lines[line][column] for line, column in places] == pll_bits(old):
-            found.append(places)
-    if len(found) != 1:
+            plls.append(places)
+    if len(plls) != 1:
         raise unlike_pll(source, "dividers")
-    for (line, column), bit in zip(found[0], pll_bits(dict(new.parameters)), strict=True):
+    for (line, column), bit in zip(plls[0], pll_bits(dict(new.parameters)), strict=True):
         lines[line] = lines[line][:column] + bit + lines[line][column + 1:]
     return "\n".join(lines)
 
@@ -90,10 +90,10 @@ def pll_bits(parameters: Mapping[str, int]) -> list[str]:
 
 def table_inputs(bel: str, wires: Wires) -> dict[int, int]:
     """The inputs of the table at `bel`; none where no table is."""
-    found = _PLACE.fullmatch(bel)
-    if found is None or found[3] is None:
+    match = _PLACE.fullmatch(bel)
+    if match is None or match[3] is None:
         return {}
-    x, y, number = found.groups()
+    x, y, number = match.groups()
     return {k: int(wires[f"X{x}/Y{y}", number, str(k)]) for k in range(4) if (f"X{x}/Y{y}", number, str(k)) in wires}
 
 
@@ -106,10 +106,10 @@ def patched(layout: str, rom_cells: Sequence[RomCell], old: Contents, new: Conte
         place = rom_cell.place
         require_known(missing, place, source)
         del missing[place]
-        found = _PLACE.fullmatch(rom_cell.bel)
-        if found is None:
+        match = _PLACE.fullmatch(rom_cell.bel)
+        if match is None:
             raise unlike(place, source)
-        x, y, number = found.groups()
+        x, y, number = match.groups()
         start = starts.get(f".{'logic_tile' if number else 'ram_data'} {x} {y}")
         if start is None:
             raise unlike(place, source)

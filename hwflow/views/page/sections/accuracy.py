@@ -23,7 +23,21 @@ from hwflow.pipeline.records import ACCURACY, Record
 from ...console.accuracy import apart_text, decibels_text, lost_text, share_text, steps_text, value_text, whole_text
 from ..bars import Piece, Row, bars
 from ..chart import Axis, Line, Rule, figure, picture, plot
-from ..markup import Cell, class_of, element, label, short, stage_anchor, table, text_width
+from ..markup import (
+    Cell,
+    class_of,
+    element,
+    folded,
+    label,
+    measure,
+    note,
+    short,
+    stage_anchor,
+    table,
+    text_width,
+    tiles,
+    verdict,
+)
 from ..subject import Section, Subject, found, when
 
 # Pictures and tables of the noise of layers: how far tensors are from reals, and what their values are.
@@ -34,7 +48,7 @@ LONGEST, MOST_HISTOGRAMS = 40, 64
 #: So many histograms are seen at once; with more they are folded away.
 MOST_OPEN = 12
 #: Size of a histogram in pixels.
-WIDTH, HEIGHT = 330.0, 230.0
+SIZE = 330.0, 230.0
 
 
 def name_of(noise: LayerNoise) -> str:
@@ -86,8 +100,8 @@ def range_cells(histogram: Histogram | None) -> tuple[Cell, Cell, Cell]:
     """How much of the integers is used, and the ends of the real values."""
     if histogram is None:
         return Cell(""), Cell(""), Cell("")
-    ends = [Cell("" if end is None else f"{end:.4g}", end) for end in (histogram.smallest, histogram.largest)]
-    return Cell(share_text(histogram.used), histogram.used), ends[0], ends[1]
+    return (Cell(share_text(histogram.used), histogram.used), measure(histogram.smallest, ".4g"),
+            measure(histogram.largest, ".4g"))
 
 
 def histograms(noises: Sequence[LayerNoise], rows: int) -> Markup:
@@ -99,34 +113,34 @@ def histograms(noises: Sequence[LayerNoise], rows: int) -> Markup:
                        class_="histograms")
     if not drawn:
         return Markup("")
-    said = element("p", "The share of a tensor's elements in each range of values, on a logarithmic axis, on "
-                   f"{number(rows)} rows. The upright lines are the smallest and the largest number that the format "
-                   "can hold: real values beyond them saturate.", class_="note")
+    said = note("The share of a tensor's elements in each range of values, on a logarithmic axis, on "
+                f"{number(rows)} rows. The upright lines are the smallest and the largest number that the format "
+                "can hold: real values beyond them saturate.")
     if len(drawn) < len(known):
-        said += element("p", f"Drawn are the {len(drawn)} tensors with the most noise, of {len(known)}.", class_="note")
+        said += note(f"Drawn are the {len(drawn)} tensors with the most noise, of {len(known)}.")
     if len(drawn) > MOST_OPEN:
-        pictures = element("details", element("summary", f"{len(drawn)} histograms"), pictures)
+        pictures = folded(f"{len(drawn)} histograms", pictures)
     return element("h3", "Activations against their formats") + said + pictures
 
 
-def histogram_of(noise: LayerNoise, found: Histogram) -> Markup:
+def histogram_of(noise: LayerNoise, histogram: Histogram) -> Markup:
     """Integers as a line, reals as a dashed one; what saturates has a bin of its own beyond each end."""
-    size = found.scale * found.width
-    low = found.scale * (found.low - 0.5 - found.zero_point)
-    high = low + size * len(found.integers)
-    total = sum(found.integers)
+    size = histogram.scale * histogram.width
+    low = histogram.scale * (histogram.low - 0.5 - histogram.zero_point)
+    high = low + size * len(histogram.integers)
+    total = sum(histogram.integers)
     x = Axis(f"value ({noise.activations})", low - 2 * size, high + 2 * size)
-    y = Axis.of("% of elements", [30 / max(total, sum(found.reals), 1), 100.0], log=True)
-    outline = steps([0, *found.integers, 0], total, low - size, size)
+    y = Axis.of("% of elements", [30 / max(total, sum(histogram.reals), 1), 100.0], log=True)
+    outline = steps([0, *histogram.integers, 0], total, low - size, size)
     marks: list[Line | Rule] = [Line("integer model", outline, step=True)]
-    if found.reals:
-        counts = [found.below, *found.reals, found.above]
+    if histogram.reals:
+        counts = [histogram.below, *histogram.reals, histogram.above]
         marks.append(Line("model in reals", steps(counts, sum(counts), low - size, size), step=True, dashed=True))
     marks += [Rule("", x=low), Rule("", x=high)]
     saturated = "" if noise.saturated is None else f"; {share_text(noise.saturated)} of the real values saturate"
-    text = (f"Values of {name_of(noise)} in {noise.activations}: the format holds {low + 0.5 * found.scale:.4g} to "
-            f"{high - 0.5 * found.scale:.4g}, {share_text(found.used)} of it used{saturated}")
-    return plot(shortened(name_of(noise), LONGEST), text, x, y, marks, width=WIDTH, height=HEIGHT)
+    text = (f"Values of {name_of(noise)} in {noise.activations}: the format holds {low + 0.5 * histogram.scale:.4g} to "
+            f"{high - 0.5 * histogram.scale:.4g}, {share_text(histogram.used)} of it used{saturated}")
+    return plot(shortened(name_of(noise), LONGEST), text, x, y, marks, size=SIZE)
 
 
 def steps(counts: Sequence[int], total: int, start: float, size: float) -> list[tuple[float, float]]:
@@ -156,30 +170,30 @@ def heat_map(title: str, text: str, counts: Sequence[Sequence[int]], names: Sequ
     size = min(MOST, max(LEAST, WHOLE / max(count, 1)))
     left = 40 + max((text_width(name[:LONGEST_CLASS], FONT) for name in names), default=0.0)
     top = left - 10
-    made = [element("text", columns, x=left + count * size / 2, y=14.0, text_anchor="middle", class_="name"),
-            element("text", rows, x=13.0, y=top + count * size / 2, text_anchor="middle", class_="name",
-                    transform=f"rotate(-90 13 {top + count * size / 2:.1f})")]
+    labels = [element("text", columns, x=left + count * size / 2, y=14.0, text_anchor="middle", class_="name"),
+              element("text", rows, x=13.0, y=top + count * size / 2, text_anchor="middle", class_="name",
+                      transform=f"rotate(-90 13 {top + count * size / 2:.1f})")]
     for k, name in enumerate(names):
         middle = (k + 0.5) * size
-        made += [label(name, LONGEST_CLASS, x=left - 6, y=top + middle + 4, text_anchor="end"),
-                 label(name, LONGEST_CLASS, x=left + middle + 4, y=top - 6,
-                       transform=f"rotate(-90 {left + middle + 4:.1f} {top - 6:.1f})")]
-    cells = [cell(value, sum(line), row == column, left + column * size, top + row * size, size,
-                  f"{rows} {names[row]}, {columns} {names[column]}: {value} of {sum(line)}")
+        labels += [label(name, LONGEST_CLASS, x=left - 6, y=top + middle + 4, text_anchor="end"),
+                   label(name, LONGEST_CLASS, x=left + middle + 4, y=top - 6,
+                         transform=f"rotate(-90 {left + middle + 4:.1f} {top - 6:.1f})")]
+    cells = [cell(value, sum(line), (left + column * size, top + row * size), size,
+                  "right" if row == column else "wrong", f"{rows} {names[row]}, {columns} {names[column]}: {value} of {sum(line)}")
              for row, line in enumerate(counts) for column, value in enumerate(line)]
     extent = left + count * size + 10, top + count * size + 10
-    return figure(title, picture(text, *extent, element("g", *made, class_="axes"),
+    return figure(title, picture(text, *extent, element("g", *labels, class_="axes"),
                                  element("g", *cells, class_="heat")))
 
 
-def cell(value: int, total: int, right: bool, x: float, y: float, size: float, hint: str) -> Markup:
-    share = value / total if total else 0.0
+def cell(value: int, total: int, corner: tuple[float, float], size: float, tone: str, hint: str) -> Markup:
+    (x, y), share = corner, value / total if total else 0.0
     shade = sum(share >= least for least in SHADES)
     number = None
     if size >= WITH_NUMBER and value:
         number = element("text", short(value), x=x + size / 2, y=y + size / 2 + 4, text_anchor="middle")
     return element("g", element("title", hint), element("rect", x=x, y=y, width=size - 1, height=size - 1), number,
-                   class_=class_of("right" if right else "wrong", f"h{shade}" if value else "none"))
+                   class_=class_of(tone, f"h{shade}" if value else "none"))
 
 
 # Which classes are taken for which: a matrix of the integer model, or the pairs that are confused most.
@@ -199,10 +213,10 @@ def confusion(accuracy: Accuracy) -> Markup:
     called = accuracy.class_name
     pairs = table(("label", "answer", "rows, integer", "rows, float"),
                   [(called(p.label), called(p.found), p.integer, p.real) for p in most(wrong)],
-                  caption="Classes that are confused") if wrong else element(
-                      "p", "Neither model confuses any classes.", class_="note")
-    more = Markup("") if len(wrong) <= MOST_PAIRS else element(
-        "p", f"Shown are the {MOST_PAIRS} most frequent of {len(wrong)} pairs.", class_="note")
+                  caption="Classes that are confused") if wrong else note(
+                      "Neither model confuses any classes.")
+    more = Markup("") if len(wrong) <= MOST_PAIRS else note(
+        f"Shown are the {MOST_PAIRS} most frequent of {len(wrong)} pairs.")
     picture = matrix(accuracy, names) if len(names) <= MOST_CLASSES else Markup("")
     return element("h3", "Which classes are confused") + element("div", picture, element("div", pairs, more),
                                                                  class_="beside")
@@ -216,7 +230,7 @@ def most(wrong: list[Pair]) -> list[Pair]:
 def matrix(accuracy: Accuracy, names: list[int]) -> Markup:
     cells: defaultdict[tuple[int, int], int] = defaultdict(int)
     cells.update({(pair.label, pair.found): pair.integer for pair in accuracy.confusion})
-    counts = [[cells[label, found] for found in names] for label in names]
+    counts = [[cells[label, answer] for answer in names] for label in names]
     right, total = sum(counts[k][k] for k in range(len(names))), sum(map(sum, counts))
     text = f"Confusion matrix of the integer model over {len(names)} classes: {right} of {total} rows are right"
     return heat_map("Answers of the integer model by label", text, counts, list(map(accuracy.class_name, names)),
@@ -267,7 +281,7 @@ def worst_rows(accuracy: Accuracy, pictures: Sequence[Mapping[str, Any]]) -> Mar
     """A picture for each row where there is one, with the answers of both models; nothing where no row is wrong."""
     if not accuracy.worst:
         return Markup("")
-    sources = {int(each["row"]): each for each in pictures}
+    sources = {int(picture["row"]): picture for picture in pictures}
     items = [element("li", element("figure", row_picture(sources.get(worst.row)), words(accuracy, worst)))
              for worst in accuracy.worst]
     how = ("First are rows that only the integer model gets wrong, then those where the models disagree, then those "
@@ -275,7 +289,7 @@ def worst_rows(accuracy: Accuracy, pictures: Sequence[Mapping[str, Any]]) -> Mar
     shown = ("Pictures go from black, the smallest element of the row, to white, the largest; pixels of 8 bits are "
              "shown as they are.") if sources else ""
     said = f"{how}The error is the difference of the outputs, relative to the size of the float outputs. {shown}"
-    return (element("h3", "The worst rows") + element("p", said, class_="note")
+    return (element("h3", "The worst rows") + note(said)
             + element("ul", *items, class_="rows"))
 
 
@@ -332,10 +346,6 @@ def section(subject: Subject) -> Section:
     return Section(ANCHOR, TITLE, body, None if layers else subject.command("golden", "--layer-rows", "16"))
 
 
-def note(text: str) -> Markup:
-    return element("p", text, class_="note")
-
-
 def body_of(subject: Subject, record: Record) -> Markup:
     """The whole section of a record of this model."""
     facts = record.facts
@@ -353,7 +363,7 @@ def body_of(subject: Subject, record: Record) -> Markup:
 
 def accuracy_body(accuracy: Accuracy) -> Markup:
     """The verdict, the measures of both models and the noise of the outputs; notebooks show the same."""
-    parts = [tiles(accuracy)]
+    parts = [headline_of(accuracy)]
     if accuracy.metrics:
         parts.append(table(("measure", "output", "float", "integer", "difference"), [
             (metric.name, metric.output, Cell(value_text(metric, metric.real), metric.real),
@@ -367,18 +377,17 @@ def accuracy_body(accuracy: Accuracy) -> Markup:
     return Markup("").join(parts)
 
 
-def tiles(accuracy: Accuracy) -> Markup:
+def headline_of(accuracy: Accuracy) -> Markup:
     """The numbers that matter most."""
-    headline, found = accuracy.headline, [("rows", number(accuracy.rows))]
+    headline, numbers = accuracy.headline, [("rows", number(accuracy.rows))]
     if headline is not None:
-        found += [(f"{headline.name}, float", value_text(headline, headline.real)),
-                  (f"{headline.name}, integer", value_text(headline, headline.integer)),
-                  ("difference", lost_text(headline) or "not defined")]
+        numbers += [(f"{headline.name}, float", value_text(headline, headline.real)),
+                    (f"{headline.name}, integer", value_text(headline, headline.integer)),
+                    ("difference", lost_text(headline) or "not defined")]
     if accuracy.agreement is not None:
-        found.append(("same class from both models", percent(accuracy.agreement, 2)))
-    found.append(("outputs against the float model", whole_text(accuracy)))
-    return element("dl", *(element("div", element("dt", name), element("dd", text)) for name, text in found),
-                   class_="tiles")
+        numbers.append(("same class from both models", percent(accuracy.agreement, 2)))
+    numbers.append(("outputs against the float model", whole_text(accuracy)))
+    return tiles(numbers)
 
 
 def warnings_of(facts: Mapping[str, Any]) -> Markup:
@@ -386,5 +395,5 @@ def warnings_of(facts: Mapping[str, Any]) -> Markup:
     warnings = of_plain(facts["warnings"], tuple[OutcomeWarning, ...])
     if not warnings:
         return Markup("")
-    return element("p", f"{len(warnings)} warning{'s' if len(warnings) > 1 else ''}:", class_="verdict warn") + element(
+    return verdict(f"{len(warnings)} warning{'s' if len(warnings) > 1 else ''}:", "warn") + element(
         "ul", *(element("li", str(warning)) for warning in warnings))

@@ -19,7 +19,7 @@ from hwflow.synth.report import saved_report
 from ....facts.design import planned_and_used, planned_in_all
 from ..bars import Piece, Row, bars
 from ..chart import Axis, Rule
-from ..markup import Cell, Given, element, href, linked, table, tiles
+from ..markup import Cell, Given, element, folded, href, linked, table, tiles
 from ..subject import Section, Subject
 
 # What a design takes of a device, planned and used, by part; and where every memory of it is.
@@ -55,12 +55,12 @@ class Part:
 def parts_of(plan: Plan, board: Board, report: SynthesisReport | None) -> tuple[Part, ...]:
     """All parts: the stages in order, the streams, the reader of weights outside, and what is around the core."""
     tones = {"between the stages": "s2", "weights outside": "s3", "around the core": "s4"}
-    found = []
+    parts = []
     for k, (title, planned, used) in enumerate(planned_and_used(plan, board, report)):
         stage = plan.stages[k].name if k < len(plan.stages) else None
-        found.append(Part(stage or title, stage, "s1" if stage else tones[title], planned,
+        parts.append(Part(stage or title, stage, "s1" if stage else tones[title], planned,
                           used if report is not None else None))
-    return tuple(found)
+    return tuple(parts)
 
 
 def count(resources: Resources, kind: str) -> int:
@@ -86,7 +86,7 @@ def overview(plan: Plan, board: Board, parts: Sequence[Part], report: SynthesisR
                             [f"{number(total)}, {percent(total / there, 0)}"]))
             said.append(f"{number(total)} of {number(there)} {KINDS[kind]} {version}")
     if plan.outside is not None and plan.streams:
-        size, room = sum(each.bytes for each in plan.streams), plan.outside.bytes
+        size, room = sum(stream.bytes for stream in plan.streams), plan.outside.bytes
         hint = f"weights: {number(size)} of {number(room)} bytes of {plan.outside.part.name}"
         rows.append(Row("memory outside", [[Piece(100 * size / room, "s1", hint)]], [f"{number(size)} bytes"]))
     share = max(sum(piece.value for piece in row.bars[0]) for row in rows)
@@ -99,12 +99,12 @@ def overview(plan: Plan, board: Board, parts: Sequence[Part], report: SynthesisR
 
 def groups(taken: Sequence[tuple[Part, Resources]], kind: str, there: int) -> list[Piece]:
     """A piece for each group of parts, in percent of what the device has."""
-    found = []
+    pieces = []
     for tone, name in GROUPS.items():
         units = sum(count(resources, kind) for part, resources in taken if part.tone == tone)
-        found.append(Piece(100 * units / there, tone, f"{name}: {number(units)} {KINDS[kind]}, "
+        pieces.append(Piece(100 * units / there, tone, f"{name}: {number(units)} {KINDS[kind]}, "
                                                 f"{percent(units / there)} of the device"))
-    return found
+    return pieces
 
 
 def by_part(plan: Plan, board: Board, parts: Sequence[Part]) -> Markup:
@@ -116,14 +116,14 @@ def by_part(plan: Plan, board: Board, parts: Sequence[Part]) -> Markup:
     totals = {kind: sum(max(count(part.planned, kind), count(part.used or Resources(), kind)) for part in parts)
               for kind in kinds}
     scarce = max(kinds, key=lambda kind: totals[kind] / count(board.resources, kind))
-    made = []
+    pictures = []
     for kind in kinds:
         if totals[kind]:
             planned = count(planned_in_all(plan, board), kind)
-            shown = element("summary", f"{kind.upper()}: {number(planned)} of {number(count(board.resources, kind))} "
-                                       f"{KINDS[kind]} planned, by part")
-            made.append(element("details", shown, kind_picture(parts, kind), open=kind == scarce))
-    return Markup("").join(made)
+            title = (f"{kind.upper()}: {number(planned)} of {number(count(board.resources, kind))} {KINDS[kind]} "
+                     "planned, by part")
+            pictures.append(folded(title, kind_picture(parts, kind), open=kind == scarce))
+    return Markup("").join(pictures)
 
 
 def kind_picture(parts: Sequence[Part], kind: str) -> Markup:
@@ -166,10 +166,10 @@ def memories_picture(plan: Plan) -> Markup:
     """How many bits each kind of content has, and where they are."""
     rows, totals = [], []
     for holds in Holds:
-        found = [each for each in plan.memories if each.memory.holds is holds]
+        holding = [each for each in plan.memories if each.memory.holds is holds]
         pieces = [Piece(bits / 1024, tone, f"{HELD[holds]} {name}: {number(bits)} bits in {len(here)} memories")
                   for place, (tone, name) in PLACES.items()
-                  if (here := [each for each in found if each.place is place])
+                  if (here := [each for each in holding if each.place is place])
                   and (bits := sum(each.memory.bits for each in here))]
         if holds is Holds.WEIGHTS and plan.streams:
             outside = 8 * sum(each.bytes for each in plan.streams)
@@ -199,21 +199,21 @@ def memories_table(plan: Plan) -> Markup:
         data.append({"stage": stream.stage})
     if not rows:
         return Markup("")
-    made = table(("memory", "holds", "words x bits", "bits", "where it is", "RAM blocks", "filled"), rows, data=data,
+    body = table(("memory", "holds", "words x bits", "bits", "where it is", "RAM blocks", "filled"), rows, data=data,
                  caption="Every memory; queues of a few words are shift registers and not among them")
-    return element("details", element("summary", f"Where all {len(rows)} memories are"), made)
+    return folded(f"Where all {len(rows)} memories are", body)
 
 
-def memory_row(each: MemoryPlan) -> Sequence[Given]:
-    memory, blocks = each.memory, each.resources.ram
-    filled = memory.bits / (blocks * each.block_bits) if blocks else None
-    return (each.name, HELD[memory.holds], f"{number(memory.depth)} x {memory.width}", memory.bits,
-            PLACES[each.place][1], blocks or None, None if filled is None else Cell(percent(filled), filled))
+def memory_row(planned: MemoryPlan) -> Sequence[Given]:
+    memory, blocks = planned.memory, planned.resources.ram
+    filled = memory.bits / (blocks * planned.block_bits) if blocks else None
+    return (planned.name, HELD[memory.holds], f"{number(memory.depth)} x {memory.width}", memory.bits,
+            PLACES[planned.place][1], blocks or None, None if filled is None else Cell(percent(filled), filled))
 
 
 def frames_table(plan: Plan) -> Markup:
     """Tables of where tensors are in the frame memory of each shared stage."""
-    made = []
+    tables = []
     for stage in plan.stages:
         if stage.frames:
             makers = {step.tensor: step.name for step in reversed(stage.steps)}
@@ -221,10 +221,9 @@ def frames_table(plan: Plan) -> Markup:
                 (makers.get(place.tensor, place.tensor), place.base, place.base + place.words - 1,
                  place.words * stage.folding.cols) for place in stage.frames]
             caption = f"The frame memory of {stage.name}, in words of {stage.folding.cols} bytes"
-            shown = element("summary", f"Where tensors are in the frame memory of {stage.name}")
-            made.append(element("details", shown, table(("made by", "first word", "last word", "bytes"), rows,
-                                                        caption=caption)))
-    return Markup("").join(made)
+            tables.append(folded(f"Where tensors are in the frame memory of {stage.name}", table(
+                ("made by", "first word", "last word", "bytes"), rows, caption=caption)))
+    return Markup("").join(tables)
 
 
 def section(subject: Subject) -> Section:

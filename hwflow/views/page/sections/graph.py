@@ -42,7 +42,7 @@ def cards_of(plan: Plan, stages: Sequence[StagePlan]) -> Iterator[Card]:
     """A card for each stage, and for each layer of a shared stage; `stages` has the stage of each layer."""
     names = layer_names(plan.graph)
     for stage in plan.stages:
-        inside = [position for position, each in enumerate(stages) if each is stage]
+        inside = [position for position, other in enumerate(stages) if other is stage]
         if not stage.steps:
             layer = plan.graph.layers[inside[0]]
             yield Card(stage_anchor(stage.name), stage.name, kind_text(plan.graph, layer),
@@ -114,7 +114,8 @@ _LONGEST = 44
 def section(subject: Subject) -> Section:
     """The section about what each layer becomes, and how the stages are connected."""
     plan, quantized = subject.plan, subject.quantized
-    before, after = ([node.op_type for node in each.graph.nodes] for each in (quantized.prologue, quantized.epilogue))
+    before, after = ([node.op_type for node in program.graph.nodes]
+                     for program in (quantized.prologue, quantized.epilogue))
     design = design_graph(plan, before, after, href_of)
     wide = wide_scene(design)
     body = environment().get_template("graph.html.j2").render(
@@ -150,11 +151,11 @@ def pictures_of(plan: Plan, design: DesignGraph, wide: Scene) -> list[Markup]:
     tall = arrange(design.boxes, design.arrows)
     large = paper_scale(wide) >= SMALLEST
     if wide.width <= tall.width:
-        found = [picture_of(wide, "Design", text, f"only{' printed' if large else ''}", "g")]
+        pictures = [picture_of(wide, "Design", text, f"only{' printed' if large else ''}", "g")]
     else:
-        found = [picture_of(wide, "Design", text, f"broad{' printed' if large else ''}", "g"),
-                 picture_of(tall, "Design, in one column", text, "tall", "t")]
-    return found if large else [*found, *strips(tall, "g" if len(found) == 1 else "t")]
+        pictures = [picture_of(wide, "Design", text, f"broad{' printed' if large else ''}", "g"),
+                    picture_of(tall, "Design, in one column", text, "tall", "t")]
+    return pictures if large else [*pictures, *strips(tall, "g" if len(pictures) == 1 else "t")]
 
 
 def paper_scale(scene: Scene) -> float:

@@ -20,7 +20,7 @@ from hwflow.pipeline.records import ACCURACY, BOARD, NETLIST, SIMULATED_BOARD, S
 from hwflow.quantize.checks.meaning import NOT_COMPARED
 from hwflow.synth.report import saved_report
 
-from ..markup import element
+from ..markup import command_block, element, verdict
 from ..subject import Section, Subject, found, when
 
 # The rungs of the proof: what each compares with the golden model, and what the record of its command says.
@@ -181,7 +181,7 @@ def board_facts(record: Record) -> Told:
             ("rate", f"{number(round(facts['frames_per_second']))} frames/s, the line included"),
             ("link", f"{number(int(link['packets_sent']))} packets sent, {number(int(link['resent']))} of them again; "
              f"{number(int(link['packets_received']))} received"),
-            *digests(facts["played"], facts["results"])], [difference_text(each) for each in facts["differences"]], (
+            *digests(facts["played"], facts["results"])], list(map(difference_text, facts["differences"])), (
                 require_bool(facts["equal"]))
 
 
@@ -232,9 +232,9 @@ def html_of(rung: Rung) -> Markup:
     facts = [element("div", element("dt", name), element("dd", text)) for name, text in rung.facts]
     failures = [element("li", line) for line in rung.failures[:MOST_FAILURES]]
     return element(
-        "li", element("h3", rung.title), element("p", word, class_=f"verdict {tone}"), element("p", rung.what),
+        "li", element("h3", rung.title), verdict(word, tone), element("p", rung.what),
         element("ul", *failures) if failures else None, element("dl", *facts, class_="facts") if facts else None,
-        None if rung.climbed else element("pre", element("code", rung.command), class_="command"))
+        None if rung.climbed else command_block(rung.command))
 
 
 def section(subject: Subject) -> Section:
@@ -243,10 +243,10 @@ def section(subject: Subject) -> Section:
     climbed = sum(rung.climbed for rung in rungs)
     failed = [rung.title for rung in rungs if rung.failed]
     said = f"{climbed} of {len(rungs)} checks of the hardware were made"
-    verdict, tone = (f"{said}; not equal: {', '.join(failed)}.", "bad") if failed else (
+    words, tone = (f"{said}; not equal: {', '.join(failed)}.", "bad") if failed else (
         f"{said}; the golden model and the hardware were equal wherever they were compared.", "good") if (
             any(rung.state is State.EQUAL for rung in rungs)) else (
                 f"{said}; no hardware was compared with the golden model yet.", "warn")
-    body = element("p", verdict, class_=f"verdict {tone}") + element("ol", *map(html_of, rungs), class_="ladder")
+    body = verdict(words, tone) + element("ol", *map(html_of, rungs), class_="ladder")
     missing = None if any(rung.state is State.EQUAL for rung in rungs) else subject.command("sim")
     return Section("proof", "Proof", body, missing)

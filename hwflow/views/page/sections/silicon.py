@@ -18,10 +18,25 @@ from hwflow.synth.families import FAMILIES
 from hwflow.synth.paths import Clock, TimingPath
 from hwflow.synth.placement import Die, Group, Placement, saved_placement
 from hwflow.synth.report import SynthesisReport, saved_report
+from hwflow.synth.seeds import Attempt
 
 from ..bars import Piece, Row, bars
 from ..chart import TONES, Axis, Rule, figure, path, picture
-from ..markup import Cell, Given, attributes, class_of, element, stage_anchor, table
+from ..markup import (
+    Cell,
+    Given,
+    attributes,
+    class_of,
+    command_block,
+    element,
+    folded,
+    measure,
+    note,
+    stage_anchor,
+    table,
+    tiles,
+    verdict,
+)
 from ..subject import Section, Subject
 
 # The die of a routed design as a picture: every tile in the colours of the stages whose cells are in it.
@@ -134,21 +149,21 @@ def strips(placement: Placement, capacity: Mapping[str, int]) -> dict[str, str]:
         for part, height in levels(parts, room).items():
             runs[part, floor - height, height].append(x)
             floor -= height
-    made: dict[str, list[str]] = defaultdict(list)
+    commands: dict[str, list[str]] = defaultdict(list)
     for (part, y, height), columns in sorted(runs.items()):
         for first, count in neighbours(sorted(columns)):
             wide = count * LEVELS
-            made[part].append(f"M{first * LEVELS} {y}h{wide}v{height}h-{wide}z")
-    return {part: "".join(each) for part, each in made.items()}
+            commands[part].append(f"M{first * LEVELS} {y}h{wide}v{height}h-{wide}z")
+    return {part: "".join(words) for part, words in commands.items()}
 
 
 def levels(parts: Mapping[str, int], room: int) -> dict[str, int]:
     """How many of `LEVELS` each part of a tile takes, of `room` cells; the largest give way where it is too little."""
-    found = {part: max(1, round(LEVELS * count / room)) for part, count in sorted(parts.items())}
-    while sum(found.values()) > LEVELS:
-        widest = max(found, key=lambda part: found[part])
-        found[widest] -= 1
-    return {part: height for part, height in found.items() if height}
+    heights = {part: max(1, round(LEVELS * count / room)) for part, count in sorted(parts.items())}
+    while sum(heights.values()) > LEVELS:
+        widest = max(heights, key=lambda part: heights[part])
+        heights[widest] -= 1
+    return {part: height for part, height in heights.items() if height}
 
 
 def neighbours(columns: Sequence[int]) -> Iterable[tuple[int, int]]:
@@ -169,7 +184,7 @@ def numbers(placement: Placement, marks: Mapping[str, str], side: float) -> list
     for group in placement.groups:
         cells[group.part] += group.tiles
     taken: list[tuple[float, float]] = []
-    made = []
+    texts = []
     for part in sorted(cells, key=lambda name: -sum(count for _, _, count in cells[name])):
         x, y = (side * (0.5 + middle([(place[axis], place[2]) for place in cells[part]])) for axis in (0, 1))
         y = placement.die.rows * side - y if placement.die.upwards else y
@@ -177,9 +192,9 @@ def numbers(placement: Placement, marks: Mapping[str, str], side: float) -> list
                 if all(max(abs(x + a * ROOM - u), abs(y + b * ROOM - v)) >= ROOM * 0.9 for u, v in taken)]
         if marks[part] and free:
             taken.append(free[0])
-            made.append(element("text", marks[part], x=free[0][0], y=free[0][1] + 4, text_anchor="middle",
-                                class_="mark", aria_hidden="true"))
-    return made
+            texts.append(element("text", marks[part], x=free[0][0], y=free[0][1] + 4, text_anchor="middle",
+                                 class_="mark", aria_hidden="true"))
+    return texts
 
 
 def middle(weighted: Iterable[tuple[int, int]]) -> int:
@@ -240,19 +255,17 @@ def is_of(placement: Placement, report: SynthesisReport, subject: Subject) -> bo
 
 def headline(subject: Subject, report: SynthesisReport) -> Markup:
     """The numbers that people look for first, and whether the design may run at its clock."""
-    found = rate_of(subject.plan, report.clock_mhz, subject.board.transport.bytes_per_second)
+    rate = rate_of(subject.plan, report.clock_mhz, subject.board.transport.bytes_per_second)
     facts = [("clock of the stages", f"{report.clock_mhz:.4g} MHz"),
-             ("frames/s that arrive", rate_text(found.frames_per_second)),
-             ("frames/s of the FPGA alone", rate_text(found.core))]
+             ("frames/s that arrive", rate_text(rate.frames_per_second)),
+             ("frames/s of the FPGA alone", rate_text(rate.core))]
     if report.routed_mhz is not None:
         facts.insert(1, ("reached by nextpnr", f"{report.routed_mhz:.1f} MHz"))
     seconds = round(report.seconds.get("place and route", 0.0))
     facts += [("seed", str(report.seed)), ("place and route", f"{number(seconds)} s"), ("device", report.device)]
-    tiles = element("dl", *(element("div", element("dt", name), element("dd", value)) for name, value in facts),
-                    class_="tiles")
     words = "All clocks are slow enough for the routed design." if report.meets_clock else (
         "A clock is faster than the routed design allows: it must not run like this.")
-    return tiles + element("p", words, class_=f"verdict {'good' if report.meets_clock else 'bad'}")
+    return tiles(facts) + verdict(words, "good" if report.meets_clock else "bad")
 
 
 def kind_of(subject: Subject, part: str) -> Kind:
@@ -277,29 +290,29 @@ def die(subject: Subject, placement: Placement, report: SynthesisReport, core: C
         tiles = [placement.spots[cell] for step in core.path.steps for cell in (step.cell, step.last)
                  if cell in placement.spots]
         wire = Wire(tiles, f"the longest path: {core.path}") if tiles else None
-    note = ("A tile is filled as far as its cells are used, in the colours of the stages that use them; numbers are "
+    said = ("A tile is filled as far as its cells are used, in the colours of the stages that use them; numbers are "
             "those of stages. Squares are memory blocks, diamonds are multiplier blocks; grey is what connects stages "
             "and the host. The line is the longest path, from its ring.")
     return element("h3", "Floorplan") + floorplan(
         f"{placement.device}: where the stages are", text, placement, family.tile,
-        lambda part: kind_of(subject, part), wire) + element("p", note, class_="note") + by_part(subject, placement)
+        lambda part: kind_of(subject, part), wire) + note(said) + by_part(subject, placement)
 
 
 def by_part(subject: Subject, placement: Placement) -> Markup:
     """The cells of the picture in numbers."""
     names = list(dict.fromkeys(group.resource for group in placement.groups))
     names = [name for name in ("lut", "ff", "dsp", "ram", "spram") if name in names]
-    found: dict[str, dict[str, int]] = {}
+    cells: dict[str, dict[str, int]] = {}
     tiles: dict[str, set[tuple[int, int]]] = {}
     for group in placement.groups:
-        found.setdefault(group.part, {})[group.resource] = group.cells
+        cells.setdefault(group.part, {})[group.resource] = group.cells
         tiles.setdefault(group.part, set()).update((x, y) for x, y, _ in group.tiles)
-    kinds = {part: kind_of(subject, part) for part in found}
-    order = sorted(found, key=lambda part: kinds[part].order)
+    kinds = {part: kind_of(subject, part) for part in cells}
+    order = sorted(cells, key=lambda part: kinds[part].order)
     rows: list[list[Given]] = [
         [element("a", kinds[part].title, href=kinds[part].link) if kinds[part].link else kinds[part].title,
-         *(found[part].get(name, 0) for name in names), len(tiles[part])] for part in order]
-    return element("details", element("summary", "The cells of each part"), table(
+         *(cells[part].get(name, 0) for name in names), len(tiles[part])] for part in order]
+    return folded("The cells of each part", table(
         ("part", *(name.upper() for name in names), "tiles"), rows, caption="Placed cells by part of the design",
         data=[kinds[part].data for part in order]))
 
@@ -323,23 +336,21 @@ def clocks(subject: Subject, report: SynthesisReport) -> Markup:
                    names={"used": "on the clock of the stages", "planned": "around them, where clocks may be slower"},
                    rules=[Rule(f"{report.clock_mhz:.4g} MHz", x=period)])
     lines: list[list[Given]] = [
-        [delay.part, Cell(f"{delay.ns:.2f}", delay.ns), Cell(f"{1e3 / delay.ns:.1f}", 1e3 / delay.ns), delay.end,
-         delay.before] for delay in report.part_delays]
-    return element("h3", "Clock by stage") + picture + element(
-        "details", element("summary", "In numbers"), table(("part", "ns", "MHz", "into", "from"), lines,
-                                                           caption="Longest path into each part")) + others(report)
+        [delay.part, measure(delay.ns, ".2f"), measure(1e3 / delay.ns, ".1f"), delay.end, delay.before]
+        for delay in report.part_delays]
+    numbers = table(("part", "ns", "MHz", "into", "from"), lines, caption="Longest path into each part")
+    return element("h3", "Clock by stage") + picture + folded("In numbers", numbers) + others(report)
 
 
 def others(report: SynthesisReport) -> Markup:
     """The clocks besides that of the stages, and the limit of the device."""
     rows: list[list[Given]] = [
-        [clock.title, Cell("" if clock.routed_mhz is None else f"{clock.routed_mhz:.1f}", clock.routed_mhz),
-         f"{report.source_mhz(clock):g}", "too slow" if clock in report.slow_clocks else "enough"]
+        [clock.title, measure(clock.routed_mhz, ".1f"), f"{report.source_mhz(clock):g}",
+         "too slow" if clock in report.slow_clocks else "enough"]
         for clock in report.clocks if not clock.is_core]
-    made = element("p", f"The data sheet allows {report.limit.mhz:g} MHz for '{report.limit.what}' "
-                   f"({report.limit.source}).", class_="note")
-    return table(("clock", "reached, MHz", "runs at, MHz", "verdict"), rows, caption="Other clocks") + made if rows \
-        else made
+    limit = note(f"The data sheet allows {report.limit.mhz:g} MHz for '{report.limit.what}' ({report.limit.source}).")
+    return table(("clock", "reached, MHz", "runs at, MHz", "verdict"), rows, caption="Other clocks") + limit if rows \
+        else limit
 
 
 def longest(report: SynthesisReport, placement: Placement | None, core: Clock | None) -> Markup:
@@ -358,10 +369,10 @@ def steps(path: TimingPath, placement: Placement | None) -> Markup:
         spot = placement.spots.get(step.cell) if placement else None
         far = None if spot is None or before is None else abs(spot[0] - before[0]) + abs(spot[1] - before[1])
         before = (placement.spots.get(step.last) if placement else None) or spot
-        rows.append([str(place_of(step.cell)), step.kind, Cell(f"{step.wire_ns:.2f}", step.wire_ns),
-                     "" if far is None else Cell(str(far), far), Cell(f"{step.logic_ns:.2f}", step.logic_ns)])
-    rows.append([Markup("<strong>in all</strong>"), "", Cell(f"{path.wires_ns:.2f}", path.wires_ns), "",
-                 Cell(f"{path.logic_ns:.2f}", path.logic_ns)])
+        rows.append([str(place_of(step.cell)), step.kind, measure(step.wire_ns, ".2f"),
+                     "" if far is None else Cell(str(far), far), measure(step.logic_ns, ".2f")])
+    rows.append([Markup("<strong>in all</strong>"), "", measure(path.wires_ns, ".2f"), "",
+                 measure(path.logic_ns, ".2f")])
     return table(("cell", "kind", "wire to it, ns", "tiles", "in it, ns"), rows,
                  caption="The longest path, step by step")
 
@@ -372,20 +383,24 @@ def seeds(subject: Subject, report: SynthesisReport) -> Markup:
         more = subject.command("synth", "--seeds", str(MORE_SEEDS))
         said = (f"Seed {report.seed} alone was routed. Placement starts at random: other seeds give clocks that differ "
                 "by a tenth and more.")
-        return element("h3", "Seeds") + element("p", said) + element("pre", element("code", more), class_="command")
-    rows = [Row(f"seed {each.seed}", [[Piece(each.routed_mhz or 0.0, "used" if each.seed == report.seed else "planned",
-                                             each.failed or f"{each.routed_mhz} MHz in {each.seconds:.0f} s")]],
-                ["failed" if each.failed else "no path" if each.routed_mhz is None else f"{each.routed_mhz:.1f}"])
-            for each in report.seeds]
-    axis = Axis.of("MHz", [each.routed_mhz or 0.0 for each in report.seeds] or [1.0])
+        return element("h3", "Seeds") + element("p", said) + command_block(more)
+    rows = [seed_bar(attempt, taken=attempt.seed == report.seed) for attempt in report.seeds]
+    axis = Axis.of("MHz", [attempt.routed_mhz or 0.0 for attempt in report.seeds] or [1.0])
     lines: list[list[Given]] = [
-        [str(each.seed), Cell("" if each.routed_mhz is None else f"{each.routed_mhz:.1f}", each.routed_mhz),
-         Cell(f"{each.seconds:.0f}", each.seconds),
-         "failed" if each.failed else "taken" if each.seed == report.seed else ""] for each in report.seeds]
+        [str(attempt.seed), measure(attempt.routed_mhz, ".1f"), measure(attempt.seconds, ".0f"),
+         "failed" if attempt.failed else "taken" if attempt.seed == report.seed else ""] for attempt in report.seeds]
     text = f"The clock that each of {len(report.seeds)} seeds reached; seed {report.seed} was taken."
     return element("h3", "Seeds") + bars(
         "Clock of each seed", text, rows, axis, names={"used": "taken", "planned": "not taken"}) + table(
         ("seed", "MHz", "seconds", ""), lines, caption="Seeds")
+
+
+def seed_bar(attempt: Attempt, *, taken: bool) -> Row:
+    """The clock that a seed reached."""
+    mhz = "no path" if attempt.routed_mhz is None else f"{attempt.routed_mhz:.1f}"
+    piece = Piece(attempt.routed_mhz or 0.0, "used" if taken else "planned",
+                  attempt.failed or f"{attempt.routed_mhz} MHz in {attempt.seconds:.0f} s")
+    return Row(f"seed {attempt.seed}", [[piece]], ["failed" if attempt.failed else mhz])
 
 
 def tools(report: SynthesisReport) -> Markup:
@@ -394,5 +409,4 @@ def tools(report: SynthesisReport) -> Markup:
     rows += [[f"version of {name}", text] for name, text in report.tools.items()]
     rows += [[f"options of {name}", text] for name, text in report.options.items()]
     rows += [[f"time of {step}", f"{seconds:.1f} s"] for step, seconds in report.seconds.items()]
-    return element("details", element("summary", "Tools, options and times"),
-                   table(("what", "value"), rows, caption="How the bitstream was made"))
+    return folded("Tools, options and times", table(("what", "value"), rows, caption="How the bitstream was made"))
