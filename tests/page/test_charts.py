@@ -40,8 +40,8 @@ def test_a_hostile_text_stays_a_text_in_every_picture():
              axis, names={"planned": HOSTILE}, rules=[Rule(HOSTILE, x=1)]),
         heat_map(HOSTILE, HOSTILE, [[1]], [HOSTILE], rows=HOSTILE, columns=HOSTILE),
         gantt(HOSTILE, HOSTILE, Timeline([
-            Lane(HOSTILE, [Span(0, 1, "works", HOSTILE)], HOSTILE, data={"stage": HOSTILE})], axis, [Rule(HOSTILE, x=1)]),
-            names={"works": HOSTILE}, note=HOSTILE),
+            Lane(HOSTILE, [Span(0, 1, "works", HOSTILE)], HOSTILE, data={"stage": HOSTILE})], axis,
+            [Rule(HOSTILE, x=1)]), names={"works": HOSTILE}, note=HOSTILE),
         table([HOSTILE], [[HOSTILE], [Cell(HOSTILE, 1.0)]], caption=HOSTILE, anchors=[HOSTILE, None])]
     for picture in pictures:
         root = parsed(picture)

@@ -18,7 +18,7 @@ from ...search.exploration.point import Point
 from ...search.exploration.routing import Routed, Run
 from .chart import Axis, Dot, Dots, Line, plot
 from .document import render
-from .markup import Cell, command_block, element, folded, measure, note, table, tiles
+from .markup import Cell, command_block, element, folded, measure, note, table, tiles, verdict
 from .subject import Section
 
 #: The width that a point has where none was asked for.

@@ -179,8 +179,8 @@ def one_frame(plan: Plan, schedule: FrameSchedule, *, links: bool = True) -> Mar
         f"A row for each of {len(plan.stages)} stages, from the first beat of the frame to its last result after "
         f"{number(end)} cycles. The table has the numbers."),
         Timeline(lanes, Axis("cycles", 0, max(end, 1)), rules, latency_path(schedule, len(schedule.inputs))),
-        names=NAMES, note="The thin line joins the first results that the first output waits for: the longest way to the "
-        "first result.")
+        names=NAMES, note="The thin line joins the first results that the first output waits for: the longest way to "
+        "the first result.")
 
 
 def back_to_back(plan: Plan, schedule: FrameSchedule) -> Markup:

@@ -179,7 +179,8 @@ def heat_map(title: str, text: str, counts: Sequence[Sequence[int]], names: Sequ
                    label(name, LONGEST_CLASS, x=left + middle + 4, y=top - 6,
                          transform=f"rotate(-90 {left + middle + 4:.1f} {top - 6:.1f})")]
     cells = [cell(value, sum(line), (left + column * size, top + row * size), size,
-                  "right" if row == column else "wrong", f"{rows} {names[row]}, {columns} {names[column]}: {value} of {sum(line)}")
+                  "right" if row == column else "wrong",
+                  f"{rows} {names[row]}, {columns} {names[column]}: {value} of {sum(line)}")
              for row, line in enumerate(counts) for column, value in enumerate(line)]
     extent = left + count * size + 10, top + count * size + 10
     return figure(title, picture(text, *extent, element("g", *labels, class_="axes"),
