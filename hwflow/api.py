@@ -183,9 +183,9 @@ def explore(model: Model, data: Rows | None = None, *, boards: Sequence[str | Pa
     what is finished, so that the next call goes on.  It needs the extra `explore`.
     """
     rows = None if data is None else dataset_for(data, a_model(model))
-    given = [(*widths_of(each), 8) for each in a_list(bits, "bits")]
-    widths = [Widths((weights, activations)) for weights, activations, *_ in given] or [Widths()]
-    settings = {each: QuantizationSettings() if each.bits is None else settings_of_bits(*each.bits) for each in widths}
+    pairs = [(*widths_of(axis), 8) for axis in a_list(bits, "bits")]
+    widths = [Widths((weights, activations)) for weights, activations, *_ in pairs] or [Widths()]
+    settings = {axis: QuantizationSettings() if axis.bits is None else settings_of_bits(*axis.bits) for axis in widths}
     names = a_list(boards, "boards") or list_boards()
     places = {name.name if isinstance(name, Board) else str(name): as_board(name) for name in names}
     space = Space(places, tuple(settings), (execution_of(execution),),
@@ -234,14 +234,14 @@ def report(path: str | Path, data: str | Path | None = None, board: str | Path |
     report.html beside the plan.  A notebook shows the page that it gives.
     """
     chosen = None if bits is None else (*widths_of(bits), 8)[:2]
-    given = {name: None if value is None else path_of(value, name) for name, value in (
+    paths = {name: None if value is None else path_of(value, name) for name, value in (
         ("data", data), ("settings", settings), ("plan", plan), ("output", output))}
     pipeline = Pipeline(
         Console(quiet=True, progress=False),
-        Project(path_of(path, "path"), data=given["data"], build=path_of(build, "build")),
-        QuantizationOptions((chosen[0], chosen[1]) if chosen else None, given["settings"]),
-        HardwareOptions(str(board.path if isinstance(board, Board) else path_of(board, "board")), plan=given["plan"]))
-    return write_page(pipeline, given["output"])
+        Project(path_of(path, "path"), data=paths["data"], build=path_of(build, "build")),
+        QuantizationOptions((chosen[0], chosen[1]) if chosen else None, paths["settings"]),
+        HardwareOptions(str(board.path if isinstance(board, Board) else path_of(board, "board")), plan=paths["plan"]))
+    return write_page(pipeline, paths["output"])
 
 
 def synthesize(quantized: Quantized, plan: hls.Plan, board: str | Path | Board = "ulx3s_85f",

@@ -61,9 +61,9 @@ def run(
     states: dict[str, IntArray | None] = {}
     for start in range(0, max(count, 1), rows):
         block = {name: array[start : start + rows] for name, array in inputs.items()}
-        for name, made in _stages(graph, block, states):
+        for name, planes in _stages(graph, block, states):
             if name in parts:
-                parts[name].append(to_frames(made))
+                parts[name].append(to_frames(planes))
         if progress is not None:
             progress(min(start + rows, count), count)
     return {name: np.concatenate(part) for name, part in parts.items()}
@@ -85,13 +85,13 @@ def _stages(graph: LayerGraph, frames: Mapping[str, IntArray],
     values = {name: to_planes(array, graph.tensors[name].format) for name, array in frames.items()}
     yield from values.items()
     for layer in graph.layers:
-        made, states[layer.name] = layer.resume(
+        output, states[layer.name] = layer.resume(
             graph, states.get(layer.name), *(values[name] for name in layer.inputs))
         readers.subtract(layer.inputs)
         values = {name: planes for name, planes in values.items() if readers[name]}
         if readers[layer.output]:
-            values[layer.output] = made
-        yield layer.output, made
+            values[layer.output] = output
+        yield layer.output, output
 
 
 def checked(graph: LayerGraph, frames: IntArray | Mapping[str, IntArray]) -> dict[str, IntArray]:
@@ -107,8 +107,8 @@ def _checked(graph: LayerGraph, name: str, frames: Mapping[str, IntArray]) -> In
     array = np.asarray(frames[name])
     shape = (tensor.frame.height, tensor.frame.width, tensor.frame.channels)
     if array.ndim != 4 or array.shape[1:] != shape or array.dtype.kind not in "iu":
-        expected, found = ", ".join(map(str, shape)), f"{array.dtype} {list(array.shape)}"
-        raise HwflowError(f"frames of '{name}' must be integers [n, {expected}], not {found}")
+        expected, actual = ", ".join(map(str, shape)), f"{array.dtype} {list(array.shape)}"
+        raise HwflowError(f"frames of '{name}' must be integers [n, {expected}], not {actual}")
     integers = array.astype(np.int64)
     if not tensor.format.contains(integers):
         raise HwflowError(
@@ -162,13 +162,13 @@ def _plain(array: Array) -> Array:
 
 def _over_rows(model: Model, rows: Mapping[str, Array]) -> Model | None:
     """The model for many rows, made at the first call with rows of these shapes."""
-    made, key = _MODELS_OVER_ROWS.of(model), tuple(sorted((name, array.shape[1:]) for name, array in rows.items()))
-    if key not in made:
+    models, key = _MODELS_OVER_ROWS.of(model), tuple(sorted((name, array.shape[1:]) for name, array in rows.items()))
+    if key not in models:
         first = {n: a[0] if len(a) else np.zeros(a.shape[1:], a.dtype) for n, a in rows.items()}
         names = tuple(filter(None, (name for node in model.graph.nodes for name in node.outputs)))
         known = {**first, **evaluate(model, first, names)} if len(model.graph.nodes) <= _HOST_NODES else {}
-        made[key] = over_rows(model, known)
-    return made[key]
+        models[key] = over_rows(model, known)
+    return models[key]
 
 
 def predict(quantized: Quantized, feeds: Mapping[str, Array], progress: Progress | None = None) -> dict[str, Array]:

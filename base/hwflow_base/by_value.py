@@ -29,11 +29,11 @@ class ByValue:
         return hash((type(self), *(hash_of(getattr(self, name)) for name in compared(self))))
 
     def __getstate__(self) -> dict[str, object]:
-        return {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
 
 
-def compared(made: object) -> list[str]:
-    return [each.name for each in fields(made) if each.compare]  # type: ignore[arg-type]
+def compared(value: object) -> list[str]:
+    return [field.name for field in fields(value) if field.compare]  # type: ignore[arg-type]
 
 
 def same(a: object, b: object) -> bool:
@@ -55,7 +55,7 @@ def hash_of(value: object) -> int:
     if isinstance(value, np.ndarray):
         return hash((value.dtype, value.shape, hash_of(contents(value))))
     if isinstance(value, Mapping):
-        return hash(frozenset((name, hash_of(each)) for name, each in value.items()))
+        return hash(frozenset((name, hash_of(item)) for name, item in value.items()))
     if isinstance(value, tuple | list):
         return hash(tuple(map(hash_of, value)))
     return hash(value) if value == value else 0  # NaN has the hash of its identity

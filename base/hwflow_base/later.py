@@ -26,12 +26,12 @@ class Later:
         self.__dict__.update(_module=module, _name=name)
 
     def _found(self) -> Any:
-        found = self.__dict__.get("_value")
-        if found is None:
+        value = self.__dict__.get("_value")
+        if value is None:
             module, name = self.__dict__["_module"], self.__dict__["_name"]
-            found = getattr(import_module(module), name, None) or import_module(f"{module}.{name}")
-            self.__dict__["_value"] = found
-        return found
+            value = getattr(import_module(module), name, None) or import_module(f"{module}.{name}")
+            self.__dict__["_value"] = value
+        return value
 
     def __call__(self, *arguments: object, **named: object) -> object:
         return self._found()(*arguments, **named)
@@ -86,14 +86,14 @@ def lazy_names(package: str, names: Mapping[str, tuple[str, ...]]
 
     No name may be that of a module of the package too: what `import` finds first would decide which of them it is.
     """
-    where = {name: f"{package}.{module}" for module, found in names.items() for name in found}
+    where = {name: f"{package}.{module}" for module, of_module in names.items() for name in of_module}
 
     def get(name: str) -> object:
         if name not in where:
             raise AttributeError(f"module '{package}' has no attribute '{name}'")
-        found = getattr(import_module(where[name]), name)
-        setattr(sys.modules[package], name, found)
-        return found
+        of_module = getattr(import_module(where[name]), name)
+        setattr(sys.modules[package], name, of_module)
+        return of_module
 
     def listed() -> list[str]:
         return sorted({*vars(sys.modules[package]), *where})

@@ -133,8 +133,8 @@ def declaration(kind: type[Options], field: Field[object], hint: object) -> Decl
 
 def options_of(kind: type[Options]) -> Iterator[Declared]:
     """The options of a dataclass, those of its parts in their place."""
-    for each in declared(kind):
-        yield from (each,) if each.part is None else options_of(each.part)
+    for field in declared(kind):
+        yield from (field,) if field.part is None else options_of(field.part)
 
 
 def command_line(command: str, *parts: Options, options: Sequence[str] = ()) -> str:
@@ -143,16 +143,16 @@ def command_line(command: str, *parts: Options, options: Sequence[str] = ()) -> 
     What is as by default is left out.
     """
     asked = [pair for part in parts for pair in valued(part)]
-    arguments = [str(value) for each, value in asked if each.option.argument]
-    words = [word for each, value in asked for word in words_of(each, value)]
+    arguments = [str(value) for field, value in asked if field.option.argument]
+    words = [word for field, value in asked for word in words_of(field, value)]
     return shlex.join(["hwflow", command, *arguments, *words, *options])
 
 
 def valued(part: Options) -> Iterator[tuple[Declared, object]]:
     """Each option of `part` with its value."""
-    for each in declared(type(part)):
-        value = getattr(part, each.name)
-        yield from ((each, value),) if each.part is None else valued(value)
+    for field in declared(type(part)):
+        value = getattr(part, field.name)
+        yield from ((field, value),) if field.part is None else valued(value)
 
 
 def words_of(declared: Declared, value: Any) -> Iterator[str]:

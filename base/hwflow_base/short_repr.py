@@ -26,12 +26,12 @@ def screen(head: str, lines: Iterable[str]) -> str:
 
 def fields_repr(self: Any) -> str:
     """The `__repr__` of a dataclass: its fields in one line or one a line, arrays as type and shape."""
-    shown = [each.name for each in fields(self) if each.repr]
+    shown = [field.name for field in fields(self) if field.repr]
     name = type(self).__qualname__
-    line = f"{name}({', '.join(f'{each}={brief(getattr(self, each), COLUMNS)}' for each in shown)})"
+    line = f"{name}({', '.join(f'{field}={brief(getattr(self, field), COLUMNS)}' for field in shown)})"
     if len(line) <= COLUMNS:
         return line
-    rows = [f"    {each}={brief(getattr(self, each), COLUMNS - len(each) - 6)}," for each in shown]
+    rows = [f"    {field}={brief(getattr(self, field), COLUMNS - len(field) - 6)}," for field in shown]
     if len(rows) > LINES - 2:
         rows = [*rows[: LINES - 3], f"    {MORE} {len(rows) - (LINES - 3)} more"]
     return "\n".join([f"{name}(", *rows, ")"])
@@ -42,9 +42,9 @@ def brief(value: object, room: int) -> str:
     if isinstance(value, np.ndarray):
         return cut(f"{value.dtype}{list(value.shape)}", room)
     if isinstance(value, Mapping):
-        return joined("{", [(f"{brief(key, 40)}: ", each) for key, each in value.items()], "}", room)
+        return joined("{", [(f"{brief(key, 40)}: ", item) for key, item in value.items()], "}", room)
     if type(value) in (tuple, list):
-        items = [("", each) for each in value]  # type: ignore[attr-defined]
+        items = [("", item) for item in value]  # type: ignore[attr-defined]
         return joined(*("(", items, ")") if isinstance(value, tuple) else ("[", items, "]"), room)
     text = repr(value)
     if is_dataclass(value) and (len(text) > room or "\n" in text):

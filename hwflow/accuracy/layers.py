@@ -130,25 +130,25 @@ def layer_noise(
             if progress is not None:
                 progress(start + k + 1, count)
     sums = against[0].sums
-    found = {name: replace(_row(graph, name, sums.get(name)), histogram=tallies[name].histogram)
-             for name in graph.computed}  # fmt: skip
+    rows_of = {name: replace(_row(graph, name, sums.get(name)), histogram=tallies[name].histogram)
+               for name in graph.computed}  # fmt: skip
     for name in sums:
-        found[name] = replace(found[name], source=quantized.views[name].source)
+        rows_of[name] = replace(rows_of[name], source=quantized.views[name].source)
     for name, total in against[1].sums.items() if len(against) > 1 else ():
-        found[name] = replace(found[name], original=quantized.originals[name].source, original_ratio=total.ratio)
-    return _with_added(graph, found)
+        rows_of[name] = replace(rows_of[name], original=quantized.originals[name].source, original_ratio=total.ratio)
+    return _with_added(graph, rows_of)
 
 
 def _used(quantized: Quantized) -> dict[str, npt.NDArray[np.bool_]]:
     """For tensors of the graph some of whose elements are cut off: which of the frame's raster are not."""
     sources = used_elements(quantized.twin, [view.source for view in quantized.views.values()])
-    found = {}
+    masks = {}
     for name, view in quantized.views.items():
         mask = sources.get(view.source)
         if mask is not None and mask.size == view.index.size:
-            found[name] = np.zeros(mask.size, np.bool_)
-            found[name][view.index.ravel()] = mask.ravel()
-    return found
+            masks[name] = np.zeros(mask.size, np.bool_)
+            masks[name][view.index.ravel()] = mask.ravel()
+    return masks
 
 
 class _Against:
@@ -258,11 +258,11 @@ def _row(graph: LayerGraph, name: str, sums: _Sums | None) -> LayerNoise:
 def _with_added(graph: LayerGraph, rows: Mapping[str, LayerNoise]) -> tuple[LayerNoise, ...]:
     """Compare each layer with its inputs; a tensor without a counterpart hands on the noise that comes to it."""
     ratios: dict[str, float] = {}
-    found = []
+    noises = []
     for name, row in rows.items():
         layer = graph.producer(name)
         before = max((ratios[source] for source in layer.inputs), default=0.0) if layer else 0.0
         ratios[name] = before if row.ratio is None else row.ratio
         added = None if row.ratio is None else max(row.ratio - before, 0.0)
-        found.append(replace(row, added=added, inputs_db=decibels(before) if layer else None))
-    return tuple(found)
+        noises.append(replace(row, added=added, inputs_db=decibels(before) if layer else None))
+    return tuple(noises)

@@ -172,16 +172,16 @@ def compare(
     names, dataset, (reference, outputs) = in_numbers(asked, dataset, reference, outputs)
     both = reference.get(asked.output), outputs.get(asked.output)
     metrics = tuple(_metrics(asked, dataset, reference, outputs))
-    found = [None, None] if asked.task is not Task.CLASSES else [classes(o) for o in both if o is not None]
+    answers = [None, None] if asked.task is not Task.CLASSES else [classes(o) for o in both if o is not None]
     numbers = {name: values for name, values in reference.items() if values.dtype.kind in "biuf"}
     return Accuracy(
         rows=dataset.rows,
         task=asked.task,
         output=asked.output,
         metrics=metrics,
-        agreement=None if found[0] is None else float(np.mean(found[0] == found[1])),
-        classes=both[0][0].size if found[0] is not None and both[0] is not None and both[0][0].size > 1 else 0,
-        confusion=() if found[0] is None else _confusion(dataset, found[0], found[1]),
+        agreement=None if answers[0] is None else float(np.mean(answers[0] == answers[1])),
+        classes=both[0][0].size if answers[0] is not None and both[0] is not None and both[0][0].size > 1 else 0,
+        confusion=() if answers[0] is None else _confusion(dataset, answers[0], answers[1]),
         snr_db=signal_to_noise({name: values for name, values in numbers.items() if not _names(values)}, outputs),
         outputs=tuple(_noise(name, values, outputs[name]) for name, values in numbers.items()),
         worst=worst_rows(asked, dataset, reference, outputs),
@@ -228,9 +228,9 @@ def _metrics(
     elif asked.task is Task.CLASSES:
         yield from _shares(name, labels, reference[name], outputs[name])
     elif asked.task is Task.SCORE:
-        yield _area(name, labels, *(made[name].reshape(-1) for made in models))
+        yield _area(name, labels, *(of_model[name].reshape(-1) for of_model in models))
     else:
-        errors = [squared_errors(dataset.inputs[asked.input], made[name]) for made in models]
+        errors = [squared_errors(dataset.inputs[asked.input], of_model[name]) for of_model in models]
         yield _area(name, labels, *errors)
         for label in (0, 1):
             if (labels == label).any():
@@ -260,9 +260,9 @@ def _shares(name: str, labels: Array, reference: Array, outputs: Array) -> Itera
     """Top-1, and top-5 where there are more than five scores."""
     count = reference[0].size
     if count == 1:
-        places = [(made.reshape(-1) != labels).astype(np.int64) for made in (reference, outputs)]
+        places = [(of_model.reshape(-1) != labels).astype(np.int64) for of_model in (reference, outputs)]
     else:
-        places = [ranks(made, labels) for made in (reference, outputs)]
+        places = [ranks(of_model, labels) for of_model in (reference, outputs)]
     for depth in (1, 5) if count > 5 else (1,):
         right = [place < depth for place in places]
         shares = [float(np.mean(rows)) for rows in right]
@@ -271,15 +271,15 @@ def _shares(name: str, labels: Array, reference: Array, outputs: Array) -> Itera
 
 def _deviations(output: str, expected: Array, reference: Array, outputs: Array) -> Iterator[Metric]:
     both = [deviation(expected, reference), deviation(expected, outputs)]
-    chance = len(expected) * chance_of_share(*(found.rows for found in both))
-    yield _metric("R2", output, [found.r2 for found in both], share=True, chance=chance)
-    yield _metric("MSE", output, [found.mse for found in both], share=False)
-    yield _metric("largest error", output, [found.largest for found in both], share=False)
+    chance = len(expected) * chance_of_share(*(apart.rows for apart in both))
+    yield _metric("R2", output, [apart.r2 for apart in both], share=True, chance=chance)
+    yield _metric("MSE", output, [apart.mse for apart in both], share=False)
+    yield _metric("largest error", output, [apart.largest for apart in both], share=False)
 
 
 def _equal_texts(output: str, expected: Array, reference: Array, outputs: Array) -> Metric:
     """The share of rows whose texts are those expected."""
-    right = [(made == expected).reshape(len(expected), -1).all(axis=1) for made in (reference, outputs)]
+    right = [(of_model == expected).reshape(len(expected), -1).all(axis=1) for of_model in (reference, outputs)]
     return _metric("equal", output, [float(rows.mean()) for rows in right], share=True, chance=chance_of_share(*right))
 
 
@@ -287,5 +287,5 @@ def _confusion(dataset: Dataset, real: Array, integer: Array | None) -> tuple[Pa
     if dataset.labels is None or integer is None:
         return ()
     labels = dataset.labels.tolist()
-    counts = [Counter(zip(labels, found.tolist(), strict=True)) for found in (real, integer)]
+    counts = [Counter(zip(labels, answers.tolist(), strict=True)) for answers in (real, integer)]
     return tuple(Pair(*cell, *(count[cell] for count in counts)) for cell in sorted({*counts[0], *counts[1]}))

@@ -88,10 +88,10 @@ class Deviation:
     rows: npt.NDArray[np.float64]
 
 
-def deviation(expected: Array, found: Array) -> Deviation:
-    """`expected` and `found` have as many elements in each row; their shapes may differ beyond that."""
+def deviation(expected: Array, outputs: Array) -> Deviation:
+    """`expected` and `outputs` have as many elements in each row; their shapes may differ beyond that."""
     want = expected.astype(np.float64).reshape(len(expected), -1)
-    apart = found.astype(np.float64).reshape(want.shape) - want
+    apart = outputs.astype(np.float64).reshape(want.shape) - want
     by_row, spread = np.square(apart).sum(axis=1), float(np.square(want - want.mean(axis=0)).sum())
     squares, largest = float(np.square(apart).sum()), float(np.abs(apart).max(initial=0.0))
     explained = 1 - squares / spread if spread > 0 else None

@@ -89,18 +89,19 @@ def _texts(dataset: Dataset, labels: Array, model: Model) -> Question:
                       "store the number of each class: np.unique(labels, return_inverse=True)[1]")
 
 
-def in_numbers(asked: Question, dataset: Dataset, *made: Mapping[str, Array]) -> tuple[
+def in_numbers(asked: Question, dataset: Dataset, *of_models: Mapping[str, Array]) -> tuple[
         tuple[str, ...], Dataset, list[Mapping[str, Array]]]:
-    """Names of classes, and `dataset` and the outputs `made` of models with their numbers in place of texts."""
+    """Names of classes, and `dataset` and the outputs `of_models` of models with their numbers in place of texts."""
     labels, name = dataset.labels, asked.output
     if labels is None or labels.dtype.kind != "U":
-        return (), dataset, list(made)
+        return (), dataset, list(of_models)
     if asked.names:
-        number = {each: k for k, each in enumerate(asked.names)}
-        found = np.array([number[label] for label in labels.tolist()], np.int64)
-        return asked.names, replace(dataset, labels=found), list(made)
-    names = np.unique(np.concatenate([labels, *(outputs[name].ravel() for outputs in made)]))
-    coded: list[Mapping[str, Array]] = [{**outputs, name: np.searchsorted(names, outputs[name])} for outputs in made]
+        number = {name_of_class: k for k, name_of_class in enumerate(asked.names)}
+        numbers = np.array([number[label] for label in labels.tolist()], np.int64)
+        return asked.names, replace(dataset, labels=numbers), list(of_models)
+    names = np.unique(np.concatenate([labels, *(outputs[name].ravel() for outputs in of_models)]))
+    coded: list[Mapping[str, Array]] = [
+        {**outputs, name: np.searchsorted(names, outputs[name])} for outputs in of_models]
     return tuple(names.tolist()), replace(dataset, labels=np.searchsorted(names, labels)), coded
 
 

@@ -102,24 +102,24 @@ Layers = Callable[[], Sequence[LayerNoise]]
 def data_warnings(quantized: Quantized, dataset: Dataset) -> tuple[OutcomeWarning, ...]:
     """Warnings about the data, for these integers: calibration, labels, and ranges, of which only the ends
     are looked at."""
-    found = list(quantized.warnings)
+    warnings = list(quantized.warnings)
     if dataset.labels_one_hot:
         assert dataset.labels is not None
-        found.append(OutcomeWarning(
+        warnings.append(OutcomeWarning(
             OutcomeCode.ONE_HOT_LABELS, "labels", "are one-hot",
             "they are taken for classes; store labels.argmax(1) to say so"))  # fmt: skip
     for name in () if quantized.warnings else dict.fromkeys(quantized.graph.inputs):
         source = _origin(quantized.twin, quantized.views[name].source) if name in quantized.views else ""
         if source in dataset.inputs:
-            found.extend(_of_range(quantized, dataset, name, source))
-    return tuple(found)
+            warnings.extend(_of_range(quantized, dataset, name, source))
+    return tuple(warnings)
 
 
 def _origin(model: Model, tensor: str) -> str:
     """The tensor that has the numbers of `tensor` in another order, as far up as there is one."""
-    made = {name: node for node in model.graph.nodes for name in node.outputs}
-    while tensor in made and made[tensor].op_type in _MOVES:
-        tensor = made[tensor].inputs[0]
+    makers = {name: node for node in model.graph.nodes for name in node.outputs}
+    while tensor in makers and makers[tensor].op_type in _MOVES:
+        tensor = makers[tensor].inputs[0]
     return tensor
 
 
@@ -176,13 +176,13 @@ def measured_warnings(
     odd: dict[str, tuple[OutcomeWarning, ...]] = {}
     for noise in accuracy.outputs:
         odd[noise.output] = tuple(_of_numbers(noise, accuracy.rows, model, dataset, blamed))
-    found = [warning for warnings in odd.values() for warning in warnings]
+    of_outputs = [warning for warnings in odd.values() for warning in warnings]
     if not odd.get(accuracy.output):
-        found.extend(_one_class(accuracy, blamed) or _lost(accuracy, blamed))
-    if not any(warning.code is OutcomeCode.ONE_CLASS for warning in found):
-        found.extend(_low([noise for noise in accuracy.outputs if not odd[noise.output]], blamed))
+        of_outputs.extend(_one_class(accuracy, blamed) or _lost(accuracy, blamed))
+    if not any(warning.code is OutcomeCode.ONE_CLASS for warning in of_outputs):
+        of_outputs.extend(_low([noise for noise in accuracy.outputs if not odd[noise.output]], blamed))
     exceeded = layer_warnings(quantized, blamed.measured) if cause is None else ()
-    return (*data, *_shifted(accuracy), *exceeded, *found)
+    return (*data, *_shifted(accuracy), *exceeded, *of_outputs)
 
 
 class _Blame:
@@ -324,8 +324,8 @@ def _equal(rows: Array) -> bool:
 
 def _first_not_finite(model: Model, row: Mapping[str, Array]) -> str:
     """The first node that makes NaN or infinity of finite numbers; empty where a body or a constant does."""
-    made = [name for node in model.graph.nodes for name in node.outputs if name]
-    values = {**row, **evaluate(model, row, made)}
+    names = [name for node in model.graph.nodes for name in node.outputs if name]
+    values = {**row, **evaluate(model, row, names)}
 
     def odd(name: str) -> bool:
         value = values.get(name)

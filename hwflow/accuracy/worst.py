@@ -71,7 +71,7 @@ def _errors(reference: Mapping[str, Array], outputs: Mapping[str, Array], count:
     numbers = numbers or [name for name, array in reference.items() if array.dtype.kind in "biu"]
     errors = np.zeros(count)
     for name in numbers:
-        real, integer = (made[name].astype(np.float64).reshape(count, -1) for made in (reference, outputs))
+        real, integer = (of_model[name].astype(np.float64).reshape(count, -1) for of_model in (reference, outputs))
         if reference[name].dtype.kind == "f":
             size = float(np.sqrt(np.square(real[np.isfinite(real)]).mean())) if np.isfinite(real).any() else 0.0
             apart = np.sqrt(np.square(integer - real).mean(axis=1)) / (size or 1.0)

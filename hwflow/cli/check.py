@@ -93,19 +93,19 @@ def _check_nodes(console: Console, pipeline: Pipeline, summary: str, errors: Seq
             raise
         console.say(summary)
         return {"exit_code": 1}
-    found, valid = pipeline.mapping, "" if errors else "; a valid ONNX file"
-    if found.beyond is not None and not hardware:
-        return _beyond(console, found.beyond, summary)
+    mapped, valid = pipeline.mapping, "" if errors else "; a valid ONNX file"
+    if mapped.beyond is not None and not hardware:
+        return _beyond(console, mapped.beyond, summary)
     console.say(f"{summary}{valid}")
-    show_hardware(console, str(pipeline.project.model), found)
-    facts, possible = hardware_facts(found), found.possible and not errors
+    show_hardware(console, str(pipeline.project.model), mapped)
+    facts, possible = hardware_facts(mapped), mapped.possible and not errors
     if possible:
         _ = pipeline.model, pipeline.dataset  # what the next command begins with
     if hardware and board is None:
-        show_shared(console, found)
-    elif board is not None and found.possible and found.graph is not None:
-        plan, facts["execution"] = on_board(console, pipeline, found.graph, board)
-        facts["weights"] = weights_facts(found.graph, board, plan)
+        show_shared(console, mapped)
+    elif board is not None and mapped.possible and mapped.graph is not None:
+        plan, facts["execution"] = on_board(console, pipeline, mapped.graph, board)
+        facts["weights"] = weights_facts(mapped.graph, board, plan)
         show_weights(console, facts["weights"])
         possible = possible and plan is not None
     if possible:

@@ -63,19 +63,18 @@ def data(console: Console, request: DataRequest) -> Mapping[str, object]:
     target = request.output
     require_target(request)
     model = onnx.load(request.model, limits=request.limits)
-    choice = Choice(request.rows, request.calibration, request.in_order, request.seed)
+    choice = Choice(request.rows, request.calibration, request.in_order, request.seed, request.calibration_data)
     with console.rows("read the rows") as progress:
-        made = made_data(model, request.sources, request.how, choice, calibration_data=request.calibration_data,
-                         limits=request.limits, progress=progress)
+        rows = made_data(model, request.sources, request.how, choice, limits=request.limits, progress=progress)
     with replacing(target, "--output") as working, working.open("wb") as file:
-        np.savez_compressed(file, allow_pickle=False, **made.arrays)
-    show(console, made)
+        np.savez_compressed(file, allow_pickle=False, **rows.arrays)
+    show(console, rows)
     size = target.stat().st_size
     console.say(f"{target}: written, {size} bytes")
     console.next(shlex.join(["hwflow", "golden", str(request.model), "--data", str(target)]))
-    return {"exit_code": 0, "path": str(target), "bytes": size, "notes": list(made.notes),
-            "rows": made.dataset.rows, "calibration_rows": calibration_rows(made), "classes": list(made.classes),
-            "arrays": {name: [str(array.dtype), *array.shape] for name, array in made.arrays.items()}}
+    return {"exit_code": 0, "path": str(target), "bytes": size, "notes": list(rows.notes),
+            "rows": rows.dataset.rows, "calibration_rows": calibration_rows(rows), "classes": list(rows.classes),
+            "arrays": {name: [str(array.dtype), *array.shape] for name, array in rows.arrays.items()}}
 
 
 def require_target(request: DataRequest) -> None:
@@ -89,22 +88,22 @@ def require_target(request: DataRequest) -> None:
                           where=str(request.output))
 
 
-def calibration_rows(made: MadeData) -> int:
+def calibration_rows(data_file: MadeData) -> int:
     """The rows to calibrate with that are rows of their own."""
-    return 0 if made.dataset.calibration_is_input else len(next(iter(made.dataset.calibration.values())))
+    return 0 if data_file.dataset.calibration_is_input else len(next(iter(data_file.dataset.calibration.values())))
 
 
-def show(console: Console, made: MadeData) -> None:
-    for note in made.notes:
+def show(console: Console, data_file: MadeData) -> None:
+    for note in data_file.notes:
         console.say(note)
-    for name, array in made.arrays.items():
+    for name, array in data_file.arrays.items():
         if array.dtype.kind in "biuf":
             low, high = (f"{value:.4g}" for value in (array.min(), array.max()))
             console.say(f"  {name}: {array.dtype}{list(array.shape)}, from {low} to {high}")
-    if made.classes and any(name != str(k) for k, name in enumerate(made.classes)):
-        more = f", ... ({len(made.classes)} in all)" if len(made.classes) > LISTED else ""
-        listed = ", ".join(f"{k} = {name}" for k, name in enumerate(made.classes[:LISTED]))
+    if data_file.classes and any(name != str(k) for k, name in enumerate(data_file.classes)):
+        more = f", ... ({len(data_file.classes)} in all)" if len(data_file.classes) > LISTED else ""
+        listed = ", ".join(f"{k} = {name}" for k, name in enumerate(data_file.classes[:LISTED]))
         console.say(f"classes: {listed}{more}; their order must be that of the training (--classes)")
-    calibrating = calibration_rows(made)
-    kept = f"{counted(calibrating, 'other row')} to calibrate" if calibrating else "the first rows calibrate, too"
-    console.say(f"{counted(made.dataset.rows, 'row')} to run and measure; {kept}")
+    calibrating = calibration_rows(data_file)
+    calibrated = f"{counted(calibrating, 'other row')} to calibrate" if calibrating else "the first rows calibrate, too"
+    console.say(f"{counted(data_file.dataset.rows, 'row')} to run and measure; {calibrated}")

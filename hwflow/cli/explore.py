@@ -180,19 +180,19 @@ def options_of(request: ExploreRequest, widths: Widths) -> QuantizationOptions:
 def widths_of(request: ExploreRequest) -> tuple[Widths, ...]:
     """The axis of bits; the default alone where nothing is said."""
     files = [file for path in request.settings for file in files_of(path)]
-    found = [*(Widths(bits=bits) for bits in request.bits), *(Widths(settings=path) for path in files)]
-    return tuple(dict.fromkeys(found)) or (Widths(),)
+    axis = [*(Widths(bits=bits) for bits in request.bits), *(Widths(settings=path) for path in files)]
+    return tuple(dict.fromkeys(axis)) or (Widths(),)
 
 
 def files_of(path: Path) -> list[Path]:
     """A file of settings, or those of a folder.  HwflowError where the folder has none."""
     if not path.is_dir():
         return [path]
-    found = sorted(path.glob("*.yaml"))
-    if not found:
+    files = sorted(path.glob("*.yaml"))
+    if not files:
         raise HwflowError("the folder of --settings must have files of settings (*.yaml)",
                           "`hwflow quantize --accuracy-drop` writes those of its frontier", where=str(path))
-    return found
+    return files
 
 
 def material_of(pipeline: Pipeline, request: ExploreRequest) -> Material:
@@ -235,9 +235,9 @@ def command_of(request: ExploreRequest, point: Point, name: str, *options: str) 
 def chosen_points(exploration: Exploration, count: int) -> tuple[Point, ...]:
     """The designs to route: the one that the user asked for, and others of the frontier."""
     best = best_of(exploration)
-    found = best_points(exploration.frontier, count)
-    if best is None or best in found:
-        return found
+    points = best_points(exploration.frontier, count)
+    if best is None or best in points:
+        return points
     return (best, *best_points([point for point in exploration.frontier if point != best], count - 1))
 
 
@@ -251,7 +251,7 @@ def write_tables(exploration: Exploration, folder: Path, request: ExploreRequest
     table.writeheader()
     table.writerows(rows)
     write_atomically(folder / CSV, text.getvalue())
-    facts = {**exploration_facts(exploration), "points": rows, "routed": [each.facts() for each in routed]}
+    facts = {**exploration_facts(exploration), "points": rows, "routed": [design.facts() for design in routed]}
     write_atomically(folder / JSON, json.dumps(facts, indent=1))
     designs = Designs(exploration, partial(command_of, request), routed)
     write_atomically(folder / PAGE, exploration_page(designs))

@@ -48,13 +48,13 @@ def info(console: Console, request: InfoRequest) -> Mapping[str, object]:
     pipeline = Pipeline(console, request.project)
     annotations = len(read(request.project.model, limits=request.project.limits).proto.graph.quantization_annotation)
     source, trial = pipeline.source, cache(pipeline.trial)
-    facts, types, found = describe_model(source, lambda: pipeline.model, trial, annotations, pipeline.shapes)
+    facts, types, where = describe_model(source, lambda: pipeline.model, trial, annotations, pipeline.shapes)
     show_model(console, str(request.project.model), facts)
     if request.svg is not None:
-        write_atomically(request.svg, svg(source.graph, types.values, found.nodes, request.project.model.name), "--svg")
+        write_atomically(request.svg, svg(source.graph, types.values, where.nodes, request.project.model.name), "--svg")
         console.say(f"picture: {request.svg}")
-    facts["layers_in_hardware"] = None if found.problem else [layer.name for layer in trial().graph.layers]
-    if board is not None and not found.problem:
+    facts["layers_in_hardware"] = None if where.problem else [layer.name for layer in trial().graph.layers]
+    if board is not None and not where.problem:
         facts["execution"] = on_board(console, pipeline, trial().graph, board)[1]
     console.next(command_line("check", request.project, options=["--hardware"]))
     return {**facts, "svg": None if request.svg is None else str(request.svg)}

@@ -99,11 +99,11 @@ def quoted(text: object) -> str:
 
 def only_model(folder: Path) -> Path:
     """The one ONNX file of a folder.  HwflowError where there are none, or several."""
-    found = sorted(folder.glob("*.onnx"))
-    if len(found) != 1:
-        what = "none" if not found else f"{', '.join(map(str, found[:5]))}{', ...' if len(found) > 5 else ''}"
+    models = sorted(folder.glob("*.onnx"))
+    if len(models) != 1:
+        what = "none" if not models else f"{', '.join(map(str, models[:5]))}{', ...' if len(models) > 5 else ''}"
         raise HwflowError(f"this folder must have one ONNX file, and has {what}", "name the model: hwflow init MODEL")
-    return found[0]
+    return models[0]
 
 
 def comments_of(known: Mapping[str, Options]) -> dict[str, str]:

@@ -132,10 +132,10 @@ def fill(console: Console, request: ProgramRequest, folder: Path, facts: DesignF
 def design_folder(console: Console, request: ProgramRequest, board: str) -> Path:
     """build/<model>/<board>/synth, or where `hwflow reweight` put the model; of both the newer one."""
     name = request.model.stem
-    found = [folder for folder, _ in find_designs(request.build, name, board)]
-    if len(found) > 1:
-        console.say(f"{name} has {len(found)} designs for {board}; the newest one is taken")
-    folder = found[0] if found else request.build / name / board / "synth"
+    folders = [folder for folder, _ in find_designs(request.build, name, board)]
+    if len(folders) > 1:
+        console.say(f"{name} has {len(folders)} designs for {board}; the newest one is taken")
+    folder = folders[0] if folders else request.build / name / board / "synth"
     other = other_model(folder.parent.parent, request.model)
     if other is not None:
         raise HwflowError(

@@ -106,16 +106,16 @@ def run(console: Console, request: RunRequest) -> Mapping[str, object]:
         board = stack.enter_context(opened_for(pipeline, request, stack))
         quantized = board.design.quantized
         frames = golden.run_prologue(quantized, dataset.inputs)
-        made, throughput = measured(console, board, frames, simulated=request.simulate)
+        outputs, throughput = measured(console, board, frames, simulated=request.simulate)
         with console.rows("golden model") as progress:
             expected = golden.run(quantized, frames, keep=False, progress=progress)
         with console.rows("float model") as progress:
             reference = float_outputs(pipeline.model, dataset.inputs, progress)
-        accuracy = pipeline.judged(compare(asked, dataset, reference, golden.run_epilogue(quantized, made)), quantized,
-                               dataset)
+        compared = compare(asked, dataset, reference, golden.run_epilogue(quantized, outputs))
+        accuracy = pipeline.judged(compared, quantized, dataset)
         result = BoardRun(board.design.facts, board.link.port.name, board.transport, throughput, board.statistics,
-                          differences(quantized.graph, expected, made), accuracy, board.filled, request.simulate)
-    keep_board(pipeline, board.design, result, frames, made)
+                          differences(quantized.graph, expected, outputs), accuracy, board.filled, request.simulate)
+    keep_board(pipeline, board.design, result, frames, outputs)
     show_run(console, result)
     if result.equal:
         console.next(command_line("report", pipeline.project, HardwareOptions(board.design.facts.board)))
@@ -125,8 +125,8 @@ def run(console: Console, request: RunRequest) -> Mapping[str, object]:
 def require_place(request: RunRequest) -> None:
     """HwflowError unless the request says where the board is."""
     if request.simulate:
-        given = {"--port": request.port, "--baud": request.access.baud}
-        wrong = next((name for name, value in given.items() if value is not None), None)
+        named = {"--port": request.port, "--baud": request.access.baud}
+        wrong = next((name for name, value in named.items() if value is not None), None)
         if wrong:
             raise HwflowError(f"{wrong} must be left out with --simulate, which has a line of its own")
     elif request.access.transport is not None:
@@ -140,10 +140,10 @@ def offered(console: Console, pipeline: Pipeline, request: RunRequest) -> NoRetu
     """A simulated board behind a pseudo-terminal, until a signal; ToolFailed where the simulation ends by itself."""
     if not request.simulate:
         raise HwflowError("--terminal must be given with --simulate: it is for simulated boards")
-    _, made = simulated_design(pipeline)
-    with made.board() as board:
+    _, simulated = simulated_design(pipeline)
+    with simulated.board() as board:
         name = f"{pipeline.folder.name} on {pipeline.board.name}"
-        console.say(f"{name}, simulated: {board.pty()} at {made.transport}")
+        console.say(f"{name}, simulated: {board.pty()} at {simulated.transport}")
         while True:
             board.join(SECONDS_TO_LOOK)
 
@@ -151,8 +151,8 @@ def offered(console: Console, pipeline: Pipeline, request: RunRequest) -> NoRetu
 def opened_for(pipeline: Pipeline, request: RunRequest, stack: contextlib.ExitStack) -> OpenBoard:
     """The board of the request, real or simulated."""
     if request.simulate:
-        _, made = simulated_design(pipeline)
-        return made.open()
+        _, simulated = simulated_design(pipeline)
+        return simulated.open()
     assert request.port is not None
     stack.enter_context(locked(pipeline.folder, pipeline.console.progress))
     return opened(pipeline, request, request.port)
@@ -161,11 +161,11 @@ def opened_for(pipeline: Pipeline, request: RunRequest, stack: contextlib.ExitSt
 def opened(pipeline: Pipeline, request: RunRequest, port: str) -> OpenBoard:
     """The board, with the design of the model that it names; of that alone where the user named the board, too."""
     build, model = pipeline.project.build, pipeline.folder.name
-    found = designs_of(pipeline, request.access.board)
+    designs = designs_of(pipeline, request.access.board)
     board = None if request.access.board is None else load_board(request.access.board).name
-    design = found[0][0] if board is not None and len(found) == 1 else None
+    design = designs[0][0] if board is not None and len(designs) == 1 else None
     with contextlib.ExitStack() as stack:
-        weights = any(facts.weights is not None for _, facts in found)
+        weights = any(facts.weights is not None for _, facts in designs)
         progress = stack.enter_context(pipeline.console.rows("weights of the board's memory")) if weights else None
         return open_board(port, design=design, build=build, model=model, board=board, baud=request.access.baud,
                           patience=patience_of(request.access.patience), progress=progress)

@@ -136,10 +136,10 @@ def boards_of(pipeline: Pipeline, request: ServeRequest) -> tuple[Quantized, Des
     if request.simulate:
         if request.ports:
             raise HwflowError("--port must be left out with --simulate, whose boards have lines of their own")
-        quantized, made = simulated_design(pipeline)
+        quantized, simulated = simulated_design(pipeline)
         names = [f"simulated board {number}" for number in range(1, request.simulate + 1)]
-        return quantized, DesignFacts.read(made.folder), {
-            name: partial(made.open, name=name, seed=number) for number, name in enumerate(names, 1)}
+        return quantized, DesignFacts.read(simulated.folder), {
+            name: partial(simulated.open, name=name, seed=number) for number, name in enumerate(names, 1)}
     if request.access.transport is not None:
         raise HwflowError("--transport must be left out without --simulate: the name of the port says what the way to "
                           "the board is")
@@ -155,9 +155,9 @@ def boards_of(pipeline: Pipeline, request: ServeRequest) -> tuple[Quantized, Des
 def real_boards(pipeline: Pipeline, request: ServeRequest) -> tuple[Quantized, DesignFacts, dict[str, Opener]]:
     """The boards behind ports: any of the designs that there are now of the model, all of the same integers."""
     with locked(pipeline.folder, pipeline.console.progress):
-        found = designs_of(pipeline, request.access.board)
-        design = load_design(found[0][0])
-    same = [(folder, facts) for folder, facts in found if integers_of(folder, facts) == integers_of(*found[0])]
+        designs = designs_of(pipeline, request.access.board)
+        design = load_design(designs[0][0])
+    same = [(folder, facts) for folder, facts in designs if integers_of(folder, facts) == integers_of(*designs[0])]
     known = {facts.identity: facts for _, facts in same}
 
     def opened(port: str) -> OpenBoard:

@@ -25,7 +25,7 @@ from ..pipeline.pipeline import Pipeline, required_dataset
 from ..pipeline.planning import budget_of, executions_of
 from ..quantize.settings import QuantizationSettings
 from ..quantize.settings_file import settings_to_yaml
-from ..search.widths import Answers, Outcome, Point, bits_text, choose_widths, require_drop
+from ..search.widths import Answers, Outcome, Point, WidthsQuestion, bits_text, choose_widths, require_drop
 from ..search.widths.knobs import settings_with
 from ..synth.expected_clock import outside_of
 from ..views.console.search import show_widths, widths_facts
@@ -46,12 +46,13 @@ def quantize_within(console: Console, pipeline: Pipeline, limit: float, evaluati
     HwflowError for a question that has no answer; AnswerIsNo where no design keeps the accuracy.
     """
     require_drop(limit)
-    given = pipeline.quantization.settings
+    own_settings = pipeline.quantization.settings
     required_dataset(pipeline, "--accuracy-drop must have data to measure the accuracy on")
     folder = pipeline.board_folder / "precision"
-    made = folder / SETTINGS
-    if given is not None and same_file(made, given):
-        raise HwflowError(f"--settings must not be {made}, which --accuracy-drop writes", "copy it to another place")
+    settings_file = folder / SETTINGS
+    if own_settings is not None and same_file(settings_file, own_settings):
+        raise HwflowError(f"--settings must not be {settings_file}, which --accuracy-drop writes",
+                          "copy it to another place")
     _ = pipeline.board, pipeline.choices
     with pipeline.locked():
         outcome = _search(console, pipeline, folder, limit, evaluations)
@@ -61,18 +62,18 @@ def quantize_within(console: Console, pipeline: Pipeline, limit: float, evaluati
         show_widths(console, outcome)
         for note in outcome.notes:
             console.say(f"  note: {note}")
-        for file in (made, folder / PLAN):  # of an earlier search
+        for file in (settings_file, folder / PLAN):  # of an earlier search
             file.unlink(missing_ok=True)
         chosen = _chosen(outcome)
-        plan = _write_design(outcome, made, folder / PLAN)
+        plan = _write_design(outcome, settings_file, folder / PLAN)
     _show_chosen(console, f"chosen: {_text(outcome, chosen)}", folder, plot, plan)
     facts = {
         **widths_facts(outcome),
-        "settings": str(made),
+        "settings": str(settings_file),
         "plot": plot and str(plot),
         "plan": str(folder / PLAN) if plan else None,
     }
-    return facts, replace(pipeline.quantization, settings=made, bits=None)
+    return facts, replace(pipeline.quantization, settings=settings_file, bits=None)
 
 
 def _write_frontier(outcome: Outcome, base: QuantizationSettings, folder: Path) -> None:
@@ -88,11 +89,11 @@ def _write_frontier(outcome: Outcome, base: QuantizationSettings, folder: Path) 
 def _write_design(outcome: Outcome, settings: Path, plan: Path) -> bool:
     """Write what makes the chosen design again; True where it can be built, so that there is a plan."""
     assert outcome.quantized is not None, "something was chosen"
-    made = outcome.pace.plan(outcome.quantized.graph)
-    if made is not None:
-        write_atomically(plan, plan_to_yaml(made))
+    planned = outcome.pace.plan(outcome.quantized.graph)
+    if planned is not None:
+        write_atomically(plan, plan_to_yaml(planned))
     write_atomically(settings, outcome.quantized.settings)
-    return made is not None
+    return planned is not None
 
 
 def _search(console: Console, pipeline: Pipeline, folder: Path, limit: float, evaluations: int) -> Outcome:
@@ -114,16 +115,8 @@ def _search(console: Console, pipeline: Pipeline, folder: Path, limit: float, ev
     )
     answers = Answers(folder / "answers.jsonl", context)
     with console.rows("search for widths") as progress:
-        return choose_widths(
-            model,
-            dataset,
-            choices,
-            executions,
-            limit=limit,
-            evaluations=evaluations,
-            store=answers,
-            progress=progress,
-        )
+        asked = WidthsQuestion(model, dataset, choices, executions, limit, evaluations)
+        return choose_widths(asked, answers, progress)
 
 
 def _show_chosen(console: Console, chosen: str, folder: Path, plot: Path | None, has_plan: bool) -> None:

@@ -364,9 +364,9 @@ def _without(model: Model, gone: set[int]) -> Model | None:
             if not isinstance(kind, TensorType) or not kind.is_static:
                 return None
             entering.append(Value(name, kind))
-    made = {name for node in nodes for name in node.outputs} - host_prefix(graph, HOST_BEFORE)
+    computed = {name for node in nodes for name in node.outputs} - host_prefix(graph, HOST_BEFORE)
     ends = dict.fromkeys(value.name for value in graph.outputs if value.name not in results)
-    ends |= dict.fromkeys(name for node in cut for name in dynamic_inputs(node, graph) if name in made)
+    ends |= dict.fromkeys(name for node in cut for name in dynamic_inputs(node, graph) if name in computed)
     if not gone or not ends or not nodes:
         return None
     outputs = tuple(Value(name, graph.tensor_type(name)) for name in ends)

@@ -26,21 +26,21 @@ def designs_of(pipeline: Pipeline, name: str | None) -> tuple[tuple[Path, Design
     none, or where they belong to another model of the same name."""
     build, model = pipeline.project.build, pipeline.folder.name
     board = None if name is None else load_board(name).name
-    found = find_designs(build, model, board)
-    if not found:
+    designs = find_designs(build, model, board)
+    if not designs:
         what, which = (f" for {board}", board) if board else ("", "BOARD")
         raise HwflowError(
             f"there must be a design of '{pipeline.project.model}'{what} below '{build}', but there is none",
             f"make its bitstream with `hwflow synth {pipeline.project.model} --board {which}` first",
         )
-    other = other_model(found[0][0].parent.parent, pipeline.project.model)
+    other = other_model(designs[0][0].parent.parent, pipeline.project.model)
     if other is not None:
         raise HwflowError(
-            f"'{found[0][0]}' must hold the design of '{pipeline.project.model}', but is the design of another model "
+            f"'{designs[0][0]}' must hold the design of '{pipeline.project.model}', but is the design of another model "
             f"of the same name, '{other}'",
             "run `hwflow synth` for this one first, or name the folder of its results with --build",
         )
-    return found
+    return designs
 
 
 def patience_of(silence: float) -> Patience:
@@ -60,9 +60,9 @@ def simulated_design(pipeline: Pipeline) -> tuple[Quantized, SimulatedDesign]:
         plan = kept_plan(pipeline, quantized) or new_plan(pipeline, quantized)
         design = Design(quantized.graph, plan, pipeline.board)
         with pipeline.console.step("compile the simulated board"):
-            made = compile_design(design, pipeline.board_folder / "simulated", pipeline.compiled,
-                                  quantized="../../quantized", keep=lambda: None, say=pipeline.console.progress)
-    return quantized, made
+            simulated = compile_design(design, pipeline.board_folder / "simulated", pipeline.compiled,
+                                       quantized="../../quantized", keep=lambda: None, say=pipeline.console.progress)
+    return quantized, simulated
 
 
 def kept_integers(pipeline: Pipeline) -> Quantized | None:

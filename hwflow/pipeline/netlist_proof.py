@@ -31,8 +31,7 @@ from ..host.host_link import HostLink
 from ..host.identity import element_bytes
 from ..host.weight_image import digest_of
 from ..layers.base import LayerGraph
-from ..synth import Board
-from ..synth.board_weights import BoardWeights
+from ..synth.design import Design
 from .simulated_board import chip_of, line_of, port_of
 from .stimuli import ends_digests
 
@@ -81,79 +80,81 @@ class NetlistProof:
         return f"{'equal' if self.equal else 'not equal'}: {what}, {how}" + (", bit for bit" if self.equal else "")
 
 
-def prove_netlist(netlist: Path, board: Board, graph: LayerGraph, frames: Frames | Mapping[str, Frames], *,
-                  identity: bytes, interval: int, folder: Path, cache: Path, weights: BoardWeights | None = None,
-                  image: bytes | None = None, say: Callable[[str], None] = print) -> NetlistProof:
-    """Play `frames` through the pins of a netlist and compare every byte of the results with `golden`.
+@dataclass(frozen=True)
+class NetlistBench:
+    """The netlist of `design`, cell by cell behind the pins of its board.
 
-    Parameters
-    ----------
-    netlist
-        The JSON file that yosys wrote for place and route, also one whose ROMs have other contents since.
-    frames
-        int64[n, height, width, channels] by input name, or of the only input.
-    identity
-        What the board must say it is: `hwflow.host.identity`.
-    interval
-        Clock cycles of a frame, for patience with a board that does not answer.
-    weights, image
-        Those in a memory of the board, whose chip is simulated: filled over the line, or a flash with the image.
-    folder
-        Where the simulation takes place; `cache` keeps what was compiled.
-
-    A difference is part of the result; so is a board that does not answer as docs/host-link.md says.  Raises
-    HwflowError for a file that is no netlist, MissingTool and ToolFailed.
+    `netlist` is the JSON file that yosys wrote for place and route, also one whose ROMs have other contents since.  The
+    simulation takes place in `folder`; `cache` keeps what was compiled.
     """
-    values = golden.run(graph, frames)
-    expected = answers(graph, values)
-    cells, line = read_netlist(netlist, board.family), line_of(board)
-    design = netlist_design(cells, reset_active_low=board.reset_active_low, chip=chip_of(board, weights, image),
-                            line=type(line))
-    compiled = compile_board(design, folder=folder, cache=cache, say=say)
-    began = time.monotonic()
-    with SimulatedBoard(compiled, line=line) as simulated:
-        simulated.wait(b"", CYCLES_TO_START)
-        try:
-            data = talk(port_of(simulated, board), graph, values, identity, interval, weights, image)
-            difference = first_difference(expected, data, graph)
-        except LinkFailed as error:
-            difference = str(error)
-        facts = simulated.facts
-    return NetlistProof(netlist, board.name, cells.digest, cells.cells, len(expected), expected.size, facts.cycles,
-                        time.monotonic() - began, difference, *ends_digests(graph, values))
+
+    netlist: Path
+    design: Design
+    folder: Path
+    cache: Path
+    say: Callable[[str], None] = print
+
+    def prove(self, frames: Frames | Mapping[str, Frames], image: bytes | None = None) -> NetlistProof:
+        """Play `frames`, int64[n, height, width, channels] by input name or of the only input, through the pins, and
+        compare every byte of the results with `golden`.
+
+        `image` is what is in a memory of the board, whose chip is simulated: filled over the line, or a flash with the
+        image; None for that of the design.
+        A difference is part of the result; so is a board that does not answer as docs/host-link.md says.  Raises
+        HwflowError for a file that is no netlist, MissingTool and ToolFailed.
+        """
+        graph, board = self.design.graph, self.design.board
+        image = self.design.image() if image is None else image
+        values = golden.run(graph, frames)
+        expected = answers(graph, values)
+        cells, line = read_netlist(self.netlist, board.family), line_of(board)
+        chip = chip_of(board, self.design.weights(), image)
+        wired = netlist_design(cells, reset_active_low=board.reset_active_low, chip=chip, line=type(line))
+        compiled = compile_board(wired, folder=self.folder, cache=self.cache, say=self.say)
+        began = time.monotonic()
+        with SimulatedBoard(compiled, line=line) as simulated:
+            simulated.wait(b"", CYCLES_TO_START)
+            try:
+                data = self.talk(port_of(simulated, board), values, image)
+                difference = first_difference(expected, data, graph)
+            except LinkFailed as error:
+                difference = str(error)
+            facts = simulated.facts
+        return NetlistProof(self.netlist, board.name, cells.digest, cells.cells, len(expected), expected.size,
+                            facts.cycles, time.monotonic() - began, difference, *ends_digests(graph, values))
+
+    def talk(self, port: LinePort | NetworkPort, frames: Mapping[str, Frames], image: bytes | None) -> bytes:
+        """The answer of the board behind `port` to `frames`, also of other tensors than inputs, with `image` in its
+        memory; a flash has it already.  One that keeps a state answers twice, with a reset between.
+
+        LinkFailed where it is no board with this design.
+        """
+        graph, weights, identity = self.design.graph, self.design.weights(), self.design.identity()
+        stall = STALL + FRAMES_OF_PATIENCE * self.design.plan.interval / port.cycles(1.0)
+        link = HostLink(port, patience=Patience(SILENCE, stall), clock=port.clock, seed=1)
+        told = link.reset()
+        expected = (identity, bytes_in(graph), bytes_out(graph))
+        if (told.design, told.bytes_in, told.bytes_out) != expected:
+            raise LinkFailed(f"the board must say that it is design {identity.hex()} with {expected[1]} bytes in and "
+                             f"{expected[2]} out, not {told.design.hex()} with {told.bytes_in} and {told.bytes_out}")
+        if weights is not None and image is not None:
+            if weights.flash:
+                link.wait_for_image(digest_of(image))
+            else:
+                link.fill(image, digest_of(image))
+        data = pack(graph, {name: frames[name] for name in graph.inputs})
+        results = link.exchange(data)
+        if graph.streaming:
+            link.reset()
+            results += link.exchange(data)
+        return results
 
 
 def answers(graph: LayerGraph, values: Mapping[str, Frames]) -> Bytes:
-    """The answer of a board to `talk`, [n, bytes of a frame]: a RESET begins a sequence anew if there is a state."""
+    """The answer of a board to `NetlistBench.talk`, [n, bytes of a frame]: a RESET begins a sequence anew if there is a
+    state."""
     once = np.concatenate([to_bytes(values[name], graph.tensors[name].format) for name in graph.outputs], axis=1)
     return np.concatenate([once, once]) if graph.streaming else once
-
-
-def talk(port: LinePort | NetworkPort, graph: LayerGraph, frames: Mapping[str, Frames], identity: bytes, interval: int,
-         weights: BoardWeights | None = None, image: bytes | None = None) -> bytes:
-    """The answer of the board behind `port` to `frames`, also of other tensors than inputs, with `image` in its memory;
-    a flash has it already.  One that keeps a state answers twice, with a reset between.
-
-    LinkFailed where it is no board with this design.
-    """
-    stall = STALL + FRAMES_OF_PATIENCE * interval / port.cycles(1.0)
-    link = HostLink(port, patience=Patience(SILENCE, stall), clock=port.clock, seed=1)
-    found = link.reset()
-    wanted = (identity, bytes_in(graph), bytes_out(graph))
-    if (found.design, found.bytes_in, found.bytes_out) != wanted:
-        raise LinkFailed(f"the board must say that it is design {identity.hex()} with {wanted[1]} bytes in and "
-                         f"{wanted[2]} out, not {found.design.hex()} with {found.bytes_in} and {found.bytes_out}")
-    if weights is not None and image is not None:
-        if weights.flash:
-            link.wait_for_image(digest_of(image))
-        else:
-            link.fill(image, digest_of(image))
-    data = pack(graph, {name: frames[name] for name in graph.inputs})
-    made = link.exchange(data)
-    if graph.streaming:
-        link.reset()
-        made += link.exchange(data)
-    return made
 
 
 def first_difference(expected: Bytes, data: bytes, graph: LayerGraph) -> str | None:
@@ -171,9 +172,9 @@ def first_difference(expected: Bytes, data: bytes, graph: LayerGraph) -> str | N
         size = tensor.frame.elements * width
         if place < size:
             begin = int(unequal[0]) - place
-            wanted, came = (int(from_bytes(row[begin:begin + size].reshape(1, size), tensor).flat[place // width])
-                            for row in (expected.ravel(), got))
+            right, came = (int(from_bytes(row[begin:begin + size].reshape(1, size), tensor).flat[place // width])
+                           for row in (expected.ravel(), got))
             return (f"frame {frame}, output '{name}', element {place // width}: {came} where the golden model has "
-                    f"{wanted}; {len(unequal)} of {expected.size} bytes are others")
+                    f"{right}; {len(unequal)} of {expected.size} bytes are others")
         place -= size
     raise HwflowError("a byte of a frame must belong to an output")

@@ -109,9 +109,9 @@ class Pipeline:
     def of_integers(quantized: Quantized, board: Board, hardware: HardwareOptions | None = None,
                     plan: hls.Plan | None = None) -> Pipeline:
         """The steps from integers on, for `board`, without a word and without a folder."""
-        given = Given(board=lambda: board, quantized=lambda: quantized, plan=None if plan is None else lambda: plan)
+        sources = Given(board=lambda: board, quantized=lambda: quantized, plan=None if plan is None else lambda: plan)
         return Pipeline(Silence(), Project(Path(quantized.prologue.graph.name)), hardware=hardware or HardwareOptions(),
-                        given=given, keeps=False)
+                        given=sources, keeps=False)
 
     @cached_property
     def source(self) -> onnx.Model:
@@ -366,17 +366,15 @@ class Pipeline:
 
     def prove(self, count: int, *, seed: int = 1, clock: float | str | None = None) -> NetlistProof:
         """Simulate `count` frames in the netlist, cell by cell, and compare them with the golden model."""
-        from .netlist_proof import prove_netlist
+        from .netlist_proof import NetlistBench
 
         netlist = self.netlist(clock)
         kind = f"simulate the netlist of {self.folder.name} for {self.board.name}"
         with self.console.step(f"simulate {count} frames through the pins of the netlist", kind,
                                count * self.plan.interval):
-            return prove_netlist(
-                netlist, self.board, self.graph, self.frames(count, seed), identity=self.design.identity(),
-                interval=self.plan.interval, weights=self.design.weights(), image=self.design.image(),
-                folder=self.board_folder / "netlist", cache=self.compiled,
-                say=self.console.progress)
+            bench = NetlistBench(netlist, self.design, self.board_folder / "netlist", self.compiled,
+                                 self.console.progress)
+            return bench.prove(self.frames(count, seed))
 
     def synthesize(self, options: SynthesisOptions) -> SynthesisReport:
         """Make the bitstream, its report and `identity.json` for the driver, in build/<model>/<board>/synth."""

@@ -71,8 +71,8 @@ def keep(folder: Path, kind: str, key: str, facts: Mapping[str, Any], tools: Map
     `facts` must be data of JSON without NaN and infinities.  The caller holds the lock of the model's folder.
     """
     own = {"hwflow": version("hwflow"), "Python": platform.python_version()}
-    made = datetime.now(UTC).isoformat(timespec="seconds")
-    record = Record(kind, key, facts, made, {**own, **(tools or {})})
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    record = Record(kind, key, facts, now, {**own, **(tools or {})})
     sweep(folder / RECORDS)  # what a killed run began
     FILE.write(path_of(folder, kind), asdict(record))
 
@@ -134,16 +134,16 @@ def keep_headline(pipeline: Pipeline, accuracy: Accuracy | None) -> None:
 
 def pictures_of(dataset: Dataset, accuracy: Accuracy) -> list[Facts]:
     """A picture of each of the worst rows, of the first input that has the shape of an image."""
-    found = []
+    pictures = []
     for worst in accuracy.worst:
         for name, rows in dataset.inputs.items():
             pixels = picture_of(rows[worst.row])
             if pixels is not None:
                 height, width, channels = pixels.shape
-                found.append({"row": worst.row, "input": name, "height": height, "width": width, "channels": channels,
-                              "pixels": base64.b64encode(pixels.tobytes()).decode()})
+                pictures.append({"row": worst.row, "input": name, "height": height, "width": width,
+                                 "channels": channels, "pixels": base64.b64encode(pixels.tobytes()).decode()})
                 break
-    return found
+    return pictures
 
 
 def keep_simulation(pipeline: Pipeline, runs: Mapping[str, RunResult], *, stalls: float, seed: int) -> None:
@@ -160,7 +160,7 @@ def keep_simulation(pipeline: Pipeline, runs: Mapping[str, RunResult], *, stalls
 
 def run_facts(graph: LayerGraph, run: RunResult) -> Facts:
     """One run; `results` is the digest of what came out where that is as it must be."""
-    compared = sum(each.values.size for each in run.boundaries.values())
+    compared = sum(boundary.values.size for boundary in run.boundaries.values())
     return {"equal": run.equal, "cycles": run.cycles, "interval": run.interval, "seconds": run.seconds,
             "compared": compared, "failures": list(run.failures()),
             "results": frames_digest({name: run.values[name] for name in graph.outputs}) if run.equal else ""}
@@ -177,19 +177,19 @@ def keep_netlist(pipeline: Pipeline, proof: NetlistProof, *, seed: int) -> None:
 
 
 def keep_board(pipeline: Pipeline, design: Design, run: MeasuredRun, frames: Mapping[str, npt.NDArray[Any]],
-               made: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Keep what `hwflow run` found of a board: `made` is what it made of the `frames`, integers by tensor.
+               outputs: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Keep what `hwflow run` found of a board: `outputs` is what it made of the `frames`, integers by tensor.
 
     The record is in the folder of the board that the design is for, whatever board the request names.
     """
     graph, facts = design.quantized.graph, design.facts
     key = identity_of(graph, facts.foldings, facts.partition).hex()
-    kept = {**run.facts(), "data": data_facts(pipeline), "played": frames_digest({n: frames[n] for n in graph.inputs}),
-            "results": frames_digest({name: made[name] for name in graph.outputs}) if run.equal else ""}
-    del kept["accuracy"]
+    told = {**run.facts(), "data": data_facts(pipeline), "played": frames_digest({n: frames[n] for n in graph.inputs}),
+            "results": frames_digest({name: outputs[name] for name in graph.outputs}) if run.equal else ""}
+    del told["accuracy"]
     folder: Path = pipeline.folder / design.folder.parent.name
     with pipeline.locked():
-        keep(folder, SIMULATED_BOARD if run.simulated else BOARD, key, kept, simulators() if run.simulated else {})
+        keep(folder, SIMULATED_BOARD if run.simulated else BOARD, key, told, simulators() if run.simulated else {})
 
 
 def data_facts(pipeline: Pipeline) -> Facts | None:

@@ -34,17 +34,17 @@ WORD_ELEMENT = ElementShape(ELEMENT_BITS, True)
 def boundaries(graph: LayerGraph, plan: hls.Plan) -> tuple[Boundary, ...]:
     """The stream of each tensor that leaves a stage, and what a stage writes into its memory, as the simulation watches
     it."""
-    found = []
+    streams = []
     for stage, planned in zip(stages_of(graph, plan.partition), plan.stages, strict=True):
-        for each in stage.written(planned.folding):
-            tensor, order = graph.tensors[each.tensor], MemoryOrder(each.places, WORD_ELEMENT, each.less)
-            found.append(Boundary(each.tensor, f"{stage.name}: {each.tensor}", planned.folding.cols,
-                                  element_of(tensor), tensor.frame.elements, order))
+        for written in stage.written(planned.folding):
+            tensor, order = graph.tensors[written.tensor], MemoryOrder(written.places, WORD_ELEMENT, written.less)
+            streams.append(Boundary(written.tensor, f"{stage.name}: {written.tensor}", planned.folding.cols,
+                                    element_of(tensor), tensor.frame.elements, order))
         for name, lanes in zip(stage.outputs, stage.lanes_out(planned.folding), strict=True):
             title = stage.name if len(stage.outputs) == 1 else f"{stage.name}: {name}"
-            found.append(Boundary(name, title, lanes, element_of(graph.tensors[name]),
-                                  graph.tensors[name].frame.elements))
-    return tuple(found)
+            streams.append(Boundary(name, title, lanes, element_of(graph.tensors[name]),
+                                    graph.tensors[name].frame.elements))
+    return tuple(streams)
 
 
 def element_of(tensor: Tensor) -> ElementShape:
@@ -60,7 +60,7 @@ def compile_plan(graph: LayerGraph, plan: hls.Plan, folder: Path, cache: Path, *
     sources: tuple[Path, ...] = ()
     if plan.outside is not None and plan.streams:
         outside = plan.outside
-        core = CoreWithMemory(core=core, part=outside.part, streams=[each.stream for each in plan.streams],
+        core = CoreWithMemory(core=core, part=outside.part, streams=[planned.stream for planned in plan.streams],
                               slowdown=outside.slowdown, technology=technology, domain=outside.domain)
         sources = core.sources
         technology.roms[IMAGE] = image_bytes(hls.weight_image(graph, plan), outside.part.width)
@@ -91,9 +91,9 @@ def run_plan(simulation: Simulation, graph: LayerGraph, frames: Frames | Mapping
         simulation, frames=[codes(name) for name in graph.inputs],
         expected=[codes(boundary.tensor) for boundary in simulation.boundaries], stalls=stalls, waves=waves,
         stop_cycle=stop_cycle)
-    given = {name: narrow(values[name], graph.tensors[name].format) for name in graph.inputs}
-    made = {name: frames_of(each.values, graph.tensors[name]) for name, each in result.boundaries.items()}
-    return replace(result, values={**given, **made})
+    inputs = {name: narrow(values[name], graph.tensors[name].format) for name in graph.inputs}
+    outputs = {name: frames_of(tensor.values, graph.tensors[name]) for name, tensor in result.boundaries.items()}
+    return replace(result, values={**inputs, **outputs})
 
 
 def frames_of(codes: Values, tensor: Tensor) -> Values:

@@ -163,8 +163,8 @@ def patch_layout(job: Job, layout: Path, rom_cells: Sequence[RomCell], old: Cont
                 shutil.copyfile(path, folder / path.name)
         job.progress("new contents into the routed design")
         before = layout.read_text(encoding="utf-8")
-        made = FAMILIES[job.board.family].patched(before, rom_cells, old, new, str(layout))
-        (folder / layout.name).write_text(made, encoding="utf-8")
+        patched_text = FAMILIES[job.board.family].patched(before, rom_cells, old, new, str(layout))
+        (folder / layout.name).write_text(patched_text, encoding="utf-8")
 
     contents = json.dumps([[*place, parameters] for place, parameters in sorted(new.items())])
     cached_step(job.folder / "layout", digest(layout, repr(rom_cells), contents), make)

@@ -44,9 +44,9 @@ class Retrained:
 
         Board, settings and plan are those of the routed design.
         """
-        given = Given(board=self.board, settings=self.settings, quantized=lambda: self.fitted[1],
-                      structure=lambda: self.fitted[0], plan=lambda: self.routed.plan, netlist=self.netlist)
-        return Pipeline(self.console, self.project, hardware=HardwareOptions(self.board_name), given=given,
+        sources = Given(board=self.board, settings=self.settings, quantized=lambda: self.fitted[1],
+                        structure=lambda: self.fitted[0], plan=lambda: self.routed.plan, netlist=self.netlist)
+        return Pipeline(self.console, self.project, hardware=HardwareOptions(self.board_name), given=sources,
                         kept_in=self.base / "reweighted" / self.project.model.stem)
 
     def board(self) -> Board:

@@ -139,10 +139,10 @@ def request_of(body: bytes, header_length: str | None, interface: Interface) -> 
     identifier = data.get("id")
     if identifier is not None and not isinstance(identifier, str):
         refuse(f"'id' must be a text, not {kind_of(identifier)}")
-    given, left = named(data, "inputs"), memoryview(binary)
+    entries, left = named(data, "inputs"), memoryview(binary)
     known = {tensor.name: tensor for tensor in interface.inputs}
     rows: dict[str, Array] = {}
-    for name, entry in given.items():
+    for name, entry in entries.items():
         if name not in known:
             refuse(f"the model has no input '{name}', only {listed(known)}")
         rows[name], left = tensor_of(entry, known[name], left)
@@ -160,11 +160,11 @@ def answer_of(interface: Interface, request: InferRequest, outputs: Mapping[str,
     """The body of the answer with rows [n, *shape in the model] by output name, and the length of its JSON where binary
     tensors follow.  BadRequest where JSON has no form for a number."""
     entries, tail = [], []
-    for wanted in request.outputs:
-        tensor = wanted.tensor
+    for output in request.outputs:
+        tensor = output.tensor
         array = outputs[tensor.name].reshape(-1, *tensor.shape)
         entry: dict[str, object] = {"name": tensor.name, "datatype": tensor.datatype, "shape": list(array.shape)}
-        if wanted.binary:
+        if output.binary:
             tail.append(bytes_of(array))
             entry["parameters"] = {BINARY_SIZE: len(tail[-1])}
         else:
@@ -218,15 +218,15 @@ def named(data: Mapping[str, object], key: str) -> dict[str, dict[str, object]]:
     entries = data.get(key)
     if not isinstance(entries, list) or not entries:
         refuse(f"'{key}' must be a list of tensors")
-    found: dict[str, dict[str, object]] = {}
+    by_name: dict[str, dict[str, object]] = {}
     for entry in entries:
         name = entry.get("name") if isinstance(entry, dict) else None
         if not isinstance(name, str):
             refuse(f"each entry of '{key}' must be an object with a 'name'")
-        if name in found:
+        if name in by_name:
             refuse(f"'{key}' must have '{name[:80]}' only once")
-        found[name] = entry
-    return found
+        by_name[name] = entry
+    return by_name
 
 
 def tensor_of(entry: Mapping[str, object], tensor: TensorFacts, binary: memoryview) -> tuple[Array, memoryview]:
@@ -235,8 +235,8 @@ def tensor_of(entry: Mapping[str, object], tensor: TensorFacts, binary: memoryvi
     if entry.get("datatype") != tensor.datatype:
         refuse(f"input '{name}' must have the datatype {tensor.datatype}, not {shown(entry.get('datatype'))}")
     if not rows:
-        wanted = ", ".join(["n", *map(str, tensor.shape)])
-        refuse(f"input '{name}' must have the shape [{wanted}] with n of 1 or more, not {shown(entry.get('shape'))}")
+        sizes = ", ".join(["n", *map(str, tensor.shape)])
+        refuse(f"input '{name}' must have the shape [{sizes}] with n of 1 or more, not {shown(entry.get('shape'))}")
     count = rows * math.prod(tensor.shape)
     size = parameters_of(entry, name).get(BINARY_SIZE)
     if size is None:
@@ -269,10 +269,10 @@ def numbers_of(data: object, tensor: TensorFacts, count: int) -> Array:
     if not set(map(type, flat)) <= TYPES[dtype.kind]:  # before numpy sees them: it makes arrays of texts, too
         what = {"b": "true and false", "f": "numbers", "O": "texts"}.get(dtype.kind, "whole numbers")
         refuse(f"input '{name}' must have {what} in 'data', and nothing else")
-    made = fitting(flat, dtype)
-    if made is None:
+    array = fitting(flat, dtype)
+    if array is None:
         refuse(f"input '{name}' must have numbers in 'data' that all fit {tensor.datatype}")
-    return made
+    return array
 
 
 def fitting(numbers: list[Any], dtype: np.dtype[np.generic]) -> Array | None:
@@ -284,10 +284,10 @@ def fitting(numbers: list[Any], dtype: np.dtype[np.generic]) -> Array | None:
         return np.array(numbers, dtype) if limits.min <= min(numbers) and max(numbers) <= limits.max else None
     with np.errstate(over="ignore"):  # looked for below
         try:
-            made: Array = np.array(numbers, np.float64 if dtype.kind == "f" else dtype).astype(dtype)
+            array: Array = np.array(numbers, np.float64 if dtype.kind == "f" else dtype).astype(dtype)
         except OverflowError:
             return None
-    return made if np.isfinite(made).all() else None
+    return array if np.isfinite(array).all() else None
 
 
 def wanted_outputs(data: Mapping[str, object], interface: Interface) -> tuple[WantedOutput, ...]:
@@ -296,15 +296,15 @@ def wanted_outputs(data: Mapping[str, object], interface: Interface) -> tuple[Wa
     known = {tensor.name: tensor for tensor in interface.outputs}
     if not data.get("outputs"):
         return tuple(WantedOutput(tensor, boolean(binary, BINARY_OUTPUT)) for tensor in interface.outputs)
-    found = []
+    outputs = []
     for name, entry in named(data, "outputs").items():
         if name not in known:
             refuse(f"the model has no output '{name[:80]}', only {listed(known)}")
         parameters = parameters_of(entry, name)
         if "classification" in parameters:
             refuse(f"output '{name}': classification is not supported")
-        found.append(WantedOutput(known[name], boolean(parameters.get(BINARY, binary), BINARY)))
-    return tuple(found)
+        outputs.append(WantedOutput(known[name], boolean(parameters.get(BINARY, binary), BINARY)))
+    return tuple(outputs)
 
 
 def parameters_of(entry: Mapping[str, object], name: str | None) -> Mapping[str, object]:
@@ -336,7 +336,7 @@ def kind_of(value: object) -> str:
 def shown(value: object) -> str:
     """A value of the request in a message, however long or deep it is."""
     if isinstance(value, list):
-        few = len(value) <= 8 and all(isinstance(each, int) for each in value)
+        few = len(value) <= 8 and all(isinstance(item, int) for item in value)
         return str(value) if few else f"a list of {len(value)}"
     return kind_of(value) if isinstance(value, dict) else json.dumps(value)[:80]
 

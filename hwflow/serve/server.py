@@ -33,17 +33,17 @@ def token_of(host: str, file: Path | None, environment: Mapping[str, str]) -> st
 
     HwflowError where one must be given, or is too short.
     """
-    given = environment.get(TOKEN_VARIABLE) if file is None else read_text(file).strip()
-    if not given:
+    token = environment.get(TOKEN_VARIABLE) if file is None else read_text(file).strip()
+    if not token:
         if is_loopback(host) and file is None:
             return None
         raise HwflowError(f"a token must be given where others reach the server ('{host}' is not this machine alone)"
                           if file is None else f"'{file}' must hold a token",
                           f"write one into a file for --token-file, or into {TOKEN_VARIABLE}: `openssl rand -hex 32`")
-    if len(given) < SHORTEST_TOKEN or not set(given) <= set(string.ascii_letters + string.digits + "-._~+/="):
+    if len(token) < SHORTEST_TOKEN or not set(token) <= set(string.ascii_letters + string.digits + "-._~+/="):
         raise HwflowError(f"the token must have {SHORTEST_TOKEN} or more characters, letters, digits and -._~+/=",
                           "make one with `openssl rand -hex 32`")
-    return given
+    return token
 
 
 def is_loopback(host: str) -> bool:

@@ -120,14 +120,14 @@ class Service:
 
     def application(self) -> web.Application:
         """The application that aiohttp serves."""
-        made = web.Application(middlewares=[self.guarded], client_max_size=self.limits.max_body)
+        application = web.Application(middlewares=[self.guarded], client_max_size=self.limits.max_body)
         model = "/v2/models/{model}{version:(/versions/[^/]+)?}"
-        made.add_routes([
+        application.add_routes([
             web.get("/v2", self.server), web.get("/v2/health/live", self.live), web.get("/v2/health/ready", self.ready),
             web.get(model, self.metadata), web.get(f"{model}/ready", self.model_ready),
             web.post(f"{model}/infer", self.infer), web.get("/metrics", self.measured)])
-        made.on_cleanup.append(self._end)
-        return made
+        application.on_cleanup.append(self._end)
+        return application
 
     async def _end(self, _application: web.Application) -> None:
         self._computing.shutdown(wait=False)
@@ -156,8 +156,8 @@ class Service:
             if "Origin" in request.headers:  # a page in a browser on this machine, from anywhere
                 raise web.HTTPForbidden(reason="pages of other servers may not use this one")
             return
-        given = request.headers.get("Authorization", "").encode("utf-8", "surrogateescape")
-        if not hmac.compare_digest(given, f"Bearer {self.token}".encode()):
+        authorization = request.headers.get("Authorization", "").encode("utf-8", "surrogateescape")
+        if not hmac.compare_digest(authorization, f"Bearer {self.token}".encode()):
             raise web.HTTPUnauthorized(headers={"WWW-Authenticate": "Bearer"})
 
     async def server(self, _request: web.Request) -> web.Response:
@@ -194,9 +194,9 @@ class Service:
         began, status, rows = time.monotonic(), 500, 0
         try:
             self.require_model(request)
-            asked, made = await self.infer_within(request, began + self.limits.timeout)
-            status, rows = made.status, asked.count
-            return made
+            asked, response = await self.infer_within(request, began + self.limits.timeout)
+            status, rows = response.status, asked.count
+            return response
         except (NotServed, web.HTTPException) as error:
             status = error.status
             raise

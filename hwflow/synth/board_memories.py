@@ -113,7 +113,7 @@ def flash_of(entry: Entry, pads: PadTiming) -> FlashPart:
     timing = FlashTiming(**{name: number(value) for name, value in entry["timing"].items()})
     numbers = {name: int(entry[name]) for name in ("bytes", "offset", "lines", "command", "mode", "dummy_clocks")}
     return FlashPart(name=entry["part"], clock_mhz=number(entry["clock_mhz"]), timing=timing, pads=pads,
-                     jedec_ids=tuple(int(each) for each in entry["jedec_ids"]), **numbers)
+                     jedec_ids=tuple(int(identifier) for identifier in entry["jedec_ids"]), **numbers)
 
 
 def pins_of(pins: Entry) -> dict[str, tuple[str, ...]]:

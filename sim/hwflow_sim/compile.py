@@ -102,8 +102,8 @@ def compile(core, *, boundaries: Sequence[Boundary], roms: Mapping[str, npt.NDAr
     tools = find_tools()
     write_roms(roms, folder)  # not before: a unit may ask for its ROM when it is elaborated
     log = folder / "compile.log"
-    made, compiled = executable(text, sources, tools, cache, waves=waves, log=log, jobs=jobs, say=say, watch=watch)
-    return Simulation(executable=made, folder=folder, streams=streams, waves=waves, compiled=compiled,
+    built, compiled = executable(text, sources, tools, cache, waves=waves, log=log, jobs=jobs, say=say, watch=watch)
+    return Simulation(executable=built, folder=folder, streams=streams, waves=waves, compiled=compiled,
                       seconds=time.monotonic() - began, idle_limit=idle_limit)
 
 
@@ -127,5 +127,5 @@ def executable(text: str, sources: Sequence[Path], tools: Tools, cache: Path, *,
             build.link(runtime / "runtime.a")
 
     key = digest(text, *VERILOG, CONTROL, *sources, *fingerprint(tools, waves))
-    made, compiled = cached_folder(cache, key, make, say)
-    return made / "bench", compiled
+    built, compiled = cached_folder(cache, key, make, say)
+    return built / "bench", compiled

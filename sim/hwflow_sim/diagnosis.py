@@ -86,16 +86,16 @@ class Deadlock:
     @property
     def waits(self) -> dict[str, list[Wait]]:
         """Whom each stage or input waits for: readers with no room where its word is not taken, else missing words."""
-        found: dict[str, list[Wait]] = {}
+        waits: dict[str, list[Wait]] = {}
         for stream in self.streams:
             name = stream.name
             if stream.stalled:
-                found[name] = [Wait(name, link.sink, link, for_room=True) for link in self.links
+                waits[name] = [Wait(name, link.sink, link, for_room=True) for link in self.links
                                if link.source == name and link.full_since is not None]
             else:
-                found[name] = [Wait(name, link.source, link, for_room=False) for link in self.links
+                waits[name] = [Wait(name, link.source, link, for_room=False) for link in self.links
                                if link.sink == name and link.empty_since is not None]
-        return found
+        return waits
 
     @property
     def circle(self) -> tuple[Wait, ...]:
@@ -109,13 +109,13 @@ class Deadlock:
             if name in done:
                 return ()
             for wait in waits.get(name, []):
-                found = walk(wait.whom, (*path, wait))
-                if found:
-                    return found
+                circle = walk(wait.whom, (*path, wait))
+                if circle:
+                    return circle
             done.add(name)
             return ()
 
-        return next((found for name in waits if (found := walk(name, ()))), ())
+        return next((around for name in waits if (around := walk(name, ()))), ())
 
     @property
     def blocked_by(self) -> str | None:
@@ -126,7 +126,7 @@ class Deadlock:
         if self.circle:
             return None
         waits = self.waits
-        blocking = {wait.whom for each in waits.values() for wait in each if wait.for_room and not waits[wait.whom]}
+        blocking = {wait.whom for own in waits.values() for wait in own if wait.for_room and not waits[wait.whom]}
         return next((s.name for s in reversed(self.streams) if s.name in blocking), None)
 
     @property

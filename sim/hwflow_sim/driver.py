@@ -26,16 +26,16 @@ def first_difference(boundary: Boundary, beats: npt.NDArray[np.uint64],
     """The first element of uint64[beats, words] that is not that of int64[n, elements]; None if all that are due came
     and are equal.  Frame by frame, so that memory does not grow with the number of frames."""
     per_frame = boundary.beats_per_frame
-    for frame, wanted in enumerate(expected):
+    for frame, frame_expected in enumerate(expected):
         got, places = elements_of(boundary, beats[frame * per_frame : (frame + 1) * per_frame])
         came = places[: len(got)]
-        unequal = np.flatnonzero(got != wanted[came])
+        unequal = np.flatnonzero(got != frame_expected[came])
         if len(unequal):
             index = int(came[unequal[0]])
-            return Difference(frame, index, int(wanted[index]), int(got[unequal[0]]))
+            return Difference(frame, index, int(frame_expected[index]), int(got[unequal[0]]))
         if len(got) < len(places):
             index = int(places[len(got)])
-            return Difference(frame, index, int(wanted[index]), None)
+            return Difference(frame, index, int(frame_expected[index]), None)
     return None
 
 
@@ -73,8 +73,8 @@ async def every_stage_equals_the_golden_model(dut) -> None:
     place = Path(os.environ["HWFLOW_RUN"])
     settings = load(place / SETTINGS, Settings)
     frames = [np.load(place / FRAMES.format(k), mmap_mode="r") for k in range(len(settings.inputs))]
-    stimuli = [pack(array, lanes=each.lanes, shape=each.shape)
-               for array, each in zip(frames, settings.inputs, strict=True)]
+    stimuli = [pack(array, lanes=end.lanes, shape=end.shape)
+               for array, end in zip(frames, settings.inputs, strict=True)]
     recorder = Recorder(settings, len(frames[0]), stimuli)
     dut.go.value = 1
     await RisingEdge(dut.done)
@@ -87,14 +87,14 @@ def collect(recorder: Recorder, place: Path) -> RunResult:
     settings = recorder.settings
     expected = [place / EXPECTED.format(k) for k in range(len(settings.boundaries))]
     boundaries = [boundary_result(recorder, path, k) for k, path in enumerate(expected)]
-    wanted = {each.tensor: place / FRAMES.format(k) for k, each in enumerate(settings.inputs)}
-    wanted |= {each.tensor: path for each, path in zip(settings.boundaries, expected, strict=True)}
-    outputs = tuple(output_result(recorder, wanted[each.tensor], k) for k, each in enumerate(settings.outputs))
+    sources = {boundary.tensor: place / FRAMES.format(k) for k, boundary in enumerate(settings.inputs)}
+    sources |= {boundary.tensor: path for boundary, path in zip(settings.boundaries, expected, strict=True)}
+    outputs = tuple(output_result(recorder, sources[boundary.tensor], k) for k, boundary in enumerate(settings.outputs))
     lasts = [recorder.totals(number).last_cycle for number in recorder.sinks]
     simulated, seconds = recorder.clock()
     return RunResult(
         cycles=max((last + 1 for last in lasts if last is not None), default=0),
-        boundaries={each.tensor: each for each in boundaries}, outputs=outputs,
+        boundaries={boundary.tensor: boundary for boundary in boundaries}, outputs=outputs,
         input_stall_cycles=tuple(recorder.totals(number).stalled for number in recorder.sources),
         links=tuple(recorder.link(e) for e in range(len(settings.edges))),
         deadlock=deadlock(recorder),

@@ -105,23 +105,23 @@ class CoreWithMemory(wiring.Component):
         m.d.free += memory.restart.eq(ResetSignal())
         moved = Signal(len(self.weight_names))
         for n, name in enumerate(self.weight_names):
-            given, taken = getattr(memory, f"o{n}"), getattr(core, name)
-            self.stallable(m, given, taken, getattr(self, self.weight_stalls[n]), name)
-            m.d.comb += moved[n].eq(given.valid & given.ready)
+            source, taken = getattr(memory, f"o{n}"), getattr(core, name)
+            self.stallable(m, source, taken, getattr(self, self.weight_stalls[n]), name)
+            m.d.comb += moved[n].eq(source.valid & source.ready)
         quiet = Signal(range(QUIET + 1))
         m.d.sync += quiet.eq(Mux(moved.any() | ~memory.filled, 0, quiet + ~self.settled))
         m.d.comb += self.settled.eq(quiet == QUIET)
         return m
 
-    def stallable(self, m: Module, given: wiring.PureInterface, taken: wiring.PureInterface, stall: Value,
+    def stallable(self, m: Module, source: wiring.PureInterface, taken: wiring.PureInterface, stall: Value,
                   name: str) -> None:
         """Connects a stream, which pauses while `stall`; a beat that was offered stays."""
-        if payload_of(given) != payload_of(taken):
-            raise wiring.ConnectionError(f"payload of {name} must be {payload_of(taken)!r}, not {payload_of(given)!r}")
+        if payload_of(source) != payload_of(taken):
+            raise wiring.ConnectionError(f"payload of {name} must be {payload_of(taken)!r}, not {payload_of(source)!r}")
         offered, passes = Signal(name=f"{name}_offered"), Signal(name=f"{name}_passes")
         m.d.sync += offered.eq(taken.valid & ~taken.ready)
-        m.d.comb += [passes.eq(offered | ~stall), taken.valid.eq(given.valid & passes),
-                     given.ready.eq(taken.ready & passes), taken.payload.eq(given.payload)]
+        m.d.comb += [passes.eq(offered | ~stall), taken.valid.eq(source.valid & passes),
+                     source.ready.eq(taken.ready & passes), taken.payload.eq(source.payload)]
 
     def chip(self, m: Module) -> None:
         """The simulated chip, and its image: words to fill it with, or contents that a flash has from the start.

@@ -64,8 +64,8 @@ class Program:
             self.compile_in(place, tools, sources, runtime / "runtime.a", log, jobs)
 
         files = [self.driver, *sources, *([self.header] if self.header else []), *self.parts]
-        made, compiled = cached_folder(cache, digest(verilog, *files, *flags), make, say)
-        return made / self.name, compiled
+        built, compiled = cached_folder(cache, digest(verilog, *files, *flags), make, say)
+        return built / self.name, compiled
 
     def compile_in(self, place: Path, tools: Tools, sources: Sequence[Path], runtime: Path, log: Path,
                    jobs: int | None) -> None:

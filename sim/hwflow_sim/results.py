@@ -226,7 +226,7 @@ class RunResult(ByValue):
     def equal(self) -> bool:
         """Everything was as expected: all stages and outputs equal, no deadlock, no broken rule of a stream."""
         compared = (*self.boundaries.values(), *self.outputs)
-        return all(each.equal for each in compared) and not self.deadlock and not self.violations
+        return all(part.equal for part in compared) and not self.deadlock and not self.violations
 
     @property
     def output(self) -> npt.NDArray[np.int64]:
@@ -271,14 +271,14 @@ class RunResult(ByValue):
     @property
     def first_different(self) -> BoundaryResult | None:
         """The first boundary, in the order of the data, that was not equal."""
-        return next((each for each in self.boundaries.values() if not each.equal), None)
+        return next((stage for stage in self.boundaries.values() if not stage.equal), None)
 
     def failures(self) -> tuple[str, ...]:
         """The lines about what was not as expected (a deadlock has several); empty if the run is `equal`."""
         lines = [line for stage in self.boundaries.values() for line in describe(f"stage '{stage.name}'", stage)]
         for output in self.outputs:
-            made = self.boundaries.get(output.tensor)
-            if made is None or made.equal:  # else it has been said
+            source = self.boundaries.get(output.tensor)
+            if source is None or source.equal:  # else it has been said
                 lines += describe(output.name, output)
             if output.violations:
                 lines.append(f"{output.name} changed before its transfer, {output.violations} times, first in cycle "

@@ -53,8 +53,8 @@ def run(simulation: Simulation, *, frames: Frames | Sequence[Frames], expected: 
     remove_leftovers(simulation.folder)
     streams = simulation.streams
     settings = Settings(
-        inputs=tuple(Boundary(each.tensor, each.name, each.lanes, each.shape, array.shape[1])
-                     for each, array in zip(streams.inputs, arrays, strict=True)),
+        inputs=tuple(Boundary(stream.tensor, stream.name, stream.lanes, stream.shape, array.shape[1])
+                     for stream, array in zip(streams.inputs, arrays, strict=True)),
         boundaries=streams.boundaries, outputs=streams.outputs, edges=streams.edges, weights=streams.weights,
         stalls=stalls or StallPattern(0.0, 0.0, 0), idle_limit=timeout_cycles or simulation.idle_limit,
         stop_cycle=stop_cycle)
@@ -81,20 +81,20 @@ def check_frames(simulation: Simulation, frames: Sequence[Frames], expected: Seq
     inputs = simulation.streams.inputs
     if len(frames) != len(inputs):
         raise ValueError(f"frames must be one array for each of the core's {len(inputs)} inputs, not {len(frames)}")
-    for each, array in zip(inputs, frames, strict=True):
-        what = "frames" if len(inputs) == 1 else f"frames of {each.name}"
-        if array.ndim != 2 or len(array) == 0 or array.shape[1] % each.lanes:
-            raise ValueError(f"{what} must be [n, elements] with a whole number of beats of {each.lanes} lanes, not "
+    for stream, array in zip(inputs, frames, strict=True):
+        what = "frames" if len(inputs) == 1 else f"frames of {stream.name}"
+        if array.ndim != 2 or len(array) == 0 or array.shape[1] % stream.lanes:
+            raise ValueError(f"{what} must be [n, elements] with a whole number of beats of {stream.lanes} lanes, not "
                              f"{array.shape}")
         if len(array) != len(frames[0]):
             raise ValueError(f"{what} must be {len(frames[0])} as those of {inputs[0].name}, not {len(array)}")
-        low = -(1 << (each.shape.width - 1)) if each.shape.signed else 0
-        high = low + (1 << each.shape.width) - 1
+        low = -(1 << (stream.shape.width - 1)) if stream.shape.signed else 0
+        high = low + (1 << stream.shape.width) - 1
         if array.min() < low or array.max() > high:
             raise ValueError(f"{what} must lie in {low} to {high}, not {array.min()} to {array.max()}")
-    wanted = [(len(frames[0]), boundary.elements_per_frame) for boundary in simulation.boundaries]
-    if [array.shape for array in expected] != wanted:
-        raise ValueError(f"expected must have the shapes {wanted}, not {[array.shape for array in expected]}")
+    shapes = [(len(frames[0]), boundary.elements_per_frame) for boundary in simulation.boundaries]
+    if [array.shape for array in expected] != shapes:
+        raise ValueError(f"expected must have the shapes {shapes}, not {[array.shape for array in expected]}")
 
 
 @contextlib.contextmanager

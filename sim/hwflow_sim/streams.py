@@ -71,21 +71,21 @@ def streams_of(core: Component, boundaries: Sequence[Boundary], inputs: Sequence
         raise ValueError(f"tensors of boundaries must differ, not {[boundary.tensor for boundary in boundaries]}")
     links = core.links
     sources = {link.sink.number: link.source for link in links if not link.sink.of_stage}
-    made = {Endpoint.stage(k, port): boundary.tensor for k, port, boundary in leaving(core, boundaries)}
+    makers = {Endpoint.stage(k, port): boundary.tensor for k, port, boundary in leaving(core, boundaries)}
     ins = names_of("input", inputs, len(core.input_names))
     outs = names_of("output", outputs, len(core.output_names))
     stages = {k: boundary.name for k, port, boundary in leaving(core, boundaries)}
-    found = []
+    inputs_of_core = []
     for tensor, name, port in zip(inputs or core.input_names, ins, core.input_names, strict=True):
         layout = getattr(core, port).payload.shape()
         element = Shape.cast(layout.elem_shape)
-        found.append(Input(tensor, name, layout.length, ElementShape(element.width, element.signed)))
+        inputs_of_core.append(Input(tensor, name, layout.length, ElementShape(element.width, element.signed)))
     edges = tuple(Edge((stages if link.source.of_stage else ins)[link.source.number],
                        (stages if link.sink.of_stage else outs)[link.sink.number], core.capacity(e))
                   for e, link in enumerate(links))
-    made |= {Endpoint.core(k): each.tensor for k, each in enumerate(found)}
-    return Streams(tuple(found), tuple(boundaries), tuple(core.probes),
-                   tuple(Output(name, made[sources[k]]) for k, name in enumerate(outs)), edges,
+    makers |= {Endpoint.core(k): source.tensor for k, source in enumerate(inputs_of_core)}
+    return Streams(tuple(inputs_of_core), tuple(boundaries), tuple(core.probes),
+                   tuple(Output(name, makers[sources[k]]) for k, name in enumerate(outs)), edges,
                    len(getattr(core, "weight_stalls", ())))
 
 
@@ -93,11 +93,11 @@ def leaving(core: Component, boundaries: Sequence[Boundary]) -> list[tuple[int, 
     """The outputs of all stages: the stage's number, that of the output, and the boundary there."""
     counts = Counter(link.source.number for link in {link.source: link for link in core.links}.values()
                      if link.source.of_stage)
-    found = []
+    streams = []
     for k, count in sorted(counts.items()):
         own = [boundary for number, boundary in zip(core.probes, boundaries, strict=True) if number == k]
-        found += [(k, port, boundary) for port, boundary in enumerate(own[-count:])]
-    return found
+        streams += [(k, port, boundary) for port, boundary in enumerate(own[-count:])]
+    return streams
 
 
 def names_of(end: str, names: Sequence[str] | None, count: int) -> list[str]:

@@ -79,11 +79,11 @@ def package_folder(name: str) -> Path | None:
 def find_compiler() -> str | None:
     chosen = os.environ.get("CXX")
     if chosen:
-        found = shutil.which(chosen)
-        if found is None:
+        path = shutil.which(chosen)
+        if path is None:
             raise MissingTool(f"the environment variable CXX must name a C++ compiler, not '{chosen}'")
-        return found
-    return next((found for name in COMPILERS if (found := shutil.which(name))), None)
+        return path
+    return next((path for name in COMPILERS if (path := shutil.which(name))), None)
 
 
 def find_ccache() -> str | None:
@@ -96,15 +96,15 @@ def libpython() -> str:
     """The shared library of this Python, which cocotb loads into the simulation."""
     import find_libpython
 
-    found = find_libpython.find_libpython()
-    if found is None:
+    path = find_libpython.find_libpython()
+    if path is None:
         version = f"{sys.version_info.major}.{sys.version_info.minor}"
         raise MissingTool(
             f"cocotb needs the shared library of Python {version}",
             f"install it (Debian and Ubuntu: apt install libpython{version}) or use a Python built with "
             "--enable-shared",
         )
-    return str(found)
+    return str(path)
 
 
 def run_tool(command: Sequence[str | Path], *, what: str, cwd: Path, log: Path,

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from hwflow import onnx
-from hwflow.host.identity import identity
 from hwflow.options import HardwareOptions, Project
-from hwflow.pipeline.netlist_proof import prove_netlist
+from hwflow.pipeline.netlist_proof import NetlistBench
 from hwflow.pipeline.pipeline import Pipeline
 from hwflow.pipeline.records import kept
 from hwflow.views.console.terminal import Console
@@ -97,9 +96,8 @@ def test_a_netlist_equals_the_golden_model(board: str, cli: Cli, tmp_path: Path)
     pipeline = Pipeline(Console(quiet=True), Project(MODEL, data=DATA, build=tmp_path), hardware=HardwareOptions(board))
     broken = tmp_path / "broken.json"
     broken.write_text(with_other_weights(Path(proof["netlist"]), FIRST_BIT[pipeline.board.family]))
-    again = prove_netlist(
-        broken, pipeline.board, pipeline.graph, pipeline.frames(3), identity=identity(pipeline.graph, pipeline.plan),
-        interval=pipeline.plan.interval, folder=tmp_path / "broken", cache=tmp_path / ".cache" / "sim")
+    bench = NetlistBench(broken, pipeline.design, tmp_path / "broken", tmp_path / ".cache" / "sim")
+    again = bench.prove(pipeline.frames(3))
     assert not again.equal
     assert "where the golden model has" in str(again.difference)
     assert again.digest != proof["digest"]

@@ -18,7 +18,7 @@ from hwflow.hls.plan.outside_memory import outside_cost
 from hwflow.host.identity import DesignFacts, TransportFacts, hardware_identity_of, identity_of
 from hwflow.host.weight_image import IMAGE_FILE
 from hwflow.layers.base import LayerGraph
-from hwflow.pipeline.netlist_proof import prove_netlist
+from hwflow.pipeline.netlist_proof import NetlistBench
 from hwflow.quantize import Quantized, quantize
 from hwflow.reweight.patching import reweight
 from hwflow.stages.kinds import stage_of
@@ -130,9 +130,7 @@ def test_the_netlist_gives_the_golden_models_results(name: str, quantized: Quant
     frames = {name: np.random.default_rng(1).integers(-128, 128, (4, frame.height, frame.width, frame.channels))
               for name, frame in shapes.items()}
     for image, equal in ((design.image(), True), (design_of(with_weights(graph, 2)).image(), False)):
-        proof = prove_netlist(netlist, design.board, graph, frames, identity=design.identity(),
-                              interval=design.plan.interval, folder=tmp_path / "sim", cache=tmp_path / "cache",
-                              weights=design.weights(), image=image)
+        proof = NetlistBench(netlist, design, tmp_path / "sim", tmp_path / "cache").prove(frames, image)
         assert proof.equal is equal, proof.difference
 
 

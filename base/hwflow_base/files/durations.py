@@ -48,8 +48,8 @@ class Durations:
             with filelock.FileLock(self.path.with_suffix(".lock"), timeout=PATIENCE):
                 known = self.read()
                 runs = [*known.pop(kind, []), (size, dict(seconds))][-RUNS:]
-                kept = dict([*known.items(), (kind, runs)][-KINDS:])
-                FILE.write(self.path, kept)
+                newest = dict([*known.items(), (kind, runs)][-KINDS:])
+                FILE.write(self.path, newest)
 
     def read(self) -> dict[str, list[tuple[float, dict[str, float]]]]:
         """All kinds with their runs as (size, seconds by phase), the last ones last."""
@@ -62,7 +62,7 @@ class Durations:
 
 def run_of(size: float | str, seconds: Mapping[str, float | str]) -> tuple[float, dict[str, float]]:
     """ValueError and the like for what is no run."""
-    made = float(size), {str(phase): float(value) for phase, value in seconds.items()}
-    if not (0 < made[0] < math.inf and all(0 <= value < math.inf for value in made[1].values())):
+    run = float(size), {str(phase): float(value) for phase, value in seconds.items()}
+    if not (0 < run[0] < math.inf and all(0 <= value < math.inf for value in run[1].values())):
         raise ValueError("no run takes such a time")
-    return made
+    return run

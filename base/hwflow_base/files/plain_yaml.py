@@ -56,15 +56,15 @@ class Loader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:
-        found: dict[Hashable, object] = {}
+        mapping: dict[Hashable, object] = {}
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 raise yaml.constructor.ConstructorError(None, None, "a key must be a name", key.start_mark)
-            if key.value in found:
+            if key.value in mapping:
                 message = f"the key '{short(key.value)}' must be given once, not twice"
                 raise yaml.constructor.ConstructorError(None, None, message, key.start_mark)
-            found[key.value] = self.construct_object(value, deep=True)
-        return found
+            mapping[key.value] = self.construct_object(value, deep=True)
+        return mapping
 
 
 # Numbers as people and YAML 1.2 write them: in YAML 1.1, which the library reads, 1e5 and 1e-3 are texts.

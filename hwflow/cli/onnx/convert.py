@@ -83,8 +83,8 @@ def _in_sets(console: Console, source: Path, model: Model, opsets: Mapping[str, 
     for domain, version in opsets.items():
         name, before = domain or "ai.onnx", imported[domain]
         console.say(f"{name}: version {version}" + (f", before {before}" if before != version else " already"))
-    kept = {id(node) for node in model.graph.nodes}
-    new = sum(id(node) not in kept for node in converted.graph.nodes)
+    nodes = {id(node) for node in model.graph.nodes}
+    new = sum(id(node) not in nodes for node in converted.graph.nodes)
     console.say(f"nodes: {len(converted.graph.nodes)}, {new} of them new; the source has {len(model.graph.nodes)}")
     return converted
 

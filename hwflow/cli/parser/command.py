@@ -107,13 +107,13 @@ class Command(click.Command):
         kind = function.__annotations__.get("request")
         self.request: type[Options] | None = kind and getattr(sys.modules[function.__module__], kind)
         parts: list[type[Options]] = [*([self.request] if self.request else []), Output]
-        super().__init__(function.__name__, params=[each for part in parts for each in parameters_of(part)],
+        super().__init__(function.__name__, params=[parameter for part in parts for parameter in parameters_of(part)],
                          callback=self.answer, help=getdoc(function))
 
     @property
     def options(self) -> dict[str, Option]:
         """The options that `hwflow.toml` may have, by their keys."""
-        return {each.key: each for each in self.params if isinstance(each, Option) and each.name != "as_json"}
+        return {option.key: option for option in self.params if isinstance(option, Option) and option.name != "as_json"}
 
     def answer(self, **values: object) -> NoReturn:
         """Do what the values of the parameters ask for, print the result where --json asks for it, and exit."""
@@ -136,7 +136,7 @@ class Command(click.Command):
         write_options(self, ctx, formatter)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        has_model = any(each.name == "model" and each.required for each in self.params)
+        has_model = any(parameter.name == "model" and parameter.required for parameter in self.params)
         if ctx.resilient_parsing or not has_model or not Path(FILE).exists():
             return super().parse_args(ctx, args)
         options = self.options

@@ -39,7 +39,7 @@ class OneOfEnum(click.Choice[str]):
     """The values of an enumeration as words."""
 
     def __init__(self, kind: type[Enum]) -> None:
-        super().__init__([str(each.value) for each in kind])
+        super().__init__([str(member.value) for member in kind])
         self.kind = kind
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -117,12 +117,12 @@ def whole(declared: Declared) -> Any:
 
 def parameters_of(kind: type[Options]) -> Iterator[click.Parameter]:
     """The parameters of a command that takes such a request."""
-    for each in options_of(kind):
-        yield argument(each) if each.option.argument else Option(each)
+    for option in options_of(kind):
+        yield argument(option) if option.option.argument else Option(option)
 
 
 def request_of(kind: type[T], values: Mapping[str, object]) -> T:
     """The request with these values of click's parameters."""
-    return kind(**{each.name: request_of(each.part, values) if each.part else
-                   each.default if values[each.name] is None and each.default is not MISSING else values[each.name]
-                   for each in declared(kind)})
+    return kind(**{field.name: request_of(field.part, values) if field.part else
+                   field.default if values[field.name] is None and field.default is not MISSING else values[field.name]
+                   for field in declared(kind)})

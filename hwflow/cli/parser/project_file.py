@@ -111,7 +111,7 @@ def _words(value: object, option: Option, path: Path) -> Words:
             raise HwflowError(f"'{key}' must be true or false, not {_said(value)}", where=str(path))
         return value
     if option.multiple:
-        return [_text(each, key, path) for each in (value if isinstance(value, list) else [value])]
+        return [_text(item, key, path) for item in (value if isinstance(value, list) else [value])]
     return _text(value, key, path)
 
 

@@ -35,6 +35,8 @@ class Choice:
     calibration: int | None = None
     in_order: bool = False
     seed: int = 0
+    #: Sources of rows to calibrate with, as those of the rows to run.
+    calibration_data: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -49,13 +51,12 @@ class MadeData:
 
 
 def made_data(model: Model, sources: Sequence[str], how: Preparation, choice: Choice, *,
-              calibration_data: Sequence[str] = (), limits: Limits = DEFAULT_LIMITS,
-              progress: Progress = lambda done, total: None) -> MadeData:
+              limits: Limits = DEFAULT_LIMITS, progress: Progress = lambda done, total: None) -> MadeData:
     """The data file for `model`, as its ONNX file has it, of `sources`.
 
     A source is a table, a NumPy file or a folder; of a model with several inputs it is NAME=SOURCE for each one, or one
-    table that has a column for each.  `calibration_data` are such sources of rows to calibrate with.  HwflowError names
-    the file that does not fit the model, and what it must be; MissingTool a package that is not installed.
+    table that has a column for each.  HwflowError names the file that does not fit the model, and what it must be;
+    MissingTool a package that is not installed.
     """
     states = state_inputs(model.graph)
     values = [value for value in model.graph.inputs if value.name not in states]
@@ -63,15 +64,16 @@ def made_data(model: Model, sources: Sequence[str], how: Preparation, choice: Ch
     in_numpy = how.labels is not None and Path(how.labels).suffix.lower() == ".npy"
     opened = _sources(inputs, sources, replace(how, labels=NONE) if in_numpy else how, limits)
     ours = _labelled(opened, how, limits)
-    apart = _sources(inputs, calibration_data, replace(how, labels=NONE), limits) if calibration_data else None
+    calibrating_on = choice.calibration_data
+    apart = _sources(inputs, calibrating_on, replace(how, labels=NONE), limits) if calibrating_on else None
     if states:
         choice = replace(choice, in_order=True, calibration=choice.calibration or 0)
     run, calibrate = _chosen(ours.rows, choice, apart is not None)
     arrays, notes = _arrays("in_", inputs, opened, run, progress), [*_said(opened)]
     if apart is not None:
         count = next(iter(apart.values())).rows
-        wanted = _CALIBRATION_ROWS if choice.calibration is None else choice.calibration
-        calibrate = _order(count, choice)[:wanted]
+        calibrating = _CALIBRATION_ROWS if choice.calibration is None else choice.calibration
+        calibrate = _order(count, choice)[:calibrating]
         notes += [f"to calibrate: {line}" for line in _said(apart)]
     if len(calibrate):
         arrays |= _arrays("calib_", inputs, apart or opened, calibrate, progress)

@@ -129,25 +129,26 @@ def read_table(file: Path, label: str | None, limits: Limits, texts: Collection[
     heads = names if headed else [str(k + 1) for k in range(len(names))]
     index = 0 if headed and not heads[0] else None  # the numbers of rows, as pandas writes them
     taken = None if label is None else _column(file, label, heads, headed)
-    kept = [k for k in range(len(heads)) if k not in (index, taken)]
-    spoken = [k for k in kept if every or heads[k] in texts]
+    numeric = [k for k in range(len(heads)) if k not in (index, taken)]
+    spoken = [k for k in numeric if every or heads[k] in texts]
     numbers, labels = array("d"), list[str]()
-    words = {place: list[str]() for place, k in enumerate(kept) if k in spoken}
+    words = {place: list[str]() for place, k in enumerate(numeric) if k in spoken}
     for number, cells in lines if headed else _again(first, lines):
         if len(cells) != len(heads):
             raise HwflowError(f"line {number} must have {len(heads)} cells like the first one, not {len(cells)}",
                               where=str(file))
-        numbers.extend([math.nan if k in spoken else _number(file, number, heads[k], cells[k]) for k in kept])
+        numbers.extend([math.nan if k in spoken else _number(file, number, heads[k], cells[k]) for k in numeric])
         for place, cell in words.items():
-            cell.append(cells[kept[place]])
+            cell.append(cells[numeric[place]])
         if taken is not None:
             labels.append(cells[taken].strip())
         require_room(len(numbers), (1,), np.dtype(np.float64), limits, str(file))
     if not numbers:
         raise HwflowError("the table must have at least one row of numbers, not none", where=str(file))
-    matrix = np.frombuffer(numbers).reshape(-1, len(kept))
+    matrix = np.frombuffer(numbers).reshape(-1, len(numeric))
     columns = {place: np.array(cell, np.str_) for place, cell in words.items()}
-    return Table(tuple(heads[k] for k in kept), matrix, columns, tuple(labels), "" if taken is None else heads[taken])
+    return Table(tuple(heads[k] for k in numeric), matrix, columns, tuple(labels),
+                 "" if taken is None else heads[taken])
 
 
 def labels_by_file(file: Path) -> dict[str, str]:

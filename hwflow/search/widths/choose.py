@@ -62,23 +62,29 @@ def require_drop(limit: float) -> None:
         )
 
 
-def choose_widths(
-    model: Model,
-    dataset: Dataset,
-    base: QuantizationSettings,
-    executions: Callable[[LayerGraph], Executions],
-    *,
-    limit: float,
-    evaluations: int,
-    store: Store | None = None,
-    progress: Progress | None = None,
-) -> Outcome:
-    """Search the widths of the float `model` for the cheapest design on a board that loses at most `limit`.
+@dataclass(frozen=True)
+class WidthsQuestion:
+    """Which widths of the float `model` make the cheapest design on a board that loses at most `limit`?
 
     The shapes of `model` are known and its constants folded.  `base` holds every other choice, and the widest widths.
-    `executions` gives the plans of a graph on the board.  `store` keeps answers from run to run.  HwflowError where the
-    model is no float model that can be quantized, where `dataset` allows no accuracy, or `limit` means nothing.
+    `executions` gives the plans of a graph on the board.  So many designs are measured as `evaluations`.
     """
+
+    model: Model
+    dataset: Dataset
+    base: QuantizationSettings
+    executions: Callable[[LayerGraph], Executions]
+    limit: float
+    evaluations: int
+
+
+def choose_widths(asked: WidthsQuestion, store: Store | None = None, progress: Progress | None = None) -> Outcome:
+    """Search the widths, and prove those that were found.  `store` keeps answers from run to run.
+
+    HwflowError where the model is no float model that can be quantized, where its data allows no accuracy, or the limit
+    means nothing.
+    """
+    model, dataset, base, limit = asked.model, asked.dataset, asked.base, asked.limit
     require_drop(limit)
     start = quantize(model, dataset.calibration, settings=base)
     if not start.settings:
@@ -90,9 +96,9 @@ def choose_widths(
     metric = Metric.of(model, dataset, float_outputs(model, dataset.inputs))
     prepared = prepare(model, dataset.calibration, base, [])
     knobs = knobs_of(prepared, base)
-    pace = pace_of(executions(start.graph))
+    pace = pace_of(asked.executions(start.graph))
     evaluator = ModelEvaluator(partial(_make, prepared), base, knobs, pace, metric, {} if store is None else store)
-    state = search(knobs, evaluator, limit=limit, evaluations=evaluations, progress=progress)
+    state = search(knobs, evaluator, limit=limit, evaluations=asked.evaluations, progress=progress)
     proven = prove(state, progress)
     winner = min((p for p in proven if p.reaches(limit)), key=lambda p: (p.price, p.drop), default=None)
     points = (*state.points.values(), *proven)

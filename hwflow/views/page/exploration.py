@@ -275,7 +275,7 @@ def routed_section(designs: Designs) -> Section | None:
     """The designs that were placed and routed, run by run."""
     if not designs.routed:
         return None
-    known = [(each, designs.routed[key]) for each in designs.all if (key := key_of(each.point)) in designs.routed]
+    known = [(one, designs.routed[key]) for one in designs.all if (key := key_of(one.point)) in designs.routed]
     rows: list[list[Cell | Markup | str | int]] = []
     for design, routed in known:
         for run in routed.runs:

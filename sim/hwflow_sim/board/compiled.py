@@ -136,11 +136,11 @@ def compile_board(design: BoardDesign, *, folder: Path, cache: Path, jobs: int |
     create_folder(folder)
     chips = () if design.chip is None else (design.chip.source,)
     engine = replace(ENGINE, header=design.line.header, parts=design.line.parts)
-    made, compiled = engine.compile(wrapper(design) + design.verilog, sources=(*design.sources, *chips),
-                                    cache=cache.resolve(), log=folder / "compile.log", jobs=jobs, say=say)
+    built, compiled = engine.compile(wrapper(design) + design.verilog, sources=(*design.sources, *chips),
+                                     cache=cache.resolve(), log=folder / "compile.log", jobs=jobs, say=say)
     for stale in folder.glob("*.hex"):
         stale.unlink()
     held = {} if design.chip is None else design.chip.contents
     for name, words in {**design.contents, **held}.items():
         (folder / name).write_text(words)
-    return CompiledBoard(made, folder, compiled)
+    return CompiledBoard(built, folder, compiled)

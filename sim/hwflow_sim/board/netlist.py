@@ -110,10 +110,10 @@ def contents_of(cell: NetlistCell, models: CellModels) -> str | None:
     if cell["type"] not in models.blocks:
         return None
     lines, bits = models.blocks[cell["type"]]
-    given = {name: value for name, value in cell["parameters"].items() if models.contents.fullmatch(name)}
-    if not given:
+    parameters = {name: value for name, value in cell["parameters"].items() if models.contents.fullmatch(name)}
+    if not parameters:
         return None
-    values = [given[name] for name in sorted(given)]
+    values = [parameters[name] for name in sorted(parameters)]
     if len(values) != lines or any(len(value) != bits or set(value) - set("01x") for value in values):
         raise ValueError(f"the contents of a {cell['type']} must be {lines} parameters of {bits} bits")
     chance = random.Random("".join(values))
@@ -155,12 +155,12 @@ def without_pads(module: NetlistModule) -> NetlistModule:
         if port["direction"] != "inout":
             ports[name] = port
             continue
-        found = [pads[bit] for bit in port["bits"]]
+        driven = [pads[bit] for bit in port["bits"]]
 
-        def nets(pin: str, found: list[tuple[str, NetlistCell, Pad]] = found) -> list[int | str]:
-            return [cell["connections"][getattr(pad, pin)][0] for _, cell, pad in found]
+        def nets(pin: str, driven: list[tuple[str, NetlistCell, Pad]] = driven) -> list[int | str]:
+            return [cell["connections"][getattr(pad, pin)][0] for _, cell, pad in driven]
 
-        if all(pad.stays and TAKEN not in cell["connections"] for _, cell, pad in found):
+        if all(pad.stays and TAKEN not in cell["connections"] for _, cell, pad in driven):
             ports[name] = {"direction": "output", "bits": nets("out")}
             continue
         drives = list(dict.fromkeys(nets("enable")))
@@ -168,11 +168,11 @@ def without_pads(module: NetlistModule) -> NetlistModule:
             f"{name}_i": {"direction": "input", "bits": nets("into")},
             f"{name}_o": {"direction": "output", "bits": nets("out")},
             f"{name}_oe": {"direction": "output", "bits": drives if len(drives) == 1 else nets("enable"),
-                           "low": found[0][2].low}}
-    kept = {name: {**cell, "connections": {pin: bits for pin, bits in cell["connections"].items()
+                           "low": driven[0][2].low}}
+    left = {name: {**cell, "connections": {pin: bits for pin, bits in cell["connections"].items()
                                            if pin != PADS[cell["type"]].port}} if cell["type"] in PADS else cell
             for name, cell in cells.items() if cell["type"] not in PADS or PADS[cell["type"]].stays}
-    return {**module, "ports": ports, "cells": kept}
+    return {**module, "ports": ports, "cells": left}
 
 
 #: Memories inside of an FPGA that no bitstream fills, and their pins that carry something in a design that reads them.
@@ -183,15 +183,15 @@ READ = "DOUT"
 def without_memory(module: NetlistModule) -> NetlistModule:
     """The module with the pins of its memory as ports, as if that were a chip beside the FPGA: `memory_` and the name
     of the pin.  A simulated one stands at them."""
-    found = [name for name, cell in module["cells"].items() if cell["type"] in MEMORIES]
-    if not found:
+    memories = [name for name, cell in module["cells"].items() if cell["type"] in MEMORIES]
+    if not memories:
         return module
-    (name,) = found  # there is one in a device
+    (name,) = memories  # there is one in a device
     cell = module["cells"][name]
     ports = {f"memory_{pin.lower()}": {"direction": "input" if pin == READ else "output",
                                        "bits": cell["connections"][pin]} for pin in MEMORIES[cell["type"]]}
     return {**module, "ports": {**module["ports"], **ports},
-            "cells": {each: other for each, other in module["cells"].items() if each != name}}
+            "cells": {cell_name: other for cell_name, other in module["cells"].items() if cell_name != name}}
 
 
 def split_pads(module: NetlistModule) -> dict[str, NetlistCell]:

@@ -108,8 +108,8 @@ def received_datagram(frame: bytes) -> Datagram | None:
     source = Host(frame[6:12], str(ipaddress.IPv4Address(frame[26:30])), int.from_bytes(frame[34:36], "big"))
     target = Host(frame[:6], str(ipaddress.IPv4Address(frame[30:34])), int.from_bytes(frame[36:38], "big"))
     length = int.from_bytes(frame[38:40], "big")
-    found = Datagram(source, target, frame[42:34 + length], udp_sum=0)
-    return found if frame == found.frame() else None
+    datagram = Datagram(source, target, frame[42:34 + length], udp_sum=0)
+    return datagram if frame == datagram.frame() else None
 
 
 #: Bytes on the line in one second of the driver's time: a packet takes 4 ms, and a driver asks again after fifty.
@@ -157,9 +157,9 @@ class NetworkPort:
                                max(self.cycles(timeout), ceil(self.board.line.byte_cycles)))
         packets = []
         for frame in filter(None, map(received, cut(data))):
-            found = received_datagram(frame)
-            if found is not None and (found.source, found.target) == (self._target, self.host):
-                packets.append(found.payload)
+            datagram = received_datagram(frame)
+            if datagram is not None and (datagram.source, datagram.target) == (self._target, self.host):
+                packets.append(datagram.payload)
         self.bytes_received += sum(map(len, packets))
         return packets
 

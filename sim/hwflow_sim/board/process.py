@@ -103,8 +103,8 @@ class SimulatedBoard:
             Give up after so many clock cycles in which nothing moved on either line; those of the line if None.
         """
         limit = self.line.quiet_cycles if quiet is None else quiet
-        wanted = 1 if callable(until) else until or 1 << 62
-        got = self._exchange(data, wanted, limit)
+        most = 1 if callable(until) else until or 1 << 62
+        got = self._exchange(data, most, limit)
         while callable(until) and got and not until(got):
             more = self._exchange(b"", 1, limit)
             if not more:
@@ -132,8 +132,8 @@ class SimulatedBoard:
             self._serving = True
         return os.ttyname(self._terminals[1])
 
-    def _exchange(self, data: bytes, wanted: int, quiet: int) -> bytes:
-        self._command(b"X" + struct.pack("<Q", len(data)) + data + struct.pack("<2Q", wanted, quiet))
+    def _exchange(self, data: bytes, most: int, quiet: int) -> bytes:
+        self._command(b"X" + struct.pack("<Q", len(data)) + data + struct.pack("<2Q", most, quiet))
         return self._answer()
 
     def _command(self, text: bytes) -> None:

@@ -128,7 +128,7 @@ def board_chip(part: FlashPart, contents: bytes, *, words: int) -> BoardChip:
     parameters: dict[str, object] = {
         **FlashLimits.parameters(part), "TICK": ceil(500 * part.period), "OFFSET": part.offset, "WORDS": words,
         "IMAGE": f'"{CONTENTS}"'}
-    given = ", ".join(f".{name}({value})" for name, value in parameters.items())
+    settings = ", ".join(f".{name}({value})" for name, value in parameters.items())
     pulled = f"{{{missing}'b{'1' * missing}, memory_io_%s}}" if missing else "memory_io_%s"
     pins = [".sck(memory_sck)", ".cs_n(memory_cs_n)", f".io_in({pulled % 'o'})", f".io_driven({pulled % 'oe'})",
             ".io_out(chip_io)", ".total(chip_total)", ".first_kind(chip_kind)", ".first_time(chip_moment)",
@@ -136,7 +136,7 @@ def board_chip(part: FlashPart, contents: bytes, *, words: int) -> BoardChip:
     return BoardChip(
         "  wire [3:0] chip_io;\n"
         "  wire [17*32-1:0] chip_counts;\n"
-        f"  hwflow_qspi_flash #({given}) chip ({', '.join(pins)});\n  assign memory_io_i = chip_io[{lines - 1}:0];\n"
+        f"  hwflow_qspi_flash #({settings}) chip ({', '.join(pins)});\n  assign memory_io_i = chip_io[{lines - 1}:0];\n"
         + fault_of("flash, %0d ps", VIOLATIONS), MODEL, {CONTENTS: contents_file(contents, words)})
 
 
@@ -174,9 +174,9 @@ class UserFlash(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         pins = self.pins
-        given = {**parameters_of(self.part), "TICK": self.tick, "WORDS": self.words, "IMAGE": self.image}
+        parameters = {**parameters_of(self.part), "TICK": self.tick, "WORDS": self.words, "IMAGE": self.image}
         m.submodules.cell = Instance(
-            "hwflow_user_flash", **{f"p_{name}": value for name, value in given.items()}, i_clk=ClockSignal(),
+            "hwflow_user_flash", **{f"p_{name}": value for name, value in parameters.items()}, i_clk=ClockSignal(),
             i_xadr=pins.xadr, i_yadr=pins.yadr, i_se=pins.se, o_dout=pins.dout,
             o_counts=self.counts[:32 * len(USER_FLASH_VIOLATIONS)], o_total=self.total, o_first_kind=self.first_kind,
             o_first_time=self.first_time)
@@ -187,11 +187,11 @@ def user_flash_chip(part: UserFlashPart, contents: bytes, *, words: int) -> Boar
     """The same as `board_chip`, for a flash inside of the FPGA; its pins are `memory_xadr`, `_yadr`, `_se`, `_dout`."""
     parameters: dict[str, object] = {
         **parameters_of(part), "TICK": ceil(500 * part.period), "WORDS": words, "IMAGE": f'"{CONTENTS}"'}
-    given = ", ".join(f".{name}({value})" for name, value in parameters.items())
+    settings = ", ".join(f".{name}({value})" for name, value in parameters.items())
     pins = [".clk(clk)", *(f".{name}(memory_{name})" for name in ("xadr", "yadr", "se", "dout")),
             ".total(chip_total)", ".first_kind(chip_kind)", ".first_time(chip_moment)",
             ".counts(chip_counts)"]
-    return BoardChip(f"  wire [4*32-1:0] chip_counts;\n  hwflow_user_flash #({given}) chip ({', '.join(pins)});\n"
+    return BoardChip(f"  wire [4*32-1:0] chip_counts;\n  hwflow_user_flash #({settings}) chip ({', '.join(pins)});\n"
                      + fault_of("user flash, %0d ps", USER_FLASH_VIOLATIONS), USER_FLASH_MODEL,
                      {CONTENTS: contents_file(contents, words)})
 

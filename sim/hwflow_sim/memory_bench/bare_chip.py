@@ -20,11 +20,11 @@ from .program import MemoryProgram, ProgramTop
 HERE = Path(__file__).parent
 
 
-def top_of(chip: Flash | Sdram, given: Sequence[str], answer: str, counters: Sequence[str]) -> ProgramTop:
-    """The top with `chip` alone: the program drives the pins `given` and sees `answer` and the chip's `counters`."""
+def top_of(chip: Flash | Sdram, driven: Sequence[str], answer: str, counters: Sequence[str]) -> ProgramTop:
+    """The top with `chip` alone: the program drives the pins `driven` and sees `answer` and the chip's `counters`."""
     top = ProgramTop()
     top.module.submodules.chip = chip
-    for name in given:
+    for name in driven:
         top.drives(name, getattr(chip.pins, name))
     top.shows(answer, getattr(chip.pins, answer))
     for name in counters:

@@ -74,9 +74,9 @@ class WeightTraffic:
         folder = self.program.folder
         np.concatenate(images).astype(np.uint32).tofile(folder / "words.bin")
         period = 1_000_000
-        columns = [[each.beats for each in streams], [round(256 * each.stall) for each in streams],
-                   [each.stop or 0 for each in streams],
-                   [int(each.pace * 2**20) if each.pace else 0 for each in streams]]
+        columns = [[stream.beats for stream in streams], [round(256 * stream.stall) for stream in streams],
+                   [stream.stop or 0 for stream in streams],
+                   [int(stream.pace * 2**20) if stream.pace else 0 for stream in streams]]
         printed = self.program.run(
             "words.bin", len(images[0]), "beats.bin", seed, round(256 * fill_stall), round(65536 * restart),
             listed(clear), period, round(period * ratio) if self.crossed else NEVER, *map(listed, columns), seed=seed,

@@ -100,8 +100,8 @@ def board_chip(part: SdramPart, names: Collection[str]) -> BoardChip:
     pins += [".dq_in(memory_dq_o)", ".dq_driven(memory_dq_oe)", ".dq_out(memory_dq_i)", ".total(chip_total)",
              ".first_kind(chip_kind)", ".first_cycle(chip_moment)",
              ".counts(chip_counts)", ".cycle(chip_now)"]
-    given = ", ".join(f".{name}({value})" for name, value in parameters.items())
+    settings = ", ".join(f".{name}({value})" for name, value in parameters.items())
     return BoardChip(
         "  wire [24*32-1:0] chip_counts;\n  wire [63:0] chip_now;\n"
-        f"  hwflow_sdr_sdram #({given}) chip ({', '.join(pins)});\n"
+        f"  hwflow_sdr_sdram #({settings}) chip ({', '.join(pins)});\n"
         + fault_of("memory chip, cycle %0d", VIOLATIONS), MODEL)

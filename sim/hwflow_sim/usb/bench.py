@@ -80,11 +80,11 @@ def compile_bench(kind: str, verilog: str, *, folder: Path, cache: Path, content
     """
     folder = folder.resolve()
     create_folder(folder)
-    made, _ = BENCHES[kind].compile(verilog, sources=sources, cache=cache.resolve(), log=folder / "compile.log",
-                                    say=say)
+    built, _ = BENCHES[kind].compile(verilog, sources=sources, cache=cache.resolve(), log=folder / "compile.log",
+                                     say=say)
     for name, words in (contents or {}).items():
         (folder / name).write_text(words)
-    return CompiledBench(made, folder)
+    return CompiledBench(built, folder)
 
 
 class UsbBench:
@@ -148,11 +148,11 @@ class UsbBench:
         Without `reading` the host asks for no data."""
         self._command(b"C" + struct.pack("<3Q", address, packet, reading))
 
-    def exchange(self, data: bytes, wanted: int, seconds: float) -> bytes:
-        """Send data in frames; what has come as soon as it is `wanted` bytes, or when `seconds` of the bus have passed.
+    def exchange(self, data: bytes, count: int, seconds: float) -> bytes:
+        """Send data in frames; what has come as soon as it is `count` bytes, or when `seconds` of the bus have passed.
 
         What was not sent by then goes on in the next call."""
-        return self._command(b"X" + sized(data) + struct.pack("<Qd", wanted, seconds))
+        return self._command(b"X" + sized(data) + struct.pack("<Qd", count, seconds))
 
     def _command(self, text: bytes) -> bytes:
         self._child.write(text)

@@ -135,9 +135,9 @@ def enumerate_after_reset(bench: UsbBench, address: int = 5) -> Enumeration:
     control(device, CLASS_OF_INTERFACE, 0x20, 0, 0, data=struct.pack("<IBBB", 1_000_000, 0, 0, 8))
     control(device, CLASS_OF_INTERFACE, 0x22, 3, 0)
     vendor, product = struct.unpack_from("<HH", head, 8)
-    found = Enumeration(device, vendor, product, *texts, interfaces_of(body), (head, body))
-    bench.configured(address, found.bulk_packet)
-    return found
+    enumeration = Enumeration(device, vendor, product, *texts, interfaces_of(body), (head, body))
+    bench.configured(address, enumeration.bulk_packet)
+    return enumeration
 
 
 def text_of(device: Device, index: int) -> str:
@@ -149,13 +149,14 @@ def text_of(device: Device, index: int) -> str:
 
 def interfaces_of(body: bytes) -> tuple[Interface, ...]:
     """The interfaces of a configuration, each with the endpoints behind it."""
-    found: list[Interface] = []
+    interfaces: list[Interface] = []
     while body:
         part, body = body[:body[0]], body[body[0]:]
         if part[1] == 4:
-            found.append(Interface(part[2], part[5], ()))
+            interfaces.append(Interface(part[2], part[5], ()))
         elif part[1] == 5:
             address, attributes, packet = struct.unpack_from("<BBH", part, 2)
-            last = found.pop()
-            found.append(Interface(last.number, last.kind, (*last.endpoints, Endpoint(address, attributes, packet))))
-    return tuple(found)
+            last = interfaces.pop()
+            endpoints = (*last.endpoints, Endpoint(address, attributes, packet))
+            interfaces.append(Interface(last.number, last.kind, endpoints))
+    return tuple(interfaces)

@@ -121,8 +121,8 @@ def neighbours(rams: list[str], multipliers: dict[str, Site]) -> Iterator[tuple[
         columns[memory] = max(columns[memory], column + 1)
     for name in rams:
         path = name.split(".")
-        around, near = next(((path[:k], found) for k in range(len(path) - 1, STAGE - 1, -1) if (
-            found := [other for other in multipliers if other.startswith(".".join(path[:k]) + ".")])), ([], []))
+        around, near = next(((path[:k], others) for k in range(len(path) - 1, STAGE - 1, -1) if (
+            others := [other for other in multipliers if other.startswith(".".join(path[:k]) + ".")])), ([], []))
         if not near:
             continue
         if len(around) > STAGE:

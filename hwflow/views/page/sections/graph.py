@@ -87,10 +87,11 @@ def stage_facts(plan: Plan, stage: StagePlan) -> Iterator[tuple[str, str]]:
         yield "multipliers", f"{number(schedule.multipliers)}, useful in {useful} of the cycles{filled}"
     need = [(name, count) for name, count in stage.resources.counts().items() if count]
     yield "takes", ", ".join(f"{number(count)} {name.upper()}" for name, count in need)
-    for each in plan.memories:
-        memory = each.memory
-        if each.part == stage.name:
-            yield "memory", f"{memory.name}: {number(memory.depth)} words of {memory.width} bits in {each.place.value}"
+    for planned in plan.memories:
+        memory = planned.memory
+        if planned.part == stage.name:
+            yield "memory", (f"{memory.name}: {number(memory.depth)} words of {memory.width} bits in "
+                             f"{planned.place.value}")
     for stream in plan.streams:
         if stream.stage == stage.name:
             yield "weights outside", f"{number(stream.bytes)} bytes a frame from the memory beside the FPGA"
