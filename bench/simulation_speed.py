@@ -28,9 +28,8 @@ from hwflow_rtl.stream.endpoint import Endpoint
 from hwflow_rtl.stream.streams import payload_of
 from hwflow_rtl.vendor.generic import Generic
 from hwflow_sim import Boundary, ElementShape, RunResult, Simulation, compile, run, tools
-from hwflow_sim.builder import FAST, VERILOG
+from hwflow_sim.builder import FAST, STRICT, VERILOG
 from hwflow_sim.packing import write_roms
-from hwflow_sim.program import STRICT
 
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.conv import Conv

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hwflow_sim.program import STRICT
+from hwflow_sim.builder import STRICT
 from hwflow_sim.tools import find_tools, run_tool
 
 #: The ports of each module, by their names.

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from amaranth.lib import wiring
-from hwflow_sim.builder import Build, compile_runtime
-from hwflow_sim.program import run_arguments
+from hwflow_sim.builder import Build, compile_runtime, run_arguments
 from hwflow_sim.run import environment
 from hwflow_sim.tools import find_tools, run_tool
 
