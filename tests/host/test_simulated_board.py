@@ -30,8 +30,7 @@ from hwflow_sim.board import (
 import hwflow.host
 from hwflow import hls, onnx
 from hwflow.host import LinkFailed, Patience
-from hwflow.host.identity import identity
-from hwflow.host.transport import TransportFacts
+from hwflow.host.identity import TransportFacts, identity
 from hwflow.onnx.model import Model
 from hwflow.pipeline.verilog import simulation_technology
 from hwflow.quantize import Quantized, quantize
