@@ -25,6 +25,8 @@ class Trait(enum.Flag):
     WINDOW = enum.auto()
     #: The largest or smallest element along axes.
     BEST = enum.auto()
+    #: Fewer elements, along axes of an attribute or, from 13 or 18 on, of an input.
+    REDUCES = enum.auto()
     #: a * x + b with constants; some of these also of two computed tensors.
     AFFINE = enum.auto()
     #: A function of one element; as a table where it is not fused.
@@ -123,7 +125,8 @@ class Row:
     name: str
     traits: Trait = _NONE
     #: Versions whose nodes are written as in the version before and mean the same: other element types, new attributes
-    #: with a default, negative axes.  A version that is in none of these has a step in `conversion`.
+    #: with a default, negative axes, no word any more about which inputs may be overwritten.  A version that is in none
+    #: of these has a step in `conversion`.
     same: tuple[int, ...] = ()
     #: The operator set since which its inputs broadcast each to the others; 0 for an operator that never does.
     broadcasts: int = 0

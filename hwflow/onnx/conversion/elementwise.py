@@ -8,12 +8,17 @@ from itertools import pairwise
 import numpy as np
 
 from hwflow.onnx.conversion.node_conversion import NodeConversion
-from hwflow.onnx.conversion.steps import Steps, Without, narrow, newer
+from hwflow.onnx.conversion.steps import Steps, narrow, newer
 from hwflow.onnx.dtypes import ELEMENT_TYPES, find_element_type
 from hwflow.onnx.model import Dim
+from hwflow.onnx.operators import OPERATORS
+from hwflow.onnx.schemas import versions_of
 
-#: What early versions said of memory: which inputs an implementation may overwrite.
-_CONSUMED = Without(("consumed_inputs",))
+#: Operators of two operands that broadcast since version 7 (PRelu in its own way), and others since version 8.
+_BINARY, _VARIADIC = (
+    [name for (domain, name), row in OPERATORS.items()
+     if row.broadcasts == since and not domain and versions_of("", name)[0].since < since] for since in (7, 8)
+)  # fmt: skip
 
 #: Elements of a constant of int64 ones.
 _ONE = np.ones(1, np.int64)
@@ -246,16 +251,9 @@ def in_double(site: NodeConversion) -> None:
     site.result("Cast", between, to=code)
 
 
-_WITHOUT_CONSUMED = (
-    "Abs", "Ceil", "Elu", "Exp", "Floor", "HardSigmoid", "InstanceNormalization", "LeakyRelu", "Log", "Max", "Mean",
-    "Min", "Neg", "Reciprocal", "Relu", "Sigmoid", "Sqrt", "Sum", "Tanh",
-)  # fmt: skip
-
 UP: Steps = {
-    **{name: {6: _CONSUMED} for name in _WITHOUT_CONSUMED},
-    **{name: {6: _CONSUMED, 7: _broadcast_to_first} for name in ("Add", "Div", "Mul", "Sub")},
-    **{name: {7: _broadcast_to_first} for name in ("And", "Equal", "Greater", "Less", "Or", "Pow", "Xor")},
-    "PRelu": {6: _CONSUMED, 7: _slope_per_channel},
+    **{name: {7: _broadcast_to_first} for name in _BINARY},
+    "PRelu": {7: _slope_per_channel},
     "Clip": {6: _clip_without_defaults, 11: _clip_by_inputs},
     "Cast": {6: _cast_by_number},
     "Selu": {6: _selu_constants},
@@ -263,9 +261,9 @@ UP: Steps = {
 }
 
 DOWN: Steps = {
-    **{name: {7: _broadcast} for name in ("Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "Sub", "Xor")},
+    **{name: {7: _broadcast} for name in _BINARY},
+    **{name: {8: _variadic} for name in _VARIADIC},
     "Pow": {7: _broadcast, 12: _power_of_type},
-    **{name: {8: _variadic} for name in ("Max", "Mean", "Min", "Sum")},
     "PRelu": {7: _slopes},
     "Clip": {11: _clip},
     "Cast": {6: _type_by_name},

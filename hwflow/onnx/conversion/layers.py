@@ -296,12 +296,8 @@ def _half_pixel(site: NodeConversion) -> None:
 
 
 UP: Steps = {
-    "BatchNormalization": {
-        6: Without(("consumed_inputs",)), 7: _batch_by_outputs, 9: _batch_per_channel, 14: _batch_by_mode,
-    },
-    "Dropout": {
-        6: Without(("consumed_inputs",)), 7: _dropout_in_inference, 10: _boolean_mask, 12: AsInput("ratio", np.float32),
-    },
+    "BatchNormalization": {7: _batch_by_outputs, 9: _batch_per_channel, 14: _batch_by_mode},
+    "Dropout": {7: _dropout_in_inference, 10: _boolean_mask, 12: AsInput("ratio", np.float32)},
     "Gemm": {7: Without(("broadcast",))},  # C was broadcast as numpy does it; the attribute only said that it may be
     "GroupNormalization": {21: _scale_per_channel},
     "LpPool": {2: _whole_norm},

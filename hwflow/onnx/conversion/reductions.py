@@ -17,6 +17,7 @@ from hwflow.onnx.conversion.steps import (
     newer,
 )
 from hwflow.onnx.dtypes import element_type_of
+from hwflow.onnx.operators import REDUCTIONS
 
 
 def _over_one_axis(site: NodeConversion) -> None:
@@ -116,12 +117,10 @@ def _smallest(site: NodeConversion) -> None:
 
 #: Left out or empty, the attribute means all axes, and so does an input that is left out.
 _AXES = AsInput("axes", empty_too=False)
-_REDUCTIONS = ("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSumSquare")
-
 
 UP: Steps = {
     **{name: {13: _over_one_axis} for name in ("Hardmax", "LogSoftmax", "Softmax")},
-    **{name: {18: _AXES} for name in _REDUCTIONS},
+    **{name: {18: _AXES} for name in REDUCTIONS},
     **{name: {18: _AXES, 28: in_double} for name in ("ReduceLogSum", "ReduceLogSumExp")},
     "ReduceSum": {13: _AXES},
     "TopK": {10: _count_as_input},
@@ -129,7 +128,7 @@ UP: Steps = {
 
 DOWN: Steps = {
     **{name: {11: axis_from_front, 13: _softmax} for name in ("Hardmax", "LogSoftmax", "Softmax")},
-    **{name: {11: axes_from_front, 18: _reduced_axes} for name in (*_REDUCTIONS, "ReduceLogSum", "ReduceLogSumExp")},
+    **{name: {11: axes_from_front, 18: _reduced_axes} for name in REDUCTIONS},
     "ReduceSum": {11: axes_from_front, 13: _reduced_axes},
     "ArgMax": {11: axis_from_front}, "ArgMin": {11: axis_from_front},
     "TopK": {10: AsAttribute("k", is_list=False), 11: _smallest},

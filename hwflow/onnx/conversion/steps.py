@@ -28,10 +28,16 @@ Steps: TypeAlias = Mapping[str, Mapping[int, Step]]
 
 @dataclass(frozen=True)
 class Same:
-    """The node is written the same way and means the same; element types or the wording may differ."""
+    """The node is written the same way and means the same; element types or the wording may differ.
+
+    Before version 6 some say which inputs an implementation may overwrite, which is nothing of what they compute.
+    """
 
     def __call__(self, site: NodeConversion) -> None:
-        site.keep()
+        if "consumed_inputs" in site.schema.attributes and site.has("consumed_inputs"):
+            site.keep(attributes=site.attributes("consumed_inputs"))
+        else:
+            site.keep()
 
 
 SAME = Same()

@@ -10,6 +10,7 @@ import numpy as np
 from hwflow.onnx.inference.facts import TensorFact
 from hwflow.onnx.inference.schema_types import attribute_dtype
 from hwflow.onnx.inference.worlds import Size, Worlds
+from hwflow.onnx.operators import REDUCTIONS
 from hwflow.onnx.ops.base import Call
 
 _INT64, _BOOL = np.dtype(np.int64), np.dtype(np.bool_)
@@ -259,8 +260,6 @@ def _image(call: Call, operands: Operands, worlds: Worlds) -> list[TensorFact] |
     return [TensorFact(np.dtype(np.uint8), (worlds.fresh(), worlds.fresh(), 1 if gray else 3))]
 
 
-_REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
-
 #: By operator of the default domain.
 DATA_DEPENDENT: Mapping[str, Partial] = {
     "AffineGrid": _affine_grid,
@@ -293,5 +292,5 @@ DATA_DEPENDENT: Mapping[str, Partial] = {
     "Unique": _unique,
     "Unsqueeze": _ranked(1),
     "Upsample": _same_rank,
-    **{f"Reduce{name}": _reduce for name in _REDUCTIONS},
+    **dict.fromkeys(REDUCTIONS, _reduce),
 }

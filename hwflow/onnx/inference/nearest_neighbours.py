@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hwflow.onnx.model import Array, Graph, Node
+from hwflow.onnx.operators import REDUCTIONS
 
 #: What to do about it.
 INSTEAD = ("train trees (RandomForestClassifier, RandomForestRegressor) or a network (MLPClassifier, MLPRegressor) in "
@@ -21,7 +22,7 @@ def compared_rows(node: Node, inputs: Iterable[Array | None]) -> int:
         return 0
     inside = {inner.op_type for inner in body.nodes}
     rows = [len(value) for value in inputs if value is not None and value.ndim == 2]
-    differs = "Sub" in inside and any(name.startswith("Reduce") for name in inside)
+    differs = "Sub" in inside and not inside.isdisjoint(REDUCTIONS)
     return rows[0] if len(rows) == 1 and differs and inside.isdisjoint(("MatMul", "Gemm")) else 0
 
 

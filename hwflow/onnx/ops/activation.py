@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from hwflow.onnx.ops.base import Arr, Call, Kernel, Known, Operator, Table
 from hwflow.onnx.ops.element_types import in_float32, is_float, widened
-from hwflow.onnx.ops.shapes import as_first
+from hwflow.onnx.ops.shapes import after, as_first
 from hwflow.onnx.ops.special import erf
 
 
@@ -32,16 +32,11 @@ def _thresholded_relu(call: Call, x: Arr) -> Arr:
 
 
 def _prelu(call: Call, x: Arr, slope: Arr) -> Arr:
-    _fits_into(call, slope, x)
+    _fits_into(call, x, slope)
     return in_float32(lambda w, s: np.where(w < 0, w * s, w))(x, slope)
 
 
-def _prelu_shapes(call: Call, x: Known, slope: Known) -> Known:
-    _fits_into(call, slope, x)
-    return Known(x.dtype, x.shape)
-
-
-def _fits_into(call: Call, slope: Arr | Known, x: Arr | Known) -> None:
+def _fits_into(call: Call, x: Arr | Known, slope: Arr | Known) -> None:
     """The slope is broadcast to x, never the other way round."""
     padded = (1,) * (x.ndim - slope.ndim) + slope.shape
     if len(padded) != x.ndim or any(s not in (1, d) for s, d in zip(padded, x.shape, strict=True)):
@@ -50,16 +45,15 @@ def _fits_into(call: Call, slope: Arr | Known, x: Arr | Known) -> None:
 
 def _prelu_1(call: Call, x: Arr, slope: Arr) -> Arr:
     """Before operator set 7 the slope is one number, or one for each channel (axis 1)."""
-    _fits_channels(call, Known(x.dtype, x.shape), Known(slope.dtype, slope.shape))
+    _fits_channels(call, x, slope)
     return _prelu(call, x, slope.reshape(-1, *(1,) * (x.ndim - 2)) if slope.size != 1 else slope.reshape(()))
 
 
-def _fits_channels(call: Call, x: Known, slope: Known) -> Known:
+def _fits_channels(call: Call, x: Arr | Known, slope: Arr | Known) -> None:
     channels = x.shape[1] if x.ndim > 1 else 1
     size = int(np.prod(slope.shape, dtype=object))
     if size not in (1, channels):
         raise call.error(f"the slope must have 1 or {channels} elements (channels), not {size}")
-    return Known(x.dtype, x.shape)
 
 
 def _clip_1(call: Call, x: Arr) -> Arr:
@@ -71,20 +65,17 @@ def _clip_1(call: Call, x: Arr) -> Arr:
 
 def _clip(call: Call, x: Arr, low: Arr | None = None, high: Arr | None = None) -> Arr:
     """Where low > high the result is high: the upper bound is applied last."""
-    _require_bounds(call, low, high)
+    _require_bounds(call, x, low, high)
     y = x if low is None else np.maximum(x, low.reshape(()).astype(x.dtype))
     return np.asarray(y if high is None else np.minimum(y, high.reshape(()).astype(x.dtype)))
 
 
-def _require_bounds(call: Call, low: Arr | Known | None, high: Arr | Known | None) -> None:
+def _require_bounds(
+    call: Call, x: Arr | Known, low: Arr | Known | None = None, high: Arr | Known | None = None
+) -> None:
     for name, bound in (("min", low), ("max", high)):
         if bound is not None and math.prod(bound.shape) != 1:
             raise call.error(f"input '{name}' must be one number, not have the shape {list(bound.shape)}")
-
-
-def _clip_shapes(call: Call, x: Known, low: Known | None = None, high: Known | None = None) -> Known:
-    _require_bounds(call, low, high)
-    return Known(x.dtype, x.shape)
 
 
 def _logistic(x: Arr) -> Arr:
@@ -103,15 +94,14 @@ def _swish(call: Call, x: Arr) -> Arr:
 
 
 def _swiglu(call: Call, gate: Arr, value: Arr) -> Arr:
-    _swiglu_shapes(call, Known(gate.dtype, gate.shape), Known(value.dtype, value.shape))
+    _require_equal(call, gate, value)
     w = widened(gate)
     return _like(gate, w * _logistic(w * w.dtype.type(call.number("alpha"))) * widened(value))
 
 
-def _swiglu_shapes(call: Call, gate: Known, value: Known) -> Known:
+def _require_equal(call: Call, gate: Arr | Known, value: Arr | Known) -> None:
     if gate.shape != value.shape:
         raise call.error(f"the input shapes must be equal, not {list(gate.shape)} and {list(value.shape)}")
-    return Known(gate.dtype, gate.shape)
 
 
 def _hard_sigmoid(call: Call, x: Arr) -> Arr:
@@ -187,16 +177,16 @@ OPERATORS: Table = {
     ("", "LeakyRelu"): (_operator(_leaky_relu),),
     ("", "ThresholdedRelu"): (_operator(_thresholded_relu, 10),),
     ("", "PRelu"): (
-        Operator(1, _prelu_1, _fits_channels),
-        Operator(7, _prelu, _prelu_shapes),
+        Operator(1, _prelu_1, after(_fits_channels)),
+        Operator(7, _prelu, after(_fits_into)),
     ),
     ("", "Clip"): (
         _operator(_clip_1),
-        Operator(11, _clip, _clip_shapes),
+        Operator(11, _clip, after(_require_bounds)),
     ),
     ("", "Sigmoid"): (_operator(_sigmoid),),
     ("", "Swish"): (_operator(_swish, 24),),
-    ("", "SwiGLU"): (Operator(28, _swiglu, _swiglu_shapes),),
+    ("", "SwiGLU"): (Operator(28, _swiglu, after(_require_equal)),),
     ("", "HardSigmoid"): (_operator(_hard_sigmoid),),
     ("", "HardSwish"): (_operator(_hard_swish, 14),),
     ("", "Elu"): (_operator(_elu),),

@@ -14,6 +14,7 @@ import numpy as np
 from hwflow.onnx.dtypes import ELEMENT_TYPES, element_type
 from hwflow.onnx.model import DType
 from hwflow.onnx.ops.base import Arr, Call, Formula, Known, Operator, Table, Working
+from hwflow.onnx.ops.shapes import of_type
 
 #: Floats that numpy computes slowly or not at all; those of `ml_dtypes` have a kind of their own in numpy.
 SMALL_FLOATS = frozenset(
@@ -172,10 +173,6 @@ def _cast(call: Call, x: Arr) -> Arr:
     return _checked(call, x, _target(call))
 
 
-def _cast_shapes(call: Call, x: Known) -> Known:
-    return Known(_target(call), x.shape)
-
-
 #: What version 1 calls the types.
 _NAMES = {
     "BOOL": 9, "DOUBLE": 11, "FLOAT": 1, "FLOAT16": 10, "INT8": 3, "INT16": 5, "INT32": 6, "INT64": 7,
@@ -194,10 +191,6 @@ def _cast_1(call: Call, x: Arr) -> Arr:
     return _checked(call, x, _target_1(call))
 
 
-def _cast_1_shapes(call: Call, x: Known) -> Known:
-    return Known(_target_1(call), x.shape)
-
-
 def _cast_like(call: Call, x: Arr, target: Arr) -> Arr:
     return _checked(call, x, np.dtype(np.object_) if target.dtype.kind == "U" else target.dtype)
 
@@ -207,6 +200,6 @@ def _cast_like_shapes(call: Call, x: Known, target: Known) -> Known:
 
 
 OPERATORS: Table = {
-    ("", "Cast"): (Operator(1, _cast_1, _cast_1_shapes), Operator(6, _cast, _cast_shapes)),
+    ("", "Cast"): (Operator(1, _cast_1, of_type(_target_1)), Operator(6, _cast, of_type(_target))),
     ("", "CastLike"): (Operator(15, _cast_like, _cast_like_shapes),),
 }

@@ -15,7 +15,7 @@ import numpy as np
 from hwflow.onnx.dtypes import ElementType, element_type, element_type_of, type_name
 from hwflow.onnx.ops.base import Arr, Call, Formula, Kernel, Known, Operator, Table, axis_in
 from hwflow.onnx.ops.element_types import SMALL_INTEGERS, in_float32, is_integer, widened
-from hwflow.onnx.ops.shapes import as_first, broadcast_shape, by_broadcast
+from hwflow.onnx.ops.shapes import as_bool, as_first, broadcast_shape, by_broadcast
 from hwflow.onnx.ops.special import erf
 
 
@@ -158,10 +158,6 @@ def _is_inf(call: Call, x: Arr) -> Arr:
     return np.asarray(positive | np.isneginf(wide) if call.integer("detect_negative") else positive)
 
 
-def _as_bool(call: Call, x: Known) -> Known:
-    return Known(np.dtype(np.bool_), x.shape)
-
-
 def _not(call: Call, x: Arr) -> Arr:
     return np.asarray(np.logical_not(x))
 
@@ -275,9 +271,9 @@ OPERATORS: Table = {
     ("", "And"): _comparison(elementwise(np.logical_and)),
     ("", "Or"): _comparison(elementwise(np.logical_or)),
     ("", "Xor"): _comparison(elementwise(np.logical_xor)),
-    ("", "Not"): (Operator(1, _not, _as_bool),),
-    ("", "IsNaN"): (Operator(9, _is_nan, _as_bool),),
-    ("", "IsInf"): (Operator(10, _is_inf, _as_bool),),
+    ("", "Not"): (Operator(1, _not, as_bool),),
+    ("", "IsNaN"): (Operator(9, _is_nan, as_bool),),
+    ("", "IsInf"): (Operator(10, _is_inf, as_bool),),
     ("", "Where"): (Operator(9, _where, _where_shapes),),
     ("", "BitShift"): (Operator(11, _bit_shift, by_broadcast(_bit_shift)),),
     ("", "BitwiseAnd"): _bitwise(elementwise(np.bitwise_and)),

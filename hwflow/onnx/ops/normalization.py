@@ -7,7 +7,7 @@ import numpy as np
 from hwflow.onnx.model import DType
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table, axis_in
 from hwflow.onnx.ops.element_types import float_attribute, widened, working_type
-from hwflow.onnx.ops.shapes import as_first, common_shape
+from hwflow.onnx.ops.shapes import after, as_first, common_shape
 
 
 def _batch_normalization(
@@ -155,11 +155,6 @@ def _check_channels(call: Call, x: Arr | Known, scale: Arr | Known, bias: Arr | 
             raise call.error(f"scale and bias must have the shape [{x.shape[1]}], not {list(parameter.shape)}")
 
 
-def _instance_shapes(call: Call, x: Known, scale: Known, bias: Known) -> Known:
-    _check_channels(call, x, scale, bias)
-    return Known(x.dtype, x.shape)
-
-
 def _group_normalization(call: Call, x: Arr, scale: Arr, bias: Arr) -> Arr:
     """x [n, c, ...] in groups of channels; scale and bias [groups] in version 18, [c] from 21 on."""
     groups = _check_groups(call, x, scale, bias)
@@ -179,11 +174,6 @@ def _check_groups(call: Call, x: Arr | Known, scale: Arr | Known, bias: Arr | Kn
         if parameter.shape != lengths:
             raise call.error(f"scale and bias must have the shape {list(lengths)}, not {list(parameter.shape)}")
     return groups
-
-
-def _group_shapes(call: Call, x: Known, scale: Known, bias: Known) -> Known:
-    _check_groups(call, x, scale, bias)
-    return Known(x.dtype, x.shape)
 
 
 def _local_response(call: Call, x: Arr) -> Arr:
@@ -230,8 +220,8 @@ OPERATORS: Table = {
     ("", "BatchNormalization"): (Operator(1, _batch_normalization, _shapes),),
     ("", "LayerNormalization"): (Operator(17, _layer_normalization, _layer_shapes),),
     ("", "RMSNormalization"): (Operator(23, _rms_normalization, _rms_shapes),),
-    ("", "InstanceNormalization"): (Operator(1, _instance_normalization, _instance_shapes),),
-    ("", "GroupNormalization"): (Operator(18, _group_normalization, _group_shapes),),
+    ("", "InstanceNormalization"): (Operator(1, _instance_normalization, after(_check_channels)),),
+    ("", "GroupNormalization"): (Operator(18, _group_normalization, after(_check_groups)),),
     ("", "LRN"): (Operator(1, _local_response, as_first),),
     ("", "LpNormalization"): (Operator(1, _lp_normalization, as_first),),
     ("", "MeanVarianceNormalization"): (Operator(9, _mean_variance, as_first),),

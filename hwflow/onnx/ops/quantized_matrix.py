@@ -109,10 +109,8 @@ def _qlinear_matmul(
     return requantized(total, np.asarray(factor), one_or_each(call, y_zero, total, -1), y_zero.dtype)
 
 
-def _qlinear_matmul_shapes(
-    call: Call, a: Known, a_scale: Known, a_zero: Known, b: Known, b_scale: Known, b_zero: Known, *y: Known
-) -> Known:
-    return Known(y[1].dtype, matmul_shape(call, a, b))
+def _qlinear_matmul_shapes(call: Call, *operands: Known) -> Known:
+    return Known(operands[7].dtype, matmul_shape(call, operands[0], operands[3]))
 
 
 def _exact_convolution(call: Call, x: Arr, w: Arr, x_zero: Arr | None, w_zero: Arr | None) -> Arr:
@@ -156,19 +154,9 @@ def _qlinear_conv(
     return requantized(total, np.asarray(factor), y_zero.reshape(()), y_zero.dtype)
 
 
-def _qlinear_conv_shapes(
-    call: Call,
-    x: Known,
-    x_scale: Known,
-    x_zero: Known,
-    w: Known,
-    w_scale: Known,
-    w_zero: Known,
-    y_scale: Known,
-    y_zero: Known,
-    b: Known | None = None,
-) -> Known:
-    return Known(y_zero.dtype, conv_shapes(call, x, w, b).shape)
+def _qlinear_conv_shapes(call: Call, *operands: Known) -> Known:
+    x, w, y_zero, *bias = (*operands[:1], *operands[3:4], *operands[7:])
+    return Known(y_zero.dtype, conv_shapes(call, x, w, *bias).shape)
 
 
 OPERATORS: Table = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,29 @@ from hwflow.onnx.ops.base import Arr, Call, Kernel, Known, ShapeRule, axis_in
 def as_first(call: Call, first: Known, *others: Known | None) -> Known:
     """The output has the type of the first input."""
     return Known(first.dtype, first.shape)
+
+
+def after(check: Callable[..., object]) -> ShapeRule:
+    """The output is as the first input, once `check` has looked at all of them."""
+
+    def rule(call: Call, first: Known, *others: Known | None) -> Known:
+        check(call, first, *others)
+        return as_first(call, first)
+
+    return rule
+
+
+def of_type(dtype: DType | Callable[[Call], DType]) -> ShapeRule:
+    """The output has the shape of the first input, and another type, which the attributes may tell."""
+
+    def rule(call: Call, first: Known, *others: Known | None) -> Known:
+        return Known(dtype if isinstance(dtype, np.dtype) else dtype(call), first.shape)
+
+    return rule
+
+
+#: The output has the shape of the first input, and is a truth for each element.
+as_bool = of_type(np.dtype(np.bool_))
 
 
 def common_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
-from hwflow.onnx.ops.shapes import broadcast_shape
+from hwflow.onnx.ops.shapes import as_bool, broadcast_shape
 
 #: A text is at most this long after StringConcat and StringNormalizer; texts that double in a loop stop here.
 _MAX_CHARACTERS = 1 << 28
@@ -110,10 +110,6 @@ def _regex_full_match(call: Call, x: Arr) -> Arr:
 def _utf8(text: str) -> bytes:
     """Bytes for RE2, which takes half a surrogate pair for one character, as Python does."""
     return text.encode(errors="surrogatepass")
-
-
-def _as_bool(call: Call, x: Known) -> Known:
-    return Known(np.dtype(np.bool_), x.shape)
 
 
 _Ids = npt.NDArray[np.int64]
@@ -241,6 +237,6 @@ OPERATORS: Table = {
     ("", "StringConcat"): (Operator(20, _concat, _concat_shapes),),
     ("", "StringNormalizer"): (Operator(10, _normalize, None),),
     ("", "StringSplit"): (Operator(20, _split, None),),
-    ("", "RegexFullMatch"): (Operator(20, _regex_full_match, _as_bool),),
+    ("", "RegexFullMatch"): (Operator(20, _regex_full_match, as_bool),),
     ("", "TfIdfVectorizer"): (Operator(9, _tfidf, _tfidf_shapes),),
 }

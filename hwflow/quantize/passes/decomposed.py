@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from hwflow.onnx import evaluate, infer, simplify
 from hwflow.onnx.model import Graph, Model, Node, TensorType, Value
-from hwflow.onnx.operators import HOST_AFTER, HOST_BEFORE, named
+from hwflow.onnx.operators import HOST_AFTER, HOST_BEFORE, REDUCTIONS, named
 from hwflow.onnx.traits import Trait
 from hwflow.quantize.graphs import (
     Additions,
@@ -155,7 +155,7 @@ def _parts(source: str, core: Node, graph: Graph) -> Iterator[_Part]:
         if len(nodes) > _LARGEST:
             break
     for name, count in reversed(ends):
-        if any(node.op_type.startswith("Reduce") for node in nodes[:count]):
+        if any(node.op_type in REDUCTIONS for node in nodes[:count]):
             yield _Part(source, name, shape, tuple(nodes[:count]))
 
 

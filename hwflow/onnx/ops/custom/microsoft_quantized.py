@@ -25,7 +25,7 @@ from hwflow.onnx.ops.quantized_matrix import (
     one_or_each,
     requantized,
 )
-from hwflow.onnx.ops.shapes import broadcast_shape
+from hwflow.onnx.ops.shapes import as_first, broadcast_shape
 from hwflow.onnx.ops.softmax import softmax
 
 FLOAT32 = np.dtype(np.float32)
@@ -66,10 +66,8 @@ def _binary(function: np.ufunc) -> Kernel:
     return kernel
 
 
-def _binary_shapes(
-    call: Call, a: Known, a_scale: Known, a_zero: Known | None, b: Known, *others: Known | None
-) -> Known:
-    return Known(a.dtype, broadcast_shape(call, a, b))
+def _binary_shapes(call: Call, *operands: Known) -> Known:
+    return Known(operands[0].dtype, broadcast_shape(call, operands[0], operands[3]))
 
 
 def _sigmoid(
@@ -95,10 +93,6 @@ def _softmax(call: Call, x: Arr, scale: Arr, zero: Arr | None, y_scale: Arr, y_z
     else:
         y = softmax(real, axis)
     return _quantized(call, y, y_scale, y_zero, x.dtype)
-
-
-def _unary_shapes(call: Call, x: Known, *others: Known | None) -> Known:
-    return Known(x.dtype, x.shape)
 
 
 def _planes(call: Call, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -211,18 +205,10 @@ def _gemm_shape(call: Call, a: Arr | Known, b: Arr | Known, c: Arr | Known | Non
     return rows, columns
 
 
-def _gemm_shapes(
-    call: Call,
-    a: Known,
-    a_scale: Known,
-    a_zero: Known,
-    b: Known,
-    b_scale: Known,
-    b_zero: Known,
-    c: Known | None = None,
-    y_scale: Known | None = None,
-    y_zero: Known | None = None,
-) -> Known:
+def _gemm_shapes(call: Call, *operands: Known | None) -> Known:
+    (a, b), (c, y_scale, y_zero) = (operands[0], operands[3]), (*operands[6:], None, None, None)[:3]
+    assert a is not None
+    assert b is not None
     dtype = FLOAT32 if y_scale is None else a.dtype if y_zero is None else y_zero.dtype
     return Known(dtype, _gemm_shape(call, a, b, c))
 
@@ -273,9 +259,9 @@ OPERATORS: Table = {
     (_DOMAIN, "DequantizeLinear"): _as_standard("DequantizeLinear"),
     (_DOMAIN, "QLinearAdd"): (Operator(1, _binary(np.add), _binary_shapes),),
     (_DOMAIN, "QLinearMul"): (Operator(1, _binary(np.multiply), _binary_shapes),),
-    (_DOMAIN, "QLinearSigmoid"): (Operator(1, _sigmoid, _unary_shapes),),
-    (_DOMAIN, "QLinearLeakyRelu"): (Operator(1, _leaky_relu, _unary_shapes),),
-    (_DOMAIN, "QLinearSoftmax"): (Operator(1, _softmax, _unary_shapes),),
+    (_DOMAIN, "QLinearSigmoid"): (Operator(1, _sigmoid, as_first),),
+    (_DOMAIN, "QLinearLeakyRelu"): (Operator(1, _leaky_relu, as_first),),
+    (_DOMAIN, "QLinearSoftmax"): (Operator(1, _softmax, as_first),),
     (_DOMAIN, "QLinearGlobalAveragePool"): (Operator(1, _global_average, _global_shapes),),
     (_DOMAIN, "QLinearAveragePool"): (Operator(1, _average_pool, _average_shapes),),
     (_DOMAIN, "QLinearConcat"): (Operator(1, _concat, _concat_shapes),),

@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
+from hwflow.onnx.ops.base import Arr, Call, Operator, Table
+from hwflow.onnx.ops.shapes import of_type
 
 DOMAINS = ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general")
 
@@ -142,17 +143,15 @@ def _multi_threshold(call: Call, x: Arr, thresholds: Arr) -> Arr:
     return np.moveaxis(y, 0, axis).astype(FLOAT32)
 
 
-def _float32_as_first(call: Call, first: Known, *others: Known | None) -> Known:
-    return Known(FLOAT32, first.shape)
-
+_FLOATS = of_type(FLOAT32)
 
 _VERSIONS: Mapping[str, tuple[Operator, ...]] = {
-    "Quant": (Operator(1, _quant, _float32_as_first),),
-    "IntQuant": (Operator(1, _quant, _float32_as_first),),
-    "BipolarQuant": (Operator(1, _bipolar_quant, _float32_as_first),),
-    "Trunc": (Operator(1, _trunc_1, _float32_as_first), Operator(2, _trunc_2, _float32_as_first)),
-    "FloatQuant": (Operator(1, _float_quant, _float32_as_first),),
-    "MultiThreshold": (Operator(1, _multi_threshold, _float32_as_first),),
+    "Quant": (Operator(1, _quant, _FLOATS),),
+    "IntQuant": (Operator(1, _quant, _FLOATS),),
+    "BipolarQuant": (Operator(1, _bipolar_quant, _FLOATS),),
+    "Trunc": (Operator(1, _trunc_1, _FLOATS), Operator(2, _trunc_2, _FLOATS)),
+    "FloatQuant": (Operator(1, _float_quant, _FLOATS),),
+    "MultiThreshold": (Operator(1, _multi_threshold, _FLOATS),),
 }
 
 #: The other two domains have no second version.

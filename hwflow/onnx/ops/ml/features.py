@@ -11,7 +11,7 @@ import numpy.typing as npt
 from hwflow.onnx.model import DType
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 from hwflow.onnx.ops.ml.common import as_rows, class_labels, floats, integers, listed, texts
-from hwflow.onnx.ops.shapes import as_first
+from hwflow.onnx.ops.shapes import as_first, of_type
 from hwflow.onnx.ops.text import strings
 
 Key: TypeAlias = int | float | str
@@ -205,10 +205,6 @@ def _zip_map(call: Call, x: Arr) -> list[Map]:
 
 
 
-def _as_float(call: Call, x: Known) -> Known:
-    return Known(_FLOAT32, x.shape)
-
-
 def _per_feature(call: Call, x: Arr, values: Arr, name: str) -> Arr:
     if values.size != 1 and (not x.ndim or values.size != x.shape[-1]):
         raise call.error(f"'{name}' must have 1 element or one for each feature of {list(x.shape)}, not {values.size}")
@@ -312,6 +308,6 @@ OPERATORS: Table = {
     ("ai.onnx.ml", "Binarizer"): (Operator(1, _binarizer, as_first),),
     ("ai.onnx.ml", "FeatureVectorizer"): (Operator(1, _feature_vectorizer, _feature_vectorizer_shapes),),
     ("ai.onnx.ml", "Imputer"): (Operator(1, _imputer, as_first),),
-    ("ai.onnx.ml", "Normalizer"): (Operator(1, _normalizer, _as_float),),
-    ("ai.onnx.ml", "Scaler"): (Operator(1, _scaler, _as_float),),
+    ("ai.onnx.ml", "Normalizer"): (Operator(1, _normalizer, of_type(_FLOAT32)),),
+    ("ai.onnx.ml", "Scaler"): (Operator(1, _scaler, of_type(_FLOAT32)),),
 }
