@@ -1,4 +1,4 @@
-"""Random small layers of every kind, in graphs, with what they mean in plain loops."""
+"""Random small layers of every kind, in graphs; what they mean is in tests/networks/meaning.py."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ from hwflow.layers import (
 from hwflow.layers.formats import BIPOLAR
 from hwflow.layers.rescale import Rescale, Rounding, Thresholds
 from hwflow.layers.window import Window
-from tests.layers import recurrent_cases, recurrent_reference, reference
+from tests.layers import recurrent_cases
+from tests.networks.meaning import meaning
 
 Rng = np.random.Generator
 
@@ -45,20 +46,24 @@ NUMBERS = FORMATS[1:]
 
 @dataclass(frozen=True)
 class Case:
-    """A graph of one layer, and its meaning: frames [h, w, c], one for each input, to a frame."""
+    """A graph of one layer."""
 
     graph: LayerGraph
-    meaning: Callable[..., np.ndarray]
 
     @property
     def layer(self) -> Layer:
         return self.graph.layers[0]
 
+    def meaning(self, *frames: np.ndarray) -> np.ndarray:
+        """What the layer makes of frames [h, w, c], one for each input."""
+        known = dict(zip(self.graph.inputs, frames, strict=True))
+        return meaning(self.graph, self.layer, *(known[name][None] for name in self.layer.inputs))[0]
 
-def case(layer: Layer, inputs: dict[str, Tensor], y: IntFormat, meaning, zero_point: int = 0) -> Case:
+
+def case(layer: Layer, inputs: dict[str, Tensor], y: IntFormat, zero_point: int = 0) -> Case:
     made = layer.output_frame(*(inputs[name].frame for name in layer.inputs))
     tensors = {**inputs, "y": Tensor("y", made, y, 0.25, zero_point)}
-    return Case(LayerGraph("case", tensors, (layer,), tuple(inputs), ("y",)), meaning)
+    return Case(LayerGraph("case", tensors, (layer,), tuple(inputs), ("y",)))
 
 
 def pick(rng: Rng, formats: list[IntFormat]) -> IntFormat:
@@ -118,8 +123,7 @@ def conv(rng: Rng) -> Case:
     weights = integers(rng, w, (groups * per_group, *kernel, depth))
     q = rescale(rng, len(weights), y, max(1, int(np.abs(weights).sum()) * max(-x.low, x.high) // 4))
     layer = Conv("conv", ("x",), "y", weights, w, x, q, strides, dilations, pads, groups)
-    return case(layer, {"x": source}, y, lambda frame: reference.conv(
-        frame, weights, q, strides, dilations, pads, groups, source.zero_point))  # fmt: skip
+    return case(layer, {"x": source}, y)
 
 
 def dense(rng: Rng) -> Case:
@@ -127,9 +131,7 @@ def dense(rng: Rng) -> Case:
     source = tensor(rng, "x", Frame(*(int(n) for n in rng.integers(1, 5, 3))), x)
     weights = integers(rng, w, (int(rng.integers(1, 7)), source.frame.elements))
     q = rescale(rng, len(weights), y, max(1, int(np.abs(weights).sum()) * max(-x.low, x.high) // 4))
-    kernel = weights[:, None, None]
-    return case(Dense("dense", ("x",), "y", weights, w, x, q), {"x": source}, y, lambda frame: reference.conv(
-        frame.reshape(1, 1, -1), kernel, q, (1, 1), (1, 1), (0, 0, 0, 0), 1, 0))  # fmt: skip
+    return case(Dense("dense", ("x",), "y", weights, w, x, q), {"x": source}, y)
 
 
 def window(rng: Rng) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int], tuple[int, ...]]:
@@ -142,8 +144,7 @@ def max_pool(rng: Rng) -> Case:
     kernel, strides, dilations, pads = window(rng)
     source = tensor(rng, "x", Frame(*(int(n) for n in rng.integers((7, 7, 1), (10, 10, 4)))), x)
     layer = MaxPool("max", ("x",), "y", x, kernel, strides, dilations, pads, smallest=bool(rng.integers(2)))
-    return case(layer, {"x": source}, x, lambda frame: reference.pool(
-        frame, kernel, strides, dilations, pads, lambda values, _: (max, min)[layer.smallest](values), None))
+    return case(layer, {"x": source}, x)
 
 
 def average_pool(rng: Rng) -> Case:
@@ -156,9 +157,7 @@ def average_pool(rng: Rng) -> Case:
         return average_of_classes(rng, source, y, (kernel, strides, dilations, pads), magnitude)
     q = rescale(rng, source.frame.channels, y, magnitude)
     layer = AveragePool("mean", ("x",), "y", x, q, kernel, strides, pads, dilations)
-    return case(layer, {"x": source}, y, lambda frame: reference.pool(
-        frame, kernel, strides, dilations, pads, lambda values, c: reference.rescale(q, sum(values), c),
-        source.zero_point))  # fmt: skip
+    return case(layer, {"x": source}, y)
 
 
 def average_of_classes(rng: Rng, x: Tensor, y: IntFormat, sizes, magnitude: int) -> Case:
@@ -170,25 +169,15 @@ def average_of_classes(rng: Rng, x: Tensor, y: IntFormat, sizes, magnitude: int)
     channels = x.frame.channels
     q = rescale(rng, many[0] * many[1] * channels, y, magnitude)
     layer = AveragePool("mean", ("x",), "y", x.format, q, kernel, strides, pads, dilations, rows, columns)
-
-    def meaning(frame: np.ndarray) -> np.ndarray:
-        sums = reference.pool(frame, kernel, strides, dilations, pads, lambda values, _: sum(values), None)
-        for r, c, channel in np.ndindex(sums.shape):
-            place = (rows[r] * many[1] + columns[c]) * channels + channel
-            sums[r, c, channel] = reference.rescale(q, int(sums[r, c, channel]), place)
-        return sums
-
-    return case(layer, {"x": x}, y, meaning)
+    return case(layer, {"x": x}, y)
 
 
 def lookup(rng: Rng) -> Case:
     x, y = pick(rng, [*FORMATS, IntFormat(11, True), IntFormat(9, False)]), pick(rng, FORMATS)
     table = integers(rng, y, (1 << x.bits,))
-    values = [-1, 1] if x.bipolar else list(range(x.low, x.high + 1))
-    known = dict(zip(values, table.tolist(), strict=True))
     source = tensor(rng, "x", Frame(2, 5, 7), x)
     layer = Lookup("table", ("x",), "y", x, table)
-    return case(layer, {"x": source}, y, np.vectorize(lambda value: known[value], otypes=[np.int64]))
+    return case(layer, {"x": source}, y)
 
 
 def embedding(rng: Rng) -> Case:
@@ -196,12 +185,7 @@ def embedding(rng: Rng) -> Case:
     x = IntFormat(bits, False)
     table = integers(rng, y, (1 << bits, width))
     source = Tensor("x", Frame(*(int(n) for n in rng.integers(1, 5, 3))), x, 1.0, 0)
-
-    def meaning(frame: np.ndarray) -> np.ndarray:
-        rows = [[[value for number in pixel for value in table[number].tolist()] for pixel in row] for row in frame]
-        return np.array(rows, np.int64)
-
-    return case(Embedding("embedding", ("x",), "y", x, table), {"x": source}, y, meaning)
+    return case(Embedding("embedding", ("x",), "y", x, table), {"x": source}, y)
 
 
 def operands(rng: Rng) -> dict[str, Tensor]:
@@ -220,23 +204,19 @@ def factor(rng: Rng, bits: int) -> int:
 
 def add(rng: Rng) -> Case:
     inputs, y = operands(rng), pick(rng, NUMBERS)
-    za, zb = (t.zero_point for t in inputs.values())
     bits = 2 + max(t.format.bits for t in inputs.values())
     m0, m1 = (factor(rng, bits) * int(rng.integers(4) > 0) for _ in "ab")
     shift, zero_point = int(rng.integers(0, 50)), int(rng.integers(y.low, y.high + 1))
     layer = Add("add", ("a", "b"), "y", (m0, m1), shift, zero_point, y.low, y.high)
-    return case(layer, inputs, y, lambda a, b: reference.elementwise(
-        a, b, lambda p, q: m0 * (p - za) + m1 * (q - zb), shift, zero_point, y.low, y.high))  # fmt: skip
+    return case(layer, inputs, y)
 
 
 def multiply(rng: Rng) -> Case:
     inputs, y = operands(rng), pick(rng, NUMBERS)
-    za, zb = (t.zero_point for t in inputs.values())
     m = factor(rng, 3 + sum(t.format.bits for t in inputs.values()))
     shift, zero_point = int(rng.integers(0, 50)), int(rng.integers(y.low, y.high + 1))
     layer = Multiply("gate", ("a", "b"), "y", m, shift, zero_point, y.low, y.high)
-    return case(layer, inputs, y, lambda a, b: reference.elementwise(
-        a, b, lambda p, q: m * (p - za) * (q - zb), shift, zero_point, y.low, y.high))  # fmt: skip
+    return case(layer, inputs, y)
 
 
 def concat(rng: Rng) -> Case:
@@ -245,7 +225,7 @@ def concat(rng: Rng) -> Case:
     names = "abc"[: int(rng.integers(1, 4))]
     inputs = {n: Tensor(n, Frame(height, width, common * int(rng.integers(1, 4))), x, 0.25, 0) for n in names}
     layer = Concat("cat", (*inputs, "a"), "y")
-    return case(layer, inputs, x, lambda *frames: np.concatenate([*frames, frames[0]], axis=2))
+    return case(layer, inputs, x)
 
 
 def table(rng: Rng, highest: int) -> np.ndarray:
@@ -264,9 +244,7 @@ def rearrange(rng: Rng) -> Case:
     layer = Rearrange("move", ("x",), "y", x, rows, columns, channels, padding)
     y = Tensor("y", layer.output_frame(source.frame), x, source.scale, source.zero_point)
     graph = LayerGraph("case", {"x": source, "y": y}, (layer,), ("x",), ("y",))
-    return Case(graph, lambda frame: np.array([[[
-        padding if -1 in (r, c, k) else int(frame.reshape(-1)[r + c + k])
-        for k in channels.tolist()] for c in columns.tolist()] for r in rows.tolist()]))  # fmt: skip
+    return Case(graph)
 
 
 def running_sum(rng: Rng) -> Case:
@@ -274,14 +252,7 @@ def running_sum(rng: Rng) -> Case:
     frame = Frame(*(int(n) for n in rng.integers(1, (3, 3, 25))))
     source, exclusive = tensor(rng, "x", frame, x), bool(rng.integers(2))
     layer = RunningSum("sums", ("x",), "y", x, exclusive)
-
-    def meaning(frame: np.ndarray) -> np.ndarray:
-        made = np.zeros(frame.shape, np.int64)
-        for r, c, k in np.ndindex(frame.shape):
-            made[r, c, k] = sum(int(frame[r, c, n]) - source.zero_point for n in range(k + (not exclusive)))
-        return made
-
-    return case(layer, {"x": source}, RunningSum.sums_of(source), meaning)
+    return case(layer, {"x": source}, RunningSum.sums_of(source))
 
 
 def top_k(rng: Rng) -> Case:
@@ -292,20 +263,7 @@ def top_k(rng: Rng) -> Case:
     k, (largest, gives_indices, last) = int(rng.integers(1, channels + 1)), rng.integers(0, 2, 3).astype(bool).tolist()
     y = IntFormat(int(rng.integers(6, 9)), bool(rng.integers(2))) if gives_indices else x
     layer = TopK("best", ("x",), "y", x, k, largest, gives_indices, last)
-
-    def meaning(frame: np.ndarray) -> np.ndarray:
-        made = np.zeros((*frame.shape[:2], k), np.int64)
-        for r, c in np.ndindex(made.shape[:2]):
-            left = list(enumerate(frame[r, c].tolist()))
-            for n in range(k):
-                ends = [value for _, value in left]
-                best = max(ends) if largest else min(ends)
-                chosen = [pair for pair in left if pair[1] == best][-1 if last else 0]
-                left.remove(chosen)
-                made[r, c, n] = chosen[not gives_indices]
-        return made
-
-    return case(layer, {"x": source}, y, meaning)
+    return case(layer, {"x": source}, y)
 
 
 def matmul(rng: Rng) -> Case:
@@ -321,9 +279,7 @@ def matmul(rng: Rng) -> Case:
     q = rescale(rng, rows * columns if places else 1, y, max(1, depth * ends[0] * ends[1] // 4))
     made = Frame(rows, heads, columns) if interleaved else Frame(1, heads * rows, columns)
     layer = MatMul("product", ("a", "b"), "y", heads, rows, depth, columns, interleaved, order, made, q)
-    za, zb = (t.zero_point for t in inputs.values())
-    return case(layer, inputs, y, lambda a, b: reference.matmul(
-        a, b, q, za, zb, {"h": heads, "m": rows, "k": depth, "n": columns}, interleaved, order, places))  # fmt: skip
+    return case(layer, inputs, y)
 
 
 def rows_of(rng: Rng, formats: list[IntFormat]) -> tuple[Tensor, int]:
@@ -341,19 +297,12 @@ def divisor(rng: Rng, count: int) -> int:
     return int(rng.choice([n for n in range(1, count + 1) if count % n == 0]))
 
 
-def in_rows(frame: np.ndarray, count: int, row_of: Callable[[list[int], int], list[int]]) -> np.ndarray:
-    """`row_of` of each row of `count` elements, with its number."""
-    rows = frame.reshape(-1, count).tolist()
-    return np.array([row_of(row, r) for r, row in enumerate(rows)]).reshape(frame.shape)
-
-
 def softmax(rng: Rng) -> Case:
     x, count = rows_of(rng, [*NUMBERS[2:], IntFormat(11, True), IntFormat(12, False)])
     y = pick(rng, NUMBERS)
     scale, zero_point = float(2.0 ** -rng.uniform(1, y.bits + 1)), int(rng.integers(y.low, y.high + 1))
     layer = Softmax.of("softmax", x, Tensor("y", x.frame, y, scale, zero_point), count)
-    return case(layer, {"x": x}, y, lambda frame: in_rows(
-        frame, count, lambda row, _: reference.softmax(layer, row)), zero_point)  # fmt: skip
+    return case(layer, {"x": x}, y, zero_point)
 
 
 def normalize(rng: Rng) -> Case:
@@ -367,15 +316,14 @@ def normalize(rng: Rng) -> Case:
         "norm", x, Tensor("y", x.frame, y, float(2.0 ** -rng.uniform(0, y.bits)), zero_point), centred=centred,
         mean=centred or mean, epsilon=float(rng.choice([0.0, 1e-9, 1e-5, 1e-3, 1.0])), gamma=gamma, beta=beta,
         elements=count)
-    return case(layer, {"x": x}, y, lambda frame: in_rows(
-        frame, count, lambda row, r: reference.normalize(layer, row, r)), zero_point)  # fmt: skip
+    return case(layer, {"x": x}, y, zero_point)
 
 
 def recurrent(rng: Rng) -> Case:
     y = pick(rng, NUMBERS)
     layer = recurrent_cases.random_layer(rng, y=y)
     x = tensor(rng, "x", Frame(1, int(rng.integers(1, 5)), len(layer.hidden_weights)), layer.input_format)
-    return case(layer, {"x": x}, y, lambda frame: recurrent_reference.recurrent(layer, frame[None])[0][0])
+    return case(layer, {"x": x}, y)
 
 
 def trees(rng: Rng) -> Case:
@@ -404,7 +352,7 @@ def trees(rng: Rng) -> Case:
     layer = Trees("trees", ("x",), "y", x, features, thresholds, equal, np.stack([fails, holds], axis=1),
                   np.array(roots), votes, aggregate)
     y = IntFormat.covering(int(min(layer.ends.min(), votes.min())), int(max(layer.ends.max(), votes.max(), 0)))
-    return case(layer, {"x": source}, y, lambda frame: reference.trees(frame, nodes, roots, votes.tolist(), aggregate))
+    return case(layer, {"x": source}, y)
 
 
 CASES: dict[type[Layer], Callable[[Rng], Case]] = {

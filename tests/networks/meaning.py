@@ -34,9 +34,8 @@ from hwflow.layers import (
     TopK,
     Trees,
 )
-from tests.layers import reference
+from tests.layers import recurrent_reference, reference
 from tests.networks.meaning_matmul import sums_of
-from tests.networks.meaning_recurrent import recurrent
 from tests.networks.meaning_trees import trees
 from tests.networks.rounding import rescaled, round_exactly
 
@@ -189,6 +188,11 @@ def softmax(graph: LayerGraph, layer: Any, x: Ints) -> Ints:
 
 def normalize(graph: LayerGraph, layer: Any, x: Ints) -> Ints:
     return rows(layer, x, reference.normalize)
+
+
+def recurrent(graph: LayerGraph, layer: Any, x: Ints) -> Ints:
+    """Frames that begin anew each."""
+    return recurrent_reference.recurrent(replace(layer, streaming=False), x)[0]
 
 
 MEANINGS: dict[type[Layer], Callable[..., Ints]] = {

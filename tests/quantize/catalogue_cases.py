@@ -1,15 +1,17 @@
-"""For each operator of the catalogue small models in which it stands between two layers, and what it becomes there."""
+"""For each operator of the catalogue small models in which it stands between two layers; see operators.txt, too."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
 from hwflow import onnx
 from hwflow.onnx.model import Model
 from tests.quantize.dialects.cases import QONNX, Maker
+from tests.quantize.operator_cases import networks, weights
 from tests.strategies.classical import OPERATORS as CLASSICAL
 from tests.strategies.classical import classical_model
 
@@ -21,199 +23,26 @@ HEAD = "head"
 Make = Callable[[Maker, str], Any]
 
 
-class Case:
-    """A model whose first layer is `HEAD`; `make` follows, and a layer follows what that gives."""
-
-    def __init__(self, make: Make, domains: Mapping[str, int] | None = None) -> None:
-        self.make, self.domains = make, domains or {}
-
-    def model(self) -> Model:
-        tails: list[tuple[int, ...]] = []
-        for _ in range(2):  # the second time the shapes are known, and layers follow
-            m = Maker((1, 4, 6, 6))
-            x = m.node("Conv", m.x, weights(4, 4, 3, 3), name=HEAD, pads=[1, 1, 1, 1])
-            made = self.make(m, x)
-            results = [made] if isinstance(made, str) else list(made)
-            ends = [tail(m, name, shape) for name, shape in zip(results, tails, strict=True)] if tails else results
-            found = onnx.infer(m.model(*ends, opset=24, domains=self.domains))
-            tails = [shape_of(found, name) for name in results]
-        return found
-
-
-def shape_of(model: Model, name: str) -> tuple[int, ...]:
-    kind = model.graph.tensor_type(name)
-    assert kind is not None
-    return tuple(int(size) for size in kind.shape)
-
-
-def tail(m: Maker, name: str, shape: tuple[int, ...]) -> str:
-    if len(shape) == 4:
-        return m.node("Conv", name, weights(2, shape[1], 1, 1))
-    size = int(np.prod(shape))
-    return m.node("Gemm", m.node("Flatten", name), weights(size, 3))
-
-
-def weights(*shape: int) -> np.ndarray:
-    return np.random.default_rng(0).normal(0, 1, shape).astype(F)
-
-
-def unary(op: str, **attributes: Any) -> Case:
-    return Case(lambda m, x: m.node(op, x, **attributes))
-
-
-def limited(op: str, low: float) -> Case:
-    """A function of what is at least `low`."""
-    return Case(lambda m, x: m.node(op, m.node("Clip", x, F(low), F(6))))
-
-
-def chosen(op: str) -> Case:
-    """A comparison decides between a tensor and a number."""
-    return Case(lambda m, x: m.node("Where", m.node(op, x, F(0.5)), x, F(0.25)))
+class Case(Protocol):
+    def model(self) -> Model: ...
 
 
 def ints(*values: int) -> np.ndarray:
     return np.array(values, np.int64)
 
 
-def second(m: Maker, x: str) -> str:
-    """Another tensor of the shape of `x`."""
-    return m.node("Conv", x, weights(4, 4, 1, 1))
-
-
-def with_rows(m: Maker, x: str) -> str:
-    """The sum of `x` and a row of a table."""
-    row = m.node("Gather", weights(10, 144), m.b.input("numbers", np.int64, (1,)))
-    return m.node("Add", x, m.node("Reshape", row, ints(1, 4, 6, 6)))
-
-
-def transformed(op: str, *constants: Any) -> Case:
-    """A Fourier transform of all elements behind one another."""
-    return Case(lambda m, x: m.node(op, m.node("Reshape", x, ints(1, 144, 1)), *constants, onesided=1))
-
-
-def two(op: str) -> Case:
-    return Case(lambda m, x: m.node(op, x, second(m, x)))
-
-
-def recurrent(op: str, gates: int) -> Case:
-    """Over the six columns of the image, whose 24 rows and channels are the input."""
-    def make(m: Maker, x: str) -> str:
-        steps = m.node("Transpose", m.node("Reshape", x, ints(1, 24, 6)), perm=[2, 0, 1])
-        y = m.b.nodes(op, steps, m.constant(weights(1, 5 * gates, 24)), m.constant(weights(1, 5 * gates, 5)),
-                      outputs=("cell_y", "cell_h"), name="cell", hidden_size=5)[0]
-        return m.node("Reshape", y, ints(1, 30))
-
-    return Case(make)
-
-
-STANDARD: Mapping[str, list[Case]] = {
-    "RNN": [recurrent("RNN", 1)],
-    "GRU": [recurrent("GRU", 3)],
-    "LSTM": [recurrent("LSTM", 4)],
-    "STFT": [transformed("STFT", np.int64(16), np.ones(32, F))],
-    "DFT": [transformed("DFT", np.int64(32)), Case(lambda m, x: m.node(
-        "DFT", m.node("Reshape", x, ints(1, 4, 36, 1)), axis=2))],
-    "Attention": [Case(lambda m, x: m.node("Attention", x, x, x, is_causal=1))],
-    "Einsum": [Case(lambda m, x: m.node("Einsum", x, x, equation="bcij,bckj->bcik")),
-               Case(lambda m, x: m.node("Einsum", x, weights(4, 3), equation="bcij,cd->bdij"))],
-    "Conv": [Case(lambda m, x: m.node("Conv", x, weights(4, 1, 3, 3), group=4, dilations=[2, 2], strides=[2, 1]))],
-    "ConvTranspose": [Case(lambda m, x: m.node("ConvTranspose", x, weights(4, 3, 2, 2), strides=[2, 2]))],
-    "Gemm": [Case(lambda m, x: m.node("Gemm", m.node("Flatten", x), weights(144, 5), weights(5)))],
-    "MatMul": [Case(lambda m, x: m.node("MatMul", m.node("Flatten", x), weights(144, 5))),
-               Case(lambda m, x: m.node("Flatten", m.node("MatMul", x, weights(6, 5)))),
-               Case(lambda m, x: m.node("MatMul", x, m.node("Transpose", x, perm=[0, 1, 3, 2])))],
-    "MaxPool": [unary("MaxPool", kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1, dilations=[1, 2])],
-    "GlobalMaxPool": [unary("GlobalMaxPool")],
-    "AveragePool": [
-        unary("AveragePool", kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=n) for n in (0, 1)
-    ],
-    "GlobalAveragePool": [unary("GlobalAveragePool")],
-    "ReduceMean": [
-        Case(lambda m, x, axes=axes: m.node("ReduceMean", x, ints(*axes), keepdims=0)) for axes in ((2, 3), (1,))
-    ],
-    "CumSum": [
-        Case(lambda m, x: m.node("CumSum", x, np.array(1))),
-        Case(lambda m, x: m.node("CumSum", x, np.array(-1), reverse=1, exclusive=1))],
-    "Softmax": [Case(lambda m, x: m.node("Softmax", x, axis=1)), Case(lambda m, x: m.node("Softmax", x))],
-    "LayerNormalization": [
-        Case(lambda m, x: m.node("LayerNormalization", x, weights(6), weights(6))),
-        Case(lambda m, x: m.node("LayerNormalization", x, weights(4, 6, 6), axis=1))],
-    "RMSNormalization": [Case(lambda m, x: m.node("RMSNormalization", x, weights(6, 6), axis=2))],
-    "GroupNormalization": [
-        Case(lambda m, x: m.node("GroupNormalization", x, weights(4), weights(4), num_groups=2))],
-    "InstanceNormalization": [Case(lambda m, x: m.node("InstanceNormalization", x, weights(4), weights(4)))],
-    "MeanVarianceNormalization": [Case(lambda m, x: m.node("MeanVarianceNormalization", x))],
-    "LpNormalization": [Case(lambda m, x: m.node("LpNormalization", x, axis=1))],
-    **{name: [Case(lambda m, x, name=name, axes=axes: m.node(name, x, ints(*axes), keepdims=0))
-              for axes in ((2, 3), (1,))]
-       for name in ("ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceMax", "ReduceMin", "ReduceSum")},
-    "ReduceLogSum": [Case(lambda m, x: m.node("ReduceLogSum", m.node("Sigmoid", x), ints(2, 3), keepdims=0))],
-    "LpPool": [unary("LpPool", kernel_shape=[3, 3], pads=[1, 1, 1, 1], p=p) for p in (1, 2)],
-    "GlobalLpPool": [unary("GlobalLpPool", p=p) for p in (1, 2)],
-    "Add": [two("Add"), Case(lambda m, x: m.node("Add", x, F(0.5)))],
-    "Sub": [two("Sub"), Case(lambda m, x: m.node("Sub", x, weights(1, 4, 1, 1)))],
-    "Sum": [two("Sum")],
-    "Mul": [two("Mul"), Case(lambda m, x: m.node("Mul", x, m.node("Sigmoid", m.node("GlobalAveragePool", x)))),
-            Case(lambda m, x: m.node("Mul", x, F(0.5)))],
-    "Div": [Case(lambda m, x: m.node("Div", x, F(3))), two("Div")],
-    "BatchNormalization": [Case(lambda m, x: m.node("BatchNormalization", x, *([np.ones(4, F)] * 4)))],
-    "Relu": [unary("Relu")],
-    "Clip": [Case(lambda m, x: m.node("Clip", x, F(0), F(1)))],
-    "PRelu": [Case(lambda m, x: m.node("PRelu", x, np.abs(weights(4, 1, 1)))),
-              Case(lambda m, x: m.node("PRelu", m.node("MaxPool", x, kernel_shape=[2, 2]), np.abs(weights(4, 1, 1))))],
-    "Concat": [
-        Case(lambda m, x, axis=axis: m.node("Concat", x, second(m, x), axis=axis)) for axis in (1, 2)
-    ],
-    "Identity": [unary("Identity")],
-    "Dropout": [unary("Dropout")],
-    "Pad": [Case(lambda m, x: m.node("Pad", x, ints(0, 0, 1, 1, 0, 0, 1, 1))),
-            Case(lambda m, x: m.node("Pad", x, ints(0, 0, 1, 1, 0, 0, 1, 1), mode="reflect"))],
-    "Resize": [Case(lambda m, x: m.node("Resize", x, "", np.array([1, 1, 2, 2], F), mode="nearest"))],
-    "Flatten": [unary("Flatten")],
-    "Reshape": [Case(lambda m, x: m.node("Reshape", x, ints(1, 144)))],
-    "Squeeze": [Case(lambda m, x: m.node("Squeeze", m.node("GlobalMaxPool", x), ints(2, 3)))],
-    "Unsqueeze": [Case(lambda m, x: m.node("Unsqueeze", m.node("GlobalMaxPool", x), ints(2)))],
-    "Transpose": [unary("Transpose", perm=[0, 1, 3, 2])],
-    "CenterCropPad": [Case(lambda m, x: m.node("CenterCropPad", x, ints(4, 4), axes=[2, 3]))],
-    "Compress": [Case(lambda m, x: m.node("Compress", x, np.array([1, 0, 1, 0], np.bool_), axis=1))],
-    "DepthToSpace": [unary("DepthToSpace", blocksize=2)],
-    "SpaceToDepth": [unary("SpaceToDepth", blocksize=2)],
-    "Expand": [Case(lambda m, x: m.node("Expand", m.node("GlobalMaxPool", x), ints(1, 4, 3, 3)))],
-    "Gather": [Case(lambda m, x: m.node("Gather", x, ints(3, 1), axis=1)), Case(with_rows)],
-    "GatherElements": [Case(lambda m, x: m.node("GatherElements", x, np.zeros((1, 4, 6, 2), np.int64), axis=3))],
-    "GatherND": [Case(lambda m, x: m.node("GatherND", x, np.array([[[2], [0]]], np.int64), batch_dims=1))],
-    "ReverseSequence": [Case(lambda m, x: m.node("ReverseSequence", x, ints(4), batch_axis=0, time_axis=1))],
-    "Slice": [Case(lambda m, x: m.node("Slice", x, ints(1), ints(5), ints(2), ints(2)))],
-    "Split": [Case(lambda m, x: m.b.nodes("Split", x, m.constant(ints(1, 3)), outputs=("s0", "s1"), axis=1))],
-    "Tile": [Case(lambda m, x: m.node("Tile", x, ints(1, 1, 2, 1)))],
-    **{op: [Case(lambda m, x, op=op: m.node(op, x, F(0.5))), two(op)] for op in ("Max", "Min")},
-    "Not": [Case(lambda m, x: m.node("Where", m.node("Not", m.node("Less", x, F(0.5))), x, F(0.25)))],
-    "Where": [chosen("Less")],
-    "Pow": [Case(lambda m, x: m.node("Pow", x, F(2)))],
-    "Log": [limited("Log", 0.5)],
-    "Sqrt": [limited("Sqrt", 0.0)],
-    "Reciprocal": [limited("Reciprocal", 0.5)],
-    **{op: [chosen(op)] for op in ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")},
-    **{op: [unary(op)] for op in (
-        "Abs", "Asinh", "Atan", "Celu", "Ceil", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish",
-        "LeakyRelu", "Mish", "Neg", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sinh", "Softplus", "Softsign",
-        "Swish", "Tanh", "ThresholdedRelu")},
-}  # fmt: skip
-
-
-class Integers(Case):
+class Integers:
     """A model of another dialect: `make` gives the whole of it behind the input of `dtype`."""
 
-    def __init__(self, make: Make, dtype: Any = F, shape: tuple[int, ...] = (1, 4, 6, 6),
-                 domains: Mapping[str, int] | None = None) -> None:
-        super().__init__(make)
-        self.dtype, self.shape, self.domains = dtype, shape, domains
+    def __init__(self, make: Make, dtype: Any = F, domains: Mapping[str, int] | None = None, opset: int = 13) -> None:
+        self.make, self.dtype, self.domains, self.opset = make, dtype, domains, opset
 
     def model(self) -> Model:
-        m = Maker(self.shape, self.dtype)
-        return onnx.infer(m.model(self.make(m, m.x), opset=13, domains=self.domains))
+        m = Maker((1, 4, 6, 6), self.dtype)
+        return onnx.infer(m.model(self.make(m, m.x), opset=self.opset, domains=self.domains))
 
 
+STANDARD = [one for one in networks() if not one.old]
 STEP, ZERO = F(0.25), np.int8(3)
 SCALED = STEP, ZERO
 
@@ -288,20 +117,21 @@ def average(op: str, **attributes: Any) -> Case:
     return behind(lambda m, x: m.node(op, x, *SCALED, *SCALED, domain=MS, **attributes))
 
 
-def microsoft(op: str, *others: Any, **attributes: Any) -> Case:
-    """An operator of com.microsoft of one sequence, as each of its first inputs."""
+def microsoft(op: str, *others: Any, size: int = 144, **attributes: Any) -> Case:
+    """An operator of com.microsoft of one sequence, as each of its first inputs, between two layers."""
     def make(m: Maker, x: str) -> str:
-        rows = m.node("Reshape", x, ints(1, 24, 6))
+        rows = m.node("Reshape", m.node("Conv", x, weights(4, 4, 3, 3), name=HEAD, pads=[1] * 4), ints(1, 24, 6))
         inputs = [rows if other is None else other for other in others]
-        return m.node(op, rows, *inputs, domain=MS, **attributes)
-    return Case(make, {MS: 1})
+        made = m.node("Flatten", m.node(op, rows, *inputs, domain=MS, **attributes))
+        return m.node("Gemm", made, weights(size, 3))
+    return Integers(make, domains={MS: 1}, opset=24)
 
 
 LEVELS = np.sort(weights(4, 3), axis=1)
 MICROSOFT: Mapping[str, list[Case]] = {
     "QuantizeLinear": [Integers(lambda m, x: quantized_conv(m, x, MS))],
     "DequantizeLinear": [Integers(lambda m, x: quantized_conv(m, x, MS))],
-    "Attention": [microsoft("Attention", weights(6, 12), num_heads=2)],
+    "Attention": [microsoft("Attention", weights(6, 12), size=96, num_heads=2)],
     "MultiHeadAttention": [microsoft("MultiHeadAttention", None, None, num_heads=2)],
     "SkipLayerNormalization": [microsoft("SkipLayerNormalization", None, np.ones(6, F))],
     "Gelu": [microsoft("Gelu")],
@@ -329,19 +159,18 @@ QONNX_CASES: Mapping[str, Callable[[str], Case]] = {
 }
 
 
-class Classical(Case):
+@dataclass(frozen=True)
+class Classical:
     """A model of one operator of ai.onnx.ml alone."""
 
-    def __init__(self, op: str) -> None:
-        super().__init__(lambda m, x: x)
-        self.op = op
+    op: str
 
     def model(self) -> Model:
         return onnx.infer(classical_model(self.op, np.random.default_rng(0)))
 
 
 CASES: Mapping[tuple[str, str], list[Case]] = {
-    **{("", op): cases for op, cases in STANDARD.items()},
+    **{("", op): [one for one in STANDARD if one.op == op] for op in dict.fromkeys(one.op for one in STANDARD)},
     ("", "QuantizeLinear"): [Integers(lambda m, x: quantized_conv(m, x, ""))],
     ("", "DequantizeLinear"): [Integers(lambda m, x: quantized_conv(m, x, ""))],
     ("", "QLinearConv"): [behind(lambda m, x: x)],

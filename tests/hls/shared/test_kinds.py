@@ -36,7 +36,6 @@ from hwflow.layers import (
     Trees,
 )
 from tests.hls.shared.machine import program_for, require_equal
-from tests.layers import reference
 from tests.layers.cases import CASES, Case, integers
 
 #: The kinds that a shared stage computes, and how many random layers of each are compared; fewer among quick tests.
@@ -93,8 +92,8 @@ def test_inputs_of_few_channels(columns: int) -> None:
         layer = Conv("conv", ("x",), "y", weights, IntFormat(8, signed=True), x, q, strides, dilations, pads)
         y = Tensor("y", layer.output_frame(source.frame), IntFormat(8, signed=True), 0.5, 0)
         frame = integers(rng, x, (source.frame.height, source.frame.width, source.frame.channels))
-        expected = reference.conv(frame, weights, q, strides, dilations, pads, 1, source.zero_point)
         graph = LayerGraph("thin", {"x": source, "y": y}, (layer,), ("x",), ("y",))
+        expected = Case(graph).meaning(frame)
         require_equal(program_for(graph, columns=columns), {"x": frame, "y": expected})
 
 
@@ -137,7 +136,7 @@ def test_sums_of_two_bytes(columns: int) -> None:
         tensors = {"x": Tensor("x", Frame(3, 2, 5), x, 0.5, 0), "y": Tensor("y", Frame(3, 2, 7), y, 0.5, -7)}
         layer = Conv("conv", ("x",), "y", weights, IntFormat(8, signed=True), x, q)
         graph = LayerGraph("wide", tensors, (layer,), ("x",), ("y",))
-        expected = reference.conv(frame, weights, q, (1, 1), (1, 1), (0, 0, 0, 0), 1, 0)
+        expected = Case(graph).meaning(frame)
         assert bits == 9 or np.abs(expected).max() > 128
         require_equal(program_for(graph, columns=columns), {"x": frame, "y": expected})
         cut = replace(layer, requantize=replace(q, high=0))
@@ -175,8 +174,8 @@ def test_windows_that_slide(columns: int) -> None:
         layer = Conv("conv", ("x",), "y", weights, IntFormat(8, signed=True), x, q, strides, dilations, pads, channels)
         y = Tensor("y", layer.output_frame(source.frame), IntFormat(8, signed=True), 0.5, 0)
         frame = integers(rng, x, (source.frame.height, source.frame.width, channels))
-        expected = reference.conv(frame, weights, q, strides, dilations, pads, channels, source.zero_point)
         graph = LayerGraph("depthwise", {"x": source, "y": y}, (layer,), ("x",), ("y",))
+        expected = Case(graph).meaning(frame)
         made = program_for(graph, columns=columns, sliding=True)
         slid += made.program.shape.taps > 1
         require_equal(made, {"x": frame, "y": expected})
@@ -192,8 +191,9 @@ def test_windows_of_different_widths_slide() -> None:
         weights = rng.integers(-128, 128, (4, 3, width, 1))
         q = Requantize(rng.integers(-999, 999, 4), np.full(4, 5), np.full(4, 12), 0, -128, 127)
         layer = Conv(name, (source.name,), f"of {name}", weights, x, x, q, (1, 1), (1, 1), (1, 1, 1, 0), 4)
+        graph = LayerGraph(name, dict(tensors), (layer,), (source.name,), (layer.output,))
         tensors[layer.output] = source = Tensor(layer.output, layer.output_frame(source.frame), x, 0.5, 0)
-        values[layer.output] = frame = reference.conv(frame, weights, q, (1, 1), (1, 1), (1, 1, 1, 0), 4, 0)
+        values[layer.output] = frame = Case(graph).meaning(frame)
         layers.append(layer)
     made = program_for(LayerGraph("widths", tensors, tuple(layers), ("x",), (source.name,)), sliding=True)
     assert made.program.shape.taps == 4

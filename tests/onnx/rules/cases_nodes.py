@@ -329,19 +329,22 @@ TENSORS: Cases = {
         "texts as bytes": data(data_type=STRING, raw_data=b"ab"), "floats": data(float_data=[1, 2]),
         "texts": data(data_type=STRING, string_data=[b"a", b"b"]),
     },
-    "TD-03": {**{f"{size} bytes": data(raw_data=bytes(size)) for size in (4, 7, 9, 12)},
+    "TD-03": {"bytes of float6": data(data_type=TensorProto.FLOAT6E2M3, dims=[3], raw_data=BYTES[:4]),
+              **{f"{size} bytes": data(raw_data=bytes(size)) for size in (4, 7, 9, 12)},
               **{f"{count} {kind}": data(data_type=code, float_data=[0] * count)
                  for kind, code in (("floats", F), ("parts of complex numbers", TensorProto.COMPLEX64))
                  for count in (1, 3)},
               "two complex numbers": data(data_type=TensorProto.COMPLEX64, float_data=[0] * 4)},
     "TD-04": {f"dims {str(sizes)[:40]}": data(dims=sizes, raw_data=BYTES) for sizes in (
-        [-2], [-1, -2], [1 << 33, 1 << 33], [1 << 62], [1 << 62, 4], [1 << 40], [1] * 1000)},
+        [-2], [-1, -2], [1 << 33, 1 << 33], [1 << 62], [1 << 62, 4], [1 << 40], [1] * 65)},
     "TD-05": {"no data": data(dims=[0, 3]), "no bytes": data(dims=[0, 3], raw_data=b""),
               "bytes": data(dims=[0], raw_data=BYTES), "floats": data(dims=[3, 0], float_data=[1]),
               "too large": data(dims=[0, 1 << 62, 1 << 62])},
     "TD-06": {
         **{f"type {code}, {entries}": data(data_type=code, int32_data=entries) for code, (low, high) in INT32.items()
            for entries in ([low, high], [low - 1, high], [low, high + 1])},
+        **{f"type {code}, {number}": data(data_type=code, dims=[1], int32_data=[number])
+           for code in (INT4, TensorProto.UINT2) for number in (-129, -128, 255, 256)},
         **{f"uint32 {entries}": data(data_type=TensorProto.UINT32, uint64_data=entries)
            for entries in ([0, 1 << 32], [0, (1 << 32) - 1])},
         "bytes of bool": data(data_type=TensorProto.BOOL, raw_data=b"\1\7"),

@@ -10,41 +10,12 @@ from onnx import TensorProto, helper, numpy_helper
 from hwflow.onnx import check, loads
 from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.container.document import Document
-from hwflow.onnx.errors import LimitError, TensorDataError
 from hwflow.onnx.limits import Limits
-from hwflow.onnx.rules.finding import Severity
 from tests.onnx.rules.protos import BYTES, findings, tensor, warned, with_tensor
-
-
-def told(proto: TensorProto, rule: str) -> str:
-    """What the rule says about an initializer, without path, remedy and identifier."""
-    found = [f for f in findings(with_tensor(proto)) if f.rule == rule]
-    assert len(found) == 1
-    assert found[0].path == "graph/initializer 'w'"
-    assert found[0].severity is Severity.ERROR
-    return found[0].message
 
 
 def fine(proto: TensorProto) -> bool:
     return not [f for f in findings(with_tensor(proto)) if f.code != "W-nan"]
-
-
-@pytest.mark.rule("TD-04")
-@pytest.mark.parametrize(
-    "dims, message",
-    [
-        ([-2], "the dims must be 0 or more, not [-2]"),
-        ([-1, -2], "the dims must be 0 or more, not [-1, -2]"),
-        ([1 << 33, 1 << 33], "the dims must make fewer than 2^63 bytes, not 295147905179352825856 for "),
-        ([1 << 62], "the dims must make fewer than 2^63 bytes, not 18446744073709551616 for "),
-        ([1 << 40], "tensor_bytes must be at most 2,147,483,648, not 4,398,046,511,104 for float[1099511627776]"),
-        ([1] * 1000, "a tensor must have at most 64 dims, not 1000"),
-    ],
-)
-def test_dims_that_no_memory_holds(dims: list[int], message: str) -> None:
-    assert message in told(tensor(dims=dims, raw_data=BYTES), "TD-04")
-    with pytest.raises((TensorDataError, LimitError)):
-        loads(with_tensor(tensor(dims=dims, raw_data=BYTES)).SerializeToString())
 
 
 @pytest.mark.rule("TD-04")
@@ -99,14 +70,6 @@ def test_bits_that_no_element_uses() -> None:
     assert [f.code for f in findings(with_tensor(typed)) if f.rule == "TD-08"] == ["W-pad-bits"]
     six = tensor(data_type=TensorProto.FLOAT6E2M3, dims=[1], raw_data=b"\x7f")
     assert [f.code for f in findings(with_tensor(six)) if f.rule == "TD-08"] == ["W-pad-bits"]
-
-
-@pytest.mark.rule("TD-10")
-def test_segments() -> None:
-    cut = tensor(raw_data=BYTES, segment=TensorProto.Segment(begin=0, end=2))
-    assert told(cut, "TD-10") == "the tensor must be in one piece, not a segment of one"
-    with pytest.raises(TensorDataError, match="must be in one piece, not in segments"):
-        loads(with_tensor(cut).SerializeToString())
 
 
 # External data.
