@@ -30,7 +30,11 @@ from bench.mutate import mutate
 from hwflow.onnx.container.files import read_bytes
 from hwflow.onnx.limits import Limits
 from tests.onnx.hostile_models import CASES
+from tests.onnx.rules.test_findings import CASES as RULES
 from tests.onnx.stages import outcomes
+
+#: Rules with models of thousands of nodes or functions.
+LARGE = ("FN-03", "FN-12", "GR-01")
 
 #: Small, so that an input takes milliseconds; each limit that is missed shows as memory or time.
 LIMITS = Limits(
@@ -50,8 +54,10 @@ _LARGEST = 100_000  # bytes of a model that is damaged
 
 
 def own_models() -> dict[str, bytes]:
-    """The lawful models and the small hostile ones that tests make in code."""
+    """The lawful models, the hostile ones and those of the rules that tests make in code."""
     made = {name: case.make() for name, case in CASES.items() if not name.startswith("x")}
+    made |= {f"{rule} {title}": make() for rule, cases in RULES.items() if rule not in LARGE
+             for title, make in cases.items()}  # fmt: skip
     return {name: m if isinstance(m, bytes) else m.SerializeToString() for name, m in made.items()}
 
 

@@ -6,7 +6,6 @@ model (None: it is accepted and evaluated) and a part of what that stage says.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 from pathlib import Path
@@ -18,7 +17,7 @@ from onnx import TensorProto, helper
 
 from tests.onnx.hostile_case import Case
 from tests.onnx.hostile_values import VALUES
-from tests.onnx.rules.protos import BOOL, I64, F, graph, model, node, value, weight
+from tests.onnx.rules.protos import BOOL, F, graph, model, node, value
 
 
 def varint(number: int) -> bytes:
@@ -55,48 +54,16 @@ def data(folder: Path) -> None:
     (folder / "weights.bin").write_bytes(np.arange(4, dtype=np.float32).tobytes())
 
 
-def ext(*entries: tuple[str, str], text: str, stage: str | None = "check", **more: Any) -> Case:
-    return Case(lambda: with_weight(external([("location", "weights.bin"), *entries], **more)), stage, text, data)
-
-
 def at(location: str, text: str, prepare: Callable[[Path], object] = data) -> Case:
     return Case(lambda: with_weight(external([("location", location)])), "check", text, prepare)
 
 
-def sparse_attribute() -> onnx.ModelProto:
-    values = external([("location", "../outside.bin")], dims=(1,))
-    sparse = helper.make_sparse_tensor(values, weight("i", I64, (1,), [0]), [2])
-    return model(helper.make_node("Constant", [], ["y"], sparse_value=sparse))
-
-
 OUTSIDE = "must lie in the model's folder"
-PLAIN = "must be a plain file with a single name"
 
 FILES = {
-    "x08_neg_length": ext(("length", "-16"), text="'length' of the external data must be a number of bytes, not '-16'"),
-    "x10_offset_past_end": ext(
-        ("offset", "1000"), text="must lie within 'weights.bin' (16 bytes), not at bytes 1000 to"
-    ),
-    "x10_offset_2e63": ext(("offset", str((1 << 63) - 1)), text="must lie within 'weights.bin' (16 bytes)"),
-    "x11_len_mismatch": ext(("length", "8"), text="'length' must be 16 for float[4], not 8"),
-    "x12_nonnumeric": ext(("offset", "zero"), text="must be a number of bytes, not 'zero'"),
-    "x12_digits": ext(("offset", "1" * 100_000), text="must be a number of bytes, not '111"),
-    "x13_dunder_key": ext(("__class__", "int"), text="", stage=None),
-    "x15_no_location": Case(
-        lambda: with_weight(external([])), "check", "'location' of the external data must be given"
-    ),
-    "x16_two_locations": ext(("location", "../outside.bin"), text="must be given once, not 2 times"),
-    "x17_pipe": at("pipe", PLAIN, lambda folder: os.mkfifo(folder / "pipe")),
-    "x18_directory": at("folder", PLAIN, lambda folder: (folder / "folder").mkdir()),
-    "x19_nul_in_path": at("weights.bin\0", OUTSIDE),
-    "x20_backslash": at("..\\outside.bin", OUTSIDE),
-    "x20_drive": at("C:\\weights.bin", OUTSIDE),
     "x21_device": at("/dev/zero", OUTSIDE),
-    "x22_sparse_attribute": Case(sparse_attribute, "check", OUTSIDE),
-    "x23_missing_file": at("nowhere.bin", "must be in 'nowhere.bin' beside the model, not missing"),
     "x23_long_name": at("a" * 5000, "beside the model, not missing"),
     "x23_deep_name": at("a/" * 5000 + "b", "beside the model, not missing"),
-    "x24_int4_length": ext(("length", "4"), text="'length' must be 2 for int4[4], not 4", code=TensorProto.INT4),
     "x25_loop_of_links": at("link", OUTSIDE, lambda folder: (folder / "link").symlink_to("link")),
     "x26_itself": Case(
         lambda: with_weight(external([("location", "model.onnx"), ("offset", "0")], TensorProto.UINT8)), None
@@ -112,16 +79,7 @@ def tensor(**fields: Any) -> Callable[[], onnx.ModelProto]:
 
 
 TENSORS = {
-    "t04_neg_neg": Case(tensor(dims=[-2, -2], raw_data=bytes(16)), "check", "the dims must be 0 or more, not [-2, -2]"),
-    "t11_zero_huge": Case(tensor(dims=[0, 1 << 62, 1 << 62]), "check", "the dims must make fewer than 2^63 bytes"),
-    "t12_rank_1000": Case(tensor(dims=[1] * 1000, raw_data=bytes(4)), "check", "at most 64 dims, not 1000"),
     "t12_rank_1000000": Case(tensor(dims=[1 << 62] * 1_000_000), "check", "at most 64 dims, not 1000000"),
-    "t13_type_99": Case(tensor(dims=[1], data_type=99, raw_data=bytes(4)), "check", "one of 1 to 28, not 99"),
-    "t14_bool_7": Case(tensor(dims=[2], data_type=BOOL, raw_data=b"\1\7"), "check", "must be 0 or 1, not 7"),
-    "t15_string_raw": Case(tensor(dims=[1], data_type=8, raw_data=b"a"), "check", "strings must be in string_data"),
-    "t16_segment": Case(
-        tensor(dims=[1], raw_data=bytes(4), segment=TensorProto.Segment(begin=0, end=1 << 40)), "check", "in one piece"
-    ),
 }
 
 
@@ -141,24 +99,6 @@ def branch(*nodes: onnx.NodeProto, output: str = "b", **more: Any) -> onnx.Graph
 
 def inside(inner: Callable[[], onnx.GraphProto], stage: str | None, text: str = "", *before: onnx.NodeProto) -> Case:
     return Case(lambda: choice(inner(), *before), stage, text)
-
-
-def nameless() -> onnx.GraphProto:
-    made = branch()
-    made.name = ""
-    return made
-
-
-def later() -> onnx.ModelProto:
-    proto = choice(branch(node("Relu", ("late",), ("b",))))
-    proto.graph.node.append(node("Neg", ("x",), ("late",)))
-    return proto
-
-
-def leaking() -> onnx.ModelProto:
-    proto = choice(branch(), outputs=("t",))
-    proto.graph.node.append(node("Add", ("t", "b")))
-    return proto
 
 
 def deep(levels: int) -> onnx.ModelProto:
@@ -202,61 +142,21 @@ def chain(count: int, calls: int = 1, last: str = "") -> onnx.ModelProto:
     return model(node("F0", domain="com.acme"), functions=functions, imports=[("", 17), ("com.acme", 1)], ir=10)
 
 
-def cycle_in_if() -> onnx.ModelProto:
-    then = graph(node("F0", ("a",), ("i",), domain="com.acme"), outputs=[value("i")], name="then")
-    other = graph(node("Relu", ("a",), ("e",)), outputs=[value("e")], name="else")
-    body = [
-        node("Constant", (), ("p",), value=helper.make_tensor("", BOOL, [], [True])),
-        node("If", ("p",), ("b",), then_branch=then, else_branch=other),
-    ]
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.acme", 1)]
-    function = helper.make_function("com.acme", "F0", ["a"], ["b"], body, opsets)
-    return model(node("F0", domain="com.acme"), functions=[function], imports=[("", 17), ("com.acme", 1)], ir=10)
-
-
 def hostile_names() -> onnx.ModelProto:
     names = ["\x1b[2J", "a\nb", "';DROP", "../../x", "module; endmodule", "__class__", "\u202e", "n" * 100_000]
     made = [node("Relu", (a,), (b,), name=b) for a, b in pairwise(["x", *names, "y"])]
     return model(*made)
 
 
-ORDER = "must be written before it is read"
-ONCE = "must be written once"
-
 GRAPHS = {
-    "S_cycle": Case(lambda: model(node("Add", ("x", "b"), ("a",)), node("Neg", ("a",), ("b",)), node("Relu", ("b",))),
-                    "check", "the graph must have no cycle"),
-    "S_self": Case(lambda: model(node("Add", ("x", "y"))), "check", "the graph must have no cycle"),
-    "S_undef": Case(lambda: model(node("Relu", ("nowhere",))), "check", "must be a value of the graph, not undefined"),
-    "S_unsorted": Case(lambda: model(node("Relu", ("t",)), node("Relu", ("x",), ("t",))), "check", ORDER),
-    "S_dupout": Case(lambda: model(node(), node("Neg")), "check", ONCE),
-    "S_dupout1": Case(lambda: model(node("Split", ("x",), ("y", "y"), axis=0)), "check", ONCE),
-    "S_outin": Case(lambda: model(node("Relu", ("x",), ("x",)), node()), "check", "'x'"),
-    "S_outinit": Case(lambda: model(node("Relu", ("x",), ("w",)), node(), initializers=[weight("w")]), "check", ONCE),
-    "S_noout": Case(lambda: model(node("Relu", ("x",), ()), node()), "check", "the number of outputs must be 1, not 0"),
-    "S_noio": Case(lambda: model(node("Relu", (), ()), node()), "check", "not 0"),
-    "S_unused": Case(lambda: model(node(), node("Neg", ("x",), ("unused",))), None),
     "SG_ok": inside(branch, None),
     "SG_both": inside(lambda: branch(node("Relu", ("x",), ("good",)), output="good"), None),
-    "SG_noname": inside(nameless, "strict", "the graph must have a name"),
-    "SG_unsorted": inside(lambda: branch(node("Relu", ("t",), ("b",)), node("Relu", ("x",), ("t",))), "check", ORDER),
-    "SG_later": Case(later, "check", "late"),
-    "SG_leak": Case(leaking, "check", "'b'"),
-    "SG_shadow": inside(lambda: branch(node("Neg", ("x",), ("t",)), node("Relu", ("t",), ("b",))), "check", "'t'",
-                        node("Neg", ("x",), ("t",))),
-    "SG_shadowcond": inside(lambda: branch(node("Not", ("p",), ("p",)), node("Relu", ("x",), ("b",))), "check", "'p'"),
-    "SG_initinput": inside(
-        lambda: branch(node("Relu", ("w",), ("b",)), inputs=[value("w")], initializers=[weight("w")]), "check", "'w'"),
-    "SG_passthru": inside(lambda: branch(output="x"), "check", "'x'"),
-    "SG_inithide": inside(lambda: branch(node("Relu", ("t",), ("b",)), initializers=[weight("t")]), "strict", "'t'",
-                          node("Neg", ("x",), ("t",))),
     "d01_subgraph_10": Case(lambda: deep(10), None),
     "d01_subgraph_31": Case(lambda: deep(31), None),
     "d02_subgraph_1500": Case(lambda: deep_graphs(1500), "read", "nested at most 100 messages"),
     "d03_type_depth_2000": Case(lambda: deep_type(2000), "read", "nested at most 100 messages"),
     "d04_type_depth_40": Case(lambda: deep_type(40), None),
     "g36_names_hostile": Case(hostile_names, None),
-    "g38_func_cycle_in_if": Case(cycle_in_if, "check", "a function must not call itself"),
     "g40_func_chain_5000": Case(lambda: chain(5000), "check", "at most 100 deep, not 5000"),
     "g40_func_chain_1500": Case(lambda: chain(1500), "check", "at most 100 deep, not 1500"),
     "g41_func_ring_3000": Case(lambda: chain(3000, last="F0"), "check", "a function must not call itself"),

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
@@ -65,11 +64,6 @@ def nested_loops(depth: int) -> onnx.ModelProto:
     return model(inner, last, outputs=[value("y", F, None)], initializers=[count])
 
 
-def quantizing(scale: float) -> Callable[[], onnx.ModelProto]:
-    made = node("QuantizeLinear", ("x", "s"))
-    return lambda: model(made, outputs=[value("y", TensorProto.UINT8)], initializers=[weight("s", F, (), [scale])])
-
-
 def large_product() -> onnx.ModelProto:
     """2^45 multiplications from a hundred bytes."""
     shapes = constants(("a", [1 << 15, 1 << 15]))
@@ -97,12 +91,8 @@ VALUES = {
         wide(node("OneHot", ("i", "n", "v")), code=I64, i=[0, 1], n=[1 << 40], v=[0, 1]), "evaluate", BYTES),
     "e06_loop_grows": Case(lambda: forever(grow=True), "evaluate", BYTES),
     "e06_nested_loops": Case(lambda: nested_loops(4), "evaluate", "iterations"),
-    "e09_scale_neg": Case(quantizing(-1.0), "check", "must be positive and finite, not -1.0"),
-    "e10_scale_inf": Case(quantizing(np.inf), "check", "must be positive and finite, not inf"),
-    "e11_scale_denormal": Case(quantizing(1e-44), "check", "must be at least 1.17"),
     "e12_work": Case(large_product, "evaluate", ""),
     "e13_conv_pads": Case(convolution(pads=[1 << 40, 0, 0, 0]), "evaluate", ""),
-    "e13_conv_stride_0": Case(convolution(strides=[0, 0]), "check", "the values must be 1 or more, not [0, 0]"),
     "e13_conv_dilation": Case(convolution(dilations=[1 << 62, 1]), "evaluate", ""),
     "e19_splitseq_zero": Case(
         lambda: model(node("SplitToSequence", ("x", "s"), ("q",)), node("SequenceLength", ("q",)),
