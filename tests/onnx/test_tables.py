@@ -6,7 +6,7 @@ import onnx.defs
 
 from hwflow.onnx import operators
 from hwflow.onnx.container.reader import MAX_IR_VERSION
-from hwflow.onnx.conversion.tables import DOMAINS, UP
+from hwflow.onnx.conversion.convert import DOMAINS, UP
 from hwflow.onnx.ops import MAX_OPSET, OPERATORS, find_operator
 from hwflow.onnx.schemas import SCHEMAS
 

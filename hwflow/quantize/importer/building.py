@@ -63,6 +63,17 @@ class Building:
         self.layers.append(layer)
         self.tensors[tensor.name] = tensor
 
+    def add_checked(self, layer: Layer, tensor: Tensor) -> None:
+        """The same.  ValueError where the layer does not fit its tensors."""
+        layer.check(LayerGraph("", {**self.tensors, tensor.name: tensor}, (), (), ()))
+        self.add(layer, tensor)
+
+    def made(self, layer: Layer, tensor: Tensor, output: str, index: IntArray, real: bool = True) -> Held:
+        """The ONNX tensor `output`, which a new layer makes as `tensor`."""
+        self.add(layer, tensor)
+        self.sources[tensor.name] = (output, index)
+        return Held(tensor.name, index, real)
+
     def tensor_name(self, output: str) -> str:
         """The layer graph's name of an ONNX tensor: the same, except where the host may read that very tensor.
 
@@ -126,8 +137,7 @@ class Building:
             layer: Layer = self._concat(rounded, anchor, name)
         else:
             layer = self._layer(rounded, y)
-        layer.check(LayerGraph("", {**self.tensors, name: y}, (), (), ()))
-        self.add(layer, y)
+        self.add_checked(layer, y)
         if own:
             self.sources[name] = (rounded.output, unrounded.index)
         return name
@@ -148,8 +158,7 @@ class Building:
             return anchor.layer(task)
         *before, (last, _) = PerElement(task, self.unique, self.names.new).layers()
         for layer, tensor in before:
-            layer.check(LayerGraph("", {**self.tensors, tensor.name: tensor}, (), (), ()))
-            self.add(layer, tensor)
+            self.add_checked(layer, tensor)
         return last
 
     def _concat(self, rounded: Rounded, anchor: Joined, name: str) -> Concat:
@@ -242,8 +251,7 @@ class Building:
         name = own if wish == by.output and own not in self.tensors else self.names.new(wish)
         layer = Rearrange(self.name_of(by.node), (x.name,), name, x.format, *to, padding)
         y = replace(x, name=name, frame=to.frame)
-        layer.check(LayerGraph("", {**self.tensors, name: y}, (), (), ()))
-        self.add(layer, y)
+        self.add_checked(layer, y)
         self._arranged[key], self._parts[name] = name, (x.name,)
         if x.name in self._read_as_real:
             self._read_as_real.add(name)
@@ -277,8 +285,7 @@ class Building:
             codes = np.arange(x.format.low, x.format.high + 1, x.format.step)
             y = replace(x, name=self.names.new(f"{x.name}.wide"), format=_with(x.format, integer))
             layer = Lookup(self.name_of(node), (x.name,), y.name, x.format, codes)
-            layer.check(LayerGraph("", {**self.tensors, y.name: y}, (), (), ()))
-            self.add(layer, y)
+            self.add_checked(layer, y)
             self._arranged[key], self._parts[y.name] = y.name, (x.name,)
             if x.name in self._read_as_real:
                 self._read_as_real.add(y.name)

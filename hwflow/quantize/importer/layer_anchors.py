@@ -323,21 +323,30 @@ def _products(xs: tuple[Tensor, Tensor], sign: int) -> Accumulator:
     return Accumulator(np.zeros(1, np.int64), np.array([min(0, *ends)]), np.array([max(0, *ends)]))
 
 
-def _scalar(unrounded: Unrounded, p: Parameters) -> tuple[Fraction, int, tuple[int, int]]:
-    """The function behind a sum or product of two tensors: a factor, the zero point with a constant in it, and the
-    limits.
+def form_behind(unrounded: Unrounded, p: Parameters, channels: int = 1) -> Form:
+    """The function from an anchor up to its QuantizeLinear, an entry for each channel; all have the same limits.
+
+    Refusal where it is something else, and for one symmetric bit.
     """
+    form = form_of(unrounded, Form.linear((Fraction(1),) * channels))
+    if form is None or form.rounding is not None or len(set(zip(form.low, form.high, strict=True))) > 1:
+        raise Refusal(
+            f"what follows {unrounded.anchor.node.label} must be constants, Relu and Clip up to its QuantizeLinear",
+            "quantize its result first"
+        )
     if p.format.bipolar:
         raise Refusal(
             f"the result of {unrounded.anchor.node.label} must have more than one symmetric bit, because only products "
             "are compared with thresholds", "take 2 bits, or an unsigned one"
         )
-    form = form_of(unrounded, Form.linear((Fraction(1),)))
-    if form is None or form.rounding is not None:
-        raise Refusal(
-            f"what follows {unrounded.anchor.node.label} must be constants, Relu and Clip up to its QuantizeLinear",
-            "quantize its result first"
-        )
+    return form
+
+
+def _scalar(unrounded: Unrounded, p: Parameters) -> tuple[Fraction, int, tuple[int, int]]:
+    """The function behind a sum or product of two tensors: a factor, the zero point with a constant in it, and the
+    limits.
+    """
+    form = form_behind(unrounded, p)
     if form.unit[0] == 0:
         raise ValueError(f"{unrounded.anchor.node.label} must not be multiplied by 0")
     sums = Accumulator(np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64))

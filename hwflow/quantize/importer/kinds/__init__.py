@@ -12,9 +12,8 @@ from typing import TypeAlias
 
 from hwflow.onnx.model import Node
 from hwflow.onnx.operators import BEST, SUMS
-from hwflow.quantize.importer.kinds.embedding import embedding
 from hwflow.quantize.importer.kinds.matrix import conv
-from hwflow.quantize.importer.kinds.products import matmul
+from hwflow.quantize.importer.kinds.products import embedding, matmul
 from hwflow.quantize.importer.kinds.recurrent import recurrent
 from hwflow.quantize.importer.kinds.reductions import (
     average_pool,

@@ -252,9 +252,7 @@ def running_sum(context: NodeContext, node: Node, dynamic: list[str]) -> TensorS
     y = Tensor(context.building.tensor_name(node.outputs[0]), x.frame, RunningSum.sums_of(x), x.scale, 0)
     exclusive = bool(attribute(node, "exclusive", 0))
     layer = RunningSum(context.building.name_of(node), (x.name,), y.name, x.format, exclusive)
-    context.building.add(layer, y)
-    context.building.sources[y.name] = (node.outputs[0], index)
-    return Held(y.name, index, True)
+    return context.building.made(layer, y, node.outputs[0], index)
 
 
 def from_the_end(context: NodeContext, name: str, axis: int) -> tuple[Held, IntArray]:
@@ -287,10 +285,8 @@ def max_pool(context: NodeContext, node: Node, dynamic: list[str]) -> TensorStat
     y = replace(x, name=context.building.tensor_name(node.outputs[0]), frame=result)
     sizes = (window.kernel, window.strides, window.dilations, window.pads)
     layer = MaxPool(context.building.name_of(node), (x.name,), y.name, x.format, *sizes)
-    context.building.add(layer, y)
     index = image_index(y.frame, rank)[:, channel_order(frame, held.index)]
-    context.building.sources[y.name] = (node.outputs[0], index)
-    return Held(y.name, index, held.real)
+    return context.building.made(layer, y, node.outputs[0], index, held.real)
 
 
 def average(node: Node, held: Held, frame: Frame) -> Unrounded:

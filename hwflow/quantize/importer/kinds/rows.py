@@ -15,7 +15,7 @@ from hwflow.layers.formats import Frame, IntArray
 from hwflow.layers.softmax import WIDEST_INPUT
 from hwflow.onnx.model import Node
 from hwflow.quantize.graphs import as_ints, attribute, shape_of
-from hwflow.quantize.importer.affine_forms import Form, form_of
+from hwflow.quantize.importer.layer_anchors import form_behind
 from hwflow.quantize.importer.node_context import NodeContext
 from hwflow.quantize.importer.states import (
     Entry,
@@ -103,17 +103,7 @@ def affine_behind(unrounded: Unrounded, p: Parameters) -> tuple[Floats, Floats, 
     """
     channels = unrounded.anchor.frame.channels if varies(unrounded) else 1
     unrounded = unrounded if channels > 1 else uniform(unrounded)
-    form = form_of(unrounded, Form.linear((Fraction(1),) * channels))
-    if form is None or form.rounding is not None or len(set(zip(form.low, form.high, strict=True))) > 1:
-        raise Refusal(
-            f"what follows {unrounded.anchor.node.label} must be constants, Relu and Clip up to its QuantizeLinear",
-            "quantize its result first"
-        )
-    if p.format.bipolar:
-        raise Refusal(
-            f"the result of {unrounded.anchor.node.label} must have more than one symmetric bit, because only products "
-            "are compared with thresholds", "take 2 bits, or an unsigned one"
-        )
+    form = form_behind(unrounded, p, channels)
     summand = [w * u + o for u, w, o in zip(form.unit, form.whole.tolist(), form.offset, strict=True)]
     ends = p.integer_of(form.low[0]), p.integer_of(form.high[0])
     return np.array(form.unit, np.float64), np.array(summand, np.float64), ends

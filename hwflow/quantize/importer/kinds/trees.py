@@ -11,7 +11,7 @@ from hwflow.onnx.ops.ml.trees import MEMBER, MODES, Ensemble, Forest
 from hwflow.quantize.dialects.classical.trees import is_integer, read_ensemble
 from hwflow.quantize.dialects.rewriting import Refused
 from hwflow.quantize.importer.node_context import NodeContext
-from hwflow.quantize.importer.states import Held, TensorState, Unsupported, image_index
+from hwflow.quantize.importer.states import TensorState, Unsupported, image_index
 
 
 def trees(context: NodeContext, node: Node, dynamic: list[str]) -> TensorState:
@@ -29,10 +29,7 @@ def trees(context: NodeContext, node: Node, dynamic: list[str]) -> TensorState:
     results = layer.ends if layer.aggregate == "sum" else layer.leaves
     format = IntFormat.covering(min(int(results.min()), -1), max(int(results.max()), 0))  # signed: ONNX has no uint32
     y = Tensor(layer.output, layer.output_frame(x.frame), format, 1.0, 0)
-    context.building.add(layer, y)
-    index = image_index(y.frame, 2)
-    context.building.sources[y.name] = (node.outputs[0], index)
-    return Held(y.name, index, real=True)
+    return context.building.made(layer, y, node.outputs[0], image_index(y.frame, 2))
 
 
 def _layer(name: str, x: Tensor, output: str, ensemble: Ensemble, index: IntArray) -> Trees:
