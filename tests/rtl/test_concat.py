@@ -52,15 +52,6 @@ def test_every_shape(name: str, seed: int) -> None:
         seed=seed + list(SHAPES).index(name))
 
 
-@pytest.mark.parametrize("name", SHAPES)
-def test_a_beat_in_every_cycle(name: str) -> None:
-    beats = beats_of(name, 20)
-    count = sum(len(each) for each in beats)
-    seen = play(make(name), beats, [np.arange(len(each)) for each in beats], count)
-    assert seen.output.span == count
-    assert seen.output.cycles[0] - seen.taken[0][0] == ConcatShape.LATENCY
-
-
 def test_nothing_is_taken_before_its_turn() -> None:
     beats = beats_of("two", 3)
     taken = play(make("two"), beats, [np.arange(6) + 50, np.arange(9)], 15).taken

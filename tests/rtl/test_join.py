@@ -19,8 +19,9 @@ from hwflow_rtl.join.tree import SumPlan, Term, holding, signed_digits
 from hwflow_rtl.multiply.products import Operand
 from hwflow_rtl.vendor import ECP5, Generic, Gowin, Technology, Timing
 
+from tests.random_cases import seeds
 from tests.rtl.harness import STALLS, run, simulate
-from tests.rtl.units import ARRIVALS, ask, check_times, play
+from tests.rtl.units import ask, play
 
 INT8 = Operand(signed(8))
 
@@ -67,34 +68,19 @@ def mean_of(shape: JoinShape, beats: Sequence[np.ndarray]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", SHAPES)
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 4))])
+@seeds(quick=[0], slow=range(1, 17))
 def test_every_shape(name: str, seed: int) -> None:
     """All that a unit is asked; the kinds of arrivals and the latencies of memories go round."""
     shape, frames = SHAPES[name], 4
     seed += list(SHAPES).index(name)
     beats = beats_of(shape, frames)
     whole = [each.reshape(frames, words, -1) for each, words in zip(beats, shape.words, strict=True)]
-    ask(means(shape), Generic(timing=Timing(multiply=4, ram=1 + seed % 4)), whole, mean_of(shape, beats), seed=seed)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SHAPES)
-@pytest.mark.parametrize("kinds", list(product(ARRIVALS, ARRIVALS)), ids=", ".join)
-def test_times(name: str, kinds: tuple[str, str]) -> None:
-    shape, technology = SHAPES[name], Generic(timing=Timing(multiply=4, ram=1 + len(kinds[0]) % 4))
-    check_times(means(shape), technology, beats_of(shape, 5), kinds)
-
-
-@pytest.mark.parametrize("ram", [2, *(pytest.param(ram, marks=pytest.mark.slow) for ram in (1, 3, 4))])
-@pytest.mark.parametrize("name", SHAPES)
-def test_a_beat_in_every_cycle_over_the_ends_of_frames(name: str, ram: int) -> None:
-    shape, frames = SHAPES[name], 6
-    technology = Generic(timing=Timing(multiply=4, ram=ram))
-    beats = beats_of(shape, frames)
-    seen = play(average(shape, technology), beats, [np.arange(len(each)) for each in beats], frames * shape.beats)
-    assert seen.output.span == frames * shape.beats
+    technology = Generic(timing=Timing(multiply=4, ram=1 + seed % 4))
+    ask(means(shape), technology, whole, mean_of(shape, beats), seed=seed)
+    assert means(shape).cycles == shape.beats
     if shape.words == (shape.beats, shape.beats):
-        assert seen.output.cycles[0] == means(shape).latency(technology)
+        assert means(shape).times(technology, *[np.arange(shape.beats)] * 2).departures[0] == means(shape).latency(
+            technology)
 
 
 @pytest.mark.parametrize("name", ["pixel", "one beat", "one element"])

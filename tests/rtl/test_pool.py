@@ -1,14 +1,19 @@
+"""Pools with a ring and without one: every window, every way of rescaling, at any pace of words and reader."""
+
 import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from amaranth.hdl import signed, unsigned
+from hwflow_rtl.pool.fold import FoldShape
+from hwflow_rtl.pool.fold_pool import FoldAveragePoolShape, FoldMaxPoolShape
 from hwflow_rtl.pool.pool import AveragePoolShape, MaxPoolShape
 from hwflow_rtl.rescale.order import PixelOrder
 from hwflow_rtl.rescale.plan import RequantizerStyle
 from hwflow_rtl.rescale.requantizer import RequantizerConstants
 from hwflow_rtl.rescale.thresholder import ThresholderConstants, ThresholderStyle
+from hwflow_rtl.stream.unit import UnitShape
 from hwflow_rtl.vendor import ECP5, Generic, Timing
 from hwflow_rtl.window.line_buffer import ring_depth
 from hwflow_rtl.window.shape import WindowShape
@@ -38,16 +43,27 @@ def taps(frames: np.ndarray, shape: WindowShape, padding: int) -> np.ndarray:
     return np.stack(windows, axis=1).reshape(len(frames), shape.out_height, shape.out_width, -1, frames.shape[-1])
 
 
+#: Windows and their words' lanes: with a ring; side by side also in loops in registers and in memories, one and two of
+#: them, with rests.
 SHAPES = {
     "2x2": (window(6, 8, 2, (2, 2), (2, 2)), 2),
     "3x3 padded": (window(5, 5, 1, (3, 3), (2, 2), pads=(1, 1, 1, 1)), 4),
     "overlapping": (window(5, 6, 3, (3, 2)), 1),
     "dilated": (window(7, 7, 1, (2, 2), (1, 1), (2, 3)), 2),
+    "2x2, long rows": (window(4, 24, 3, (2, 2), (2, 2)), 4),
+    "rests": (window(7, 8, 2, (2, 3), (2, 3)), 1),
     "global": (window(4, 4, 3, (4, 4)), 2),
-    "1-D": (window(1, 12, 2, (1, 3), (1, 3)), 3),
-    "one tap": (window(4, 4, 2, (1, 1)), 2),
+    "global, many words": (window(3, 3, 9, (3, 3)), 4),
+    "global, one word": (window(3, 5, 1, (3, 5)), 2),
+    "part of the frame": (window(5, 6, 2, (4, 4), (3, 3)), 2),
+    "one row of windows": (window(3, 8, 2, (2, 2), (7, 2)), 2),
+    "1-D": (window(1, 13, 2, (1, 3), (1, 3)), 3),
+    "columns": (window(6, 3, 2, (3, 1), (3, 1)), 2),
+    "one tap": (window(3, 3, 2, (1, 1)), 2),
     "subsampling": (window(4, 4, 2, (1, 1), (2, 2)), 2),
 }
+
+
 def technology_of(order: int) -> Generic:
     """Memories of each latency in turn."""
     return Generic(timing=Timing(multiply=4, rom=1 + order % 4, ram=1 + (order + 1) % 3))
@@ -58,13 +74,28 @@ def frames_for(shape: WindowShape, lanes: int, count: int, low: int = -128, high
     return source.integers(low, high + 1, (count, shape.height, shape.width, shape.words * lanes))
 
 
-@pytest.mark.quick(3)
+def require_no_pause(unit: UnitShape) -> None:
+    """Without a ring a word is taken in every cycle, over the ends of frames; that `times` is right is asked before."""
+    arrivals = np.arange(3 * unit.window.input_words)
+    assert unit.cycles == unit.window.input_words
+    assert np.array_equal(unit.times(technology_of(0), arrivals).taken[0], arrivals)
+
+
+@pytest.mark.quick(6)
 @pytest.mark.parametrize("name", SHAPES)
 def test_max_pool(name):
+    """Signed and unsigned, of the largest and of the smallest."""
     shape, lanes = SHAPES[name]
-    order, frames = list(SHAPES).index(name), frames_for(shape, lanes, 3)
-    ask(MaxPoolShape(window=shape, lanes=lanes, element=signed(8)), technology_of(order), [frames],
-        taps(frames, shape, -128).max(axis=3).reshape(-1, lanes), seed=order)
+    order, smallest = list(SHAPES).index(name), bool(list(SHAPES).index(name) % 2)
+    element, low = (signed(8), -128) if order % 4 < 2 else (unsigned(8), 0)
+    frames = frames_for(shape, lanes, 3, low, low + 255)
+    windows = taps(frames, shape, low + 255 if smallest else low)
+    expected = (windows.min if smallest else windows.max)(axis=3).reshape(-1, lanes)
+    sizes = {"window": shape, "lanes": lanes, "element": element, "smallest": smallest}
+    ask(MaxPoolShape(**sizes), technology_of(order), [frames], expected, seed=order)
+    if FoldShape.fits(shape):
+        ask(FoldMaxPoolShape(**sizes), technology_of(order), [frames], expected, seed=order)
+        require_no_pause(FoldMaxPoolShape(**sizes))
 
 
 @pytest.mark.parametrize("name", ["3x3 padded", *(
@@ -76,16 +107,8 @@ def test_max_pool_with_a_ring_of_just_its_words(name):
         taps(frames, shape, -128).max(axis=3).reshape(-1, lanes))
 
 
-@pytest.mark.parametrize("smallest", [False, True])
-def test_max_pool_of_unsigned(smallest):
-    shape = window(4, 4, 1, (2, 2), (2, 2), pads=(0, 0, 1, 1))
-    frames = frames_for(shape, 1, 3, 0, 255)
-    windows = taps(frames, shape, 255 if smallest else 0)
-    ask(MaxPoolShape(window=shape, lanes=1, element=unsigned(8), smallest=smallest), technology_of(0), [frames],
-        (windows.min if smallest else windows.max)(axis=3).reshape(-1, 1))
-
-
 def average(shape: WindowShape, lanes: int, out_lanes: int, style: RequantizerStyle, mixed: bool) -> AveragePoolShape:
+    """Of windows whose padding is 5, which the bias takes off again."""
     channels, count = shape.words * lanes, shape.kernel[0] * shape.kernel[1]
     source = np.random.default_rng(channels)
     spread = source.integers(0, 3, channels) if mixed else np.zeros(channels, dtype=np.int64)
@@ -97,20 +120,57 @@ def average(shape: WindowShape, lanes: int, out_lanes: int, style: RequantizerSt
         output=signed(8), out_lanes=out_lanes)
 
 
+def without_a_ring(pool: AveragePoolShape) -> FoldAveragePoolShape | None:
+    """The same, where it is possible."""
+    if not FoldAveragePoolShape.fits(pool.window, pool.lanes // pool.out_lanes):
+        return None
+    return FoldAveragePoolShape(window=pool.window, lanes=pool.lanes, element=pool.element,
+                                accumulator=pool.accumulator, rescaler=pool.rescaler, output=pool.output,
+                                out_lanes=pool.out_lanes)
+
+
 WAYS = ((DSP, True), (FABRIC, True), (DSP, False))
 #: Every shape meets each number of lanes and one way of rescaling; the other ways are slow tests.
 AVERAGES = [pytest.param(name, out_lanes, k, marks=[pytest.mark.slow] if (n + m - k) % 3 else [])
-            for n, (name, (_, lanes)) in enumerate(SHAPES.items()) for m, out_lanes in enumerate(sorted({1, lanes}))
-            for k in range(len(WAYS))]
+            for n, (name, (_, lanes)) in enumerate(SHAPES.items()) for m, out_lanes in enumerate(
+                each for each in sorted({1, 2, lanes}) if lanes % each == 0) for k in range(len(WAYS))]
 
 
-@pytest.mark.quick(5)
+@pytest.mark.quick(8)
 @pytest.mark.parametrize("name, out_lanes, way", AVERAGES)
 def test_average_pool(name, out_lanes, way):
     shape, lanes = SHAPES[name]
-    frames, stage = frames_for(shape, lanes, 3), average(shape, lanes, out_lanes, *WAYS[way])
-    expected = requantized(taps(frames, shape, 5).sum(axis=3), stage.rescaler).reshape(-1, out_lanes)
-    ask(stage, technology_of(way), [frames], expected, seed=way)
+    frames, pool = frames_for(shape, lanes, 3), average(shape, lanes, out_lanes, *WAYS[way])
+    expected = requantized(taps(frames, shape, 5).sum(axis=3), pool.rescaler).reshape(-1, out_lanes)
+    ask(pool, technology_of(way), [frames], expected, seed=way)
+    if fold := without_a_ring(pool):
+        ask(fold, technology_of(way + out_lanes), [frames], expected, seed=way)
+        require_no_pause(fold)
+
+
+def test_means_by_thresholds_without_a_ring():
+    shape, lanes = SHAPES["2x2"]
+    frames = frames_for(shape, lanes, 3)
+    values = np.sort(np.random.default_rng(1).integers(-300, 300, (shape.words * lanes, 15)), axis=1)
+    pool = without_a_ring(replace(average(shape, lanes, 1, DSP, False), rescaler=ThresholderConstants(values, -3)))
+    sums = taps(frames, shape, 0).sum(axis=3)
+    ask(pool, technology_of(0), [frames], ((sums[..., None] >= values).sum(axis=-1) - 3).reshape(-1, 1))
+
+
+def test_every_kind_of_loop_is_tested():
+    loops = {name: FoldShape(shape).loops for name, (shape, _) in SHAPES.items() if FoldShape.fits(shape)}
+    assert loops["2x2, long rows"] == ((3, 2), (36, 2))
+    assert loops["global, many words"] == ((9, 9),)
+    assert loops["columns"] == ((6, 3),)
+    assert loops["1-D"] == ((2, 3),)
+    assert len(loops["rests"]) == 2
+
+
+@pytest.mark.parametrize("kernel, others", [
+    ((3, 3), {"stride": (2, 2)}), ((2, 2), {"stride": (2, 2), "pads": (0, 0, 1, 0)}),
+    ((2, 2), {"stride": (3, 3)}), ((2, 2), {"stride": (2, 2), "dilation": (1, 2)})])
+def test_windows_that_do_not_stand_side_by_side(kernel, others):
+    assert not FoldShape.fits(window(9, 9, 2, kernel, **others))
 
 
 def test_average_pool_cost_counts_multipliers():
@@ -125,6 +185,19 @@ def test_max_pool_cost_is_a_window_and_little_more():
     cost = MaxPoolShape(window=shape, lanes=4, element=signed(8)).cost(ECP5())
     assert cost.dsp == 0
     assert cost.ram == ECP5().ram_cost(width=32, depth=ring_depth(shape=shape, width=32, technology=ECP5())).ram > 0
+
+
+def test_no_frame_of_memory_without_a_ring():
+    """Of a mean over 64 x 64 pixels: a sum for each channel, where a ring is a frame and more."""
+    ring = average(window(64, 64, 16, (64, 64)), 4, 1, DSP, True)
+    kept, folded = ring.cost(ECP5()), without_a_ring(ring).cost(ECP5())
+    assert folded.ram <= 4
+    assert folded.ram < kept.ram // 50
+    for each in (ring.window, window(32, 32, 8, (2, 2), (2, 2))):
+        kept, folded = (kind(window=each, lanes=4, element=signed(8)).cost(ECP5())
+                        for kind in (MaxPoolShape, FoldMaxPoolShape))
+        assert folded.ram <= kept.ram
+        assert folded.lut < kept.lut
 
 
 def pool_of_other_channels() -> AveragePoolShape:

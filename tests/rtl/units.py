@@ -76,17 +76,6 @@ def arrivals_of(kind: str, count: int, seed: int) -> np.ndarray:
 ARRIVALS = ("at once", "now and then", "late", "in bursts")
 
 
-def check_times(shape: UnitShape, technology: Technology, beats: Sequence[np.ndarray], kinds: Sequence[str],
-                seed: int = 0) -> None:
-    """The times of `shape` are what the simulation shows, in every cycle."""
-    arrivals = [arrivals_of(kind, len(each), seed + k) for k, (kind, each) in enumerate(zip(kinds, beats, strict=True))]
-    said = shape.times(technology, *arrivals)
-    seen = play(shape.build(technology, "unit"), beats, arrivals, len(said.departures))
-    for one, other in zip(said.taken, seen.taken, strict=True):
-        assert np.array_equal(one, other)
-    assert np.array_equal(said.departures, seen.output.cycles)
-
-
 def ask(shape: UnitShape, technology: Technology, frames: Sequence[np.ndarray], expected: np.ndarray, *,
         seed: int = 0, weights: np.ndarray | None = None, every: Fraction = Fraction(1)) -> wiring.Component:
     """All questions to a unit, which is made once; returns it.
