@@ -173,6 +173,12 @@ def test_windows_that_do_not_stand_side_by_side(kernel, others):
     assert not FoldShape.fits(window(9, 9, 2, kernel, **others))
 
 
+def test_means_that_leave_as_fast_as_words_come():
+    """One a word and no more; those of 2 x 2 words in four parts."""
+    assert [FoldAveragePoolShape.fits(SHAPES["one tap"][0], parts) for parts in (1, 2)] == [True, False]
+    assert [FoldAveragePoolShape.fits(SHAPES["2x2"][0], parts) for parts in (4, 5)] == [True, False]
+
+
 def test_average_pool_cost_counts_multipliers():
     shape = window(8, 8, 4, (3, 3))
     assert average(shape, 4, 4, DSP, False).cost(ECP5()).dsp == 4

@@ -17,8 +17,7 @@ from hwflow_rtl.vendor import FAMILIES
 from hwflow_sim.board import BoardDesign, SimulatedBoard, UartLine, compile_board, read_netlist
 
 from hwflow.synth.toolchain import find_tool, run_tool
-from tests.rtl.test_products import CASES, operands, sums_of
-from tests.rtl.test_products import every
+from tests.rtl.test_products import CASES, every, operands, sums_of
 
 PAIRS, LOGIC = MultiplierStyle.PAIRS, MultiplierStyle.LOGIC
 
