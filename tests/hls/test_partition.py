@@ -25,7 +25,6 @@ from hwflow.stages.folding import Folding
 from hwflow.stages.names import layer_names
 from hwflow.stages.partition import DATAFLOW, Partition, SharedLayers
 from hwflow.stages.stage import LayerStage
-from hwflow.synth import load_board
 from tests.e2e.networks import residual, rows_for, two_by_two
 from tests.layers.cases import CASES
 
@@ -36,11 +35,6 @@ FOLDING = Folding(4, 4, 1)
 def graph() -> LayerGraph:
     """first, second (reads first), add (reads both), fc."""
     return quantize(model := residual(), rows_for(model, 4)).graph
-
-
-@pytest.fixture(scope="module")
-def technology() -> Technology:
-    return load_board("ulx3s_85f").technology()
 
 
 def shared(name: str, *layers: int) -> SharedLayers:

@@ -29,11 +29,6 @@ def graph() -> LayerGraph:
     return quantize(model, rows_for(model, 8)).graph
 
 
-@pytest.fixture(scope="module")
-def technology() -> Technology:
-    return load_board("ulx3s_85f").technology()
-
-
 def foldings(graph: LayerGraph, choice: int) -> list[Folding]:
     """One folding of each layer, another one for each `choice`."""
     found = [list(stage_of(graph, layer).foldings()) for layer in graph.layers]

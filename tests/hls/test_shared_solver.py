@@ -8,7 +8,6 @@ import re
 import numpy as np
 import pytest
 from hwflow_base.errors import AnswerIsNo
-from hwflow_rtl.vendor import Resources
 
 import hwflow
 from hwflow import hls, onnx
@@ -24,9 +23,8 @@ from hwflow.stages.partition import Execution
 from hwflow.synth import Board, load_board
 from hwflow.synth.expected_clock import outside_of
 from tests.e2e.networks import residual, rows_for
+from tests.hls.test_solver import PLENTY, budget
 from tests.layers.cases import CASES
-
-PLENTY = Resources(lut=10**6, ff=10**6, dsp=10**4, ram=10**4)
 
 
 def convolutions(count: int, channels: int, size: int) -> hwflow.Model:
@@ -106,7 +104,7 @@ def test_frames_that_no_memory_can_hold() -> None:
 def test_more_multipliers_give_a_larger_array(deep: Quantized) -> None:
     technology, graph, found = board("ulx3s_85f").technology(), deep.graph, {}
     for dsp in (8, 30, 90, 10**4):
-        limits = hls.Budget("test", dataclasses.replace(PLENTY, dsp=dsp), Resources(), usable_logic=1.0)
+        limits = budget(dsp=dsp)
         plan = hls.solve_shared(graph, hls.Target(technology, limits))
         assert plan.resources.dsp <= dsp
         found[plan.stages[0].folding.cols] = plan.interval
@@ -116,7 +114,7 @@ def test_more_multipliers_give_a_larger_array(deep: Quantized) -> None:
 
 def test_an_array_of_fewer_rows_uses_more_multipliers(deep: Quantized) -> None:
     gowin, graph = board("tangnano9k").technology(), deep.graph
-    limits = hls.Budget("test", dataclasses.replace(PLENTY, dsp=40), Resources(), usable_logic=1.0)
+    limits = budget(dsp=40)
     plan = hls.solve_shared(graph, hls.Target(gowin, limits))
     (stage,) = plan.stages
     assert (stage.folding.rows, stage.folding.cols, plan.resources.dsp) == (4, 8, 32)
@@ -132,7 +130,7 @@ def test_an_array_of_fewer_rows_uses_more_multipliers(deep: Quantized) -> None:
 
 def test_an_interval_gets_the_cheapest_stage(deep: Quantized) -> None:
     technology = board("ulx3s_85f").technology()
-    limits = hls.Budget("test", PLENTY, Resources(), usable_logic=1.0)
+    limits = budget()
     fastest = hls.solve_shared(deep.graph, hls.Target(technology, limits))
     slower = hls.solve_shared(deep.graph, hls.Target(technology, limits), interval=8 * fastest.interval)
     assert slower.interval <= 8 * fastest.interval
@@ -166,7 +164,7 @@ def test_frames_too_large_for_blocks_are_in_spram() -> None:
 
 def test_why_a_graph_cannot_be_shared() -> None:
     chosen = CASES[TopK](np.random.default_rng(0)).graph
-    technology, limits = board("ulx3s_85f").technology(), hls.Budget("test", PLENTY, Resources(), usable_logic=1.0)
+    technology, limits = board("ulx3s_85f").technology(), budget()
     with pytest.raises(AnswerIsNo, match=re.escape(
             f"'{chosen.name}' cannot be one shared stage: layer '{chosen.layers[0].name}' (top_k): a shared stage "
             "compares elements of one channel")):

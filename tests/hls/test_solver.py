@@ -41,11 +41,6 @@ def graph() -> LayerGraph:
     return graph_of(None)
 
 
-@pytest.fixture(scope="module")
-def technology() -> Technology:
-    return load_board("ulx3s_85f").technology()
-
-
 def budget(**limits: int) -> Budget:
     return Budget("test", dataclasses.replace(PLENTY, **limits), NOTHING, usable_logic=1.0)
 

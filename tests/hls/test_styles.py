@@ -49,11 +49,6 @@ def graph_of(bits: int) -> LayerGraph:
     return quantize(model, rows_for(model, 4), settings=settings).graph
 
 
-@pytest.fixture(scope="module")
-def technology() -> Technology:
-    return load_board("ulx3s_85f").technology()
-
-
 def styles(plan: hls.Plan) -> set[MultiplierStyle]:
     return {stage.folding.style for stage in plan.stages if stage.schedule.multipliers}
 

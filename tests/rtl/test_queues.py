@@ -110,11 +110,11 @@ QUEUES: dict[str, Callable[[], Queue | DeepQueue | PairedQueue]] = {
 
 
 @pytest.mark.parametrize("name", QUEUES)
-@seeds(quick=[0], slow=range(1, 4))
+@seeds(quick=[0], slow=range(1, 3))
 def test_every_cycle_is_foreseen(seed: int, name: str) -> None:
     if not seed:
         play(QUEUES[name](), filled_and_emptied(QUEUES[name]()))
-    play(QUEUES[name](), bursts(400 if seed == 0 else 8000, seed), seed)
+    play(QUEUES[name](), bursts(400 if seed == 0 else 3000, seed), seed)
 
 
 @pytest.mark.parametrize("before", range(4))

@@ -19,7 +19,8 @@ from hwflow.stages.rescalers import REFERENCE
 from tests.layers.recurrent_cases import random_layer
 from tests.layers.recurrent_reference import recurrent
 from tests.random_cases import seeds
-from tests.rtl.harness import run, simulate
+from tests.rtl.harness import run
+from tests.rtl.units import ask
 
 FAMILIES = {"ecp5": ECP5(), "gowin": Gowin(), "ice40": ICE40(), "hx8k": ICE40(has_multipliers=False)}
 CELLS = {"rnn": ("rnn", None), "gru, reset before": ("gru", False), "gru, reset after": ("gru", True),
@@ -69,16 +70,10 @@ def prove(cell: str, name: str, seed: int, weight: IntFormat | None = None) -> N
     graph = graph_of(layer, steps)
     folding, frames = any_folding(rng, graph, name), frames_of(rng, layer, 3, steps)
     expected = recurrent(layer, frames)[0].reshape(-1, folding.lanes)
-    sends = {"i": frames.reshape(-1, folding.lanes)}
-    for stalls in ((0.0, 0.0), ((0.3, 0.6), (0.95, 0.0), (0.0, 0.95))[seed % 3]):
-        stage = stage_of(graph, layer).unit(folding, as_simulated(name))
-        assert np.array_equal(stage.model(frames), expected), folding
-        traces = simulate(stage, sends=sends, receives={"o": len(expected)}, stall_in=stalls[0], stall_out=stalls[1],
-                          seed=seed, patience=20000)
-        assert np.array_equal(traces["o"].beats, expected), folding
-        if not any(stalls):
-            ends = traces["o"].cycles.reshape(3, -1)[:, -1]
-            assert ends[2] - ends[1] == stage_of(graph, layer).schedule(folding, REFERENCE).interval, folding
+    technology = as_simulated(name)
+    shape = stage_of(graph, layer).unit(folding, technology).shape
+    ask(shape, technology, [frames], expected, seed=seed)
+    assert shape.cycles == stage_of(graph, layer).schedule(folding, REFERENCE).interval, folding
 
 
 @pytest.mark.parametrize("cell", [

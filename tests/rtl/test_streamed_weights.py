@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from amaranth.hdl import Fragment, Module, Shape, Signal, signed, unsigned
+from amaranth.hdl import Module, Shape, Signal, signed, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from hwflow_rtl.matrix.streamed_weights import StreamSource, weight_beats
@@ -24,7 +23,7 @@ from hwflow_rtl.vendor.generic import Generic
 
 from tests.rtl.harness import simulate
 from tests.rtl.test_matrix import LAYERS, Case, Layer
-from tests.rtl.units import ask, play
+from tests.rtl.units import ask, memories_asked, play
 
 FRAMES = 3
 #: Layers with one output pixel, and the rows whose weights arrive in a beat.
@@ -182,17 +181,9 @@ def test_two_tiles_are_the_buffer_where_tiles_are_long() -> None:
 @pytest.mark.parametrize("name", ["dense", "long"])
 def test_the_cost_names_the_buffers(family: str, name: str) -> None:
     layer, rows = STREAMED.get(name, (Layer((1, 1, 512), 16, 8, 4), 4))
-    technology, asked = FAMILIES[family](), Counter()
-    make_ram = technology.ram
-
-    def ram(*, width, depth, name=""):
-        asked[name, width, depth] += 1
-        return make_ram(width=width, depth=depth, name=name)
-
-    technology.ram = ram
+    technology = FAMILIES[family]()
     case = Case(layer, 1, technology=technology, source=StreamSource(rows), style=RequantizerStyle.FABRIC)
-    Fragment.get(case.stage, None)
-    cost = case.stage.shape.cost(technology)
+    asked, cost = memories_asked(technology, lambda: case.stage), case.stage.shape.cost(technology)
     named = {(each.name, each.width, each.depth) for each in cost.memories if each.name.startswith("weights")}
     assert named == {each for each in asked if each[0].startswith("weights")}
     assert len(named) == case.stage.array.banks

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from amaranth.hdl import Fragment, signed, unsigned
+from amaranth.hdl import signed, unsigned
 from hwflow_rtl.matrix.shape import MatrixShape
 from hwflow_rtl.matrix.streamed_weights import StreamSource
 from hwflow_rtl.matrix.tiled import TiledShape, TiledStageShape, pass_beats, played_passes
@@ -26,7 +26,7 @@ from hwflow_rtl.vendor.memory import Holds
 
 from tests.rtl.oracles import requantized
 from tests.rtl.test_matrix import LAYERS, SAME, Layer, limits, sums_of
-from tests.rtl.units import ask, play
+from tests.rtl.units import ask, memories_asked, play
 
 FRAMES = 3
 PORTS = ("i", "weights")
@@ -179,21 +179,9 @@ def test_the_order_of_the_stream() -> None:
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 def test_the_cost_names_the_memories(family: str) -> None:
-    technology, asked = FAMILIES[family](), Counter()
-    make_ram, make_rom = technology.ram, technology.rom
-
-    def ram(*, width, depth, name=""):
-        asked[name, width, depth] += 1
-        return make_ram(width=width, depth=depth, name=name)
-
-    def rom(*, width, contents, name):
-        asked[name.removeprefix("stage_"), width, len(contents)] += 1
-        return make_rom(width=width, contents=contents, name=name)
-
-    technology.ram, technology.rom = ram, rom
+    technology = FAMILIES[family]()
     case = Case("rows left over, in groups", 1, technology=technology)
-    Fragment.get(case.stage, None)
-    cost = case.unit.cost(technology)
+    asked, cost = memories_asked(technology, lambda: case.stage), case.unit.cost(technology)
     named = Counter((each.name, each.width, each.depth) for each in cost.memories if each.holds is not Holds.QUEUE)
     assert named == asked
     assert {each.name for each in cost.memories if each.holds is Holds.FRAMES} == {"input_ring", "output_ring"}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from amaranth.hdl import Value
+from amaranth.hdl import Fragment, Value
 from amaranth.lib import wiring
 from hwflow_rtl.core import inputs_of, port_names
 from hwflow_rtl.stream.unit import UnitShape
@@ -123,3 +124,21 @@ def _played(shape: UnitShape, technology: Technology, unit: wiring.Component, si
     for ours, theirs in zip(said.taken, seen.taken, strict=True):
         assert np.array_equal(ours[:len(theirs)], theirs)
     return seen
+
+
+def memories_asked(technology: Technology, make: Callable[[], wiring.Component]) -> Counter[tuple[str, int, int]]:
+    """Names, widths and depths of the RAMs and ROMs that `technology` is asked for when a unit is elaborated."""
+    asked: Counter[tuple[str, int, int]] = Counter()
+    make_ram, make_rom = technology.ram, technology.rom
+
+    def ram(*, width, depth, name=""):
+        asked[name, width, depth] += 1
+        return make_ram(width=width, depth=depth, name=name)
+
+    def rom(*, width, contents, name):
+        asked[name.removeprefix("stage_"), width, len(contents)] += 1
+        return make_rom(width=width, contents=contents, name=name)
+
+    technology.ram, technology.rom = ram, rom
+    Fragment.get(make(), None)
+    return asked
