@@ -9,35 +9,23 @@ from typing import Any
 
 import numpy as np
 from amaranth.hdl import Shape
-from amaranth.lib.wiring import In, Out
 
 from ..multiply.products import Operand
 from ..rescale.rescaler import Rescaler, RescalerConstants
 from ..stream.queue import Queue
 from ..stream.streams import stream_of
 from ..stream.times import Times
-from ..stream.unit import UnitShape
+from ..stream.unit import LanesShape
 from ..vendor.base import Resources, Technology
 from ..window.shape import WindowShape
 from .results import Results
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PoolShape(UnitShape):
+class PoolShape(LanesShape):
     """The windows of frames of words of `lanes` elements, and the format of an element."""
 
     window: WindowShape
-    lanes: int
-    element: Shape
-
-    @property
-    def lanes_in(self) -> tuple[int, ...]:
-        return (self.lanes,)
-
-    @property
-    def width(self) -> int:
-        """Bits of a word that comes."""
-        return self.lanes * self.element.width
 
     @property
     def width_out(self) -> int:
@@ -53,11 +41,6 @@ class PoolShape(UnitShape):
     def step(self) -> int:
         """Cycles between them."""
         return 1
-
-    @property
-    def ports(self) -> dict[str, Any]:
-        words = stream_of(self.element, self.lanes)
-        return {"i": In(words), "o": Out(words), "busy": Out(1)}
 
     @abstractmethod
     def results(self, technology: Technology) -> Results:
@@ -114,9 +97,8 @@ class RescaledPoolShape(PoolShape):
         return self.out_lanes * self.output.width
 
     @property
-    def ports(self) -> dict[str, Any]:
-        words = stream_of(self.element, self.lanes)
-        return {"i": In(words), "o": Out(stream_of(self.output, self.out_lanes)), "busy": Out(1)}
+    def words_out(self) -> Any:
+        return stream_of(self.output, self.out_lanes)
 
     @property
     def drain_latency(self) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +16,9 @@ from ..stream.credit import CreditCounter
 from ..stream.deep_queue import pointer
 from ..stream.pipeline import adder_luts, delay
 from ..stream.queue import Queue
-from ..stream.streams import link, stream_of
+from ..stream.streams import link
 from ..stream.times import StageTimes, Times, with_room
-from ..stream.unit import UnitShape
+from ..stream.unit import LanesShape
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from ..vendor.memory import Holds
@@ -89,21 +88,10 @@ class Ring(wiring.Component):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MovedShape(UnitShape):
+class MovedShape(LanesShape):
     """Which word of a frame goes where; a word is `lanes` elements, on both streams."""
 
     order: RearrangeShape
-    element: Shape
-    lanes: int
-
-    @property
-    def lanes_in(self) -> tuple[int, ...]:
-        return (self.lanes,)
-
-    @property
-    def width(self) -> int:
-        """Bits of a word."""
-        return self.lanes * self.element.width
 
     @property
     def cycles(self) -> int:
@@ -112,11 +100,6 @@ class MovedShape(UnitShape):
     @property
     def work(self) -> int:
         return self.order.output_words
-
-    @property
-    def ports(self) -> dict[str, Any]:
-        words = stream_of(self.element, self.lanes)
-        return {"i": In(words), "o": Out(words), "busy": Out(1)}
 
     def words_of(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The words [n, words, lanes] of frames [n, height, width, channels]."""

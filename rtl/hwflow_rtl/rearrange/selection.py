@@ -14,6 +14,7 @@ from ..stream.pipeline import adder_luts
 from ..stream.queue import Queue
 from ..stream.streams import link, payload_of
 from ..stream.times import StageTimes, Times, in_turn
+from ..stream.unit import ShapedUnit
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from .rearrange import MovedShape
@@ -60,19 +61,13 @@ class SelectionShape(MovedShape):
         return SelectionStage(shape=self, technology=technology, name=name)
 
 
-class SelectionStage(wiring.Component):
+class SelectionStage(ShapedUnit):
     """Gives the words that `shape` names.  `technology` and `name` make ROMs, and begin their names.
 
     Takes a word in every cycle, so that a frame takes as many cycles as it has words; one that passes is at the output
     in the next cycle.  `busy` says that one passes.  Words are taken as long as the queue has room for one more: the
     stage never needs input beyond its next output.
     """
-
-    def __init__(self, *, shape: SelectionShape, technology: Technology, name: str):
-        self.shape = shape
-        self.technology = technology
-        self.name = name
-        super().__init__(shape.ports)
 
     def model(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Beats at the output, [n, lanes]; frames are [n, height, width, channels]."""

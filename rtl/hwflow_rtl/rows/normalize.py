@@ -17,12 +17,10 @@ from amaranth.hdl import Cat, Const, Module, Shape, Signal, Value, signed
 from amaranth.lib import data, wiring
 
 from ..join.add import TAIL, RoundedSum
-from ..join.join import queue_depth
 from ..join.multiply import BlockProduct
 from ..join.tree import SumPlan, Term, holding, signed_digits
 from ..multiply.products import Operand
 from ..rescale.ranges import shape_range
-from ..stream.credit import CreditCounter
 from ..stream.pipeline import Nest, adder_luts, delay
 from ..stream.queue import Queue
 from ..stream.streams import link
@@ -34,7 +32,7 @@ from .power import PowerShape, RowPower
 from .product import ExactProduct
 from .reciprocal import Levelling, Root
 from .ring import RowRingShape
-from .shape import Phase, RowsShape
+from .shape import Phase, RowsShape, RowsStage, results_cost
 
 IntArray = npt.NDArray[np.int64]
 
@@ -212,7 +210,6 @@ class NormalizeShape(RowsShape):
         (phase,), lanes = self.phases(technology), self.lanes
         members = {name: self.root.state.members[name].width for name in ("total", "place", "root")}
         latency = self.result_latency(technology)
-        depth = queue_depth(latency)
         total = self.row_ring(technology).cost(technology) + self.power.cost(technology)
         for iteration in (self.levelling, self.root):
             total += ChainShape(iteration, self.words).cost(technology)
@@ -221,11 +218,10 @@ class NormalizeShape(RowsShape):
         lane = self.lane_cost(technology)
         for _ in range(lanes):
             total += lane
-        total += Queue.cost(width=self.output.width * lanes, depth=depth, technology=technology)
         counters = 2 * Nest.bits((self.words,))
         ram, moved = technology.timing.ram, technology.timing.ram + self.distance_latency
         waits = members["total"] * ram + members["place"] * moved + members["root"] * (moved + self.shifts)
-        return total + CreditCounter.cost(words=depth) + fitted("NormalizeStage") + Resources(
+        return total + results_cost(self, latency, technology) + fitted("NormalizeStage") + Resources(
             lut=counters, ff=counters + latency + waits)
 
     def lane_cost(self, technology: Technology) -> Resources:
@@ -249,20 +245,12 @@ class NormalizeShape(RowsShape):
         return NormalizeStage(shape=self, technology=technology, name=name)
 
 
-class NormalizeStage(wiring.Component):
+class NormalizeStage(RowsStage):
     """The normalization of each row of `shape`.
-
-    `technology` and `name` make memories and multipliers, and begin the ROM's name.
 
     A word is taken, and given when all of its row is known (`NormalizeShape.phases`); a word a cycle.  A row waits for
     nothing but its own words and the rows before it.  `busy` says that a word starts that is given.
     """
-
-    def __init__(self, *, shape: NormalizeShape, technology: Technology, name: str):
-        self.shape = shape
-        self.technology = technology
-        self.name = name
-        super().__init__(shape.ports)
 
     def model(self, beats: IntArray) -> IntArray:
         """Beats of whole frames, [beats, lanes], to as many; from the hardware's recurrences, a row after the other."""
@@ -303,9 +291,7 @@ class NormalizeStage(wiring.Component):
         (phase,), latency = shape.phases(technology), shape.result_latency(technology)
         m.submodules.row = row = shape.row_ring(technology).build(technology)
         m.submodules.known = known = Queue(shape=self.known_layout, depth=phase.rows)
-        m.submodules.queue = queue = Queue(
-            shape=data.ArrayLayout(shape.output, shape.lanes), depth=queue_depth(latency), technology=technology)
-        m.submodules.credit = credit = CreditCounter(words=queue_depth(latency), take=1)
+        queue, credit = self.results(m, latency)
         taken, given = Signal(), Signal()
         m.d.comb += [
             self.i.ready.eq(row.room), taken.eq(self.i.valid & row.room), row.reserve.eq(taken), row.write.eq(taken),
@@ -324,12 +310,6 @@ class NormalizeStage(wiring.Component):
         """What the second pass wants of a row."""
         state = self.shape.root.state.members
         return data.StructLayout({name: state[name] for name in ("root", "total", "place")})
-
-    def last_word(self, m: Module, step: Value, name: str) -> Value:
-        """Whether the word that comes next is the last of its row."""
-        nest = Nest(m, (self.shape.words,), name=name)
-        nest.advance(step)
-        return nest.last[0]
 
     def learn(self, m: Module, taken: Value, known) -> None:
         """The level and the root of each row's power enter the queue."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ from ..rescale.ranges import shape_range
 from ..stream.pipeline import Nest, adder_luts, delay
 from ..stream.streams import stream_of
 from ..stream.times import StageTimes, Times, in_turn
+from ..stream.unit import ShapedUnit
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from .shape import PixelsShape
@@ -57,6 +59,11 @@ class RunningSumShape(PixelsShape):
         low, high = (count * (end - self.zero_point) for end in self.operand.range)
         return Shape.cast(range(min(low, 0), max(high, 0) + 1))
 
+    @property
+    def ports(self) -> dict[str, Any]:
+        return {"i": In(stream_of(self.operand.shape, self.lanes)), "o": Out(stream_of(self.output, self.lanes)),
+                "busy": Out(1)}
+
     def results(self, technology: Technology) -> Results:
         """A cycle for each lane, and one for the sum of the beats before."""
         return Results(words=1, interval=1, latency=self.lanes + 1, technology=technology)
@@ -81,14 +88,8 @@ class RunningSumShape(PixelsShape):
         return RunningSumUnit(shape=self, technology=technology)
 
 
-class RunningSumUnit(wiring.Component):
+class RunningSumUnit(ShapedUnit):
     """Initiation interval 1 beat, latency `RunningSumShape.latency`.  `busy` says that a beat goes in."""
-
-    def __init__(self, *, shape: RunningSumShape, technology: Technology):
-        self.shape = shape
-        self.technology = technology
-        super().__init__({"i": In(stream_of(shape.operand.shape, shape.lanes)),
-                          "o": Out(stream_of(shape.output, shape.lanes)), "busy": Out(1)})
 
     def model(self, frames: IntArray) -> IntArray:
         """Beats at the output, [n, lanes]; frames are [n, height, width, channels]."""

@@ -8,16 +8,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from amaranth.hdl import Shape
-from amaranth.lib.wiring import In, Out
+from amaranth.hdl import Module, Shape, Value
+from amaranth.lib import data
 
 from ..join.join import queue_depth
 from ..pool.results import Results
+from ..stream.credit import CreditCounter
+from ..stream.pipeline import Nest
 from ..stream.queue import Queue
 from ..stream.streams import stream_of
 from ..stream.times import StageTimes, Times, in_turn, with_room
-from ..stream.unit import UnitShape
-from ..vendor.base import Technology
+from ..stream.unit import LanesShape, ShapedUnit, UnitShape
+from ..vendor.base import Resources, Technology
 
 
 @dataclass(frozen=True)
@@ -74,13 +76,11 @@ def play_rows(arrivals: Times, room: Times, words: int, phases: Sequence[Phase])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class RowsShape(UnitShape):
+class RowsShape(LanesShape):
     """Frames of `rows` rows of `elements`, `lanes` of them in a beat, from format `element` to format `output`."""
 
     rows: int
     elements: int
-    lanes: int
-    element: Shape
     output: Shape
 
     @property
@@ -89,17 +89,12 @@ class RowsShape(UnitShape):
         return self.elements // self.lanes
 
     @property
-    def lanes_in(self) -> tuple[int, ...]:
-        return (self.lanes,)
-
-    @property
     def cycles(self) -> int:
         return self.rows * self.words
 
     @property
-    def ports(self) -> dict[str, Any]:
-        return {"i": In(stream_of(self.element, self.lanes)), "o": Out(stream_of(self.output, self.lanes)),
-                "busy": Out(1)}
+    def words_out(self) -> Any:
+        return stream_of(self.output, self.lanes)
 
     @abstractmethod
     def phases(self, technology: Technology) -> tuple[Phase, ...]:
@@ -115,6 +110,31 @@ class RowsShape(UnitShape):
         room = with_room(np.zeros_like(arrivals[0]), left, depth, back=2)
         taken, *_, given = play_rows(arrivals[0], room, self.words, self.phases(technology))
         return StageTimes((taken,), given + latency + Queue.latency_of(depth))
+
+
+class RowsStage(ShapedUnit):
+    """A unit of rows; it gives their results through a queue with credits."""
+
+    def last_word(self, m: Module, step: Value, name: str) -> Value:
+        """Whether the word that comes next is the last of its row."""
+        nest = Nest(m, (self.shape.words,), name=name)
+        nest.advance(step)
+        return nest.last[0]
+
+    def results(self, m: Module, latency: int) -> tuple[Queue, CreditCounter]:
+        """The queue of the results, which come `latency` cycles after their credit is taken."""
+        depth = queue_depth(latency)
+        m.submodules.queue = queue = Queue(
+            shape=data.ArrayLayout(self.shape.output, self.shape.lanes), depth=depth, technology=self.technology)
+        m.submodules.credit = credit = CreditCounter(words=depth, take=1)
+        return queue, credit
+
+
+def results_cost(shape: RowsShape, latency: int, technology: Technology) -> Resources:
+    """What `RowsStage.results` takes."""
+    depth = queue_depth(latency)
+    return (Queue.cost(width=shape.output.width * shape.lanes, depth=depth, technology=technology)
+            + CreditCounter.cost(words=depth))
 
 
 @dataclass(frozen=True, kw_only=True)

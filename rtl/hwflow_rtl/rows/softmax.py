@@ -17,12 +17,10 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, wiring
 
 from ..join.add import TAIL, RoundedSum
-from ..join.join import queue_depth
 from ..join.multiply import BlockProduct
 from ..join.tree import SumPlan, Term, holding
 from ..multiply.products import Operand
 from ..pool.fold import larger
-from ..stream.credit import CreditCounter
 from ..stream.pipeline import Nest, adder_luts, delay
 from ..stream.queue import Queue
 from ..stream.streams import link
@@ -32,7 +30,7 @@ from .chain import ChainShape
 from .product import ExactProduct
 from .reciprocal import Division
 from .ring import RowRing, RowRingShape
-from .shape import Phase, RowsShape
+from .shape import Phase, RowsShape, RowsStage, results_cost
 
 IntArray = npt.NDArray[np.int64]
 
@@ -132,36 +130,21 @@ class SoftmaxShape(RowsShape):
         for _ in range(lanes):
             total += self.product.cost(technology) + sums + self.rounded.tail_cost(technology)
         latency = self.result_latency(technology)
-        depth = queue_depth(latency)
-        total += Queue.cost(width=self.output.width * lanes, depth=depth, technology=technology)
         counters = 3 * Nest.bits((self.words,))
-        return total + CreditCounter.cost(words=depth) + fitted("SoftmaxStage") + Resources(
+        return total + results_cost(self, latency, technology) + fitted("SoftmaxStage") + Resources(
             lut=counters, ff=counters + latency + self.lookup_latency(technology))
 
     def build(self, technology: Technology, name: str) -> SoftmaxStage:
         return SoftmaxStage(shape=self, technology=technology, name=name)
 
 
-class SoftmaxStage(wiring.Component):
+class SoftmaxStage(RowsStage):
     """Softmax of each row of `shape`.
-
-    Parameters
-    ----------
-    shape
-        Rows, formats and integers.
-    technology, name
-        Makes memories and multipliers; the prefix of the ROMs' names.
 
     A word is taken, becomes exponentials and is given in three phases (`SoftmaxShape.phases`); in each of them a word
     a cycle.  A row waits for nothing but its own words and the rows before it.  `busy` says that a word of the last
     phase starts.
     """
-
-    def __init__(self, *, shape: SoftmaxShape, technology: Technology, name: str):
-        self.shape = shape
-        self.technology = technology
-        self.name = name
-        super().__init__(shape.ports)
 
     def model(self, beats: IntArray) -> IntArray:
         """Beats of whole rows, [beats, lanes], to as many; from the hardware's schedule, a row after the other."""
@@ -193,9 +176,7 @@ class SoftmaxStage(wiring.Component):
         m.submodules.tops = tops = Queue(shape=shape.element, depth=first.rows)
         m.submodules.reciprocals = reciprocals = Queue(shape=unsigned(shape.precision), depth=second.rows)
         latency = shape.result_latency(technology)
-        m.submodules.queue = queue = Queue(
-            shape=data.ArrayLayout(shape.output, shape.lanes), depth=queue_depth(latency), technology=technology)
-        m.submodules.credit = credit = CreditCounter(words=queue_depth(latency), take=1)
+        queue, credit = self.results(m, latency)
 
         taken, looked, given = Signal(), Signal(), Signal()
         m.d.comb += [
@@ -211,12 +192,6 @@ class SoftmaxStage(wiring.Component):
         m.d.comb += credit.given.eq(delay(m, queue.o.valid & queue.o.ready, 1, "left", reset_less=False))
         link(m, queue.o, wiring.flipped(self.o))
         return m
-
-    def last_word(self, m: Module, step: Value, name: str) -> Value:
-        """Whether the word that comes next is the last of its row."""
-        nest = Nest(m, (self.shape.words,), name=name)
-        nest.advance(step)
-        return nest.last[0]
 
     def find_top(self, m: Module, taken: Value, top) -> None:
         """The largest element of each row enters the queue `top`."""

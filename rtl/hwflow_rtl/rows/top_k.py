@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import zip_longest
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ from ..rescale.ranges import shape_range
 from ..stream.pipeline import Nest, adder_luts, delay
 from ..stream.streams import stream_of
 from ..stream.times import StageTimes, Times, in_turn
+from ..stream.unit import ShapedUnit
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from .shape import PixelsShape
@@ -68,6 +70,10 @@ class TopKShape(PixelsShape):
         if not self.gives_indices and output != self.element:
             raise ValueError(f"output of a TopKStage that gives values must be {self.element!r}, not {output!r}")
 
+    @property
+    def ports(self) -> dict[str, Any]:
+        return {"i": In(stream_of(self.element, self.lanes)), "o": Out(stream_of(self.output, self.k)), "busy": Out(1)}
+
     def results(self, technology: Technology) -> Results:
         """The tournament, the chain and the outcome come between the last beat of a pixel and its result."""
         return Results(words=1, interval=self.beats, latency=ceil_log2(self.lanes) + 2, technology=technology)
@@ -98,19 +104,13 @@ class TopKShape(PixelsShape):
         return TopKStage(shape=self, technology=technology)
 
 
-class TopKStage(wiring.Component):
+class TopKStage(ShapedUnit):
     """The k best channels of each pixel, the best first: their indices or their values.
 
     `technology` makes the queue of the results.  The result of a pixel is at the output `TopKShape.latency` cycles
     after its last beat was taken; initiation interval 1 beat.  While the output waits, beats that end no pixel are
     taken.  `busy` says that a beat goes in.
     """
-
-    def __init__(self, *, shape: TopKShape, technology: Technology):
-        self.shape = shape
-        self.technology = technology
-        super().__init__({"i": In(stream_of(shape.element, shape.lanes)), "o": Out(stream_of(shape.output, shape.k)),
-                          "busy": Out(1)})
 
     def model(self, frames: IntArray) -> IntArray:
         """Beats at the output, [n, k]; frames are [n, height, width, channels]."""

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from typing import Any
 
-from amaranth.lib.wiring import Component
+from amaranth.hdl import Shape
+from amaranth.lib.wiring import Component, In, Out
 
 from ..vendor.base import Resources, Technology
+from .streams import stream_of
 from .times import StageTimes, Times
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class UnitShape(ABC):
     """The sizes, formats and constants of a unit: a frozen object, from which all follows that is known of the unit.
 
@@ -65,3 +68,43 @@ class UnitShape(ABC):
 
         `name` begins the names of its ROMs.
         """
+
+
+class ShapedUnit(Component):
+    """A unit whose `shape` says its ports and all else.
+
+    `technology` makes its memories and multipliers; the names of its ROMs begin with `name`.
+    """
+
+    def __init__(self, *, shape: Any, technology: Technology, name: str = ""):
+        self.shape = shape
+        self.technology = technology
+        self.name = name
+        super().__init__(shape.ports)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LanesShape(UnitShape):
+    """A unit with one input, whose beats have `lanes` elements of format `element`, and one output."""
+
+    lanes: int
+    element: Shape
+
+    @property
+    def lanes_in(self) -> tuple[int, ...]:
+        return (self.lanes,)
+
+    @property
+    def width(self) -> int:
+        """Bits of a beat that comes."""
+        return self.lanes * self.element.width
+
+    @property
+    def words_out(self) -> Any:
+        """The signature of the output; as that of the input where nothing else is said."""
+        return stream_of(self.element, self.lanes)
+
+    @property
+    def ports(self) -> dict[str, Any]:
+        """The members of the unit's signature."""
+        return {"i": In(stream_of(self.element, *self.lanes_in)), "o": Out(self.words_out), "busy": Out(1)}

@@ -15,6 +15,7 @@ from ..stream.pipeline import delay
 from ..stream.queue import Queue
 from ..stream.streams import link
 from ..stream.times import StageTimes, Times
+from ..stream.unit import ShapedUnit
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from .lookup import TableShape
@@ -88,18 +89,12 @@ class EmbeddingShape(TableShape):
         return EmbeddingStage(shape=self, technology=technology, name=name)
 
 
-class EmbeddingStage(wiring.Component):
+class EmbeddingStage(ShapedUnit):
     """The table of `shape`; `name` begins the name of its ROM.
 
     What comes out of an integer that is no row is undefined.  Latency `EmbeddingShape.latency`; initiation interval of
     a row: its beats, one in every cycle.  `busy`: a beat is read.
     """
-
-    def __init__(self, *, shape: EmbeddingShape, technology: Technology, name: str):
-        self.shape = shape
-        self.technology = technology
-        self.name = name
-        super().__init__(shape.ports)
 
     def model(self, frames: IntArray) -> IntArray:
         """Beats at the output, [n, lanes], for integers of any shape."""

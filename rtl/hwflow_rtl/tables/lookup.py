@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 from amaranth.hdl import Cat, Module, Shape, Value
 from amaranth.lib import data, wiring
-from amaranth.lib.wiring import In, Out
 
 from ..rescale.ranges import shape_range
 from ..stream.credit import CreditCounter
@@ -17,7 +16,7 @@ from ..stream.pipeline import delay
 from ..stream.queue import Queue
 from ..stream.streams import link, stream_of
 from ..stream.times import StageTimes, Times, in_turn, with_room
-from ..stream.unit import UnitShape
+from ..stream.unit import LanesShape, ShapedUnit
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 
@@ -25,7 +24,7 @@ IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class TableShape(UnitShape):
+class TableShape(LanesShape):
     """A table, int64, that is read a beat in a cycle, and the queue after it.
 
     element, output
@@ -34,10 +33,8 @@ class TableShape(UnitShape):
         Elements of a beat that leaves.
     """
 
-    element: Shape
     output: Shape
     table: IntArray
-    lanes: int
     #: What such a unit is called in messages.
     kind: ClassVar[str]
 
@@ -53,9 +50,8 @@ class TableShape(UnitShape):
                              f"{least} to {most}")
 
     @property
-    def ports(self) -> dict[str, Any]:
-        return {"i": In(stream_of(self.element, *self.lanes_in)), "o": Out(stream_of(self.output, self.lanes)),
-                "busy": Out(1)}
+    def words_out(self) -> Any:
+        return stream_of(self.output, self.lanes)
 
     @property
     def width(self) -> int:
@@ -97,10 +93,6 @@ class LookupShape(TableShape):
         self.check_entries()
 
     @property
-    def lanes_in(self) -> tuple[int, ...]:
-        return (self.lanes,)
-
-    @property
     def cycles(self) -> int:
         return self.beats
 
@@ -118,18 +110,12 @@ class LookupShape(TableShape):
         return LookupStage(shape=self, technology=technology, name=name)
 
 
-class LookupStage(wiring.Component):
+class LookupStage(ShapedUnit):
     """The table of `shape` for each lane.
 
     Latency `LookupShape.latency`; initiation interval 1.  `busy` says that a beat goes in.  `name` begins the names of
     the ROMs.
     """
-
-    def __init__(self, *, shape: LookupShape, technology: Technology, name: str):
-        self.shape = shape
-        self.technology = technology
-        self.name = name
-        super().__init__(shape.ports)
 
     def model(self, beats: IntArray) -> IntArray:
         """[beats, lanes] to [beats, lanes]."""
