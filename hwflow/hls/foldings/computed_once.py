@@ -91,7 +91,7 @@ class Known(PlanMaker):
 
     def plan(self, foldings: Sequence[Folding], places: Mapping[str, Places], outside: OutsideMemory | None,
              partition: Partition) -> Plan:
-        away = tuple((stage, tuple(sorted(each.items()))) for stage, each in sorted(places.items()))
+        away = tuple((stage, tuple(sorted(moved_memories.items()))) for stage, moved_memories in sorted(places.items()))
         key = partition, tuple(foldings), away, outside
         if key not in self.plans:
             self.plans[key] = super().plan(foldings, places, outside, partition)

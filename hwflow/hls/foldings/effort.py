@@ -78,6 +78,6 @@ class Effort:
         """Says where a long search is: about the fewest cycles that are possible, and those of its best plan so far."""
         if self.spent >= self.said + OFTEN:
             self.said = self.spent
-            found = "none found yet" if best is None else f"the fastest one so far has {best:,}"
-            self.say(f"shared stages beside others: at least about {bound:,} cycles a frame, {found} "
+            so_far = "none found yet" if best is None else f"the fastest one so far has {best:,}"
+            self.say(f"shared stages beside others: at least about {bound:,} cycles a frame, {so_far} "
                      f"({min(self.spent, self.limit):,} of {self.limit:,} steps)")

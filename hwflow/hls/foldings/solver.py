@@ -74,7 +74,7 @@ class Solver:
         self.effort = Effort(math.inf) if effort is None else effort
         self.partition = partition
         self.stages = self.known.stages(partition)
-        self.fixed = {each.name: choice for each, choice in zip(partition.shared, fixed, strict=True)}
+        self.fixed = {shared.name: choice for shared, choice in zip(partition.shared, fixed, strict=True)}
         self.choices = self.choices_in(None)
         self.offered = [offered(stage.styles(target.technology), logic=target.logic) for stage in self.stages]
         #: Resources that the choices of `fitting` exceeded when it was called last.
@@ -82,9 +82,9 @@ class Solver:
 
     def choices_in(self, word: int | None) -> list[Choices]:
         """The foldings of each stage; with `word`, those that read their weights from external memory in such words."""
-        found = iter(self.known.choices([stage for stage in self.stages if stage.name not in self.fixed], word))
+        free = iter(self.known.choices([stage for stage in self.stages if stage.name not in self.fixed], word))
         return [Choices(stage, self.technology, only=self.fixed[stage.name]) if stage.name in self.fixed else
-                next(found) for stage in self.stages]
+                next(free) for stage in self.stages]
 
     @cached_property
     def streamed(self) -> list[Choices]:
@@ -113,15 +113,15 @@ class Solver:
         targets = np.unique(np.concatenate(intervals)).tolist()
         if self.fitting(targets[-1], queues=False) is None:  # there every stage may have any folding
             return None
-        found = self.first_fitting(targets, queues=False)
-        for first in ([] if found is None else [found, found + 1]):
+        first_fast = self.first_fitting(targets, queues=False)
+        for first in ([] if first_fast is None else [first_fast, first_fast + 1]):
             best = self.fitting(targets[first]) if first < len(targets) else None
             if best is not None:
                 return best
-        if found is None or self.fitting(targets[-1]) is None:  # mostly the smallest design of all
+        if first_fast is None or self.fitting(targets[-1]) is None:  # mostly the smallest design of all
             return None
-        found = self.first_fitting(targets, queues=True, low=found + 1)
-        return None if found is None else self.fitting(targets[found])
+        first_fast = self.first_fitting(targets, queues=True, low=first_fast + 1)
+        return None if first_fast is None else self.fitting(targets[first_fast])
 
     def refusal(self, interval: int | None) -> AnswerIsNo:
         """Why no plan fits: at `interval` cycles, or (None) at any."""
@@ -244,7 +244,7 @@ class Solver:
         def price(choice: Choice) -> float:
             folding = replace(choice.folding, style=self.styles(position, choice)[-1])
             cost = self.cost(position, folding) + self.joined(stage, choice, coming)
-            saved = sum(min(0.0, self.budget.price(each, weights)) for each in self.known.movable(stage, folding))
+            saved = sum(min(0.0, self.budget.price(change, weights)) for change in self.known.movable(stage, folding))
             return self.budget.price(cost, weights) + saved
 
         return min(choices, key=price)
@@ -306,15 +306,15 @@ class Solver:
         logic = [kind for kind in ("lut", "ff") if self.budget.limit(kind)]
         least = int(COMFORTABLE * self.budget.limit("ram"))
         for blocks in range(least, total.ram, max(1, (total.ram - least) // 8)):
-            found, others = self.relieved(picked, links, blocks)
-            if all(getattr(found, kind) <= ROOMY * self.budget.limit(kind) for kind in logic):
-                total, places = found, others
+            relieved_total, others = self.relieved(picked, links, blocks)
+            if all(getattr(relieved_total, kind) <= ROOMY * self.budget.limit(kind) for kind in logic):
+                total, places = relieved_total, others
                 break
         costs = [self.cost(k, choice.folding) for k, choice in enumerate(picked)]
         room = Resources.of_counts({
             kind: int(ROOMY * self.budget.limit(kind)) - getattr(total, kind) for kind in logic})
         places = gathered(costs, places, self.budget.limit("ram"), room, self.technology)
-        return {stage.name: each for stage, each in zip(self.stages, places, strict=True)}
+        return {stage.name: of_stage for stage, of_stage in zip(self.stages, places, strict=True)}
 
     def plan(self, picked: Sequence[Choice], outside: OutsideMemory | None) -> Plan:
         """The plan with these choices, on a board with the memory `outside`."""
@@ -347,7 +347,7 @@ class Solver:
         preferred = self.technology.placed(sum(costs, joined))
         excess = preferred.ram - (self.budget.limit("ram") if blocks is None else blocks)
         places = relieved(costs, excess, self.technology, self.budget.price)
-        placed = (with_places(cost, each, self.technology) for cost, each in zip(costs, places, strict=True))
+        placed = (with_places(cost, away, self.technology) for cost, away in zip(costs, places, strict=True))
         return self.technology.placed(sum(placed, joined)), places
 
 

@@ -74,9 +74,9 @@ class Run:
 
 def busy(cycles: Counts, weights: Counts, *, ahead: bool) -> Counts:
     """The cycles until each layer is computed, of those of the array and of the weights for each."""
-    found: Counts = (np.maximum(cycles.cumsum(), weights.cumsum()) if ahead else
+    until: Counts = (np.maximum(cycles.cumsum(), weights.cumsum()) if ahead else
                      np.maximum(cycles, weights).cumsum())
-    return found
+    return until
 
 
 def counts_of(resources: Resources) -> Counts:
@@ -94,14 +94,14 @@ class DataflowBounds:
         """What each layer takes at least in a stage that is as fast as `target`: [layers, kinds], infinite where it
         cannot be so fast."""
         solver = self.solver
-        found = np.full((len(solver.stages), len(KINDS)), np.inf)
+        least = np.full((len(solver.stages), len(KINDS)), np.inf)
         for k, stage in enumerate(solver.stages):
             coming: list[int | None] = [None] * len(stage.inputs)
             for choices in [solver.choices] if solver.outside is None else [solver.choices, solver.streamed]:
                 fast = choices[k].fast_enough(target, coming)
                 if fast:
-                    found[k] = np.minimum(found[k], self.least(k, fast, coming))
-        return found
+                    least[k] = np.minimum(least[k], self.least(k, fast, coming))
+        return least
 
     def least(self, k: int, fast: Sequence[Choice], coming: Sequence[int | None]) -> Counts:
         """The least of each resource that stage k takes with the cheapest of these choices."""
@@ -112,7 +112,7 @@ class DataflowBounds:
             foldings = [replace(best.folding, style=style, rescale=rescale) for style in solver.styles(k, best)
                         for rescale in (None, *stage.rescale_styles)]
             counts = np.array([counts_of(solver.cost(k, folding)) for folding in foldings])
-            counts[:, -1] += [sum(min(0, each.ram) for each in solver.known.movable(stage, folding))
+            counts[:, -1] += [sum(min(0, change.ram) for change in solver.known.movable(stage, folding))
                               for folding in foldings]
             self.known[key] = counts.min(axis=0)
         return self.known[key]
@@ -158,16 +158,16 @@ class SharedBounds:
         counts = np.maximum.accumulate([part.counts for part in parts])
         idle = np.cumsum([part.idle for part in parts])
         sharings = [Sharing(columns, outside) for outside in ([False] if self.outside is None else [False, True])]
-        weights = [bits * (self.cycles_of_a_bit if each.outside else 0.0) for each in sharings]
-        aheads = [each.outside and bool(self.technology.single_port_rams) for each in sharings]
-        works = [busy(cycles, each, ahead=ahead) for each, ahead in zip(weights, aheads, strict=True)]
+        weights = [bits * (self.cycles_of_a_bit if sharing.outside else 0.0) for sharing in sharings]
+        aheads = [sharing.outside and bool(self.technology.single_port_rams) for sharing in sharings]
+        works = [busy(cycles, coming, ahead=ahead) for coming, ahead in zip(weights, aheads, strict=True)]
         for last, ((words, moving), image) in enumerate(zip(self.held(first, parts), bits.cumsum(), strict=True)):
             if last:
                 end = last + 1
-                yield [Run(first, first + end, sharing, cycles[:end], each[:end], ahead, int(idle[last]) + moving,
+                yield [Run(first, first + end, sharing, cycles[:end], coming[:end], ahead, int(idle[last]) + moving,
                            counts[last] + self.around_of(sharing, words, int(image)),
-                           int(work[last]) + int(idle[last]) + moving, float(each[:end].sum()))
-                       for sharing, each, ahead, work in zip(sharings, weights, aheads, works, strict=True)]
+                           int(work[last]) + int(idle[last]) + moving, float(coming[:end].sum()))
+                       for sharing, coming, ahead, work in zip(sharings, weights, aheads, works, strict=True)]
 
     def around_of(self, sharing: Sharing, words: int, bits: int) -> Counts:
         """What a frame memory of so many words and weights of so many bits take."""
@@ -251,17 +251,17 @@ class SharedBounds:
         rows = 1 if columns > 1 else 2
         stages = [candidates.stage(replace(candidates.sizes(buffers[0], rows), sliding=sliding))
                   for sliding in candidates.sliding(columns, buffers[0])]
-        made = stages[0].made_for(columns)
+        program = stages[0].made_for(columns)
         narrow = stages[0].shape(Folding(columns, columns, columns, weight_rows=rows))
-        bits = sum(narrow.beats_of(step) for step, _ in made.program.computed()) * narrow.stream_lanes * ELEMENT_BITS
-        stage = min(stages, key=lambda each: work_of(each, columns))
+        bits = sum(narrow.beats_of(step) for step, _ in program.program.computed()) * narrow.stream_lanes * ELEMENT_BITS
+        stage = min(stages, key=lambda candidate: work_of(candidate, columns))
         steps = replace(stage, sizes=replace(stage.sizes, rom_rows=columns)).steps(
             Folding(columns, columns, columns), self.technology)
         cycles = work_of(stage, columns)
         idle = sum(step.cycles - step.waits for step in steps if step.multiplications) - cycles
         moved = {step.tensor: step.cycles for step in steps if step.name in ("load", "store")}
         layer = self.graph.layers[k]
-        words = tuple(made.frames[name].words for name in (*layer.inputs, layer.output))
+        words = tuple(program.frames[name].words for name in (*layer.inputs, layer.output))
         moving = tuple(moved[name] for name in (*layer.inputs, layer.output))
         return Part(cycles, max(0, idle), bits, words, moving, self.around(candidates, columns, buffers[0]))
 

@@ -60,8 +60,8 @@ def columns_of(technology: Technology, budget: Budget) -> list[int]:
     none on a device without multipliers."""
     if technology.operand_bits < ELEMENT_BITS:
         return []
-    found = [columns for columns in COLUMNS if most_rows(columns, technology, budget) == columns]
-    return found or [COLUMNS[0]]
+    sizes = [columns for columns in COLUMNS if most_rows(columns, technology, budget) == columns]
+    return sizes or [COLUMNS[0]]
 
 
 def most_rows(columns: int, technology: Technology, budget: Budget) -> int:
@@ -104,11 +104,11 @@ class Candidates:
 
         Large words make more of those useless that hold few channels.
         """
-        found = [(columns, columns) for columns in columns_of(self.technology, budget)]
+        square = [(columns, columns) for columns in columns_of(self.technology, budget)]
         rows = {columns: most_rows(columns, self.technology, budget) for columns in COLUMNS}
         most = max(COLUMNS, key=lambda columns: rows[columns] * columns)
-        more = rows[most] * most > found[-1][0] ** 2
-        return [*found, (rows[most], most)] if more and self.can_turn(most) else found
+        more = rows[most] * most > square[-1][0] ** 2
+        return [*square, (rows[most], most)] if more and self.can_turn(most) else square
 
     def can_turn(self, columns: int) -> bool:
         """Whether an array may have fewer rows than columns."""

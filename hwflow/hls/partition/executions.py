@@ -38,7 +38,7 @@ class Executions:
     graph: LayerGraph
     target: Target
     #: What others computed for the same graph and technology.
-    given: Known | None = None
+    earlier: Known | None = None
     #: Hears where a long search is, and keeps its best plan when it is interrupted; see `Effort`.
     say: Callable[[str], None] = quietly
     keep: Callable[[Plan], str] | None = None
@@ -46,7 +46,7 @@ class Executions:
     @cached_property
     def known(self) -> Known:
         """What all plans have in common."""
-        return Known(self.graph, self.target.technology) if self.given is None else self.given
+        return Known(self.graph, self.target.technology) if self.earlier is None else self.earlier
 
     def plan(self, execution: Execution, interval: int | None) -> Plan:
         """The fastest plan; with `interval`, the cheapest one that is so fast.  AnswerIsNo if no plan fits; DoesNotFit
@@ -100,26 +100,26 @@ class Executions:
             raise AnswerIsNo(f"'{self.graph.name}' cannot be one shared stage: {refused}; and no design of shared "
                              f"stages beside stages of single layers was found that fits {self.target.budget.name}"
                              f"{self.effort.early}")
-        named = ", ".join(f"'{each.layer}'" for each in shared_problems(self.graph, self.graph.layers))
+        named = ", ".join(f"'{problem.layer}'" for problem in shared_problems(self.graph, self.graph.layers))
         why = f"{ASKED}, and one shared stage cannot compute {named or 'all outputs'}"
         return replace(mixed, why=why, alternatives=(Alternative(SHARED, None, refused),))
 
     def faster(self, dataflow: Plan) -> Plan:
         """`dataflow`, or a plan with shared stages, where that pays."""
-        kept = replace(dataflow, why=FITS, alternatives=(no_faster(PAYS),))
-        self.effort.best = lambda: kept
+        plain = replace(dataflow, why=FITS, alternatives=(no_faster(PAYS),))
+        self.effort.best = lambda: plain
         logic = self.target.logic or any(stage.folding.style is MultiplierStyle.LOGIC for stage in dataflow.stages)
         outside = self.target.outside if self.target.stream_weights or dataflow.streams else None
         search = self.search(logic=logic, outside=outside)
         if search.least_interval * PAYS > dataflow.interval:  # all multipliers have enough to do
-            return kept
-        best = kept
+            return plain
+        best = plain
         if search.whole is not None and search.whole * PAYS < dataflow.interval:
-            best = self.one_stage_instead(None)[0] or kept  # it may take more than its bound
+            best = self.one_stage_instead(None)[0] or plain  # it may take more than its bound
         mixed = search.faster(min(best.interval * PAYS / GAIN, dataflow.interval), PAYS)
         best = best if mixed is None else mixed
         if best.interval * PAYS > dataflow.interval:
-            return kept
+            return plain
         why = f"frames are {dataflow.interval / best.interval:.2f} times as fast as with a stage for each layer"
         others = [Alternative(DATAFLOW, dataflow.interval, SLOWER)]
         if best.execution != SHARED:

@@ -58,8 +58,8 @@ class Options:
         """What bounds allow at an interval, the cheapest first: the `LISTED` cheapest with one shared stage and with
         two."""
         if target not in self.allowed:
-            found = (list(islice(self.promising(target, *each), LISTED)) for each in self.cheap(target))
-            self.allowed = {target: sorted((option for each in found for option in each),
+            listed = (list(islice(self.promising(target, *promising), LISTED)) for promising in self.cheap(target))
+            self.allowed = {target: sorted((option for options in listed for option in options),
                                            key=lambda option: option.price)}
         return self.allowed[target]
 
@@ -85,8 +85,8 @@ class Options:
         limits = self.limits - before[-1]
 
         def prices(more: Counts) -> Counts:
-            found: Counts = ((before[-1] + more) / np.maximum(self.limits, 1)).sum(axis=-1)
-            return found
+            shares: Counts = ((before[-1] + more) / np.maximum(self.limits, 1)).sum(axis=-1)
+            return shares
 
         singles = np.flatnonzero((saved <= limits).all(axis=1) & (spared == slow[-1]))
         yield fast[singles][:, None], prices(saved[singles])
@@ -94,8 +94,8 @@ class Options:
         partners = ((np.arange(count)[::-1], count - np.searchsorted(firsts, ends)),
                     (by_end, np.searchsorted(ends[by_end], firsts, side="right")))
         ahead, behind = (
-            thinned(partnered(saved, spared, *each, limits, slow[-1]), layers, prices(saved))
-            for each, layers in zip(partners, (ends, firsts), strict=True))
+            thinned(partnered(saved, spared, *partner, limits, slow[-1]), layers, prices(saved))
+            for partner, layers in zip(partners, (ends, firsts), strict=True))
         fits = ((ends[ahead][:, None] <= firsts[behind]) & (spared[ahead][:, None] + spared[behind] == slow[-1])
                 & (self.coming[fast[ahead]][:, None] + self.coming[fast[behind]] <= target))
         for kind, limit in enumerate(limits):
@@ -110,8 +110,8 @@ def partnered(saved: Counts, spared: Places, order: Places, partners: Places, li
     of their partners: those of each are the first so many of `order`."""
     least = np.concatenate([np.full((1, len(KINDS)), np.inf), np.minimum.accumulate(saved[order])])[partners]
     most = np.concatenate([[0], np.maximum.accumulate(spared[order])])[partners]
-    found: Places = np.flatnonzero((saved + least <= limits).all(axis=1) & (spared + most >= all_slow))
-    return found
+    fitting: Places = np.flatnonzero((saved + least <= limits).all(axis=1) & (spared + most >= all_slow))
+    return fitting
 
 
 def thinned(runs: Places, layers: Places, prices: Counts) -> Places:

@@ -119,7 +119,7 @@ class PartitionSearch:
     def least_interval(self) -> float:
         """Cycles in which as many multipliers as there may be do all multiplications of a frame; 0 where logic
         multiplies."""
-        styles = {style for each in self.dataflow.offered for style in each}
+        styles = {style for offered in self.dataflow.offered for style in offered}
         if MultiplierStyle.LOGIC in styles:
             return 0.0
         products = 2 if MultiplierStyle.PAIRS in styles else 1
@@ -138,19 +138,19 @@ class PartitionSearch:
 
     def at(self, interval: int) -> Plan | None:
         """A cheap mixed plan with an interval of at most `interval`."""
-        found = self.cheap_at(interval)
-        return None if found is None or found.interval > interval else found.plan()
+        mixed = self.cheap_at(interval)
+        return None if mixed is None or mixed.interval > interval else mixed.plan()
 
     def cheap_at(self, interval: int) -> Mixed | None:
         """As `at`, or a slower one."""
         some = (self.some(interval, count, most) for count, most in enumerate(MOST, 1))
-        options = sorted((option for each in some for option in each), key=lambda option: option.price)
-        found = next((mixed for option in options if (mixed := self.within(option, interval)) is not None), None)
-        if found is None and not self.effort.ended:  # shared stages may be faster than they promise
-            found = self.fastest_below(interval * STEP, 1)
-        if found is None and self.effort.ended:
+        options = sorted((option for listed in some for option in listed), key=lambda option: option.price)
+        fitting = next((mixed for option in options if (mixed := self.within(option, interval)) is not None), None)
+        if fitting is None and not self.effort.ended:  # shared stages may be faster than they promise
+            fitting = self.fastest_below(interval * STEP, 1)
+        if fitting is None and self.effort.ended:
             self.effort.bound = interval
-        return found
+        return fitting
 
     def within(self, option: Option, interval: int) -> Mixed | None:
         """Of a partition, with an interval of at most `interval`, also where frames have to wait."""
@@ -172,22 +172,22 @@ class PartitionSearch:
         longest = interval / gain
         left = list(MOST)
         best: Mixed | None = None
-        found: dict[tuple[Run, ...], Mixed] = {}
+        solved: dict[tuple[Run, ...], Mixed] = {}
         failed: Counter[tuple[Run, ...]] = Counter()
         targets = self.targets(longest)
         for target in targets:
             if target > longest or not any(left):
                 break
             for count, at_once in enumerate(AT_ONCE, 1):
-                for option in self.some(target, count, min(at_once, left[count - 1]), found, failed):
+                for option in self.some(target, count, min(at_once, left[count - 1]), solved, failed):
                     left[count - 1] -= 1
                     mixed = self.refined(option, target, longest)
                     self.effort.tell(targets[0], None if best is None else best.interval)
                     if mixed is None:
                         failed[option.runs] += 1
                     else:
-                        found[option.runs] = mixed
-                best = fastest_of(mixed for mixed in found.values() if mixed.interval <= longest)
+                        solved[option.runs] = mixed
+                best = fastest_of(mixed for mixed in solved.values() if mixed.interval <= longest)
                 if best is not None:
                     longest, self.effort.best = best.interval, best.plan
             if self.effort.ended:
@@ -226,8 +226,8 @@ class PartitionSearch:
                 high = middle
         if low >= longest:
             return None
-        found = (self.mixed(option, each) for each in dict.fromkeys((high, (high + target) // 2, target)))
-        return next((mixed for mixed in found if mixed is not None), None)
+        tries = (self.mixed(option, each) for each in dict.fromkeys((high, (high + target) // 2, target)))
+        return next((mixed for mixed in tries if mixed is not None), None)
 
     def chosen(self, option: Option, target: int) -> list[Candidate] | None:
         """The shared stages with which a partition is as fast as `target`; None where it does not fit, also without
@@ -252,25 +252,26 @@ class PartitionSearch:
             foldings = self.paced(candidates)
         except TooManyWeights:
             return False
-        promised = [as_promised(*each) for each in zip(candidates, foldings, option.runs, option.crowds, strict=True)]
+        promised = list(map(as_promised, candidates, foldings, option.runs, option.crowds))
         return self.solver(candidates, promised).fitting(target, queues=False) is not None
 
     def keeps(self, option: Option, candidates: Sequence[Candidate], target: int) -> bool:
         """Whether the shared stages are as fast as they promise."""
-        self.effort.spend(sum(len(each.stage.layers) for each in candidates) // PLAYED)
+        self.effort.spend(sum(len(candidate.stage.layers) for candidate in candidates) // PLAYED)
         choices = self.choices(candidates)
-        for each, crowd, choice in zip(candidates, option.crowds, choices, strict=True):
-            self.played[each, crowd] = choice.schedule.interval
+        for candidate, crowd, choice in zip(candidates, option.crowds, choices, strict=True):
+            self.played[candidate, crowd] = choice.schedule.interval
         return all(choice.schedule.interval <= target for choice in choices)
 
     def choices(self, candidates: Sequence[Candidate]) -> list[Choice]:
         """With their schedules."""
-        return [Choice(folding, self.dataflow.known.schedule(each.stage, folding))
-                for each, folding in zip(candidates, self.paced(candidates), strict=True)]
+        return [Choice(folding, self.dataflow.known.schedule(candidate.stage, folding))
+                for candidate, folding in zip(candidates, self.paced(candidates), strict=True)]
 
     def paced(self, candidates: Sequence[Candidate]) -> list[Folding]:
         """Their foldings, where they share the memory outside."""
-        return paced([each.stage for each in candidates], [each.folding for each in candidates], self.outside)
+        stages, foldings = zip(*((candidate.stage, candidate.folding) for candidate in candidates), strict=True)
+        return paced(stages, foldings, self.outside)
 
     def mixed(self, option: Option, target: int) -> Mixed | None:
         """Of a partition, about as fast as `target`; None where none is found."""
@@ -283,24 +284,24 @@ class PartitionSearch:
 
     def solver(self, candidates: Sequence[Candidate], fixed: Sequence[Choice]) -> Solver:
         """With shared stages that have these choices, and all other layers in stages of their own."""
-        partition = Partition(tuple(each.stage.sizes for each in candidates))
+        partition = Partition(tuple(candidate.stage.sizes for candidate in candidates))
         return Solver(self.graph, self.dataflow.target, known=self.dataflow.known, partition=partition, fixed=fixed,
                       effort=self.effort)
 
     def cheapest_of(self, option: Option, target: int, weights: Mapping[str, float]) -> list[Candidate] | None:
         """The cheapest shared stage for each run with at most `target` cycles; resources count by `weights`."""
-        found = [self.cheapest(run, f"{SHARED}{k}", crowd, target, weights)
+        cheapest = [self.cheapest(run, f"{SHARED}{k}", crowd, target, weights)
                  for k, (run, crowd) in enumerate(zip(option.runs, option.crowds, strict=True))]
-        candidates = [each for each in found if each is not None]
-        return candidates if len(candidates) == len(found) else None
+        candidates = [candidate for candidate in cheapest if candidate is not None]
+        return candidates if len(candidates) == len(cheapest) else None
 
     def cheapest(self, run: Run, name: str, crowd: float, target: int,
                  weights: Mapping[str, float]) -> Candidate | None:
-        def price(each: Candidate) -> float:
-            return self.budget.price(self.dataflow.known.cost(each.stage, each.folding), weights)
+        def price(candidate: Candidate) -> float:
+            return self.budget.price(self.dataflow.known.cost(candidate.stage, candidate.folding), weights)
 
-        fast = [each for each in self.candidates_of(run, name)
-                if self.played.get((each, crowd), each.promised_beside(crowd) + run.idle) <= target]
+        fast = [candidate for candidate in self.candidates_of(run, name)
+                if self.played.get((candidate, crowd), candidate.promised_beside(crowd) + run.idle) <= target]
         return min(smallest(fast), key=price, default=None)
 
     def candidates_of(self, run: Run, name: str) -> list[Candidate]:
@@ -308,15 +309,15 @@ class PartitionSearch:
             self.effort.spend(COMPILED * (run.end - run.first))
             group = Group(name, tuple(range(run.first, run.end)))
             memory = self.outside if run.sharing.outside else None
-            found = Candidates(self.graph, group, self.technology).of_size(run.sharing.columns, memory)
-            same = (replace(each, stage=self.dataflow.known.shared(each.stage)) for each in found)
-            self.candidates[run, name] = [each for one in same for each in with_rescalers(one)]
+            compiled = Candidates(self.graph, group, self.technology).of_size(run.sharing.columns, memory)
+            same = (replace(candidate, stage=self.dataflow.known.shared(candidate.stage)) for candidate in compiled)
+            self.candidates[run, name] = [variant for one in same for variant in with_rescalers(one)]
         return self.candidates[run, name]
 
 
-def fastest_of(found: Iterable[Mixed]) -> Mixed | None:
+def fastest_of(designs: Iterable[Mixed]) -> Mixed | None:
     """By their intervals, in which frames wait for shared stages."""
-    return min(found, key=lambda mixed: mixed.interval, default=None)
+    return min(designs, key=lambda mixed: mixed.interval, default=None)
 
 
 def with_rescalers(candidate: Candidate) -> Iterator[Candidate]:
@@ -340,10 +341,10 @@ def limits_of(budget: Budget) -> Counts:
 def smallest(candidates: Sequence[Candidate]) -> Iterator[Candidate]:
     """Of those that differ only in their rescalers the one with the fewest."""
     seen = set()
-    for each in sorted(candidates, key=lambda each: (each.folding.lanes, -each.stage.sizes.interval)):
-        sizes = each.stage.sizes
+    for one in sorted(candidates, key=lambda one: (one.folding.lanes, -one.stage.sizes.interval)):
+        sizes = one.stage.sizes
         kind = (sizes.single_port, sizes.banks, sizes.buffer, sizes.rom_rows, sizes.sliding, sizes.ahead,
-                each.folding.rescale)
+                one.folding.rescale)
         if kind not in seen:
             seen.add(kind)
-            yield each
+            yield one

@@ -158,13 +158,13 @@ class Search:
         is as fast; None where none fits."""
         if interval is None:
             sizes = [self.fitting(*size, memory) for size in self.candidates.arrays(self.budget)]
-            played = [(self.cycles(each), price, each) for size in sizes for price, each in islice(size, PLAYED)]
+            played = [(self.cycles(one), price, one) for size in sizes for price, one in islice(size, PLAYED)]
             best = min(played, key=lambda entry: entry[:2], default=None)
             return None if best is None else Found(best[-1].stage, best[-1].folding, best[0])
-        for _, each in self.by_price(memory):
-            cycles = each.least if each.least > interval else self.cycles(each)
+        for _, candidate in self.by_price(memory):
+            cycles = candidate.least if candidate.least > interval else self.cycles(candidate)
             if cycles <= interval:
-                return Found(each.stage, each.folding, cycles)
+                return Found(candidate.stage, candidate.folding, cycles)
             self.fastest = cycles if self.fastest is None else min(self.fastest, cycles)
         return None
 
@@ -177,20 +177,20 @@ class Search:
 
     def fitting(self, rows: int, columns: int, memory: OutsideMemory | None) -> Iterator[tuple[float, Candidate]]:
         """The candidates with an array of this size that fit, with their price, the most promising first."""
-        for each in sorted(self.candidates.of_size(columns, memory, rows), key=lambda each: each.promised):
-            cost = self.cost(each, memory)
-            if self.fits(each, cost):
-                yield self.budget.price(cost), each
+        for one in sorted(self.candidates.of_size(columns, memory, rows), key=lambda one: one.promised):
+            cost = self.cost(one, memory)
+            if self.fits(one, cost):
+                yield self.budget.price(cost), one
 
-    def cycles(self, each: Candidate) -> int:
+    def cycles(self, candidate: Candidate) -> int:
         """From frame to frame."""
-        if each not in self.played:
-            self.played[each] = each.stage.schedule(each.folding, self.technology).interval
-        return self.played[each]
+        if candidate not in self.played:
+            self.played[candidate] = candidate.stage.schedule(candidate.folding, self.technology).interval
+        return self.played[candidate]
 
-    def cost(self, each: Candidate, memory: OutsideMemory | None) -> Resources:
+    def cost(self, candidate: Candidate, memory: OutsideMemory | None) -> Resources:
         """Of the whole design; `spram` with that of the queues around the core."""
-        stage, folding = each.stage, each.folding
+        stage, folding = candidate.stage, candidate.folding
         links = links_of(self.graph, [stage], [(folding, stage.lanes_in(folding))])
         streams = streams_of([stage], [folding])
         total = (stage.cost(folding, self.technology) + links_cost(links, self.technology)

@@ -30,11 +30,11 @@ class Choice:
 def choices_of(stages: Sequence[Stage], technology: Technology, *, word: int | None = None,
                known: dict[tuple[Hashable, int | None], Choices] | None = None) -> list[Choices]:
     """Of each stage; those that are alike have theirs in common, also with `known`, to which new ones are added."""
-    found = {} if known is None else known
+    choices = {} if known is None else known
     for stage in stages:
-        if (stage.likeness, word) not in found:
-            found[stage.likeness, word] = Choices(stage, technology, word=word)
-    return [found[stage.likeness, word] for stage in stages]
+        if (stage.likeness, word) not in choices:
+            choices[stage.likeness, word] = Choices(stage, technology, word=word)
+    return [choices[stage.likeness, word] for stage in stages]
 
 
 def arrives_in_words(stage: Stage, folding: Folding, word: int) -> bool:
@@ -58,7 +58,7 @@ class Choices:
             plain = replace(folding, style=MultiplierStyle.BLOCKS)
             if word is not None:
                 streamed = (replace(plain, weight_rows=rows) for rows in stage.weight_rows(folding))
-                first = next((each for each in streamed if arrives_in_words(stage, each, word)), None)
+                first = next((streaming for streaming in streamed if arrives_in_words(stage, streaming, word)), None)
                 if first is None:
                     continue
                 plain = first
@@ -82,7 +82,7 @@ class Choices:
 
     def as_offered(self, folding: Folding, offered: Sequence[MultiplierStyle]) -> Folding:
         """In a style that the technology offers, if there is one: recurrent layers have the cycles of a style."""
-        return replace(folding, style=next((each for each in self.same[folding] if each in offered), folding.style))
+        return replace(folding, style=next((style for style in self.same[folding] if style in offered), folding.style))
 
     def styles(self, choice: Choice) -> list[MultiplierStyle]:
         return self.same[choice.folding]
@@ -97,9 +97,9 @@ class Choices:
         for port, (elements, lanes) in enumerate(zip(self.elements, coming, strict=True)):
             taken = self.entering[:, port]
             fast &= elements // (taken if lanes is None else np.minimum(taken, lanes)) <= target
-        found = np.flatnonzero(fast)
-        if not len(found):
+        places = np.flatnonzero(fast)
+        if not len(places):
             return []
-        found = found[self.sizes[found] <= SPARE_MULTIPLIERS * self.sizes[found[0]]]
-        others = (self.shapes[found[1:]] != self.shapes[found[:-1]]).any(axis=1)  # those of a shape follow each other
-        return [self.choices[k] for k in found[np.append(True, others)][:MOST]]
+        places = places[self.sizes[places] <= SPARE_MULTIPLIERS * self.sizes[places[0]]]
+        others = (self.shapes[places[1:]] != self.shapes[places[:-1]]).any(axis=1)  # those of a shape follow each other
+        return [self.choices[k] for k in places[np.append(True, others)][:MOST]]

@@ -17,14 +17,15 @@ from hwflow.stages.codes import shape_of
 
 def lower(graph: LayerGraph, plan: Plan, technology: Technology) -> Core:
     """The core that computes `graph` with the foldings of `plan`; `technology` makes its multipliers and memories."""
-    found = list(zip(stages_of(graph, plan.partition), plan.stages, strict=True))
+    planned_stages = list(zip(stages_of(graph, plan.partition), plan.stages, strict=True))
     stages = [(stage.name, stage.unit(planned.folding, technology.placing(f"stage{stage.name}", planned.places)))
-              for stage, planned in found]
+              for stage, planned in planned_stages]
     inputs = [stream_of(shape_of(graph.tensors[name].format), lanes)
               for name, lanes in zip(graph.inputs, plan.input_lanes, strict=True)]
     links = [Link(link.source, link.sink, link.port, link.depth, link.depth_after, link.spram)
              for link in plan.links]
-    written = {k: [each.steps for each in stage.written(planned.folding)] for k, (stage, planned) in enumerate(found)}
+    written = {k: [tensor.steps for tensor in stage.written(planned.folding)]
+               for k, (stage, planned) in enumerate(planned_stages)}
     return Core(stages=stages, inputs=inputs, links=links, technology=technology, written=written)
 
 
@@ -38,4 +39,4 @@ def weight_image(graph: LayerGraph, plan: Plan) -> npt.NDArray[np.int64]:
     beats = [stage.weight_beats(planned.folding)
              for stage, planned in zip(stages_of(graph, plan.partition), plan.stages, strict=True)
              if planned.folding.weight_rows]
-    return plan.outside.sharing([each.stream for each in plan.streams]).image(beats)
+    return plan.outside.sharing([weights.stream for weights in plan.streams]).image(beats)

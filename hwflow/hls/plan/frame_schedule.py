@@ -135,37 +135,37 @@ def rows_of(plan: Plan, number: int, stage: Stage, played: Played, frames: int) 
     planned = plan.stages[number]
     edges = [e for e, link in enumerate(plan.links) if link.sink == Endpoint.stage(number)]
     taken = [played.taken[e].reshape(frames, -1) for e in edges]
-    given = [times.reshape(frames, -1) for source, times in sorted(played.departures.items())
+    departed = [times.reshape(frames, -1) for source, times in sorted(played.departures.items())
              if source.of_stage and source.number == number]
     steps = stage.step_times(planned.folding, plan.device, *(played.arrivals[e] for e in edges))
     if steps:
         works = in_steps([step for step in steps if step.name not in ("load", "store")], frames)
     else:
-        works = in_beats(max(taken, key=np.size), max(given, key=lambda times: (times.shape[1], times[-1, -1])),
+        works = in_beats(max(taken, key=np.size), max(departed, key=lambda times: (times.shape[1], times[-1, -1])),
                          planned.schedule.work)
-    whole = [Activity(min(int(times[k, 0]) for times in taken), min(int(times[k, 0]) for times in given),
-                      max(int(times[k, -1]) for times in given), *together(*works[k])) for k in range(frames)]
+    whole = [Activity(min(int(times[k, 0]) for times in taken), min(int(times[k, 0]) for times in departed),
+                      max(int(times[k, -1]) for times in departed), *together(*works[k])) for k in range(frames)]
     named: dict[str, list[StepTimes]] = {}
     for step in steps:
         named.setdefault(step.name, []).append(step)
     return [ScheduleRow(planned.name, "", tuple(whole)),
             *(ScheduleRow(planned.name, name, tuple(
-                Activity(int(min(each.begins[k] for each in found)), int(max(each.ends[k] for each in found)),
-                         int(max(each.ends[k] for each in found)), *together(*work))
-                for k, work in enumerate(in_steps(found, frames)))) for name, found in named.items())]
+                Activity(int(min(frame.begins[k] for frame in spans)), int(max(frame.ends[k] for frame in spans)),
+                         int(max(frame.ends[k] for frame in spans)), *together(*work))
+                for k, work in enumerate(in_steps(spans, frames)))) for name, spans in named.items())]
 
 
-def in_beats(taken: Times, given: Times, work: int) -> list[tuple[Cycles, Cycles]]:
+def in_beats(taken: Times, departures: Times, work: int) -> list[tuple[Cycles, Cycles]]:
     """For each frame, from when to when a stage works that takes and gives these beats, [frames, beats]."""
-    frames, beats = given.shape
+    frames, beats = departures.shape
     half = taken[:, taken.shape[1] // 2]
-    if taken.shape[1] > beats and work <= taken.shape[1] and bool((half <= given[:, 0]).all()):
+    if taken.shape[1] > beats and work <= taken.shape[1] and bool((half <= departures[:, 0]).all()):
         begins = taken.astype(np.float64)
         return [(frame, frame + work / taken.shape[1]) for frame in begins]
     part = work / beats
-    before = np.arange(given.size) * part
-    ends = np.minimum.accumulate((given.reshape(-1) - before)[::-1])[::-1] + before
-    return [(each - part, each) for each in ends.reshape(frames, beats)]
+    before = np.arange(departures.size) * part
+    ends = np.minimum.accumulate((departures.reshape(-1) - before)[::-1])[::-1] + before
+    return [(end - part, end) for end in ends.reshape(frames, beats)]
 
 
 def in_steps(steps: Sequence[StepTimes], frames: int) -> list[tuple[Cycles, Cycles]]:
@@ -184,13 +184,13 @@ def together(starts: Cycles, ends: Cycles) -> tuple[Cycles, Cycles]:
 def path_to(plan: Plan, edge: int, played: Played) -> tuple[PathStep, ...]:
     """The stages before the output at the end of a link, from the input on: of several sources of a stage the one whose
     first beat comes last."""
-    found = [("", int(played.arrivals[edge][0]))]
+    moments = [("", int(played.arrivals[edge][0]))]
     source = plan.links[edge].source
     while source.of_stage:
-        found.append((plan.stages[source.number].name, int(played.departures[source][0])))
+        moments.append((plan.stages[source.number].name, int(played.departures[source][0])))
         entering = [e for e, link in enumerate(plan.links) if link.sink == Endpoint.stage(source.number)]
         source = plan.links[max(entering, key=lambda e: int(played.arrivals[e][0]))].source
-    found.reverse()
-    cycles = [0, *(cycle for _, cycle in found)]
+    moments.reverse()
+    cycles = [0, *(cycle for _, cycle in moments)]
     return tuple(PathStep(name, cycle, cycle - before)
-                 for (name, cycle), before in zip(found, cycles, strict=False))
+                 for (name, cycle), before in zip(moments, cycles, strict=False))

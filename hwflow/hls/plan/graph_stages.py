@@ -22,7 +22,7 @@ def stages_of(graph: LayerGraph, partition: Partition = DATAFLOW) -> tuple[Stage
         lines = "".join(f"\n  {line}" for line in problems)
         raise HwflowError(f"the integer model runs in the golden model, but not in hardware:{lines}")
     names = layer_names(graph)
-    shared = {each.name: each for each in partition.shared}
+    shared = {stage_layers.name: stage_layers for stage_layers in partition.shared}
 
     def stage(group: Group) -> Stage:
         layers = tuple(graph.layers[k] for k in group.layers)

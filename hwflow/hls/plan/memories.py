@@ -113,8 +113,8 @@ def with_places(cost: Resources, places: Places, technology: Technology) -> Reso
 
 @once_known
 def can_leave_blocks(memory: Memory, technology: Technology) -> bool:
-    found = technology.places(memory)
-    return found[0] is Place.BLOCKS and Place.TABLES in found
+    possible = technology.places(memory)
+    return possible[0] is Place.BLOCKS and Place.TABLES in possible
 
 
 def relieved(costs: Sequence[Resources], blocks: int, technology: Technology,
@@ -149,40 +149,40 @@ def gathered(costs: Sequence[Resources], places: Sequence[Mapping[str, Place]], 
     blocks.  Those of them that can leave do, the ones that take the fewest tables for a block first, as far as `room`
     for more tables and flip-flops goes.
     """
-    found = [dict(each) for each in places]
+    placed = [dict(of_stage) for of_stage in places]
     nearly_empty = [
         (k, memory, taken) for k, cost in enumerate(costs) for memory in cost.memories
-        if (taken := technology.memory_cost(memory, found[k].get(memory.name, technology.places(memory)[0])).ram)
+        if (taken := technology.memory_cost(memory, placed[k].get(memory.name, technology.places(memory)[0])).ram)
         and memory.holds is not Holds.WEIGHTS and memory.bits <= NEARLY_EMPTY * taken * technology.ram_block_bits]
     if sum(taken for _, _, taken in nearly_empty) < SCATTERED * blocks:
-        return found
+        return placed
     leaving = [(moved(memory, Place.TABLES, technology), k, memory.name, taken) for k, memory, taken in nearly_empty
                if can_leave_blocks(memory, technology)]
     lut, ff = 0, 0
-    for more, k, name, _ in sorted(leaving, key=lambda each: each[0].lut / each[3]):
+    for more, k, name, _ in sorted(leaving, key=lambda entry: entry[0].lut / entry[3]):
         if lut + more.lut <= room.lut and ff + more.ff <= room.ff:
-            found[k][name] = Place.TABLES
+            placed[k][name] = Place.TABLES
             lut, ff = lut + more.lut, ff + more.ff
-    return found
+    return placed
 
 
 def memories_of_stage(stage: str, cost: Resources, places: Places, technology: Technology) -> tuple[MemoryPlan, ...]:
     """Those of a stage with this cost, each where `places` or the family has it."""
-    found = []
+    plans = []
     for memory in cost.memories:
         possible = technology.places(memory)
         place = places.get(memory.name, possible[0])
-        found.append(MemoryPlan(stage, memory, place, possible, technology.memory_cost(memory, place),
+        plans.append(MemoryPlan(stage, memory, place, possible, technology.memory_cost(memory, place),
                                 technology.ram_block_bits))
-    return tuple(found)
+    return tuple(plans)
 
 
 def memories_of_link(part: str, link: LinkPlan, technology: Technology) -> tuple[MemoryPlan, ...]:
     """The FIFOs of a link, which is called `part`; those of a few words are shift registers and no memories."""
-    found = []
+    plans = []
     for name, choice in (("queue", link.queue(technology)), ("queue_after", link.queue_after(technology))):
         if choice.depth > Queue.SHIFT_DEPTH:
             memory = Memory(name, MemoryKind.RAM, Holds.QUEUE, choice.width, choice.depth)
-            found.append(MemoryPlan(part, memory, choice.memory, (choice.memory,), choice.cost,
+            plans.append(MemoryPlan(part, memory, choice.memory, (choice.memory,), choice.cost,
                                     technology.ram_block_bits))
-    return tuple(found)
+    return tuple(plans)

@@ -126,18 +126,18 @@ def slowest_intervals(stages: Sequence[Stage], streamed: Sequence[Choices],
 
     `streamed` has the foldings for that; the one with the longest stream counts.
     """
-    found = []
+    plans = []
     for stage, choices in zip(stages, streamed, strict=True):
         streams = [(stream.bits, k) for k, choice in enumerate(choices.choices)
                    if (stream := stage.weight_stream(choice.folding)) is not None]
         if streams:
-            found.append((stage, choices.choices[max(streams)[1]].folding))
+            plans.append((stage, choices.choices[max(streams)[1]].folding))
     try:
-        foldings = paced([stage for stage, _ in found], [folding for _, folding in found], outside)
+        foldings = paced([stage for stage, _ in plans], [folding for _, folding in plans], outside)
     except HwflowError:
         return np.array([], dtype=np.int64)
     return np.array([stage.schedule(folding, technology).interval
-                     for (stage, _), folding in zip(found, foldings, strict=True)], dtype=np.int64)
+                     for (stage, _), folding in zip(plans, foldings, strict=True)], dtype=np.int64)
 
 
 def streams_of(stages: Sequence[Stage], foldings: Sequence[Folding]) -> tuple[StreamPlan, ...]:
@@ -150,7 +150,7 @@ def streams_of(stages: Sequence[Stage], foldings: Sequence[Folding]) -> tuple[St
 def outside_cost(outside: OutsideMemory | None, streams: Sequence[StreamPlan], technology: Technology) -> Resources:
     """Of all that weights outside take; nothing where there are none, or more than the memory has room for: which other
     one would have them is not known."""
-    if outside is not None and sum(each.bytes for each in streams) > outside.bytes:
+    if outside is not None and sum(stream.bytes for stream in streams) > outside.bytes:
         return Resources()
     return reading_cost(outside, streams, technology) + telling_cost(outside, streams, technology)
 
@@ -159,8 +159,8 @@ def reading_cost(outside: OutsideMemory | None, streams: Sequence[StreamPlan], t
     """Of controller, readers and queues."""
     if outside is None or not streams:
         return Resources()
-    wanted = [each.stream for each in streams]
-    return WeightMemory.cost(part=outside.built(wanted), streams=wanted, technology=technology, domain=outside.domain)
+    weights = [each.stream for each in streams]
+    return WeightMemory.cost(part=outside.built(weights), streams=weights, technology=technology, domain=outside.domain)
 
 
 def telling_cost(outside: OutsideMemory | None, streams: Sequence[StreamPlan], technology: Technology) -> Resources:

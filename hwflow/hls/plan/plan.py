@@ -126,18 +126,18 @@ class Plan(ByValue):
         HwflowError if there is no such stage, or if its layer has no such folding on the device; the message lists the
         possible ones.  It is not checked that the new plan fits a board.
         """
-        names = [each.name for each in self.stages]
+        names = [planned.name for planned in self.stages]
         if stage not in names:
             raise HwflowError(f"plan of '{self.model}': {no_such_stage(stage, names)}")
         position = names.index(stage)
-        foldings = [each.folding for each in self.stages]
+        foldings = [planned.folding for planned in self.stages]
         now = foldings[position]
         foldings[position] = Folding(
             now.rows if rows is None else whole("rows", rows), now.cols if cols is None else whole("cols", cols),
             now.lanes if lanes is None else whole("lanes", lanes), now.style if style is None else style_of(style),
             now.rescale, now.weight_rows if weight_rows is None else whole("weight_rows", weight_rows))
         require_possible(self.graph, self.model, foldings, self.device, self.partition)
-        places = {each.name: each.places for each in self.stages if each.name != stage}
+        places = {planned.name: planned.places for planned in self.stages if planned.name != stage}
         plan = make_plan(self.graph, foldings, self.device, places, self.outside, self.partition)
         return replace(plan, why=self.why, board=self.board)
 
@@ -183,20 +183,20 @@ class Plan(ByValue):
         """The most cycles of a core at `mhz` that the external memory takes for the weights of a frame, or 0."""
         if self.outside is None or not self.streams:
             return 0
-        streams = [each.stream for each in self.streams]
+        streams = [weights.stream for weights in self.streams]
         intervals = replace(self.outside, core_mhz=mhz).intervals(streams)
-        return max(ceil(each * stream.beats) for each, stream in zip(intervals, streams, strict=True))
+        return max(ceil(interval * stream.beats) for interval, stream in zip(intervals, streams, strict=True))
 
     @property
     def bandwidth_used(self) -> float:
         """The share of an interval that the external memory, at its slowest, takes for the weights of a frame."""
-        return max((float(each.interval * each.stream.beats / self.interval) for each in self.streams), default=0.0)
+        return max((float(plan.interval * plan.stream.beats / self.interval) for plan in self.streams), default=0.0)
 
     @property
     def input_lanes(self) -> tuple[int, ...]:
         """For each input the number of elements in a beat."""
-        found = {link.source.number: link.lanes_out for link in self.links if not link.source.of_stage}
-        return tuple(found[k] for k in range(len(found)))
+        lanes = {link.source.number: link.lanes_out for link in self.links if not link.source.of_stage}
+        return tuple(lanes[k] for k in range(len(lanes)))
 
     @property
     def multipliers(self) -> int:
@@ -293,7 +293,7 @@ def placed_cost(stage: Stage, folding: Folding, technology: Technology, places: 
             raise HwflowError(f"stage '{stage.name}' has no memory '{name}'; with its folding {known}")
         possible = technology.places(memories[name])
         if place not in possible:
-            allowed = " or ".join(each.value for each in possible)
+            allowed = " or ".join(value.value for value in possible)
             raise HwflowError(
                 f"memory '{name}' of stage '{stage.name}' must be in {allowed}, not in {place.value}: it has "
                 f"{memories[name].depth} words of {memories[name].width} bits")
@@ -310,7 +310,7 @@ def style_of(style: object) -> MultiplierStyle:
     try:
         return MultiplierStyle(style)
     except ValueError:
-        named = ", ".join(each.value for each in MultiplierStyle)
+        named = ", ".join(member.value for member in MultiplierStyle)
         raise HwflowError(f"style must be one of {named}, not {style!r:.60}") from None
 
 

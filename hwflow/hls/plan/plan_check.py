@@ -29,7 +29,7 @@ def require_current(plan: Plan, graph: LayerGraph, technology: Technology | None
             f"with {', '.join(stages)}",
             ANEW,
         )
-    foldings, places = [stage.folding for stage in plan.stages], {each.name: each.places for each in plan.stages}
+    foldings, places = [stage.folding for stage in plan.stages], {stage.name: stage.places for stage in plan.stages}
     require_possible(plan.graph, plan.model, foldings, plan.device, plan.partition)
     stale = difference(plan, make_plan(plan.graph, foldings, plan.device, places, plan.outside, plan.partition))
     if stale:
@@ -51,26 +51,26 @@ def require_current(plan: Plan, graph: LayerGraph, technology: Technology | None
 
 def difference(plan: Plan, current: Plan) -> str:
     """The first difference of `plan` from `current`, which has the same stages; "" if they are equal."""
-    for stage, made in zip(plan.stages, current.stages, strict=True):
-        if stage.schedule.interval != made.schedule.interval:
-            return (f"stage '{stage.name}' takes {made.schedule.interval} cycles a frame with its folding, "
+    for stage, anew in zip(plan.stages, current.stages, strict=True):
+        if stage.schedule.interval != anew.schedule.interval:
+            return (f"stage '{stage.name}' takes {anew.schedule.interval} cycles a frame with its folding, "
                     f"not {stage.schedule.interval} as the plan has it")
-        for each in fields(StagePlan):
-            if getattr(stage, each.name) != getattr(made, each.name):
-                return other_value(f"stage '{stage.name}'", stage, made, each.name)
+        for field in fields(StagePlan):
+            if getattr(stage, field.name) != getattr(anew, field.name):
+                return other_value(f"stage '{stage.name}'", stage, anew, field.name)
     names = [stage.name for stage in current.stages]
     if len(plan.links) != len(current.links):
         return f"the stages have {len(current.links)} links, not {len(plan.links)} as the plan has them"
-    for link, wanted in zip(plan.links, current.links, strict=True):
-        for each in fields(LinkPlan):
-            if getattr(link, each.name) != getattr(wanted, each.name):
-                source, sink = wanted.between(names)
-                return other_value(f"the link from '{source}' to '{sink}'", link, wanted, each.name)
+    for link, new_link in zip(plan.links, current.links, strict=True):
+        for field in fields(LinkPlan):
+            if getattr(link, field.name) != getattr(new_link, field.name):
+                source, sink = new_link.between(names)
+                return other_value(f"the link from '{source}' to '{sink}'", link, new_link, field.name)
     for name in ("model", "technology", "timing", "latency", "resources", "streams"):
         if getattr(plan, name) != getattr(current, name):
             return other_value("the whole design", plan, current, name)
     return ""
 
 
-def other_value(what: str, found: object, wanted: object, name: str) -> str:
-    return f"{what} must have {name} {getattr(wanted, name)}, not {getattr(found, name)} as the plan has it"
+def other_value(what: str, has: object, must_have: object, name: str) -> str:
+    return f"{what} must have {name} {getattr(must_have, name)}, not {getattr(has, name)} as the plan has it"

@@ -34,7 +34,7 @@ from hwflow.stages.partition import SHARED, Partition, SharedLayers
 
 def plan_to_yaml(plan: Plan) -> str:
     """The plan as a file to read and to edit."""
-    own, shared = layer_names(plan.graph), [each.name for each in plan.partition.shared]
+    own, shared = layer_names(plan.graph), [stage.name for stage in plan.partition.shared]
     stages = [{
         "stage": stage.name, "layers": list(stage.layers), "kind": stage_kind(plan.graph, stage),
         "rows": stage.folding.rows, "cols": stage.folding.cols, "lanes": stage.folding.lanes,
@@ -82,9 +82,9 @@ def header_of(plan: Plan) -> str:
 
 def memory_facts(memory: MemoryPlan) -> dict[str, object]:
     """A memory for YAML and JSON: width in bits, depth in words."""
-    each = memory.memory
-    return {"memory": memory.name, "holds": each.holds.value, "kind": each.kind.value, "width": each.width,
-            "depth": each.depth, "ports": each.ports, "bits": each.bits, "place": memory.place.value,
+    stored = memory.memory
+    return {"memory": memory.name, "holds": stored.holds.value, "kind": stored.kind.value, "width": stored.width,
+            "depth": stored.depth, "ports": stored.ports, "bits": stored.bits, "place": memory.place.value,
             "blocks": memory.resources.ram, "wasted_bits": memory.wasted_bits}
 
 
@@ -92,11 +92,11 @@ def outside_facts(plan: Plan) -> dict[str, object]:
     """The weights outside for YAML and JSON; `core_mhz` is the clock of the core that the cycles are for."""
     assert plan.outside is not None, "a plan has no streams without a memory for them"
     return {"memory": plan.outside.part.name, "memory_mhz": plan.outside.part.clock_mhz,
-            "core_mhz": plan.outside.core_mhz, "bytes": sum(each.bytes for each in plan.streams),
+            "core_mhz": plan.outside.core_mhz, "bytes": sum(weights.bytes for weights in plan.streams),
             "bandwidth_used": round(plan.bandwidth_used, 3),
-            "streams": [{"stage": each.stage, "bytes": each.bytes, "lanes": each.stream.lanes,
-                         "beats": each.stream.beats, "cycles_per_beat": round(float(each.interval), 3)}
-                        for each in plan.streams]}
+            "streams": [{"stage": weights.stage, "bytes": weights.bytes, "lanes": weights.stream.lanes,
+                         "beats": weights.stream.beats, "cycles_per_beat": round(float(weights.interval), 3)}
+                        for weights in plan.streams]}
 
 
 def resources_dict(resources: Resources) -> dict[str, int]:
@@ -149,7 +149,7 @@ def plan_from_yaml(text: str, graph: LayerGraph, technology: Technology, *, sour
     `outside` is the board's memory for weights.
     """
     document = read_document(text, source)
-    given = {row["stage"]: row for row in document["stages"]}
+    rows = {row["stage"]: row for row in document["stages"]}
     for name, count in Counter(row["stage"] for row in document["stages"]).items():
         if count > 1:
             raise HwflowError(f"plan {source}: stage '{name}' must be named once, not {count} times")
@@ -158,21 +158,21 @@ def plan_from_yaml(text: str, graph: LayerGraph, technology: Technology, *, sour
         names = stage_names(graph, partition)
     except HwflowError as error:
         raise error.at(f"plan {source}") from None
-    for name in given:
+    for name in rows:
         if name not in names:
             raise HwflowError(f"plan {source}: {no_such_stage(name, names)}")
-    missing = [name for name in names if name not in given]
+    missing = [name for name in names if name not in rows]
     if missing:
         raise HwflowError(
             f"plan {source}: stage '{missing[0]}' is missing", f"the plan must name every stage: {', '.join(names)}"
         )
-    foldings = [folding_of(given[name]) for name in names]
+    foldings = [folding_of(rows[name]) for name in names]
     for stage, folding in zip(stages_of(graph, partition), foldings, strict=True):
         problem = stage.folding_problem(folding, technology)
         if problem:
             raise HwflowError(f"plan {source}, stage '{stage.name}': {problem}")
     places = {name: {memory: Place(place) for memory, place in row.get("places", {}).items()}
-              for name, row in given.items()}
+              for name, row in rows.items()}
     try:
         plan = make_plan(graph, foldings, technology, places, outside, partition)
         return replace(plan, why="the plan file has it so")
@@ -184,24 +184,24 @@ def computed_anew(text: str, plan: Plan, source: str) -> str | None:
     """A sentence with the numbers that are not those of `text`, from which `plan` was read; None where all are.
 
     Those of a file that was edited differ, too, which is right: they follow from what was edited."""
-    given, made = read_document(text, source), read_document(plan_to_yaml(plan), source)
-    found = list(others(given, made, {"stages", "why"}, ""))
-    rows = {row["stage"]: row for row in made["stages"]}
-    for row in given["stages"]:
-        found += others(row, rows[row["stage"]], READ_BACK, f"{row['stage']} ")
-    if not found:
+    file, anew = read_document(text, source), read_document(plan_to_yaml(plan), source)
+    other = list(others(file, anew, {"stages", "why"}, ""))
+    rows = {row["stage"]: row for row in anew["stages"]}
+    for row in file["stages"]:
+        other += others(row, rows[row["stage"]], READ_BACK, f"{row['stage']} ")
+    if not other:
         return None
-    more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
-    return (f"plan {source}: computed anew, not read from the file: {', '.join(found[:MOST_NAMED])}{more}; to change a "
+    more = f" and {len(other) - MOST_NAMED} more" if len(other) > MOST_NAMED else ""
+    return (f"plan {source}: computed anew, not read from the file: {', '.join(other[:MOST_NAMED])}{more}; to change a "
             "design, edit what the file's first lines name")
 
 
-def others(given: Mapping[str, Any], made: Mapping[str, Any], left_out: Set[str], where: str) -> Iterator[str]:
+def others(file: Mapping[str, Any], anew: Mapping[str, Any], left_out: Set[str], where: str) -> Iterator[str]:
     """The keys with another value, and both values where these are short."""
-    for key in (each for each in given if each not in left_out):
-        if key not in made or given[key] != made[key]:
-            new, old = (short(str(each.get(key, "nothing")), 30) for each in (made, given))
-            plain = not isinstance(given[key], (dict, list)) and not isinstance(made.get(key), (dict, list))
+    for key in (name for name in file if name not in left_out):
+        if key not in anew or file[key] != anew[key]:
+            new, old = (short(str(document.get(key, "nothing")), 30) for document in (anew, file))
+            plain = not isinstance(file[key], (dict, list)) and not isinstance(anew.get(key), (dict, list))
             yield f"{where}{key}" + (f" ({new}, in the file {old})" if plain else "")
 
 
@@ -232,7 +232,7 @@ def read_document(text: str, source: str) -> dict[str, Any]:
 
 def shared_row(plan: Plan, stage: StagePlan, names: Sequence[str]) -> dict[str, Any]:
     """What a plan file says of a shared stage beside what it says of every one; `names` are those of the layers."""
-    sizes = next(each for each in plan.partition.shared if each.name == stage.name)
+    sizes = next(shared for shared in plan.partition.shared if shared.name == stage.name)
     return {
         "layers": [names[k] for k in sizes.layers], "frame_memory": SPRAM if sizes.single_port else BLOCKS,
         **{key: getattr(sizes, name) for key, name in SIZES.items()}, "sliding_windows": sizes.sliding,
@@ -249,7 +249,7 @@ def shared_from_rows(rows: Sequence[Mapping[str, Any]], names: Sequence[str], so
 
     HwflowError where a row names a layer that there is not, or has not all sizes.
     """
-    found = []
+    shared = []
     for row in rows:
         if row.get("kind") != KIND:
             continue
@@ -261,7 +261,7 @@ def shared_from_rows(rows: Sequence[Mapping[str, Any]], names: Sequence[str], so
             raise HwflowError(f"{where}: a shared stage must have {', '.join(missing)}",
                               "start from the plan.yaml that `hwflow build --execution shared` writes")
         layers = row["layers"]
-        if not isinstance(layers, list) or not layers or not all(isinstance(each, str) for each in layers):
+        if not isinstance(layers, list) or not layers or not all(isinstance(name, str) for name in layers):
             raise HwflowError(f"{where}: layers must be a list of names, of {', '.join(names)}")
         for layer in layers:
             if layer not in names:
@@ -276,8 +276,8 @@ def shared_from_rows(rows: Sequence[Mapping[str, Any]], names: Sequence[str], so
         if own is not None:
             raise HwflowError(f"{where}: layer '{own}' must be in one stage, and has a stage of its own in the file",
                               "take it out of layers, or remove that stage")
-        found.append(SharedLayers(
+        shared.append(SharedLayers(
             row["stage"], tuple(sorted({names.index(layer) for layer in layers})), row["frame_memory"] == SPRAM,
             **{name: int(row[key]) for key, name in SIZES.items()}, sliding=row.get("sliding_windows", False),
             **{name: int(row.get(key, 0)) for key, name in MORE_SIZES.items()}))
-    return Partition(tuple(found))
+    return Partition(tuple(shared))

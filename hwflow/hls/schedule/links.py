@@ -95,11 +95,11 @@ class LinkPlan:
 def joints(stages: Sequence[Stage], inputs: Sequence[str], outputs: Sequence[str]
            ) -> list[tuple[str, Endpoint, Endpoint, int]]:
     """Tensor, source, sink and port of every input of every stage, in order, then of every output of the graph."""
-    made = {name: Endpoint.core(k) for k, name in enumerate(inputs)}
-    made |= {name: Endpoint.stage(k, port) for k, stage in enumerate(stages) for port, name in enumerate(stage.outputs)}
-    inner = [(name, made[name], Endpoint.stage(k), port)
+    ends = {name: Endpoint.core(k) for k, name in enumerate(inputs)}
+    ends |= {name: Endpoint.stage(k, port) for k, stage in enumerate(stages) for port, name in enumerate(stage.outputs)}
+    inner = [(name, ends[name], Endpoint.stage(k), port)
              for k, stage in enumerate(stages) for port, name in enumerate(stage.inputs)]
-    return [*inner, *((name, made[name], Endpoint.core(k), 0) for k, name in enumerate(outputs))]
+    return [*inner, *((name, ends[name], Endpoint.core(k), 0) for k, name in enumerate(outputs))]
 
 
 def links_of(graph: LayerGraph, stages: Sequence[Stage], flows: Sequence[tuple[Folding, tuple[int, ...]]]
@@ -110,16 +110,16 @@ def links_of(graph: LayerGraph, stages: Sequence[Stage], flows: Sequence[tuple[F
 
     An input of the graph has the most lanes that one of its readers takes.
     """
-    found = joints(stages, graph.inputs, graph.outputs)
-    taken = [flows[sink.number][1][port] if sink.of_stage else 0 for _, _, sink, port in found]
-    given: dict[Endpoint, int] = {}
-    for (_, source, _, _), lanes in zip(found, taken, strict=True):
-        given[source] = (stages[source.number].lanes_out(flows[source.number][0])[source.output] if source.of_stage
-                         else max(lanes, given.get(source, 1)))
+    joined = joints(stages, graph.inputs, graph.outputs)
+    taken = [flows[sink.number][1][port] if sink.of_stage else 0 for _, _, sink, port in joined]
+    parts: dict[Endpoint, int] = {}
+    for (_, source, _, _), lanes in zip(joined, taken, strict=True):
+        parts[source] = (stages[source.number].lanes_out(flows[source.number][0])[source.output] if source.of_stage
+                         else max(lanes, parts.get(source, 1)))
     return tuple(
-        LinkPlan(name, source, sink, port, given[source], lanes or given[source], graph.tensors[name].format.bits,
+        LinkPlan(name, source, sink, port, parts[source], lanes or parts[source], graph.tensors[name].format.bits,
                  graph.tensors[name].frame.elements)
-        for (name, source, sink, port), lanes in zip(found, taken, strict=True))
+        for (name, source, sink, port), lanes in zip(joined, taken, strict=True))
 
 
 def link_cost(bits: int, lanes_out: int, lanes_in: int, technology: Technology | None = None) -> Resources:
@@ -140,8 +140,8 @@ def links_cost(links: Sequence[LinkPlan], technology: Technology) -> Resources:
 
 def ends_of_links(links: Sequence[LinkPlan]) -> Ends:
     """The inputs and outputs of a core with these links."""
-    def ends(found: Mapping[Endpoint, LinkPlan]) -> tuple[End, ...]:
-        return tuple(End(link.lanes_out, link.bits, link.elements) for _, link in sorted(found.items(), key=first))
+    def ends(links: Mapping[Endpoint, LinkPlan]) -> tuple[End, ...]:
+        return tuple(End(link.lanes_out, link.bits, link.elements) for _, link in sorted(links.items(), key=first))
 
     def first(entry: tuple[Endpoint, LinkPlan]) -> Endpoint:
         return entry[0]
@@ -165,7 +165,7 @@ def in_spram(links: Sequence[LinkPlan], technology: Technology, taken: int = 0) 
     around = spram_around(links, technology)
     sizes = [(link.width_out, link.depth) if link.depth else (link.width_in, link.depth_after) for link in links]
     chosen = chosen_for_spram(sizes, technology, max(0, technology.single_port_rams - around - taken))
-    return tuple(replace(link, spram=each) for link, each in zip(links, chosen, strict=True))
+    return tuple(replace(link, spram=in_spram) for link, in_spram in zip(links, chosen, strict=True))
 
 
 def parts_of(link: LinkPlan) -> int:

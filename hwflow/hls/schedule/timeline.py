@@ -49,12 +49,12 @@ def pace_of(stages: Sequence[Stage], foldings: Sequence[Folding], links: Sequenc
 
     `interval` itself where no longer one helps: a frame that also takes another way around the stage has to wait.
     """
-    network, found = Network(stages, foldings, links, technology), interval
+    network, pace = Network(stages, foldings, links, technology), interval
     for _ in range(PACES):
-        late = network.late(found)
+        late = network.late(pace)
         if not late:
-            return found
-        found += late
+            return pace
+        pace += late
     return interval
 
 
@@ -154,14 +154,14 @@ class Network:
         if not self.letting_in:
             return 0
         played = self.play(self.evenly(interval, FRAMES))
-        found = 0
+        longest = 0
         for e, link in enumerate(self.links):
             if link.sink.of_stage and link.sink.number in self.letting_in and not (
                     self.taken_at_once(link.source) and not self.forked[e]):
                 arrivals, taken = (times.reshape(FRAMES, -1) for times in (played.arrivals[e], played.taken[e]))
                 if waiting(played.arrivals[e], played.taken[e]) > FEW:
-                    found = max(found, int(max(taken[1:, 0] - arrivals[1:, 0])))
-        return found
+                    longest = max(longest, int(max(taken[1:, 0] - arrivals[1:, 0])))
+        return longest
 
     def taken_at_once(self, source: Endpoint) -> bool:
         """Whether all readers of an input take its frames at once: then it may wait while they compute."""
@@ -185,10 +185,10 @@ class Network:
         for position, stage in enumerate(map(Endpoint.stage, range(len(self.stages)))):
             edges = entering[stage]
             arrivals |= {e: self.arriving(e, departures[self.links[e].source]) for e in edges}
-            made = self.stage_times(position, edges, arrivals, left.get(stage), rounds=rounds)
-            for port, times in enumerate((made.departures, *made.further)):
+            moves = self.stage_times(position, edges, arrivals, left.get(stage), rounds=rounds)
+            for port, times in enumerate((moves.departures, *moves.further)):
                 departures[replace(stage, output=port)] = later(times, held.get(replace(stage, output=port)))
-            taken |= dict(zip(edges, made.taken, strict=True))
+            taken |= dict(zip(edges, moves.taken, strict=True))
         for e, link in enumerate(self.links):
             if not link.sink.of_stage:
                 arrivals[e] = taken[e] = self.arriving(e, departures[link.source])
@@ -203,15 +203,15 @@ class Network:
         """
         stage, folding = self.stages[position], self.foldings[position]
         for more in reversed(range(rounds)):
-            made = stage.times(folding, self.technology, *(arrivals[e] for e in edges), left=left)
+            moves = stage.times(folding, self.technology, *(arrivals[e] for e in edges), left=left)
             if not more:
                 break
             waited = {e: collected(self.links[e], arrivals[e], taken)
-                      for e, taken in zip(edges, made.taken, strict=True)}
+                      for e, taken in zip(edges, moves.taken, strict=True)}
             if all(np.array_equal(waited[e], arrivals[e]) for e in edges):
                 break
             arrivals |= waited
-        return made
+        return moves
 
     def play_held_back(self, offered: Mapping[Endpoint, Times]) -> Played:
         """As `play`, but full queues stall their sources: stages take nothing more, and so on up to the inputs.
@@ -231,7 +231,7 @@ class Network:
 
     def room(self, played: Played) -> dict[Endpoint, Times]:
         """For each source the cycles from which its readers, or their queues and gearboxes, have room for its beats."""
-        found: dict[Endpoint, Times] = {}
+        leaving_times: dict[Endpoint, Times] = {}
         for e, link in enumerate(self.links):
             departures = played.departures[link.source]
             gone = leaving(link, self.taken_after_gearbox(e, played), np.arange(len(departures)), Gearbox.SKID)
@@ -241,8 +241,8 @@ class Network:
                 if link.lanes_out % link.lanes_in == 0:  # a beat is given away before the next one is taken
                     gone = in_turn(gone, link.lanes_out // link.lanes_in)
                 gone = with_room(np.zeros_like(gone), gone, queue.capacity, back=1)
-            found[link.source] = np.maximum(found.get(link.source, 0), gone)
-        return found
+            leaving_times[link.source] = np.maximum(leaving_times.get(link.source, 0), gone)
+        return leaving_times
 
     def taken_after_gearbox(self, e: int, played: Played) -> Times:
         """The cycles in which the beats of link e leave its gearbox: into the sink, or into the queue before it."""
@@ -309,11 +309,11 @@ class Network:
         taken = {e: played.taken[e] for e in edges}
         if all(self.collected_in_time(e, arrivals[e], taken[e]) for e in edges):
             return True
-        made = self.stage_times(position, edges, arrivals, rounds=ROUNDS)
-        if not all(self.collected_in_time(e, arrivals[e], each) for e, each in zip(edges, made.taken, strict=True)):
+        moves = self.stage_times(position, edges, arrivals, rounds=ROUNDS)
+        if not all(self.collected_in_time(e, arrivals[e], taken) for e, taken in zip(edges, moves.taken, strict=True)):
             return False
         frames = len(arrivals[edges[0]]) * links[0].lanes_in // links[0].elements
-        before, last = made.departures.reshape(frames, -1)[-2:, -1]
+        before, last = moves.departures.reshape(frames, -1)[-2:, -1]
         return bool(last - before <= interval)
 
     def collected_in_time(self, e: int, arrivals: Times, taken: Times) -> bool:
@@ -329,8 +329,8 @@ class Network:
         if link.depth_after or e in slowing or self.holds_back(link, arrivals, taken, interval):
             entered = arrivals - (link.queue_after(self.technology).latency if link.depth_after else 0)
             return 0, played.waiting(entered, taken) + SPARE
-        found = played.waiting(departures, leaving(link, taken, np.arange(len(departures))))
-        return 0 if found <= SPARE and not self.forked[e] else found + SPARE, 0
+        most = played.waiting(departures, leaving(link, taken, np.arange(len(departures))))
+        return 0 if most <= SPARE and not self.forked[e] else most + SPARE, 0
 
     def holds_back(self, link: LinkPlan, arrivals: Times, taken: Times, interval: int) -> bool:
         """Whether a narrow source would lose more cycles than it has to spare: wide beats wait for their sink."""

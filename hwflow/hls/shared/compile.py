@@ -55,7 +55,7 @@ class SharedProgram:
     @cached_property
     def weight_bytes(self) -> int:
         """Of this machine's memory."""
-        return sum(each.weights.nbytes for each in self.program.constants if each is not None)
+        return sum(constants.weights.nbytes for constants in self.program.constants if constants is not None)
 
     def of_shape(self, shape: SharedShape) -> SharedProgram:
         """With another shape of the stage that does not change the steps."""
@@ -130,7 +130,8 @@ def first_step(sweep: int | None, steps: Sequence[tuple[Step, Constants | None, 
     if not sweep:
         return sweep
     first = None if sweep == len(sweeps) else sweeps[sweep]
-    return next(number for number, (step, _, each) in enumerate(steps) if each is first and not isinstance(step, Load))
+    return next(number for number, (step, _, computed) in enumerate(steps)
+                if computed is first and not isinstance(step, Load))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,16 +194,16 @@ def size_of(tensor: Tensor) -> tuple[int, int, bool]:
 
 def entering_of(layers: Sequence[Layer]) -> tuple[str, ...]:
     """The tensors that enter a stage of `layers`, in the order in which they are read."""
-    made = [layer.output for layer in layers]
-    return tuple(dict.fromkeys(name for layer in layers for name in layer.inputs if name not in made))
+    computed = [layer.output for layer in layers]
+    return tuple(dict.fromkeys(name for layer in layers for name in layer.inputs if name not in computed))
 
 
 def leaving_of(graph: LayerGraph, layers: Sequence[Layer]) -> tuple[str, ...]:
     """The tensors that leave it: outputs of the graph in their order, then those that other layers read."""
-    made = [layer.output for layer in layers]
-    others = {name for layer in graph.layers if layer.output not in made for name in layer.inputs}
-    return tuple(dict.fromkeys([*(name for name in graph.outputs if name in made),
-                                *(name for name in made if name in others)]))
+    computed = [layer.output for layer in layers]
+    others = {name for layer in graph.layers if layer.output not in computed for name in layer.inputs}
+    return tuple(dict.fromkeys([*(name for name in graph.outputs if name in computed),
+                                *(name for name in computed if name in others)]))
 
 
 def shared_problem(graph: LayerGraph, layer: Layer) -> str | None:

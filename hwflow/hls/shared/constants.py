@@ -63,21 +63,21 @@ def held_table(sweep: Sweep) -> IntArray | None:
     if sweep.table is None:
         return None
     x, y = sweep.inputs[0].format, sweep.output.format
-    made = np.zeros(1 << ELEMENT_BITS, np.int64)
+    table = np.zeros(1 << ELEMENT_BITS, np.int64)
     bits = np.arange(x.low, x.high + 1) - held_less(x) & ((1 << ELEMENT_BITS) - 1)
-    made[bits] = sweep.table - held_less(y)
-    return made
+    table[bits] = sweep.table - held_less(y)
+    return table
 
 
 def digits_of(multiplier: int) -> list[int]:
     """The digits of a number with base 2**DIGIT_BITS, each a weight (-128 to 127), the lowest first."""
-    found: list[int] = []
+    digits: list[int] = []
     half = 1 << (DIGIT_BITS - 1)
-    while multiplier or not found:
+    while multiplier or not digits:
         digit = ((multiplier + half) & (2 * half - 1)) - half
-        found.append(digit)
+        digits.append(digit)
         multiplier = (multiplier - digit) >> DIGIT_BITS
-    return found
+    return digits
 
 
 def needs_of(sweeps: Sequence[Sweep]) -> Needs:
@@ -93,9 +93,9 @@ def needs_of(sweeps: Sequence[Sweep]) -> Needs:
         room = room_for([NO_CHANNEL, *rescales])
     except ValueError as error:
         raise HwflowError(str(error), "quantize to fewer bits") from None
-    for each in rescales:
-        if isinstance(each, RoomyRequantize):
-            room = together(room, shared_room(each, fraction))
+    for rescale in rescales:
+        if isinstance(rescale, RoomyRequantize):
+            room = together(room, shared_room(rescale, fraction))
     if max(bits + fraction, room.bias_bits) + 1 + room.factor_bits > PRODUCT_BITS:
         raise HwflowError(f"sums of {bits} bits with fractions of {fraction} bits times multipliers of "
                           f"{room.factor_bits} bits must fit {PRODUCT_BITS} bits in a shared stage",
@@ -127,16 +127,17 @@ def held(sweep: Sweep) -> Requantize:
 
 def rounding_of(sweeps: Sequence[Sweep]) -> RequantizerRounding:
     """The one rounding of all sweeps that round at all.  HwflowError where there are two."""
-    found: dict[Rounding, list[str]] = {}
+    by_rounding: dict[Rounding, list[str]] = {}
     for sweep in sweeps:
         rescale = sweep.rescale
         if isinstance(rescale, RoomyRequantize) or (rescale.multiplier & ((np.int64(1) << rescale.shift) - 1)).any():
-            found.setdefault(sweep.rescale.rounding, []).append(sweep.layer)
-    if len(found) > 1:
-        named = "; ".join(f"{rounding.value}: {', '.join(dict.fromkeys(layers))}" for rounding, layers in found.items())
-        raise HwflowError(f"layers of a shared stage must round in one way, not in {len(found)} ({named})",
+            by_rounding.setdefault(sweep.rescale.rounding, []).append(sweep.layer)
+    if len(by_rounding) > 1:
+        named = "; ".join(f"{rounding.value}: {', '.join(dict.fromkeys(layers))}"
+                          for rounding, layers in by_rounding.items())
+        raise HwflowError(f"layers of a shared stage must round in one way, not in {len(by_rounding)} ({named})",
                           "quantize the float model with hwflow, which rounds half to even everywhere")
-    return RequantizerRounding(next(iter(found), Rounding.HALF_EVEN).value)
+    return RequantizerRounding(next(iter(by_rounding), Rounding.HALF_EVEN).value)
 
 
 def shared_room(rescale: RoomyRequantize, fraction: int) -> RequantizerRoom:
@@ -190,8 +191,8 @@ def sum_ends(sweep: Sweep) -> tuple[int, int]:
 
 def largest_prefix(multiplier: int) -> int:
     """The largest magnitude of what a sum has of a multiplier after any of its digits."""
-    found = most = 0
+    number = most = 0
     for digit in reversed(digits_of(multiplier)):
-        found = (found << DIGIT_BITS) + digit
-        most = max(most, abs(found), abs(found - digit))
+        number = (number << DIGIT_BITS) + digit
+        most = max(most, abs(number), abs(number - digit))
     return most

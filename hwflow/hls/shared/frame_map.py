@@ -65,9 +65,9 @@ def placed(lives: Sequence[Life], words: int | None = None, *, word_bytes: int =
             for k, life in enumerate(lives)]
     for order in orders(lives):
         bases = lowest(lives, near, order, chain_of)
-        found = max((base + lives[k].words for k, base in bases.items()), default=0)
-        if peak < 0 or found < peak:
-            best, peak = bases, found
+        top = max((base + lives[k].words for k, base in bases.items()), default=0)
+        if peak < 0 or top < peak:
+            best, peak = bases, top
         if peak == least or (words is not None and peak <= words):
             break
     if words is not None and peak > words:
@@ -92,11 +92,11 @@ def chains_of(lives: Sequence[Life], over: Mapping[str, Over]) -> list[Chain]:
             offsets[name] = first, offset + (over[name].offset if name in over else 0)
         return offsets[name]
 
-    found: dict[str, dict[int, int]] = {}
+    places: dict[str, dict[int, int]] = {}
     for name, k in numbers.items():
         first, offset = from_first(name)
-        found.setdefault(first, {})[k] = offset
-    return [{k: offset - min(chain.values()) for k, offset in chain.items()} for chain in found.values()]
+        places.setdefault(first, {})[k] = offset
+    return [{k: offset - min(chain.values()) for k, offset in chain.items()} for chain in places.values()]
 
 
 def busiest(lives: Sequence[Life], chains: Sequence[Chain] | None = None) -> tuple[int, int]:

@@ -42,7 +42,7 @@ def placed_in_banks(lives: Sequence[Life], words: int, apart: Mapping[tuple[str,
             return placed(lives, words, word_bytes=word_bytes)
     maps = [placed(alive, half, word_bytes=word_bytes) for alive in banks]
     places: list[Place] = [replace(place, base=place.base + bank * half)
-                           for bank, found in enumerate(maps) for place in found.places]
+                           for bank, frame_map in enumerate(maps) for place in frame_map.places]
     return FrameMap(tuple(sorted(places, key=lambda place: (place.first, place.last, place.base))))
 
 
@@ -103,11 +103,11 @@ def framed_for(laid: LaidOut, outputs: Sequence[str], early: Set[str], lowerings
         frames = placed_in_banks(lives, words, apart(sweeps), word_bytes=laid.columns)
         return Framed(sweeps, frames, 0 if early else None)
     if sizes.bands:
-        cut, found = InPlace(lowerings, frozenset([*early, *outputs]), sizes.bands,
+        cut, taken_over = InPlace(lowerings, frozenset([*early, *outputs]), sizes.bands,
                              lambda sweeps: lives_of(sweeps, laid, outputs, early)).found()
         shorter = lives_of(cut, laid, outputs, early)
-        if found and placed(shorter, over=found).words < placed(lives).words:
-            sweeps, over, lives = cut, found, shorter
+        if taken_over and placed(shorter, over=taken_over).words < placed(lives).words:
+            sweeps, over, lives = cut, taken_over, shorter
     frames = placed(lives, words, word_bytes=laid.columns, over=over)
     if not early or sizes.single_port:
         return Framed(sweeps, frames, 0 if early else None)
@@ -116,11 +116,11 @@ def framed_for(laid: LaidOut, outputs: Sequence[str], early: Set[str], lowerings
 
 def apart(sweeps: Sequence[Sweep]) -> Counter[tuple[str, str]]:
     """What it is worth that two tensors are in different banks."""
-    found = Counter[tuple[str, str]]()
+    reads = Counter[tuple[str, str]]()
     for sweep in sweeps:
         for x in sweep.inputs:
-            found[x.name, sweep.output.name] += sweep.output.frame.elements
-    return found
+            reads[x.name, sweep.output.name] += sweep.output.frame.elements
+    return reads
 
 
 def let_in_early(lives: Sequence[Life], frames: FrameMap, early: Set[str], over: Mapping[str, Over], words: int
@@ -131,9 +131,9 @@ def let_in_early(lives: Sequence[Life], frames: FrameMap, early: Set[str], over:
     for again in range(read, max(life.last for life in lives) + 1):
         longer = [replace(life, again=again) if life.tensor in early else life for life in lives]
         if busiest(longer, chains_of(longer, over))[1] <= words:
-            found = placed(longer, over=over)
-            if found.words <= words:
-                return found, again
+            places = placed(longer, over=over)
+            if places.words <= words:
+                return places, again
     return frames, 0
 
 

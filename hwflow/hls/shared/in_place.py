@@ -43,7 +43,7 @@ class Lowerings:
     def steps(self, sweep: Sweep, x: str) -> Iterable[Compute]:
         """Those of a sweep, with its output and `x` at word 0 and all other operands elsewhere."""
         layouts = self.laid.layouts
-        inputs = tuple(Operand(0 if each.name == x else ELSEWHERE, layouts[each.name]) for each in sweep.inputs)
+        inputs = tuple(Operand(0 if read.name == x else ELSEWHERE, layouts[read.name]) for read in sweep.inputs)
         y = Operand(0, layouts[sweep.output.name])
         return (step for step, _ in Lowering(sweep, inputs, y, self.needs, self.buffer, self.windows).steps())
 
@@ -52,11 +52,11 @@ class Lowerings:
 class InPlace:
     """Finds the places for the sweeps of `lowerings.laid`; `bands` are the most of one product.
 
-    `kept` are tensors whose words nothing takes.  `lives` gives the lives of the tensors for the order of sweeps.
+    `untouched` are tensors whose words nothing takes.  `lives` gives the lives of the tensors for the order of sweeps.
     """
 
     lowerings: Lowerings
-    kept: frozenset[str]
+    untouched: frozenset[str]
     bands: int
     lives: Callable[[Sequence[Sweep]], list[Life]]
 
@@ -83,7 +83,7 @@ class InPlace:
     def can_be_in_bands(self, sweeps: Sequence[Sweep], step: int) -> bool:
         """Whether a sweep multiplies by weights, has rows to cut, and makes its output alone."""
         sweep = sweeps[step]
-        alone = sum(each.output.name == sweep.output.name for each in sweeps) == 1
+        alone = sum(other.output.name == sweep.output.name for other in sweeps) == 1
         return alone and sweep.weights is not None and self.bands > 1 and sweep.rows.count > 1
 
     def over(self, sweeps: Sequence[Sweep], name: str) -> Over | None:
@@ -93,10 +93,10 @@ class InPlace:
         if any(sweep.output.name != name for sweep in making):
             return None
         inputs = dict.fromkeys(x.name for sweep in making for x in sweep.inputs)
-        ended = [x for x in inputs if x not in self.kept and not any(
-            x == each.name for sweep in sweeps[steps[-1] + 1:] for each in sweep.inputs)]
-        found = [Over(x, offset) for x in ended if (offset := self.offset(making, x)) is not None]
-        return min(found, key=lambda place: abs(place.offset), default=None)
+        ended = [x for x in inputs if x not in self.untouched and not any(
+            x == operand.name for sweep in sweeps[steps[-1] + 1:] for operand in sweep.inputs)]
+        places = [Over(x, offset) for x in ended if (offset := self.offset(making, x)) is not None]
+        return min(places, key=lambda place: abs(place.offset), default=None)
 
     def offset(self, making: Sequence[Sweep], x: str) -> int | None:
         """How many words after tensor `x` the output of `making` may begin; None where that is far."""
@@ -111,8 +111,8 @@ class InPlace:
             return bool((last[at[inside]] <= order[inside]).all())
 
         farthest = int(FARTHEST * size[x]) // pixel
-        found = ((step, least(partial(possible, step), farthest)) for step in (-pixel, pixel))
-        return min((step * count for step, count in found if count is not None), key=abs, default=None)
+        offsets = ((step, least(partial(possible, step), farthest)) for step in (-pixel, pixel))
+        return min((step * count for step, count in offsets if count is not None), key=abs, default=None)
 
     @staticmethod
     def uses(steps: Iterable[Compute], words: int) -> tuple[IntArray, IntArray, IntArray]:
@@ -152,10 +152,10 @@ def least(possible: Callable[[int], bool], most: int) -> int | None:
 def in_bands(sweep: Sweep, bands: int) -> list[Sweep]:
     """Sweeps for `bands` bands of rows, those at the bottom first."""
     rows = -(-sweep.rows.count // bands)
-    found = []
+    parts = []
     for first in range(0, sweep.rows.count, rows):
         count = min(rows, sweep.rows.count - first)
         begin = sweep.rows.first + first * sweep.rows.step
         down, right = (origin + first * step for origin, step in zip(sweep.origin, sweep.row_step, strict=True))
-        found.append(replace(sweep, rows=Line(begin, count, sweep.rows.step), origin=(down, right)))
-    return found[::-1]
+        parts.append(replace(sweep, rows=Line(begin, count, sweep.rows.step), origin=(down, right)))
+    return parts[::-1]

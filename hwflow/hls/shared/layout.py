@@ -23,11 +23,11 @@ class Layout(EqualByValue):
     @staticmethod
     def of(channels: Sequence[int], columns: int) -> Layout:
         """Runs of so many channels, each from a word of its own on; one run is the layout of a `Load` or `Store`."""
-        found, word = [], 0
+        slots, word = [], 0
         for count in channels:
-            found.append(word * columns + np.arange(count, dtype=np.int64))
+            slots.append(word * columns + np.arange(count, dtype=np.int64))
             word += -(-count // columns)
-        return Layout(np.concatenate(found), columns)
+        return Layout(np.concatenate(slots), columns)
 
     @cached_property
     def words(self) -> int:
@@ -36,9 +36,9 @@ class Layout(EqualByValue):
 
     def spread(self, values: IntArray, rest: int) -> IntArray:
         """[..., channels] as [..., words, columns]; lanes without a channel are `rest`."""
-        made = np.full((*values.shape[:-1], self.words * self.columns), rest, np.int64)
-        made[..., self.slots] = values
-        return made.reshape(*values.shape[:-1], self.words, self.columns)
+        words = np.full((*values.shape[:-1], self.words * self.columns), rest, np.int64)
+        words[..., self.slots] = values
+        return words.reshape(*values.shape[:-1], self.words, self.columns)
 
 
 class LaidOut:

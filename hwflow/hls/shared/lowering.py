@@ -132,9 +132,9 @@ class Lowering:
         used = (tile >= 0) & (tile < tiles.count)
         tile, row = tile[used, None], row[used, None]
         word, column = np.divmod(self.inputs[0].layout.slots[sweep.channels[used]], self.columns)
-        made = np.zeros((tiles.count, *sweep.kernel, tiles.length, self.columns, self.columns), np.int64)
-        made[tile, :, :, word - tiles.low - tile * tiles.step, row, column] = sweep.weights[used].transpose(0, 3, 1, 2)
-        return made
+        words = np.zeros((tiles.count, *sweep.kernel, tiles.length, self.columns, self.columns), np.int64)
+        words[tile, :, :, word - tiles.low - tile * tiles.step, row, column] = sweep.weights[used].transpose(0, 3, 1, 2)
+        return words
 
     def slide(self, way: Way, tiles: Tiles, constants: SweepConstants) -> tuple[Compute, Constants]:
         """Sums of products of windows that slide: a tile reads one word of each pixel."""

@@ -32,9 +32,9 @@ class Packed:
 
 def with_packed_rows(sweeps: Sequence[Sweep], inputs: Sequence[Tensor], columns: int) -> Packed:
     """The same sweeps, with rows of words in those of `inputs` whose windows have fewer words of `columns` then."""
-    made, tensors, loaded = list(sweeps), [], {}
+    remaining, tensors, loaded = list(sweeps), [], {}
     for x in inputs:
-        readers = [sweep for sweep in made if any(each.name == x.name for each in sweep.inputs)]
+        readers = [sweep for sweep in remaining if any(operand.name == x.name for operand in sweep.inputs)]
         packed = [list(in_rows(sweep, x, columns)) for sweep in readers if moves_along_rows(sweep)]
         if len(packed) < len(readers) or not saves(readers, packed, x, columns):
             tensors.append(x)
@@ -42,8 +42,8 @@ def with_packed_rows(sweeps: Sequence[Sweep], inputs: Sequence[Tensor], columns:
         tensors.append(row_tensor(x, columns))
         loaded[x.name] = x.frame.height, x.frame.width * x.frame.channels
         parts = iter(packed)
-        made = [part for sweep in made for part in (next(parts) if sweep in readers else [sweep])]
-    return Packed(made, tensors, loaded)
+        remaining = [part for sweep in remaining for part in (next(parts) if sweep in readers else [sweep])]
+    return Packed(remaining, tensors, loaded)
 
 
 def row_tensor(x: Tensor, columns: int) -> Tensor:

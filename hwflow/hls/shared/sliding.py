@@ -67,9 +67,9 @@ def sliding_of(sweeps: Sequence[Sweep], layouts: Mapping[str, Layout], columns: 
     widest: defaultdict[int, int] = defaultdict(int)
     for sweep in sweeps:
         y = layouts[sweep.output.name]
-        found = [way for way in ways(sweep, layouts[sweep.inputs[0].name], y) if way.width <= columns]
-        for height in {way.height for way in found}:
-            best = max((way for way in found if way.height == height), key=lambda way: way.saved)
+        fitting = [way for way in ways(sweep, layouts[sweep.inputs[0].name], y) if way.width <= columns]
+        for height in {way.height for way in fitting}:
+            best = max((way for way in fitting if way.height == height), key=lambda way: way.saved)
             words[height] += best.saved * -(-len(sweep.rescale.bias) // columns)
             widest[height] = max(widest[height], best.width)
     if not words:

@@ -169,17 +169,17 @@ class SharedStage(Stage):
         """A program for an array of this size; nothing else changes its steps."""
         sizes = (columns, self.sizes.buffer, self.sizes.banks, self.sizes.sliding, self.sizes.bands,
                  self.sizes.words_ahead, self.sizes.single_port)
-        for graph, layers, known, made in MADE:
+        for graph, layers, known, program in MADE:
             if graph is self.graph and len(layers) == len(self.layers) and known == sizes and all(
                     one is other for one, other in zip(layers, self.layers, strict=True)):
-                return made
-        made = self.compiled(columns, None)
+                return program
+        program = self.compiled(columns, None)
         if self.sizes.banks > 1:  # large enough that each bank has room for all
-            made = self.compiled(columns, 2 << (made.frames.words - 1).bit_length())
-        MADE.append((self.graph, self.layers, sizes, made))
-        while len(MADE) > MADE_LEAST and sum(made.weight_bytes for *_, made in MADE) > MADE_BYTES:
+            program = self.compiled(columns, 2 << (program.frames.words - 1).bit_length())
+        MADE.append((self.graph, self.layers, sizes, program))
+        while len(MADE) > MADE_LEAST and sum(kept_program.weight_bytes for *_, kept_program in MADE) > MADE_BYTES:
             MADE.popleft()
-        return made
+        return program
 
     def compiled(self, columns: int, words: int | None) -> SharedProgram:
         banks = 1 if words is None else self.sizes.banks
@@ -200,17 +200,17 @@ class SharedStage(Stage):
 
     def beats_by_layer(self, folding: Folding) -> dict[str, int]:
         """The beats of weights that the steps of each layer take for a frame."""
-        made = self.made(folding)
+        program = self.made(folding)
         beats = {layer.name: 0 for layer in self.layers}
-        for making in made.makings:
-            step = made.program.steps[making.step]
+        for making in program.makings:
+            step = program.program.steps[making.step]
             assert isinstance(step, Compute), "no other step makes a tensor"
-            beats[making.layer] += made.program.shape.beats_of(step)
+            beats[making.layer] += program.program.shape.beats_of(step)
         return beats
 
     def written(self, folding: Folding) -> tuple[WrittenTensor, ...]:
-        made = self.made(folding)
-        return tuple(written(made, tensor) for tensor in self.boundaries if tensor not in self.outputs)
+        program = self.made(folding)
+        return tuple(written(program, tensor) for tensor in self.boundaries if tensor not in self.outputs)
 
     def schedule(self, folding: Folding, technology: Technology) -> Schedule:
         turns = folding.cols // folding.rows
@@ -224,16 +224,16 @@ class SharedStage(Stage):
     def steps(self, folding: Folding, technology: Technology) -> tuple[StepPlan, ...]:
         played, names = self.played(folding, technology), self.names()
         useful = {names[layer.name]: layer.multiplications(self.graph) for layer in self.layers}
-        found: list[StepPlan] = []
+        plans: list[StepPlan] = []
         for (name, tensor), begin, end, waits in zip(
                 self.titles(folding), played.begins[-1].tolist(), played.ends[-1].tolist(), played.waits[-1].tolist(),
                 strict=True):
-            if found and found[-1].name == name and name in useful:
-                last = found.pop()
-                found.append(replace(last, tensor=tensor, cycles=last.cycles + end - begin, waits=last.waits + waits))
+            if plans and plans[-1].name == name and name in useful:
+                last = plans.pop()
+                plans.append(replace(last, tensor=tensor, cycles=last.cycles + end - begin, waits=last.waits + waits))
             else:
-                found.append(StepPlan(name, tensor, end - begin, waits, useful.get(name, 0)))
-        return tuple(found)
+                plans.append(StepPlan(name, tensor, end - begin, waits, useful.get(name, 0)))
+        return tuple(plans)
 
     def names(self) -> dict[str, str]:
         """What a stage of each layer alone would be called."""
@@ -241,17 +241,17 @@ class SharedStage(Stage):
 
     def titles(self, folding: Folding) -> list[tuple[str, str]]:
         """Of each step of the program the name and the tensor that `steps` has."""
-        made, names = self.made(folding), self.names()
-        of_step = {making.step: (names[making.layer], making.tensor) for making in made.makings}
-        found = []
-        for k, step in enumerate(made.program.steps):
+        program, names = self.made(folding), self.names()
+        of_step = {making.step: (names[making.layer], making.tensor) for making in program.makings}
+        titles = []
+        for k, step in enumerate(program.program.steps):
             if isinstance(step, Compute):
-                found.append(of_step[k])
+                titles.append(of_step[k])
             elif isinstance(step, Load):
-                found.append(("load", made.inputs[step.port]))
+                titles.append(("load", program.inputs[step.port]))
             else:
-                found.append(("store", made.outputs[step.port]))
-        return found
+                titles.append(("store", program.outputs[step.port]))
+        return titles
 
     def step_times(self, folding: Folding, technology: Technology, *arrivals: Times) -> tuple[StepTimes, ...]:
         played = self.play(folding, technology, *arrivals)
@@ -313,12 +313,12 @@ def rescaler_style(folding: Folding, technology: Technology) -> RequantizerStyle
     return RequantizerStyle.FABRIC if in_logic else RequantizerStyle.DSP
 
 
-def written(made: SharedProgram, tensor: str) -> WrittenTensor:
+def written(program: SharedProgram, tensor: str) -> WrittenTensor:
     """How the frame memory gets `tensor`."""
-    steps = tuple(making.step for making in made.makings if making.tensor == tensor)
-    frame, format = made.tensors[tensor].frame, made.tensors[tensor].format
+    steps = tuple(making.step for making in program.makings if making.tensor == tensor)
+    frame, format = program.tensors[tensor].frame, program.tensors[tensor].format
     elements = np.arange(frame.elements, dtype=np.int64).reshape(-1, frame.channels)
-    words = made.layouts[tensor].spread(elements, -1).reshape(-1, made.program.shape.columns)
-    addresses = np.concatenate([step.writes.reshape(-1) for step in (made.program.steps[k] for k in steps)
+    words = program.layouts[tensor].spread(elements, -1).reshape(-1, program.program.shape.columns)
+    addresses = np.concatenate([step.writes.reshape(-1) for step in (program.program.steps[k] for k in steps)
                                 if isinstance(step, Compute)])
-    return WrittenTensor(tensor, steps, words[addresses - made.frames[tensor].base].reshape(-1), held_less(format))
+    return WrittenTensor(tensor, steps, words[addresses - program.frames[tensor].base].reshape(-1), held_less(format))

@@ -149,7 +149,7 @@ def designs(integers: Integers, task: DesignTask) -> tuple[Point, ...]:
         asked, task = replace(asked, transport=board.chosen), replace(task, board=board)
     known = remembered(graph, task)
     executions = Pipeline.of_integers(quantized, task.board, task.hardware).executions
-    executions = replace(executions, target=replace(executions.target, technology=known.technology), given=known)
+    executions = replace(executions, target=replace(executions.target, technology=known.technology), earlier=known)
 
     def design(interval: int | None) -> Point:
         return point_of_plan(replace(asked, asked=interval), executions, task)
