@@ -226,7 +226,7 @@ class PartitionSearch:
                 high = middle
         if low >= longest:
             return None
-        tries = (self.mixed(option, each) for each in dict.fromkeys((high, (high + target) // 2, target)))
+        tries = (self.mixed(option, pace) for pace in dict.fromkeys((high, (high + target) // 2, target)))
         return next((mixed for mixed in tries if mixed is not None), None)
 
     def chosen(self, option: Option, target: int) -> list[Candidate] | None:

@@ -159,7 +159,7 @@ def reading_cost(outside: OutsideMemory | None, streams: Sequence[StreamPlan], t
     """Of controller, readers and queues."""
     if outside is None or not streams:
         return Resources()
-    weights = [each.stream for each in streams]
+    weights = [read.stream for read in streams]
     return WeightMemory.cost(part=outside.built(weights), streams=weights, technology=technology, domain=outside.domain)
 
 
