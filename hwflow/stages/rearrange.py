@@ -20,7 +20,7 @@ from hwflow.layers.rearrange import Rearrange
 from hwflow.stages.codes import codes_of, shape_of
 from hwflow.stages.folding import Folding, divisors
 from hwflow.stages.stage import LayerStage
-from hwflow.stages.sweep import Line, Sweep, identity
+from hwflow.stages.sweep import Line, MovingWindow, Sweep, identity
 
 #: Bits of all RAM blocks of an LFE5U-85F, the largest device that has a description here: 208 of 18 Kbit.
 MOST_BITS = 208 * 18432
@@ -74,9 +74,10 @@ class RearrangeStage(LayerStage[Rearrange]):
         rescale = replace(identity(x.format, count), bias=np.where(padded, layer.padding, 0))
         return Sweep(
             layer=layer.name, inputs=(x,), output=self.y, rescale=rescale, rows=rows.line, columns=columns.line,
-            weights=weights, kernel=(int(kernel[0]), int(kernel[1])),
+            weights=weights,
             channels=np.where(padded, used[0, 2], place[:, 2])[:, None] + start[2],
-            origin=(int(start[0] + corner[0]), int(start[1] + corner[1])), row_step=rows.step, column_step=columns.step)
+            window=MovingWindow(kernel=(int(kernel[0]), int(kernel[1])), row_step=rows.step, column_step=columns.step,
+                                origin=(int(start[0] + corner[0]), int(start[1] + corner[1]))))
 
     def foldings(self) -> Iterator[Folding]:
         """As many neighbours as always move together go through at once."""

@@ -27,6 +27,23 @@ class Line:
     step: int = 1
 
 
+@dataclass(frozen=True, kw_only=True)
+class MovingWindow:
+    """A window of `kernel` elements, `dilations` apart, that moves over a frame; both are of rows and of columns.
+
+    origin
+        Row and column of the input where the window of the first pixel begins; outside of the frame there is padding.
+    row_step, column_step
+        How far (rows, columns) the window moves in the input for the next row and for the next column.
+    """
+
+    kernel: tuple[int, int] = (1, 1)
+    dilations: tuple[int, int] = (1, 1)
+    origin: tuple[int, int] = (0, 0)
+    row_step: tuple[int, int] = (1, 0)
+    column_step: tuple[int, int] = (0, 1)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Sweep:
     """y[..., first_channel + o] = rescale(sum over the window of weights[o, i, j, d] * x[..., channels[o, d]]).
@@ -48,10 +65,8 @@ class Sweep:
     table
         What `rescale` gives, an element of the input's format, is looked up: int64[2**bits], that of the lowest integer
         first.  None: it stays as it is.
-    origin
-        Row and column of the input where the window of the first pixel begins; outside of the frame there is padding.
-    row_step, column_step
-        How far (rows, columns) the window moves in the input for the next row and for the next column.
+    window
+        What of the input meets the weights.
     pad
         The integer outside of the input's frame.
     """
@@ -68,19 +83,15 @@ class Sweep:
     multipliers: tuple[int, ...] = ()
     product: bool = False
     table: IntArray | None = None
-    kernel: tuple[int, int] = (1, 1)
-    dilations: tuple[int, int] = (1, 1)
-    origin: tuple[int, int] = (0, 0)
-    row_step: tuple[int, int] = (1, 0)
-    column_step: tuple[int, int] = (0, 1)
+    window: MovingWindow = MovingWindow()
     pad: int = 0
 
     def through(self, window: Window) -> Sweep:
         """The same, through a window that moves over a padded frame to its rows and columns of the output."""
         (row, column), (top, left, *_) = window.strides, window.pads
-        return replace(
-            self, kernel=window.kernel, dilations=window.dilations, row_step=(row, 0), column_step=(0, column),
-            origin=(self.rows.first * row - top, self.columns.first * column - left))
+        return replace(self, window=MovingWindow(
+            kernel=window.kernel, dilations=window.dilations, row_step=(row, 0), column_step=(0, column),
+            origin=(self.rows.first * row - top, self.columns.first * column - left)))
 
     @property
     def lane_wise(self) -> bool:
@@ -95,13 +106,13 @@ class Sweep:
     @property
     def padded(self) -> bool:
         """Some window reaches over the edge of the frame."""
-        frame = self.inputs[0].frame
+        frame, window = self.inputs[0].frame, self.window
         for axis, size in enumerate((frame.height, frame.width)):
             ends = [(line.count - 1) * step[axis]
-                    for line, step in ((self.rows, self.row_step), (self.columns, self.column_step))]
-            low = self.origin[axis] + sum(min(end, 0) for end in ends)
-            high = self.origin[axis] + sum(max(end, 0) for end in ends)
-            if low < 0 or high + (self.kernel[axis] - 1) * self.dilations[axis] >= size:
+                    for line, step in ((self.rows, window.row_step), (self.columns, window.column_step))]
+            low = window.origin[axis] + sum(min(end, 0) for end in ends)
+            high = window.origin[axis] + sum(max(end, 0) for end in ends)
+            if low < 0 or high + (window.kernel[axis] - 1) * window.dilations[axis] >= size:
                 return True
         return False
 
@@ -139,7 +150,7 @@ def copied(layer: str, x: Tensor, y: Tensor, *, first_channel: int = 0, stretch:
     return Sweep(
         layer=layer, inputs=(x,), output=y, rescale=identity(x.format, count), rows=Line(0, y.frame.height),
         columns=Line(0, y.frame.width), first_channel=first_channel, weights=np.ones((count, 1, 1, 1), np.int64),
-        channels=source.astype(np.int64)[:, None], row_step=down, column_step=right)
+        channels=source.astype(np.int64)[:, None], window=MovingWindow(row_step=down, column_step=right))
 
 
 def is_wide(tensor: Tensor) -> bool:

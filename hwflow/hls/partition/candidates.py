@@ -133,8 +133,8 @@ class Candidates:
 
     def sliding(self, columns: int, buffer: int) -> Sequence[bool]:
         """Whether the array keeps words for windows that slide, where there are such windows."""
-        taps = self.stage(replace(self.sizes(buffer, columns), sliding=True)).made_for(columns).program.shape.taps
-        return (False, True) if taps > 1 else (False,)
+        stage = self.stage(replace(self.sizes(buffer, columns), sliding=True))
+        return (False, True) if stage.made_for(columns).program.shape.windows.taps > 1 else (False,)
 
     def buffers(self, columns: int) -> Sequence[int]:
         """The smallest buffer that has room for the weights of a block, and one of twice as many words: then the next

@@ -9,17 +9,17 @@ from functools import cached_property
 import numpy as np
 from hwflow_base.errors import HwflowError
 from hwflow_rtl.shared.program import Constants, Program, Written, byte_of
-from hwflow_rtl.shared.shape import SharedShape
+from hwflow_rtl.shared.shape import SharedShape, Sliding, Sums
 from hwflow_rtl.shared.steps import Compute, Load, Step, Store
 
-from hwflow.hls.shared.constants import Needs, held_less, held_table, needs_of
+from hwflow.hls.shared.constants import held_less, held_table, needs_of
 from hwflow.hls.shared.frame_map import FrameMap
 from hwflow.hls.shared.framing import ProgramSizes, framed_for
 from hwflow.hls.shared.in_place import Lowerings
 from hwflow.hls.shared.layout import LaidOut, Layout
 from hwflow.hls.shared.lowering import Lowering, Operand
 from hwflow.hls.shared.packed_rows import with_packed_rows
-from hwflow.hls.shared.sliding import Sliding, sliding_of
+from hwflow.hls.shared.sliding import sliding_of
 from hwflow.layers.base import Layer, LayerGraph
 from hwflow.layers.formats import IntArray, Tensor
 from hwflow.stages.kinds import LayerProblem, has_hardware, stage_of
@@ -108,11 +108,11 @@ def compile_shared(graph: LayerGraph, layers: Sequence[Layer], sizes: ProgramSiz
     framed = framed_for(laid, outputs, early, Lowerings(laid, needs, sizes.buffer, windows), sizes)
     frames, laid.sweeps = framed.frames, framed.sweeps
     shape = SharedShape(
-        columns=sizes.columns, lanes=sizes.lanes, interval=sizes.interval, accumulator=needs.accumulator,
-        room=needs.room, fraction=needs.fraction, rounding=needs.rounding, words=sizes.words or frames.words,
-        single_port=sizes.single_port, buffer=sizes.buffer, stream_rows=sizes.stream_rows, banks=sizes.banks,
-        taps=windows.taps, slide=windows.slide, products=any(sweep.product for sweep in laid.sweeps),
-        tables=len(tables), wide=any(is_wide(graph.tensors[name]) for name in outputs))
+        columns=sizes.columns, lanes=sizes.lanes, interval=sizes.interval, sums=needs,
+        words=sizes.words or frames.words, single_port=sizes.single_port, buffer=sizes.buffer,
+        stream_rows=sizes.stream_rows, banks=sizes.banks, windows=windows,
+        products=any(sweep.product for sweep in laid.sweeps), tables=len(tables),
+        wide=any(is_wide(graph.tensors[name]) for name in outputs))
     writer = StepWriter(laid=laid, frames=frames, needs=needs, shape=shape, inputs=inputs, outputs=outputs,
                         rows=packed.loaded, tables=tables, at_once=bool(early) and sizes.single_port)
     steps = list(writer.steps())
@@ -144,7 +144,7 @@ class StepWriter:
 
     laid: LaidOut
     frames: FrameMap
-    needs: Needs
+    needs: Sums
     shape: SharedShape
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -163,7 +163,7 @@ class StepWriter:
                     yield self.load(x.name), None, None
             table = table_of(sweep)
             lowering = Lowering(sweep, tuple(map(self.place, sweep.inputs)), self.place(sweep.output), self.needs,
-                                self.shape.buffer, Sliding(self.shape.taps, self.shape.slide),
+                                self.shape.buffer, self.shape.windows,
                                 self.tables.index(table) if table else None)
             for step, constants in lowering.steps():
                 yield step, constants, sweep

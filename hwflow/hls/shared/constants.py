@@ -13,6 +13,7 @@ import numpy as np
 from hwflow_base.errors import HwflowError
 from hwflow_rtl.rescale.ranges import RequantizerRoom, RequantizerRounding
 from hwflow_rtl.shared.constants import common_fraction, room_for
+from hwflow_rtl.shared.shape import Sums
 from hwflow_rtl.shared.steps import DIGIT_BITS, ELEMENT_BITS
 
 from hwflow.stages.sweep import Sweep
@@ -24,16 +25,6 @@ from ...layers.rescale import Requantize, RoomyRequantize, Rounding
 PRODUCT_BITS = 62
 #: The constants of a lane without a channel: it gives the zero point.
 NO_CHANNEL = Requantize(np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64), 0, 0, 0)
-
-
-@dataclass(frozen=True)
-class Needs:
-    """Widths that are enough for some sweeps: the fields of `SharedShape` of these names."""
-
-    accumulator: int
-    room: RequantizerRoom
-    fraction: int
-    rounding: RequantizerRounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +71,7 @@ def digits_of(multiplier: int) -> list[int]:
     return digits
 
 
-def needs_of(sweeps: Sequence[Sweep]) -> Needs:
+def needs_of(sweeps: Sequence[Sweep]) -> Sums:
     """The least that all `sweeps` need, or that there is to be room for.
 
     HwflowError where they cannot share a rescaler.
@@ -100,10 +91,10 @@ def needs_of(sweeps: Sequence[Sweep]) -> Needs:
         raise HwflowError(f"sums of {bits} bits with fractions of {fraction} bits times multipliers of "
                           f"{room.factor_bits} bits must fit {PRODUCT_BITS} bits in a shared stage",
                           "quantize to fewer bits")
-    return Needs(bits, room, fraction, rounding)
+    return Sums(bits, room, fraction, rounding)
 
 
-def sweep_constants(sweep: Sweep, needs: Needs) -> SweepConstants:
+def sweep_constants(sweep: Sweep, needs: Sums) -> SweepConstants:
     """The constants of a sweep in the room that there is."""
     rescale, more = held(sweep), needs.fraction - sweep.rescale.fraction
     pairs = list(zip(rescale.multiplier.tolist(), (rescale.shift + more).tolist(), strict=True))

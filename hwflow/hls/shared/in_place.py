@@ -13,17 +13,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+from hwflow_rtl.shared.shape import Sliding, Sums
 from hwflow_rtl.shared.steps import Compute
 
 from hwflow.stages.stage import Life
 from hwflow.stages.sweep import Line, Sweep
 
 from ...layers.formats import IntArray
-from .constants import Needs
 from .frame_map import Over, busiest, chains_of
 from .layout import LaidOut, Layout
 from .lowering import Lowering, Operand
-from .sliding import Sliding
 
 #: An output may begin this share of its input's words before or after it.
 FARTHEST = 0.5
@@ -36,7 +35,7 @@ class Lowerings:
     """Makes the steps of sweeps of `laid`, whose tensors have no place yet."""
 
     laid: LaidOut
-    needs: Needs
+    needs: Sums
     buffer: int
     windows: Sliding
 
@@ -156,6 +155,8 @@ def in_bands(sweep: Sweep, bands: int) -> list[Sweep]:
     for first in range(0, sweep.rows.count, rows):
         count = min(rows, sweep.rows.count - first)
         begin = sweep.rows.first + first * sweep.rows.step
-        down, right = (origin + first * step for origin, step in zip(sweep.origin, sweep.row_step, strict=True))
-        parts.append(replace(sweep, rows=Line(begin, count, sweep.rows.step), origin=(down, right)))
+        down, right = (origin + first * step
+                       for origin, step in zip(sweep.window.origin, sweep.window.row_step, strict=True))
+        parts.append(replace(sweep, rows=Line(begin, count, sweep.rows.step),
+                             window=replace(sweep.window, origin=(down, right))))
     return parts[::-1]

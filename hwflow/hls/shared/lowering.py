@@ -9,14 +9,15 @@ from typing import NamedTuple
 import numpy as np
 from hwflow_base.errors import HwflowError
 from hwflow_rtl.shared.program import Constants
+from hwflow_rtl.shared.shape import Sliding, Sums
 from hwflow_rtl.shared.steps import Compute, Loops, Operation, Output, Padding, ReadWalk, Weighting, WriteWalk
 
 from hwflow.stages.sweep import Sweep, is_wide
 
 from ...layers.formats import IntArray
-from .constants import Needs, SweepConstants, digits_of, held_less, held_zero_point, sweep_constants
+from .constants import SweepConstants, digits_of, held_less, held_zero_point, sweep_constants
 from .layout import Layout
-from .sliding import Sliding, Way
+from .sliding import Way, way_of
 
 
 class Operand(NamedTuple):
@@ -46,7 +47,7 @@ class Lowering:
     sweep: Sweep
     inputs: tuple[Operand, ...]
     output: Operand
-    needs: Needs
+    needs: Sums
     buffer: int
     sliding: Sliding
     table: int | None = None
@@ -70,7 +71,7 @@ class Lowering:
     def whole_steps(self) -> Iterator[tuple[Compute, Constants]]:
         """The steps of a sweep whose elements have one byte."""
         constants = sweep_constants(self.sweep, self.needs)
-        way = self.sliding.way(self.sweep, self.inputs[0].layout, self.output.layout)
+        way = way_of(self.sliding, self.sweep, self.inputs[0].layout, self.output.layout)
         if way is not None:
             yield from (self.slide(way, tiles, constants) for tiles in self.tiles())
         elif not self.sweep.lane_wise:
@@ -132,31 +133,32 @@ class Lowering:
         used = (tile >= 0) & (tile < tiles.count)
         tile, row = tile[used, None], row[used, None]
         word, column = np.divmod(self.inputs[0].layout.slots[sweep.channels[used]], self.columns)
-        words = np.zeros((tiles.count, *sweep.kernel, tiles.length, self.columns, self.columns), np.int64)
+        words = np.zeros((tiles.count, *sweep.window.kernel, tiles.length, self.columns, self.columns), np.int64)
         words[tile, :, :, word - tiles.low - tile * tiles.step, row, column] = sweep.weights[used].transpose(0, 3, 1, 2)
         return words
 
     def slide(self, way: Way, tiles: Tiles, constants: SweepConstants) -> tuple[Compute, Constants]:
         """Sums of products of windows that slide: a tile reads one word of each pixel."""
         sweep, x, y, along, across = self.sweep, self.inputs[0], self.output, way.axis, 1 - way.axis
-        frame = sweep.inputs[0].frame
+        frame, window = sweep.inputs[0].frame, sweep.window
         reads = frame.width * x.layout.words, x.layout.words
         writes = sweep.output.frame.width * y.layout.words, y.layout.words
-        steps, lines = (sweep.row_step[0], sweep.column_step[1]), (sweep.rows, sweep.columns)
-        first = sweep.origin[along] + way.first
+        steps, lines = (window.row_step[0], window.column_step[1]), (sweep.rows, sweep.columns)
+        first = window.origin[along] + way.first
         size = frame.height, frame.width
         step = Compute(
             loops=Loops(tiles=tiles.count, height=way.lines, width=way.count, lead=way.lead, outer=way.step,
                         inner=way.height),
             read=ReadWalk(
-                base=x.base + sweep.origin[across] * reads[across] + first * reads[along] + tiles.low, tile=tiles.step,
+                base=x.base + window.origin[across] * reads[across] + first * reads[along] + tiles.low, tile=tiles.step,
                 row=steps[across] * reads[across], column=way.step * reads[along], outer=reads[along],
-                inner=sweep.dilations[across] * reads[across]),
+                inner=window.dilations[across] * reads[across]),
             write=replace(self.writes(tiles), row=lines[across].step * writes[across],
                           column=lines[along].step * writes[along]),
             padding=Padding(
-                first_row=sweep.origin[across], first_column=first, row_stride=steps[across], column_stride=way.step,
-                outer_columns=1, inner_rows=sweep.dilations[across], frame_height=size[across], frame_width=size[along],
+                first_row=window.origin[across], first_column=first, row_stride=steps[across],
+                column_stride=way.step, outer_columns=1, inner_rows=window.dilations[across],
+                frame_height=size[across], frame_width=size[along],
                 pad=self.pad),
             weighting=Weighting(slides=True), output=self.results(constants))
         if step.part > self.buffer:
@@ -169,13 +171,13 @@ class Lowering:
 
     def in_parts(self, step: Compute, tiles: Tiles) -> tuple[Compute, IntArray]:
         """The same step with weights in parts, and for each word of them which of the whole it is, or -1 for none."""
-        sweep, (height, width) = self.sweep, self.sweep.kernel
+        sweep, (height, width) = self.sweep, self.sweep.window.kernel
         frame, whole = sweep.inputs[0].frame, step.loops.beats
         if sweep.single and width * tiles.length <= self.buffer:
             return replace(step, weighting=Weighting(in_parts=True)), np.arange(whole)
         pixel = self.inputs[0].layout.words
-        in_a_row = (tiles.length == pixel and (width == 1 or sweep.dilations[1] == 1)
-                    and (height == 1 or (width == frame.width and sweep.dilations[0] == 1)))
+        in_a_row = (tiles.length == pixel and (width == 1 or sweep.window.dilations[1] == 1)
+                    and (height == 1 or (width == frame.width and sweep.window.dilations[0] == 1)))
         if not sweep.single or sweep.padded or not in_a_row:
             raise self.too_many(whole, f"{height} x {width} pixels of {tiles.length} words")
         parts = -(-whole // self.buffer)
@@ -248,19 +250,19 @@ class Lowering:
 
     def compute(self, constants: SweepConstants, tiles: Tiles) -> Compute:
         """The loops over the pixels of the output and a window of the input."""
-        sweep, x = self.sweep, self.inputs[0]
+        sweep, window, x = self.sweep, self.sweep.window, self.inputs[0]
         frame = sweep.inputs[0].frame
         across, along = frame.width * x.layout.words, x.layout.words
-        loops = Loops(tiles=tiles.count, height=sweep.rows.count, width=sweep.columns.count, outer=sweep.kernel[0],
-                      inner=sweep.kernel[1], words=tiles.length)
+        loops = Loops(tiles=tiles.count, height=sweep.rows.count, width=sweep.columns.count, outer=window.kernel[0],
+                      inner=window.kernel[1], words=tiles.length)
         read = ReadWalk(
-            base=x.base + sweep.origin[0] * across + sweep.origin[1] * along + tiles.low, tile=tiles.step,
-            row=sweep.row_step[0] * across + sweep.row_step[1] * along,
-            column=sweep.column_step[0] * across + sweep.column_step[1] * along,
-            outer=sweep.dilations[0] * across, inner=sweep.dilations[1] * along)
+            base=x.base + window.origin[0] * across + window.origin[1] * along + tiles.low, tile=tiles.step,
+            row=window.row_step[0] * across + window.row_step[1] * along,
+            column=window.column_step[0] * across + window.column_step[1] * along,
+            outer=window.dilations[0] * across, inner=window.dilations[1] * along)
         padding = Padding(
-            first_row=sweep.origin[0], first_column=sweep.origin[1], row_stride=sweep.row_step[0],
-            column_stride=sweep.column_step[1], outer_rows=sweep.dilations[0], inner_columns=sweep.dilations[1],
+            first_row=window.origin[0], first_column=window.origin[1], row_stride=window.row_step[0],
+            column_stride=window.column_step[1], outer_rows=window.dilations[0], inner_columns=window.dilations[1],
             frame_height=frame.height, frame_width=frame.width, pad=self.pad) if sweep.padded else Padding()
         return Compute(loops=loops, read=read, write=self.writes(tiles), padding=padding,
                        output=self.results(constants))

@@ -53,7 +53,7 @@ def row_tensor(x: Tensor, columns: int) -> Tensor:
 
 
 def moves_along_rows(sweep: Sweep) -> bool:
-    return sweep.weights is not None and sweep.row_step[1] == sweep.column_step[0] == 0
+    return sweep.weights is not None and sweep.window.row_step[1] == sweep.window.column_step[0] == 0
 
 
 @dataclass(frozen=True)
@@ -71,9 +71,10 @@ def columns_of(sweep: Sweep, x: Tensor, columns: int) -> Iterator[Column]:
     """Those of a sweep, with words of `columns`; a column whose windows are all outside has no words."""
     assert sweep.weights is not None
     assert sweep.channels is not None
+    window = sweep.window
     outputs, height = sweep.weights.shape[:2]
     for k in range(sweep.columns.count):
-        at = sweep.origin[1] + k * sweep.column_step[1] + np.arange(sweep.kernel[1]) * sweep.dilations[1]
+        at = window.origin[1] + k * window.column_step[1] + np.arange(window.kernel[1]) * window.dilations[1]
         inside = (at >= 0) & (at < x.frame.width)
         outside = sweep.weights[:, :, ~inside].sum(axis=(1, 2, 3)) * sweep.pad
         place = at[inside, None] * x.frame.channels + sweep.channels[:, None]  # [channels, taps, depth]
@@ -96,8 +97,9 @@ def in_rows(sweep: Sweep, x: Tensor, columns: int) -> Iterator[Sweep]:
             step = run[1].first - first.first if len(run) > 1 else 0
             rescale = sweep.rescale
             yield replace(
-                sweep, inputs=(row_tensor(x, columns),), kernel=first.weights.shape[1:3],
-                dilations=(sweep.dilations[0], 1), origin=(sweep.origin[0], first.first), column_step=(0, step),
+                sweep, inputs=(row_tensor(x, columns),), window=replace(
+                    sweep.window, kernel=first.weights.shape[1:3], dilations=(sweep.window.dilations[0], 1),
+                    origin=(sweep.window.origin[0], first.first), column_step=(0, step)),
                 columns=Line(sweep.columns.first + first.number * sweep.columns.step, len(run),
                              far * sweep.columns.step),
                 weights=first.weights, channels=np.broadcast_to(np.arange(columns), (len(first.weights), columns)),
@@ -122,6 +124,6 @@ def steps(group: Sequence[Column], k: int) -> tuple[int, int]:
 def saves(readers: Sequence[Sweep], packed: Sequence[Sequence[Sweep]], x: Tensor, columns: int) -> bool:
     """Whether the windows of the packed sweeps have fewer words, and none is empty."""
     words = -(-x.frame.channels // columns)
-    before = sum(sweep.kernel[0] * sweep.kernel[1] * words * sweep.columns.count for sweep in readers)
-    after = [part.kernel[0] * part.kernel[1] * part.columns.count for parts in packed for part in parts]
+    before = sum(sweep.window.kernel[0] * sweep.window.kernel[1] * words * sweep.columns.count for sweep in readers)
+    after = [part.window.kernel[0] * part.window.kernel[1] * part.columns.count for parts in packed for part in parts]
     return all(after) and sum(after) < before * SAVING

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from hwflow_rtl.shared.shape import Sliding
 
 from hwflow.stages.sweep import Sweep
 
@@ -48,17 +49,11 @@ class Way:
         return self.lines * self.height * (self.count * self.width - (self.lead + self.count) * self.step)
 
 
-@dataclass(frozen=True)
-class Sliding:
-    """What the array has for such windows: `SharedShape.taps` and `slide`."""
-
-    taps: int = 1
-    slide: int = 0
-
-    def way(self, sweep: Sweep, x: Layout, y: Layout) -> Way | None:
-        """How the window of a sweep from layout `x` to layout `y` slides; None where it does not."""
-        possible = [way for way in ways(sweep, x, y) if way.height == self.slide and way.width <= self.taps]
-        return max(possible, key=lambda way: way.saved, default=None)
+def way_of(sliding: Sliding, sweep: Sweep, x: Layout, y: Layout) -> Way | None:
+    """How the window of a sweep from layout `x` to layout `y` slides in an array with room for `sliding`; None where it
+    does not."""
+    possible = [way for way in ways(sweep, x, y) if way.height == sliding.slide and way.width <= sliding.taps]
+    return max(possible, key=lambda way: way.saved, default=None)
 
 
 def sliding_of(sweeps: Sequence[Sweep], layouts: Mapping[str, Layout], columns: int) -> Sliding:
@@ -82,19 +77,20 @@ def ways(sweep: Sweep, x: Layout, y: Layout) -> Iterator[Way]:
     """Those that save words, of a sweep in which each lane has its own channel."""
     if not lane_by_lane(sweep, x, y):
         return
-    steps, lines = (sweep.row_step[0], sweep.column_step[1]), (sweep.rows.count, sweep.columns.count)
+    window = sweep.window
+    steps, lines = (window.row_step[0], window.column_step[1]), (sweep.rows.count, sweep.columns.count)
     for axis in (1, 0):
         other = 1 - axis
-        if sweep.dilations[axis] == 1 and 1 <= steps[axis] < sweep.kernel[axis]:
-            way = Way(axis, sweep.kernel[axis], sweep.kernel[other], steps[axis], lines[axis], lines[other])
+        if window.dilations[axis] == 1 and 1 <= steps[axis] < window.kernel[axis]:
+            way = Way(axis, window.kernel[axis], window.kernel[other], steps[axis], lines[axis], lines[other])
             if way.saved > 0:
                 yield way
 
 
 def lane_by_lane(sweep: Sweep, x: Layout, y: Layout) -> bool:
     """Whether each word of the output is computed from one word of each pixel, each lane from the same lane."""
-    if (sweep.weights is None or sweep.channels is None or sweep.weights.shape[3] > 1 or sweep.row_step[1]
-            or sweep.column_step[0]):
+    if (sweep.weights is None or sweep.channels is None or sweep.weights.shape[3] > 1 or sweep.window.row_step[1]
+            or sweep.window.column_step[0]):
         return False
     slots = y.slots[sweep.first_channel:sweep.first_channel + len(sweep.weights)]
     sources = x.slots[sweep.channels[:, 0]]

@@ -22,7 +22,7 @@ def array_latency(shape: SharedShape, technology: Technology) -> int:
 
 def array_cost(shape: SharedShape, technology: Technology) -> Resources:
     """Of a `SharedArray`: multipliers exact, LUT and FF estimated."""
-    columns, total, turns = shape.columns, shape.accumulator, shape.turns
+    columns, total, turns = shape.columns, shape.sums.accumulator, shape.turns
     products = technology.multipliers_cost(count=shape.rows * columns, a=shape.element, b=shape.element)
     luts, registers, count, width = 0, 0, columns, 2 * shape.element.width
     while count > 1:
@@ -35,10 +35,10 @@ def array_cost(shape: SharedShape, technology: Technology) -> Resources:
     word = columns * shape.element.width
     lanes = word * (array_latency(shape, technology) - 1)
     # where a row works for two lanes, a multiplexer is before that of the word
-    slides = (word * shape.taps - shape.element.width) if turns == 1 else (
-        shape.rows * shape.taps * shape.element.width * turns)
-    earlier = Resources(lut=slides if shape.slide else 0,
-                        ff=word * (shape.taps - 1) * shape.slide)
+    slides = (word * shape.windows.taps - shape.element.width) if turns == 1 else (
+        shape.rows * shape.windows.taps * shape.element.width * turns)
+    earlier = Resources(lut=slides if shape.windows.slide else 0,
+                        ff=word * (shape.windows.taps - 1) * shape.windows.slide)
     by_words = Resources(lut=2 * word, ff=word) if shape.products else Resources()
     return products + row.copies(shape.rows) + earlier + by_words + Resources(lut=4, ff=lanes + 12)
 
@@ -56,7 +56,7 @@ class SharedArray(wiring.Component):
         With the word: it belongs to a block; it is its first, its last, in the last turn; the sum is multiplied by
         2**DIGIT_BITS before.
     slides
-        Weight c of a row, of the first `shape.taps`, meets the row's lane of the word `c * shape.slide` words earlier,
+        Weight c of a row, of the first `taps`, meets the row's lane of the word `c * slide` words earlier (`Sliding`),
         not lane c of the word.  It does not change while blocks are inside.
     product
         Blocks are products of two words: lane by lane, -1 less the last word meets -1 less the word before it instead
@@ -79,7 +79,7 @@ class SharedArray(wiring.Component):
             "weights": In(data.ArrayLayout(shape.element, shape.rows * columns)),
             "valid": In(1), "first": In(1), "last": In(1), "next_digit": In(1), "maximum": In(1), "slides": In(1),
             "product": In(1), "turn": In(range(shape.turns)),
-            "early": Out(1), "move": In(1), "results": Out(data.ArrayLayout(signed(shape.accumulator), columns))})
+            "early": Out(1), "move": In(1), "results": Out(data.ArrayLayout(signed(shape.sums.accumulator), columns))})
 
     @property
     def latency(self) -> int:
@@ -105,11 +105,11 @@ class SharedArray(wiring.Component):
             terms = [products.p[row * columns + column] for column in range(columns)]
             total = self.summed(m, terms, row)
             # of each turn, the last one first: a word later the oldest is that of the same turn
-            sums = [Signal(signed(shape.accumulator), name=f"sum{row}_{k}", reset_less=True)
+            sums = [Signal(signed(shape.sums.accumulator), name=f"sum{row}_{k}", reset_less=True)
                     for k in range(shape.turns)]
             largest = [Signal(shape.element, name=f"largest{row}_{k}", reset_less=True) for k in range(shape.turns)]
             scaled = Mux(flags["next_digit"], sums[-1] << DIGIT_BITS, sums[-1])
-            now = Signal(signed(shape.accumulator), name=f"now{row}")
+            now = Signal(signed(shape.sums.accumulator), name=f"now{row}")
             m.d.comb += now.eq(total + Mux(flags["first"], 0, scaled))
             elements = [word.word_select(lane, shape.element.width) for lane in self.lanes_of(row)]
             lane = self.of_turn(elements, turn).as_signed()
@@ -148,7 +148,7 @@ class SharedArray(wiring.Component):
         for column in range(shape.columns):
             place = row * shape.columns + column
             element, weight = self.word[column], self.weights[place]
-            if column < shape.taps and shape.slide:
+            if column < shape.windows.taps and shape.windows.slide:
                 slid = self.of_turn([Value.cast(earlier[column][lane]) for lane in self.lanes_of(row)], self.turn)
                 element = Mux(self.slides, slid, Value.cast(element)).as_signed()
             if before is not None and column == row:
@@ -169,8 +169,8 @@ class SharedArray(wiring.Component):
         """The word, that of `slide` words before, and so on: one for each of `taps` columns of a window."""
         shape, found = self.shape, [self.word]
         word: Value = Value.cast(self.word)
-        for tap in range(1, shape.taps):
-            for k in range(shape.slide):
+        for tap in range(1, shape.windows.taps):
+            for k in range(shape.windows.slide):
                 after = Signal(len(word), name=f"earlier{tap}_{k}", reset_less=True)
                 with m.If(self.valid & (self.turn == shape.turns - 1)):
                     m.d.sync += after.eq(word)

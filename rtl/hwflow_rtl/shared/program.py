@@ -99,11 +99,12 @@ class Program:
     def check_slide(self, step: Compute, weights: IntArray) -> None:
         """ValueError where a weight meets a word that the array does not keep, or that no block before has read."""
         taps = int(weights.any(axis=(0, 1, 2)).nonzero()[0].max(initial=-1)) + 1
-        if taps > self.shape.taps:
-            raise ValueError(f"weights of a window that slides must be 0 from column {self.shape.taps} on")
+        windows = self.shape.windows
+        if taps > windows.taps:
+            raise ValueError(f"weights of a window that slides must be 0 from column {windows.taps} on")
         read = (step.loops.lead + 1) * step.loops.beats
-        if read < taps * self.shape.slide:
-            raise ValueError(f"a window that slides must have read {taps * self.shape.slide} words before its first "
+        if read < taps * windows.slide:
+            raise ValueError(f"a window that slides must have read {taps * windows.slide} words before its first "
                              f"result, not {read}")
 
     def check_opens(self, opens: int) -> None:
@@ -156,7 +157,7 @@ class Program:
         header = np.zeros((tiles, 1, shape.stream_lanes), np.int64)
         words = step.weight_words // tiles
         header[:, 0, 0], header[:, 0, 1] = words & 0xFF, words >> 8
-        packed = np.array([[constants_word(shape.room, *map(int, one)) for one in zip(*channels, strict=True)]
+        packed = np.array([[constants_word(shape.sums.room, *map(int, one)) for one in zip(*channels, strict=True)]
                            for channels in zip(constants.bias, constants.factor, constants.extra, strict=True)],
                           dtype=object)
         lanes = shape.constants_beats * shape.stream_lanes
@@ -225,9 +226,10 @@ class Program:
                 sums = products.sum(axis=2)
             if step.operation is Operation.PRODUCT:
                 sums = sums + (-1 - words[:, :, -2]) * (-1 - words[:, :, -1])
-        reach = 1 << (self.shape.accumulator - 1)
+        bits = self.shape.sums.accumulator
+        reach = 1 << (bits - 1)
         if sums.min() < -reach or sums.max() >= reach:
-            raise ValueError(f"sums of a step must fit {self.shape.accumulator} bits, not {sums.min()} to {sums.max()}")
+            raise ValueError(f"sums of a step must fit {bits} bits, not {sums.min()} to {sums.max()}")
         bias, factor, extra = (each[:, None, :] for each in (constants.bias, constants.factor, constants.extra))
         if output.byte is None:
             made = self.shape.rescaled(sums, bias, factor, extra, output.zero_point, output.low, output.high)
@@ -241,8 +243,8 @@ class Program:
         shape = loops.tiles, loops.height, loops.blocks_in_row, loops.beats, self.shape.columns
         row = words.reshape(loops.tiles, loops.height, -1, self.shape.columns)
         sums = np.zeros((*shape[:3], self.shape.columns), np.int64)
-        for tap in range(self.shape.taps):
-            gone = tap * self.shape.slide
+        for tap in range(self.shape.windows.taps):
+            gone = tap * self.shape.windows.slide
             before = np.pad(row, ((0, 0), (0, 0), (gone, 0), (0, 0)))[:, :, :row.shape[2]]
             sums += np.einsum("thkbr,tbr->thkr", before.reshape(shape), weights[..., tap])
         return sums[:, :, loops.lead:].reshape(loops.tiles, loops.pixels, -1)

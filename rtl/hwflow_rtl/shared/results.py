@@ -198,9 +198,9 @@ class ResultsShape:
 
     @property
     def requantizer(self) -> SharedRequantizerShape:
-        shape = self.shape
+        shape, sums = self.shape, self.shape.sums
         return SharedRequantizerShape(
-            accumulator=signed(shape.accumulator), room=shape.room, fraction=shape.fraction, rounding=shape.rounding,
+            accumulator=signed(sums.accumulator), room=sums.room, fraction=sums.fraction, rounding=sums.rounding,
             interval=shape.interval, style=self.style, wide=shape.wide)
 
     @property
@@ -252,11 +252,11 @@ class Results(wiring.Component):
         self.tables = tables
         self.technology = technology
         self.name = name
-        lanes, columns, room = self.shape.lanes, self.shape.columns, self.shape.room
+        lanes, columns, room = self.shape.lanes, self.shape.columns, self.shape.sums.room
         self.units = [shape.requantizer.build(technology) for _ in range(lanes)]
         super().__init__({
             "early": In(1), "ends_tile": In(1), "move": Out(1),
-            "sums": In(data.ArrayLayout(signed(self.shape.accumulator), lanes)),
+            "sums": In(data.ArrayLayout(signed(self.shape.sums.accumulator), lanes)),
             "group": Out(range(self.groups)), "constants": In(lanes * constants_bits(room)),
             "tile_done": Out(1),
             "zero_point": In(signed(9)), "low": In(signed(8)), "high": In(signed(8)),
@@ -283,7 +283,7 @@ class Results(wiring.Component):
         made = []
         for lane, unit in enumerate(self.units):
             m.submodules[f"requantizer{lane}"] = unit
-            layout = constants_layout(shape.room)
+            layout = constants_layout(shape.sums.room)
             constants = data.View(layout, self.constants.word_select(lane, layout.size))
             m.d.comb += [
                 unit.i_valid.eq(move), unit.i_value.eq(self.sums[lane]), unit.bias.eq(constants.bias),

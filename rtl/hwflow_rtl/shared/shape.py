@@ -13,6 +13,28 @@ from .constants import constants_bits
 from .steps import ELEMENT_BITS, Compute, IntArray, Load, Operation, Step, Store, meet
 
 
+@dataclass(frozen=True)
+class Sums:
+    """Sums of `accumulator` bits; `room`, `fraction` and `rounding` are the constants of their rescaling that there is
+    room for."""
+
+    accumulator: int
+    room: RequantizerRoom
+    fraction: int
+    rounding: RequantizerRounding
+
+
+@dataclass(frozen=True)
+class Sliding:
+    """Windows that slide: the most columns of one (`taps`), and its rows (`slide`); 1 and 0 where none does.
+
+    The array keeps the last (`taps` - 1) * `slide` words.
+    """
+
+    taps: int = 1
+    slide: int = 0
+
+
 @dataclass(frozen=True, kw_only=True)
 class SharedShape:
     """What does not change from step to step.
@@ -26,10 +48,8 @@ class SharedShape:
         Sums that are rescaled side by side; a divisor of `columns`.
     interval
         Cycles from sum to sum at a rescaler.
-    accumulator
-        Bits of a sum.
-    room, fraction, rounding
-        The constants of rescaling that there is room for.
+    sums
+        The sums and their rescaling.
     words
         Words of the frame memory.
     single_port, banks
@@ -38,9 +58,8 @@ class SharedShape:
         Words of weights that the stage has room for.
     stream_rows
         Rows of a word of weights that arrive in a beat of the stream; a divisor of `rows`.
-    taps, slide
-        Of windows that slide (`Weighting.slides`): the most columns of one, and its rows.  The array keeps the last
-        (`taps` - 1) * `slide` words.  1 and 0 where none does.
+    windows
+        Those that slide (`Weighting.slides`).
     ahead
         Beats of the stream of weights that may wait in a `BeatsAhead` before the buffer, a power of two; 0 for none.
     products
@@ -54,17 +73,13 @@ class SharedShape:
     columns: int
     lanes: int
     interval: int
-    accumulator: int
-    room: RequantizerRoom
-    fraction: int
-    rounding: RequantizerRounding
+    sums: Sums
     words: int
     single_port: bool
     buffer: int
     stream_rows: int
     banks: int = 1
-    taps: int = 1
-    slide: int = 0
+    windows: Sliding = Sliding()
     ahead: int = 0
     products: bool = False
     tables: int = 0
@@ -82,9 +97,10 @@ class SharedShape:
         if self.banks not in (1, 2) or (self.banks == 2 and self.words & (self.words - 1)):
             raise ValueError(f"banks of a SharedShape must be 1, or 2 that are as large as a power of two, not "
                              f"{self.banks} of {self.words} words together")
-        if not 1 <= self.taps <= self.columns or (self.taps > 1) is (self.slide < 1):
+        taps, slide = self.windows.taps, self.windows.slide
+        if not 1 <= taps <= self.columns or (taps > 1) is (slide < 1):
             raise ValueError(f"taps of a SharedShape must be 1 with a slide of 0, or up to its {self.columns} columns, "
-                             f"not {self.taps} with a slide of {self.slide}")
+                             f"not {taps} with a slide of {slide}")
         if self.ahead and self.ahead < self.buffer * self.columns // self.stream_rows:
             raise ValueError(f"ahead of a SharedShape must be 0 or the beats of its buffer of {self.buffer} words at "
                              f"least, not {self.ahead}")
@@ -144,7 +160,7 @@ class SharedShape:
     @cached_property
     def constants_beats(self) -> int:
         """Beats of the stream for the constants of a channel."""
-        return -(-constants_bits(self.room) // (ELEMENT_BITS * self.stream_lanes))
+        return -(-constants_bits(self.sums.room) // (ELEMENT_BITS * self.stream_lanes))
 
     @property
     def header_beats(self) -> int:
@@ -180,7 +196,8 @@ class SharedShape:
 
     def quotients(self, sums: IntArray, bias: IntArray, factor: IntArray, extra: IntArray) -> IntArray:
         """round((sum * 2**fraction + bias) * factor / 2**shift)."""
-        return self.rounding.of_quotient(((sums << self.fraction) + bias) * factor, self.room.base + extra)
+        own = self.sums
+        return own.rounding.of_quotient(((sums << own.fraction) + bias) * factor, own.room.base + extra)
 
 
 def ends_of(words: range) -> tuple[int, int]:

@@ -55,7 +55,7 @@ class Weights(wiring.Component):
             "addr": In(range(shape.buffer)), "turn": In(range(shape.turns)),
             "word": Out(shape.rows * shape.columns * ELEMENT_BITS),
             "constants_there": Out(1), "take_constants": In(1),
-            "group": In(range(self.groups)), "constants": Out(shape.lanes * constants_bits(shape.room)),
+            "group": In(range(self.groups)), "constants": Out(shape.lanes * constants_bits(shape.sums.room)),
             "tile_done": In(1)})
 
     @staticmethod
@@ -64,8 +64,9 @@ class Weights(wiring.Component):
         width = shape.stream_lanes * ELEMENT_BITS
         banks = technology.ram_cost(width=width, depth=shape.buffer * shape.turns, name="weights",
                                     holds=Holds.WEIGHTS).copies(shape.rows // shape.stream_rows)
-        constants = technology.ram_cost(width=constants_bits(shape.room), depth=SLOTS * shape.columns // shape.lanes,
-                                        name="constants", holds=Holds.CONSTANTS).copies(shape.lanes)
+        constants = technology.ram_cost(
+            width=constants_bits(shape.sums.room), depth=SLOTS * shape.columns // shape.lanes, name="constants",
+            holds=Holds.CONSTANTS).copies(shape.lanes)
         counters = 3 * ceil_log2(shape.buffer + 1) + 16
         return banks + constants + Resources(
             lut=2 * counters + 20, ff=counters + (shape.constants_beats - 1) * width + 20)
@@ -114,9 +115,9 @@ class Weights(wiring.Component):
             last_beat = taken & (part == beats - 1)
             with m.If(taken):
                 m.d.sync += [part.eq(Mux(part == beats - 1, 0, part + 1)), earlier.eq(Cat(earlier, beat)[width:])]
-            word = Cat(earlier, beat)[:constants_bits(shape.room)]
+            word = Cat(earlier, beat)[:constants_bits(shape.sums.room)]
         else:
-            last_beat, word = taken, beat[:constants_bits(shape.room)]
+            last_beat, word = taken, beat[:constants_bits(shape.sums.room)]
         channel, write_slot, read_slot = Signal(range(shape.columns)), Signal(range(SLOTS)), Signal(range(SLOTS))
         complete = Signal(name="tile_there")
         m.d.comb += complete.eq(last_beat & (channel == shape.columns - 1))
@@ -130,7 +131,7 @@ class Weights(wiring.Component):
         found = []
         for lane in range(shape.lanes):
             m.submodules[f"constants{lane}"] = ram = self.technology.ram(
-                width=constants_bits(shape.room), depth=SLOTS * groups, name=f"constants{lane}")
+                width=constants_bits(shape.sums.room), depth=SLOTS * groups, name=f"constants{lane}")
             m.d.comb += [
                 ram.write_en.eq(last_beat & (channel[:lane_bits] == lane)), ram.write_data.eq(word),
                 ram.write_addr.eq(Cat(channel[lane_bits:lane_bits + group_bits], write_slot)),

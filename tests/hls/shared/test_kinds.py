@@ -177,7 +177,7 @@ def test_windows_that_slide(columns: int) -> None:
         graph = LayerGraph("depthwise", {"x": source, "y": y}, (layer,), ("x",), ("y",))
         expected = Case(graph).meaning(frame)
         made = program_for(graph, columns=columns, sliding=True)
-        slid += made.program.shape.taps > 1
+        slid += made.program.shape.windows.taps > 1
         require_equal(made, {"x": frame, "y": expected})
     assert slid > LAYERS // 8
 
@@ -196,6 +196,6 @@ def test_windows_of_different_widths_slide() -> None:
         values[layer.output] = frame = Case(graph).meaning(frame)
         layers.append(layer)
     made = program_for(LayerGraph("widths", tensors, tuple(layers), ("x",), (source.name,)), sliding=True)
-    assert made.program.shape.taps == 4
+    assert made.program.shape.windows.taps == 4
     assert [step.weighting.slides for step, _ in made.program.computed()] == [True, True]
     require_equal(made, values)

@@ -11,7 +11,7 @@ from amaranth.hdl import signed, unsigned
 from hwflow_rtl.rescale.plan import RequantizerStyle
 from hwflow_rtl.rescale.ranges import RequantizerRoom, RequantizerRounding
 from hwflow_rtl.shared.program import Constants, Program
-from hwflow_rtl.shared.shape import SharedShape
+from hwflow_rtl.shared.shape import SharedShape, Sliding, Sums
 from hwflow_rtl.shared.stage import SharedUnit, SharedUnitShape
 from hwflow_rtl.shared.steps import Compute, Load, Operation, Step, Store
 from hwflow_rtl.vendor.base import Timing
@@ -22,7 +22,7 @@ from tests.rtl.shared.steps import changed, compute
 
 ROOM = RequantizerRoom(20, 18, 12, 15)
 SHAPE = SharedShape(
-    columns=4, lanes=1, interval=2, accumulator=28, room=ROOM, fraction=0, rounding=RequantizerRounding.HALF_EVEN,
+    columns=4, lanes=1, interval=2, sums=Sums(28, ROOM, fraction=0, rounding=RequantizerRounding.HALF_EVEN),
     words=512, single_port=False, buffer=64, stream_rows=4)
 FRAMES = 2
 #: Cycles by which a bound of two frames may be late.
@@ -142,10 +142,10 @@ CASES = {
     "eight columns": Case(replace(SHAPE, columns=8, lanes=2, stream_rows=2),
                           (conv(height=4, width=3, words=1, base=0, to=100, tiles=2),), (12, 3), (100, 12, 13), 3, 1),
     "maximum, depthwise, digits": Case(SHAPE, POOLED, (16, 8), (400, 1, 8), 4, 4),
-    "windows that slide": Case(replace(SHAPE, taps=3, slide=3), SLIDING, (20, 8), (300, 2, 8), 4, 4),
+    "windows that slide": Case(replace(SHAPE, windows=Sliding(3, 3)), SLIDING, (20, 8), (300, 2, 8), 4, 4),
     "windows that slide, eight columns": Case(
-        replace(SHAPE, columns=8, lanes=4, interval=1, stream_rows=2, taps=3, slide=3), SLIDING, (20, 16), (300, 2, 13),
-        1, 1),
+        replace(SHAPE, columns=8, lanes=4, interval=1, stream_rows=2, windows=Sliding(3, 3)), SLIDING, (20, 16),
+        (300, 2, 13), 1, 1),
     "words by words, tables": Case(replace(SHAPE, products=True, tables=2), GATED, (12, 8), (400, 12, 8), 4, 4),
     "words by words, tables, single port": Case(
         replace(SHAPE, products=True, tables=2, single_port=True, lanes=2, interval=1, stream_rows=2), GATED, (12, 8),
@@ -159,8 +159,8 @@ CASES = {
     "two turns, maximum, depthwise, digits": Case(replace(SHAPE, turns=2, stream_rows=1), POOLED, (16, 8),
                                                   (400, 1, 8), 4, 4),
     "two turns, windows that slide, eight columns": Case(
-        replace(SHAPE, columns=8, lanes=4, interval=1, stream_rows=2, taps=3, slide=3, turns=2), SLIDING, (20, 16),
-        (300, 2, 13), 1, 1),
+        replace(SHAPE, columns=8, lanes=4, interval=1, stream_rows=2, windows=Sliding(3, 3), turns=2), SLIDING,
+        (20, 16), (300, 2, 13), 1, 1),
     "four turns, two outputs": Case(replace(SHAPE, lanes=4, interval=1, turns=4, stream_rows=1), TWO, (20, 8),
                                     (200, 6, 12), 4, 4, second=(100, 20, 7)),
     "two turns, dense in parts": Case(replace(SHAPE, buffer=32, turns=2, stream_rows=2), DENSE, (120, 4),
@@ -194,7 +194,7 @@ def made(case: Case, timing: Timing, streamed: bool, seed: int) -> tuple[SharedU
                  for step in steps]
     for step, given in zip(steps, constants, strict=True):
         if isinstance(step, Compute) and step.weighting.slides and given is not None:
-            given.weights[..., case.shape.taps:] = 0
+            given.weights[..., case.shape.windows.taps:] = 0
         elif isinstance(step, Compute) and step.output.byte is not None and given is not None:
             given.extra[:] = 1  # numbers of two bytes and more
         elif isinstance(step, Compute) and step.operation is Operation.PRODUCT and given is not None:
