@@ -91,8 +91,7 @@ def serve(console: Console, request: ServeRequest) -> Mapping[str, object]:
     the address cannot be had.
     """
     try:
-        from ..serve.server import run_server, token_of
-        from ..serve.service import Service
+        from ..serve.service import Service, run_server, token_of
     except ModuleNotFoundError as error:
         if str(error.name).partition(".")[0] == "hwflow":
             raise

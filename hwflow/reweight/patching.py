@@ -25,7 +25,7 @@ from ..synth.design import Design, finish_design
 from ..synth.families import FAMILIES
 from ..synth.families.base import ROUTED
 from ..synth.options import ON_BOARD
-from ..synth.rom_cells import saved_rom_cells
+from ..synth.placement import saved_rom_cells
 from ..synth.rom_contents import Contents, RomCell, RomPart, filled, replaced, separated
 from ..synth.structure import saved_structure, structure_of
 from ..synth.toolchain import Job, Progress, tools_of_family, versions

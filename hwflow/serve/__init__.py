@@ -1,7 +1,7 @@
 """A model on one or several boards behind HTTP: requests in, shared between the boards, answers out (docs/serve.md).
 
 `Pool` shares frames between boards and knows no HTTP; `protocol` reads and writes the bodies and knows no boards;
-`service.Service` joins both, and `server.serve` listens.
+`service.Service` joins both, and `service.serve` listens.
 """
 
 from __future__ import annotations

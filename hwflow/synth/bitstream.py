@@ -30,9 +30,8 @@ from .families.base import ROUTED
 from .netlist import make_netlist, yosys_script
 from .options import ON_BOARD, SynthesisOptions
 from .paths import of_report, read_report, shortened
-from .placement import save_placement
+from .placement import save_placement, saved_rom_cells
 from .report import REPORT, SynthesisReport, read_nextpnr_report
-from .rom_cells import saved_rom_cells
 from .seeds import PHASES, RULES, Attempt, Listener, default_jobs, from_seeds, place_and_route
 from .structure import Structure, save_structure, structure_of
 from .toolchain import Job, Progress, nextpnr_of, tools_of_family, versions

@@ -17,8 +17,7 @@ from hwflow.host import OpenBoard, Patience
 from hwflow.host.identity import DesignFacts
 from hwflow.quantize import Quantized
 from hwflow.serve import Pool, ServeLimits
-from hwflow.serve.server import url_of
-from hwflow.serve.service import Service
+from hwflow.serve.service import Service, url_of
 from tests.host.models import Terminal, board_with
 
 #: Not the name of its graph, as a file may be called anything.

@@ -18,7 +18,7 @@ from hwflow_base.errors import HwflowError
 from hwflow import golden
 from hwflow.serve.errors import BadRequest
 from hwflow.serve.protocol import Interface, request_of
-from hwflow.serve.server import is_loopback, token_of
+from hwflow.serve.service import is_loopback, token_of
 from tests.e2e.networks import rows_for, small_network
 from tests.serve.serving import LIMITS, MODEL, Answer, Boards, Client, pool_of, serving
 

@@ -16,7 +16,7 @@ from hwflow.synth import load_board, synthesize
 from hwflow.synth.boards import Board
 from hwflow.synth.families import FAMILIES
 from hwflow.synth.families.ice40.family import with_table
-from hwflow.synth.rom_cells import rom_cells_of, saved_rom_cells
+from hwflow.synth.placement import rom_cells_of, saved_rom_cells
 from hwflow.synth.rom_contents import Contents, cells_of, permuted, replaced, separated
 from hwflow.synth.toolchain import find_tool, run_tool, tools_of_family
 from hwflow.synth.top import TextOnBoard

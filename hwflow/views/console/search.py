@@ -7,8 +7,7 @@ from dataclasses import asdict
 
 from hwflow_base.printable import number, percent, rate_text
 
-from ...search.exploration.boards import Answer, Verdict
-from ...search.exploration.exploration import Exploration
+from ...search.exploration.exploration import Answer, Exploration, Verdict
 from ...search.exploration.point import Objective, Point
 from ...search.exploration.routing import Routed
 from ...search.exploration.tasks import LONGEST

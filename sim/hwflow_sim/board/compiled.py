@@ -42,14 +42,20 @@ class BoardChip:
 STANDARD_ERROR = "32'h8000_0002"
 
 
-def fault_of(title: str, violations: Sequence[str]) -> str:
-    """Verilog beside a chip on a board: the first violation of the data sheet ends the simulation.
+def chip_verilog(module: str, parameters: Mapping[str, object], pins: Mapping[str, str], *, title: str,
+                 violations: Sequence[str]) -> str:
+    """Verilog of a chip on a board, an instance of `module`: the first violation of the data sheet ends the simulation.
 
-    `title` names the chip and says with `%0d` when it was; the chip tells that as `chip_moment`.
+    The module counts `violations`.  `title` names the chip and says with `%0d` when it was; the pin that tells this is
+    connected to `chip_moment`.
     """
     kinds = "".join(f'      {number}: $fdisplay({STANDARD_ERROR}, "the {title}: {text}", chip_moment);\n'
                     for number, text in enumerate(violations))
-    return ("  wire [31:0] chip_total, chip_kind;\n  wire [63:0] chip_moment;\n  assign fault = chip_total != 0;\n"
+    counters = {"total": "chip_total", "first_kind": "chip_kind", "counts": "chip_counts"}
+    given, joined = (", ".join(f".{name}({value})" for name, value in values.items())
+                     for values in (parameters, {**pins, **counters}))
+    return (f"  wire [{len(violations)}*32-1:0] chip_counts;\n  {module} #({given}) chip ({joined});\n"
+            "  wire [31:0] chip_total, chip_kind;\n  wire [63:0] chip_moment;\n  assign fault = chip_total != 0;\n"
             f"  always @(posedge fault)\n    case (chip_kind)\n{kinds}    endcase\n")
 
 

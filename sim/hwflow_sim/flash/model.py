@@ -13,7 +13,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from hwflow_rtl.memory import AnyFlash, FlashPads, FlashPart, SealedFlash, UserFlashPart, flash_pins
 
-from ..board import BoardChip, fault_of
+from ..board import BoardChip, chip_verilog
 
 #: To be given to the simulator beside the design.
 MODEL = Path(__file__).parent / "qspi_flash.sv"
@@ -125,19 +125,15 @@ def board_chip(part: FlashPart, contents: bytes, *, words: int) -> BoardChip:
     period of the part's clock, which is never shorter.  The first violation of the data sheet ends the simulation.
     """
     lines, missing = part.lines, 4 - part.lines
-    parameters: dict[str, object] = {
-        **FlashLimits.parameters(part), "TICK": ceil(500 * part.period), "OFFSET": part.offset, "WORDS": words,
-        "IMAGE": f'"{CONTENTS}"'}
-    settings = ", ".join(f".{name}({value})" for name, value in parameters.items())
+    parameters = {**FlashLimits.parameters(part), "TICK": ceil(500 * part.period), "OFFSET": part.offset,
+                  "WORDS": words, "IMAGE": f'"{CONTENTS}"'}
     pulled = f"{{{missing}'b{'1' * missing}, memory_io_%s}}" if missing else "memory_io_%s"
-    pins = [".sck(memory_sck)", ".cs_n(memory_cs_n)", f".io_in({pulled % 'o'})", f".io_driven({pulled % 'oe'})",
-            ".io_out(chip_io)", ".total(chip_total)", ".first_kind(chip_kind)", ".first_time(chip_moment)",
-            ".counts(chip_counts)"]
+    pins = {"sck": "memory_sck", "cs_n": "memory_cs_n", "io_in": pulled % "o", "io_driven": pulled % "oe",
+            "io_out": "chip_io", "first_time": "chip_moment"}
     return BoardChip(
-        "  wire [3:0] chip_io;\n"
-        "  wire [17*32-1:0] chip_counts;\n"
-        f"  hwflow_qspi_flash #({settings}) chip ({', '.join(pins)});\n  assign memory_io_i = chip_io[{lines - 1}:0];\n"
-        + fault_of("flash, %0d ps", VIOLATIONS), MODEL, {CONTENTS: contents_file(contents, words)})
+        f"  wire [3:0] chip_io;\n  assign memory_io_i = chip_io[{lines - 1}:0];\n" + chip_verilog(
+            "hwflow_qspi_flash", parameters, pins, title="flash, %0d ps", violations=VIOLATIONS),
+        MODEL, {CONTENTS: contents_file(contents, words)})
 
 
 # The user flash of an FPGA, and what is said of both kinds.
@@ -185,15 +181,12 @@ class UserFlash(wiring.Component):
 
 def user_flash_chip(part: UserFlashPart, contents: bytes, *, words: int) -> BoardChip:
     """The same as `board_chip`, for a flash inside of the FPGA; its pins are `memory_xadr`, `_yadr`, `_se`, `_dout`."""
-    parameters: dict[str, object] = {
-        **parameters_of(part), "TICK": ceil(500 * part.period), "WORDS": words, "IMAGE": f'"{CONTENTS}"'}
-    settings = ", ".join(f".{name}({value})" for name, value in parameters.items())
-    pins = [".clk(clk)", *(f".{name}(memory_{name})" for name in ("xadr", "yadr", "se", "dout")),
-            ".total(chip_total)", ".first_kind(chip_kind)", ".first_time(chip_moment)",
-            ".counts(chip_counts)"]
-    return BoardChip(f"  wire [4*32-1:0] chip_counts;\n  hwflow_user_flash #({settings}) chip ({', '.join(pins)});\n"
-                     + fault_of("user flash, %0d ps", USER_FLASH_VIOLATIONS), USER_FLASH_MODEL,
-                     {CONTENTS: contents_file(contents, words)})
+    parameters = {**parameters_of(part), "TICK": ceil(500 * part.period), "WORDS": words, "IMAGE": f'"{CONTENTS}"'}
+    pins = {"clk": "clk", **{name: f"memory_{name}" for name in ("xadr", "yadr", "se", "dout")},
+            "first_time": "chip_moment"}
+    verilog = chip_verilog("hwflow_user_flash", parameters, pins, title="user flash, %0d ps",
+                           violations=USER_FLASH_VIOLATIONS)
+    return BoardChip(verilog, USER_FLASH_MODEL, {CONTENTS: contents_file(contents, words)})
 
 
 def flash_of(part: AnyFlash | SealedFlash) -> AnyFlash:

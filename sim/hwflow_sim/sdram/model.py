@@ -12,10 +12,12 @@ from amaranth.lib.wiring import In, Out
 from hwflow_rtl.memory import SdramPart, sdram_pins
 from hwflow_rtl.memory.sdram_part import address_lines
 
-from ..board import BoardChip, fault_of
+from ..board import BoardChip, chip_verilog
 
 #: To be given to the simulator beside the design.
 MODEL = Path(__file__).parent / "sdr_sdram.sv"
+#: The pins that the controller drives, but for the data.
+INPUTS = ("clk", "cke", "cs_n", "ras_n", "cas_n", "we_n", "ba", "a", "dqm")
 #: Pins that a board may tie to a level.
 TIED = {"cke": "1'b1", "cs_n": "1'b0"}
 #: The counters of the model, in their order.
@@ -81,8 +83,7 @@ class Sdram(wiring.Component):
         pins = self.pins
         m.submodules.chip = Instance(
             "hwflow_sdr_sdram", **{f"p_{name}": value for name, value in parameters_of(self.part).items()},
-            **{f"i_{name}": getattr(pins, name) for name in ("clk", "cke", "cs_n", "ras_n", "cas_n", "we_n", "ba", "a",
-                                                             "dqm")},
+            **{f"i_{name}": getattr(pins, name) for name in INPUTS},
             i_dq_in=pins.dq_o, i_dq_driven=pins.dq_oe, o_dq_out=pins.dq_i, o_counts=self.counts, o_total=self.total,
             o_first_kind=self.first_kind, o_first_cycle=self.first_cycle, o_cycle=Signal(64))
         return m
@@ -93,15 +94,9 @@ def board_chip(part: SdramPart, names: Collection[str]) -> BoardChip:
 
     The first violation of the data sheet ends the simulation.
     """
-    parameters = parameters_of(part)
     tied = {**TIED, "dqm": f"{part.width // 8}'b0"}
-    pins = [f".{name}({f'memory_{name}' if name in names else tied[name]})"
-            for name in ("clk", "cke", "cs_n", "ras_n", "cas_n", "we_n", "ba", "a", "dqm")]
-    pins += [".dq_in(memory_dq_o)", ".dq_driven(memory_dq_oe)", ".dq_out(memory_dq_i)", ".total(chip_total)",
-             ".first_kind(chip_kind)", ".first_cycle(chip_moment)",
-             ".counts(chip_counts)", ".cycle(chip_now)"]
-    settings = ", ".join(f".{name}({value})" for name, value in parameters.items())
-    return BoardChip(
-        "  wire [24*32-1:0] chip_counts;\n  wire [63:0] chip_now;\n"
-        f"  hwflow_sdr_sdram #({settings}) chip ({', '.join(pins)});\n"
-        + fault_of("memory chip, cycle %0d", VIOLATIONS), MODEL)
+    pins = {**{name: f"memory_{name}" if name in names else tied[name] for name in INPUTS},
+            "dq_in": "memory_dq_o", "dq_driven": "memory_dq_oe", "dq_out": "memory_dq_i", "first_cycle": "chip_moment",
+            "cycle": "chip_now"}
+    return BoardChip("  wire [63:0] chip_now;\n" + chip_verilog(
+        "hwflow_sdr_sdram", parameters_of(part), pins, title="memory chip, cycle %0d", violations=VIOLATIONS), MODEL)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hwflow.search.exploration.boards import answer
+from hwflow.search.exploration.exploration import answer
 from hwflow.search.exploration.point import Point
 from hwflow.synth import load_board
 
