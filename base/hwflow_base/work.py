@@ -10,6 +10,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Protocol
 
 #: Of a phase that counts nothing at most this share is done before its end.
@@ -113,3 +114,15 @@ class Watch(Protocol):
 def unwatched(name: str, kind: str = "", size: float = 1.0, phases: Sequence[str] = ("all",)) -> Iterator[Work]:
     """Work that nobody sees."""
     yield Work(name, phases, {})
+
+
+def unheard(text: str) -> None:
+    """A message that nobody hears."""
+
+
+@dataclass(frozen=True)
+class Audience:
+    """Who follows work: `progress` hears what happens now, `watch` shows what takes long."""
+
+    progress: Callable[[str], None] = unheard
+    watch: Watch = unwatched

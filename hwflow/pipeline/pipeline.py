@@ -25,6 +25,7 @@ from hwflow_base.files.durations import Durations
 from hwflow_base.files.sources import read_text
 from hwflow_base.files.target import same_file, write_atomically
 from hwflow_base.options import command_line
+from hwflow_base.work import Audience
 
 from hwflow.stages.other_weights import with_room
 
@@ -330,6 +331,11 @@ class Pipeline:
         return make(self.structure, self.plan, self.board_folder, key, self.console.step)
 
     @property
+    def audience(self) -> Audience:
+        """Who follows the work of tools."""
+        return Audience(self.console.progress, self.console.watch)
+
+    @property
     def compiled(self) -> Path:
         """The folder of simulations that are compiled already, of all models."""
         return self.project.build / ".cache" / "sim"
@@ -343,7 +349,7 @@ class Pipeline:
         self.generate()
         with self.console.step("compile the simulation"):
             simulation = compile_plan(self.structure, self.plan, folder, self.compiled, waves=waves,
-                                      say=self.console.progress, watch=self.console.watch)
+                                      audience=self.audience)
         runs, frames = {}, self.frames(count, seed)
         for name, pattern in (("full speed", None), ("random stalls", StallPattern(stalls, stalls, seed))):
             place = folder / f"{name.replace(' ', '_')}.fst" if waves else None
@@ -362,7 +368,7 @@ class Pipeline:
         if self.given.netlist:
             return self.given.netlist()
         return make_netlist_of(self.design.on_board(), self.synthesis, apart=self.board_folder / "proof", clock=clock,
-                               progress=self.console.progress, watch=self.console.watch)
+                               audience=self.audience)
 
     def prove(self, count: int, *, seed: int = 1, clock: float | str | None = None) -> NetlistProof:
         """Simulate `count` frames in the netlist, cell by cell, and compare them with the golden model."""
@@ -380,9 +386,8 @@ class Pipeline:
         """Make the bitstream, its report and `identity.json` for the driver, in build/<model>/<board>/synth."""
         folder, reweightable = self.synthesis, self.hardware.reweightable
         return synthesize_design(
-            self.design, folder, options, quantized="../../quantized", progress=self.console.progress,
-            keep=lambda: keep_design(self.quantized, self.plan, folder, reweightable=reweightable),
-            watch=self.console.watch)
+            self.design, folder, options, quantized="../../quantized", audience=self.audience,
+            keep=lambda: keep_design(self.quantized, self.plan, folder, reweightable=reweightable))
 
     def clock(self) -> CoreClock:
         """The clock in which the cycles of the plan are counted."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from hwflow_base.work import Watch, unwatched
+from hwflow_base.work import Audience
 from hwflow_rtl.shared.steps import ELEMENT_BITS
 from hwflow_sim import Boundary, ElementShape, MemoryOrder, RunResult, Simulation, StallPattern
 from hwflow_sim import compile as compile_simulation
@@ -53,7 +53,7 @@ def element_of(tensor: Tensor) -> ElementShape:
 
 
 def compile_plan(graph: LayerGraph, plan: hls.Plan, folder: Path, cache: Path, *, waves: bool = False,
-                 say: Callable[[str], None] = print, watch: Watch = unwatched) -> Simulation:
+                 audience: Audience = Audience(print)) -> Simulation:
     """The executable simulation of `plan`, with the latencies of its technology; cached in `cache`."""
     technology = simulation_technology(plan)
     core = hls.lower(graph, plan, technology)
@@ -66,7 +66,7 @@ def compile_plan(graph: LayerGraph, plan: hls.Plan, folder: Path, cache: Path, *
         technology.roms[IMAGE] = image_bytes(hls.weight_image(graph, plan), outside.part.width)
     return compile_simulation(core, boundaries=boundaries(graph, plan), roms=technology.roms, folder=folder,
                               cache=cache, inputs=graph.inputs, outputs=graph.outputs, waves=waves, sources=sources,
-                              idle_limit=idle_limit(plan), say=say, watch=watch)
+                              idle_limit=idle_limit(plan), audience=audience)
 
 
 def idle_limit(plan: hls.Plan) -> int:

@@ -15,7 +15,7 @@ from pathlib import Path
 from hwflow_base.errors import HwflowError, ToolFailed
 from hwflow_base.files.cache import MANIFEST, cached_step, digest, locked, sweep
 from hwflow_base.files.target import write_atomically
-from hwflow_base.work import Watch, unwatched
+from hwflow_base.work import Audience
 from hwflow_rtl.memory import FlashPart
 from hwflow_rtl.vendor import Resources
 
@@ -34,7 +34,7 @@ from .placement import save_placement, saved_rom_cells
 from .report import REPORT, SynthesisReport, read_nextpnr_report
 from .seeds import PHASES, RULES, Attempt, Listener, default_jobs, from_seeds, place_and_route
 from .structure import Structure, save_structure, structure_of
-from .toolchain import Job, Progress, nextpnr_of, tools_of_family, versions
+from .toolchain import Job, nextpnr_of, tools_of_family, versions
 from .top import CoreOnBoard, TextOnBoard, leds_of, require_slow
 from .transports import Pin
 
@@ -77,14 +77,14 @@ NAMES = {"lut": "logic cells", "ff": "flip-flops", "dsp": "multiplier blocks", "
 
 
 def synthesize(design: CoreOnBoard | TextOnBoard, folder: Path, options: SynthesisOptions = SynthesisOptions(), *,
-               progress: Progress = lambda text: None, watch: Watch = unwatched) -> SynthesisReport:
+               audience: Audience = Audience()) -> SynthesisReport:
     """Make the bitstream of `design` in `folder`.
 
     `options.seed` starts placement: the same seed and tools give the same result.  Of `seeds` of them, `seed`,
     `seed + 1` and so on, placed `jobs` at a time (by default as many as cores and free memory allow; one takes up to
     2 GB for a large device), the one with the fastest clock is taken.  `clock` is the core's clock in MHz, made by a
     PLL of a core; None takes the highest that the routed design bears, "board" the board's oscillator and no PLL.
-    `placer` are knobs of nextpnr's placer.  `watch` shows the steps that take minutes.
+    `placer` are knobs of nextpnr's placer.
 
     Steps, and seeds, whose inputs did not change are not run again, so that an interrupted run goes on where it was.
     Raises MissingTool before anything starts, ToolFailed with the tool's message when one fails, of the seeds only
@@ -93,14 +93,15 @@ def synthesize(design: CoreOnBoard | TextOnBoard, folder: Path, options: Synthes
     if options.seeds < 1 or (options.jobs is not None and options.jobs < 1):
         raise HwflowError(f"seeds and jobs must be at least 1, not {options.seeds} and {options.jobs}")
     board, clock = design.board, options.clock
-    job = Job(board, folder.absolute(), tools_of_family(board.family), progress, design.weights, watch)
+    job = Job(board, folder.absolute(), tools_of_family(board.family), audience.progress, design.weights,
+              audience.watch)
     text = design.text(clock)
     require_clock(job, text, clock_mhz_of(options))
-    with locked(job.folder, progress):
+    with locked(job.folder, job.progress):
         attempts = make_routed(job, text, options)
         make_bitstream(job)
         report = collect(job, attempts, design.plan)
-        save_placement(job.folder, board, progress)
+        save_placement(job.folder, board, job.progress)
         if isinstance(design, CoreOnBoard):
             keep_for_reweight(job, text, structure_of(design, clock))
         write_atomically(job.folder / REPORT, json.dumps(report.to_dict(), indent=1))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 import numpy as np
-from hwflow_base.work import Watch, unwatched
+from hwflow_base.work import Audience
 from hwflow_rtl.core import Core
 
 from hwflow.stages.folding import Folding
@@ -22,7 +22,6 @@ from .board_weights import BoardWeights
 from .boards import Board
 from .options import SynthesisOptions
 from .report import SynthesisReport
-from .toolchain import Progress
 from .top import CoreOnBoard, ends_of
 
 
@@ -100,11 +99,10 @@ def finish_design(design: Design, folder: Path, make: Callable[[], Report], *, q
 
 
 def synthesize_design(design: Design, folder: Path, options: SynthesisOptions, *, quantized: str,
-                      keep: Callable[[], object], progress: Progress = lambda text: None,
-                      watch: Watch = unwatched) -> SynthesisReport:
+                      keep: Callable[[], object], audience: Audience = Audience()) -> SynthesisReport:
     """The bitstream of `design` in `folder` by place and route; errors as of `synthesize`, the rest as `finish_design`.
     """
     def make() -> SynthesisReport:
-        return synthesize(design.on_board(), folder, options, progress=progress, watch=watch)
+        return synthesize(design.on_board(), folder, options, audience=audience)
 
     return finish_design(design, folder, make, quantized=quantized, keep=keep)

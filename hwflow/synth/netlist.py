@@ -8,12 +8,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from hwflow_base.files.cache import cached_step, digest, locked
-from hwflow_base.work import Watch, unwatched
+from hwflow_base.work import Audience
 
 from .boards import Board
 from .families import FAMILIES
 from .options import ON_BOARD
-from .toolchain import Job, Progress, find_tool, first_run
+from .toolchain import Job, find_tool, first_run
 from .top import CoreOnBoard
 
 #: The design as yosys reads it, beside the netlist.
@@ -21,7 +21,7 @@ TEXT = "top.il"
 
 
 def make_netlist_of(design: CoreOnBoard, folder: Path, *, clock: float | str | None = None, apart: Path | None = None,
-                    progress: Progress = lambda text: None, watch: Watch = unwatched) -> Path:
+                    audience: Audience = Audience()) -> Path:
     """The JSON file of the cells of `design`, in `folder`/netlist: the one that `synthesize` with the same arguments
     makes there, or has made, with a PLL or on the oscillator.
 
@@ -35,11 +35,11 @@ def make_netlist_of(design: CoreOnBoard, folder: Path, *, clock: float | str | N
         if routed != text and routed == (slower := design.text(ON_BOARD)):
             text = slower
         elif routed != text:
-            progress(f"'{folder}' holds another design (of other options, or of a model that changed) and stays as it "
-                     f"is; this one's netlist is made in '{apart}'")
+            audience.progress(f"'{folder}' holds another design (of other options, or of a model that changed) and "
+                              f"stays as it is; this one's netlist is made in '{apart}'")
             folder = apart
-    job = Job(design.board, folder.absolute(), tools, progress, watch=watch)
-    with locked(job.folder, progress):
+    job = Job(design.board, folder.absolute(), tools, audience.progress, watch=audience.watch)
+    with locked(job.folder, job.progress):
         make_netlist(job, text)
     return job.folder / "netlist" / "netlist.json"
 

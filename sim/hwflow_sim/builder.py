@@ -65,25 +65,37 @@ def compiler_flags(tools: Tools, *, waves: bool) -> list[str]:
     return [*flags, "-isystem", str(include), "-isystem", str(include / "vltstd")]
 
 
-def fingerprint(tools: Tools, waves: bool) -> list[str]:
+@dataclass(frozen=True)
+class Compilation:
+    """How designs are compiled: with which tools, with the tracing of `waves` or without, at most `jobs` compilers at
+    once; as many as processors if None.  `log` has what the tools say."""
+
+    tools: Tools
+    waves: bool
+    log: Path
+    jobs: int | None
+
+
+def fingerprint(how: Compilation) -> list[str]:
     """The texts that the executable depends on besides the Verilog, as text."""
+    tools = how.tools
     ours = [path.read_text() for path in sorted(CPP.rglob("*")) if path.is_file()]
-    flags = [*VERILATOR_FLAGS, FAST, SLOW, *compiler_flags(tools, waves=waves)]
+    flags = [*VERILATOR_FLAGS, FAST, SLOW, *compiler_flags(tools, waves=how.waves)]
     return [tools.verilator_version, tools.compiler, tools.compiler_version, tools.cocotb_version,
             str(tools.cocotb_libs), *flags, *ours]
 
 
-def runtime_key(tools: Tools, waves: bool) -> str:
-    return digest("runtime", str(RUNTIME), *fingerprint(tools, waves))
+def runtime_key(how: Compilation) -> str:
+    return digest("runtime", str(RUNTIME), *fingerprint(how))
 
 
-def compile_runtime(tools: Tools, folder: Path, *, waves: bool, log: Path, jobs: int | None) -> None:
+def compile_runtime(how: Compilation, folder: Path) -> None:
     """Verilator's run-time library and our main program's recorder as `runtime.a`: the same for every design."""
-    parts = RUNTIME + (RUNTIME_WAVES if waves else ())
+    tools, parts = how.tools, RUNTIME + (RUNTIME_WAVES if how.waves else ())
     units = [(tools.verilator_root / "include" / name, level) for name, level in parts]
-    compile_units(tools, [*units, (CPP / "recorder.cpp", FAST)], folder, flags=compiler_flags(tools, waves=waves),
-                  log=log, jobs=jobs)
-    archive(tools, folder, log)
+    compile_units(tools, [*units, (CPP / "recorder.cpp", FAST)], folder,
+                  flags=compiler_flags(tools, waves=how.waves), log=how.log, jobs=how.jobs)
+    archive(tools, folder, how.log)
 
 
 def archive(tools: Tools, folder: Path, log: Path) -> None:
@@ -138,33 +150,31 @@ def joined(folder: Path, name: str, files: Sequence[Path]) -> list[Path]:
 class Build:
     """One design: `folder` is filled with the executable `bench`, everything else in it is removed at the end."""
 
-    tools: Tools
+    how: Compilation
     folder: Path
-    waves: bool
-    log: Path
-    jobs: int | None
 
     def verilate(self, sources: Sequence[Path]) -> None:
-        trace = ["--trace-fst"] if self.waves else []
-        run_tool([self.tools.verilator, *VERILATOR_FLAGS, *trace, "--Mdir", ".", *sources], what="Verilator",
-                 cwd=self.folder, log=self.log, env={**os.environ, "VERILATOR_ROOT": str(self.tools.verilator_root)})
+        tools, trace = self.how.tools, ["--trace-fst"] if self.how.waves else []
+        run_tool([tools.verilator, *VERILATOR_FLAGS, *trace, "--Mdir", ".", *sources], what="Verilator",
+                 cwd=self.folder, log=self.how.log, env={**os.environ, "VERILATOR_ROOT": str(tools.verilator_root)})
 
     def compile(self) -> None:
         # In a unit of its own: it declares DPI's functions with other names of the same types.
-        units = [*design_units(self.folder, "bench"), (CPP / "main.cpp", FAST)]
-        compile_units(self.tools, units, self.folder, flags=compiler_flags(self.tools, waves=self.waves), log=self.log,
-                      jobs=self.jobs)
+        units, how = [*design_units(self.folder, "bench"), (CPP / "main.cpp", FAST)], self.how
+        compile_units(how.tools, units, self.folder, flags=compiler_flags(how.tools, waves=how.waves), log=how.log,
+                      jobs=how.jobs)
 
     def link(self, runtime: Path) -> None:
-        libs = self.tools.cocotb_libs
+        tools, log = self.how.tools, self.how.log
         objects = sorted(path.name for path in self.folder.glob("*.o"))
-        run_tool([self.tools.compiler, "-o", "bench", *objects, runtime, "-rdynamic", f"-L{libs}", f"-Wl,-rpath,{libs}",
-                  "-lcocotbvpi_verilator", "-lpthread"], what="the linker", cwd=self.folder, log=self.log)
+        libs = tools.cocotb_libs
+        run_tool([tools.compiler, "-o", "bench", *objects, runtime, "-rdynamic", f"-L{libs}", f"-Wl,-rpath,{libs}",
+                  "-lcocotbvpi_verilator", "-lpthread"], what="the linker", cwd=self.folder, log=log)
         for path in self.folder.iterdir():
             if path.name not in ("bench", "bench.v"):
                 path.unlink()
         if not os.access(self.folder / "bench", os.X_OK):
-            raise ToolFailed("the linker left no executable", f"its output is in '{self.log}'")
+            raise ToolFailed("the linker left no executable", f"its output is in '{log}'")
 
 
 # Compiled things, kept by content: a folder for each key, complete or not there at all.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,13 +17,13 @@ import numpy as np
 import numpy.typing as npt
 from hwflow_base.files.cache import digest
 from hwflow_base.files.target import create_folder
-from hwflow_base.work import Watch, unwatched
+from hwflow_base.work import Audience
 
-from .builder import CONTROL, VERILOG, Build, cached_folder, compile_runtime, fingerprint, runtime_key
+from .builder import CONTROL, VERILOG, Build, Compilation, cached_folder, compile_runtime, fingerprint, runtime_key
 from .packing import write_roms
 from .results import Boundary
 from .streams import Streams, streams_of
-from .tools import Tools, find_tools
+from .tools import find_tools
 
 #: Cycles without a beat after which a run counts as dead: far more than a stage of one layer works for one beat.
 IDLE_LIMIT = 200_000
@@ -74,7 +74,7 @@ def warn(text: str) -> None:
 def compile(core, *, boundaries: Sequence[Boundary], roms: Mapping[str, npt.NDArray[np.uint8]], folder: Path,
             cache: Path, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None, waves: bool = False,
             sources: Sequence[Path] = (), jobs: int | None = None, idle_limit: int = IDLE_LIMIT,
-            say: Callable[[str], None] = warn, watch: Watch = unwatched) -> Simulation:
+            audience: Audience = Audience(warn)) -> Simulation:
     """Make the executable simulation of `core`, or find it in `cache`, which has those of all designs.
 
     `core` is a `hwflow_rtl.core.Core`, or a component with its ports and its `links`, `input_names`, `output_names` and
@@ -88,8 +88,8 @@ def compile(core, *, boundaries: Sequence[Boundary], roms: Mapping[str, npt.NDAr
 
     `waves` compiles in the tracing of all signals (slower; see `run()`).  `sources` are more Verilog files, for a core
     that instantiates them.  `idle_limit` is for a core whose stages may give no beat for longer.  `jobs` compilers run
-    at once; as many as processors if None.  `say` is told that another run compiles the same thing and this one waits,
-    `watch` shows the compilation where there is one.
+    at once; as many as processors if None.  `audience` is told that another run compiles the same thing and this one
+    waits, and shows the compilation where there is one.
 
     Raises MissingTool, and ToolFailed with the path of the log.
     """
@@ -101,31 +101,30 @@ def compile(core, *, boundaries: Sequence[Boundary], roms: Mapping[str, npt.NDAr
     text = elaborate(core, streams)
     tools = find_tools()
     write_roms(roms, folder)  # not before: a unit may ask for its ROM when it is elaborated
-    log = folder / "compile.log"
-    built, compiled = executable(text, sources, tools, cache, waves=waves, log=log, jobs=jobs, say=say, watch=watch)
+    how = Compilation(tools, waves, folder / "compile.log", jobs)
+    built, compiled = executable(text, sources, how, cache, audience)
     return Simulation(executable=built, folder=folder, streams=streams, waves=waves, compiled=compiled,
                       seconds=time.monotonic() - began, idle_limit=idle_limit)
 
 
-def executable(text: str, sources: Sequence[Path], tools: Tools, cache: Path, *, waves: bool, log: Path,
-               jobs: int | None, say: Callable[[str], None], watch: Watch) -> tuple[Path, bool]:
+def executable(text: str, sources: Sequence[Path], how: Compilation, cache: Path, audience: Audience
+               ) -> tuple[Path, bool]:
     """The executable of the bench `text` (RTLIL) in `cache`, and whether it was made now."""
     from hwflow_rtl.emit import to_verilog
 
     def make(target: Path) -> None:
-        log.unlink(missing_ok=True)
-        with watch("Verilator and the C++ compiler", "compile", len(text)) as work:
+        how.log.unlink(missing_ok=True)
+        with audience.watch("Verilator and the C++ compiler", "compile", len(text)) as work:
             (target / "bench.v").write_text(to_verilog(text))
-            runtime, first = cached_folder(cache, runtime_key(tools, waves),
-                                           lambda place: compile_runtime(tools, place, waves=waves, log=log, jobs=jobs),
-                                           say)
+            runtime, first = cached_folder(cache, runtime_key(how), lambda place: compile_runtime(how, place),
+                                           audience.progress)
             if first:
                 work.unlike_others()
-            build = Build(tools=tools, folder=target, waves=waves, log=log, jobs=jobs)
+            build = Build(how, target)
             build.verilate([target / "bench.v", *VERILOG, *sources, CONTROL])
             build.compile()
             build.link(runtime / "runtime.a")
 
-    key = digest(text, *VERILOG, CONTROL, *sources, *fingerprint(tools, waves))
-    built, compiled = cached_folder(cache, key, make, say)
+    key = digest(text, *VERILOG, CONTROL, *sources, *fingerprint(how))
+    built, compiled = cached_folder(cache, key, make, audience.progress)
     return built / "bench", compiled

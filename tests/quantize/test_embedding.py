@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hwflow_base.errors import HwflowError
+from hwflow_base.work import Audience
 
 from hwflow import golden, hls
 from hwflow.layers import Conv, Embedding
@@ -175,7 +176,7 @@ def test_the_hardware(tmp_path: Path) -> None:
     quantized = quantize(model(gathered), feeds)
     target = load_board("ulx3s_85f")
     plan = hls.solve(quantized.graph, hls.Target(target.technology(), budget_of(target)))
-    simulation = compile_plan(quantized.graph, plan, tmp_path, tmp_path / "cache", say=lambda text: None)
+    simulation = compile_plan(quantized.graph, plan, tmp_path, tmp_path / "cache", audience=Audience())
     result = run_plan(simulation, quantized.graph, golden.run_prologue(quantized, feeds))
     assert result.equal
     assert result.interval == plan.interval

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from amaranth.lib import wiring
-from hwflow_sim.builder import Build, compile_runtime, run_arguments
+from hwflow_sim.builder import Build, Compilation, compile_runtime, run_arguments
 from hwflow_sim.run import environment
 from hwflow_sim.tools import find_tools, run_tool
 
@@ -49,9 +49,9 @@ def compile_open(verilog: str, folder: Path, sources: Sequence[Path] = ()) -> Pa
     runtime.mkdir()
     (made / "bench.v").write_text(verilog)
     (made / "bench.vlt").write_text(CONTROL)
-    tools, log = find_tools(), folder / "compile.log"
-    build = Build(tools=tools, folder=made, waves=False, log=log, jobs=2)
-    compile_runtime(tools, runtime, waves=False, log=log, jobs=2)
+    how = Compilation(find_tools(), waves=False, log=folder / "compile.log", jobs=2)
+    build = Build(how, made)
+    compile_runtime(how, runtime)
     build.verilate([made / "bench.v", *sources, made / "bench.vlt"])
     build.compile()
     build.link(runtime / "runtime.a")

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 from hwflow_base.errors import HwflowError, MissingTool, ToolFailed
+from hwflow_base.work import Audience
 from hwflow_rtl.emit import to_verilog
 from hwflow_sim import Boundary, builder, compile, run, tools
 from hwflow_sim.compile import elaborate
@@ -41,7 +42,8 @@ def test_another_design_compiles(compiled, cache, tmp_path):
 
 def copy_of(cache, compiled, tmp_path):
     """A cache with the compiled toy and the run-time library only."""
-    for key in (compiled.executable.relative_to(cache).parts[0], builder.runtime_key(tools.find_tools(), False)):
+    how = builder.Compilation(tools.find_tools(), False, tmp_path / "log", None)
+    for key in (compiled.executable.relative_to(cache).parts[0], builder.runtime_key(how)):
         shutil.copytree(cache / key, tmp_path / "cache" / key)
     return tmp_path / "cache"
 
@@ -72,7 +74,7 @@ def test_what_a_killed_build_left_is_removed(compiled, cache, tmp_path):
 
 
 def compile_elsewhere(folder, cache, queue):
-    queue.put(compile_toy(folder, cache, jobs=1, say=lambda text: None).compiled)
+    queue.put(compile_toy(folder, cache, jobs=1, audience=Audience()).compiled)
 
 
 def test_two_at_once_compile_once(compiled, cache, tmp_path):
@@ -168,12 +170,12 @@ def test_the_key_is_all_that_the_executable_is_made_of(compiled, cache, tmp_path
     core = ToyCore()
     text = elaborate(core, streams_of(core, boundaries(), None, None))
     assert (compiled.executable.parent / "bench.v").read_text() == to_verilog(text)
-    found = tools.find_tools()
-    before = builder.fingerprint(found, waves=False)
-    assert builder.fingerprint(found, waves=True) != before
+    how = builder.Compilation(tools.find_tools(), False, tmp_path / "log", None)
+    before = builder.fingerprint(how)
+    assert builder.fingerprint(replace(how, waves=True)) != before
     changed = tmp_path / "cpp"
     shutil.copytree(builder.CPP, changed)
     with (changed / "recorder.cpp").open("a") as file:
         file.write("// another\n")
     monkeypatch.setattr(builder, "CPP", changed)
-    assert builder.fingerprint(found, waves=False) != before
+    assert builder.fingerprint(how) != before

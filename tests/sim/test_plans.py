@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hwflow_base.errors import HwflowError
+from hwflow_base.work import Audience
 from hwflow_rtl.stream.deep_queue import DeepQueue
 from hwflow_rtl.stream.fork import Fork
 from hwflow_sim import StallPattern
@@ -56,7 +57,7 @@ def frames_of(made: LayerGraph, count: int) -> dict[str, np.ndarray]:
 def test_every_stage_and_every_output_is_compared(board: str, tmp_path: Path, cache: Path) -> None:
     made = graph()
     plan, frames = plan_of(made, board), frames_of(made, 4)
-    simulation = compile_plan(made, plan, tmp_path, cache, say=lambda text: None)
+    simulation = compile_plan(made, plan, tmp_path, cache, audience=Audience())
     result = run_plan(simulation, made, frames)
     assert result.equal, result.failures()
     assert result.interval == plan.interval
@@ -86,7 +87,7 @@ def test_a_deep_queue_keeps_its_place_in_the_simulation(tmp_path: Path, cache: P
     simulated = hls.lower(made, deep, simulation_technology(deep))
     assert core.capacity(3) == simulated.capacity(3) == 700
     assert extra == DeepQueue.latency_of(technology)
-    simulation = compile_plan(made, deep, tmp_path, cache, say=lambda text: None)
+    simulation = compile_plan(made, deep, tmp_path, cache, audience=Audience())
     result = run_plan(simulation, made, frames_of(made, 3))
     assert result.equal, result.failures()
     assert result.outputs[0].first_cycle == plan.latency[0] + extra

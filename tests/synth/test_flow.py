@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from hwflow_base.errors import ToolFailed
+from hwflow_base.work import Audience
 from hwflow_rtl.io import BoardTop
 
 from hwflow.synth import SynthesisReport, board_top, load_board, synthesize
@@ -101,7 +102,8 @@ def test_nothing_runs_again_when_nothing_changed(built: tuple[SynthesisReport, P
     board = load_board(report.board)
     before = report.bitstream.stat().st_mtime_ns
     said: list[str] = []
-    assert synthesize(CoreOnBoard(SmallCore(board.technology()), board), folder, progress=said.append) == report
+    again = synthesize(CoreOnBoard(SmallCore(board.technology()), board), folder, audience=Audience(said.append))
+    assert again == report
     assert said == []
     assert report.bitstream.stat().st_mtime_ns == before
 
@@ -115,7 +117,7 @@ def test_a_damaged_result_is_made_again(built: tuple[SynthesisReport, Path], tmp
     good = bitstream.read_bytes()
     bitstream.write_bytes(good[:-100])
     said: list[str] = []
-    synthesize(CoreOnBoard(SmallCore(board.technology()), board), copy, progress=said.append)
+    synthesize(CoreOnBoard(SmallCore(board.technology()), board), copy, audience=Audience(said.append))
     assert [line.startswith("bitstream with ") for line in said] == [True]
     assert bitstream.read_bytes() == good
 
@@ -141,7 +143,7 @@ def test_another_seed_places_again_and_the_first_comes_back(built: tuple[Synthes
     results, said = [report.bitstream.read_bytes()], []
     for seed in (1, 2, 1):
         lines: list[str] = []
-        again = synthesize(TextOnBoard(text, board), folder, SynthesisOptions(seed), progress=lines.append)
+        again = synthesize(TextOnBoard(text, board), folder, SynthesisOptions(seed), audience=Audience(lines.append))
         results.append(again.bitstream.read_bytes())
         said.append([line for line in lines if not line.startswith(f"seed {seed}:")])  # said of long runs alone
     assert said == [[], [*ROUTED, "bitstream with icepack"], ["bitstream with icepack"]]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hwflow_base.errors import HwflowError
 from hwflow_base.files.cache import cached_step
+from hwflow_base.work import Audience
 
 from hwflow.reweight.patching import reweight
 from hwflow.synth import load_board
@@ -48,7 +49,8 @@ def test_another_routed_design_stays(made: list[tuple[Path, str]], tmp_path: Pat
     (folder / "netlist" / TEXT).write_text(texts[routed])
     if routed:
         (folder / "layout").mkdir()
-    path = make_netlist_of(CoreOnBoard(SmallCore(board.technology()), board), folder, apart=apart, progress=said.append)
+    design = CoreOnBoard(SmallCore(board.technology()), board)
+    path = make_netlist_of(design, folder, apart=apart, audience=Audience(said.append))
     (place, text), = made
     assert place == (apart if routed == "another" else folder)
     assert path == place / "netlist" / "netlist.json"
