@@ -41,7 +41,7 @@ def dataset_of(rows: object, values: Sequence[Value], outputs: Sequence[Value],
 
 
 def arrays_of(dataset: Dataset) -> Archive:
-    """What a data file of these rows would hold."""
+    """The arrays of a data file with these rows."""
     held = {f"in_{name}": array for name, array in dataset.inputs.items()}
     held |= {f"calib_{name}": array for name, array in dataset.calibration.items()}
     held |= {f"out_{name}": array for name, array in dataset.outputs.items()}

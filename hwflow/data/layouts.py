@@ -30,13 +30,13 @@ class Change:
         return f"{name}{reshape}" + (f".transpose({', '.join(map(str, self.order))})" if self.order else "")
 
     def apply(self, array: Array) -> Array:
-        """What the call gives."""
+        """The result of the call."""
         shaped = array.reshape(self.shape) if self.shape else array
         return shaped.transpose(self.order) if self.order else shaped
 
 
 def remedy_for(shape: Sequence[int], expected: Sequence[int | None], name: str = "x") -> str:
-    """What turns an array of the shape `shape` into rows of the shape `expected`, as a sentence with calls of numpy.
+    """A sentence with the calls of numpy that turn an array of the shape `shape` into rows of the shape `expected`.
 
     "" where no call fits; the arguments are those of `changes_for`.
     """

@@ -110,17 +110,8 @@ class SimulatedNetwork(NetworkPort):
     """The same of a board with Ethernet, at an address."""
 
     def __init__(self, board: SimulatedBoard, hertz: float, name: str, address: str, port: int) -> None:
-        super().__init__(board, address, port, name=name)
-        self.hertz = hertz
+        super().__init__(board, address, port, name=name, clock_hz=hertz)
         self.close = switched_on(board)  # type: ignore[method-assign]
-
-    def clock(self) -> float:
-        """Seconds since the board was switched on."""
-        return self.board.facts.cycles / self.hertz
-
-    def cycles(self, seconds: float) -> int:
-        """Clock cycles of the board."""
-        return round(seconds * self.hertz)
 
 
 def switched_on(board: SimulatedBoard) -> Callable[[], None]:

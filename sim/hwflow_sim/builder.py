@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import tempfile
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hwflow_base.errors import ToolFailed
-from hwflow_base.files.cache import digest, is_intact, locked, replace_folder
+from hwflow_base.files.cache import digest, is_intact, locked, replace_folder, write_manifest
 
 from .tools import Tools, run_tool, run_tools
 
@@ -180,9 +179,6 @@ class Build:
 # Compiled things, kept by content: a folder for each key, complete or not there at all.
 
 
-MANIFEST = "step.json"
-
-
 def cached_folder(cache: Path, key: str, make: Callable[[Path], None], say: Callable[[str], None]) -> tuple[Path, bool]:
     """The folder that `make` fills for `key`, and whether it was made now.
 
@@ -198,8 +194,7 @@ def cached_folder(cache: Path, key: str, make: Callable[[Path], None], say: Call
         working = Path(tempfile.mkdtemp(prefix=".built-", dir=place))
         try:
             make(working)
-            files = {str(p.relative_to(working)): digest(p) for p in sorted(working.rglob("*")) if p.is_file()}
-            (working / MANIFEST).write_text(json.dumps({"key": key, "files": files}, indent=1))
+            write_manifest(working, key)
             replace_folder(working, folder)
         finally:
             shutil.rmtree(working, ignore_errors=True)

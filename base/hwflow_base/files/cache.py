@@ -72,12 +72,17 @@ def cached_step(folder: Path, key: str, make: Callable[[Path], None], *, with_co
         shutil.rmtree(working, ignore_errors=True)
         working.mkdir()
         make(working)
-        files = {str(p.relative_to(working)): digest(p) for p in sorted(working.rglob("*")) if p.is_file()}
-        (working / MANIFEST).write_text(json.dumps({"key": key, "files": files}, indent=1))
+        write_manifest(working, key)
         replace_folder(working, folder)
     finally:
         shutil.rmtree(working, ignore_errors=True)
     return True
+
+
+def write_manifest(folder: Path, key: str) -> None:
+    """Write what `is_intact` compares: the key, and the digest of each file that is in `folder` now."""
+    files = {str(p.relative_to(folder)): digest(p) for p in sorted(folder.rglob("*")) if p.is_file()}
+    (folder / MANIFEST).write_text(json.dumps({"key": key, "files": files}, indent=1))
 
 
 def is_intact(folder: Path, key: str) -> bool:

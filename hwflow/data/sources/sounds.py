@@ -76,7 +76,7 @@ def sound_source(place: Path, target: Input, how: Preparation, limits: Limits) -
 
 
 def info(path: Path) -> Any:
-    """What the header of a recording says."""
+    """The header of a recording."""
     try:
         return soundfile.info(str(path))
     except (OSError, RuntimeError, ValueError) as error:

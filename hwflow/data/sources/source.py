@@ -135,7 +135,7 @@ class Preparation:
 
     @property
     def formula(self) -> str:
-        """What `apply` computes, for the user: "v / 255 - 0.5"; "v" where nothing changes."""
+        """The computation of `apply`, for the user: "v / 255 - 0.5"; "v" where nothing changes."""
         text = "v" if self.scale in (None, 1) else f"v / {self.scale:g}"
         if any(self.mean):
             text += f" - {_shown(self.mean)}"

@@ -32,9 +32,9 @@ class Widths:
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked for: a board (its name, or the path of its file), `widths` as `str(Widths)`, the `execution`,
-    whether stages may multiply in logic and weights be outside of the FPGA, and the most cycles of a frame (`asked`;
-    None: as few as possible).  `transport` is the way to the host, "" for the first one of the board."""
+    """A design that is asked for: a board (its name, or the path of its file), `widths` as `str(Widths)`, the
+    `execution`, whether stages may multiply in logic and weights be outside of the FPGA, and the most cycles of a frame
+    (`asked`; None: as few as possible).  `transport` is the way to the host, "" for the first one of the board."""
 
     board: str
     widths: str
@@ -70,7 +70,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class CoreUse:
-    """What the core takes; `filled` is the largest share of a resource of the board."""
+    """Resources of the core; `filled` is the largest share of a resource of the board."""
 
     lut: int = 0
     ff: int = 0

@@ -164,7 +164,7 @@ class FamilyTools:
 
 
 class FamilyNetlists:
-    """What yosys and nextpnr call things in netlists, and how nextpnr routes them."""
+    """The names of yosys and nextpnr in netlists, and how nextpnr routes them."""
 
     #: yosys' cells, for counting what each part of a design takes.
     netlist_cells: NetlistCells

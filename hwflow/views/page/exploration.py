@@ -71,7 +71,7 @@ class Designs:
 
 
 def values_of(point: Point) -> dict[str, str]:
-    """What each of `BOXES` chooses a design by."""
+    """The value by which each of `BOXES` chooses a design."""
     return {"b": point.board, "w": widths_of(point), "e": point.made_as}
 
 

@@ -196,7 +196,7 @@ def command_block(command: str, **attributes: object) -> Markup:
 
 
 def folded(title: str, *inside: Markup, **attributes: object) -> Markup:
-    """What opens at a press on its title."""
+    """Markup that opens at a press on its title."""
     return element("details", element("summary", title), *inside, **attributes)
 
 

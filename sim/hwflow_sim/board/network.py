@@ -8,9 +8,9 @@ import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil
 from typing import Any
 
+from .port import BoardPort
 from .process import SimulatedBoard
 
 PREAMBLE = b"\x55" * 7 + b"\xd5"
@@ -112,49 +112,38 @@ def received_datagram(frame: bytes) -> Datagram | None:
     return datagram if frame == datagram.frame() else None
 
 
-#: Bytes on the line in one second of the driver's time: a packet takes 4 ms, and a driver asks again after fifty.
-BYTES_A_SECOND = 400_000
 #: Cycles of the PHY's clock between two frames, the shortest that IEEE 802.3 allows; and in which an answer to a
 #: question for the MAC comes that is not lost.
 GAP, ANSWER = 12, 1000
 
 
-class NetworkPort:
+class NetworkPort(BoardPort):
     """A `hwflow.host.wire.Line` to the board at an IP address and a port of UDP, and the clock that goes with it.
 
     Like the system of a host it asks for the board's MAC first; what is to be sent is lost where nobody answers.
     """
 
     ordered = False
+    #: A packet takes 4 ms, and a driver asks again after fifty.
+    BYTES_A_SECOND = 400_000
 
     def __init__(self, board: SimulatedBoard, ip: str, port: int, *, host: Host | None = None,
-                 name: str = "the simulated board"):
-        self.board = board
-        self.name = name
+                 name: str = "the simulated board", clock_hz: float | None = None):
+        super().__init__(board, name, clock_hz)
         self.host = host or Host()
         self.drops: Counter[Any] = Counter()
         self.bytes_sent = self.bytes_received = 0
         self._target = Host(b"", ip, port)
         self._waiting: list[bytes] = []
 
-    def clock(self) -> float:
-        """Seconds since the board started, as the line counts them."""
-        return self.board.facts.cycles / self.board.line.byte_cycles / BYTES_A_SECOND
-
-    def cycles(self, seconds: float) -> int:
-        """Clock cycles of the board in a driver's seconds."""
-        return round(seconds * BYTES_A_SECOND * self.board.line.byte_cycles)
-
     def send(self, packets: Sequence[bytes]) -> None:
         self._waiting += packets
         self.bytes_sent += sum(map(len, packets))
 
     def receive(self, timeout: float) -> list[bytes]:
-        """Receive what has arrived; waits at most `timeout` seconds for the first packet, and at least the time of a
-        byte, in whole cycles: time has to go on for a driver that waits for less than one."""
+        """Receive what has arrived; waits as `wait` for the first packet."""
         lines, self._waiting = self._frames(), []
-        data = self.board.wait(b"".join(len(line).to_bytes(2, "little") + bytes([GAP]) + line for line in lines),
-                               max(self.cycles(timeout), ceil(self.board.line.byte_cycles)))
+        data = self.wait(b"".join(len(line).to_bytes(2, "little") + bytes([GAP]) + line for line in lines), timeout)
         packets = []
         for frame in filter(None, map(received, cut(data))):
             datagram = received_datagram(frame)
@@ -162,9 +151,6 @@ class NetworkPort:
                 packets.append(datagram.payload)
         self.bytes_received += sum(map(len, packets))
         return packets
-
-    def close(self) -> None:
-        """The board belongs to its own `with` statement."""
 
     def _frames(self) -> list[bytes]:
         """The frames that wait, as the PHY gives them; nothing where the board's MAC cannot be found out."""

@@ -7,7 +7,6 @@ import struct
 import tty
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
 
 from ..builder import run_arguments
 from ..child import Child
@@ -73,8 +72,7 @@ class SimulatedBoard:
         self.inject(*self.errors)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(self, *_error: object) -> None:
         assert self._terminals is not None
         self._child.stop()
         for file in self._terminals:

@@ -6,7 +6,6 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 from hwflow_base.files.target import create_folder
 
@@ -116,8 +115,7 @@ class UsbBench:
         self._child.start(self.arguments)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._child.stop()
 
     def reset(self, milliseconds: float = 1.0) -> int:
