@@ -17,7 +17,7 @@ import hwflow.host
 from bench.sections import Bench, Subject, table
 from hwflow import golden, hls, onnx
 from hwflow.cli.build import BuildRequest, build
-from hwflow.host.identity import DesignFacts, TransportFacts, identity
+from hwflow.host.identity import BoardFacts, DesignFacts, TransportFacts, identity
 from hwflow.options import HardwareOptions, Project
 from hwflow.pipeline.pipeline import Pipeline
 from hwflow.pipeline.verilog import simulation_technology
@@ -123,8 +123,8 @@ def simulated_board(subject: Subject, folder: Path) -> tuple[CompiledBoard, Pipe
                    transport=Uart(divider=DIVIDER), identity=identity(pipeline.graph, pipeline.plan))
     design = pipeline.synthesis
     design.mkdir(parents=True, exist_ok=True)
-    facts = DesignFacts.of(pipeline.graph, pipeline.plan, board=pipeline.board.name,
-                           transport=TransportFacts.of_serial_line(25_000_000 // DIVIDER), clock_mhz=25.0)
+    board = BoardFacts(pipeline.board.name, TransportFacts.of_serial_line(25_000_000 // DIVIDER), 25.0)
+    facts = DesignFacts.of(pipeline.graph, pipeline.plan, board)
     facts.write(design)
     compiled = compile_board(rtl_design(top, technology.roms), folder=folder / "board", cache=folder / "cache")
     return compiled, pipeline, design

@@ -18,7 +18,7 @@ from hwflow_rtl.io.link.shape import LinkShape
 
 from bench.sections import table
 from hwflow.synth import Board, load_board
-from hwflow.synth.toolchain import run_tool, tools_of_family
+from hwflow.synth.toolchain import ToolRun, run_tool, tools_of_family
 from tests.synth.side_by_side import used_by
 
 #: What is asked of the router, MHz, and what it says in the end.
@@ -41,7 +41,7 @@ def clocks(board: Board, folder: Path, seeds: int) -> list[float]:
         lines: list[str] = []
         run_tool(tool, ["--25k", "--speed", "6", "--package", "CABGA381", "--json", "netlist/netlist.json", "--freq",
                         str(AIM), "--seed", str(seed), "--lpf-allow-unconstrained", "--timing-allow-fail"],
-                 folder=folder, log=folder / f"seed{seed}.log", step="routing", progress=print, listen=lines.append)
+                 ToolRun(folder, folder / f"seed{seed}.log", "routing"), progress=print, listen=lines.append)
         found.append(float([match[1] for match in map(FOUND.search, lines) if match][-1]))
     return found
 

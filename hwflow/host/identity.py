@@ -231,6 +231,15 @@ SCHEMA: Mapping[str, object] = {
 
 
 @dataclass(frozen=True)
+class BoardFacts:
+    """The board that a design is for: its name, the way to it, and the clock of its core."""
+
+    name: str
+    transport: TransportFacts
+    clock_mhz: float
+
+
+@dataclass(frozen=True)
 class DesignFacts:
     """The facts that a driver must know of a design on a board besides its integer model.
 
@@ -255,17 +264,15 @@ class DesignFacts:
     sums: tuple[int, ...] = ()
 
     @staticmethod
-    def of(graph: LayerGraph, plan: Plan, *, board: str, transport: TransportFacts, clock_mhz: float,
-           quantized: str = "../../quantized", weights: WeightImage | None = None, structure: LayerGraph | None = None
-           ) -> DesignFacts:
-        """The facts of `plan` on a board whose core runs at `clock_mhz`; the hardware has the widths of `structure`,
-        of `graph` unless given."""
+    def of(graph: LayerGraph, plan: Plan, board: BoardFacts, *, quantized: str = "../../quantized",
+           weights: WeightImage | None = None, structure: LayerGraph | None = None) -> DesignFacts:
+        """The facts of `plan` on a board; the hardware has the widths of `structure`, of `graph` unless given."""
         foldings = tuple(stage.folding for stage in plan.stages)
         sums = sums_outside(structure or graph, foldings, plan.partition)
         return DesignFacts(
-            hardware_identity_of(graph, foldings, plan.partition, sums), graph.name, board, transport, clock_mhz,
-            plan.interval_at(clock_mhz), frame_bytes(graph, graph.inputs), frame_bytes(graph, graph.outputs), foldings,
-            quantized, weights, plan.partition, sums)
+            hardware_identity_of(graph, foldings, plan.partition, sums), graph.name, board.name, board.transport,
+            board.clock_mhz, plan.interval_at(board.clock_mhz), frame_bytes(graph, graph.inputs),
+            frame_bytes(graph, graph.outputs), foldings, quantized, weights, plan.partition, sums)
 
     def is_of(self, graph: LayerGraph) -> bool:
         """Whether the hardware was made of `graph`, whatever its weights beside the FPGA were.

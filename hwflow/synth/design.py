@@ -14,7 +14,7 @@ from hwflow_rtl.core import Core
 from hwflow.stages.folding import Folding
 
 from ..hls import Plan, lower, weight_image
-from ..host.identity import DesignFacts, hardware_identity_of, identity, sums_outside
+from ..host.identity import BoardFacts, DesignFacts, hardware_identity_of, identity, sums_outside
 from ..host.weight_image import WeightImage
 from ..layers.base import LayerGraph
 from .bitstream import synthesize
@@ -92,8 +92,8 @@ def finish_design(design: Design, folder: Path, make: Callable[[], Report], *, q
     if image is not None and outside is not None:
         weights = WeightImage.write(folder, image, identity(design.graph, design.plan),
                                     mark=outside.mark if outside.flash else b"")
-    DesignFacts.of(design.graph, design.plan, board=design.board.name, transport=design.board.transport.facts(),
-                   clock_mhz=report.clock_mhz, quantized=quantized, weights=weights,
+    board = BoardFacts(design.board.name, design.board.transport.facts(), report.clock_mhz)
+    DesignFacts.of(design.graph, design.plan, board, quantized=quantized, weights=weights,
                    structure=design.structure).write(folder)
     return report
 

@@ -188,19 +188,27 @@ class Running:
                 process.kill()
 
 
-def run_tool(tool: Tool, arguments: Sequence[str], *, folder: Path, log: Path, step: str,
-             progress: Callable[[str], None], listen: Callable[[str], None] = lambda line: None,
-             running: Running | None = None) -> float:
-    """Run `tool` in `folder`, everything it says to `log`; the seconds it took.  Raises ToolFailed in its own words.
+@dataclass(frozen=True)
+class ToolRun:
+    """Where a tool runs, the file for everything that it says, and the name of the step in messages."""
+
+    folder: Path
+    log: Path
+    step: str
+
+
+def run_tool(tool: Tool, arguments: Sequence[str], run: ToolRun, *, progress: Callable[[str], None],
+             listen: Callable[[str], None] = lambda line: None, running: Running | None = None) -> float:
+    """Run `tool`; the seconds it took.  Raises ToolFailed in its own words.
 
     `listen` is called with each line that the tool says, `progress` with what the user must know.
     """
-    started = time.monotonic()
+    started, log = time.monotonic(), run.log
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("w", encoding="utf-8", buffering=1) as file:
         file.write(f"$ {tool.name} {' '.join(arguments)}\n")
         file.flush()
-        with subprocess.Popen([*launcher(), *tool.command, *arguments], cwd=folder, stdin=subprocess.DEVNULL,
+        with subprocess.Popen([*launcher(), *tool.command, *arguments], cwd=run.folder, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as process:
             assert process.stdout is not None
             with (running or Running()).holding(process):
@@ -210,10 +218,10 @@ def run_tool(tool: Tool, arguments: Sequence[str], *, folder: Path, log: Path, s
                     if line.startswith(PREPARING):
                         progress(f"{tool.name} runs for the first time on this machine and is prepared, up to 100 s")
     if process.returncode != 0:
-        full = full_disk(tool.name, folder, log, log.read_text(encoding="utf-8", errors="replace"))
+        full = full_disk(tool.name, run.folder, log, log.read_text(encoding="utf-8", errors="replace"))
         if full is not None:
             raise full
-        raise ToolFailed(f"{step} failed: {tool.name} said:\n{last_words(log)}\nits whole output is in {log}")
+        raise ToolFailed(f"{run.step} failed: {tool.name} said:\n{last_words(log)}\nits whole output is in {log}")
     return time.monotonic() - started
 
 
@@ -266,8 +274,8 @@ class Job:
         """
         if source is not None:
             shutil.copyfile(source, folder / source.name)
-        seconds = run_tool(self.tools[name], arguments, folder=folder, log=self.log(step), step=step,
-                           progress=self.progress, listen=listen, running=self.running)
+        seconds = run_tool(self.tools[name], arguments, ToolRun(folder, self.log(step), step), progress=self.progress,
+                           listen=listen, running=self.running)
         if source is not None:
             (folder / source.name).unlink()
         (folder / "seconds.json").write_text(json.dumps(round(seconds, 2)))

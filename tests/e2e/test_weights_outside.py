@@ -15,7 +15,7 @@ from hwflow_rtl.memory import WeightMemory
 
 from hwflow import hls, onnx
 from hwflow.hls.plan.outside_memory import outside_cost
-from hwflow.host.identity import DesignFacts, TransportFacts, hardware_identity_of, identity_of
+from hwflow.host.identity import BoardFacts, DesignFacts, TransportFacts, hardware_identity_of, identity_of
 from hwflow.host.weight_image import IMAGE_FILE
 from hwflow.layers.base import LayerGraph
 from hwflow.pipeline.netlist_proof import NetlistBench
@@ -83,7 +83,7 @@ def test_a_bitstream_has_the_widths_of_its_weights_in_its_name(quantized: Quanti
     assert roomy[0].identity() == roomy[1].identity() != design.identity()
     line = TransportFacts.of_serial_line(9600)
     for each in (design, roomy[0]):
-        facts = DesignFacts.of(graph, each.plan, board=BOARD, transport=line, clock_mhz=25.0, structure=each.structure)
+        facts = DesignFacts.of(graph, each.plan, BoardFacts(BOARD, line, 25.0), structure=each.structure)
         facts.write(tmp_path)
         assert DesignFacts.read(tmp_path) == facts
         assert facts.identity == each.identity()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hwflow import golden, hls
-from hwflow.host.identity import DesignFacts, TransportFacts
+from hwflow.host.identity import BoardFacts, DesignFacts, TransportFacts
 from hwflow.layers.formats import IntFormat
 from hwflow.quantize import Quantized, save_quantized
 from hwflow.stages.kinds import stage_of
@@ -23,7 +23,8 @@ from tests.host.board import Line, Network, ReferenceBoard
 BAUD = 115_200
 
 
-def leave_design(quantized: Quantized, build: Path, board: str = "ulx3s_85f", **more) -> Path:
+def leave_design(quantized: Quantized, build: Path, board: str = "ulx3s_85f", *,
+                 transport: TransportFacts | None = None, **more) -> Path:
     """build/<model>/quantized and build/<model>/<board>/synth/identity.json; the latter's folder."""
     graph = quantized.graph
     foldings = [next(iter(stage_of(graph, layer).foldings())) for layer in graph.layers]
@@ -33,8 +34,8 @@ def leave_design(quantized: Quantized, build: Path, board: str = "ulx3s_85f", **
     (model / "quantized").mkdir(parents=True, exist_ok=True)
     folder.mkdir(parents=True, exist_ok=True)
     save_quantized(quantized, model / "quantized")
-    DesignFacts.of(graph, plan, board=board, **{
-        "transport": TransportFacts.of_serial_line(BAUD), "clock_mhz": 25.0, **more}).write(folder)
+    line = transport or TransportFacts.of_serial_line(BAUD)
+    DesignFacts.of(graph, plan, BoardFacts(board, line, 25.0), **more).write(folder)
     return folder
 
 

@@ -18,7 +18,7 @@ from hwflow_rtl.multiply.style import MultiplierStyle
 import hwflow
 from hwflow import hls
 from hwflow.hls.plan.plan import Plan
-from hwflow.host.identity import IDENTITY_BYTES, DesignFacts, TransportFacts, identity
+from hwflow.host.identity import IDENTITY_BYTES, BoardFacts, DesignFacts, TransportFacts, identity
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.store import load_graph, save_graph
 from hwflow.quantize import Quantized
@@ -106,7 +106,7 @@ def test_values_that_are_no_plain_data_are_refused(design):
     {}, {"rescale": MultiplierStyle.LOGIC}, {"weight_rows": 4}, {"weight_rows": 2, "weight_interval": Fraction(7, 3)}])
 def test_foldings_are_read_as_they_were_written(design, change, tmp_path):
     graph, plan = design
-    facts = DesignFacts.of(graph, plan, board=BOARD, transport=TransportFacts.of_serial_line(9600), clock_mhz=25.0)
+    facts = DesignFacts.of(graph, plan, BoardFacts(BOARD, TransportFacts.of_serial_line(9600), 25.0))
     facts = replace(facts, foldings=tuple(replace(folding, **change) for folding in facts.foldings))
     facts.write(tmp_path)
     assert DesignFacts.read(tmp_path) == facts
@@ -114,7 +114,7 @@ def test_foldings_are_read_as_they_were_written(design, change, tmp_path):
 
 def test_shared_stages_are_read_as_they_were_written(design, tmp_path):
     graph, plan = design
-    facts = DesignFacts.of(graph, plan, board=BOARD, transport=TransportFacts.of_serial_line(9600), clock_mhz=25.0)
+    facts = DesignFacts.of(graph, plan, BoardFacts(BOARD, TransportFacts.of_serial_line(9600), 25.0))
     stage = SharedLayers("shared0", (0, 2), single_port=True, buffer=256, interval=2, rom_rows=1, banks=2, sliding=True,
                          ahead=1024)
     facts = replace(facts, partition=Partition((stage,)))
@@ -152,7 +152,7 @@ def silent(path: Path) -> None:
 ])
 def test_a_damaged_file_is_refused(design, tmp_path, damage: Callable[[Path], None], message: str) -> None:
     graph, plan = design
-    facts = DesignFacts.of(graph, plan, board=BOARD, transport=TransportFacts.of_serial_line(115200), clock_mhz=25.0)
+    facts = DesignFacts.of(graph, plan, BoardFacts(BOARD, TransportFacts.of_serial_line(115200), 25.0))
     path = facts.write(tmp_path)
     assert DesignFacts.read(tmp_path) == facts
     damage(path)
@@ -174,7 +174,7 @@ def test_edited_stages_are_those_of_no_graph(design, tmp_path, change) -> None:
     graph, plan = design
     outside = replace(plan, stages=tuple(
         replace(stage, folding=replace(stage.folding, weight_rows=1)) for stage in plan.stages))
-    facts = DesignFacts.of(graph, outside, board=BOARD, transport=TransportFacts.of_serial_line(9600), clock_mhz=25.0)
+    facts = DesignFacts.of(graph, outside, BoardFacts(BOARD, TransportFacts.of_serial_line(9600), 25.0))
     facts.write(tmp_path)
     assert DesignFacts.read(tmp_path).is_of(graph)
     replace(facts, **change(facts)).write(tmp_path)

@@ -12,7 +12,7 @@ from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow import hls
 from hwflow.facts.plan import CoreClock, board_rate, bottleneck, busy, clock_of, padding_loss, plan_facts, ring_bytes
 from hwflow.hls.plan.plan import Plan, StagePlan
-from hwflow.host.identity import DesignFacts
+from hwflow.host.identity import BoardFacts, DesignFacts
 from hwflow.host.rate import Limit, Rate, carried
 from hwflow.layers.formats import Frame, IntFormat
 from hwflow.pipeline.planning import budget_of
@@ -96,8 +96,7 @@ def test_the_clock_is_that_of_the_routed_design_or_an_estimate(quantized: Quanti
     goal, estimate = clock_of(plan, quantized.graph, BOARD, tmp_path), estimated_clock(plan, BOARD)
     assert (goal.mhz, goal.routed) == (estimate.mhz, False)
     assert str(goal) == f"{goal.mhz:.4g} MHz (estimated, off by {100 * estimate.error:.0f} % on average)"
-    DesignFacts.of(quantized.graph, plan, board=BOARD.name, transport=BOARD.transport.facts(),
-                   clock_mhz=140.0).write(tmp_path)
+    DesignFacts.of(quantized.graph, plan, BoardFacts(BOARD.name, BOARD.transport.facts(), 140.0)).write(tmp_path)
     routed = clock_of(plan, quantized.graph, BOARD, tmp_path)
     assert str(routed) == f"140 MHz (the clock of the routed design in '{tmp_path}')"
     assert routed.time(70) == "0.50 µs"

@@ -17,7 +17,7 @@ from hwflow import hls, onnx
 from hwflow.facts.design import rates
 from hwflow.facts.plan import CoreClock, board_rate, plan_facts
 from hwflow.hls.plan.plan import Plan
-from hwflow.host.identity import DesignFacts
+from hwflow.host.identity import BoardFacts, DesignFacts
 from hwflow.host.rate import Limit, rate_of, rate_of_design
 from hwflow.pipeline.planning import budget_of
 from hwflow.quantize import quantize
@@ -74,7 +74,7 @@ def test_frames_a_second_are_the_same_everywhere(plan: Plan, times: float, monke
     wanted = rate_of(plan, mhz, BOARD.transport.bytes_per_second)
     assert wanted.core == mhz * 1e6 / plan.interval_at(mhz)
     assert rate_of(plan, mhz).limit is (Limit.MEMORY if times > 1 else Limit.CORE)
-    facts = DesignFacts.of(plan.graph, plan, board=BOARD.name, transport=BOARD.transport.facts(), clock_mhz=mhz)
+    facts = DesignFacts.of(plan.graph, plan, BoardFacts(BOARD.name, BOARD.transport.facts(), mhz))
     console = plan_facts(plan, BOARD, clock=CoreClock(mhz, "", True))
     seen = [rate_of_design(facts, BOARD.transport.bytes_per_second).core, routed.frames_per_second,
             core_rate(limits_of(plan, BOARD, mhz)), console["rate"]["core"],

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hwflow_base.errors import MissingTool
 
-from hwflow.synth.toolchain import find_tool, run_tool
+from hwflow.synth.toolchain import ToolRun, find_tool, run_tool
 
 SYNTH = {"ecp5": "synth_ecp5 -nodsp", "ice40": "synth_ice40 -device u", "gowin": "synth_gowin -nodsp"}
 DSP = {"ecp5": {"MULT18X18D": 1}, "ice40": {"SB_MAC16": 1}, "gowin": {"MULT9X9": 1, "MULT18X18": 2}}
@@ -33,5 +33,5 @@ def yosys(folder: Path, text: str, script: str) -> dict:
         pytest.skip(str(error))
     (folder / "top.il").write_text(text)
     (folder / "run.ys").write_text(f"read_rtlil top.il\n{script}\nselect top*\nwrite_json -selected netlist.json\n")
-    run_tool(tool, ["-q", "-s", "run.ys"], folder=folder, log=folder / "yosys.log", step="test", progress=print)
+    run_tool(tool, ["-q", "-s", "run.ys"], ToolRun(folder, folder / "yosys.log", "test"), progress=print)
     return json.loads((folder / "netlist.json").read_text())["modules"]

@@ -15,7 +15,7 @@ from hwflow_sim.memory_bench import compile_reads, compile_traffic
 
 from hwflow.synth import Board, load_board
 from hwflow.synth.netlist import TEXT, yosys_script
-from hwflow.synth.toolchain import find_tool, run_tool
+from hwflow.synth.toolchain import ToolRun, find_tool, run_tool
 from tests.memory.loads import random_load, require_right
 
 pytestmark = pytest.mark.slow  # yosys, Verilator and a compiler
@@ -26,7 +26,7 @@ def netlist_of(kind: type[wiring.Component], board: Board, folder: Path) -> Netl
     (folder / TEXT).write_text(emit_rtlil(controller, name="top"))
     (folder / "synth.ys").write_text(yosys_script(board))
     try:
-        run_tool(find_tool("yosys"), ["-q", "-s", "synth.ys"], folder=folder, log=folder / "yosys.log", step="test",
+        run_tool(find_tool("yosys"), ["-q", "-s", "synth.ys"], ToolRun(folder, folder / "yosys.log", "test"),
                  progress=print)
     except MissingTool as error:
         pytest.skip(str(error))

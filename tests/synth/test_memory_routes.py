@@ -18,7 +18,7 @@ from hwflow_rtl.memory import FlashError, FlashPads, SealedFlash, WeightMemory, 
 from hwflow.synth import Board, load_board
 from hwflow.synth.families import FAMILIES
 from hwflow.synth.netlist import TEXT, yosys_script
-from hwflow.synth.toolchain import find_tool, run_tool
+from hwflow.synth.toolchain import ToolRun, find_tool, run_tool
 from hwflow.synth.transports import Pin
 
 pytestmark = pytest.mark.slow  # place and route
@@ -47,7 +47,7 @@ def routed(board: Board, folder: Path, script: str, places: dict[str, Pin], mhz:
         "report.json", "--seed", "1", *more], family.packer: family.packer_arguments(board, family.layout, "bitstream")}
     try:
         for tool, arguments in words.items():
-            run_tool(find_tool(tool), arguments, folder=folder, log=folder / "log", step="test", progress=print)
+            run_tool(find_tool(tool), arguments, ToolRun(folder, folder / "log", "test"), progress=print)
     except MissingTool as error:
         pytest.skip(str(error))
     assert (folder / "bitstream").stat().st_size > 100_000

@@ -18,7 +18,7 @@ from hwflow.synth.families import FAMILIES
 from hwflow.synth.families.ice40.family import with_table
 from hwflow.synth.placement import rom_cells_of, saved_rom_cells
 from hwflow.synth.rom_contents import Contents, cells_of, permuted, replaced, separated
-from hwflow.synth.toolchain import find_tool, run_tool, tools_of_family
+from hwflow.synth.toolchain import ToolRun, find_tool, run_tool, tools_of_family
 from hwflow.synth.top import TextOnBoard
 
 #: Width and depth: tables of every depth, blocks of several shapes, and words in both.
@@ -147,8 +147,8 @@ def test_a_patched_design_is_the_routed_design_of_the_new_contents(name: str, tm
             patched(board, first, new, old)
     else:  # numbers of nets, which say nothing, differ in the netlist
         (tmp_path / "layout.json").write_text(made)
-        run_tool(find_tool("gowin_pack"), ["-d", board.chip, "-o", "top.fs", "layout.json"], folder=tmp_path,
-                 log=tmp_path / "log", step="bitstream", progress=print)
+        run_tool(find_tool("gowin_pack"), ["-d", board.chip, "-o", "top.fs", "layout.json"],
+                 ToolRun(tmp_path, tmp_path / "log", "bitstream"), progress=print)
         assert (tmp_path / "top.fs").read_bytes() == (second / "bitstream" / "top.fs").read_bytes()
     netlist = json.loads((first / "netlist" / "netlist.json").read_text())
     replaced(netlist, old, new, "first")
@@ -172,7 +172,7 @@ def test_a_patched_ice40_is_what_nextpnr_writes_of_the_new_contents(tmp_path: Pa
     (tmp_path / "routed.json").write_text(json.dumps(document))
     run_tool(find_tool("nextpnr-ice40"),
              ["--up5k", "--package", "sg48", "--json", "routed.json", "--asc", "layout.asc", "--no-pack", "--no-place",
-              "--no-route"], folder=tmp_path, log=tmp_path / "log", step="reload", progress=print)
+              "--no-route"], ToolRun(tmp_path, tmp_path / "log", "reload"), progress=print)
     assert sections(made) == sections((tmp_path / "layout.asc").read_text())
     assert sections(made) != sections((folder / "layout" / "layout.asc").read_text())
 

