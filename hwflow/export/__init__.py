@@ -1,4 +1,4 @@
-"""A planned network as files for other people's designs: one format a file, what they share in `network` and `folder`.
+"""A planned network as files for other people's designs: what the formats share is in `network`.
 
 `FORMATS` is the list; `export` writes one.  `hwflow.pipeline.verilog` makes the `Network` of a plan.
 """
@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from .folder import require_room, write_folder
 from .fusesoc import fusesoc_files
-from .litex import litex_files
-from .network import Example, Files, Network, Port, facts_text, frames_file
-from .verilog import verilog_files
+from .network import Example, Files, Network, Port, facts_text, frames_file, require_room, write_folder
+from .verilog import litex_files, verilog_files
 
 __all__ = ["FORMATS", "Example", "Files", "Network", "Port", "export", "frames_file", "require_room"]
 

