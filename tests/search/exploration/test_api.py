@@ -28,7 +28,7 @@ def test_axes_and_answers(model: Model, tmp_path: Path, monkeypatch: pytest.Monk
     def here(*_: Any) -> Iterator[Here]:
         yield Here()
 
-    monkeypatch.setattr("hwflow.search.exploration.exploration.engine", here)
+    monkeypatch.setattr("hwflow.search.exploration.space.engine", here)
     found = hwflow.explore(model, rows_for(model, 4), boards=["ulx3s_12f", "icebreaker"], bits=[8, (4, 6)],
                            intervals=2, frames=50, objectives=["frames", "dsp"], folder=tmp_path)
     assert {(point.board, point.widths) for point in found.points} == {
