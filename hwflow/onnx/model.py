@@ -175,6 +175,10 @@ class Node(ByValue):
         """How messages name the node: its name, or its first output where it has none, and its operator."""
         return f"'{self.name or next(filter(None, self.outputs), '?')}' ({self.op_type})"
 
+    def input(self, position: int) -> str:
+        """The name of an input, empty where it is left out."""
+        return self.inputs[position] if position < len(self.inputs) else ""
+
 
 @dataclass(frozen=True, eq=False)
 class Graph(ByValue):

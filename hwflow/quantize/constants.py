@@ -45,7 +45,7 @@ class Quantity:
 
 def _dequantized(node: Node, initializers: Mapping[str, Array]) -> Quantity:
     q, scale = (initializers[name] for name in node.inputs[:2])
-    zero = initializers[node.inputs[2]] if len(node.inputs) > 2 and node.inputs[2] else np.zeros((), q.dtype)
+    zero = initializers[node.inputs[2]] if node.input(2) else np.zeros((), q.dtype)
 
     def full(parameter: Array) -> Array:
         """Per tensor or per axis, spread over the whole shape."""

@@ -12,7 +12,17 @@ import numpy.typing as npt
 from hwflow.layers.formats import IntArray
 from hwflow.onnx import evaluate
 from hwflow.onnx.model import Array, Attribute, Graph, Model, Node, TensorType, Value
-from hwflow.onnx.operators import COMPUTED, HOST_AFTER, HOST_ONLY, KNOWN, MOVES, NEVER_ON_HOST, PADS, RESIZES
+from hwflow.onnx.operators import (
+    COMPUTED,
+    HOST_AFTER,
+    HOST_BEFORE,
+    HOST_ONLY,
+    KNOWN,
+    MOVES,
+    NEVER_ON_HOST,
+    PADS,
+    RESIZES,
+)
 from hwflow.onnx.rewrite.renaming import reads
 
 _T = TypeVar("_T")
@@ -41,12 +51,17 @@ def producers(graph: Graph) -> dict[str, Node]:
 
 def ancestors(graph: Graph, names: Iterable[str]) -> list[Node]:
     """The nodes that the tensors `names` depend on, in the order of the graph."""
-    needed, nodes = set(names), []
-    for node in reversed(graph.nodes):
+    return leading_to(graph.nodes, names)
+
+
+def leading_to(nodes: Sequence[Node], names: Iterable[str]) -> list[Node]:
+    """Those of `nodes` that the tensors `names` depend on, in their order."""
+    needed, leading = set(names), []
+    for node in reversed(nodes):
         if needed.intersection(node.outputs):
-            nodes.append(node)
+            leading.append(node)
             needed.update(reads(node))
-    return nodes[::-1]
+    return leading[::-1]
 
 
 def shape_of(graph: Graph, name: str) -> tuple[int, ...] | None:
@@ -190,6 +205,11 @@ def host_prefix(graph: Graph, allowed: frozenset[str] = frozenset()) -> set[str]
         if there and ((node.op_type in allowed and not node.domain) or front.intersection(node.outputs)):
             names.update(filter(None, node.outputs))
     return names
+
+
+def on_host(graph: Graph) -> set[str]:
+    """Names of the tensors that the host makes, in front of the hardware or behind it, as far as operators decide."""
+    return host_prefix(graph, HOST_BEFORE) | host_suffix(graph, HOST_AFTER)
 
 
 def _front(graph: Graph) -> set[str]:

@@ -17,8 +17,6 @@ from hwflow.onnx.inference.nearest_neighbours import compared_rows
 from hwflow.onnx.model import Graph, Model, Node
 from hwflow.onnx.operators import (
     AFFINE,
-    HOST_AFTER,
-    HOST_BEFORE,
     HOST_ONLY,
     JOINS,
     KNOWN,
@@ -42,12 +40,11 @@ from hwflow.quantize.graphs import (
     consumers,
     dynamic_inputs,
     fixed_names,
-    host_prefix,
-    host_suffix,
     is_computed,
     is_embedding,
     moves,
     needs_host,
+    on_host,
 )
 from hwflow.quantize.problems import Problem
 
@@ -74,7 +71,7 @@ def operators_without_hardware(model: Model) -> list[Problem]:
     if any(compared_rows(node, map(constants.get, node.inputs)) for node in model.graph.nodes):
         return []  # inference says what such a model is, and nothing of it becomes hardware
     folded = set(constants)
-    host = host_prefix(model.graph, HOST_BEFORE) | host_suffix(model.graph, HOST_AFTER)
+    host = on_host(model.graph)
     problems = []
     for node in model.graph.nodes:
         if node.op_type in _OF_SHAPE or all(name in folded for name in node.inputs if name):
@@ -135,7 +132,7 @@ def require_small_frames(graph: Graph) -> None:
 def unsupported(model: Model) -> list[Problem]:
     """Problems of single nodes and tensors, in the order of the graph."""
     graph = model.graph
-    host = host_prefix(graph, HOST_BEFORE) | host_suffix(graph, HOST_AFTER)
+    host = on_host(graph)
     weights = fixed_names(graph)
     problems = [*_bad_constants(graph)]
     for node in graph.nodes:

@@ -209,7 +209,7 @@ class NodeConversion:
 
     def input(self, position: int) -> str:
         """The name of an input; empty where it is left out."""
-        return self.node.inputs[position] if position < len(self.node.inputs) else ""
+        return self.node.input(position)
 
     def reads(self, position: int) -> bool:
         return bool(self.input(position))

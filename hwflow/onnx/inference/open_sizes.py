@@ -127,7 +127,7 @@ def _weights(value: Value, graph: Graph) -> tuple[str, tuple[int, ...], int] | N
     """Operator, shape of the constant weights and groups of the first product that reads the input."""
     for node in graph.nodes:
         if node.op_type in ("Conv", "Gemm") and not node.domain and node.inputs[:1] == (value.name,):
-            array = graph.initializers.get(node.inputs[1]) if len(node.inputs) > 1 else None
+            array = graph.initializers.get(node.input(1))
             group = node.attributes.get("group", 1)
             if array is not None:
                 return node.op_type, array.shape, group if isinstance(group, int) else 1

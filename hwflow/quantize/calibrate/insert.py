@@ -17,8 +17,8 @@ import numpy.typing as npt
 from hwflow.onnx.model import Array, Graph, Model, Node
 from hwflow.quantize.calibrate.activations import ActivationForm
 from hwflow.quantize.calibrate.points import scale_source
-from hwflow.quantize.calibrate.weights import WeightForm
-from hwflow.quantize.graphs import Additions, host_prefix, label_of, producers, with_graph
+from hwflow.quantize.calibrate.weights import WeightForm, emit_dequantized
+from hwflow.quantize.graphs import Additions, host_prefix, label_of, producers
 from hwflow.quantize.scale import SMALLEST_NORMAL
 
 #: A bias must fit int32 with a bit to spare for the sum; a channel with a larger one gets a larger weight scale.
@@ -44,6 +44,12 @@ class _Inserted(Additions):
         self.dequantized: dict[str, str] = {}
         self.sources: dict[str, str] = {}
 
+    def emit_activation(self, name: str, raw: str, output: str, form: ActivationForm) -> None:
+        """The nodes that make the tensor `raw` integer and real again; `output` is the name the result must have."""
+        before = len(self.nodes)
+        self.dequantized[name] = emit_quantizer(name, raw, output, form, self)
+        self.sources.update(dict.fromkeys((raw, *(node.outputs[0] for node in self.nodes[before:])), name))
+
 
 def insert_quantizers(
     model: Model, activations: Mapping[str, ActivationForm], weights: Mapping[str, WeightForm]
@@ -63,93 +69,60 @@ def insert(model: Model, activations: Mapping[str, ActivationForm], weights: Map
     inserted = _Inserted(graph)
     outputs = {value.name for value in graph.outputs}
     makers, front = producers(graph), host_prefix(graph)
-    nodes: list[Node] = []
     for value in graph.inputs:
         inserted.sources[value.name] = value.name
         if value.name in activations:
-            nodes += _activation(value.name, value.name, "", activations[value.name], inserted)
+            inserted.emit_activation(value.name, value.name, "", activations[value.name])
     for node in graph.nodes:
         inputs = node.inputs
         inserted.sources.update((name, name) for name in node.outputs if name)
         if label_of(node) in weights:
             form = activations[scale_source(node.inputs[0], makers, activations)]
-            constants = _weights(node, graph, weights[label_of(node)], form.scale, inserted)
-            nodes += constants
-            inputs = (node.inputs[0], *(added.outputs[0] for added in constants))
+            inputs = (node.inputs[0], *_emit_weights(node, weights[label_of(node)], form.scale, inserted))
         if node.outputs[0] not in front:  # the host reads reals in front of the hardware
             node = replace(node, inputs=tuple(inserted.dequantized.get(name, name) for name in inputs))
         name = node.outputs[0]
         if name not in activations:
-            nodes.append(node)
+            inserted.nodes.append(node)
             continue
         raw = inserted.new(f"{name}_unquantized") if name in outputs else name
-        nodes.append(replace(node, outputs=(raw, *node.outputs[1:])))
-        nodes += _activation(name, raw, name if raw != name else "", activations[name], inserted)
-    return Insertion(with_graph(model, nodes, inserted.initializers), inserted.sources)
+        inserted.nodes.append(replace(node, outputs=(raw, *node.outputs[1:])))
+        inserted.emit_activation(name, raw, name if raw != name else "", activations[name])
+    return Insertion(inserted.into(model), inserted.sources)
 
 
-def _activation(name: str, raw: str, output: str, form: ActivationForm, inserted: _Inserted) -> list[Node]:
-    """The nodes that make the tensor `raw` integer and real again; `output` is the name the result must have."""
-    nodes = quantizer_nodes(name, raw, output, form, inserted)
-    result = nodes[-1].outputs[0]
-    inserted.dequantized[name] = result
-    inserted.sources.update(dict.fromkeys((raw, *(n.outputs[0] for n in nodes)), name))
-    return nodes
-
-
-def quantizer_nodes(name: str, raw: str, output: str, form: ActivationForm, added: Additions) -> list[Node]:
-    """The nodes that make the tensor `raw` integer and real again, the last of which gives the reals.
+def emit_quantizer(name: str, raw: str, output: str, form: ActivationForm, added: Additions) -> str:
+    """The nodes that make the tensor `raw` integer and real again, and the name of the reals.
 
     New tensors are called like `name`; `output`, where it is given, is the name that the result must have.
     """
     result = output or added.new(f"{name}_dequantized")
     dtype = np.dtype(f"{'' if form.low < 0 else 'u'}int{8 if form.format.bits <= 8 else 16}")
-    scale = added.constant(f"{name}_scale", np.array(form.scale, np.float32))
+    scale = added.float32(f"{name}_scale", form.scale)
     zero_point = added.constant(f"{name}_zero_point", np.array(form.zero_point, dtype))
     quantized = added.new(f"{name}_quantized")
-    if form.format.bipolar:
-        nodes = _bipolar(name, raw, quantized, added)
+    if form.format.bipolar:  # -1 below 0, else 1
+        zero = added.float32(f"{name}_zero", 0)
+        signs = [added.constant(f"{name}_{sign}", np.array(k, np.int8)) for sign, k in (("plus", 1), ("minus", -1))]
+        positive = added.emit("GreaterOrEqual", raw, zero, wish=f"{name}_positive")
+        integers = added.emit("Where", positive, *signs, output=quantized)
     else:
-        nodes = [Node("QuantizeLinear", (raw, scale, zero_point), (quantized,), name=quantized)]
+        integers = added.emit("QuantizeLinear", raw, scale, zero_point, output=quantized)
         if (form.low, form.high) != (np.iinfo(dtype).min, np.iinfo(dtype).max):
             limits = (("low", form.low), ("high", form.high))
             ends = [added.constant(f"{name}_{end}", np.array(value, dtype)) for end, value in limits]
-            clipped = added.new(f"{name}_clipped")
-            nodes.append(Node("Clip", (quantized, *ends), (clipped,), name=clipped))
-    nodes.append(
-        Node("DequantizeLinear", (nodes[-1].outputs[0], scale, zero_point), (result,), name=f"{name}_dequantize")
-    )
-    return nodes
+            integers = added.emit("Clip", integers, *ends, wish=f"{name}_clipped")
+    return added.emit("DequantizeLinear", integers, scale, zero_point, output=result, name=f"{name}_dequantize")
 
 
-def _bipolar(name: str, raw: str, quantized: str, added: Additions) -> list[Node]:
-    """-1 below 0, else 1."""
-    zero = added.constant(f"{name}_zero", np.array(0, np.float32))
-    signs = (added.constant(f"{name}_plus", np.array(1, np.int8)),
-             added.constant(f"{name}_minus", np.array(-1, np.int8)))  # fmt: skip
-    positive = added.new(f"{name}_positive")
-    return [
-        Node("GreaterOrEqual", (raw, zero), (positive,), name=positive),
-        Node("Where", (positive, *signs), (quantized,), name=quantized),
-    ]
-
-
-def _weights(node: Node, graph: Graph, form: WeightForm, input_scale: np.float32, inserted: _Inserted) -> list[Node]:
-    """DequantizeLinear nodes of the weights and of the bias, for new integer initializers."""
-    weights, bias = (np.asarray(graph.initializers[name], np.float64) for name in node.inputs[1:3])
+def _emit_weights(node: Node, form: WeightForm, input_scale: np.float32, inserted: _Inserted) -> tuple[str, str]:
+    """The weights and the bias as the reals of new integer initializers."""
+    weights, bias = (np.asarray(inserted.graph.initializers[name], np.float64) for name in node.inputs[1:3])
     integers, scale = _with_room(form, weights, bias, float(input_scale))
     bias_scale = (np.float32(input_scale) * scale).astype(np.float32)
     bias_integers = np.rint(bias / bias_scale.astype(np.float64)).astype(np.int32)
-    added = []
-    for name, q, s in ((node.inputs[1], integers, scale), (node.inputs[2], bias_integers, bias_scale)):
-        parameters = (
-            inserted.constant(f"{name}_quantized", q),
-            inserted.constant(f"{name}_scale", s),
-            inserted.constant(f"{name}_zero_point", np.zeros(len(s), q.dtype)),
-        )
-        result = inserted.new(f"{name}_dequantized")
-        added.append(Node("DequantizeLinear", parameters, (result,), {"axis": 0}, result))
-    return added
+    return (emit_dequantized(node.inputs[1], integers, scale, 0, inserted),
+            emit_dequantized(node.inputs[2], bias_integers, bias_scale, 0, inserted))
 
 
 def _with_room(

@@ -17,10 +17,10 @@ from hwflow.onnx.model import Array, Graph, Model, Node
 from hwflow.onnx.operators import LAYOUT
 from hwflow.quantize.calibrate import ranges as calibrate
 from hwflow.quantize.calibrate.activations import ActivationForm, activation_form, choose_range
-from hwflow.quantize.calibrate.insert import quantizer_nodes
+from hwflow.quantize.calibrate.insert import emit_quantizer
 from hwflow.quantize.calibrate.ranges import Progress
-from hwflow.quantize.calibrate.weights import weight_form
-from hwflow.quantize.graphs import Additions, attribute, consumers, producers, with_graph
+from hwflow.quantize.calibrate.weights import emit_dequantized, weight_form
+from hwflow.quantize.graphs import Additions, attribute, consumers, producers
 from hwflow.quantize.settings import ActivationSettings, WeightSettings
 
 #: Names in a note.
@@ -62,33 +62,23 @@ def with_quantizers(model: Model, forms: Mapping[str, ActivationForm]) -> Model:
         return model
     graph, added = model.graph, Additions(model.graph)
     outputs, read = {value.name for value in graph.outputs}, consumers(graph)
-    renamed, front = dict[str, str](), list[Node]()
+    renamed = dict[str, str]()
     for name in forms:
         if name in graph.initializers:
             axis = _output_axis(read.get(name, []), graph.initializers[name].ndim)
-            front.append(_constant(name, graph.initializers[name], axis, added))
-            renamed[name] = front[-1].outputs[0]
+            renamed[name] = _emit_constant(name, graph.initializers[name], axis, added)
     starts = [value.name for value in graph.inputs if value.name in forms]
-    nodes = front
     for name in starts:
-        nodes += _behind(name, name, "", forms[name], added, renamed)
+        renamed[name] = emit_quantizer(name, name, "", forms[name], added)
     for node in graph.nodes:
         node = replace(node, inputs=tuple(renamed.get(name, name) for name in node.inputs))
         quantized = [name for name in node.outputs if name in forms]
         raw = {name: added.new(f"{name}_unquantized") for name in quantized if name in outputs}
-        nodes.append(replace(node, outputs=tuple(raw.get(name, name) for name in node.outputs)))
+        added.nodes.append(replace(node, outputs=tuple(raw.get(name, name) for name in node.outputs)))
         for name in quantized:
-            nodes += _behind(name, raw.get(name, name), name if name in raw else "", forms[name], added, renamed)
-    return with_graph(model, nodes, added.initializers)
-
-
-def _behind(
-    name: str, raw: str, output: str, form: ActivationForm, added: Additions, renamed: dict[str, str]
-) -> list[Node]:
-    """The quantizer of `raw`; where `output` is given it is what its result must be called."""
-    nodes = quantizer_nodes(name, raw, output, form, added)
-    renamed[name] = nodes[-1].outputs[0]
-    return nodes
+            output = name if name in raw else ""
+            renamed[name] = emit_quantizer(name, raw.get(name, name), output, forms[name], added)
+    return added.into(model)
 
 
 def _output_axis(readers: list[Node], rank: int) -> int | None:
@@ -98,19 +88,14 @@ def _output_axis(readers: list[Node], rank: int) -> int | None:
     return axes.pop() if len(axes) == 1 and all(n.op_type in ("Conv", "Gemm", "MatMul") for n in readers) else None
 
 
-def _constant(name: str, value: Array, axis: int | None, added: Additions) -> Node:
-    """The DequantizeLinear of the integers of a constant."""
+def _emit_constant(name: str, value: Array, axis: int | None, added: Additions) -> str:
+    """The reals of integers for a constant."""
     rows = np.moveaxis(value, axis, 0) if axis is not None else value.reshape(1, *value.shape)
     form = weight_form(rows, WeightSettings())
     integers = form.integers.astype(np.int8)
     integers = integers[0] if axis is None else np.ascontiguousarray(np.moveaxis(integers, 0, axis))
     scales = form.scales if axis is not None else form.scales.reshape(())
-    parameters = (
-        added.constant(f"{name}_quantized", integers), added.float32(f"{name}_scale", scales),
-        added.constant(f"{name}_zero_point", np.zeros(scales.shape, np.int8)),
-    )  # fmt: skip
-    result = added.new(f"{name}_dequantized")
-    return Node("DequantizeLinear", parameters, (result,), {} if axis is None else {"axis": axis}, result)
+    return emit_dequantized(name, integers, scales, axis, added)
 
 
 def _exact(graph: Graph, tensors: list[str], data: Mapping[str, Array]) -> dict[str, ActivationForm]:

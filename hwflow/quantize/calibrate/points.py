@@ -100,7 +100,7 @@ def pads_values(node: Node, graph: Graph) -> bool:
     """True for a Pad with a constant other than 0, which the range of its input may not hold."""
     if node.op_type != "Pad" or attribute(node, "mode", "constant") != "constant":
         return False
-    fill = graph.initializers.get((*node.inputs, "", "")[2])
+    fill = graph.initializers.get(node.input(2))
     return bool(attribute(node, "value", 0.0) if fill is None else fill.any())
 
 

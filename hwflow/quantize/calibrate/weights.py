@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hwflow.layers.formats import EqualByValue, IntArray
-from hwflow.onnx.model import Array, Model, Node
-from hwflow.quantize.graphs import Additions, with_graph
+from hwflow.onnx.model import Array, Attribute, Model, Node
+from hwflow.quantize.graphs import Additions
 from hwflow.quantize.passes.recurrent import is_recurrent
 from hwflow.quantize.scale import SMALLEST_NORMAL
 from hwflow.quantize.settings import RangeMethod, WeightSettings
@@ -96,6 +96,19 @@ def _least_squares(rows: npt.NDArray[np.float64], bits: int) -> npt.NDArray[np.f
     return np.where(largest > 0, best, 0.0)
 
 
+def emit_dequantized(
+    name: str, integers: Array, scales: npt.NDArray[np.float32], axis: int | None, added: Additions
+) -> str:
+    """The reals of integers with zero point 0, for the constant `name`, after which all of it is called."""
+    parameters = (
+        added.constant(f"{name}_quantized", integers),
+        added.float32(f"{name}_scale", scales),
+        added.constant(f"{name}_zero_point", np.zeros(scales.shape, integers.dtype)),
+    )
+    along: dict[str, Attribute] = {} if axis is None else {"axis": axis}
+    return added.emit("DequantizeLinear", *parameters, wish=f"{name}_dequantized", attributes=along)
+
+
 # Integer weights of recurrent nodes: W and R behind DequantizeLinear, with a scale for each row of each gate.
 #
 # What else a recurrent layer rounds, its bias, the sums in front of its gates and its states, has no place in a QDQ
@@ -115,21 +128,19 @@ def has_real_weights(model: Model) -> bool:
 def recurrent_weights(model: Model, settings: Callable[[Node], WeightSettings]) -> Model:
     """`model` with integers for the weights of recurrent nodes that are plain constants, by the `settings` of each."""
     graph = model.graph
-    added, nodes = Additions(graph), list[Node]()
+    added = Additions(graph)
     for node in graph.nodes:
         inputs = [*node.inputs]
         for place in _MATRICES if is_recurrent(node) else ():
             weights = graph.initializers.get(inputs[place])
             if weights is not None:
-                dequantized = _dequantized(inputs[place], weights, settings(node), added)
-                nodes += dequantized
-                inputs[place] = dequantized[-1].outputs[0]
-        nodes.append(replace(node, inputs=tuple(inputs)))
-    return with_graph(model, nodes, added.initializers)
+                inputs[place] = _emit_matrix(inputs[place], weights, settings(node), added)
+        added.nodes.append(replace(node, inputs=tuple(inputs)))
+    return added.into(model)
 
 
-def _dequantized(name: str, weights: Array, settings: WeightSettings, added: Additions) -> list[Node]:
-    """The nodes that make the reals of integers for `weights` [directions, rows, columns].
+def _emit_matrix(name: str, weights: Array, settings: WeightSettings, added: Additions) -> str:
+    """The reals of integers for `weights` [directions, rows, columns].
 
     Two directions have the scales of their rows along one axis, for DequantizeLinear knows no more.
     """
@@ -137,14 +148,8 @@ def _dequantized(name: str, weights: Array, settings: WeightSettings, added: Add
     form = weight_form(rows, settings)
     both = len(weights) > 1
     integers = form.integers.astype(np.int8).reshape(rows.shape if both else weights.shape)
-    parameters = (
-        added.constant(f"{name}_quantized", integers),
-        added.constant(f"{name}_scale", form.scales),
-        added.constant(f"{name}_zero_point", np.zeros(len(form.scales), np.int8)),
-    )
-    result = added.new(f"{name}_dequantized")
-    nodes = [Node("DequantizeLinear", parameters, (result,), {"axis": 0 if both else 1}, result)]
-    if both:
-        shape, whole = added.constant(f"{name}_shape", np.array(weights.shape, np.int64)), added.new(f"{name}_whole")
-        nodes.append(Node("Reshape", (result, shape), (whole,), name=whole))
-    return nodes
+    result = emit_dequantized(name, integers, form.scales, 0 if both else 1, added)
+    if not both:
+        return result
+    shape = added.int64(f"{name}_shape", weights.shape)
+    return added.emit("Reshape", result, shape, wish=f"{name}_whole")

@@ -78,7 +78,7 @@ class Weights:
     @staticmethod
     def of(node: Node, direction: int, constants: Mapping[str, Quantity]) -> Weights:
         w, r = (constants[name] for name in node.inputs[1:3])
-        name = node.inputs[3] if len(node.inputs) > 3 else ""
+        name = node.input(3)
         b = constants[name].real[direction] if name else np.zeros(2 * r.real.shape[1])
         return Weights(
             w.real[direction], r.real[direction], b.reshape(2, -1), w.scale[direction, :, 0], r.scale[direction, :, 0]

@@ -20,7 +20,7 @@ import numpy as np
 
 from hwflow.onnx.model import Attribute, Node
 from hwflow.onnx.ops.base import Arr
-from hwflow.quantize.dialects.rewriting import Refused, Rewriting, Table, given
+from hwflow.quantize.dialects.rewriting import Refused, Rewriting, Table
 from hwflow.quantize.graphs import as_ints, attribute, label_of
 from hwflow.quantize.passes.masks import FIXED, HIDDEN
 
@@ -192,8 +192,8 @@ class _Writer(_Parts):
 def _refuse_computed(rewriting: Rewriting, node: Node, names: dict[int, str]) -> None:
     """Refuse inputs that hardware has nothing for, by their position and what they are."""
     for position, what in names.items():
-        if given(node, position):
-            raise Refused(f"{what} '{given(node, position)}' has no hardware", FIXED)
+        if node.input(position):
+            raise Refused(f"{what} '{node.input(position)}' has no hardware", FIXED)
 
 
 def _mask(rewriting: Rewriting, name: str, what: str) -> Arr | None:
@@ -255,7 +255,7 @@ def _attention_mask(rewriting: Rewriting, node: Node, queries: int, keys: int) -
     for name, distance in (("left_window_size", -ahead), ("right_window_size", ahead)):
         if (bound := attribute(node, name, -1)) >= 0:
             allowed &= distance <= bound
-    mask = _mask(rewriting, given(node, 3), "the mask")
+    mask = _mask(rewriting, node.input(3), "the mask")
     if mask is None:
         return _hidden(allowed)
     pad = [(0, 0)] * (mask.ndim - 1) + [(0, keys - mask.shape[-1])]
@@ -274,13 +274,13 @@ def _multi_head_attention(rewriting: Rewriting, node: Node) -> None:
                       "export the model without packed queries, keys and values")
     writer, heads = _Writer(rewriting, node), attribute(node, "num_heads", 0)
     parts, start = list(node.inputs[:3]), 0
-    bias = rewriting.parameter(given(node, 3), "its bias") if given(node, 3) else None
+    bias = rewriting.parameter(node.input(3), "its bias") if node.input(3) else None
     for number, (name, shape) in enumerate(zip(node.inputs[:3], shapes, strict=True)):
         if bias is not None:
             own = rewriting.constant(f"{writer.base}.bias{number}", bias[start : start + shape[2]])
             parts[number] = writer.node("Add", name, own, part=f"biased{number}")
             start += shape[2]
-    _packed(rewriting, node, parts, shapes, heads, given(node, 5))
+    _packed(rewriting, node, parts, shapes, heads, node.input(5))
 
 
 def _packed(rewriting: Rewriting, node: Node, parts: Sequence[str], shapes: Sequence[tuple[int, ...]],
@@ -307,7 +307,7 @@ def _microsoft_attention(rewriting: Rewriting, node: Node) -> None:
         raise Refused("do_rotary, and outputs behind the first, have no hardware", FIXED)
     x, weights = rewriting.shape(node.inputs[0]), rewriting.parameter(node.inputs[1], "its weights")
     widths = as_ints(node.attributes.get("qkv_hidden_sizes", ())) or (weights.shape[1] // 3,) * 3
-    bias = rewriting.parameter(given(node, 2), "its bias") if given(node, 2) else None
+    bias = rewriting.parameter(node.input(2), "its bias") if node.input(2) else None
     writer, parts, start = _Writer(rewriting, node), [], 0
     for width, part in zip(widths, ("query", "key", "value"), strict=True):
         own = slice(start, start + width)
@@ -319,7 +319,7 @@ def _microsoft_attention(rewriting: Rewriting, node: Node) -> None:
         parts.append(projected)
         start += width
     shapes = [(x[0], x[1], width) for width in widths]
-    _packed(rewriting, node, parts, shapes, attribute(node, "num_heads", 0), given(node, 5))
+    _packed(rewriting, node, parts, shapes, attribute(node, "num_heads", 0), node.input(5))
 
 
 def _skip_layer_normalization(rewriting: Rewriting, node: Node) -> None:
@@ -327,7 +327,7 @@ def _skip_layer_normalization(rewriting: Rewriting, node: Node) -> None:
     writer, outputs = _Writer(rewriting, node), (*node.outputs, "", "", "")[:4]
     if outputs[1] or outputs[2]:
         raise Refused("only its result and the sum have hardware, not mean and deviation", "export it for inference")
-    biased = bool(given(node, 4))
+    biased = bool(node.input(4))
     total = writer.node("Add", *node.inputs[:2], part="sum", output="" if biased else outputs[3])
     if biased:
         total = writer.node("Add", total, node.inputs[4], part="biased", output=outputs[3])

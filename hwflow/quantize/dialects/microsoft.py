@@ -13,7 +13,7 @@ import numpy as np
 
 from hwflow.onnx.model import Node
 from hwflow.quantize.dialects.qoperator import bias_operand, is_dynamic, output_parameters, refuse_dynamic
-from hwflow.quantize.dialects.rewriting import Refused, Rewriting, Rule, Table, dequantize, given, quantize, scaled
+from hwflow.quantize.dialects.rewriting import Refused, Rewriting, Rule, Table, dequantize, quantize, scaled
 from hwflow.quantize.graphs import attribute, label_of
 
 DOMAIN = "com.microsoft"
@@ -22,8 +22,8 @@ DOMAIN = "com.microsoft"
 def _as_standard(rewriting: Rewriting, node: Node) -> None:
     """The operator that com.microsoft copied, with its wider list of types."""
     for position, what in ((1, "scale"), (2, "zero point")):
-        if given(node, position):
-            (rewriting.scale if position == 1 else rewriting.parameter)(given(node, position), what)
+        if node.input(position):
+            (rewriting.scale if position == 1 else rewriting.parameter)(node.input(position), what)
     rewriting.nodes.append(replace(node, domain=""))
 
 
@@ -32,10 +32,10 @@ def _qgemm(rewriting: Rewriting, node: Node) -> None:
     a = scaled(rewriting, node, (0, 1, 2), "A")
     b = scaled(rewriting, node, (3, 4, 5), "B", axis=0 if attribute(node, "transB", 0) else 1)
     inputs = [dequantize(rewriting, a, f"{base}.input"), dequantize(rewriting, b, f"{base}.weights")]
-    if given(node, 6):
-        inputs.append(dequantize(rewriting, bias_operand(rewriting, given(node, 6), a, b, alpha), f"{base}.bias"))
+    if node.input(6):
+        inputs.append(dequantize(rewriting, bias_operand(rewriting, node.input(6), a, b, alpha), f"{base}.bias"))
     factors = {key: value for key, value in node.attributes.items() if key in ("alpha", "transA", "transB")}
-    if not given(node, 7):  # the result is float32
+    if not node.input(7):  # the result is float32
         rewriting.emit("Gemm", *inputs, output=node.outputs[0], name=base, attributes=factors)
         return
     scale, zero = output_parameters(rewriting, node, (7, 8), rewriting.dtype(node.inputs[0]))
@@ -114,7 +114,7 @@ def _matmul_to_float(rewriting: Rewriting, node: Node) -> None:
     a = scaled(rewriting, node, (0, 2, 4), "A")
     b = scaled(rewriting, node, (1, 3, 5), "B", axis=-1)
     inputs = dequantize(rewriting, a, f"{base}.input"), dequantize(rewriting, b, f"{base}.weights")
-    bias = given(node, 6)
+    bias = node.input(6)
     product = rewriting.emit(
         "MatMul", *inputs, wish=f"{base}.product", output="" if bias else node.outputs[0], name=base
     )
@@ -145,7 +145,7 @@ def _number(rewriting: Rewriting, node: Node, wish: str, value: float) -> str:
 
 
 def _biased(rewriting: Rewriting, node: Node) -> str:
-    bias = given(node, 1)
+    bias = node.input(1)
     if not bias:
         return node.inputs[0]
     return rewriting.emit("Add", node.inputs[0], bias, wish=f"{label_of(node)}.biased")

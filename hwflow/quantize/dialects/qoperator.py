@@ -28,7 +28,6 @@ from hwflow.quantize.dialects.rewriting import (
     Scaled,
     Table,
     dequantize,
-    given,
     quantize,
     scaled,
 )
@@ -47,8 +46,8 @@ def output_parameters(
     rewriting: Rewriting, node: Node, at: tuple[int, int], default: np.dtype[np.generic]
 ) -> tuple[Arr, Arr]:
     """Scale and zero point of the result; the zero point is 0 of the type `default` where it is left out."""
-    scale = rewriting.one_scale(given(node, at[0]), "the scale of the result")
-    name = given(node, at[1])
+    scale = rewriting.one_scale(node.input(at[0]), "the scale of the result")
+    name = node.input(at[1])
     zero = rewriting.parameter(name, "the zero point of the result") if name else np.zeros((), default)
     if zero.size != 1:
         raise Refused(
@@ -82,8 +81,8 @@ def _qlinear_conv(rewriting: Rewriting, node: Node) -> None:
     w = scaled(rewriting, node, (3, 4, 5), "the weights", axis=0)
     scale, zero = output_parameters(rewriting, node, (6, 7), rewriting.dtype(node.inputs[0]))
     inputs = [dequantize(rewriting, x, f"{base}.input"), dequantize(rewriting, w, f"{base}.weights")]
-    if given(node, 8):
-        bias = bias_operand(rewriting, given(node, 8), x, w)
+    if node.input(8):
+        bias = bias_operand(rewriting, node.input(8), x, w)
         inputs.append(dequantize(rewriting, bias, f"{base}.bias"))
     real = rewriting.emit("Conv", *inputs, wish=f"{base}.real", name=base, attributes=node.attributes)
     quantize(rewriting, real, scale, zero, f"{base}.result", node.outputs[0])
@@ -132,7 +131,7 @@ def is_dynamic(rewriting: Rewriting, node: Node) -> bool:
 
 def _unscaled(rewriting: Rewriting, node: Node, at: int, zero_at: int, what: str, axis: int | None) -> Scaled:
     """An operand that has a zero point but no scale."""
-    tensor, zero_name = node.inputs[at], given(node, zero_at)
+    tensor, zero_name = node.inputs[at], node.input(zero_at)
     zero = np.zeros((), rewriting.dtype(tensor))
     if zero_name:
         zero = rewriting.parameter(zero_name, f"the zero point of {what}")

@@ -171,11 +171,6 @@ class Scaled:
     axis: int | None = None
 
 
-def given(node: Node, position: int) -> str:
-    """The input at `position`, "" where it is left out."""
-    return node.inputs[position] if position < len(node.inputs) else ""
-
-
 def scaled(
     rewriting: Rewriting, node: Node, at: tuple[int, int, int], what: str, axis: int | None = None
 ) -> Scaled:
@@ -183,7 +178,7 @@ def scaled(
 
     `axis` is where a scale per channel lies; None refuses one.  Refused: parameters of another shape, or computed.
     """
-    tensor, scale_name, zero_name = (given(node, position) for position in at)
+    tensor, scale_name, zero_name = (node.input(position) for position in at)
     dtype = rewriting.dtype(tensor)
     if axis is None:
         scale = rewriting.one_scale(scale_name, f"the scale of {what}")

@@ -104,7 +104,7 @@ def padding_of(node: Node, graph: Graph) -> float:
         return attribute(node, "extrapolation_value", 0.0)
     if node.op_type != "Pad":
         return 0.0
-    fill = graph.initializers.get((*node.inputs, "", "")[2])
+    fill = graph.initializers.get(node.input(2))
     return attribute(node, "value", 0.0) if fill is None or not fill.size else float(fill.reshape(-1)[0])
 
 

@@ -34,7 +34,7 @@ _INTEGERS = ("int2", "uint2", "int4", "uint4", "int8", "uint8", "int16", "uint16
 def parameters(node: Node, graph: Graph, constants: Mapping[str, Quantity]) -> Parameters:
     """The parameters of a QuantizeLinear or DequantizeLinear of an activation."""
     scale = constants[node.inputs[1]].real
-    zero_name = node.inputs[2] if len(node.inputs) > 2 else ""
+    zero_name = node.input(2)
     if scale.size != 1:
         raise Unsupported(
             "activations must have one scale per tensor, not one per channel",

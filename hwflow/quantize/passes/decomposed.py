@@ -21,15 +21,14 @@ import numpy.typing as npt
 
 from hwflow.onnx import evaluate, infer, simplify
 from hwflow.onnx.model import Graph, Model, Node, TensorType, Value
-from hwflow.onnx.operators import HOST_AFTER, HOST_BEFORE, REDUCTIONS, named
+from hwflow.onnx.operators import REDUCTIONS, named
 from hwflow.onnx.traits import Trait
 from hwflow.quantize.graphs import (
     Additions,
     constants,
     dynamic_inputs,
-    host_prefix,
-    host_suffix,
     label_of,
+    on_host,
     producers,
     shape_of,
 )
@@ -75,12 +74,12 @@ def decomposed_to_operators(model: Model) -> Model:
     graph = model.graph
     if not any(node.op_type in _CORES and not node.domain for node in graph.nodes):
         return model
-    on_host = host_prefix(graph, HOST_BEFORE) | host_suffix(graph, HOST_AFTER)
+    of_host = on_host(graph)
     makers, matches = producers(graph), dict[str, _Match]()
     for node in graph.nodes:
-        if node.op_type in _CORES and dynamic_inputs(node, graph) and node.outputs[0] not in on_host:
+        if node.op_type in _CORES and dynamic_inputs(node, graph) and node.outputs[0] not in of_host:
             match = _recognized(node, model, makers)
-            if match is not None and match.part.result not in on_host:
+            if match is not None and match.part.result not in of_host:
                 matches.setdefault(match.part.result, match)
     if not matches:
         return model

@@ -16,15 +16,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hwflow.onnx.model import Graph, Model, Node
-from hwflow.onnx.operators import CLAMPS, ELEMENTWISE, HOST_AFTER, HOST_BEFORE, MATRIX, MAX_POOLS, POOLS
+from hwflow.onnx.operators import CLAMPS, ELEMENTWISE, MATRIX, MAX_POOLS, POOLS
 from hwflow.quantize.graphs import (
     Additions,
     Names,
     consumers,
     dynamic_inputs,
-    host_prefix,
-    host_suffix,
     label_of,
+    on_host,
     producers,
     with_graph,
 )
@@ -33,9 +32,9 @@ from hwflow.quantize.graphs import (
 def joins_to_sums_and_products(model: Model) -> Model:
     """Div, Max and Min of two tensors that are not functions of one; those on the host stay as they are."""
     graph = model.graph
-    on_host = host_prefix(graph, HOST_BEFORE) | host_suffix(graph, HOST_AFTER)
+    of_host = on_host(graph)
     roots, added = _roots(graph), Additions(graph)
-    joins = [node for node in graph.nodes if _is_join(node, graph, roots) and node.outputs[0] not in on_host]
+    joins = [node for node in graph.nodes if _is_join(node, graph, roots) and node.outputs[0] not in of_host]
     quotients = {node.outputs[0]: node for node in joins if node.op_type == "Div"}
     guards = _guards(graph, roots, quotients)
     for node in graph.nodes:

@@ -16,7 +16,17 @@ import numpy.typing as npt
 from hwflow.onnx import evaluate, infer
 from hwflow.onnx.model import Array, Graph, Model, Node
 from hwflow.onnx.operators import LAYOUT
-from hwflow.quantize.graphs import Additions, apply, attribute, consumers, dynamic_inputs, label_of, producers, shape_of
+from hwflow.quantize.graphs import (
+    Additions,
+    apply,
+    attribute,
+    consumers,
+    dynamic_inputs,
+    label_of,
+    leading_to,
+    producers,
+    shape_of,
+)
 from hwflow.quantize.graphs import with_graph as replaced
 from hwflow.quantize.problems import Problem, raise_all
 
@@ -53,9 +63,11 @@ def masks_before_softmax(model: Model) -> Model:
     NoHardware where all scores of a row are hidden: runtimes make NaN or shares of rounding errors of it.
     """
     walk = _Walk(model)
-    nodes = [written for node in model.graph.nodes for written in walk.written(node)]
+    for node in model.graph.nodes:
+        walk.write(node)
     raise_all(walk.problems)
-    return infer(replaced(model, walk.read_nodes(nodes), walk.added.initializers)) if walk.changed else model
+    nodes = leading_to(walk.added.nodes, walk.outputs)  # without those that only led to a Softmax
+    return infer(replaced(model, nodes, walk.added.initializers)) if walk.changed else model
 
 
 class _Walk:
@@ -66,17 +78,17 @@ class _Walk:
         self.problems: list[Problem] = []
         self.changed = False
 
-    def written(self, node: Node) -> list[Node]:
+    def write(self, node: Node) -> None:
         if node.op_type == "Where" and self._is_guard(node):
             self.changed = True
-            return [Node("Identity", node.inputs[2:], node.outputs, name=node.name)]
-        if node.op_type != "Softmax" or node.domain:
-            return [node]
-        for scores in self._scores(node):
-            mask = self._mask(node, scores)
-            if mask is not None:
-                return self._replaced(node, scores, *mask)
-        return [node]
+            node = Node("Identity", node.inputs[2:], node.outputs, name=node.name)
+        elif node.op_type == "Softmax" and not node.domain:
+            for scores in self._scores(node):
+                mask = self._mask(node, scores)
+                if mask is not None:
+                    node = self._on_masked(node, scores, *mask)
+                    break
+        self.added.nodes.append(node)
 
     def _is_guard(self, node: Node) -> bool:
         """Where(IsNaN(shares), constant, shares): a Softmax of finite scores is never NaN."""
@@ -123,30 +135,17 @@ class _Walk:
         low = np.where(largest < _BIAS, largest, 0)
         return float(factors[0]), np.maximum(added - low, largest - low + HIDDEN)
 
-    def _replaced(self, softmax: Node, scores: _Scores, factor: float, mask: _Numbers) -> list[Node]:
+    def _on_masked(self, softmax: Node, scores: _Scores, factor: float, mask: _Numbers) -> Node:
+        """The Softmax of scores with one mask, which new nodes make."""
         self.changed = True
-        base, last, nodes = label_of(softmax), scores.source, list[Node]()
+        base, last, added = label_of(softmax), scores.source, self.added
         if factor != 1:
-            by = self.added.float32(f"{base}.factor", np.array(factor))
-            nodes.append(Node("Mul", (last, by), (self.added.new(f"{base}.scaled"),), name=f"{base}.scaled"))
-            last = nodes[-1].outputs[0]
+            by = added.float32(f"{base}.factor", factor)
+            last = added.emit("Mul", last, by, wish=f"{base}.scaled", name=f"{base}.scaled")
         for moving in scores.layout:
-            result = self.added.new(f"{moving.outputs[0]}.unmasked")
-            nodes.append(replace(moving, inputs=(last, *moving.inputs[1:]), outputs=(result,), name=result))
-            last = result
-        hidden = self.added.float32(f"{base}.mask", _smallest(mask))
-        masked = self.added.new(f"{base}.masked")
-        return [*nodes, Node("Add", (last, hidden), (masked,), name=masked),
-                replace(softmax, inputs=(masked,))]
-
-    def read_nodes(self, nodes: list[Node]) -> list[Node]:
-        """Without those that only led to a Softmax."""
-        needed_nodes, needed = list[Node](), set(self.outputs)
-        for node in reversed(nodes):
-            if needed.intersection(node.outputs):
-                needed_nodes.append(node)
-                needed.update(node.inputs)
-        return needed_nodes[::-1]
+            last = added.emit_like(moving, last, wish=f"{moving.outputs[0]}.unmasked")
+        hidden = added.float32(f"{base}.mask", _smallest(mask))
+        return replace(softmax, inputs=(added.emit("Add", last, hidden, wish=f"{base}.masked"),))
 
 
 def _is_step(node: Node, graph: Graph) -> bool:
@@ -223,12 +222,11 @@ def with_floors(model: Model, rows: Mapping[str, Array]) -> Model:
         values = evaluate(model, {name: array[k] for name, array in rows.items()}, fetch=tuple(floors))
         for name, floor in floors.items():
             floors[name] = min(floor, float(values[name].max(axis=axes[name]).min()) - REACH)
-    added, nodes = walk.added, list[Node]()
+    added = walk.added
     for node in model.graph.nodes:
         name = node.inputs[0] if node.inputs else ""
         if node.op_type == "Softmax" and np.isfinite(floors.get(name, np.inf)):
-            low, clipped = added.float32(f"{name}.floor", np.array(floors[name])), added.new(f"{name}.floored")
-            nodes.append(Node("Clip", (name, low), (clipped,), name=clipped))
-            node = replace(node, inputs=(clipped,))
-        nodes.append(node)
-    return infer(replaced(model, nodes, added.initializers))
+            low = added.float32(f"{name}.floor", floors[name])
+            node = replace(node, inputs=(added.emit("Clip", name, low, wish=f"{name}.floored"),))
+        added.nodes.append(node)
+    return infer(added.into(model))

@@ -34,7 +34,7 @@ def matrix_to_gemm(model: Model) -> Model:
     added = Additions(graph)
     nodes = added.nodes
     for node in graph.nodes:
-        weights = graph.initializers.get(node.inputs[1]) if len(node.inputs) > 1 else None
+        weights = graph.initializers.get(node.input(1))
         base = label_of(node)
         if node.op_type == "Conv" and weights is not None and (len(node.inputs) < 3 or not node.inputs[2]):
             bias = added.constant(f"{base}.bias", np.zeros(weights.shape[0], np.float32))
@@ -52,7 +52,7 @@ def matrix_to_gemm(model: Model) -> Model:
 
 def _gemm_constants(node: Node, graph: Graph, weights: Array) -> tuple[Array, Array]:
     w = np.asarray(weights if attribute(node, "transB", 0) else weights.T, np.float64) * attribute(node, "alpha", 1.0)
-    bias = graph.initializers.get(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] else np.zeros(1)
+    bias = graph.initializers.get(node.inputs[2]) if node.input(2) else np.zeros(1)
     if bias is None:
         return w.astype(np.float32), np.zeros(w.shape[0], np.float32)  # reported by the check of operators
     b = np.broadcast_to(np.asarray(bias, np.float64).reshape(-1), (w.shape[0],)) * attribute(node, "beta", 1.0)

@@ -111,7 +111,7 @@ def _with_plain_values(model: Model) -> Model:
     graph, nodes, extra = model.graph, list[Node](), dict[str, Array]()
     makers, names = producers(graph), Names(graph)
     for node in graph.nodes:
-        source = makers.get((*node.inputs, "", "", "")[2])
+        source = makers.get(node.input(2))
         if node.op_type == "Pad" and source is not None and source.op_type == "DequantizeLinear":
             inputs = {name: graph.initializers[name] for name in source.inputs if name in graph.initializers}
             if len(inputs) == len(list(filter(None, source.inputs))):
@@ -169,7 +169,7 @@ def _moved(
     order = range(len(padding.begins))
     if node.op_type == "Transpose":
         order = as_ints(node.attributes.get("perm", tuple(reversed(order))))  # type: ignore[assignment]
-        value = model.graph.initializers.get((*padding.node.inputs, "", "")[2], np.array(padding.value, np.float32))
+        value = model.graph.initializers.get(padding.node.input(2), np.array(padding.value, np.float32))
     elif node.domain or node.op_type not in functions | QUANTIZERS:
         return None
     else:
@@ -290,11 +290,11 @@ def _is_not_negative(name: str, graph: Graph) -> bool:
         if node.op_type in _NOT_NEGATIVE:
             return True
         if node.op_type == "Clip":
-            low = graph.initializers.get((*node.inputs, "", "")[1])
+            low = graph.initializers.get(node.input(1))
             least = attribute(node, "min", -1.0) if low is None else low.item()
             return bool(least >= 0) or _is_not_negative(node.inputs[0], graph)
         if node.op_type == "DequantizeLinear":
-            zero = graph.initializers.get((*node.inputs, "", "")[2])
+            zero = graph.initializers.get(node.input(2))
             if zero is not None and zero.size == 1 and zero.item() == _least(zero.dtype):
                 return True
         elif node.op_type not in LAYOUT | MAX_POOLS | {"QuantizeLinear"}:  # each gives a value of its input

@@ -27,6 +27,7 @@ from hwflow.quantize.graphs import (
     fixed_names,
     is_product,
     label_of,
+    leading_to,
     moves,
     producers,
     scales,
@@ -68,8 +69,11 @@ def factors_behind_products(model: Model) -> Model:
     if not any(is_product(node, fixed) for node in graph.nodes):
         return model
     walk = _Walk(graph, fixed)
-    nodes = [written for node in graph.nodes for written in walk.written(node)]
-    return infer(with_graph(model, walk.without_unread(nodes), walk.added.initializers)) if walk.changed else model
+    for node in graph.nodes:
+        walk.write(node)
+    # The copies of the nodes of chains took their place.
+    nodes = leading_to(walk.added.nodes, walk.outputs)
+    return infer(with_graph(model, nodes, walk.added.initializers)) if walk.changed else model
 
 
 @dataclass(frozen=True)
@@ -91,29 +95,28 @@ class _Walk:
         self.outputs = {value.name for value in graph.outputs}
         self.changed = False
 
-    def written(self, node: Node) -> list[Node]:
+    def write(self, node: Node) -> None:
         chains = {}
         if is_product(node, self.fixed):
             chains = {name: chain for name in node.inputs[:2] if (chain := self._chain(name)) is not None}
         if not chains:
-            return [node]
+            self.added.nodes.append(node)
+            return
         self.changed = True
         base, factor = label_of(node), 1.0
         for name in node.inputs[:2]:
             factor *= chains[name].factor if name in chains else 1.0
-        nodes, renamed = list[Node](), dict[str, str]()
+        renamed = dict[str, str]()
         for name, chain in chains.items():
             last = chain.source
             for moving in reversed(chain.moving):  # what they make has other values, and so another name
-                result = self.added.new(f"{moving.outputs[0]}.unscaled")
-                nodes.append(replace(moving, inputs=(last, *moving.inputs[1:]), outputs=(result,), name=result))
-                last = result
+                last = self.added.emit_like(moving, last, wish=f"{moving.outputs[0]}.unscaled")
             renamed[name] = last
         unscaled = self.added.new(f"{base}.unscaled")
         inputs = tuple(renamed.get(name, name) for name in node.inputs)
-        by = self.added.float32(f"{base}.factor", np.array(factor))
-        return [*nodes, replace(node, inputs=inputs, outputs=(unscaled,)),
-                Node("Mul", (unscaled, by), node.outputs, name=f"{base}.scaled")]
+        by = self.added.float32(f"{base}.factor", factor)
+        self.added.nodes.append(replace(node, inputs=inputs, outputs=(unscaled,)))
+        self.added.emit("Mul", unscaled, by, output=node.outputs[0], name=f"{base}.scaled")
 
     def _chain(self, name: str) -> _Chain | None:
         moving: list[Node] = []
@@ -138,15 +141,6 @@ class _Walk:
         (source,) = (name for name in node.inputs if name not in constants)
         (value,) = (float(constants[name].reshape(-1)[0]) for name in node.inputs if name in constants)
         return source, value if node.op_type == "Mul" else 1 / value
-
-    def without_unread(self, nodes: Sequence[Node]) -> list[Node]:
-        """Without the nodes of the chains, whose copies took their place."""
-        needed_nodes, needed = list[Node](), set(self.outputs)
-        for node in reversed(nodes):
-            if needed.intersection(node.outputs):
-                needed.update(node.inputs)
-                needed_nodes.append(node)
-        return needed_nodes[::-1]
 
 
 #: Axes of pixels that an image has.

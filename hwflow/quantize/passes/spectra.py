@@ -98,7 +98,7 @@ def _waves(count: int, used: int, bins: int) -> Array:
 
 
 def _constant(node: Node, graph: Graph, at: int) -> Array | None:
-    name = node.inputs[at] if at < len(node.inputs) else ""
+    name = node.input(at)
     if not name:
         return None
     array = graph.initializers[name]
@@ -195,7 +195,7 @@ def _turn_first(node: Node, stack: _Stack, added: Additions) -> None:
 def _along(step: Node, source: str, result: str, perm: tuple[int, ...], added: Additions) -> Node:
     """A Slice or Pad of the turned tensor."""
     def constant(at: int) -> Array | None:
-        name = step.inputs[at] if at < len(step.inputs) else ""
+        name = step.input(at)
         return added.graph.initializers[name] if name else None
 
     rank, inputs = len(perm), list(step.inputs)

@@ -56,7 +56,7 @@ def matrix(node: Node, held: Held, frame: Frame | None, constants: Mapping[str, 
         )
     anchor, index = _conv(node, held, frame, weights) if frame is not None else _dense(node, held, weights)
     places = index.reshape(anchor.frame.channels, -1)[:, 0] % anchor.frame.channels
-    if len(node.inputs) > 2 and node.inputs[2]:
+    if node.input(2):
         bias = constants[node.inputs[2]]
         if bias.real.size not in (1, anchor.frame.channels):
             raise ValueError(f"its bias '{node.inputs[2]}' must have one entry per output channel")

@@ -204,7 +204,7 @@ def initial_states(constants: Mapping[str, Quantity], node: Node, direction: int
 def _cell_format(context: NodeContext, node: Node, start: float, candidate: Function, reach: Reach) -> tuple[int, int]:
     """Bits and fraction of an lstm's cell state: of what was seen, or of what its steps can add up to from `start`."""
     x = shape_of(context.graph, node.inputs[0])
-    streaming = len(node.inputs) > 6 and node.inputs[6] and node.inputs[6] not in context.constants
+    streaming = node.input(6) and node.inputs[6] not in context.constants
     if math.isinf(candidate.bound):
         _seen(reach.cell, candidate)
     longest = math.inf if streaming or math.isinf(candidate.bound) or x is None else start + x[0] * candidate.bound
@@ -311,12 +311,12 @@ def _both(node: Node, parts: list[Unrounded]) -> Unrounded:
 
 def _require_known(context: NodeContext, node: Node) -> bool:
     """Refuse what has no hardware.  Whether the state stays in the layer from frame to frame."""
-    if len(node.inputs) > 4 and node.inputs[4]:
+    if node.input(4):
         raise Refusal(
             "its sequences must have all steps: sequence_lens has no hardware",
             "export the model without it, and pad or cut sequences on the host",
         )
-    if len(node.inputs) > 7 and node.inputs[7]:
+    if node.input(7):
         raise Refusal("peepholes (its input P) have no hardware", "train the layer without them")
     if attribute(node, "input_forget", 0):
         raise Refusal("input_forget has no hardware", "train the layer with a forget gate of its own")
@@ -387,7 +387,7 @@ def _biases(context: NodeContext, node: Node, cell: Cell, d: int) -> tuple[Float
     """The biases that are added to the products of the input, and to those of the state before, in the order of the
     layer.
     """
-    name = node.inputs[3] if len(node.inputs) > 3 else ""
+    name = node.input(3)
     if name and name not in context.constants:
         raise Refusal(f"its bias '{name}' must be constant", "export the model for inference")
     both = context.constants[name].real[d].reshape(2, -1) if name else np.zeros((2, len(cell.rows)))

@@ -150,7 +150,7 @@ def _axes(node: Node, graph: Graph, rank: int) -> tuple[int, ...]:
     None at all where it says that an empty list means that.
     """
     stated = node.attributes.get("axes")
-    if stated is None and len(node.inputs) > 1 and node.inputs[1]:
+    if stated is None and node.input(1):
         stated = graph.initializers[node.inputs[1]]
     axes = () if stated is None else as_ints(stated)
     if not axes and not attribute(node, "noop_with_empty_axes", 0):
