@@ -58,10 +58,10 @@ class Layer(EqualByValue, ABC):
 
     @abstractmethod
     def compute(self, graph: LayerGraph, *inputs: Planes) -> Planes:
-        """As `evaluate`, but from planes to planes, without a check of the formats of the inputs."""
+        """Evaluate the layer from planes to planes, without a check of the formats of the inputs."""
 
     def resume(self, graph: LayerGraph, state: IntArray | None, *inputs: Planes) -> tuple[Planes, IntArray | None]:
-        """As `compute`, for the next frames of a sequence; also gives the state of the layer after them.
+        """Compute the next frames of a sequence; also gives the state of the layer after them.
 
         `state` is the state before these frames; None at the start of a sequence.  The second result is None for a
         layer without a state.
@@ -142,7 +142,7 @@ class LayerGraph(ByValue):
 
     @cached_property
     def derived(self) -> dict[str, object]:
-        """What others have computed of the graph and keep with it, by name; it is no part of its value."""
+        """Keeps what others have computed of the graph and keep with it, by name; it is no part of its value."""
         return {}
 
     _repr_html_ = drawn_html

@@ -1,4 +1,4 @@
-"""What integers mean and how they are laid out: number formats, frames, tensors.
+"""The meaning of integers and how they are laid out: number formats, frames, tensors.
 
 Tensors of the integer world are frames: `[height, width, channels]`, channels fastest.  A 1-D signal has height 1, a
 vector has height and width 1.  Arrays carry a leading axis of frames: `[n, height, width, channels]`, dtype int64.

@@ -40,7 +40,7 @@ class Product:
             self.words = [pack(matrix.T, rest=1) for matrix in self.matrices]
 
     def planes_rescaler(self, rescale: Rescale, output: IntFormat) -> PlanesRescaler:
-        """What makes elements of format `output` of the sums."""
+        """The rescaler that makes elements of format `output` of the sums."""
         return PlanesRescaler(rescale, self.accumulator, np.int32 if self.bipolar else self.dtype, output)
 
     def of(self, columns: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -90,7 +90,7 @@ class MatrixLayer(Layer):
 
     @cached_property
     def multiplied(self) -> Requantize | None:
-        """What makes elements of sums as a multiplication, None where it is none."""
+        """The multiplication that makes elements of sums as a multiplication, None where it is none."""
         return as_multiplication(self.requantize, self.accumulator)
 
     @property

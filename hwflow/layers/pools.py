@@ -100,7 +100,7 @@ class AveragePool(Layer):
 
     @property
     def classes(self) -> int:
-        """Of pixels."""
+        """The classes of pixels."""
         return (max(self.row_classes, default=0) + 1) * (max(self.column_classes, default=0) + 1)
 
     @cached_property
@@ -151,7 +151,7 @@ class AveragePool(Layer):
 
     @cached_property
     def multiplied(self) -> Requantize | None:
-        """What makes elements of sums as a multiplication, None where it is none."""
+        """The multiplication that makes elements of sums as a multiplication, None where it is none."""
         return as_multiplication(self.requantize, self.accumulator)
 
     def of_class(self, q: Rescale, row: int, column: int, channels: int) -> Rescale:

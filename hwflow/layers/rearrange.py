@@ -26,7 +26,7 @@ class Offsets(NamedTuple):
 
     @property
     def frame(self) -> Frame:
-        """Of the output."""
+        """The frame of the output."""
         return Frame(len(self.rows), len(self.columns), len(self.channels))
 
 

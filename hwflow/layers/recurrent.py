@@ -106,7 +106,7 @@ class Recurrent(Layer):
 
     @property
     def cell_format(self) -> IntFormat:
-        """Of an lstm."""
+        """The format of an lstm's cell state."""
         return IntFormat(self.cell_bits, signed=True)
 
     @cached_property
@@ -142,7 +142,7 @@ class Recurrent(Layer):
             self.requantize.check(1, self.hidden_format, graph.tensors[self.output].format)
 
     def _problems(self) -> Iterator[str]:
-        """What contradicts, beside tables and rescaling."""
+        """List what contradicts, beside tables and rescaling."""
         lstm = self.cell == "lstm"
         if not self.input_format.signed or self.input_format.bits > _MOST_GATE_BITS:
             yield f"gate sums must be signed, of at most {_MOST_GATE_BITS} bits, not {self.input_format}"

@@ -19,7 +19,7 @@ STEEPEST = 10.0
 
 
 def as_multiplication(rescale: Rescale, sums: IntFormat) -> Requantize | None:
-    """What makes elements of sums of format `sums`, as a multiplication; None for thresholds that are none."""
+    """Find what makes elements of sums of format `sums`, as a multiplication; None for thresholds that are none."""
     return as_requantize(rescale, sums) if isinstance(rescale, Thresholds) else rescale
 
 
@@ -36,7 +36,7 @@ def as_requantize(thresholds: Thresholds, sums: IntFormat) -> Requantize | None:
 
 
 def fitted(thresholds: Thresholds, sums: IntFormat, above: int) -> Requantize | None:
-    """As `as_requantize`, with a zero point so many steps above the lowest level."""
+    """Fit thresholds as `as_requantize` does, with a zero point so many steps above the lowest level."""
     low, high = thresholds.low, thresholds.high
     ends = np.clip(thresholds.values, sums.low, sums.high + 1)
     slope = best_slope(ends, sums)

@@ -31,7 +31,7 @@ class ElementwiseStage(LayerStage[E_co]):
 
     @abstractmethod
     def function(self) -> JoinFunction:
-        """What the stage computes in each lane."""
+        """The function that the stage computes in each lane."""
 
     def foldings(self) -> Iterator[Folding]:
         return lane_foldings(self.y.frame.channels)
@@ -58,13 +58,13 @@ class ElementwiseStage(LayerStage[E_co]):
 
     @property
     def operand_bits(self) -> tuple[Operand, Operand]:
-        """What the bits of the inputs' elements mean."""
+        """The meaning of the bits of the inputs' elements mean."""
         a, b = (Operand(shape_of(x.format), x.format.bipolar) for x in self.operands)
         return a, b
 
     @property
     def zero_points(self) -> tuple[int, int]:
-        """Of the inputs."""
+        """The zero points of the inputs."""
         a, b = (x.zero_point for x in self.operands)
         return a, b
 
@@ -86,7 +86,7 @@ class AddStage(ElementwiseStage[Add]):
         return (*copies, self._sum(a, b, self.y))
 
     def _sum(self, a: Tensor, b: Tensor, y: Tensor) -> Sweep:
-        """What divides both multipliers multiplies their sum."""
+        """The sweep of the sum: what divides both multipliers multiplies it."""
         layer = self.layer
         common = math.gcd(*layer.multipliers) or 1
         twos = (common & -common).bit_length() - 1

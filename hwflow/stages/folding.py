@@ -75,6 +75,6 @@ def lane_foldings(count: int) -> Iterator[Folding]:
 
 
 def row_foldings(frame: Frame, elements: int) -> Iterator[Folding]:
-    """As many elements at a time as divide the channels and a row, up to `MOST_ROW_LANES`."""
+    """Take as many elements at a time as divide the channels and a row, up to `MOST_ROW_LANES`."""
     common = math.gcd(frame.channels, elements)
     return (Folding(1, lanes, lanes) for lanes in divisors(common) if lanes <= MOST_ROW_LANES)

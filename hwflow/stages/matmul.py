@@ -59,7 +59,7 @@ class MatMulStage(LayerStage[MatMul]):
         return (MultiplierStyle.LOGIC,)
 
     def schedule(self, folding: Folding, technology: Technology) -> Schedule:
-        """As the shape says, but without the constants."""
+        """The schedule of the shape, but without the constants."""
         product = self._product(folding)
         return Schedule(work=product.work, interval=product.cycles(), multipliers=folding.rows * folding.cols,
                         lanes_in=product.lanes_in)
@@ -79,7 +79,7 @@ class MatMulStage(LayerStage[MatMul]):
         return ProductShape(Operand(a.shape), Operand(b.shape))
 
     def _all_styles(self) -> tuple[MultiplierStyle, ...]:
-        """Those that some family offers."""
+        """The styles that some family offers."""
         offered = {style for family in FAMILIES.values() for style in self.styles(family())}
         return tuple(style for style in MultiplierStyle if style in offered)
 

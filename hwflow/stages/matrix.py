@@ -77,7 +77,7 @@ def thinned(sizes: list[int], exact: list[int]) -> list[int]:
 
 
 class Shapes:
-    """What layers of the same sizes and formats have in common, computed once while there is such a layer.
+    """Keeps what layers of the same sizes and formats have in common, computed once while there is such a layer.
 
     of
         The shape of each folding.
@@ -139,7 +139,7 @@ class MatrixStage(LayerStage[M_co]):
 
     @property
     def group_outputs(self) -> int:
-        """Of a group."""
+        """The outputs of a group."""
         return int(self.weights.shape[0]) // self.groups
 
     @property
@@ -192,7 +192,7 @@ class MatrixStage(LayerStage[M_co]):
 
     @cached_property
     def all_styles(self) -> tuple[MultiplierStyle, ...]:
-        """Those that some family offers for the layer's numbers."""
+        """The styles that some family offers for the layer's numbers."""
         offered = {style for family in FAMILIES.values() for style in self.products.styles(family())}
         return tuple(style for style in MultiplierStyle if style in offered)
 
@@ -246,7 +246,8 @@ class MatrixStage(LayerStage[M_co]):
         return found
 
     def unit_shape(self, folding: Folding) -> MatrixShape | TiledShape:
-        """Of the unit: a `TiledStage` where weights arrive and frames have several output pixels, else a `MatrixStage`.
+        """The shape of the unit: a `TiledStage` where weights arrive and frames have several output pixels, else a
+        `MatrixStage`.
 
         ValueError for `weight_rows` that the folding cannot have.
         """
@@ -267,7 +268,7 @@ class MatrixStage(LayerStage[M_co]):
                               folding.cols * self.formats["weight"].width)
 
     def weight_stream(self, folding: Folding) -> WeightStream | None:
-        """What the stage's stream of weights brings for a frame; None where weights are in ROMs.
+        """The words that the stage's stream of weights brings for a frame; None where weights are in ROMs.
 
         As `unit_shape(folding)` says, but quick, for the solver.
         """
@@ -307,7 +308,7 @@ class MatrixStage(LayerStage[M_co]):
             "bipolar_element": self.x.format.bipolar, "bipolar_weight": self.layer.weight_format.bipolar}
 
     def counted(self, folding: Folding) -> tuple[int, int, int, int, tuple[int]]:
-        """Of a frame: beats of a block, blocks, the two least intervals of its words, and `Schedule.lanes_in`.
+        """Count for a frame: beats of a block, blocks, the two least intervals of its words, and `Schedule.lanes_in`.
 
         Of foldings with the same word it makes one shape.
         """
@@ -325,7 +326,7 @@ class MatrixStage(LayerStage[M_co]):
         return beats, blocks, feed, words, lanes_in
 
     def schedule(self, folding: Folding, technology: Technology) -> Schedule:
-        """As `unit_shape(folding)` says, but quick."""
+        """The schedule of `unit_shape(folding)`, but quick."""
         rows, cols = folding.rows, folding.cols
         beats, blocks, feed, words, lanes_in = self.counted(folding)
         if folding.weight_rows:

@@ -1,4 +1,4 @@
-"""What plans, tables and the Verilog call the layers of a graph."""
+"""The names that plans, tables and the Verilog have for the layers of a graph."""
 
 from __future__ import annotations
 

@@ -36,7 +36,8 @@ def with_room(graph: LayerGraph) -> LayerGraph:
 
 
 def layer_with_room(layer: Layer) -> Layer:
-    """Of a recurrent layer the elements of the output leave no room: they are made of states, not of sums."""
+    """Make room in a layer: of a recurrent one the elements of the output leave no room: they are made of states, not
+    of sums."""
     if isinstance(layer, Conv | Dense):
         return replace(layer, requantize=roomy(layer.requantize, layer.accumulator))
     if isinstance(layer, Recurrent):

@@ -102,7 +102,7 @@ class AveragePoolStage(LayerStage[AveragePool]):
 
     @cached_property
     def _rescalers(self) -> dict[Technology, RescalerConstants]:
-        """What `_rescaler` has given."""
+        """Keeps what `_rescaler` has given."""
         return {}
 
     def _rescaler(self, technology: Technology) -> RescalerConstants:

@@ -57,7 +57,7 @@ class RearrangeStage(LayerStage[Rearrange]):
 
     @cached_property
     def moves(self) -> tuple[list[Move], list[Move]]:
-        """Of rows and of columns."""
+        """The moves of rows and of columns."""
         return fewest_moves(self.layer.rows, self.x.frame), fewest_moves(self.layer.columns, self.x.frame)
 
     def _sweep(self, rows: Move, columns: Move) -> Sweep:
@@ -80,7 +80,7 @@ class RearrangeStage(LayerStage[Rearrange]):
                                 origin=(int(start[0] + corner[0]), int(start[1] + corner[1]))))
 
     def foldings(self) -> Iterator[Folding]:
-        """As many neighbours as always move together go through at once."""
+        """Take as many neighbours as always move together go through at once."""
         channels = math.gcd(self.x.frame.channels, len(self.layer.channels))
         return (Folding(1, lanes, lanes) for lanes in divisors(channels)
                 if RearrangeShape.problem(*self.layer.offsets, lanes) is None)

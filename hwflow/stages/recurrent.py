@@ -83,7 +83,7 @@ class RecurrentStage(LayerStage[Recurrent]):
 
     @cached_property
     def tables(self) -> list[IntArray]:
-        """By index of the unit: gates and candidates have tables of one size."""
+        """The tables by the index of the unit: gates and candidates have tables of one size."""
         layer = self.layer
         first = [table for table in (layer.gate_table, layer.candidate_table) if len(table)]
         most = max(len(table) for table in first)
@@ -105,7 +105,7 @@ class RecurrentStage(LayerStage[Recurrent]):
             saturates=bool((layer.gate_table < 0).any()), streaming=layer.streaming, style=folding.style, **fields)
 
     def rescaler(self, technology: Technology) -> RequantizerConstants:
-        """Of sums: in multiplier blocks where the family has wide ones, for they are fast."""
+        """The rescaler of sums: in multiplier blocks where the family has wide ones, for they are fast."""
         in_logic = technology.operand_bits < BLOCK_BITS or too_wide_for_blocks(
             self.layer.hidden_rescale, self.layer.accumulator)
         style = RequantizerStyle.FABRIC if in_logic else RequantizerStyle.DSP
@@ -114,7 +114,7 @@ class RecurrentStage(LayerStage[Recurrent]):
         return self._rescalers[style]
 
     def output(self, folding: Folding, technology: Technology) -> RequantizerConstants:
-        """Of hidden states."""
+        """The rescaler of hidden states."""
         key = technology, self.loop_shape(folding).matrix.drain_interval
         if key not in self._outputs:
             made = rescaler_constants(self.layer.requantize, self.layer.hidden_format, self.y.format, *key)
@@ -123,7 +123,7 @@ class RecurrentStage(LayerStage[Recurrent]):
         return self._outputs[key]
 
     def pace(self, folding: Folding) -> LoopPace:
-        """What is enough on all families that have the style."""
+        """The pace that is enough on all families that have the style."""
         key = folding.rows, folding.cols, folding.lanes, folding.style
         found = self._paces.get(key)
         if found is None:

@@ -1,4 +1,5 @@
-"""What makes elements of sums in the units: from the constants of layers to those of the hardware, and their cost."""
+"""Rescalers of the units, which make elements of sums: from the constants of layers to those of the hardware, and their
+cost."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def price(resources: Resources) -> float:
 
 def rescaler_constants(rescale: Rescale, accumulator: IntFormat, output: IntFormat, technology: Technology,
                        interval: int = 1, style: MultiplierStyle | None = None) -> RescalerConstants:
-    """What makes the hardware of `rescale` between sums of format `accumulator` and elements of format `output`.
+    """The constants of the hardware of `rescale` between sums of format `accumulator` and elements of format `output`.
 
     `interval`: least cycles from sum to sum; with time between them it may be cheaper to multiply in logic.  `style`:
     what multiplies, logic or (None) the cheaper.
@@ -59,7 +60,7 @@ def rescaler_constants(rescale: Rescale, accumulator: IntFormat, output: IntForm
 
 
 def room_of(rescale: Requantize) -> RequantizerRoom | None:
-    """What the hardware of `rescale` has room for; None of hardware that is made for its own constants."""
+    """The room that the hardware of `rescale` has room for; None of hardware that is made for its own constants."""
     if not isinstance(rescale, RoomyRequantize):
         return None
     return RequantizerRoom(rescale.room.bits + rescale.fraction, rescale.factor_bits, rescale.base, rescale.extra)
@@ -88,7 +89,7 @@ def rescale_problem(rescale: Rescale, output: IntFormat) -> str | None:
 
 def rescale_cost(rescale: Rescale, accumulator: IntFormat, output: IntFormat,
                  technology: Technology = REFERENCE) -> Resources:
-    """What the output stage of one lane costs, with a sum every `REFERENCE_INTERVAL` cycles.
+    """Count what the output stage of one lane costs, with a sum every `REFERENCE_INTERVAL` cycles.
 
     DSP and RAM exact, LUT and FF estimated.  The default technology is for the choice between thresholds and
     multiplication, which is made before a board is known.  ValueError where there is no such hardware

@@ -63,7 +63,7 @@ class Place(Life):
 
 @dataclass(frozen=True)
 class StepPlan:
-    """What a shared stage does for one layer, or for an input (`load`) or its output (`store`).
+    """The work that a shared stage does for one layer, or for an input (`load`) or its output (`store`).
 
     `name` is what a stage of the layer alone would be called; `tensor` is what it makes; `cycles` of a frame, with
     those in which it waits for weights, `waits`; `multiplications` that are useful.
@@ -172,14 +172,14 @@ class Stage(ABC):
 
     @abstractmethod
     def weight_stream(self, folding: Folding) -> WeightStream | None:
-        """What its stream of weights brings for a frame; None where it has none."""
+        """The words that its stream of weights brings for a frame; None where it has none."""
 
     @abstractmethod
     def weight_beats(self, folding: Folding) -> IntArray:
         """The weights in the order of `weight_stream`: int64[beats, lanes]."""
 
     def steps(self, folding: Folding, technology: Technology) -> tuple[StepPlan, ...]:
-        """What it does with a frame, one after another; () where all its parts work at the same time."""
+        """The steps that it takes with a frame, one after another; () where all its parts work at the same time."""
         return ()
 
     def step_times(self, folding: Folding, technology: Technology, *arrivals: Times) -> tuple[StepTimes, ...]:

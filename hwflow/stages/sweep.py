@@ -1,4 +1,4 @@
-"""What a layer is for a shared stage: windows that move over frames, sums or maxima of them, and a rescaling.
+"""Layers as a shared stage sees them: windows that move over frames, sums or maxima of them, and a rescaling.
 
 Nothing here knows the size of the array or where frames are; `hwflow.hls.shared` makes the steps of a program of it.
 """

@@ -45,7 +45,7 @@ class TreesStage(LayerStage[Trees]):
                     yield from (Folding(rows, cols, lanes) for lanes in divisors(targets))
 
     def schedule(self, folding: Folding, technology: Technology) -> Schedule:
-        """As the shape says, but without the plan of the trees, which takes long to make."""
+        """The schedule of the shape, but without the plan of the trees, which takes long to make."""
         x, targets = self.x.frame, self.layer.leaves.shape[1]
         pixels, beats, groups = x.height * x.width, x.channels // folding.cols, targets // folding.lanes
         if self._is_parallel(folding):
@@ -67,7 +67,7 @@ class TreesStage(LayerStage[Trees]):
         return WalkedTreesShape(plan=plan, pixels=pixels, channels=frame.channels, cols=folding.cols)
 
     def _plan(self, folding: Folding) -> ParallelPlan | WalkPlan:
-        """What follows from the trees, once for each folding that needs another one."""
+        """Plan what follows from the trees, once for each folding that needs another one."""
         parallel = self._is_parallel(folding)
         key = None if parallel else (folding.rows, folding.lanes)
         if key not in self._plans:

@@ -1,4 +1,4 @@
-"""What a plan is made for: a technology, the resources that a board has, and the error where a design needs more."""
+"""The target of a plan: a technology, the resources that a board has, and the error where a design needs more."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Target:
-    """What a plan is made for: a `technology`, the `budget` of a board, and its memory `outside` for weights, if it has
+    """The target of a plan: a `technology`, the `budget` of a board, and its memory `outside` for weights, if it has
     one.
 
     Stages multiply in logic with `logic`, or where nothing fits without.  Weights are in the memory outside with

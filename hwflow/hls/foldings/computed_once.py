@@ -1,5 +1,5 @@
-"""What the stages of a graph take with their foldings: computed when it is first needed, and once for all partitions.
-"""
+"""Costs and schedules of the stages of a graph with their foldings: computed when it is first needed, and once for all
+partitions."""
 
 from __future__ import annotations
 
@@ -104,6 +104,6 @@ class Known(PlanMaker):
         return stage.schedule(folding, self.technology)
 
     def _movable(self, stage: Stage, folding: Folding) -> list[Resources]:
-        """What a stage takes more, or less, with each memory that can leave the RAM blocks in tables."""
+        """List what a stage takes more, or less, with each memory that can leave the RAM blocks in tables."""
         return [moved(memory, Place.TABLES, self.technology) for memory in self.cost(stage, folding).memories
                 if can_leave_blocks(memory, self.technology)]

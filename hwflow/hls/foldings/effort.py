@@ -60,14 +60,14 @@ class Effort:
 
     @property
     def early(self) -> str:
-        """What a plan or a refusal says of a search that ended early; "" where it did not."""
+        """The words of a plan or a refusal about a search that ended early; "" where it did not."""
         if self.bound is None:
             return ""
         return (f"; the search for shared stages ended early, after {self.limit:,} steps, and at least about "
                 f"{self.bound:,} cycles a frame are needed")
 
     def interrupted(self) -> str:
-        """What the user is told who interrupts the search, after the best plan so far is kept."""
+        """Say what the user is told who interrupts the search, after the best plan so far is kept."""
         if self.best is None or self.keep is None:
             return "and the next run plans anew"
         plan = self.best()

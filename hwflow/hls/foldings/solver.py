@@ -98,7 +98,7 @@ class Solver:
         return slowest_intervals(self.stages, self.streamed, self.outside, self.technology)
 
     def cost(self, position: int, folding: Folding) -> Resources:
-        """Of a stage."""
+        """The cost of a stage."""
         return self.known.cost(self.stages[position], folding)
 
     def fastest(self) -> list[Choice] | None:
@@ -295,7 +295,7 @@ class Solver:
         return total
 
     def places(self, picked: Sequence[Choice]) -> dict[str, Places]:
-        """By stage, the memories that are not in the kind of memory that the family prefers.
+        """Find, for each stage, the memories that are not in the kind of memory that the family prefers.
 
         More of them leave the RAM blocks than must, until at most `COMFORTABLE` of the blocks are taken, if at most
         `ROOMY` of the logic is then taken: a chip whose blocks are all taken has long wires.  Memories that are almost
@@ -357,7 +357,7 @@ def beats_of(links: Sequence[LinkPlan]) -> int:
 
 
 def offered(styles: Sequence[MultiplierStyle], *, logic: bool) -> list[MultiplierStyle]:
-    """Those of `styles` that the solver may choose.
+    """List those of `styles` that the solver may choose.
 
     LOGIC only if `logic` allows it or it is the only style.  Never MACS, because nextpnr does not know the delay of an
     ALU54B (docs/synthesis.md): only the file of a plan can ask for it.

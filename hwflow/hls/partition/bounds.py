@@ -1,5 +1,5 @@
-"""What a layer takes at least, in a stage of its own and as a part of a shared stage: so the search of partitions knows
-early which cannot fit, and which promise most.
+"""The least that a layer takes, in a stage of its own and as a part of a shared stage: so the search of partitions
+knows early which cannot fit, and which promise most.
 
 A shared stage of several layers is not compiled for that.  Each layer is compiled once, alone, for each size of the
 array; cycles and weights of layers that share a stage add up, and its frame memory holds what is needed at a time.
@@ -84,14 +84,14 @@ def counts_of(resources: Resources) -> Counts:
 
 
 class DataflowBounds:
-    """What layers take in stages of their own; `solver` has no shared stages."""
+    """The least that layers take in stages of their own; `solver` has no shared stages."""
 
     def __init__(self, solver: Solver):
         self.solver = solver
         self.known: dict[tuple[int, tuple[Folding, ...]], Counts] = {}
 
     def at(self, target: int) -> Counts:
-        """What each layer takes at least in a stage that is as fast as `target`: [layers, kinds], infinite where it
+        """The least that each layer takes in a stage that is as fast as `target`: [layers, kinds], infinite where it
         cannot be so fast."""
         solver = self.solver
         least = np.full((len(solver.stages), len(KINDS)), np.inf)
@@ -133,12 +133,12 @@ class SharedBounds:
 
     @cached_property
     def possible(self) -> list[bool]:
-        """By layer, whether a shared stage can compute it."""
+        """Whether, layer by layer, a shared stage can compute it."""
         return [shared_problem(self.graph, layer) is None for layer in self.graph.layers]
 
     @cached_property
     def runs(self) -> list[Run]:
-        """Of every span of two and more layers with every sharing."""
+        """The runs of every span of two and more layers with every sharing."""
         by_columns = ([list(self.runs_from(first, columns)) for columns in self.columns]
                       for first in range(len(self.graph.layers)))
         return [run for grown in by_columns for of_span in zip_longest(*grown, fillvalue=()) for ways in of_span
@@ -170,7 +170,7 @@ class SharedBounds:
                        for sharing, coming, ahead, work in zip(sharings, weights, aheads, works, strict=True)]
 
     def around_of(self, sharing: Sharing, words: int, bits: int) -> Counts:
-        """What a frame memory of so many words and weights of so many bits take."""
+        """Count what a frame memory of so many words and weights of so many bits take."""
         frames = 0 if self.technology.single_port_rams else self.blocks(ELEMENT_BITS * sharing.columns, words)
         if sharing.outside:
             beside: Counts = self.reading + np.array([0, 0, 0, frames])
@@ -190,7 +190,7 @@ class SharedBounds:
 
     @cached_property
     def cycles_of_a_bit(self) -> float:
-        """Of the memory outside, where a single stage reads it."""
+        """The cycles of a bit of the memory outside, where a single stage reads it."""
         assert self.outside is not None
         stream = WeightStream(unsigned(ELEMENT_BITS), LONG_STREAM // ELEMENT_BITS, LONG_STREAM)
         (interval,) = self.outside.intervals([stream])
@@ -198,19 +198,20 @@ class SharedBounds:
 
     @cached_property
     def reading(self) -> Counts:
-        """What reads the memory outside for a single stage."""
+        """Count what reads the memory outside for a single stage."""
         stream = WeightStream(unsigned(ELEMENT_BITS), LONG_STREAM // ELEMENT_BITS, LONG_STREAM)
         streams = [StreamPlan(SHARED, stream, Fraction(1))]
         return counts_of(outside_cost(self.outside, streams, self.technology))
 
     @cached_property
     def maker(self) -> dict[str, int]:
-        """By tensor, the layer that makes it."""
+        """The layer that makes each tensor, by the tensor's name."""
         return {layer.output: k for k, layer in enumerate(self.graph.layers)}
 
     @cached_property
     def last_reader(self) -> list[int]:
-        """By layer, the last one that reads what it makes: itself where none does, none of the graph for an output."""
+        """For each layer, the last one that reads what it makes: itself where none does, none of the graph for an
+        output."""
         readers = {name: k for k, layer in enumerate(self.graph.layers) for name in layer.inputs}
         readers |= dict.fromkeys(self.graph.outputs, len(self.graph.layers))
         return [readers.get(layer.output, k) for k, layer in enumerate(self.graph.layers)]
@@ -266,7 +267,7 @@ class SharedBounds:
         return Part(cycles, max(0, idle), bits, words, moving, self.around(candidates, columns, buffers[0]))
 
     def around(self, candidates: Candidates, columns: int, buffer: int) -> Counts:
-        """What the smallest stage takes beside its frame memory and the image of its weights."""
+        """Count what the smallest stage takes beside its frame memory and the image of its weights."""
         stage = candidates.stage(replace(candidates.sizes(buffer, 1), interval=max(INTERVALS)))
         folding = Folding(columns, columns, 1, weight_rows=1)
         cost = self.technology.placed(stage.cost(folding, self.technology))

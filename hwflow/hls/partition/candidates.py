@@ -56,8 +56,8 @@ class Candidate:
 
 
 def columns_of(technology: Technology, budget: Budget) -> list[int]:
-    """Of square arrays for which there are multipliers; of the smallest one if there are too few, to say what it lacks;
-    none on a device without multipliers."""
+    """The columns of square arrays for which there are multipliers; of the smallest one if there are too few, to say
+    what it lacks; none on a device without multipliers."""
     if technology.operand_bits < ELEMENT_BITS:
         return []
     sizes = [columns for columns in COLUMNS if most_rows(columns, technology, budget) == columns]
@@ -65,14 +65,15 @@ def columns_of(technology: Technology, budget: Budget) -> list[int]:
 
 
 def most_rows(columns: int, technology: Technology, budget: Budget) -> int:
-    """Of an array of so many columns for which there are multipliers; 0 where one row has too many."""
+    """The most rows of an array of so many columns for which there are multipliers; 0 where one row has too many."""
     element = Shape(ELEMENT_BITS, signed=True)
     return max((rows for rows in divisors(columns) if technology.multipliers_cost(
         count=rows * columns, a=element, b=element).dsp <= budget.limit("dsp")), default=0)
 
 
 class Candidates:
-    """Those of the layers of `group`; `problem` is why a program could not be made, where that is so."""
+    """The shared stages that could compute the layers of `group`; `problem` is why a program could not be made, where
+    that is so."""
 
     def __init__(self, graph: LayerGraph, group: Group, technology: Technology):
         assert group.name is not None, "a shared stage has a name"

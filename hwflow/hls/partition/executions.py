@@ -45,7 +45,7 @@ class Executions:
 
     @cached_property
     def known(self) -> Known:
-        """What all plans have in common."""
+        """Keeps what all plans have in common."""
         return Known(self.graph, self.target.technology) if self.earlier is None else self.earlier
 
     def plan(self, execution: Execution, interval: int | None) -> Plan:
@@ -61,7 +61,7 @@ class Executions:
         return replace(plan, why=f"{plan.why}{self.effort.early}")
 
     def found(self, execution: Execution, interval: int | None) -> Plan:
-        """As `plan`, but for what it says of a search that ended early."""
+        """Make the plan, without what it says of a search that ended early."""
         if execution is Execution.DATAFLOW:
             return replace(self.dataflow(interval), why=ASKED)
         if execution is Execution.SHARED:
@@ -74,7 +74,7 @@ class Executions:
 
     @cached_property
     def effort(self) -> Effort:
-        """Of all searches for a plan."""
+        """The effort of all searches for a plan."""
         return Effort(say=self.say, keep=self.keep)
 
     def dataflow(self, interval: int | None) -> Plan:
@@ -87,7 +87,7 @@ class Executions:
 
     @cached_property
     def in_one_stage(self) -> Search:
-        """What all intervals have in common."""
+        """Keeps what all intervals have in common."""
         return Search(self.graph, self.target)
 
     def shared(self, interval: int | None) -> Plan:

@@ -1,4 +1,5 @@
-"""What bounds allow: the partitions that may fit at an interval, thousands of them compared with the budget at once."""
+"""Options that bounds allow: the partitions that may fit at an interval, thousands of them compared with the budget at
+once."""
 
 from __future__ import annotations
 
@@ -55,8 +56,8 @@ class Options:
         self.allowed: dict[int, list[Option]] = {}
 
     def at(self, target: int) -> list[Option]:
-        """What bounds allow at an interval, the cheapest first: the `LISTED` cheapest with one shared stage and with
-        two."""
+        """List what bounds allow at an interval, the cheapest first: the `LISTED` cheapest with one shared stage and
+        with two."""
         if target not in self.allowed:
             listed = (list(islice(self.promising(target, *promising), LISTED)) for promising in self.cheap(target))
             self.allowed = {target: sorted((option for options in listed for option in options),
@@ -64,7 +65,7 @@ class Options:
         return self.allowed[target]
 
     def promising(self, target: int, runs: Places, prices: Counts) -> Iterator[Option]:
-        """Those of the `runs` [options, shared stages] with these `prices` that promise the interval, the cheapest
+        """Give those of the `runs` [options, shared stages] with these `prices` that promise the interval, the cheapest
         first."""
         cheap = np.sort(np.argpartition(prices, ASKED)[:ASKED]) if len(prices) > ASKED else np.arange(len(prices))
         for k in cheap[np.argsort(prices[cheap], kind="stable")]:
@@ -73,8 +74,8 @@ class Options:
                 yield option
 
     def cheap(self, target: int) -> Iterator[tuple[Places, Counts]]:
-        """What bounds of costs allow at an interval, with one shared stage and with two: the positions of their runs
-        [options, shared stages], and their prices."""
+        """Find what bounds of costs allow at an interval, with one shared stage and with two: the positions of their
+        runs [options, shared stages], and their prices."""
         alone = self.alone.at(target)
         before = np.concatenate([np.zeros((1, len(KINDS))), np.cumsum(np.where(np.isinf(alone), 0, alone), axis=0)])
         slow = np.concatenate([[0], np.cumsum(np.isinf(alone).any(axis=1))])

@@ -97,7 +97,7 @@ class PartitionSearch:
 
     @cached_property
     def runs(self) -> list[Run]:
-        """Those that may fit, of some layers, not of all."""
+        """The runs that may fit, of some layers, not of all."""
         return [run for run in self.bounds.runs if not self.has_all(run) and (run.counts <= self.limits).all()]
 
     @cached_property
@@ -142,7 +142,7 @@ class PartitionSearch:
         return None if mixed is None or mixed.interval > interval else mixed.plan()
 
     def cheap_at(self, interval: int) -> Mixed | None:
-        """As `at`, or a slower one."""
+        """The design of `at`, or a slower one."""
         some = (self.some(interval, count, most) for count, most in enumerate(MOST, 1))
         options = sorted((option for listed in some for option in listed), key=lambda option: option.price)
         fitting = next((mixed for option in options if (mixed := self.within(option, interval)) is not None), None)
@@ -153,7 +153,7 @@ class PartitionSearch:
         return fitting
 
     def within(self, option: Option, interval: int) -> Mixed | None:
-        """Of a partition, with an interval of at most `interval`, also where frames have to wait."""
+        """The design of a partition, with an interval of at most `interval`, also where frames have to wait."""
         target = interval
         for _ in range(SHORTER):
             mixed = self.mixed(option, target)
@@ -168,7 +168,7 @@ class PartitionSearch:
         return None if best is None else best.plan()
 
     def fastest_below(self, interval: float, gain: float) -> Mixed | None:
-        """As `faster`."""
+        """The design of `faster`."""
         longest = interval / gain
         left = list(MOST)
         best: Mixed | None = None
@@ -274,7 +274,7 @@ class PartitionSearch:
         return paced(stages, foldings, self.outside)
 
     def mixed(self, option: Option, target: int) -> Mixed | None:
-        """Of a partition, about as fast as `target`; None where none is found."""
+        """The design of a partition, about as fast as `target`; None where none is found."""
         candidates = self.chosen(option, target)
         if candidates is None:
             return None
@@ -316,7 +316,7 @@ class PartitionSearch:
 
 
 def fastest_of(designs: Iterable[Mixed]) -> Mixed | None:
-    """By their intervals, in which frames wait for shared stages."""
+    """The fastest by its interval, in which frames wait for shared stages."""
     return min(designs, key=lambda mixed: mixed.interval, default=None)
 
 
@@ -334,12 +334,12 @@ def as_promised(candidate: Candidate, folding: Folding, run: Run, crowd: float) 
 
 
 def limits_of(budget: Budget) -> Counts:
-    """What a design may take of each of `KINDS`."""
+    """The most that a design may take of each of `KINDS`."""
     return np.array([budget.limit(kind) for kind in KINDS], np.float64)
 
 
 def smallest(candidates: Sequence[Candidate]) -> Iterator[Candidate]:
-    """Of those that differ only in their rescalers the one with the fewest."""
+    """Keep of those that differ only in their rescalers the one with the fewest."""
     seen = set()
     for one in sorted(candidates, key=lambda one: (one.folding.lanes, -one.stage.sizes.interval)):
         sizes = one.stage.sizes

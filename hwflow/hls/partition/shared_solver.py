@@ -189,7 +189,7 @@ class Search:
         return self.played[candidate]
 
     def cost(self, candidate: Candidate, memory: OutsideMemory | None) -> Resources:
-        """Of the whole design; `spram` with that of the queues around the core."""
+        """The cost of the whole design; `spram` with that of the queues around the core."""
         stage, folding = candidate.stage, candidate.folding
         links = links_of(self.graph, [stage], [(folding, stage.lanes_in(folding))])
         streams = streams_of([stage], [folding])

@@ -29,7 +29,8 @@ class Choice:
 
 def choices_of(stages: Sequence[Stage], technology: Technology, *, word: int | None = None,
                known: dict[tuple[Hashable, int | None], Choices] | None = None) -> list[Choices]:
-    """Of each stage; those that are alike have theirs in common, also with `known`, to which new ones are added."""
+    """The choices of each stage; those that are alike have theirs in common, also with `known`, to which new ones are
+    added."""
     choices = {} if known is None else known
     for stage in stages:
         if (stage.likeness, word) not in choices:

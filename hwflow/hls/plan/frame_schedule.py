@@ -30,7 +30,7 @@ Cycles = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Activity:
-    """What a stage does with one frame, in cycles from the first beat into the idle design.
+    """The work of a stage with one frame, in cycles from the first beat into the idle design.
 
     It takes the first beat at `begin`, gives its first result at `first` and its last one at `end`.  It works from
     `starts[k]` to `ends[k]`, one after the other.
@@ -131,7 +131,7 @@ def ends_of(readers: Sequence[Times], frames: int) -> tuple[tuple[int, int], ...
 
 
 def rows_of(plan: Plan, number: int, stage: Stage, played: Played, frames: int) -> list[ScheduleRow]:
-    """That of the stage, then those of what a shared stage does one after another."""
+    """The row of the stage, then the rows of what a shared stage does one after another."""
     planned = plan.stages[number]
     edges = [e for e, link in enumerate(plan.links) if link.sink == Endpoint.stage(number)]
     taken = [played.taken[e].reshape(frames, -1) for e in edges]

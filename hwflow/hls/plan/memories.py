@@ -94,7 +94,7 @@ def difference(a: Resources, b: Resources) -> Resources:
 
 
 def moved(memory: Memory, place: Place, technology: Technology) -> Resources:
-    """What a design takes more with `memory` in `place` than where the family prefers it."""
+    """Count what a design takes more with `memory` in `place` than where the family prefers it."""
     return moved_once((memory, place), technology)
 
 
@@ -167,7 +167,7 @@ def gathered(costs: Sequence[Resources], places: Sequence[Mapping[str, Place]], 
 
 
 def memories_of_stage(stage: str, cost: Resources, places: Places, technology: Technology) -> tuple[MemoryPlan, ...]:
-    """Those of a stage with this cost, each where `places` or the family has it."""
+    """The memories of a stage with this cost, each where `places` or the family has it."""
     plans = []
     for memory in cost.memories:
         possible = technology.places(memory)

@@ -46,12 +46,12 @@ class OutsideMemory:
 
     @property
     def bytes(self) -> int:
-        """That weights may take; of a flash without the seal of their image."""
+        """The bytes that weights may take; of a flash without the seal of their image."""
         words = self.part.words - (SEAL_WORDS if isinstance(self.part, AnyFlash) else 0)
         return words * self.part.width // 8
 
     def built(self, streams: Sequence[WeightStream]) -> MemoryPart:
-        """What a board has for `streams`: of a flash one with an image and its seal."""
+        """Build what a board has for `streams`: of a flash one with an image and its seal."""
         if isinstance(self.part, AnyFlash):
             return SealedFlash(self.part, self.sharing(streams).words, bytes(MARK_BYTES))
         return self.part
@@ -90,7 +90,7 @@ class StreamPlan:
 
     @property
     def bytes(self) -> int:
-        """Of a frame."""
+        """The bytes of a frame."""
         return -(-self.stream.bits // 8)
 
 
@@ -148,15 +148,15 @@ def streams_of(stages: Sequence[Stage], foldings: Sequence[Folding]) -> tuple[St
 
 
 def outside_cost(outside: OutsideMemory | None, streams: Sequence[StreamPlan], technology: Technology) -> Resources:
-    """Of all that weights outside take; nothing where there are none, or more than the memory has room for: which other
-    one would have them is not known."""
+    """The cost of all that weights outside take; nothing where there are none, or more than the memory has room for:
+    which other one would have them is not known."""
     if outside is not None and sum(stream.bytes for stream in streams) > outside.bytes:
         return Resources()
     return reading_cost(outside, streams, technology) + telling_cost(outside, streams, technology)
 
 
 def reading_cost(outside: OutsideMemory | None, streams: Sequence[StreamPlan], technology: Technology) -> Resources:
-    """Of controller, readers and queues."""
+    """The cost of controller, readers and queues."""
     if outside is None or not streams:
         return Resources()
     weights = [read.stream for read in streams]
@@ -164,7 +164,7 @@ def reading_cost(outside: OutsideMemory | None, streams: Sequence[StreamPlan], t
 
 
 def telling_cost(outside: OutsideMemory | None, streams: Sequence[StreamPlan], technology: Technology) -> Resources:
-    """Of what the host link takes more."""
+    """The cost of what the host link takes more."""
     if outside is None or not streams:
         return Resources()
     return BoardTop.memory_cost(technology, writable=outside.part.writable, width=outside.part.width)

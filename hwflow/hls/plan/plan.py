@@ -332,7 +332,8 @@ def require_possible(graph: LayerGraph, model: str, foldings: Sequence[Folding],
 
 
 def stage_kind(graph: LayerGraph, stage: StagePlan) -> str:
-    """What the user's model does in a stage of a plan for `graph`, in a word or two; "shared" where several layers do.
+    """Say what the user's model does in a stage of a plan for `graph`, in a word or two; "shared" where several layers
+    do.
 
     `StagePlan.kind` is the kind of layer in hardware.
     """

@@ -231,7 +231,8 @@ def read_document(text: str, source: str) -> dict[str, Any]:
 
 
 def shared_row(plan: Plan, stage: StagePlan, names: Sequence[str]) -> dict[str, Any]:
-    """What a plan file says of a shared stage beside what it says of every one; `names` are those of the layers."""
+    """The row with what a plan file says of a shared stage beside what it says of every one; `names` are those of the
+    layers."""
     sizes = next(shared for shared in plan.partition.shared if shared.name == stage.name)
     return {
         "layers": [names[k] for k in sizes.layers], "frame_memory": SPRAM if sizes.single_port else BLOCKS,

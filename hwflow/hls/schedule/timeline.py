@@ -149,7 +149,7 @@ class Network:
             for frame in range(frames)]) for source, times in self.one_frame().items()}
 
     def late(self, interval: int) -> int:
-        """By how many cycles a frame comes too early for a stage that lets it in later, at most; 0 where so few beats
+        """The cycles by which a frame comes too early for a stage that lets it in later, at most; 0 where so few beats
         wait that a small queue holds them."""
         if not self.letting_in:
             return 0
@@ -214,7 +214,7 @@ class Network:
         return moves
 
     def play_held_back(self, offered: Mapping[Endpoint, Times]) -> Played:
-        """As `play`, but full queues stall their sources: stages take nothing more, and so on up to the inputs.
+        """Play the beats where full queues stall their sources: stages take nothing more, and so on up to the inputs.
 
         Without a fork this moves no output's first beat.  Each round plays on what stalled in the one before, so no
         beat moves to an earlier cycle; it is played until nothing stalls that did not stall before.

@@ -54,7 +54,7 @@ class SharedProgram:
 
     @cached_property
     def weight_bytes(self) -> int:
-        """Of this machine's memory."""
+        """The bytes of this machine's memory."""
         return sum(constants.weights.nbytes for constants in self.program.constants if constants is not None)
 
     def of_shape(self, shape: SharedShape) -> SharedProgram:
@@ -64,7 +64,7 @@ class SharedProgram:
         return self._of_shape[shape]
 
     def writings(self, golden: Mapping[str, IntArray]) -> Iterator[tuple[Making, Written]]:
-        """What the steps that make the tensors of `golden` write for one frame, in order.
+        """Give what the steps that make the tensors of `golden` write for one frame, in order.
 
         `golden` has int64[height, width, channels] by name.  Lanes without a channel are what the constants of the step
         make there.
@@ -74,7 +74,7 @@ class SharedProgram:
                 yield making, self.writing(making, golden[making.tensor])
 
     def writing(self, making: Making, frame: IntArray) -> Written:
-        """What one step writes of a frame."""
+        """Compute what one step writes of a frame."""
         step = self.program.steps[making.step]
         assert isinstance(step, Compute)
         output = step.output
@@ -136,7 +136,7 @@ def first_step(sweep: int | None, steps: Sequence[tuple[Step, Constants | None, 
 
 @dataclass(frozen=True, kw_only=True)
 class StepWriter:
-    """What the steps of a program are written from.
+    """Holds what the steps of a program are written from.
 
     `rows` are `Packed.loaded`, `tables` those of the sweeps, each once.  An input is loaded when it is first read, or
     all inputs `at_once`.
@@ -221,6 +221,6 @@ def shared_problem(graph: LayerGraph, layer: Layer) -> str | None:
 
 
 def shared_problems(graph: LayerGraph, layers: Iterable[Layer]) -> tuple[LayerProblem, ...]:
-    """Those of `layers` that a shared stage cannot compute."""
+    """List those of `layers` that a shared stage cannot compute."""
     return tuple(LayerProblem(layer.name, layer.kind, problem) for layer in layers
                  if (problem := shared_problem(graph, layer)))

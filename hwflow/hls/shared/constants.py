@@ -1,4 +1,5 @@
-"""What the array and the rescaler of a shared stage must have room for, and the constants of a sweep in that room.
+"""Widths that the array and the rescaler of a shared stage must have room for, and the constants of a sweep in that
+room.
 
 The frame memory holds signed elements of 8 bits: an unsigned tensor of that width is held less 128.  Constants make up
 for it.
@@ -29,7 +30,7 @@ NO_CHANNEL = Requantize(np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1
 
 @dataclass(frozen=True, eq=False)
 class SweepConstants:
-    """Of each channel, int64[channels], as in `SharedShape.rescaled`; and those of the step."""
+    """The constants of each channel, int64[channels], as in `SharedShape.rescaled`; and those of the step."""
 
     bias: IntArray
     factor: IntArray

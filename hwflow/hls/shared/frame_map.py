@@ -37,7 +37,7 @@ class FrameMap:
 
     @property
     def words(self) -> int:
-        """Of the memory that is used."""
+        """The words of the memory that is used."""
         return max((place.base + place.words for place in self.places), default=0)
 
     def __getitem__(self, tensor: str) -> Place:

@@ -56,7 +56,7 @@ def fits(lives: Sequence[Life], words: int, word_bytes: int) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramSizes:
-    """What a program is made for.
+    """The sizes that a program is made for.
 
     The fields up to `banks` are those of `SharedShape`; without `words` the frame memory is as large as it must be.
     With `sliding`, the array keeps words for windows that slide, where there are some.  `bands` are those of `InPlace`.
@@ -115,7 +115,7 @@ def framed_for(laid: LaidOut, outputs: Sequence[str], early: Set[str], lowerings
 
 
 def apart(sweeps: Sequence[Sweep]) -> Counter[tuple[str, str]]:
-    """What it is worth that two tensors are in different banks."""
+    """Count what it is worth that two tensors are in different banks."""
     reads = Counter[tuple[str, str]]()
     for sweep in sweeps:
         for x in sweep.inputs:

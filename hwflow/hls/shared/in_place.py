@@ -40,7 +40,7 @@ class Lowerings:
     windows: Sliding
 
     def steps(self, sweep: Sweep, x: str) -> Iterable[Compute]:
-        """Those of a sweep, with its output and `x` at word 0 and all other operands elsewhere."""
+        """The steps of a sweep, with its output and `x` at word 0 and all other operands elsewhere."""
         layouts = self.laid.layouts
         inputs = tuple(Operand(0 if read.name == x else ELSEWHERE, layouts[read.name]) for read in sweep.inputs)
         y = Operand(0, layouts[sweep.output.name])

@@ -31,7 +31,7 @@ class Layout(EqualByValue):
 
     @cached_property
     def words(self) -> int:
-        """Of a pixel."""
+        """The words of a pixel."""
         return int(self.slots[-1]) // self.columns + 1
 
     def spread(self, values: IntArray, rest: int) -> IntArray:
@@ -71,7 +71,7 @@ class LaidOut:
         self.tensors |= {sweep.output.name: sweep.output for sweep in self.sweeps}
 
     def words(self, tensor: Tensor) -> int:
-        """Of the frame memory."""
+        """The words of the frame memory."""
         pixels = tensor.frame.height * tensor.frame.width
         return pixels * self.layouts[tensor.name].words * (2 if is_wide(tensor) else 1)
 

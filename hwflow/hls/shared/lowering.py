@@ -85,12 +85,12 @@ class Lowering:
 
     @property
     def columns(self) -> int:
-        """Of the array."""
+        """The columns of the array."""
         return self.output.layout.columns
 
     @property
     def slots(self) -> IntArray:
-        """Of the channels of the output that are computed."""
+        """The slots of the channels of the output that are computed."""
         first = self.sweep.first_channel
         return self.output.layout.slots[first:first + len(self.sweep.rescale.bias)]
 
@@ -269,7 +269,7 @@ class Lowering:
 
     @property
     def pad(self) -> int:
-        """What pads the input, as the frame memory holds it."""
+        """The integer that pads the input, as the frame memory holds it."""
         return self.sweep.pad - held_less(self.sweep.inputs[0].format)
 
     def writes(self, tiles: Tiles) -> WriteWalk:
@@ -280,12 +280,12 @@ class Lowering:
                          row=rows.step * across, column=columns.step * words)
 
     def results(self, constants: SweepConstants) -> Output:
-        """What becomes of the sums."""
+        """The way of sums to elements."""
         return Output(zero_point=constants.zero_point, low=max(constants.low, -128), high=min(constants.high, 127),
                       table=self.table)
 
     def constants(self, tiles: Tiles, constants: SweepConstants, weights: IntArray) -> Constants:
-        """Those of the channels of some tiles; 0 for lanes without a channel."""
+        """The constants of the channels of some tiles; 0 for lanes without a channel."""
         words = slice(tiles.first, tiles.first + tiles.count)
         layout, first = self.output.layout, self.sweep.first_channel
 

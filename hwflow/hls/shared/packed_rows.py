@@ -68,7 +68,7 @@ class Column:
 
 
 def columns_of(sweep: Sweep, x: Tensor, columns: int) -> Iterator[Column]:
-    """Those of a sweep, with words of `columns`; a column whose windows are all outside has no words."""
+    """The columns of a sweep, with words of `columns`; a column whose windows are all outside has no words."""
     assert sweep.weights is not None
     assert sweep.channels is not None
     window = sweep.window

@@ -57,7 +57,7 @@ def way_of(sliding: Sliding, sweep: Sweep, x: Layout, y: Layout) -> Way | None:
 
 
 def sliding_of(sweeps: Sequence[Sweep], layouts: Mapping[str, Layout], columns: int) -> Sliding:
-    """What saves most words that are read."""
+    """The windows that save most words that are read."""
     words: defaultdict[int, int] = defaultdict(int)
     widest: defaultdict[int, int] = defaultdict(int)
     for sweep in sweeps:
@@ -74,7 +74,7 @@ def sliding_of(sweeps: Sequence[Sweep], layouts: Mapping[str, Layout], columns: 
 
 
 def ways(sweep: Sweep, x: Layout, y: Layout) -> Iterator[Way]:
-    """Those that save words, of a sweep in which each lane has its own channel."""
+    """The ways that save words, of a sweep in which each lane has its own channel."""
     if not lane_by_lane(sweep, x, y):
         return
     window = sweep.window

@@ -236,11 +236,11 @@ class SharedStage(Stage):
         return tuple(plans)
 
     def names(self) -> dict[str, str]:
-        """What a stage of each layer alone would be called."""
+        """The name that a stage of each layer alone would be called."""
         return {layer.name: name for layer, name in zip(self.graph.layers, layer_names(self.graph), strict=True)}
 
     def titles(self, folding: Folding) -> list[tuple[str, str]]:
-        """Of each step of the program the name and the tensor that `steps` has."""
+        """For each step of the program, the name and the tensor that `steps` has."""
         program, names = self.made(folding), self.names()
         of_step = {making.step: (names[making.layer], making.tensor) for making in program.makings}
         titles = []
@@ -308,7 +308,7 @@ def widest(channels: int, columns: int) -> int:
 
 
 def rescaler_style(folding: Folding, technology: Technology) -> RequantizerStyle:
-    """What multiplies where sums are rescaled."""
+    """The style of what multiplies where sums are rescaled."""
     in_logic = folding.rescale is MultiplierStyle.LOGIC or technology.prefers_fabric_requantizer
     return RequantizerStyle.FABRIC if in_logic else RequantizerStyle.DSP
 
