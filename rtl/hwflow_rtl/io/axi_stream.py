@@ -153,7 +153,7 @@ class RegisterSlice(wiring.Component):
 
     @staticmethod
     def cost(*, width: int) -> Resources:
-        """Of words of `width` bits."""
+        """The cost of words of `width` bits."""
         return fitted("RegisterSlice", word_bits=width)
 
     def elaborate(self, platform):

@@ -182,7 +182,7 @@ class BoardTop(wiring.Component):
     @staticmethod
     def cost(technology: Technology, ends: Ends | None = None, *, transport: Resources | None = None,
              shape: LinkShape | None = None) -> Resources:
-        """What is around the core: RAM exact, LUT and FF as synthesized; without `ends` for streams of bytes.
+        """Count what is around the core: RAM exact, LUT and FF as synthesized; without `ends` for streams of bytes.
 
         `transport` is the cost of the way to the host, by default that of a serial line; `shape` that of its packets.
 
@@ -200,7 +200,8 @@ class BoardTop(wiring.Component):
 
     @staticmethod
     def memory_cost(technology: Technology, *, writable: bool, width: int) -> Resources:
-        """What a memory beside the FPGA adds to that, with words of `width` bits; the `WeightMemory` is not in it."""
+        """Count what a memory beside the FPGA adds to that, with words of `width` bits; the `WeightMemory` is not in
+        it."""
         if writable:
             return HostLink.memory_cost(technology, Beside.FILLED) + ImageCrossing.cost(width)
         return HostLink.memory_cost(technology, Beside.SEALED) + SealCrossing.cost()

@@ -30,7 +30,7 @@ class End:
     elements: int
 
     def queue(self, technology: Technology | None, *, spram: bool = False) -> QueueChoice:
-        """What holds a whole frame."""
+        """The queue that holds a whole frame."""
         return QueueChoice(width=self.beat, depth=self.depth, technology=technology, spram=spram)
 
     @property
@@ -40,7 +40,7 @@ class End:
 
     @property
     def beat_bytes(self) -> int:
-        """Of a beat on the line."""
+        """The bytes of a beat on the line."""
         return self.lanes * bytes_of(unsigned(self.width))
 
     @property
@@ -63,12 +63,12 @@ class Ends:
 
     @property
     def waiting(self) -> tuple[End, ...]:
-        """Those of which a whole frame waits while the line serves the others."""
+        """The streams of which a whole frame waits while the line serves the others."""
         return (*self.inputs[:-1], *self.outputs[1:])
 
     def queues(self, technology: Technology | None) -> tuple[QueueChoice, ...]:
-        """What holds the frames of `waiting`.  They have the first choice of the device's SPRAM, before the links
-        between stages: a whole frame is what is large."""
+        """The queues that hold the frames of `waiting`.  They have the first choice of the device's SPRAM, before the
+        links between stages: a whole frame is what is large."""
         sizes = [(end.beat, end.depth) for end in self.waiting]
         spram = [False] * len(sizes) if technology is None else chosen_for_spram(
             sizes, technology, technology.single_port_rams)
@@ -117,7 +117,7 @@ class FrameBytes(wiring.Component):
 
     @staticmethod
     def cost(ends: Ends, technology: Technology, *, wide: bool = False) -> Resources:
-        """What changes lanes, and queues for whole frames of more than one input and one output."""
+        """Count what changes lanes, and queues for whole frames of more than one input and one output."""
         total = Resources()
         width_in, width_out = ends.words if wide else (1, 1)
         for width, group in ((width_in, ends.inputs), (width_out, ends.outputs)):

@@ -107,7 +107,7 @@ class RoundedSum:
     output: Shape
 
     def exactly(self, *numbers: int) -> int:
-        """By the definition."""
+        """Compute it by the definition."""
         total = sum(m * (x - z) for m, x, z in zip(self.factors, numbers, self.zero_points, strict=True))
         return min(max(rounded_half_even(total, self.shift) + self.zero_point, self.low), self.high)
 
@@ -123,7 +123,7 @@ class RoundedSum:
 
     @property
     def weights(self) -> list[int]:
-        """What the lowest bit of each operand counts."""
+        """The weights that the lowest bit of each operand counts."""
         return [(m >> self.common) * (2 if operand.bipolar else 1)
                 for m, operand in zip(self.factors, self.operands, strict=True)]
 
@@ -208,7 +208,7 @@ class RoundedSum:
         return self.tail_cost(technology) + self.ways.cost(widths, technology)
 
     def tail_cost(self, technology: Technology) -> Resources:
-        """Of what divides, rounds and clamps a sum that is there: `finished`."""
+        """The cost of what divides, rounds and clamps a sum that is there: `finished`."""
         low, high = self.ends
         above, result = holding(low >> self.drop, high >> self.drop).width, self.output.width
         compare = 0 if is_mask(self.high - self.low) else adder_luts(above, technology)

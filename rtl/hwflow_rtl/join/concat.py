@@ -43,7 +43,7 @@ class ConcatShape(UnitShape):
 
     @property
     def names(self) -> list[str]:
-        """Of the inputs."""
+        """The names of the inputs."""
         return port_names("i", len(self.words))
 
     @property

@@ -50,7 +50,7 @@ class Feed:
         return Hold(feed=self, shape=shape) if self.words == 1 else Replay(feed=self, shape=shape)
 
     def cost(self, width: int) -> Resources:
-        """Of words of `width` bits; RAM exact."""
+        """The cost of words of `width` bits; RAM exact."""
         if self.repeats == 1:
             return Pair.cost(width=width) if self.paired else Queue.cost(width=width, depth=2)
         if self.words == 1:

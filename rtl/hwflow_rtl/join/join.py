@@ -72,7 +72,7 @@ class JoinFunction(ABC):
         return {"a": In(a.shape), "b": In(b.shape), "y": Out(self.output)}
 
     def model(self, a: IntArray, b: IntArray) -> IntArray:
-        """Of codes, as they are on the streams."""
+        """Compute the codes of the results of codes, as they are on the streams."""
         one, two = (operand.decoded(np.asarray(codes, np.int64))
                     for operand, codes in zip(self.operands, (a, b), strict=True))
         pairs = zip(one.reshape(-1).tolist(), two.reshape(-1).tolist(), strict=True)
@@ -89,7 +89,7 @@ class TabledFunction:
 
     @property
     def results(self) -> list[int]:
-        """By the bits of both operands, those of the first lowest."""
+        """The results by the bits of both operands, those of the first lowest."""
         a, b = self.function.operands
         return [self.function.exactly(a.meaning(bits % (1 << a.width)), b.meaning(bits >> a.width))
                 for bits in range(1 << (a.width + b.width))]

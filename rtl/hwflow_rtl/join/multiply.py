@@ -32,7 +32,7 @@ class RowProduct:
 
     @cached_property
     def shapes(self) -> tuple[Shape, Shape]:
-        """Of a and b."""
+        """The shapes of a and b."""
         a, b = (holding(*each) for each in self.ends)
         return a, b
 
@@ -78,7 +78,7 @@ class BlockProduct:
 
     @cached_property
     def shapes(self) -> tuple[Shape, Shape]:
-        """Of a and b."""
+        """The shapes of a and b."""
         a, b = (holding(*each) for each in self.ends)
         return a, b
 
@@ -144,7 +144,8 @@ def limbs(shape: Shape) -> list[tuple[int, Shape]]:
 
 
 def product_of(ends: tuple[tuple[int, int], tuple[int, int]]) -> RowProduct | BlockProduct:
-    """What is cheaper, by one price for all families with multiplier blocks, so that all of them choose the same."""
+    """Choose what is cheaper, by one price for all families with multiplier blocks, so that all of them choose the
+    same."""
     rows, blocks = RowProduct(ends), BlockProduct(ends)
     count = sum(not each.in_logic for _, _, each in blocks.products)
     in_blocks = price(blocks.plan.cost(None) + Resources(dsp=count))
@@ -186,7 +187,7 @@ class MultiplyFunction(JoinFunction):
 
     @cached_property
     def scaled(self) -> RoundedSum:
-        """What becomes of the product."""
+        """Build what becomes of the product."""
         ends = [x * y for x in self.ends[0] for y in self.ends[1]]
         return RoundedSum((Operand(holding(min(ends), max(ends))),), (0,), (self.multiplier,), self.shift,
                           self.zero_point, self.low, self.high, self.output)

@@ -20,7 +20,7 @@ def holding(low: int, high: int) -> Shape:
 
 
 def trailing_zeros(numbers: Iterable[int]) -> int:
-    """Of all `numbers` that are not 0; 0 where there are none."""
+    """The trailing zeros of all `numbers` that are not 0; 0 where there are none."""
     together = 0
     for number in numbers:
         together |= number
@@ -115,7 +115,8 @@ class SumPlan:
 
     @cached_property
     def levels(self) -> list[list[_Sum | Term]]:
-        """What each cycle makes of the terms before it: neighbours become sums, one without a neighbour waits."""
+        """The levels: what each cycle makes of the terms before it: neighbours become sums, one without a neighbour
+        waits."""
         levels, terms = [], self.in_order(self.terms)
         while len(terms) > 1:
             nodes: list[_Sum | Term] = [_Sum(*pair) for pair in zip(terms[::2], terms[1::2], strict=False)]

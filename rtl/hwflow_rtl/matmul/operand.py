@@ -70,7 +70,7 @@ class OperandSource(WeightSource):
 
     @property
     def beats(self) -> int:
-        """Of a matrix."""
+        """The beats of a matrix."""
         return prod(loop.count for loop in self.loops)
 
     @property
@@ -116,7 +116,7 @@ class OperandSource(WeightSource):
         return self.filler_cost(words, technology) + Resources(lut=again + address + blocks, ff=again + blocks)
 
     def filler_cost(self, words: BankWords, technology: Technology) -> Resources:
-        """Of an `OperandFiller`, estimated."""
+        """The cost of an `OperandFiller`, estimated."""
         places, copies = self.places(words), self.copies(words)
         address, loops = (places - 1).bit_length(), Nest.bits(loop.count for loop in self.loops)
         control = fitted("OperandFiller", counter_bits=loops, address_bits=address, parts=self.parts,

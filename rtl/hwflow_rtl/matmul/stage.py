@@ -40,7 +40,7 @@ class Centred:
 
     @property
     def shape(self) -> Shape:
-        """Of what is multiplied."""
+        """The shape of what is multiplied."""
         low, high = self.operand.range
         if not self.zero_point and not self.operand.bipolar:
             return self.operand.shape
@@ -53,7 +53,7 @@ class Centred:
         return bool(self.zero_point)
 
     def made(self, element: Value) -> Value:
-        """Of an element as it is on a stream."""
+        """Take the zero point off an element as it is on a stream."""
         if self.operand.bipolar:
             return (element << 1) - (1 + self.zero_point)
         return element - self.zero_point if self.zero_point else element

@@ -39,7 +39,7 @@ SLOW = 2
 
 
 def weight_beats(shape: MatrixShape, weights: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """What the stream `weights` has for a frame of each pass: int64[shape.weight_beats, shape.weight_lanes].
+    """Lay out what the stream `weights` has for a frame of each pass: int64[shape.weight_beats, shape.weight_lanes].
 
     `weights` are those of the stage.  A beat has the columns of `rows` rows, row after row; the rows of a word of
     activations follow each other, then come those of the next word.  `WeightImage.of` makes the words of a memory

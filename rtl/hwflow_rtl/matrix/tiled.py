@@ -164,7 +164,7 @@ class TiledShape:
         return np.add.outer(np.arange(self.layer.frame.groups) * self.layer.outputs, rows).reshape(-1)
 
     def constants(self, rescaler: RescalerConstants) -> RescalerConstants:
-        """Those of all passes, of the constants of all output channels."""
+        """The constants of all passes, made of the constants of all output channels."""
         order = PassOrder(self.passes, self.of_pass.pixels, self.layer.rows)
         return rescaler.picked_once(order, lambda: self.outputs)
 
@@ -301,7 +301,7 @@ class TiledStage(wiring.Component):
 
 
 def pass_beats(shape: TiledShape, weights: IntArray) -> IntArray:
-    """What the stream `weights` has for a frame of the layer's `weights`: int64[beats, weight_lanes].
+    """Lay out what the stream `weights` has for a frame of the layer's `weights`: int64[beats, weight_lanes].
 
     In the order of passes; those of a pass as `matrix.streamed_weights.weight_beats` says.
     """

@@ -54,7 +54,7 @@ class StageWeights(Protocol):
     """The weights of one stage in hardware, as a `WeightSource` makes them."""
 
     def bank(self, b: int) -> wiring.Component:
-        """What bank b reads: `data` is the word at `addr`, `WeightSource.latency` cycles later, in every cycle.
+        """Build what bank b reads: `data` is the word at `addr`, `WeightSource.latency` cycles later, in every cycle.
 
         The bank makes it its submodule `weights`.
         """
@@ -108,7 +108,7 @@ class WeightSource(ABC):
 
     @abstractmethod
     def cost(self, words: BankWords, technology: Technology) -> Resources:
-        """What one bank reads.  RAM exact, LUT and FF estimated."""
+        """Count what one bank reads.  RAM exact, LUT and FF estimated."""
 
     def control_cost(self, words: BankWords, technology: Technology) -> Resources:
         """The cost of what all banks share; estimated."""

@@ -171,7 +171,7 @@ class FlashController(wiring.Component):
 
 
     def wrong_answer(self, m: Module, step: Signal) -> Signal:
-        """What is wrong with the answer to the step before `step`."""
+        """Tell what is wrong with the answer to the step before `step`."""
         wrong = Signal(FlashError)
         for number, done in enumerate(self.steps, 1):
             if done.wrong is not None:
@@ -319,7 +319,7 @@ class FlashController(wiring.Component):
 
 
 class FlashPads(wiring.Component):
-    """What a `FlashController` decides in a cycle is at the chip in the next one.
+    """Registers of the pads: what a `FlashController` decides in a cycle is at the chip in the next one.
 
     All pins but `sck` change at the rising edge of `sync`.  `sck` rises at the falling edge after it and falls at the
     next rising one: the chip has half a period before it looks and half a period after.  What the chip drives is taken

@@ -145,7 +145,7 @@ class FlashChip:
 
     @property
     def period(self) -> Fraction:
-        """Of the clock, in ns."""
+        """The period of the clock, in ns."""
         return 1000 / Fraction(str(self.clock_mhz))
 
     @property
@@ -165,7 +165,7 @@ class FlashChip:
 
     @property
     def erased(self) -> tuple[int, ...]:
-        """What bytes are where nothing was written."""
+        """The bytes that are there where nothing was written."""
         return (0xFF,)
 
     @property

@@ -1,4 +1,4 @@
-"""What a memory outside of the FPGA must have so that `WeightMemory` can read weights from it."""
+"""Parts of memory outside of the FPGA: what they must have so that `WeightMemory` can read weights from it."""
 
 from __future__ import annotations
 

@@ -285,7 +285,7 @@ class SdramController(wiring.Component):
         return m
 
     def next_command(self, m: Module, banks: SdramBanks, walk: PageWalk, access: Signal) -> None:
-        """What is best for the request: opening the page at hand, else the one after it, else the next word."""
+        """Choose what is best for the request: opening the page at hand, else the one after it, else the next word."""
         target, is_open, fits = Signal.like(walk.page), Signal(), Signal()
         bank, row = walk.split(target)
         here, _ = walk.split(walk.page)

@@ -147,7 +147,7 @@ class SdramChip:
 
     @property
     def period(self) -> Fraction:
-        """Of the clock, in ns."""
+        """The period of the clock, in ns."""
         return 1000 / Fraction(str(self.clock_mhz))
 
     @property
@@ -170,7 +170,7 @@ class SdramChip:
 
     @property
     def sustained_bytes_per_second(self) -> float:
-        """What a sequential read gets at least, refresh and changes of rows included."""
+        """The bytes that a sequential read gets at least, refresh and changes of rows included."""
         return self.peak_bytes_per_second * float(self.clocks.sustained_share)
 
     @property
@@ -178,7 +178,7 @@ class SdramChip:
         return clocks_of(self)
 
     def in_clocks(self) -> SdramClocks:
-        """What `clocks` knows after it was asked first."""
+        """Compute what `clocks` knows after it was asked first."""
         timing = self.timing
 
         def up(time: float, least: int = 1) -> int:
@@ -299,7 +299,7 @@ class SdramClocks:
 
 @cache
 def clocks_of(part: SdramChip) -> SdramClocks:
-    """Of equal parts once: plans ask for them often."""
+    """Compute the clocks of equal parts once: plans ask for them often."""
     return part.in_clocks()
 
 

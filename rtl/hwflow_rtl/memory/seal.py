@@ -101,7 +101,7 @@ class SealedFlash:
         return SealedController.cost(part=self, technology=technology)
 
     def sealed(self, image: npt.NDArray[np.int64], digest: bytes) -> bytes:
-        """What is written into the flash at its offset, for int64[words]."""
+        """The words that are written into the flash at its offset, for int64[words]."""
         if image.shape != (self.words,) or len(digest) != DIGEST_BYTES:
             raise ValueError(f"an image must have {self.words} words and a digest of {DIGEST_BYTES} bytes, not shape "
                              f"{image.shape} and {len(digest)} bytes")

@@ -223,7 +223,7 @@ class SharedReader(wiring.Component):
             m.d.comb += [ring.step.eq(granted[n]), wants[n].granted.eq(granted[n])]
 
     def output(self, m: Module, n: int) -> PieceOutput:
-        """What is between the RAM and `o<n>`."""
+        """Build what is between the RAM and `o<n>`."""
         period = self.sharing.periods[n]
         m.submodules[f"output{n}"] = output = (QueuedOutput if period == QUEUED else PieceOutput)(
             width=self.sharing.part.piece, latency=self.technology.timing.ram, period=period)

@@ -94,7 +94,7 @@ class UserFlashPart:
 
     @property
     def period(self) -> Fraction:
-        """Of the clock, in ns."""
+        """The period of the clock, in ns."""
         return 1000 / Fraction(str(self.clock_mhz))
 
     @property
@@ -113,17 +113,17 @@ class UserFlashPart:
 
     @property
     def offset(self) -> int:
-        """Of the first byte that may hold weights: the bitstream is in another flash."""
+        """The offset of the first byte that may hold weights: the bitstream is in another flash."""
         return 0
 
     @property
     def row_bits(self) -> int:
-        """Of the address of a row; the six bits below are the place of a word in it."""
+        """The bits of the address of a row; the six bits below are the place of a word in it."""
         return ceil_log2(self.words) - (COLUMNS - 1).bit_length()
 
     @property
     def erased(self) -> tuple[int, ...]:
-        """What bytes are where nothing was written: sources differ."""
+        """The bytes that are there where nothing was written: sources differ."""
         return (0x00, 0xFF)
 
     @property
@@ -152,7 +152,7 @@ class UserFlashPart:
         return UserFlashController.cost(part=self)
 
     def pins(self) -> wiring.Signature:
-        """Of the cell, as its controller sees them: row and column, sense enable, data."""
+        """The pins of the cell, as its controller sees them: row and column, sense enable, data."""
         return wiring.Signature({"xadr": Out(self.row_bits), "yadr": Out((COLUMNS - 1).bit_length()), "se": Out(1),
                                  "dout": In(self.width)})
 
@@ -173,7 +173,7 @@ class UserFlashClocks:
 
     @property
     def word(self) -> int:
-        """Of a word."""
+        """The clocks of a word."""
         return 1 + self.access
 
     @property

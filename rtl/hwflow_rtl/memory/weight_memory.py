@@ -200,7 +200,7 @@ class WeightWords(wiring.Component):
 
 
 def seal_ports(part: MemoryPart) -> dict[str, Member]:
-    """What a `SealedFlash` says of its image, as ports of what has its controller; none of another memory."""
+    """Connect what a `SealedFlash` says of its image, as ports of what has its controller; none of another memory."""
     if not isinstance(part, SealedFlash):
         return {}
     return {"digest": Out(stream_of(BYTE, 1)), "state": Out(MemoryState)}
@@ -350,7 +350,7 @@ class WeightMemory(wiring.Component):
         return self.sharing.image(beats)
 
     def guaranteed(self, ratio: Fraction | int = 1) -> tuple[Fraction, ...]:
-        """As `WeightSharing.guaranteed`."""
+        """Ask `WeightSharing.guaranteed`."""
         return self.sharing.guaranteed(ratio)
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""What streams of weights take of a memory, in exact numbers: their images, their rings, their share of the pace.
+"""Exact numbers of what streams of weights take of a memory: their images, their rings, their share of the pace.
 
 `WeightSharing` decides for all streams of a memory; the gateware (`WeightMemory`) is built from it.
 """
@@ -39,7 +39,7 @@ class WeightStream:
 
     @property
     def bits(self) -> int:
-        """Of a frame."""
+        """The bits of a frame."""
         return self.beats * self.width
 
 
@@ -242,7 +242,7 @@ class WeightSharing:
 
     @cached_property
     def rings(self) -> tuple[RingShape, ...]:
-        """Of a reader for all streams, the places for bursts of each of them in its memory.
+        """The rings of a reader for all streams, the places for bursts of each of them in its memory.
 
         A burst is read when all of it is there.  The places that are left are read at the guaranteed pace, a round
         each, while a burst is waited for that was asked for when a place became free.
@@ -260,7 +260,7 @@ class WeightSharing:
 
     @property
     def ring_pieces(self) -> int:
-        """Of the memory of all rings."""
+        """The pieces of the memory of all rings."""
         return max(ring.end for ring in self.rings)
 
     @property
@@ -280,7 +280,7 @@ class WeightSharing:
 
     @property
     def words(self) -> int:
-        """Of all images, and the gaps between bursts that stand side by side."""
+        """The words of all images, and the gaps between bursts that stand side by side."""
         if not self.side_by_side:
             return sum(image.words for image in self.images)
         return max((turns - 1) * self.stride + first + last

@@ -96,7 +96,7 @@ class ProductShape:
 
     @cached_property
     def shape(self) -> Shape:
-        """Of p."""
+        """The shape of p."""
         if self.counts:
             return Shape(1)
         if not self.in_logic:
@@ -112,11 +112,11 @@ class ProductShape:
 
     @property
     def accumulates(self) -> bool:
-        """What makes the products adds them up, two in a cycle."""
+        """Whether what makes the products adds them up, two in a cycle."""
         return self.style is MultiplierStyle.MACS
 
     def styles(self, technology: Technology) -> tuple[MultiplierStyle, ...]:
-        """Those that `technology` offers for these operands."""
+        """The styles that `technology` offers for these operands."""
         if self.in_logic:
             return (MultiplierStyle.BLOCKS,)
         return technology.styles(self.element.shape, self.weight.shape)

@@ -217,7 +217,7 @@ class DigitShiftAddShape(ShiftAddShape):
 
     @property
     def digits(self) -> list[int] | None:
-        """Those of a factor that is always the same, else None."""
+        """The digits of a factor that is always the same, else None."""
         if self.ones | self.zeros != (1 << self.factor_bits) - 1:
             return None
         return digits_of(self.ones, self.steps)
@@ -245,7 +245,7 @@ class DigitShiftAddShape(ShiftAddShape):
 
 
 class DigitShiftAdd(ShiftAdd):
-    """As `ShiftAdd`, with the same ports."""
+    """A `ShiftAdd` by digits, with the same ports."""
 
     def __init__(self, *, shape: DigitShiftAddShape):
         super().__init__(shape=shape)

@@ -1,4 +1,4 @@
-"""What can make the products of a stage.  Plain data: who reads a plan or a design needs no Amaranth."""
+"""Styles: what can make the products of a stage.  Plain data: who reads a plan or a design needs no Amaranth."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class MultiplierStyle(Enum):
-    """What makes the products of a stage whose operands are wider than two bits."""
+    """The style of what makes the products of a stage whose operands are wider than two bits."""
 
     #: The family's multiplier blocks, each as many products as it has multipliers.
     BLOCKS = "blocks"

@@ -260,7 +260,7 @@ class FoldsShape:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """Of the words that are in windows, innermost first."""
+        """The counts of the words that are in windows, innermost first."""
         window = self.fold.window
         return (window.words, window.kernel[1], window.out_width, window.kernel[0])
 

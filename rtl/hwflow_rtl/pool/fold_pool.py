@@ -132,7 +132,7 @@ class FoldAveragePoolShape(RescaledPoolShape, FoldPoolShape):
 
     @property
     def pause(self) -> Shape:
-        """Of the counter of the cycles until the next sum that waits may start, less one."""
+        """The shape of the counter of the cycles until the next sum that waits may start, less one."""
         return Shape.cast(range(-1, max(1, self.parts - 1)))
 
     def waiting(self, technology: Technology) -> int:

@@ -37,7 +37,7 @@ class WindowPoolShape(PoolShape):
     @property
     @abstractmethod
     def padding(self) -> int:
-        """What an element of the padding is."""
+        """The value of an element of the padding."""
 
     @property
     def interval(self) -> int:
@@ -75,7 +75,7 @@ class MaxPoolShape(WindowPoolShape):
 
     @property
     def padding(self) -> int:
-        """What never wins."""
+        """The value that never wins."""
         return shape_range(self.element)[1 if self.smallest else 0]
 
     def results(self, technology: Technology) -> Results:

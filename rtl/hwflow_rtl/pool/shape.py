@@ -1,4 +1,4 @@
-"""What the shapes of all pools have in common, with a ring or without, and those of all averages."""
+"""Bases of the shapes of all pools, with a ring or without, and those of all averages."""
 
 from __future__ import annotations
 
@@ -107,11 +107,11 @@ class RescaledPoolShape(PoolShape):
 
     @cached_property
     def constants(self) -> list[RescalerConstants]:
-        """Those of each unit that rescales: number k has the channels k, k + out_lanes, ..."""
+        """The constants of each unit that rescales: number k has the channels k, k + out_lanes, ..."""
         return [self.rescaler.of_lane(k, self.out_lanes) for k in range(self.out_lanes)]
 
     def rescale_latency(self, technology: Technology) -> int:
-        """Of the slowest unit that rescales."""
+        """The latency of the slowest unit that rescales."""
         return max(part.latency(accumulator=self.accumulator, output=self.output, interval=self.step,
                                 technology=technology) for part in self.constants)
 

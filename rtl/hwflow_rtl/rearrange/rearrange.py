@@ -248,7 +248,7 @@ class RearrangeStage(wiring.Component):
         return write
 
     def read_address(self, m: Module, start: Signal, walker: Walker) -> Value:
-        """Of the word that is played next."""
+        """The address of the word that is played next."""
         depth, first = self.depth, self.shape.order.first % self.depth
         if is_power_of_two(depth):
             read = Signal(range(depth), init=first, name="read")
@@ -288,12 +288,13 @@ class RearrangeStage(wiring.Component):
 
 
 def walker_of(order: RearrangeShape, depth: int) -> WalkerShape:
-    """What describes the words of `order` in a ring of `depth` words."""
+    """The walker that describes the words of `order` in a ring of `depth` words."""
     return WalkerShape(order=order, around=1 if is_power_of_two(depth) else depth)
 
 
 def counters_of(shape: RearrangeShape, depth: int) -> list[Shape]:
-    """Of the free places less one, the words that lack less one, and those that lack of a frame, less one.
+    """The widths of the counters of the free places less one, the words that lack less one, and those that lack of a
+    frame, less one.
 
     The last is wanted where a frame starts with padding.
     """

@@ -37,7 +37,7 @@ class SelectionShape(MovedShape):
 
     @property
     def lack(self) -> Shape:
-        """Of the counter of words that are dropped before the next one passes, less one."""
+        """The shape of the counter of words that are dropped before the next one passes, less one."""
         return Shape.cast(range(-1, max(self.order.first, int(self.order.steps.max()))))
 
     def times(self, technology: Technology, *arrivals: Times, left: Times | None = None) -> StageTimes:

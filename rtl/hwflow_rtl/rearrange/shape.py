@@ -20,7 +20,7 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Axis:
-    """What happens at the end of each entry of a loop.
+    """Says what happens at the end of each entry of a loop.
 
     step
         Words from the last output word of this entry to the first of the next.

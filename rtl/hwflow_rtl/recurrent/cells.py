@@ -1,4 +1,4 @@
-"""What makes hidden states of gate sums: the pipelines of rnn, gru and lstm, `lanes` units at a time.
+"""Cells make hidden states of gate sums: the pipelines of rnn, gru and lstm, `lanes` units at a time.
 
 Cycles are counted from the beat of gate sums of the recurrent product; `LoopTiming` has them.
 """
@@ -24,9 +24,8 @@ from .shape import ONE_FRACTION, VALUE, LoopTiming, RecurrentShape
 
 
 class Beat:
-    """Of a beat in some cycle: `valid`; `place` of its units in the gate; `initial`: the first step of a sequence;
-    `gates`: whether it is of that gate.
-    """
+    """The marks of a beat in some cycle: `valid`; `place` of its units in the gate; `initial`: the first step of a
+    sequence; `gates`: whether it is of that gate."""
 
     def __init__(self, valid: Value, place: Value, initial: Value, gates: Mapping[str, Value]):
         self.valid, self.place, self.initial, self.gates = valid, place, initial, gates
@@ -171,7 +170,7 @@ class Cell(wiring.Component):
         raise NotImplementedError(f"cell {self.shape.cell} has no reset")
 
     def looked_up(self, m: Module, total: Value, beat: Beat, lane: int) -> Value:
-        """What the table gives for a sum; `beat` is that of the index."""
+        """Read what the table gives for a sum; `beat` is that of the index."""
         steps = quotient(m, total, self.shape.sum_drop, f"steps{lane}")
         index = saturated(m, steps, signed(self.shape.index_bits), f"index{lane}")
         m.submodules[f"table{lane}"] = rom = self.rom(
@@ -182,7 +181,7 @@ class Cell(wiring.Component):
 
     @property
     def table(self) -> IntArray:
-        """By address: the bits of an index, then whether it is that of a candidate."""
+        """The table by address: the bits of an index, then whether it is that of a candidate."""
         count = 1 + (self.shape.cell != "rnn")
         return np.concatenate([rolled(table) for table in self.tables[:count]])
 
@@ -226,7 +225,7 @@ class Cell(wiring.Component):
         return [unit.p[lane] for lane in range(self.shape.lanes)]
 
     def latency(self, shape: Shape) -> int:
-        """Of products of `shape` with a gate."""
+        """The latency of products of `shape` with a gate."""
         return WideProductShape(shape, VALUE).latency(self.technology)
 
     def finish(self, m: Module, trail: Trail, values: list[Value]) -> list[Value]:
@@ -348,7 +347,7 @@ def rolled(table: IntArray) -> IntArray:
 
 
 def cell_cost(shape: RecurrentShape, timing: LoopTiming, zero: bool, technology: Technology) -> Resources:
-    """Of a `Cell`: DSP and RAM exact, LUT and FF estimated."""
+    """The cost of a `Cell`: DSP and RAM exact, LUT and FF estimated."""
     lanes, width = shape.lanes, shape.sum.width
     total = technology.rom_cost(width=VALUE.width, depth=(1 + (shape.cell != "rnn")) << shape.index_bits, name="table",
                                 holds=Holds.TABLE).copies(lanes)

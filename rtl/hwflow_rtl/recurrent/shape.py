@@ -61,7 +61,8 @@ class LoopTiming:
         return LoopTiming(sums, ram if shape.reset_after else 0, x, value, memory, shown, state, ram)
 
     def hazards(self, shape: RecurrentShape) -> list[tuple[int, int]]:
-        """What is written must be there when it is read: blocks between the two, and cycles that they must take."""
+        """List what is written and must be there when it is read: blocks between the two, and cycles that they must
+        take."""
         read = self.value - self.ram
         if shape.cell == "lstm":
             gates = [(1, self.ram + 1), (1, self.shown + 1 - read), (4, self.memory + 1 - (read - 1))]
@@ -103,14 +104,14 @@ class LoopPace:
 
     @staticmethod
     def of(shape: RecurrentShape, timings: Sequence[LoopTiming]) -> LoopPace:
-        """What is enough for all of `timings`."""
+        """Find the pace that is enough for all of `timings`."""
         needs = [-(-cycles // blocks) for timing in timings for blocks, cycles in timing.hazards(shape)]
         block = max(shape.matrix.block_interval, *needs, 1)
         back = max(block, *(timing.returned(shape, block) for timing in timings))
         return LoopPace(block, back, back if shape.reset_before else 0)
 
     def starts(self, shape: RecurrentShape) -> list[int]:
-        """Of the blocks of a step, after the first."""
+        """The starts of the blocks of a step, after the first."""
         found = [0]
         for number in range(1, len(shape.gates) * shape.blocks):
             start = found[-1] + self.block
@@ -228,7 +229,7 @@ class RecurrentShape:
 
     @property
     def blocks(self) -> int:
-        """Of a gate."""
+        """The blocks of a gate."""
         return self.hidden // self.rows
 
     @property

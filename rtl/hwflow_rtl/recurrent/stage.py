@@ -235,7 +235,7 @@ class LoopModel:
         self.state, self.cell = initial[0], initial[-1]
 
     def beats(self, frames: IntArray) -> IntArray:
-        """As `RecurrentStage.model`."""
+        """The beats of `RecurrentStage.model`."""
         made = []
         for frame in frames.reshape(-1, self.shape.steps, len(self.shape.gates), self.shape.hidden):
             if not self.shape.streaming:

@@ -25,7 +25,7 @@ BACK = 2
 
 @dataclass(frozen=True)
 class LoopWalk:
-    """What the cycles of a stage follow from.
+    """Holds what the cycles of a stage follow from.
 
     rescaling
         Cycles from the first lane's sum to a beat of gate sums.
@@ -60,7 +60,7 @@ class LoopWalk:
         return LoopWalk(shape, pace, timing, rescaling, leaving, places(waiting), places(results))
 
     def times(self, arrivals: Times, left: Times | None) -> StageTimes:
-        """As `RecurrentStageShape.times`."""
+        """The times of `RecurrentStageShape.times`."""
         shape, drain = self.shape, self.shape.matrix.drain
         beats = np.arange(drain) * shape.matrix.drain_interval
         starts = self.starts(arrivals, left)
@@ -71,7 +71,7 @@ class LoopWalk:
         return StageTimes((np.array(taken, np.int64),), given)
 
     def starts(self, arrivals: Times, left: Times | None) -> Times:
-        """Of all blocks."""
+        """The starts of all blocks."""
         shape, drain, pace = self.shape, self.shape.matrix.drain, self.pace
         gates, blocks = len(shape.gates), shape.blocks
         count, step = len(arrivals) // drain, gates * blocks

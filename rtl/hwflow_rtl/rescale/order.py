@@ -39,7 +39,7 @@ class Order(ABC):
 
     @abstractmethod
     def cost(self) -> Resources:
-        """Of `count`, estimated."""
+        """The cost of `count`, estimated."""
 
     @abstractmethod
     def count(self, m: Module, valid: Value) -> Value:
@@ -81,7 +81,7 @@ class PixelOrder(Order):
         return np.resize(frame, count)
 
     def cost(self) -> Resources:
-        """Of `count`, estimated: the place, the start of the next pixel, and the counters of the pixels."""
+        """The cost of `count`, estimated: the place, the start of the next pixel, and the counters of the pixels."""
         place = (self.depth - 1).bit_length()
         if self.is_raster:
             return fitted("Rescaler channel", counter_bits=place)

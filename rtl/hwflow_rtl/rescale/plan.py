@@ -30,7 +30,7 @@ SHIFT_BITS = 2
 
 
 class RequantizerStyle(enum.Enum):
-    """What multiplies: the family's multiplier blocks, or tables and carry chains."""
+    """The style of what multiplies: the family's multiplier blocks, or tables and carry chains."""
 
     DSP = "dsp"
     FABRIC = "fabric"
@@ -42,7 +42,7 @@ def shift_add_of(technology: Technology) -> type[ShiftAddShape]:
 
 @dataclass(frozen=True, eq=False)
 class RequantizerPlan:
-    """What multiplies, in how many cycles, and the stages of the pipeline after it."""
+    """Plans what multiplies, in how many cycles, and the stages of the pipeline after it."""
 
     ranges: RequantizerRanges
     interval: int
@@ -118,7 +118,7 @@ class RequantizerPlan:
 
     @property
     def products(self) -> int:
-        """Of parts of the sum with parts of the factor."""
+        """The products of parts of the sum with parts of the factor."""
         return (1 + self.split) * (1 + self.factor_split)
 
     @cached_property
@@ -206,7 +206,7 @@ class RequantizerPlan:
         return self.constants_cost() + self.datapath_cost()
 
     def constants_cost(self) -> Resources:
-        """Of the ROM."""
+        """The cost of the ROM."""
         ranges, technology, resources = self.ranges, self.technology, Resources()
         if ranges.stored:
             resources += technology.rom_cost(width=self.rom_width, depth=ranges.channels << self.in_halves,
@@ -216,13 +216,13 @@ class RequantizerPlan:
         return resources
 
     def rounding_cost(self) -> Resources:
-        """Of rounding and clamp: what was fitted."""
+        """The cost of rounding and clamp: what was fitted."""
         ranges = self.ranges
         return fitted("Requantizer", result_bits=self.above_shape.width, output_bits=ranges.output.width,
                       dropped_bits=ranges.drop if ranges.rounding.needs_rest else 0)
 
     def datapath_cost(self) -> Resources:
-        """Of all but where the constants are from."""
+        """The cost of all but where the constants are from."""
         ranges, technology = self.ranges, self.technology
         total, result = ranges.sum_shape.width, self.above_shape.width
         extra = ranges.fields["extra"][0].width if "extra" in ranges.stored else 0
@@ -243,7 +243,7 @@ class RequantizerPlan:
         return resources
 
     def parts_cost(self, factor: int) -> Resources:
-        """Of what joins the products of parts; `factor` bits of the factor come from a ROM."""
+        """The cost of what joins the products of parts; `factor` bits of the factor come from a ROM."""
         ranges, resources = self.ranges, Resources()
         part_bits = min(ranges.factor_bits, FACTOR_PART)
         joined = ranges.product_shape.width if not self.factor_split else ranges.sum_shape.width + part_bits

@@ -1,4 +1,4 @@
-"""What the constants of a requantizer mean for its hardware: exact ranges, widths, and which constants vary."""
+"""Ranges: what the constants of a requantizer mean for its hardware: exact ranges, widths, and which constants vary."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class RequantizerRanges:
     def of_numbers(accumulator: Shape, biases: tuple[int, ...], factors: Sequence[int], shifts: Sequence[int],
                    zero_point: int, low: int, high: int, output: Shape, fraction: int, rounding: RequantizerRounding,
                    room: RequantizerRoom | None) -> RequantizerRanges:
-        """As `of`, for a number for each channel."""
+        """Find the ranges for a number for each channel."""
         if not len(biases) == len(factors) == len(shifts) > 0:
             raise ValueError(f"bias, multiplier and shift of a Requantizer must have one entry for each channel, not "
                              f"{len(biases)}, {len(factors)} and {len(shifts)}")

@@ -41,7 +41,7 @@ class Rescaler(wiring.Component):
 
 @dataclass(frozen=True)
 class LaneUnits:
-    """Of units side by side: the latency of each, and what they cost together."""
+    """Units side by side: the latency of each, and what they cost together."""
 
     latencies: tuple[int, ...]
     cost: Resources
@@ -77,7 +77,7 @@ class RescalerConstants(ABC):
 
     @cached_property
     def _picked(self) -> dict[Order, RescalerConstants]:
-        """What `picked_once` has given."""
+        """Keeps what `picked_once` has given."""
         return {}
 
     def picked_once(self, order: Order, places: Callable[[], npt.NDArray[np.int64]]) -> RescalerConstants:
@@ -96,20 +96,20 @@ class RescalerConstants(ABC):
 
     @abstractmethod
     def cost(self, *, accumulator: Shape, output: Shape, interval: int, technology: Technology) -> Resources:
-        """Of the unit: DSP and RAM exact, LUT and FF estimated."""
+        """The cost of the unit: DSP and RAM exact, LUT and FF estimated."""
 
     @abstractmethod
     def latency(self, *, accumulator: Shape, output: Shape, interval: int, technology: Technology) -> int:
-        """Of the unit."""
+        """The latency of the unit."""
 
     @cached_property
     def _lane_units(self) -> dict[tuple[int, Shape, Shape, int, Technology], LaneUnits]:
-        """What `lane_units` has given: stages ask for the same in many of their foldings."""
+        """Keeps what `lane_units` has given: stages ask for the same in many of their foldings."""
         return {}
 
     def lane_units(self, lanes: int, *, accumulator: Shape, output: Shape, interval: int,
                    technology: Technology) -> LaneUnits:
-        """Of `lanes` units side by side, each with its own channels (`of_lane`)."""
+        """The latency and the cost of `lanes` units side by side, each with its own channels (`of_lane`)."""
         key = lanes, accumulator, output, interval, technology
         if key not in self._lane_units:
             arguments = {"accumulator": accumulator, "output": output, "interval": interval, "technology": technology}
@@ -121,7 +121,7 @@ class RescalerConstants(ABC):
 
 
 def channels_cost(channels: int, order: Order | None) -> Resources:
-    """Of `count_channels`, estimated."""
+    """The cost of `count_channels`, estimated."""
     if order is not None:
         return order.cost()
     return fitted("Rescaler channel", counter_bits=(channels - 1).bit_length())

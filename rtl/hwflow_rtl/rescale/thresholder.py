@@ -196,7 +196,7 @@ class ThresholderPlan:
 
     @property
     def bits(self) -> int:
-        """Of the number of thresholds that are reached."""
+        """The bits of the number of thresholds that are reached."""
         return self.levels.bit_length()
 
     @property
@@ -225,7 +225,7 @@ class ThresholderPlan:
 
     @property
     def shape(self) -> Shape:
-        """Of a threshold."""
+        """The shape of a threshold."""
         low, high = (int(end) for end in (self.values.min(), self.values.max()))
         if self.any_values:
             low, high = shape_range(self.accumulator)[0], shape_range(self.accumulator)[1] + 1
@@ -262,7 +262,7 @@ class ThresholderPlan:
 
     @property
     def table_names(self) -> list[str]:
-        """Of the memories of `tables`."""
+        """The names of the memories of `tables`."""
         if self.style is ThresholderStyle.COMPARATORS:
             return ["thresholds"]
         return [f"step{step}" for step in range(len(self.tables))]

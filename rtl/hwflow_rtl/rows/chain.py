@@ -28,7 +28,7 @@ class Iteration(ABC):
     @property
     @abstractmethod
     def state(self) -> data.StructLayout:
-        """What a step takes and gives."""
+        """The layout of what a step takes and gives."""
 
     @abstractmethod
     def step(self, m: Module, state: data.View, name: str) -> dict[str, Value]:

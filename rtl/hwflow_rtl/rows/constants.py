@@ -116,7 +116,7 @@ class RowConstants(wiring.Component):
         return m
 
     def address(self, m: Module) -> Value:
-        """Of the beat with the last `step`: a register."""
+        """The address of the beat with the last `step`: a register."""
         inner, _, rows = self.walk.loops
         nest = Nest(m, self.walk.loops, name="walk")
         nest.advance(self.step)

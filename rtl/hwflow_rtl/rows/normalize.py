@@ -114,7 +114,7 @@ class NormalizeShape(RowsShape):
 
     @property
     def place_shape(self) -> Shape:
-        """Of the level less the least one."""
+        """The shape of the level less the least one."""
         return Shape.cast(range(self.levels[1] - self.levels[0] + 1))
 
     @cached_property
@@ -147,7 +147,7 @@ class NormalizeShape(RowsShape):
 
     @property
     def reach(self) -> tuple[int, int]:
-        """Of a shifted distance, and of what is normalized."""
+        """The reach of a shifted distance, and of what is normalized."""
         return -1 << (self.precision - 1), (1 << (self.precision - 1)) - 1
 
     @cached_property
@@ -157,12 +157,12 @@ class NormalizeShape(RowsShape):
 
     @cached_property
     def second_product(self) -> BlockProduct:
-        """What is normalized times gamma."""
+        """The product of what is normalized times gamma."""
         return BlockProduct((self.reach, self.reach))
 
     @cached_property
     def rounded(self) -> RoundedSum:
-        """What becomes of that product and beta."""
+        """The rounding of that product and beta."""
         most = 1 << (2 * self.precision - 2)
         ends = [end << (self.shift - BETA_BITS) for end in self.beta_ends]
         operand = Operand(holding(min(ends) - most, max(ends) + most))
@@ -170,7 +170,7 @@ class NormalizeShape(RowsShape):
 
     @property
     def beta_offset(self) -> int:
-        """What is added to beta: zero point, distance from `low`, half of the rounding."""
+        """The number that is added to beta: zero point, distance from `low`, half of the rounding."""
         return self.rounded.constant >> (self.shift - BETA_BITS)
 
     @property
@@ -180,7 +180,7 @@ class NormalizeShape(RowsShape):
 
     @property
     def constant_shapes(self) -> tuple[Shape, Shape]:
-        """Of gamma and of beta with its offset."""
+        """The shapes of gamma and of beta with its offset."""
         return holding(*self.reach), holding(min(self.beta_ends[0] + self.beta_offset, -1),
                                              self.beta_ends[1] + self.beta_offset)
 
@@ -225,7 +225,7 @@ class NormalizeShape(RowsShape):
             lut=counters, ff=counters + latency + waits)
 
     def lane_cost(self, technology: Technology) -> Resources:
-        """What a lane does with an element and what is known of its row."""
+        """Count what a lane does with an element and what is known of its row."""
         bits, total = self.precision, Resources()
         distance = holding(*self.distance_ends).width
         if self.centred:
@@ -307,7 +307,7 @@ class NormalizeStage(RowsStage):
 
     @property
     def known_layout(self) -> data.StructLayout:
-        """What the second pass wants of a row."""
+        """The layout of what the second pass wants of a row."""
         state = self.shape.root.state.members
         return data.StructLayout({name: state[name] for name in ("root", "total", "place")})
 

@@ -1,4 +1,4 @@
-"""What a normalization must know of a row: its sum, and its power with epsilon."""
+"""The power of a row, for its normalization: its sum, and its power with epsilon."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class PowerShape:
 
     @property
     def element_ends(self) -> tuple[int, int]:
-        """Of u."""
+        """The ends of u."""
         return self.ends[0] - self.center, self.ends[1] - self.center
 
     @cached_property
@@ -49,13 +49,13 @@ class PowerShape:
 
     @cached_property
     def lane_sums(self) -> tuple[SumPlan, SumPlan]:
-        """Of the elements of a beat, and of their squares."""
+        """The plans of the sums of the elements of a beat, and of their squares."""
         return (SumPlan((Term(*self.element_ends),) * self.lanes),
                 SumPlan((Term(0, self.largest_square),) * self.lanes))
 
     @property
     def sum_ends(self) -> tuple[int, int]:
-        """Of the sum of a row; nothing wants it where no mean is subtracted."""
+        """The ends of the sum of a row; nothing wants it where no mean is subtracted."""
         low, high = self.element_ends
         return (self.elements * low, self.elements * high) if self.centred else (0, 0)
 

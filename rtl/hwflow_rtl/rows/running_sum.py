@@ -137,7 +137,7 @@ class RunningSumUnit(ShapedUnit):
         return sums, total
 
     def sum_of_beats_before(self, m: Module, valid: Value, first: Value, total: Value) -> Value:
-        """Of the pixel, when `total` of a beat comes with `valid`."""
+        """Sum the earlier beats of the pixel, when `total` of a beat comes with `valid`."""
         before, base = Signal(self.shape.output, reset_less=True), Signal(self.shape.output)
         m.d.comb += base.eq(Mux(first, 0, before))
         with m.If(valid):

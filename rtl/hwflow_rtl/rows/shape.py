@@ -98,7 +98,7 @@ class RowsShape(LanesShape):
 
     @abstractmethod
     def phases(self, technology: Technology) -> tuple[Phase, ...]:
-        """What comes of a row before its words are given."""
+        """The phases: what comes of a row before its words are given."""
 
     @abstractmethod
     def result_latency(self, technology: Technology) -> int:
@@ -131,7 +131,7 @@ class RowsStage(ShapedUnit):
 
 
 def results_cost(shape: RowsShape, latency: int, technology: Technology) -> Resources:
-    """What `RowsStage.results` takes."""
+    """Count what `RowsStage.results` takes."""
     depth = queue_depth(latency)
     return (Queue.cost(width=shape.output.width * shape.lanes, depth=depth, technology=technology)
             + CreditCounter.cost(words=depth))
@@ -148,7 +148,7 @@ class PixelsShape(UnitShape):
 
     @property
     def beats(self) -> int:
-        """Of a pixel."""
+        """The beats of a pixel."""
         return self.channels // self.lanes
 
     @property

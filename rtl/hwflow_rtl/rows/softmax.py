@@ -61,7 +61,7 @@ class SoftmaxShape(RowsShape):
 
     @cached_property
     def lane_sum(self) -> SumPlan:
-        """Of the exponentials of a beat."""
+        """The plan of the sum of the exponentials of a beat."""
         return SumPlan((Term(0, self.exponentials[0]),) * self.lanes)
 
     @cached_property
@@ -75,7 +75,7 @@ class SoftmaxShape(RowsShape):
 
     @cached_property
     def rounded(self) -> RoundedSum:
-        """What becomes of that product."""
+        """The rounding of that product."""
         operand = Operand(unsigned(self.exponential_bits + self.precision))
         return RoundedSum((operand,), (0,), (1,), self.shift, self.zero_point, self.low, self.high, self.output)
 
@@ -103,7 +103,7 @@ class SoftmaxShape(RowsShape):
         return self.lanes
 
     def rings(self, technology: Technology) -> tuple[RowRingShape, RowRingShape]:
-        """Of elements, and of exponentials."""
+        """The rings of elements, and of exponentials."""
         first, second = self.phases(technology)
         return (RowRingShape(width=self.lanes * self.element.width, depth=first.depth, name="row"),
                 RowRingShape(width=self.lanes * self.exponential_bits, depth=second.depth, name="exponentials"))

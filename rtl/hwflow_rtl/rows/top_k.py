@@ -193,7 +193,7 @@ class TopKStage(ShapedUnit):
         return places, delay(m, valid & last, 1, "done", reset_less=False)
 
     def outcome(self, m: Module, place: Candidate, n: int) -> Value:
-        """What leaves for one of the best."""
+        """Build what leaves for one of the best."""
         made = Signal(self.shape.output, name=f"outcome{n}", reset_less=True)
         m.d.sync += made.eq(place.base + place.lane if self.shape.gives_indices else place.value)
         return made

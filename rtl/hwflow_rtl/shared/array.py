@@ -21,7 +21,7 @@ def array_latency(shape: SharedShape, technology: Technology) -> int:
 
 
 def array_cost(shape: SharedShape, technology: Technology) -> Resources:
-    """Of a `SharedArray`: multipliers exact, LUT and FF estimated."""
+    """The cost of a `SharedArray`: multipliers exact, LUT and FF estimated."""
     columns, total, turns = shape.columns, shape.sums.accumulator, shape.turns
     products = technology.multipliers_cost(count=shape.rows * columns, a=shape.element, b=shape.element)
     luts, registers, count, width = 0, 0, columns, 2 * shape.element.width
@@ -143,7 +143,7 @@ class SharedArray(wiring.Component):
 
     def multiply(self, m: Module, products: Any, row: int, earlier: Sequence[data.View],
                  before: data.View | None) -> None:
-        """What the multipliers of a row multiply."""
+        """Build what the multipliers of a row multiply."""
         shape, by_word = self.shape, self.last & self.product
         for column in range(shape.columns):
             place = row * shape.columns + column

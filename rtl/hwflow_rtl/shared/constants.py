@@ -20,7 +20,8 @@ IntArray = npt.NDArray[np.int64]
 
 
 class LayerConstants(Protocol):
-    """What a layer rescales with: y = round((a * 2**fraction + bias) * multiplier / 2**shift), arrays [channels]."""
+    """The constants of the rescaling of a layer: y = round((a * 2**fraction + bias) * multiplier / 2**shift), arrays
+    [channels]."""
 
     @property
     def bias(self) -> IntArray: ...
@@ -47,7 +48,7 @@ def check_room(room: RequantizerRoom) -> None:
 
 
 def constants_layout(room: RequantizerRoom) -> data.StructLayout:
-    """Of the word with the constants of a channel: bias, factor, extra, lowest bits first."""
+    """The layout of the word with the constants of a channel: bias, factor, extra, lowest bits first."""
     return data.StructLayout({"bias": signed(room.bias_bits), "factor": unsigned(room.factor_bits),
                               "extra": unsigned(room.extra.bit_length())})
 

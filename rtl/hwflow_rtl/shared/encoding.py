@@ -61,7 +61,7 @@ def compute_fields(step: Compute, pause: int) -> dict[str, int]:
 
 @dataclass(frozen=True, eq=False)
 class Encoding:
-    """Of one program."""
+    """The encoding of one program."""
 
     program: Program
 

@@ -38,7 +38,7 @@ class LoaderShape:
 
     @property
     def beats(self) -> int:
-        """Of a frame."""
+        """The beats of a frame."""
         return self.load.pixels * self.load.channels // self.lanes
 
     @property
@@ -156,7 +156,7 @@ class StorerShape:
 
     @property
     def words(self) -> int:
-        """Of a pixel."""
+        """The words of a pixel."""
         return -(-self.store.channels // self.columns)
 
     def beats(self, word: int) -> int:

@@ -23,7 +23,7 @@ from .steps import DIGIT_BITS, ELEMENT_BITS, Compute, IntArray, Load, Operation,
 
 @dataclass(frozen=True, eq=False)
 class Constants:
-    """What a `Compute` multiplies by: int64 arrays.
+    """The numbers that a `Compute` multiplies by: int64 arrays.
 
     `bias`, `factor`, `extra` are [tiles, columns], in the `SharedShape.room`.  `weights` are
     [tiles, beats, columns (rows of the array), columns]; [tiles, 1, ...] where they are repeated, [tiles, 0, ...] for a
@@ -167,8 +167,8 @@ class Program:
         return np.concatenate([header, words_of_constants, weights], axis=1).reshape(-1, shape.stream_lanes)
 
     def model(self, frames: Sequence[IntArray]) -> tuple[list[IntArray], list[Written]]:
-        """What the stage makes of one frame at each input, [pixels, channels] as on the streams: the frame at each
-        output, as on the stream, and what each `Compute` writes."""
+        """Compute what the stage makes of one frame at each input, [pixels, channels] as on the streams: the frame at
+        each output, as on the stream, and what each `Compute` writes."""
         memory = np.zeros((self.shape.words, self.shape.columns), np.int64)
         written: list[Written] = []
         outputs: dict[int, IntArray] = {}
@@ -185,7 +185,7 @@ class Program:
         return [outputs[port] for port in range(len(outputs))], written
 
     def looked_up(self, step: Compute, elements: IntArray) -> IntArray:
-        """What results become in the table of their step."""
+        """Look up what results become in the table of their step."""
         if step.output.table is None:
             return elements
         found: IntArray = self.tables[step.output.table][elements & ((1 << ELEMENT_BITS) - 1)]
@@ -251,6 +251,6 @@ class Program:
 
 
 def byte_of(numbers: IntArray, byte: int) -> IntArray:
-    """That byte of each number, as an element: signed."""
+    """Take that byte of each number, as an element: signed."""
     half = 1 << (ELEMENT_BITS - 1)
     return ((numbers >> (ELEMENT_BITS * byte)) + half & (2 * half - 1)) - half

@@ -37,7 +37,7 @@ class Sliding:
 
 @dataclass(frozen=True, kw_only=True)
 class SharedShape:
-    """What does not change from step to step.
+    """Holds what does not change from step to step.
 
     columns
         Elements of a word, and columns of the array.
@@ -145,7 +145,7 @@ class SharedShape:
 
     @property
     def rows(self) -> int:
-        """Of the array."""
+        """The rows of the array."""
         return self.columns // self.turns
 
     @property

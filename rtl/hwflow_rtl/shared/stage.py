@@ -196,7 +196,7 @@ class SharedUnit(wiring.Component):
         m.d.comb += [results.sums[lane].eq(array.results[lane]) for lane in range(self.shape.lanes)]
 
     def ends(self, m: Module, sequencer: Sequencer, frames: FrameMemory, results: Results) -> None:
-        """What is written into the frame memory, and what leaves it."""
+        """Connect what is written into the frame memory, and what leaves it."""
         waiting, computed = Signal(), Signal()
         word = Signal(frames.width, name="waiting_word", reset_less=True)
         loaded_addr = Signal.like(frames.write_addr, name="loaded_addr", reset_less=True)

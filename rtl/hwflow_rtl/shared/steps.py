@@ -23,8 +23,8 @@ DIGIT_BITS = 8
 
 
 class Operation(enum.Enum):
-    """What a step makes of the words of a window: sums of products with weights, the maximum of each lane, or the
-    product of two words with sums of products added."""
+    """The way in which a step makes results of the words of a window: sums of products with weights, the maximum of
+    each lane, or the product of two words with sums of products added."""
 
     MULTIPLY = "multiply"
     MAXIMUM = "maximum"
@@ -197,8 +197,8 @@ class Weighting:
 
 @dataclass(frozen=True, kw_only=True)
 class Output:
-    """What becomes of a sum or maximum s: clamp(round(s) + `zero_point`, `low`, `high`), where the constants of its
-    channel say what is rounded.
+    """Says what becomes of a sum or maximum s: clamp(round(s) + `zero_point`, `low`, `high`), where the constants of
+    its channel say what is rounded.
 
     table
         The number of a table of the program in which the results are looked up; None: they stay as they are.
@@ -364,8 +364,8 @@ class Compute:
 
     @property
     def read_jumps(self) -> dict[str, int]:
-        """By loop, the change of the read address with which its next iteration begins: inner loops are at their end.
-        """
+        """The change, loop by loop, of the read address with which its next iteration begins: inner loops are at their
+        end."""
         read = self.read
         strides = {"tiles": read.tile, "height": read.row, "width": read.column, "outer": read.outer,
                    "inner": read.inner, "words": 1}

@@ -1,4 +1,4 @@
-"""What a shared stage multiplies by: the buffer of weights, the constants of some tiles, and what fills both."""
+"""Weights of a shared stage: the buffer of weights, the constants of some tiles, and what fills both."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class DeepQueue(wiring.Component):
 
     @staticmethod
     def cost(*, width: int, depth: int, technology: Technology) -> Resources:
-        """Of words of `width` bits: LUT and FF estimated, RAM exact."""
+        """The cost of words of `width` bits: LUT and FF estimated, RAM exact."""
         front = DeepQueue.front_of(technology)
         count = ceil_log2(depth - front + 1)
         return (technology.ram_cost(width=width, depth=depth - front, name="queue", holds=Holds.QUEUE)

@@ -67,7 +67,7 @@ class Fork(wiring.Component):
     @staticmethod
     def cost(*, width: int, depths: Sequence[int], technology: Technology | None = None,
              spram: Sequence[bool] | None = None) -> Resources:
-        """Of words of `width` bits: LUT and FF estimated, RAM exact."""
+        """The cost of words of `width` bits: LUT and FF estimated, RAM exact."""
         return sum((Fork.choice(width=width, depth=depth, technology=technology, spram=each).cost
                     for depth, each in zip(depths, spram or [False] * len(depths), strict=True)),
                    fitted("Fork", others=len(depths) - 1, more_words=Fork.more_words(depths)))

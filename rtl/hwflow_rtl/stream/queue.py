@@ -65,12 +65,12 @@ class Queue(wiring.Component):
 
     @staticmethod
     def capacity_of(depth: int) -> int:
-        """Of a queue of `depth` words."""
+        """The capacity of a queue of `depth` words."""
         return depth if depth <= Queue.SHIFT_DEPTH else depth + 1
 
     @staticmethod
     def cost(*, width: int, depth: int, technology: Technology | None = None) -> Resources:
-        """Of words of `width` bits: LUT and FF estimated; RAM exact, and 0 without a technology."""
+        """The cost of words of `width` bits: LUT and FF estimated; RAM exact, and 0 without a technology."""
         if depth <= Queue.SHIFT_DEPTH:
             return (Resources(lut=(depth - 1) * width) + fitted("Queue in registers", words=depth)
                     + flip_flops(depth * (width + 1), width, technology))
@@ -185,7 +185,7 @@ class Pair(wiring.Component):
 
     @staticmethod
     def cost(*, width: int) -> Resources:
-        """Of words of `width` bits, estimated."""
+        """The cost of words of `width` bits, estimated."""
         return fitted("Pair", word_bits=width)
 
     def elaborate(self, platform):

@@ -88,7 +88,8 @@ class PairedQueue(wiring.Component):
 
     @staticmethod
     def cost(*, width: int, depth: int, technology: Technology) -> Resources:
-        """Of words of `width` bits: LUT and FF estimated, RAM exact; ValueError where the family has no such RAM."""
+        """The cost of words of `width` bits: LUT and FF estimated, RAM exact; ValueError where the family has no such
+        RAM."""
         rows = -(-depth // 2)
         places, count = ceil_log2(rows), ceil_log2(depth + 1)
         return (technology.single_port_ram_cost(width=width, depth=rows)

@@ -1,4 +1,4 @@
-"""What the unit of a stage says of itself before it is built: `UnitShape`."""
+"""Shapes: what the unit of a stage says of itself before it is built: `UnitShape`."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ IntArray = npt.NDArray[np.int64]
 
 
 class Aggregate(enum.Enum):
-    """What becomes of the votes of all trees for a target."""
+    """Says what becomes of the votes of all trees for a target."""
 
     SUM = "sum"
     MIN = "min"
@@ -134,7 +134,7 @@ class Combiner:
         return votes[0]
 
     def best(self, first: Value, *second: Value) -> Value:
-        """Of two votes the one that counts, or the only one."""
+        """The vote that counts of two, or the only one."""
         if not second:
             return first
         wins = second[0] < first if self.aggregate is Aggregate.MIN else second[0] > first

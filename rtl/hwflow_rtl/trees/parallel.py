@@ -29,7 +29,7 @@ CHOICES = 2
 
 @dataclass(frozen=True)
 class Side:
-    """What is known of the leaves below a child: `codes` of the leaves `leaves`, `size` is above all codes.
+    """Holds what is known of the leaves below a child: `codes` of the leaves `leaves`, `size` is above all codes.
 
     `node` makes the code, None for a leaf.  It is there `cycle` cycles after the comparisons, and has come through
     `choices` choices since the last register.
@@ -71,7 +71,7 @@ class Merge:
 
 
 def merges(forest: Forest) -> tuple[Merge, ...]:
-    """Of all nodes, children first."""
+    """The merges of all nodes, children first."""
     sides: dict[int, Side] = {}
     found = []
     for level in reversed(forest.levels):
@@ -105,7 +105,7 @@ IntArray = npt.NDArray[np.int64]
 
 
 class ParallelPlan:
-    """What follows from the trees alone: the comparisons, the codes of the leaves and when they are there.
+    """Plans what follows from the trees alone: the comparisons, the codes of the leaves and when they are there.
 
     Nodes that compare the same are compared once: `comparisons` are (channel, threshold, equal), `comparison_of` has
     the number of each node's.
@@ -171,7 +171,7 @@ class ParallelPlan:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ParallelTreesShape(TreesShape):
-    """What follows from the trees, the beats of the input, and `lanes` targets of a beat of the output."""
+    """Says what follows from the trees, the beats of the input, and `lanes` targets of a beat of the output."""
 
     plan: ParallelPlan
     lanes: int

@@ -36,7 +36,7 @@ SLOTS = 6
 
 @dataclass(frozen=True, eq=False)
 class Walker:
-    """What one walker walks through.
+    """The trees that one walker walks through.
 
     Node k is the root of the tree that it begins as number k; a tree that only fills a slot has a root with
     two empty leaves.  Children are places here: node k as k, the first vote of a leaf, `leaves[k]`, as -1 - k.
@@ -104,7 +104,7 @@ class WalkPlan:
 
     @property
     def cycles(self) -> int:
-        """Of the walk through all trees."""
+        """The cycles of the walk through all trees."""
         return self.rounds * SLOTS * self.levels
 
     @cached_property
@@ -295,7 +295,8 @@ class WalkedTrees(wiring.Component):
         return root
 
     def memories(self, m: Module, take: Value) -> list:
-        """What gives each walker elements: a RAM with the beats of the pixel, or the register of its only beat."""
+        """Build what gives each walker elements: a RAM with the beats of the pixel, or the register of its only beat.
+        """
         count = self.channels // self.cols
         if count == 1:
             kept = Signal.like(Value.cast(self.i.payload), name="beat", reset_less=True)

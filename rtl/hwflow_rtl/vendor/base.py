@@ -225,11 +225,11 @@ class Technology(KeepsCosts, ABC):
     usable_logic_shared: float = 0.0
 
     def placed(self, resources: Resources) -> Resources:
-        """What the sum of all units' resources takes once it is packed into the family's cells."""
+        """Count what the sum of all units' resources takes once it is packed into the family's cells."""
         return resources
 
     def styles(self, a: Shape, b: Shape) -> tuple[MultiplierStyle, ...]:
-        """What can make the products of an element `a` and a weight `b`."""
+        """The styles of what can make the products of an element `a` and a weight `b`."""
         wide = max(a.width, b.width)
         possible = {MultiplierStyle.BLOCKS: wide <= self.operand_bits,
                     MultiplierStyle.MACS: self.accumulates(a, b),
@@ -281,11 +281,11 @@ class Technology(KeepsCosts, ABC):
     def multiply_accumulate_cost(self, *, count: int, a: Shape, b: Shape, total: Shape) -> Resources: ...
 
     def rom_cost(self, *, width: int, depth: int, name: str = "", holds: Holds = Holds.TABLE) -> Resources:
-        """Of a ROM in the place that the family prefers for one of its size, whatever `placing` says."""
+        """The cost of a ROM in the place that the family prefers for one of its size, whatever `placing` says."""
         return self.preferred_cost(Memory(name, MemoryKind.ROM, holds, width, depth))
 
     def ram_cost(self, *, width: int, depth: int, name: str = "", holds: Holds = Holds.RING) -> Resources:
-        """Of a RAM in the place that the family prefers for one of its size, whatever `placing` says."""
+        """The cost of a RAM in the place that the family prefers for one of its size, whatever `placing` says."""
         return self.preferred_cost(Memory(name, MemoryKind.RAM, holds, width, depth))
 
     def preferred_cost(self, memory: Memory) -> Resources:
@@ -305,7 +305,7 @@ class Technology(KeepsCosts, ABC):
 
     @abstractmethod
     def memory_cost(self, memory: Memory, place: Place) -> Resources:
-        """What it takes in one of its `places`."""
+        """Count what it takes in one of its `places`."""
 
     def placing(self, stage: str, places: Mapping[str, Place]) -> Self:
         """The same technology for the stage of that name, whose memories are in `places`, by their names in the stage.

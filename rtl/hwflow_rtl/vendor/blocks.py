@@ -70,7 +70,8 @@ def tile(width: int, depth: int, shapes: tuple[BlockShape, ...]) -> Tiling:
 
 @lru_cache(maxsize=1 << 16)
 def tile_rom(width: int, depth: int, shapes: tuple[BlockShape, ...]) -> Tiling:
-    """As `tile`, or in two parts, where that takes fewer blocks: a power of two of words, and the others.
+    """Tile a ROM as `tile` does, or in two parts, where that takes fewer blocks: a power of two of words, and the
+    others.
 
     The weights of a 3 x 3 kernel are 9 * 2^n words.  On an ECP5 36 864 words of 8 bits take 24 blocks in banks of one
     shape, but 16 for the first 32 768 and 2 for the others.
@@ -275,7 +276,7 @@ class LutRam(Ram):
 
 
 def tiling_of(memory: Memory, shapes: tuple[BlockShape, ...]) -> Tiling:
-    """Of a memory in RAM blocks."""
+    """The tiling of a memory in RAM blocks."""
     cut = tile_rom if memory.kind is MemoryKind.ROM else tile
     return cut(memory.width, memory.depth, shapes)
 

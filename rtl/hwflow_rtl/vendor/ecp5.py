@@ -310,7 +310,7 @@ def words_in_tables(width: int, depth: int) -> int:
 
 
 def tail_cost(width: int, over: int) -> Resources:
-    """Of the `over` words of a RAM that are in tables: with the choice between them and the others."""
+    """The cost of the `over` words of a RAM that are in tables: with the choice between them and the others."""
     return lut_ram_cost(width, over, LUTS_OF_16X4) + Resources(lut=width + 2, ff=2)
 
 

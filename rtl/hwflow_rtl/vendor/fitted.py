@@ -25,7 +25,7 @@ CONSTANT = "constant"
 
 @dataclass(frozen=True)
 class Fit:
-    """What is fitted of one unit: `lut` and `ff` have the factor of each quantity that it depends on.
+    """Says what is fitted of one unit: `lut` and `ff` have the factor of each quantity that it depends on.
 
     `estimate`: why it has no shapes, empty where it has some.
     """
@@ -65,5 +65,5 @@ def fits() -> Mapping[str, Fit]:
 
 
 def fitted(name: str, **quantities: int) -> Resources:
-    """What the unit `name` adds to the costs of its parts, by its fit."""
+    """Count what the unit `name` adds to the costs of its parts, by its fit."""
     return fits()[name].resources(**quantities)

@@ -212,7 +212,7 @@ class Generic(Technology):
         return GenericSinglePortRam(width=width, depth=depth)
 
     def single_port_ram_cost(self, *, width: int, depth: int) -> Resources:
-        """Those of `like`, which says no where it has none; without `like`, memories of 2^18 bits."""
+        """The cost of memories of `like`, which says no where it has none; without `like`, memories of 2^18 bits."""
         if self.like is not None:
             return self.like.single_port_ram_cost(width=width, depth=depth)
         return Resources(spram=-(-2 * width * depth // (1 << 18)))

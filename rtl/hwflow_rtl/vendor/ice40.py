@@ -391,6 +391,7 @@ class ICE40(Technology):
 
 
 def cell_cost(tiling: Tiling, width: int) -> Resources:
-    """As `block_cost`, but a register takes a cell of its own unless the last table before it is in the same one."""
+    """The cost of `block_cost`, where a register takes a cell of its own unless the last table before it is in the same
+    one."""
     cost = block_cost(tiling, width, fabric_register=True)
     return Resources(ram=cost.ram, lut=cost.ff + max(cost.lut - width, 0), ff=cost.ff)

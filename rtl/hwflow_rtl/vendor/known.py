@@ -1,4 +1,4 @@
-"""What follows from a shape and a technology alone, as most costs do, is computed once for each technology."""
+"""Costs that are known: what follows from a shape and a technology alone is computed once for each technology."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a unit says of a memory that it asks a `Technology` for, and the places that it may be in.
+"""Memories as units ask for them: what a unit says of a memory that it asks a `Technology` for, and the places that it
+may be in.
 
 Costs carry the memories that they are made of (`Resources.memories`), so whoever plans a design sees every memory with
 its name, and may choose another place for it.  A memory has the same latency in every place: a choice changes what a
@@ -30,7 +31,7 @@ class MemoryKind(enum.Enum):
 
 
 class Holds(enum.Enum):
-    """What is in a memory."""
+    """Says what is in a memory."""
 
     WEIGHTS = "weights"
     CONSTANTS = "constants"

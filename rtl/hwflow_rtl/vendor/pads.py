@@ -68,8 +68,8 @@ class DoubleRate(ABC):
 
     @abstractmethod
     def input(self, m: Module, pin: Value, *, delay_ns: float, name: str) -> tuple[Value, Value]:
-        """What `pin` was at a rising edge and at the falling edge behind it; both from the second rising edge on that
-        follows.  The pin is `delay_ns` late at the registers."""
+        """Give what `pin` was at a rising edge and at the falling edge behind it; both from the second rising edge on
+        that follows.  The pin is `delay_ns` late at the registers."""
 
     @abstractmethod
     def output(self, m: Module, first: Value, second: Value, *, delay_ns: float, name: str) -> Value:
@@ -78,7 +78,7 @@ class DoubleRate(ABC):
 
 
 class GenericDoubleRate(DoubleRate):
-    """What simulation runs: without delays."""
+    """The pads that simulation runs: without delays."""
 
     def input(self, m: Module, pin: Value, *, delay_ns: float, name: str) -> tuple[Value, Value]:
         falling = ClockDomain(f"falling_{name}", clk_edge="neg", reset_less=True, local=True)

@@ -26,7 +26,7 @@ def low_shape(a: Shape, b: Shape) -> Shape:
 
 
 def packed_shape(b: Shape, shift: int) -> Shape:
-    """Of high * 2**shift + low, two numbers of shape `b`."""
+    """The shape of high * 2**shift + low, two numbers of shape `b`."""
     low, high = ((end << shift) + end for end in ends_of(b))
     return Shape.cast(range(low, high + 1))
 

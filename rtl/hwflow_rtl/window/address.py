@@ -42,7 +42,7 @@ def all_beat_steps(shape: WindowShape) -> tuple[int, int, int]:
 
 
 def beat_steps(shape: WindowShape) -> tuple[int, ...]:
-    """Those of `all_beat_steps` that a block has, the first step first; 0 if it has none."""
+    """The steps of `all_beat_steps` that a block has, the first step first; 0 if it has none."""
     counts = (shape.group_words, shape.kernel[1], shape.kernel[0])
     return tuple(step for step, count in zip(all_beat_steps(shape), counts, strict=True) if count > 1) or (0,)
 

@@ -1,4 +1,4 @@
-"""What a frame of Ethernet is: where the fields of ARP, IPv4 and UDP are, its two checks, the addresses of peers."""
+"""Frames of Ethernet: where the fields of ARP, IPv4 and UDP are, its two checks, the addresses of peers."""
 
 from __future__ import annotations
 

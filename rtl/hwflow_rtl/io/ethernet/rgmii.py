@@ -13,7 +13,7 @@ from ...vendor.pads import DoubleRate
 
 @dataclass(frozen=True)
 class Delays:
-    """By how many ns the FPGA delays what comes from the PHY, and the clock to it.
+    """The ns by which the FPGA delays what comes from the PHY, and the clock to it.
 
     A clock must have its edges in the middle of the data (1.2 to 2.8 ns behind their edges): the PHY does that, or
     the board, or these.

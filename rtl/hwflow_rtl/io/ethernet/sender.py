@@ -63,7 +63,7 @@ class PacketStore(wiring.Component):
 
     @staticmethod
     def memory_cost(technology: Technology) -> Resources:
-        """Of the packets."""
+        """The cost of the packets."""
         return Resources(ram=technology.ram_cost(width=8, depth=ROOM).ram)
 
     def elaborate(self, platform):
@@ -155,8 +155,8 @@ class MacSender(wiring.Component):
         return m
 
     def steps(self, m: Module, state: Signal, place: Signal, left: Signal, answers: Signal) -> None:
-        """What comes after what.  `place` counts the bytes of the frame, up to those of the shortest; of other parts,
-        theirs."""
+        """Follow the fields of a frame.  `place` counts the bytes of the frame, up to those of the shortest; of other
+        parts, theirs."""
         with m.Switch(state):
             with m.Case(State.IDLE):
                 m.d.sync += [place.eq(IP_BEGIN), answers.eq(self.wants_answer), left.eq(self.length.payload - 1)]

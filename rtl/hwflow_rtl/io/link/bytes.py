@@ -83,7 +83,7 @@ class Deframer(wiring.Component):
 
     @staticmethod
     def model(octets: bytes) -> list[bytes]:
-        """What stood between flags, nothing for what was bad or empty, without what follows the last flag."""
+        """Give what stood between flags, nothing for what was bad or empty, without what follows the last flag."""
         packets = []
         for escaped in octets.split(bytes([FLAG]))[:-1]:
             packet, flip = bytearray(), 0

@@ -114,12 +114,12 @@ class HostLink(wiring.Component):
 
     @staticmethod
     def settings_cost() -> Resources:
-        """What it takes more where the host can change settings of the line."""
+        """Count what it takes more where the host can change settings of the line."""
         return fitted("HostLink with settings")
 
     @staticmethod
     def memory_cost(technology: Technology, memory: Beside) -> Resources:
-        """What it takes more with a memory: LUT and FF as synthesized, RAM exact."""
+        """Count what it takes more with a memory: LUT and FF as synthesized, RAM exact."""
         if memory is Beside.NOTHING:
             return Resources()
         if memory is Beside.FILLED:
@@ -163,7 +163,7 @@ class HostLink(wiring.Component):
         return m
 
     def connect_memory(self, m: Module, receiver: PacketReceiver) -> None:
-        """What packets say of the memory, and what is known of it."""
+        """Connect what packets say of the memory, and what is known of it."""
         sender = self.sender
         image: FilledImage | SealedImage
         if self.memory is Beside.FILLED:

@@ -1,4 +1,5 @@
-"""What the host link knows of the memory beside the FPGA: whether an image is in it, and which one, by its digest."""
+"""States of the memory: what the host link knows of the memory beside the FPGA: whether an image is in it, and which
+one, by its digest."""
 
 from __future__ import annotations
 

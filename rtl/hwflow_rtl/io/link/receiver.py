@@ -178,7 +178,7 @@ class PacketReceiver(wiring.Component):
                     m.d.sync += state.eq(State.DROP)
 
     def obey(self, m: Module, header: Header, accepted: Signal, taken: Signal, awake: Signal, usable: Value) -> None:
-        """What an accepted packet says.  `taken`: DATA that can be used; `awake`: there was a RESET."""
+        """Do what an accepted packet says.  `taken`: DATA that can be used; `awake`: there was a RESET."""
         asks, resets, answers = Signal(), Signal(), Signal()  # `answers` to what comes in a session
         m.d.comb += [
             asks.eq(accepted & (header.is_data | header.is_poll)), resets.eq(accepted & header.is_reset),
@@ -218,7 +218,7 @@ class PacketReceiver(wiring.Component):
 
 
 class Header:
-    """What the header of a packet says: signals that hold from the last byte of its length to the next packet.
+    """Holds what the header of a packet says: signals that hold from the last byte of its length to the next packet.
 
     `fields` are the moments of its bytes; in the last one `left` has the low byte of the length.  CLEAR is a RESET that
     does more.  `asks`: whether a LINE may come, None where the line has no settings.
@@ -308,8 +308,8 @@ class FastReceiver(PacketReceiver):
         return m
 
     def count(self, m: Module, header: Header, body: Value) -> tuple[Signal, Signal, Signal]:
-        """What is left of the payload, less one, and of the checksum below that; whether all has come and no more;
-        whether a byte of payload comes.  After too many bytes nothing does."""
+        """Count what is left of the payload, less one, and of the checksum below that; whether all has come and no
+        more; whether a byte of payload comes.  After too many bytes nothing does."""
         left, over = Signal(range(-2 - CHECK_BYTES, self.shape.payload)), Signal()
         whole, in_payload = Signal(), Signal()
         m.d.comb += [whole.eq((left == -1 - CHECK_BYTES) & ~over), in_payload.eq(body & ~left[-1] & ~over)]
@@ -353,7 +353,7 @@ class FastReceiver(PacketReceiver):
 
 
 class Said:
-    """What a header said, kept from the flag behind its packet to the next one."""
+    """Holds what a header said, from the flag behind its packet to the next one."""
 
     def __init__(self, m: Module, header: Header, closes: Value):
         for name in ("is_reset", "is_data", "is_poll", "is_clear", "is_image", "sequence", "acknowledge"):

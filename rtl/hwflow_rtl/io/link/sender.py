@@ -44,7 +44,7 @@ class State(enum.Enum, shape=3):
 
 
 def identity_rom(technology: Technology, identity: bytes) -> Rom:
-    """What names the design, a byte a word."""
+    """The ROM of what names the design, a byte a word."""
     rows = np.frombuffer(identity, dtype=np.uint8).reshape(IDENTITY_BYTES, 1)
     return technology.rom(width=8, contents=rows, name="identity")
 
@@ -63,7 +63,7 @@ class Chosen:
         return [signal.eq(kind is chosen) for kind, signal in self.kinds.items()]
 
     def of(self, what: Mapping[Kind, ValueLike]) -> Value:
-        """What is said of that packet."""
+        """Say what is said of that packet."""
         value = Value.cast(what[Kind.RESULT])
         for kind, signal in reversed(self.kinds.items()):
             value = Mux(signal, what[kind], value)

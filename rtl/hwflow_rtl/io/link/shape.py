@@ -47,12 +47,12 @@ class LinkShape:
 
     @classmethod
     def of(cls, technology: Technology, *, fast: bool = False, settings: bool = False) -> LinkShape:
-        """What fits a byte line best: a queue in one RAM block, and four packets in a queue."""
+        """Choose what fits a byte line best: a queue in one RAM block, and four packets in a queue."""
         small, large = (technology.ram_cost(width=8, depth=depth).ram for depth in (SMALL_BLOCK, BLOCK))
         shape = cls(fast=fast, settings=settings)
         return shape if large > small else replace(shape, payload=BLOCK // 4, room=BLOCK)
 
     @property
     def length_bits(self) -> int:
-        """Of a number of bytes of payload."""
+        """The bits of a number of bytes of payload."""
         return self.payload.bit_length()

@@ -1,4 +1,4 @@
-"""What every way from a host to a design is: pins of the board on one side, tokens of packets on the other.
+"""Ways from a host to a design: pins of the board on one side, tokens of packets on the other.
 
 On a line of bytes, `Framed` puts flags between packets and escapes inside (docs/host-link.md).
 """

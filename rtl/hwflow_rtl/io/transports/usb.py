@@ -88,7 +88,7 @@ class FullSpeedUsb(Transport):
 
 
 def pll_settings(technology: Technology, line_mhz: float) -> PllSettings | None:
-    """What makes 48 MHz of the clock of `line`; None for nothing.  ValueError where nothing does."""
+    """The settings that make 48 MHz of the clock of `line`; None for nothing.  ValueError where nothing does."""
     if exact(line_mhz) == SAMPLE_MHZ:
         return None
     settings = technology.pll_settings(line_mhz, SAMPLE_MHZ)

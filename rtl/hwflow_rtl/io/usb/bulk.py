@@ -25,7 +25,7 @@ DEPTH = 2048
 
 
 class Endpoint(wiring.Component):
-    """What all endpoints have: `interface` to LUNA's device.  They are in the domain `usb`, as all of LUNA.
+    """The base of all endpoints: `interface` to LUNA's device.  They are in the domain `usb`, as all of LUNA.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class Endpoint(wiring.Component):
         return DomainRenamer("usb")(m)
 
     def build(self, m: Module) -> None:
-        """What the endpoint is, in `sync`."""
+        """Build what the endpoint is, in `sync`."""
         raise NotImplementedError
 
     def asked(self, token: Value) -> Value:

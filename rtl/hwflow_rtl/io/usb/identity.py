@@ -1,4 +1,4 @@
-"""What a board says of itself on the USB: its descriptors, as the bytes that a host reads.
+"""Descriptors: a board says with them what it is on the USB, as the bytes that a host reads.
 
 Layouts: USB 2.0, chapter 9.6; "Class Definitions for Communications Devices" 1.2, chapter 5, and its subclass
 specification for PSTN devices 1.2, chapter 5.3.

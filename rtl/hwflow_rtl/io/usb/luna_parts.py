@@ -1,4 +1,4 @@
-"""What hwflow uses of LUNA 0.2 (Great Scott Gadgets, BSD-3-Clause), in one place.
+"""Parts that hwflow uses of LUNA 0.2 (Great Scott Gadgets, BSD-3-Clause), in one place.
 
 LUNA for Amaranth 0.5 still uses parts of Amaranth that are deprecated; importing it says so.  Nothing here can change
 that, so these warnings, and only these, end here.
