@@ -42,56 +42,51 @@ def fails(link: HostLink, message: str, frames: int = 50) -> None:
     assert LinkFailed("").exit_code == 2
 
 
-def test_nothing_answers():
-    silent = talker(lambda board, kind, answer: b"")
-    fails(silent, "nothing answers on the line of the test in 1 s; is it the board's port")
-
-
-def test_only_garbage():
-    noise = random.Random(3)
-    fails(talker(lambda board, kind, answer: noise.randbytes(100)),
-          r"the line of the test must send packets, but sent \d+ bytes in 1 s without any; is the rate")
-
-
-def test_an_echo():
+def changed(**values) -> HostLink:
+    """A board that has something else in place of its own."""
     board = board_of()
-    board.feed = bytes
-    fails(link_of(board), "what is sent to the line of the test comes back: its rx and tx are joined")
+    vars(board).update(values)
+    return link_of(board)
 
 
-def test_another_version():
-    fails(talker(lambda board, kind, answer: answer, version=3), "must speak version 2 of the protocol, not version 3")
+def largest_packets(size: int) -> HostLink:
+    said = b"\2" + bytes(8) + b"\1\0\0\0" * 2 + b"\1\0" + size.to_bytes(2, "little")
+    return changed(identity=lambda sequence: framed(IDENTITY, sequence, 0, said))
 
 
-@pytest.mark.parametrize("change", [{"bytes_in": 0}, {"bytes_out": 0}, {"room": 0}])
-def test_sizes_that_cannot_be(change):
-    board = board_of()
-    vars(board).update(change)
-    fails(link_of(board), "must have inputs, outputs and room for data, not")
+def another_design(board: ReferenceBoard, kind: int, answer: bytes) -> bytes:
+    board.design = bytes([board.resets]) * 8
+    return answer
 
 
-@pytest.mark.parametrize("largest", [0, 1464, 65535])
-def test_packets_that_cannot_be(largest):
-    board = board_of()
-    board.identity = lambda sequence: framed(IDENTITY, sequence, 0, b"\2" + bytes(8) + b"\1\0\0\0" * 2 + b"\1\0" + (
-        largest.to_bytes(2, "little")))
-    fails(link_of(board), f"must have packets with up to 1463 bytes of payload, not {largest}; make its bitstream")
+NOISE = random.Random(3)
+#: Boards, and what is said of them.
+STRANGE: dict[str, tuple[Callable[[], HostLink], str]] = {
+    "nothing": (lambda: talker(lambda board, kind, answer: b""),
+                "nothing answers on the line of the test in 1 s; is it the board's port"),
+    "garbage": (lambda: talker(lambda board, kind, answer: NOISE.randbytes(100)),
+                r"the line of the test must send packets, but sent \d+ bytes in 1 s without any; is the rate"),
+    "an echo": (lambda: changed(feed=bytes),
+                "what is sent to the line of the test comes back: its rx and tx are joined"),
+    "another version": (lambda: talker(lambda board, kind, answer: answer, version=3),
+                        "must speak version 2 of the protocol, not version 3"),
+    "two designs in turn": (lambda: talker(another_design),
+                            "must give the same identity twice, not design 68.* and then 0101010101010101"),
+    **{f"no {size}": (lambda size=size: changed(**{size: 0}), "must have inputs, outputs and room for data, not")
+       for size in ("bytes_in", "bytes_out", "room")},
+    **{f"packets of {size}": (lambda size=size: largest_packets(size), "must have packets with up to 1463 bytes of "
+                              f"payload, not {size}; make its bitstream") for size in (0, 1464, 65535)},
+    **{f"an identity of {len(said)} bytes": (
+        lambda said=said: talker(lambda board, kind, answer: framed(IDENTITY, 0x99, 0, said)),
+        "must answer RESET with its identity, but did not in 1 s, only with")
+       for said in (b"", b"\2", b"\2" + bytes(19), b"\2" + bytes(21))},
+}
 
 
-@pytest.mark.parametrize("payload", [b"", b"\2", b"\2" + bytes(19), b"\2" + bytes(21)])
-def test_an_identity_of_another_form(payload):
-    def say(board: ReferenceBoard, kind: int, answer: bytes) -> bytes:
-        return framed(IDENTITY, 0x99, 0, payload)
-
-    fails(talker(say), "must answer RESET with its identity, but did not in 1 s, only with")
-
-
-def test_two_designs_in_turn():
-    def say(board: ReferenceBoard, kind: int, answer: bytes) -> bytes:
-        board.design = bytes([board.resets]) * 8
-        return answer
-
-    fails(talker(say), "must give the same identity twice, not design 68.* and then 0101010101010101")
+@pytest.mark.parametrize("name", STRANGE)
+def test_strange_boards(name):
+    make, message = STRANGE[name]
+    fails(make(), message)
 
 
 def after(count: int, what: bytes) -> Callable[[ReferenceBoard, int, bytes], bytes]:
