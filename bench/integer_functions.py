@@ -22,8 +22,8 @@ from hwflow.layers import Frame, IntArray, LayerGraph, Normalize, Softmax, Tenso
 from hwflow.layers.formats import IntFormat
 from hwflow.stages.kinds import stage_of
 from hwflow.synth import load_board
-from tests.synth.row_samples import normalize_graph, softmax_graph
 from tests.synth.side_by_side import used_by
+from tests.synth.stage_samples import normalize_graph, softmax_graph
 from tests.synth.unit_samples import sample_of
 
 INT8, UINT8 = IntFormat(8, True), IntFormat(8, False)

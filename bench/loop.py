@@ -13,7 +13,7 @@ from hwflow.stages.folding import Folding, Schedule
 from hwflow.stages.kinds import stage_of
 from hwflow.stages.rescalers import REFERENCE
 from tests.quantize.net import Net
-from tests.synth.recurrent_samples import recurrent_graph
+from tests.synth.stage_samples import recurrent_graph
 
 STEPS, FEATURES, UNITS = 25, 12, 64
 #: Cells, and of a gru whether r comes after the product.

@@ -37,7 +37,7 @@ from hwflow.synth.netlist import make_netlist
 from hwflow.synth.paths import clocks_of, shortened
 from hwflow.synth.toolchain import Job, nextpnr_of, tools_of_family
 from tests.synth.estimates import FRAME, INT8, ROW, small_stages
-from tests.synth.row_samples import normalize_graph, softmax_graph
+from tests.synth.stage_samples import normalize_graph, softmax_graph
 
 #: The smallest device of a family that has the speed grade of the largest.
 BOARDS = ("ulx3s_25f", "tangnano9k")

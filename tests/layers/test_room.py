@@ -19,7 +19,7 @@ from hwflow.pipeline.planning import budget_of
 from hwflow.pipeline.verilog import simulation_technology
 from hwflow.stages.other_weights import fitted, with_rescale_of, with_room
 from hwflow.synth import load_board
-from tests.synth.recurrent_samples import recurrent_graph
+from tests.synth.stage_samples import recurrent_graph
 
 INT8 = IntFormat(8, signed=True)
 

@@ -19,7 +19,7 @@ from hwflow.stages.folding import Folding
 from hwflow.stages.kinds import stage_of
 from tests.rtl.harness import run
 from tests.rtl.units import ask
-from tests.synth.row_samples import normalize_graph, softmax_graph
+from tests.synth.stage_samples import normalize_graph, softmax_graph
 
 
 def through(chain: Chain, states: list[dict[str, int]], interval: int) -> list[dict[str, int]]:

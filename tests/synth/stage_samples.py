@@ -1,4 +1,4 @@
-"""Stages of the core but those of matrices, and their parts, by their sizes: what `unit_samples` makes of them."""
+"""Stages of the core and their parts by their sizes: what `unit_samples` makes of them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from amaranth.hdl import signed, unsigned
+from amaranth.lib import data
 from hwflow_rtl.join.add import AddFunction
 from hwflow_rtl.join.concat import ConcatShape
 from hwflow_rtl.join.feed import Feed
 from hwflow_rtl.join.join import JoinShape, JoinStageShape
+from hwflow_rtl.matmul.operand import OperandFiller, freed_after
+from hwflow_rtl.matmul.stage import Centred, MatMulShape, MatMulStageShape
 from hwflow_rtl.multiply.products import Operand
+from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.pool.fold_pool import FoldAveragePoolShape
 from hwflow_rtl.pool.pool import AveragePoolShape
 from hwflow_rtl.rearrange.rearrange import RearrangeStageShape
@@ -28,9 +32,17 @@ from hwflow_rtl.shared.results import SharedRequantizerShape
 from hwflow_rtl.stream.unit import UnitShape
 from hwflow_rtl.tables.embedding import EmbeddingShape
 from hwflow_rtl.tables.lookup import LookupShape
+from hwflow_rtl.trees.forest import Forest
+from hwflow_rtl.trees.parallel import ParallelPlan, ParallelTreesShape
+from hwflow_rtl.trees.walk import WalkedTreesShape, WalkPlan
 from hwflow_rtl.vendor import Technology
 from hwflow_rtl.window.shape import WindowShape
 
+from hwflow.layers import Frame, IntFormat, LayerGraph, Normalize, Recurrent, Requantize, Softmax, Tensor
+from hwflow.layers.base import Layer
+from hwflow.layers.recurrent import GATES
+from hwflow.stages.folding import Folding
+from hwflow.stages.kinds import stage_of
 from tests.synth.sample import Sample, of_shape
 
 
@@ -165,3 +177,163 @@ STAGES: Mapping[str, Callable[..., Sample]] = {
     "FoldAveragePoolStage": average_pool(FoldAveragePoolShape), "RearrangeStage": rearrange,
     "SelectionStage": selection, "LookupStage": lookup, "EmbeddingStage": embedding, "TopKStage": top_k,
     "RunningSumUnit": running_sum}
+
+
+# Stages of rows: softmax and normalization
+
+
+def graph_of(layer: Layer, x: Tensor, y: Tensor) -> LayerGraph:
+    return LayerGraph("rows", {"x": x, "y": y}, (layer,), ("x",), ("y",))
+
+
+def softmax_graph(elements: int, bits: int = 8, rows: int = 4) -> LayerGraph:
+    """Scores of scale 0.05, probabilities of 8 bits."""
+    frame = Frame(1, rows, elements)
+    x = Tensor("x", frame, IntFormat(bits, True), 0.05, 3)
+    y = Tensor("y", frame, IntFormat(8, False), 1 / 256, 0)
+    return graph_of(Softmax.of("softmax", x, y), x, y)
+
+
+def normalize_graph(elements: int, bits: int = 8, rows: int = 4, centred: bool = True) -> LayerGraph:
+    """A LayerNormalization, or an RMSNormalization, whose results are up to 5 deviations."""
+    frame, rng = Frame(1, rows, elements), np.random.default_rng(elements)
+    x = Tensor("x", frame, IntFormat(bits, True), 0.05, 3)
+    y = Tensor("y", frame, IntFormat(8, True), 5 / 128, 0)
+    layer = Normalize.of(
+        "norm", x, y, centred=centred, mean=True, epsilon=1e-5, gamma=rng.normal(1, 0.3, (1, elements)),
+        beta=rng.normal(0, 0.5, (1, elements)) * centred)
+    return graph_of(layer, x, y)
+
+
+def sample(graph: LayerGraph, lanes: int, technology: Technology) -> Sample:
+    (layer,) = graph.layers
+    folding = Folding(1, lanes, lanes)
+    return Sample(lambda: stage_of(graph, layer).unit(folding, technology),
+                  lambda: stage_of(graph, layer).cost(folding, technology))
+
+
+def softmax(technology: Technology, elements: int, lanes: int, bits: int = 8) -> Sample:
+    return sample(softmax_graph(elements, bits), lanes, technology)
+
+
+def normalize(technology: Technology, elements: int, lanes: int, bits: int = 8, centred: bool = True) -> Sample:
+    return sample(normalize_graph(elements, bits, centred=centred), lanes, technology)
+
+
+ROWS: Mapping[str, Callable[..., Sample]] = {"SoftmaxStage": softmax, "NormalizeStage": normalize}
+
+
+# Units of a product of two computed matrices
+
+
+def shape_of(heads: int, rows: int, depth: int, columns: int, order: str, together: int, cols: int,
+             zero_point: int = 0) -> MatMulShape:
+    operand = Centred(Operand(signed(8)), zero_point)
+    return MatMulShape(
+        heads=heads, rows=rows, depth=depth, columns=columns, interleaved=order[0] != "h", order=order,
+        together=together, cols=cols, lanes=1, a=operand, b=operand, accumulator=signed(24), output=signed(8))
+
+
+def operand_filler(technology: Technology, heads: int, rows: int, depth: int, columns: int, order: str, together: int,
+                   cols: int) -> Sample:
+    matrix = shape_of(heads, rows, depth, columns, order, together, cols).matrix
+    source, words = matrix.source, matrix.bank_words(matrix.bank_rows(technology))
+    return Sample(
+        lambda: OperandFiller(shape=data.ArrayLayout(unsigned(8), matrix.weight_lanes), loops=source.loops,
+                              tile=source.tile(words), copies=source.copies(words), freed_after=freed_after(words)),
+        lambda: source.filler_cost(words, technology))
+
+
+def matmul(technology: Technology, heads: int, rows: int, depth: int, columns: int, order: str, together: int,
+           cols: int, zero_point: int = 0) -> Sample:
+    shape = shape_of(heads, rows, depth, columns, order, together, cols, zero_point)
+    rescaler = RequantizerConstants(
+        bias=np.zeros(1, np.int64), multiplier=np.array([200_001]), shift=np.array([26]), zero_point=0, low=-128,
+        high=127, style=RequantizerStyle.DSP)
+    return of_shape(MatMulStageShape(product=shape, rescaler=rescaler), technology, "product")
+
+
+MATMULS: Mapping[str, Callable[..., Sample]] = {"OperandFiller": operand_filler, "MatMulStage": matmul}
+
+
+# Stages of decision trees
+
+
+def forest(trees: int, depth: int, channels: int, bits: int, targets: int) -> Forest:
+    """Full trees with random thresholds, and votes of 12 bits."""
+    rng = np.random.default_rng([trees, depth, channels])
+    inner, leaves = (1 << depth) - 1, 1 << depth
+    own = np.arange(inner)
+    below = 2 * own[:, None] + [1, 2]
+    children = np.concatenate([
+        np.where(below < inner, below + tree * inner, inner - 1 - below - tree * leaves) for tree in range(trees)])
+    count = trees * inner
+    return Forest(
+        rng.integers(channels, size=count), rng.integers(1, 1 << bits, count), np.zeros(count, np.int64), children,
+        np.arange(trees) * inner, rng.integers(-2000, 2000, (trees * leaves, targets)))
+
+
+def parallel(technology: Technology, trees: int, depth: int, channels: int, bits: int, targets: int, cols: int,
+             lanes: int) -> Sample:
+    plan = ParallelPlan(forest(trees, depth, channels, bits, targets), unsigned(bits), signed(18))
+    shape = ParallelTreesShape(plan=plan, pixels=1, channels=channels, cols=cols, lanes=lanes)
+    return of_shape(shape, technology, "trees")
+
+
+def walked(technology: Technology, trees: int, depth: int, channels: int, bits: int, targets: int, cols: int,
+           lanes: int, rows: int) -> Sample:
+    plan = WalkPlan(forest(trees, depth, channels, bits, targets), unsigned(bits), signed(18), rows, lanes)
+    return of_shape(WalkedTreesShape(plan=plan, pixels=1, channels=channels, cols=cols), technology, "trees")
+
+
+TREES: Mapping[str, Callable[..., Sample]] = {"ParallelTrees": parallel, "WalkedTrees": walked}
+
+
+# Stages of recurrent layers
+
+
+INT8, INT16 = IntFormat(8, True), IntFormat(16, True)
+
+
+def functions(bits: int) -> tuple[np.ndarray, np.ndarray]:
+    """Sigmoid and tanh of -8 to 8 in steps of 2**-15."""
+    x = np.arange(-(1 << bits - 1), 1 << bits - 1) / (1 << bits - 4)
+    found = (32768 / (1 + np.exp(-x)), 32768 * np.tanh(x))
+    return tuple(np.rint(values).clip(-32768, 32767).astype(np.int64) for values in found)  # type: ignore[return-value]
+
+
+def recurrent_graph(cell: str, hidden: int, steps: int = 8, after: bool = False, table_bits: int = 10,
+                    cell_bits: int = 18) -> LayerGraph:
+    """A loop with weights of all sizes, whose sums are about as wide as those of its gates."""
+    rng, rows, lstm = np.random.default_rng(hidden), len(GATES[cell]) * hidden, cell == "lstm"
+    gate, candidate = functions(table_bits)
+    empty, fraction = np.zeros(0, np.int64), table_bits - 4
+    sums = Requantize(
+        rng.integers(-1 << 20, 1 << 20, rows), rng.integers(1 << 17, 1 << 18, rows), rng.integers(29, 31, rows), 0,
+        INT16.low, INT16.high)
+    out = Requantize(*(np.array([value]) for value in (0, 1, 8)), 0, INT8.low, INT8.high)
+    layer = Recurrent(
+        name="loop", inputs=("x",), output="y", cell=cell, input_format=INT16,
+        hidden_weights=rng.integers(-127, 128, (rows, hidden)), weight_format=INT8, hidden_rescale=sums,
+        gate_fraction=12, gate_table=empty if cell == "rnn" else gate, candidate_table=candidate,
+        output_table=candidate if lstm else empty, table_fraction=fraction, hidden_bits=16, hidden_fraction=15,
+        cell_bits=cell_bits if lstm else 0, cell_fraction=cell_bits - 4 if lstm else 0,
+        candidate_fraction=15 if lstm else 0, initial=np.zeros((1 + lstm, hidden), np.int64), requantize=out,
+        linear_before_reset=after, streaming=False)
+    tensors = {"x": Tensor("x", Frame(1, steps, rows), INT16, 2.0**-12, 0),
+               "y": Tensor("y", Frame(1, steps, hidden), INT8, 2.0**-7, 0)}
+    return LayerGraph("loop", tensors, (layer,), ("x",), ("y",))
+
+
+def stage(technology: Technology, cell: str, hidden: int, rows: int, cols: int, lanes: int, after: bool = False,
+          cell_bits: int = 18) -> Sample:
+    graph = recurrent_graph(cell, hidden, after=after, cell_bits=cell_bits)
+    (layer,) = graph.layers
+    assert isinstance(layer, Recurrent)
+    (style,) = stage_of(graph, layer).styles(technology) or (MultiplierStyle.BLOCKS,)
+    folding = Folding(rows, cols, lanes, style)
+    return Sample(lambda: stage_of(graph, layer).unit(folding, technology),
+                  lambda: stage_of(graph, layer).cost(folding, technology))
+
+
+RECURRENT: Mapping[str, Callable[..., Sample]] = {"RecurrentStage": stage}

@@ -37,12 +37,8 @@ from hwflow.stages.folding import Folding
 from hwflow.stages.kinds import stage_of
 from hwflow.synth import load_board
 from tests.synth.board_samples import BOARDS
-from tests.synth.matmul_samples import MATMULS
-from tests.synth.recurrent_samples import RECURRENT
-from tests.synth.row_samples import ROWS
 from tests.synth.sample import Sample, Sizes, of_shape
-from tests.synth.stage_samples import STAGES, constants
-from tests.synth.tree_samples import TREES
+from tests.synth.stage_samples import MATMULS, RECURRENT, ROWS, STAGES, TREES, constants
 
 
 def queue(technology: Technology, width: int, depth: int) -> Sample:
