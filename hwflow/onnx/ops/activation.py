@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +23,8 @@ def _relu(call: Call, x: Arr) -> Arr:
     return np.asarray(np.maximum(x, x.dtype.type(0)))
 
 
-def _leaky_relu(call: Call, x: Arr) -> Arr:
-    w = widened(x)
-    return _like(x, np.where(w < 0, w * w.dtype.type(call.number("alpha")), w))
+def _leaky_relu(call: Call, w: Arr) -> npt.ArrayLike:
+    return np.where(w < 0, w * w.dtype.type(call.number("alpha")), w)
 
 
 def _thresholded_relu(call: Call, x: Arr) -> Arr:
@@ -84,13 +84,12 @@ def _logistic(x: Arr) -> Arr:
     return np.asarray(np.where(x >= 0, 1 / (1 + e), e / (1 + e)))
 
 
-def _sigmoid(call: Call, x: Arr) -> Arr:
-    return _like(x, _logistic(widened(x)))
+def _sigmoid(call: Call, w: Arr) -> npt.ArrayLike:
+    return _logistic(w)
 
 
-def _swish(call: Call, x: Arr) -> Arr:
-    w = widened(x)
-    return _like(x, w * _logistic(w * w.dtype.type(call.number("alpha"))))
+def _swish(call: Call, w: Arr) -> npt.ArrayLike:
+    return w * _logistic(w * w.dtype.type(call.number("alpha")))
 
 
 def _swiglu(call: Call, gate: Arr, value: Arr) -> Arr:
@@ -104,50 +103,43 @@ def _require_equal(call: Call, gate: Arr | Known, value: Arr | Known) -> None:
         raise call.error(f"the input shapes must be equal, not {list(gate.shape)} and {list(value.shape)}")
 
 
-def _hard_sigmoid(call: Call, x: Arr) -> Arr:
-    w = widened(x)
+def _hard_sigmoid(call: Call, w: Arr) -> npt.ArrayLike:
     alpha, beta = w.dtype.type(call.number("alpha")), w.dtype.type(call.number("beta"))
-    return _like(x, np.clip(w * alpha + beta, 0, 1))
+    return np.asarray(np.clip(w * alpha + beta, 0, 1))
 
 
-def _hard_swish(call: Call, x: Arr) -> Arr:
-    w = widened(x)
-    return _like(x, w * np.clip(w * w.dtype.type(1 / 6) + w.dtype.type(0.5), 0, 1))
+def _hard_swish(call: Call, w: Arr) -> npt.ArrayLike:
+    return np.asarray(w * np.clip(w * w.dtype.type(1 / 6) + w.dtype.type(0.5), 0, 1))
 
 
-def _elu(call: Call, x: Arr) -> Arr:
-    w = widened(x)
-    return _like(x, np.where(w < 0, w.dtype.type(call.number("alpha")) * np.expm1(np.minimum(w, 0)), w))
+def _elu(call: Call, w: Arr) -> npt.ArrayLike:
+    return np.where(w < 0, w.dtype.type(call.number("alpha")) * np.expm1(np.minimum(w, 0)), w)
 
 
-def _celu(call: Call, x: Arr) -> Arr:
-    w = widened(x)
+def _celu(call: Call, w: Arr) -> npt.ArrayLike:
     alpha = w.dtype.type(call.number("alpha"))
-    return _like(x, np.maximum(w, 0) + np.minimum(alpha * np.expm1(w / alpha), 0))
+    return np.asarray(np.maximum(w, 0) + np.minimum(alpha * np.expm1(w / alpha), 0))
 
 
-def _selu(call: Call, x: Arr) -> Arr:
-    w = widened(x)
+def _selu(call: Call, w: Arr) -> npt.ArrayLike:
     alpha, gamma = w.dtype.type(call.number("alpha")), w.dtype.type(call.number("gamma"))
-    return _like(x, gamma * np.where(w > 0, w, alpha * np.expm1(np.minimum(w, 0))))
+    return np.asarray(gamma * np.where(w > 0, w, alpha * np.expm1(np.minimum(w, 0))))
 
 
 def _softplus_of(x: Arr) -> Arr:
     return np.asarray(np.logaddexp(x, x.dtype.type(0)))
 
 
-def _softplus(call: Call, x: Arr) -> Arr:
-    return _like(x, _softplus_of(widened(x)))
+def _softplus(call: Call, w: Arr) -> npt.ArrayLike:
+    return _softplus_of(w)
 
 
-def _softsign(call: Call, x: Arr) -> Arr:
-    w = widened(x)
-    return _like(x, w / (1 + np.abs(w)))
+def _softsign(call: Call, w: Arr) -> npt.ArrayLike:
+    return np.asarray(w / (1 + np.abs(w)))
 
 
-def _mish(call: Call, x: Arr) -> Arr:
-    w = widened(x)
-    return _like(x, w * np.tanh(_softplus_of(w)))
+def _mish(call: Call, w: Arr) -> npt.ArrayLike:
+    return w * np.tanh(_softplus_of(w))
 
 
 def _gelu(call: Call, x: Arr) -> Arr:
@@ -172,9 +164,14 @@ def _operator(kernel: Kernel, since: int = 1) -> Operator:
     return Operator(since, kernel, as_first)
 
 
+def _of_wide(function: Callable[[Call, Arr], npt.ArrayLike], since: int = 1) -> Operator:
+    """A function of elements in float32 at least; the result has the type of the input."""
+    return _operator(lambda call, x: _like(x, function(call, widened(x))), since)
+
+
 OPERATORS: Table = {
     ("", "Relu"): (_operator(_relu),),
-    ("", "LeakyRelu"): (_operator(_leaky_relu),),
+    ("", "LeakyRelu"): (_of_wide(_leaky_relu),),
     ("", "ThresholdedRelu"): (_operator(_thresholded_relu, 10),),
     ("", "PRelu"): (
         Operator(1, _prelu_1, after(_fits_channels)),
@@ -184,17 +181,17 @@ OPERATORS: Table = {
         _operator(_clip_1),
         Operator(11, _clip, after(_require_bounds)),
     ),
-    ("", "Sigmoid"): (_operator(_sigmoid),),
-    ("", "Swish"): (_operator(_swish, 24),),
+    ("", "Sigmoid"): (_of_wide(_sigmoid),),
+    ("", "Swish"): (_of_wide(_swish, 24),),
     ("", "SwiGLU"): (Operator(28, _swiglu, after(_require_equal)),),
-    ("", "HardSigmoid"): (_operator(_hard_sigmoid),),
-    ("", "HardSwish"): (_operator(_hard_swish, 14),),
-    ("", "Elu"): (_operator(_elu),),
-    ("", "Celu"): (_operator(_celu, 12),),
-    ("", "Selu"): (_operator(_selu),),
-    ("", "Softplus"): (_operator(_softplus),),
-    ("", "Softsign"): (_operator(_softsign),),
-    ("", "Mish"): (_operator(_mish, 18),),
+    ("", "HardSigmoid"): (_of_wide(_hard_sigmoid),),
+    ("", "HardSwish"): (_of_wide(_hard_swish, 14),),
+    ("", "Elu"): (_of_wide(_elu),),
+    ("", "Celu"): (_of_wide(_celu, 12),),
+    ("", "Selu"): (_of_wide(_selu),),
+    ("", "Softplus"): (_of_wide(_softplus),),
+    ("", "Softsign"): (_of_wide(_softsign),),
+    ("", "Mish"): (_of_wide(_mish, 18),),
     ("", "Gelu"): (_operator(_gelu, 20),),
     ("", "Shrink"): (_operator(_shrink, 9),),
 }

@@ -144,10 +144,6 @@ def same_shapes(call: Call, *operands: Arr | Known) -> None:
         raise call.error(f"the input shapes must be equal before operator set 8, not {listed}")
 
 
-def _since(version: int, function: np.ufunc) -> tuple[Operator, ...]:
-    return (Operator(version, elementwise(function), as_first),)
-
-
 def _is_nan(call: Call, x: Arr) -> Arr:
     return np.asarray(np.isnan(widened(x)))
 
@@ -251,18 +247,18 @@ OPERATORS: Table = {
     ("", "Max"): _variadic(_chain(np.maximum)),
     ("", "Sum"): _variadic(_chain(np.add)),
     ("", "Mean"): _variadic(elementwise(_mean_of)),
-    ("", "Sin"): _since(7, np.sin),
-    ("", "Cos"): _since(7, np.cos),
-    ("", "Tan"): _since(7, np.tan),
-    ("", "Asin"): _since(7, np.arcsin),
-    ("", "Acos"): _since(7, np.arccos),
-    ("", "Atan"): _since(7, np.arctan),
-    ("", "Sinh"): _since(9, np.sinh),
-    ("", "Cosh"): _since(9, np.cosh),
-    ("", "Tanh"): _since(1, np.tanh),
-    ("", "Asinh"): _since(9, np.arcsinh),
-    ("", "Acosh"): _since(9, np.arccosh),
-    ("", "Atanh"): _since(9, np.arctanh),
+    ("", "Sin"): _unary(np.sin, since=7),
+    ("", "Cos"): _unary(np.cos, since=7),
+    ("", "Tan"): _unary(np.tan, since=7),
+    ("", "Asin"): _unary(np.arcsin, since=7),
+    ("", "Acos"): _unary(np.arccos, since=7),
+    ("", "Atan"): _unary(np.arctan, since=7),
+    ("", "Sinh"): _unary(np.sinh, since=9),
+    ("", "Cosh"): _unary(np.cosh, since=9),
+    ("", "Tanh"): _unary(np.tanh),
+    ("", "Asinh"): _unary(np.arcsinh, since=9),
+    ("", "Acosh"): _unary(np.arccosh, since=9),
+    ("", "Atanh"): _unary(np.arctanh, since=9),
     ("", "Equal"): _comparison(elementwise(np.equal)),
     ("", "Less"): _comparison(elementwise(np.less)),
     ("", "LessOrEqual"): _comparison(elementwise(np.less_equal), since=12),

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from hwflow.onnx.ops.base import Arr, Call, Kernel, Known, Operator, Table, axis_in
+from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table, axis_in
 from hwflow.onnx.ops.element_types import in_float32, widened
 from hwflow.onnx.ops.shapes import as_first
 
@@ -48,11 +48,7 @@ def _versions(function: _OverAxis) -> tuple[Operator, ...]:
         flat = x.reshape(rows, x.size // rows if rows else 0)
         return in_float32(lambda w: function(w, 1))(flat).reshape(x.shape)
 
-    return _operator(1, over_the_rest), _operator(13, over_one_axis)
-
-
-def _operator(since: int, kernel: Kernel) -> Operator:
-    return Operator(since, kernel, as_first)
+    return Operator(1, over_the_rest, as_first), Operator(13, over_one_axis, as_first)
 
 
 def _loss_shapes(call: Call, scores: Known, labels: Known, weight: Known | None = None) -> Known:
