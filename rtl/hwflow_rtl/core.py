@@ -137,12 +137,12 @@ class Core(wiring.Component):
 
     def check_sinks(self) -> None:
         """Check that each input of a stage and each output of the core has one source, which is an earlier stage."""
-        wanted = {(Endpoint.stage(k), port) for k, (_, stage) in enumerate(self.stages)
+        ends = {(Endpoint.stage(k), port) for k, (_, stage) in enumerate(self.stages)
                   for port in range(len(inputs_of(stage)))}
-        wanted |= {(Endpoint.core(k), 0) for k in range(len(self.output_names))}
+        ends |= {(Endpoint.core(k), 0) for k in range(len(self.output_names))}
         sinks = [(each.sink, each.port) for each in self.links]
-        if len(sinks) != len(set(sinks)) or set(sinks) != wanted:
-            raise ValueError(f"links of a Core must feed each of {sorted(wanted)} once, not {sorted(sinks)}")
+        if len(sinks) != len(set(sinks)) or set(sinks) != ends:
+            raise ValueError(f"links of a Core must feed each of {sorted(ends)} once, not {sorted(sinks)}")
         for each in self.links:
             source, sink = each.source, each.sink
             later = sink.number if sink.of_stage else len(self.stages)

@@ -68,8 +68,8 @@ class MemoryPads(wiring.Component):
             names = [] if pads else list(members)
         self.bidirectional = tuple(name for name in names if name not in members)
         for name in names:
-            wanted = [name] if name in members else [f"{name}_{end}" for end in BOTH_WAYS]
-            if not set(wanted) <= members.keys():
+            needed = [name] if name in members else [f"{name}_{end}" for end in BOTH_WAYS]
+            if not set(needed) <= members.keys():
                 raise ValueError(f"pins of {part.name} must be of {', '.join(members)}, not {name}")
         self.pads = pads
         #: Between the controller and the pins, where the memory wants them.

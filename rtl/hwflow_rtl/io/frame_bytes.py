@@ -236,15 +236,15 @@ def frame_bytes(ports: Sequence[Any], ends: Sequence[End]) -> int:
 
 def checked_ends(inputs: Sequence[Any], outputs: Sequence[Any], ends: Ends | None) -> Ends:
     """`ends`, if they are those of the streams; ValueError if not, or if there are none for several streams."""
-    found = [[(payload_of(port).length, Shape.cast(payload_of(port).elem_shape).width) for port in ports]
+    sizes = [[(payload_of(port).length, Shape.cast(payload_of(port).elem_shape).width) for port in ports]
              for ports in (inputs, outputs)]
     if ends is None:
         if len(inputs) > 1 or len(outputs) > 1:
             raise ValueError(f"ends must be given for a core with {len(inputs)} inputs and "
                              f"{len(outputs)} outputs")
-        return Ends(*(tuple(End(lanes, width, lanes) for lanes, width in streams) for streams in found))
-    for what, streams, given in (("inputs", found[0], ends.inputs), ("outputs", found[1], ends.outputs)):
-        if [(end.lanes, end.width) for end in given] != streams or any(end.elements % end.lanes for end in given):
+        return Ends(*(tuple(End(lanes, width, lanes) for lanes, width in streams) for streams in sizes))
+    for what, streams, said in (("inputs", sizes[0], ends.inputs), ("outputs", sizes[1], ends.outputs)):
+        if [(end.lanes, end.width) for end in said] != streams or any(end.elements % end.lanes for end in said):
             raise ValueError(f"ends must be whole beats of the core's {what}, of the lanes and widths "
-                             f"{streams}, not {list(given)}")
+                             f"{streams}, not {list(said)}")
     return ends

@@ -170,8 +170,8 @@ class RoundedSum:
         groups = self.groups(tabled)
         if not groups:
             return _Ways((), digits, self.constant)
-        made = [self.table(group, self.constant if group is groups[-1] else 0) for group in groups]
-        return _Ways(tuple(made), digits, 0)
+        tables = [self.table(group, self.constant if group is groups[-1] else 0) for group in groups]
+        return _Ways(tuple(tables), digits, 0)
 
     def groups(self, tabled: list[int]) -> list[list[tuple[int, int]]]:
         """The bits of these operands, four at a time; what is left at their upper ends shares tables."""
@@ -222,23 +222,23 @@ class RoundedSum:
 
     def total(self, m: Module, values: Sequence[Value], name: str) -> Value:
         """The sum with the constant."""
-        ways, found = self.ways, []
+        ways, words = self.ways, []
         for n, each in enumerate(ways.tables):
             inputs = Cat(values[k][bit] for k, bit in each.places)
             word = Signal(each.term.shape, name=f"{name}_product{n}", reset_less=True)
             m.d.sync += word.eq(table(m, inputs, each.codes, word.shape(), f"{name}_table{n}"))
-            found.append(word)
+            words.append(word)
         waited = {k: delay(m, values[k], ways.lead, f"{name}_operand{k}") for k in {d.operand for d in ways.digits}}
         for digit in ways.digits:
             shape = self.operands[digit.operand].shape
-            found.append(waited[digit.operand].as_signed() if shape.signed else waited[digit.operand].as_unsigned())
-        if len(found) < len(ways.plan.terms):
-            found.append(Const(ways.constant, ways.plan.terms[-1].shape))
+            words.append(waited[digit.operand].as_signed() if shape.signed else waited[digit.operand].as_unsigned())
+        if len(words) < len(ways.plan.terms):
+            words.append(Const(ways.constant, ways.plan.terms[-1].shape))
         assert not ways.plan.result.negative
         low, high = self.ends
         total = Signal(holding(min(low, -1), high), name=f"{name}_total")  # signed: no bit above differs from its last
         # Digits of one operand cannot all be at their ends at once: the sum may be narrower than they say.
-        m.d.comb += total.eq(ways.plan.build(m, found, f"{name}_sum") << ways.plan.result.place)
+        m.d.comb += total.eq(ways.plan.build(m, words, f"{name}_sum") << ways.plan.result.place)
         return total
 
     def finished(self, m: Module, total: Value, name: str) -> Value:

@@ -88,23 +88,23 @@ class Feed:
         """When each word that is given could be there, for words that arrive like this; in order they are later."""
         if self.repeats == 1:
             return arrivals + self.latency
-        found = np.full((len(arrivals) // self.words, self.repeats, self.words), ALWAYS, np.int64)
-        found[:, 0] = (arrivals + self.latency).reshape(-1, self.words)
-        return found.reshape(-1)
+        times = np.full((len(arrivals) // self.words, self.repeats, self.words), ALWAYS, np.int64)
+        times[:, 0] = (arrivals + self.latency).reshape(-1, self.words)
+        return times.reshape(-1)
 
-    def taken(self, arrivals: Times, given: Times) -> Times:
-        """When each arriving word is taken, if those that are given leave at `given`."""
+    def taken(self, arrivals: Times, leaving: Times) -> Times:
+        """Tell when each arriving word is taken, if those that are given leave at `leaving`."""
         if self.words > 1 and self.repeats > 1:
-            return self.replay_taken(arrivals, given)
-        gone = given[self.repeats - 1::self.repeats]  # one word: it leaves the queue when it is given for the last time
+            return self.replay_taken(arrivals, leaving)
+        gone = leaving[self.repeats - 1::self.repeats]  # one word: it leaves when it is given for the last time
         taken: Times = arrivals.copy()
         taken[2:] = np.maximum(taken[2:], gone[:-2] + 1)
         return taken
 
-    def replay_taken(self, arrivals: Times, given: Times) -> Times:
+    def replay_taken(self, arrivals: Times, leaving: Times) -> Times:
         words, repeats, depth = self.words, self.repeats, self.replay_depth
-        credit = np.full(len(given), ALWAYS, np.int64)
-        credit[depth:] = given[:-depth] + 1 if len(given) > depth else []
+        credit = np.full(len(leaving), ALWAYS, np.int64)
+        credit[depth:] = leaving[:-depth] + 1 if len(leaving) > depth else []
         frames = len(arrivals) // words
         taken = arrivals.reshape(frames, words).copy()
         reads = np.empty((frames, repeats * words), np.int64)

@@ -125,15 +125,15 @@ class BlockProduct:
     def build(self, m: Module, a: Value, b: Value, technology: Technology) -> Value:
         if not self.in_blocks(technology):
             return self.rows.build(m, a, b, technology)
-        slowest, found = self.multiply_latency(technology), []
+        slowest, parts = self.multiply_latency(technology), []
         for n, (i, j, each) in enumerate(self.products):
             m.submodules[f"multiplier{n}"] = unit = each.unit(1, technology)
             m.d.comb += [
                 Value.cast(unit.a).eq(a[i:i + each.element.width]), Value.cast(unit.b).eq(b[j:j + each.weight.width])]
             word = Signal(each.shape, name=f"part{n}")
             m.d.comb += word.eq(unit.p[0])
-            found.append(delay(m, word, slowest - each.latency(technology), f"part{n}_waits"))
-        return self.plan.build(m, found, "parts")
+            parts.append(delay(m, word, slowest - each.latency(technology), f"part{n}_waits"))
+        return self.plan.build(m, parts, "parts")
 
 
 def limbs(shape: Shape) -> list[tuple[int, Shape]]:
@@ -235,12 +235,12 @@ class Multiplier(wiring.Component):
 
     def centred(self, m: Module, codes: Sequence[Value]) -> list[Value]:
         """The operands without their zero points."""
-        found = []
+        centred = []
         for name, code, operand, z, ends in zip(
                 "ab", codes, self.function.operands, self.function.zero_points, self.function.ends, strict=True):
             number = Cat(Const(1, 1), ~code).as_signed() if operand.bipolar else code  # +1 or -1
             value = Signal(holding(*ends), name=f"centred_{name}", reset_less=True)
             domain = m.d.sync if self.function.centres else m.d.comb
             domain += value.eq(number - z)
-            found.append(value)
-        return found
+            centred.append(value)
+        return centred

@@ -156,17 +156,17 @@ class SumPlan:
     def build(self, m: Module, values: Sequence[Value], name: str) -> Value:
         """The sum of `values`, which are the terms' numbers, `latency` cycles later."""
         order = sorted(range(len(self.terms)), key=lambda k: (self.terms[k].place, self.terms[k].width))
-        found = [values[k] for k in order]
+        terms = [values[k] for k in order]
         for depth, nodes in enumerate(self.levels):
-            made = []
+            sums = []
             for n, node in enumerate(nodes):
                 term = node.result if isinstance(node, _Sum) else node
                 register = Signal(term.shape, name=f"{name}_{depth}_{n}", reset_less=True)
                 m.d.sync += register.eq(
-                    node.value(found[2 * n], found[2 * n + 1]) if isinstance(node, _Sum) else found[2 * n])
-                made.append(register)
-            found = made
-        return found[0]
+                    node.value(terms[2 * n], terms[2 * n + 1]) if isinstance(node, _Sum) else terms[2 * n])
+                sums.append(register)
+            terms = sums
+        return terms[0]
 
 
 def adder_cells(width: int, technology: Technology | None) -> int:

@@ -299,8 +299,8 @@ class OperandFiller(wiring.Component):
         copy.advance(taken & all_of(nest.last))
         m.d.comb += wraps.eq(copy.last[0])
         step: Value = Mux(wraps, Const(-(self.copies - 1) * self.tile - back, width), Const(self.tile - back, width))
-        for last, found in reversed(steps):
-            step = Mux(last, step, found)
+        for last, jump in reversed(steps):
+            step = Mux(last, step, jump)
         with m.If(taken):
             m.d.sync += address.eq(address + step)
         moves: Value = Const(0)  # the part moves on where its own loop does, and begins anew by itself
@@ -314,7 +314,7 @@ class OperandFiller(wiring.Component):
 
 
 def all_of(flags: Iterable[Value]) -> Value:
-    found: Value = Const(1, 1)
+    all_last: Value = Const(1, 1)
     for flag in flags:
-        found = found & flag
-    return found
+        all_last = all_last & flag
+    return all_last

@@ -288,12 +288,12 @@ class PatchTimes:
             self.wait(bound, waits)
         shifts = spaced(bound.reshape(-1), spacing.reshape(-1)).reshape(bound.shape)
         self.words = shifts[:, :words]
-        given = np.empty((self.rows, len(self.at)), dtype=np.int64)
+        leaving = np.empty((self.rows, len(self.at)), dtype=np.int64)
         inside = self.at < self.row
-        given[:, inside] = shifts[:, self.at[inside]]
+        leaving[:, inside] = shifts[:, self.at[inside]]
         if self.late:
-            given[:, ~inside] = self.behind(shifts, waits)
-        return given.reshape(-1) + 1
+            leaving[:, ~inside] = self.behind(shifts, waits)
+        return leaving.reshape(-1) + 1
 
     def wait(self, bound: Times, waits: Times) -> None:
         """After a window nothing moves until a place is free: one cycle after the window before it is taken."""

@@ -98,15 +98,15 @@ class MatrixStageShape(UnitShape):
         def played(earliest: Times, pace: int) -> tuple[Times, ...]:
             if left is None:
                 return shape.source.starts(earliest, pace, words, weights)
-            found, places = earliest, Queue.capacity_of(depth)
+            started, places = earliest, Queue.capacity_of(depth)
             while True:  # sums that are dropped free their places as well, some of them before earlier sums do
-                gone = results_of(found) - queued - 1
+                gone = results_of(started) - queued - 1
                 gone[:, :shape.span // shape.out_lanes] = left.reshape(len(gone), -1)
                 free = with_room(earliest, np.sort(gone, axis=None), places, back=2 + ahead, block=shape.drain)
                 starts, *others = shape.source.starts(free, pace, words, weights)
-                if np.array_equal(starts, found):
+                if np.array_equal(starts, started):
                     return starts, *others
-                found = starts
+                started = starts
 
         starts, taken = front_times(arrivals[0], shape, technology, lambda earliest, pace: played(earliest, pace)[0])
         _, *taken_weights = played(starts, 1)
@@ -271,9 +271,9 @@ def front_times(arrivals: Times, shape: MatrixShape, technology: Technology,
         patch = PatchTimes(shape.window, earliest, spacing)
 
         def windows(room: Times | None) -> tuple[Times, ...]:
-            given = patch.play(room)
-            taken = in_turn(given if room is None else np.maximum(given, room))
-            there = np.maximum(given, np.append(given[:1], taken[:-1] + 1))
+            leaving = patch.play(room)
+            taken = in_turn(leaving if room is None else np.maximum(leaving, room))
+            there = np.maximum(leaving, np.append(leaving[:1], taken[:-1] + 1))
             return there, taken, patch.words.reshape(-1), patch.fillers
 
         starts, (_, _, taken, _) = shape.played.play(windows, frames, depth, shape.block_interval, begin)

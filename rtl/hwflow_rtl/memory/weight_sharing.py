@@ -87,9 +87,9 @@ def piece_periods(paces: Sequence[Fraction]) -> tuple[int, ...]:
     """
     longest = REGISTERED
     while longest <= paces[-1]:
-        found = in_time(paces, longest)
-        if found is not None:
-            return found
+        periods = in_time(paces, longest)
+        if periods is not None:
+            return periods
         longest *= 2
     raise ValueError(f"streams that share a memory of rings must want pieces more seldom than in "
                      f"{', '.join(f'{float(pace):.2f}' for pace in paces)} clocks")
@@ -97,13 +97,13 @@ def piece_periods(paces: Sequence[Fraction]) -> tuple[int, ...]:
 
 def in_time(paces: Sequence[Fraction], longest: int) -> tuple[int, ...] | None:
     """Periods up to `longest`; None where one stream comes too late."""
-    found: list[int] = []
+    periods: list[int] = []
     for pace in paces:
-        least, wait = QUEUED if pace < REGISTERED else REGISTERED, turn_wait(found, pace)
+        least, wait = QUEUED if pace < REGISTERED else REGISTERED, turn_wait(periods, pace)
         if wait is None or least + wait > pace:
             return None
-        found.append(least if least == QUEUED else max(least, min(floor(pace) - wait, longest)))
-    return tuple(found)
+        periods.append(least if least == QUEUED else max(least, min(floor(pace) - wait, longest)))
+    return tuple(periods)
 
 
 def turn_wait(periods: Sequence[int], most: Fraction) -> int | None:

@@ -149,7 +149,7 @@ class LogicMultipliers(wiring.Component):
 
     def gated_sums(self, m: Module, value: Value, factor: Value, name: str) -> list[Value]:
         """The nodes of level 1, two bits of the factor at a time."""
-        gates, found = self.tree.levels[0], []
+        gates, sums = self.tree.levels[0], []
         for k, node in enumerate(self.tree.levels[1]):
             pair = factor[2 * k:2 * k + 2]
             total: Value = gated(value, pair[0])
@@ -158,12 +158,12 @@ class LogicMultipliers(wiring.Component):
                                                   name=f"{name}_gated{k}")
             register = Signal(node.shape, name=f"{name}_sum1_{k}", reset_less=True)
             m.d.sync += register.eq(total)
-            found.append(register)
-        return found
+            sums.append(register)
+        return sums
 
     def sums(self, m: Module, depth: int, terms: list[Value], name: str) -> list[Value]:
         """The nodes of level `depth`, from those of the level before."""
-        before, found = self.tree.levels[depth - 1], []
+        before, sums = self.tree.levels[depth - 1], []
         for k, node in enumerate(self.tree.levels[depth]):
             total = terms[2 * k]
             if 2 * k + 1 < len(terms):
@@ -173,8 +173,8 @@ class LogicMultipliers(wiring.Component):
                 total = Cat(low[:kept], rest - high if before[2 * k + 1].minus else rest + high)
             register = Signal(node.shape, name=f"{name}_sum{depth}_{k}", reset_less=True)
             m.d.sync += register.eq(total)
-            found.append(register)
-        return found
+            sums.append(register)
+        return sums
 
 
 def registered(m: Module, value: Value, name: str) -> Signal:

@@ -323,7 +323,7 @@ class WideMultipliers(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         shape, cut = self.shape, widest(self.technology) - 1
-        made, parts = [], shape.parts(self.technology)
+        products, parts = [], shape.parts(self.technology)
         waits = [shape.part_latency(part, self.technology) for part in parts]
         for k, part in enumerate(parts):
             m.submodules[f"part{k}"] = unit = self.unit(part)
@@ -332,14 +332,14 @@ class WideMultipliers(wiring.Component):
                 if shape.is_split(self.technology):
                     a = a[cut:].as_signed() if k else Cat(a[:cut], Const(0, 1)).as_signed()
                 m.d.comb += [unit.a[n].eq(a), unit.b[n].eq(self.b[n])]
-            made.append(unit)
+            products.append(unit)
         for n in range(self.count):
-            if len(made) == 1:
-                m.d.comb += self.p[n].eq(made[0].p[n])
+            if len(products) == 1:
+                m.d.comb += self.p[n].eq(products[0].p[n])
                 continue
             # In logic a narrow part is ready sooner.
             low, high = (delay(m, Value.cast(unit.p[n]).as_signed(), max(waits) - wait, f"part{k}_{n}")
-                         for k, (unit, wait) in enumerate(zip(made, waits, strict=True)))
+                         for k, (unit, wait) in enumerate(zip(products, waits, strict=True)))
             total = Signal(self.p[n].shape(), name=f"product{n}", reset_less=True)
             m.d.sync += total.eq(Cat(low[:cut], low[cut:].as_signed() + high).as_signed())
             m.d.comb += self.p[n].eq(total)

@@ -35,9 +35,9 @@ def ring_parts(words: int, width: int, technology: Technology) -> tuple[int, ...
     pixels have a little more than three quarters of a power of two.
     """
     whole = 1 << ceil_log2(words)
-    found: list[tuple[int, ...]] = [(whole,), (words,)]
-    found += [(first, words - first) for first in (whole // 4 * 3, whole // 2) if 0 < first < words]
-    return min(found, key=lambda depths: sum(technology.ram_cost(width=width, depth=depth).ram for depth in depths))
+    splits: list[tuple[int, ...]] = [(whole,), (words,)]
+    splits += [(first, words - first) for first in (whole // 4 * 3, whole // 2) if 0 < first < words]
+    return min(splits, key=lambda depths: sum(technology.ram_cost(width=width, depth=depth).ram for depth in depths))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -52,8 +52,8 @@ class Axis:
         outside, words = table < 0, held(table)
         real = np.flatnonzero(~outside)
         last = int(real[-1])
-        wanted = np.where(outside, words.max(), words)
-        first = np.minimum.accumulate(wanted[::-1])[::-1] + low  # of what follows, padding aside
+        last_wanted = np.where(outside, words.max(), words)
+        first = np.minimum.accumulate(last_wanted[::-1])[::-1] + low  # of what follows, padding aside
         after = np.append(first[1:], (1 << 62) if frame is None else frame + first[0])
         after[last] = after[-1]
         ends, final = words + high, np.zeros(len(table), dtype=bool)
@@ -108,9 +108,9 @@ class RearrangeShape:
         start = groups[:, :1]
         if not np.array_equal(groups, np.where(start < 0, -1, start + np.arange(lanes))):
             return f"lanes must be such that channels move in words of neighbours, not {lanes}"
-        found = [table[table >= 0] % lanes for table in (rows, columns, start[:, 0])]
-        if all(len(rests) for rests in found) and (
-                any((rests != rests[0]).any() for rests in found) or sum(int(rests[0]) for rests in found) % lanes):
+        offsets = [table[table >= 0] % lanes for table in (rows, columns, start[:, 0])]
+        if all(len(rests) for rests in offsets) and (
+                any((rests != rests[0]).any() for rests in offsets) or sum(int(rests[0]) for rests in offsets) % lanes):
             return f"lanes must be such that words of the output are words of the input, not {lanes}"
         return None
 
@@ -241,12 +241,12 @@ class RearrangeShape:
             return max(2, self._words_for(self.earliest))
         words, count = self.input_words, self.output_words
         needs = np.concatenate([self.needs, self.needs + words])
-        kept = np.concatenate([self.wanted[-1:] - words, self.wanted, self.wanted[:-1] + words])
+        neighbours = np.concatenate([self.wanted[-1:] - words, self.wanted, self.wanted[:-1] + words])
         even = np.arange(len(needs))
         if count >= words:
-            depth = np.max(needs - even - np.minimum.accumulate(kept - even))
+            depth = np.max(needs - even - np.minimum.accumulate(neighbours - even))
         else:
-            depth = np.max((in_turn(needs) + 1 - np.append(kept[1:], self.wanted[-1] + words))[count:])
+            depth = np.max((in_turn(needs) + 1 - np.append(neighbours[1:], self.wanted[-1] + words))[count:])
         return max(2, int(depth))
 
     def _words_for(self, earliest: IntArray) -> int:
@@ -257,9 +257,9 @@ class RearrangeShape:
         frames = np.arange(3)[:, None]
         come = (frames * earliest[-1] + earliest[:-1]).reshape(-1)
         needs = (frames * self.input_words + self.needs).reshape(-1)
-        wanted = np.append(frames * self.input_words + self.wanted, 3 * self.input_words + self.skipped)
+        until = np.append(frames * self.input_words + self.wanted, 3 * self.input_words + self.skipped)
         played = in_turn(come[needs - 1] + 1)
-        return int((np.arange(len(come)) + 1 - wanted[np.searchsorted(played, come)]).max())
+        return int((np.arange(len(come)) + 1 - until[np.searchsorted(played, come)]).max())
 
     def times(self, arrivals: Times, depth: int, room: Times | None = None) -> tuple[Times, Times]:
         """When output words are played and input words taken, which come as `arrivals` says, whole frames.

@@ -57,7 +57,7 @@ class AxisTable:
         final, turn = axis.final & (not innermost), axis.step % around
         records = np.stack([axis.step - 1, axis.freed - 1, turn, turn - around, axis.outside, final],
                            axis=1).astype(np.int64)
-        count, found = len(records), []
+        count, tables = len(records), []
         for period in (n for n in range(1, count + 1) if count % n == 0):
             entries = records.copy()
             if not outermost:
@@ -65,8 +65,8 @@ class AxisTable:
             blocks = entries.reshape(count // period, -1)
             ends = np.append(np.flatnonzero((blocks[1:] != blocks[:-1]).any(axis=1)), len(blocks) - 1)
             if len(ends) <= MOST_RUNS:
-                found.append(AxisTable(entries, period, tuple(int(end) for end in ends)))
-        return min(found, key=lambda table: (table.size, len(table.ends)))
+                tables.append(AxisTable(entries, period, tuple(int(end) for end in ends)))
+        return min(tables, key=lambda table: (table.size, len(table.ends)))
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -156,8 +156,8 @@ class WalkerShape:
         order, around = self.order, self.around
         groups, columns, rows = (np.stack([axis.step - 1, axis.freed - 1, axis.step % around,
                                            axis.step % around - around]) for axis in order.axes)
-        made = np.unique(np.concatenate([groups[:, :-1], columns[:, :-1], rows], axis=1), axis=1)
-        bits = (made[:, None] >> np.arange(64)[:, None] & 1).reshape(len(made) * 64, -1)
+        distinct = np.unique(np.concatenate([groups[:, :-1], columns[:, :-1], rows], axis=1), axis=1)
+        bits = (distinct[:, None] >> np.arange(64)[:, None] & 1).reshape(len(distinct) * 64, -1)
         courses = np.unique(bits ^ bits[:, :1], axis=0)
         return len(courses) - 1 + int(order.outside.any()) + int(order.outside[0])
 

@@ -245,12 +245,12 @@ class GruCell(Cell):
         t, shape = self.timing, self.shape
         products = self.products(m, "reset_product", [self.sums[lane] for lane in range(shape.lanes)], shape.sum,
                                  self.lanes(self.reset, VALUE))
-        of_n, found = trail.at(t.x).gates["n"], []
+        of_n, inputs = trail.at(t.x).gates["n"], []
         for lane, product in enumerate(products):
             kept = quotient(m, product, ONE_FRACTION, f"reset{lane}")
             late = delay(m, self.sums[lane], t.x, f"sum{lane}")
-            found.append(Mux(of_n, kept[:shape.sum.width + 1].as_signed(), late))
-        return found
+            inputs.append(Mux(of_n, kept[:shape.sum.width + 1].as_signed(), late))
+        return inputs
 
     def elaborate(self, platform):
         if self.shape.reset_after:

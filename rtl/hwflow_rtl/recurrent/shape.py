@@ -77,13 +77,13 @@ class LoopTiming:
 
         Blocks are `block` cycles apart.  The reader reads a word in each cycle, the first one a cycle after its start.
         """
-        matrix, found = shape.matrix, 0
+        matrix, latest = shape.matrix, 0
         for word in range(shape.words):
             beat = (word + 1) * shape.cols // shape.lanes - 1
             number, place = divmod(beat, matrix.drain)
             written = ((number - shape.blocks + 1) * block + self.sums + place * matrix.drain_interval + self.state)
-            found = max(found, written - word)
-        return found
+            latest = max(latest, written - word)
+        return latest
 
 
 @dataclass(frozen=True)
@@ -112,13 +112,13 @@ class LoopPace:
 
     def starts(self, shape: RecurrentShape) -> list[int]:
         """The starts of the blocks of a step, after the first."""
-        found = [0]
+        moments = [0]
         for number in range(1, len(shape.gates) * shape.blocks):
-            start = found[-1] + self.block
+            start = moments[-1] + self.block
             if shape.reset_before and number == 2 * shape.blocks:
-                start = max(start, found[shape.blocks - 1] + self.reset)
-            found.append(start)
-        return found
+                start = max(start, moments[shape.blocks - 1] + self.reset)
+            moments.append(start)
+        return moments
 
     def cycles(self, shape: RecurrentShape) -> int:
         """From frame to frame.  A frame that begins anew does not wait for the results of the last one."""

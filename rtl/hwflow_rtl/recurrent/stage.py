@@ -236,14 +236,14 @@ class LoopModel:
 
     def beats(self, frames: IntArray) -> IntArray:
         """The beats of `RecurrentStage.model`."""
-        made = []
+        beats = []
         for frame in frames.reshape(-1, self.shape.steps, len(self.shape.gates), self.shape.hidden):
             if not self.shape.streaming:
                 self.state, self.cell = self.initial[0], self.initial[-1]
             for sums in frame:
                 self.step(sums)
-                made.append(self.outputs[0].model(self.state).reshape(-1, self.shape.lanes))
-        return np.concatenate(made) if made else np.zeros((0, self.shape.lanes), np.int64)
+                beats.append(self.outputs[0].model(self.state).reshape(-1, self.shape.lanes))
+        return np.concatenate(beats) if beats else np.zeros((0, self.shape.lanes), np.int64)
 
     def product(self, operand: IntArray) -> IntArray:
         """Gate sums [gates, hidden] of the product with a state."""
@@ -262,8 +262,8 @@ class LoopModel:
         return np.clip(divided(values, drop), -half, half - 1) + half
 
     def looked_up(self, sums: IntArray, table: int) -> IntArray:
-        found: IntArray = self.tables[table][self.index(sums, self.shape.sum_drop, self.shape.index_bits)]
-        return found
+        values: IntArray = self.tables[table][self.index(sums, self.shape.sum_drop, self.shape.index_bits)]
+        return values
 
     def rnn(self, x: IntArray, own: IntArray) -> None:
         self.state = self.looked_up(x[0] + own[0], 0)

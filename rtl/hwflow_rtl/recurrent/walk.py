@@ -67,8 +67,8 @@ class LoopWalk:
         taken = self.taken(arrivals, starts, len(arrivals))
         frames = starts.reshape(-1, len(shape.gates), shape.blocks)
         latency = self.timing.sums + self.timing.state + self.output + Queue.latency_of(self.results)
-        given = (frames[:, -1].reshape(-1, 1) + beats).reshape(-1) + latency
-        return StageTimes((np.array(taken, np.int64),), given)
+        leaving = (frames[:, -1].reshape(-1, 1) + beats).reshape(-1) + latency
+        return StageTimes((np.array(taken, np.int64),), leaving)
 
     def starts(self, arrivals: Times, left: Times | None) -> Times:
         """The starts of all blocks."""
@@ -80,7 +80,7 @@ class LoopWalk:
         come = arrivals.tolist()
         gone = None if left is None else left.tolist()
         starts: list[int] = []
-        last_taken, given, reset_block = -1, 0, 0
+        last_taken, leaving, reset_block = -1, 0, 0
         for number in range(count):
             place = number % step
             for beat in range(number * drain, (number + 1) * drain):
@@ -94,9 +94,9 @@ class LoopWalk:
             if shape.reset_before and place >= 2 * blocks:
                 start = max(start, reset_block + pace.reset)
             if place >= step - blocks:
-                given += drain
-                if gone is not None and given > places_out:
-                    start = max(start, gone[given - places_out - 1] + BACK)
+                leaving += drain
+                if gone is not None and leaving > places_out:
+                    start = max(start, gone[leaving - places_out - 1] + BACK)
             starts.append(start)
         return np.array(starts, np.int64)
 
@@ -110,12 +110,12 @@ class LoopWalk:
     def taken(self, arrivals: Times, starts: Times, count: int) -> list[int]:
         """When beats of gate sums are taken."""
         capacity, spacing = Queue.capacity_of(self.waiting), self.shape.matrix.drain_interval
-        first, known, found = self.timing.sums + self.timing.x, starts.tolist(), []
+        first, known, arrived = self.timing.sums + self.timing.x, starts.tolist(), []
         last = -1
         for beat, come in enumerate(arrivals.tolist()[:count]):
             last = max(come, last + 1, self.freed(known, beat - capacity, first, spacing))
-            found.append(last)
-        return found
+            arrived.append(last)
+        return arrived
 
 
 def places(count: int) -> int:

@@ -59,8 +59,8 @@ class RequantizerPlan:
             align = ranges.multiplies and factor_parts(aligned) == factor_parts(ranges)
         else:
             kind = shift_add_of(technology)
-            segments = [len(kind(value=made.sum_shape, factor_bits=made.factor_bits, drop=0,
-                                 interval=interval).segments) for made in (aligned, ranges)]
+            segments = [len(kind(value=constants.sum_shape, factor_bits=constants.factor_bits, drop=0,
+                                 interval=interval).segments) for constants in (aligned, ranges)]
             align = ranges.multiplies and segments[0] == segments[1]
         return RequantizerPlan(aligned if align else ranges, interval, style, technology)
 

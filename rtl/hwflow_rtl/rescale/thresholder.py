@@ -165,7 +165,7 @@ class Thresholder(Rescaler):
         """The columns of the row at `address` of `table`; those that are the same in every row need no memory."""
         plan, shape = self.plan, self.plan.shape
         stored = plan.stored(table)
-        found: list[Value] = [Const(int(column[0]), shape) for column in table.T]
+        thresholds: list[Value] = [Const(int(column[0]), shape) for column in table.T]
         if stored.size:
             m.submodules[name] = rom = plan.technology.rom(
                 width=shape.width * len(stored), contents=words_of(table[:, stored], shape.width),
@@ -173,8 +173,8 @@ class Thresholder(Rescaler):
             m.d.comb += rom.addr.eq(address)
             for place, column in enumerate(stored):
                 bits = rom.data.word_select(place, shape.width)
-                found[column] = bits.as_signed() if shape.signed else bits
-        return found
+                thresholds[column] = bits.as_signed() if shape.signed else bits
+        return thresholds
 
 
 @dataclass(frozen=True, eq=False)

@@ -92,7 +92,7 @@ class RowConstants(wiring.Component):
 
     def packed(self) -> list[int]:
         """The words, as numbers."""
-        found = []
+        words = []
         for beat in range(self.walk.depth):
             word = place = 0
             for lane in range(self.walk.together):
@@ -100,8 +100,8 @@ class RowConstants(wiring.Component):
                     value = int(values.reshape(-1)[beat * self.walk.together + lane])
                     word |= (value & ((1 << shape.width) - 1)) << place
                     place += shape.width
-            found.append(word)
-        return found
+            words.append(word)
+        return words
 
     def elaborate(self, platform):
         m = Module()

@@ -255,13 +255,13 @@ class NormalizeStage(RowsStage):
     def model(self, beats: IntArray) -> IntArray:
         """Beats of whole frames, [beats, lanes], to as many; from the hardware's recurrences, a row after the other."""
         shape, rows = self.shape, np.asarray(beats).reshape(-1, self.shape.elements).tolist()
-        found: list[int] = []
+        results: list[int] = []
         for r, row in enumerate(rows):
             gamma, beta = (values[r % len(values)].tolist() for values in (shape.gamma, shape.beta))
             for j, n in enumerate(self.normalized(row)):
                 total = n * gamma[j % len(gamma)] + (beta[j % len(beta)] << (shape.shift - BETA_BITS))
-                found.append(shape.rounded.exactly(total))
-        return np.array(found, np.int64).reshape(-1, shape.lanes)
+                results.append(shape.rounded.exactly(total))
+        return np.array(results, np.int64).reshape(-1, shape.lanes)
 
     def normalized(self, row: list[int]) -> list[int]:
         """The elements of a row times its root."""

@@ -170,15 +170,15 @@ class RowPower(wiring.Component):
 
     def elements(self, m: Module) -> list[Value]:
         """u of each lane."""
-        shape, width, found = self.shape, self.element.width, []
+        shape, width, squares = self.shape, self.element.width, []
         for lane in range(shape.lanes):
             came = Signal(self.element, name=f"came{lane}", reset_less=True)
             m.d.sync += came.eq(self.beat.word_select(lane, width))
             u = Signal(holding(*shape.element_ends), name=f"u{lane}", reset_less=True)
             domain = m.d.sync if shape.center else m.d.comb
             domain += u.eq(came - shape.center)
-            found.append(u)
-        return found
+            squares.append(u)
+        return squares
 
     def summed(self, m: Module, valid: Value, first: Value, beat: Value, of: Shape, name: str) -> Signal:
         """The sum of a row's beats so far."""
@@ -201,8 +201,8 @@ class RowPower(wiring.Component):
             terms += [squares]
         if shape.epsilon:
             terms.append(Const(shape.epsilon, holding(0, shape.epsilon)))
-        made = shape.combined.build(m, terms, "combined")
+        combined = shape.combined.build(m, terms, "combined")
         m.d.comb += [
-            self.power.eq(made << shape.combined.result.place),
+            self.power.eq(combined << shape.combined.result.place),
             self.total.eq(delay(m, total, waits + shape.combined.latency, "total_waits")),
         ]

@@ -108,8 +108,8 @@ class RowsShape(LanesShape):
         latency = self.result_latency(technology)
         depth = queue_depth(latency)
         room = with_room(np.zeros_like(arrivals[0]), left, depth, back=2)
-        taken, *_, given = play_rows(arrivals[0], room, self.words, self.phases(technology))
-        return StageTimes((taken,), given + latency + Queue.latency_of(depth))
+        taken, *_, started = play_rows(arrivals[0], room, self.words, self.phases(technology))
+        return StageTimes((taken,), started + latency + Queue.latency_of(depth))
 
 
 class RowsStage(ShapedUnit):

@@ -149,7 +149,7 @@ class SoftmaxStage(RowsStage):
     def model(self, beats: IntArray) -> IntArray:
         """Beats of whole rows, [beats, lanes], to as many; from the hardware's schedule, a row after the other."""
         shape, table = self.shape, self.shape.exponentials
-        found: list[int] = []
+        results: list[int] = []
         for row in np.asarray(beats).reshape(-1, shape.elements).tolist():
             top = max(row)
             powers = [table[top - each] for each in row]
@@ -158,8 +158,8 @@ class SoftmaxStage(RowsStage):
                 rest *= 2
                 quotient = 2 * quotient + (rest >= divisor)
                 rest -= divisor * (rest >= divisor)
-            found += [shape.rounded.exactly(power * quotient) for power in powers]
-        return np.array(found, np.int64).reshape(-1, shape.lanes)
+            results += [shape.rounded.exactly(power * quotient) for power in powers]
+        return np.array(results, np.int64).reshape(-1, shape.lanes)
 
     def contents(self) -> npt.NDArray[np.uint8]:
         """The ROM of the exponentials, by the bits of a distance."""
@@ -201,13 +201,13 @@ class SoftmaxStage(RowsStage):
         m.d.sync += [value.eq(self.i.payload[k]) for k, value in enumerate(values)]
         level = 0
         while len(values) > 1:
-            made = []
+            larger_ones = []
             for k in range(0, len(values), 2):
                 value = Signal(shape.element, name=f"larger{level}_{k}", reset_less=True)
                 pair = values[k:k + 2]
                 m.d.sync += value.eq(larger(m, Const(0, 1), *pair, f"{level}_{k}") if len(pair) == 2 else pair[0])
-                made.append(value)
-            values, level = made, level + 1
+                larger_ones.append(value)
+            values, level = larger_ones, level + 1
         valid = delay(m, taken, 1 + level, "top_valid", reset_less=False)
         ends = delay(m, taken & last, 1 + level, "top_ends", reset_less=False)
         first, best = Signal(init=1, name="top_first"), Signal(shape.element, name="top", reset_less=True)
@@ -222,24 +222,24 @@ class SoftmaxStage(RowsStage):
         m.d.comb += tops.o.ready.eq(looked & last)
         top = delay(m, tops.o.payload, technology.timing.ram, "top_of_row")
         elements = data.View(data.ArrayLayout(shape.element, shape.lanes), word)
-        contents, found = self.contents(), []
+        contents, exponentials = self.contents(), []
         for lane in range(shape.lanes):
             distance = Signal(unsigned(shape.element.width), name=f"distance{lane}", reset_less=True)
             m.d.sync += distance.eq(top - elements[lane])
             m.submodules[f"exp{lane}"] = rom = technology.rom(
                 width=shape.exponential_bits, contents=contents, name=f"{self.name}_exp{lane}")
             m.d.comb += rom.addr.eq(distance)
-            found.append(rom.data)
+            exponentials.append(rom.data)
         latency = shape.lookup_latency(technology)
         valid = delay(m, looked, latency, "power_valid", reset_less=False)
         ends = delay(m, looked & last, latency, "power_ends", reset_less=False)
-        m.d.comb += [powers.write.eq(valid), powers.written.eq(Cat(*found))]
-        self.divide(m, valid, ends, found, reciprocal)
+        m.d.comb += [powers.write.eq(valid), powers.written.eq(Cat(*exponentials))]
+        self.divide(m, valid, ends, exponentials, reciprocal)
 
-    def divide(self, m: Module, valid: Value, ends: Value, found: list[Value], reciprocal) -> None:
+    def divide(self, m: Module, valid: Value, ends: Value, exponentials: list[Value], reciprocal) -> None:
         """The sum of a row, and its reciprocal."""
         shape = self.shape
-        beat = shape.lane_sum.build(m, found, "powers")
+        beat = shape.lane_sum.build(m, exponentials, "powers")
         valid = delay(m, valid, shape.lane_sum.latency, "beat_valid", reset_less=False)
         ends = delay(m, ends, shape.lane_sum.latency, "beat_ends", reset_less=False)
         first, total = Signal(init=1, name="sum_first"), Signal(unsigned(shape.sum_bits), reset_less=True)

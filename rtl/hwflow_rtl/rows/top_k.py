@@ -116,11 +116,11 @@ class TopKStage(ShapedUnit):
         """Beats at the output, [n, k]; frames are [n, height, width, channels]."""
         shape = self.shape
         sign, back = -1 if shape.largest else 1, -1 if shape.last_index else 1
-        made = []
+        best = []
         for pixel in np.asarray(frames).reshape(-1, shape.channels).tolist():
             order = sorted(range(shape.channels), key=lambda c: (sign * pixel[c], back * c))[:shape.k]
-            made.append(order if shape.gives_indices else [pixel[c] for c in order])
-        return np.array(made, dtype=np.int64).reshape(-1, shape.k)
+            best.append(order if shape.gives_indices else [pixel[c] for c in order])
+        return np.array(best, dtype=np.int64).reshape(-1, shape.k)
 
     def elaborate(self, platform):
         shape = self.shape

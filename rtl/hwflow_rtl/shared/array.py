@@ -117,8 +117,8 @@ class SharedArray(wiring.Component):
             m.d.comb += maximum.eq(Mux(flags["first"] | (lane > largest[-1]), lane, largest[-1]))
             with m.If(valid):
                 m.d.sync += [Cat(*sums).eq(Cat(now, *sums[:-1])), Cat(*largest).eq(Cat(maximum, *largest[:-1]))]
-            found = [*reversed(list(zip(largest, sums, strict=True))[:-1]), (maximum, now)]
-            for place, (most, whole) in zip(self.lanes_of(row), found, strict=True):
+            results = [*reversed(list(zip(largest, sums, strict=True))[:-1]), (maximum, now)]
+            for place, (most, whole) in zip(self.lanes_of(row), results, strict=True):
                 self.keep(m, place, flags["last"], Mux(self.maximum, most, whole))
         return m
 
@@ -167,7 +167,7 @@ class SharedArray(wiring.Component):
 
     def earlier(self, m: Module) -> list[data.View]:
         """The word, that of `slide` words before, and so on: one for each of `taps` columns of a window."""
-        shape, found = self.shape, [self.word]
+        shape, words = self.shape, [self.word]
         word: Value = Value.cast(self.word)
         for tap in range(1, shape.windows.taps):
             for k in range(shape.windows.slide):
@@ -175,8 +175,8 @@ class SharedArray(wiring.Component):
                 with m.If(self.valid & (self.turn == shape.turns - 1)):
                     m.d.sync += after.eq(word)
                 word = after
-            found.append(data.View(self.word.shape(), word))
-        return found
+            words.append(data.View(self.word.shape(), word))
+        return words
 
     def summed(self, m: Module, terms: list[Value], row: int) -> Value:
         """The sum of the products of a row, one level of adders a cycle."""

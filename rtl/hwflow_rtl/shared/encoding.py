@@ -71,12 +71,12 @@ class Encoding:
 
         The words that are written in a row have a count of their own only where a row has other blocks too.
         """
-        made = [self.row(step) for step in self.program.steps]
+        rows = [self.row(step) for step in self.program.steps]
         if not any(isinstance(step, Compute) and step.loops.lead for step in self.program.steps):
-            for row in made:
+            for row in rows:
                 row.pop("count_written", None)
         opens = self.program.opens
-        return made if opens is None else [{**row, "opens": int(k == opens)} for k, row in enumerate(made)]
+        return rows if opens is None else [{**row, "opens": int(k == opens)} for k, row in enumerate(rows)]
 
     def row(self, step: Step) -> dict[str, int]:
         shape = self.program.shape
@@ -91,7 +91,7 @@ class Encoding:
     def fields(self) -> dict[str, tuple[Shape, list[int]]]:
         """The shape and the values of each field.  Where a step does not use one, it has that of the step before."""
         names = dict.fromkeys(name for row in self.rows for name in row)
-        found = {}
+        fields = {}
         for name in names:
             used = [row[name] for row in self.rows if name in row]
             values, last = [], used[0]
@@ -100,8 +100,8 @@ class Encoding:
                 values.append(last)
             least, most = min(values), max(values)
             width = signed_width(least, most) if least < 0 else max(1, most.bit_length())
-            found[name] = Shape(width, signed=least < 0), values
-        return found
+            fields[name] = Shape(width, signed=least < 0), values
+        return fields
 
     @cached_property
     def stored(self) -> dict[str, Shape]:
@@ -130,15 +130,15 @@ class Encoding:
 
     def values(self, register: Value) -> dict[str, Value]:
         """The fields of the step whose bits are in `register`."""
-        found: dict[str, Value] = {}
+        parts: dict[str, Value] = {}
         place = 0
         for name, (shape, values) in self.fields.items():
             if name not in self.stored:
-                found[name] = Const(values[0], shape)
+                parts[name] = Const(values[0], shape)
                 continue
             bits = register[place:place + shape.width]
-            found[name] = bits.as_signed() if shape.signed else bits
+            parts[name] = bits.as_signed() if shape.signed else bits
             place += shape.width
-        return found
+        return parts
 
 

@@ -107,12 +107,12 @@ def parts_of(width: int, words: int, technology: Technology) -> tuple[int, ...]:
     def blocks(parts: tuple[int, ...]) -> int:
         return sum(technology.ram_cost(width=width, depth=depth, holds=Holds.FRAMES).ram for depth in parts)
 
-    found = [(words,)]
-    while len(found) < MOST_PARTS and found[-1][-1] > 2:
-        *before, last = found[-1]
+    splits = [(words,)]
+    while len(splits) < MOST_PARTS and splits[-1][-1] > 2:
+        *before, last = splits[-1]
         first = 1 << ((last - 1).bit_length() - 1)
-        found.append((*before, first, last - first))
-    return min(found, key=lambda parts: (blocks(parts), len(parts)))
+        splits.append((*before, first, last - first))
+    return min(splits, key=lambda parts: (blocks(parts), len(parts)))
 
 
 def names_of(parts: tuple[int, ...]) -> tuple[str, ...]:

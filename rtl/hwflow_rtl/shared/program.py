@@ -188,8 +188,8 @@ class Program:
         """Look up what results become in the table of their step."""
         if step.output.table is None:
             return elements
-        found: IntArray = self.tables[step.output.table][elements & ((1 << ELEMENT_BITS) - 1)]
-        return found
+        looked: IntArray = self.tables[step.output.table][elements & ((1 << ELEMENT_BITS) - 1)]
+        return looked
 
     def load(self, memory: IntArray, step: Load, frame: IntArray) -> None:
         columns = self.shape.columns
@@ -199,18 +199,18 @@ class Program:
         memory[step.base:step.base + step.pixels * words] = padded.reshape(-1, columns)
 
     def store(self, memory: IntArray, step: Store) -> IntArray:
-        found = memory[step.base:step.base + step.words(self.shape.columns)]
+        words = memory[step.base:step.base + step.words(self.shape.columns)]
         if step.wide:
-            found = (found[::2] & 0xFF) + (found[1::2] << ELEMENT_BITS)
-        frame = found.reshape(step.pixels, -1)[:, :step.channels]
+            words = (words[::2] & 0xFF) + (words[1::2] << ELEMENT_BITS)
+        frame = words.reshape(step.pixels, -1)[:, :step.channels]
         return frame + 128 if step.flip else frame.copy()
 
     def results(self, memory: IntArray, step: Compute, constants: Constants) -> IntArray:
         """The words of a step in the order in which they are written: int64[blocks, columns]."""
         addresses, inside = step.reads
         loops, output = step.loops, step.output
-        found = memory[np.where(inside, addresses, 0)]  # [tiles, blocks, beats, columns]
-        words = np.where(inside[..., None], found, step.padding.pad)
+        there = memory[np.where(inside, addresses, 0)]  # [tiles, blocks, beats, columns]
+        words = np.where(inside[..., None], there, step.padding.pad)
         if step.weighting.slides:
             sums = self.sliding_sums(step, words, constants.weights)
         elif step.operation is Operation.MAXIMUM:
@@ -232,10 +232,10 @@ class Program:
             raise ValueError(f"sums of a step must fit {bits} bits, not {sums.min()} to {sums.max()}")
         bias, factor, extra = (each[:, None, :] for each in (constants.bias, constants.factor, constants.extra))
         if output.byte is None:
-            made = self.shape.rescaled(sums, bias, factor, extra, output.zero_point, output.low, output.high)
+            elements = self.shape.rescaled(sums, bias, factor, extra, output.zero_point, output.low, output.high)
         else:
-            made = byte_of(self.shape.quotients(sums, bias, factor, extra) + output.zero_point, output.byte)
-        return self.looked_up(step, made.reshape(-1, self.shape.columns))
+            elements = byte_of(self.shape.quotients(sums, bias, factor, extra) + output.zero_point, output.byte)
+        return self.looked_up(step, elements.reshape(-1, self.shape.columns))
 
     def sliding_sums(self, step: Compute, words: IntArray, weights: IntArray) -> IntArray:
         """[tiles, pixels, columns] of words [tiles, blocks, beats, columns]; 0 before the first word of a row."""

@@ -280,7 +280,7 @@ class Results(wiring.Component):
                 m.d.sync += self.group.eq(Mux(last, 0, self.group + 1))
         move = delay(m, take, self.technology.timing.ram, "move", reset_less=False)
         m.d.comb += self.move.eq(move)
-        made = []
+        words = []
         for lane, unit in enumerate(self.units):
             m.submodules[f"requantizer{lane}"] = unit
             layout = constants_layout(shape.sums.room)
@@ -290,8 +290,8 @@ class Results(wiring.Component):
                 unit.factor.eq(constants.factor), unit.extra.eq(constants.extra),
                 unit.zero_point.eq(self.zero_point), unit.low.eq(self.low), unit.high.eq(self.high),
                 unit.byte.eq(self.byte)]
-            made.append(self.looked_up(m, unit, lane))
-        self.collect(m, move, made)
+            words.append(self.looked_up(m, unit, lane))
+        self.collect(m, move, words)
         return m
 
     def collect(self, m: Module, move: Value, made: Sequence[Value]) -> None:

@@ -76,14 +76,14 @@ def completed(earliest: Times, ends: IntArray, results: Sequence[Times], port: i
     in_word = np.arange(len(earliest)) - np.repeat(ends - counts + 1, counts)
     slack = np.repeat(counts, counts) - 1 - in_word  # beats of the word after each
     alone = np.maximum.reduceat(earliest + slack, ends - counts + 1)
-    at, found = -1, []
+    at, moments = -1, []
     for word, count in zip(alone.tolist(), counts.tolist(), strict=True):
         at = max(word, at + count)
         at += (port - at) % ports
         while at in busy:
             at += ports
-        found.append(at)
-    last = np.array(found, np.int64)
+        moments.append(at)
+    last = np.array(moments, np.int64)
     begins = np.concatenate([[0], last[:-1] + 1])
     times = in_turn(np.maximum(earliest, np.repeat(begins, counts)))
     times[ends] = last
@@ -243,8 +243,8 @@ def play(program: Program, *, arrivals: Sequence[Times], lanes_in: Sequence[int]
                 taken[step.port].append(times)
                 next_fetch = max(int(times[-1]) + 2, begin + 1)
             else:
-                next_fetch, given = stored(step, begin, shape.columns, lanes_out[step.port], ram)
-                departures[step.port].append(given)
+                next_fetch, leaving = stored(step, begin, shape.columns, lanes_out[step.port], ram)
+                departures[step.port].append(leaving)
             begin = next_fetch + player.fetch
     return SharedTimes(tuple(map(np.concatenate, taken)), tuple(map(np.concatenate, departures)), begins, waits)
 

@@ -128,7 +128,7 @@ class Weights(wiring.Component):
         with m.If(self.tile_done):
             m.d.sync += read_slot.eq(read_slot + 1)
         lane_bits, group_bits = ceil_log2(shape.lanes), ceil_log2(groups)
-        found = []
+        constants = []
         for lane in range(shape.lanes):
             m.submodules[f"constants{lane}"] = ram = self.technology.ram(
                 width=constants_bits(shape.sums.room), depth=SLOTS * groups, name=f"constants{lane}")
@@ -136,8 +136,8 @@ class Weights(wiring.Component):
                 ram.write_en.eq(last_beat & (channel[:lane_bits] == lane)), ram.write_data.eq(word),
                 ram.write_addr.eq(Cat(channel[lane_bits:lane_bits + group_bits], write_slot)),
                 ram.read_addr.eq(Cat(self.group[:group_bits], read_slot))]
-            found.append(ram.read_data)
-        m.d.comb += self.constants.eq(Cat(*found))
+            constants.append(ram.read_data)
+        m.d.comb += self.constants.eq(Cat(*constants))
         return complete
 
     def keep_words(self, m: Module, taken: Value) -> Signal:

@@ -64,14 +64,14 @@ class UsbIdentity:
     def descriptors(self, *, high_speed: bool) -> dict[tuple[int, int], bytes]:
         """All of them by (type, index).  A device with high speed says what it would be at the other speed."""
         texts = (self.manufacturer, self.name, self.serial)
-        found = {(DEVICE, 0): self.device(), (CONFIGURATION, 0): configuration(CONFIGURATION, high_speed=high_speed),
+        known = {(DEVICE, 0): self.device(), (CONFIGURATION, 0): configuration(CONFIGURATION, high_speed=high_speed),
                  (STRING, 0): struct.pack("<BBH", 4, STRING, ENGLISH),
                  **{(STRING, 1 + k): string(text) for k, text in enumerate(texts)}}
         if high_speed:
-            found |= {(QUALIFIER, 0): struct.pack("<BBH3BBBB", 10, QUALIFIER, USB_2_0, *MISCELLANEOUS, CONTROL_PACKET,
+            known |= {(QUALIFIER, 0): struct.pack("<BBH3BBBB", 10, QUALIFIER, USB_2_0, *MISCELLANEOUS, CONTROL_PACKET,
                                                   1, 0),
                       (OTHER_SPEED, 0): configuration(OTHER_SPEED, high_speed=False)}
-        return found
+        return known
 
     def device(self) -> bytes:
         return struct.pack("<BBH3BBHHHBBBB", 18, DEVICE, USB_2_0, *MISCELLANEOUS, CONTROL_PACKET, self.vendor,
