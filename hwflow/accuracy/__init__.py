@@ -10,27 +10,6 @@ from hwflow.accuracy.task import Question, Task, question
 from hwflow.accuracy.warnings import LAYER_ROWS, data_warnings, layer_warnings, measure, measured_warnings
 from hwflow.accuracy.worst import WorstRow, worst_rows
 
-__all__ = [
-    "LAYER_ROWS",
-    "Accuracy",
-    "Histogram",
-    "LayerNoise",
-    "Metric",
-    "OutputNoise",
-    "Pair",
-    "Question",
-    "Task",
-    "WorstRow",
-    "compare",
-    "data_warnings",
-    "decibels",
-    "float_outputs",
-    "layer_noise",
-    "layer_warnings",
-    "measure",
-    "measured_warnings",
-    "most_harmful",
-    "question",
-    "signal_to_noise",
-    "worst_rows",
-]
+__all__ = ["LAYER_ROWS", "Accuracy", "Histogram", "LayerNoise", "Metric", "OutputNoise", "Pair", "Question", "Task",
+           "WorstRow", "compare", "data_warnings", "decibels", "float_outputs", "layer_noise", "layer_warnings",
+           "measure", "measured_warnings", "most_harmful", "question", "signal_to_noise", "worst_rows"]

@@ -24,10 +24,10 @@ class Change:
     #: What is to be said of it, after the call.
     note: str = ""
 
-    def call(self, name: str = "x") -> str:
-        """The change as calls of numpy on the array `name`."""
+    def call(self) -> str:
+        """The change as calls of numpy on the array `x`."""
         reshape = f".reshape({', '.join(map(str, self.shape))})" if self.shape else ""
-        return f"{name}{reshape}" + (f".transpose({', '.join(map(str, self.order))})" if self.order else "")
+        return f"x{reshape}" + (f".transpose({', '.join(map(str, self.order))})" if self.order else "")
 
     def apply(self, array: Array) -> Array:
         """The result of the call."""
@@ -35,12 +35,12 @@ class Change:
         return shaped.transpose(self.order) if self.order else shaped
 
 
-def remedy_for(shape: Sequence[int], expected: Sequence[int | None], name: str = "x") -> str:
+def remedy_for(shape: Sequence[int], expected: Sequence[int | None]) -> str:
     """A sentence with the calls of numpy that turn an array of the shape `shape` into rows of the shape `expected`.
 
     "" where no call fits; the arguments are those of `changes_for`.
     """
-    calls = [f"{change.call(name)}{change.note}" for change in changes_for(shape, expected)]
+    calls = [f"{change.call()}{change.note}" for change in changes_for(shape, expected)]
     return f"give {', or '.join(calls)}" if calls else ""
 
 

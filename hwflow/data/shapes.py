@@ -14,12 +14,12 @@ from ..onnx.run.sequences import state_inputs
 from .dataset import array_of_input, read_arrays, with_batch
 
 
-def given_shapes(data: Path | None, model: Model, given: Shapes, limits: Limits, say: Callable[[str], None]) -> Shapes:
-    """The shapes `given`, and those that the rows of `data` decide, each of which `say` hears of."""
-    decided = {} if data is None else shapes_of_data(data, model, given, limits)
+def given_shapes(data: Path | None, model: Model, known: Shapes, limits: Limits, say: Callable[[str], None]) -> Shapes:
+    """The shapes `known`, and those that the rows of `data` decide, each of which `say` hears of."""
+    decided = {} if data is None else shapes_of_data(data, model, known, limits)
     for name, shape in decided.items():
         say(f"input '{name}': '{data}' decides its shape, {list(shape)}")
-    return {**given, **decided}
+    return {**known, **decided}
 
 
 def shapes_of_data(path: str | Path, model: Model, given: Shapes, limits: Limits = DEFAULT_LIMITS) -> Shapes:
@@ -43,7 +43,7 @@ def shapes_of_data(path: str | Path, model: Model, given: Shapes, limits: Limits
     for value in inputs:
         if value.name in given and value.tensor is not None:
             _require_given(file, value, given[value.name], arrays[array_of_input(file, arrays, value)].shape)
-    found = {}
+    shapes = {}
     for value in undecided:
         name = array_of_input(file, arrays, value)
         row = _row(file, name, arrays[name], value, model.graph)
@@ -52,8 +52,8 @@ def shapes_of_data(path: str | Path, model: Model, given: Shapes, limits: Limits
             _agree(file, name, dim, size, known)
         batch = stated[0] if stated else 1
         first = (batch if isinstance(batch, int) else known.get(size_name(batch) or "", (1, ""))[0],)
-        found[value.name] = (first + row[1:]) if row else ()
-    return found | {value.name: _of_state(value, known) for value in open_states}
+        shapes[value.name] = (first + row[1:]) if row else ()
+    return shapes | {value.name: _of_state(value, known) for value in open_states}
 
 
 def _of_state(value: Value, known: Mapping[str, tuple[int, str]]) -> tuple[int, ...]:

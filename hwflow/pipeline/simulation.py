@@ -76,7 +76,7 @@ def idle_limit(plan: hls.Plan) -> int:
 
 
 def run_plan(simulation: Simulation, graph: LayerGraph, frames: Frames | Mapping[str, Frames], *,
-             stalls: StallPattern | None = None, waves: Path | None = None, stop_cycle: int | None = None) -> RunResult:
+             stalls: StallPattern | None = None, waves: Path | None = None) -> RunResult:
     """Play `frames` and compare every stage and every output with `golden`, as codes on the streams.
 
     `frames` are arrays [n, height, width, channels] by input name, or the array of the only input.  The result holds
@@ -89,8 +89,7 @@ def run_plan(simulation: Simulation, graph: LayerGraph, frames: Frames | Mapping
 
     result = run_simulation(
         simulation, frames=[codes(name) for name in graph.inputs],
-        expected=[codes(boundary.tensor) for boundary in simulation.boundaries], stalls=stalls, waves=waves,
-        stop_cycle=stop_cycle)
+        expected=[codes(boundary.tensor) for boundary in simulation.boundaries], stalls=stalls, waves=waves)
     inputs = {name: narrow(values[name], graph.tensors[name].format) for name in graph.inputs}
     outputs = {name: frames_of(tensor.values, graph.tensors[name]) for name, tensor in result.boundaries.items()}
     return replace(result, values={**inputs, **outputs})

@@ -115,12 +115,12 @@ def with_new_contents(base: Path, design: Design, progress: Progress) -> tuple[s
     old_text = (base / TEXT).read_text(encoding="utf-8")
     on_board, clock = design.on_board(), None if has_pll(old_text) else ON_BOARD
     old_structure, old = separated(old_text)
-    kept = saved_structure(base, old_text)
-    if kept:
+    saved = saved_structure(base, old_text)
+    if saved:
         progress("the design's structure, without place and route")
-        found = structure_of(on_board, clock)
-        if found.digest == kept and shape_of(found.contents) == shape_of(old):
-            return filled(old_structure, found.contents), old, found.contents
+        structure_now = structure_of(on_board, clock)
+        if structure_now.digest == saved and shape_of(structure_now.contents) == shape_of(old):
+            return filled(old_structure, structure_now.contents), old, structure_now.contents
     progress("the design's text, without place and route")
     text = on_board.text(clock)
     structure, new = separated(text)

@@ -211,4 +211,4 @@ def usage_error(message: str) -> click.UsageError:
 def leaves(command: click.Command) -> dict[str, Command]:
     """The commands of a group that are no groups, by name."""
     inner = command.by_name if isinstance(command, Group) else {}
-    return {name: each for name, each in inner.items() if isinstance(each, Command)}
+    return {name: child for name, child in inner.items() if isinstance(child, Command)}

@@ -42,8 +42,10 @@ def shared(commands: Iterable[Options]) -> dict[str, Option]:
     for options in commands:
         for key, option in options.items():
             by_key.setdefault(key, []).append(option)
-    return {key: same[0] for key, same in by_key.items() if not any(each.declaration.of_model for each in same) and (
-        any(each.declaration.common for each in same) or (len(same) > 1 and len({each.help for each in same}) == 1))}
+    return {key: same[0] for key, same in by_key.items()
+            if not any(option.declaration.of_model for option in same)
+            and (any(option.declaration.common for option in same)
+                 or (len(same) > 1 and len({option.help for option in same}) == 1))}
 
 
 def excluded(key: str, options: Options) -> set[str]:

@@ -114,8 +114,8 @@ def _frame(first: Path, target: Input, how: Preparation, limits: Limits) -> Fram
     channels = sizes[0] or 3
     if channels not in _MODES:
         raise _no_picture(target)
-    found = decoded(first, channels, how, limits).shape
-    height, width = sizes[1] or found[0], sizes[2] or found[1]
+    first_shape = decoded(first, channels, how, limits).shape
+    height, width = sizes[1] or first_shape[0], sizes[2] or first_shape[1]
     pixels = (channels, height, width) if layout is Layout.NCHW else (height, width, channels)
     return Frame(channels, height, width, layout, pixels if len(shape) == 3 else (height, width))
 

@@ -287,10 +287,10 @@ class Family(FamilyDevices, FamilyTools, FamilyNetlists, FamilyDie, ABC):
         """
 
 
-def unlike_pll(source: str, what: str) -> HwflowError:
+def unlike_pll(source: str) -> HwflowError:
     """A routed design does not have the dividers that were synthesized."""
     return HwflowError(
-        f"{what} of the PLL must be what was synthesized",
+        "dividers of the PLL must be what was synthesized",
         "delete the file's folder and run synth again",
         where=source,
     )

@@ -144,13 +144,13 @@ def exploration_facts(exploration: Exploration) -> dict[str, object]:
     """Everything but the points, for JSON."""
     answer = exploration.answer
     return {
-        "model": exploration.model, "objectives": [each.value for each in exploration.objectives],
+        "model": exploration.model, "objectives": [item.value for item in exploration.objectives],
         "boards": {name: board.resources.counts() for name, board in exploration.boards.items()},
         "answer": None if answer is None else {
             "frames": answer.rate, "smallest": answer.smallest and answer.smallest.board, "close": answer.is_close,
             "next_smaller": answer.next_smaller and answer.next_smaller.board,
-            "boards": [{"board": each.board, "enough": each.enough, "lacks": each.lacks,
-                        "design": None if each.design is None else each.design.facts()} for each in answer.verdicts]},
+            "boards": [{"board": item.board, "enough": item.enough, "lacks": item.lacks,
+                        "design": None if item.design is None else item.design.facts()} for item in answer.verdicts]},
     }
 
 
@@ -160,13 +160,13 @@ def exploration_facts(exploration: Exploration) -> dict[str, object]:
 def show_routed(console: Console, routed: Sequence[Routed]) -> None:
     """Every run, and how far off the estimated clocks were."""
     console.table("routed", ("board", "cycles", "seed", "knobs of the placer", "MHz", "FPGA alone", "estimated", "LUT"),
-                  [row for each in routed for row in rows(each)], key=2, second=4)
+                  [row for design in routed for row in rows(design)], key=2, second=4)
     console.say("  FPGA alone: frames a second without the line to the host; estimated: the clock, in MHz")
-    for each in routed:
-        for run in each.runs:
+    for design in routed:
+        for run in design.runs:
             if run.failed:
-                console.say(f"  {each.point.board}, seed {run.seed}: {run.failed}")
-    errors = [abs(each.error) for each in routed if each.error is not None]
+                console.say(f"  {design.point.board}, seed {run.seed}: {run.failed}")
+    errors = [abs(design.error) for design in routed if design.error is not None]
     if errors:
         console.say(f"  the estimates are off by {100 * sum(errors) / len(errors):.0f} % on average, by "
                     f"{100 * max(errors):.0f} % at most, against the runs with nextpnr's own knobs")

@@ -251,13 +251,13 @@ def cells(designs: Designs, design: Design, *, link: bool) -> list[Cell | Markup
 
 def frontier_section(designs: Designs) -> Section:
     """The designs on the frontier of each board, the fastest first; a board opens at a press."""
-    said = "; ".join(each.title for each in designs.exploration.objectives)
+    said = "; ".join(item.title for item in designs.exploration.objectives)
     parts = [note(f"Objectives: {said}.")]
     for board, number_of in designs.numbers["b"].items():
-        best = sorted((each for each in designs.all if each.best and each.point.board == board),
-                      key=lambda each: -each.point.arriving_per_second)
-        rows = table(HEAD, [cells(designs, each, link=True) for each in best],
-                     data=[designs.data(each) for each in best])
+        best = sorted((item for item in designs.all if item.best and item.point.board == board),
+                      key=lambda item: -item.point.arriving_per_second)
+        rows = table(HEAD, [cells(designs, item, link=True) for item in best],
+                     data=[designs.data(item) for item in best])
         said = f"{board}: {counted(len(best), 'design')}, up to {rate_text(best[0].point.arriving_per_second)} frames/s"
         parts.append(folded(said, rows, data_b=str(number_of), open=number_of == 0))
     return Section("frontier", "Frontier of each board", Markup("").join(parts))

@@ -52,9 +52,9 @@ def chip_verilog(module: str, parameters: Mapping[str, object], pins: Mapping[st
     kinds = "".join(f'      {number}: $fdisplay({STANDARD_ERROR}, "the {title}: {text}", chip_moment);\n'
                     for number, text in enumerate(violations))
     counters = {"total": "chip_total", "first_kind": "chip_kind", "counts": "chip_counts"}
-    given, joined = (", ".join(f".{name}({value})" for name, value in values.items())
-                     for values in (parameters, {**pins, **counters}))
-    return (f"  wire [{len(violations)}*32-1:0] chip_counts;\n  {module} #({given}) chip ({joined});\n"
+    settings, joined = (", ".join(f".{name}({value})" for name, value in values.items())
+                        for values in (parameters, {**pins, **counters}))
+    return (f"  wire [{len(violations)}*32-1:0] chip_counts;\n  {module} #({settings}) chip ({joined});\n"
             "  wire [31:0] chip_total, chip_kind;\n  wire [63:0] chip_moment;\n  assign fault = chip_total != 0;\n"
             f"  always @(posedge fault)\n    case (chip_kind)\n{kinds}    endcase\n")
 
@@ -126,8 +126,8 @@ def wrapper(design: BoardDesign) -> str:
     pins += [f".{name}({name})" for name in memory]
     pins += [f".{name}({level})" for name, level in design.line.tied.items() if name in ports]
     unused = f"  assign led[{LEDS - 1}:{leds}] = 0;\n" if leds < LEDS else ""
-    moved = [f"{direction} [{width - 1}:0] {name}" for direction, found in (
-        ("input", design.line.inputs), ("output", design.line.outputs)) for name, width in found.items()]
+    moved = [f"{direction} [{width - 1}:0] {name}" for direction, moving in (
+        ("input", design.line.inputs), ("output", design.line.outputs)) for name, width in moving.items()]
     return (f"module hwflow_board(input clk, press, output fault, output [{LEDS - 1}:0] led, {', '.join(moved)});\n"
             f"{chip}  top dut ({', '.join(pins)});\n{unused}endmodule\n")
 

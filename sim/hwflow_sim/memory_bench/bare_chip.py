@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -71,10 +71,10 @@ class BareFlash:
         return BareFlashResult(seen, printed.violations)
 
 
-def compile_bare_flash(part: FlashPart, *, folder: Path, cache: Path, say: Callable[[str], None] = print) -> BareFlash:
+def compile_bare_flash(part: FlashPart, *, folder: Path, cache: Path) -> BareFlash:
     """The program for the chip of `part`; made, or found in `cache`."""
     top = top_of(Flash(part=part, alone=True), ("sck", "cs_n", "io_o", "io_oe"), "io_i", ("counts", "first_kind"))
-    executable = top.compile(HERE / "bare_flash.cpp", flash.MODEL, folder=folder, cache=cache, say=say)
+    executable = top.compile(HERE / "bare_flash.cpp", flash.MODEL, folder=folder, cache=cache)
     return BareFlash(MemoryProgram(executable, folder, "flash", flash.VIOLATIONS))
 
 
@@ -133,9 +133,9 @@ class BareSdram:
         return BareSdramResult(seen[:, 0], seen[:, 1], printed.violations, printed["first_cycle"])
 
 
-def compile_bare_sdram(part: SdramPart, *, folder: Path, cache: Path, say: Callable[[str], None] = print) -> BareSdram:
+def compile_bare_sdram(part: SdramPart, *, folder: Path, cache: Path) -> BareSdram:
     """The program for the chip of `part`; made, or found in `cache`."""
     pins = ("clk", "cke", "cs_n", "ras_n", "cas_n", "we_n", "ba", "a", "dqm", "dq_o", "dq_oe")
     top = top_of(Sdram(part=part), pins, "dq_i", ("counts", "first_kind", "first_cycle"))
-    executable = top.compile(HERE / "bare_sdram.cpp", sdram.MODEL, folder=folder, cache=cache, say=say)
+    executable = top.compile(HERE / "bare_sdram.cpp", sdram.MODEL, folder=folder, cache=cache)
     return BareSdram(MemoryProgram(executable, folder, "SDRAM", sdram.VIOLATIONS))

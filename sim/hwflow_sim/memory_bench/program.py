@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,8 +83,7 @@ class ProgramTop:
         """The program sees `value`."""
         self.module.d.comb += self.port(name, len(Value.cast(value))).eq(value)
 
-    def compile(self, program: Path, model: Path, *, folder: Path, cache: Path, say: Callable[[str], None],
-                netlist: Netlist | None = None) -> Path:
+    def compile(self, program: Path, model: Path, *, folder: Path, cache: Path, netlist: Netlist | None = None) -> Path:
         """The executable of `program`; made, or found in `cache`.
 
         `netlist` is one that the top has an instance of, `model` the simulated chip.  Raises MissingTool, and
@@ -99,8 +98,7 @@ class ProgramTop:
         models = [] if netlist is None else [netlist.models]
         verilog += "" if netlist is None else netlist.verilog
         whole = Program("top", top="memory_top", driver=program, parts=(HEADER,))
-        executable, _ = whole.compile(verilog, sources=[model, *models], cache=cache, log=folder / "compile.log",
-                                      say=say)
+        executable, _ = whole.compile(verilog, sources=[model, *models], cache=cache, log=folder / "compile.log")
         return executable
 
 

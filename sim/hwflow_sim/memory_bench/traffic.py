@@ -7,7 +7,7 @@ cycles.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -115,8 +115,7 @@ class FlashReads:
         return self.traffic.run(rows, seed=seed, read_stall=stall, numbers={"cells": "cells.hex", **(numbers or {})})
 
 
-def compile_traffic(part: SdramPart, *, folder: Path, cache: Path, netlist: Netlist | None = None,
-                    say: Callable[[str], None] = print) -> Traffic:
+def compile_traffic(part: SdramPart, *, folder: Path, cache: Path, netlist: Netlist | None = None) -> Traffic:
     """The program for a controller of `part` and its chip; made, or found in `cache`.
 
     `netlist` is what yosys made of the controller, which is then simulated instead of it.  Raises MissingTool, and
@@ -140,12 +139,12 @@ def compile_traffic(part: SdramPart, *, folder: Path, cache: Path, netlist: Netl
                         ("initialized", unit.initialized), ("error", C(0, 1)), ("counts", chip.counts),
                         ("first_kind", chip.first_kind), ("space", C(part.words, 32))):
         top.shows(name, value)
-    executable = top.compile(PROGRAM, sdram.MODEL, folder=folder, cache=cache, say=say, netlist=netlist)
+    executable = top.compile(PROGRAM, sdram.MODEL, folder=folder, cache=cache, netlist=netlist)
     return Traffic(MemoryProgram(executable, folder, "SDRAM", sdram.VIOLATIONS), math.ceil(500 * part.period))
 
 
-def compile_reads(part: AnyFlash | SealedFlash, *, folder: Path, cache: Path, netlist: Netlist | None = None,
-                  say: Callable[[str], None] = print) -> FlashReads:
+def compile_reads(part: AnyFlash | SealedFlash, *, folder: Path, cache: Path, netlist: Netlist | None = None
+                  ) -> FlashReads:
     """The program for a controller of the flash `part` and its chip; the rest as of `compile_traffic`."""
     controller = part.controller()
     unit = controller if netlist is None else NetlistUnit(unit=controller, netlist=netlist)
@@ -159,12 +158,12 @@ def compile_reads(part: AnyFlash | SealedFlash, *, folder: Path, cache: Path, ne
         top.module.d.comb += unit.digest.ready.eq(1)
     top.module.submodules.unit = unit
     finish_flash(top, part, unit.pins, drives, shows)
-    executable = top.compile(PROGRAM, flash.flash_model(flash.flash_of(part)), folder=folder, cache=cache, say=say,
+    executable = top.compile(PROGRAM, flash.flash_model(flash.flash_of(part)), folder=folder, cache=cache,
                              netlist=netlist)
     return flash_reads(part, executable, folder, part.width // part.piece, part.piece)
 
 
-def compile_beats(memory: WeightMemory, *, folder: Path, cache: Path, say: Callable[[str], None] = print) -> FlashReads:
+def compile_beats(memory: WeightMemory, *, folder: Path, cache: Path) -> FlashReads:
     """The program for a memory of weights in a flash; made, or found in `cache`.
 
     Its streams give a beat each at the same time, together at most 32 bits, the first stream in the low ones.  A
@@ -186,7 +185,7 @@ def compile_beats(memory: WeightMemory, *, folder: Path, cache: Path, say: Calla
              "error": memory.memory.controller.error}
     finish_flash(top, memory.part, memory.pins, drives, shows)
     model = flash.flash_model(flash.flash_of(memory.part))
-    return flash_reads(memory.part, top.compile(PROGRAM, model, folder=folder, cache=cache, say=say), folder, 1,
+    return flash_reads(memory.part, top.compile(PROGRAM, model, folder=folder, cache=cache), folder, 1,
                        len(payload))
 
 

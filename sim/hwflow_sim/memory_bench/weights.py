@@ -6,7 +6,7 @@ sheet, cycles.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -116,22 +116,21 @@ def listed(numbers: Sequence[int]) -> str:
 
 
 def compile_weight_traffic(unit: wiring.Component, part: SdramPart, *, streams: int, folder: Path, cache: Path,
-                           domain: str = "sync", say: Callable[[str], None] = print) -> WeightTraffic:
+                           domain: str = "sync") -> WeightTraffic:
     """The program for `unit`, which has the ports of a `WeightMemory` of `streams` streams with beats of up to 64 bits.
 
     The chip is in `domain`: `sync` or `memory`.  Raises MissingTool, and ToolFailed with the path of the log.
     """
     top = traffic_top(unit, sdram.Sdram(part=part), streams)
-    executable = top.compile(PROGRAM, sdram.MODEL, folder=folder, cache=cache, say=say)
+    executable = top.compile(PROGRAM, sdram.MODEL, folder=folder, cache=cache)
     return WeightTraffic(MemoryProgram(executable, folder, "memory of weights", sdram.VIOLATIONS), domain != "sync")
 
 
-def compile_flash_traffic(memory: WeightMemory, *, folder: Path, cache: Path,
-                          say: Callable[[str], None] = print) -> FlashTraffic:
+def compile_flash_traffic(memory: WeightMemory, *, folder: Path, cache: Path) -> FlashTraffic:
     """The program for `memory`, in one clock domain.  Raises MissingTool, and ToolFailed with the path of the log."""
     part = flash.flash_of(memory.part)
     top = traffic_top(memory, flash.flash_at(part), len(memory.streams))
-    executable = top.compile(PROGRAM, flash.flash_model(part), folder=folder, cache=cache, say=say)
+    executable = top.compile(PROGRAM, flash.flash_model(part), folder=folder, cache=cache)
     program = MemoryProgram(executable, folder, "memory of weights", flash.flash_violations(part))
     return FlashTraffic(part, WeightTraffic(program, crossed=False))
 

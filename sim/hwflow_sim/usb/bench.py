@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,21 +68,18 @@ class HostFacts:
     waiting: int = 0
 
 
-def compile_bench(kind: str, verilog: str, *, folder: Path, cache: Path, contents: Mapping[str, str] | None = None,
-                  sources: Sequence[Path] = (), say: Callable[[str], None] = print) -> CompiledBench:
+def compile_bench(kind: str, verilog: str, *, folder: Path, cache: Path, sources: Sequence[Path] = ()
+                  ) -> CompiledBench:
     """The program for a design, Verilog with the module `top`; `kind` is one of `BENCHES`.
 
     Its pins are those of a `FullSpeedUsb` or an `UlpiUsb` without pads.  At full speed there is clk, the clock of the
-    line, and perhaps usb_sample_clk, of 48 MHz.  `contents` are files that it reads when it starts.
+    line, and perhaps usb_sample_clk, of 48 MHz.
 
     Raises MissingTool, and ToolFailed with the path of the log.
     """
     folder = folder.resolve()
     create_folder(folder)
-    built, _ = BENCHES[kind].compile(verilog, sources=sources, cache=cache.resolve(), log=folder / "compile.log",
-                                     say=say)
-    for name, words in (contents or {}).items():
-        (folder / name).write_text(words)
+    built, _ = BENCHES[kind].compile(verilog, sources=sources, cache=cache.resolve(), log=folder / "compile.log")
     return CompiledBench(built, folder)
 
 

@@ -29,7 +29,7 @@ def retuned(layout: str, old: Mapping[str, int], new: PllSettings, source: str) 
     pieces = [layout[start:end] for start, end in zip([0, *starts], [*starts, len(layout)], strict=True)]
     same = [k for k, piece in enumerate(pieces) if "enum: MODE EHXPLLL" in piece and has_dividers(piece, names, old)]
     if len(same) != 1:
-        raise unlike_pll(source, "dividers")
+        raise unlike_pll(source)
     pieces[same[0]] = with_dividers(pieces[same[0]], new)
     return "".join(pieces)
 

@@ -30,7 +30,7 @@ def retuned(layout: str, old: Mapping[str, int], new: PllSettings, source: str) 
     names = [name for name, _ in new.parameters]
     same = [cell for cell in cells if has_dividers(cell, names, old)]
     if len(same) != 1:
-        raise unlike_pll(source, "dividers")
+        raise unlike_pll(source)
     parameters = same[0]["parameters"]
     for name, value in new.parameters:
         parameters[name] = f"{value:0{len(parameters[name])}b}"

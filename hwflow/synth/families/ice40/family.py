@@ -77,7 +77,7 @@ def retuned(layout: str, old: Mapping[str, int], new: PllSettings, source: str) 
         if [lines[line][column] for line, column in places] == pll_bits(old):
             plls.append(places)
     if len(plls) != 1:
-        raise unlike_pll(source, "dividers")
+        raise unlike_pll(source)
     for (line, column), bit in zip(plls[0], pll_bits(dict(new.parameters)), strict=True):
         lines[line] = lines[line][:column] + bit + lines[line][column + 1:]
     return "\n".join(lines)

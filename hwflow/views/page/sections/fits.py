@@ -166,13 +166,13 @@ def memories_picture(plan: Plan) -> Markup:
     """How many bits each kind of content has, and where they are."""
     rows, totals = [], []
     for holds in Holds:
-        holding = [each for each in plan.memories if each.memory.holds is holds]
+        holding = [planned for planned in plan.memories if planned.memory.holds is holds]
         pieces = [Piece(bits / 1024, tone, f"{HELD[holds]} {name}: {number(bits)} bits in {len(here)} memories")
                   for place, (tone, name) in PLACES.items()
-                  if (here := [each for each in holding if each.place is place])
-                  and (bits := sum(each.memory.bits for each in here))]
+                  if (here := [planned for planned in holding if planned.place is place])
+                  and (bits := sum(planned.memory.bits for planned in here))]
         if holds is Holds.WEIGHTS and plan.streams:
-            outside = 8 * sum(each.bytes for each in plan.streams)
+            outside = 8 * sum(planned.bytes for planned in plan.streams)
             pieces.append(Piece(outside / 1024, OUTSIDE[0], f"weights {OUTSIDE[1]}: {number(outside)} bits"))
         if pieces:
             totals.append(sum(piece.value for piece in pieces))
@@ -181,16 +181,16 @@ def memories_picture(plan: Plan) -> Markup:
         return Markup("")
     used = {piece.tone for row in rows for piece in row.bars[0]}
     return bars("What the memories hold, and where they are", f"{len(plan.memories)} memories inside of the FPGA with "
-                f"{number(sum(each.memory.bits for each in plan.memories))} bits.", rows,
+                f"{number(sum(planned.memory.bits for planned in plan.memories))} bits.", rows,
                 Axis.of("kbit (1 024 bits)", [0, *totals]),
                 names={tone: name for tone, name in (*PLACES.values(), OUTSIDE) if tone in used})
 
 
 def memories_table(plan: Plan) -> Markup:
     """A row for each memory of the plan, and for the weights of each stage that are outside of the FPGA."""
-    rows: list[Sequence[Given]] = [memory_row(each) for each in plan.memories]
+    rows: list[Sequence[Given]] = [memory_row(planned) for planned in plan.memories]
     stages = {stage.name for stage in plan.stages}
-    data = [{"stage": each.part} if each.part in stages else {} for each in plan.memories]
+    data = [{"stage": planned.part} if planned.part in stages else {} for planned in plan.memories]
     for stream in plan.streams:
         assert plan.outside is not None
         rows.append((f"{stream.stage}/weights", HELD[Holds.WEIGHTS],
