@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache, cached_property
-from typing import Any
 
 import numpy as np
 from hwflow_rtl.matrix.stage import rescaler_latency
 from hwflow_rtl.multiply.products import Operand, ProductShape
 from hwflow_rtl.multiply.style import MultiplierStyle
-from hwflow_rtl.recurrent.shape import LoopPace, LoopTiming, RecurrentShape
+from hwflow_rtl.recurrent.shape import CellState, GateTable, LoopPace, LoopProduct, LoopTiming, RecurrentShape
 from hwflow_rtl.recurrent.stage import RecurrentStageShape
 from hwflow_rtl.rescale.plan import RequantizerStyle
 from hwflow_rtl.rescale.ranges import RequantizerRounding
@@ -90,19 +89,20 @@ class RecurrentStage(LayerStage[Recurrent]):
         return [*(widened(table, most) for table in first), *([layer.output_table] if len(layer.output_table) else [])]
 
     def loop_shape(self, folding: Folding) -> RecurrentShape:
-        layer, lstm = self.layer, self.layer.cell == "lstm"
-        fields: dict[str, Any] = {}
-        if lstm:
-            fields = {"memory": shape_of(layer.cell_format), "output_index_bits": index_bits(layer.output_table),
-                      "memory_drop": layer.cell_fraction - layer.table_fraction,
-                      "finer": layer.candidate_fraction - layer.cell_fraction}
+        layer = self.layer
+        memory = CellState()
+        if layer.cell == "lstm":
+            memory = CellState(shape_of(layer.cell_format), index_bits(layer.output_table),
+                               layer.cell_fraction - layer.table_fraction,
+                               layer.candidate_fraction - layer.cell_fraction)
+        table = GateTable(index_bits(self.tables[0]), layer.gate_fraction - layer.table_fraction,
+                          bool((layer.gate_table < 0).any()))
         return RecurrentShape(
             cell=layer.cell, hidden=layer.hidden, steps=self.x.frame.width, rows=folding.rows, cols=folding.cols,
             lanes=folding.lanes, sum=shape_of(layer.input_format), state=shape_of(layer.hidden_format),
-            output=shape_of(self.y.format), weight=shape_of(layer.weight_format),
-            accumulator=shape_of(layer.accumulator), index_bits=index_bits(self.tables[0]),
-            sum_drop=layer.gate_fraction - layer.table_fraction, reset_after=layer.linear_before_reset,
-            saturates=bool((layer.gate_table < 0).any()), streaming=layer.streaming, style=folding.style, **fields)
+            output=shape_of(self.y.format),
+            product=LoopProduct(shape_of(layer.weight_format), shape_of(layer.accumulator)), table=table, memory=memory,
+            reset_after=layer.linear_before_reset, streaming=layer.streaming, style=folding.style)
 
     def rescaler(self, technology: Technology) -> RequantizerConstants:
         """The rescaler of sums: in multiplier blocks where the family has wide ones, for they are fast."""

@@ -127,7 +127,7 @@ class Cell(wiring.Component):
     def __init__(self, *, shape: RecurrentShape, tables: Sequence[IntArray], initial: IntArray, timing: LoopTiming,
                  technology: Technology, name: str):
         """`tables`: by index, int64 [2**index_bits], of gates and candidates (rnn: of candidates) and, of an lstm,
-        int64 [2**output_index_bits] of its cell state.  `initial`: int64 [1 or 2, hidden].
+        int64 [2**shape.memory.index_bits] of its cell state.  `initial`: int64 [1 or 2, hidden].
         """
         self.shape, self.timing = shape, timing
         self.tables, self.initial = tables, initial
@@ -171,8 +171,8 @@ class Cell(wiring.Component):
 
     def looked_up(self, m: Module, total: Value, beat: Beat, lane: int) -> Value:
         """Read what the table gives for a sum; `beat` is that of the index."""
-        steps = quotient(m, total, self.shape.sum_drop, f"steps{lane}")
-        index = saturated(m, steps, signed(self.shape.index_bits), f"index{lane}")
+        steps = quotient(m, total, self.shape.table.drop, f"steps{lane}")
+        index = saturated(m, steps, signed(self.shape.table.index_bits), f"index{lane}")
         m.submodules[f"table{lane}"] = rom = self.rom(
             self.table, f"{self.name}_table{lane}")
         address = Cat(index, beat.gates[self.candidate]) if self.shape.cell != "rnn" else index
@@ -285,7 +285,7 @@ class GruCell(Cell):
             if shape.reset_before:
                 base = Mux(of_n, base, 0)
             total = quotient(m, product, ONE_FRACTION, f"moved{lane}", base.as_signed())
-            states.append(saturated(m, total, shape.state, f"state{lane}") if shape.saturates
+            states.append(saturated(m, total, shape.state, f"state{lane}") if shape.table.saturates
                           else total[:shape.state.width].as_signed())
         done = trail.at(t.state)
         self.written(m, memory, done.of("n"), done, states)
@@ -302,19 +302,19 @@ class LstmCell(Cell):
         now, read = trail.at(t.value), trail.at(t.value - t.ram)
         i, f = (self.lanes(self.beats(m, name, read=read, write=now.of(gate), beat=now, values=values), VALUE)
                 for name, gate in (("input", "i"), ("forget", "f")))
-        memory = self.states(m, "cell", 1, shape.memory, read=trail.at(t.value - t.ram - 1))
-        old = self.lanes(memory.data, shape.memory)
-        kept = self.products(m, "kept", old, shape.memory, f)
+        memory = self.states(m, "cell", 1, shape.memory.format, read=trail.at(t.value - t.ram - 1))
+        old = self.lanes(memory.data, shape.memory.format)
+        kept = self.products(m, "kept", old, shape.memory.format, f)
         added = self.products(m, "added", values, VALUE, i)
-        slow = max(self.latency(shape.memory), self.latency(VALUE))
+        slow = max(self.latency(shape.memory.format), self.latency(VALUE))
         cells = []
         for lane, (one, two) in enumerate(zip(kept, added, strict=True)):
-            one = delay(m, one, slow - self.latency(shape.memory), f"kept{lane}") << max(0, shape.finer)
-            two = delay(m, two, slow - self.latency(VALUE), f"added{lane}") << max(0, -shape.finer)
+            one = delay(m, one, slow - self.latency(shape.memory.format), f"kept{lane}") << max(0, shape.memory.finer)
+            two = delay(m, two, slow - self.latency(VALUE), f"added{lane}") << max(0, -shape.memory.finer)
             total = Signal(signed(max(len(one), len(two)) + 1), name=f"sum{lane}", reset_less=True)
             m.d.sync += total.eq(one + two)
-            whole = rounded(m, total, ONE_FRACTION + max(0, shape.finer), f"whole{lane}")
-            cells.append(saturated(m, whole, shape.memory, f"cell{lane}"))
+            whole = rounded(m, total, ONE_FRACTION + max(0, shape.memory.finer), f"whole{lane}")
+            cells.append(saturated(m, whole, shape.memory.format, f"cell{lane}"))
         stored = trail.at(t.memory)
         self.written(m, memory, stored.of("c"), stored, cells)
         shown = [self.shown(m, cell, lane) for lane, cell in enumerate(cells)]
@@ -325,8 +325,8 @@ class LstmCell(Cell):
 
     def shown(self, m: Module, cell: Value, lane: int) -> Value:
         """The function of a cell state, `shown - memory` cycles later."""
-        steps = quotient(m, cell, self.shape.memory_drop, f"cell_steps{lane}")
-        index = saturated(m, steps, signed(self.shape.output_index_bits), f"cell_index{lane}")
+        steps = quotient(m, cell, self.shape.memory.drop, f"cell_steps{lane}")
+        index = saturated(m, steps, signed(self.shape.memory.index_bits), f"cell_index{lane}")
         m.submodules[f"output_table{lane}"] = rom = self.rom(
             rolled(self.tables[-1]), f"{self.name}_output_table{lane}")
         m.d.comb += rom.addr.eq(index)
@@ -349,10 +349,10 @@ def rolled(table: IntArray) -> IntArray:
 def cell_cost(shape: RecurrentShape, timing: LoopTiming, zero: bool, technology: Technology) -> Resources:
     """The cost of a `Cell`: DSP and RAM exact, LUT and FF estimated."""
     lanes, width = shape.lanes, shape.sum.width
-    total = technology.rom_cost(width=VALUE.width, depth=(1 + (shape.cell != "rnn")) << shape.index_bits, name="table",
-                                holds=Holds.TABLE).copies(lanes)
+    total = technology.rom_cost(width=VALUE.width, depth=(1 + (shape.cell != "rnn")) << shape.table.index_bits,
+                                name="table", holds=Holds.TABLE).copies(lanes)
     # Sum, steps and index of the table.
-    total += lane(adders=(width + 1, width + 1 - shape.sum_drop), bits=shape.index_bits, technology=technology,
+    total += lane(adders=(width + 1, width + 1 - shape.table.drop), bits=shape.table.index_bits, technology=technology,
                   lanes=lanes)
     if shape.cell == "gru":
         total += gru_cost(shape, timing, zero, technology)
@@ -371,24 +371,24 @@ def gru_cost(shape: RecurrentShape, timing: LoopTiming, zero: bool, technology: 
         total += products(shape, shape.sum, technology) + values(shape, "reset", technology)
         total += lane(adders=(shape.sum.width + 2,), bits=0, technology=technology, lanes=lanes)
         total += Resources(ff=lanes * shape.sum.width * timing.x)
-    wait = timing.state - timing.value - 1 - shape.saturates
+    wait = timing.state - timing.value - 1 - shape.table.saturates
     return total + Resources(ff=lanes * state * wait) + lane(
-        adders=(state + 1, state + 3), bits=state * shape.saturates, technology=technology, lanes=lanes)
+        adders=(state + 1, state + 3), bits=state * shape.table.saturates, technology=technology, lanes=lanes)
 
 
 def lstm_cost(shape: RecurrentShape, zero: bool, technology: Technology) -> Resources:
-    lanes, memory, state = shape.lanes, shape.memory.width, shape.state.width
-    total = technology.rom_cost(width=VALUE.width, depth=1 << shape.output_index_bits, name="output_table",
+    lanes, memory, state = shape.lanes, shape.memory.format.width, shape.state.width
+    total = technology.rom_cost(width=VALUE.width, depth=1 << shape.memory.index_bits, name="output_table",
                                 holds=Holds.TABLE).copies(lanes)
-    for each in (shape.memory, VALUE, VALUE):
+    for each in (shape.memory.format, VALUE, VALUE):
         total += products(shape, each, technology)
-    total += states(shape, "cell", shape.memory, zero, technology)
+    total += states(shape, "cell", shape.memory.format, zero, technology)
     for name in ("input", "forget", "shown"):
         total += values(shape, name, technology)
-    product = memory + VALUE.width + max(0, shape.finer) + 1
+    product = memory + VALUE.width + max(0, shape.memory.finer) + 1
     total += lane(adders=(product, memory + 2), bits=memory, technology=technology, lanes=lanes)
     total += Resources(ff=lanes * (memory + 2))  # rounded in two cycles
-    total += lane(adders=(memory + 1 - shape.memory_drop,), bits=shape.output_index_bits, technology=technology,
+    total += lane(adders=(memory + 1 - shape.memory.drop,), bits=shape.memory.index_bits, technology=technology,
                   lanes=lanes)
     return total + lane(adders=(state + 2,), bits=state, technology=technology, lanes=lanes)
 

@@ -53,9 +53,10 @@ class LoopTiming:
         state = value
         if shape.cell == "gru":
             state = value + 1 + WideProductShape(signed(shape.state.width + 1), VALUE).latency(technology) + 1
-            state += shape.saturates
+            state += shape.table.saturates
         elif shape.cell == "lstm":
-            memory = value + max(WideProductShape(a, VALUE).latency(technology) for a in (shape.memory, VALUE)) + 4
+            formats = shape.memory.format, VALUE
+            memory = value + max(WideProductShape(a, VALUE).latency(technology) for a in formats) + 4
             shown = memory + 2 + rom
             state = value + WideProductShape(VALUE, VALUE).latency(technology) + 2
         return LoopTiming(sums, ram if shape.reset_after else 0, x, value, memory, shown, state, ram)
@@ -154,6 +155,39 @@ class LoopMatrix(MatrixShape):
         return super().possible_banks[-1:]
 
 
+@dataclass(frozen=True)
+class LoopProduct:
+    """The formats of the weights of the recurrent product, and of its sums."""
+
+    weight: Shape
+    accumulator: Shape
+
+
+@dataclass(frozen=True)
+class GateTable:
+    """The table of gates and candidates: bits of its index, and bits of a gate sum below those of the index.
+
+    `saturates`: a gate may be negative, so that a gru's state may leave its format.
+    """
+
+    index_bits: int
+    drop: int
+    saturates: bool = True
+
+
+@dataclass(frozen=True)
+class CellState:
+    """The cell state of an lstm: its format, bits of the index of the output table, and bits of the state below those.
+
+    `finer`: fractional bits that candidates have more than the state.
+    """
+
+    format: Shape = VALUE
+    index_bits: int = 0
+    drop: int = 0
+    finer: int = 0
+
+
 @dataclass(frozen=True, kw_only=True)
 class RecurrentShape:
     """A cell of `hidden` units over `steps` steps, and the folding of its stage.
@@ -165,18 +199,14 @@ class RecurrentShape:
         `hidden`.
     lanes
         Units whose gates are computed at once; they divide rows and cols.
-    sum, state, memory, output
-        Formats, signed: gate sums, hidden state, an lstm's cell state, elements that leave.
-    weight, accumulator
-        Of the recurrent product.
-    index_bits, output_index_bits
-        Of an index of the table of gates and candidates, and of an lstm's output table.
-    sum_drop, memory_drop
-        Bits of a gate sum, and of a cell state, below those of the indices.
-    finer
-        Fractional bits that an lstm's candidates have more than its cell state.
-    saturates
-        A gate may be negative, so that a gru's state may leave its format.
+    sum, state, output
+        Formats, signed: gate sums, hidden state, elements that leave.
+    product
+        The sums of hidden states times weights.
+    table
+        The table of gates and candidates.
+    memory
+        An lstm's cell state.
     streaming
         The state goes on from frame to frame.
     """
@@ -190,16 +220,10 @@ class RecurrentShape:
     sum: Shape
     state: Shape
     output: Shape
-    weight: Shape
-    accumulator: Shape
-    index_bits: int
-    sum_drop: int
+    product: LoopProduct
+    table: GateTable
     reset_after: bool = False
-    memory: Shape = VALUE
-    output_index_bits: int = 0
-    memory_drop: int = 0
-    finer: int = 0
-    saturates: bool = True
+    memory: CellState = CellState()
     streaming: bool = False
     style: MultiplierStyle = MultiplierStyle.BLOCKS
 
@@ -243,7 +267,8 @@ class RecurrentShape:
         return LoopMatrix(
             frame=WindowShape(height=1, width=1, words=1, kernel=(1, 1)), depth=self.hidden,
             outputs=len(self.gates) * self.hidden, lanes=self.cols, rows=self.rows, out_lanes=self.lanes,
-            element=self.state, weight=self.weight, accumulator=self.accumulator, output=self.sum, style=self.style)
+            element=self.state, weight=self.product.weight,
+            accumulator=self.product.accumulator, output=self.sum, style=self.style)
 
     def styled(self, style: MultiplierStyle) -> RecurrentShape:
         return replace(self, style=style)

@@ -99,7 +99,7 @@ class RecurrentStageShape(UnitShape):
         loop, walk, zero = self.loop, self.walk(technology), self.starts_with_zeros
         lanes, interval = loop.lanes, loop.matrix.drain_interval
         rescalers = self.rescaler.lane_units(
-            lanes, accumulator=loop.accumulator, output=loop.sum, interval=interval, technology=technology).cost
+            lanes, accumulator=loop.product.accumulator, output=loop.sum, interval=interval, technology=technology).cost
         outputs = self.outputs.cost(
             accumulator=loop.state, output=loop.output, interval=interval, technology=technology)
         queues = (Queue.cost(width=loop.sum.width * lanes, depth=walk.waiting, technology=technology)
@@ -139,7 +139,8 @@ class RecurrentStage(wiring.Component):
                                  technology=technology, name=name)
         self.rescalers = [
             shape.rescaler.of_lane(q, loop.lanes).unit(
-                accumulator=loop.accumulator, output=loop.sum, interval=matrix.drain_interval, technology=technology,
+                accumulator=loop.product.accumulator, output=loop.sum, interval=matrix.drain_interval,
+                technology=technology,
                 name=f"{name}_requantizer{q}")
             for q in range(loop.lanes)]
         self.outputs = [
@@ -262,7 +263,7 @@ class LoopModel:
         return np.clip(divided(values, drop), -half, half - 1) + half
 
     def looked_up(self, sums: IntArray, table: int) -> IntArray:
-        values: IntArray = self.tables[table][self.index(sums, self.shape.sum_drop, self.shape.index_bits)]
+        values: IntArray = self.tables[table][self.index(sums, self.shape.table.drop, self.shape.table.index_bits)]
         return values
 
     def rnn(self, x: IntArray, own: IntArray) -> None:
@@ -282,9 +283,9 @@ class LoopModel:
         shape = self.shape
         i, f, o = (self.looked_up(x[k] + own[k], 0) for k in (0, 1, 3))
         candidate = self.looked_up(x[2] + own[2], 1)
-        total = (f * self.cell << max(0, shape.finer)) + (i * candidate << max(0, -shape.finer))
-        self.cell = limited(divided(total, ONE_FRACTION + max(0, shape.finer)), shape.memory)
-        shown = self.tables[2][self.index(self.cell, shape.memory_drop, shape.output_index_bits)]
+        total = (f * self.cell << max(0, shape.memory.finer)) + (i * candidate << max(0, -shape.memory.finer))
+        self.cell = limited(divided(total, ONE_FRACTION + max(0, shape.memory.finer)), shape.memory.format)
+        shown = self.tables[2][self.index(self.cell, shape.memory.drop, shape.memory.index_bits)]
         self.state = limited(divided(o * shown, ONE_FRACTION), shape.state)
 
 
