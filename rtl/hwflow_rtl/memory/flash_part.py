@@ -6,14 +6,14 @@ In: the numbers of a board file.  Out: `FlashClocks`, whole clocks, and the boun
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
 
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..vendor.pads import PadTiming
-from .part import PartNumberError
+from .part import NoPauses, PartNumberError, WrittenByProgrammer, check_times
 
 #: Bits of an address on the line.  What is behind 16 MiB would need other commands.
 ADDRESS_BITS = 24
@@ -52,16 +52,13 @@ class FlashTiming:
     t_res1: float
 
     def __post_init__(self):
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if not (math.isfinite(value) and value > 0):
-                raise PartNumberError(field.name, f"must be a number of ns above 0, not {value!r}")
+        check_times(self)
         if self.t_res1 > LONGEST_WAKE_UP:
             raise PartNumberError("t_res1", f"must be at most {LONGEST_WAKE_UP} ns, not {self.t_res1:g}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class FlashChip:
+class FlashChip(WrittenByProgrammer):
     """A chip on a board, and the part of it that holds weights.
 
     A word has 32 bits, the first byte in the lowest ones: reads on four lines must begin at a multiple of four bytes
@@ -117,8 +114,7 @@ class FlashChip:
         if not self.jedec_ids or any(not 0 < number < 0xFFFFFF for number in self.jedec_ids):
             raise PartNumberError("jedec_ids", "must be numbers of 24 bits that are neither all zeros nor all ones, at "
                                                 f"least one, not {list(self.jedec_ids)!r}")
-        if not (math.isfinite(self.clock_mhz) and self.clock_mhz > 0):
-            raise PartNumberError("clock_mhz", f"must be a number above 0, not {self.clock_mhz!r}")
+        self.check_clock_number()
         self.check_clock()
 
     def check_clock(self) -> None:
@@ -142,11 +138,6 @@ class FlashChip:
         """How much longer than they must be data are at the pads, in ns, at the fastest pads and a chip that changes
         them at once: they are taken at the edge that makes the clock fall for the next ones."""
         return self.pads.out_min - self.pads.hold
-
-    @property
-    def period(self) -> Fraction:
-        """The period of the clock, in ns."""
-        return 1000 / Fraction(str(self.clock_mhz))
 
     @property
     def width(self) -> int:
@@ -179,11 +170,6 @@ class FlashChip:
         return self.clock_mhz * 1e6 * self.lines / 8
 
     @property
-    def sustained_bytes_per_second(self) -> float:
-        """While a read lasts, data come in every clock."""
-        return self.peak_bytes_per_second
-
-    @property
     def clocks(self) -> FlashClocks:
         def up(time: float) -> int:
             return math.ceil(Fraction(str(time)) / self.period)
@@ -194,14 +180,9 @@ class FlashChip:
                            deselect=max(up(self.timing.t_shsl), FlashClocks.DRAIN),
                            release=up(self.timing.t_res1))
 
-    @property
-    def writable(self) -> bool:
-        """Only by a programmer."""
-        return False
-
 
 @dataclass(frozen=True, kw_only=True)
-class FlashClocks:
+class FlashClocks(NoPauses):
     """The same in whole clocks.
 
     Attributes
@@ -249,15 +230,6 @@ class FlashClocks:
     def read_clocks(self, words: int) -> int:
         """Most clocks from the last word of a read to the last one of the next, which waits."""
         return self.deselect + 1 + self.lead + words * self.word
-
-    @property
-    def unpaused_share(self) -> Fraction:
-        """A flash makes no pauses."""
-        return Fraction(1)
-
-    def with_pauses(self, clocks: int) -> int:
-        """A flash makes no pauses."""
-        return clocks
 
 
 # The pins of a QSPI flash, as the FPGA sees them.

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from abc import abstractmethod
+from dataclasses import fields
 from fractions import Fraction
-from typing import Protocol
+from typing import Any, Protocol
 
 from amaranth.lib import data, wiring
 from amaranth.utils import ceil_log2
@@ -18,6 +21,58 @@ class PartNumberError(ValueError):
     def __init__(self, key: str, rule: str):
         super().__init__(f"{key} {rule}")
         self.key, self.rule = key, rule
+
+
+def check_times(timing: Any) -> None:
+    """PartNumberError where a time of a data sheet is no number of ns above 0."""
+    for field in fields(timing):
+        value = getattr(timing, field.name)
+        if not (math.isfinite(value) and value > 0):
+            raise PartNumberError(field.name, f"must be a number of ns above 0, not {value!r}")
+
+
+class Clocked:
+    """A part whose controller runs at `clock_mhz`."""
+
+    clock_mhz: float
+
+    def check_clock_number(self) -> None:
+        """PartNumberError where the clock is no number above 0."""
+        if not (math.isfinite(self.clock_mhz) and self.clock_mhz > 0):
+            raise PartNumberError("clock_mhz", f"must be a number above 0, not {self.clock_mhz!r}")
+
+    @property
+    def period(self) -> Fraction:
+        """The period of the clock, in ns."""
+        return 1000 / Fraction(str(self.clock_mhz))
+
+
+class WrittenByProgrammer(Clocked):
+    """A memory that only a programmer writes; while a read lasts, no word is later than another."""
+
+    @property
+    def writable(self) -> bool:
+        return False
+
+    @property
+    @abstractmethod
+    def peak_bytes_per_second(self) -> float:
+        """Bytes while a read lasts."""
+
+    @property
+    def sustained_bytes_per_second(self) -> float:
+        return self.peak_bytes_per_second
+
+
+class NoPauses:
+    """Clocks of a memory that makes no pauses."""
+
+    @property
+    def unpaused_share(self) -> Fraction:
+        return Fraction(1)
+
+    def with_pauses(self, clocks: int) -> int:
+        return clocks
 
 
 class MemoryClocks(Protocol):

@@ -15,7 +15,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from .part import PartNumberError
+from .part import Clocked, PartNumberError
 
 #: A10 says in a column command whether the row closes by itself, so columns have ten address lines.
 MOST_COLUMNS = 1024
@@ -101,7 +101,7 @@ class SdramTiming:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SdramChip:
+class SdramChip(Clocked):
     """A chip on a board: its geometry, the clock that the board gives it, its timing.
 
     A word of `width` bits has the address `(row * banks + bank) * columns + column`: what follows the end of a row is
@@ -125,8 +125,7 @@ class SdramChip:
             value = getattr(self, key)
             if not isinstance(value, int) or not least <= value <= most or value & (value - 1):
                 raise PartNumberError(key, f"must be a power of two from {least} to {most}, not {value!r}")
-        if not (math.isfinite(self.clock_mhz) and self.clock_mhz > 0):
-            raise PartNumberError("clock_mhz", f"must be a number above 0, not {self.clock_mhz!r}")
+        self.check_clock_number()
         if self.period < Fraction(str(self.timing.t_ck)):
             raise PartNumberError(
                 "clock_mhz", f"must be at most {1000 / self.timing.t_ck:.6g}, which t_ck = {self.timing.t_ck:g} ns "
@@ -144,11 +143,6 @@ class SdramChip:
         if clocks.refi < 2 * busy:
             raise PartNumberError("clock_mhz", f"must be higher, not {self.clock_mhz:g}: a refresh takes up to {busy} "
                                                f"clocks, and in t_refi there are {clocks.refi}")
-
-    @property
-    def period(self) -> Fraction:
-        """The period of the clock, in ns."""
-        return 1000 / Fraction(str(self.clock_mhz))
 
     @property
     def piece(self) -> int:

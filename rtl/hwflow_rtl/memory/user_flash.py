@@ -18,7 +18,7 @@ from amaranth.utils import ceil_log2
 from ..vendor.base import Resources, Technology
 from ..vendor.pads import Pads
 from .flash import FlashError
-from .part import PartNumberError, request_of
+from .part import NoPauses, PartNumberError, WrittenByProgrammer, check_times, request_of
 
 #: Words of a row, and bytes of a word.
 COLUMNS, WORD_BYTES = 64, 4
@@ -45,16 +45,15 @@ class UserFlashTiming:
     t_pws: float
 
     def __post_init__(self):
+        check_times(self)
         for field in fields(self):
-            value = getattr(self, field.name)
-            if not (math.isfinite(value) and value > 0):
-                raise PartNumberError(field.name, f"must be a number of ns above 0, not {value!r}")
-            if value > LONGEST_ACCESS:
-                raise PartNumberError(field.name, f"must be at most {LONGEST_ACCESS} ns, not {value:g}")
+            if getattr(self, field.name) > LONGEST_ACCESS:
+                raise PartNumberError(
+                    field.name, f"must be at most {LONGEST_ACCESS} ns, not {getattr(self, field.name):g}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class UserFlashPart:
+class UserFlashPart(WrittenByProgrammer):
     """The user flash of a Gowin FPGA, in words of 32 bits, the first byte of the image in the lowest ones.
 
     It has no pins outside, no start and no refresh.  Only the programmer writes it, together with the bitstream.
@@ -84,18 +83,12 @@ class UserFlashPart:
         most = ROWS[self.name] * row if self.name in ROWS else self.bytes
         if self.bytes > most:
             raise PartNumberError("bytes", f"must be at most {most}, which a {self.name} has, not {self.bytes!r}")
-        if not (math.isfinite(self.clock_mhz) and self.clock_mhz > 0):
-            raise PartNumberError("clock_mhz", f"must be a number above 0, not {self.clock_mhz!r}")
+        self.check_clock_number()
         if self.clock_mhz > FASTEST_CLOCK:
             raise PartNumberError("clock_mhz", f"must be at most {FASTEST_CLOCK}, not {self.clock_mhz:g}")
         if self.period < Fraction(str(self.timing.t_pws)):
             raise PartNumberError("clock_mhz", f"must be at most {1000 / self.timing.t_pws:.6g}, which t_pws = "
                                                 f"{self.timing.t_pws:g} ns allows, not {self.clock_mhz:g}")
-
-    @property
-    def period(self) -> Fraction:
-        """The period of the clock, in ns."""
-        return 1000 / Fraction(str(self.clock_mhz))
 
     @property
     def width(self) -> int:
@@ -127,11 +120,6 @@ class UserFlashPart:
         return (0x00, 0xFF)
 
     @property
-    def writable(self) -> bool:
-        """Only by a programmer."""
-        return False
-
-    @property
     def clocks(self) -> UserFlashClocks:
         return UserFlashClocks(access=math.ceil(Fraction(str(self.timing.t_acc + self.WIRES)) / self.period))
 
@@ -139,11 +127,6 @@ class UserFlashPart:
     def peak_bytes_per_second(self) -> float:
         """Word after word."""
         return self.clock_mhz * 1e6 * WORD_BYTES / self.clocks.word
-
-    @property
-    def sustained_bytes_per_second(self) -> float:
-        """While a read lasts, no word is later than another."""
-        return self.peak_bytes_per_second
 
     def controller(self, technology: Technology | None = None) -> UserFlashController:
         return UserFlashController(part=self)
@@ -165,7 +148,7 @@ class UserFlashPart:
 
 
 @dataclass(frozen=True, kw_only=True)
-class UserFlashClocks:
+class UserFlashClocks(NoPauses):
     """The same in whole clocks: sense enable is low for one of a word, and high for `access`, at whose end data are
     taken."""
 
@@ -194,15 +177,6 @@ class UserFlashClocks:
     def read_clocks(self, words: int) -> int:
         """Most clocks from the last word of a read to the last one of the next, which waits."""
         return words * self.word + 2
-
-    @property
-    def unpaused_share(self) -> Fraction:
-        """It makes no pauses."""
-        return Fraction(1)
-
-    def with_pauses(self, clocks: int) -> int:
-        """It makes no pauses."""
-        return clocks
 
 
 class UserFlashCell(wiring.Component):
