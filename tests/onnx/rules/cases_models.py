@@ -233,6 +233,7 @@ GRAPHS: Cases = {
     "ND-06": {"a sum with itself": plain(node("Add", ("x", "y")))},
     "GR-02": {"no name": plain(name=""), "in a subgraph": chosen(branch(name=""))},
     "GR-03": {"neither input nor output": plain(node(inputs=(), outputs=()), node()),
+              "names left out": plain(node(inputs=("",), outputs=("",)), node()),
               "no input": plain(helper.make_node("Constant", [], ["y"], value_floats=[1.0, 2.0])),
               "no output": plain(node(), node(outputs=()))},
     "GR-05": {"sorted": plain(node(outputs=("a",), name="m"), node(inputs=("a",), name="n"))},
