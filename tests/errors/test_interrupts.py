@@ -135,14 +135,15 @@ def test_what_killed_runs_left_is_removed(cli: Cli, finished: Path) -> None:
 
 def test_two_runs_at_once_take_turns(fresh: Path) -> None:
     build = ("build", *SIM[1:4])
-    with started(fresh, build) as first, started(fresh, build) as second:
+    with started(fresh, build) as first:
         wait_for_line(first, MOMENTS["quantize"])
         first.send_signal(signal.SIGSTOP)
-        try:
-            wait_for_line(second, "waiting for another run that uses 'build/small'")
-        finally:
-            first.send_signal(signal.SIGCONT)
-        ends = [run.communicate(timeout=PATIENCE) for run in (first, second)]
+        with started(fresh, build) as second:
+            try:
+                wait_for_line(second, "waiting for another run that uses 'build/small'")
+            finally:
+                first.send_signal(signal.SIGCONT)
+            ends = [run.communicate(timeout=PATIENCE) for run in (first, second)]
     assert [first.returncode, second.returncode] == [0, 0], ends
     assert ends[0][0] == ends[1][0], "both print the same tables"
 
