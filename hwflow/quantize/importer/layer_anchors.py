@@ -328,16 +328,16 @@ def form_behind(unrounded: Unrounded, p: Parameters, channels: int = 1) -> Form:
 
     Refusal where it is something else, and for one symmetric bit.
     """
+    if p.format.bipolar:
+        raise Refusal(
+            f"the result of {unrounded.anchor.node.label} must have more than one symmetric bit, because only products "
+            "are compared with thresholds", "take 2 bits, or an unsigned one"
+        )
     form = form_of(unrounded, Form.linear((Fraction(1),) * channels))
     if form is None or form.rounding is not None or len(set(zip(form.low, form.high, strict=True))) > 1:
         raise Refusal(
             f"what follows {unrounded.anchor.node.label} must be constants, Relu and Clip up to its QuantizeLinear",
             "quantize its result first"
-        )
-    if p.format.bipolar:
-        raise Refusal(
-            f"the result of {unrounded.anchor.node.label} must have more than one symmetric bit, because only products "
-            "are compared with thresholds", "take 2 bits, or an unsigned one"
         )
     return form
 
