@@ -209,6 +209,18 @@ def test_meaning_is_kept(oracle, number) -> None:
         assert older == NO_OLDER
 
 
+def test_old_operator_sets_mean_the_same(oracle) -> None:
+    """Below 13 inputs become attributes and axes move; every second form, where the target has it."""
+    wrong, compared = [], 0
+    for form in [form for form in convertible() if not form.domain and form.opset >= 13][::2]:
+        with suppress(ConversionError):
+            why = difference(converted(form, 9), form, _answer(oracle, form))
+            wrong += [(form.label, why)] if why else []
+            compared += 1
+    assert wrong == []
+    assert compared >= 1100
+
+
 #: What a refusal says where a file does not tell the number of axes, and the operators whose old versions need it.
 NEEDS_RANK, RANKED = "the number of axes of 'x0' decides what the node means", {"Tile"}
 
