@@ -12,7 +12,7 @@ from tests.e2e.command import environment
 
 START = """
 import ctypes, gc, os, signal, time, weakref
-from hwflow.cli.entry import Interrupted, interruptible
+from hwflow.cli.interrupts import Interrupted, interruptible
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup starts programs that ignore it, and hwflow leaves that so
 

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from hwflow_base.errors import AnswerIsNo
 
-from hwflow.cli.entry import SIGNALS, Interrupted, explain, interruptible
+from hwflow.cli.entry import explain
+from hwflow.cli.interrupts import SIGNALS, Interrupted, interruptible
 from hwflow.hls.foldings.effort import STEPS, Effort
 from hwflow.hls.partition import executions
 from hwflow.hls.partition.bounds import SharedBounds
