@@ -14,7 +14,28 @@ from hwflow.layers.planes import Planes, compact
 
 
 @dataclass(frozen=True, eq=False)
-class Lookup(Layer):
+class TableLayer(Layer):
+    """A layer whose results are in a table of integers: `table` is int64 in the format of the output."""
+
+    name: str
+    inputs: tuple[str, ...]
+    output: str
+    input_format: IntFormat
+    table: IntArray
+
+    def check(self, graph: LayerGraph) -> None:
+        super().check(graph)
+        self.check_input_format(graph, self.input_format)
+        if self.table.dtype != np.int64:
+            raise ValueError(f"layer '{self.name}': the table must be int64, not {self.table.dtype}")
+        require(f"layer '{self.name}': table", self.table, graph.tensors[self.output].format)
+
+    def multiplications(self, graph: LayerGraph) -> int:
+        return 0
+
+
+@dataclass(frozen=True, eq=False)
+class Lookup(TableLayer):
     """y = table[(x - input_format.low) / input_format.step], element by element.
 
     `table` is [2**input_format.bits]: the function's value for every integer of the input format, lowest first.  The
@@ -24,24 +45,11 @@ class Lookup(Layer):
 
     kind: ClassVar[str] = "lookup"
 
-    name: str
-    inputs: tuple[str, ...]
-    output: str
-    input_format: IntFormat
-    table: IntArray
-
     def output_frame(self, *inputs: Frame) -> Frame:
         (frame,) = inputs
         if self.table.shape != (1 << self.input_format.bits,):
             raise ValueError(f"layer '{self.name}': the table must have {1 << self.input_format.bits} entries")
         return frame
-
-    def check(self, graph: LayerGraph) -> None:
-        super().check(graph)
-        self.check_input_format(graph, self.input_format)
-        if self.table.dtype != np.int64:
-            raise ValueError(f"layer '{self.name}': the table must be int64, not {self.table.dtype}")
-        require(f"layer '{self.name}': table", self.table, graph.tensors[self.output].format)
 
     def compute(self, graph: LayerGraph, *inputs: Planes) -> Planes:
         (x,) = inputs
@@ -57,12 +65,9 @@ class Lookup(Layer):
     def rises(self) -> bool:
         return bool((np.diff(self.table) >= 0).all())
 
-    def multiplications(self, graph: LayerGraph) -> int:
-        return 0
-
 
 @dataclass(frozen=True, eq=False)
-class Embedding(Layer):
+class Embedding(TableLayer):
     """y[..., c * width + k] = table[x[..., c], k]: each integer becomes a row of the table.
 
     `table` is [rows, width].  The integers are numbers of rows, from 0 on, so the input's format is unsigned.
@@ -70,12 +75,6 @@ class Embedding(Layer):
     """
 
     kind: ClassVar[str] = "embedding"
-
-    name: str
-    inputs: tuple[str, ...]
-    output: str
-    input_format: IntFormat
-    table: IntArray
 
     def output_frame(self, *inputs: Frame) -> Frame:
         (frame,) = inputs
@@ -85,15 +84,11 @@ class Embedding(Layer):
 
     def check(self, graph: LayerGraph) -> None:
         super().check(graph)
-        self.check_input_format(graph, self.input_format)
         if self.input_format.bipolar or self.input_format.signed:
             raise ValueError(f"layer '{self.name}': numbers of rows must be unsigned, not {self.input_format}")
         if len(self.table) > self.input_format.high + 1:
             raise ValueError(f"layer '{self.name}': the table must have at most {self.input_format.high + 1} rows for "
                              f"numbers of {self.input_format}, not {len(self.table)}")
-        if self.table.dtype != np.int64:
-            raise ValueError(f"layer '{self.name}': the table must be int64, not {self.table.dtype}")
-        require(f"layer '{self.name}': table", self.table, graph.tensors[self.output].format)
 
     def compute(self, graph: LayerGraph, *inputs: Planes) -> Planes:
         (x,) = inputs
@@ -106,6 +101,3 @@ class Embedding(Layer):
         found = np.take(columns, x.astype(np.intp), axis=1)
         made: Planes = np.moveaxis(found, 0, 1).reshape(channels * len(columns), *rest)
         return made
-
-    def multiplications(self, graph: LayerGraph) -> int:
-        return 0
