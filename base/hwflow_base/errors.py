@@ -6,7 +6,6 @@ what to do.  The command line prints the message alone, without a traceback, and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Self
 
 
@@ -83,17 +82,3 @@ class AnswerIsNo(HwflowError):
 
 class ToolFailed(AnswerIsNo):
     """A tool that hwflow started (a compiler, yosys, nextpnr) reported an error.  Exit code 1."""
-
-
-@dataclass(frozen=True)
-class ToolStatus:
-    """One line of `hwflow doctor`.  `needed` says whether nothing can be simulated without it."""
-
-    name: str
-    purpose: str
-    found: bool
-    version: str
-    origin: str
-    path: str
-    remedy: str
-    needed: bool = False

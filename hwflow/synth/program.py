@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from hwflow_base.errors import HwflowError, MissingTool, ToolFailed, ToolStatus
+from hwflow_base.errors import HwflowError, MissingTool, ToolFailed
+from hwflow_base.tool_status import ToolStatus
 from hwflow_rtl.memory import AnyFlash, FlashPart, UserFlashPart
 
 from .boards import Board, Programmer, list_boards, load_board

@@ -21,8 +21,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from hwflow_base.errors import MissingTool, ToolFailed, ToolStatus
+from hwflow_base.errors import MissingTool, ToolFailed
 from hwflow_base.files.full_disk import full_disk
+from hwflow_base.tool_status import ToolStatus
 from hwflow_base.work import Watch, Work, unwatched
 
 from .board_weights import BoardWeights

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from hwflow_base.errors import HwflowError, MissingTool, ToolFailed, ToolStatus
+from hwflow_base.errors import HwflowError, MissingTool, ToolFailed
 from hwflow_base.files.full_disk import full_disk
+from hwflow_base.tool_status import ToolStatus
 
 TAIL_LINES = 12
 POLL_SECONDS = 0.005

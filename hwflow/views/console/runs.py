@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from hwflow_base.errors import ToolStatus
 from hwflow_base.printable import number, rate_text
+from hwflow_base.tool_status import ToolStatus
 
 from hwflow.hls.plan.plan import Plan
 
