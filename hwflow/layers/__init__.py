@@ -18,6 +18,7 @@ from hwflow.layers.rescale import Requantize
 from hwflow.layers.softmax import Softmax
 from hwflow.layers.tables import Embedding, Lookup
 from hwflow.layers.trees import Trees
+from hwflow.layers.write_row import WriteRow
 
 __all__ = [
     "KINDS",
@@ -45,6 +46,7 @@ __all__ = [
     "Tensor",
     "TopK",
     "Trees",
+    "WriteRow",
 ]
 
 #: Every kind of layer.
@@ -53,4 +55,5 @@ KINDS: tuple[type[Layer], ...] = (
     Softmax, Normalize,
     Recurrent,
     Trees,
+    WriteRow,
 )  # fmt: skip

@@ -19,6 +19,7 @@ from hwflow.layers.recurrent import Recurrent
 from hwflow.layers.softmax import Softmax
 from hwflow.layers.tables import Embedding, Lookup
 from hwflow.layers.trees import Trees
+from hwflow.layers.write_row import WriteRow
 from hwflow.stages.concat import ConcatStage
 from hwflow.stages.elementwise import AddStage, MultiplyStage
 from hwflow.stages.matmul import MatMulStage
@@ -31,6 +32,7 @@ from hwflow.stages.rows import NormalizeStage, RunningSumStage, SoftmaxStage, To
 from hwflow.stages.stage import LayerStage
 from hwflow.stages.tables import EmbeddingStage, LookupStage
 from hwflow.stages.trees import TreesStage
+from hwflow.stages.write_row import WriteRowStage
 
 #: The class of each kind; a kind that is not here has no hardware.
 STAGES: dict[type[Layer], type[LayerStage[Layer]]] = {
@@ -38,6 +40,7 @@ STAGES: dict[type[Layer], type[LayerStage[Layer]]] = {
     Embedding: EmbeddingStage, Lookup: LookupStage, MatMul: MatMulStage, MaxPool: MaxPoolStage,
     Multiply: MultiplyStage, Normalize: NormalizeStage, Rearrange: RearrangeStage, Recurrent: RecurrentStage,
     RunningSum: RunningSumStage, Softmax: SoftmaxStage, TopK: TopKStage, Trees: TreesStage,
+    WriteRow: WriteRowStage,
 }  # fmt: skip
 
 #: Where a graph keeps its stages.

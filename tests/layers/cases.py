@@ -31,6 +31,7 @@ from hwflow.layers import (
     Tensor,
     TopK,
     Trees,
+    WriteRow,
 )
 from hwflow.layers.formats import BIPOLAR
 from hwflow.layers.rescale import Rescale, Rounding, Thresholds
@@ -228,6 +229,17 @@ def concat(rng: Rng) -> Case:
     return case(layer, inputs, x)
 
 
+def write_row(rng: Rng) -> Case:
+    """As many rows as there are positions, in any number of blocks; the new row has its blocks as pixels, or none."""
+    x, position = pick(rng, FORMATS), IntFormat(int(rng.integers(1, 4)), signed=False)
+    blocks, width, rows = int(rng.integers(1, 4)), int(rng.integers(1, 7)), position.high + 1
+    new = Frame(1, blocks, width) if rng.integers(2) else Frame(1, 1, blocks * width)
+    old = Frame(1, blocks * rows, width) if rng.integers(2) else Frame(rows, blocks, width)
+    inputs = {"x": Tensor("x", old, x, 0.25, 0), "row": Tensor("row", new, x, 0.25, 0),
+              "position": Tensor("position", Frame(1, 1, 1), position, 1.0, 0)}
+    return case(WriteRow("write", ("x", "row", "position"), "y", blocks, rows), inputs, x)
+
+
 def table(rng: Rng, highest: int) -> np.ndarray:
     """Any offsets up to `highest`, some of them padding, in any order."""
     found = rng.integers(0, highest + 1, int(rng.integers(1, 6)))
@@ -360,4 +372,4 @@ CASES: dict[type[Layer], Callable[[Rng], Case]] = {
     Embedding: embedding, Add: add,
     Multiply: multiply, Concat: concat, Rearrange: rearrange, TopK: top_k, RunningSum: running_sum, MatMul: matmul,
     Softmax: softmax, Normalize: normalize,
-    Recurrent: recurrent, Trees: trees}  # fmt: skip
+    Recurrent: recurrent, Trees: trees, WriteRow: write_row}  # fmt: skip

@@ -33,6 +33,7 @@ from hwflow.layers import (
     Tensor,
     TopK,
     Trees,
+    WriteRow,
 )
 from hwflow.layers.rearrange import picked
 from hwflow.layers.store import load_graph, save_graph
@@ -72,6 +73,7 @@ def every_kind() -> LayerGraph:
         replace(random_layer(rng, cell="lstm", hidden=1, y=INT8, sums=INT8), inputs=("d",), output="l"),
         Trees("trees", ("d",), "t", INT8, *(np.array(values) for values in (
             [3, 1], [-4, 7], [0, 1], [[1, -1], [-3, -2]], [0], rng.integers(-9, 9, (3, 2)))), "max"),
+        WriteRow("write", ("f", "d", "v"), "w", 4, 32),
     )
     scores, row = Tensor("c", frame, INT8, 1 / 3, 7), rng.normal(size=(1, 4))
     layers += (
@@ -82,10 +84,10 @@ def every_kind() -> LayerGraph:
     frames = dict.fromkeys("abcfgnp", frame)
     frames |= {"h": Frame(3, 8, 2), "x": Frame(8, 8, 2), "d": Frame(1, 1, 4), "e": Frame(4, 8, 8), "y": Frame(1, 1, 3)}
     frames |= {"k": Frame(4, 8, 2), "r": Frame(8, 8, 6), "m": Frame(2, 16, 6), "l": Frame(1, 1, 1),
-               "t": Frame(1, 1, 2)}
-    tensors = {n: Tensor(n, f, UINT4 if n == "x" else INT8, 1 / 3, 7) for n, f in frames.items()}
+               "t": Frame(1, 1, 2), "v": Frame(1, 1, 1), "w": frame}
+    tensors = {n: Tensor(n, f, UINT4 if n in "xv" else INT8, 1 / 3, 7) for n, f in frames.items()}
     tensors["s"] = Tensor("s", frame, RunningSum.sums_of(tensors["g"]), 1 / 3, 0)
-    graph = LayerGraph("every kind", tensors, layers, ("x",), ("y", "e", "h", "k", "r", "m", "p", "n", "l", "t", "s"))
+    graph = LayerGraph("every kind", tensors, layers, ("x", "v"), tuple("yehkrmpnltsw"))
     graph.check()
     return graph
 

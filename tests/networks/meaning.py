@@ -33,6 +33,7 @@ from hwflow.layers import (
     Softmax,
     TopK,
     Trees,
+    WriteRow,
 )
 from tests.layers import recurrent_reference, reference
 from tests.networks.meaning_matmul import sums_of
@@ -195,9 +196,17 @@ def recurrent(graph: LayerGraph, layer: Any, x: Ints) -> Ints:
     return recurrent_reference.recurrent(replace(layer, streaming=False), x)[0]
 
 
+def write_row(graph: LayerGraph, layer: Any, x: Ints, row: Ints, position: Ints) -> Ints:
+    made = x.copy()
+    for old, new, number in zip(made, row, position.reshape(-1).tolist(), strict=True):
+        for block, values in enumerate(new.reshape(layer.blocks, -1)):
+            old.reshape(layer.blocks, layer.rows, -1)[block, number] = values
+    return made
+
+
 MEANINGS: dict[type[Layer], Callable[..., Ints]] = {
     Conv: conv, Dense: dense, MaxPool: max_pool, AveragePool: average_pool, Lookup: lookup, Embedding: embedding,
     Add: add, Multiply: multiply, Concat: concat, Rearrange: rearrange, TopK: top_k, MatMul: matmul,
     RunningSum: running_sum,
     Softmax: softmax, Normalize: normalize,
-    Recurrent: recurrent, Trees: trees}
+    Recurrent: recurrent, Trees: trees, WriteRow: write_row}

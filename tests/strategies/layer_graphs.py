@@ -13,14 +13,14 @@ from hwflow.stages.folding import Folding
 from hwflow.stages.kinds import stage_of
 from hwflow.stages.rescalers import REFERENCE
 from tests.strategies.layers import Growing, Taste
-from tests.strategies.layers_of_rows import matmul, recurrent, trees
+from tests.strategies.layers_of_rows import matmul, recurrent, trees, write_row
 from tests.strategies.numbers import Rng, integers
 
 #: For a simulator in Python: few cycles, few gates.
 TINY = Taste(side=5, channels=4, multiplications=800, blocks=2)
 USUAL = Taste()
 #: The kinds of layers that networks of images do not have.
-ROWS_AND_TREES = ("embedding", "matmul", "normalize", "recurrent", "running_sum", "softmax", "trees")
+ROWS_AND_TREES = ("embedding", "matmul", "normalize", "recurrent", "running_sum", "softmax", "trees", "write_row")
 
 
 def network(seed: int, taste: Taste = USUAL, kind: type[Blocks] | None = None) -> LayerGraph:
@@ -69,7 +69,7 @@ class Blocks(Growing):
                   "running_sum": self.running_sum, "matmul": partial(matmul, self),
                   "softmax": self.softmax, "normalize": self.normalize,
                   "recurrent": partial(recurrent, self),
-                  "trees": partial(trees, self)}
+                  "trees": partial(trees, self), "write_row": partial(write_row, self)}
         format = self.tensors[x].format
         if not (format.signed or format.bipolar):
             others["embedding"] = self.embedding

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hwflow.layers import Frame, IntFormat, MatMul, Recurrent, Requantize, Trees
+from hwflow.layers import Frame, IntFormat, MatMul, Rearrange, Recurrent, Requantize, Trees, WriteRow
 from tests.networks.meaning_matmul import sums_of
 from tests.strategies.numbers import Elements, Rng, integers
 
@@ -51,6 +51,24 @@ def matmul(grown: Growing, x: str) -> str:
     places = rng.random() < 0.25
     made = grown.rescale(sums.reshape(-1, rows * columns if places else 1), like)
     return grown.put(MatMul, pair, like, **fields, requantize=made)
+
+
+def write_row(grown: Growing, x: str) -> str:
+    """`x` as rows; one, which a dense layer chooses, becomes some of its elements.  A table of one element."""
+    rng, t = grown.rng, grown.tensors[x]
+    count = t.frame.elements
+    sizes = [(blocks, rows) for rows in range(2, count + 1) if count % rows == 0
+             for blocks in (1, 2, 3) if count // rows % blocks == 0]
+    if not sizes:
+        return grown.lookup(x)
+    blocks, rows = sizes[int(rng.integers(len(sizes)))]
+    like, bits = Elements(t.format, t.zero_point), min(3, rows.bit_length() - 1)
+    begin = int(rng.integers(count - count // rows + 1))
+    one, new = np.zeros(1, np.int64), np.arange(begin, begin + count // rows)
+    row = grown.put(Rearrange, (x,), like, input_format=t.format, rows=one, columns=one, channels=new,
+                    padding=t.format.low)
+    position = grown.dense(x, 1, Elements(IntFormat(bits, signed=False), 0))
+    return grown.put(WriteRow, (x, row, position), like, blocks=blocks, rows=rows)
 
 
 def recurrent(grown: Growing, x: str) -> str:

@@ -11,6 +11,7 @@ from hwflow_rtl.join.add import AddFunction
 from hwflow_rtl.join.concat import ConcatShape
 from hwflow_rtl.join.feed import Feed
 from hwflow_rtl.join.join import JoinShape, JoinStageShape
+from hwflow_rtl.join.write_row import WriteRowShape
 from hwflow_rtl.matmul.operand import OperandFiller, freed_after
 from hwflow_rtl.matmul.stage import Centred, MatMulShape, MatMulStageShape
 from hwflow_rtl.multiply.products import Operand
@@ -111,6 +112,12 @@ def concat(technology: Technology, lanes: int, words: Sequence[int], bits: int =
     return of_shape(shape, technology, "concat")
 
 
+def write_row(technology: Technology, blocks: int, rows: int, words: int, lanes: int, bits: int = 8) -> Sample:
+    shape = WriteRowShape(element=signed(bits), lanes=lanes, blocks=blocks, rows=rows, words=words,
+                          position=unsigned((rows - 1).bit_length()))
+    return of_shape(shape, technology, "write_row")
+
+
 def average_pool(kind: Callable[..., UnitShape]) -> Callable[..., Sample]:
     def make(technology: Technology, size: int, words: int, kernel: int, lanes: int, out_lanes: int, bits: int = 8,
              style: str = "dsp") -> Sample:
@@ -173,7 +180,7 @@ def running_sum(technology: Technology, channels: int, lanes: int, bits: int = 8
 STAGES: Mapping[str, Callable[..., Sample]] = {
     "Requantizer": requantizer, "SharedRequantizer": shared_requantizer, "Thresholder": thresholder,
     "JoinStage": join, "Hold": hold, "Replay": replay,
-    "ConcatStage": concat, "AveragePoolStage": average_pool(AveragePoolShape),
+    "ConcatStage": concat, "WriteRowStage": write_row, "AveragePoolStage": average_pool(AveragePoolShape),
     "FoldAveragePoolStage": average_pool(FoldAveragePoolShape), "RearrangeStage": rearrange,
     "SelectionStage": selection, "LookupStage": lookup, "EmbeddingStage": embedding, "TopKStage": top_k,
     "RunningSumUnit": running_sum}

@@ -79,6 +79,8 @@ HELD_OUT: dict[str, tuple[Shape, ...]] = {
     "concats": tuple({"unit": "ConcatStage", "lanes": lanes, "words": words, "bits": bits}
                      for lanes, words, bits in ((3, (3, 4), 8), (1, (2, 6, 7), 8), (4, (12, 12, 20, 4, 4), 4),
                                                 (8, (2, 6), 8))),
+    "row writers": tuple({"unit": "WriteRowStage", "blocks": blocks, "rows": rows, "words": words, "lanes": lanes}
+                         for blocks, rows, words, lanes in ((4, 256, 2, 8), (1, 100, 16, 4), (2, 64, 1, 2))),
     "averages": tuple(
         {"unit": unit, "size": size, "words": words, "kernel": kernel, "lanes": lanes, "out_lanes": out_lanes}
         for unit, size, words, kernel, lanes, out_lanes in (

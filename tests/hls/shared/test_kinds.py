@@ -34,6 +34,7 @@ from hwflow.layers import (
     Tensor,
     TopK,
     Trees,
+    WriteRow,
 )
 from tests.hls.shared.machine import program_for, require_equal
 from tests.layers.cases import CASES, Case, integers
@@ -49,6 +50,7 @@ REFUSED = {
     Normalize: "a shared stage has no normalize",
     Recurrent: "a shared stage has no product in a loop",
     Trees: "a shared stage multiplies, and trees compare",
+    WriteRow: "a shared stage has no write_row",
     TopK: "a shared stage compares elements of one channel, not channels with each other"}
 LAYERS = 25
 
