@@ -47,6 +47,13 @@ def contradiction(fact: Fact, claim: ValueType | None, worlds: Worlds) -> str | 
     return f"{type_words(type_of(fact, worlds))}, not {type_words(claim)} as the file states"
 
 
+def is_column(fact: Fact, claim: ValueType | None) -> bool:
+    """Whether a result [n, 1] is stated as [n], as CatBoost does for a regressor of one target."""
+    return (isinstance(fact, TensorFact) and isinstance(claim, TensorType) and fact.dtype == claim.dtype
+            and fact.shape is not None and len(fact.shape) == 2 and fact.shape[1] == 1 and claim.shape is not None
+            and len(claim.shape) == 1)
+
+
 def _compatible(fact: Fact, claim: ValueType | None, worlds: Worlds) -> bool:
     if isinstance(fact, Unknown) or claim is None:
         return True

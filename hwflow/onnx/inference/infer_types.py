@@ -12,11 +12,11 @@ from hwflow_base.by_value import ByValue
 
 from hwflow.onnx.errors import LimitError, Unsupported
 from hwflow.onnx.inference.by_rule import Contradiction, by_rule
-from hwflow.onnx.inference.claims import contradiction, loose_name, named, shown
+from hwflow.onnx.inference.claims import contradiction, is_column, loose_name, named, shown
 from hwflow.onnx.inference.control import CONTROL, SEQUENCES
 from hwflow.onnx.inference.data_dependent import DATA_DEPENDENT
 from hwflow.onnx.inference.facts import UNKNOWN, Fact, TensorFact, fact_of, refined
-from hwflow.onnx.inference.schema_types import by_schema, mismatch, spelled
+from hwflow.onnx.inference.schema_types import by_schema, is_map_of_doubles, mismatch, spelled
 from hwflow.onnx.inference.worlds import Worlds
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits, Meter
 from hwflow.onnx.model import Function, Graph, Model, Node, TensorType, ValueType
@@ -226,7 +226,11 @@ class _Inference:
         wrong = contradiction(fact, claim, self.worlds)
         path = f"{scope.path}/{place}"
         if wrong is not None:
-            self.findings.append(error(rule, path, f"the type of '{name}' must be {wrong}"))
+            message = f"the type of '{name}' must be {wrong}"
+            found = error(rule, path, message)
+            if rule == "GR-21" and is_column(fact, claim):
+                found = lenient(rule, "W-column", path, message, "nothing needs to be done: it is a column")
+            self.findings.append(found)
             scope.facts[name] = fact
             return
         loose = loose_name(fact, claim, self.worlds)
@@ -271,8 +275,10 @@ class _Inference:
         schema, operator = find(node, scope.opsets)
         call = Call(node, scope.opsets.get(node.domain, 0), place, schema, self.meter)
         if schema is not None and (wrong := mismatch(schema, node.inputs, operands)) is not None:
-            self.findings.append(error("ND-05", path, wrong, "insert a Cast, or export the model again"))
-            return []
+            if not is_map_of_doubles(node, operands):
+                self.findings.append(error("ND-05", path, wrong, "insert a Cast, or export the model again"))
+                return []
+            self.findings.append(lenient("ND-05", "W-double-map", path, wrong, "nothing needs to be done"))
         if node.domain in QONNX_DOMAINS and schema is not None:
             self.findings.extend(_integer_zero(node, schema, operands, path))
         control = None if node.domain else CONTROL.get(node.op_type)

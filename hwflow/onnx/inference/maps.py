@@ -48,6 +48,17 @@ def with_classes(model: Model, by_output: Mapping[str, Classes]) -> Model:
     return replace(model, metadata={**model.metadata, KEY: json.dumps({**class_names(model), **mine})})
 
 
+#: The operator set of the Identity that stands for a ZipMap, where the file imports none.
+_STANDARD_SET = 13
+
+
+def with_standard_set(model: Model) -> Model:
+    """`model` with an operator set of ONNX besides ai.onnx.ml, where it has a ZipMap: CatBoost's files import none."""
+    if "" in model.opsets or all(node.op_type != "ZipMap" for node in model.graph.nodes):
+        return model
+    return replace(model, opsets={"": _STANDARD_SET, **model.opsets})
+
+
 class Maps:
     """The sequences of maps on the way through a graph: the names of the classes of each."""
 

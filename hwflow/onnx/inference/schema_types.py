@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+import numpy as np
+
 from hwflow.onnx.dtypes import ELEMENT_TYPES
 from hwflow.onnx.inference.facts import UNKNOWN, Fact, Holder, TensorFact
-from hwflow.onnx.model import DType, MapType, TensorType
+from hwflow.onnx.model import DType, MapType, Node, TensorType
 from hwflow.onnx.ops.base import Call
 from hwflow.onnx.schemas import AttributeKind, Option, Schema
 
@@ -108,6 +110,13 @@ def _by_attribute(call: Call, schema: Schema, allowed: frozenset[str]) -> Fact:
         dtype = _CODES.get(default) if isinstance(default, int) else None
     all_tensors = all(text.startswith("tensor(") for text in allowed)
     return TensorFact(dtype, None) if all_tensors else UNKNOWN
+
+
+def is_map_of_doubles(node: Node, operands: Sequence[Fact | None]) -> bool:
+    """Whether a ZipMap reads float64, as skl2onnx writes it behind some classifiers of float64 inputs."""
+    (first, *_) = (*operands, None)
+    return ((node.domain, node.op_type) == ("ai.onnx.ml", "ZipMap") and isinstance(first, TensorFact)
+            and first.dtype == np.float64)
 
 
 def mismatch(schema: Schema, names: Sequence[str], operands: Sequence[Fact | None]) -> str | None:

@@ -16,7 +16,7 @@ from hwflow_base.errors import HwflowError
 from hwflow.onnx.about import names_file
 from hwflow.onnx.checker import require_valid
 from hwflow.onnx.errors import LimitError, ShapeLimitError
-from hwflow.onnx.inference.maps import Maps, with_classes
+from hwflow.onnx.inference.maps import Maps, with_classes, with_standard_set
 from hwflow.onnx.inference.nearest_neighbours import INSTEAD, compared_rows, refusal
 from hwflow.onnx.inference.open_sizes import Shapes, contradictions, fixed_inputs, suiting_shapes
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits, Meter
@@ -54,7 +54,7 @@ def infer(
     depend on data; LimitError for functions and constants beyond the limits.
     """
     require_valid(model, limits)
-    model = inline_functions(model, limits)
+    model = with_standard_set(inline_functions(model, limits))
     graph, shapes = model.graph, input_shapes or {}
     inputs, notes = fixed_inputs(graph, shapes, lambda: _suiting(model, shapes, limits))
     walk = _walked(model, inputs, limits)
@@ -73,7 +73,7 @@ def suiting_inputs(model: Model, shapes: Shapes, limits: Limits = DEFAULT_LIMITS
     """
     try:
         require_valid(model, limits)
-        return _suiting(inline_functions(model, limits), shapes, limits)
+        return _suiting(with_standard_set(inline_functions(model, limits)), shapes, limits)
     except HwflowError:
         return None
 

@@ -18,6 +18,7 @@ from hwflow.onnx.operators import CLAMPS, HOST_AFTER, NEVER_ON_HOST, QUANTIZERS,
 from hwflow.onnx.ops.base import Arr
 from hwflow.onnx.ops.ml.trees import Ensemble, Forest, scores_of_two
 from hwflow.quantize.dialects.classical.features import rewrite_join, rewrite_product, rewrite_scaler
+from hwflow.quantize.dialects.classical.leaves import sums_of_leaves
 from hwflow.quantize.dialects.classical.linear import LINEAR_RULES, inside_distances, rewrite_sum
 from hwflow.quantize.dialects.classical.trees import emit_ensemble, read_ensemble, require_few, rewrite_trees
 from hwflow.quantize.dialects.rewriting import Rewriting, Table
@@ -159,6 +160,7 @@ def classical_to_standard(model: Model) -> Model:
     Of `model` types and shapes are known.  A model without such nodes is returned as it is.  HwflowError: every node
     that has no such form, in one message.
     """
+    model = sums_of_leaves(model)
     table = {**CLASSICAL_RULES, **_STANDARD} if _is_classical(model) else CLASSICAL_RULES
     if not any((node.domain, node.op_type) in table for node in model.graph.nodes):
         return model
