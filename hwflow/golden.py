@@ -50,20 +50,24 @@ def run(
 
     Gives every tensor by name, the inputs and every stage boundary; without `keep` the outputs alone.  HwflowError
     where frames are missing, of the wrong shape, or outside their tensor's format.
-    Layers that stream begin in their initial states and go on from frame to frame.
+    States, and layers that keep one, begin with their initial values and go on from frame to frame.
     """
     graph = graph.graph if isinstance(graph, Quantized) else graph
     inputs = checked(graph, frames)
     count = min(len(array) for array in inputs.values())
-    names = graph.computed if keep else graph.outputs
+    names = dict.fromkeys(graph.computed if keep else graph.outputs)
+    wanted = {*names, *(state.write for state in graph.states)}
     parts: dict[str, list[IntArray]] = {name: [] for name in names}
-    rows = _rows_at_once(graph)
+    rows = 1 if graph.states else _rows_at_once(graph)
     states: dict[str, IntArray | None] = {}
+    handed = {state.read: state.initial[None] for state in graph.states}
     for start in range(0, max(count, 1), rows):
         block = {name: array[start : start + rows] for name, array in inputs.items()}
-        for name, planes in _stages(graph, block, states):
-            if name in parts:
-                parts[name].append(to_frames(planes))
+        block |= {name: array[:count] for name, array in handed.items()}
+        made = {name: to_frames(planes) for name, planes in _stages(graph, block, states) if name in wanted}
+        for name in names:
+            parts[name].append(made[name])
+        handed = {state.read: made[state.write].reshape(block[state.read].shape) for state in graph.states}
         if progress is not None:
             progress(min(start + rows, count), count)
     return {name: np.concatenate(part) for name, part in parts.items()}

@@ -126,11 +126,37 @@ class Origin:
 
 
 @dataclass(frozen=True, eq=False)
+class State(EqualByValue):
+    """A tensor that a frame hands on to the next one: frame n reads as `read` what frame n - 1 computed as `write`.
+
+    Both are names of tensors of one format and of equally many elements, in one raster.  Frame 0 reads `initial`,
+    integers [h, w, c] of the frame of `read`.
+    """
+
+    read: str
+    write: str
+    initial: IntArray
+
+    def check(self, graph: LayerGraph) -> None:
+        """ValueError where the state and the tensors of `graph` contradict each other."""
+        read, write = graph.tensors[self.read], graph.tensors[self.write]
+        if (read.format, read.frame.elements) != (write.format, write.frame.elements):
+            raise ValueError(
+                f"state '{self.read}': it must be {read.frame} {read.format} as what is handed on, '{self.write}', not "
+                f"{write.frame} {write.format}"
+            )
+        shape = (read.frame.height, read.frame.width, read.frame.channels)
+        if self.initial.shape != shape or not read.format.contains(self.initial):
+            raise ValueError(f"state '{self.read}': its initial value must be {read.format} {list(shape)}")
+
+
+@dataclass(frozen=True, eq=False)
 class LayerGraph(ByValue):
     """A network of integer layers.
 
-    `layers` is in topological order; `inputs` and `outputs` are names of `tensors`.  `origins` has nodes by the names
-    of layers, for people; they are no part of what the graph computes.
+    `layers` is in topological order; `inputs` and `outputs` are names of `tensors`, of the world outside.  `states` are
+    handed on from frame to frame inside.  `origins` has nodes by the names of layers, for people; they are no part of
+    what the graph computes.
     """
 
     name: str
@@ -138,6 +164,7 @@ class LayerGraph(ByValue):
     layers: tuple[Layer, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    states: tuple[State, ...] = ()
     origins: Mapping[str, Origin] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
@@ -161,20 +188,32 @@ class LayerGraph(ByValue):
         for layer in self.layers:
             sources = ", ".join(described(name) for name in layer.inputs)
             yield f"{kind_of(self, layer)} '{layer.name}': {sources} -> {described(layer.output)}"
+        for state in self.states:
+            yield f"state '{state.read}': {described(state.read)}, then '{state.write}' of the frame before"
         yield f"outputs: {', '.join(self.outputs)}"
 
     @property
     def streaming(self) -> bool:
-        """Whether a layer keeps a state from frame to frame; frames are then a sequence, and their order matters."""
-        return any(layer.keeps_state for layer in self.layers)
+        """Whether something is kept from frame to frame; frames are then a sequence, and their order matters."""
+        return bool(self.states) or any(layer.keeps_state for layer in self.layers)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The tensors that no layer makes: the inputs, then what the states read."""
+        return (*self.inputs, *(state.read for state in self.states))
+
+    @property
+    def sinks(self) -> tuple[str, ...]:
+        """The tensors that something behind the layers reads: the outputs, then what the states hand on."""
+        return (*self.outputs, *(state.write for state in self.states))
 
     @property
     def computed(self) -> tuple[str, ...]:
-        """The inputs, then the outputs of the layers, each once and in order."""
-        return tuple(dict.fromkeys([*self.inputs, *(layer.output for layer in self.layers)]))
+        """The sources, then the outputs of the layers, each once and in order."""
+        return tuple(dict.fromkeys([*self.sources, *(layer.output for layer in self.layers)]))
 
     def producer(self, tensor: str) -> Layer | None:
-        """The layer whose output is `tensor`; None for an input of the graph."""
+        """The layer whose output is `tensor`; None for a source of the graph."""
         return next((layer for layer in self.layers if layer.output == tensor), None)
 
     def consumers(self, tensor: str) -> tuple[Layer, ...]:
@@ -185,7 +224,9 @@ class LayerGraph(ByValue):
         """ValueError if a tensor is read before it is computed, is computed twice, or contradicts its layer."""
         for tensor in self.tensors.values():
             tensor.check()
-        made = set(self.inputs)
+        if len(set(self.sources)) < len(self.sources):
+            raise ValueError(f"graph '{self.name}': inputs and states must be tensors of their own, not {self.sources}")
+        made = set(self.sources)
         for layer in self.layers:
             for name in layer.inputs:
                 if name not in made:
@@ -194,9 +235,11 @@ class LayerGraph(ByValue):
                 raise ValueError(f"layer '{layer.name}': output '{layer.output}' must be made once, not twice")
             made.add(layer.output)
             layer.check(self)
-        for name in (*self.outputs, *made):
+        for name in (*self.sinks, *made):
             if name not in made or name not in self.tensors:
                 raise ValueError(f"graph '{self.name}': tensor '{name}' must be described and made by a layer")
+        for state in self.states:
+            state.check(self)
 
 
 def name_of(graph: LayerGraph, layer: Layer) -> str:

@@ -17,7 +17,7 @@ from hwflow_base.errors import HwflowError
 from hwflow_base.files.sources import open_plain
 
 from hwflow.layers import KINDS
-from hwflow.layers.base import Layer, LayerGraph, Origin
+from hwflow.layers.base import Layer, LayerGraph, Origin, State
 from hwflow.layers.formats import Frame, IntFormat, Tensor
 from hwflow.layers.rescale import Requantize, Rescale, Rounding, Thresholds
 
@@ -36,6 +36,7 @@ def save_graph(graph: LayerGraph, folder: Path) -> None:
         "inputs": list(graph.inputs),
         "outputs": list(graph.outputs),
         "tensors": [_plain(tensor, "", arrays) for tensor in graph.tensors.values()],
+        "states": [_plain(state, f"state{k}", arrays) for k, state in enumerate(graph.states)],
         "layers": [{"kind": x.kind, **_plain(x, f"{k}", arrays)} for k, x in enumerate(graph.layers)],
         "origins": {name: asdict(origin) for name, origin in graph.origins.items()},
     }
@@ -72,7 +73,7 @@ def _plain(value: Any, place: str, arrays: dict[str, np.ndarray[Any, Any]]) -> A
         return place
     if isinstance(value, (IntFormat, Rounding)):
         return str(value)
-    if isinstance(value, (Frame, Tensor, Layer, Requantize, Thresholds)):
+    if isinstance(value, (Frame, Tensor, Layer, State, Requantize, Thresholds)):
         return {f.name: _plain(getattr(value, f.name), f"{place}.{f.name}", arrays) for f in fields(value)}  # type: ignore[arg-type]
     return list(value) if isinstance(value, tuple) else value
 
@@ -85,7 +86,8 @@ def _graph(text: Mapping[str, Any], arrays: Mapping[str, Any]) -> LayerGraph:
     ]
     origins = {_typed(str, name, arrays): _object(Origin, item, arrays) for name, item in text["origins"].items()}
     ends = tuple(text["inputs"]), tuple(text["outputs"])
-    return LayerGraph(text["name"], {t.name: t for t in tensors}, tuple(layers), *ends, origins)
+    states = tuple(_object(State, item, arrays) for item in text["states"])
+    return LayerGraph(text["name"], {t.name: t for t in tensors}, tuple(layers), *ends, states, origins)
 
 
 def _object(cls: type[Any], values: Mapping[str, Any], arrays: Mapping[str, Any]) -> Any:

@@ -197,6 +197,8 @@ class Graph(ByValue):
     types: Mapping[str, ValueType] = field(default_factory=dict)
     sparse_initializers: Mapping[str, SparseTensor] = field(default_factory=dict)
     overridable: tuple[Value, ...] = ()
+    #: Inputs and outputs that are states outside of layers: the host neither makes nor reads them (`keep_states`).
+    kept: frozenset[str] = frozenset()
     extra: bytes = field(default=b"", compare=False, repr=False)
 
     def __repr__(self) -> str:

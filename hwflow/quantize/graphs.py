@@ -197,11 +197,13 @@ def needs_host(node: Node, graph: Graph) -> bool:
 def host_prefix(graph: Graph, allowed: frozenset[str] = frozenset()) -> set[str]:
     """Names of the tensors that the host makes in front of the hardware, the model's inputs included.
 
-    Only nodes of `allowed` separate them from the inputs, or nodes that need the host and what they depend on.
+    Only nodes of `allowed` separate them from the inputs, or nodes that need the host and what they depend on; none of
+    them reads a state.
     """
     names, front = {value.name for value in graph.inputs}, _front(graph)
     for node in graph.nodes:
-        there = all(n in names for n in dynamic_inputs(node, graph)) and not is_embedding(node, graph)
+        dynamic = dynamic_inputs(node, graph)
+        there = all(n in names and n not in graph.kept for n in dynamic) and not is_embedding(node, graph)
         if there and ((node.op_type in allowed and not node.domain) or front.intersection(node.outputs)):
             names.update(filter(None, node.outputs))
     return names
@@ -217,7 +219,7 @@ def _front(graph: Graph) -> set[str]:
 
     Only where nothing in front of such a node is a layer.
     """
-    light, makers, names = {value.name for value in graph.inputs}, producers(graph), set[str]()
+    light, makers, names = _of_the_host(graph), producers(graph), set[str]()
     todo, at_the_end, of_tables = list[str](), host_suffix(graph, HOST_AFTER), set[str]()
     for node in graph.nodes:
         dynamic = dynamic_inputs(node, graph)
@@ -238,18 +240,24 @@ def _front(graph: Graph) -> set[str]:
     return names
 
 
+def _of_the_host(graph: Graph) -> set[str]:
+    """The inputs that the host gives: all but states that stay on the chip."""
+    return {value.name for value in graph.inputs} - graph.kept
+
+
 def host_suffix(graph: Graph, allowed: frozenset[str], never: frozenset[str] = frozenset()) -> set[str]:
     """Names of the tensors made by nodes of `allowed`, or that need the host, with only such nodes behind them.
 
     Nodes of `never` are none of these, nor are those that a result of a layer is joined with and that depend on inputs
-    alone: behind the hardware there are no inputs.
+    alone: behind the hardware there are no inputs.  Next values of states stay in the hardware, too.
     """
     names: set[str] = set()
     read, beside = consumers(graph), _beside_layers(graph)
     for node in reversed(graph.nodes):
         followers = [n for name in node.outputs for n in read.get(name, [])]
         fits = (node.op_type in allowed and not node.domain) or needs_host(node, graph)
-        fits = fits and (node.op_type not in never or bool(node.domain)) and not beside.intersection(node.outputs)
+        fits = fits and (node.op_type not in never or bool(node.domain))
+        fits = fits and not (beside | graph.kept).intersection(node.outputs)
         if fits and all(names.intersection(n.outputs) for n in followers):
             names.update(filter(None, node.outputs))
     return names
@@ -257,7 +265,7 @@ def host_suffix(graph: Graph, allowed: frozenset[str], never: frozenset[str] = f
 
 def _beside_layers(graph: Graph) -> set[str]:
     """Results of nodes without a layer in front of them that lead to a node with one."""
-    light, beside, read = {value.name for value in graph.inputs}, set[str](), consumers(graph)
+    light, beside, read = _of_the_host(graph), set[str](), consumers(graph)
     for node in graph.nodes:
         if node.op_type not in NEVER_ON_HOST and light.issuperset(dynamic_inputs(node, graph)):
             light.update(filter(None, node.outputs))

@@ -33,6 +33,7 @@ from hwflow.quantize.dialects.standard import to_standard_qdq
 from hwflow.quantize.importer import host
 from hwflow.quantize.importer.building import Building
 from hwflow.quantize.importer.importer import Importer
+from hwflow.quantize.importer.kept import states
 from hwflow.quantize.passes.decomposed import decomposed_to_operators
 from hwflow.quantize.passes.floats import float_note, floats_to_float32
 from hwflow.quantize.passes.joins import joins_to_sums_and_products, sum_to_add
@@ -235,9 +236,9 @@ def _integers(
     warnings: tuple[OutcomeWarning, ...],
 ) -> Quantized:
     """Import `form`, which was made of `source`, and compare its layers with what they stand for."""
-    graph, before, after, building = _import(form.model, settings)
+    graph, before, entering, after, building = _import(form.model, settings)
     tensors = building.sources
-    require_layers(form.meaning, form.model, graph, before, tensors, building.anchors)
+    require_layers(form.meaning, form.model, graph, (before, entering), tensors, building.anchors)
     notes.append(_host_note(form.model, before, after))
     return Quantized(
         graph, before, after, tuple(notes), form.qdq, form.twin, views(tensors, form.sources, form.twin), form.settings,
@@ -292,20 +293,22 @@ def _require_no_widths(settings: QuantizationSettings) -> None:
         )
 
 
-def _import(model: Model, settings: QuantizationSettings) -> tuple[LayerGraph, Model, Model, Building]:
-    """The layer graph, the host programs, and what is known of where the graph's tensors and layers come from."""
+def _import(model: Model, settings: QuantizationSettings) -> tuple[LayerGraph, Model, Model, Model, Building]:
+    """The layer graph, the host programs with the one of its states between them, and what is known of where the
+    graph's tensors and layers come from.
+    """
 
     importer = Importer(model, lambda node: settings.layer(node.name), settings.hardware_argmax)
     importer.walk()
     after, outputs = host.epilogue(importer, settings.hardware_argmax)
-    graph = importer.layer_graph(outputs)
+    graph = importer.layer_graph(outputs, states(importer))
     raise_all(importer.problems if graph.layers else map(host.of_a_model_for_the_host, importer.problems))
     if not graph.layers:
         raise HwflowError("the model must have a layer that becomes hardware (Conv, Gemm, MatMul, pooling), not none")
     if settings.hardware_argmax and not any(isinstance(layer, TopK) for layer in graph.layers):
         raise HwflowError(_no_argmax(model))
     graph.check()
-    return graph, host.prologue(importer), after, importer.building
+    return graph, host.prologue(importer), host.entering_states(importer), after, importer.building
 
 
 def _no_argmax(model: Model) -> str:

@@ -120,12 +120,13 @@ def layer_problems(graph: LayerGraph) -> tuple[LayerProblem, ...]:
 
 def tensor_problems(graph: LayerGraph) -> tuple[str, ...]:
     """One line for each tensor of `graph` that cannot become a stream."""
-    found = []
+    found = [f"state '{state.read}' is handed on from frame to frame, which has no hardware yet"
+             for state in graph.states]  # fmt: skip
     for name in graph.inputs:
         if name in graph.outputs:
             found.append(f"tensor '{name}' is an input and an output; there is nothing for hardware to do between them")
     for name in graph.computed:
-        if not graph.consumers(name) and name not in graph.outputs:
+        if not graph.consumers(name) and name not in graph.sinks:
             found.append(f"tensor '{name}' must be read by a layer or be an output; nothing reads it")
     return tuple(found)
 

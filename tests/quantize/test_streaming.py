@@ -72,7 +72,9 @@ def also_read(m: Layer) -> None:
         (lambda: packed(scale=True), {},
          "initial_h of 'cell' (LSTM) must be constant, or an input of the model whose elements only move on their way"),
         (lambda: packed(also_read), {}, "stays in the layer, so nothing else may read it, and 'other' (Relu) "),
-        (lambda: apart("LSTM"), {"x": "hn"}, "--state x=hn must name an input that feeds the initial state"),
+        (lambda: apart("LSTM"), {"x": "hn"},
+         "--state x=hn must name an input and an output of the same type and shape, not float32 [3, 1, 5] and float32 "
+         "[1, 1, 6]"),
         (lambda: apart("LSTM"), {"h0": "nothing"}, "--state h0=nothing must name an output of the model: hn, cn, out"),
         (lambda: apart("LSTM"), {"h0": "cn"}, "--state h0=cn must name an output that gives the next value of 'h0'"),
     ],

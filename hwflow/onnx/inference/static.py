@@ -62,7 +62,8 @@ def infer(
         raise walk.refusal
     outputs = tuple(Value(v.name, walk.type_of(v.name)) for v in graph.outputs)
     notes += (*_defaults(graph), *contradictions(graph, walk.known))
-    inferred = replace(model, graph=walk.result(graph.name, inputs, outputs), training=(), notes=model.notes + notes)
+    static = replace(walk.result(graph.name, inputs, outputs), kept=graph.kept)
+    inferred = replace(model, graph=static, training=(), notes=model.notes + notes)
     return with_classes(inferred, walk.maps.classes)
 
 

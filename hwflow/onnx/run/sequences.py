@@ -1,6 +1,7 @@
 """Rows that are one sequence: a streaming model reads its states as inputs, and a row finds what the one before left.
 
-Such a model went through `hwflow.quantize.passes.streaming.keep_states`, whose pairs are in its metadata.
+Such a model went through `hwflow.quantize.passes.streaming.keep_states`, whose pairs are in its metadata.  A file may
+have them there before, with initial values: so a front end says what it knows of states.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from hwflow.onnx.traits import Trait
 KEY = "hwflow.states"
 #: The same of the model's file, where a state may be several of a layer, or of layers, in one tensor.
 FILE_KEY = "hwflow.states_of_file"
+#: What states are at first: a JSON object that maps such inputs to one number for all elements, or to a flat list of
+#: all of them in their order.  A state that is not there begins with zeros.
+INITIAL_KEY = "hwflow.states.initial"
 
 
 #: What moves the elements of its first input.
@@ -39,7 +43,7 @@ def _read(model: Model, key: str) -> dict[str, str]:
 
 def state_names(model: Model) -> dict[str, str]:
     """The states of `model` as its file has them: inputs, each with the output that is its next value."""
-    return _read(model, FILE_KEY)
+    return _read(model, FILE_KEY if FILE_KEY in model.metadata else KEY)
 
 
 def state_pairs(model: Model) -> dict[str, str]:
@@ -47,6 +51,42 @@ def state_pairs(model: Model) -> dict[str, str]:
     inputs, outputs = ({value.name for value in values} for values in (model.graph.inputs, model.graph.outputs))
     pairs = _read(model, KEY)
     return {name: output for name, output in pairs.items() if name in inputs and output in outputs}
+
+
+def initial_states(model: Model) -> dict[str, Array]:
+    """What each state of `model` is at first, in the type and shape of its input.
+
+    HwflowError where the metadata says other than numbers that this type has, one or as many as there are elements.
+    """
+    text = model.metadata.get(INITIAL_KEY, "{}")
+    try:
+        stated = dict(json.loads(text))
+    except (ValueError, TypeError):
+        raise _unfit_initial(text) from None
+    pairs = state_pairs(model)
+    return {value.name: _initial(value, stated.get(value.name, 0)) for value in model.graph.inputs
+            if value.name in pairs}  # fmt: skip
+
+
+def _initial(value: Value, stated: object) -> Array:
+    zeros = _zeros(value)
+    try:
+        numbers = np.asarray(stated)
+        exact = numbers.astype(zeros.dtype)
+        fits = numbers.dtype.kind in "iuf" and numbers.size in (1, zeros.size) and bool(np.isfinite(numbers).all())
+        if fits and (zeros.dtype.kind == "f" or np.array_equal(exact, numbers)):
+            zeros[...] = exact.reshape(zeros.shape if exact.size == zeros.size else ())
+            return zeros
+    except (ValueError, TypeError, OverflowError):
+        pass
+    raise _unfit_initial(f"{value.name}: {stated}", f" {zeros.dtype} {list(zeros.shape)}")
+
+
+def _unfit_initial(text: str, kind: str = "") -> HwflowError:
+    return HwflowError(
+        f"the model's metadata '{INITIAL_KEY}' must be a JSON object of a number, or of a flat list of all elements, "
+        f"for each state{kind}, not {text[:60]!r}", "remove that entry: then states begin with zeros"
+    )
 
 
 def state_inputs(graph: Graph) -> frozenset[str]:
@@ -77,7 +117,7 @@ def outputs_of_rows(model: Model) -> tuple[Value, ...]:
 def _steps(model: Model, rows: Mapping[str, Array]) -> Iterator[tuple[dict[str, Array], dict[str, Array]]]:
     """For each row in order what the model is fed, states included, and its outputs."""
     pairs = state_pairs(model)
-    states = {value.name: _zeros(value) for value in model.graph.inputs if value.name in pairs}
+    states = initial_states(model)
     count = min(len(array) for name, array in rows.items() if name not in pairs)
     for k in range(count):
         fed = {**{value.name: rows[value.name][k] for value in inputs_of_rows(model)}, **states}
@@ -97,8 +137,8 @@ def in_order(
 ) -> dict[str, Array]:
     """The outputs [n, *shape] of a streaming model for rows [n, *input shape] in order, without its states.
 
-    The first row finds states of 0, each other one what the row before it left.  `progress` hears of (rows done, rows
-    in all).
+    The first row finds the initial states, each other one what the row before it left.  `progress` hears of (rows done,
+    rows in all).
     """
     rows_made = []
     for _, outputs in _steps(model, rows):

@@ -27,6 +27,7 @@ from hwflow.onnx.operators import (
     TURNING,
     named,
 )
+from hwflow.onnx.run.sequences import state_pairs
 from hwflow.onnx.traits import Trait
 from hwflow.quantize.graphs import (
     attribute,
@@ -79,17 +80,19 @@ def points(model: Model, ranks: bool = False) -> tuple[Point, ...]:
 
 
 def common_ranges(model: Model, ready: tuple[Point, ...]) -> tuple[tuple[str, ...], ...]:
-    """Groups of points that are best made integers the same way: operands and result of a Concat or a Pad with values.
+    """Groups of points that are best made integers the same way: operands and result of a Concat or a Pad with values,
+    and a state that stays on the chip with its next value.
 
-    Then these only put integers beside each other.
+    Then these only put integers beside each other, or keep them.
     """
     graph, tensors = model.graph, {point.tensor for point in ready}
     makers, group = producers(graph), {name: {name} for name in tensors}
-    for node in graph.nodes:
-        if not (node.op_type == "Concat" or pads_values(node, graph)) or node.outputs[0] not in tensors:
-            continue
-        sources = [scale_source(name, makers, tensors) for name in dynamic_inputs(node, graph)]
-        merged = set().union(*(group[name] for name in (*sources, node.outputs[0]) if name in group))
+    alike: list[tuple[str, ...]] = [(*dynamic_inputs(node, graph), node.outputs[0]) for node in graph.nodes
+             if (node.op_type == "Concat" or pads_values(node, graph)) and node.outputs[0] in tensors]  # fmt: skip
+    alike += [pair for pair in state_pairs(model).items() if pair[0] in graph.kept]
+    for ends in alike:
+        sources = [scale_source(name, makers, tensors) for name in ends]
+        merged = set().union(*(group[name] for name in sources if name in group))
         group.update(dict.fromkeys(merged, merged))
     order = [point.tensor for point in ready]
     unique = {id(names): names for name in order if len(names := group[name]) > 1}
@@ -150,6 +153,8 @@ class _Walk:
         self.after = self._suffix()
 
     def run(self) -> dict[str, Point]:
+        for name in sorted(self.graph.kept & self.before):
+            self._add_start(name)
         for node in self.graph.nodes:
             dynamic = dynamic_inputs(node, self.graph)
             result = node.outputs[0]
@@ -295,7 +300,7 @@ class _Walk:
             fits = (node.op_type in HOST_AFTER or needs_host(node, self.graph)) and not self._is_last_layer(node)
             if not fits or not all(set(n.outputs) & names for n in followers):
                 continue
-            if result in self.fused or (self._is_join(node) and result not in forced):
+            if result in self.fused | self.graph.kept or (self._is_join(node) and result not in forced):
                 continue
             names.update(filter(None, node.outputs))
         return names

@@ -12,7 +12,7 @@ states.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -36,19 +36,20 @@ _TIE = 1e-3
 
 
 def require_layers(
-    meaning: Meaning, model: Model, graph: LayerGraph, prologue: Model, places: Places,
+    meaning: Meaning, model: Model, graph: LayerGraph, prologues: Iterable[Model], places: Places,
     anchors: Mapping[str, LayerAnchor],
 ) -> None:  # fmt: skip
     """Raise MeaningChanged where a layer of `graph` gives other integers than the tensor of ONNX behind its result.
 
-    `graph` with its `prologue` was imported from the QDQ `model`, whose tensors have the names of those of `meaning`
-    where they mean the same; `places` gives the ONNX tensor behind each tensor of `graph`, with its index, and
-    `anchors` the operators that layers stand for.
+    `graph` with its `prologues`, which make inputs and states, was imported from the QDQ `model`, whose tensors have
+    the names of those of `meaning` where they mean the same; `places` gives the ONNX tensor behind each tensor of
+    `graph`, with its index, and `anchors` the operators that layers stand for.
     """
     if not meaning.rows:
         return  # the model's notes say why
     walk = _Walk(meaning, model, graph, places, anchors)
-    walk.enter(prologue)
+    for prologue in prologues:
+        walk.enter(prologue)
     for layer in graph.layers:
         walk.run(layer)
     difference = walk.comparison.first()
@@ -80,10 +81,10 @@ class _Walk:
         self.loops: dict[str, list[Array]] = {}
 
     def enter(self, prologue: Model) -> None:
-        """The inputs of the graph."""
-        names = [value.name for value in prologue.graph.inputs]
+        """The sources of the graph that `prologue` makes."""
+        names, made = ([value.name for value in values] for values in (prologue.graph.inputs, prologue.graph.outputs))
         rows = [evaluate(prologue, {name: row.feeds[name] for name in names}) for row in self.meaning.rows]
-        for name in self.graph.inputs:
+        for name in made:
             self.frames[name] = np.concatenate([np.asarray(row[name], np.int64) for row in rows])
 
     def run(self, layer: Layer) -> None:

@@ -129,11 +129,11 @@ class Meaning:
         """The meaning of `model` on some of `rows` [n, *input shape], or on made-up ones.
 
         `static` is the same model with static input shapes, where `model` leaves some open.  Each row is a sequence of
-        its own: the states of a streaming model are 0, as those of its layers are then.
+        its own: states that stay in layers are 0, as those of its layers are then.
         """
         static = static or model
         data = calibrate.synthetic(static) if rows is None else calibrate.checked(static, rows)
-        data |= {name: np.zeros_like(data[name]) for name in state_pairs(static)}
+        data |= {name: np.zeros_like(data[name]) for name in state_pairs(static) if name not in static.graph.kept}
         try:
             return Meaning(model, telling_rows(program_of(model), _computed(model), data, _is_quantized(model)))
         except (EvaluationError, LimitError, Unsupported) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -54,9 +55,25 @@ def _used(nodes: tuple[Node, ...], graph: Graph, added: Additions) -> dict[str, 
 
 def prologue(importer: Importer) -> Model:
     """The user's inputs in, without states; one integer frame [1, h, w, c] for each input of the layer graph out."""
+    states = state_pairs(importer.model)
+    inputs = tuple(value for value in importer.graph.inputs if value.name not in states)
+    return _entering(importer, importer.inputs.of_the_host, inputs)
+
+
+def entering_states(importer: Importer) -> Model:
+    """The same for states of the graph: their inputs in, one integer frame for each that the layer graph reads out.
+
+    Nobody runs it on a host; it says what the integers of a state are.
+    """
+    inputs = tuple(value for value in importer.graph.inputs if value.name in importer.graph.kept)
+    return _entering(importer, importer.inputs.of_states, inputs)
+
+
+def _entering(importer: Importer, names: Iterable[str], inputs: tuple[Value, ...]) -> Model:
     graph = importer.graph
     added, outputs = Additions(graph), []
-    for name, entry in importer.inputs.entries.items():
+    entries = {name: importer.inputs.entries[name] for name in names}
+    for name, entry in entries.items():
         tensor, source = importer.tensors[name], entry.integers
         frames, sizes = _frames_type(tensor), (tensor.frame.height, tensor.frame.width, tensor.frame.channels)
         kind = graph.tensor_type(entry.integers)
@@ -68,9 +85,7 @@ def prologue(importer: Importer) -> Model:
             source = _in_frame(source, placed, tensor, added)
         added.reshaped(source, (1, *sizes), name, name)
         outputs.append(Value(name, frames))
-    nodes = (*ancestors(graph, [entry.integers for entry in importer.inputs.entries.values()]), *added.nodes)
-    states = state_pairs(importer.model)
-    inputs = tuple(value for value in graph.inputs if value.name not in states)
+    nodes = (*ancestors(graph, [entry.integers for entry in entries.values()]), *added.nodes)
     program = Graph(f"{graph.name}, before the hardware", nodes, inputs, tuple(outputs), _used(nodes, graph, added))
     return replace(importer.model, graph=program)
 

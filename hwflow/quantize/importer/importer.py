@@ -9,6 +9,7 @@ import numpy as np
 from hwflow_base.errors import reason_of
 
 from hwflow.layers import Frame, LayerGraph, Tensor
+from hwflow.layers.base import State
 from hwflow.onnx import operators
 from hwflow.onnx.model import Model, Node
 from hwflow.quantize.constants import quantities
@@ -103,10 +104,10 @@ class Importer:
         """Whether some input is made in the prologue, which the epilogue cannot read."""
         return any(isinstance(self.states[name], (OnHost, Entry)) for name in dynamic)
 
-    def layer_graph(self, outputs: tuple[str, ...]) -> LayerGraph:
-        """The integer graph, once `walk` and the epilogue are done."""
+    def layer_graph(self, outputs: tuple[str, ...], states: tuple[State, ...] = ()) -> LayerGraph:
+        """The integer graph, once `walk`, the epilogue and the states are done."""
         layers = tuple(self.building.layers)
-        return LayerGraph(self.graph.name, dict(self.tensors), layers, tuple(self.inputs.entries), outputs)
+        return LayerGraph(self.graph.name, dict(self.tensors), layers, self.inputs.of_the_host, outputs, states)
 
     # One method per group of operators.
 
@@ -162,7 +163,7 @@ class Importer:
         fits = p.format.low <= x.format.low and x.format.high <= p.format.high
         if (x.scale, x.zero_point) == (p.scale, p.zero_point) and fits:
             return replace(state, real=False, moved=by)
-        return Rounded(self._kept(state, node), node, node.outputs[0], p, state.index, by)
+        return Rounded(self.kept(state, node), node, node.outputs[0], p, state.index, by)
 
     def _dequantize(self, node: Node, state: TensorState) -> TensorState:
         if isinstance(state, Rounded):
@@ -187,7 +188,7 @@ class Importer:
         elif (low, high) == (p.low, p.high):
             return replace(state, moved=by)
         else:
-            unrounded, quantizer = self._kept(state, node), node
+            unrounded, quantizer = self.kept(state, node), node
         return Rounded(unrounded, quantizer, node.outputs[0], narrow, state.index, by)
 
     def _movable(self, state: TensorState) -> Held | Unrounded | Rounded:
@@ -236,7 +237,7 @@ class Importer:
         for name, state in zip(names, states, strict=True):
             held = self.building.held(state) if isinstance(state, Rounded) else state
             assert isinstance(held, Held)
-            parts.append(self._kept(replace(self.movement.whole(held, name), real=True), node))
+            parts.append(self.kept(replace(self.movement.whole(held, name), real=True), node))
         return replace(self.building.joined(self._joined(node, names, parts)), real=False)
 
     def _joined(self, node: Node, names: list[str], parts: list[Unrounded]) -> Unrounded:
@@ -263,9 +264,9 @@ class Importer:
         if not isinstance(state, Held) or not state.real:
             raise Unsupported("computes with integers; they must be dequantized first", QUANTIZE_ALL)
         held = self.movement.whole(state, name)
-        return self._kept(held, self._made.get(held.tensor.removesuffix(".frame")) or self.graph.nodes[0])
+        return self.kept(held, self._made.get(held.tensor.removesuffix(".frame")) or self.graph.nodes[0])
 
-    def _kept(self, held: Held, node: Node) -> Unrounded:
+    def kept(self, held: Held, node: Node) -> Unrounded:
         x = self.tensors[held.tensor]
         return replace(Unrounded.of(TensorAnchor(node, x.name, x.frame, (held,)), held.index), moved=held.moved)
 

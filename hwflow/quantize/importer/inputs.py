@@ -184,6 +184,24 @@ class Inputs:
         #: Name of an input of the layer graph to the places in its frame that the elements of its integers have.
         self.placed: dict[str, IntArray] = {}
 
+    @property
+    def of_states(self) -> dict[str, str]:
+        """The entries that are states of the graph, by name, each with the input of the model that it is."""
+        made_of = {name: self._origin(entry.integers) for name, entry in self.entries.items()}
+        return {name: origin for name, origin in made_of.items() if origin in self.graph.kept}
+
+    @property
+    def of_the_host(self) -> tuple[str, ...]:
+        """The names of the other entries."""
+        states = self.of_states
+        return tuple(name for name in self.entries if name not in states)
+
+    def _origin(self, name: str) -> str:
+        """The tensor that `name` is another layout or the integers of."""
+        while name in self._made and self._made[name].op_type in operators.LAYOUT | {"Clip", "QuantizeLinear"}:
+            name = self._made[name].inputs[0]
+        return name
+
     def read_by(self, node: Node) -> Entry:
         """The integers that `node`, a DequantizeLinear, reads from the host, with the limits of Clips before it.
 

@@ -1,12 +1,14 @@
-"""Models whose state is an input and an output: the state stays in the recurrent layer from one frame to the next.
+"""Models whose state is an input and an output: the state stays on the chip from one frame to the next.
 
-A streaming model computes a frame from the frame and a state, and gives the next state.  In hardware the state never
-leaves the layer.  `keep_states` finds the inputs and outputs that are such states, and writes the model so that each of
-them is a state of one layer: an input that is the initial_h or initial_c of an RNN, GRU or LSTM, and its Y_h or Y_c as
-an output.  The model's metadata then has the pairs, under `KEY`, so every later step knows them by `state_pairs`.
+A streaming model computes a frame from the frame and a state, and gives the next state.  Where the state is one of a
+recurrent layer, it never leaves the layer.  For those `keep_states` finds the inputs and outputs that are such states,
+and writes the model so that each of them is a state of one layer: an input that is the initial_h or initial_c of an
+RNN, GRU or LSTM, and its Y_h or Y_c as an output.  The model's metadata then has the pairs, under `KEY`, so every later
+step knows them by `state_pairs`.
 
 A pair is certain where elements only move on the way: the output has the layer's new state at the places from which the
 input feeds its old one.  That is computed here with numbers in place of values, so neither names nor positions matter.
+Any other state is a pair of an input and an output of the graph, as it is (`hwflow.quantize.passes.handed_on`).
 """
 
 from __future__ import annotations
@@ -24,9 +26,10 @@ from hwflow.onnx.about import names_file
 from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
 from hwflow.onnx.operators import JOINS, LAYOUT, MOVES
 from hwflow.onnx.rewrite.passes import simplify
-from hwflow.onnx.run.sequences import FILE_KEY, KEY, state_names, state_pairs
+from hwflow.onnx.run.sequences import FILE_KEY, INITIAL_KEY, KEY, initial_states, state_names, state_pairs
 from hwflow.quantize.graphs import Names, ancestors, attribute, dynamic_inputs, label_of, producers, shape_of
-from hwflow.quantize.passes.recurrent import RECURRENT, batch_second
+from hwflow.quantize.passes.handed_on import found_pairs, proposals, require_pair, require_pairs, zero_points
+from hwflow.quantize.passes.recurrent import INITIAL_STATES, RECURRENT, batch_second, is_recurrent
 
 #: What only moves elements.
 _MOVING = LAYOUT | MOVES | JOINS | {"Cast"}
@@ -78,31 +81,83 @@ class _Numbers:
 
 @names_file
 def keep_states(model: Model, asked: Mapping[str, str] | None = None) -> Model:
-    """`model`, whose shapes are static, with every state as an input and an output of its layer, and a note on each.
+    """`model`, whose shapes are static, with every state as an input and an output, and a note on each.
 
-    `asked` maps inputs to the outputs that are their next states; without it they are found.  A model without such
+    A state of a recurrent layer is one of the layer; the others are those of the file, and `Graph.kept` has their
+    names.  `asked` maps inputs to the outputs that are their next states; others are found.  A model without such
     inputs stays as it is, and so does one that went through this before.
-    HwflowError: a state input without an output that gives its next state, or that feeds something else besides; of
-    `asked`, names that do not exist and pairs that are none.
+    HwflowError: a state of a layer without an output that gives its next value, or that feeds something else besides;
+    of `asked` and of the model's metadata, names that do not exist and pairs that are none.
     """
     known = state_pairs(model)
     if known and not asked:
-        return model
+        return _with_kept(model)
+    asked = {name: output for name, output in (asked or {}).items() if known.get(name) != output}
     written = batch_second(model)
-    graph = written.graph
     fed = _fed_inputs(written)
-    _require_asked(written, fed, asked or {})
-    pairs = {}
-    numbers = _numbers(graph)
+    for name, output in asked.items():
+        require_pair(model, name, output, of_layer=name in fed)
+    pairs, numbers = dict[str, str](), _numbers(written.graph)
     for name, uses in fed.items():
         if known.get(name):
             continue
-        _require_alone(graph, name, uses)
-        pairs[name] = _output_of(written, name, uses, numbers, (asked or {}).get(name))
-    if not pairs:
+        _require_alone(written.graph, name, uses)
+        pairs[name] = _output_of(written, name, uses, numbers, asked.get(name))
+    others = {name: output for name, output in asked.items() if name not in fed}
+    taken = {**pairs, **known, **others}
+    others |= found_pairs(model, taken, fed)
+    require_pairs(model, {**known, **pairs, **others})
+    if pairs:
+        _require_whole(written.graph, fed)
+        _require_zero(model, pairs)
+        model = _written(written, fed, pairs, known)
+    return _with_kept(_noted(model, others, proposals(model, {**taken, **others}, fed)))
+
+
+def _noted(model: Model, others: Mapping[str, str], proposed: Mapping[str, str]) -> Model:
+    """`model` with the pairs `others` in its metadata, and a note on each and on each of those that are `proposed`."""
+    notes = [f"input '{name}' and output '{output}' are a state, which stays on the chip from one frame to the next"
+             for name, output in others.items()]  # fmt: skip
+    notes += [f"input '{name}' and output '{output}' have the names, the shape and the type of a state; where they are "
+              f"one, give --state {name}={output}, and it stays on the chip" for name, output in proposed.items()]
+    states = {**state_pairs(model), **others}
+    metadata = dict(model.metadata)
+    if others:
+        metadata |= {KEY: json.dumps(states), FILE_KEY: json.dumps({**state_names(model), **others})}
+    new = tuple(note for note in notes if note not in model.notes)
+    return replace(model, metadata=metadata, notes=(*model.notes, *new))
+
+
+def _with_kept(model: Model) -> Model:
+    """`model` with the names of its states that are none of layers, and with what those are at first."""
+    graph = model.graph
+    pairs = state_pairs(model)
+    ports = {name for node in graph.nodes if is_recurrent(node) for name in node.inputs[INITIAL_STATES] if name}
+    own = {name: output for name, output in pairs.items() if name not in ports}
+    require_pairs(model, own)
+    kept = frozenset(own) | frozenset(own.values())
+    if graph.kept == kept:
         return model
-    _require_whole(graph, fed)
-    return _written(written, fed, pairs, known)
+    zeros = zero_points(model, own)
+    if zeros:
+        stated = {name: array.ravel().tolist() for name, array in initial_states(model).items()}
+        named = json.loads(model.metadata.get(INITIAL_KEY, "{}"))
+        initial = {name: stated[name] if name in named else zeros[name] for name in own if name in {**named, **zeros}}
+        model = replace(model, metadata={**model.metadata, INITIAL_KEY: json.dumps(initial)})
+    initial_states(model)
+    return replace(model, graph=replace(graph, kept=kept))
+
+
+def _require_zero(model: Model, pairs: Mapping[str, str]) -> None:
+    """A layer's own state begins with zeros."""
+    states = {**state_pairs(model), **pairs}
+    initial = initial_states(replace(model, metadata={**model.metadata, KEY: json.dumps(states)}))
+    for name in pairs:
+        if initial[name].any():
+            raise HwflowError(
+                f"state '{name}' of a recurrent layer must begin with zeros, not with what '{INITIAL_KEY}' says",
+                "leave it out of that entry of the model's metadata"
+            )
 
 
 def _fed_inputs(model: Model) -> dict[str, list[_Fed]]:
@@ -263,19 +318,6 @@ def _require_whole(graph: Graph, fed: Mapping[str, list[_Fed]]) -> None:
                 f"{port.title} is an input of the model, so {_Port(port.node, 1 - number).title} must be one, too",
                 "export the model with both states as inputs and outputs",
             )
-
-
-def _require_asked(model: Model, fed: Mapping[str, list[_Fed]], asked: Mapping[str, str]) -> None:
-    outputs = [value.name for value in model.graph.outputs]
-    for name, output in asked.items():
-        if name not in fed:
-            there = ", ".join(f"'{known}'" for known in fed) or "no input of this model does"
-            raise HwflowError(
-                f"--state {name}={output} must name an input that feeds the initial state of an RNN, GRU or LSTM: "
-                f"{there}"
-            )
-        if output not in outputs:
-            raise HwflowError(f"--state {name}={output} must name an output of the model: {', '.join(outputs)}")
 
 
 def _written(model: Model, fed: Mapping[str, list[_Fed]], pairs: dict[str, str], known: dict[str, str]) -> Model:
