@@ -13,6 +13,7 @@ from pathlib import Path
 from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.container.external import ExternalFiles
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
+from hwflow.onnx.model import Model
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,8 @@ class Document:
     folder: Path | None = None
     limits: Limits = DEFAULT_LIMITS
     lifted: Lifted = field(default=Lifted(), repr=False, compare=False)
+    #: The model itself where the file was of another format, and `proto` was made of it.
+    converted: Model | None = field(default=None, repr=False, compare=False)
 
     def raw_data(self, tensor: pb.TensorProto) -> bytes | memoryview:
         """The raw_data of a tensor of this document.  Always read it through here: large ones are not in it."""

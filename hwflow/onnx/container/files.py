@@ -27,6 +27,7 @@ from hwflow.onnx.container.writer import DataFile, write_model
 from hwflow.onnx.errors import FormatError, LimitError
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
 from hwflow.onnx.model import Model
+from hwflow.onnx.tflite.convert import is_tflite, read_tflite
 
 #: Smaller files are read, larger ones mapped.
 _SMALL = 1 << 16
@@ -79,6 +80,8 @@ def read_bytes(
 
 
 def _model(document: Document) -> Model:
+    if document.converted is not None:
+        return document.converted
     try:
         return read_model(document)
     except HwflowError as error:
@@ -118,6 +121,8 @@ def _unreadable(path: Path, error: OSError) -> HwflowError:
 def _parse(data: memoryview, name: str, folder: Path | None, limits: Limits) -> Document:
     if not data:
         raise FormatError(f"{name}: must be an ONNX model, not empty", "export or copy it again")
+    if is_tflite(data):
+        return _converted(data, name, limits)
     message, lifted = lift(data)
     if len(message) > _UNCOUNTED and has_more_messages(message, limits.messages):
         raise LimitError(
@@ -133,6 +138,15 @@ def _parse(data: memoryview, name: str, folder: Path | None, limits: Limits) -> 
             raise LimitError(*TOO_DEEP, where=name) from None
         raise FormatError(f"{name}: {why_not_onnx(data)}") from None
     return Document(proto, name, folder, limits, lifted)
+
+
+def _converted(data: memoryview, name: str, limits: Limits) -> Document:
+    """A file of TensorFlow Lite as the ONNX model that it means."""
+    try:
+        model = read_tflite(data, limits)
+    except HwflowError as error:
+        raise error.at(name) from None
+    return Document(write_model(model), name, None, limits, converted=model)
 
 
 def save(

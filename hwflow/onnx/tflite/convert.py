@@ -1,0 +1,165 @@
+"""A TensorFlow Lite file as a Model in QDQ form."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+from hwflow_base.errors import HwflowError
+
+from hwflow.onnx.build import make_model
+from hwflow.onnx.errors import InvalidModel, LimitError, Unsupported
+from hwflow.onnx.limits import Limits
+from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
+from hwflow.onnx.run.evaluate import evaluate
+from hwflow.onnx.run.sequences import KEY
+from hwflow.onnx.tflite.conversion import Conversion
+from hwflow.onnx.tflite.file import File, Operator, Subgraph, Tensor, parse
+from hwflow.onnx.tflite.operators import ROWS
+from hwflow.onnx.tflite.schema import IDENTIFIER
+from hwflow.onnx.tflite.variables import Variables, metadata_of, pairs_of
+
+_AGAIN = "the file is damaged: copy or export it again"
+
+#: The operator set of the models: the first one whose quantizers have 16 bits.
+OPSET = 21
+
+#: The subgraph that is the model; the others are called by it.
+_MAIN = 0
+
+
+def is_tflite(data: memoryview) -> bool:
+    """Whether bytes are a file of TensorFlow Lite, by the identifier that each of them has."""
+    return data[4:8] == IDENTIFIER
+
+
+def read_tflite(data: memoryview, limits: Limits) -> Model:
+    """The model in the bytes of a TensorFlow Lite file.
+
+    Raises HwflowError (a class of `hwflow.onnx.errors`) for a file that is damaged, beyond `limits`, or has an operator
+    without a form in ONNX.
+    """
+    file = parse(data, limits)
+    graph = file.subgraphs[_MAIN]
+    _require_operators(graph, limits)
+    variables = Variables()
+    c = Conversion(file, graph)
+    inputs = _inputs(c, graph)
+    _operators(c, graph, variables)
+    outputs = [_output(c, graph.tensors[index]) for index in graph.outputs]
+    states_in, states_out, pairs = pairs_of(c, variables)
+    whole = _graph(c, graph, [*inputs, *states_in], [*outputs, *states_out])
+    return make_model(whole, opset=OPSET, producer_name="TensorFlow Lite", metadata=metadata_of(pairs, KEY))
+
+
+def _require_operators(graph: Subgraph, limits: Limits) -> None:
+    """Unsupported, with all of them, where operators are not known here."""
+    if len(graph.operators) > limits.nodes:
+        raise LimitError(f"the model must have at most {limits.nodes:,} operators (nodes), not {len(graph.operators):,}")
+    wrong = Counter(operator.kind for operator in graph.operators if operator.kind not in _KNOWN)
+    if wrong:
+        first = next(operator for operator in graph.operators if operator.kind in wrong)
+        names = ", ".join(f"{kind} ({count})" if count > 1 else kind for kind, count in wrong.items())
+        raise Unsupported(
+            f"operators must be those of docs/tflite.md, not {names}",
+            "export the model without them, or up to them", where=first.label,
+        )
+
+
+_VARIABLES = {"VAR_HANDLE": 1, "READ_VARIABLE": 1, "ASSIGN_VARIABLE": 1, "CALL_ONCE": 1}
+_KNOWN = ROWS.keys() | _VARIABLES.keys()
+
+
+def _inputs(c: Conversion, graph: Subgraph) -> list[Value]:
+    if not graph.outputs:
+        raise InvalidModel("the model must have an output, not none", _AGAIN)
+    if len(set(graph.inputs)) < len(graph.inputs):
+        raise InvalidModel("the inputs of the model must be different tensors", _AGAIN)
+    values = []
+    for index in graph.inputs:
+        tensor = graph.tensors[index]
+        c.put_raw(tensor, c.names[index])
+        values.append(Value(c.names[index], TensorType(tensor.dtype, tensor.shape)))
+    return values
+
+
+def _operators(c: Conversion, graph: Subgraph, variables: Variables) -> None:
+    for operator in graph.operators:
+        c.at(operator)
+        try:
+            _operator(c, operator, variables)
+        except HwflowError as error:
+            raise error if error.where == operator.label else error.at(operator.label) from None
+
+
+def _operator(c: Conversion, operator: Operator, variables: Variables) -> None:
+    newest = ROWS[operator.kind].version if operator.kind in ROWS else _VARIABLES[operator.kind]
+    if not 1 <= operator.version <= newest:
+        raise Unsupported(
+            f"{operator.kind} must have a version of 1 to {newest}, not {operator.version}",
+            "convert the model with an older TensorFlow, or update hwflow",
+        )
+    if operator.kind == "CALL_ONCE":
+        _initialise(c, operator, variables)
+    elif operator.kind == "VAR_HANDLE":
+        variables.handle(c, operator)
+    elif operator.kind == "READ_VARIABLE":
+        variables.read(c, operator)
+    elif operator.kind == "ASSIGN_VARIABLE":
+        variables.assign(c, operator)
+    else:
+        ROWS[operator.kind].handler(c, operator)
+
+
+def _initialise(c: Conversion, operator: Operator, variables: Variables) -> None:
+    """CALL_ONCE: what its subgraph assigns is what variables have before the first run."""
+    index = operator.read("CallOnceOptions").whole("graph")
+    if not 0 < index < len(c.file.subgraphs):
+        raise InvalidModel(f"must call one of the {len(c.file.subgraphs)} subgraphs after the first, not {index}", _AGAIN)
+    graph = c.file.subgraphs[index]
+    unknown = next((each for each in graph.operators if each.kind not in _KNOWN - {"CALL_ONCE"}), None)
+    if unknown is not None:
+        raise Unsupported(f"subgraph {index} must have operators of docs/tflite.md, not {unknown.kind}")
+    inner, own = Conversion(c.file, graph), Variables()
+    _operators(inner, graph, own)
+    for variable in own.assigned():
+        tensor = variable.assigned
+        assert tensor is not None, "it is assigned"
+        variables.start(variable.name, tensor, _computed(inner, tensor))
+
+
+def _computed(c: Conversion, tensor: Tensor) -> Array:
+    """What a subgraph without inputs computes."""
+    if tensor.data is not None:
+        return tensor.constant
+    value = c.raw(tensor)
+    whole = Graph("start", tuple(c.nodes), (), (Value(value, None),), c.constants)
+    return np.asarray(evaluate(make_model(whole, opset=OPSET), {})[value])
+
+
+def _output(c: Conversion, tensor: Tensor) -> Value:
+    """An output of the model, which has the name of its tensor."""
+    try:
+        value = c.raw(tensor)
+    except HwflowError as error:
+        raise error.at("the outputs of the model") from None
+    if c.final_names.get(value) != c.names[tensor.index]:  # an input, a constant, or one tensor twice
+        value = c.node("Identity", value)
+        c.final_names[value] = c.name(f"{c.names[tensor.index]}_output")
+    return Value(value, TensorType(tensor.dtype, tensor.shape))
+
+
+def _graph(c: Conversion, graph: Subgraph, inputs: list[Value], outputs: list[Value]) -> Graph:
+    """The graph with its final names."""
+    final = c.final_names
+
+    def renamed(node: Node) -> Node:
+        return replace(node, inputs=tuple(final.get(name, name) for name in node.inputs),
+                       outputs=tuple(final.get(name, name) for name in node.outputs))
+
+    nodes = tuple(map(renamed, c.nodes))
+    used = {name for node in nodes for name in node.inputs}
+    constants = {name: array for name, array in c.constants.items() if name in used}
+    ends = [replace(value, name=final.get(value.name, value.name)) for value in outputs]
+    return Graph(graph.name or "main", nodes, tuple(inputs), tuple(ends), constants)
