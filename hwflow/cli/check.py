@@ -59,7 +59,8 @@ def check(console: Console, request: CheckRequest) -> Result:
     """
     if request.board is not None and not request.hardware:
         raise HwflowError("--board of check must be given together with --hardware")
-    findings = onnx.check(read(request.project.model, limits=request.project.limits), strict=request.strict)
+    document = read(request.project.model, limits=request.project.limits)
+    findings = onnx.check(document, strict=request.strict)
     errors, warnings = ([f for f in findings if f.severity is kind] for kind in (Severity.ERROR, Severity.WARNING))
     for finding in (*errors, *warnings):
         console.say(f"{finding.severity.value}: {finding}")
@@ -71,7 +72,8 @@ def check(console: Console, request: CheckRequest) -> Result:
     pipeline, board = Pipeline(console, request.project), None if request.board is None else load_board(request.board)
     if errors and (_unsafe(errors) or not request.hardware):
         return {**facts, **_check_errors(console, pipeline, summary, errors)}
-    return {**facts, **_check_nodes(console, pipeline, summary, errors, board, hardware=request.hardware)}
+    valid = "" if errors else f"; a valid {document.format} file"
+    return {**facts, **_check_nodes(console, pipeline, (summary, valid), errors, board, hardware=request.hardware)}
 
 
 def _check_errors(console: Console, pipeline: Pipeline, summary: str, errors: Sequence[Finding]) -> Result:
@@ -83,9 +85,13 @@ def _check_errors(console: Console, pipeline: Pipeline, summary: str, errors: Se
     return {"exit_code": 2 if _unsafe(errors) else 1, "besides": besides}
 
 
-def _check_nodes(console: Console, pipeline: Pipeline, summary: str, errors: Sequence[Finding], board: Board | None, *,
-                 hardware: bool) -> Result:
-    """Show what becomes of every node; with `hardware` the exit code says whether the model can become hardware."""
+def _check_nodes(console: Console, pipeline: Pipeline, texts: tuple[str, str], errors: Sequence[Finding],
+                 board: Board | None, *, hardware: bool) -> Result:
+    """Show what becomes of every node; with `hardware` the exit code says whether the model can become hardware.
+
+    `texts` are the summary and, for a file without errors, that it is valid.
+    """
+    summary, valid = texts
     try:
         _ = pipeline.source
     except HwflowError:
@@ -93,9 +99,9 @@ def _check_nodes(console: Console, pipeline: Pipeline, summary: str, errors: Seq
             raise
         console.say(summary)
         return {"exit_code": 1}
-    mapped, valid = pipeline.mapping, "" if errors else "; a valid ONNX file"
+    mapped = pipeline.mapping
     if mapped.beyond is not None and not hardware:
-        return _beyond(console, mapped.beyond, summary)
+        return _beyond(console, mapped.beyond, summary + valid)
     console.say(f"{summary}{valid}")
     show_hardware(console, str(pipeline.project.model), mapped)
     facts, possible = hardware_facts(mapped), mapped.possible and not errors
@@ -119,7 +125,7 @@ def _beyond(console: Console, error: LimitError, summary: str) -> Result:
         console.say(f"error: {error.without_file}")
         return {"exit_code": 1, "valid": False, "errors": 1, "problem": error.without_file}
     console.say(f"warning: {error.without_file}")
-    console.say(f"{summary}; a valid ONNX file, and beyond a limit of this run")
+    console.say(f"{summary}, and beyond a limit of this run")
     return {"exit_code": 0, "layers": None, "problem": error.without_file}
 
 

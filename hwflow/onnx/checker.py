@@ -50,6 +50,9 @@ _MOST = 100
 #: Warnings that mean: a valid model, but hwflow cannot evaluate it.
 NOT_EVALUATED = frozenset({"W-not-evaluated", "W-custom-operator"})
 
+#: Warnings about how an ONNX file is written, which say nothing of one that was made of another format.
+OF_THE_FILE = frozenset({"W-model-domain", "W-name"})
+
 _SECTIONS = ("model", "opset_import", "graph", "function", "training_info")
 _PARTS = ("", "input", "output", "initializer", "sparse_initializer", "value_info", "node")
 _PLACE = re.compile(rf"/({'|'.join(_PARTS[1:])})(?:\[(\d{{1,18}})\]|\b)")
@@ -78,7 +81,8 @@ def check(
     findings = list(_bounded(model.texts_readable(document), most))
     if not findings:  # names are compared and searched by every other rule
         with remembered(document):
-            findings = [finding for rule in RULES for finding in _bounded(rule(document), most)]
+            findings = [finding for rule in RULES for finding in _bounded(rule(document), most)
+                        if document.converted is None or finding.code not in OF_THE_FILE]
     if types and all(finding.severity is not Severity.ERROR for finding in findings):
         findings.extend(_bounded(inferred_types(source, document.limits), most))
     return tuple(_final(finding, strict) for finding in sorted(findings, key=_order))

@@ -115,7 +115,8 @@ BAD = {
     "keras": (b"\x89HDF\r\n\x1a\n", "must be an ONNX model, not an HDF5 file (Keras); convert it with tf2onnx"),
     "tflite": (
         b"\x1c\0\0\0TFL3\x14\0",
-        "must be an ONNX model, not a TensorFlow Lite file; convert it with tf2onnx --tflite",
+        "the model must lie within the file (10 bytes), not at bytes 28 to 32; the file is cut or damaged: copy or "
+        "export it again",
     ),
     "html": (
         b"<!DOCTYPE html><html>",

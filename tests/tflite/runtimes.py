@@ -27,7 +27,14 @@ import numpy as np
 
 def litert(data, rows):
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
-    interpreter = Interpreter(model_content=data, experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
+    try:
+        kernels = OpResolverType.BUILTIN_REF
+        interpreter = Interpreter(model_content=data, experimental_op_resolver_type=kernels)
+    except ValueError as error:
+        if "Didn't find op" not in str(error):
+            raise
+        kernels = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+        interpreter = Interpreter(model_content=data, experimental_op_resolver_type=kernels)
     interpreter.allocate_tensors()
     inputs, outputs = interpreter.get_input_details(), interpreter.get_output_details()
     found = []

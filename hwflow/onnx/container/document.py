@@ -50,6 +50,11 @@ class Document:
     #: The model itself where the file was of another format, and `proto` was made of it.
     converted: Model | None = field(default=None, repr=False, compare=False)
 
+    @property
+    def format(self) -> str:
+        """What kind of file it was, for messages."""
+        return "ONNX" if self.converted is None else "TensorFlow Lite"
+
     def raw_data(self, tensor: pb.TensorProto) -> bytes | memoryview:
         """The raw_data of a tensor of this document.  Always read it through here: large ones are not in it."""
         raw = tensor.raw_data

@@ -31,7 +31,6 @@ _KNOWN: tuple[tuple[int, bytes, str, str], ...] = (
     (0, b"version https://git-lfs", "a Git LFS pointer", "run `git lfs pull` to get the real file"),
     (0, b"PK\x03\x04", "a zip archive (PyTorch or Keras)", "export the model with torch.onnx.export or tf2onnx"),
     (0, b"\x89HDF", "an HDF5 file (Keras)", "convert it with tf2onnx"),
-    (4, b"TFL3", "a TensorFlow Lite file", "convert it with tf2onnx --tflite"),
     (4, b"ORTM", "a file in onnxruntime's own format", "use the .onnx file that it was made from"),
     (0, b"\x93NUMPY", "a numpy array", "pass the model, not the data"),
     (0, b"\x1f\x8b", "compressed with gzip", "decompress it first"),

@@ -150,7 +150,7 @@ def _sliced_axes(operator: Operator, x: Tensor, begins: list[int], ends: list[in
         elif axis >= rank:
             raise InvalidModel(f"the bounds must be those of {rank} axes of {x.label}, not of more", _AGAIN)
         elif "shrink_axis" in flags[k]:
-            begin = axis_place(begins[k], x, axis)
+            begin = 0 if "begin" in flags[k] else axis_place(begins[k], x, axis)
             sliced.append((axis, begin, begin + 1, 1))
             shrunk.append(axis)
             axis += 1

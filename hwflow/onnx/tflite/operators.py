@@ -21,50 +21,50 @@ class Row(NamedTuple):
 
 
 def _rows(handler: Handler, text: str) -> dict[str, Row]:
-    """`ADD:5 MUL:7`: operators with their newest versions."""
+    """`ADD:6 MUL:8`: operators with their newest versions."""
     return {name: Row(handler, int(version)) for name, version in (entry.split(":") for entry in text.split())}
 
 
 ROWS: dict[str, Row] = {
     **_rows(windows.conv_2d, "CONV_2D:8"),
     **_rows(windows.depthwise_conv_2d, "DEPTHWISE_CONV_2D:7"),
-    **_rows(windows.fully_connected, "FULLY_CONNECTED:13"),
+    **_rows(windows.fully_connected, "FULLY_CONNECTED:14"),
     **_rows(windows.pool, "MAX_POOL_2D:3 AVERAGE_POOL_2D:3 L2_POOL_2D:1"),
     **_rows(windows.transpose_conv, "TRANSPOSE_CONV:5"),
     **_rows(windows.batch_matmul, "BATCH_MATMUL:4"),
-    **_rows(elementwise.unary, "ABS:5 NEG:1 EXP:2 LOG:2 SQRT:1 SIN:1 COS:1 FLOOR:1 CEIL:1 ROUND:1 SIGN:2 RELU:3 "
+    **_rows(elementwise.unary, "ABS:5 NEG:1 EXP:2 LOG:2 SQRT:2 SIN:2 COS:2 FLOOR:1 CEIL:1 ROUND:1 SIGN:2 RELU:3 "
             "LOGISTIC:3 TANH:3 ELU:1 HARD_SWISH:1 LOGICAL_NOT:1"),
-    **_rows(elementwise.composed, "RSQRT:3 SQUARE:1 GELU:2 LEAKY_RELU:2 RELU6:3 RELU_N1_TO_1:1 RELU_0_TO_1:1"),
-    **_rows(elementwise.binary, "ADD:5 SUB:5 MUL:7 DIV:2 MINIMUM:4 MAXIMUM:4 POW:1 SQUARED_DIFFERENCE:2 LOGICAL_AND:1 "
-            "LOGICAL_OR:1 EQUAL:4 LESS:3 GREATER:2 LESS_EQUAL:2 GREATER_EQUAL:3 NOT_EQUAL:3"),
+    **_rows(elementwise.composed, "RSQRT:3 SQUARE:1 GELU:3 LEAKY_RELU:2 RELU6:3 RELU_N1_TO_1:1 RELU_0_TO_1:1"),
+    **_rows(elementwise.binary, "ADD:6 SUB:5 MUL:8 DIV:2 MINIMUM:4 MAXIMUM:4 POW:1 SQUARED_DIFFERENCE:2 LOGICAL_AND:1 "
+            "LOGICAL_OR:1 EQUAL:5 LESS:3 GREATER:2 LESS_EQUAL:2 GREATER_EQUAL:3 NOT_EQUAL:4"),
     **_rows(elementwise.add_n, "ADD_N:1"),
     **_rows(elementwise.prelu, "PRELU:1"),
-    **_rows(elementwise.softmax, "SOFTMAX:3 LOG_SOFTMAX:2"),
-    **_rows(elementwise.quantize, "QUANTIZE:4"),
-    **_rows(elementwise.dequantize, "DEQUANTIZE:6"),
-    **_rows(elementwise.cast, "CAST:7"),
+    **_rows(elementwise.softmax, "SOFTMAX:4 LOG_SOFTMAX:2"),
+    **_rows(elementwise.quantize, "QUANTIZE:6"),
+    **_rows(elementwise.dequantize, "DEQUANTIZE:9"),
+    **_rows(elementwise.cast, "CAST:9"),
     **_rows(elementwise.select, "SELECT:4 SELECT_V2:2"),
     **_rows(elementwise.l2_normalization, "L2_NORMALIZATION:2"),
     **_rows(elementwise.zeros_like, "ZEROS_LIKE:1"),
-    **_rows(moving.concatenation, "CONCATENATION:4"),
-    **_rows(moving.split, "SPLIT:4 SPLIT_V:2"),
+    **_rows(moving.concatenation, "CONCATENATION:7"),
+    **_rows(moving.split, "SPLIT:5 SPLIT_V:3"),
     **_rows(moving.reshape, "RESHAPE:1"),
     **_rows(moving.squeeze, "SQUEEZE:2"),
     **_rows(moving.expand_dims, "EXPAND_DIMS:1"),
-    **_rows(moving.transpose, "TRANSPOSE:6"),
+    **_rows(moving.transpose, "TRANSPOSE:9"),
     **_rows(moving.strided_slice, "STRIDED_SLICE:8"),
-    **_rows(moving.slice_, "SLICE:6"),
-    **_rows(moving.pad, "PAD:4 PADV2:4 MIRROR_PAD:3"),
+    **_rows(moving.slice_, "SLICE:8"),
+    **_rows(moving.pad, "PAD:6 PADV2:6 MIRROR_PAD:3"),
     **_rows(moving.reduction, "MEAN:3 SUM:2 REDUCE_MAX:3 REDUCE_MIN:3 REDUCE_PROD:2"),
-    **_rows(moving.gather, "GATHER:7"),
-    **_rows(moving.gather_nd, "GATHER_ND:5"),
-    **_rows(moving.pack, "PACK:4"),
-    **_rows(moving.unpack, "UNPACK:4"),
+    **_rows(moving.gather, "GATHER:8"),
+    **_rows(moving.gather_nd, "GATHER_ND:6"),
+    **_rows(moving.pack, "PACK:5"),
+    **_rows(moving.unpack, "UNPACK:6"),
     **_rows(moving.tile, "TILE:3"),
-    **_rows(moving.broadcast_to, "BROADCAST_TO:3"),
+    **_rows(moving.broadcast_to, "BROADCAST_TO:4"),
     **_rows(moving.shape_of, "SHAPE:1 RANK:1"),
     **_rows(moving.arg, "ARG_MAX:3 ARG_MIN:3"),
     **_rows(moving.depth_and_space, "SPACE_TO_DEPTH:2 DEPTH_TO_SPACE:2"),
     **_rows(moving.resize, "RESIZE_BILINEAR:4 RESIZE_NEAREST_NEIGHBOR:4"),
-    **_rows(moving.reverse, "REVERSE_V2:3"),
+    **_rows(moving.reverse, "REVERSE_V2:4"),
 }
