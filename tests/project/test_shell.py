@@ -68,8 +68,8 @@ def given(words: Iterable[str]) -> tuple[str, ...]:
 
 
 def file_of(word: str) -> str:
-    if re.fullmatch(r"[\w/.-]+\.(onnx|npz)", word):
-        return "models/digits_cnn" + Path(word).suffix
+    if re.fullmatch(r"[\w/.-]+\.(onnx|npz|tflite)", word):
+        return "models/digits_cnn" + Path(word).suffix.replace(".tflite", ".onnx")
     return PLACEHOLDERS.get(word, word)
 
 

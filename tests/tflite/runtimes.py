@@ -1,10 +1,11 @@
-"""The runtimes of other people: LiteRT and TensorFlow Lite Micro, in a Python of their own that HWFLOW_EXPORTERS names.
+"""The runtimes of other people, LiteRT and TensorFlow Lite Micro, in a Python of their own that HWFLOW_EXPORTERS names.
 
-One process serves all calls of a test session; a call sends a model and rows of its inputs, and gets rows of its outputs.
+One process serves all calls of a test session; a call sends a model and rows of inputs, and gets rows of outputs.
 """
 
 from __future__ import annotations
 
+import atexit
 import pickle
 import subprocess
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ import pytest
 from hwflow.onnx.model import Array
 from tests.project.test_export_guide import python_with
 
-LITERT, MICRO = "ai_edge_litert", "tflite_micro"
+LITERT, MICRO, FEATURES = "ai_edge_litert", "tflite_micro", "pymicro_features"
 
 SERVER = """
 import os, pickle, sys
@@ -60,13 +61,23 @@ def outputs_of(data):
     import tflite
     return tflite.Model.GetRootAs(data).Subgraphs(0).OutputsLength()
 
+def features(samples, rows):
+    # Frames of 40 features, one for each 10 ms.
+    from pymicro_features import MicroFrontend
+    frontend, found = MicroFrontend(), []
+    for k in range(0, len(samples) - 319, 320):
+        frame = frontend.process_samples(samples[k : k + 320])
+        if frame.features:
+            found.append(frame.features)
+    return np.array(found, np.float32)
+
 while True:
     try:
         engine, data, rows = pickle.load(sys.stdin.buffer)
     except EOFError:
         break
     try:
-        answer = {"ai_edge_litert": litert, "tflite_micro": micro}[engine](data, rows)
+        answer = {"ai_edge_litert": litert, "tflite_micro": micro, "pymicro_features": features}[engine](data, rows)
     except Exception as error:
         answer = f"{type(error).__name__}: {error}"
     pickle.dump(answer, out)
@@ -83,8 +94,15 @@ def _server(engine: str) -> subprocess.Popen[bytes] | None:
     python = python_with((engine, "tflite") if engine == MICRO else (engine,))
     if python is None:
         return None
-    return subprocess.Popen([python, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                            stderr=subprocess.DEVNULL)
+    server = subprocess.Popen([python, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL)
+    atexit.register(_end, server)
+    return server
+
+
+def _end(server: subprocess.Popen[bytes]) -> None:
+    server.kill()
+    server.communicate()
 
 
 def available(engine: str) -> bool:
@@ -93,12 +111,23 @@ def available(engine: str) -> bool:
 
 def run(engine: str, data: bytes, rows: Sequence[Sequence[Array]]) -> list[list[Array]]:
     """The outputs of each row; a streaming model keeps its variables from row to row.  Skips where it is missing."""
+    found: list[list[Array]] = _ask(engine, data, [list(map(np.ascontiguousarray, row)) for row in rows])
+    return found
+
+
+def features(samples: Array) -> Array:
+    """Features [frames, 40] of sound, int16 at 16 kHz.  Skips where pymicro-features is missing."""
+    found: Array = _ask(FEATURES, samples.astype("<i2").tobytes(), [])
+    return found
+
+
+def _ask(engine: str, data: bytes, rows: list[list[Array]]) -> Any:
     server = _server(engine)
     if server is None:
         pytest.skip(f"needs {engine}, here or in a Python that HWFLOW_EXPORTERS names")
     assert server.stdin is not None
     assert server.stdout is not None
-    pickle.dump((engine, data, [list(map(np.ascontiguousarray, row)) for row in rows]), server.stdin)
+    pickle.dump((engine, data, rows), server.stdin)
     server.stdin.flush()
     try:
         answer: Any = pickle.load(server.stdout)
@@ -107,8 +136,7 @@ def run(engine: str, data: bytes, rows: Sequence[Sequence[Array]]) -> list[list[
         raise RuntimeRefuses(f"{engine} ended") from None
     if isinstance(answer, str):
         raise RuntimeRefuses(answer)
-    found: list[list[Array]] = answer
-    return found
+    return answer
 
 
 def package_file(package: str, name: str) -> bytes:

@@ -16,22 +16,22 @@ import pytest
 import hwflow.onnx
 from hwflow.onnx.model import Array
 from tests.tflite import runtimes
-from tests.tflite.cases import FLOAT, KINDS, Case, made
+from tests.tflite.cases import KINDS, Case, made
 
 RECORD = Path(__file__).with_name("litert.npz")
 SEEDS = range(2)
 
-#: The most steps by which an integer may differ from that of the kernel: both round the same real number, the kernel with
-#: a multiplier of 16 or 31 bits, with tables, or halves away from zero.  All others are equal.
-STEPS = dict.fromkeys(
-    """CONV_2D DEPTHWISE_CONV_2D FULLY_CONNECTED TRANSPOSE_CONV BATCH_MATMUL AVERAGE_POOL_2D MEAN MUL ADD SUB
+#: The most steps by which an integer may differ from that of the kernel: both round the same real number, the kernel
+#: with a multiplier of 16 or 31 bits, with tables, or halves away from zero.  All others are equal.
+ONE_STEP = """
+    CONV_2D DEPTHWISE_CONV_2D FULLY_CONNECTED TRANSPOSE_CONV BATCH_MATMUL AVERAGE_POOL_2D MEAN MUL ADD SUB
     SQUARED_DIFFERENCE ABS HARD_SWISH LEAKY_RELU PRELU LOGISTIC L2_NORMALIZATION RESIZE_BILINEAR GREATER EQUAL LESS
-    GREATER_EQUAL LESS_EQUAL NOT_EQUAL ELU GELU EXP LOG_SOFTMAX QUANTIZE RSQRT SQRT LOG SUM""".split(), 1)
-STEPS |= {"TANH": 2, "SOFTMAX": 2}
+    GREATER_EQUAL LESS_EQUAL NOT_EQUAL ELU GELU EXP LOG_SOFTMAX QUANTIZE RSQRT SQRT LOG SUM"""
+STEPS = dict.fromkeys(ONE_STEP.split(), 1) | {"TANH": 2, "SOFTMAX": 2}
 #: Kernels of 16 bits that interpolate in a table of 513 places, in steps of 65536.
 INTERPOLATED = {"EXP": 80}
-#: The kernel of LiteRT for a quantized SUM whose scales differ gives something else than the sum; that of TensorFlow Lite
-#: Micro gives the sum.
+#: The kernel of LiteRT for a quantized SUM whose scales differ gives something else than the sum; that of TensorFlow
+#: Lite Micro gives the sum.
 BY_MICRO = {("SUM", "INT8"), ("SUM", "INT16")}
 
 CASES = [(kind, width) for kind, each in KINDS.items() for width in each.widths]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -111,7 +112,9 @@ class Conversion:
     def fixed(self, tensor: Tensor, what: str) -> Array:
         """The elements of a constant.  Unsupported where they are computed."""
         if tensor.data is None:
-            raise Unsupported(f"{what} must be constant, not computed ({tensor.label})", "export the model with it fixed")
+            raise Unsupported(
+                f"{what} must be constant, not computed ({tensor.label})", "export the model with it fixed"
+            )
         return tensor.constant
 
     def fixed_wholes(self, tensor: Tensor, what: str) -> list[int]:
@@ -210,13 +213,19 @@ class Conversion:
 
     def node_of(self, kind: str, inputs: Sequence[str], count: int, **attributes: AttributeLike) -> tuple[str, ...]:
         """A node with `count` outputs, whose names are given."""
-        operator = self._operator
-        stem = (operator.name or f"tensor_{operator.outputs[0]}").partition(";")[0] if operator and operator.outputs \
-            else "state"
-        name = self._fresh_node(stem if operator and kind.upper() in operator.kind.replace("_", "") else f"{stem}/{kind}")
+        name = self._fresh_node(self._node_name(kind))
         outputs = tuple(self._fresh(f"{name}/out{k or ''}") for k in range(count))
-        self.nodes.append(make_node(kind, inputs, outputs, name=name, **attributes))
+        made: dict[str, Any] = dict(attributes)
+        self.nodes.append(make_node(kind, inputs, outputs, name=name, **made))
         return outputs
+
+    def _node_name(self, kind: str) -> str:
+        """After the operator's output, whose name may be those of several layers in one."""
+        operator = self._operator
+        if operator is None or not operator.outputs:
+            return f"state/{kind}"
+        stem = (operator.name or f"tensor_{operator.outputs[0]}").partition(";")[0]
+        return stem if kind.upper() in operator.kind.replace("_", "") else f"{stem}/{kind}"
 
     def constant(self, array: npt.ArrayLike, wish: str = "constant") -> str:
         """An initializer."""
@@ -307,5 +316,5 @@ def range_of(tensor: Tensor) -> tuple[int, int]:
     """The least and the largest integer of its type."""
     if tensor.type_name == "INT4":
         return -8, 7
-    info = np.iinfo(tensor.dtype)
+    info = np.iinfo(tensor.dtype.name)
     return int(info.min), int(info.max)

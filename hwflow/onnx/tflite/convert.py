@@ -15,7 +15,7 @@ from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
 from hwflow.onnx.run.evaluate import evaluate
 from hwflow.onnx.run.sequences import KEY
 from hwflow.onnx.tflite.conversion import Conversion
-from hwflow.onnx.tflite.file import File, Operator, Subgraph, Tensor, parse
+from hwflow.onnx.tflite.file import Operator, Subgraph, Tensor, parse
 from hwflow.onnx.tflite.operators import ROWS
 from hwflow.onnx.tflite.schema import IDENTIFIER
 from hwflow.onnx.tflite.variables import Variables, metadata_of, pairs_of
@@ -31,7 +31,7 @@ _MAIN = 0
 
 def is_tflite(data: memoryview) -> bool:
     """Whether bytes are a file of TensorFlow Lite, by the identifier that each of them has."""
-    return data[4:8] == IDENTIFIER
+    return bytes(data[4:8]) == IDENTIFIER
 
 
 def read_tflite(data: memoryview, limits: Limits) -> Model:
@@ -56,7 +56,9 @@ def read_tflite(data: memoryview, limits: Limits) -> Model:
 def _require_operators(graph: Subgraph, limits: Limits) -> None:
     """Unsupported, with all of them, where operators are not known here."""
     if len(graph.operators) > limits.nodes:
-        raise LimitError(f"the model must have at most {limits.nodes:,} operators (nodes), not {len(graph.operators):,}")
+        raise LimitError(
+            f"the model must have at most {limits.nodes:,} operators (nodes), not {len(graph.operators):,}"
+        )
     wrong = Counter(operator.kind for operator in graph.operators if operator.kind not in _KNOWN)
     if wrong:
         first = next(operator for operator in graph.operators if operator.kind in wrong)
@@ -116,7 +118,9 @@ def _initialise(c: Conversion, operator: Operator, variables: Variables) -> None
     """CALL_ONCE: what its subgraph assigns is what variables have before the first run."""
     index = operator.read("CallOnceOptions").whole("graph")
     if not 0 < index < len(c.file.subgraphs):
-        raise InvalidModel(f"must call one of the {len(c.file.subgraphs)} subgraphs after the first, not {index}", _AGAIN)
+        raise InvalidModel(
+            f"must call one of the {len(c.file.subgraphs)} subgraphs after the first, not {index}", _AGAIN
+        )
     graph = c.file.subgraphs[index]
     unknown = next((each for each in graph.operators if each.kind not in _KNOWN - {"CALL_ONCE"}), None)
     if unknown is not None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from hwflow.onnx.errors import FormatError, InvalidModel, LimitError, TensorDataError, Unsupported
 from hwflow.onnx.limits import Limits
@@ -34,7 +35,7 @@ class Quantization:
         return len(self.scale) > 1
 
     @cached_property
-    def scales(self) -> Array:
+    def scales(self) -> npt.NDArray[np.float32]:
         """float32; a scalar for a whole tensor, else [places]."""
         return np.array(self.scale if self.per_axis else self.scale[0], np.float32)
 
@@ -98,11 +99,11 @@ class Tensor:
             return _nibbles(np.frombuffer(self.data, np.uint8))[:count].reshape(self.shape)
         if self.type_name == "BOOL":  # a byte of another value is no boolean
             return (np.frombuffer(self.data, np.uint8) != 0).reshape(self.shape)
-        little = np.frombuffer(self.data, self.dtype)  # machines are little-endian as files are
-        return little.reshape(self.shape)
+        array: Array = np.frombuffer(self.data, self.dtype.newbyteorder("<")).reshape(self.shape)
+        return array
 
 
-def _nibbles(data: Array) -> Array:
+def _nibbles(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.int8]:
     """int4 elements, the lower half of a byte first, as int8."""
     pairs = np.stack([data & 15, data >> 4], axis=-1).ravel().astype(np.int8)
     return np.where(pairs > 7, pairs - 16, pairs).astype(np.int8)
@@ -293,7 +294,8 @@ def _tensor(table: Table, index: int, buffers: list[memoryview], limits: Limits)
 
 def _quantization(table: Table, label: str, shape: tuple[int, ...]) -> Quantization | None:
     """None where the table has ranges only."""
-    scale, zero = table.numbers(2, np.dtype(np.float32)), table.numbers(3, np.dtype(np.int64))
+    scale = np.asarray(table.numbers(2, np.dtype(np.float32)), np.float32)
+    zero = np.asarray(table.numbers(3, np.dtype(np.int64)), np.int64)
     if not len(scale):
         return None
     if table.number(4, "B"):

@@ -3,8 +3,8 @@
     table = root(Source(data, Limits()))
     version = table.number(0, "I", 0)
 
-Every offset, length and count is compared with the file's end before it is used, and what is read is counted: tables may
-share parts, so that a small file could stand for a very large one.  Fields have the numbers that their schema gives.
+Every offset, length and count is compared with the file's end before it is used, and what is read is counted: tables
+may share parts, so that a small file could stand for a very large one.  Fields have the numbers of their schema.
 """
 
 from __future__ import annotations

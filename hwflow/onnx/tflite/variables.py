@@ -1,8 +1,8 @@
 """Variables: what a model keeps from one run to the next becomes an input and an output that are a state pair.
 
-A variable that is read before it is assigned starts a run with what the run before left; one that is read afterwards has
-what was assigned.  A quantized variable is a pair of real numbers between a QuantizeLinear and a DequantizeLinear of the
-same scale, which changes nothing.
+A variable that is read before it is assigned starts a run with what the run before left; one that is read afterwards
+has what was assigned.  A quantized variable is a pair of real numbers between a QuantizeLinear and a DequantizeLinear
+of the same scale, which changes nothing.
 """
 
 from __future__ import annotations

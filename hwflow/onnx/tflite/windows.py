@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -96,7 +97,7 @@ def biases(c: Conversion, bias: Tensor | None, x: Tensor, w: Tensor) -> tuple[st
         return (c.real(bias),)
     if bias.type_name not in ("INT32", "INT64"):
         raise InvalidModel(f"the bias must be INT32 or INT64, not {bias.type_name}", _AGAIN)
-    array = c.fixed(bias, "the bias")
+    array = c.fixed(bias, "the bias").astype(np.int64)
     assert x.quantization is not None and w.quantization is not None, "both are quantized"  # noqa: PT018
     scale = (x.quantization.scales * w.quantization.scales).astype(np.float32)
     if np.any(array != array.astype(np.int32)):  # of layers with 16-bit activations
@@ -135,7 +136,7 @@ def pool(c: Conversion, operator: Operator) -> None:
     (x,), y = c.inputs(operator, 1), c.output(operator)
     c.rank(x, 4)
     value = c.real(x, _FIRST)
-    window = {"kernel_shape": _sizes(options, "filter_h", "filter_w"),
+    window: dict[str, Any] = {"kernel_shape": _sizes(options, "filter_h", "filter_w"),
               "strides": _sizes(options, "stride_h", "stride_w"), "auto_pad": padding(options)}
     if operator.kind == "MAX_POOL_2D":
         value = c.node("MaxPool", value, **window)
