@@ -98,7 +98,7 @@ class Tensor:
         if packed:
             return _nibbles(np.frombuffer(self.data, np.uint8))[:count].reshape(self.shape)
         if self.type_name == "BOOL":  # a byte of another value is no boolean
-            return (np.frombuffer(self.data, np.uint8) != 0).reshape(self.shape)
+            return np.asarray(np.frombuffer(self.data, np.uint8) != 0).reshape(self.shape)
         array: Array = np.frombuffer(self.data, self.dtype.newbyteorder("<")).reshape(self.shape)
         return array
 
