@@ -17,6 +17,7 @@ from .arguments import (
     a_model,
     a_quantized,
     as_board,
+    constants_of,
     execution_of,
     folder_of,
     objective_of,
@@ -37,6 +38,7 @@ from .host.open_board import OpenBoard
 from .onnx import Finding, Model
 from .onnx.container.files import read
 from .onnx.model import Array
+from .onnx.rewrite.fixed import with_constants
 from .onnx.rewrite.passes import remove_unused
 from .options import BOARD, BUILD, HardwareOptions, Project, QuantizationOptions
 from .pipeline.pipeline import Pipeline, settings_of
@@ -67,16 +69,18 @@ Rows: TypeAlias = Union[Dataset, Array, Mapping[str, Array], Sequence[Array], It
 
 
 def load(path: str | Path, input_shapes: Mapping[str, tuple[int, ...]] | None = None, *,
-         data: str | Path | None = None, states: Mapping[str, str] | None = None) -> Model:
+         data: str | Path | None = None, states: Mapping[str, str] | None = None,
+         constants: Mapping[str, object] | None = None) -> Model:
     """The model of an ONNX file with static shapes.
 
     If inputs have symbolic sizes, `input_shapes` or the rows of `data` (an NPZ file for `read_data`) decide them.
     `states` maps the inputs that are states of a recurrent layer to the outputs that are their next values; hwflow
-    finds them by itself (docs/streaming.md).  HwflowError if shapes or rows contradict the file or each other, and for
-    a state that no output gives.
+    finds them by itself (docs/streaming.md).  `constants` maps inputs that never change to their elements: a number,
+    True or False, or a list of them.  HwflowError if shapes, rows or constants contradict the file or each other, and
+    for a state that no output gives.
     """
     shapes = shapes_of(input_shapes, "input_shapes")
-    source = onnx.load(path_of(path, "path"))
+    source = with_constants(onnx.load(path_of(path, "path")), constants_of(constants))
     if data is not None:
         shapes |= shapes_of_data(path_of(data, "data"), source, shapes)
     return keep_states(onnx.simplify(onnx.infer(source, shapes)), states_of(states))

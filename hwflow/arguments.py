@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 from hwflow_base.errors import HwflowError
 from hwflow_base.files.target import create_folder
 from hwflow_base.options import Declared, Range, Section, declared
@@ -35,6 +36,22 @@ def states_of(states: object) -> dict[str, str]:
     if not isinstance(states, Mapping) or not all(isinstance(n, str) for pair in states.items() for n in pair):
         raise HwflowError(f"states must be a dictionary of outputs by input, not {described(states)}")
     return dict(states)
+
+
+def constants_of(constants: object) -> dict[str, Array]:
+    """Elements by the names of inputs; None is none."""
+    if constants is None:
+        return {}
+    arrays: dict[str, Array] = {}
+    for name, elements in constants.items() if isinstance(constants, Mapping) else (("", constants),):
+        try:
+            arrays[name] = np.asarray(elements)
+        except ValueError:
+            arrays[name] = np.array(None)
+        if not isinstance(name, str) or not name or arrays[name].dtype.kind not in "biuf" or not arrays[name].size:
+            raise HwflowError("constants must be a dictionary of numbers, or of True and False, by the names of "
+                              f"inputs, as {{'sr': 16000}}, not {described(constants)}")
+    return arrays
 
 
 def objective_of(name: object) -> Objective:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from hwflow_base.errors import HwflowError
 from hwflow_base.options import Option, Range, Section, declared
@@ -23,6 +23,10 @@ from .onnx.limits import DEFAULT_LIMITS, Limits, parse_limits
 BOARD, BUILD = "ulx3s_85f", Path("build")
 #: The --rescale-bits that is no number.
 AUTO = "auto"
+
+
+#: What is given to an input, or to an output.
+_Value = TypeVar("_Value")
 
 
 def model_file(path: Path) -> Path:
@@ -44,13 +48,13 @@ def input_shape(text: str) -> tuple[str, tuple[int, ...]]:
     return name, sizes
 
 
-def once(shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """The shapes, unchanged.  Refuses two shapes for one input, because only one of them could have an effect."""
-    names = [name for name, _ in shapes]
+def once(values: tuple[tuple[str, _Value], ...]) -> tuple[tuple[str, _Value], ...]:
+    """The values, unchanged.  Refuses two of them for one input, because only one of them could have an effect."""
+    names = [name for name, _ in values]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise ValueError(f"the input '{twice}' must be named once, not {names.count(twice)} times")
-    return shapes
+    return values
 
 
 def state(text: str) -> tuple[str, str]:
@@ -68,6 +72,28 @@ def each_once(pairs: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]
         if twice is not None:
             raise ValueError(f"'{twice}' must be named once, not {names.count(twice)} times")
     return pairs
+
+
+def constant(text: str) -> tuple[str, tuple[bool | int | float, ...]]:
+    """`sr=16000` as the name of an input and its elements; they are numbers, or true and false."""
+    name, _, elements = text.rpartition("=")
+    words = elements.replace(" ", "").lower().split(",")
+    if name and set(words) <= {"true", "false"}:
+        return name, tuple(word == "true" for word in words)
+    for kind in (int, float):
+        try:
+            numbers = tuple(kind(word) for word in words)
+        except ValueError:
+            continue
+        if name:
+            return name, numbers
+    raise ValueError(f"{text!r} must be an input's name and its elements, like sr=16000, gains=0.5,1 or flag=true")
+
+
+def constant_words(constants: tuple[tuple[str, tuple[bool | int | float, ...]], ...]) -> list[str]:
+    """The constants as the option has them."""
+    return [f"{name}={','.join(str(e).lower() if isinstance(e, bool) else repr(e) for e in elements)}"
+            for name, elements in constants]
 
 
 def widths(text: str) -> tuple[int, int]:
@@ -150,6 +176,10 @@ class Project:
         "An input that is the state of a recurrent layer, and the output that is its next value (docs/streaming.md); "
         "default: hwflow finds them.", Section.MODEL, "INPUT=OUTPUT", "state", parse=state, whole=each_once,
         of_model=True, words=lambda pairs: ["=".join(pair) for pair in pairs])] = ()
+    constants: Annotated[tuple[tuple[str, tuple[bool | int | float, ...]], ...], Option(
+        "An input that never changes, and its elements: one for all of it, or each of them (sr=16000, gains=0.5,1, "
+        "flag=true).", Section.MODEL, "NAME=V,V,...", "constant", parse=constant, whole=once, of_model=True,
+        words=constant_words)] = ()
     data: Annotated[Path | None, Option(
         "NPZ file with in_<input>, optionally labels and calib_<input> (docs/data-files.md).", Section.MODEL,
         of_model=True)] = None

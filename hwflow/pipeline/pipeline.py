@@ -19,6 +19,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 from hwflow_base.errors import HwflowError
 from hwflow_base.files.cache import cached_step, digest
 from hwflow_base.files.durations import Durations
@@ -40,6 +41,7 @@ from ..layers.base import LayerGraph
 from ..onnx.about import about
 from ..onnx.errors import LimitError
 from ..onnx.inference.open_sizes import Shapes, sizes_given
+from ..onnx.rewrite.fixed import with_constants
 from ..options import HardwareOptions, Project, QuantizationOptions
 from ..quantize import Quantized, load_quantized, quantize, save_quantized
 from ..quantize.passes.streaming import keep_states
@@ -116,8 +118,12 @@ class Pipeline:
 
     @cached_property
     def source(self) -> onnx.Model:
-        """The model of the file, unchanged.  HwflowError if --input-shape does not fit it."""
+        """The model of the file, with the inputs of --constant as constants.
+
+        HwflowError if they, or --input-shape, do not fit it.
+        """
         model = onnx.load(self.project.model, limits=self.project.limits)
+        model = with_constants(model, {name: np.array(values) for name, values in self.project.constants})
         sizes_given(model.graph, dict(self.project.input_shapes))
         return model
 
