@@ -201,6 +201,14 @@ class _Look:
             self.beyond = self.beyond or error
         self.general.append(of_whole(error))
 
+    def control(self, error: HwflowError) -> bool:
+        """Whether `error` is about an If or a loop of the main graph, whose problem it then is."""
+        for index, node in enumerate(self.model.graph.nodes):
+            if node.op_type in ("If", "Loop", "Scan") and error.where.endswith(f"graph/node[{index}] {node.label}"):
+                self.node(index, error.why, error.remedy)
+                return True
+        return False
+
     def add(self, problem: Problem) -> None:
         index = self._places.index(problem.where)
         if index is None:
@@ -323,7 +331,8 @@ def _static(base: Model, look: _Look, missing: Iterable[int], shapes: Mapping[st
         return simplify(infer(model, shapes, limits))
     except HwflowError as error:
         problem = error
-    look.whole(problem)
+    if not look.control(problem):
+        look.whole(problem)
     shapes_found = None if gone else suiting_inputs(model, shapes, limits)
     return None if shapes_found is None else simplify(infer(model, {**shapes, **shapes_found}, limits))
 

@@ -147,17 +147,20 @@ class Pipeline:
             inferred = onnx.infer(self.source, shapes, self.project.limits)
         except HwflowError as error:
             kind = type(error) if isinstance(error, LimitError) else HwflowError
-            raise kind(error.without_file + self.without_hardware()) from None
+            raise kind(error.without_file + self.without_hardware(said=error)) from None
         require_small_frames(inferred.graph)
         model = keep_states(onnx.simplify(inferred), dict(self.project.states))
         for note in model.notes:
             self.console.progress(note)
         return model
 
-    def without_hardware(self) -> str:
-        """The end of a message about a model whose shapes cannot be inferred: all operators without hardware."""
+    def without_hardware(self, said: HwflowError | None = None) -> str:
+        """The end of a message about a model whose shapes cannot be inferred: all operators without hardware, but the
+        one that `said` is about.
+        """
         problems = with_cuts(operators_without_hardware(self.source), self.source.graph)
-        lines = [f"\n  {problem.where}: {problem.why}; {problem.remedy}" for problem in problems]
+        lines = [f"\n  {problem.where}: {problem.why}; {problem.remedy}" for problem in problems
+                 if said is None or not said.where.endswith(problem.where)]
         return "".join(["\nbesides, it has operators without hardware:", *lines]) if lines else ""
 
     @cached_property

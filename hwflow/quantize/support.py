@@ -7,7 +7,7 @@ and one for each framework in which it is a single call.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from hwflow_base.errors import HwflowError
@@ -31,11 +31,14 @@ from hwflow.onnx.operators import (
     row_of,
 )
 from hwflow.onnx.ops import find_operator
+from hwflow.onnx.rewrite.fixed import Surroundings, suggestion
 from hwflow.onnx.rewrite.passes import is_identity
+from hwflow.onnx.rewrite.renaming import reads
 from hwflow.onnx.traits import Trait
 from hwflow.quantize.dialects.classical.rules import CLASSICAL_RULES
 from hwflow.quantize.dialects.quantized_constants import is_small_float
 from hwflow.quantize.graphs import (
+    ancestors,
     attribute,
     consumers,
     dynamic_inputs,
@@ -45,6 +48,7 @@ from hwflow.quantize.graphs import (
     moves,
     needs_host,
     on_host,
+    producers,
 )
 from hwflow.quantize.problems import Problem
 
@@ -56,6 +60,9 @@ MAX_NODES, MAX_PARAMETERS = 5_000, 50_000_000
 #: Elements of the largest tensor: sixty-four channels of a picture of 512 x 512.  Calibrating what is larger takes
 #: hours and more memory than there is, and so does playing its frames.
 MAX_ELEMENTS = 1 << 24
+
+#: How many of the first inputs of control flow must be constant for it to be written out.
+_DECIDED = {"If": 1, "Loop": 2, "Scan": 0}
 
 #: How the advice to cut the model in front of a node ends.
 CUT = " and run the rest on the host"
@@ -80,6 +87,8 @@ def operators_without_hardware(model: Model) -> list[Problem]:
             continue
         elif (node.domain, node.op_type) in CLASSICAL_RULES:
             continue  # it gets another form, or is refused with a reason
+        elif not node.domain and node.op_type in _DECIDED and not undecided(node, model):
+            continue  # inference writes it out
         elif find_operator(node.domain, node.op_type, model.opsets.get(node.domain, 0)):
             problems.append(_of_operator(node, model))
     return problems
@@ -89,10 +98,28 @@ def _of_operator(node: Node, model: Model) -> Problem:
     """The problem of a node whose operator has no hardware, and which the host does not run either."""
     operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
     why = f"operator {operator} has no hardware"
+    if not node.domain and node.op_type in _DECIDED and (option := constant_option(undecided(node, model), model)):
+        return Problem.of(node, "what decides it must be constant, not computed from the inputs", option)
     follower = _layer_behind(node, model.graph) if needs_host(node, model.graph) else None
     if follower is not None:
         why += f", and the host cannot run it because {follower.label} follows"
     return Problem.of(node, why, stand_in_for(node, model), cut=CUT)
+
+
+def undecided(node: Node, model: Model) -> list[str]:
+    """What decides how the If or the loop `node` goes on, as far as it depends on inputs."""
+    graph = model.graph
+    inputs, made = {value.name for value in graph.inputs}, producers(graph)
+    return [name for name in node.inputs[:_DECIDED[node.op_type]] if name in inputs or (name in made and any(
+        inputs.intersection(reads(step)) for step in ancestors(graph, [name])))]
+
+
+def constant_option(names: Iterable[str], model: Model) -> str:
+    """The remedy for `names`, which must be constants and depend on inputs that may never change; empty where they
+    depend on data."""
+    graph = model.graph
+    option = suggestion(names, Surroundings(graph.nodes, graph.inputs, graph.initializers))
+    return f"if the input never changes, give {option}" if option else ""
 
 
 def _layer_behind(node: Node, graph: Graph) -> Node | None:
@@ -215,7 +242,7 @@ def _of_inputs(node: Node, model: Model, weights: set[str]) -> Iterator[Problem]
         yield Problem.of(
             node,
             f"all inputs but the first must be constants, not computed ('{dynamic[1]}')",
-            (LIMITS if node.op_type == "Clip" else PARAMETERS).to(model),
+            constant_option(dynamic[1:], model) or (LIMITS if node.op_type == "Clip" else PARAMETERS).to(model),
         )
 
 
@@ -243,7 +270,7 @@ def _of_move(node: Node, model: Model) -> Problem:
     return Problem.of(
         node,
         f"all inputs but the first must be constants, not computed ('{late[0]}')",
-        PARAMETERS.to(model),
+        constant_option(late, model) or PARAMETERS.to(model),
     )
 
 

@@ -22,7 +22,9 @@ MODEL = Path("a folder/-x'y$(z).onnx")
 REQUESTS = [
     BuildRequest(Project(MODEL)),
     BuildRequest(
-        Project(MODEL, (("a", (1, 2)), ("b", (3,))), (("h0", "hn"),), Path("d.npz"), Path("b"), Limits(nodes=7)),
+        Project(MODEL, (("a", (1, 2)), ("b", (3,))), (("h0", "hn"),),
+                (("sr", (16000,)), ("g=h", (0.1, -1e-30, 2.0)), ("on", (True, False))), Path("d.npz"), Path("b"),
+                Limits(nodes=7)),
         QuantizationOptions((4, 8), rescale_bits="auto", hardware_argmax=True),
         HardwareOptions("icebreaker", "uart", plan=Path("p"), execution=Execution.SHARED, reweightable=True)),
     BuildRequest(Project(MODEL), QuantizationOptions(settings=Path("s.yaml"), rescale_bits=20),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -19,12 +19,14 @@ from hwflow.onnx.errors import LimitError, ShapeLimitError
 from hwflow.onnx.inference.maps import Maps, with_classes, with_standard_set
 from hwflow.onnx.inference.nearest_neighbours import INSTEAD, compared_rows, refusal
 from hwflow.onnx.inference.open_sizes import Shapes, contradictions, fixed_inputs, suiting_shapes
+from hwflow.onnx.inference.rounds import Rounds, rounds_of
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits, Meter
 from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
 from hwflow.onnx.operators import having
 from hwflow.onnx.ops.base import Call, Known, Operator
+from hwflow.onnx.rewrite.fixed import Surroundings, suggestion
 from hwflow.onnx.rewrite.inline import inline_functions
-from hwflow.onnx.rewrite.renaming import Fresh, all_names, fresh_names, spliced
+from hwflow.onnx.rewrite.renaming import Fresh, all_names, fresh_names, reads, spliced
 from hwflow.onnx.run.calls import find, run
 from hwflow.onnx.run.operands import dense, describe
 from hwflow.onnx.traits import Trait
@@ -34,7 +36,7 @@ _BARRIERS = having(Trait.KEEPS_CONSTANTS)
 
 #: What to do about operators that have no static shape, where a mask is no advice.
 _OF_DATA = {
-    **dict.fromkeys(("Scan", "Loop", "SequenceMap"), "hardware needs static shapes and no rounds: write them out"),
+    "SequenceMap": "hardware needs static shapes and no rounds: write them out",
     **dict.fromkeys(("CastMap", "DictVectorizer"), "hardware needs tensors: leave out the node, and give the model the "
                     "array of the map's values"),
 }
@@ -93,12 +95,15 @@ def _suiting(model: Model, known: Shapes, limits: Limits) -> Shapes | None:
 
 def _walked(model: Model, inputs: tuple[Value, ...], limits: Limits) -> _Walk:
     """The walk over a model without functions whose inputs have static shapes."""
-    walk = _Walk(model.opsets, Meter(limits), fresh_names(all_names(model.graph)))
+    graph = model.graph
+    read = {name for node in graph.nodes for name in reads(node)} | {value.name for value in graph.outputs}
+    unread = frozenset(name for node in graph.nodes for name in node.outputs if name not in read)
+    walk = _Walk(model.opsets, Meter(limits), fresh_names(all_names(graph)), inputs, unread)
     for value in inputs:
         assert value.tensor is not None  # fixed_inputs
         walk.known[value.name] = Known(value.tensor.dtype, _numbers(value.tensor))
-    walk.constants(model.graph, {})
-    walk.visit_all(model.graph.nodes)
+    walk.constants(graph, {})
+    walk.visit_all(graph.nodes)
     return walk
 
 
@@ -122,6 +127,9 @@ class _Walk:
     opsets: Mapping[str, int]
     meter: Meter
     fresh: Fresh
+    inputs: tuple[Value, ...]
+    #: Results of nodes of the file that nothing reads.
+    unread: frozenset[str]
     known: dict[str, Known] = field(default_factory=dict)
     nodes: list[Node] = field(default_factory=list)
     folded_bytes: int = 0
@@ -140,20 +148,38 @@ class _Walk:
             self.known[names.get(name, name)] = Known(array.dtype, array.shape, array)
 
     def visit_all(self, nodes: Sequence[Node]) -> None:
-        """Visit nodes in order, and those of a branch in place of its If."""
-        waiting = deque((f"graph/node[{index}]", node) for index, node in enumerate(nodes))
+        """Visit nodes in order, and in place of an If those of its branch, of a loop those of its rounds."""
+        waiting: deque[tuple[str, Node | Rounds]] = deque(
+            (f"graph/node[{index}]", node) for index, node in enumerate(nodes))
         while waiting:
             path, node = waiting.popleft()
             self.meter.node(path)
-            branch = self.branch(node)
-            if branch is None:
+            instead = node.step(self) if isinstance(node, Rounds) else self.instead(node, path)
+            if instead is not None:
+                waiting.extendleft((path, inner) for inner in reversed(instead))
+            elif isinstance(node, Node):
                 self.visit(node, path)
-            else:
-                waiting.extendleft((path, inner) for inner in reversed(branch))
+
+    def instead(self, node: Node, path: str) -> Sequence[Node | Rounds] | None:
+        """What an If or a loop stands for; None for other nodes."""
+        if node.domain or node.op_type not in ("If", "Loop", "Scan"):
+            return None
+        call = Call(node, self.opsets.get("", 0), path, find(node, self.opsets)[0], self.meter)
+        rounds = rounds_of(call, self)
+        branch = None if rounds else self.branch(node)
+        if rounds is None and branch is None and (option := self.suggest(node.inputs[:1])):
+            raise call.error("its condition must be constant, not computed from the inputs",
+                             f"if the input never changes, give {option}")
+        return [rounds] if rounds else branch
+
+    def suggest(self, names: Iterable[str]) -> str:
+        """The options that make constants of what these tensors depend on; empty where that is the data."""
+        constants = {name: known.value for name, known in self.known.items() if known.value is not None}
+        return suggestion(names, Surroundings(self.nodes, self.inputs, constants))
 
     def branch(self, node: Node) -> list[Node] | None:
-        """The nodes that an If with a constant condition stands for, in names of this graph; None for other nodes."""
-        if node.op_type != "If" or node.domain or len(node.inputs) != 1:
+        """The nodes that an If with a constant condition stands for, in names of this graph; None for others."""
+        if len(node.inputs) != 1:
             return None
         condition = self.known[node.inputs[0]].value
         if condition is None or condition.size != 1:
@@ -191,7 +217,7 @@ class _Walk:
         if late and all(name in late or operand is None or operand.value is not None
                         for name, operand in zip(node.inputs, operands, strict=True)):
             self.unfolded.update(filter(None, node.outputs))
-        results = _types(call, operator, operands)
+        results = _types(call, operator, operands, self.suggest)
         if constant and not random and (node.domain, node.op_type) not in _BARRIERS:
             results = self.fold(call, operator, operands, results)
         if any(name and result.value is None for name, result in zip(node.outputs, results, strict=False)):
@@ -242,7 +268,9 @@ class _Walk:
         )
 
 
-def _types(call: Call, operator: Operator, operands: list[Known | None]) -> tuple[Known, ...]:
+def _types(
+    call: Call, operator: Operator, operands: list[Known | None], suggest: Callable[[Iterable[str]], str]
+) -> tuple[Known, ...]:
     if operator.shapes is None:
         if rows := compared_rows(call.node, (None if operand is None else operand.value for operand in operands)):
             raise call.error(refusal(rows), INSTEAD)
@@ -254,8 +282,10 @@ def _types(call: Call, operator: Operator, operands: list[Known | None]) -> tupl
     for position in operator.constant:
         operand = operands[position] if position < len(operands) else None
         if operand is not None and operand.value is None:
+            option = suggest((call.node.inputs[position],))
             raise call.error(
                 f"input {position} ('{call.node.inputs[position]}') must be constant, not computed from the data",
+                f"if the input never changes, give {option}" if option else
                 "hardware needs static shapes; export with fixed sizes (torch.onnx.export without dynamic_axes and "
                 "dynamic_shapes, tf2onnx with --inputs NAME:0[1,224,224,3])"
             )

@@ -79,7 +79,7 @@ def _problem(dtype: DType, elements: Array) -> str:
     if elements.dtype.kind == "b":
         return "numbers"
     if dtype.kind in "iu":
-        ends = np.iinfo(dtype)
+        ends = np.iinfo(dtype.name)
         whole = elements.dtype.kind in "iu" and all(ends.min <= int(v) <= ends.max for v in elements.reshape(-1))
         return "" if whole else f"whole numbers from {ends.min} to {ends.max}"
     with np.errstate(all="ignore"):
