@@ -36,7 +36,7 @@ from hwflow.quantize.importer.importer import Importer
 from hwflow.quantize.importer.kept import states
 from hwflow.quantize.passes.decomposed import decomposed_to_operators
 from hwflow.quantize.passes.floats import float_note, floats_to_float32
-from hwflow.quantize.passes.joins import joins_to_sums_and_products, sum_to_add
+from hwflow.quantize.passes.joins import constant_parts_to_pads, joins_to_sums_and_products, sum_to_add
 from hwflow.quantize.passes.masks import masks_before_softmax, with_floors
 from hwflow.quantize.passes.normalise import convert_old, layout_before_dequantize, max_pool_last, merge_equal
 from hwflow.quantize.passes.pads import fold_pads
@@ -76,6 +76,7 @@ DIALECT_PASSES: tuple[Pass, ...] = (
          joins_to_sums_and_products),
     Pass("constant-layout", "Change the layout of quantized constants once.", fold_constant_layout),
     Pass("transposed-to-conv", "Write ConvTranspose as a Conv whose channels become pixels.", transposed_to_conv),
+    Pass("constant-parts-to-pads", "Write constants that a Concat joins as padding.", constant_parts_to_pads),
     Pass("fold-pads", "Write Pad as padding of the next window.", fold_pads),
     Pass("whole-sequences", "Leave out sequence_lens of whole sequences.", whole_sequences),
     Pass("batch-second", "Write recurrent nodes of layout 1 as layout 0.", batch_second),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -24,7 +24,7 @@ from hwflow.quantize.graphs import (
 from hwflow.quantize.importer.building import Building
 from hwflow.quantize.importer.element_places import frame_of, in_vectors, places
 from hwflow.quantize.importer.inputs import Inputs, integer_limits, parameters, selection
-from hwflow.quantize.importer.joins import concat, element_wise
+from hwflow.quantize.importer.joins import broadcast, concat, element_wise
 from hwflow.quantize.importer.kinds import HANDLERS
 from hwflow.quantize.importer.layer_anchors import TensorAnchor
 from hwflow.quantize.importer.movement import Movement, renamed
@@ -207,8 +207,17 @@ class Importer:
                 raise  # the host computes it without another layer
             if len(operands) == 1 and not self._fits_in_place(node, *operands.values()):
                 return element_wise(node, operands, self.constants, per_element=True)
-            moved = {name: self.movement.unrounded_in_place(unrounded, name) for name, unrounded in operands.items()}
-            return element_wise(node, moved, self.constants)
+            return element_wise(node, self._in_one_place(operands), self.constants)
+
+    def _in_one_place(self, operands: Mapping[str, Unrounded]) -> dict[str, Unrounded]:
+        """The operands with their elements in place; in one shape where those of a smaller one must come again."""
+        if len(operands) == 2:
+            a, b = ((frame, index) for frame, _, index in (places(operand.index) for operand in operands.values()))
+            if broadcast(a, b) is None:
+                shape = np.broadcast_shapes(a[1].shape, b[1].shape)
+                operands = {name: replace(operand, index=np.broadcast_to(operand.index, shape))
+                            for name, operand in operands.items()}
+        return {name: self.movement.unrounded_in_place(operand, name) for name, operand in operands.items()}
 
     def _fits_in_place(self, node: Node, unrounded: Unrounded) -> bool:
         """True where elements that stand across each other's pixels have, once in order, one constant per channel."""

@@ -80,29 +80,34 @@ def operand(unrounded: Unrounded) -> tuple[Held, Fraction]:
 
 
 def _broadcast(a: Unrounded, b: Unrounded) -> tuple[Frame, IntArray]:
-    """The frame and index of a result: those of one operand, for which the other counts as a whole, a row or a number.
-
-    Misplaced where elements that are combined are at different places of their frames.
-    """
-    for whole, part in ((a, b), (b, a)):
-        try:
-            index = np.broadcast_to(part.index, whole.index.shape)
-        except ValueError:
-            continue
-        frame, other = whole.anchor.frame, part.anchor.frame
-        fits = {
-            frame: whole.index,
-            Frame(1, 1, frame.channels): whole.index % frame.channels,
-            Frame(1, 1, 1): np.zeros_like(whole.index),
-        }
-        if other in fits and np.array_equal(index, fits[other]):
-            return frame, whole.index
+    """The frame and index of a result.  Misplaced where elements that are combined are at different places."""
+    result = broadcast((a.anchor.frame, a.index), (b.anchor.frame, b.index))
+    if result is not None:
+        return result
     shapes = f"{list(a.index.shape)} (frame {a.anchor.frame}) and {list(b.index.shape)} (frame {b.anchor.frame})"
     raise Misplaced(
         f"joins tensors of shapes {shapes}; they must be equal and in the same order, or one of them [1, C, 1, 1] or "
         "a single element",
         "give both one shape in front of it (torch.Tensor.expand, tf.broadcast_to)",
     )
+
+
+def broadcast(a: tuple[Frame, IntArray], b: tuple[Frame, IntArray]) -> tuple[Frame, IntArray] | None:
+    """The frame and index of a result of two operands: those of one, for which the other counts as a whole, a row or a
+    number; None where elements that are combined are at different places of their frames."""
+    for (frame, whole), (other, part) in ((a, b), (b, a)):
+        try:
+            index = np.broadcast_to(part, whole.shape)
+        except ValueError:
+            continue
+        fits = {
+            frame: whole,
+            Frame(1, 1, frame.channels): whole % frame.channels,
+            Frame(1, 1, 1): np.zeros_like(whole),
+        }
+        if other in fits and np.array_equal(index, fits[other]):
+            return frame, whole
+    return None
 
 
 def concat(node: Node, parts: list[Unrounded]) -> Unrounded:

@@ -8,25 +8,33 @@
     Min(a, b)                 a - Relu(a - b)
 
 `sum_to_add` writes Sum with the operator that everything else knows.  `clamps_before_concat` moves Relu and Clip from
-behind a Concat to the layers in front of it, which do them for nothing.
+behind a Concat to the layers in front of it, which do them for nothing.  `constant_parts_to_pads` writes constants that
+a Concat joins as pads of the tensors beside them, and a sum where they are not all one number.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from hwflow.onnx.model import Graph, Model, Node
+import numpy as np
+
+from hwflow.onnx.model import Array, Graph, Model, Node
 from hwflow.onnx.operators import CLAMPS, ELEMENTWISE, MATRIX, MAX_POOLS, POOLS
 from hwflow.quantize.graphs import (
     Additions,
     Names,
+    attribute,
     consumers,
     dynamic_inputs,
     label_of,
     on_host,
     producers,
+    shape_of,
     with_graph,
 )
+
+#: The operator set from which pads and their value are inputs of Pad.
+_PADS_ARE_INPUTS = 11
 
 
 def joins_to_sums_and_products(model: Model) -> Model:
@@ -164,3 +172,74 @@ def _clamps(graph: Graph) -> dict[int, Node]:
         if alone and distinct and averages_or_products:
             clamps[id(concat)] = followers[0]
     return clamps
+
+
+@dataclass(frozen=True)
+class _Padded:
+    """A computed operand of a Concat, and the constants that stand before and behind it along the axis."""
+
+    name: str
+    before: tuple[Array, ...]
+    behind: tuple[Array, ...]
+
+
+def constant_parts_to_pads(model: Model) -> Model:
+    """Concat of computed tensors and constants becomes Concat of padded ones.
+
+    Constants of one number are padding with it; for others the padding is 0, and a sum adds them.
+    """
+    graph, added = model.graph, Additions(model.graph)
+    for node in graph.nodes:
+        computed = dynamic_inputs(node, graph)
+        mixed = node.op_type == "Concat" and not node.domain and 0 < len(computed) < len(node.inputs)
+        if not mixed or any(shape_of(graph, name) is None for name in computed):
+            added.nodes.append(node)
+            continue
+        axis = attribute(node, "axis", 1) % len(shape_of(graph, computed[0]) or ())
+        parts = _padded_parts(node, graph)
+        alone = len(parts) == 1
+        names = [_pad(part, axis, node, model, node.outputs[0] if alone else "", added) for part in parts]
+        if not alone:
+            added.nodes.append(replace(node, inputs=tuple(names)))
+    return added.into(model)
+
+
+def _padded_parts(node: Node, graph: Graph) -> list[_Padded]:
+    """The computed operands; constants belong to the one in front of them, the first ones to the first."""
+    parts, first = list[_Padded](), tuple[Array, ...]()
+    for name in node.inputs:
+        array = graph.initializers.get(name)
+        if array is None:
+            parts.append(_Padded(name, first if not parts else (), ()))
+        elif not parts:
+            first += (array,)
+        else:
+            parts[-1] = replace(parts[-1], behind=(*parts[-1].behind, array))
+    return parts
+
+
+def _pad(part: _Padded, axis: int, node: Node, model: Model, output: str, added: Additions) -> str:
+    """The tensor of `part` between its constants: called `output`, if that is not empty."""
+    constants = [array for array in (*part.before, *part.behind) if array.size]
+    if not constants:
+        return added.emit("Identity", part.name, output=output) if output else part.name
+    shape, base = shape_of(added.graph, part.name), label_of(node)
+    assert shape is not None
+    value = constants[0].reshape(-1)[0]
+    even = all(bool((array == value).all()) for array in constants)
+    begins, ends = ([0] * len(shape) for _ in range(2))
+    begins[axis], ends[axis] = (sum(array.shape[axis] for array in side) for side in (part.before, part.behind))
+    wish, value = f"{base}.padded", value if even else value * 0
+    named = {"output": output, "name": node.name} if output and even else {}
+    if model.opsets.get("", 1) < _PADS_ARE_INPUTS:
+        padded = added.emit("Pad", part.name, wish=wish, attributes={"pads": (*begins, *ends), "value": float(value)},
+                            **named)
+    else:
+        pads, fill = added.int64(f"{wish}.pads", [*begins, *ends]), added.constant(f"{wish}.value", np.asarray(value))
+        padded = added.emit("Pad", part.name, pads, fill, wish=wish, **named)
+    if even:
+        return padded
+    zeros = np.zeros(shape, value.dtype)
+    whole = np.concatenate([*part.before, zeros, *part.behind], axis)
+    named = {"output": output, "name": node.name} if output else {}
+    return added.emit("Add", padded, added.constant(f"{base}.constants", whole), wish=f"{base}.joined", **named)
