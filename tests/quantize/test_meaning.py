@@ -105,6 +105,7 @@ CASES: Mapping[str, tuple[Callable[[], Model], Mistake]] = {
     "last-states-of-y": (text("last state"), computes("Gather", 1, lambda step: step - 1)),
     "constant-layout": (text("weights moved"), computes("DequantizeLinear", 0, lambda w: w[::-1])),
     "transposed-to-conv": (text("stride 2"), computes("Conv", 1, lambda w: w[..., ::-1])),
+    "constant-parts-to-pads": (text("constants in a concat"), computes("Pad", 2, lambda value: value + 0.1)),
     "fold-pads": (text("pad"), writes("Conv", pads=(0, 0, 2, 2))),
     "dequantize-before-pool": (text("pool of integers"), computes("DequantizeLinear", 1, lambda scale: 2 * scale)),
     "decomposed-to-operators": (lambda: onnx.infer(test_row_layers.written_out(test_row_layers.torch_before_17)),

@@ -230,16 +230,15 @@ def _pad(part: _Padded, axis: int, node: Node, model: Model, output: str, added:
     begins, ends = ([0] * len(shape) for _ in range(2))
     begins[axis], ends[axis] = (sum(array.shape[axis] for array in side) for side in (part.before, part.behind))
     wish, value = f"{base}.padded", value if even else value * 0
-    named = {"output": output, "name": node.name} if output and even else {}
+    end, name = (output, node.name) if output and even else ("", "")
     if model.opsets.get("", 1) < _PADS_ARE_INPUTS:
-        padded = added.emit("Pad", part.name, wish=wish, attributes={"pads": (*begins, *ends), "value": float(value)},
-                            **named)
+        padded = added.emit("Pad", part.name, wish=wish, output=end, name=name, pads=(*begins, *ends),
+                            value=float(value))
     else:
         pads, fill = added.int64(f"{wish}.pads", [*begins, *ends]), added.constant(f"{wish}.value", np.asarray(value))
-        padded = added.emit("Pad", part.name, pads, fill, wish=wish, **named)
+        padded = added.emit("Pad", part.name, pads, fill, wish=wish, output=end, name=name)
     if even:
         return padded
-    zeros = np.zeros(shape, value.dtype)
-    whole = np.concatenate([*part.before, zeros, *part.behind], axis)
-    named = {"output": output, "name": node.name} if output else {}
-    return added.emit("Add", padded, added.constant(f"{base}.constants", whole), wish=f"{base}.joined", **named)
+    whole = np.concatenate([*part.before, np.zeros(shape, value.dtype), *part.behind], axis)
+    return added.emit("Add", padded, added.constant(f"{base}.constants", whole), wish=f"{base}.joined",
+                      output=output, name=node.name if output else "")
