@@ -55,6 +55,12 @@ class RearrangeStage(LayerStage[Rearrange]):
         """One for each rectangle of pixels that are equally far apart in the input; weights of 1 choose channels."""
         return tuple(self._sweep(rows, columns) for rows, columns in product(*self.moves))
 
+    def sources(self) -> IntArray | None:
+        rows, columns, channels = self.layer.offsets
+        if any((table < 0).any() for table in self.layer.offsets):
+            return None
+        return (rows[:, None, None] + columns[:, None] + channels).reshape(-1)
+
     @cached_property
     def moves(self) -> tuple[list[Move], list[Move]]:
         """The moves of rows and of columns."""

@@ -258,6 +258,11 @@ class LayerStage(Stage, Generic[L_co]):
         """The layer as a shared stage computes it, where `shared_problem` is None."""
         raise NotImplementedError(f"{self.kind} has no sweeps")
 
+    def sources(self) -> IntArray | None:
+        """Where each element of the output comes from, where none is computed: its number in the rasters of the
+        operands, one after another; int64[elements].  None: some element is computed, or padding."""
+        return None
+
     @property
     def likeness(self) -> Hashable:
         return self.layer.name

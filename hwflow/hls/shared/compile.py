@@ -16,10 +16,11 @@ from hwflow.hls.shared.constants import held_less, held_table, needs_of
 from hwflow.hls.shared.frame_map import FrameMap
 from hwflow.hls.shared.framing import ProgramSizes, framed_for
 from hwflow.hls.shared.in_place import Lowerings
-from hwflow.hls.shared.layout import LaidOut, Layout
-from hwflow.hls.shared.lowering import Lowering, Operand
+from hwflow.hls.shared.layout import LaidOut, Operand
+from hwflow.hls.shared.lowering import Lowering
 from hwflow.hls.shared.packed_rows import with_packed_rows
 from hwflow.hls.shared.sliding import sliding_of
+from hwflow.hls.shared.views import Views, views_of
 from hwflow.layers.base import Layer, LayerGraph
 from hwflow.layers.formats import IntArray, Tensor
 from hwflow.stages.kinds import LayerProblem, has_hardware, stage_of
@@ -38,7 +39,7 @@ class Making:
 @dataclass(frozen=True, eq=False)
 class SharedProgram:
     """A program and what it means: `inputs` and `outputs` are the tensors at its ports, `makings` what each `Compute`
-    writes, in order, `frames` where tensors are, `layouts` where their channels are in the words of a pixel.
+    writes, in order, `frames` where tensors are, `operands` where the words of their pixels are.  `views` are made by no step.
 
     `tensors` has all tensors in the frame memory by name, those that no layer of the graph makes included.
     """
@@ -49,7 +50,8 @@ class SharedProgram:
     makings: tuple[Making, ...]
     frames: FrameMap
     tensors: Mapping[str, Tensor]
-    layouts: Mapping[str, Layout]
+    operands: Mapping[str, Operand]
+    views: tuple[str, ...]
     _of_shape: dict[SharedShape, SharedProgram] = field(init=False, repr=False, default_factory=dict)
 
     @cached_property
@@ -82,10 +84,20 @@ class SharedProgram:
         held = frame.reshape(-1, frame.shape[-1]) - held_less(self.tensors[making.tensor].format)
         if output.byte is not None:
             held, rest = byte_of(held, output.byte), int(byte_of(np.array(output.zero_point), output.byte))
-        words = self.layouts[making.tensor].spread(held, rest).reshape(-1, self.program.shape.columns)
+        operand = self.operands[making.tensor]
+        words = operand.layout.spread(held, rest).reshape(-1, self.program.shape.columns)
         addresses = step.writes.reshape(-1)
-        places = (addresses - self.frames[making.tensor].base) // (1 if output.byte is None else 2)
-        return Written(making.step, addresses, words[places])
+        return Written(making.step, addresses, words[self.places(making.tensor, step)])
+
+    def places(self, tensor: str, step: Compute) -> IntArray:
+        """Which word of `tensor`, pixel by pixel, is each that a step writes."""
+        operand, frame = self.operands[tensor], self.tensors[tensor].frame
+        addresses = step.writes.reshape(-1)
+        if step.output.byte is not None:
+            addresses = operand.base + (addresses - operand.base) // 2
+        own = operand.words_of(frame).reshape(-1)
+        order = np.argsort(own)
+        return order[np.searchsorted(own, addresses, sorter=order)]
 
 
 def compile_shared(graph: LayerGraph, layers: Sequence[Layer], sizes: ProgramSizes) -> SharedProgram:
@@ -98,9 +110,10 @@ def compile_shared(graph: LayerGraph, layers: Sequence[Layer], sizes: ProgramSiz
         raise HwflowError("a shared stage must have a way to compute each of its layers:"
                           + "".join(f"\n  {problem}" for problem in problems))
     inputs, outputs = entering_of(layers), leaving_of(graph, layers)
-    plain = [sweep for layer in layers for sweep in stage_of(graph, layer).sweeps()]
-    packed = with_packed_rows(plain, [graph.tensors[name] for name in inputs], sizes.columns)
-    laid = LaidOut(packed.sweeps, packed.inputs, outputs, sizes.columns)
+    views = views_of(graph, layers, inputs, outputs)
+    plain = [sweep for layer in layers for sweep in sweeps_of(graph, layer, views)]
+    packed = with_packed_rows(plain, [graph.tensors[name] for name in inputs], views.fixed, sizes.columns)
+    laid = LaidOut(packed.sweeps, packed.inputs, outputs, sizes.columns, views)
     needs = needs_of(laid.sweeps)
     windows = sliding_of(laid.sweeps, laid.layouts, sizes.columns) if sizes.sliding else Sliding()
     tables = list(dict.fromkeys(table for table in map(table_of, laid.sweeps) if table))
@@ -113,7 +126,7 @@ def compile_shared(graph: LayerGraph, layers: Sequence[Layer], sizes: ProgramSiz
         stream_rows=sizes.stream_rows, banks=sizes.banks, windows=windows,
         products=any(sweep.product for sweep in laid.sweeps), tables=len(tables),
         wide=any(is_wide(graph.tensors[name]) for name in outputs))
-    writer = StepWriter(laid=laid, frames=frames, needs=needs, shape=shape, inputs=inputs, outputs=outputs,
+    writer = StepWriter(graph=graph, laid=laid, frames=frames, needs=needs, shape=shape, inputs=inputs, outputs=outputs,
                         rows=packed.loaded, tables=tables, at_once=bool(early) and sizes.single_port)
     steps = list(writer.steps())
     program = Program(
@@ -121,7 +134,14 @@ def compile_shared(graph: LayerGraph, layers: Sequence[Layer], sizes: ProgramSiz
         tuple(np.array(table, np.int64) for table in tables), first_step(framed.opens, steps, laid.sweeps))
     makings = tuple(Making(number, sweep.layer, sweep.output.name)
                     for number, (_, _, sweep) in enumerate(steps) if sweep is not None)
-    return SharedProgram(program, inputs, outputs, makings, frames, laid.tensors, laid.layouts)
+    operands = {name: writer.place(tensor) for name, tensor in laid.tensors.items()}
+    return SharedProgram(program, inputs, outputs, makings, frames, laid.tensors, operands, tuple(views.views))
+
+
+def sweeps_of(graph: LayerGraph, layer: Layer, views: Views) -> tuple[Sweep, ...]:
+    """The sweeps of a layer; what is a view has those of its parts that must be copied."""
+    copies = views.copies.get(layer.output)
+    return stage_of(graph, layer).sweeps() if copies is None else copies
 
 
 def first_step(sweep: int | None, steps: Sequence[tuple[Step, Constants | None, Sweep | None]],
@@ -142,6 +162,7 @@ class StepWriter:
     all inputs `at_once`.
     """
 
+    graph: LayerGraph
     laid: LaidOut
     frames: FrameMap
     needs: Sums
@@ -168,11 +189,11 @@ class StepWriter:
             for step, constants in lowering.steps():
                 yield step, constants, sweep
         for port, name in enumerate(self.outputs):
-            tensor = self.laid.tensors[name]
-            yield Store(port, self.frames[name].base, *size_of(tensor), is_wide(tensor)), None, None
+            tensor = self.graph.tensors[name]
+            yield Store(port, self.place(tensor).base, *size_of(tensor), is_wide(tensor)), None, None
 
     def place(self, tensor: Tensor) -> Operand:
-        return Operand(self.frames[tensor.name].base, self.laid.layouts[tensor.name])
+        return self.laid.operand(tensor, lambda name: self.frames[name].base)
 
     def load(self, name: str) -> Load:
         pixels, channels, flip = size_of(self.laid.tensors[name])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from hwflow.stages.stage import Life, Place
 from hwflow.stages.sweep import Sweep
@@ -16,39 +17,47 @@ from .layout import LaidOut
 BANKS = 2
 
 
-def placed_in_banks(lives: Sequence[Life], words: int, apart: Mapping[tuple[str, str], int], *,
-                    word_bytes: int) -> FrameMap:
-    """A place for each tensor in a memory of two banks of `words` / 2 words each.
+def placed_in_banks(lives: Sequence[Life], words: int, apart: Mapping[tuple[str, str], int],
+                    over: Mapping[str, Over] = MappingProxyType({}), *, word_bytes: int) -> FrameMap:
+    """A place for each tensor in a memory of two banks of `words` / 2 words each; `over` as of `placed`.
 
     `apart` says what it is worth that two tensors are in different banks.  One tensor after another, in the order of
-    their first steps, takes the bank that is worth more and has room.  Where a tensor has room in neither, the banks
-    are one memory.  FrameMemoryFull as of `placed`.
+    their first steps, takes the bank that is worth more and has room, with those that are placed with it.  Where a
+    tensor has room in neither, the banks are one memory.  FrameMemoryFull as of `placed`.
     """
     half = words // BANKS
     banks: list[list[Life]] = [[] for _ in range(BANKS)]
     of: dict[str, int] = {}
-    for life in sorted(lives, key=lambda life: (life.first, life.last)):
+
+    def placed_inside(alive: Sequence[Life]) -> FrameMap:
+        return placed(alive, half, word_bytes=word_bytes, over={life.tensor: over[life.tensor] for life in alive
+                                                                if life.tensor in over})
+
+    for chain in sorted(([lives[k] for k in chain] for chain in chains_of(lives, over)),
+                        key=lambda chain: min((life.first, life.last) for life in chain)):
+        own = {life.tensor for life in chain}
         worth = [0] * BANKS
         for (a, b), value in apart.items():
-            other = b if a == life.tensor else a if b == life.tensor else None
-            if other in of:
+            other = b if a in own else a if b in own else None
+            if other in of and (a in own) is not (b in own):
                 worth[1 - of[other]] += value
         for bank in sorted(range(BANKS), key=lambda k: (-worth[k], k)):
-            if fits([*banks[bank], life], half, word_bytes):
-                banks[bank].append(life)
-                of[life.tensor] = bank
+            if fits(placed_inside, [*banks[bank], *chain]):
+                banks[bank] += chain
+                of |= dict.fromkeys(own, bank)
                 break
         else:
-            return placed(lives, words, word_bytes=word_bytes)
-    maps = [placed(alive, half, word_bytes=word_bytes) for alive in banks]
+            return placed(lives, words, word_bytes=word_bytes, over=over)
+    maps = [placed_inside(alive) for alive in banks]
     places: list[Place] = [replace(place, base=place.base + bank * half)
                            for bank, frame_map in enumerate(maps) for place in frame_map.places]
     return FrameMap(tuple(sorted(places, key=lambda place: (place.first, place.last, place.base))))
 
 
-def fits(lives: Sequence[Life], words: int, word_bytes: int) -> bool:
+def fits(place: Callable[[Sequence[Life]], FrameMap], lives: Sequence[Life]) -> bool:
+    """Whether `place` has room for them."""
     try:
-        placed(lives, words, word_bytes=word_bytes)
+        place(lives)
     except FrameMemoryFull:
         return False
     return True
@@ -97,16 +106,17 @@ def framed_for(laid: LaidOut, outputs: Sequence[str], early: Set[str], lowerings
     Tensors are in place (`bands`) where that takes fewer words.  Without `words`, the map has as few as are found, and
     `words_ahead` more for the frames that come in.  FrameMemoryFull where `words` are too few.
     """
-    sweeps, words, over = laid.sweeps, sizes.words, dict[str, Over]()
+    sweeps, words, over = laid.sweeps, sizes.words, laid.together
     lives = lives_of(sweeps, laid, outputs, early)
     if words is not None and sizes.banks > 1:
-        frames = placed_in_banks(lives, words, apart(sweeps), word_bytes=laid.columns)
+        frames = placed_in_banks(lives, words, apart(laid), over, word_bytes=laid.columns)
         return Framed(sweeps, frames, 0 if early else None)
     if sizes.bands:
-        cut, taken_over = InPlace(lowerings, frozenset([*early, *outputs]), sizes.bands,
+        untouched = frozenset([*early, *outputs, *laid.views.fixed])
+        cut, taken_over = InPlace(lowerings, untouched, sizes.bands,
                              lambda sweeps: lives_of(sweeps, laid, outputs, early)).found()
-        shorter = lives_of(cut, laid, outputs, early)
-        if taken_over and placed(shorter, over=taken_over).words < placed(lives).words:
+        shorter, taken_over = lives_of(cut, laid, outputs, early), taken_over | over
+        if placed(shorter, over=taken_over).words < placed(lives, over=over).words:
             sweeps, over, lives = cut, taken_over, shorter
     frames = placed(lives, words, word_bytes=laid.columns, over=over)
     if not early or sizes.single_port:
@@ -114,12 +124,12 @@ def framed_for(laid: LaidOut, outputs: Sequence[str], early: Set[str], lowerings
     return Framed(sweeps, *let_in_early(lives, frames, early, over, words or frames.words + sizes.words_ahead))
 
 
-def apart(sweeps: Sequence[Sweep]) -> Counter[tuple[str, str]]:
+def apart(laid: LaidOut) -> Counter[tuple[str, str]]:
     """Count what it is worth that two tensors are in different banks."""
     reads = Counter[tuple[str, str]]()
-    for sweep in sweeps:
-        for x in sweep.inputs:
-            reads[x.name, sweep.output.name] += sweep.output.frame.elements
+    for sweep in laid.sweeps:
+        for name in (made for x in sweep.inputs for made in laid.views.made(x.name)):
+            reads[name, sweep.output.name] += sweep.output.frame.elements
     return reads
 
 
@@ -141,15 +151,18 @@ def lives_of(sweeps: Sequence[Sweep], laid: LaidOut, outputs: Sequence[str], ear
     """From the sweep that writes a tensor first to the one that reads it last; the outputs are read after all, and the
     tensors in `early` may come from the beginning on."""
     first: dict[str, int] = dict.fromkeys(early, 0)
-    last: dict[str, int] = dict.fromkeys(outputs, len(sweeps))
+    last: dict[str, int] = {made: len(sweeps) for name in outputs for made in laid.views.made(name)}
     made_by: dict[str, str] = {}
     for number, sweep in enumerate(sweeps):
         for x in sweep.inputs:
-            first.setdefault(x.name, number)
-            made_by.setdefault(x.name, f"input '{x.name}'")
-            last[x.name] = max(last.get(x.name, 0), number)
+            for name in laid.views.made(x.name):
+                first.setdefault(name, number)
+                made_by.setdefault(name, f"input '{name}'")
+                last[name] = max(last.get(name, 0), number)
         first.setdefault(sweep.output.name, number)
         made_by.setdefault(sweep.output.name, f"layer '{sweep.layer}'")
         last[sweep.output.name] = max(last.get(sweep.output.name, 0), number)
-    return [Life(name, laid.words(tensor), first[name], last[name], made_by[name])
-            for name, tensor in laid.tensors.items()]
+    for name in last:  # an input that leaves alone
+        first.setdefault(name, len(sweeps))
+    return [Life(name, laid.words(tensor), first[name], last[name], made_by.get(name, f"input '{name}'"))
+            for name, tensor in laid.tensors.items() if name in last]

@@ -22,7 +22,7 @@ from hwflow.stages.sweep import Line, Sweep
 from ...layers.formats import IntArray
 from .frame_map import Over, busiest, chains_of
 from .layout import LaidOut, Layout
-from .lowering import Lowering, Operand
+from .lowering import Lowering
 
 #: An output may begin this share of its input's words before or after it.
 FARTHEST = 0.5
@@ -41,9 +41,8 @@ class Lowerings:
 
     def steps(self, sweep: Sweep, x: str) -> Iterable[Compute]:
         """The steps of a sweep, with its output and `x` at word 0 and all other operands elsewhere."""
-        layouts = self.laid.layouts
-        inputs = tuple(Operand(0 if read.name == x else ELSEWHERE, layouts[read.name]) for read in sweep.inputs)
-        y = Operand(0, layouts[sweep.output.name])
+        inputs = tuple(self.laid.operand(read, lambda name: 0 if name == x else ELSEWHERE) for read in sweep.inputs)
+        y = self.laid.operand(sweep.output, lambda name: 0)
         return (step for step, _ in Lowering(sweep, inputs, y, self.needs, self.buffer, self.windows).steps())
 
 
@@ -89,10 +88,11 @@ class InPlace:
         """The tensor whose words the output `name` can take, and where: the nearest, and of these the first operand."""
         steps = [k for k, sweep in enumerate(sweeps) if sweep.output.name == name]
         making = sweeps[steps[0]:steps[-1] + 1]
-        if any(sweep.output.name != name for sweep in making):
+        views = self.laid.views
+        if name in views.fixed or any(sweep.output.name != name for sweep in making):
             return None
         inputs = dict.fromkeys(x.name for sweep in making for x in sweep.inputs)
-        ended = [x for x in inputs if x not in self.untouched and not any(
+        ended = [x for x in inputs if x not in self.untouched and x not in views.views and not any(
             x == operand.name for sweep in sweeps[steps[-1] + 1:] for operand in sweep.inputs)]
         places = [Over(x, offset) for x in ended if (offset := self.offset(making, x)) is not None]
         return min(places, key=lambda place: abs(place.offset), default=None)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
+from hwflow.hls.shared.frame_map import Over
+from hwflow.hls.shared.views import Region, View, Views
 from hwflow.stages.sweep import Sweep, copied, is_wide
 
-from ...layers.formats import EqualByValue, IntArray, Tensor
+from ...layers.formats import EqualByValue, Frame, IntArray, Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,20 +44,39 @@ class Layout(EqualByValue):
         return words.reshape(*values.shape[:-1], self.words, self.columns)
 
 
+class Operand(NamedTuple):
+    """Where a tensor is: its first word, the layout of a pixel, and the words from row to row and from column to column.
+    """
+
+    base: int
+    layout: Layout
+    row: int
+    column: int
+
+    def words_of(self, frame: Frame) -> IntArray:
+        """The addresses of its words: [pixels, words of a pixel]."""
+        pixels = np.arange(frame.height)[:, None] * self.row + np.arange(frame.width) * self.column
+        return self.base + pixels.reshape(-1, 1) + np.arange(self.layout.words)
+
+
 class LaidOut:
     """Sweeps with a layout for every tensor, and copies where a layout must change.
 
-    `sweeps` are in order; `tensors` and `layouts` have those of the frame memory by name.
+    `sweeps` are in order; `tensors` has those of the frame memory by name, and views of them; `layouts` those of all.
 
     Parts of the channels that different sweeps make begin with a word of their own.  What is computed channel by
-    channel has the layout of its operands.  Tensors that leave the stage have no gaps.
+    channel has the layout of its operands.  Tensors that leave the stage, and those that others are views of, have no
+    gaps.
     """
 
-    def __init__(self, sweeps: Sequence[Sweep], inputs: Sequence[Tensor], outputs: Sequence[str], columns: int) -> None:
+    def __init__(self, sweeps: Sequence[Sweep], inputs: Sequence[Tensor], outputs: Sequence[str], columns: int,
+                 views: Views) -> None:
         """`inputs` enter the stage, `outputs` leave it."""
-        self.columns, self.outputs = columns, outputs
+        self.columns, self.outputs, self.views = columns, outputs, views
+        self.without_gaps = frozenset([*outputs, *views.fixed])
         self.tensors = {x.name: x for x in inputs}
         self.layouts = {x.name: self.plain(x) for x in inputs}
+        self.layouts |= {name: self.layout_of(view) for name, view in views.views.items()}
         self.sweeps: list[Sweep] = []
         parts: dict[str, dict[int, int]] = {}
         last: dict[str, Sweep] = {}
@@ -71,9 +93,57 @@ class LaidOut:
         self.tensors |= {sweep.output.name: sweep.output for sweep in self.sweeps}
 
     def words(self, tensor: Tensor) -> int:
-        """The words of the frame memory."""
+        """The words of the frame memory from the first to the last one of a tensor."""
+        if tensor.name in self.views.spots:
+            region = self.region(tensor.name)
+            pixels = self.views.frames[tensor.name].height * self.views.frames[tensor.name].width
+            if len(region.parts) > 1:
+                return (pixels - 1) * self.pixel_words(region) + self.layouts[tensor.name].words
         pixels = tensor.frame.height * tensor.frame.width
         return pixels * self.layouts[tensor.name].words * (2 if is_wide(tensor) else 1)
+
+    def operand(self, tensor: Tensor, bases: Callable[[str], int]) -> Operand:
+        """Where a tensor is, where `bases` gives the first word of each that is made."""
+        name, layout = tensor.name, self.layouts[tensor.name]
+        view = self.views.views.get(name)
+        if view is not None:
+            pixel = self.pixel_words(self.region(view.first))
+            return Operand(bases(view.first) + view.pixel * pixel, layout, view.row_step * pixel,
+                           view.column_step * pixel)
+        column = layout.words
+        if name in self.views.spots and len(self.region(name).parts) > 1:
+            column = self.pixel_words(self.region(name))
+        return Operand(bases(name), layout, tensor.frame.width * column, column)
+
+    def region(self, name: str) -> Region:
+        """The region of a tensor that is made."""
+        return self.views.regions[self.views.spots[name].region]
+
+    def pixel_words(self, region: Region) -> int:
+        """The words of a pixel of a region: each part begins with one of its own."""
+        return sum(-(-part // self.columns) for part in region.parts)
+
+    def layout_of(self, view: View) -> Layout:
+        """The layout of a view, from the first word of the first of its tensors on."""
+        region, spot = self.region(view.first), self.views.spots[view.first]
+        slots = Layout.of(region.parts[spot.part:], self.columns).slots
+        return Layout(view.pixels * self.pixel_words(region) * self.columns + slots[view.channels], self.columns)
+
+    def offset(self, name: str) -> int:
+        """The words from the beginning of its region to a tensor that is made."""
+        region, spot = self.region(name), self.views.spots[name]
+        return spot.pixel * self.pixel_words(region) + self.pixel_words(replace(region, parts=region.parts[:spot.part]))
+
+    @property
+    def together(self) -> dict[str, Over]:
+        """Where the tensors of a region are from its first one on."""
+        found = dict[str, Over]()
+        firsts = dict[int, str]()
+        for name, spot in self.views.spots.items():
+            first = firsts.setdefault(spot.region, name)
+            if name != first:
+                found[name] = Over(first, self.offset(name) - self.offset(first))
+        return found
 
     def plain(self, tensor: Tensor) -> Layout:
         return Layout.of([tensor.frame.channels], self.columns)
@@ -81,7 +151,7 @@ class LaidOut:
     def add(self, sweep: Sweep, layout: Layout, last: bool) -> None:
         """A sweep that gives its results any layout; `last` of those that make its output."""
         y = sweep.output
-        if y.name not in self.outputs or layout == self.plain(y):
+        if y.name not in self.without_gaps or layout == self.plain(y):
             self.layouts[y.name] = layout
             self.sweeps.append(sweep)
             return
@@ -94,15 +164,23 @@ class LaidOut:
     def add_lane_wise(self, sweep: Sweep) -> None:
         """A sweep that gives its results the layout of its operands, which must have one."""
         kinds = [self.layouts[x.name] for x in sweep.inputs]
-        leaves = sweep.output.name in self.outputs
-        if any(kind != kinds[0] for kind in kinds) or (leaves and kinds[0] != self.plain(sweep.output)):
+        fixed = sweep.output.name in self.without_gaps
+        scattered = any(self.is_scattered(x) for x in sweep.inputs)
+        if scattered or any(kind != kinds[0] for kind in kinds) or (fixed and kinds[0] != self.plain(sweep.output)):
             sweep = replace(sweep, inputs=tuple(self.in_order(sweep.layer, x) for x in sweep.inputs))
         self.layouts[sweep.output.name] = self.layouts[sweep.inputs[0].name]
         self.sweeps.append(sweep)
 
+    def is_scattered(self, x: Tensor) -> bool:
+        """Whether the pixels of a tensor do not follow each other, each from its first word on."""
+        operand, words = self.operand(x, lambda name: 0), self.layouts[x.name].words
+        apart = x.name in self.views.views and self.layouts[x.name] != self.plain(x)
+        return (apart or (x.frame.width > 1 and operand.column != words)
+                or (x.frame.height > 1 and operand.row != x.frame.width * words))
+
     def in_order(self, layer: str, x: Tensor) -> Tensor:
         """`x`, or a copy of it without gaps."""
-        if self.layouts[x.name] == self.plain(x):
+        if self.layouts[x.name] == self.plain(x) and not self.is_scattered(x):
             return x
         copy = replace(x, name=f"{x.name}/in order")
         if copy.name not in self.layouts:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 from hwflow_base.errors import HwflowError
@@ -16,15 +15,8 @@ from hwflow.stages.sweep import Sweep, is_wide
 
 from ...layers.formats import IntArray
 from .constants import SweepConstants, digits_of, held_less, held_zero_point, sweep_constants
-from .layout import Layout
+from .layout import Operand
 from .sliding import Way, way_of
-
-
-class Operand(NamedTuple):
-    """Where a tensor is: its first word, and the layout of a pixel."""
-
-    base: int
-    layout: Layout
 
 
 @dataclass(frozen=True)
@@ -141,8 +133,7 @@ class Lowering:
         """Sums of products of windows that slide: a tile reads one word of each pixel."""
         sweep, x, y, along, across = self.sweep, self.inputs[0], self.output, way.axis, 1 - way.axis
         frame, window = sweep.inputs[0].frame, sweep.window
-        reads = frame.width * x.layout.words, x.layout.words
-        writes = sweep.output.frame.width * y.layout.words, y.layout.words
+        reads, writes = (x.row, x.column), (y.row, y.column)
         steps, lines = (window.row_step[0], window.column_step[1]), (sweep.rows, sweep.columns)
         first = window.origin[along] + way.first
         size = frame.height, frame.width
@@ -172,12 +163,11 @@ class Lowering:
     def in_parts(self, step: Compute, tiles: Tiles) -> tuple[Compute, IntArray]:
         """The same step with weights in parts, and for each word of them which of the whole it is, or -1 for none."""
         sweep, (height, width) = self.sweep, self.sweep.window.kernel
-        frame, whole = sweep.inputs[0].frame, step.loops.beats
+        whole = step.loops.beats
         if sweep.single and width * tiles.length <= self.buffer:
             return replace(step, weighting=Weighting(in_parts=True)), np.arange(whole)
-        pixel = self.inputs[0].layout.words
-        in_a_row = (tiles.length == pixel and (width == 1 or sweep.window.dilations[1] == 1)
-                    and (height == 1 or (width == frame.width and sweep.window.dilations[0] == 1)))
+        in_a_row = ((width == 1 or step.read.inner == tiles.length)
+                    and (height == 1 or step.read.outer == width * tiles.length))
         if not sweep.single or sweep.padded or not in_a_row:
             raise self.too_many(whole, f"{height} x {width} pixels of {tiles.length} words")
         parts = -(-whole // self.buffer)
@@ -215,7 +205,7 @@ class Lowering:
     def of_two(self, constants: SweepConstants, table: IntArray, operation: Operation,
                weighting: Weighting) -> tuple[Compute, Constants]:
         """Words of both operands again and again, times the numbers of a row of `table` [times, 2]."""
-        words, ((a, _), (b, _)) = self.output.layout.words, self.inputs
+        words, (a, b) = self.output.layout.words, (x.base for x in self.inputs)
         step = self.compute(constants, Tiles(0, words, 0, 1, 1))
         step = replace(step, operation=operation, weighting=weighting,
                        loops=replace(step.loops, outer=len(table), inner=2),
@@ -237,7 +227,8 @@ class Lowering:
         """Whether all words of the whole frame are computed in order and alike: no lane is without a channel."""
         target, layout = self.sweep.output.frame, self.output.layout
         whole = (self.sweep.rows.count, self.sweep.columns.count) == (target.height, target.width)
-        full = np.array_equal(layout.slots, np.arange(layout.words * layout.columns))
+        full = np.array_equal(layout.slots, np.arange(layout.words * layout.columns)) and (
+            self.output.column == layout.words)
         same = all(np.array_equal(x.layout.slots, layout.slots) for x in self.inputs)
         return whole and full and same
 
@@ -252,7 +243,7 @@ class Lowering:
         """The loops over the pixels of the output and a window of the input."""
         sweep, window, x = self.sweep, self.sweep.window, self.inputs[0]
         frame = sweep.inputs[0].frame
-        across, along = frame.width * x.layout.words, x.layout.words
+        across, along = x.row, x.column
         loops = Loops(tiles=tiles.count, height=sweep.rows.count, width=sweep.columns.count, outer=window.kernel[0],
                       inner=window.kernel[1], words=tiles.length)
         read = ReadWalk(
@@ -274,8 +265,8 @@ class Lowering:
 
     def writes(self, tiles: Tiles) -> WriteWalk:
         """The words of the output, pixel by pixel."""
-        rows, columns, words = self.sweep.rows, self.sweep.columns, self.output.layout.words
-        across = self.sweep.output.frame.width * words
+        rows, columns = self.sweep.rows, self.sweep.columns
+        across, words = self.output.row, self.output.column
         return WriteWalk(base=self.output.base + rows.first * across + columns.first * words + tiles.first, tile=1,
                          row=rows.step * across, column=columns.step * words)
 

@@ -7,7 +7,7 @@ the weights that its lanes meet: columns with equal weights, whose windows are e
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,13 +30,14 @@ class Packed:
     loaded: dict[str, tuple[int, int]]
 
 
-def with_packed_rows(sweeps: Sequence[Sweep], inputs: Sequence[Tensor], columns: int) -> Packed:
-    """The same sweeps, with rows of words in those of `inputs` whose windows have fewer words of `columns` then."""
+def with_packed_rows(sweeps: Sequence[Sweep], inputs: Sequence[Tensor], fixed: Set[str], columns: int) -> Packed:
+    """The same sweeps, with rows of words in those of `inputs` whose windows have fewer words of `columns` then, but
+    for those that are `fixed`."""
     remaining, tensors, loaded = list(sweeps), [], {}
     for x in inputs:
         readers = [sweep for sweep in remaining if any(operand.name == x.name for operand in sweep.inputs)]
         packed = [list(in_rows(sweep, x, columns)) for sweep in readers if moves_along_rows(sweep)]
-        if len(packed) < len(readers) or not saves(readers, packed, x, columns):
+        if x.name in fixed or len(packed) < len(readers) or not saves(readers, packed, x, columns):
             tensors.append(x)
             continue
         tensors.append(row_tensor(x, columns))

@@ -27,6 +27,7 @@ from hwflow_rtl.vendor import Resources, Technology
 from hwflow.hls.shared.compile import SharedProgram, compile_shared, leaving_of
 from hwflow.hls.shared.constants import held_less
 from hwflow.hls.shared.framing import ProgramSizes
+from hwflow.hls.shared.views import views_of
 from hwflow.layers.base import Layer, LayerGraph
 from hwflow.layers.formats import IntArray
 from hwflow.stages.codes import shape_of
@@ -68,7 +69,8 @@ class SharedStage(Stage):
            inputs: tuple[str, ...]) -> SharedStage:
         """`inputs` enter the stage."""
         leaving = leaving_of(graph, layers)
-        inner = tuple(layer.output for layer in layers if layer.output not in leaving)
+        views = views_of(graph, layers, inputs, leaving).views
+        inner = tuple(layer.output for layer in layers if layer.output not in leaving and layer.output not in views)
         return cls(graph, sizes.name, KIND, layers, inputs, leaving, (*inner, *leaving), sizes)
 
     @property
@@ -318,7 +320,7 @@ def written(program: SharedProgram, tensor: str) -> WrittenTensor:
     steps = tuple(making.step for making in program.makings if making.tensor == tensor)
     frame, format = program.tensors[tensor].frame, program.tensors[tensor].format
     elements = np.arange(frame.elements, dtype=np.int64).reshape(-1, frame.channels)
-    words = program.layouts[tensor].spread(elements, -1).reshape(-1, program.program.shape.columns)
-    addresses = np.concatenate([step.writes.reshape(-1) for step in (program.program.steps[k] for k in steps)
-                                if isinstance(step, Compute)])
-    return WrittenTensor(tensor, steps, words[addresses - program.frames[tensor].base].reshape(-1), held_less(format))
+    words = program.operands[tensor].layout.spread(elements, -1).reshape(-1, program.program.shape.columns)
+    places = np.concatenate([program.places(tensor, step) for step in (program.program.steps[k] for k in steps)
+                             if isinstance(step, Compute)])
+    return WrittenTensor(tensor, steps, words[places].reshape(-1), held_less(format))
