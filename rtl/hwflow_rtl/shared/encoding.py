@@ -15,7 +15,7 @@ from amaranth.hdl import Const, Shape, Value
 
 from ..rescale.ranges import signed_width
 from .program import Program
-from .steps import Compute, Load, Operation, Step, jumps
+from .steps import Compute, Fill, Load, Operation, Step, jumps
 
 #: Bits of a word of the ROM.
 CHUNK = 16
@@ -27,7 +27,7 @@ WRITE_LOOPS = ("width", "height", "tiles")
 class Kind:
     """Values of the field `kind`."""
 
-    COMPUTE, LOAD, STORE = range(3)
+    COMPUTE, LOAD, STORE, FILL = range(4)
 
 
 def loop_fields(**counts: int) -> dict[str, int]:
@@ -84,6 +84,9 @@ class Encoding:
             return compute_fields(step, shape.period(step) - shape.cycles(step))
         if isinstance(step, Load):
             return {"kind": Kind.LOAD, "port": step.port}
+        if isinstance(step, Fill):
+            return {"kind": Kind.FILL, "write_base": step.base, "write_width": 1, "pad": step.value or 0,
+                    "image": int(step.value is None), **loop_fields(width=step.words), "count_written": step.words - 2}
         return {"kind": Kind.STORE, "port": step.port, "read_base": step.base,
                 **loop_fields(words=step.words(shape.columns))}
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..stream.pipeline import delay
 from ..stream.streams import stream_of
-from ..vendor.base import Resources
-from .steps import ELEMENT_BITS, Load, Store
+from ..vendor.base import Resources, Technology
+from ..vendor.memory import Holds
+from .steps import ELEMENT_BITS, IntArray, Load, Store
 
 
 def lanes_possible(lanes: int, channels: int, columns: int) -> bool:
@@ -168,6 +170,59 @@ class StorerShape:
         word, wide = self.columns * ELEMENT_BITS, self.store.wide
         bits = 2 * word if wide else word
         return Resources(lut=(bits if self.lanes < self.columns else 0) + 10, ff=bits + 10 + (word + 1 if wide else 0))
+
+
+class Filler(wiring.Component):
+    """Gives the words of states after a reset: all lanes `value`, or those of `image` one after another.
+
+    Ports
+    -----
+    filling, from_image, value
+        A word is to be filled, out of the image or not.
+    next_valid, valid, word
+        A word is complete in the next cycle, and in this one: `latency` cycles after `filling`.
+    """
+
+    def __init__(self, *, columns: int, image: IntArray | None, technology: Technology, name: str):
+        self.columns, self.image, self.technology, self.name = columns, image, technology, name
+        super().__init__({"filling": In(1), "from_image": In(1), "value": In(ELEMENT_BITS), "next_valid": Out(1),
+                          "valid": Out(1), "word": Out(columns * ELEMENT_BITS)})
+
+    @property
+    def latency(self) -> int:
+        return fill_latency(self.image, self.technology)
+
+    @staticmethod
+    def cost(*, columns: int, image: IntArray | None, technology: Technology) -> Resources:
+        """RAM exact, LUT and FF estimated."""
+        cost = Resources(lut=columns * ELEMENT_BITS + 4, ff=fill_latency(image, technology))
+        if image is None:
+            return cost
+        address = (len(image) - 1).bit_length()
+        return cost + Resources(lut=address + 8, ff=address) + technology.rom_cost(
+            width=columns * ELEMENT_BITS, depth=len(image), name="states", holds=Holds.TABLE)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += [self.next_valid.eq(delay(m, self.filling, self.latency - 1, "fills", reset_less=False)),
+                     self.valid.eq(delay(m, self.next_valid, 1, "filled", reset_less=False)),
+                     self.word.eq(self.value.replicate(self.columns))]
+        if self.image is not None:
+            m.submodules.rom = rom = self.technology.rom(
+                width=self.columns * ELEMENT_BITS, contents=(self.image & 0xFF).astype(np.uint8),
+                name=f"{self.name}_states")
+            place = Signal(range(max(2, len(self.image))))
+            m.d.comb += rom.addr.eq(place)
+            with m.If(self.from_image):
+                m.d.comb += self.word.eq(rom.data)
+                with m.If(self.filling):
+                    m.d.sync += place.eq(place + 1)
+        return m
+
+
+def fill_latency(image: IntArray | None, technology: Technology) -> int:
+    """Cycles from the one in which a word is to be filled to the one in which it is complete."""
+    return 1 if image is None else technology.timing.rom
 
 
 class Storer(wiring.Component):

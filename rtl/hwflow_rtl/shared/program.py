@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from .constants import constants_word
 from .shape import SharedShape
-from .steps import DIGIT_BITS, ELEMENT_BITS, Compute, IntArray, Load, Operation, Step, Store
+from .steps import DIGIT_BITS, ELEMENT_BITS, Compute, Fill, IntArray, Load, Operation, Step, Store
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,12 +59,15 @@ class Written:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """`constants[k]` are those of `steps[k]`, None for a `Load` or `Store`.
+    """`constants[k]` are those of `steps[k]`, None for what is no `Compute`.
+
+    Each `Fill` is before all other steps, and taken once after a reset; the other steps are taken for each frame.
 
     A `Load` lets a frame in and waits until it is complete.  With `opens`, frames come in while others are computed:
-    the step of this number lets in those of all inputs, for this run of the program if it is the first step, else for
+    the step of this number lets in those of all inputs, for this run of the program if it is the `first` step, else for
     the next run; and a `Load` only waits.  Their words are not used meanwhile.
     `tables` are int64[2**ELEMENT_BITS] each: what a result becomes, by its bits as an unsigned number.
+    `image`, int64[words, columns], has the words of those `Fill`s that have no value, in order.
     """
 
     shape: SharedShape
@@ -71,8 +75,10 @@ class Program:
     constants: tuple[Constants | None, ...]
     tables: tuple[IntArray, ...] = ()
     opens: int | None = None
+    image: IntArray | None = None
 
     def __post_init__(self) -> None:
+        self.check_fills()
         for step, constants in zip(self.steps, self.constants, strict=True):
             if isinstance(step, Compute) is (constants is None):
                 raise ValueError(f"constants must be there for every Compute, and for nothing else, not for {step}")
@@ -96,6 +102,24 @@ class Program:
         if self.opens is not None:
             self.check_opens(self.opens)
 
+    def check_fills(self) -> None:
+        """ValueError where a `Fill` is behind other steps, or `image` has not its words."""
+        if any(isinstance(step, Fill) for step in self.steps[self.first:]):
+            raise ValueError("each Fill of a Program must be before all other steps")
+        fills = [step for step in self.steps if isinstance(step, Fill)]
+        for step in fills:
+            span = self.shape.words_of(step)
+            self.shape.require_words("fills", (span.start, span.stop - 1))
+        words = sum(step.words for step in fills if step.value is None)
+        shape = None if self.image is None else self.image.shape
+        if shape != ((words, self.shape.columns) if words else None):
+            raise ValueError(f"image of a Program must have the {words} words of its Fills, not {shape}")
+
+    @cached_property
+    def first(self) -> int:
+        """The number of the first step that is taken for each frame."""
+        return next((k for k, step in enumerate(self.steps) if not isinstance(step, Fill)), len(self.steps))
+
     def check_slide(self, step: Compute, weights: IntArray) -> None:
         """ValueError where a weight meets a word that the array does not keep, or that no block before has read."""
         taps = int(weights.any(axis=(0, 1, 2)).nonzero()[0].max(initial=-1)) + 1
@@ -109,18 +133,19 @@ class Program:
 
     def check_opens(self, opens: int) -> None:
         """ValueError where a step uses words of a frame that may come in meanwhile."""
-        if not 0 <= opens < len(self.steps):
-            raise ValueError(f"opens of a Program must be a step, 0 to {len(self.steps) - 1}, not {opens}")
+        first = self.first
+        if not first <= opens < len(self.steps):
+            raise ValueError(f"opens of a Program must be a step, {first} to {len(self.steps) - 1}, not {opens}")
         loads = [k for k, step in enumerate(self.steps) if isinstance(step, Load)]
-        if self.shape.single_port and (opens > 0 or loads[-1] >= len(loads)):
-            raise ValueError("opens of a Program must be 0, and all Loads before each Compute, for a frame memory with "
-                             "a single port")
+        if self.shape.single_port and (opens > first or loads[-1] >= first + len(loads)):
+            raise ValueError(f"opens of a Program must be {first}, and all Loads before each Compute, for a frame "
+                             "memory with a single port")
         for number, load in enumerate(self.steps):
             if not isinstance(load, Load):
                 continue
-            if 0 < opens <= number:
-                raise ValueError(f"opens of a Program must be 0 or after the Load {number}, not {opens}")
-            meanwhile = range(number) if opens == 0 else (*range(number), *range(opens, len(self.steps)))
+            if first < opens <= number:
+                raise ValueError(f"opens of a Program must be {first} or after the Load {number}, not {opens}")
+            meanwhile = range(first, number) if opens == first else (*range(number), *range(opens, len(self.steps)))
             for k in meanwhile:
                 if self.shape.uses(self.steps[k], self.shape.words_of(load)):
                     raise ValueError(f"step {k} of a Program must not use words of input {load.port}, whose frame "
@@ -166,10 +191,30 @@ class Program:
         weights = (constants.weights & 0xFF).reshape(tiles, -1, shape.stream_lanes)
         return np.concatenate([header, words_of_constants, weights], axis=1).reshape(-1, shape.stream_lanes)
 
-    def model(self, frames: Sequence[IntArray]) -> tuple[list[IntArray], list[Written]]:
-        """Compute what the stage makes of one frame at each input, [pixels, channels] as on the streams: the frame at
-        each output, as on the stream, and what each `Compute` writes."""
+    def filled(self) -> tuple[IntArray, list[Written]]:
+        """The frame memory before the first frame after a reset, [words, columns], and what is written into it."""
         memory = np.zeros((self.shape.words, self.shape.columns), np.int64)
+        written, place = list[Written](), 0
+        for number, step in enumerate(self.steps[:self.first]):
+            assert isinstance(step, Fill)
+            addresses = np.arange(step.base, step.base + step.words)
+            if step.value is None:
+                assert self.image is not None, "`check_fills` has looked"
+                memory[addresses] = self.image[place:place + step.words]
+                place += step.words
+            else:
+                memory[addresses] = step.value
+            written.append(Written(number, addresses, memory[addresses]))
+        return memory, written
+
+    def model(self, frames: Sequence[IntArray], memory: IntArray | None = None
+              ) -> tuple[list[IntArray], list[Written]]:
+        """Compute what the stage makes of one frame at each input, [pixels, channels] as on the streams: the frame at
+        each output, as on the stream, and what each `Compute` writes.
+
+        `memory` is the frame memory, which changes; None: that of the first frame after a reset.
+        """
+        memory = self.filled()[0] if memory is None else memory
         written: list[Written] = []
         outputs: dict[int, IntArray] = {}
         for number, (step, constants) in enumerate(zip(self.steps, self.constants, strict=True)):

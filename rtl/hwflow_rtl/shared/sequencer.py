@@ -72,7 +72,7 @@ GATE_CYCLES = 2
 
 
 class Sequencer(wiring.Component):
-    """Runs the steps of a program, one after another and again from the first.
+    """Runs the steps of a program, one after another and again from the first that is no `Fill`.
 
     Ports
     -----
@@ -93,6 +93,8 @@ class Sequencer(wiring.Component):
         The address of the next word that is written; it is written in this cycle; the number of the step.
     open, loaded
         A bit for each input: let its next frame in; its frame is complete.
+    filling, image
+        A word of a state is to be filled; it comes from the image.
     store
         A bit for each output: it is stored.  While one is set, the fields of that step apply.
     fetch
@@ -111,6 +113,7 @@ class Sequencer(wiring.Component):
         self.name = name
         shape, steps = encoding.program.shape, len(encoding.program.steps)
         self.address_bits = (shape.words - 1).bit_length()
+        self.fills = encoding.program.first > 0
         super().__init__({
             "read_en": Out(1), "read_addr": Out(range(shape.words)), "inside": Out(1),
             "first": Out(1), "last": Out(1), "next_digit": Out(1), "ends_tile": Out(1),
@@ -122,7 +125,8 @@ class Sequencer(wiring.Component):
             "store": Out(encoding.program.outputs), "fetch": In(1),
             "maximum": Out(1), "slides": Out(1), "pad": Out(shape.element), "zero_point": Out(signed(9)),
             "low": Out(signed(8)), "high": Out(signed(8)), "product": Out(1), "looks_up": Out(1),
-            "table": Out(range(shape.tables)), "byte": Out(2), "computing": Out(1)})
+            "table": Out(range(shape.tables)), "byte": Out(2), "computing": Out(1), "filling": Out(1),
+            "image": Out(1)})
 
     @property
     def fetch_cycles(self) -> int:
@@ -153,7 +157,9 @@ class Sequencer(wiring.Component):
         m.d.comb += [playing.eq(state["play"] & (self.turn == self.encoding.program.shape.turns - 1)),
                      is_store.eq(state["store"]), self.computing.eq(state["play"]),
                      self.read_en.eq(state["play"] | (is_store & self.fetch)),
-                     self.moves.eq(playing | (is_store & self.fetch))]
+                     self.moves.eq(playing | (is_store & self.fetch) | self.filling)]
+        if self.fills:
+            m.d.comb += self.filling.eq(state["fill"])
         with m.If(state["play"]):
             m.d.sync += self.turn.eq(self.turn + 1)
         reads.run(load=begin, advance=self.moves)
@@ -164,7 +170,7 @@ class Sequencer(wiring.Component):
         self.weights(m, fields, reads, playing)
         self.control(m, fields, reads, writes, playing)
         for name in ("maximum", "slides", "product", "pad", "zero_point", "low", "high", "looks_up", "table",
-                     "byte"):
+                     "byte", "image"):
             m.d.comb += getattr(self, name).eq(field(fields, name))
         return m
 
@@ -172,9 +178,10 @@ class Sequencer(wiring.Component):
         """The fields of the step; also the states of the control and `begin`, the cycle before a step begins."""
         encoding, chunks, rom_cycles = self.encoding, self.encoding.chunks, self.technology.timing.rom
         self.state = {name: Signal(name=f"is_{name}", init=name == "fetch")
-                      for name in ("fetch", "gate", "play", "pause", "drain", "load", "store")}
+                      for name in ("fetch", "gate", "play", "pause", "drain", "load", "store",
+                                   *(("fill",) if self.fills else ()))}
         self.begin = Signal(name="begin")
-        steps = len(encoding.program.steps)
+        steps, first = len(encoding.program.steps), encoding.program.first
         m.submodules.program = rom = self.technology.rom(
             width=CHUNK, contents=encoding.rom(), name=f"{self.name}_program")
         place = Signal(range(rom.depth), name="program_place")
@@ -182,7 +189,7 @@ class Sequencer(wiring.Component):
         reading = Signal(name="reading", init=1)
         register = Signal(chunks * CHUNK, name="fields", reset_less=True)
         with m.If(reading):
-            m.d.sync += [left.eq(left - 1), place.eq(Mux(place == rom.depth - 1, 0, place + 1))]
+            m.d.sync += [left.eq(left - 1), place.eq(Mux(place == rom.depth - 1, first * chunks, place + 1))]
             with m.If(left[-1]):
                 m.d.sync += [reading.eq(0), left.eq(chunks - 2)]
         with m.If(delay(m, reading, rom_cycles, "chunk_there", reset_less=False)):
@@ -192,7 +199,7 @@ class Sequencer(wiring.Component):
         m.d.comb += self.begin.eq(complete)
         self.start_fetch = Signal(name="start_fetch")
         with m.If(self.start_fetch):
-            m.d.sync += [reading.eq(1), self.step.eq(Mux(self.step == steps - 1, 0, self.step + 1))]
+            m.d.sync += [reading.eq(1), self.step.eq(Mux(self.step == steps - 1, first, self.step + 1))]
         return encoding.values(register)
 
     def addresses(self, m: Module, fields: Mapping[str, Value], reads: Loops, writes: Loops) -> None:
@@ -268,9 +275,12 @@ class Sequencer(wiring.Component):
         """One state after the other, from `fetch` to `drain`, and again."""
         state = self.state
         kind = field(fields, "kind")
-        for value, name in ((Kind.COMPUTE, "gate"), (Kind.LOAD, "load"), (Kind.STORE, "store")):
-            with m.If(self.begin & (kind == value)):
-                self.go(m, name)
+        for value, name in ((Kind.COMPUTE, "gate"), (Kind.LOAD, "load"), (Kind.STORE, "store"), (Kind.FILL, "fill")):
+            if name in state:
+                with m.If(self.begin & (kind == value)):
+                    self.go(m, name)
+        with m.If(self.filling & reads.done):
+            self.go(m, "drain")
         new_tile = Signal(init=1)
         self.gate(m, fields, new_tile)
         self.blocks(m, fields, reads, new_tile, playing)

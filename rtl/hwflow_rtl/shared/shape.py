@@ -10,7 +10,7 @@ from amaranth.hdl import Shape, signed
 
 from ..rescale.ranges import RequantizerRoom, RequantizerRounding
 from .constants import constants_bits
-from .steps import ELEMENT_BITS, Compute, IntArray, Load, Operation, Step, Store, meet
+from .steps import ELEMENT_BITS, Compute, Fill, IntArray, Load, Operation, Step, Store, meet
 
 
 @dataclass(frozen=True)
@@ -138,9 +138,13 @@ class SharedShape:
         addresses, inside = step.reads
         return any_in(words, addresses[inside])
 
-    def words_of(self, step: Load | Store) -> range:
-        """The words of the frame memory that a step stores, or has from its input."""
-        words = step.words(self.columns) if isinstance(step, Store) else step.pixels * -(-step.channels // self.columns)
+    def words_of(self, step: Fill | Load | Store) -> range:
+        """The words of the frame memory that a step fills or stores, or has from its input."""
+        if isinstance(step, Fill):
+            words = step.words
+        else:
+            words = (step.words(self.columns) if isinstance(step, Store)
+                     else step.pixels * -(-step.channels // self.columns))
         return range(step.base, step.base + words)
 
     @property

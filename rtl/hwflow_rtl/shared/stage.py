@@ -25,7 +25,7 @@ from ..stream.times import StageTimes, Times
 from ..vendor.base import Resources, Technology
 from .array import SharedArray, array_cost
 from .encoding import Encoding
-from .ends import Loader, LoaderShape, Storer, StorerShape
+from .ends import Filler, Loader, LoaderShape, Storer, StorerShape
 from .frame_memory import FrameMemory, FrameMemoryShape
 from .program import Program
 from .results import Results, ResultsShape
@@ -96,6 +96,8 @@ class SharedUnitShape:
             total += loader.cost(shape.words)
         for storer in self.storers:
             total += storer.cost()
+        if program.first:
+            total += Filler.cost(columns=shape.columns, image=program.image, technology=technology)
         if shape.ahead:
             total += BeatsAhead.cost(lanes=shape.stream_lanes, depth=shape.ahead, technology=technology)
         if not self.streamed:
@@ -132,7 +134,7 @@ class SharedUnit(wiring.Component):
         self.unit, self.shape = shape, program.shape
         self.technology = technology
         self.name = name
-        self.loaders = [Loader(shape=loader, waits=program.opens is not None, opened=bool(program.opens))
+        self.loaders = [Loader(shape=loader, waits=program.opens is not None, opened=(program.opens or 0) > program.first)
                         for loader in shape.loaders]
         self.storers = [Storer(shape=storer, latency=technology.timing.ram) for storer in shape.storers]
         self.inputs, self.outputs = port_names("i", len(shape.elements)), port_names("o", len(shape.outputs))
@@ -204,13 +206,15 @@ class SharedUnit(wiring.Component):
         m.d.sync += turn.eq(turn.rotate_left(1))
         with m.If(frames.write_ready):
             m.d.sync += waiting.eq(0)
-        sources: list[Any] = [*self.loaders, results]
-        for k, (source, name) in enumerate(zip(sources, [*self.inputs, ""], strict=True)):
+        made: list[Any] = [results, *self.fillers(m, sequencer)]
+        next_made = Cat(source.next_valid for source in made).any()
+        sources = [*self.loaders, *made]
+        for k, (source, name) in enumerate(zip(sources, [*self.inputs, *("" for _ in made)], strict=True)):
             if name:
                 m.submodules[f"loader{k}"] = source
                 wiring.connect(m, wiring.flipped(getattr(self, name)), source.i)
                 m.d.comb += [source.open.eq(sequencer.open[k]), sequencer.loaded[k].eq(source.there),
-                             source.allowed.eq(turn[k - 1] & ~results.next_valid)]  # in the next cycle
+                             source.allowed.eq(turn[k - 1] & ~next_made)]  # in the next cycle
             with m.If(source.valid):
                 m.d.sync += [waiting.eq(1), word.eq(source.word), computed.eq(not name)]
                 if name:
@@ -226,3 +230,13 @@ class SharedUnit(wiring.Component):
             m.submodules[f"storer{k}"] = storer
             m.d.comb += [storer.store.eq(sequencer.store[k]), storer.word.eq(frames.read_data)]
             wiring.connect(m, storer.o, wiring.flipped(getattr(self, name)))
+
+    def fillers(self, m: Module, sequencer: Sequencer) -> list[Filler]:
+        """What gives the first values of states, if there are some."""
+        if not self.program.first:
+            return []
+        m.submodules.filler = filler = Filler(
+            columns=self.shape.columns, image=self.program.image, technology=self.technology, name=self.name)
+        m.d.comb += [filler.filling.eq(sequencer.filling), filler.from_image.eq(sequencer.image),
+                     filler.value.eq(sequencer.pad)]
+        return [filler]

@@ -1,4 +1,5 @@
-"""The steps of a shared stage's program: load a frame, compute sums over windows, store a frame.
+"""The steps of a shared stage's program: load a frame, compute sums over windows, store a frame; and, once after each
+reset, fill the words that keep a state.
 
 The frame memory has *words* of as many elements as the array has columns.  A tensor takes whole words for each pixel,
 pixel after pixel in raster order; lanes without a channel hold anything.  Elements are stored as signed numbers of
@@ -65,10 +66,25 @@ class Store:
         return self.pixels * -(-self.channels // columns) * (2 if self.wide else 1)
 
 
-def require_positive(name: str, number: int) -> None:
-    """ValueError where a size of a `Compute` is less than 1."""
+@dataclass(frozen=True)
+class Fill:
+    """Write the first value of a state to the `words` words from `base` on, before the first frame after a reset.
+
+    All lanes are `value`; None: the next words of `Program.image`.
+    """
+
+    base: int
+    words: int
+    value: int | None
+
+    def __post_init__(self) -> None:
+        require_positive("words", self.words, "Fill")
+
+
+def require_positive(name: str, number: int, step: str = "Compute") -> None:
+    """ValueError where a size of a step is less than 1."""
     if number < 1:
-        raise ValueError(f"{name} of a Compute must be at least 1, not {number}")
+        raise ValueError(f"{name} of a {step} must be at least 1, not {number}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -400,4 +416,4 @@ def jumps(loops: dict[str, tuple[int, int]]) -> dict[str, int]:
     return jumped
 
 
-Step = Load | Compute | Store
+Step = Fill | Load | Compute | Store

@@ -14,10 +14,11 @@ from ..stream.times import Times, in_turn
 from ..vendor.base import Technology
 from .array import array_latency
 from .encoding import Encoding
+from .ends import fill_latency
 from .program import Program
 from .results import ResultsShape
 from .sequencer import GATE_CYCLES
-from .steps import Compute, IntArray, Load, Operation, Store
+from .steps import Compute, Fill, IntArray, Load, Operation, Store
 from .weights import LATENCY, PERIOD, SLOTS
 
 # When a shared stage takes the beats of its inputs: as soon as a frame is let in, beside the results of others.
@@ -214,6 +215,14 @@ class Player:
         return max(written + 1, start), waited
 
 
+def filled(program: Program, step: Fill, begin: int, results: list[Times] | None, technology: Technology) -> int:
+    """The cycle in which the sequencer starts to read the next step; `results` as of `Player.compute`."""
+    words = begin + 1 + fill_latency(program.image, technology) + np.arange(step.words)
+    if results is not None:
+        results.append(words)
+    return int(words[-1]) + 2
+
+
 def play(program: Program, *, arrivals: Sequence[Times], lanes_in: Sequence[int], lanes_out: Sequence[int],
          frames: int, technology: Technology, style: RequantizerStyle, interval: Fraction | None = None) -> SharedTimes:
     """The cycles of `frames` frames whose beats arrive as `arrivals` says.
@@ -235,6 +244,10 @@ def play(program: Program, *, arrivals: Sequence[Times], lanes_in: Sequence[int]
     for frame in range(frames):
         for number, step in enumerate(program.steps):
             begins[frame, number] = begin
+            if isinstance(step, Fill):
+                if frame == 0:
+                    begin = filled(program, step, begin, loading.results, technology) + player.fetch
+                continue
             loading.begins(number, begin)
             if isinstance(step, Compute):
                 next_fetch, waits[frame, number] = player.compute(step, begin, loading.results)
