@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hwflow_base.errors import HwflowError
 
-from hwflow.layers.base import LayerGraph
+from hwflow.layers.base import Layer, LayerGraph, State
 
 #: Names of shared stages begin so; a number follows.
 SHARED = "shared"
@@ -37,8 +37,10 @@ class Group:
         """The tensors that enter the stage: for a layer of its own its inputs, else each once, as they are read."""
         if self.name is None:
             return graph.layers[self.layers[0]].inputs
-        made = {graph.layers[k].output for k in self.layers}
-        read = [name for k in self.layers for name in graph.layers[k].inputs if name not in made]
+        layers = [graph.layers[k] for k in self.layers]
+        kept = {state.read for state in kept_states(graph, layers)}
+        made = {layer.output for layer in layers}
+        read = [name for layer in layers for name in layer.inputs if name not in made | kept]
         return tuple(dict.fromkeys(read))
 
     def outputs(self, graph: LayerGraph) -> tuple[str, ...]:
@@ -46,6 +48,18 @@ class Group:
         read = {*graph.outputs, *(name for k, layer in enumerate(graph.layers) if k not in self.layers
                                   for name in layer.inputs)}
         return tuple(name for name in (graph.layers[k].output for k in self.layers) if name in read)
+
+
+def kept_states(graph: LayerGraph, layers: Iterable[Layer]) -> tuple[State, ...]:
+    """The states that a shared stage of `layers` keeps in its frame memory: those that no other layer reads, and whose
+    next values are in it at the end of a frame."""
+    layers = list(layers)
+    inside = {id(layer) for layer in layers}
+    held = {name for layer in layers for name in (layer.output, *layer.inputs)}
+    reads = {name for layer in graph.layers if id(layer) not in inside for name in layer.inputs}
+    return tuple(state for state in graph.states
+                 if state.read in held and state.write in held and state.read not in reads
+                 and state.read not in graph.outputs)
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,12 @@ from hwflow.hls.shared.layout import LaidOut, Operand
 from hwflow.hls.shared.lowering import Lowering
 from hwflow.hls.shared.packed_rows import with_packed_rows
 from hwflow.hls.shared.sliding import sliding_of
+from hwflow.hls.shared.states import Handing, HandingSteps, fills, handings
 from hwflow.hls.shared.views import Views, views_of
 from hwflow.layers.base import Layer, LayerGraph
 from hwflow.layers.formats import IntArray, Tensor
 from hwflow.stages.kinds import LayerProblem, has_hardware, stage_of
+from hwflow.stages.partition import kept_states
 from hwflow.stages.sweep import Sweep, is_wide, tensor_problem, wide_problem
 
 
@@ -39,7 +41,7 @@ class Making:
 @dataclass(frozen=True, eq=False)
 class SharedProgram:
     """A program and what it means: `inputs` and `outputs` are the tensors at its ports, `makings` what each `Compute`
-    writes, in order, `frames` where tensors are, `operands` where the words of their pixels are.  `views` are made by no step.
+    writes, in order, `frames` where tensors are, `operands` where the words of their pixels are.  `views` are made by no step; `handing` has the states that steps behind all others hand on.
 
     `tensors` has all tensors in the frame memory by name, those that no layer of the graph makes included.
     """
@@ -52,6 +54,7 @@ class SharedProgram:
     tensors: Mapping[str, Tensor]
     operands: Mapping[str, Operand]
     views: tuple[str, ...]
+    handing: Mapping[int, str]
     _of_shape: dict[SharedShape, SharedProgram] = field(init=False, repr=False, default_factory=dict)
 
     @cached_property
@@ -109,12 +112,15 @@ def compile_shared(graph: LayerGraph, layers: Sequence[Layer], sizes: ProgramSiz
     if problems:
         raise HwflowError("a shared stage must have a way to compute each of its layers:"
                           + "".join(f"\n  {problem}" for problem in problems))
-    inputs, outputs = entering_of(layers), leaving_of(graph, layers)
-    views = views_of(graph, layers, inputs, outputs)
+    inputs, outputs = entering_of(graph, layers), leaving_of(graph, layers)
+    states = kept_states(graph, layers)
+    views = views_of(graph, layers, inputs, outputs, states)
     plain = [sweep for layer in layers for sweep in sweeps_of(graph, layer, views)]
     packed = with_packed_rows(plain, [graph.tensors[name] for name in inputs], views.fixed, sizes.columns)
-    laid = LaidOut(packed.sweeps, packed.inputs, outputs, sizes.columns, views)
-    needs = needs_of(laid.sweeps)
+    kept = [graph.tensors[state.read] for state in states]
+    laid = LaidOut(packed.sweeps, [*packed.inputs, *kept], outputs, sizes.columns, views, states)
+    handed = handings(graph, laid)
+    needs = needs_of([*laid.sweeps, *(sweep for each in handed for sweep in each.sweeps)])
     windows = sliding_of(laid.sweeps, laid.layouts, sizes.columns) if sizes.sliding else Sliding()
     tables = list(dict.fromkeys(table for table in map(table_of, laid.sweeps) if table))
     early = frozenset(inputs) if any(name not in graph.inputs for name in inputs) else frozenset()
@@ -128,14 +134,18 @@ def compile_shared(graph: LayerGraph, layers: Sequence[Layer], sizes: ProgramSiz
         wide=any(is_wide(graph.tensors[name]) for name in outputs))
     writer = StepWriter(graph=graph, laid=laid, frames=frames, needs=needs, shape=shape, inputs=inputs, outputs=outputs,
                         rows=packed.loaded, tables=tables, at_once=bool(early) and sizes.single_port)
-    steps = list(writer.steps())
+    written = list(writer.steps())
+    operands = {name: writer.place(tensor) for name, tensor in laid.tensors.items()}
+    filled, image = fills([(state, operands[state.read]) for state in states], graph.tensors, sizes.columns)
+    steps: list[WrittenStep] = [*((fill, None, None) for fill in filled), *written, *writer.handed(handed)]
     program = Program(
         shape, tuple(step for step, _, _ in steps), tuple(constants for _, constants, _ in steps),
-        tuple(np.array(table, np.int64) for table in tables), first_step(framed.opens, steps, laid.sweeps))
+        tuple(np.array(table, np.int64) for table in tables),
+        first_step(framed.opens, len(filled), len(filled) + len(written), steps, laid.sweeps), image)
     makings = tuple(Making(number, sweep.layer, sweep.output.name)
-                    for number, (_, _, sweep) in enumerate(steps) if sweep is not None)
-    operands = {name: writer.place(tensor) for name, tensor in laid.tensors.items()}
-    return SharedProgram(program, inputs, outputs, makings, frames, laid.tensors, operands, tuple(views.views))
+                    for number, (_, _, sweep) in enumerate(steps) if isinstance(sweep, Sweep))
+    handing = {number: name for number, (_, _, name) in enumerate(steps) if isinstance(name, str)}
+    return SharedProgram(program, inputs, outputs, makings, frames, laid.tensors, operands, tuple(views.views), handing)
 
 
 def sweeps_of(graph: LayerGraph, layer: Layer, views: Views) -> tuple[Sweep, ...]:
@@ -144,14 +154,21 @@ def sweeps_of(graph: LayerGraph, layer: Layer, views: Views) -> tuple[Sweep, ...
     return stage_of(graph, layer).sweeps() if copies is None else copies
 
 
-def first_step(sweep: int | None, steps: Sequence[tuple[Step, Constants | None, Sweep | None]],
-               sweeps: Sequence[Sweep]) -> int | None:
-    """The number of the first step of the sweep of that number; of the first `Store` where there is no such sweep."""
+def first_step(sweep: int | None, begin: int, end: int, steps: Sequence[WrittenStep], sweeps: Sequence[Sweep]
+               ) -> int | None:
+    """The number of the first step of the sweep of that number, of the first `Store` where that is the number of sweeps,
+    and `end` where it is more; `begin` for 0."""
     if not sweep:
-        return sweep
+        return None if sweep is None else begin
+    if sweep > len(sweeps):
+        return end
     first = None if sweep == len(sweeps) else sweeps[sweep]
     return next(number for number, (step, _, computed) in enumerate(steps)
-                if computed is first and not isinstance(step, Load))
+                if number >= begin and computed is first and not isinstance(step, Load))
+
+
+#: A step with its constants, and the sweep that it is a part of, or the state that it hands on.
+WrittenStep = tuple[Step, Constants | None, Sweep | str | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,6 +209,14 @@ class StepWriter:
             tensor = self.graph.tensors[name]
             yield Store(port, self.place(tensor).base, *size_of(tensor), is_wide(tensor)), None, None
 
+    def handed(self, handings: Sequence[Handing]) -> Iterator[WrittenStep]:
+        """The steps that hand states on."""
+        maker = HandingSteps(self.laid, lambda name: self.frames[name].base, self.needs, self.shape.buffer,
+                             self.shape.windows)
+        for handing in handings:
+            for step, constants in maker.steps(handing):
+                yield step, constants, handing.state
+
     def place(self, tensor: Tensor) -> Operand:
         return self.laid.operand(tensor, lambda name: self.frames[name].base)
 
@@ -213,10 +238,10 @@ def size_of(tensor: Tensor) -> tuple[int, int, bool]:
     return frame.height * frame.width, frame.channels, held_less(tensor.format) > 0
 
 
-def entering_of(layers: Sequence[Layer]) -> tuple[str, ...]:
+def entering_of(graph: LayerGraph, layers: Sequence[Layer]) -> tuple[str, ...]:
     """The tensors that enter a stage of `layers`, in the order in which they are read."""
-    computed = [layer.output for layer in layers]
-    return tuple(dict.fromkeys(name for layer in layers for name in layer.inputs if name not in computed))
+    there = {*(layer.output for layer in layers), *(state.read for state in kept_states(graph, layers))}
+    return tuple(dict.fromkeys(name for layer in layers for name in layer.inputs if name not in there))
 
 
 def leaving_of(graph: LayerGraph, layers: Sequence[Layer]) -> tuple[str, ...]:

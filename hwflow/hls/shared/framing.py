@@ -13,6 +13,7 @@ from hwflow.stages.sweep import Sweep
 from .frame_map import FrameMap, FrameMemoryFull, Over, busiest, chains_of, placed
 from .in_place import InPlace, Lowerings
 from .layout import LaidOut
+from .states import written_over
 
 BANKS = 2
 
@@ -106,13 +107,14 @@ def framed_for(laid: LaidOut, outputs: Sequence[str], early: Set[str], lowerings
     Tensors are in place (`bands`) where that takes fewer words.  Without `words`, the map has as few as are found, and
     `words_ahead` more for the frames that come in.  FrameMemoryFull where `words` are too few.
     """
-    sweeps, words, over = laid.sweeps, sizes.words, laid.together
+    sweeps, words = laid.sweeps, sizes.words
+    over = laid.together | written_over(sweeps, laid, lowerings)
     lives = lives_of(sweeps, laid, outputs, early)
     if words is not None and sizes.banks > 1:
         frames = placed_in_banks(lives, words, apart(laid), over, word_bytes=laid.columns)
         return Framed(sweeps, frames, 0 if early else None)
     if sizes.bands:
-        untouched = frozenset([*early, *outputs, *laid.views.fixed])
+        untouched = frozenset([*early, *outputs, *laid.views.fixed, *laid.kept])
         cut, taken_over = InPlace(lowerings, untouched, sizes.bands,
                              lambda sweeps: lives_of(sweeps, laid, outputs, early)).found()
         shorter, taken_over = lives_of(cut, laid, outputs, early), taken_over | over
@@ -148,11 +150,14 @@ def let_in_early(lives: Sequence[Life], frames: FrameMap, early: Set[str], over:
 
 
 def lives_of(sweeps: Sequence[Sweep], laid: LaidOut, outputs: Sequence[str], early: Set[str]) -> list[Life]:
-    """From the sweep that writes a tensor first to the one that reads it last; the outputs are read after all, and the
-    tensors in `early` may come from the beginning on."""
-    first: dict[str, int] = dict.fromkeys(early, 0)
+    """From the sweep that writes a tensor first to the one that reads it last; the outputs are read after all, then
+    next values of states, and the tensors in `early` may come from the beginning on.  States are there all the time."""
+    first: dict[str, int] = dict.fromkeys([*early, *(state.read for state in laid.states)], 0)
     last: dict[str, int] = {made: len(sweeps) for name in outputs for made in laid.views.made(name)}
-    made_by: dict[str, str] = {}
+    last |= {made: len(sweeps) + 1 for name in laid.kept for made in laid.views.made(name)}
+    for waits in laid.waiting:
+        first[waits.name] = last[waits.name] = len(sweeps) + 1
+    made_by: dict[str, str] = {state.read: f"state '{state.read}'" for state in laid.states}
     for number, sweep in enumerate(sweeps):
         for x in sweep.inputs:
             for name in laid.views.made(x.name):

@@ -89,7 +89,7 @@ class InPlace:
         steps = [k for k, sweep in enumerate(sweeps) if sweep.output.name == name]
         making = sweeps[steps[0]:steps[-1] + 1]
         views = self.laid.views
-        if name in views.fixed or any(sweep.output.name != name for sweep in making):
+        if name in views.fixed | self.laid.kept or any(sweep.output.name != name for sweep in making):
             return None
         inputs = dict.fromkeys(x.name for sweep in making for x in sweep.inputs)
         ended = [x for x in inputs if x not in self.untouched and x not in views.views and not any(

@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from hwflow.hls.shared.frame_map import Over
-from hwflow.hls.shared.views import Region, View, Views
+from hwflow.hls.shared.views import Region, View, Views, next_value
+from hwflow.layers.base import State
 from hwflow.stages.sweep import Sweep, copied, is_wide
 
 from ...layers.formats import EqualByValue, Frame, IntArray, Tensor
@@ -70,10 +71,13 @@ class LaidOut:
     """
 
     def __init__(self, sweeps: Sequence[Sweep], inputs: Sequence[Tensor], outputs: Sequence[str], columns: int,
-                 views: Views) -> None:
-        """`inputs` enter the stage, `outputs` leave it."""
-        self.columns, self.outputs, self.views = columns, outputs, views
-        self.without_gaps = frozenset([*outputs, *views.fixed])
+                 views: Views, states: Sequence[State] = ()) -> None:
+        """`inputs` enter the stage, or are those of `states`, which it keeps; `outputs` leave it."""
+        self.columns, self.outputs, self.views, self.states = columns, outputs, views, states
+        self.kept = frozenset(name for state in states for name in (state.read, state.write))
+        #: Tensors that wait while states are handed on.
+        self.waiting: list[Tensor] = []
+        self.without_gaps = frozenset([*outputs, *views.fixed, *self.kept])
         self.tensors = {x.name: x for x in inputs}
         self.layouts = {x.name: self.plain(x) for x in inputs}
         self.layouts |= {name: self.layout_of(view) for name, view in views.views.items()}
@@ -144,6 +148,21 @@ class LaidOut:
             if name != first:
                 found[name] = Over(first, self.offset(name) - self.offset(first))
         return found
+
+    def beside(self, one: str, other: str) -> bool:
+        """Whether two tensors that are made are in one region."""
+        spots = self.views.spots
+        return one == other or (one in spots and other in spots and spots[one].region == spots[other].region)
+
+    def next_of(self, read: Tensor, write: Tensor) -> Tensor:
+        """What the state `read` will be: tensor `write`, with the pixels of the state if there is a view with them."""
+        name = next_value(read.name)
+        return replace(read, name=name) if name in self.layouts else write
+
+    def add_waiting(self, tensor: Tensor) -> None:
+        """Another tensor of the frame memory, which waits while states are handed on."""
+        self.tensors[tensor.name], self.layouts[tensor.name] = tensor, self.plain(tensor)
+        self.waiting.append(tensor)
 
     def plain(self, tensor: Tensor) -> Layout:
         return Layout.of([tensor.frame.channels], self.columns)

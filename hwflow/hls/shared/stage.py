@@ -19,7 +19,7 @@ from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.rescale.plan import RequantizerStyle
 from hwflow_rtl.shared.shape import SharedShape
 from hwflow_rtl.shared.stage import SharedUnitShape
-from hwflow_rtl.shared.steps import ELEMENT_BITS, Compute, Load
+from hwflow_rtl.shared.steps import ELEMENT_BITS, Compute, Fill, Load
 from hwflow_rtl.shared.times import SharedTimes
 from hwflow_rtl.stream.times import StageTimes, Times
 from hwflow_rtl.vendor import Resources, Technology
@@ -33,7 +33,7 @@ from hwflow.layers.formats import IntArray
 from hwflow.stages.codes import shape_of
 from hwflow.stages.folding import Folding, Schedule, divisors
 from hwflow.stages.names import layer_names
-from hwflow.stages.partition import SharedLayers
+from hwflow.stages.partition import SharedLayers, kept_states
 from hwflow.stages.stage import Place, Stage, StepPlan, StepTimes, WrittenTensor
 
 #: Kind of a shared stage in tables.
@@ -69,7 +69,7 @@ class SharedStage(Stage):
            inputs: tuple[str, ...]) -> SharedStage:
         """`inputs` enter the stage."""
         leaving = leaving_of(graph, layers)
-        views = views_of(graph, layers, inputs, leaving).views
+        views = views_of(graph, layers, inputs, leaving, kept_states(graph, layers)).views
         inner = tuple(layer.output for layer in layers if layer.output not in leaving and layer.output not in views)
         return cls(graph, sizes.name, KIND, layers, inputs, leaving, (*inner, *leaving), sizes)
 
@@ -245,12 +245,15 @@ class SharedStage(Stage):
         """For each step of the program, the name and the tensor that `steps` has."""
         program, names = self.made(folding), self.names()
         of_step = {making.step: (names[making.layer], making.tensor) for making in program.makings}
+        of_step |= {step: ("state", state) for step, state in program.handing.items()}
         titles = []
         for k, step in enumerate(program.program.steps):
             if isinstance(step, Compute):
                 titles.append(of_step[k])
             elif isinstance(step, Load):
                 titles.append(("load", program.inputs[step.port]))
+            elif isinstance(step, Fill):
+                titles.append(("fill", ""))
             else:
                 titles.append(("store", program.outputs[step.port]))
         return titles

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hwflow.layers.base import Layer, LayerGraph
+from hwflow.layers.base import Layer, LayerGraph, State
 from hwflow.layers.formats import Frame, IntArray, Tensor
 from hwflow.stages.kinds import stage_of
 from hwflow.stages.stage import LayerStage
@@ -101,13 +101,26 @@ class Views:
         return {name for name in self.spots if name in read or len(self.beside(name)) > 1}
 
 
-def views_of(graph: LayerGraph, layers: Sequence[Layer], entering: Sequence[str], leaving: Sequence[str]) -> Views:
-    """The views among what `layers` make of the tensors `entering`; those `leaving` are as a stage stores them."""
+def next_value(read: str) -> str:
+    """The name of the view of what the state `read` will be, with the pixels of the state."""
+    return f"{read}/next"
+
+
+def views_of(graph: LayerGraph, layers: Sequence[Layer], entering: Sequence[str], leaving: Sequence[str],
+             states: Sequence[State] = ()) -> Views:
+    """The views among what `layers` make of the tensors `entering` and of `states`; those `leaving` are as a stage
+    stores them.  Where the next value of a state has other pixels, there is a view of it, if it can be."""
     finder = Finder(graph, frozenset(entering), frozenset(leaving))
-    for name in entering:
+    for name in (*entering, *(state.read for state in states)):
         finder.makes(graph.tensors[name])
     for layer in layers:
         finder.add(layer)
+    for state in states:
+        frame = graph.tensors[state.read].frame
+        trace = finder.trace(state.write)
+        view = finder.view(frame, trace) if frame != graph.tensors[state.write].frame else None
+        if view is not None:
+            finder.is_view(next_value(state.read), view, trace)
     computed = any(finder.found.copies.get(layer.output, True) for layer in layers)
     return finder.found if computed else Views()  # a stage has something to compute
 
