@@ -41,9 +41,10 @@ class Making:
 @dataclass(frozen=True, eq=False)
 class SharedProgram:
     """A program and what it means: `inputs` and `outputs` are the tensors at its ports, `makings` what each `Compute`
-    writes, in order, `frames` where tensors are, `operands` where the words of their pixels are.  `views` are made by no step; `handing` has the states that steps behind all others hand on.
+    writes, in order, `frames` where tensors are, `operands` where the words of their pixels are.
 
-    `tensors` has all tensors in the frame memory by name, those that no layer of the graph makes included.
+    `tensors` has all tensors in the frame memory by name, those that no layer of the graph makes included.  `views` are
+    made by no step.  `handing` has, by the steps behind all others, the states that these hand on.
     """
 
     program: Program
@@ -156,8 +157,8 @@ def sweeps_of(graph: LayerGraph, layer: Layer, views: Views) -> tuple[Sweep, ...
 
 def first_step(sweep: int | None, begin: int, end: int, steps: Sequence[WrittenStep], sweeps: Sequence[Sweep]
                ) -> int | None:
-    """The number of the first step of the sweep of that number, of the first `Store` where that is the number of sweeps,
-    and `end` where it is more; `begin` for 0."""
+    """The number of the first step of the sweep of that number; of the first `Store` where that is the number of
+    sweeps, and `end` where it is more; `begin` for 0."""
     if not sweep:
         return None if sweep is None else begin
     if sweep > len(sweeps):
@@ -195,16 +196,17 @@ class StepWriter:
         loaded = set(self.inputs) if self.at_once else set[str]()
         yield from ((self.load(name), None, None) for name in self.inputs if self.at_once)
         for sweep in self.laid.sweeps:
-            for x in sweep.inputs:
-                if x.name in self.inputs and x.name not in loaded:
-                    loaded.add(x.name)
-                    yield self.load(x.name), None, None
+            for name in (made for x in sweep.inputs for made in self.laid.views.made(x.name)):
+                if name in self.inputs and name not in loaded:
+                    loaded.add(name)
+                    yield self.load(name), None, None
             table = table_of(sweep)
             lowering = Lowering(sweep, tuple(map(self.place, sweep.inputs)), self.place(sweep.output), self.needs,
                                 self.shape.buffer, self.shape.windows,
                                 self.tables.index(table) if table else None)
             for step, constants in lowering.steps():
                 yield step, constants, sweep
+        yield from ((self.load(name), None, None) for name in self.inputs if name not in loaded)
         for port, name in enumerate(self.outputs):
             tensor = self.graph.tensors[name]
             yield Store(port, self.place(tensor).base, *size_of(tensor), is_wide(tensor)), None, None

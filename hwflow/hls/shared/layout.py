@@ -46,8 +46,7 @@ class Layout(EqualByValue):
 
 
 class Operand(NamedTuple):
-    """Where a tensor is: its first word, the layout of a pixel, and the words from row to row and from column to column.
-    """
+    """Where a tensor is: its first word, the layout of a pixel, the words from row to row and from column to column."""
 
     base: int
     layout: Layout

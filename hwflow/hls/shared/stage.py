@@ -227,9 +227,10 @@ class SharedStage(Stage):
         played, names = self.played(folding, technology), self.names()
         useful = {names[layer.name]: layer.multiplications(self.graph) for layer in self.layers}
         plans: list[StepPlan] = []
-        for (name, tensor), begin, end, waits in zip(
+        first = self.made(folding).program.first  # what is filled once, is not
+        for (name, tensor), begin, end, waits in list(zip(
                 self.titles(folding), played.begins[-1].tolist(), played.ends[-1].tolist(), played.waits[-1].tolist(),
-                strict=True):
+                strict=True))[first:]:
             if plans and plans[-1].name == name and name in useful:
                 last = plans.pop()
                 plans.append(replace(last, tensor=tensor, cycles=last.cycles + end - begin, waits=last.waits + waits))

@@ -134,7 +134,8 @@ class SharedUnit(wiring.Component):
         self.unit, self.shape = shape, program.shape
         self.technology = technology
         self.name = name
-        self.loaders = [Loader(shape=loader, waits=program.opens is not None, opened=(program.opens or 0) > program.first)
+        opened = (program.opens or 0) > program.first
+        self.loaders = [Loader(shape=loader, waits=program.opens is not None, opened=opened)
                         for loader in shape.loaders]
         self.storers = [Storer(shape=storer, latency=technology.timing.ram) for storer in shape.storers]
         self.inputs, self.outputs = port_names("i", len(shape.elements)), port_names("o", len(shape.outputs))
