@@ -45,8 +45,10 @@ class Group:
 
     def outputs(self, graph: LayerGraph) -> tuple[str, ...]:
         """The tensors that leave it."""
-        read = {*graph.outputs, *(name for k, layer in enumerate(graph.layers) if k not in self.layers
-                                  for name in layer.inputs)}
+        kept = kept_states(graph, [graph.layers[k] for k in self.layers]) if self.name else ()
+        handed = {state.write for state in graph.states if state not in kept}
+        read = {*graph.outputs, *handed, *(name for k, layer in enumerate(graph.layers) if k not in self.layers
+                                           for name in layer.inputs)}
         return tuple(name for name in (graph.layers[k].output for k in self.layers) if name in read)
 
 
@@ -108,6 +110,12 @@ class Partition:
 
     shared: tuple[SharedLayers, ...] = ()
 
+    def states_outside(self, graph: LayerGraph) -> tuple[State, ...]:
+        """The states of `graph` that no shared stage keeps."""
+        kept = [state.read for each in self.shared
+                for state in kept_states(graph, [graph.layers[k] for k in each.layers])]
+        return tuple(state for state in graph.states if state.read not in kept)
+
     def groups(self, graph: LayerGraph, names: Sequence[str] | None = None) -> tuple[Group, ...]:
         """The stages, each after those that it reads.  `names` are what messages call the layers, if not their names.
 
@@ -133,7 +141,7 @@ def in_order(groups: Sequence[Group], graph: LayerGraph, names: Sequence[str]) -
 
     HwflowError where there is no such order: what leaves a shared stage would enter it again through other stages.
     """
-    made, left, found = set(graph.inputs), sorted(groups, key=lambda group: group.layers), []
+    made, left, found = set(graph.sources), sorted(groups, key=lambda group: group.layers), []
     while left:
         ready = next((group for group in left if made.issuperset(group.inputs(graph))), None)
         if ready is None:

@@ -64,7 +64,7 @@ class Executions:
         """Make the plan, without what it says of a search that ended early."""
         if execution is Execution.DATAFLOW:
             return replace(self.dataflow(interval), why=ASKED)
-        if execution is Execution.SHARED:
+        if execution is Execution.SHARED or self.graph.states:  # only a shared stage keeps states
             return self.shared(interval)
         try:
             plan = self.dataflow(interval)

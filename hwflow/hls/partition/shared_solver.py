@@ -23,10 +23,11 @@ from hwflow.hls.plan.plan import Plan, make_plan
 from hwflow.hls.schedule.links import links_cost, links_of, spram_around
 from hwflow.hls.shared.compile import shared_problems
 from hwflow.hls.shared.stage import SharedStage
+from hwflow.hls.shared.views import views_of
 from hwflow.layers.base import LayerGraph
 from hwflow.stages.folding import Folding
 from hwflow.stages.kinds import each_once, tensor_problems
-from hwflow.stages.partition import SHARED, Group, Partition
+from hwflow.stages.partition import SHARED, Group, Partition, kept_states
 
 #: Elements of a word: the least array, whose words leave the fewest lanes without a channel.
 COLUMNS = 2
@@ -55,7 +56,8 @@ def frames_problem(graph: LayerGraph, technology: Technology, budget: Budget) ->
 def together(graph: LayerGraph) -> Iterator[tuple[int, str, int, int]]:
     """For each layer the bytes of its largest input and of its output: both, its name, each."""
     sizes = {name: tensor.frame.elements for name, tensor in graph.tensors.items()}
-    for layer in graph.layers:
+    views = views_of(graph, graph.layers, graph.inputs, graph.outputs, kept_states(graph, graph.layers)).views
+    for layer in (layer for layer in graph.layers if layer.output not in views):
         read, written = max(sizes[name] for name in layer.inputs), sizes[layer.output]
         yield read + written, layer.name, read, written
 

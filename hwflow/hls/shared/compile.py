@@ -249,7 +249,9 @@ def entering_of(graph: LayerGraph, layers: Sequence[Layer]) -> tuple[str, ...]:
 def leaving_of(graph: LayerGraph, layers: Sequence[Layer]) -> tuple[str, ...]:
     """The tensors that leave it: outputs of the graph in their order, then those that other layers read."""
     computed = [layer.output for layer in layers]
+    kept = [state.read for state in kept_states(graph, layers)]
     others = {name for layer in graph.layers if layer.output not in computed for name in layer.inputs}
+    others |= {state.write for state in graph.states if state.read not in kept}
     return tuple(dict.fromkeys([*(name for name in graph.outputs if name in computed),
                                 *(name for name in computed if name in others)]))
 
