@@ -117,7 +117,8 @@ def compile_shared(graph: LayerGraph, layers: Sequence[Layer], sizes: ProgramSiz
     states = kept_states(graph, layers)
     views = views_of(graph, layers, inputs, outputs, states)
     plain = [sweep for layer in layers for sweep in sweeps_of(graph, layer, views)]
-    packed = with_packed_rows(plain, [graph.tensors[name] for name in inputs], views.fixed, sizes.columns)
+    fixed = views.fixed | {state.write for state in states}
+    packed = with_packed_rows(plain, [graph.tensors[name] for name in inputs], fixed, sizes.columns)
     kept = [graph.tensors[state.read] for state in states]
     laid = LaidOut(packed.sweeps, [*packed.inputs, *kept], outputs, sizes.columns, views, states)
     handed = handings(graph, laid)
@@ -158,11 +159,11 @@ def sweeps_of(graph: LayerGraph, layer: Layer, views: Views) -> tuple[Sweep, ...
 def first_step(sweep: int | None, begin: int, end: int, steps: Sequence[WrittenStep], sweeps: Sequence[Sweep]
                ) -> int | None:
     """The number of the first step of the sweep of that number; of the first `Store` where that is the number of
-    sweeps, and `end` where it is more; `begin` for 0."""
+    sweeps, and `end` where it is more, if there is such a step; else `begin`, as for 0."""
     if not sweep:
         return None if sweep is None else begin
     if sweep > len(sweeps):
-        return end
+        return end if end < len(steps) else begin
     first = None if sweep == len(sweeps) else sweeps[sweep]
     return next(number for number, (step, _, computed) in enumerate(steps)
                 if number >= begin and computed is first and not isinstance(step, Load))
@@ -271,6 +272,13 @@ def shared_problem(graph: LayerGraph, layer: Layer) -> str | None:
 
 
 def shared_problems(graph: LayerGraph, layers: Iterable[Layer]) -> tuple[LayerProblem, ...]:
-    """List those of `layers` that a shared stage cannot compute."""
-    return tuple(LayerProblem(layer.name, layer.kind, problem) for layer in layers
-                 if (problem := shared_problem(graph, layer)))
+    """List those of `layers` that a stage which they share cannot compute; it need not compute views."""
+    layers = list(layers)
+    found = [LayerProblem(layer.name, layer.kind, problem) for layer in layers
+             if (problem := shared_problem(graph, layer))]
+    if found and all(map(has_hardware, layers)):
+        views = views_of(graph, layers, entering_of(graph, layers), leaving_of(graph, layers),
+                         kept_states(graph, layers))
+        outputs = {layer.name: layer.output for layer in layers}
+        found = [problem for problem in found if outputs[problem.layer] not in views.views]
+    return tuple(found)
