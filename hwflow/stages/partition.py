@@ -37,11 +37,7 @@ class Group:
         """The tensors that enter the stage: for a layer of its own its inputs, else each once, as they are read."""
         if self.name is None:
             return graph.layers[self.layers[0]].inputs
-        layers = [graph.layers[k] for k in self.layers]
-        kept = {state.read for state in kept_states(graph, layers)}
-        made = {layer.output for layer in layers}
-        read = [name for layer in layers for name in layer.inputs if name not in made | kept]
-        return tuple(dict.fromkeys(read))
+        return entering_of(graph, [graph.layers[k] for k in self.layers])
 
     def outputs(self, graph: LayerGraph) -> tuple[str, ...]:
         """The tensors that leave it."""
@@ -55,13 +51,29 @@ class Group:
 def kept_states(graph: LayerGraph, layers: Iterable[Layer]) -> tuple[State, ...]:
     """The states that a shared stage of `layers` keeps in its frame memory: those that no other layer reads, and whose
     next values are in it at the end of a frame."""
+    if not graph.states:
+        return ()
     layers = list(layers)
     inside = {id(layer) for layer in layers}
-    held = {name for layer in layers for name in (layer.output, *layer.inputs)}
-    reads = {name for layer in graph.layers if id(layer) not in inside for name in layer.inputs}
-    return tuple(state for state in graph.states
-                 if state.read in held and state.write in held and state.read not in reads
-                 and state.read not in graph.outputs)
+    there = {name for layer in layers for name in (layer.output, *layer.inputs)}
+    outside = {*graph.outputs, *(name for layer in graph.layers if id(layer) not in inside for name in layer.inputs)}
+    kept = [state for state in graph.states if state.read not in outside]
+    while True:  # what hands on to a state that is not kept is not kept either
+        read = there | {state.write for state in kept}
+        held = there | {*graph.inputs, *(state.read for state in kept)}
+        left = [state for state in kept if state.read in read and state.write in held]
+        if len(left) == len(kept):
+            return tuple(kept)
+        kept = left
+
+
+def entering_of(graph: LayerGraph, layers: Sequence[Layer]) -> tuple[str, ...]:
+    """The tensors that enter a shared stage of `layers`, in the order in which they are read; then those that it only
+    hands on."""
+    kept = kept_states(graph, layers)
+    there = {*(layer.output for layer in layers), *(state.read for state in kept)}
+    read = [*(name for layer in layers for name in layer.inputs), *(state.write for state in kept)]
+    return tuple(dict.fromkeys(name for name in read if name not in there))
 
 
 @dataclass(frozen=True)

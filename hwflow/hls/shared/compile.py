@@ -25,7 +25,7 @@ from hwflow.hls.shared.views import Views, views_of
 from hwflow.layers.base import Layer, LayerGraph
 from hwflow.layers.formats import IntArray, Tensor
 from hwflow.stages.kinds import LayerProblem, has_hardware, stage_of
-from hwflow.stages.partition import kept_states
+from hwflow.stages.partition import entering_of, kept_states
 from hwflow.stages.sweep import Sweep, is_wide, tensor_problem, wide_problem
 
 
@@ -239,12 +239,6 @@ def size_of(tensor: Tensor) -> tuple[int, int, bool]:
     """Pixels, channels and flip of a `Load` or `Store`."""
     frame = tensor.frame
     return frame.height * frame.width, frame.channels, held_less(tensor.format) > 0
-
-
-def entering_of(graph: LayerGraph, layers: Sequence[Layer]) -> tuple[str, ...]:
-    """The tensors that enter a stage of `layers`, in the order in which they are read."""
-    there = {*(layer.output for layer in layers), *(state.read for state in kept_states(graph, layers))}
-    return tuple(dict.fromkeys(name for layer in layers for name in layer.inputs if name not in there))
 
 
 def leaving_of(graph: LayerGraph, layers: Sequence[Layer]) -> tuple[str, ...]:
