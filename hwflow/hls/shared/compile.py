@@ -136,18 +136,25 @@ def compile_shared(graph: LayerGraph, layers: Sequence[Layer], sizes: ProgramSiz
         wide=any(is_wide(graph.tensors[name]) for name in outputs))
     writer = StepWriter(graph=graph, laid=laid, frames=frames, needs=needs, shape=shape, inputs=inputs, outputs=outputs,
                         rows=packed.loaded, tables=tables, at_once=bool(early) and sizes.single_port)
-    written = list(writer.steps())
+    return program_of(writer, handed, framed.opens)
+
+
+def program_of(writer: StepWriter, handed: Sequence[Handing], opens: int | None) -> SharedProgram:
+    """The program of all steps: those that fill states, those of `writer`, and those that hand states on.  Frames are
+    let in with the sweep number `opens`."""
+    laid, written = writer.laid, list(writer.steps())
     operands = {name: writer.place(tensor) for name, tensor in laid.tensors.items()}
-    filled, image = fills([(state, operands[state.read]) for state in states], graph.tensors, sizes.columns)
+    filled, image = fills([(state, operands[state.read]) for state in laid.states], laid.tensors, laid.columns)
     steps: list[WrittenStep] = [*((fill, None, None) for fill in filled), *written, *writer.handed(handed)]
     program = Program(
-        shape, tuple(step for step, _, _ in steps), tuple(constants for _, constants, _ in steps),
-        tuple(np.array(table, np.int64) for table in tables),
-        first_step(framed.opens, len(filled), len(filled) + len(written), steps, laid.sweeps), image)
+        writer.shape, tuple(step for step, _, _ in steps), tuple(constants for _, constants, _ in steps),
+        tuple(np.array(table, np.int64) for table in writer.tables),
+        first_step(opens, len(filled), len(filled) + len(written), steps, laid.sweeps), image)
     makings = tuple(Making(number, sweep.layer, sweep.output.name)
                     for number, (_, _, sweep) in enumerate(steps) if isinstance(sweep, Sweep))
     handing = {number: name for number, (_, _, name) in enumerate(steps) if isinstance(name, str)}
-    return SharedProgram(program, inputs, outputs, makings, frames, laid.tensors, operands, tuple(views.views), handing)
+    return SharedProgram(program, writer.inputs, writer.outputs, makings, writer.frames, laid.tensors, operands,
+                         tuple(laid.views.views), handing)
 
 
 def sweeps_of(graph: LayerGraph, layer: Layer, views: Views) -> tuple[Sweep, ...]:
