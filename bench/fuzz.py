@@ -1,9 +1,10 @@
 """Damaged models through everything: whatever is no HwflowError, a crash, a hang or too much memory is a failure.
 
-    python -m bench.fuzz --count 200000 --jobs 4 --seed 1 [--models DIR] [--failures DIR]
+    python -m bench.fuzz --count 200000 --jobs 4 --seed 1 [--tflite] [--models DIR] [--failures DIR]
 
 Input number i is made from the seed and i alone: `--only I` runs one again.  The models that are damaged are those of
-ONNX's test suite (one node each, and its files), hostile ones made in code, and with --models third-party ones.
+ONNX's test suite (one node each, and its files), hostile ones made in code, and with --models third-party ones; with --tflite files
+of TensorFlow Lite made in code, one for each operator and width, and one with variables.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from hwflow.onnx.limits import Limits
 from tests.onnx.hostile_models import CASES
 from tests.onnx.rules.test_findings import CASES as RULES
 from tests.onnx.stages import outcomes
+from tests.tflite.cases import KINDS, made
+from tests.tflite.test_variables import sums
 
 #: Rules with models of thousands of nodes or functions.
 LARGE = ("FN-03", "FN-12", "GR-01")
@@ -75,11 +78,18 @@ def suite_models() -> dict[str, bytes]:
     return cases | {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.onnx")}
 
 
-def models(folder: Path | None) -> list[bytes]:
+def tflite_models() -> dict[str, bytes]:
+    """Files of TensorFlow Lite, made in code."""
+    found = {f"{kind} {width}": made(kind, width, 0).file() for kind, each in KINDS.items() for width in each.widths}
+    return found | {"variables": sums(), "read twice": sums(twice=True)}
+
+
+def models(folder: Path | None, *, tflite: bool = False) -> list[bytes]:
     """All models, in an order that depends on their names only."""
-    found = own_models() | suite_models()
+    found = tflite_models() if tflite else own_models() | suite_models()
     if folder is not None:
-        found |= {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.onnx")}
+        paths = folder.rglob("*.tflite" if tflite else "*.onnx")
+        found |= {str(path.relative_to(folder)): path.read_bytes() for path in paths}
     return [data for _, data in sorted(found.items()) if len(data) <= _LARGEST]
 
 
@@ -217,10 +227,11 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--models", type=Path, help="folder of more models to damage")
+    parser.add_argument("--tflite", action="store_true", help="files of TensorFlow Lite instead of ONNX")
     parser.add_argument("--failures", type=Path, default=Path("fuzz-failures"), help="folder for what fails")
     parser.add_argument("--only", type=int, metavar="I", help="run input number I, with its traceback")
     options = parser.parse_args()
-    corpus = models(options.models)
+    corpus = models(options.models, tflite=options.tflite)
     if options.only is not None:
         data = damaged(corpus, options.seed, options.only)
         print(outcomes(lambda: read_bytes(data, limits=LIMITS), LIMITS, strict=False, write=True))

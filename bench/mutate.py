@@ -13,6 +13,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError
 
 from hwflow.onnx import onnx_pb2 as pb
+from hwflow.onnx.tflite.schema import IDENTIFIER
 
 #: Numbers at the edges of what code expects.
 INTEGERS = (
@@ -44,9 +45,30 @@ _LARGEST = 1 << 20
 def mutate(data: bytes, others: Sequence[bytes], rng: random.Random) -> bytes:
     """One to four edits of a model; `others` are pieces to splice in."""
     family = rng.choices((_messages, _wire, _bytes), (6, 3, 2))[0]
+    if data[4:8] == IDENTIFIER:
+        family = rng.choices((_words, _bytes), (5, 2))[0]
     for _ in range(rng.choice((1, 1, 1, 2, 2, 3, 4))):
         data = family(data, others, rng)[:_LARGEST]
     return data
+
+
+# Words of a flatbuffer: offsets, lengths, numbers.
+
+
+def _words(data: bytes, others: Sequence[bytes], rng: random.Random) -> bytes:
+    """One word of 1, 2, 4 or 8 bytes gets another number, or is the offset of another place."""
+    edited, size = bytearray(data), rng.choice((1, 2, 4, 4, 4, 8))
+    if len(data) < 16 + size:
+        return _bytes(data, others, rng)
+    at = rng.randrange(8, len(data) - size) // size * size
+    old = int.from_bytes(data[at : at + size], "little")
+    place = rng.randrange(len(data) - size)
+    new = rng.choice((
+        rng.choice(INTEGERS), old + rng.choice((-4, -2, -1, 1, 2, 4, 8)), old ^ 1 << rng.randrange(8 * size), place - at,
+        at - place, int.from_bytes(data[place : place + size], "little"), rng.randrange(256), len(data) - at,
+    ))  # fmt: skip
+    edited[at : at + size] = (new % (1 << 8 * size)).to_bytes(size, "little")
+    return bytes(edited)
 
 
 # Bytes.
