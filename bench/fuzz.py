@@ -3,8 +3,8 @@
     python -m bench.fuzz --count 200000 --jobs 4 --seed 1 [--tflite] [--models DIR] [--failures DIR]
 
 Input number i is made from the seed and i alone: `--only I` runs one again.  The models that are damaged are those of
-ONNX's test suite (one node each, and its files), hostile ones made in code, and with --models third-party ones; with --tflite files
-of TensorFlow Lite made in code, one for each operator and width, and one with variables.
+ONNX's test suite (one node each, and its files), hostile ones made in code, and with --models third-party ones; with
+--tflite files of TensorFlow Lite made in code, one for each operator and width, and one with variables.
 """
 
 from __future__ import annotations

@@ -64,8 +64,9 @@ def _words(data: bytes, others: Sequence[bytes], rng: random.Random) -> bytes:
     old = int.from_bytes(data[at : at + size], "little")
     place = rng.randrange(len(data) - size)
     new = rng.choice((
-        rng.choice(INTEGERS), old + rng.choice((-4, -2, -1, 1, 2, 4, 8)), old ^ 1 << rng.randrange(8 * size), place - at,
-        at - place, int.from_bytes(data[place : place + size], "little"), rng.randrange(256), len(data) - at,
+        rng.choice(INTEGERS), old + rng.choice((-4, -2, -1, 1, 2, 4, 8)), old ^ 1 << rng.randrange(8 * size),
+        place - at, at - place, int.from_bytes(data[place : place + size], "little"), rng.randrange(256),
+        len(data) - at,
     ))  # fmt: skip
     edited[at : at + size] = (new % (1 << 8 * size)).to_bytes(size, "little")
     return bytes(edited)

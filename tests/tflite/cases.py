@@ -11,12 +11,15 @@ from tests.tflite.case import ALL, EIGHT, FLOAT, INT8, INT16, SIGNED, UINT8, Cas
 from tests.tflite.moving_cases import (
     arg,
     batch_matmul,
+    batch_to_space,
     blocks,
     cast,
     comparison,
     concatenation,
+    cumsum,
     dequantize,
     expand_dims,
+    fill,
     gather,
     gather_nd,
     pack,
@@ -27,6 +30,7 @@ from tests.tflite.moving_cases import (
     resize,
     select,
     slice_,
+    space_to_batch,
     split,
     split_v,
     squeeze,
@@ -148,6 +152,35 @@ def prelu(c: Case) -> None:
     c.operator("PRELU", [x, slope], [c.output(shape)])
 
 
+def positive(kind: str) -> Making:
+    """Of squares."""
+    def make(c: Case) -> None:
+        shape = [1, size(c), size(c), size(c, 1, 4)]
+        x = c.input(shape)
+        squares = c.m.tensor("squares", shape, c.width)
+        c.operator("SQUARE", [x], [squares])
+        c.operator(kind, [squares], [c.output(shape)])
+    return make
+
+
+def dilated(c: Case) -> None:
+    """A convolution between blocks of batches, with its activation, as converters write a dilated one."""
+    d, k, h, w, ci, co = pick(c, 2, 3), 3, size(c, 7, 9), size(c, 7, 9), size(c, 1, 3), size(c, 1, 3)
+    same = d * (k - 1) // 2
+    pads = [[same, same + -(n + 2 * same) % d] for n in (h, w)]
+    crops = [[0, -(n + 2 * same) % d] for n in (h, w)]
+    x = c.input([1, h, w, ci])
+    wide = [(n + a + b) // d for n, (a, b) in zip((h, w), pads, strict=True)]
+    apart = c.scaled("apart", [d * d, *wide, ci], like=x if c.width != FLOAT else None)
+    c.operator("SPACE_TO_BATCH_ND", [x, c.ints([d, d]), c.ints(pads)], [apart])
+    weights = c.weights([co, k, k, ci], 0)
+    y = c.output([1, h, w, co], 8.0)
+    between = c.scaled("between", [d * d, *(n - 2 for n in wide), co], like=y if c.width != FLOAT else None)
+    c.operator("CONV_2D", [apart, weights, c.bias(co, x, weights)], [between], "Conv2DOptions", padding=1, stride_w=1,
+               stride_h=1, activation=pick(c, 0, 1))
+    c.operator("BATCH_TO_SPACE_ND", [between, c.ints([d, d]), c.ints(crops)], [y])
+
+
 KINDS: dict[str, Kind] = {
     "CONV_2D": Kind(conv_2d, ALL), "DEPTHWISE_CONV_2D": Kind(depthwise_conv_2d, ALL),
     "FULLY_CONNECTED": Kind(fully_connected, ALL), "TRANSPOSE_CONV": Kind(transpose_conv, ALL),
@@ -186,7 +219,11 @@ KINDS: dict[str, Kind] = {
                                                         "NOT_EQUAL")},
     "SELECT": Kind(select("SELECT"), (FLOAT, INT8)), "SELECT_V2": Kind(select("SELECT_V2"), (FLOAT, INT8)),
     "QUANTIZE": Kind(requantize, (INT8, UINT8, INT16)), "DEQUANTIZE": Kind(dequantize, (INT8, UINT8, INT16)),
-    "CAST": Kind(cast, (FLOAT,)),
+    "CAST": Kind(cast, (FLOAT,)), "SPACE_TO_BATCH_ND": Kind(space_to_batch, EIGHT),
+    "BATCH_TO_SPACE_ND": Kind(batch_to_space, EIGHT), "FILL": Kind(fill, (FLOAT,)), "CUMSUM": Kind(cumsum, (FLOAT,)),
+    "FLOOR_DIV": Kind(binary("FLOOR_DIV"), (FLOAT,)), "RSQRT": Kind(positive("RSQRT"), (FLOAT,)),
+    "SQRT": Kind(positive("SQRT"), (FLOAT,)), "LOG": Kind(positive("LOG"), (FLOAT,)),
+    "DILATED": Kind(dilated, EIGHT),
 }  # fmt: skip
 
 

@@ -254,3 +254,35 @@ def cast(c: Case) -> None:
     y = c.m.tensor("y", shape, "INT32")
     c.outputs.append(y)
     c.operator("CAST", [c.input(shape)], [y], "CastOptions", source=0, target=2)
+
+
+def space_to_batch(c: Case) -> None:
+    block, h, w, ch = [pick(c, 1, 2), pick(c, 2, 3)], size(c, 1, 3), size(c, 1, 3), size(c, 1, 3)
+    shape = [1, h * block[0] - 1, w * block[1] - 1, ch] if block[0] > 1 else [1, h, w * block[1] - 1, ch]
+    pads = [[int(block[0] > 1), 0], [0, 1]]
+    x = c.input(shape)
+    c.operator("SPACE_TO_BATCH_ND", [x, c.ints(block), c.ints(pads)], [c.moved([block[0] * block[1], h, w, ch])])
+
+
+def batch_to_space(c: Case) -> None:
+    block, h, w, ch = [pick(c, 1, 2), pick(c, 2, 3)], size(c, 2, 3), size(c, 2, 3), size(c, 1, 3)
+    crops = [[0, 1], [1, 0]]
+    x = c.input([block[0] * block[1], h, w, ch])
+    shape = [1, h * block[0] - 1, w * block[1] - 1, ch]
+    c.operator("BATCH_TO_SPACE_ND", [x, c.ints(block), c.ints(crops)], [c.moved(shape)])
+
+
+def fill(c: Case) -> None:
+    shape = [1, size(c), size(c)]
+    x = c.input(shape)
+    three = c.m.tensor("value", [], c.width, np.array(3, DTYPES[c.width]))
+    filled = c.m.tensor("filled", shape, c.width)
+    c.operator("FILL", [c.ints(shape), three], [filled])
+    c.operator("ADD", [x, filled], [c.output(shape)], "AddOptions")
+
+
+def cumsum(c: Case) -> None:
+    shape = [1, size(c), size(c)]
+    x = c.input(shape)
+    c.operator("CUMSUM", [x, c.ints(pick(c, 1, 2))], [c.output(shape)], "CumsumOptions",
+               exclusive=bool(c.rng.integers(2)), reverse=bool(c.rng.integers(2)))

@@ -47,6 +47,16 @@ class Held:
     real: dict[Layout, str] = field(default_factory=dict)
 
 
+@dataclass
+class OwnState:
+    """What a layer keeps from run to run: its tensor, the input and the output of the graph, its shape there."""
+
+    tensor: Tensor
+    source: str
+    shape: tuple[int, ...]
+    target: str = ""
+
+
 class Conversion:
     """One subgraph on its way to a graph of ONNX."""
 
@@ -62,7 +72,17 @@ class Conversion:
         self.final_names: dict[str, str] = {}
         #: Inputs of the graph that are what a run before left, by the tensor that has it.
         self.states: dict[int, str] = {}
+        #: States of layers: the tensor, the input of the graph, and the value that is the next state.
+        self.own_states: dict[int, OwnState] = {}
+        #: What is to be said about the conversion.
+        self.notes: list[str] = []
         self._operator: Operator | None = None
+        self._makers: dict[int, Operator] = {}
+        self._readers: dict[int, list[Operator]] = {}
+        for operator in graph.operators:
+            self._makers.update(dict.fromkeys(operator.outputs, operator))
+            for index in operator.inputs:
+                self._readers.setdefault(index, []).append(operator)
 
     # What an operator reads.
 
@@ -124,7 +144,25 @@ class Conversion:
             raise InvalidModel(f"{what} must be whole numbers, not {tensor.type_name}", _AGAIN)
         return [int(value) for value in array.ravel()]
 
+    @property
+    def current(self) -> str:
+        """How messages name the operator that is converted."""
+        return self._operator.label if self._operator else "the model"
+
+    def maker(self, index: int) -> Operator | None:
+        """The operator that computes a tensor."""
+        return self._makers.get(index)
+
+    def only_reader(self, index: int) -> Operator | None:
+        """The operator that alone reads a tensor; None where several do, or it is an output."""
+        readers = self._readers.get(index, [])
+        return readers[0] if len(readers) == 1 and index not in self.graph.outputs else None
+
     # Values of tensors.
+
+    def is_there(self, tensor: Tensor) -> bool:
+        """Whether it has a value already."""
+        return tensor.index in self._held
 
     def holds(self, tensor: Tensor, layout: Layout) -> bool:
         """Whether a value lies in this order already."""
@@ -149,11 +187,7 @@ class Conversion:
             return self.raw(tensor, layout)
         held = self._source(tensor)
         if layout not in held.real:
-            if layout in held.raw or tensor.data is not None:
-                held.real[layout] = self._dequantized(tensor, self.raw(tensor, layout), layout)
-            else:
-                other = next(iter(held.raw))
-                held.real[layout] = self._turned(tensor, self.real(tensor, other), layout)
+            held.real[layout] = self.dequantized(tensor, self.raw(tensor, layout), layout)
         return held.real[layout]
 
     def put(self, tensor: Tensor, value: str, layout: Layout = Layout.FILE, activation: int = 0) -> None:
@@ -200,6 +234,25 @@ class Conversion:
         name = self._fresh(wish)
         self.states[tensor.index] = name
         return self._quantized(tensor, name) if self.is_quantized(tensor) else name
+
+    def kept(self, tensor: Tensor, shape: tuple[int, ...]) -> str:
+        """The real numbers that the run before left in a layer's own variable, as an input of this shape."""
+        if tensor.index in self.own_states or tensor.index in self._held or tensor.data is not None:
+            raise InvalidModel(f"{tensor.label} must be the variable of one layer", _AGAIN)
+        if np.prod(tensor.shape) != np.prod(shape):
+            raise InvalidModel(f"{tensor.label} must have as many elements as {list(shape)}", _AGAIN)
+        source = self._fresh(tensor.name or f"state_{tensor.index}")
+        self.own_states[tensor.index] = OwnState(tensor, source, shape)
+        return self.requantized(tensor, source)
+
+    def keep(self, tensor: Tensor, value: str) -> str:
+        """`value` is what the next run finds; it is given as the variable stores it."""
+        self.own_states[tensor.index].target = stored = self.requantized(tensor, value)
+        return stored
+
+    def requantized(self, tensor: Tensor, value: str) -> str:
+        """`value` rounded to the integers of a quantized tensor; itself where it is not quantized."""
+        return self.dequantized(tensor, self._quantized(tensor, value)) if self.is_quantized(tensor) else value
 
     # Nodes and constants.
 
@@ -278,7 +331,8 @@ class Conversion:
         return (self.constant(quantization.scales, f"{name}/scale"),
                 self.constant(quantization.zero_points(dtype), f"{name}/zero_point"))
 
-    def _dequantized(self, tensor: Tensor, value: str, layout: Layout) -> str:
+    def dequantized(self, tensor: Tensor, value: str, layout: Layout = Layout.FILE) -> str:
+        """The real numbers of `value`, which has the integers of `tensor` in some order."""
         quantization = tensor.quantization
         assert quantization is not None, "only of quantized tensors"
         axis = None

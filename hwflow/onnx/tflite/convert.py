@@ -50,7 +50,8 @@ def read_tflite(data: memoryview, limits: Limits) -> Model:
     outputs = [_output(c, graph.tensors[index]) for index in graph.outputs]
     states_in, states_out, pairs = pairs_of(c, variables)
     whole = _graph(c, graph, [*inputs, *states_in], [*outputs, *states_out])
-    return make_model(whole, opset=OPSET, producer_name="TensorFlow Lite", metadata=metadata_of(pairs, KEY))
+    model = make_model(whole, opset=OPSET, producer_name="TensorFlow Lite", metadata=metadata_of(pairs, KEY))
+    return replace(model, notes=tuple(c.notes))
 
 
 def _require_operators(graph: Subgraph, limits: Limits) -> None:
@@ -154,6 +155,16 @@ def _output(c: Conversion, tensor: Tensor) -> Value:
     return Value(value, TensorType(tensor.dtype, tensor.shape))
 
 
+def _needed(nodes: list[Node], wanted: set[str]) -> list[Node]:
+    """Those on which `wanted` depends: a Conv may take the place of several operators."""
+    needed = []
+    for node in reversed(nodes):
+        if wanted & set(node.outputs):
+            needed.append(node)
+            wanted.update(node.inputs)
+    return needed[::-1]
+
+
 def _graph(c: Conversion, graph: Subgraph, inputs: list[Value], outputs: list[Value]) -> Graph:
     """The graph with its final names."""
     final = c.final_names
@@ -162,7 +173,7 @@ def _graph(c: Conversion, graph: Subgraph, inputs: list[Value], outputs: list[Va
         return replace(node, inputs=tuple(final.get(name, name) for name in node.inputs),
                        outputs=tuple(final.get(name, name) for name in node.outputs))
 
-    nodes = tuple(map(renamed, c.nodes))
+    nodes = tuple(map(renamed, _needed(c.nodes, {value.name for value in outputs})))
     used = {name for node in nodes for name in node.inputs}
     constants = {name: array for name, array in c.constants.items() if name in used}
     ends = [replace(value, name=final.get(value.name, value.name)) for value in outputs]

@@ -7,7 +7,7 @@ import numpy as np
 from hwflow.onnx.errors import InvalidModel, Unsupported
 from hwflow.onnx.tflite.conversion import Conversion, Layout
 from hwflow.onnx.tflite.file import Operator, Tensor
-from hwflow.onnx.tflite.schema import DTYPES, type_name
+from hwflow.onnx.tflite.schema import DTYPES
 
 #: Operators of one tensor that ONNX has under a name of its own.
 UNARY = {
@@ -24,7 +24,6 @@ BINARY = {
     "GREATER_EQUAL": "GreaterOrEqual", "NOT_EQUAL": "Equal",
 }  # fmt: skip
 WITH_ACTIVATION = {"ADD": "AddOptions", "SUB": "SubOptions", "MUL": "MulOptions", "DIV": "DivOptions"}
-_COMPARES = frozenset({"EQUAL", "LESS", "GREATER", "LESS_EQUAL", "GREATER_EQUAL", "NOT_EQUAL"})
 
 
 def unary(c: Conversion, operator: Operator) -> None:
@@ -163,11 +162,6 @@ def l2_normalization(c: Conversion, operator: Operator) -> None:
     c.put(c.output(operator), c.node("Div", value, length), activation=activation)
 
 
-def compares(kind: str) -> bool:
-    """Whether an operator answers with booleans."""
-    return kind in _COMPARES
-
-
 def zeros_like(c: Conversion, operator: Operator) -> None:
     """Zeros in the shape of a tensor."""
     (x,), y = c.inputs(operator, 1), c.output(operator)
@@ -175,6 +169,30 @@ def zeros_like(c: Conversion, operator: Operator) -> None:
     c.put_raw(y, c.node("ConstantOfShape", c.node("Shape", c.raw(x, Layout.FILE)), value=zero))
 
 
-def typed(number: int) -> str:
-    """The name of a type in options."""
-    return type_name(number)
+
+def fill(c: Conversion, operator: Operator) -> None:
+    """A tensor of one value in a shape that is an input."""
+    shape, value = c.inputs(operator, 2)
+    sizes = c.wholes(c.fixed_wholes(shape, "the shape"))
+    c.put_raw(c.output(operator), c.node("Expand", c.raw(value), sizes))
+
+
+#: Division of whole numbers: ONNX' rounds to zero, TensorFlow's FLOOR_DIV and FLOOR_MOD down.
+def floor_divide(c: Conversion, operator: Operator) -> None:
+    """FLOOR_DIV of real numbers, FLOOR_MOD of whole ones."""
+    x, z = c.inputs(operator, 2)
+    y = c.output(operator)
+    whole = y.dtype.kind in "iu"
+    if (operator.kind == "FLOOR_MOD") != whole:
+        raise Unsupported(f"{operator.kind} must be of {'whole' if not whole else 'real'} numbers, not {y.type_name}")
+    a, b = c.real(x), c.real(z)
+    c.put(y, c.node("Mod", a, b) if whole else c.node("Floor", c.node("Div", a, b)))
+
+
+def cumsum(c: Conversion, operator: Operator) -> None:
+    """Sums of all elements up to each, along an axis."""
+    options = operator.read("CumsumOptions")
+    x, axis = c.inputs(operator, 2)
+    place = c.constant(np.array(c.fixed_wholes(axis, "the axis")[0], np.int64), "axis")
+    c.put(c.output(operator), c.node("CumSum", c.real(x), place, exclusive=int(options.flag("exclusive")),
+                                     reverse=int(options.flag("reverse"))))

@@ -203,8 +203,7 @@ def pad(c: Conversion, operator: Operator) -> None:
     before, after = (ordered([int(v) for v in pairs[:, k]], layout) for k in (0, 1))
     inputs, mode = [c.real(x, layout), c.wholes([*before, *after])], "constant"
     if operator.kind == "PADV2":
-        value = c.real(tensors[2])
-        inputs.append(value if not tensors[2].shape else c.node("Squeeze", value))
+        inputs.append(_single(c, tensors[2]))
     if operator.kind == "MIRROR_PAD":
         number = operator.read("MirrorPadOptions").whole("mode")
         if number not in (0, 1):
@@ -214,6 +213,16 @@ def pad(c: Conversion, operator: Operator) -> None:
             return
         mode = "reflect"
     c.put(y, c.node("Pad", *inputs, mode=mode), layout)
+
+
+def _single(c: Conversion, tensor: Tensor) -> str:
+    """A tensor of one element without axes."""
+    if tensor.shape not in ((), (1,)):
+        raise InvalidModel(f"{tensor.label} must be one element, not of the shape {list(tensor.shape)}", _AGAIN)
+    if not tensor.shape:
+        return c.real(tensor)
+    value = c.node("Squeeze", c.raw(tensor))
+    return c.dequantized(tensor, value) if c.is_quantized(tensor) else value
 
 
 def _symmetric(c: Conversion, x: Tensor, layout: Layout, before: list[int], after: list[int]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
-from hwflow.onnx.tflite import elementwise, moving, windows
+from hwflow.onnx.tflite import batches, elementwise, moving, recurrent, windows
 from hwflow.onnx.tflite.conversion import Conversion
 from hwflow.onnx.tflite.file import Operator
 
@@ -46,6 +46,13 @@ ROWS: dict[str, Row] = {
     **_rows(elementwise.select, "SELECT:4 SELECT_V2:2"),
     **_rows(elementwise.l2_normalization, "L2_NORMALIZATION:2"),
     **_rows(elementwise.zeros_like, "ZEROS_LIKE:1"),
+    **_rows(elementwise.fill, "FILL:4"),
+    **_rows(elementwise.floor_divide, "FLOOR_DIV:3 FLOOR_MOD:2"),
+    **_rows(elementwise.cumsum, "CUMSUM:1"),
+    **_rows(batches.space_to_batch, "SPACE_TO_BATCH_ND:4"),
+    **_rows(batches.batch_to_space, "BATCH_TO_SPACE_ND:4"),
+    **_rows(recurrent.svdf, "SVDF:4"),
+    **_rows(recurrent.lstm, "UNIDIRECTIONAL_SEQUENCE_LSTM:4"),
     **_rows(moving.concatenation, "CONCATENATION:7"),
     **_rows(moving.split, "SPLIT:5 SPLIT_V:3"),
     **_rows(moving.reshape, "RESHAPE:1"),

@@ -141,6 +141,7 @@ OPTIONS: Final = _tables(
     (93, "WhileOptions", "condition:i body:i"),
     (94, "DepthToSpaceOptions", "block:i"),
     (101, "BatchMatMulOptions", "adjoint_x:? adjoint_y:? asymmetric:?"),
+    (102, "CumsumOptions", "exclusive:? reverse:?"),
     (103, "CallOnceOptions", "graph:i"),
     (111, "VarHandleOptions", "container:s shared_name:s"),
     (116, "GeluOptions", "approximate:?"),

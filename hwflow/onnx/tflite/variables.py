@@ -150,6 +150,13 @@ def pairs_of(c: Conversion, variables: Variables) -> tuple[list[Value], list[Val
         c.final_names[target] = c.name(f"{source}_next")
         outputs.append(Value(target, kind))
         pairs[source] = c.final_names[target]
+    for state in c.own_states.values():
+        kind = TensorType(np.dtype(np.float32), state.shape)
+        inputs.append(Value(state.source, kind))
+        target = c.node("Identity", state.target)
+        c.final_names[target] = c.name(f"{state.source}_next")
+        outputs.append(Value(target, kind))
+        pairs[state.source] = c.final_names[target]
     return inputs, outputs, pairs
 
 

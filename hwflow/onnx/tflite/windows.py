@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hwflow.onnx.errors import InvalidModel, Unsupported
-from hwflow.onnx.model import Array
+from hwflow.onnx.tflite.batches import dilated
 from hwflow.onnx.tflite.conversion import Conversion, Layout
 from hwflow.onnx.tflite.file import Operator, Options, Tensor
 
@@ -46,10 +46,15 @@ def _convolve(c: Conversion, operator: Operator, tensors: tuple[Tensor, Tensor, 
               order: tuple[int, ...], group: int) -> None:
     x, w, bias = tensors
     y = c.output(operator)
+    strides, places = _sizes(options, "stride_h", "stride_w"), padding(options)
+    pads: dict[str, Any] = {"dilations": _sizes(options, "dilation_h", "dilation_w"), "auto_pad": places}
+    found = dilated(c, operator, places, strides) if set(pads["dilations"]) == {1} else None
+    source = x
+    if found is not None:
+        source, y, pads = found.x, found.y, {"dilations": found.dilations, "pads": found.pads}
     value = c.node(
-        "Conv", c.real(x, _FIRST), weights(c, w, order), *biases(c, bias, x, w),
-        kernel_shape=w.shape[1:3], group=group, dilations=_sizes(options, "dilation_h", "dilation_w"),
-        strides=_sizes(options, "stride_h", "stride_w"), auto_pad=padding(options),
+        "Conv", c.real(source, _FIRST), weights(c, w, order), *biases(c, bias, x, w),
+        kernel_shape=w.shape[1:3], group=group, strides=strides, **pads,
     )  # fmt: skip
     c.put(y, value, _FIRST, options.whole("activation"))
 
@@ -199,7 +204,3 @@ def batch_matmul(c: Conversion, operator: Operator) -> None:
         values.append(c.node("Transpose", value, perm=order) if turned else value)
     c.put(y, c.node("MatMul", *values))
 
-
-def reshaped(array: Array, rank: int) -> Array:
-    """`array` with axes of one place in front, `rank` in all."""
-    return array.reshape((1,) * (rank - array.ndim) + array.shape)
