@@ -33,8 +33,8 @@ def svdf(width: str, rank: int, units: int, memory: int, seed: int) -> tuple[byt
         state = m.tensor("s", [1, filters * memory], width, variable=True)
         bias = m.tensor("b", [units], width, rng.normal(0, 0.5, units))
         rows = rng.normal(0, 1, (ROWS, 1, size)).astype(np.float32)
-    m.operator("SVDF", [x, features, time, bias, state], [y], "SVDFOptions", {"rank": rank, "activation": small or seed % 2},
-               version=3 if small else 1)
+    options = {"rank": rank, "activation": 1 if small else seed % 2}
+    m.operator("SVDF", [x, features, time, bias, state], [y], "SVDFOptions", options, version=3 if small else 1)
     return m.file([x], [y]), rows
 
 
@@ -91,7 +91,7 @@ def lstm(width: str, *, coupled: bool, steps: int, major: bool, seed: int = 0) -
 @pytest.mark.parametrize("width", ["FLOAT32", "INT8"])
 @pytest.mark.parametrize("coupled, steps, major", [(False, 1, True), (False, 6, False), (True, 3, True)])
 def test_lstm(width: str, coupled: bool, steps: int, major: bool) -> None:
-    """The kernel of int8 has gates of 16 bits and a cell of 16 bits, which a model in QDQ form has not: a few steps."""
+    """The kernel of int8 has gates of 16 bits and a cell of 16 bits, which a model in QDQ form has not: one step."""
     data, rows = lstm(width, coupled=coupled, steps=steps, major=major)
     assert len(state_pairs(hwflow.onnx.loads(data))) == 2
     expected = np.array([row[0] for row in runtimes.run(runtimes.LITERT, data, [[row] for row in rows])])
@@ -99,4 +99,4 @@ def test_lstm(width: str, coupled: bool, steps: int, major: bool) -> None:
     if width == "FLOAT32":
         np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5)
     else:
-        assert np.abs(found.astype(int) - expected.astype(int)).max() <= 2
+        assert np.abs(found.astype(int) - expected.astype(int)).max() <= 1

@@ -83,7 +83,7 @@ def _inputs(c: Conversion, graph: Subgraph) -> list[Value]:
     for index in graph.inputs:
         tensor = graph.tensors[index]
         c.put_raw(tensor, c.names[index])
-        values.append(Value(c.names[index], TensorType(tensor.dtype, tensor.shape)))
+        values.append(Value(c.names[index], TensorType(tensor.dtype, tensor.open_shape)))
     return values
 
 
@@ -145,6 +145,7 @@ def _computed(c: Conversion, tensor: Tensor) -> Array:
 
 def _output(c: Conversion, tensor: Tensor) -> Value:
     """An output of the model, which has the name of its tensor."""
+    static = not any(each.is_open for each in c.graph.tensors)
     try:
         value = c.raw(tensor)
     except HwflowError as error:
@@ -152,7 +153,7 @@ def _output(c: Conversion, tensor: Tensor) -> Value:
     if c.final_names.get(value) != c.names[tensor.index]:  # an input, a constant, or one tensor twice
         value = c.node("Identity", value)
         c.final_names[value] = c.name(f"{c.names[tensor.index]}_output")
-    return Value(value, TensorType(tensor.dtype, tensor.shape))
+    return Value(value, TensorType(tensor.dtype, tensor.shape if static else (None,) * len(tensor.shape)))
 
 
 def _needed(nodes: list[Node], wanted: set[str]) -> list[Node]:

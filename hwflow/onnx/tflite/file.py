@@ -56,8 +56,13 @@ class Tensor:
     data: memoryview | None
     is_variable: bool
     is_sparse: bool
-    is_open: bool  # some size may differ from the one in `shape`
-    limits: Limits
+    #: The shape with None for sizes that may differ from those in `shape`.
+    open_shape: tuple[int | None, ...]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether some size may differ from the one in `shape`."""
+        return None in self.open_shape
 
     @property
     def label(self) -> str:
@@ -85,11 +90,6 @@ class Tensor:
             )
         count, packed = math.prod(self.shape), self.type_name == "INT4"
         size = (count + 1) // 2 if packed else count * self.dtype.itemsize
-        if size > self.limits.tensor_bytes:
-            raise LimitError(
-                f"{self.label} must be at most {self.limits.tensor_bytes:,} bytes (tensor_bytes), not {size:,}",
-                f"if you trust the model, raise it with --limit tensor_bytes={size}",
-            )
         if len(self.data) != size:
             raise TensorDataError(
                 f"{self.label} must have {size} bytes for its shape {list(self.shape)} of {self.type_name}, not "
@@ -280,16 +280,30 @@ def _tensor(table: Table, index: int, buffers: list[memoryview], limits: Limits)
     signature = tuple(int(size) for size in table.numbers(7, np.dtype(np.int32)))
     if any(size < 0 for size in shape) or len(shape) > _MOST_AXES:
         raise InvalidModel(f"{label} must have at most {_MOST_AXES} sizes of 0 or more, not {list(shape)}", _AGAIN)
+    kind = schema.type_name(int(table.number(1, "b")))
+    size = math.prod(max(size, 1) for size in shape) * (schema.DTYPES[kind].itemsize if kind in schema.DTYPES else 1)
+    if size > limits.tensor_bytes:
+        raise LimitError(
+            f"{label} must be at most {limits.tensor_bytes:,} bytes (tensor_bytes), not {size:,}",
+            f"if you trust the model, raise it with --limit tensor_bytes={size}",
+        )
     number = int(table.number(2, "I"))
     data = _buffer_of(number, buffers, label)
     # Buffer 0 is empty and stands for none.  An empty tensor is a constant without bytes.
     constant = data if len(data) or (number and math.prod(shape) == 0) else None
     quantization = table.table(4, f"the quantization of {label}")
     return Tensor(
-        index, name, schema.type_name(int(table.number(1, "b"))), shape,
+        index, name, kind, shape,
         None if quantization is None else _quantization(quantization, label, shape), constant,
-        bool(table.number(5, "?")), table.has(6), any(size < 0 for size in signature), limits,
+        bool(table.number(5, "?")), table.has(6), _open(shape, signature, label),
     )  # fmt: skip
+
+
+def _open(shape: tuple[int, ...], signature: tuple[int, ...], label: str) -> tuple[int | None, ...]:
+    """The shape with None where the signature has -1; most files have no signature."""
+    if signature and (len(signature) != len(shape) or min(signature) < -1):
+        raise InvalidModel(f"the shape signature of {label} must suit {list(shape)}, not be {list(signature)}", _AGAIN)
+    return tuple(None if stated < 0 else size for size, stated in zip(shape, signature or shape, strict=True))
 
 
 def _quantization(table: Table, label: str, shape: tuple[int, ...]) -> Quantization | None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from hwflow.onnx.errors import InvalidModel, Unsupported
 from hwflow.onnx.tflite.conversion import TO_CHANNELS_FIRST, Conversion, Layout
+from hwflow.onnx.tflite.elementwise import cast_to
 from hwflow.onnx.tflite.file import Operator, Tensor
 
 _AGAIN = "the file is damaged: copy or export it again"
@@ -310,6 +311,9 @@ def broadcast_to(c: Conversion, operator: Operator) -> None:
 def shape_of(c: Conversion, operator: Operator) -> None:
     """SHAPE and RANK: sizes that are known here."""
     (x,), y = c.inputs(operator, 1), c.output(operator)
+    if operator.kind == "SHAPE" and x.is_open:
+        c.put_raw(y, cast_to(c, c.node("Shape", c.raw(x)), y))
+        return
     value = np.array(x.shape if operator.kind == "SHAPE" else len(x.shape), y.dtype)
     c.put_raw(y, c.node("Identity", c.constant(value, c.names[y.index] + "/value")))
 

@@ -44,7 +44,9 @@ def svdf(c: Conversion, operator: Operator) -> None:
     w = _time_weights(c, time, (filters // rank, rank, 1, length))
     value = c.node("Conv", after, w, *biases(c, bias, state, time), kernel_shape=(1, length), group=filters // rank)
     value = c.node("Reshape", value, c.wholes([1, filters // rank]))
-    c.put(c.output(operator), value, activation=options.whole("activation"))
+    y = c.output(operator)
+    # The kernel of integers wants a RELU and does not compute it: with the least integer as zero point it saturates so.
+    c.put(y, value, activation=0 if c.is_quantized(y) else options.whole("activation"))
 
 
 def _time_weights(c: Conversion, time: Tensor, shape: tuple[int, ...]) -> str:

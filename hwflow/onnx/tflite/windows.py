@@ -128,7 +128,7 @@ def fully_connected(c: Conversion, operator: Operator) -> None:
     if len(x.shape) == 2 and x.shape[1] == inputs:
         value = c.real(x)
     else:
-        value = c.node("Reshape", c.real(x), c.wholes((rows // inputs, inputs)))
+        value = c.node("Reshape", c.real(x), c.wholes((-1 if x.is_open else rows // inputs, inputs)))
     value = c.node("Gemm", value, weights(c, w, (0, 1)), *biases(c, bias, x, w), transB=1)
     if keep:
         value = c.node("Reshape", value, c.wholes((*x.shape[:-1], w.shape[0])))
