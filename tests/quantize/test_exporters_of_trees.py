@@ -140,3 +140,19 @@ def test_what_is_no_function_of_a_leaf_stays() -> None:
     model = hwflow.onnx.infer(isolation(3, [[0, 1, 2, 3, 4]], crossed=True))
     kept = sums_of_leaves(model)
     assert sum(node.op_type == "TreeEnsembleRegressor" for node in kept.graph.nodes) == 3
+
+
+@pytest.mark.parametrize("opset", [9, 17, 21])
+def test_sums_of_more_than_a_byte(opset: int, tmp_path: Path) -> None:
+    """Integers of 10 bits, in operator sets with and without quantizers of 16 bits."""
+    rng, b = np.random.default_rng(3), Builder()
+    own = classic_trees(rng, "target", 1, ("BRANCH_LEQ",), 3, missing=False)
+    own["target_weights"] = [float(round(40 * weight)) for weight in own["target_weights"]]
+    b.output(*b.nodes("TreeEnsembleRegressor", b.input("features", F, ("n", FEATURES)), outputs=("y",), domain=ML,
+                      n_targets=1, **own))
+    model, x = b.model(opset=opset, opsets={ML: 1}), rows_of(rng)[:, 0]
+    quantized = quantize(hwflow.onnx.infer(model))
+    assert 8 < quantized.graph.tensors[quantized.graph.layers[0].output].format.bits <= 16
+    assert not [each for each in check(read(quantized.epilogue, tmp_path)) if "error" in str(each.severity)]
+    (y,) = found(quantized, x)
+    assert np.array_equal(y, ort_outputs(model, x, tmp_path)[0])

@@ -17,7 +17,7 @@ from hwflow.quantize.passes.normalise import in_opset
 RULES: Table = {**qoperator.RULES, **microsoft.RULES, **qonnx.RULES, **attention.RULES}
 
 #: The first operator set whose QuantizeLinear has 16 bits.
-_SIXTEEN_BITS = 21
+SIXTEEN_BITS = 21
 
 
 def to_standard_qdq(model: Model) -> Model:
@@ -62,4 +62,4 @@ def _has_16_bits(model: Model) -> bool:
 
 def _with_16_bits(model: Model) -> Model:
     """In operator set 21, the first with quantizers of 16 bits."""
-    return model if model.opsets[""] >= _SIXTEEN_BITS else _imported(in_opset(model, _SIXTEEN_BITS))
+    return model if model.opsets[""] >= SIXTEEN_BITS else _imported(in_opset(model, _SIXTEEN_BITS))

@@ -13,6 +13,7 @@ from hwflow.onnx.dtypes import element_type_of
 from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
 from hwflow.onnx.operators import RANKINGS
 from hwflow.onnx.run.sequences import state_pairs
+from hwflow.quantize.dialects.standard import SIXTEEN_BITS
 from hwflow.quantize.graphs import Additions, ancestors, producers
 from hwflow.quantize.importer.importer import Importer
 from hwflow.quantize.importer.layer_anchors import Matrix, raw_layer
@@ -195,9 +196,13 @@ class _Epilogue:
         if not real:
             return
         y = self.importer.tensors[tensor]
+        dtype = _frames_type(y).dtype
+        if dtype.itemsize == 2 and self.importer.model.opsets[""] < SIXTEEN_BITS:
+            # Sums of trees, which no quantizer has made: those of 16 bits bring the operator set that has them.
+            integers, dtype = self.added.emit("Cast", integers, wish=f"{name}.wide", to=6), np.dtype(np.int32)
         parameters = (
             self.added.float32(f"{name}.scale", y.scale),
-            self.added.constant(f"{name}.zero_point", np.array(y.zero_point, _frames_type(y).dtype)),
+            self.added.constant(f"{name}.zero_point", np.array(y.zero_point, dtype)),
         )
         self.added.emit("DequantizeLinear", integers, *parameters, output=name, name=f"{name}.dequantize")
 
