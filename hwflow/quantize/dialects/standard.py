@@ -62,4 +62,4 @@ def _has_16_bits(model: Model) -> bool:
 
 def _with_16_bits(model: Model) -> Model:
     """In operator set 21, the first with quantizers of 16 bits."""
-    return model if model.opsets[""] >= SIXTEEN_BITS else _imported(in_opset(model, _SIXTEEN_BITS))
+    return model if model.opsets[""] >= SIXTEEN_BITS else _imported(in_opset(model, SIXTEEN_BITS))

@@ -5,12 +5,15 @@ The trees are arrays, walked for all rows and all trees at the same time, one le
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
+from hwflow.onnx.model import Node
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 from hwflow.onnx.ops.ml.common import (
     Floats,
@@ -222,8 +225,33 @@ def _find(call: Call, finder: tuple[_Ints, _Ints], trees: _Ints, ids: _Ints, spa
     return order[at]
 
 
+#: The forest of a node by its identity: reading it takes longer than a row does.  An entry goes when its node does, and
+#: so holds no call.
+_KEPT: dict[int, tuple[weakref.ref[Node], Forest]] = {}
+
+
+def _kept(call: Call, read: Callable[[], Forest]) -> Forest:
+    """The forest of the node of `call`, which `read` makes where it is not there yet."""
+    node, key = call.node, id(call.node)
+    entry = _KEPT.get(key)
+    if entry is None or entry[0]() is not node:
+        forest = copy(read())
+        forest.call = _NO_CALL
+        entry = _KEPT[key] = weakref.ref(node, lambda _: _KEPT.pop(key, None)), forest
+    found = copy(entry[1])
+    found.call = call
+    return found
+
+
+_NO_CALL = Call(Node("", (), ()), 1)
+
+
 def _classic(call: Call, votes: str, targets: int) -> Forest:
     """The forest of TreeEnsembleClassifier and -Regressor; `votes` is the prefix of the leaves' attributes."""
+    return _kept(call, lambda: _read_classic(call, votes, targets))
+
+
+def _read_classic(call: Call, votes: str, targets: int) -> Forest:
     trees, ids, span = _nodes(call)
     finder, count = _finder(call, trees, ids, span), len(ids)
     numbers = {name: number for number, name in enumerate((*MODES, "LEAF"))}
@@ -368,6 +396,10 @@ def _ensemble_shapes(call: Call, x: Known) -> Known:
 
 def _modern(call: Call, targets: int) -> Forest:
     """The trees of a TreeEnsemble: its nodes, then its leaves, each with one vote."""
+    return _kept(call, lambda: _read_modern(call, targets))
+
+
+def _read_modern(call: Call, targets: int) -> Forest:
     features = integers(call, "nodes_featureids")
     inner, leaf_targets = len(features), integers(call, "leaf_targetids")
     leaves = len(leaf_targets)
