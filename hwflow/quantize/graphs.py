@@ -248,19 +248,33 @@ def _of_the_host(graph: Graph) -> set[str]:
 def host_suffix(graph: Graph, allowed: frozenset[str], never: frozenset[str] = frozenset()) -> set[str]:
     """Names of the tensors made by nodes of `allowed`, or that need the host, with only such nodes behind them.
 
+    So are all that read what the host has made of a result of a layer: nothing comes back from there.
     Nodes of `never` are none of these, nor are those that a result of a layer is joined with and that depend on inputs
     alone: behind the hardware there are no inputs.  Next values of states stay in the hardware, too.
     """
     names: set[str] = set()
-    read, beside = consumers(graph), _beside_layers(graph)
+    read, beside, late = consumers(graph), _beside_layers(graph), _behind_host(graph)
     for node in reversed(graph.nodes):
         followers = [n for name in node.outputs for n in read.get(name, [])]
         fits = (node.op_type in allowed and not node.domain) or needs_host(node, graph)
+        fits = fits or (node.op_type not in NEVER_ON_HOST and not late.isdisjoint(node.inputs))
         fits = fits and (node.op_type not in never or bool(node.domain))
         fits = fits and not (beside | graph.kept).intersection(node.outputs)
         if fits and all(names.intersection(n.outputs) for n in followers):
             names.update(filter(None, node.outputs))
     return names
+
+
+def _behind_host(graph: Graph) -> set[str]:
+    """Results of nodes that need the host and have a layer in front of them, and of all behind those."""
+    behind, late = set[str](), set[str]()
+    for node in graph.nodes:
+        results, of_layers = set(filter(None, node.outputs)), not behind.isdisjoint(node.inputs)
+        if not late.isdisjoint(node.inputs) or (of_layers and needs_host(node, graph)):
+            late |= results
+        if of_layers or node.op_type in NEVER_ON_HOST:
+            behind |= results
+    return late
 
 
 def _beside_layers(graph: Graph) -> set[str]:

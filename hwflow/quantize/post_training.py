@@ -248,6 +248,7 @@ def _activation_settings(
                 notes.append(f"tensor '{name}' is {seen.low:g} everywhere in the calibration data")
             ends = choose_range(seen, choice)
             ends = _of_scores(*ends) if point.is_scores else ends
+            ends = _with_room(*ends, settings.room) if point.is_input else ends
         choices[name] = replace(choice, method=resolved_method(choice), range=ends)
     for group in prepared.common:
         if len({wished[name] for name in group}) > 1:
@@ -260,6 +261,10 @@ def _activation_settings(
         if wished[name].range is None:
             choices[name] = replace(choices[name], range=ends)
     return choices
+
+
+def _with_room(low: float, high: float, room: float) -> tuple[float, float]:
+    return low - room * (high - low), high + room * (high - low)
 
 
 def _of_scores(low: float, high: float) -> tuple[float, float]:

@@ -129,7 +129,8 @@ class QuantizationSettings(ByValue):
 
     `equalize` is cross-layer equalization of weights; None decides it automatically.  `hardware_argmax`: an ArgMax,
     ArgMin or TopK at the end of the model is a layer of the hardware, not a node of the host.  `chosen`: the widths of
-    `default` are somebody's choice, not only what is taken where nobody says.
+    `default` are somebody's choice, not only what is taken where nobody says.  `room`: ranges of inputs that are found
+    in data grow by this part of them at each end.
     """
 
     default: LayerSettings = LayerSettings()
@@ -138,6 +139,7 @@ class QuantizationSettings(ByValue):
     equalize: bool | None = None
     hardware_argmax: bool = False
     chosen: bool = field(default=False, compare=False)
+    room: float = field(default=0.0, compare=False)
 
     __repr__ = fields_repr
 
@@ -159,11 +161,14 @@ def settings_of_bits(weights: int, activations: int = 8) -> QuantizationSettings
 
 
 def for_classical(settings: QuantizationSettings) -> QuantizationSettings:
-    """`settings` for a classical model: of `CLASSICAL_BITS` where nobody has chosen widths."""
+    """`settings` for a classical model: of `CLASSICAL_BITS` where nobody has chosen widths.
+
+    One bit of so many is for features beyond those of the calibration rows: a clipped one may be another class.
+    """
     if settings.chosen:
         return settings
     default = settings.default
-    return replace(settings, chosen=True, default=replace(
+    return replace(settings, chosen=True, room=0.5, default=replace(
         default, weights=replace(default.weights, bits=CLASSICAL_BITS),
         output=replace(default.output, bits=CLASSICAL_BITS)))
 

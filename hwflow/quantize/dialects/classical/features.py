@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hwflow.onnx.model import Array, Node
-from hwflow.onnx.operators import NEVER_ON_HOST, QUANTIZERS
+from hwflow.onnx.operators import HOST_AFTER, NEVER_ON_HOST, QUANTIZERS
 from hwflow.quantize.dialects.rewriting import Refused, Rewriting
-from hwflow.quantize.graphs import ancestors
+from hwflow.quantize.graphs import ancestors, host_suffix
 
 Floats = npt.NDArray[np.float64]
 
@@ -101,6 +101,26 @@ def rewrite_join(r: Rewriting, node: Node) -> None:
     widths = tuple(shape[1] for shape in rows)
     r.nodes.append(replace(node, op_type="FeatureVectorizer", domain="ai.onnx.ml",
                            attributes={"inputdimensions": widths}))
+
+
+def at_the_end(r: Rewriting, scores: str, count: int, output: str) -> str:
+    """`scores` [n, count] for what makes `output` of them: on the host, where no layer follows that but joins and
+    sums do, which hardware has, too (OneVsRestClassifier).
+    """
+    behind, reached = list[Node](), {output}
+    for node in r.graph.nodes:
+        if not reached.isdisjoint(node.inputs):
+            behind.append(node)
+            reached.update(filter(None, node.outputs))
+    last = output in host_suffix(r.graph, HOST_AFTER) or any(node.op_type in NEVER_ON_HOST for node in behind)
+    return scores if last or not behind else by_host(r, scores, count, output)
+
+
+def by_host(r: Rewriting, scores: str, count: int, wish: str) -> str:
+    """`scores` [n, count] behind an operator that only the host runs."""
+    row = r.new(f"{wish}.row")
+    r.nodes.append(Node("FeatureVectorizer", (scores,), (row,), {"inputdimensions": (count,)}, row, "ai.onnx.ml"))
+    return row
 
 
 TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")

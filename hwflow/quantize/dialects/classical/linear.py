@@ -16,6 +16,7 @@ from hwflow.onnx.model import Array, Node
 from hwflow.onnx.ops.text import strings
 from hwflow.quantize.dialects.classical.features import (
     as_rows_of_float,
+    at_the_end,
     best_label,
     label_of_two,
     transformed,
@@ -111,11 +112,11 @@ def linear_classifier(r: Rewriting, node: Node) -> None:
     if one:
         label_of_two(r, node, scores, 0.0, labels)
         if output:
-            two_scores(r, scores, kind, True, output)
+            two_scores(r, at_the_end(r, scores, count, output), kind, True, output)
         return
     best_label(r, node, scores, labels)
     if output:
-        transformed(r, scores, kind, output)
+        transformed(r, at_the_end(r, scores, count, output), kind, output)
 
 
 def _require_linear(node: Node) -> None:

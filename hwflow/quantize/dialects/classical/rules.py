@@ -14,16 +14,16 @@ import numpy as np
 
 from hwflow.onnx import infer, simplify
 from hwflow.onnx.model import Model, Node
-from hwflow.onnx.operators import CLAMPS, HOST_AFTER, NEVER_ON_HOST, QUANTIZERS, SELECTIONS, UNARY
+from hwflow.onnx.operators import CLAMPS, NEVER_ON_HOST, QUANTIZERS, SELECTIONS, UNARY
 from hwflow.onnx.ops.base import Arr
 from hwflow.onnx.ops.ml.trees import Ensemble, Forest, scores_of_two
-from hwflow.quantize.dialects.classical.features import rewrite_join, rewrite_product, rewrite_scaler
+from hwflow.quantize.dialects.classical.features import by_host, rewrite_join, rewrite_product, rewrite_scaler
 from hwflow.quantize.dialects.classical.leaves import sums_of_leaves
 from hwflow.quantize.dialects.classical.linear import LINEAR_RULES, inside_distances, rewrite_sum
 from hwflow.quantize.dialects.classical.trees import emit_ensemble, read_ensemble, require_few, rewrite_trees
 from hwflow.quantize.dialects.rewriting import Rewriting, Table
 from hwflow.quantize.dialects.standard import in_needed_opset
-from hwflow.quantize.graphs import as_ints, host_suffix, label_of
+from hwflow.quantize.graphs import as_ints, label_of, on_host
 from hwflow.quantize.passes.normalise import OPSET
 
 _ML = "ai.onnx.ml"
@@ -37,7 +37,7 @@ def rewrite_mean(r: Rewriting, node: Node) -> None:
         return
     bag = _bag_of_trees(r, scores)
     if bag is None:
-        total, *others = [_on_host(r, name, node.outputs[0]) for name in scores]
+        total, *others = [by_host(r, name, r.shape(name)[1], node.outputs[0]) for name in scores]
         for name in others:
             total = r.emit("Add", total, name, wish=f"{node.outputs[0]}.sum")
         count = r.float32(f"{node.outputs[0]}.share", 1 / len(scores))
@@ -46,13 +46,6 @@ def rewrite_mean(r: Rewriting, node: Node) -> None:
     ensemble, x = bag
     first, outputs = r.made[scores[0]], ("", node.outputs[0]) if ensemble.labels is not None else node.outputs
     emit_ensemble(r, replace(first, outputs=outputs, name=f"{label_of(first)}.bag"), ensemble, x, 1 / len(scores))
-
-
-def _on_host(r: Rewriting, scores: str, wish: str) -> str:
-    """`scores` [n, classes] behind an operator that only the host runs."""
-    row = r.new(f"{wish}.row")
-    r.nodes.append(Node("FeatureVectorizer", (scores,), (row,), {"inputdimensions": r.shape(scores)[1:]}, row, _ML))
-    return row
 
 
 def _scores(r: Rewriting, node: Node) -> list[str]:
@@ -182,7 +175,7 @@ def takes_wide_integers(model: Model) -> bool:
     graph = model.graph
     if not _is_classical(model):
         return False
-    at_the_end = host_suffix(graph, HOST_AFTER) | inside_distances(Rewriting(model))
+    outside = on_host(graph) | inside_distances(Rewriting(model))
     return not any(
-        node.op_type in (UNARY - CLAMPS) | SELECTIONS and not node.domain and not at_the_end.intersection(node.outputs)
+        node.op_type in (UNARY - CLAMPS) | SELECTIONS and not node.domain and not outside.intersection(node.outputs)
         for node in graph.nodes)
