@@ -34,7 +34,7 @@ OLD = {("", "Upsample")}
 REFUSED = {("", "DynamicQuantizeLinear"), *((MS, name) for name in ("DynamicQuantizeMatMul", "QLinearSoftmax"))}
 #: What the quantizer reads besides: constants, shapes, and what chooses rows of a table.
 #: What it writes for the host around classical models.
-FOR_HOST = {"And", "ArrayFeatureExtractor", "FeatureVectorizer", "IsNaN", "ReduceSum", "Scaler", "ZipMap"}
+FOR_HOST = {"And", "ArrayFeatureExtractor", "Det", "FeatureVectorizer", "IsNaN", "ReduceSum", "Scaler", "ZipMap"}
 FOLDED = {"CastLike", "Shape", "Size", "Constant", "OneHot"}
 
 

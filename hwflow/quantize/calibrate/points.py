@@ -22,6 +22,7 @@ from hwflow.onnx.operators import (
     MATRIX,
     MAX_POOLS,
     MOVES,
+    NEVER_ON_HOST,
     ORDERLY,
     RANKINGS,
     TURNING,
@@ -297,8 +298,9 @@ class _Walk:
         names: set[str] = set()
         for node in reversed(self.graph.nodes):
             result, followers = node.outputs[0], [n for name in node.outputs for n in self.read.get(name, [])]
-            fits = (node.op_type in HOST_AFTER or needs_host(node, self.graph)) and not self._is_last_layer(node)
-            if not fits or not all(set(n.outputs) & names for n in followers):
+            fits = node.op_type in HOST_AFTER or needs_host(node, self.graph)
+            fits = fits or (result in forced and node.op_type not in NEVER_ON_HOST)
+            if self._is_last_layer(node) or not fits or not all(set(n.outputs) & names for n in followers):
                 continue
             if result in self.fused | self.graph.kept or (self._is_join(node) and result not in forced):
                 continue

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from hwflow.onnx.model import Array, Node
 from hwflow.onnx.ops.text import strings
+from hwflow.quantize.dialects.classical.coupling import coupled
 from hwflow.quantize.dialects.classical.features import (
     as_rows_of_float,
     at_the_end,
@@ -211,18 +212,16 @@ def _label_by_votes(r: Rewriting, node: Node, decisions: str, labels: Array) -> 
 
 
 def _probability(r: Rewriting, node: Node, decisions: str, count: int, kind: str, output: str) -> None:
-    """Platt's probabilities of two classes, 1 / (1 + exp(a d + b)) for the first."""
-    if count != 2:
-        raise Refused(f"probabilities of pairs ('prob_a') must be those of 2 classes, not {count}, which only an "
-                      "optimization combines", "train with probability=False")
-    a, b = (_table(node, name, 1, 1)[0, 0] for name in ("prob_a", "prob_b"))
-    slope = r.float32(f"{output}.slope", [[-a, a]])
-    bias = r.float32(f"{output}.bias", [[-b, b]])
-    both = r.emit("Add", r.emit("Mul", decisions, slope, wish=f"{output}.both"), bias, wish=f"{output}.both")
-    limits = [r.float32(f"{output}.{name}", end) for name, end in
-              (("least", 1e-7), ("most", 1 - 1e-7))]
-    sigmoid = r.emit("Sigmoid", both, wish=f"{output}.sigmoid")
-    transformed(r, r.emit("Clip", sigmoid, *limits, wish=f"{output}.clipped"), kind, output)
+    """Probabilities of classes from Platt's of pairs, 1 / (1 + exp(a d + b)) for the first."""
+    pairs = _pairs(count)
+    a, b = (_table(node, name, 1, len(pairs)) for name in ("prob_a", "prob_b"))
+    if count == 2:
+        a, b = (np.concatenate([values, -values], axis=1) for values in (a, b))
+    slope, bias = r.float32(f"{output}.slope", -a), r.float32(f"{output}.bias", -b)
+    exponents = r.emit("Add", r.emit("Mul", decisions, slope, wish=f"{output}.each"), bias, wish=f"{output}.each")
+    limits = [r.float32(f"{output}.{name}", end) for name, end in (("least", 1e-7), ("most", 1 - 1e-7))]
+    each = r.emit("Clip", r.emit("Sigmoid", exponents, wish=f"{output}.sigmoid"), *limits, wish=f"{output}.clipped")
+    transformed(r, each if count == 2 else coupled(r, each, pairs, count, output), kind, output)
 
 
 LINEAR_RULES: dict[tuple[str, str], Rule] = {

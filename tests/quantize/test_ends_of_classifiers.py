@@ -1,0 +1,114 @@
+"""What classifiers of scikit-learn have behind their products, as skl2onnx writes it, against onnxruntime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import hwflow.onnx
+from hwflow import golden
+from hwflow.layers import Dense
+from hwflow.onnx.build import Builder
+from hwflow.onnx.model import Model
+from hwflow.quantize import Quantized, quantize
+from tests.strategies.classical import FEATURES, ML
+
+F = np.float32
+Rng = np.random.Generator
+
+
+def ort_outputs(model: Model, x: np.ndarray, where: Path) -> list[Any]:
+    hwflow.onnx.save(model, where / "model.onnx")
+    return onnxruntime.InferenceSession(str(where / "model.onnx")).run(None, {"x": x})
+
+
+def quantized_on(model: Model, x: np.ndarray) -> Quantized:
+    return quantize(hwflow.onnx.infer(model), {"x": x[:, None]})
+
+
+def found(quantized: Quantized, x: np.ndarray) -> list[np.ndarray]:
+    return [value[:, 0] for value in golden.predict(quantized, {"x": x[:, None]}).values()]
+
+
+def machine(rng: Rng, classes: int) -> Model:
+    """SVC(kernel="linear", probability=True)."""
+    sizes, pairs, b = [3] * classes, classes * (classes - 1) // 2, Builder()
+    label, scores = b.nodes(
+        "SVMClassifier", b.input("x", F, ("n", FEATURES)), outputs=("label", "scores"), domain=ML,
+        classlabels_ints=list(range(7, 7 + classes)), kernel_type="LINEAR", kernel_params=[0.1, 0.0, 3.0],
+        vectors_per_class=sizes, support_vectors=rng.normal(size=3 * classes * FEATURES).tolist(),
+        coefficients=rng.normal(size=(classes - 1) * 3 * classes).tolist(), rho=rng.normal(size=pairs).tolist(),
+        post_transform="NONE", prob_a=rng.uniform(-2, -1, pairs).tolist(), prob_b=rng.normal(0, 0.2, pairs).tolist())
+    b.output(label)
+    b.output(scores)
+    return b.model(opset=17, opsets={ML: 1})
+
+
+@pytest.mark.parametrize("classes", [2, 3, pytest.param(6, marks=pytest.mark.slow)])
+def test_probabilities_of_pairs(classes: int, tmp_path: Path) -> None:
+    """hwflow solves the equations that onnxruntime comes near to by rounds, until it is 0.005 / classes away."""
+    rng = np.random.default_rng(classes)
+    model, x = machine(rng, classes), rng.normal(size=(200, FEATURES)).astype(F)
+    quantized = quantized_on(model, x)
+    assert [type(layer) for layer in quantized.graph.layers] == [Dense]
+    label, probabilities = found(quantized, x)
+    said = [hwflow.onnx.evaluate(model, {"x": row[None]}) for row in x]
+    assert np.mean(label.ravel() == [each["label"][0] for each in said]) > 0.99
+    exact = np.concatenate([each["scores"] for each in said])
+    np.testing.assert_allclose(probabilities, exact, atol=2e-3)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-5)
+    np.testing.assert_allclose(probabilities, ort_outputs(model, x, tmp_path)[1], atol=0.02)
+
+
+def one_against_the_rest(rng: Rng) -> Model:
+    """OneVsRestClassifier(LogisticRegression()): columns of several models, joined, and their share of the sum."""
+    b = Builder()
+    x, columns = b.input("x", F, ("n", FEATURES)), []
+    one, two = (b.constant(f"c{k}", np.array([k], np.int64)) for k in (1, 2))
+    for k in range(3):
+        weights = rng.normal(size=FEATURES)
+        scores = b.nodes("LinearClassifier", x, outputs=(f"label{k}", f"proba{k}"), domain=ML,
+                         coefficients=[*-weights, *weights], intercepts=[-0.25, 0.25], classlabels_ints=[0, 1],
+                         multi_class=1, post_transform="LOGISTIC")[1]
+        columns.append(b.node("Slice", scores, one, two, one))
+    joined = b.node("Concat", *columns, axis=1)
+    chosen = b.node("ArgMax", joined, axis=1)
+    label, = b.nodes("ArrayFeatureExtractor", b.constant("classes", np.array([4, 5, 9], np.int64)), chosen,
+                     outputs=("label",), domain=ML)
+    b.output(b.node("Reshape", label, b.constant("row", np.array([-1], np.int64))))
+    b.output(b.node("Div", joined, b.node("ReduceSum", joined, one)))
+    return b.model(opset=17, opsets={ML: 1})
+
+
+def test_one_against_the_rest(tmp_path: Path) -> None:
+    """Behind the products all is the host's, joins and sums too; the products have 16 bits."""
+    rng = np.random.default_rng(3)
+    model, x = one_against_the_rest(rng), rng.normal(size=(300, FEATURES)).astype(F)
+    quantized = quantized_on(model, x)
+    assert [type(layer) for layer in quantized.graph.layers] == [Dense] * 3
+    assert {tensor.format.bits for tensor in quantized.graph.tensors.values()} == {16}
+    label, shares = found(quantized, x)
+    expected_label, expected = ort_outputs(model, x, tmp_path)
+    np.testing.assert_allclose(shares, expected, atol=1e-3)
+    assert np.array_equal(label.ravel(), expected_label)
+
+
+def test_features_beyond_those_of_the_calibration() -> None:
+    """A feature twice as large as any row had is not clipped."""
+    rng, b = np.random.default_rng(5), Builder()
+    y, = b.nodes("LinearRegressor", b.input("x", F, ("n", FEATURES)), outputs=("y",), domain=ML, targets=1,
+                 coefficients=rng.normal(size=FEATURES).tolist(), intercepts=[0.5])
+    b.output(y)
+    x = rng.uniform(-1, 1, (100, FEATURES)).astype(F)
+    quantized = quantized_on(b.model(opset=17, opsets={ML: 1}), x)
+    far = np.zeros((2, FEATURES), F)
+    far[:, 0] = 1.9, -1.9
+    integers = golden.run_prologue(quantized, {"x": far[:, None]})
+    (entry,) = (quantized.graph.tensors[name] for name in quantized.graph.inputs)
+    (frames,) = integers.values()
+    assert (frames < entry.format.high).all()
+    assert (frames > entry.format.low).all()
