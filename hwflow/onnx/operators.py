@@ -62,7 +62,7 @@ _TREE = (
     "nodes ([how](trees.md))"
 )
 _LINEAR = "a Gemm; labels and probabilities on the host"
-_SVM = f"{_LINEAR}; kernel_type LINEAR; probabilities of two classes"
+_SVM = f"{_LINEAR}; kernel_type LINEAR"
 
 _TABLE = ("lookup", FUSED)
 
