@@ -305,7 +305,9 @@ _STANDARD = (
     Row("Swish", T.FUNCTION | T.TURNING),
     Row("Tan", same=(22,)),
     Row("Tanh", T.FUNCTION, same=(6, 13)),
-    Row("TensorScatter", texts={"mode": "linear circular"}),
+    Row("TensorScatter", T.NOT_ON_HOST | T.OWN_LAYER, layers=("write_row",),
+        limits="one row of one sequence at a position from the host; also what ScatterND, ScatterElements or Where "
+        "write so", texts={"mode": "linear circular"}),
     Row("TfIdfVectorizer", texts={"mode": "TF IDF TFIDF"}),
     Row("ThresholdedRelu", T.FUNCTION, same=(22,)),
     Row("Tile", T.MOVE, same=(13,)),

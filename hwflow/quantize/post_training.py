@@ -22,7 +22,7 @@ from hwflow.quantize.calibrate.activations import (
 )
 from hwflow.quantize.calibrate.equalize import equalize
 from hwflow.quantize.calibrate.insert import insert
-from hwflow.quantize.calibrate.points import Point, common_ranges, points, scale_source, squares
+from hwflow.quantize.calibrate.points import Point, common_ranges, flags, points, scale_source, squares
 from hwflow.quantize.calibrate.ranges import Progress, ranges_of_silent
 from hwflow.quantize.calibrate.recurrent import Reach, needs_reaches, reaches, with_reaches
 from hwflow.quantize.calibrate.tune import equalizes, resolved, tune
@@ -182,6 +182,7 @@ def finish(prepared: Prepared, settings: QuantizationSettings, notes: list[str])
     chosen = _activation_settings(prepared, settings, notes)
     wide = squares(prepared.twin, prepared.points)
     activations = {name: _form(choice, is_square=name in wide) for name, choice in chosen.items()}
+    activations |= {name: activation_form(*ends, bits=1) for name, ends in flags(prepared.twin, prepared.points).items()}
     _check_padding(prepared, activations)
     tuned = tune(prepared.twin, activations, settings, prepared.rows)
     inserted = insert(tuned.model, activations, tuned.weights)

@@ -34,6 +34,7 @@ from hwflow.quantize.importer import host
 from hwflow.quantize.importer.building import Building
 from hwflow.quantize.importer.importer import Importer
 from hwflow.quantize.importer.kept import states
+from hwflow.quantize.passes.caches import caches_to_rows
 from hwflow.quantize.passes.decomposed import decomposed_to_operators
 from hwflow.quantize.passes.floats import float_note, floats_to_float32
 from hwflow.quantize.passes.joins import constant_parts_to_pads, joins_to_sums_and_products, sum_to_add
@@ -64,6 +65,8 @@ DIALECT_PASSES: tuple[Pass, ...] = (
     Pass("sum-to-add", "Write Sum with Add.", sum_to_add),
     Pass("decomposed-to-operators", "Write normalizations and softmaxes of many nodes as one.",
          decomposed_to_operators),
+    Pass("caches-to-rows", "Write rows at computed places as TensorScatter, what the place decides as tables.",
+         caches_to_rows),
     Pass("masks-before-softmax", "Add what hides scores right before their Softmax.", masks_before_softmax),
     Pass("fourier-to-products", "Write STFT and DFT as products with constants.", fourier_to_products),
     Pass("one-hot-to-gather", "Write a product with one-hot rows as a Gather of rows.", one_hot_to_gather),

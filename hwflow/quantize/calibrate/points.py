@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from hwflow.onnx.model import Graph, Model, Node
 from hwflow.onnx.operators import (
     BEST,
@@ -81,15 +83,16 @@ def points(model: Model, ranks: bool = False) -> tuple[Point, ...]:
 
 
 def common_ranges(model: Model, ready: tuple[Point, ...]) -> tuple[tuple[str, ...], ...]:
-    """Groups of points that are best made integers the same way: operands and result of a Concat or a Pad with values,
-    and a state that stays on the chip with its next value.
+    """Groups of points that are best made integers the same way: the tensors of a Concat, a TensorScatter, or a Pad
+    with values, and a state that stays on the chip with its next value.
 
     Then these only put integers beside each other, or keep them.
     """
     graph, tensors = model.graph, {point.tensor for point in ready}
     makers, group = producers(graph), {name: {name} for name in tensors}
-    alike: list[tuple[str, ...]] = [(*dynamic_inputs(node, graph), node.outputs[0]) for node in graph.nodes
-             if (node.op_type == "Concat" or pads_values(node, graph)) and node.outputs[0] in tensors]  # fmt: skip
+    alike = [(*(name for name in dynamic_inputs(node, graph) if name not in numbers_read(node, graph)), node.outputs[0])
+             for node in graph.nodes if node.outputs[0] in tensors
+             and (node.op_type in ("Concat", "TensorScatter") or pads_values(node, graph))]
     alike += [pair for pair in state_pairs(model).items() if pair[0] in graph.kept]
     for ends in alike:
         sources = [scale_source(name, makers, tensors) for name in ends]
@@ -106,6 +109,13 @@ def pads_values(node: Node, graph: Graph) -> bool:
         return False
     fill = graph.initializers.get(node.input(2))
     return bool(attribute(node, "value", 0.0) if fill is None else fill.any())
+
+
+def numbers_read(node: Node, graph: Graph) -> tuple[str, ...]:
+    """The inputs of `node` that are numbers of rows, and no values."""
+    if is_embedding(node, graph):
+        return node.inputs[1:2]
+    return node.inputs[2:3] if node.op_type == "TensorScatter" and not node.domain else ()
 
 
 def scale_source(name: str, makers: Mapping[str, Node], stop: Container[str]) -> str:
@@ -163,7 +173,7 @@ class _Walk:
                 continue
             for name in dynamic:
                 is_state = is_recurrent(node) and name in node.inputs[INITIAL_STATES]
-                if name in self.before and not is_state and not is_embedding(node, self.graph):
+                if name in self.before and not is_state and name not in numbers_read(node, self.graph):
                     self._add_start(name)
             if self._is_join(node) or self._computes(node):
                 self._add(self.ends.get(result, result), node)
@@ -361,6 +371,19 @@ def squares(model: Model, points: Iterable[Point]) -> frozenset[str]:
         if left == squared:
             return frozenset(squared)
         squared = left
+
+
+def flags(model: Model, points: Iterable[Point]) -> dict[str, tuple[float, float]]:
+    """The tensors of `points` that are rows of a table with two values, 0 and another: one bit has them exactly."""
+    graph, made = model.graph, producers(model.graph)
+    found = {}
+    for point in points:
+        node = made.get(point.tensor)
+        table = graph.initializers[node.inputs[0]] if node is not None and is_embedding(node, graph) else None
+        values = np.unique(table).tolist() if table is not None else []
+        if len(values) == 2 and 0 in values:
+            found[point.tensor] = (values[0], values[1])
+    return found
 
 
 def _is_square(node: Node, graph: Graph) -> bool:

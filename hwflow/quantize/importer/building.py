@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from hwflow_base.errors import reason_of
 
-from hwflow.layers import IntFormat, Layer, LayerGraph, Lookup, Tensor
+from hwflow.layers import Frame, IntFormat, Layer, LayerGraph, Lookup, Tensor
 from hwflow.layers.concat import Concat
 from hwflow.layers.formats import IntArray
 from hwflow.layers.rearrange import Offsets, Rearrange, picked
@@ -220,8 +220,16 @@ class Building:
         One Rearrange layer, or two where rows, columns and channels do not move on their own: over one row.  It is
         named like `by` where nothing has moved elements before.
         """
-        frame, order, own = places(held.index, flat, pixels)
-        x = self.tensors[held.tensor]
+        _, order, own = places(held.index, flat, pixels)
+        return self.ordered(held, order, own, by, ".row" if flat else "")
+
+    def ordered(self, held: Held, order: IntArray, own: IntArray, by: Moved, called: str = "") -> Held:
+        """A frame with the elements of `held` at the places `order` [h, w, c], of which -1 is padding and some may come
+        again; `own` is the index that the tensor then has.
+
+        `called` ends the name of a frame that is no tensor of ONNX's.
+        """
+        frame, x = Frame(*order.shape), self.tensors[held.tensor]
         padding = None
         if (order < 0).any():
             padding = self._padding(held, x)
@@ -234,7 +242,7 @@ class Building:
             row = Offsets(np.zeros(1, np.int64), np.zeros(1, np.int64), order.ravel())
             x = self._rearrange(x, row, padding, by, f"{by.output}.row")
             tables, padding = picked(frame), None
-        suffix = ".row" * flat or ".before" * by.computed
+        suffix = called or ".before" * by.computed
         y = self._rearrange(x, tables, padding, by, f"{by.output}{suffix}")
         if not suffix:
             self.sources.setdefault(y.name, (by.output, own))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -207,6 +208,10 @@ class Importer:
                 raise  # the host computes it without another layer
             if len(operands) == 1 and not self._fits_in_place(node, *operands.values()):
                 return element_wise(node, operands, self.constants, per_element=True)
+            if len(operands) == 2 and len({unrounded.index.size for unrounded in operands.values()}) > 1:
+                operands = self._spread(operands)
+                with contextlib.suppress(Misplaced):
+                    return element_wise(node, operands, self.constants)
             return element_wise(node, self._in_one_place(operands), self.constants)
 
     def _in_one_place(self, operands: Mapping[str, Unrounded]) -> dict[str, Unrounded]:
@@ -218,6 +223,12 @@ class Importer:
                 operands = {name: replace(operand, index=np.broadcast_to(operand.index, shape))
                             for name, operand in operands.items()}
         return {name: self.movement.unrounded_in_place(operand, name) for name, operand in operands.items()}
+
+    def _spread(self, operands: Mapping[str, Unrounded]) -> dict[str, Unrounded]:
+        """Both operands of a join, the smaller one over the frame of the other."""
+        (small, part), (_, whole) = sorted(operands.items(), key=lambda item: item[1].index.size)
+        spread = self.movement.spread(part, small, whole)
+        return {name: spread if name == small else unrounded for name, unrounded in operands.items()}
 
     def _fits_in_place(self, node: Node, unrounded: Unrounded) -> bool:
         """True where elements that stand across each other's pixels have, once in order, one constant per channel."""

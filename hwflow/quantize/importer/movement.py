@@ -134,6 +134,24 @@ class Movement:
         held = self.in_place(source, name, flat)
         if held.tensor == anchor.source.tensor:
             return replace(unrounded, index=held.index, moved=None)
+        return self._rebased(unrounded, anchor, held)
+
+    def spread(self, unrounded: Unrounded, name: str, over: Unrounded) -> Unrounded:
+        """A function of a tensor as the same function of a frame as that of `over`, at whose places each element stands
+        as often as the shapes broadcast to each other; anything else as it is."""
+        anchor, frame, index = unrounded.anchor, over.anchor.frame, over.index
+        fits = index.size == frame.elements and np.broadcast_shapes(unrounded.index.shape, index.shape) == index.shape
+        if not isinstance(anchor, TensorAnchor) or varies(unrounded) or not fits:
+            return unrounded
+        order = np.empty(frame.elements, np.int64)
+        order[index.ravel()] = np.broadcast_to(unrounded.index, index.shape).ravel()
+        by = replace(unrounded.moved or Moved(self._made[name], name), computed=True)
+        source = replace(anchor.source, index=unrounded.index, real=True, moved=by)
+        order = order.reshape(frame.height, frame.width, frame.channels)
+        return self._rebased(unrounded, anchor, self.building.ordered(source, order, index, by, ".spread"))
+
+    def _rebased(self, unrounded: Unrounded, anchor: TensorAnchor, held: Held) -> Unrounded:
+        """The function `unrounded` of the tensor of `anchor`, of `held` instead."""
         frame = self.building.tensors[held.tensor].frame
         own = TensorAnchor(anchor.node, held.tensor, frame, (held,))
 

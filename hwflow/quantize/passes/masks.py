@@ -22,6 +22,7 @@ from hwflow.quantize.graphs import (
     attribute,
     consumers,
     dynamic_inputs,
+    is_embedding,
     label_of,
     leading_to,
     producers,
@@ -204,6 +205,19 @@ def _smallest(mask: _Numbers) -> _Numbers:
     return mask
 
 
+def reads_row_of_mask(graph: Graph, makers: Mapping[str, Node], name: str) -> bool:
+    """Whether the scores `name` are a sum with a row of a table that hides some of them."""
+    def before_layout(tensor: str) -> Node | None:
+        while tensor in makers and makers[tensor].op_type in LAYOUT:
+            tensor = makers[tensor].inputs[0]
+        return makers.get(tensor)
+
+    added = before_layout(name)
+    rows = [before_layout(each) for each in added.inputs] if added is not None and added.op_type == "Add" else []
+    tables = [graph.initializers[row.inputs[0]] for row in rows if row is not None and is_embedding(row, graph)]
+    return any(np.ptp(table) > REACH and table.min() <= HIDDEN for table in tables)
+
+
 def with_floors(model: Model, rows: Mapping[str, Array]) -> Model:
     """A Clip in front of each Softmax of the inferred `model` that reads a mask: nothing far below what has a share.
 
@@ -213,7 +227,7 @@ def with_floors(model: Model, rows: Mapping[str, Array]) -> Model:
     for node in model.graph.nodes:
         if node.op_type == "Softmax" and not node.domain:
             biases = next((scores.added for scores in walk._scores(node)), np.zeros(()))
-            if np.ptp(biases) > REACH:
+            if np.ptp(biases) > REACH or reads_row_of_mask(walk.graph, walk.made, node.inputs[0]):
                 floors[node.inputs[0]] = np.inf
     if not floors:
         return model

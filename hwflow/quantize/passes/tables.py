@@ -124,16 +124,25 @@ def numbers_of_rows(model: Model) -> Model:
     graph = model.graph
     makers, added, known = producers(graph), Additions(graph), dict[tuple[str, int], str]()
     for node in graph.nodes:
-        if not is_embedding(node, graph) or _is_number(node.inputs[1], graph, makers):
+        place, rows = _chosen_rows(node, graph)
+        if not rows or _is_number(node.inputs[place], graph, makers):
             added.nodes.append(node)
             continue
-        table, numbers = graph.initializers[node.inputs[0]], node.inputs[1]
-        rows = table.shape[attribute(node, "axis", 0)]
+        numbers = node.inputs[place]
         if (numbers, rows) not in known:
             every = added.int64(f"{numbers}.rows", np.arange(rows))
             known[numbers, rows] = added.emit("Gather", every, numbers, wish=f"{numbers}.row", axis=0)
-        added.nodes.append(replace(node, inputs=(node.inputs[0], known[numbers, rows])))
+        inputs = (*node.inputs[:place], known[numbers, rows], *node.inputs[place + 1 :])
+        added.nodes.append(replace(node, inputs=inputs))
     return simplify(infer(added.into(model))) if known else model
+
+
+def _chosen_rows(node: Node, graph: Graph) -> tuple[int, int]:
+    """Which input of `node` has numbers of rows, and how many rows there are; 0 where it has none."""
+    if is_embedding(node, graph):
+        return 1, graph.initializers[node.inputs[0]].shape[attribute(node, "axis", 0)]
+    cache = shape_of(graph, node.inputs[0]) if node.op_type == "TensorScatter" and node.input(2) else None
+    return 2, cache[attribute(node, "axis", -2)] if cache is not None else 0
 
 
 def _is_number(name: str, graph: Graph, makers: dict[str, Node]) -> bool:

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from hwflow.onnx.model import Node
 from hwflow.onnx.operators import BEST, SUMS
+from hwflow.quantize.importer.kinds.caches import tensor_scatter
 from hwflow.quantize.importer.kinds.matrix import conv
 from hwflow.quantize.importer.kinds.products import embedding, matmul
 from hwflow.quantize.importer.kinds.recurrent import recurrent
@@ -64,6 +65,7 @@ HANDLERS: Mapping[tuple[str, str], Handler] = {
     ("", "RNN"): recurrent,
     ("", "MeanVarianceNormalization"): mean_variance_normalization,
     ("", "RMSNormalization"): rms_normalization,
+    ("", "TensorScatter"): tensor_scatter,
     ("ai.onnx.ml", "TreeEnsemble"): trees,
     ("ai.onnx.ml", "TreeEnsembleRegressor"): trees,
     ("", "Softmax"): softmax,

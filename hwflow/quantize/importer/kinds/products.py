@@ -61,7 +61,7 @@ def embedding(context: NodeContext, node: Node, dynamic: list[str]) -> TensorSta
         return None
     table, axis = context.graph.initializers[node.inputs[0]], attribute(node, "axis", 0)
     axis %= table.ndim
-    held = _numbers(context, node, table.shape[axis])
+    held = numbers_of(context, node, node.inputs[1], table.shape[axis])
     count, rest = context.tensors[held.tensor].frame.elements, (*table.shape[:axis], *table.shape[axis + 1 :])
     rows = np.moveaxis(table, axis, 0).reshape(table.shape[axis], -1)
     frame = Frame(1, count, rows.shape[1])
@@ -72,9 +72,8 @@ def embedding(context: NodeContext, node: Node, dynamic: list[str]) -> TensorSta
     return _of_integers(context, node, held, rows, Held("", index, real=False))
 
 
-def _numbers(context: NodeContext, node: Node, rows: int) -> Held:
-    """The numbers of rows as an input of the layer graph, of pixels with one channel."""
-    name = node.inputs[1]
+def numbers_of(context: NodeContext, node: Node, name: str, rows: int) -> Held:
+    """The numbers `name` of rows, up to `rows`, as an input of the layer graph, of pixels with one channel."""
     shape, state = shape_of(context.graph, name), context.states[name]
     if not isinstance(state, OnHost) or state.in_epilogue or shape is None:
         raise Refusal(

@@ -1,0 +1,376 @@
+"""Caches whose rows are written at a computed place, and what such a place decides besides.
+
+    ScatterND, ScatterElements, Where, layout   ─▶  TensorScatter(cache, row, number)
+    anything of a number alone                  ─▶  Gather(table, number)
+    Where(hidden, -inf, scores) -> Softmax      ─▶  Add(scores, Gather(table, number)) -> Softmax
+
+What a node does is seen by numbers that are sent through it, once for each place that there is.  A number is an integer
+tensor with one element that writes a row of a cache: it has as many values as the cache has rows.  What only such a
+number decides, masks and rotations, is computed for each of its values, and is a table from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hwflow.layers.formats import IntArray
+from hwflow.onnx import evaluate, infer, simplify
+from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
+from hwflow.onnx.operators import LAYOUT, NEVER_ON_HOST
+from hwflow.quantize.graphs import (
+    Additions,
+    ancestors,
+    attribute,
+    consumers,
+    dynamic_inputs,
+    leading_to,
+    producers,
+    shape_of,
+)
+from hwflow.quantize.passes.masks import HIDDEN
+from hwflow.quantize.passes.normalise import in_opset
+
+#: The operators that put elements at places that are computed, or choose between two tensors.
+_WRITERS = frozenset({"ScatterND", "ScatterElements", "Scatter", "Where"})
+#: What only brings a number into another shape or type.
+_SAME_NUMBER = LAYOUT | {"Cast", "Expand", "Identity", "Concat", "Tile"}
+#: The operator set that has TensorScatter.
+_SINCE = 24
+#: Elements of the largest table that is computed, and of all results of a node that is looked through.
+_LARGEST_TABLE, _MOST_WORK = 1 << 20, 1 << 28
+
+
+def caches_to_rows(model: Model) -> Model:
+    """Write what replaces a row as TensorScatter, and what its number decides as rows of tables."""
+    model = _with_rows_written(model)
+    numbers = dict[str, int]()
+    for node in model.graph.nodes:
+        cache = shape_of(model.graph, node.inputs[0]) if node.op_type == "TensorScatter" and node.input(2) else None
+        if cache is not None:
+            number = _number_of(model.graph, producers(model.graph), node.inputs[2])
+            rows = cache[attribute(node, "axis", -2)]
+            if number:
+                numbers[number] = min(rows, numbers.get(number, rows))
+    for number, rows in numbers.items():
+        model = _with_tables(model, number, rows)
+    return model
+
+
+def _number_of(graph: Graph, makers: Mapping[str, Node], name: str) -> str:
+    """The integer with one element that the tensor `name` has in another shape; empty where there is none."""
+    while name in makers and makers[name].op_type in _SAME_NUMBER and not makers[name].domain:
+        before = set(dynamic_inputs(makers[name], graph))
+        if len(before) != 1 or any(value.dtype.kind == "f" for value in _constants(makers[name], graph)):
+            break
+        (name,) = before
+    kind, shape = graph.tensor_type(name), shape_of(graph, name)
+    one = shape is not None and int(np.prod(shape)) == 1
+    return name if one and kind is not None and kind.dtype.kind in "iu" else ""
+
+
+def _constants(node: Node, graph: Graph) -> Iterator[Array]:
+    return (graph.initializers[name] for name in node.inputs if name in graph.initializers)
+
+
+# Rows that are written.
+
+
+@dataclass(frozen=True)
+class _Write:
+    """`result` is `cache`, but along `axis` at the place that the integer `number` says it is `row`.
+
+    `order` are the numbers of the elements of the tensor `row`, in the shape that the row has in the cache.
+    """
+
+    cache: str
+    row: str
+    number: str
+    result: str
+    axis: int
+    order: IntArray
+
+
+def _with_rows_written(model: Model) -> Model:
+    """Every write of one row as a TensorScatter."""
+    graph = model.graph
+    makers, readers = producers(graph), consumers(graph)
+    writes = dict[str, _Write]()
+    for node in graph.nodes:
+        for write in _candidates(model, makers, readers, node) if node.op_type in _WRITERS and not node.domain else ():
+            writes[write.result] = write
+            break
+    if not writes:
+        return model
+    added = Additions(graph)
+    for node in graph.nodes:
+        if node.outputs[0] in writes:
+            _emit_write(added, writes[node.outputs[0]])
+        else:
+            added.nodes.append(node)
+    nodes = leading_to(added.nodes, [value.name for value in graph.outputs])
+    added.nodes[:] = nodes
+    written = added.into(model)
+    newer = in_opset(model, _SINCE) if model.opsets.get("", 0) < _SINCE else model
+    if newer is not model:  # the nodes as that set writes them; writers are the same there
+        return _with_rows_written(newer)
+    return simplify(infer(written))
+
+
+def _candidates(model: Model, makers: Mapping[str, Node], readers: Mapping[str, list[Node]], node: Node
+                ) -> Iterator[_Write]:
+    """The writes of a row that `node` may be, with layout around it first."""
+    graph = model.graph
+    dynamic = dynamic_inputs(node, graph)
+    shape = shape_of(graph, node.outputs[0])
+    places = [name for name in dynamic if (kind := graph.tensor_type(name)) is not None and kind.dtype.kind in "biu"]
+    reals = [name for name in dynamic if name not in places]
+    if shape is None or len(reals) != 2 or not places:
+        return
+    numbers = {_only_source(graph, name) for name in places}
+    if len(numbers) != 1 or None in numbers:
+        return
+    (number,) = numbers
+    assert number is not None
+    results = [node.outputs[0]]
+    while len(after := readers.get(results[-1], [])) == 1 and after[0].op_type in LAYOUT:
+        results.append(after[0].outputs[0])
+    for cache, row in (reals, reals[::-1]):
+        if shape_of(graph, cache) != shape:
+            continue
+        roots = [cache]
+        while roots[-1] in makers and makers[roots[-1]].op_type in LAYOUT:
+            roots.append(makers[roots[-1]].inputs[0])
+        for root in reversed(roots):
+            for result in reversed(results):
+                write = _write(model, root, row, number, result)
+                if write is not None:
+                    yield write
+
+
+def _only_source(graph: Graph, name: str) -> str | None:
+    """The number that alone decides the tensor `name`; None where there is none."""
+    makers, todo, found = producers(graph), [name], set[str]()
+    while todo:
+        tensor = todo.pop()
+        number = _number_of(graph, makers, tensor)
+        if number:
+            found.add(number)
+        elif tensor not in makers or makers[tensor].op_type in NEVER_ON_HOST or makers[tensor].domain:
+            return None
+        else:
+            todo += dynamic_inputs(makers[tensor], graph)
+    return found.pop() if len(found) == 1 else None
+
+
+def _write(model: Model, cache: str, row: str, number: str, result: str) -> _Write | None:
+    """What the nodes from these three tensors to `result` do, where it is a write of one row; else None."""
+    graph = model.graph
+    shape, small = shape_of(graph, cache), shape_of(graph, row)
+    if shape is None or small is None or shape_of(graph, result) != shape or not shape:
+        return None
+    size, count = int(np.prod(shape)), int(np.prod(small))
+    old, new = np.arange(1, size + 1, dtype=np.float32).reshape(shape), -np.arange(1, count + 1, dtype=np.float32)
+    traced = _Traced(model, {cache: old, row: new.reshape(small)}, number, result)
+    first = traced.at(0)
+    axis = next((k for k in range(len(shape)) if np.array_equal(first < 0, _at(shape, k, 0))), None)
+    if axis is None or size * shape[axis] > _MOST_WORK or size >= 1 << 24:
+        return None
+    own = np.take(first, [0], axis)
+    for place in range(shape[axis]):
+        if not np.array_equal(traced.at(place), np.where(_at(shape, axis, place), own, old)):
+            return None
+    return _Write(cache, row, number, result, axis, (-own - 1).astype(np.int64))
+
+
+def _at(shape: tuple[int, ...], axis: int, place: int) -> Array:
+    """True for the elements at `place` along `axis`."""
+    found: Array = np.indices(shape, sparse=True)[axis] == place
+    return np.broadcast_to(found, shape)
+
+
+class _Traced:
+    """A part of a model from fixed tensors and one number to `results`."""
+
+    def __init__(self, model: Model, feeds: Mapping[str, Array], number: str, *results: str) -> None:
+        graph = model.graph
+        kind = graph.tensor_type(number)
+        assert kind is not None
+        self.number, self.dtype, self.shape = number, kind.dtype, shape_of(graph, number) or ()
+        self.feeds, self.results = feeds, results
+        inputs = tuple(Value(name, TensorType(array.dtype, array.shape)) for name, array in feeds.items())
+        cut = replace(graph, nodes=tuple(node for node in graph.nodes if not {number, *feeds} & set(node.outputs)))
+        outputs = tuple(Value(name, None) for name in results)
+        part = Graph("part", tuple(ancestors(cut, results)), (*inputs, Value(number, kind)), outputs,
+                     graph.initializers)
+        self.model = Model(part, model.ir_version, model.opsets)
+
+    def all_at(self, place: int) -> Mapping[str, Array]:
+        return evaluate(self.model, {**self.feeds, self.number: np.full(self.shape, place, self.dtype)})
+
+    def at(self, place: int) -> Array:
+        result: Array = self.all_at(place)[self.results[0]]
+        return result
+
+
+def _emit_write(added: Additions, write: _Write) -> None:
+    """The TensorScatter, in a batch of its own where the cache has none."""
+    base, shape = write.result, shape_of(added.graph, write.cache)
+    assert shape is not None
+    batched = write.axis > 0 and shape[0] == 1
+    row_shape = (*(() if batched else (1,)), *write.order.shape)
+    row, flat = write.row, write.order.ravel()
+    if not np.array_equal(flat, np.arange(flat.size)) or shape_of(added.graph, row) != row_shape:
+        if not np.array_equal(flat, np.arange(flat.size)):
+            row = added.reshaped(row, (-1,), f"{base}.elements")
+            row = added.emit("Gather", row, added.int64(f"{base}.order", flat), wish=f"{base}.in_order", axis=0)
+        row = added.reshaped(row, row_shape, f"{base}.row")
+    cache = write.cache if batched else added.reshaped(write.cache, (1, *shape), f"{base}.old")
+    number = added.reshaped(write.number, (1,), f"{base}.number")
+    number = added.emit("Cast", number, wish=f"{base}.place", to=7)
+    axis = write.axis + (not batched)
+    output = "" if not batched else write.result
+    made = added.emit("TensorScatter", cache, row, number, wish=f"{base}.new", output=output, axis=axis)
+    if not batched:
+        added.reshaped(made, shape, base, output=write.result)
+
+
+# Tables of what a number decides.
+
+
+def _with_tables(model: Model, number: str, rows: int) -> Model:
+    """What only `number`, from 0 to `rows` - 1, decides and something else reads, as rows of tables."""
+    graph = model.graph
+    decided, readers = _decided(graph, number), consumers(graph)
+    outputs = {value.name for value in graph.outputs}
+    read = {name: [node for node in readers.get(name, ()) if not decided.issuperset(node.outputs)]
+            for name in decided if name != number and name not in outputs}
+    reals = {name for name, nodes in read.items() if nodes and _is_real(graph, name)}
+    masks = {node.outputs[0]: mask for node in graph.nodes
+             if not decided.issuperset(node.outputs) and (mask := _mask(graph, node, decided, readers)) is not None}
+    conditions = {name for mask in masks.values() for name in (mask.condition, mask.hidden) if name in decided}
+    if not reals and not masks:
+        return model
+    values = _tables(model, number, rows, [*reals, *conditions])
+    written = _Tables(graph, number, values)
+    for node in graph.nodes:
+        written.write(node, reals, masks)
+    written.added.nodes[:] = leading_to(written.added.nodes, outputs)
+    return simplify(infer(written.added.into(model)))
+
+
+def _decided(graph: Graph, number: str) -> set[str]:
+    """The tensors that `number` alone decides, itself included."""
+    names = {number}
+    for node in graph.nodes:
+        dynamic = dynamic_inputs(node, graph)
+        if dynamic and names.issuperset(dynamic) and node.op_type not in NEVER_ON_HOST and not node.domain:
+            names.update(filter(None, node.outputs))
+    return names
+
+
+def _is_real(graph: Graph, name: str) -> bool:
+    kind = graph.tensor_type(name)
+    return kind is not None and kind.dtype.kind == "f"
+
+
+@dataclass(frozen=True)
+class _Mask:
+    """Where(`condition`, `hidden`, `scores`), or with both others exchanged."""
+
+    condition: str
+    hidden: str
+    scores: str
+    where: bool
+
+
+def _mask(graph: Graph, node: Node, decided: set[str], readers: Mapping[str, list[Node]]) -> _Mask | None:
+    """What `node` hides of the scores of a Softmax; None where it does no such thing."""
+    if node.op_type != "Where" or node.domain or node.inputs[0] not in decided:
+        return None
+    known = [name in graph.initializers or name in decided for name in node.inputs[1:]]
+    after = readers.get(node.outputs[0], [])
+    while len(after) == 1 and after[0].op_type in LAYOUT:
+        after = readers.get(after[0].outputs[0], [])
+    if sum(known) != 1 or not after or any(reader.op_type != "Softmax" for reader in after):
+        return None
+    hidden, scores = (node.inputs[2 - known[0]], node.inputs[1 + known[0]])
+    return _Mask(node.inputs[0], hidden, scores, bool(known[0]))
+
+
+def _tables(model: Model, number: str, rows: int, names: Iterable[str]) -> dict[str, Array]:
+    """For each tensor that `number` decides its values, [rows, *its shape]; without those that are too large."""
+    small = [name for name in dict.fromkeys(names)
+             if rows * int(np.prod(shape_of(model.graph, name) or ())) <= _LARGEST_TABLE]
+    traced = _Traced(model, {}, number, *small)
+    found = [traced.all_at(place) for place in range(rows)]
+    return {name: np.stack([values[name] for values in found]) for name in small}
+
+
+class _Tables:
+    """Writes rows of the tables `values`, by the names of the tensors that have them, where they are made or hide."""
+
+    def __init__(self, graph: Graph, number: str, values: Mapping[str, Array]) -> None:
+        self.graph, self.number, self.values = graph, number, values
+        self.added = Additions(graph)
+        self._rows: dict[tuple[bytes, int], str] = {}
+        self._place = ""
+        #: Scores that hide others, up to the Softmax: they have other values there than the model's.
+        self._masked: dict[str, str] = {}
+
+    def write(self, node: Node, reals: set[str], masks: Mapping[str, _Mask]) -> None:
+        """`node`, or what takes its place."""
+        mask = masks.get(node.outputs[0])
+        table = self._hiding(mask) if mask is not None else None
+        if mask is not None and table is not None:
+            rank = len(shape_of(self.graph, mask.scores) or ())
+            shape = (*(1,) * (rank - table.ndim + 1), *table.shape[1:])
+            row = self._row(table, shape, f"{node.outputs[0]}.mask")
+            masked = self.added.emit("Add", mask.scores, row, wish=f"{node.outputs[0]}.masked")
+            self._masked[node.outputs[0]] = masked
+            return
+        if self._masked.keys() & set(node.inputs):
+            node = replace(node, inputs=tuple(self._masked.get(name, name) for name in node.inputs))
+            if node.op_type in LAYOUT:
+                self._masked[node.outputs[0]] = self.added.new(f"{node.outputs[0]}.masked")
+                node = replace(node, outputs=(self._masked[node.outputs[0]],))
+        instead = [name for name in node.outputs if name in reals and name in self.values]
+        if not instead:
+            self.added.nodes.append(node)
+            return
+        rest = tuple(self.added.new(name) if name in instead else name for name in node.outputs)
+        self.added.nodes.append(replace(node, outputs=rest))
+        for name in instead:
+            self._row(_finite(self.values[name]), shape_of(self.graph, name) or (), f"{name}.rows", name)
+
+    def _hiding(self, mask: _Mask) -> Array | None:
+        """What is added to scores: 0, or far less where they are hidden; None where it is no mask."""
+        condition = self.values.get(mask.condition)
+        hidden = self.graph.initializers.get(mask.hidden)
+        hidden = self.values.get(mask.hidden) if hidden is None else hidden[None]
+        if condition is None or hidden is None:
+            return None
+        while hidden.ndim < condition.ndim:
+            hidden = hidden[:, None]
+        while condition.ndim < hidden.ndim:
+            condition = condition[:, None]
+        table = np.where(condition == mask.where, hidden, 0)
+        hides = bool((table[table != 0] <= HIDDEN).all())
+        return _finite(table.astype(np.float32)) if hides else None
+
+    def _row(self, table: Array, shape: tuple[int, ...], wish: str, output: str = "") -> str:
+        """The row of `table` that the number chooses, as a tensor of `shape`; of equal tables it is read once."""
+        flat = np.ascontiguousarray(table.reshape(len(table), -1), np.float32)
+        key = (flat.tobytes(), flat.shape[1])
+        if key not in self._rows:
+            self._place = self._place or self.added.reshaped(self.number, (1,), f"{self.number}.place")
+            name = self.added.constant(wish, flat)
+            self._rows[key] = self.added.emit("Gather", name, self._place, wish=f"{wish}.row", axis=0)
+        return self.added.reshaped(self._rows[key], shape, f"{wish}.shaped", output=output)
+
+
+def _finite(table: Array) -> Array:
+    """What hides a score as a number that float32 adds."""
+    return np.maximum(table, np.float32(HIDDEN)) if (table < 10 * HIDDEN).any() else table
