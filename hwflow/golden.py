@@ -122,8 +122,34 @@ def _checked(graph: LayerGraph, name: str, frames: Mapping[str, IntArray]) -> In
 
 
 def run_prologue(quantized: Quantized, feeds: Mapping[str, Array]) -> dict[str, IntArray]:
-    """The host's part in front of the hardware: rows [n, *input shape] by input name to frames [n, h, w, c]."""
+    """The host's part in front of the hardware: rows [n, *input shape] by input name to frames [n, h, w, c].
+
+    HwflowError: a number that chooses no row of a table or a cache.
+    """
+    _require_rows(quantized.prologue, feeds)
     return {name: array[:, 0].astype(np.int64) for name, array in evaluate_rows(quantized.prologue, feeds).items()}
+
+
+def _require_rows(program: Model, feeds: Mapping[str, Array]) -> None:
+    """HwflowError where an input chooses a row that there is not: a word without a number, a text that is too long."""
+    graph = program.graph
+    made = {node.outputs[0]: node for node in graph.nodes}
+    for node in graph.nodes:
+        every = graph.initializers.get(node.inputs[0]) if node.op_type == "Gather" else None
+        if every is None or every.ndim != 1 or not np.array_equal(every, np.arange(len(every))):
+            continue
+        name = node.inputs[1]
+        while name in made and made[name].op_type in ("Cast", "Reshape"):
+            name = made[name].inputs[0]
+        numbers = np.asarray(feeds.get(name, 0)).reshape(len(feeds[name]) if name in feeds else 1, -1)
+        wrong = np.argwhere((numbers < -len(every)) | (numbers >= len(every)))
+        if len(wrong):
+            row, place = wrong[0].tolist()
+            raise HwflowError(
+                f"input '{name}' must be from 0 to {len(every) - 1}, not {numbers[row, place]} (row {row} of the data)",
+                "it chooses a row of a table or of a cache; end a sequence that is longer than its cache, and begin "
+                "a new one"
+            )
 
 
 def enter(quantized: Quantized, feeds: Mapping[str, Array]) -> IntArray:

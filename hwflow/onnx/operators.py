@@ -64,6 +64,8 @@ _TREE = (
 _LINEAR = "a Gemm; labels and probabilities on the host"
 _SVM = f"{_LINEAR}; kernel_type LINEAR"
 
+_PUTS = "a row along one axis, at a position from the host: as a TensorScatter"
+
 _TABLE = ("lookup", FUSED)
 
 _STANDARD = (
@@ -272,10 +274,10 @@ _STANDARD = (
     Row("Round", T.FUNCTION, same=(22,)),
     Row("STFT", layers=("conv",), limits="real signals; step, window and length constant"),
     Row("Scan", T.NOT_ON_HOST, same=(11, 16, 19, *_EVERY), advice=advice.ROUNDS),
-    Row("Scatter", advice=advice.SCATTER),
-    Row("ScatterElements", same=(13, 16, 18), advice=advice.SCATTER,
+    Row("Scatter", layers=("write_row",), limits=_PUTS, advice=advice.SCATTER),
+    Row("ScatterElements", same=(13, 16, 18), layers=("write_row",), limits=_PUTS, advice=advice.SCATTER,
         texts={"reduction": {1: _SCATTER, 18: _SCATTER + " max min"}}),
-    Row("ScatterND", same=(13, 16, 18), advice=advice.SCATTER,
+    Row("ScatterND", same=(13, 16, 18), layers=("write_row",), limits=_PUTS, advice=advice.SCATTER,
         texts={"reduction": {1: _SCATTER, 18: _SCATTER + " max min"}}),
     Row("Selu", T.FUNCTION, same=(22,)),
     Row("SequenceMap", T.NOT_ON_HOST),
@@ -306,8 +308,7 @@ _STANDARD = (
     Row("Tan", same=(22,)),
     Row("Tanh", T.FUNCTION, same=(6, 13)),
     Row("TensorScatter", T.NOT_ON_HOST | T.OWN_LAYER, layers=("write_row",),
-        limits="one row of one sequence at a position from the host; also what ScatterND, ScatterElements or Where "
-        "write so", texts={"mode": "linear circular"}),
+        limits="one row of one sequence, at a position from the host", texts={"mode": "linear circular"}),
     Row("TfIdfVectorizer", texts={"mode": "TF IDF TFIDF"}),
     Row("ThresholdedRelu", T.FUNCTION, same=(22,)),
     Row("Tile", T.MOVE, same=(13,)),

@@ -101,6 +101,20 @@ def is_embedding(node: Node, graph: Graph) -> bool:
     return table is not None and table.size > 0 and (table.ndim > 1 or (table.ndim == 1 and table.dtype.kind == "f"))
 
 
+def chosen_rows(node: Node, graph: Graph) -> tuple[int, int]:
+    """Which input of `node` has numbers of rows, and how many rows there are; 0 where it has none."""
+    if is_embedding(node, graph):
+        return 1, graph.initializers[node.inputs[0]].shape[attribute(node, "axis", 0)]
+    cache = shape_of(graph, node.inputs[0]) if node.op_type == "TensorScatter" and node.input(2) else None
+    return 2, cache[attribute(node, "axis", -2)] if cache is not None else 0
+
+
+def numbers_read(node: Node, graph: Graph) -> tuple[str, ...]:
+    """The input of `node` that is numbers of rows, and no values."""
+    place, rows = chosen_rows(node, graph)
+    return node.inputs[place : place + 1] if rows else ()
+
+
 def fixed_names(graph: Graph) -> set[str]:
     """Names of what depends on initializers alone, weights behind a DequantizeLinear for example."""
     names = set(graph.initializers)

@@ -180,9 +180,9 @@ def finish(prepared: Prepared, settings: QuantizationSettings, notes: list[str])
     """The QDQ model for `settings`."""
     _check_names(prepared, settings)
     chosen = _activation_settings(prepared, settings, notes)
-    wide = squares(prepared.twin, prepared.points)
+    wide, two = squares(prepared.twin, prepared.points), flags(prepared.twin, prepared.points)
     activations = {name: _form(choice, is_square=name in wide) for name, choice in chosen.items()}
-    activations |= {name: activation_form(*ends, bits=1) for name, ends in flags(prepared.twin, prepared.points).items()}
+    activations |= {name: activation_form(*ends, bits=1) for name, ends in two.items()}
     _check_padding(prepared, activations)
     tuned = tune(prepared.twin, activations, settings, prepared.rows)
     inserted = insert(tuned.model, activations, tuned.weights)

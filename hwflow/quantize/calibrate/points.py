@@ -44,6 +44,7 @@ from hwflow.quantize.graphs import (
     is_product,
     label_of,
     needs_host,
+    numbers_read,
     producers,
     scales,
 )
@@ -109,13 +110,6 @@ def pads_values(node: Node, graph: Graph) -> bool:
         return False
     fill = graph.initializers.get(node.input(2))
     return bool(attribute(node, "value", 0.0) if fill is None else fill.any())
-
-
-def numbers_read(node: Node, graph: Graph) -> tuple[str, ...]:
-    """The inputs of `node` that are numbers of rows, and no values."""
-    if is_embedding(node, graph):
-        return node.inputs[1:2]
-    return node.inputs[2:3] if node.op_type == "TensorScatter" and not node.domain else ()
 
 
 def scale_source(name: str, makers: Mapping[str, Node], stop: Container[str]) -> str:

@@ -19,13 +19,12 @@ from hwflow.onnx.run.sequences import with_state_rows
 from hwflow.outcome import OutcomeCode, OutcomeWarning
 from hwflow.quantize.calibrate.activations import Histogram
 from hwflow.quantize.graphs import (
-    attribute,
+    ancestors,
+    chosen_rows,
     consumers,
     dynamic_inputs,
-    is_embedding,
     moved_indices,
     moves,
-    producers,
     shape_of,
 )
 
@@ -63,15 +62,13 @@ def _rows_of_tables(model: Model) -> dict[str, int]:
     """Integer inputs whose elements are numbers of rows of a table, to the number of rows; the least of several."""
     graph, table_rows = model.graph, dict[str, int]()
     integers = {value.name for value in graph.inputs if value.tensor is not None and value.tensor.dtype.kind in "iu"}
-    makers = producers(graph)
     for node in graph.nodes:
-        if not is_embedding(node, graph):
+        place, rows = chosen_rows(node, graph)
+        if not rows:
             continue
-        name = node.inputs[1]
-        while name in makers and len(before := dynamic_inputs(makers[name], graph)) == 1:
-            name = before[0]
-        rows = graph.initializers[node.inputs[0]].shape[attribute(node, "axis", 0)]
-        if name in integers:
+        way = [step for step in ancestors(graph, [node.inputs[place]]) if dynamic_inputs(step, graph)]
+        sources = {node.inputs[place], *(name for step in way for name in dynamic_inputs(step, graph))}
+        for name in sources & integers if len(sources & {value.name for value in graph.inputs}) == 1 else ():
             table_rows[name] = min(rows, table_rows.get(name, rows))
     return table_rows
 

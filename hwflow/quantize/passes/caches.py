@@ -15,17 +15,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+from hwflow_base.errors import HwflowError
 
 from hwflow.layers.formats import IntArray
 from hwflow.onnx import evaluate, infer, simplify
 from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
-from hwflow.onnx.operators import LAYOUT, NEVER_ON_HOST
+from hwflow.onnx.operators import LAYOUT, NEVER_ON_HOST, QUANTIZERS
 from hwflow.quantize.graphs import (
     Additions,
     ancestors,
     attribute,
     consumers,
     dynamic_inputs,
+    is_embedding,
     leading_to,
     producers,
     shape_of,
@@ -46,17 +48,32 @@ _LARGEST_TABLE, _MOST_WORK = 1 << 20, 1 << 28
 def caches_to_rows(model: Model) -> Model:
     """Write what replaces a row as TensorScatter, and what its number decides as rows of tables."""
     model = _with_rows_written(model)
-    numbers = dict[str, int]()
+    makers, numbers = producers(model.graph), dict[str, tuple[str, int]]()
     for node in model.graph.nodes:
         cache = shape_of(model.graph, node.inputs[0]) if node.op_type == "TensorScatter" and node.input(2) else None
         if cache is not None:
-            number = _number_of(model.graph, producers(model.graph), node.inputs[2])
             rows = cache[attribute(node, "axis", -2)]
-            if number:
-                numbers[number] = min(rows, numbers.get(number, rows))
-    for number, rows in numbers.items():
-        model = _with_tables(model, number, rows)
+            number = _root(model, makers, node.inputs[2], rows)
+            numbers.setdefault(number, (node.inputs[2], rows))
+    for number, (place, rows) in numbers.items():
+        model = _with_tables(model, number, place, rows)
     return model
+
+
+def _root(model: Model, makers: Mapping[str, Node], place: str, rows: int) -> str:
+    """The first integer that is what `place` is, wherever that is from 0 to `rows` - 1."""
+    number = place
+    while number in makers:
+        sources = {_only_source(model.graph, name) for name in dynamic_inputs(makers[number], model.graph)}
+        source = sources.pop() if len(sources) == 1 else None
+        if source is None:
+            return number
+        traced = _Traced(model, {}, source, number)
+        same = all(np.array_equal(traced.at(k).ravel(), [k]) for k in range(rows))
+        if not same:
+            return number
+        number = source
+    return number
 
 
 def _number_of(graph: Graph, makers: Mapping[str, Node], name: str) -> str:
@@ -82,7 +99,8 @@ def _constants(node: Node, graph: Graph) -> Iterator[Array]:
 class _Write:
     """`result` is `cache`, but along `axis` at the place that the integer `number` says it is `row`.
 
-    `order` are the numbers of the elements of the tensor `row`, in the shape that the row has in the cache.
+    `order` are the numbers of the elements of the tensor `row`, in the shape that the row has in the cache.  `wraps`:
+    -1 is the last place.  A place that there is not is an error in hwflow, even where `result` is `cache` then.
     """
 
     cache: str
@@ -91,6 +109,7 @@ class _Write:
     result: str
     axis: int
     order: IntArray
+    wraps: bool
 
 
 def _with_rows_written(model: Model) -> Model:
@@ -104,10 +123,10 @@ def _with_rows_written(model: Model) -> Model:
             break
     if not writes:
         return model
-    added = Additions(graph)
+    added, places = Additions(graph), dict[tuple[str, int, bool], str]()
     for node in graph.nodes:
         if node.outputs[0] in writes:
-            _emit_write(added, writes[node.outputs[0]])
+            _emit_write(added, writes[node.outputs[0]], places)
         else:
             added.nodes.append(node)
     nodes = leading_to(added.nodes, [value.name for value in graph.outputs])
@@ -182,7 +201,8 @@ def _write(model: Model, cache: str, row: str, number: str, result: str) -> _Wri
     for place in range(shape[axis]):
         if not np.array_equal(traced.at(place), np.where(_at(shape, axis, place), own, old)):
             return None
-    return _Write(cache, row, number, result, axis, (-own - 1).astype(np.int64))
+    last = np.where(_at(shape, axis, shape[axis] - 1), own, old)
+    return _Write(cache, row, number, result, axis, (-own - 1).astype(np.int64), traced.gives(-1, last))
 
 
 def _at(shape: tuple[int, ...], axis: int, place: int) -> Array:
@@ -214,9 +234,17 @@ class _Traced:
         result: Array = self.all_at(place)[self.results[0]]
         return result
 
+    def gives(self, place: int, expected: Array) -> bool:
+        """Whether the first result is `expected` there, and not an error."""
+        try:
+            return np.array_equal(self.at(place), expected)
+        except HwflowError:
+            return False
 
-def _emit_write(added: Additions, write: _Write) -> None:
-    """The TensorScatter, in a batch of its own where the cache has none."""
+
+def _emit_write(added: Additions, write: _Write, places: dict[tuple[str, int, bool], str]) -> None:
+    """The TensorScatter, in a batch of its own where the cache has none; `places` has what each number is called there.
+    """
     base, shape = write.result, shape_of(added.graph, write.cache)
     assert shape is not None
     batched = write.axis > 0 and shape[0] == 1
@@ -228,8 +256,9 @@ def _emit_write(added: Additions, write: _Write) -> None:
             row = added.emit("Gather", row, added.int64(f"{base}.order", flat), wish=f"{base}.in_order", axis=0)
         row = added.reshaped(row, row_shape, f"{base}.row")
     cache = write.cache if batched else added.reshaped(write.cache, (1, *shape), f"{base}.old")
-    number = added.reshaped(write.number, (1,), f"{base}.number")
-    number = added.emit("Cast", number, wish=f"{base}.place", to=7)
+    rows = shape[write.axis]
+    number = places.setdefault((write.number, rows, write.wraps), "") or _place(added, write, rows)
+    places[write.number, rows, write.wraps] = number
     axis = write.axis + (not batched)
     output = "" if not batched else write.result
     made = added.emit("TensorScatter", cache, row, number, wish=f"{base}.new", output=output, axis=axis)
@@ -237,25 +266,42 @@ def _emit_write(added: Additions, write: _Write) -> None:
         added.reshaped(made, shape, base, output=write.result)
 
 
+def _place(added: Additions, write: _Write, rows: int) -> str:
+    """The number as int64 [1] from 0 to `rows` - 1; the host says where it is another."""
+    base = write.number
+    name = added.emit("Cast", added.reshaped(base, (1,), f"{base}.flat"), wish=f"{base}.int64", to=7)
+    if not write.wraps:
+        below = added.emit("Less", name, added.int64(f"{base}.zero", 0), wish=f"{base}.below")
+        name = added.emit("Where", below, added.int64(f"{base}.size", rows), name, wish=f"{base}.inside")
+    every = added.int64(f"{base}.places", np.arange(rows))
+    return added.emit("Gather", every, name, wish=f"{base}.place", axis=0)
+
+
 # Tables of what a number decides.
 
 
-def _with_tables(model: Model, number: str, rows: int) -> Model:
-    """What only `number`, from 0 to `rows` - 1, decides and something else reads, as rows of tables."""
+def _with_tables(model: Model, number: str, place: str, rows: int) -> Model:
+    """What only `number`, from 0 to `rows` - 1, decides and something else reads, as rows of tables.
+
+    `place` is the number as int64 [1].
+    """
     graph = model.graph
     decided, readers = _decided(graph, number), consumers(graph)
     outputs = {value.name for value in graph.outputs}
     read = {name: [node for node in readers.get(name, ()) if not decided.issuperset(node.outputs)]
             for name in decided if name != number and name not in outputs}
-    reals = {name for name, nodes in read.items() if nodes and _is_real(graph, name)}
+    makers = producers(graph)
+    reals = {name for name, nodes in read.items()
+             if nodes and _is_real(graph, name) and not _is_row(graph, makers, name, place)}
     masks = {node.outputs[0]: mask for node in graph.nodes
-             if not decided.issuperset(node.outputs) and (mask := _mask(graph, node, decided, readers)) is not None}
+             if not decided.issuperset(node.outputs) and (mask := _mask(graph, node, decided, readers)) is not None
+             and not _is_row(graph, makers, mask.hidden, place)}
     conditions = {name for mask in masks.values() for name in (mask.condition, mask.hidden) if name in decided}
     if not reals and not masks:
         return model
     values = _tables(model, number, rows, [*reals, *conditions])
-    written = _Tables(graph, number, values)
-    for node in graph.nodes:
+    written = _Tables(graph, place, values)
+    for node in _decided_first(graph, number, place, decided):
         written.write(node, reals, masks)
     written.added.nodes[:] = leading_to(written.added.nodes, outputs)
     return simplify(infer(written.added.into(model)))
@@ -266,9 +312,20 @@ def _decided(graph: Graph, number: str) -> set[str]:
     names = {number}
     for node in graph.nodes:
         dynamic = dynamic_inputs(node, graph)
-        if dynamic and names.issuperset(dynamic) and node.op_type not in NEVER_ON_HOST and not node.domain:
+        others = node.op_type in NEVER_ON_HOST | QUANTIZERS or node.domain
+        if dynamic and names.issuperset(dynamic) and not others:
             names.update(filter(None, node.outputs))
     return names
+
+
+def _decided_first(graph: Graph, number: str, place: str, decided: set[str]) -> list[Node]:
+    """The nodes in an order in which those that `number` decides follow it at once, `place` and what makes it first."""
+    early = [node for node in graph.nodes if decided - {number} >= set(filter(None, node.outputs))]
+    first = {id(node) for node in leading_to(early, [place])}
+    early.sort(key=lambda node: id(node) not in first)
+    others = [node for node in graph.nodes if not any(node is each for each in early)]
+    start = next((k + 1 for k, node in enumerate(others) if number in node.outputs), 0)
+    return [*others[:start], *early, *others[start:]]
 
 
 def _is_real(graph: Graph, name: str) -> bool:
@@ -276,9 +333,16 @@ def _is_real(graph: Graph, name: str) -> bool:
     return kind is not None and kind.dtype.kind == "f"
 
 
+def _is_row(graph: Graph, makers: Mapping[str, Node], name: str, place: str) -> bool:
+    """Whether the tensor `name` is a row of a table that `place` chooses, in whatever shape."""
+    while name in makers and makers[name].op_type in LAYOUT:
+        name = makers[name].inputs[0]
+    return name in makers and is_embedding(makers[name], graph) and makers[name].inputs[1] == place
+
+
 @dataclass(frozen=True)
 class _Mask:
-    """Where(`condition`, `hidden`, `scores`), or with both others exchanged."""
+    """Where(`condition`, `hidden`, `scores`), or with both others exchanged; `hidden` + `scores` without condition."""
 
     condition: str
     hidden: str
@@ -288,16 +352,17 @@ class _Mask:
 
 def _mask(graph: Graph, node: Node, decided: set[str], readers: Mapping[str, list[Node]]) -> _Mask | None:
     """What `node` hides of the scores of a Softmax; None where it does no such thing."""
-    if node.op_type != "Where" or node.domain or node.inputs[0] not in decided:
+    chooses = node.op_type == "Where" and node.inputs[0] in decided
+    if node.domain or not (chooses or (node.op_type == "Add" and decided.intersection(node.inputs))):
         return None
-    known = [name in graph.initializers or name in decided for name in node.inputs[1:]]
+    known = [name in graph.initializers or name in decided for name in node.inputs[-2:]]
     after = readers.get(node.outputs[0], [])
     while len(after) == 1 and after[0].op_type in LAYOUT:
         after = readers.get(after[0].outputs[0], [])
     if sum(known) != 1 or not after or any(reader.op_type != "Softmax" for reader in after):
         return None
-    hidden, scores = (node.inputs[2 - known[0]], node.inputs[1 + known[0]])
-    return _Mask(node.inputs[0], hidden, scores, bool(known[0]))
+    hidden, scores = node.inputs[-2:] if known[0] else node.inputs[:-3:-1]
+    return _Mask(node.inputs[0] if chooses else "", hidden, scores, known[0])
 
 
 def _tables(model: Model, number: str, rows: int, names: Iterable[str]) -> dict[str, Array]:
@@ -312,11 +377,10 @@ def _tables(model: Model, number: str, rows: int, names: Iterable[str]) -> dict[
 class _Tables:
     """Writes rows of the tables `values`, by the names of the tensors that have them, where they are made or hide."""
 
-    def __init__(self, graph: Graph, number: str, values: Mapping[str, Array]) -> None:
-        self.graph, self.number, self.values = graph, number, values
+    def __init__(self, graph: Graph, place: str, values: Mapping[str, Array]) -> None:
+        self.graph, self.place, self.values = graph, place, values
         self.added = Additions(graph)
         self._rows: dict[tuple[bytes, int], str] = {}
-        self._place = ""
         #: Scores that hide others, up to the Softmax: they have other values there than the model's.
         self._masked: dict[str, str] = {}
 
@@ -343,34 +407,27 @@ class _Tables:
         rest = tuple(self.added.new(name) if name in instead else name for name in node.outputs)
         self.added.nodes.append(replace(node, outputs=rest))
         for name in instead:
-            self._row(_finite(self.values[name]), shape_of(self.graph, name) or (), f"{name}.rows", name)
+            self._row(self.values[name], shape_of(self.graph, name) or (), f"{name}.rows", name)
 
     def _hiding(self, mask: _Mask) -> Array | None:
         """What is added to scores: 0, or far less where they are hidden; None where it is no mask."""
-        condition = self.values.get(mask.condition)
+        condition = self.values.get(mask.condition) if mask.condition else np.full((1, 1), mask.where)
         hidden = self.graph.initializers.get(mask.hidden)
         hidden = self.values.get(mask.hidden) if hidden is None else hidden[None]
         if condition is None or hidden is None:
             return None
-        while hidden.ndim < condition.ndim:
-            hidden = hidden[:, None]
-        while condition.ndim < hidden.ndim:
-            condition = condition[:, None]
+        rank = max(condition.ndim, hidden.ndim)
+        condition, hidden = (x.reshape(len(x), *(1,) * (rank - x.ndim), *x.shape[1:]) for x in (condition, hidden))
         table = np.where(condition == mask.where, hidden, 0)
         hides = bool((table[table != 0] <= HIDDEN).all())
-        return _finite(table.astype(np.float32)) if hides else None
+        return np.maximum(table, HIDDEN).astype(np.float32) if hides else None
 
     def _row(self, table: Array, shape: tuple[int, ...], wish: str, output: str = "") -> str:
         """The row of `table` that the number chooses, as a tensor of `shape`; of equal tables it is read once."""
         flat = np.ascontiguousarray(table.reshape(len(table), -1), np.float32)
         key = (flat.tobytes(), flat.shape[1])
         if key not in self._rows:
-            self._place = self._place or self.added.reshaped(self.number, (1,), f"{self.number}.place")
             name = self.added.constant(wish, flat)
-            self._rows[key] = self.added.emit("Gather", name, self._place, wish=f"{wish}.row", axis=0)
+            self._rows[key] = self.added.emit("Gather", name, self.place, wish=f"{wish}.row", axis=0)
         return self.added.reshaped(self._rows[key], shape, f"{wish}.shaped", output=output)
 
-
-def _finite(table: Array) -> Array:
-    """What hides a score as a number that float32 adds."""
-    return np.maximum(table, np.float32(HIDDEN)) if (table < 10 * HIDDEN).any() else table

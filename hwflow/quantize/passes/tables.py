@@ -19,6 +19,7 @@ from hwflow.quantize.graphs import (
     Additions,
     apply,
     attribute,
+    chosen_rows,
     consumers,
     dynamic_inputs,
     is_embedding,
@@ -124,7 +125,7 @@ def numbers_of_rows(model: Model) -> Model:
     graph = model.graph
     makers, added, known = producers(graph), Additions(graph), dict[tuple[str, int], str]()
     for node in graph.nodes:
-        place, rows = _chosen_rows(node, graph)
+        place, rows = chosen_rows(node, graph)
         if not rows or _is_number(node.inputs[place], graph, makers):
             added.nodes.append(node)
             continue
@@ -135,14 +136,6 @@ def numbers_of_rows(model: Model) -> Model:
         inputs = (*node.inputs[:place], known[numbers, rows], *node.inputs[place + 1 :])
         added.nodes.append(replace(node, inputs=inputs))
     return simplify(infer(added.into(model))) if known else model
-
-
-def _chosen_rows(node: Node, graph: Graph) -> tuple[int, int]:
-    """Which input of `node` has numbers of rows, and how many rows there are; 0 where it has none."""
-    if is_embedding(node, graph):
-        return 1, graph.initializers[node.inputs[0]].shape[attribute(node, "axis", 0)]
-    cache = shape_of(graph, node.inputs[0]) if node.op_type == "TensorScatter" and node.input(2) else None
-    return 2, cache[attribute(node, "axis", -2)] if cache is not None else 0
 
 
 def _is_number(name: str, graph: Graph, makers: dict[str, Node]) -> bool:
