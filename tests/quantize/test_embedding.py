@@ -154,7 +154,7 @@ def test_a_model_that_came_quantized() -> None:
 
 def test_a_number_that_is_no_row() -> None:
     quantized = quantize(model(gathered), numbers(0, ROWS))
-    with pytest.raises(HwflowError, match="the indices must be -21 to 20, not 21 to 21"):
+    with pytest.raises(HwflowError, match=r"input 'ids' must be from 0 to 20, not 21 \(row 0 of"):
         golden.predict(quantized, {"ids": np.full((1, 1, LENGTH), ROWS)})
 
 

@@ -147,8 +147,8 @@ class Movement:
         order[index.ravel()] = np.broadcast_to(unrounded.index, index.shape).ravel()
         by = replace(unrounded.moved or Moved(self._made[name], name), computed=True)
         source = replace(anchor.source, index=unrounded.index, real=True, moved=by)
-        order = order.reshape(frame.height, frame.width, frame.channels)
-        return self._rebased(unrounded, anchor, self.building.ordered(source, order, index, by, ".spread"))
+        places = order.reshape(frame.height, frame.width, frame.channels)
+        return self._rebased(unrounded, anchor, self.building.ordered(source, places, index, by, ".spread"))
 
     def _rebased(self, unrounded: Unrounded, anchor: TensorAnchor, held: Held) -> Unrounded:
         """The function `unrounded` of the tensor of `anchor`, of `held` instead."""

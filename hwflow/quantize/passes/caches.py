@@ -193,7 +193,10 @@ def _write(model: Model, cache: str, row: str, number: str, result: str) -> _Wri
     size, count = int(np.prod(shape)), int(np.prod(small))
     old, new = np.arange(1, size + 1, dtype=np.float32).reshape(shape), -np.arange(1, count + 1, dtype=np.float32)
     traced = _Traced(model, {cache: old, row: new.reshape(small)}, number, result)
-    first = traced.at(0)
+    try:
+        first = traced.at(0).astype(np.float64)
+    except HwflowError:  # there is no place 0
+        return None
     axis = next((k for k in range(len(shape)) if np.array_equal(first < 0, _at(shape, k, 0))), None)
     if axis is None or size * shape[axis] > _MOST_WORK or size >= 1 << 24:
         return None

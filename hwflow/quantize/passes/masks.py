@@ -215,7 +215,7 @@ def reads_row_of_mask(graph: Graph, makers: Mapping[str, Node], name: str) -> bo
     added = before_layout(name)
     rows = [before_layout(each) for each in added.inputs] if added is not None and added.op_type == "Add" else []
     tables = [graph.initializers[row.inputs[0]] for row in rows if row is not None and is_embedding(row, graph)]
-    return any(np.ptp(table) > REACH and table.min() <= HIDDEN for table in tables)
+    return any(float(np.ptp(table)) > REACH and float(table.min()) <= HIDDEN for table in tables)
 
 
 def with_floors(model: Model, rows: Mapping[str, Array]) -> Model:
