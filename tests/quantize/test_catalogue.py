@@ -29,7 +29,7 @@ from tools.operator_support import CATALOGUE, host
 #: In hardware only on demand, at the end of a model.
 RANKINGS = {("", "ArgMax"), ("", "ArgMin"), ("", "TopK")}
 #: Only of older operator sets than the cases have.
-OLD = {("", "Upsample")}
+OLD = {("", "Scatter"), ("", "Upsample")}
 #: Operators that are refused whatever their parameters, or run on the host.
 REFUSED = {("", "DynamicQuantizeLinear"), *((MS, name) for name in ("DynamicQuantizeMatMul", "QLinearSoftmax"))}
 #: What the quantizer reads besides: constants, shapes, and what chooses rows of a table.
