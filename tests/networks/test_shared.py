@@ -111,7 +111,8 @@ def test_every_tensor_is_that_of_the_golden_model(case: Case, cache: Path, tmp_p
     simulation = compile_plan(graph, plan, tmp_path, cache)
     assert [each.tensor for each in simulation.boundaries] == [name for stage in plan.stages
                                                                for name in stage.boundaries]
-    assert {layer.output for layer in graph.layers} == {each.tensor for each in simulation.boundaries}
+    moving = {layer.output for layer in graph.layers if layer.kind in ("concat", "rearrange")}  # they may take no step
+    assert {layer.output for layer in graph.layers} - moving <= {each.tensor for each in simulation.boundaries}
     result = run_plan(simulation, graph, frames)
     assert result.equal, result.failures()
     assert bool(plan.pace) == case.waits

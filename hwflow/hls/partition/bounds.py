@@ -31,6 +31,7 @@ from hwflow.hls.shared.compile import shared_problem
 from hwflow.hls.shared.stage import INTERVALS, SharedStage
 from hwflow.layers.base import LayerGraph
 from hwflow.stages.folding import Folding
+from hwflow.stages.kinds import stage_of
 from hwflow.stages.partition import SHARED, Group
 
 #: Resources that bounds are of.
@@ -264,6 +265,8 @@ class SharedBounds:
         layer = self.graph.layers[k]
         words = tuple(program.frames[name].words for name in (*layer.inputs, layer.output))
         moving = tuple(moved[name] for name in (*layer.inputs, layer.output))
+        if stage_of(self.graph, layer).sources() is not None:  # others may read its elements where they are
+            cycles, idle, bits, words = 0, 0, 0, (*words[:-1], 0)
         return Part(cycles, max(0, idle), bits, words, moving, self.around(candidates, columns, buffers[0]))
 
     def around(self, candidates: Candidates, columns: int, buffer: int) -> Counts:

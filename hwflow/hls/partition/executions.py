@@ -23,6 +23,7 @@ from hwflow.stages.partition import Execution
 
 #: Why a plan has the stages that it has.
 ASKED, FITS = "that was asked for", "that fits the board"
+KEEPS = "it keeps the states of the model"
 #: Shared stages pay where frames follow each other so many times as fast, in cycles, as with a stage for each layer: a
 #: shared stage routes at about two thirds of the clock.
 PAYS = 1.5
@@ -64,8 +65,10 @@ class Executions:
         """Make the plan, without what it says of a search that ended early."""
         if execution is Execution.DATAFLOW:
             return replace(self.dataflow(interval), why=ASKED)
-        if execution is Execution.SHARED or self.graph.states:  # only a shared stage keeps states
-            return self.shared(interval)
+        if execution is Execution.SHARED:
+            return self.shared(interval, ASKED)
+        if self.graph.states:
+            return self.shared(interval, KEEPS)
         try:
             plan = self.dataflow(interval)
         except DoesNotFit as refused:
@@ -90,18 +93,19 @@ class Executions:
         """Keeps what all intervals have in common."""
         return Search(self.graph, self.target)
 
-    def shared(self, interval: int | None) -> Plan:
-        """One shared stage; where it cannot compute all layers, those that it can, and stages for the others."""
+    def shared(self, interval: int | None, why: str) -> Plan:
+        """One shared stage; where it cannot compute all layers, those that it can, and stages for the others.  `why` is
+        that of the plan."""
         refused = shared_refusal(self.graph)
         if refused is None:
-            return self.one_stage(interval, ASKED)
+            return self.one_stage(interval, why)
         mixed = self.mixed(interval)
         if mixed is None:
             raise AnswerIsNo(f"'{self.graph.name}' cannot be one shared stage: {refused}; and no design of shared "
                              f"stages beside stages of single layers was found that fits {self.target.budget.name}"
                              f"{self.effort.early}")
         named = ", ".join(f"'{problem.layer}'" for problem in shared_problems(self.graph, self.graph.layers))
-        why = f"{ASKED}, and one shared stage cannot compute {named or 'all outputs'}"
+        why = f"{why}, and one shared stage cannot compute {named or 'all outputs'}"
         return replace(mixed, why=why, alternatives=(Alternative(SHARED, None, refused),))
 
     def faster(self, dataflow: Plan) -> Plan:

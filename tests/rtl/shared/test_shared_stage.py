@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from amaranth.hdl import signed, unsigned
+from amaranth.hdl import ResetInserter, Signal, signed, unsigned
 from hwflow_rtl.rescale.plan import RequantizerStyle
 from hwflow_rtl.rescale.ranges import RequantizerRoom, RequantizerRounding
 from hwflow_rtl.shared.program import Constants, Program
@@ -17,7 +17,7 @@ from hwflow_rtl.shared.steps import Compute, Fill, Load, Operation, Step, Store
 from hwflow_rtl.vendor.base import Timing
 from hwflow_rtl.vendor.generic import Generic
 
-from tests.rtl.harness import simulate
+from tests.rtl.harness import simulate, simulator
 from tests.rtl.shared.steps import changed, compute
 
 ROOM = RequantizerRoom(20, 18, 12, 15)
@@ -306,3 +306,37 @@ def test_other_latencies(timing):
     played(CASES["maximum, depthwise, digits"], timing, True, (0.0, 0.0))
     played(CASES["two rescalers"], timing, False, (0.3, 0.3))
     played(CASES["words by words, tables"], timing, False, (0.0, 0.0))
+
+
+def test_a_reset_begins_a_new_sequence():
+    """In the middle of a frame, when the memory holds other states."""
+    unit, program = made(CASES["a state, frames come in early"], TIMINGS[0], False, 0)
+    random = np.random.default_rng(5)
+    frames = random.integers(-128, 128, (2, 12, 4))
+    memory, _ = program.filled()
+    expected = [program.model([frame], memory)[0][0].reshape(-1, 4).tolist() for frame in frames]
+    reset = Signal()
+
+    async def testbench(ctx):
+        for beats in (5, 1):
+            for frame, wanted in zip(frames, expected, strict=True):
+                await send(ctx, frame)
+                ctx.set(unit.o.ready, 1)
+                assert [list((await ctx.tick().sample(unit.o.payload).until(unit.o.valid))[0])
+                        for _ in wanted] == wanted
+                ctx.set(unit.o.ready, 0)
+            await send(ctx, random.integers(-128, 128, (beats, 4)))
+            ctx.set(reset, 1)
+            await ctx.tick()
+            ctx.set(reset, 0)
+
+    async def send(ctx, beats):
+        ctx.set(unit.i.valid, 1)
+        for beat in beats.tolist():
+            ctx.set(unit.i.payload, beat)
+            await ctx.tick().until(unit.i.ready)
+        ctx.set(unit.i.valid, 0)
+
+    sim = simulator(ResetInserter(reset)(unit))
+    sim.add_testbench(testbench)
+    sim.run()
