@@ -44,6 +44,8 @@ _AFFINE = "with constants, one value or one per channel: fused, one per element:
 _TWO = "of two computed tensors: equal shapes, or one of them [1, C, 1, 1] or a single element"
 _ORDER = "free if the raster order stays the same, or if the next layer can permute its weights; else a Rearrange layer"
 _BESIDE = "along any axis but the first; along height and width the elements are rearranged first; no constant parts"
+_SIDE_BY_SIDE = ("concat", "rearrange")
+_WRITTEN = "indices constant, no reduction: a Concat of what stands where"
 _MOVE = "constant parameters; at most 4 axes"
 _NEAREST = "mode nearest with constant sizes or scales; nothing that computes between elements (linear, cubic)"
 _SCALES = "scale and zero point constant; activations per tensor, weights per tensor or output channel; up to 16 bits"
@@ -275,10 +277,10 @@ _STANDARD = (
     Row("STFT", layers=("conv",), limits="real signals; step, window and length constant"),
     Row("Scan", T.NOT_ON_HOST, same=(11, 16, 19, *_EVERY), advice=advice.ROUNDS),
     Row("Scatter", layers=("write_row",), limits=_PUTS, advice=advice.SCATTER),
-    Row("ScatterElements", same=(13, 16, 18), layers=("write_row",), limits=_PUTS, advice=advice.SCATTER,
-        texts={"reduction": {1: _SCATTER, 18: _SCATTER + " max min"}}),
-    Row("ScatterND", same=(13, 16, 18), layers=("write_row",), limits=_PUTS, advice=advice.SCATTER,
-        texts={"reduction": {1: _SCATTER, 18: _SCATTER + " max min"}}),
+    Row("ScatterElements", same=(13, 16, 18), layers=(*_SIDE_BY_SIDE, "write_row"), limits=f"{_WRITTEN}; or {_PUTS}",
+        advice=advice.SCATTER, texts={"reduction": {1: _SCATTER, 18: _SCATTER + " max min"}}),
+    Row("ScatterND", same=(13, 16, 18), layers=(*_SIDE_BY_SIDE, "write_row"), limits=f"{_WRITTEN}; or {_PUTS}",
+        advice=advice.SCATTER, texts={"reduction": {1: _SCATTER, 18: _SCATTER + " max min"}}),
     Row("Selu", T.FUNCTION, same=(22,)),
     Row("SequenceMap", T.NOT_ON_HOST),
     Row("Shape", T.OF_SHAPE, same=(13, 15, 19, *_EVERY)),
@@ -315,6 +317,7 @@ _STANDARD = (
     Row("TopK", T.RANKING, same=(11, 24), layers=("top_k",),
         limits="at the end, over the channels, with --hardware-argmax; else on the host"),
     Row("Transpose", T.LAYOUT | T.IN_NORMALIZATION | T.MISSING_STAYS, same=(13, *_EVERY)),
+    Row("Trilu", T.MOVE | T.PADS),
     Row("Unique", same=(28,)),
     Row("Unsqueeze", T.LAYOUT | T.IN_NORMALIZATION | T.MISSING_STAYS, same=(11, *_EVERY)),
     Row("Upsample", T.MOVE | T.RESIZES, layers=(FUSED, "rearrange"), limits=_NEAREST,

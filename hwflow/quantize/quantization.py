@@ -37,7 +37,12 @@ from hwflow.quantize.importer.kept import states
 from hwflow.quantize.passes.caches import caches_to_rows
 from hwflow.quantize.passes.decomposed import decomposed_to_operators
 from hwflow.quantize.passes.floats import float_note, floats_to_float32
-from hwflow.quantize.passes.joins import constant_parts_to_pads, joins_to_sums_and_products, sum_to_add
+from hwflow.quantize.passes.joins import (
+    constant_parts_to_pads,
+    joins_to_sums_and_products,
+    limits_to_joins,
+    sum_to_add,
+)
 from hwflow.quantize.passes.masks import masks_before_softmax, with_floors
 from hwflow.quantize.passes.normalise import convert_old, layout_before_dequantize, max_pool_last, merge_equal
 from hwflow.quantize.passes.pads import fold_pads
@@ -46,6 +51,7 @@ from hwflow.quantize.passes.recurrent import batch_second, last_states_of_y, who
 from hwflow.quantize.passes.spectra import fourier_to_products, turn_before_copies
 from hwflow.quantize.passes.streaming import keep_states
 from hwflow.quantize.passes.tables import numbers_of_rows, one_hot_to_gather, tables_to_constants
+from hwflow.quantize.passes.tracing import traced_moves
 from hwflow.quantize.passes.transposed import transposed_to_conv
 from hwflow.quantize.post_training import PostTraining, to_qdq
 from hwflow.quantize.problems import raise_all
@@ -63,6 +69,8 @@ DIALECT_PASSES: tuple[Pass, ...] = (
     Pass("to-standard-qdq", "Write QOperator and QONNX nodes as standard ones between quantizers.", to_standard_qdq),
     Pass("small-floats-to-float32", "Compute constants of float8 and float4.", small_floats_to_float32),
     Pass("sum-to-add", "Write Sum with Add.", sum_to_add),
+    Pass("limits-to-joins", "Write Clip with computed limits as Max and Min.", limits_to_joins),
+    Pass("traced-moves", "Write what goes to constant places as Concat, Slice and Gather.", traced_moves),
     Pass("decomposed-to-operators", "Write normalizations and softmaxes of many nodes as one.",
          decomposed_to_operators),
     Pass("caches-to-rows", "Write rows at computed places as TensorScatter, what the place decides as tables.",

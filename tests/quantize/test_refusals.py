@@ -133,17 +133,6 @@ def test_a_scale_per_block() -> None:
     ]
 
 
-def test_limits_that_are_computed() -> None:
-    b = Builder("limits")
-    x, low = b.input("x", np.float32, (1, 4)), b.input("low", np.float32, ())
-    w = b.constant("w", np.ones((4, 4), np.float32))
-    b.output(b.node("Clip", b.node("MatMul", x, w), low, name="clip"))
-    assert refusal(b.model())[1:] == [
-        "'clip' (Clip): all inputs but the first must be constants, not computed ('low')",
-        "export the model with constant parameters (fixed shapes, fixed limits)",
-    ]
-
-
 def test_a_function_of_16_bits_that_turns() -> None:
     m = Qdq((1, 4)).qdq(0.001, 0, np.int16).node("HardSwish").qdq(0.01, 0)
     assert refusal(m.model(opset=21))[1:] == [

@@ -10,7 +10,6 @@ import pytest
 from hwflow.onnx import infer
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Model
-from hwflow.quantize import quantize
 from hwflow.quantize.problems import Problem
 from hwflow.quantize.support import unsupported
 
@@ -53,26 +52,6 @@ def test_interpolation(producer: str, remedy: str) -> None:
 def test_statistics_of_the_batch() -> None:
     model = network("BatchNormalization", *[np.ones(4, F)] * 4, training_mode=1)
     assert problem(model, "pytorch").remedy == "call model.eval() before torch.onnx.export"
-
-
-@pytest.mark.parametrize(("producer", "remedy"), [
-    ("pytorch", "torch.minimum(torch.maximum(x, low), high) in place of torch.clamp, whose limits are computed"),
-    ("", "export the model with constant parameters (fixed shapes, fixed limits)")])
-def test_limits_that_data_decide(producer: str, remedy: str) -> None:
-    """Sizes have nothing to do with them; what stands in their place becomes hardware."""
-    b = Builder()
-    w = b.constant("w", np.eye(4, dtype=F))
-    x, y = b.input("x", F, (1, 4)), b.node("MatMul", b.input("y", F, (1, 4)), w, name="other")
-    first = b.node("MatMul", x, w, name="first")
-    clipped = b.node("Clip", first, b.node("ReduceMin", y, keepdims=0), name="it")
-    b.output(b.node("MatMul", clipped, w, name="last"), F)
-    assert problem(infer(b.model(opset=17)), producer).remedy == remedy
-    b = Builder()
-    w = b.constant("w", np.eye(4, dtype=F))
-    first, low = (b.node("MatMul", b.input(name, F, (1, 4)), w, name=f"of_{name}") for name in "xy")
-    limited = b.node("Min", b.node("Max", first, low), b.node("Abs", low))
-    b.output(b.node("MatMul", limited, w, name="last"), F)
-    assert quantize(infer(b.model(opset=17))).graph.layers
 
 
 def test_what_can_only_be_cut() -> None:

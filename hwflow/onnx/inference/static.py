@@ -165,6 +165,8 @@ class _Walk:
         if node.domain or node.op_type not in ("If", "Loop", "Scan"):
             return None
         call = Call(node, self.opsets.get("", 0), path, find(node, self.opsets)[0], self.meter)
+        if rows := compared_rows(node, (self.known[name].value if name else None for name in node.inputs)):
+            raise call.error(refusal(rows), INSTEAD)
         rounds = rounds_of(call, self)
         branch = None if rounds else self.branch(node)
         if rounds is None and branch is None and (option := self.suggest(node.inputs[:1])):

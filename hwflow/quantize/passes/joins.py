@@ -7,7 +7,8 @@
     Max(a, b)                 b + Relu(a - b)
     Min(a, b)                 a - Relu(a - b)
 
-`sum_to_add` writes Sum with the operator that everything else knows.  `clamps_before_concat` moves Relu and Clip from
+`sum_to_add` writes Sum with the operator that everything else knows, `limits_to_joins` a Clip whose limits are computed
+with Max and Min.  `clamps_before_concat` moves Relu and Clip from
 behind a Concat to the layers in front of it, which do them for nothing.  `constant_parts_to_pads` writes constants that
 a Concat joins as pads of the tensors beside them, and a sum where they are not all one number.
 """
@@ -18,6 +19,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hwflow.onnx import infer
 from hwflow.onnx.model import Array, Graph, Model, Node
 from hwflow.onnx.operators import CLAMPS, ELEMENTWISE, MATRIX, MAX_POOLS, POOLS
 from hwflow.quantize.graphs import (
@@ -35,6 +37,26 @@ from hwflow.quantize.graphs import (
 
 #: The operator set from which pads and their value are inputs of Pad.
 _PADS_ARE_INPUTS = 11
+
+
+def limits_to_joins(model: Model) -> Model:
+    """Max and Min in place of a Clip with limits that are computed; those on the host stay as they are."""
+    graph = model.graph
+    of_host, added = on_host(graph), Additions(graph)
+    for node in graph.nodes:
+        shape = shape_of(graph, node.inputs[0]) if node.inputs else None
+        computed = node.op_type == "Clip" and not node.domain and len(dynamic_inputs(node, graph)) > 1
+        if not computed or shape is None or of_host.intersection(node.outputs):
+            added.nodes.append(node)
+            continue
+        last, limits = node.inputs[0], [(op, node.input(k)) for k, op in ((1, "Max"), (2, "Min")) if node.input(k)]
+        for op, limit in limits:
+            if limit not in graph.initializers:
+                ones = added.int64(f"{label_of(node)}.ones", [1] * max(len(shape), 1))
+                limit = added.emit("Reshape", limit, ones, wish=f"{label_of(node)}.limit")
+            output = node.outputs[0] if op == limits[-1][0] else ""
+            last = added.emit(op, last, limit, wish=f"{label_of(node)}.{op.lower()}", output=output)
+    return infer(added.into(model)) if len(added.nodes) > len(graph.nodes) else model
 
 
 def joins_to_sums_and_products(model: Model) -> Model:
