@@ -231,10 +231,12 @@ def on_host(graph: Graph) -> set[str]:
 def _front(graph: Graph) -> set[str]:
     """The results of nodes that need the host and do not stand at the end, and of everything in front of them.
 
-    Only where nothing in front of such a node is a layer.
+    Only where nothing in front of such a node is a layer.  What inputs of true and false decide is made there, too:
+    numbers enter the hardware.
     """
     light, makers, names = _of_the_host(graph), producers(graph), set[str]()
     todo, at_the_end, of_tables = list[str](), host_suffix(graph, HOST_AFTER), set[str]()
+    flags = {value.name for value in graph.inputs if _is_boolean(value.name, graph)} & light
     for node in graph.nodes:
         dynamic = dynamic_inputs(node, graph)
         if not dynamic or node.op_type in NEVER_ON_HOST or not light.issuperset(dynamic):
@@ -244,7 +246,9 @@ def _front(graph: Graph) -> set[str]:
             of_tables.update(filter(None, node.outputs))
             if is_computed(node):  # a layer can read a table's rows; what is none brings the table to the host
                 continue
-        if needs_host(node, graph) and not at_the_end.intersection(node.outputs):
+        of_flags = bool(flags.intersection(dynamic))
+        flags.update(name for name in node.outputs if of_flags and _is_boolean(name, graph))
+        if (of_flags or needs_host(node, graph)) and not at_the_end.intersection(node.outputs):
             todo += filter(None, node.outputs)
     while todo:
         name = todo.pop()
@@ -252,6 +256,12 @@ def _front(graph: Graph) -> set[str]:
             names.update(filter(None, makers[name].outputs))
             todo += dynamic_inputs(makers[name], graph)
     return names
+
+
+def _is_boolean(name: str, graph: Graph) -> bool:
+    """Whether the elements of a tensor are true or false."""
+    kind = graph.tensor_type(name)
+    return kind is not None and kind.dtype.kind == "b"
 
 
 def _of_the_host(graph: Graph) -> set[str]:

@@ -35,6 +35,7 @@ from hwflow.quantize.importer.building import Building
 from hwflow.quantize.importer.importer import Importer
 from hwflow.quantize.importer.kept import states
 from hwflow.quantize.passes.caches import caches_to_rows
+from hwflow.quantize.passes.computed_masks import computed_masks
 from hwflow.quantize.passes.decomposed import decomposed_to_operators
 from hwflow.quantize.passes.floats import float_note, floats_to_float32
 from hwflow.quantize.passes.joins import (
@@ -75,6 +76,7 @@ DIALECT_PASSES: tuple[Pass, ...] = (
          decomposed_to_operators),
     Pass("caches-to-rows", "Write rows at computed places as TensorScatter, what the place decides as tables.",
          caches_to_rows),
+    Pass("computed-masks", "Add what hides scores by a computed mask.", computed_masks),
     Pass("masks-before-softmax", "Add what hides scores right before their Softmax.", masks_before_softmax),
     Pass("fourier-to-products", "Write STFT and DFT as products with constants.", fourier_to_products),
     Pass("one-hot-to-gather", "Write a product with one-hot rows as a Gather of rows.", one_hot_to_gather),

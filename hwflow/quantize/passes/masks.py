@@ -29,12 +29,9 @@ from hwflow.quantize.graphs import (
     shape_of,
 )
 from hwflow.quantize.graphs import with_graph as replaced
+from hwflow.quantize.passes.computed_masks import BIAS, HIDDEN, hides, masking_nodes
 from hwflow.quantize.problems import Problem, raise_all
 
-#: What hides a score: no scores are so far apart, and float32 adds it to one exactly enough.
-HIDDEN = -1e4
-#: Above this, what is added is a bias that may matter, and below it a mask.
-_BIAS = -1e3
 #: How far below the largest score of its row one still has a share that integers show: exp(-16) is 1e-7.
 REACH = 16.0
 #: The remedy for what a mask or a cache is computed from.
@@ -119,10 +116,10 @@ class _Walk:
         if np.isnan(added).any() or (added == np.inf).any() or not np.isfinite(factor).all():
             return None
         largest = added.max(axis=attribute(softmax, "axis", -1), keepdims=True)
-        seen = added > largest + _BIAS
+        seen = added > largest + BIAS
         factors = np.unique(factor[seen])
-        if (largest <= HIDDEN * 10).any() or ((largest < _BIAS) & ((factor == 0) & seen)).any():
-            where = [int(k) for k in np.argwhere(largest <= _BIAS)[0]]
+        if (largest <= HIDDEN * 10).any() or ((largest < BIAS) & ((factor == 0) & seen)).any():
+            where = [int(k) for k in np.argwhere(largest <= BIAS)[0]]
             mask = next(node for node in reversed(scores.nodes) if node.op_type not in LAYOUT)
             self.problems.append(Problem.of(
                 mask, f"a mask must leave a key to each query, and hides all of the row {where}", FIXED))
@@ -130,10 +127,10 @@ class _Walk:
         if len(factors) != 1 or factors[0] <= 0:
             return None
         hides, cut = np.ptp(added) > REACH, any(step.op_type in ("Max", "Where") for step in scores.nodes)
-        far = (added < largest + HIDDEN).any() or (factor != factors[0]).any() or (largest < _BIAS).any()
+        far = (added < largest + HIDDEN).any() or (factor != factors[0]).any() or (largest < BIAS).any()
         if not (far or cut or (hides and scores.layout)):
             return None  # as it should be
-        low = np.where(largest < _BIAS, largest, 0)
+        low = np.where(largest < BIAS, largest, 0)
         return float(factors[0]), np.maximum(added - low, largest - low + HIDDEN)
 
     def _on_masked(self, softmax: Node, scores: _Scores, factor: float, mask: _Numbers) -> Node:
@@ -193,7 +190,7 @@ def _computed(node: Node, at: int, factor: _Numbers, added: _Numbers, values: li
         is_score = np.broadcast_to(values[0].astype(bool) if at == 1 else ~values[0].astype(bool),
                                    np.broadcast_shapes(values[0].shape, value.shape, added.shape))
         return np.where(is_score, factor, 0), np.where(is_score, added, value)
-    lower = added < value + _BIAS if (value <= HIDDEN).all() else np.full(added.shape, True)
+    lower = added < value + BIAS if (value <= HIDDEN).all() else np.full(added.shape, True)
     return np.where(lower, 0, factor), np.where(lower, np.maximum(added, value), added)
 
 
@@ -224,10 +221,14 @@ def with_floors(model: Model, rows: Mapping[str, Array]) -> Model:
     Integers then have steps for scores alone.  `rows` maps every input to an array [n, *its shape].
     """
     walk, floors = _Walk(model), dict[str, float]()
+    inside = masking_nodes(model.graph)
+    masked = {id(softmax) for node in model.graph.nodes if id(node) in inside and hides(node, model.graph)
+              for softmax in inside[id(node)]}
     for node in model.graph.nodes:
         if node.op_type == "Softmax" and not node.domain:
             biases = next((scores.added for scores in walk._scores(node)), np.zeros(()))
-            if np.ptp(biases) > REACH or reads_row_of_mask(walk.graph, walk.made, node.inputs[0]):
+            of_place = reads_row_of_mask(walk.graph, walk.made, node.inputs[0])
+            if np.ptp(biases) > REACH or of_place or id(node) in masked:
                 floors[node.inputs[0]] = np.inf
     if not floors:
         return model
@@ -235,7 +236,9 @@ def with_floors(model: Model, rows: Mapping[str, Array]) -> Model:
     for k in range(min(len(array) for array in rows.values())):
         values = evaluate(model, {name: array[k] for name, array in rows.items()}, fetch=tuple(floors))
         for name, floor in floors.items():
-            floors[name] = min(floor, float(values[name].max(axis=axes[name]).min()) - REACH)
+            largest = values[name].max(axis=axes[name])
+            seen = largest[largest > BIAS]  # a row without a key says nothing
+            floors[name] = min(floor, float(seen.min()) - REACH) if seen.size else floor
     added = walk.added
     for node in model.graph.nodes:
         name = node.inputs[0] if node.inputs else ""
