@@ -231,12 +231,13 @@ def on_host(graph: Graph) -> set[str]:
 def _front(graph: Graph) -> set[str]:
     """The results of nodes that need the host and do not stand at the end, and of everything in front of them.
 
-    Only where nothing in front of such a node is a layer.  What inputs of true and false decide is made there, too:
-    numbers enter the hardware.
+    Only where nothing in front of such a node is a layer.  What is true or false and depends on inputs of
+    integers alone is made there, too, and what it decides: numbers enter the hardware.
     """
     light, makers, names = _of_the_host(graph), producers(graph), set[str]()
     todo, at_the_end, of_tables = list[str](), host_suffix(graph, HOST_AFTER), set[str]()
-    flags = {value.name for value in graph.inputs if _is_boolean(value.name, graph)} & light
+    whole = {value.name for value in graph.inputs if value.tensor is not None and value.tensor.dtype.kind in "biu"}
+    whole &= light
     for node in graph.nodes:
         dynamic = dynamic_inputs(node, graph)
         if not dynamic or node.op_type in NEVER_ON_HOST or not light.issuperset(dynamic):
@@ -246,8 +247,9 @@ def _front(graph: Graph) -> set[str]:
             of_tables.update(filter(None, node.outputs))
             if is_computed(node):  # a layer can read a table's rows; what is none brings the table to the host
                 continue
-        of_flags = bool(flags.intersection(dynamic))
-        flags.update(name for name in node.outputs if of_flags and _is_boolean(name, graph))
+        if whole.issuperset(dynamic) and not is_embedding(node, graph):
+            whole.update(filter(None, node.outputs))
+        of_flags = any(_is_boolean(name, graph) for name in (*dynamic, *node.outputs) if name in whole)
         if (of_flags or needs_host(node, graph)) and not at_the_end.intersection(node.outputs):
             todo += filter(None, node.outputs)
     while todo:

@@ -27,6 +27,7 @@ from hwflow.quantize.graphs import (
     moves,
     shape_of,
 )
+from hwflow.quantize.passes.computed_masks import hides, masking_nodes
 
 #: Called with (rows done, rows in all).
 Progress = Callable[[int, int], None]
@@ -39,11 +40,12 @@ def synthetic(model: Model) -> dict[str, Array]:
     """Rows for every input of `model` where there is no data: normal values, mean 0, deviation 1, seed 0.
 
     Integers of 8 bits are pixels or quantized values, and numbers choose rows of a table: all are equally likely.
+    What is true or false, or decides a mask, has both values along its last axis, so no row of scores is hidden.
     States are what the rows before left.
     """
     generator = np.random.default_rng(0)
     rows: dict[str, Array] = {}
-    chosen = _rows_of_tables(model)
+    chosen, masks = _rows_of_tables(model), _deciding_masks(model.graph)
     for value in model.graph.inputs:
         assert value.tensor is not None
         assert value.tensor.shape is not None
@@ -51,11 +53,26 @@ def synthetic(model: Model) -> dict[str, Array]:
         dtype = value.tensor.dtype
         if value.name in chosen:
             rows[value.name] = generator.integers(chosen[value.name], size=shape).astype(dtype)
+        elif dtype.kind == "b" or value.name in masks:
+            flags = generator.integers(2, size=shape)
+            if flags.ndim > 1 and flags.shape[-1] > 1:
+                flags[..., 0], flags[..., -1] = 0, 1
+            rows[value.name] = flags.astype(dtype)
         elif dtype.kind in "iu" and dtype.itemsize == 1:
             rows[value.name] = generator.integers(256, size=shape, dtype=np.uint8).view(dtype)
         else:
             rows[value.name] = generator.standard_normal(shape).astype(dtype)
     return with_state_rows(model, rows)
+
+
+def _deciding_masks(graph: Graph) -> set[str]:
+    """The inputs of integers that decide which scores a Softmax sees."""
+    integers = {value.name for value in graph.inputs if value.tensor is not None and value.tensor.dtype.kind in "iu"}
+    if not integers:
+        return set()
+    inside = masking_nodes(graph)
+    hiding = [node.outputs[0] for node in graph.nodes if id(node) in inside and hides(node, graph)]
+    return {name for node in ancestors(graph, hiding) for name in node.inputs if name in integers}
 
 
 def _rows_of_tables(model: Model) -> dict[str, int]:

@@ -22,7 +22,8 @@ from hwflow.onnx.model import Attribute, Node
 from hwflow.onnx.ops.base import Arr
 from hwflow.quantize.dialects.rewriting import Refused, Rewriting, Table
 from hwflow.quantize.graphs import as_ints, attribute, label_of
-from hwflow.quantize.passes.masks import FIXED, HIDDEN
+from hwflow.quantize.passes.computed_masks import HIDDEN
+from hwflow.quantize.passes.masks import FIXED
 
 #: The remedy for an equation that is no chain of products.
 WRITE = "write it with MatMul, Mul, Transpose and ReduceSum"

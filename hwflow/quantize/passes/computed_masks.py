@@ -43,20 +43,27 @@ def computed_masks(model: Model) -> Model:
 
 
 def masking_nodes(graph: Graph) -> dict[int, list[Node]]:
-    """The nodes, by their identity, whose results only add to what a Softmax reads, and those Softmaxes."""
+    """The nodes, by their identity, whose results only add to what a Softmax reads, and those Softmaxes.
+
+    From the first sum of two tensors on, or the first choice that a tensor decides: what stands between it and the
+    Softmax is a function of one tensor (`masks`).
+    """
     makers, read, outputs = producers(graph), consumers(graph), {value.name for value in graph.outputs}
     inside = dict[int, list[Node]]()
     for softmax in (node for node in graph.nodes if node.op_type == "Softmax" and not node.domain):
-        todo, seen = [softmax.inputs[0]], {id(softmax)}
+        todo, seen, is_computed = [softmax.inputs[0]], {id(softmax)}, False
         while todo:
-            name = todo.pop()
+            name = todo.pop(0)
             node = makers.get(name)
             if node is None or id(node) in seen or node.domain or node.op_type not in _SUMS or name in outputs:
                 continue
             if any(id(reader) not in seen and id(reader) not in inside for reader in read.get(name, ())):
                 continue
             seen.add(id(node))
-            inside.setdefault(id(node), []).append(softmax)
+            chooses = node.op_type == "Where" and node.inputs[0] not in graph.initializers
+            is_computed |= chooses or len(dynamic_inputs(node, graph)) > 1
+            if is_computed:
+                inside.setdefault(id(node), []).append(softmax)
             todo += _summands(node, graph)
     return inside
 
@@ -112,7 +119,7 @@ def _write_choice(node: Node, names: dict[str, str], added: Additions) -> bool:
     if len(fixed) != 1 or node.inputs[0] in graph.initializers:
         return False
     array = graph.initializers[node.inputs[fixed[0]]]
-    if array.dtype.kind != "f" or not bool((array <= BIAS).all()):
+    if array.dtype.kind != "f" or not bool((np.asarray(array, np.float64) <= BIAS).all()):
         return False
     base, scores = label_of(node), node.inputs[3 - fixed[0]]
     hidden, seen = (added.constant(f"{base}.{name}", np.array(value, array.dtype))
