@@ -32,7 +32,7 @@ from hwflow.quantize.graphs import (
     producers,
     shape_of,
 )
-from hwflow.quantize.passes.masks import HIDDEN
+from hwflow.quantize.passes.computed_masks import HIDDEN
 from hwflow.quantize.passes.normalise import in_opset
 
 #: The operators that put elements at places that are computed, or choose between two tensors.
