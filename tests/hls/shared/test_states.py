@@ -12,8 +12,13 @@ from hwflow import golden
 from hwflow.hls.shared.compile import SharedProgram, shared_problems
 from hwflow.layers import Add, Frame, IntFormat, LayerGraph, Tensor
 from hwflow.layers.base import State
+from hwflow.options import HardwareOptions
+from hwflow.pipeline.planning import plan_for
+from hwflow.stages.partition import Execution
+from hwflow.synth import load_board
 from tests.hls.shared.machine import program_for
 from tests.hls.shared.streaming import streaming_network
+from tests.networks.playing import Stalls, play_plan
 from tests.random_cases import seeds
 from tests.strategies.described import describe
 from tests.strategies.layer_graphs import TINY, USUAL, frames_for
@@ -96,3 +101,20 @@ def test_a_sum_is_written_over_its_state() -> None:
     assert made.frames["s"].base == made.frames["y"].base
     assert not made.handing
     require_sequence(graph, made, 0)
+
+
+def test_a_plan_keeps_states_in_one_stage() -> None:
+    """The whole core, to the cycle, with stalls; the first frame begins when the states are filled."""
+    graph = streaming_network(8)
+    assert graph.states
+    board = load_board("icebreaker")
+    plan = plan_for(graph, graph, board, HardwareOptions(execution=Execution.SHARED))
+    assert [stage.kind for stage in plan.stages] == ["shared"]
+    assert {link.tensor for link in plan.links} == {*graph.inputs, *graph.outputs}
+    frames = frames_for(graph, FRAMES, 0)
+    played = play_plan(graph, plan, frames, patience=20000)
+    assert not played.wrong
+    assert tuple(played.offered) == plan.latency
+    beats = len(played.cycles[0]) // FRAMES
+    assert played.cycles[0][-1] - played.cycles[0][-1 - beats] == plan.interval
+    assert not play_plan(graph, plan, frames, Stalls(0.4, 0.4, 1), patience=20000).wrong
