@@ -127,6 +127,12 @@ def microsoft(op: str, *others: Any, size: int = 144, **attributes: Any) -> Case
     return Integers(make, domains={MS: 1}, opset=24)
 
 
+def fused_gemm(m: Maker, x: str) -> str:
+    flat = m.node("Flatten", m.node("Conv", x, weights(4, 4, 3, 3), name=HEAD, pads=[1] * 4))
+    made = m.node("FusedGemm", flat, weights(144, 6), weights(6), domain=MS, activation="Relu")
+    return m.node("Gemm", made, weights(6, 3))
+
+
 LEVELS = np.sort(weights(4, 3), axis=1)
 MICROSOFT: Mapping[str, list[Case]] = {
     "QuantizeLinear": [Integers(lambda m, x: quantized_conv(m, x, MS))],
@@ -134,6 +140,9 @@ MICROSOFT: Mapping[str, list[Case]] = {
     "Attention": [microsoft("Attention", weights(6, 12), size=96, num_heads=2)],
     "MultiHeadAttention": [microsoft("MultiHeadAttention", None, None, num_heads=2)],
     "SkipLayerNormalization": [microsoft("SkipLayerNormalization", None, np.ones(6, F))],
+    "FusedConv": [microsoft("FusedConv", weights(24, 24, 1), activation="LeakyRelu", activation_params=[0.25])],
+    "FusedGemm": [Integers(fused_gemm, domains={MS: 1}, opset=24)],
+    "FusedMatMul": [microsoft("FusedMatMul", weights(6, 6), alpha=0.5, transB=1)],
     "Gelu": [microsoft("Gelu")],
     "QuickGelu": [microsoft("QuickGelu")],
     "BiasGelu": [microsoft("BiasGelu", weights(6))],

@@ -9,12 +9,12 @@ import numpy as np
 from hwflow.onnx import infer, simplify
 from hwflow.onnx.model import Model
 from hwflow.onnx.versioning.numbers import least_ir
-from hwflow.quantize.dialects import attention, microsoft, qonnx, qoperator
+from hwflow.quantize.dialects import attention, fused, microsoft, qonnx, qoperator
 from hwflow.quantize.dialects.rewriting import Rewriting, Table
 from hwflow.quantize.passes.normalise import in_opset
 
 #: Every operator that has no place in a QDQ model, and what becomes of it.
-RULES: Table = {**qoperator.RULES, **microsoft.RULES, **qonnx.RULES, **attention.RULES}
+RULES: Table = {**qoperator.RULES, **microsoft.RULES, **fused.RULES, **qonnx.RULES, **attention.RULES}
 
 #: The first operator set whose QuantizeLinear has 16 bits.
 SIXTEEN_BITS = 21
