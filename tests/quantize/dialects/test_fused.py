@@ -48,7 +48,8 @@ CASES = {
     "conv": (conv(False, activation="Relu"), "dense rearrange conv dense"),
     "conv and sum": (conv(True, activation="Clip", activation_params=[-0.5, 0.8]), "dense rearrange conv add dense"),
     "conv alone": (conv(True), "dense rearrange conv add dense"),
-    "conv of gates": (conv(False, activation="HardSigmoid", activation_params=[0.3, 0.4]), "dense rearrange conv lookup dense"),
+    "conv of gates": (conv(False, activation="HardSigmoid", activation_params=[0.3, 0.4]),
+                      "dense rearrange conv lookup dense"),
 }
 
 
