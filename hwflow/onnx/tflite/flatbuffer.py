@@ -1,7 +1,6 @@
 """Tables of a flatbuffer, read from bytes that nobody verified.
 
-    table = root(Source(data, Limits()))
-    version = table.number(0, "I", 0)
+`root(Source(data, Limits()))` is the outermost table, and `table.number(0, "I", 0)` its field 0, a number of 32 bits.
 
 Every offset, length and count is compared with the file's end before it is used, and what is read is counted: tables
 may share parts, so that a small file could stand for a very large one.  Fields have the numbers of their schema.
