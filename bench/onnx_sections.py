@@ -103,7 +103,8 @@ def models(bench: Bench) -> str:
     return f"`pytest tests/onnx/test_models.py`: {_pytest(bench, 'tests/onnx/test_models.py')}"
 
 
-def _printed(bench: Bench, *command: str) -> str:
+def printed(bench: Bench, *command: str) -> str:
+    """What a command of this Python prints, as a block of a page."""
     done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         bench.failures.append(f"{' '.join(command)}: {done.stderr[-300:]}")
@@ -114,13 +115,13 @@ def evaluation(bench: Bench) -> str:
     """Speed of evaluation, load and check, and import, against the package onnx."""
     if bench.models is None:
         return "Not measured: no folder of third-party models was given."
-    return _printed(bench, "-m", "bench.evaluation", "--models", str(bench.models))
+    return printed(bench, "-m", "bench.evaluation", "--models", str(bench.models))
 
 
 def fuzz(bench: Bench) -> str:
     """Damaged files through everything."""
     more: Iterable[str] = ("--models", str(bench.models)) if bench.models else ()
-    return _printed(bench, "-m", "bench.fuzz", "--count", str(FUZZED), "--seed", "1", *more)
+    return printed(bench, "-m", "bench.fuzz", "--count", str(FUZZED), "--seed", "1", *more)
 
 
 ONNX_SECTIONS: dict[str, Callable[[Bench], str]] = {

@@ -155,8 +155,7 @@ BAD: dict[str, tuple[Callable[[Maker, Fields], None], str]] = {
     "a sparse constant": (
         lambda m, root: (m.buffers.append({0: np.zeros(4, np.uint8)}), m.tensors[0].update({2: ("I", 1), 6: {}}),
                          root[2][0].update({1: ints()})),
-        "operator 0 RELU 'y': tensor 0 'x' must have all its elements in the file, not only those that are not zero; "
-        "export the model without sparse weights"),
+        f"operator 0 RELU 'y': the sparsity of tensor 0 'x' must suit its shape [1, 4]; {AGAIN}"),
     "a buffer behind the end": (
         lambda m, root: m.buffers[0].update({1: ("Q", 1 << 40), 2: ("Q", 8)}),
         "buffer 0 must lie within the file (544 bytes), not at bytes 1099511627776 to 1099511627784; the file "

@@ -21,7 +21,7 @@ def sequence(data: bytes, rows: Array) -> Array:
     return found
 
 
-def sums(*, start: int | None = 0, twice: bool = False, scale: float = 0.5) -> bytes:
+def sums(*, start: int | list[int] = 0, twice: bool = False, scale: float = 0.5) -> bytes:
     """y = variable + x, which is the variable of the next run; `twice` reads it again and gives that."""
     m, inner = Maker(), Maker()
     inner = m.subgraph("start")
@@ -36,17 +36,24 @@ def sums(*, start: int | None = 0, twice: bool = False, scale: float = 0.5) -> b
     if twice:
         m.operator("READ_VARIABLE", [handle], [again])
     inner_handle = inner.tensor("handle", [], "RESOURCE")
-    value = inner.tensor("zeros", [1, 4], "INT8", np.full((1, 4), 3 + (start or 0)), scale=0.5, zero=3)
+    value = inner.tensor("zeros", [1, 4], "INT8", np.broadcast_to(3 + np.array(start), (1, 4)), scale=0.5, zero=3)
     inner.operator("VAR_HANDLE", [], [inner_handle], "VarHandleOptions", {"shared_name": "total"})
     inner.operator("ASSIGN_VARIABLE", [inner_handle, value], [])
     return m.file([x], [again if twice else y], inner.fields([], []))
 
 
+@pytest.mark.parametrize("start", [0, 17])
 @pytest.mark.parametrize("twice", [False, True])
-def test_a_variable_is_what_the_run_before_left(twice: bool) -> None:
+def test_a_variable_is_what_the_run_before_left(twice: bool, start: int) -> None:
     rows = np.random.default_rng(0).integers(-10, 10, (20, 1, 4)).astype(np.int8)
-    expected = np.clip(np.cumsum(rows.astype(np.int64) - 3, axis=0) + 3, -128, 127)
-    assert np.array_equal(sequence(sums(twice=twice), rows), expected)
+    expected = np.clip(np.cumsum(rows.astype(np.int64) - 3, axis=0) + 3 + start, -128, 127)
+    assert np.array_equal(sequence(sums(twice=twice, start=start), rows), expected)
+
+
+def test_a_variable_may_begin_with_different_numbers() -> None:
+    rows = np.full((3, 1, 4), 4, np.int8)
+    assert np.array_equal(sequence(sums(start=[1, 2, 0, 90]), rows)[:, 0],
+                          [[5, 6, 4, 94], [6, 7, 5, 95], [7, 8, 6, 96]])
 
 
 def test_a_read_after_an_assignment_is_the_new_value_in_litert_too() -> None:

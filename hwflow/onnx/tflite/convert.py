@@ -13,12 +13,11 @@ from hwflow.onnx.errors import InvalidModel, LimitError, Unsupported
 from hwflow.onnx.limits import Limits
 from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
 from hwflow.onnx.run.evaluate import evaluate
-from hwflow.onnx.run.sequences import KEY
 from hwflow.onnx.tflite.conversion import Conversion
 from hwflow.onnx.tflite.file import Operator, Subgraph, Tensor, parse
 from hwflow.onnx.tflite.operators import ROWS
 from hwflow.onnx.tflite.schema import IDENTIFIER
-from hwflow.onnx.tflite.variables import Variables, metadata_of, pairs_of
+from hwflow.onnx.tflite.variables import Variables, states_of
 
 _AGAIN = "the file is damaged: copy or export it again"
 
@@ -48,9 +47,9 @@ def read_tflite(data: memoryview, limits: Limits) -> Model:
     inputs = _inputs(c, graph)
     _operators(c, graph, variables)
     outputs = [_output(c, graph.tensors[index]) for index in graph.outputs]
-    states_in, states_out, pairs = pairs_of(c, variables)
+    states_in, states_out, metadata = states_of(c, variables)
     whole = _graph(c, graph, [*inputs, *states_in], [*outputs, *states_out])
-    model = make_model(whole, opset=OPSET, producer_name="TensorFlow Lite", metadata=metadata_of(pairs, KEY))
+    model = make_model(whole, opset=OPSET, producer_name="TensorFlow Lite", metadata=metadata)
     return replace(model, notes=tuple(c.notes))
 
 
@@ -66,10 +65,18 @@ def _require_operators(graph: Subgraph, limits: Limits) -> None:
         names = ", ".join(f"{kind} ({count})" if count > 1 else kind for kind, count in wrong.items())
         raise Unsupported(
             f"operators must be those of docs/tflite.md, not {names}",
-            "export the model without them, or up to them", where=first.label,
+            _REMEDIES.get(first.kind, "export the model without them, or up to them"), where=first.label,
         )
 
 
+#: What to do about operators that others than these may take the place of.
+_REMEDIES = {
+    "WHERE": "it gives as many rows as there are true elements; end the model before it, and choose on the host",
+    **dict.fromkeys(("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5", "CUSTOM TFLite_Detection_PostProcess"),
+                    "end the model with the boxes and scores before it, and choose among them on the host"),
+    **dict.fromkeys(("LSTM", "RNN", "UNIDIRECTIONAL_SEQUENCE_RNN", "BIDIRECTIONAL_SEQUENCE_LSTM",
+                     "BIDIRECTIONAL_SEQUENCE_RNN"), "convert the model with tf2onnx to ONNX"),
+}
 _VARIABLES = {"VAR_HANDLE": 1, "READ_VARIABLE": 1, "ASSIGN_VARIABLE": 1, "CALL_ONCE": 1}
 _KNOWN = ROWS.keys() | _VARIABLES.keys()
 

@@ -123,6 +123,14 @@ def dequantize(c: Conversion, operator: Operator) -> None:
     c.put_raw(y, value, layout)
 
 
+def densify(c: Conversion, operator: Operator) -> None:
+    """A sparse constant with its zeros."""
+    (x,), y = c.inputs(operator, 1), c.output(operator)
+    if x.data is None:
+        raise InvalidModel(f"{x.label} must be constant, not computed")
+    c.put_raw(y, c.node("Identity", c.raw(x)))
+
+
 #: ONNX' numbers of types.
 _ONNX_TYPES = {"FLOAT32": 1, "UINT8": 2, "INT8": 3, "UINT16": 4, "INT16": 5, "INT32": 6, "INT64": 7, "BOOL": 9,
                "FLOAT16": 10, "FLOAT64": 11, "UINT32": 12, "UINT64": 13, "BFLOAT16": 16}

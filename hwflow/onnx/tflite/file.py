@@ -15,6 +15,7 @@ from hwflow.onnx.limits import Limits
 from hwflow.onnx.model import Array, DType
 from hwflow.onnx.tflite import schema
 from hwflow.onnx.tflite.flatbuffer import Source, Table, root
+from hwflow.onnx.tflite.sparse import Sparsity, dense, read_sparsity
 
 _AGAIN = "the file is damaged: copy or export it again"
 
@@ -55,7 +56,9 @@ class Tensor:
     quantization: Quantization | None
     data: memoryview | None
     is_variable: bool
-    is_sparse: bool
+    #: Where the elements are that `data` has, if it has not all of them.
+    sparsity: Sparsity | None
+    limits: Limits
     #: The shape with None for sizes that may differ from those in `shape`.
     open_shape: tuple[int | None, ...]
 
@@ -83,11 +86,10 @@ class Tensor:
     def constant(self) -> Array:
         """The elements of a constant.  TensorDataError where the bytes do not suit the shape."""
         assert self.data is not None, "only of constants"
-        if self.is_sparse:
-            raise Unsupported(
-                f"{self.label} must have all its elements in the file, not only those that are not zero",
-                "export the model without sparse weights",
-            )
+        if self.sparsity is not None:
+            count = len(self.data) // self.dtype.itemsize
+            values = np.frombuffer(self.data, self.dtype.newbyteorder("<"), count)
+            return dense(values, self.shape, self.sparsity, self.label, self.limits)
         count, packed = math.prod(self.shape), self.type_name == "INT4"
         size = (count + 1) // 2 if packed else count * self.dtype.itemsize
         if len(self.data) != size:
@@ -295,8 +297,13 @@ def _tensor(table: Table, index: int, buffers: list[memoryview], limits: Limits)
     return Tensor(
         index, name, kind, shape,
         None if quantization is None else _quantization(quantization, label, shape), constant,
-        bool(table.number(5, "?")), table.has(6), _open(shape, signature, label),
+        bool(table.number(5, "?")), _sparsity(table, label), limits, _open(shape, signature, label),
     )  # fmt: skip
+
+
+def _sparsity(table: Table, label: str) -> Sparsity | None:
+    inner = table.table(6, f"the sparsity of {label}")
+    return None if inner is None else read_sparsity(inner, label)
 
 
 def _open(shape: tuple[int, ...], signature: tuple[int, ...], label: str) -> tuple[int | None, ...]:

@@ -123,10 +123,6 @@ class Table:
         self.source.count(count // _AT_ONCE)
         return np.frombuffer(self.source.data, dtype.newbyteorder("<"), count, start).astype(dtype)
 
-    def has(self, number: int) -> bool:
-        """True where the table has that field."""
-        return self._place(number) is not None
-
     def data(self, number: int) -> memoryview:
         """The bytes of a vector, where they are in the file."""
         start, count = self._vector(number, 1)

@@ -42,6 +42,7 @@ ROWS: dict[str, Row] = {
     **_rows(elementwise.softmax, "SOFTMAX:4 LOG_SOFTMAX:2"),
     **_rows(elementwise.quantize, "QUANTIZE:6"),
     **_rows(elementwise.dequantize, "DEQUANTIZE:9"),
+    **_rows(elementwise.densify, "DENSIFY:1"),
     **_rows(elementwise.cast, "CAST:9"),
     **_rows(elementwise.select, "SELECT:4 SELECT_V2:2"),
     **_rows(elementwise.l2_normalization, "L2_NORMALIZATION:2"),

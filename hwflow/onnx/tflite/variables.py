@@ -8,13 +8,14 @@ of the same scale, which changes nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from hwflow.onnx.errors import InvalidModel, Unsupported
+from hwflow.onnx.errors import InvalidModel
 from hwflow.onnx.model import Array, TensorType, Value
+from hwflow.onnx.run.sequences import INITIAL_KEY, KEY
 from hwflow.onnx.tflite.conversion import Conversion
 from hwflow.onnx.tflite.file import Operator, Tensor
 
@@ -131,20 +132,18 @@ def real_start(variable: Variable) -> Array:
     return (integers * np.float32(tensor.quantization.scale[0])).astype(np.float32)
 
 
-def pairs_of(c: Conversion, variables: Variables) -> tuple[list[Value], list[Value], dict[str, str]]:
-    """Inputs, outputs and the pairs of names of the states, after all operators."""
-    inputs, outputs, pairs = [], [], {}
+def states_of(c: Conversion, variables: Variables) -> tuple[list[Value], list[Value], dict[str, str]]:
+    """Inputs and outputs of the states after all operators, and what the model's metadata says of them."""
+    inputs, outputs, pairs, starts = [], [], dict[str, str](), dict[str, object]()
     for variable in variables.kept():
         tensor = variable.read
         assert tensor is not None, "it is kept"
         start = real_start(variable)
-        if np.any(start):
-            raise Unsupported(
-                f"variable '{variable.name}' must begin with zeros, not with other numbers",
-                "assign zeros in the function that initialises it",
-            )
         kind = TensorType(start.dtype, tensor.shape)
         source = c.states[tensor.index]
+        if np.any(start):
+            numbers = start.ravel().tolist()
+            starts[source] = numbers[0] if len(set(numbers)) == 1 else numbers
         inputs.append(Value(source, kind))
         target = c.node("Identity", c.real(variable.assigned or tensor))
         c.final_names[target] = c.name(f"{source}_next")
@@ -157,9 +156,5 @@ def pairs_of(c: Conversion, variables: Variables) -> tuple[list[Value], list[Val
         c.final_names[target] = c.name(f"{state.source}_next")
         outputs.append(Value(target, kind))
         pairs[state.source] = c.final_names[target]
-    return inputs, outputs, pairs
-
-
-def metadata_of(pairs: Mapping[str, str], key: str) -> dict[str, str]:
-    """The pairs as a model's metadata; nothing where there are none."""
-    return {key: json.dumps(dict(pairs))} if pairs else {}
+    said = {KEY: pairs, INITIAL_KEY: starts}
+    return inputs, outputs, {key: json.dumps(value) for key, value in said.items() if value}
