@@ -15,6 +15,8 @@ from hwflow_base.errors import HwflowError
 from hwflow.onnx import Model, dumps, infer, simplify
 from hwflow.onnx.build import Builder, make_graph, make_model, make_node, tensor_type
 from hwflow.onnx.model import Node, Value
+from hwflow.quantize import quantize
+from tests.quantize.played import check_played
 from tests.random_cases import seeds
 
 
@@ -172,6 +174,16 @@ def require_same(model: Model, inferred: Model, rng: np.random.Generator) -> Non
             np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["GRU", "LSTM"])
+def test_a_loop_becomes_hardware(kind: str) -> None:
+    """It is a layer of the steps of the sequence, and its RTL computes what the golden model does."""
+    rng = np.random.default_rng(3)
+    model = loop_model(Spelling(kind, 3, 2, 3, False, False, False, False, False, False), rng)
+    quantized = quantize(model, {"x": rng.standard_normal((30, 3, 1, 2)).astype(np.float32)})
+    assert "Recurrent" in {type(layer).__name__ for layer in quantized.graph.layers}
+    check_played(quantized.graph)
+
+
 def running(nodes: list[Node], outputs: list[str], **options) -> Model:
     """A loop that carries a vector v [2], of the nodes of its body; with `states` more carried values."""
     b = Builder()
@@ -199,7 +211,7 @@ def test_another_loop_is_written_out() -> None:
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    ({"most": ""}, "'loop' (Loop): must have an end within 10000 rounds to be written out, and its condition never "
+    ({"most": ""}, "'loop' (Loop): must have an end within 4096 rounds to be written out, and its condition never "
      "changes; give it a number of rounds, or a condition that becomes false"),
     ({"most": "n"}, "'loop' (Loop): its number of rounds must be constant, not computed from the inputs; if the input "
      "never changes, give --constant n=NUMBER"),
@@ -224,4 +236,4 @@ def test_a_loop_that_never_comes_to_its_end() -> None:
     far = {**graph.initializers, "far": np.array(1 << 40)}
     with pytest.raises(HwflowError) as caught:
         infer(make_model(make_graph(graph.nodes, graph.inputs, graph.outputs, far)))
-    assert "must end after at most 10000 rounds to be written out, and goes on after 10000" in str(caught.value)
+    assert "must end after at most 4096 rounds to be written out, and goes on after 4096" in str(caught.value)

@@ -10,6 +10,7 @@ import hwflow
 from hwflow.onnx import Model, dumps, infer
 from hwflow.onnx.build import Builder
 from hwflow.quantize import quantize
+from tests.quantize.played import check_played
 
 T, C, HEADS = 5, 8, 2
 LEAST = float(np.finfo(np.float32).min)
@@ -90,3 +91,10 @@ def test_a_mask_that_an_input_decides(form: str) -> None:
 def test_without_data(form: str) -> None:
     """Made-up rows hide no row of scores altogether."""
     assert quantize(infer(attention(form))).graph.layers
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["choice", "integers"])
+def test_hardware(form: str) -> None:
+    model = infer(attention(form))
+    check_played(quantize(model, rows_of(model, form == "choice", 60)).graph)

@@ -10,7 +10,9 @@ import hwflow
 from hwflow.onnx import Model, dumps, evaluate, infer, simplify
 from hwflow.onnx.build import Builder
 from hwflow.quantize import quantize
+from hwflow.quantize.passes.streaming import keep_states
 from hwflow.quantize.passes.tracing import traced_moves
+from tests.quantize.played import check_played
 from tests.random_cases import seeds
 
 ENDS = {"ScatterND", "ScatterElements", "Where"}
@@ -134,6 +136,7 @@ def test_slices_that_are_assigned_are_a_concat(written: bool) -> None:
                          for k in range(20)])
     (found,) = outputs.values()
     assert np.abs(found.reshape(expected.shape) - expected).max() < 0.1 * np.abs(expected).max()
+    check_played(quantized.graph)
 
 
 @pytest.mark.parametrize("both", [False, True])
@@ -156,3 +159,29 @@ def test_limits_that_are_computed(kind: str, both: bool) -> None:
     expected = np.stack([evaluate(model, {n: a[k] for n, a in rows.items()})[model.graph.outputs[0].name][0]
                          for k in range(40)])
     assert np.abs(found.reshape(expected.shape) - expected).max() < 0.15 * np.abs(expected).max()
+    check_played(quantized.graph)
+
+
+def test_a_cache_that_is_written_in_slices_is_a_state() -> None:
+    """Found without a word: the next cache has elements of the cache, and of the input."""
+    b, rng = Builder("cache"), np.random.default_rng(2)
+    x, cache = b.input("x", np.float32, (1, 3, 1)), b.input("old", np.float32, (1, 3, 2))
+    last = b.constant("zeros", np.zeros((1, 3, 3), np.float32))
+    for name, source, at in (("kept", cache, range(2)), ("new", x, range(2, 3))):
+        places = np.stack(np.meshgrid([0], range(3), at, indexing="ij"), -1)
+        last = b.node("ScatterND", last, b.constant(name, places), source)
+    w = b.constant("w", rng.standard_normal((4, 3, 3)).astype(np.float32))
+    b.output(b.node("Relu", b.node("Conv", last, w), output="y"), np.float32, (1, 4, 1))
+    ends = [b.constant(name, np.array([value])) for name, value in (("from", 1), ("to", 3), ("along", 2))]
+    b.output(b.node("Slice", last, *ends, output="following"), np.float32, (1, 3, 2))
+    model = keep_states(simplify(infer(b.model())))
+    assert "input 'old' and output 'following' are a state" in model.notes[-1]
+    rows = {"x": rng.standard_normal((40, 1, 3, 1)).astype(np.float32)}
+    (found,) = hwflow.run_golden(quantize(model, rows), rows).values()
+    state, expected = np.zeros((1, 3, 2), np.float32), []
+    for row in rows["x"]:
+        seen = np.concatenate([state, row], axis=2)
+        expected.append(np.maximum(np.einsum("ock,nck->no", model.graph.initializers["w"], seen), 0))
+        state = seen[:, :, 1:]
+    noise = found.reshape(40, 4) - np.concatenate(expected)
+    assert np.abs(noise).max() < 0.1 * np.abs(found).max()

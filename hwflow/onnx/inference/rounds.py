@@ -18,7 +18,7 @@ from hwflow.onnx.ops.base import Call
 from hwflow.onnx.rewrite.renaming import spliced
 
 #: Rounds of one loop, and nodes that its rounds may leave: hardware has a stage for each.
-MOST_ROUNDS, MOST_NODES = 10_000, 5_000
+MOST_ROUNDS, MOST_NODES = 4_096, 5_000
 #: Nodes that rounds may have before the loop is known to be a recurrent layer.
 _MOST_WRITTEN = 200_000
 

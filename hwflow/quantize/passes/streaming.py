@@ -29,7 +29,9 @@ from hwflow.onnx.rewrite.passes import simplify
 from hwflow.onnx.run.sequences import FILE_KEY, INITIAL_KEY, KEY, initial_states, state_names, state_pairs
 from hwflow.quantize.graphs import Names, ancestors, attribute, dynamic_inputs, label_of, producers, shape_of
 from hwflow.quantize.passes.handed_on import found_pairs, proposals, require_pair, require_pairs, zero_points
+from hwflow.quantize.passes.normalise import OPSET
 from hwflow.quantize.passes.recurrent import INITIAL_STATES, RECURRENT, batch_second, is_recurrent
+from hwflow.quantize.passes.tracing import traced_moves
 
 #: What only moves elements.
 _MOVING = LAYOUT | MOVES | JOINS | {"Cast"}
@@ -105,13 +107,18 @@ def keep_states(model: Model, asked: Mapping[str, str] | None = None) -> Model:
         pairs[name] = _output_of(written, name, uses, numbers, asked.get(name))
     others = {name: output for name, output in asked.items() if name not in fed}
     taken = {**pairs, **known, **others}
-    others |= found_pairs(model, taken, fed)
+    others |= found_pairs(_with_moves_seen(model), taken, fed)
     require_pairs(model, {**known, **pairs, **others})
     if pairs:
         _require_whole(written.graph, fed)
         _require_zero(model, pairs)
         model = _written(written, fed, pairs, known)
     return _with_kept(_noted(model, others, proposals(model, {**taken, **others}, fed)))
+
+
+def _with_moves_seen(model: Model) -> Model:
+    """`model`, in which nothing but moving nodes is between an input and an output that has its elements."""
+    return traced_moves(model) if model.opsets.get("", 0) >= OPSET else model
 
 
 def _noted(model: Model, others: Mapping[str, str], proposed: Mapping[str, str]) -> Model:
