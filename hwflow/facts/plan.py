@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypedDict
 from hwflow_base.errors import HwflowError
 from hwflow_base.printable import counted, decimal
 from hwflow_rtl.core import port_names
+from hwflow_rtl.stream.endpoint import Endpoint
 from hwflow_rtl.vendor import Resources
 from hwflow_rtl.vendor.memory import Holds
 
@@ -102,15 +103,18 @@ def bottleneck(plan: Plan) -> StagePlan:
 
 def latencies(plan: Plan) -> dict[str, int]:
     """The cycles for each output from the first beat into the idle design to the first beat out."""
-    names = {link.sink.number: link.tensor for link in plan.links if not link.sink.of_stage}
+    names = {link.sink.number: link.tensor for link in plan.links if link.sink.of_core}
     return {names[k]: cycles for k, cycles in enumerate(plan.latency)}
 
 
 def ends(plan: Plan, link: LinkPlan) -> tuple[str, str]:
-    """The ends that a link joins: names of stages, or of the graph's inputs and outputs."""
-    source = plan.stages[link.source.number].name if link.source.of_stage else f"input '{link.tensor}'"
-    sink = plan.stages[link.sink.number].name if link.sink.of_stage else f"output '{link.tensor}'"
-    return source, sink
+    """The ends that a link joins: names of stages, or of the graph's inputs, outputs and states."""
+    def named(end: Endpoint, what: str) -> str:
+        if end.of_stage:
+            return plan.stages[end.number].name
+        return f"state '{plan.graph.states[end.number].read}'" if end.of_state else f"{what} '{link.tensor}'"
+
+    return named(link.source, "input"), named(link.sink, "output")
 
 
 def queue_bytes(plan: Plan) -> int:

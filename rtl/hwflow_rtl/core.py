@@ -14,6 +14,7 @@ from amaranth.lib.wiring import In, Out
 from .stream.endpoint import Endpoint
 from .stream.fork import Fork
 from .stream.gearbox import Gearbox
+from .stream.initial_frame import InitialFrame
 from .stream.queue_choice import make_queue
 from .stream.streams import lanes_of, link, payload_of
 from .vendor.base import Technology
@@ -24,7 +25,7 @@ class Link:
     """A stream from the output of one stage to an input of another.
 
     source, sink
-        The source is a stage or an input of the core; the sink is a stage or an output of the core.
+        The source is a stage, an input of the core or a state; the sink is a stage, an output of the core or a state.
     port
         Number of the sink's input.
     depth
@@ -53,7 +54,7 @@ class Core(wiring.Component):
     and `word`.
 
     A source with several readers or with a FIFO is connected to a `Fork`.  A link whose source and sink have different
-    lanes has a `Gearbox`.
+    lanes has a `Gearbox`.  A state is an `InitialFrame`: what is written waits in the FIFO of the link that writes it.
 
     Parameters
     ----------
@@ -66,6 +67,8 @@ class Core(wiring.Component):
         to core outputs is the number of outputs of the core.
     technology
         Makes the memories of deep FIFOs.
+    states
+        What each state gives in the first frame after a reset.
     written
         For each stage with the port `wrote`, by its number: the tensors that it writes into its memory, each as the
         steps that write it.  Each of these tensors has a probe.
@@ -89,7 +92,7 @@ class Core(wiring.Component):
     """
 
     def __init__(self, *, stages: Sequence[tuple[str, wiring.Component]], inputs: Sequence[stream.Signature],
-                 links: Sequence[Link], technology: Technology | None = None,
+                 links: Sequence[Link], technology: Technology | None = None, states: Sequence[InitialFrame] = (),
                  written: Mapping[int, Sequence[Collection[int]]] = MappingProxyType({})):
         if not stages:
             raise ValueError("stages of a Core must be at least one, not none")
@@ -99,12 +102,13 @@ class Core(wiring.Component):
                             for _ in range(len(self.written[k]) + len(outputs_of(stage))))
         self.links = tuple(links)
         self.technology = technology
+        self.states = tuple(states)
         self.input_names = port_names("i", len(inputs))
-        self.output_names = port_names("o", sum(not link.sink.of_stage for link in links))
+        self.output_names = port_names("o", sum(link.sink.of_core for link in links))
         self.check_sinks()
         members: dict[str, Any] = {name: In(each) for name, each in zip(self.input_names, inputs, strict=True)}
         for each in self.links:
-            if not each.sink.of_stage:
+            if each.sink.of_core:
                 payload = self.payload_of_source(each, inputs)
                 members[self.output_names[each.sink.number]] = Out(stream.Signature(payload))
             else:
@@ -140,16 +144,19 @@ class Core(wiring.Component):
         ends = {(Endpoint.stage(k), port) for k, (_, stage) in enumerate(self.stages)
                   for port in range(len(inputs_of(stage)))}
         ends |= {(Endpoint.core(k), 0) for k in range(len(self.output_names))}
+        ends |= {(Endpoint.state(k), 0) for k in range(len(self.states))}
         sinks = [(each.sink, each.port) for each in self.links]
         if len(sinks) != len(set(sinks)) or set(sinks) != ends:
             raise ValueError(f"links of a Core must feed each of {sorted(ends)} once, not {sorted(sinks)}")
         for each in self.links:
             source, sink = each.source, each.sink
             later = sink.number if sink.of_stage else len(self.stages)
-            if not 0 <= source.number < (later if source.of_stage else len(self.input_names)) or (
+            ends_there = len(self.states if source.of_state else self.input_names)
+            if not 0 <= source.number < (later if source.of_stage else ends_there) or (
                     source.of_stage and source not in self.made()):
-                raise ValueError(f"source of {each} must be an input of the Core or an earlier stage")
-        sources = [*map(Endpoint.core, range(len(self.input_names))), *self.made()]
+                raise ValueError(f"source of {each} must be an input or a state of the Core, or an earlier stage")
+        sources = [*map(Endpoint.core, range(len(self.input_names))), *self.made(),
+                   *map(Endpoint.state, range(len(self.states)))]
         read = {each.source for each in self.links}
         unread = [self.name_of(source) for source in sources if source not in read]
         if unread:
@@ -161,22 +168,31 @@ class Core(wiring.Component):
                 for port, each in enumerate(outputs_of(stage))}
 
     def payload_of_source(self, each: Link, inputs: Sequence[stream.Signature]) -> Any:
-        if not each.source.of_stage:
+        if each.source.of_core:
             return inputs[each.source.number].members["payload"].shape
+        if each.source.of_state:
+            return payload_of(self.states[each.source.number].o)
         return payload_of(self.made()[each.source])
 
     def check_elements(self, each: Link, inputs: Sequence[stream.Signature]) -> None:
-        sink, stage = self.stages[each.sink.number]
-        ours = self.payload_of_source(each, inputs).elem_shape
-        theirs = payload_of(inputs_of(stage)[each.port]).elem_shape
+        ours, theirs = self.payload_of_source(each, inputs).elem_shape, payload_of(self.sink_of(each)).elem_shape
         if ours != theirs:
+            sink = f"state {each.sink.number}" if each.sink.of_state else f"stage '{self.stages[each.sink.number][0]}'"
             raise wiring.ConnectionError(
-                f"input elements of stage '{sink}' must be of the shape that {self.name_of(each.source)} gives, "
+                f"input elements of {sink} must be of the shape that {self.name_of(each.source)} gives, "
                 f"{ours!r}, not {theirs!r}")
+
+    def sink_of(self, each: Link) -> Any:
+        """The stream that a link to a stage or a state feeds."""
+        if each.sink.of_state:
+            return self.states[each.sink.number].i
+        return inputs_of(self.stages[each.sink.number][1])[each.port]
 
     def name_of(self, source: Endpoint) -> str:
         if source.of_stage:
             return f"stage '{self.stages[source.number][0]}'"
+        if source.of_state:
+            return f"state {source.number}"
         return f"input '{self.input_names[source.number]}'"
 
     def elaborate(self, platform):
@@ -199,6 +215,9 @@ class Core(wiring.Component):
             link(m, wiring.flipped(getattr(self, f"weights{n}")), self.stages[k][1].weights)
         sources = {Endpoint.core(k): (wiring.flipped(getattr(self, name)), name)
                    for k, name in enumerate(self.input_names)}
+        for k, state in enumerate(self.states):
+            m.submodules[f"state{k}"] = state
+            sources[Endpoint.state(k)] = state.o, f"state{k}.o"
         for endpoint, source in self.made().items():
             ports = port_names("o", len(outputs_of(self.stages[endpoint.number][1])))
             sources[endpoint] = source, f"{names[endpoint.number]}.{ports[endpoint.output]}"
@@ -228,9 +247,9 @@ class Core(wiring.Component):
                 full = ~fork.queues[n].i.ready
                 m.d.comb += getattr(self, f"level{e}").eq(fork.queues[n].level)
             m.d.comb += [getattr(self, f"full{e}").eq(full), getattr(self, f"empty{e}").eq(~reader.valid)]
-            if each.sink.of_stage:
-                sink = inputs_of(self.stages[each.sink.number][1])[each.port]
-                sink_name = f"{names[each.sink.number]}.i"
+            if not each.sink.of_core:
+                sink = self.sink_of(each)
+                sink_name = f"{names[each.sink.number] if each.sink.of_stage else f'state{each.sink.number}'}.i"
             else:
                 sink, sink_name = wiring.flipped(getattr(self, self.output_names[each.sink.number])), "o"
             if lanes_of(reader) != lanes_of(sink):

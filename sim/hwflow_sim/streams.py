@@ -70,7 +70,7 @@ def streams_of(core: Component, boundaries: Sequence[Boundary], inputs: Sequence
     if len({boundary.tensor for boundary in boundaries}) != len(boundaries):
         raise ValueError(f"tensors of boundaries must differ, not {[boundary.tensor for boundary in boundaries]}")
     links = core.links
-    sources = {link.sink.number: link.source for link in links if not link.sink.of_stage}
+    sources = {link.sink.number: link.source for link in links if link.sink.of_core}
     makers = {Endpoint.stage(k, port): boundary.tensor for k, port, boundary in leaving(core, boundaries)}
     ins = names_of("input", inputs, len(core.input_names))
     outs = names_of("output", outputs, len(core.output_names))
@@ -80,8 +80,12 @@ def streams_of(core: Component, boundaries: Sequence[Boundary], inputs: Sequence
         layout = getattr(core, port).payload.shape()
         element = Shape.cast(layout.elem_shape)
         inputs_of_core.append(Input(tensor, name, layout.length, ElementShape(element.width, element.signed)))
-    edges = tuple(Edge((stages if link.source.of_stage else ins)[link.source.number],
-                       (stages if link.sink.of_stage else outs)[link.sink.number], core.capacity(e))
+    states = [f"state {k}" for k in range(len(getattr(core, "states", ())))]
+
+    def named(end: Endpoint, ends: Sequence[str]) -> str:
+        return stages[end.number] if end.of_stage else (states if end.of_state else ends)[end.number]
+
+    edges = tuple(Edge(named(link.source, ins), named(link.sink, outs), core.capacity(e))
                   for e, link in enumerate(links))
     makers |= {Endpoint.core(k): source.tensor for k, source in enumerate(inputs_of_core)}
     return Streams(tuple(inputs_of_core), tuple(boundaries), tuple(core.probes),

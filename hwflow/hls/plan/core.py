@@ -6,13 +6,15 @@ import numpy as np
 import numpy.typing as npt
 from hwflow_base.errors import HwflowError
 from hwflow_rtl.core import Core, Link
+from hwflow_rtl.stream.endpoint import Endpoint
+from hwflow_rtl.stream.initial_frame import InitialFrame
 from hwflow_rtl.stream.streams import stream_of
 from hwflow_rtl.vendor import Technology
 
 from hwflow.hls.plan.graph_stages import stages_of
 from hwflow.hls.plan.plan import Plan
 from hwflow.layers.base import LayerGraph
-from hwflow.stages.codes import shape_of
+from hwflow.stages.codes import codes_of, shape_of
 
 
 def lower(graph: LayerGraph, plan: Plan, technology: Technology) -> Core:
@@ -22,11 +24,21 @@ def lower(graph: LayerGraph, plan: Plan, technology: Technology) -> Core:
               for stage, planned in planned_stages]
     inputs = [stream_of(shape_of(graph.tensors[name].format), lanes)
               for name, lanes in zip(graph.inputs, plan.input_lanes, strict=True)]
+    states = [initial_frame(graph, plan, k) for k in range(len(graph.states))]
     links = [Link(link.source, link.sink, link.port, link.depth, link.depth_after, link.spram)
              for link in plan.links]
     written = {k: [tensor.steps for tensor in stage.written(planned.folding)]
                for k, (stage, planned) in enumerate(planned_stages)}
-    return Core(stages=stages, inputs=inputs, links=links, technology=technology, written=written)
+    return Core(stages=stages, inputs=inputs, links=links, technology=technology, states=states,
+                written=written)
+
+
+def initial_frame(graph: LayerGraph, plan: Plan, number: int) -> InitialFrame:
+    """What a state of the graph gives in its first frame, in the beats of `plan`."""
+    state = graph.states[number]
+    format = graph.tensors[state.read].format
+    lanes = next(link.lanes_out for link in plan.links if link.source == Endpoint.state(number))
+    return InitialFrame(shape=shape_of(format), values=codes_of(state.initial, format).reshape(-1, lanes))
 
 
 def weight_image(graph: LayerGraph, plan: Plan) -> npt.NDArray[np.int64]:

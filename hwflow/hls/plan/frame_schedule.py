@@ -113,9 +113,9 @@ def schedule_frames(plan: Plan, frames: int = 3) -> FrameSchedule:
     rows = [row for k, stage in enumerate(stages) for row in rows_of(plan, k, stage, played, frames)]
     inputs: dict[Endpoint, tuple[str, list[Times]]] = {}
     for e, link in enumerate(plan.links):
-        if not link.source.of_stage:
+        if link.source.of_core:
             inputs.setdefault(link.source, (link.tensor, []))[1].append(played.taken[e])
-    outputs = {link.sink: (link.tensor, e) for e, link in enumerate(plan.links) if not link.sink.of_stage}
+    outputs = {link.sink: (link.tensor, e) for e, link in enumerate(plan.links) if link.sink.of_core}
     return FrameSchedule(
         tuple(rows),
         tuple((name, ends_of(taken, frames)) for _, (name, taken) in sorted(inputs.items())),

@@ -19,7 +19,7 @@ from hwflow.hls.plan.graph_stages import stages_of
 from hwflow.hls.plan.memories import MemoryPlan, Places, memories_of_link, memories_of_stage, with_places
 from hwflow.hls.plan.outside_memory import OutsideMemory, StreamPlan, outside_cost, paced, streams_of
 from hwflow.hls.schedule.links import LinkPlan, links_cost, links_of
-from hwflow.hls.schedule.timeline import deepening, latencies, pace_of
+from hwflow.hls.schedule.timeline import deepening, latencies, pace_of, settled
 from hwflow.layers.base import LayerGraph, kind_of
 from hwflow.stages.folding import Folding, Schedule
 from hwflow.stages.partition import DATAFLOW, Execution, Partition
@@ -97,6 +97,8 @@ class Plan(ByValue):
     why: str = field(default="", compare=False)
     #: The initiation interval if frames have to wait for a shared stage; 0 if they do not.
     pace: int = 0
+    #: The initiation interval if a frame has to wait for the states that the one before hands on; 0 if none has to.
+    loop: int = 0
     alternatives: tuple[Alternative, ...] = field(default=(), compare=False)
     #: The name of the board whose resources it fits; empty for a plan of a technology alone.
     board: str = field(default="", compare=False)
@@ -159,15 +161,16 @@ class Plan(ByValue):
 
     def name_of(self, link: LinkPlan) -> str:
         """`<source> to <sink>`."""
-        source = self.stages[link.source.number].name if link.source.of_stage else f"input{link.source.number}"
-        sink = self.stages[link.sink.number].name if link.sink.of_stage else f"output{link.sink.number}"
+        source, sink = (self.stages[end.number].name if end.of_stage else
+                        f"{'state' if end.of_state else what}{end.number}"
+                        for end, what in ((link.source, "input"), (link.sink, "output")))
         return f"{source} to {sink}"
 
     @property
     def interval(self) -> int:
         """The initiation interval, in clock cycles from frame to frame: that of the slowest stage or link, or longer if
-        frames have to wait for a shared stage.  See `is_bound`."""
-        return max(self.pace, interval_of([stage.schedule for stage in self.stages], self.links))
+        frames have to wait for a shared stage or for states.  See `is_bound`."""
+        return max(self.pace, self.loop, interval_of([stage.schedule for stage in self.stages], self.links))
 
     @property
     def is_bound(self) -> bool:
@@ -195,7 +198,7 @@ class Plan(ByValue):
     @property
     def input_lanes(self) -> tuple[int, ...]:
         """For each input the number of elements in a beat."""
-        lanes = {link.source.number: link.lanes_out for link in self.links if not link.source.of_stage}
+        lanes = {link.source.number: link.lanes_out for link in self.links if link.source.of_core}
         return tuple(lanes[k] for k in range(len(lanes)))
 
     @property
@@ -258,7 +261,8 @@ class PlanMaker:
             model=self.graph.name, technology=technology.name, timing=technology.timing, stages=planned, links=links,
             latency=latencies(stages, foldings, links, technology), resources=resources, streams=streams,
             outside=outside, graph=self.graph, device=technology, partition=partition,
-            pace=pace if pace > interval else 0)
+            pace=pace if pace > interval and not self.graph.states else 0,
+            loop=pace if pace > interval and self.graph.states else 0)
 
 
 def make_plan(graph: LayerGraph, foldings: Sequence[Folding], technology: Technology,
@@ -276,10 +280,15 @@ def make_plan(graph: LayerGraph, foldings: Sequence[Folding], technology: Techno
 
 def bare_links(graph: LayerGraph, stages: Sequence[Stage], choices: Sequence[Choice],
                technology: Technology) -> tuple[tuple[LinkPlan, ...], int, int]:
-    """The links without FIFOs, the pace of frames, and the interval of the slowest stage or link."""
+    """The links, the pace of frames, and the interval of the slowest stage or link.
+
+    The links have no FIFOs but in a graph with states, whose pace depends on these.
+    """
     foldings = [choice.folding for choice in choices]
     links = links_of(graph, stages, [(choice.folding, choice.schedule.lanes_in) for choice in choices])
     interval = interval_of([choice.schedule for choice in choices], links)
+    if graph.states:
+        return *settled(stages, foldings, links, technology, interval), interval
     return links, pace_of(stages, foldings, links, technology, interval), interval
 
 

@@ -12,6 +12,7 @@ from hwflow_rtl.io import End, Ends
 from hwflow_rtl.stream.endpoint import Endpoint
 from hwflow_rtl.stream.fork import Fork
 from hwflow_rtl.stream.gearbox import Gearbox
+from hwflow_rtl.stream.initial_frame import InitialFrame
 from hwflow_rtl.stream.queue_choice import QueueChoice, chosen_for_spram
 from hwflow_rtl.stream.times import Times, in_turn
 from hwflow_rtl.vendor import Resources, Technology
@@ -27,7 +28,7 @@ from hwflow.stages.stage import Stage
 class LinkPlan:
     """A stream that carries `tensor` from `source` to input `port` of `sink`.
 
-    The source is a stage or an input of the graph; the sink is a stage or an output of the graph.  A beat has
+    The source is a stage, an input of the graph or a state; the sink is a stage, an output or a state.  A beat has
     `lanes_out` elements of `bits` bits at the source and `lanes_in` at the sink; a gearbox converts between the two.  A
     frame has `elements` elements.  `depth` is the depth of the queue before the gearbox, in beats of the source;
     `depth_after` is the depth of the queue after the gearbox, in beats of the sink; 0 means no queue.  `spram` puts the
@@ -74,9 +75,9 @@ class LinkPlan:
         return -(-(self.depth * self.width_out + self.depth_after * self.width_in) // 8)
 
     def between(self, stages: Sequence[str]) -> tuple[str, str]:
-        """The names of source and sink, for the names of all `stages`; "input" and "output" of the graph."""
-        return (stages[self.source.number] if self.source.of_stage else "input",
-                stages[self.sink.number] if self.sink.of_stage else "output")
+        """The names of source and sink, for the names of all `stages`; "input", "output" and "state" of the graph."""
+        return tuple(stages[end.number] if end.of_stage else "state" if end.of_state else what  # type: ignore[return-value]
+                     for end, what in ((self.source, "input"), (self.sink, "output")))
 
     def queue(self, technology: Technology) -> QueueChoice:
         """The queue before the gearbox."""
@@ -92,14 +93,17 @@ class LinkPlan:
         return self.queue(technology).memory if self.depth else self.queue_after(technology).memory
 
 
-def joints(stages: Sequence[Stage], inputs: Sequence[str], outputs: Sequence[str]
-           ) -> list[tuple[str, Endpoint, Endpoint, int]]:
-    """Tensor, source, sink and port of every input of every stage, in order, then of every output of the graph."""
-    ends = {name: Endpoint.core(k) for k, name in enumerate(inputs)}
+def joints(stages: Sequence[Stage], graph: LayerGraph) -> list[tuple[str, Endpoint, Endpoint, int]]:
+    """Tensor, source, sink and port of every input of every stage, in order, then of every output of the graph, and of
+    every state.
+    """
+    ends = {name: Endpoint.core(k) for k, name in enumerate(graph.inputs)}
+    ends |= {state.read: Endpoint.state(k) for k, state in enumerate(graph.states)}
     ends |= {name: Endpoint.stage(k, port) for k, stage in enumerate(stages) for port, name in enumerate(stage.outputs)}
     inner = [(name, ends[name], Endpoint.stage(k), port)
              for k, stage in enumerate(stages) for port, name in enumerate(stage.inputs)]
-    return [*inner, *((name, ends[name], Endpoint.core(k), 0) for k, name in enumerate(outputs))]
+    return [*inner, *((name, ends[name], Endpoint.core(k), 0) for k, name in enumerate(graph.outputs)),
+            *((state.write, ends[state.write], Endpoint.state(k), 0) for k, state in enumerate(graph.states))]
 
 
 def links_of(graph: LayerGraph, stages: Sequence[Stage], flows: Sequence[tuple[Folding, tuple[int, ...]]]
@@ -108,16 +112,18 @@ def links_of(graph: LayerGraph, stages: Sequence[Stage], flows: Sequence[tuple[F
 
     `flows` has for each stage its folding, and for each of its inputs the elements of a beat.
 
-    An input of the graph has the most lanes that one of its readers takes.
+    An input of the graph has the most lanes that one of its readers takes, and so has a state, which is written in the
+    lanes in which it is read.
     """
-    joined = joints(stages, graph.inputs, graph.outputs)
+    joined = joints(stages, graph)
     taken = [flows[sink.number][1][port] if sink.of_stage else 0 for _, _, sink, port in joined]
     parts: dict[Endpoint, int] = {}
     for (_, source, _, _), lanes in zip(joined, taken, strict=True):
         parts[source] = (stages[source.number].lanes_out(flows[source.number][0])[source.output] if source.of_stage
                          else max(lanes, parts.get(source, 1)))
     return tuple(
-        LinkPlan(name, source, sink, port, parts[source], lanes or parts[source], graph.tensors[name].format.bits,
+        LinkPlan(name, source, sink, port, parts[source],
+                 lanes or parts[sink if sink.of_state else source], graph.tensors[name].format.bits,
                  graph.tensors[name].frame.elements)
         for (name, source, sink, port), lanes in zip(joined, taken, strict=True))
 
@@ -128,8 +134,11 @@ def link_cost(bits: int, lanes_out: int, lanes_in: int, technology: Technology |
 
 
 def links_cost(links: Sequence[LinkPlan], technology: Technology) -> Resources:
-    """The cost of all links: gearboxes, queues, and forks where a stream has several readers."""
+    """The cost of all links: gearboxes, queues, forks where a stream has several readers, and the first frames of
+    states, as constants."""
     total = sum((link_cost(link.bits, link.lanes_out, link.lanes_in, technology) for link in links), Resources())
+    total += sum((InitialFrame.cost(width=link.width_in, beats=link.elements // link.lanes_in)
+                  for link in links if link.sink.of_state), Resources())
     for source in {link.source for link in links}:
         readers = [link for link in links if link.source == source]
         if len(readers) > 1 or readers[0].depth:
@@ -146,8 +155,8 @@ def ends_of_links(links: Sequence[LinkPlan]) -> Ends:
     def first(entry: tuple[Endpoint, LinkPlan]) -> Endpoint:
         return entry[0]
 
-    inputs = {link.source: link for link in reversed(links) if not link.source.of_stage}
-    return Ends(ends(inputs), ends({link.sink: link for link in links if not link.sink.of_stage}))
+    inputs = {link.source: link for link in reversed(links) if link.source.of_core}
+    return Ends(ends(inputs), ends({link.sink: link for link in links if link.sink.of_core}))
 
 
 def spram_around(links: Sequence[LinkPlan], technology: Technology) -> int:

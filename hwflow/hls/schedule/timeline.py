@@ -7,6 +7,10 @@ evenly over the interval, and every stage works as soon as it can.  The largest 
 one time is the depth of its queue.  With queues of these depths the same schedule is possible in hardware.  A network
 of stages that wait for data and room is monotonic: no beat moves later because another one moves earlier.  The hardware
 starts everything as soon as data and room allow.  So it is never slower than the schedule, and never deadlocks.
+
+A state gives in each frame the beats that were written in the frame before, when they have come, and in the first one
+beats that are there from the start.  So frames are played until none of them moves any more, and where a frame has to
+wait for what the one before hands on, the interval is longer (`Network.pace_of_states`).
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from hwflow_rtl.stream.times import StageTimes, Times, in_turn, with_room
 from hwflow_rtl.vendor import Technology
 
 from hwflow.hls.schedule.links import LinkPlan, Played, collected, in_spram, later, leaving, parts_of, waiting
+from hwflow.layers.formats import IntArray
 from hwflow.stages.folding import Folding
 from hwflow.stages.stage import Stage
 
@@ -36,6 +41,8 @@ ROUNDS = 40
 LATENCY_ROUNDS = 400
 #: Longer and longer intervals that are tried so that frames need not wait.
 PACES = 4
+#: Frames that are played until they follow each other in step, where they hand states on; few need more than six.
+MOST_FRAMES = 48
 #: Beats that may wait in tables for a stage that lets them in later.
 FEW = 16
 #: No source is stalled.
@@ -58,6 +65,23 @@ def pace_of(stages: Sequence[Stage], foldings: Sequence[Folding], links: Sequenc
     return interval
 
 
+def settled(stages: Sequence[Stage], foldings: Sequence[Folding], links: Sequence[LinkPlan], technology: Technology,
+            interval: int) -> tuple[tuple[LinkPlan, ...], int]:
+    """`links` of a graph with states, with the queues that they need, and the fewest cycles from frame to frame, at
+    least `interval`, with which no frame waits longer and longer for what the one before hands on.
+
+    A queue on the way from a state to its next value adds its latency to that, and a longer interval may make queues
+    deeper; so both are computed until they stay.  Neither becomes less.
+    """
+    while True:
+        network = Network(stages, foldings, links, technology)
+        pace = network.pace_of_states(interval)
+        deeper = network.deep_enough(network.play_paced(pace), pace).placed().links
+        if pace == interval and deeper == links:
+            return deeper, pace
+        links, interval = deeper, pace
+
+
 def with_least_queues(stages: Sequence[Stage], foldings: Sequence[Folding], links: Sequence[LinkPlan],
                       technology: Technology, interval: int) -> tuple[LinkPlan, ...]:
     """`links` with the queues that the first of many frames needs: a bound for `deepening` in a fraction of its time.
@@ -76,10 +100,7 @@ def deepening(stages: Sequence[Stage], foldings: Sequence[Folding], links: Seque
     """
     network = Network(stages, foldings, links, technology)
     played = network.play_paced(interval)
-    network = network.deep_enough(played, interval)
-    taken = sum(stage.cost(folding, technology).spram for stage, folding in zip(stages, foldings, strict=True)
-                if stage.takes_frames_at_once)
-    network = Network(stages, foldings, in_spram(network.links, technology, taken), technology)
+    network = network.deep_enough(played, interval).placed()
     yield network.links
     if network.any_in_memories():  # queues in memories have a larger latency, and other branches wait for it
         yield network.deep_enough(network.play_paced(interval, played.frames), interval).links
@@ -95,7 +116,7 @@ def latencies(stages: Sequence[Stage], foldings: Sequence[Folding], links: Seque
     network = Network(stages, foldings, links, technology)
     played = network.play_held_back({source: np.arange(2 * len(times))
                                      for source, times in network.one_frame().items()})
-    firsts = {link.sink.number: int(played.arrivals[e][0]) for e, link in enumerate(links) if not link.sink.of_stage}
+    firsts = {link.sink.number: int(played.arrivals[e][0]) for e, link in enumerate(links) if link.sink.of_core}
     return tuple(firsts[k] for k in range(len(firsts)))
 
 
@@ -110,14 +131,22 @@ class Network:
         self.technology = technology
         sources = [link.source for link in links]
         self.forked = [sources.count(link.source) > 1 for link in links]
+        #: The link that writes each state.
+        self.written = {link.sink: e for e, link in enumerate(links) if link.sink.of_state}
         #: The stages that let frames in only at times.
         self.letting_in = {k for k, (stage, folding) in enumerate(zip(stages, foldings, strict=True))
                            if stage.lets_in(folding)}
 
+    def placed(self) -> Network:
+        """The same with queues in SPRAM where that is best."""
+        taken = sum(stage.cost(folding, self.technology).spram
+                    for stage, folding in zip(self.stages, self.foldings, strict=True) if stage.takes_frames_at_once)
+        return Network(self.stages, self.foldings, in_spram(self.links, self.technology, taken), self.technology)
+
     def one_frame(self) -> dict[Endpoint, Times]:
         """A beat in every cycle at each input."""
         return {link.source: np.arange(link.elements // link.lanes_out, dtype=np.int64)
-                for link in self.links if not link.source.of_stage}
+                for link in self.links if link.source.of_core}
 
     def play_paced(self, interval: int, frames: int = FRAMES) -> Played:
         """The cycle of every beat if a new frame starts every `interval` cycles, evenly spread.
@@ -127,26 +156,81 @@ class Network:
         Else it plays as many more as are in the design at the same time.  It plays `frames` at least.
         """
         frames = max(frames, FRAMES)
+        if self.written:
+            return self.read_late(*self.play_in_step(interval), interval)
         played = self.play(self.evenly(interval, frames))
         needed = FRAMES + played.ahead(self.links, frames, interval)
         if needed > frames:
             frames = needed
             played = self.play(self.evenly(interval, frames))
-        moments = (*played.departures.values(), *played.arrivals.values(), *played.taken.values())
-        ends = (times.reshape(frames, -1)[-2:] for times in moments)
-        if all((last - before == interval).all() for before, last in ends):
+        if (self.steps(played, frames)[-1] == interval).all():
             return replace(played, frames=frames, interval=interval)
         first = max(int(times[-1]) for times in self.play(self.one_frame()).departures.values())
         return self.play(self.evenly(interval, frames + first // interval))
 
+    def play_in_step(self, interval: int) -> tuple[Played, int]:
+        """Play frames that hand states on until the last ones follow each other as those before; and how many.
+
+        They do so every `interval` cycles where no frame has to wait longer for a state.
+        """
+        frames = FRAMES + 1
+        while True:
+            played = self.play(self.evenly(interval, frames))
+            before, last = self.steps(played, frames)[-2:]
+            if np.array_equal(before, last) or frames >= MOST_FRAMES:
+                return played, frames
+            frames = min(2 * frames, MOST_FRAMES)
+
+    def pace_of_states(self, interval: int) -> int:
+        """The fewest cycles from frame to frame, at least `interval`, with which no frame waits longer and longer for
+        the states that the one before hands on."""
+        while True:
+            played, frames = self.play_in_step(interval)
+            slowest = int(self.steps(played, frames)[-1].max())
+            if slowest <= interval:
+                return interval
+            interval = slowest
+
+    def steps(self, played: Played, frames: int) -> IntArray:
+        """The cycles by which each moment of a frame follows that of the frame before, [frames - 1, moments]."""
+        taken = (times for e, times in played.taken.items() if not self.links[e].sink.of_state)
+        moments = (*played.departures.values(), *played.arrivals.values(), *taken)
+        rows: IntArray = np.concatenate([times.reshape(frames, -1) for times in moments], axis=1)
+        return np.diff(rows, axis=0)
+
+    def read_late(self, played: Played, frames: int, interval: int) -> Played:
+        """The same where beats of a state wait for their readers in the queue of the link that writes it, not in one of
+        each reader: they leave for all readers when the first one wants them."""
+        departures, taken = dict(played.departures), dict(played.taken)
+        for state, written in self.written.items():
+            wanted = [self.wanted(e, played) for e, link in enumerate(self.links) if link.source == state]
+            departures[state] = in_turn(np.maximum(played.departures[state], np.minimum.reduce(wanted)))
+            beats = departures[state].reshape(frames, -1)
+            taken[written] = np.concatenate([beats[1:], beats[-1:] + interval]).reshape(-1)
+        return replace(played, departures=departures, taken=taken, frames=frames, interval=interval)
+
+    def wanted(self, e: int, played: Played) -> Times:
+        """The last cycles in which beats of the source of link e may leave it so that its sink gets them in time."""
+        link = self.links[e]
+        gone = leaving(link, played.taken[e], np.arange(len(played.departures[link.source])))
+        return gone - (link.queue(self.technology).latency if self.forked[e] or link.depth else 0)
+
     def evenly(self, interval: int, frames: int) -> dict[Endpoint, Times]:
         """The beats of so many frames at each input, evenly spread over the interval, or at its beginning where the
-        readers take frames at once."""
+        readers take frames at once, or where frames have to wait for states."""
         spread = interval if not self.letting_in else min(interval, cycles_before(
             self.stages, self.foldings, self.links, self.letting_in, self.technology))
+        if self.written:
+            spread = min(spread, self.slowest())
         return {source: np.concatenate([
             frame * interval + (times if self.taken_at_once(source) else times * spread // len(times))
             for frame in range(frames)]) for source, times in self.one_frame().items()}
+
+    def slowest(self) -> int:
+        """The interval of the slowest stage or link."""
+        stages = (stage.schedule(folding, self.technology).interval
+                  for stage, folding in zip(self.stages, self.foldings, strict=True))
+        return max(*stages, *(link.cycles for link in self.links))
 
     def late(self, interval: int) -> int:
         """The cycles by which a frame comes too early for a stage that lets it in later, at most; 0 where so few beats
@@ -165,7 +249,7 @@ class Network:
 
     def taken_at_once(self, source: Endpoint) -> bool:
         """Whether all readers of an input take its frames at once: then it may wait while they compute."""
-        return not source.of_stage and all(
+        return source.of_core and all(
             link.sink.of_stage and self.stages[link.sink.number].takes_frames_at_once
             for link in self.links if link.source == source)
 
@@ -174,8 +258,41 @@ class Network:
         """The cycle of every beat of every stream, with unlimited queues, if the inputs offer their beats as `offered`.
 
         `held` has for a source the cycles before which its beats cannot leave; `left` those in which they did when this
-        was played before, as `Stage.times` wants it.  `rounds`: see `stage_times`.
+        was played before, as `Stage.times` wants it.  `rounds`: see `stage_times`.  States are what the inputs' frames
+        make of them: a round more for each frame.
         """
+        if not self.written:
+            return self.play_with(offered, held, left, rounds)
+        source, times = next(iter(self.one_frame().items()))
+        handed = self.handed_on(len(offered[source]) // len(times), None)
+        while True:
+            played = self.play_with({**offered, **handed}, held, left, rounds)
+            later_handed = self.handed_on(len(offered[source]) // len(times), played)
+            if all(np.array_equal(handed[state], later_handed[state]) for state in handed):
+                return self.with_states_taken(played, handed)
+            handed = later_handed
+
+    def handed_on(self, frames: int, played: Played | None) -> dict[Endpoint, Times]:
+        """The cycles in which the beats of each state come: of the first frame at once, of each other one as they were
+        written in the frame before; without `played` all at once."""
+        handed = {}
+        for state, e in self.written.items():
+            first = np.arange(self.links[e].elements // self.links[e].lanes_in, dtype=np.int64)
+            written = np.tile(first, frames) if played is None else played.arrivals[e]
+            handed[state] = in_turn(np.concatenate([first, written[:-len(first)]]))
+        return handed
+
+    def with_states_taken(self, played: Played, handed: Mapping[Endpoint, Times]) -> Played:
+        """With the cycles in which what is written leaves its link: in the next frame, as far as one was played."""
+        taken = dict(played.taken)
+        for state, e in self.written.items():
+            beats = self.links[e].elements // self.links[e].lanes_in
+            taken[e] = np.concatenate([played.departures[state][beats:], played.arrivals[e][-beats:]])
+        return replace(played, taken=taken)
+
+    def play_with(self, offered: Mapping[Endpoint, Times], held: Mapping[Endpoint, Times],
+                  left: Mapping[Endpoint, Times], rounds: int) -> Played:
+        """The same with the beats of states as they are `offered`."""
         departures = {source: later(times, held.get(source)) for source, times in offered.items()}
         arrivals: dict[int, Times] = {}
         taken: dict[int, Times] = {}
@@ -326,11 +443,12 @@ class Network:
         if self.taken_at_once(link.source) and not self.forked[e]:
             return 0, 0
         departures, arrivals, taken = played.departures[link.source], played.arrivals[e], played.taken[e]
+        kept = self.forked[e] or link.sink.of_state  # a state has no other room
         if link.depth_after or e in slowing or self.holds_back(link, arrivals, taken, interval):
             entered = arrivals - (link.queue_after(self.technology).latency if link.depth_after else 0)
             return 0, played.waiting(entered, taken) + SPARE
         most = played.waiting(departures, leaving(link, taken, np.arange(len(departures))))
-        return 0 if most <= SPARE and not self.forked[e] else most + SPARE, 0
+        return 0 if most <= SPARE and not kept else most + SPARE, 0
 
     def holds_back(self, link: LinkPlan, arrivals: Times, taken: Times, interval: int) -> bool:
         """Whether a narrow source would lose more cycles than it has to spare: wide beats wait for their sink."""

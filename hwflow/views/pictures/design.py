@@ -146,7 +146,7 @@ def design_graph(
 
 def _ends(sketch: _Sketch, plan: Plan, after: Sequence[str]) -> None:
     """The outputs of the graph, and what the host does with them."""
-    links = {link.sink.number: link for link in plan.links if not link.sink.of_stage}
+    links = {link.sink.number: link for link in plan.links if link.sink.of_core}
     ends = []
     for index, name in enumerate(plan.graph.outputs):
         ends.append(sketch.add(_value("output", index, name, tensor_text(plan.graph, name))))
