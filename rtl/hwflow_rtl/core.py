@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -69,6 +69,8 @@ class Core(wiring.Component):
         Makes the memories of deep FIFOs.
     states
         What each state gives in the first frame after a reset.
+    beats
+        Beats of a frame at the first input, with whose first beat a frame of each state begins.
     written
         For each stage with the port `wrote`, by its number: the tensors that it writes into its memory, each as the
         steps that write it.  Each of these tensors has a probe.
@@ -93,6 +95,7 @@ class Core(wiring.Component):
 
     def __init__(self, *, stages: Sequence[tuple[str, wiring.Component]], inputs: Sequence[stream.Signature],
                  links: Sequence[Link], technology: Technology | None = None, states: Sequence[InitialFrame] = (),
+                 beats: int = 1,
                  written: Mapping[int, Sequence[Collection[int]]] = MappingProxyType({})):
         if not stages:
             raise ValueError("stages of a Core must be at least one, not none")
@@ -102,7 +105,7 @@ class Core(wiring.Component):
                             for _ in range(len(self.written[k]) + len(outputs_of(stage))))
         self.links = tuple(links)
         self.technology = technology
-        self.states = tuple(states)
+        self.states, self.beats = tuple(states), beats
         self.input_names = port_names("i", len(inputs))
         self.output_names = port_names("o", sum(link.sink.of_core for link in links))
         self.check_sinks()
@@ -215,9 +218,8 @@ class Core(wiring.Component):
             link(m, wiring.flipped(getattr(self, f"weights{n}")), self.stages[k][1].weights)
         sources = {Endpoint.core(k): (wiring.flipped(getattr(self, name)), name)
                    for k, name in enumerate(self.input_names)}
-        for k, state in enumerate(self.states):
-            m.submodules[f"state{k}"] = state
-            sources[Endpoint.state(k)] = state.o, f"state{k}.o"
+        self.begin_states(m)
+        sources |= {Endpoint.state(k): (state.o, f"state{k}.o") for k, state in enumerate(self.states)}
         for endpoint, source in self.made().items():
             ports = port_names("o", len(outputs_of(self.stages[endpoint.number][1])))
             sources[endpoint] = source, f"{names[endpoint.number]}.{ports[endpoint.output]}"
@@ -225,6 +227,19 @@ class Core(wiring.Component):
             readers = [(e, each) for e, each in enumerate(self.links) if each.source == endpoint]
             self.spread(m, source, source_name, readers, names)
         return m
+
+    def begin_states(self, m: Module) -> None:
+        """Tell each state when a frame is offered at the first input, and when it enters."""
+        if not self.states:
+            return
+        port = getattr(self, self.input_names[0])
+        place, first = Signal(range(max(self.beats, 2)), name="place"), Signal(init=1, name="first")
+        with m.If(port.valid & port.ready):
+            last = place == self.beats - 1
+            m.d.sync += [place.eq(Mux(last, 0, place + 1)), first.eq(last)]
+        for k, state in enumerate(self.states):
+            m.submodules[f"state{k}"] = state
+            m.d.comb += [state.offered.eq(port.valid & first), state.entered.eq(port.valid & port.ready & first)]
 
     def spread(self, m: Module, source: Any, source_name: str, readers: Sequence[tuple[int, Link]],
                names: Sequence[str]) -> None:

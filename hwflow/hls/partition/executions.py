@@ -65,6 +65,11 @@ class Executions:
         """Make the plan, without what it says of a search that ended early."""
         if execution is Execution.DATAFLOW:
             return replace(self.dataflow(interval), why=ASKED)
+        if self.graph.states:  # which no shared stage hands on
+            if execution is Execution.SHARED:
+                raise AnswerIsNo(f"'{self.graph.name}' cannot be one shared stage: {shared_refusal(self.graph)}; take "
+                                 "--execution dataflow")
+            return replace(self.dataflow(interval), why=FITS)
         if execution is Execution.SHARED:
             return self.shared(interval, ASKED)
         if self.graph.states:

@@ -30,7 +30,7 @@ def lower(graph: LayerGraph, plan: Plan, technology: Technology) -> Core:
     written = {k: [tensor.steps for tensor in stage.written(planned.folding)]
                for k, (stage, planned) in enumerate(planned_stages)}
     return Core(stages=stages, inputs=inputs, links=links, technology=technology, states=states,
-                written=written)
+                beats=graph.tensors[graph.inputs[0]].frame.elements // plan.input_lanes[0], written=written)
 
 
 def initial_frame(graph: LayerGraph, plan: Plan, number: int) -> InitialFrame:

@@ -8,9 +8,9 @@ one time is the depth of its queue.  With queues of these depths the same schedu
 of stages that wait for data and room is monotonic: no beat moves later because another one moves earlier.  The hardware
 starts everything as soon as data and room allow.  So it is never slower than the schedule, and never deadlocks.
 
-A state gives in each frame the beats that were written in the frame before, when they have come, and in the first one
-beats that are there from the start.  So frames are played until none of them moves any more, and where a frame has to
-wait for what the one before hands on, the interval is longer (`Network.pace_of_states`).
+A state gives in each frame the beats that were written in the frame before, when they have come and the frame is
+offered at the first input; in the first frame they are there from the start.  So frames are played until none of them
+moves any more, and where a frame has to wait for what the one before hands on, the interval is longer (`settled`).
 """
 
 from __future__ import annotations
@@ -263,23 +263,27 @@ class Network:
         """
         if not self.written:
             return self.play_with(offered, held, left, rounds)
-        source, times = next(iter(self.one_frame().items()))
-        handed = self.handed_on(len(offered[source]) // len(times), None)
+        handed = self.handed_on(offered, None)
         while True:
             played = self.play_with({**offered, **handed}, held, left, rounds)
-            later_handed = self.handed_on(len(offered[source]) // len(times), played)
+            later_handed = self.handed_on(offered, played)
             if all(np.array_equal(handed[state], later_handed[state]) for state in handed):
                 return self.with_states_taken(played, handed)
             handed = later_handed
 
-    def handed_on(self, frames: int, played: Played | None) -> dict[Endpoint, Times]:
-        """The cycles in which the beats of each state come: of the first frame at once, of each other one as they were
-        written in the frame before; without `played` all at once."""
-        handed = {}
+    def handed_on(self, offered: Mapping[Endpoint, Times], played: Played | None) -> dict[Endpoint, Times]:
+        """The cycles in which the beats of each state come: when the frame is offered at the first input, in the first
+        frame at once, in each other one as they were written in the frame before; without `played` all at once."""
+        first, handed = Endpoint.core(0), {}
+        frames = len(offered[first]) // len(self.one_frame()[first])
+        begins = offered[first].reshape(frames, -1)[:, 0].copy()
+        if played is not None:  # the beat is offered when the one before it has left
+            begins[1:] = np.maximum(begins[1:], played.departures[first].reshape(frames, -1)[:-1, -1] + 1)
         for state, e in self.written.items():
-            first = np.arange(self.links[e].elements // self.links[e].lanes_in, dtype=np.int64)
-            written = np.tile(first, frames) if played is None else played.arrivals[e]
-            handed[state] = in_turn(np.concatenate([first, written[:-len(first)]]))
+            beats = self.links[e].elements // self.links[e].lanes_in
+            written = np.zeros(frames * beats, np.int64) if played is None else played.arrivals[e]
+            come = np.concatenate([np.zeros(beats, np.int64), written[:-beats]]).reshape(frames, beats)
+            handed[state] = in_turn(np.maximum(come, begins[:, None]).reshape(-1))
         return handed
 
     def with_states_taken(self, played: Played, handed: Mapping[Endpoint, Times]) -> Played:

@@ -56,6 +56,9 @@ def require_pairs(model: Model, pairs: Mapping[str, str]) -> None:
                 f"output '{output}' must be the next value of one state, not of {' and '.join(map(repr, both))}",
                 "give each state an output of its own",
             )
+    if pairs and all(value.name in pairs for value in model.graph.inputs):
+        raise HwflowError("an input of the model must be no state, and here all are", "frames come with an input; give "
+                          "the model one, or leave out a --state")
     names = {value.name for value in (*model.graph.inputs, *model.graph.outputs)}
     for name, output in pairs.items():
         if name in names and output in names:
