@@ -447,12 +447,14 @@ class Network:
         if self.taken_at_once(link.source) and not self.forked[e]:
             return 0, 0
         departures, arrivals, taken = played.departures[link.source], played.arrivals[e], played.taken[e]
-        kept = self.forked[e] or link.sink.of_state  # a state has no other room
+        # a state waits until the next frame comes, and may not hold back what else is made of this one
+        whole_out, whole_in = (link.elements // lanes if link.sink.of_state else 0
+                               for lanes in (link.lanes_out, link.lanes_in))
         if link.depth_after or e in slowing or self.holds_back(link, arrivals, taken, interval):
             entered = arrivals - (link.queue_after(self.technology).latency if link.depth_after else 0)
-            return 0, played.waiting(entered, taken) + SPARE
+            return 0, max(played.waiting(entered, taken) + SPARE, whole_in)
         most = played.waiting(departures, leaving(link, taken, np.arange(len(departures))))
-        return 0 if most <= SPARE and not kept else most + SPARE, 0
+        return 0 if most <= SPARE and not self.forked[e] and not whole_out else max(most + SPARE, whole_out), 0
 
     def holds_back(self, link: LinkPlan, arrivals: Times, taken: Times, interval: int) -> bool:
         """Whether a narrow source would lose more cycles than it has to spare: wide beats wait for their sink."""

@@ -1,0 +1,96 @@
+"""Random networks with states, as hardware in Amaranth's simulator: a sequence of frames equals the golden model.
+
+Latency, interval and the schedule are those of the plan, to the cycle; stalls change no value; and the queue of a state
+is as deep as it must be.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hwflow import golden, hls
+from hwflow.layers import LayerGraph
+from hwflow.layers.base import State
+from hwflow.stages.kinds import hardware_problems
+from tests.networks.playing import Stalls, play_plan
+from tests.networks.test_rtl import check_cycles, check_schedule, plan_of, stalls_of
+from tests.random_cases import seeds
+from tests.strategies.described import describe
+from tests.strategies.layer_graphs import frames_for
+from tests.strategies.streaming_graphs import streaming_network
+
+FRAMES = 4
+
+
+def case(seed: int) -> tuple[LayerGraph, hls.Plan, str]:
+    graph = streaming_network(seed)
+    assert not hardware_problems(graph), (seed, hardware_problems(graph))
+    plan = plan_of(graph, seed)
+    return graph, plan, f"seed {seed}\n{describe(graph, [stage.folding for stage in plan.stages])}\n{graph.states}"
+
+
+@seeds(quick=[0, 1, 2], slow=range(3, 100))
+def test_sequences(seed: int) -> None:
+    graph, plan, told = case(seed)
+    count = FRAMES + 2 * max(plan.latency) // plan.interval
+    frames = frames_for(graph, count, seed)
+    for stalls in stalls_of(seed):
+        played = play_plan(graph, plan, frames, stalls)
+        assert not played.wrong, f"{stalls}: {played.wrong}; {told}"
+        if stalls == Stalls():
+            ends = [each[len(each) // count - 1 :: len(each) // count] for each in played.cycles]
+            check_cycles(plan, ends, played.offered, told)
+            check_schedule(plan, played.cycles, count, told)
+
+
+def oracle(graph: LayerGraph, frames: dict[str, np.ndarray]) -> dict[str, list[np.ndarray]]:
+    """Each tensor of each frame, layer by layer, with a dictionary in place of everything else."""
+    made: dict[str, list[np.ndarray]] = {}
+    states = {state.read: state.initial[None] for state in graph.states}
+    for k in range(len(frames[graph.inputs[0]])):
+        values = {name: frames[name][k : k + 1] for name in graph.inputs} | states
+        for layer in graph.layers:
+            values[layer.output] = layer.evaluate(graph, *(values[name] for name in layer.inputs))
+        states = {s.read: values[s.write].reshape(states[s.read].shape) for s in graph.states}
+        for name, value in values.items():
+            made.setdefault(name, []).append(value[0])
+    return made
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_golden_model_hands_states_on(seed: int) -> None:
+    graph = streaming_network(seed)
+    frames = frames_for(graph, 7, seed)
+    expected, values = oracle(graph, frames), golden.run(graph, frames)
+    assert values.keys() == expected.keys()
+    for name, each in expected.items():
+        np.testing.assert_array_equal(values[name], each, err_msg=name)
+    outputs = golden.run(graph, frames, keep=False)
+    assert all(np.array_equal(outputs[name], values[name]) for name in graph.outputs)
+
+
+def test_a_shallow_state_stops_the_sequence() -> None:
+    """A state that does not hold a frame keeps results of it back until the next one comes, which is too late for the
+    last one."""
+    graph, plan, _ = case(1)
+    e = next(e for e, link in enumerate(plan.links) if link.sink.of_state and link.depth > 8)
+    links = [replace(each, depth=each.depth // 2) if k == e else each for k, each in enumerate(plan.links)]
+    assert play_plan(graph, replace(plan, links=tuple(links)), frames_for(graph, 3, 1), patience=500).wrong
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    (lambda s: {"read": "x9"}, "must be made by an earlier layer"),
+    (lambda s: {"write": "x0"}, "as what is handed on"),
+    (lambda s: {"initial": s.initial[:, :0]}, "its initial value must be"),
+])  # fmt: skip
+def test_states_that_contradict_their_graph(change, message: str) -> None:
+    graph = next(graph for graph in map(streaming_network, range(50))
+                 if any(graph.tensors[s.write].frame.elements != graph.tensors["x0"].frame.elements
+                        for s in graph.states[:1]))  # fmt: skip
+    state = graph.states[0]
+    wrong = State(**{"read": state.read, "write": state.write, "initial": state.initial, **change(state)})
+    with pytest.raises(ValueError, match=message):
+        replace(graph, states=(wrong, *graph.states[1:])).check()
