@@ -109,10 +109,12 @@ def latencies(plan: Plan) -> dict[str, int]:
 
 def ends(plan: Plan, link: LinkPlan) -> tuple[str, str]:
     """The ends that a link joins: names of stages, or of the graph's inputs, outputs and states."""
+    states = plan.partition.states_outside(plan.graph)
+
     def named(end: Endpoint, what: str) -> str:
         if end.of_stage:
             return plan.stages[end.number].name
-        return f"state '{plan.graph.states[end.number].read}'" if end.of_state else f"{what} '{link.tensor}'"
+        return f"state '{states[end.number].read}'" if end.of_state else f"{what} '{link.tensor}'"
 
     return named(link.source, "input"), named(link.sink, "output")
 

@@ -166,7 +166,8 @@ def test_small_models_of_all_sorts(cli: Cli, name: str) -> None:
     ("h0=cn", "--state h0=cn must name an output that gives the next value of 'h0', the Y_h of 'cell' (LSTM) in "
               "the same places, and this one does not; export the model with that output, or with a constant initial "
               "state"),
-    ("x=hn", "--state x=hn must name an input that feeds the initial state of an RNN, GRU or LSTM: 'h0', 'c0'"),
+    ("x=hn", "--state x=hn must name an input and an output of the same type and shape, not float32 [3, 1, 5] and "
+             "float32 [1, 1, 6]"),
     ("h0=none", "--state h0=none must name an output of the model: hn, cn, out"),
 ])
 def test_a_wrong_pair_of_states_is_refused_alike(cli: Cli, state: str, message: str) -> None:

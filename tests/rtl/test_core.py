@@ -142,9 +142,9 @@ def test_core_refuses_links_that_do_not_fit():
     Core(stages=[("a", Increment(2, 1)), ("b", Sum(2))], inputs=[stream_of(INT8, 2)], links=right)
     refused(right[:2] + right[3:], "links of a Core must feed each of")
     refused([*right, Link(STAGE(0), STAGE(1), 1)], "links of a Core must feed each of")
-    refused([Link(STAGE(1), STAGE(0)), *right[1:]], "must be an input of the Core or an earlier stage")
+    refused([Link(STAGE(1), STAGE(0)), *right[1:]], "must be an input or a state of the Core, or an earlier stage")
     refused([*right[:3], Link(STAGE(0), CORE(0))], "sources of a Core must each have a reader; stage 'b' has none")
-    refused([Link(CORE(1), STAGE(0)), *right[1:]], "must be an input of the Core or an earlier stage")
+    refused([Link(CORE(1), STAGE(0)), *right[1:]], "must be an input or a state of the Core, or an earlier stage")
 
 
 def test_names_of_ports():

@@ -23,7 +23,6 @@ from hwflow.stages.partition import Execution
 
 #: Why a plan has the stages that it has.
 ASKED, FITS = "that was asked for", "that fits the board"
-KEEPS = "it keeps the states of the model"
 #: Shared stages pay where frames follow each other so many times as fast, in cycles, as with a stage for each layer: a
 #: shared stage routes at about two thirds of the clock.
 PAYS = 1.5
@@ -34,7 +33,10 @@ DATAFLOW, SHARED = Execution.DATAFLOW.value, Execution.SHARED.value
 
 @dataclass(frozen=True, eq=False)
 class Executions:
-    """The plans of `graph` for `target`."""
+    """The plans of `graph` for `target`.
+
+    A graph with states has a stage for each layer or one shared stage: no stages hand states on beside a shared one.
+    """
 
     graph: LayerGraph
     target: Target
@@ -65,15 +67,8 @@ class Executions:
         """Make the plan, without what it says of a search that ended early."""
         if execution is Execution.DATAFLOW:
             return replace(self.dataflow(interval), why=ASKED)
-        if self.graph.states:  # which no shared stage hands on
-            if execution is Execution.SHARED:
-                raise AnswerIsNo(f"'{self.graph.name}' cannot be one shared stage: {shared_refusal(self.graph)}; take "
-                                 "--execution dataflow")
-            return replace(self.dataflow(interval), why=FITS)
         if execution is Execution.SHARED:
             return self.shared(interval, ASKED)
-        if self.graph.states:
-            return self.shared(interval, KEEPS)
         try:
             plan = self.dataflow(interval)
         except DoesNotFit as refused:
@@ -104,7 +99,7 @@ class Executions:
         refused = shared_refusal(self.graph)
         if refused is None:
             return self.one_stage(interval, why)
-        mixed = self.mixed(interval)
+        mixed = None if self.graph.states else self.mixed(interval)
         if mixed is None:
             raise AnswerIsNo(f"'{self.graph.name}' cannot be one shared stage: {refused}; and no design of shared "
                              f"stages beside stages of single layers was found that fits {self.target.budget.name}"
@@ -125,7 +120,7 @@ class Executions:
         best = plain
         if search.whole is not None and search.whole * PAYS < dataflow.interval:
             best = self.one_stage_instead(None)[0] or plain  # it may take more than its bound
-        mixed = search.faster(min(best.interval * PAYS / GAIN, dataflow.interval), PAYS)
+        mixed = None if self.graph.states else search.faster(min(best.interval * PAYS / GAIN, dataflow.interval), PAYS)
         best = best if mixed is None else mixed
         if best.interval * PAYS > dataflow.interval:
             return plain
@@ -141,12 +136,12 @@ class Executions:
         dataflow = Alternative(DATAFLOW, None, refused.facts.strip())
         shared, other = self.one_stage_instead(interval)
         if shared is None:
-            mixed = self.mixed(interval)
+            mixed = None if self.graph.states else self.mixed(interval)
             if mixed is None:
                 raise refused.beside(f"{other.why}{self.effort.early}")
             lacking = "one shared stage is not possible" if interval is None else "no single shared stage is so fast"
             return replace(mixed, why=f"{why}, and {lacking}", alternatives=(dataflow, other))
-        if interval is not None:
+        if interval is not None or self.graph.states:
             return replace(shared, why=why, alternatives=(dataflow,))
         self.effort.best = lambda: shared
         mixed = self.search(logic=self.target.logic, outside=self.target.outside).faster(shared.interval)

@@ -90,8 +90,6 @@ PLAYED = 6
 
 def shared_refusal(graph: LayerGraph) -> str | None:
     """Why no shared stage can compute all of `graph`; None where one can."""
-    if graph.states:
-        return f"it hands states on from frame to frame, {', '.join(repr(state.read) for state in graph.states)}"
     problems = [*each_once(shared_problems(graph, graph.layers)), *tensor_problems(graph)]
     return "; ".join(problems) or None
 

@@ -13,7 +13,7 @@ from hwflow_rtl.vendor import Technology
 
 from hwflow.hls.plan.graph_stages import stages_of
 from hwflow.hls.plan.plan import Plan
-from hwflow.layers.base import LayerGraph
+from hwflow.layers.base import LayerGraph, State
 from hwflow.stages.codes import codes_of, shape_of
 
 
@@ -24,7 +24,8 @@ def lower(graph: LayerGraph, plan: Plan, technology: Technology) -> Core:
               for stage, planned in planned_stages]
     inputs = [stream_of(shape_of(graph.tensors[name].format), lanes)
               for name, lanes in zip(graph.inputs, plan.input_lanes, strict=True)]
-    states = [initial_frame(graph, plan, k) for k in range(len(graph.states))]
+    states = [initial_frame(graph, plan, k, state)
+              for k, state in enumerate(plan.partition.states_outside(graph))]
     links = [Link(link.source, link.sink, link.port, link.depth, link.depth_after, link.spram)
              for link in plan.links]
     written = {k: [tensor.steps for tensor in stage.written(planned.folding)]
@@ -33,9 +34,8 @@ def lower(graph: LayerGraph, plan: Plan, technology: Technology) -> Core:
                 beats=graph.tensors[graph.inputs[0]].frame.elements // plan.input_lanes[0], written=written)
 
 
-def initial_frame(graph: LayerGraph, plan: Plan, number: int) -> InitialFrame:
-    """What a state of the graph gives in its first frame, in the beats of `plan`."""
-    state = graph.states[number]
+def initial_frame(graph: LayerGraph, plan: Plan, number: int, state: State) -> InitialFrame:
+    """What a state that is a stream gives in its first frame, in the beats of `plan`; `number` is that of its end."""
     format = graph.tensors[state.read].format
     lanes = next(link.lanes_out for link in plan.links if link.source == Endpoint.state(number))
     return InitialFrame(shape=shape_of(format), values=codes_of(state.initial, format).reshape(-1, lanes))

@@ -18,8 +18,8 @@ def stages_of(graph: LayerGraph, partition: Partition = DATAFLOW) -> tuple[Stage
     HwflowError that lists everything without hardware, in one message; or that says what is wrong with `partition`.
     """
     problems = [*hardware_problems(graph), *(
-        f"state '{state.read}' is handed on from frame to frame, which has no hardware outside of a shared stage yet"
-        for state in partition.states_outside(graph))]
+        f"state '{state.read}' is handed on from frame to frame outside of a shared stage, which has no hardware yet "
+        "beside one" for state in (partition.states_outside(graph) if partition.shared else ()))]
     if problems:
         lines = "".join(f"\n  {line}" for line in problems)
         raise HwflowError(f"the integer model runs in the golden model, but not in hardware:{lines}")

@@ -255,14 +255,14 @@ class PlanMaker:
         links, pace, interval = self.with_queues(
             partition, [Choice(stage.folding, stage.schedule) for stage in planned])
         streams = streams_of(stages, foldings)
+        streamed, waits = partition.states_outside(self.graph), pace if pace > interval else 0
         resources = technology.placed(sum((stage.resources for stage in planned),
                                           links_cost(links, technology) + outside_cost(outside, streams, technology)))
         return Plan(
             model=self.graph.name, technology=technology.name, timing=technology.timing, stages=planned, links=links,
             latency=latencies(stages, foldings, links, technology), resources=resources, streams=streams,
             outside=outside, graph=self.graph, device=technology, partition=partition,
-            pace=pace if pace > interval and not self.graph.states else 0,
-            loop=pace if pace > interval and self.graph.states else 0)
+            pace=0 if streamed else waits, loop=waits if streamed else 0)
 
 
 def make_plan(graph: LayerGraph, foldings: Sequence[Folding], technology: Technology,
@@ -287,7 +287,7 @@ def bare_links(graph: LayerGraph, stages: Sequence[Stage], choices: Sequence[Cho
     foldings = [choice.folding for choice in choices]
     links = links_of(graph, stages, [(choice.folding, choice.schedule.lanes_in) for choice in choices])
     interval = interval_of([choice.schedule for choice in choices], links)
-    if graph.states:
+    if any(link.sink.of_state for link in links):
         return *settled(stages, foldings, links, technology, interval), interval
     return links, pace_of(stages, foldings, links, technology, interval), interval
 

@@ -18,9 +18,10 @@ from hwflow_rtl.stream.times import Times, in_turn
 from hwflow_rtl.vendor import Resources, Technology
 from hwflow_rtl.vendor.memory import Place
 
-from hwflow.layers.base import LayerGraph
+from hwflow.layers.base import LayerGraph, State
 from hwflow.layers.formats import IntArray
 from hwflow.stages.folding import Folding
+from hwflow.stages.partition import SHARED, kept_states
 from hwflow.stages.stage import Stage
 
 
@@ -98,12 +99,19 @@ def joints(stages: Sequence[Stage], graph: LayerGraph) -> list[tuple[str, Endpoi
     every state.
     """
     ends = {name: Endpoint.core(k) for k, name in enumerate(graph.inputs)}
-    ends |= {state.read: Endpoint.state(k) for k, state in enumerate(graph.states)}
+    states = streamed_states(graph, stages)
+    ends |= {state.read: Endpoint.state(k) for k, state in enumerate(states)}
     ends |= {name: Endpoint.stage(k, port) for k, stage in enumerate(stages) for port, name in enumerate(stage.outputs)}
     inner = [(name, ends[name], Endpoint.stage(k), port)
              for k, stage in enumerate(stages) for port, name in enumerate(stage.inputs)]
     return [*inner, *((name, ends[name], Endpoint.core(k), 0) for k, name in enumerate(graph.outputs)),
-            *((state.write, ends[state.write], Endpoint.state(k), 0) for k, state in enumerate(graph.states))]
+            *((state.write, ends[state.write], Endpoint.state(k), 0) for k, state in enumerate(states))]
+
+
+def streamed_states(graph: LayerGraph, stages: Sequence[Stage]) -> tuple[State, ...]:
+    """The states of `graph` that no shared stage keeps, in order: `Endpoint.state(k)` is the k-th of them."""
+    kept = {state.read for stage in stages if stage.kind == SHARED for state in kept_states(graph, stage.layers)}
+    return tuple(state for state in graph.states if state.read not in kept)
 
 
 def links_of(graph: LayerGraph, stages: Sequence[Stage], flows: Sequence[tuple[Folding, tuple[int, ...]]]
