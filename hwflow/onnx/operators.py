@@ -64,7 +64,7 @@ _TREE = (
     "nodes ([how](trees.md))"
 )
 _LINEAR = "a Gemm; labels and probabilities on the host"
-_SVM = f"{_LINEAR}; kernel_type LINEAR"
+_SVM = f"{_LINEAR}; kernels other than LINEAR are a table behind a product"
 
 _PUTS = "a row along one axis, at a position from the host: as a TensorScatter"
 

@@ -50,6 +50,10 @@ MOST_WEIGHT_BITS, MOST_ACTIVATION_BITS = 16, 16
 #: what was measured).
 CLASSICAL_BITS = 16
 
+#: Bits of the address of a table in a classical model, and of one whose values grow without a limit: docs/trees.md has
+#: classes by bits.
+ADDRESS_BITS, LARGE_ADDRESS_BITS = 12, 14
+
 
 def _check_bits(bits: int, what: str, most: int) -> None:
     if isinstance(bits, bool) or not isinstance(bits, int) or not 1 <= bits <= most:
@@ -160,17 +164,18 @@ def settings_of_bits(weights: int, activations: int = 8) -> QuantizationSettings
     return QuantizationSettings(LayerSettings(WeightSettings(weights), ActivationSettings(activations)), chosen=True)
 
 
-def for_classical(settings: QuantizationSettings) -> QuantizationSettings:
-    """`settings` for a classical model: of `CLASSICAL_BITS` where nobody has chosen widths.
+def for_classical(settings: QuantizationSettings, addresses: Mapping[str, int]) -> QuantizationSettings:
+    """`settings` for a classical model: of `CLASSICAL_BITS` where nobody has chosen widths; the outputs of some layers,
+    which are addresses of tables, have those of `addresses`.
 
     One bit of so many is for features beyond those of the calibration rows: a clipped one may be another class.
     """
     if settings.chosen:
         return settings
-    default = settings.default
-    return replace(settings, chosen=True, room=0.5, default=replace(
-        default, weights=replace(default.weights, bits=CLASSICAL_BITS),
-        output=replace(default.output, bits=CLASSICAL_BITS)))
+    default = replace(settings.default, weights=replace(settings.default.weights, bits=CLASSICAL_BITS),
+                      output=replace(settings.default.output, bits=CLASSICAL_BITS))
+    layers = {name: replace(default, output=replace(default.output, bits=bits)) for name, bits in addresses.items()}
+    return replace(settings, chosen=True, room=0.5, default=default, layers={**layers, **settings.layers})
 
 
 def with_rescale_bits(

@@ -38,8 +38,8 @@ from hwflow.quantize.importer.threshold_search import quantized, search
 #: Products in the bias of a channel whose sums leave the hardware: with them the sums fit int32.
 _MOST_RAW_BIAS = 1 << 29
 
-#: Tables are for tensors of up to so many bits.
-TABLE_BITS = 8
+#: Tables are for tensors of up to so many bits; where no thresholds do it, up to so many.
+TABLE_BITS, MOST_TABLE_BITS = 8, 14
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,12 @@ class TensorAnchor(LayerAnchor):
         except ValueError as error:
             if x.format.bits <= TABLE_BITS:
                 raise
+            if x.format.bits <= MOST_TABLE_BITS and not varies(task.unrounded):
+                return _table(task)
             why, _ = reason_of(error)
             raise Refusal(
-                f"its input '{x.name}' has {x.format.bits} bits, and tables are for at most {TABLE_BITS}: {why}",
-                f"quantize that input with {TABLE_BITS} bits"
+                f"its input '{x.name}' has {x.format.bits} bits, and tables are for at most {MOST_TABLE_BITS}: {why}",
+                f"quantize that input with {MOST_TABLE_BITS} bits or less"
             ) from None
 
 

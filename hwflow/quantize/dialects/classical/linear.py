@@ -24,20 +24,13 @@ from hwflow.quantize.dialects.classical.features import (
     two_scores,
     with_like_features,
 )
+from hwflow.quantize.dialects.classical.kernels import kernel
 from hwflow.quantize.dialects.rewriting import Refused, Rewriting, Rule
 from hwflow.quantize.graphs import as_ints, label_of
 
 Floats = npt.NDArray[np.float64]
 
 _AGAIN = "export the model again"
-
-#: What to train in place of a support vector machine with another kernel.
-_INSTEAD = {
-    "SVMClassifier": "train SVC(kernel='linear'), or where the border of the classes is no plane, an MLPClassifier or "
-                     "trees (RandomForestClassifier)",
-    "SVMRegressor": "train it with kernel='linear', or in its place an MLPRegressor or trees (RandomForestRegressor)",
-}
-
 
 def _floats(node: Node, name: str) -> Floats:
     return np.array(node.attributes.get(name, ()), np.float64)
@@ -120,26 +113,23 @@ def linear_classifier(r: Rewriting, node: Node) -> None:
         transformed(r, at_the_end(r, scores, count, output), kind, output)
 
 
-def _require_linear(node: Node) -> None:
+def _require_vectors(node: Node) -> None:
     kernel = _text(node, "kernel_type", "LINEAR")
     if kernel != "LINEAR":
-        raise Refused(
-            f"'kernel_type' must be LINEAR in hardware, not {kernel}: each support vector would be a row of a layer "
-            "with a function behind it", _INSTEAD[node.op_type])
+        raise Refused(f"'kernel_type' must be LINEAR without support vectors, not {kernel}", _AGAIN)
 
 
 def svm_regressor(r: Rewriting, node: Node) -> None:
-    """The sum of the products with the support vectors is one product."""
-    _require_linear(node)
+    """With a linear kernel the sum of the products with the support vectors is one product."""
     supports, features, rho = _integer(node, "n_supports"), _features(r, node), _floats(node, "rho")
     if supports < 0 or not rho.size:
         raise Refused("'n_supports' must be 0 or more and 'rho' one number", _AGAIN)
     if supports:
         vectors = _table(node, "support_vectors", supports, features)
-        weights = _table(node, "coefficients", 1, supports) @ vectors
+        scores = _of_kernel(r, node, vectors, _table(node, "coefficients", 1, supports), rho[:1])
     else:
-        weights = _table(node, "coefficients", 1, features)
-    scores = _gemm(r, node, weights, rho[:1], _named(node))
+        _require_vectors(node)
+        scores = _gemm(r, node, _table(node, "coefficients", 1, features), rho[:1], _named(node))
     if _integer(node, "one_class"):
         limit = r.constant(f"{scores}.limit", np.zeros((), np.float32))
         above = r.emit("Greater", scores, limit, wish=f"{scores}.above")
@@ -150,11 +140,11 @@ def svm_regressor(r: Rewriting, node: Node) -> None:
 
 def svm_classifier(r: Rewriting, node: Node) -> None:
     """One score for each pair of classes, or, without support vectors, for each class."""
-    _require_linear(node)
     labels, features, output = _labels(node), _features(r, node), _probabilities(node)
     sizes, kind = [int(n) for n in _floats(node, "vectors_per_class")], _text(node, "post_transform", "NONE")
     count, rho = len(labels), _floats(node, "rho")
     if not sizes:
+        _require_vectors(node)
         if not rho.size:
             raise Refused("'rho' must have one number or more", _AGAIN)
         weights = _table(node, "coefficients", count, features)
@@ -165,7 +155,8 @@ def svm_classifier(r: Rewriting, node: Node) -> None:
         return
     if len(sizes) != count or count < 2 or min(sizes) < 0:
         raise Refused(f"'vectors_per_class' must be a number for each of {count} classes, not {sizes[:8]}", _AGAIN)
-    decisions = _gemm(r, node, *_pairwise(node, sizes, features), _named(node))
+    vectors = _table(node, "support_vectors", sum(sizes), features)
+    decisions = _of_kernel(r, node, vectors, *_pairwise(node, sizes))
     _label_by_votes(r, node, decisions, labels)
     if not output:
         return
@@ -181,17 +172,26 @@ def _pairs(count: int) -> list[tuple[int, int]]:
     return [(i, j) for i in range(count) for j in range(i + 1, count)]
 
 
-def _pairwise(node: Node, sizes: list[int], features: int) -> tuple[Floats, Floats]:
-    """Weights [pairs, features] and bias of the decisions, above 0 for the first class of a pair."""
+def _pairwise(node: Node, sizes: list[int]) -> tuple[Floats, Floats]:
+    """Weights [pairs, support vectors] and bias of the decisions, above 0 for the first class of a pair."""
     count, total = len(sizes), sum(sizes)
-    vectors, coefficients = _table(node, "support_vectors", total, features), _table(
-        node, "coefficients", count - 1, total)
-    starts = np.cumsum([0, *sizes])
-    rows = []
-    for i, j in _pairs(count):
+    coefficients, starts = _table(node, "coefficients", count - 1, total), np.cumsum([0, *sizes])
+    pairs = _pairs(count)
+    rows = np.zeros((len(pairs), total))
+    for row, (i, j) in zip(rows, pairs, strict=True):
         first, second = slice(starts[i], starts[i + 1]), slice(starts[j], starts[j + 1])
-        rows.append(coefficients[j - 1, first] @ vectors[first] + coefficients[i, second] @ vectors[second])
-    return np.stack(rows), _table(node, "rho", 1, len(rows))[0]
+        row[first], row[second] = coefficients[j - 1, first], coefficients[i, second]
+    return rows, _table(node, "rho", 1, len(rows))[0]
+
+
+def _of_kernel(r: Rewriting, node: Node, vectors: Floats, weights: Floats, bias: Floats) -> str:
+    """The sums [n, rows of `weights`] of the kernel of the features with each of `vectors`, and `bias`."""
+    wish = _named(node)
+    if _text(node, "kernel_type", "LINEAR") == "LINEAR":
+        return _gemm(r, node, weights @ vectors, bias, wish)
+    near = kernel(r, node, as_rows_of_float(r, node.inputs[0], wish), vectors, wish)
+    names = [r.float32(f"{wish}.{name}", values) for name, values in (("weights", weights), ("bias", bias))]
+    return r.emit("Gemm", near, *names, wish=f"{wish}.scores", name=label_of(node), transB=1)
 
 
 def _label_by_votes(r: Rewriting, node: Node, decisions: str, labels: Array) -> None:

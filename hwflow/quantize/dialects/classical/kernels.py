@@ -1,0 +1,75 @@
+"""Kernels of support vector machines: products of the features with the support vectors, and a table behind them.
+
+    RBF      exp(-g |x - v|^2)    x . v and |x|^2 are what the table is of; the host makes |x|^2
+    POLY     (g x . v + c)^d
+    SIGMOID  tanh(g x . v + c)
+
+x and v are seen from the middle of the support vectors, so that little of |x|^2 + |v|^2 - 2 x . v cancels.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from hwflow.onnx.model import Model, Node
+from hwflow.quantize.dialects.classical.features import with_like_features
+from hwflow.quantize.dialects.rewriting import Refused, Rewriting
+from hwflow.quantize.graphs import label_of, producers
+from hwflow.quantize.settings import ADDRESS_BITS, LARGE_ADDRESS_BITS
+
+Floats = npt.NDArray[np.float64]
+
+#: Below it exp() is less than half a step of 16 bits.
+_LEAST = -12.0
+
+#: How the name of a product inside a kernel ends.
+_SUFFIX = ".kernel"
+
+
+def kernel(r: Rewriting, node: Node, x: str, vectors: Floats, wish: str) -> str:
+    """The kernel of `node`, which is not linear, of the rows `x` with each of `vectors`: [n, vectors]."""
+    kind = str(node.attributes.get("kernel_type", "LINEAR"))
+    given = node.attributes.get("kernel_params", ())
+    gamma, constant, degree = np.array(given if given else (0.0, 0.0, 3.0), np.float64)[:3]
+    if kind == "RBF":
+        x, weights, bias = _distances(r, x, vectors, gamma, wish)
+    else:
+        weights, bias = gamma * vectors, np.full(len(vectors), constant)
+    x, weights = with_like_features(r, x, weights, wish)
+    names = [r.float32(f"{wish}.kernel.{name}", values) for name, values in (("weights", weights), ("bias", bias))]
+    inner = r.emit("Gemm", x, *names, wish=f"{wish}.inner", name=f"{label_of(node)}{_SUFFIX}", transB=1)
+    match kind:
+        case "RBF":
+            ends = [r.float32(f"{wish}.kernel.{name}", end) for name, end in (("least", _LEAST), ("most", 0.0))]
+            return r.emit("Exp", r.emit("Clip", inner, *ends, wish=f"{wish}.inner"), wish=f"{wish}.near")
+        case "POLY":
+            return r.emit("Pow", inner, r.float32(f"{wish}.kernel.degree", degree), wish=f"{wish}.near")
+        case "SIGMOID":
+            return r.emit("Tanh", inner, wish=f"{wish}.near")
+    raise Refused(f"'kernel_type' must be LINEAR, POLY, RBF or SIGMOID, not {kind}", "export the model again")
+
+
+def bits_of_kernels(model: Model) -> dict[str, int]:
+    """The names of the products that `kernel` has written, and the bits of the table behind each."""
+    made, bits = producers(model.graph), dict[str, int]()
+    for node in model.graph.nodes:
+        inner = made.get(node.inputs[0]) if node.op_type in ("Clip", "Pow", "Tanh") and not node.domain else None
+        if inner is not None and inner.name.endswith(_SUFFIX):
+            bits[inner.name] = LARGE_ADDRESS_BITS if node.op_type == "Pow" else ADDRESS_BITS
+    return bits
+
+
+def _distances(
+    r: Rewriting, x: str, vectors: Floats, gamma: float, wish: str
+) -> tuple[str, Floats, Floats]:
+    """Features [n, features + 1] with weights and bias that make -g |x - v|^2 of them."""
+    centre = vectors.mean(axis=0).astype(np.float32)
+    middle = vectors - centre
+    z = r.emit("Sub", x, r.constant(f"{wish}.centre", centre[None]), wish=f"{wish}.z")
+    squares = r.emit("ReduceSum", r.emit("Mul", z, z, wish=f"{wish}.squares"), r.int64(f"{wish}.axes", [1]),
+                     wish=f"{wish}.square", keepdims=1)
+    both, sizes = r.new(f"{wish}.features"), (len(centre), 1)
+    r.nodes.append(Node("FeatureVectorizer", (z, squares), (both,), {"inputdimensions": sizes}, both, "ai.onnx.ml"))
+    weights = np.concatenate([2 * gamma * middle, np.full((len(vectors), 1), -gamma)], axis=1)
+    return both, weights, -gamma * (middle**2).sum(axis=1)
