@@ -10,7 +10,9 @@ from hwflow.onnx.model import Model
 
 @dataclass(frozen=True)
 class Advice:
-    """`general`, or what the users of PyTorch, TensorFlow (tf2onnx) and scikit-learn (skl2onnx) call."""
+    """`general`, or what the users of PyTorch, TensorFlow (tf2onnx), and scikit-learn and its like (skl2onnx,
+    OnnxMLTools, CatBoost) call.
+    """
 
     general: str
     torch: str = ""
@@ -19,7 +21,11 @@ class Advice:
 
     def to(self, model: Model) -> str:
         """The form for whoever exported `model`, by its producer."""
-        producer = model.producer_name.lower()
+        return self.for_producer(model.producer_name)
+
+    def for_producer(self, name: str) -> str:
+        """The form for the exporter `name`."""
+        producer = name.lower()
         framework = next((name for part, name in _PRODUCERS.items() if part in producer), "general")
         return getattr(self, framework) or self.general
 
@@ -27,7 +33,7 @@ class Advice:
 #: A part of the name of a producer, to the framework.
 _PRODUCERS: Mapping[str, str] = {
     "torch": "torch", "tf2onnx": "tensorflow", "keras": "tensorflow", "tensorflow": "tensorflow",
-    "skl2onnx": "sklearn", "onnxmltools": "sklearn",
+    "skl2onnx": "sklearn", "onnxmltools": "sklearn", "catboost": "sklearn",
 }  # fmt: skip
 
 LOCAL_RESPONSE = Advice(
@@ -74,6 +80,31 @@ SCATTER = Advice(
 )  # fmt: skip
 GRID = Advice(
     "resample on the host, in front of the model", torch="torch.nn.Upsample(mode='nearest') in place of grid_sample"
+)
+#: For results whose size the data decide.
+SIZES_OF_DATA = Advice(
+    "hardware needs static shapes; choose with a mask in place of a list of places (torch.where in place of x[mask]), "
+    "which keeps the size",
+    torch="hardware needs static shapes; choose with a mask in place of a list of places (torch.where in place of "
+    "x[mask]), which keeps the size",
+    tensorflow="hardware needs static shapes; choose with a mask in place of a list of places (tf.where in place of "
+    "tf.boolean_mask), which keeps the size",
+    sklearn="hardware needs results of one size: do this step before the model, and leave it out of the pipeline",
+)
+#: For sizes and places that the model computes.
+COMPUTED_SIZES = Advice(
+    "hardware needs static shapes; export with fixed sizes (torch.onnx.export without dynamic_axes and "
+    "dynamic_shapes, tf2onnx with --inputs NAME:0[1,224,224,3])",
+    torch="hardware needs static shapes; export with fixed sizes (torch.onnx.export without dynamic_axes and "
+    "dynamic_shapes)",
+    tensorflow="hardware needs static shapes; export with fixed sizes (tf2onnx with --inputs NAME:0[1,224,224,3])",
+    sklearn="hardware needs static shapes: do this step before the model, and leave it out of the pipeline",
+)
+#: For operators that hwflow does not know.
+UNKNOWN = Advice(
+    "export the model with operators of ONNX alone, as torch.onnx.export(..., dynamo=True) does",
+    tensorflow="export the model with operators of ONNX alone",
+    sklearn="export the model with operators of ONNX and ai.onnx.ml alone: do this step before the model",
 )
 #: For operators of com.microsoft that have no advice of their own.
 OPTIMIZED = Advice(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ import onnxruntime
 import pytest
 
 import hwflow.onnx
+import hwflow.onnx.advice
 from hwflow import golden
 from hwflow.layers import Dense
+from hwflow.onnx.advice import Advice
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Model
 from hwflow.quantize import Quantized, quantize
@@ -112,3 +115,31 @@ def test_features_beyond_those_of_the_calibration() -> None:
     (frames,) = integers.values()
     assert (frames < entry.format.high).all()
     assert (frames > entry.format.low).all()
+
+
+def test_products_of_features_are_made_in_front(tmp_path: Path) -> None:
+    """PolynomialFeatures: columns, products of them and a column of ones, joined, which only the host does."""
+    rng, b = np.random.default_rng(6), Builder()
+    x = b.input("x", F, ("n", FEATURES))
+    places = [b.constant(f"k{k}", np.array([k], np.int64)) for k in range(2)]
+    columns = [b.nodes("ArrayFeatureExtractor", x, place, outputs=(f"of_{place}",), domain=ML)[0] for place in places]
+    ones = b.node("Add", b.node("Mul", columns[0], b.constant("none", F(0))), b.constant("one", F(1)))
+    joined = b.node("Concat", ones, *columns, b.node("Mul", columns[0], columns[1]), axis=1)
+    for name in b.nodes("LinearClassifier", joined, outputs=("label", "scores"), domain=ML, post_transform="NONE",
+                        coefficients=rng.normal(size=12).tolist(), intercepts=[0.0, 0.1, 0.2],
+                        classlabels_ints=[0, 1, 2]):
+        b.output(name)
+    model, rows = b.model(opset=17, opsets={ML: 1}), rng.normal(size=(300, FEATURES)).astype(F)
+    quantized = quantized_on(model, rows)
+    assert [type(layer) for layer in quantized.graph.layers] == [Dense]
+    label, scores = found(quantized, rows)
+    expected_label, expected = ort_outputs(model, rows, tmp_path)
+    np.testing.assert_allclose(scores, expected, atol=2e-3)
+    assert np.mean(label.ravel() == expected_label) > 0.99
+
+
+@pytest.mark.parametrize("producer", ["skl2onnx", "OnnxMLTools", "CatBoost Git info:"])
+def test_advice_for_models_of_tables(producer: str) -> None:
+    """What is said of a pipeline names no call of a framework for networks."""
+    for advice in (each for each in vars(hwflow.onnx.advice).values() if isinstance(each, Advice)):
+        assert not re.search(r"torch|tf\.|tf2onnx|dynamo", advice.for_producer(producer)), advice

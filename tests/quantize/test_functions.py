@@ -221,8 +221,8 @@ def test_functions_of_sixteen_bits_are_thresholds_or_refused() -> None:
         m = Qdq((1, 3, 4, 4)).qdq(0.001, 0, np.int16).node(function).qdq(0.01, 0)
         assert kinds(quantize(m.model(opset=21))) == ["conv"]
     up_and_down = Qdq((1, 3, 4, 4)).qdq(0.001, 0, np.int16).node("Abs").qdq(0.01, 0).model(opset=21)
-    behind = r"has 16 bits, and tables are for at most 8: a function after a layer must "
-    with pytest.raises(HwflowError, match=behind + r"only rise or only fall .*\n +quantize that input with 8 bits"):
+    behind = r"has 16 bits, and tables are for at most 14: a function after a layer must "
+    with pytest.raises(HwflowError, match=behind + r"only rise or only fall .*\n +quantize that input with 14 bits"):
         quantize(up_and_down)
     wide = Qdq((1, 3, 4, 4)).qdq(0.001, 0, np.int16).node("Sigmoid").qdq(0.00002, 0, np.int16).model(opset=21)
     with pytest.raises(HwflowError, match=behind + r"have at most 256 levels"):

@@ -14,6 +14,7 @@ import numpy as np
 from hwflow_base.errors import HwflowError
 
 from hwflow.onnx.about import names_file
+from hwflow.onnx.advice import COMPUTED_SIZES, SIZES_OF_DATA, UNKNOWN
 from hwflow.onnx.checker import require_valid
 from hwflow.onnx.errors import LimitError, ShapeLimitError
 from hwflow.onnx.inference.maps import Maps, with_classes, with_standard_set
@@ -98,7 +99,7 @@ def _walked(model: Model, inputs: tuple[Value, ...], limits: Limits) -> _Walk:
     graph = model.graph
     read = {name for node in graph.nodes for name in reads(node)} | {value.name for value in graph.outputs}
     unread = frozenset(name for node in graph.nodes for name in node.outputs if name not in read)
-    walk = _Walk(model.opsets, Meter(limits), fresh_names(all_names(graph)), inputs, unread)
+    walk = _Walk(model.opsets, Meter(limits), fresh_names(all_names(graph)), inputs, unread, model.producer_name)
     for value in inputs:
         assert value.tensor is not None  # fixed_inputs
         walk.known[value.name] = Known(value.tensor.dtype, _numbers(value.tensor))
@@ -130,6 +131,7 @@ class _Walk:
     inputs: tuple[Value, ...]
     #: Results of nodes of the file that nothing reads.
     unread: frozenset[str]
+    producer: str
     known: dict[str, Known] = field(default_factory=dict)
     nodes: list[Node] = field(default_factory=list)
     folded_bytes: int = 0
@@ -205,10 +207,7 @@ class _Walk:
             self.visit(tensors, path)
             return
         if operator is None:
-            raise call.error(
-                "the operator must be one that hwflow has",
-                "export the model with operators of ONNX alone, as torch.onnx.export(..., dynamo=True) does"
-            )
+            raise call.error("the operator must be one that hwflow has", UNKNOWN.for_producer(self.producer))
         operands = [self.known[name] if name else None for name in node.inputs]
         constant = all(operand is None or operand.value is not None for operand in operands)
         random = schema is not None and schema.random
@@ -219,7 +218,7 @@ class _Walk:
         if late and all(name in late or operand is None or operand.value is not None
                         for name, operand in zip(node.inputs, operands, strict=True)):
             self.unfolded.update(filter(None, node.outputs))
-        results = _types(call, operator, operands, self.suggest)
+        results = _types(call, operator, operands, self.suggest, self.producer)
         if constant and not random and (node.domain, node.op_type) not in _BARRIERS:
             results = self.fold(call, operator, operands, results)
         if any(name and result.value is None for name, result in zip(node.outputs, results, strict=False)):
@@ -271,15 +270,12 @@ class _Walk:
 
 
 def _types(
-    call: Call, operator: Operator, operands: list[Known | None], suggest: Callable[[Iterable[str]], str]
+    call: Call, operator: Operator, operands: list[Known | None], suggest: Callable[[Iterable[str]], str], producer: str
 ) -> tuple[Known, ...]:
     if operator.shapes is None:
-        if rows := compared_rows(call.node, (None if operand is None else operand.value for operand in operands)):
-            raise call.error(refusal(rows), INSTEAD)
         raise call.error(
             "the outputs must be tensors whose shape follows from the shapes of the inputs, not from their elements",
-            _OF_DATA.get(call.node.op_type, "hardware needs static shapes; choose with a mask in place of a list of "
-                         "places (torch.where in place of x[mask]), which keeps the size")
+            _OF_DATA.get(call.node.op_type) or SIZES_OF_DATA.for_producer(producer)
         )
     for position in operator.constant:
         operand = operands[position] if position < len(operands) else None
@@ -288,8 +284,7 @@ def _types(
             raise call.error(
                 f"input {position} ('{call.node.inputs[position]}') must be constant, not computed from the data",
                 f"if the input never changes, give {option}" if option else
-                "hardware needs static shapes; export with fixed sizes (torch.onnx.export without dynamic_axes and "
-                "dynamic_shapes, tf2onnx with --inputs NAME:0[1,224,224,3])"
+                COMPUTED_SIZES.for_producer(producer)
             )
     try:
         with np.errstate(all="ignore"):

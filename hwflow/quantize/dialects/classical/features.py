@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hwflow.onnx.model import Array, Node
-from hwflow.onnx.operators import HOST_AFTER, NEVER_ON_HOST, QUANTIZERS
+from hwflow.onnx.operators import HOST_AFTER, HOST_BEFORE, NEVER_ON_HOST, QUANTIZERS
 from hwflow.quantize.dialects.rewriting import Refused, Rewriting
-from hwflow.quantize.graphs import ancestors, host_suffix
+from hwflow.quantize.graphs import ancestors, host_prefix, host_suffix
 
 Floats = npt.NDArray[np.float64]
 
@@ -26,11 +26,24 @@ def as_rows_of_float(r: Rewriting, x: str, wish: str) -> str:
         shape = r.shape(r.nodes[-1].inputs[0])
     else:
         shape = r.shape(x)
+        x = in_front(r, x)
     if len(shape) == 1:
         x = r.emit("Reshape", x, r.int64(f"{wish}.row", [1, -1]), wish=f"{wish}.rows")
     elif len(shape) != 2:
         raise Refused(f"the features must have the shape [N, F] or [F], not {list(shape)}", "reshape them before")
     return x
+
+
+def in_front(r: Rewriting, x: str) -> str:
+    """`x` for a model that reads it: made by the host, where no layer is in front of it but joins, products of features
+    and the like are, which hardware has, too (PolynomialFeatures).
+    """
+    before = ancestors(r.graph, [x])
+    layers = any(node.op_type in NEVER_ON_HOST | QUANTIZERS for node in before)
+    shape = r.shape(x)
+    if layers or len(shape) != 2 or x in host_prefix(r.graph, HOST_BEFORE) or r.is_constant(x):
+        return x
+    return by_host(r, x, shape[1], x)
 
 
 def rewrite_scaler(r: Rewriting, node: Node) -> None:
@@ -80,7 +93,7 @@ def rewrite_product(r: Rewriting, node: Node) -> None:
             or any(other.op_type in NEVER_ON_HOST | QUANTIZERS for other in before)):
         r.nodes.append(node)
         return
-    x, like = with_like_features(r, node.inputs[0], weights.T.astype(np.float64), node.outputs[0])
+    x, like = with_like_features(r, in_front(r, node.inputs[0]), weights.T.astype(np.float64), node.outputs[0])
     name = node.inputs[1]
     if x != node.inputs[0]:
         name = r.constant(f"{node.outputs[0]}.weights", np.ascontiguousarray(like.T, np.float32))
