@@ -34,6 +34,7 @@ class Section(StrEnum):
     ROUTING = "Place and route"
     SERVER = "Server"
     SIMULATION = "Simulation"
+    TEXT = "Text"
     OUTPUT = "Output"
 
 

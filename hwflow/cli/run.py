@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, NoReturn
 
 from hwflow_base.errors import HwflowError
@@ -15,6 +15,7 @@ from hwflow_base.options import Option, Range, Section, command_line
 
 from ..host.session import Patience
 from ..options import BOARD, HardwareOptions, Project, Verbose
+from .generate import TextOptions
 
 with later():
     import numpy as np
@@ -31,6 +32,7 @@ with later():
     from ..synth import load_board
     from ..views.console.runs import BoardRun, differences, show_run
     from ..views.console.terminal import Console
+    from .generate import generated
 
 #: How often it is looked whether a simulation still runs.
 SECONDS_TO_LOOK = 1.0
@@ -86,6 +88,7 @@ class RunRequest:
     terminal: Annotated[bool, Option(
         "With --simulate: give the board a pseudo-terminal for other programs, until Ctrl-C; run no data.",
         Section.SIMULATION)] = False
+    text: TextOptions = field(default_factory=TextOptions)
     verbose: Verbose = False
 
 
@@ -98,6 +101,11 @@ def run(console: Console, request: RunRequest) -> Mapping[str, object]:
     pipeline = Pipeline(console, request.project, hardware=request.access.hardware)
     if request.terminal:
         return offered(console, pipeline, request)
+    if request.text.generate is not None:
+        require_place(request)
+        with contextlib.ExitStack() as stack:
+            board = stack.enter_context(opened_for(pipeline, request, stack))
+            return generated(console, board, request.text, simulated=request.simulate)
     whole = required_dataset(pipeline, "run must have inputs to run on")
     require_place(request)
     dataset = whole if request.rows is None else whole.first(request.rows)
