@@ -37,6 +37,8 @@ ELSEWHERE = {
     ("docs/add-a-layer.md", 4): "test_documents.py runs the five as one module",
     **{(f"docs/add-an-{what}.md", k): "test_extending.py runs the two as one module"
        for what in ("operator", "option") for k in range(2)},
+    ("docs/language-model.md", 0): "torch is no dependency; tests/quantize/test_caches.py makes such models",
+    ("docs/language-model.md", 1): "needs a board: tests/host/test_text.py has the golden model in its place",
     ("docs/streaming.md", 0): "torch is no dependency; tests/e2e/test_streaming.py makes such a model",
     ("docs/streaming.md", 1): "tests/e2e/test_streaming.py runs it; the shipped models have no state",
     ("docs/serve.md", 0): "tests/serve/serving.py has such a pool",

@@ -30,6 +30,8 @@ ELSEWHERE = {
     r"hwflow sim .*--plan ": "the plan is one of a third-party network",
     r"hwflow build .*--hardware-argmax": "the shipped models end in scores: tests/quantize/test_argmax.py",
     r"hwflow program ": "needs a board: tests/synth/test_program.py has the programmers",
+    r"hwflow run .*--generate": "a simulated board of a language model takes minutes: tests/host/test_text.py",
+    r"hwflow golden models/shakespeare": "takes a minute: tests/quantize/test_caches.py has small models",
     r"hwflow run (?!.*--simulate)": "needs a board: tests/host/test_run.py has one in Python, at a pseudo-terminal",
     r"hwflow run .*--transport": "all transports: tests/host/test_simulated_board.py",
     r"hwflow serve ": "serves until it is ended: tests/serve/test_serve.py",
