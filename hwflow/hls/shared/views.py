@@ -22,7 +22,9 @@ from hwflow.stages.kinds import stage_of
 from hwflow.stages.stage import LayerStage
 from hwflow.stages.sweep import Sweep, copied
 
-#: Layers that move this many elements or more keep their own steps: tracing takes an int64 for each.
+#: Where a graph keeps the views that were found.
+KEY = "views in shared stages"
+#: Layers that move more elements keep their own steps: tracing takes an int64 for each.
 MOST_ELEMENTS = 1 << 20
 
 
@@ -109,7 +111,21 @@ def next_value(read: str) -> str:
 def views_of(graph: LayerGraph, layers: Sequence[Layer], entering: Sequence[str], leaving: Sequence[str],
              states: Sequence[State] = ()) -> Views:
     """The views among what `layers` make of the tensors `entering` and of `states`; those `leaving` are as a stage
-    stores them.  Where the next value of a state has other pixels, there is a view of it, if it can be."""
+    stores them.  Where the next value of a state has other pixels, there is a view of it, if it can be.
+
+    They are found once for a graph and some layers: a search of partitions asks for the same ones many times."""
+    known = graph.derived.setdefault(KEY, {})
+    assert isinstance(known, dict), "only this module keeps something there"
+    key = (tuple(map(id, layers)), tuple(entering), tuple(leaving), tuple(state.read for state in states))
+    if key not in known:
+        known[key] = found_views(graph, layers, entering, leaving, states)
+    found: Views = known[key]
+    return found
+
+
+def found_views(graph: LayerGraph, layers: Sequence[Layer], entering: Sequence[str], leaving: Sequence[str],
+                states: Sequence[State]) -> Views:
+    """The same, found anew."""
     finder = Finder(graph, frozenset(entering), frozenset(leaving))
     for name in (*entering, *(state.read for state in states)):
         finder.makes(graph.tensors[name])
