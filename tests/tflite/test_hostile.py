@@ -167,6 +167,22 @@ BAD: dict[str, tuple[Callable[[Maker, Fields], None], str]] = {
     "no subgraph to call": (
         lambda m, root: (code(129)(m, root), m.operators[0].update({3: ("B", 103), 4: {0: ("i", 3)}})),
         f"operator 0 CALL_ONCE 'y': must call one of the 1 subgraphs after the first, not 3; {AGAIN}"),
+    "an axis that is none": (
+        lambda m, root: (code(49)(m, root), m.buffers.append({0: np.zeros(8, np.uint8)}),
+                         m.tensor("axis", [2], "INT32"), m.tensors[2].update({2: ("I", 1)}),
+                         m.operators[0].update({1: ints(2, 0)})),
+        f"operator 0 SPLIT 'y': the axis must be one number, not 2; {AGAIN}"),
+    "bounds of unlike lengths": (
+        lambda m, root: (code(45)(m, root), m.buffers.append({0: np.zeros(8, np.uint8)}),
+                         m.buffers.append({0: np.zeros(4, np.uint8)}),
+                         m.tensor("two", [2], "INT32"), m.tensors[2].update({2: ("I", 1)}),
+                         m.tensor("one", [1], "INT32"), m.tensors[3].update({2: ("I", 2)}),
+                         m.operators[0].update({1: ints(0, 2, 3, 2), 3: ("B", 32), 4: {5: ("?", True)}})),
+        "operator 0 STRIDED_SLICE 'y': begin, end and step must be of one length, not 2, 1, 2"),
+    "rows that are chosen": (
+        code(109), "operator 0 WHERE 'y': operators must be those of docs/tflite.md, not WHERE; it gives as "
+        "many rows as "
+        "there are true elements; end the model before it, and choose on the host"),
     "no variable": (
         code(143), f"operator 0 READ_VARIABLE 'y': tensor 0 'x' must come from a VAR_HANDLE before; {AGAIN}"),
 }

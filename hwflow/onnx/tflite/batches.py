@@ -98,7 +98,9 @@ def dilated(c: Conversion, operator: Operator, padding: str, strides: tuple[int,
         return None
     x, sizes, first, last = blocks_of(c, before)
     _, again, crop_first, crop_last = blocks_of(c, after)
+    if sizes != again or len(sizes) != 2:
+        return None
     pads = [a - b for a, b in zip([*first, *last], [*crop_first, *crop_last], strict=True)]
-    if sizes != again or len(sizes) != 2 or min(pads) < 0:
+    if min(pads) < 0:
         return None
     return Dilated(x, c.output(after), tuple(sizes), tuple(pads))

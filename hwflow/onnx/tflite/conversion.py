@@ -158,6 +158,13 @@ class Conversion:
         readers = self._readers.get(index, [])
         return readers[0] if len(readers) == 1 and index not in self.graph.outputs else None
 
+    def fixed_whole(self, tensor: Tensor, what: str) -> int:
+        """The only element of a constant of whole numbers."""
+        found = self.fixed_wholes(tensor, what)
+        if len(found) != 1:
+            raise InvalidModel(f"{what} must be one number, not {len(found)}", _AGAIN)
+        return found[0]
+
     # Values of tensors.
 
     def is_there(self, tensor: Tensor) -> bool:

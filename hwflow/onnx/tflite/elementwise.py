@@ -201,6 +201,6 @@ def cumsum(c: Conversion, operator: Operator) -> None:
     """Sums of all elements up to each, along an axis."""
     options = operator.read("CumsumOptions")
     x, axis = c.inputs(operator, 2)
-    place = c.constant(np.array(c.fixed_wholes(axis, "the axis")[0], np.int64), "axis")
+    place = c.constant(np.array(c.fixed_whole(axis, "the axis"), np.int64), "axis")
     c.put(c.output(operator), c.node("CumSum", c.real(x), place, exclusive=int(options.flag("exclusive")),
                                      reverse=int(options.flag("reverse"))))

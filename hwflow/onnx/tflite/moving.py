@@ -43,7 +43,7 @@ def split(c: Conversion, operator: Operator) -> None:
     sized = operator.kind == "SPLIT_V"
     tensors = c.inputs(operator, 3 if sized else 2)
     x, axis_tensor = (tensors[0], tensors[2]) if sized else (tensors[1], tensors[0])
-    (axis,) = c.fixed_wholes(axis_tensor, "the axis") or (0,)
+    axis = c.fixed_whole(axis_tensor, "the axis")
     layout = c.common_layout([x])
     outputs = c.outputs(operator, len(operator.outputs))
     place = axis_in(axis, x)
@@ -107,6 +107,8 @@ def strided_slice(c: Conversion, operator: Operator) -> None:
     options = operator.read("StridedSliceOptions")
     x, *bounds = c.inputs(operator, 4)
     begins, ends, steps = (c.fixed_wholes(t, what) for t, what in zip(bounds, ("begin", "end", "step"), strict=True))
+    if not len(begins) == len(ends) == len(steps):
+        raise InvalidModel(f"begin, end and step must be of one length, not {len(begins)}, {len(ends)}, {len(steps)}")
     if options.flag("offset"):
         ends = [begin + end for begin, end in zip(begins, ends, strict=True)]
     sliced, new, shrunk = _sliced_axes(operator, x, begins, ends, steps)
@@ -132,8 +134,6 @@ def _sliced_axes(operator: Operator, x: Tensor, begins: list[int], ends: list[in
     """Axes of x with (axis, begin, end, step); axes of the result that are new; axes of x that go."""
     options = operator.read("StridedSliceOptions")
     masks = {name: options.whole(f"{name}_mask") for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
-    if not len(begins) == len(ends) == len(steps):
-        raise InvalidModel(f"begin, end and step must be of one length, not {len(begins)}, {len(ends)}, {len(steps)}")
     count, rank = len(begins), len(x.shape)
     flags = [{name for name, mask in masks.items() if mask >> k & 1} for k in range(count)]
     if sum("ellipsis" in each for each in flags) > 1:
@@ -321,7 +321,7 @@ def shape_of(c: Conversion, operator: Operator) -> None:
 def arg(c: Conversion, operator: Operator) -> None:
     """Where the largest or the least element of an axis is; the first one of equal ones."""
     x, axis = c.inputs(operator, 2)
-    (place,) = c.fixed_wholes(axis, "the axis") or (0,)
+    place = c.fixed_whole(axis, "the axis")
     y = c.output(operator)
     kind = "ArgMax" if operator.kind == "ARG_MAX" else "ArgMin"
     value = c.node(kind, c.real(x), axis=axis_in(place, x), keepdims=0)
