@@ -36,6 +36,7 @@ from hwflow.quantize.importer.building import Building
 from hwflow.quantize.importer.importer import Importer
 from hwflow.quantize.importer.kept import states
 from hwflow.quantize.passes.caches import caches_to_rows
+from hwflow.quantize.passes.choices import choices_to_products
 from hwflow.quantize.passes.computed_masks import computed_masks
 from hwflow.quantize.passes.decomposed import decomposed_to_operators
 from hwflow.quantize.passes.floats import float_note, floats_to_float32
@@ -79,6 +80,7 @@ DIALECT_PASSES: tuple[Pass, ...] = (
          caches_to_rows),
     Pass("computed-masks", "Add what hides scores by a computed mask.", computed_masks),
     Pass("masks-before-softmax", "Add what hides scores right before their Softmax.", masks_before_softmax),
+    Pass("choices-to-products", "Write what another tensor chooses as products with 0 and 1.", choices_to_products),
     Pass("fourier-to-products", "Write STFT and DFT as products with constants.", fourier_to_products),
     Pass("one-hot-to-gather", "Write a product with one-hot rows as a Gather of rows.", one_hot_to_gather),
     Pass("tables-to-constants", "Choose rows of a table before they are dequantized.", tables_to_constants),

@@ -63,7 +63,7 @@ def joins_to_sums_and_products(model: Model) -> Model:
     """Div, Max and Min of two tensors that are not functions of one; those on the host stay as they are."""
     graph = model.graph
     of_host = on_host(graph)
-    roots, added = _roots(graph), Additions(graph)
+    roots, added = roots_of(graph), Additions(graph)
     joins = [node for node in graph.nodes if _is_join(node, graph, roots) and node.outputs[0] not in of_host]
     quotients = {node.outputs[0]: node for node in joins if node.op_type == "Div"}
     guards = _guards(graph, roots, quotients)
@@ -79,7 +79,7 @@ def joins_to_sums_and_products(model: Model) -> Model:
     return added.into(model)
 
 
-def _roots(graph: Graph) -> dict[str, str]:
+def roots_of(graph: Graph) -> dict[str, str]:
     """Result of an element-wise node to the one tensor that it is a function of."""
     roots = dict[str, str]()
     for node in graph.nodes:
