@@ -173,9 +173,9 @@ class Project:
         parse=input_shape, whole=once, of_model=True,
         words=lambda shapes: [f"{name}={','.join(map(str, sizes))}" for name, sizes in shapes])] = ()
     states: Annotated[tuple[tuple[str, str], ...], Option(
-        "An input that is the state of a recurrent layer, and the output that is its next value (docs/streaming.md); "
-        "default: hwflow finds them.", Section.MODEL, "INPUT=OUTPUT", "state", parse=state, whole=each_once,
-        of_model=True, words=lambda pairs: ["=".join(pair) for pair in pairs])] = ()
+        "An input that is a state, and the output that is its next value: it stays on the chip from frame to frame "
+        "(docs/streaming.md); default: those that hwflow finds.", Section.MODEL, "INPUT=OUTPUT", "state", parse=state,
+        whole=each_once, of_model=True, words=lambda pairs: ["=".join(pair) for pair in pairs])] = ()
     constants: Annotated[tuple[tuple[str, tuple[bool | int | float, ...]], ...], Option(
         "An input that never changes, and its elements: one for all of it, or each of them (sr=16000, gains=0.5,1, "
         "flag=true).", Section.MODEL, "NAME=V,V,...", "constant", parse=constant, whole=once, of_model=True,

@@ -160,10 +160,10 @@ def mapped(source: Model, shapes: Mapping[str, tuple[int, ...]], limits: Limits 
         for problem in operators_without_hardware(base):
             look.add(problem)
         return look.result(None, None)
-    if states:
-        keep_states(static, states)
+    handed_on = keep_states(static, states) if states else static
     note = float_note(known)
-    return replace(look.result(static, look.parts(static), _forms(known)), notes=(note,) if note else ())
+    parts = look.parts(handed_on if handed_on.graph.kept else static)
+    return replace(look.result(static, parts, _forms(known)), notes=(note,) if note else ())
 
 
 def _forms(model: Model) -> dict[str, str]:
