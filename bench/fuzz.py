@@ -34,6 +34,7 @@ from tests.onnx.hostile_models import CASES
 from tests.onnx.rules.test_findings import CASES as RULES
 from tests.onnx.stages import outcomes
 from tests.tflite.cases import KINDS, made
+from tests.tflite.test_branches import branches
 from tests.tflite.test_recurrent import lstm, svdf
 from tests.tflite.test_sparse import blocks_of_four
 from tests.tflite.test_variables import sums
@@ -85,7 +86,7 @@ def tflite_models() -> dict[str, bytes]:
     found = {f"{kind} {width}": made(kind, width, 0).file() for kind, each in KINDS.items() for width in each.widths}
     found |= {f"SVDF {width}": svdf(width, 2, 3, 4, 0)[0] for width in ("FLOAT32", "INT8")}
     found |= {f"LSTM {width}": lstm(width, coupled=False, steps=2, major=True)[0] for width in ("FLOAT32", "INT8")}
-    return found | {"variables": sums(), "read twice": sums(twice=True), "sparse": blocks_of_four()}
+    return found | {"variables": sums(), "read twice": sums(twice=True), "sparse": blocks_of_four(), "IF": branches()}
 
 
 def models(folder: Path | None, *, tflite: bool = False) -> list[bytes]:

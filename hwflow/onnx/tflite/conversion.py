@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hwflow.onnx.build import make_node
-from hwflow.onnx.errors import InvalidModel, Unsupported
+from hwflow.onnx.errors import InvalidModel, LimitError, Unsupported
 from hwflow.onnx.model import Array, AttributeLike, Node
-from hwflow.onnx.rewrite.renaming import fresh_names
+from hwflow.onnx.rewrite.renaming import Fresh, fresh_names
 from hwflow.onnx.tflite.file import File, Operator, Subgraph, Tensor
 from hwflow.onnx.tflite.schema import ACTIVATIONS
 
@@ -60,13 +60,18 @@ class OwnState:
 class Conversion:
     """One subgraph on its way to a graph of ONNX."""
 
-    def __init__(self, file: File, graph: Subgraph) -> None:
+    def __init__(self, file: File, graph: Subgraph, around: Conversion | None = None) -> None:
+        """`around` is the conversion of the graph that has this one as a branch: names are new in both."""
         self.file, self.graph = file, graph
+        self.depth: int = around.depth + 1 if around else 0
+        self._around = around
+        #: Operators of branches that were converted; the outermost conversion counts.
+        self._called = 0
         self.nodes: list[Node] = []
         self.constants: dict[str, Array] = {}
         self._held: dict[int, Held] = {}
-        self._fresh = fresh_names(())
-        self._fresh_node = fresh_names(())
+        self._fresh: Fresh = around._fresh if around else fresh_names(())
+        self._fresh_node: Fresh = around._fresh_node if around else fresh_names(())
         self.names = [self._fresh(tensor.name or f"tensor_{tensor.index}") for tensor in graph.tensors]
         #: What values are called in the end, for those that are a tensor of the file.
         self.final_names: dict[str, str] = {}
@@ -196,6 +201,23 @@ class Conversion:
         if layout not in held.real:
             held.real[layout] = self.dequantized(tensor, self.raw(tensor, layout), layout)
         return held.real[layout]
+
+    def count_called(self, operators: int) -> None:
+        """So many operators of a branch are about to be converted: branches in branches grow fast."""
+        if self._around is not None:
+            self._around.count_called(operators)
+            return
+        self._called, most = self._called + operators, self.file.limits.inlined_nodes
+        if self._called > most:
+            raise LimitError(
+                f"all branches must have at most {most:,} operators (inlined_nodes), not more",
+                "if you trust the model, raise it with --limit inlined_nodes=NUMBER",
+            )
+
+    def bind(self, tensor: Tensor, value: str) -> None:
+        """`tensor` is a value of the graph around, whose name stays."""
+        self._held[tensor.index] = Held(raw={Layout.FILE: value})
+        self.names[tensor.index] = value
 
     def put(self, tensor: Tensor, value: str, layout: Layout = Layout.FILE, activation: int = 0) -> None:
         """`value` has the real numbers of `tensor`, before the activation that the operator's options name."""

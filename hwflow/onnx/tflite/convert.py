@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from hwflow.onnx.build import make_model
 from hwflow.onnx.errors import InvalidModel, LimitError, Unsupported
 from hwflow.onnx.limits import Limits
 from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
+from hwflow.onnx.rewrite.renaming import reads
 from hwflow.onnx.run.evaluate import evaluate
 from hwflow.onnx.tflite.conversion import Conversion
 from hwflow.onnx.tflite.file import Operator, Subgraph, Tensor, parse
@@ -41,7 +43,11 @@ def read_tflite(data: memoryview, limits: Limits) -> Model:
     """
     file = parse(data, limits)
     graph = file.subgraphs[_MAIN]
-    _require_operators(graph, limits)
+    if len(graph.operators) > limits.nodes:
+        raise LimitError(
+            f"the model must have at most {limits.nodes:,} operators (nodes), not {len(graph.operators):,}"
+        )
+    _require_operators(graph)
     variables = Variables()
     c = Conversion(file, graph)
     inputs = _inputs(c, graph)
@@ -53,12 +59,8 @@ def read_tflite(data: memoryview, limits: Limits) -> Model:
     return replace(model, notes=tuple(c.notes))
 
 
-def _require_operators(graph: Subgraph, limits: Limits) -> None:
+def _require_operators(graph: Subgraph) -> None:
     """Unsupported, with all of them, where operators are not known here."""
-    if len(graph.operators) > limits.nodes:
-        raise LimitError(
-            f"the model must have at most {limits.nodes:,} operators (nodes), not {len(graph.operators):,}"
-        )
     wrong = Counter(operator.kind for operator in graph.operators if operator.kind not in _KNOWN)
     if wrong:
         first = next(operator for operator in graph.operators if operator.kind in wrong)
@@ -77,7 +79,7 @@ _REMEDIES = {
     **dict.fromkeys(("LSTM", "RNN", "UNIDIRECTIONAL_SEQUENCE_RNN", "BIDIRECTIONAL_SEQUENCE_LSTM",
                      "BIDIRECTIONAL_SEQUENCE_RNN"), "convert the model with tf2onnx to ONNX"),
 }
-_VARIABLES = {"VAR_HANDLE": 1, "READ_VARIABLE": 1, "ASSIGN_VARIABLE": 1, "CALL_ONCE": 1}
+_VARIABLES = {"VAR_HANDLE": 1, "READ_VARIABLE": 1, "ASSIGN_VARIABLE": 1, "CALL_ONCE": 1, "IF": 1}
 _KNOWN = ROWS.keys() | _VARIABLES.keys()
 
 
@@ -112,6 +114,8 @@ def _operator(c: Conversion, operator: Operator, variables: Variables) -> None:
         )
     if operator.kind == "CALL_ONCE":
         _initialise(c, operator, variables)
+    elif operator.kind == "IF":
+        _if(c, operator)
     elif operator.kind == "VAR_HANDLE":
         variables.handle(c, operator)
     elif operator.kind == "READ_VARIABLE":
@@ -133,12 +137,64 @@ def _initialise(c: Conversion, operator: Operator, variables: Variables) -> None
     unknown = next((each for each in graph.operators if each.kind not in _KNOWN - {"CALL_ONCE"}), None)
     if unknown is not None:
         raise Unsupported(f"subgraph {index} must have operators of docs/tflite.md, not {unknown.kind}")
-    inner, own = Conversion(c.file, graph), Variables()
+    inner, own = Conversion(c.file, graph, c), Variables()
     _operators(inner, graph, own)
     for variable in own.assigned():
         tensor = variable.assigned
         assert tensor is not None, "it is assigned"
         variables.start(variable.name, tensor, _computed(inner, tensor))
+
+
+#: Branches in branches; a subgraph that calls itself has no end.
+_DEEPEST = 8
+
+
+def _if(c: Conversion, operator: Operator) -> None:
+    """One of two subgraphs of the same inputs and outputs, as a boolean says."""
+    options = operator.read("IfOptions")
+    condition, *inputs = c.all_inputs(operator)
+    value = c.raw(condition)
+    if condition.shape:
+        value = c.node("Squeeze", value)
+    outputs = c.outputs(operator, len(operator.outputs))
+    names = [c.raw(tensor) for tensor in inputs]
+    branches = [_branch(c, options.whole(name), inputs, names, outputs) for name in ("then_graph", "else_graph")]
+    made = c.node_of("If", [value], len(outputs), then_branch=branches[0], else_branch=branches[1])
+    for tensor, result in zip(outputs, made, strict=True):
+        c.put_raw(tensor, result)
+
+
+def _branch(c: Conversion, index: int, inputs: list[Tensor], names: list[str], outputs: tuple[Tensor, ...]) -> Graph:
+    """A subgraph whose inputs are values of the graph around."""
+    if not 0 < index < len(c.file.subgraphs) or c.depth >= _DEEPEST:
+        raise InvalidModel(
+            f"must call one of the {len(c.file.subgraphs)} subgraphs after the first, at most {_DEEPEST} deep, not "
+            f"{index}", _AGAIN,
+        )
+    graph = c.file.subgraphs[index]
+    if (len(graph.inputs), len(graph.outputs)) != (len(inputs), len(outputs)):
+        raise InvalidModel(f"subgraph {index} must have as many inputs and outputs as its call", _AGAIN)
+    _require_operators(graph)
+    c.count_called(1 + len(graph.operators))
+    inner = Conversion(c.file, graph, c)
+    for k, (tensor, name) in enumerate(zip(inputs, names, strict=True)):
+        own = graph.tensors[graph.inputs[k]]
+        if (own.type_name, own.quantization) != (tensor.type_name, tensor.quantization):
+            raise _unlike(own, index, tensor)
+        inner.bind(own, name)
+    _operators(inner, graph, Variables())
+    if inner.own_states or inner.states:
+        raise Unsupported(f"subgraph {index} must be without variables", "keep variables outside of branches")
+    ends = []
+    for tensor, stated in zip((graph.tensors[k] for k in graph.outputs), outputs, strict=True):
+        if (tensor.type_name, tensor.quantization) != (stated.type_name, stated.quantization):
+            raise _unlike(tensor, index, stated)
+        ends.append(Value(inner.node("Identity", inner.raw(tensor)), None))
+    return _graph(inner, graph, [], ends)
+
+
+def _unlike(tensor: Tensor, index: int, other: Tensor) -> InvalidModel:
+    return InvalidModel(f"{tensor.label} of subgraph {index} must have the type and scale of {other.label}", _AGAIN)
 
 
 def _computed(c: Conversion, tensor: Tensor) -> Array:
@@ -163,13 +219,22 @@ def _output(c: Conversion, tensor: Tensor) -> Value:
     return Value(value, TensorType(tensor.dtype, tensor.shape if static else (None,) * len(tensor.shape)))
 
 
+def _renamed(node: Node, final: Mapping[str, str]) -> Node:
+    """A node with other names of values, those in its branches included."""
+    inside = {name: replace(graph, nodes=tuple(_renamed(inner, final) for inner in graph.nodes))
+              for name, graph in node.attributes.items() if isinstance(graph, Graph)}
+    return replace(node, inputs=tuple(final.get(name, name) for name in node.inputs),
+                   outputs=tuple(final.get(name, name) for name in node.outputs),
+                   attributes={**node.attributes, **inside})
+
+
 def _needed(nodes: list[Node], wanted: set[str]) -> list[Node]:
     """Those on which `wanted` depends: a Conv may take the place of several operators."""
     needed = []
     for node in reversed(nodes):
         if wanted & set(node.outputs):
             needed.append(node)
-            wanted.update(node.inputs)
+            wanted.update(reads(node))
     return needed[::-1]
 
 
@@ -178,11 +243,10 @@ def _graph(c: Conversion, graph: Subgraph, inputs: list[Value], outputs: list[Va
     final = c.final_names
 
     def renamed(node: Node) -> Node:
-        return replace(node, inputs=tuple(final.get(name, name) for name in node.inputs),
-                       outputs=tuple(final.get(name, name) for name in node.outputs))
+        return _renamed(node, final)
 
     nodes = tuple(map(renamed, _needed(c.nodes, {value.name for value in outputs})))
-    used = {name for node in nodes for name in node.inputs}
+    used = {name for node in nodes for name in reads(node)}
     constants = {name: array for name, array in c.constants.items() if name in used}
     ends = [replace(value, name=final.get(value.name, value.name)) for value in outputs]
     return Graph(graph.name or "main", nodes, tuple(inputs), tuple(ends), constants)

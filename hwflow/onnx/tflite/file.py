@@ -186,6 +186,7 @@ class File:
     description: str
     subgraphs: tuple[Subgraph, ...]
     metadata: Mapping[str, memoryview]
+    limits: Limits
 
 
 @dataclass(frozen=True)
@@ -213,7 +214,7 @@ def parse(data: memoryview, limits: Limits) -> File:
     if not graphs:
         raise InvalidModel("the model must have a subgraph, not none", "export the model again")
     metadata = dict(_metadata(model, buffers))
-    return File(model.text(3), graphs, metadata)
+    return File(model.text(3), graphs, metadata, limits)
 
 
 def _metadata(model: Table, buffers: list[memoryview]) -> Iterator[tuple[str, memoryview]]:
