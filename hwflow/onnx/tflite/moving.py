@@ -33,6 +33,8 @@ def concatenation(c: Conversion, operator: Operator) -> None:
     options = operator.read("ConcatenationOptions")
     tensors, y = c.all_inputs(operator), c.output(operator)
     layout = c.common_layout(tensors)
+    if all(len(tensor.shape) == 4 for tensor in tensors) and any(tensor.index in c.states for tensor in tensors):
+        layout = Layout.CHANNELS_FIRST  # in whatever order a state is kept, what convolves it reads this one
     axis = axis_in(options.whole("axis"), tensors[0], layout)
     value = c.node("Concat", *(c.real(tensor, layout) for tensor in tensors), axis=axis)
     c.put(y, value, layout, options.whole("activation"))
