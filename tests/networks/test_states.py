@@ -10,11 +10,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hwflow_base.errors import AnswerIsNo
 
 from hwflow import golden, hls
 from hwflow.layers import LayerGraph
 from hwflow.layers.base import State
+from hwflow.pipeline.planning import budget_of
 from hwflow.stages.kinds import hardware_problems
+from hwflow.synth import load_board
 from tests.networks.playing import Stalls, play_plan
 from tests.networks.test_rtl import check_cycles, check_schedule, plan_of, stalls_of
 from tests.random_cases import seeds
@@ -94,3 +97,15 @@ def test_states_that_contradict_their_graph(change, message: str) -> None:
     wrong = State(**{"read": state.read, "write": state.write, "initial": state.initial, **change(state)})
     with pytest.raises(ValueError, match=message):
         replace(graph, states=(wrong, *graph.states[1:])).check()
+
+
+def test_an_interval_that_states_allow() -> None:
+    """The way from a state to its next value is longer than any stage: faster stages shorten it, as far as they go."""
+    board = load_board("ulx3s_85f")
+    target = hls.Target(board.technology(), budget_of(board))
+    graph = next(graph for graph in map(streaming_network, range(40)) if hls.solve(graph, target).loop)
+    fastest = hls.solve(graph, target).interval
+    assert hls.solve(graph, target, interval=2 * fastest).interval <= 2 * fastest
+    assert hls.solve(graph, target, interval=fastest).interval == fastest
+    with pytest.raises(AnswerIsNo, match=f"an interval of {fastest - 1} cycles must be at least"):
+        hls.solve(graph, target, interval=fastest - 1)

@@ -381,10 +381,32 @@ def solve(graph: LayerGraph, target: Target, *, interval: int | None = None, kno
             solver = Solver(graph, replace(target, outside=memory, logic=logic), known=known)
             picked = solver.fastest() if interval is None else solver.fitting(interval)
             if picked is not None:
-                return solver.plan(picked, outside)
+                plan = solver.plan(picked, outside)
+                return plan if interval is None or not plan.loop else in_step(solver, plan, outside, interval)
             if solver.exceeded == {"ram"}:  # products in logic would not help
                 break
     raise solver.refusal(interval)
+
+
+def in_step(solver: Solver, plan: Plan, outside: OutsideMemory | None, interval: int) -> Plan:
+    """`plan`, or one of faster stages, whose frames do not wait longer than `interval` cycles for states that the frame
+    before hands on.
+
+    AnswerIsNo where all wait longer.
+    """
+    target, best = interval, plan
+    while best.interval > interval and target > 1:
+        target //= 2
+        picked = solver.fitting(target)
+        if picked is None:
+            break
+        best = min(best, solver.plan(picked, outside), key=lambda each: each.interval)
+    if best.interval > interval and (picked := solver.fastest()) is not None:
+        best = min(best, solver.plan(picked, outside), key=lambda each: each.interval)
+    if best.interval > interval:
+        raise AnswerIsNo(f"an interval of {interval} cycles must be at least {best.interval}, because a frame of "
+                         f"'{plan.model}' waits for the states that the one before hands on")
+    return best
 
 
 def does_not_fit(solver: Solver, picked: Sequence[Choice], *, even: str = "") -> DoesNotFit:
