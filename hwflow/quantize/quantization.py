@@ -26,7 +26,7 @@ from hwflow.quantize.calibrate.ranges import Progress, equal_rows
 from hwflow.quantize.calibrate.weights import has_real_weights, recurrent_weights
 from hwflow.quantize.checks.imported_layers import require_layers
 from hwflow.quantize.checks.meaning import NOT_COMPARED, Meaning, Proof, Trail
-from hwflow.quantize.dialects.classical.kernels import bits_of_kernels
+from hwflow.quantize.dialects.classical.kernels import products_of_kernels
 from hwflow.quantize.dialects.classical.rules import classical_to_standard, takes_wide_integers
 from hwflow.quantize.dialects.qoperator import dequantize_before_pool
 from hwflow.quantize.dialects.quantized_constants import fold_constant_layout, small_floats_to_float32
@@ -148,7 +148,7 @@ def quantize(
     if _is_quantized(model):
         form = _of_quantized(proof, judged, calibration, settings, notes, progress)
     else:
-        settings = for_classical(settings, bits_of_kernels(model)) if takes_wide_integers(inferred) else settings
+        settings = for_classical(settings, products_of_kernels(model)) if takes_wide_integers(inferred) else settings
         form = _of_floats(to_qdq(model, calibration, settings, notes, progress, proof), judged, calibration)
     warnings = equal_rows(calibration) if form.settings and calibration else ()
     integers = _integers(form, settings, original, notes, warnings)

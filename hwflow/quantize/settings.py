@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -50,9 +50,8 @@ MOST_WEIGHT_BITS, MOST_ACTIVATION_BITS = 16, 16
 #: what was measured).
 CLASSICAL_BITS = 16
 
-#: Bits of the address of a table in a classical model, and of one whose values grow without a limit: docs/trees.md has
-#: classes by bits.
-ADDRESS_BITS, LARGE_ADDRESS_BITS = 12, 14
+#: Bits of the address of a table in a classical model: docs/trees.md has classes by bits.
+ADDRESS_BITS = 14
 
 
 def _check_bits(bits: int, what: str, most: int) -> None:
@@ -164,9 +163,9 @@ def settings_of_bits(weights: int, activations: int = 8) -> QuantizationSettings
     return QuantizationSettings(LayerSettings(WeightSettings(weights), ActivationSettings(activations)), chosen=True)
 
 
-def for_classical(settings: QuantizationSettings, addresses: Mapping[str, int]) -> QuantizationSettings:
-    """`settings` for a classical model: of `CLASSICAL_BITS` where nobody has chosen widths; the outputs of some layers,
-    which are addresses of tables, have those of `addresses`.
+def for_classical(settings: QuantizationSettings, before_tables: Iterable[str] = ()) -> QuantizationSettings:
+    """`settings` for a classical model: of `CLASSICAL_BITS` where nobody has chosen widths; the outputs of the layers
+    `before_tables` have `ADDRESS_BITS`.
 
     One bit of so many is for features beyond those of the calibration rows: a clipped one may be another class.
     """
@@ -174,7 +173,8 @@ def for_classical(settings: QuantizationSettings, addresses: Mapping[str, int]) 
         return settings
     default = replace(settings.default, weights=replace(settings.default.weights, bits=CLASSICAL_BITS),
                       output=replace(settings.default.output, bits=CLASSICAL_BITS))
-    layers = {name: replace(default, output=replace(default.output, bits=bits)) for name, bits in addresses.items()}
+    address = replace(default, output=replace(default.output, bits=ADDRESS_BITS))
+    layers = dict.fromkeys(before_tables, address)
     return replace(settings, chosen=True, room=0.5, default=default, layers={**layers, **settings.layers})
 
 

@@ -24,7 +24,7 @@ CLASSIFIERS: Mapping[str, str] = {
     "BaggingClassifier": "sklearn.ensemble", "GaussianNB": "sklearn.naive_bayes",
     "MLPClassifier": "sklearn.neural_network", "LinearSVC": "sklearn.svm", "SGDClassifier": "sklearn.linear_model",
     "RidgeClassifier": "sklearn.linear_model", "LinearDiscriminantAnalysis": "sklearn.discriminant_analysis",
-    "SVC": "sklearn.svm"}
+    "SVC": "sklearn.svm", "NuSVC": "sklearn.svm", "SVC linear": "sklearn.svm"}
 EXPORT = """
 import importlib, sys, warnings
 import numpy as np
@@ -45,10 +45,22 @@ def exported(name: str, folder: Path) -> None:
     python = python_with(NEEDS["scikit-learn"])
     if python is None:
         pytest.skip("needs scikit-learn and skl2onnx, here or in a Python that HWFLOW_EXPORTERS names")
-    options = "{'kernel': 'linear'}" if name == "SVC" else "{}"
-    done = subprocess.run([python, "-c", EXPORT, name, CLASSIFIERS[name], options], cwd=folder, capture_output=True,
-                          text=True, timeout=300)
+    options = "{'kernel': 'linear'}" if name == "SVC linear" else "{}"
+    run(python, EXPORT, [name.split()[0], CLASSIFIERS[name], options], folder)
+
+
+def run(python: str, program: str, arguments: list[str], folder: Path) -> None:
+    done = subprocess.run([python, "-c", program, *arguments], cwd=folder, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
+
+
+def check_rows(folder: Path, data: str) -> None:
+    """The golden model's class is the library's in every row of a data file."""
+    model = hwflow.load(folder / f"{data}.onnx")
+    rows = hwflow.read_data(folder / f"{data}.npz", model)
+    label = next(iter(hwflow.run_golden(hwflow.quantize_model(model, rows), rows).values()))
+    assert rows.labels is not None
+    assert np.array_equal(label.ravel(), rows.labels), data
 
 
 @pytest.mark.slow
@@ -56,11 +68,73 @@ def exported(name: str, folder: Path) -> None:
 def test_the_class_is_the_library_s_in_every_row(name: str, tmp_path: Path) -> None:
     exported(name, tmp_path)
     for data in ("iris", "wine"):
-        model = hwflow.load(tmp_path / f"{data}.onnx")
-        rows = hwflow.read_data(tmp_path / f"{data}.npz", model)
-        label = next(iter(hwflow.run_golden(hwflow.quantize_model(model, rows), rows).values()))
-        assert rows.labels is not None
-        assert np.array_equal(label.ravel(), rows.labels), data
+        check_rows(tmp_path, data)
+
+
+#: Half of the rows are the training, one of ten numbers is missing; each library by its own exporter.
+BOOSTERS: Mapping[str, tuple[str, str]] = {
+    "xgboost": ("xgboost, onnxmltools", """
+from xgboost import XGBClassifier
+made = XGBClassifier(n_estimators=20).fit(x[::2], y[::2])
+file = onnxmltools.convert_xgboost(made, initial_types=types).SerializeToString()"""),
+    "lightgbm": ("lightgbm, onnxmltools", """
+from lightgbm import LGBMClassifier
+made = LGBMClassifier(n_estimators=20, verbose=-1).fit(x[::2], y[::2])
+file = onnxmltools.convert_lightgbm(made, initial_types=types).SerializeToString()"""),
+    "catboost": ("catboost, onnxmltools", """
+from catboost import CatBoostClassifier
+made = CatBoostClassifier(iterations=20, verbose=0).fit(x[::2], y[::2])
+made.save_model("made.onnx", format="onnx")
+file = open("made.onnx", "rb").read()"""),
+}
+BOOSTED = """
+import numpy as np, onnxmltools
+from onnxmltools.convert.common.data_types import FloatTensorType
+from sklearn import datasets
+for data in ("iris", "breast_cancer"):
+    x, y = getattr(datasets, f"load_{data}")(return_X_y=True)
+    x = np.where(np.random.default_rng(1).random(x.shape) < 0.1, np.nan, x).astype(np.float32)
+    types = [("X", FloatTensorType([None, x.shape[1]]))]
+    exec(PART)
+    open(f"{data}.onnx", "wb").write(file)
+    np.savez(f"{data}.npz", **{NAME: x[1::2]}, labels=np.asarray(made.predict(x[1::2])).ravel())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("library", BOOSTERS)
+def test_boosted_trees_with_missing_values(library: str, tmp_path: Path) -> None:
+    needs, part = BOOSTERS[library]
+    python = python_with(tuple(needs.split(", ")))
+    if python is None:
+        pytest.skip(f"needs {needs}, here or in a Python that HWFLOW_EXPORTERS names")
+    feature = "features" if library == "catboost" else "X"
+    run(python, f"PART, NAME = {part!r}, 'in_{feature}'\n{BOOSTED}", [], tmp_path)
+    for data in ("iris", "breast_cancer"):
+        check_rows(tmp_path, data)
+
+
+ISOLATED = """
+import numpy as np
+from sklearn import datasets
+from sklearn.ensemble import IsolationForest
+from skl2onnx import to_onnx
+x = datasets.load_iris().data.astype(np.float32)
+made = IsolationForest(n_estimators=30, random_state=0).fit(x[::2])
+opset = {"": 18, "ai.onnx.ml": 3}
+open("iris.onnx", "wb").write(to_onnx(made, x[:1], target_opset=opset).SerializeToString())
+np.savez("iris.npz", in_X=x, labels=made.predict(x))
+"""
+
+
+@pytest.mark.slow
+def test_an_isolation_forest_is_one_layer(tmp_path: Path) -> None:
+    python = python_with(NEEDS["scikit-learn"])
+    if python is None:
+        pytest.skip("needs scikit-learn and skl2onnx, here or in a Python that HWFLOW_EXPORTERS names")
+    run(python, ISOLATED, [], tmp_path)
+    check_rows(tmp_path, "iris")
+    assert len(hwflow.quantize_model(hwflow.load(tmp_path / "iris.onnx")).graph.layers) == 1
 
 
 @pytest.mark.slow

@@ -16,7 +16,6 @@ from hwflow.onnx.model import Model, Node
 from hwflow.quantize.dialects.classical.features import with_like_features
 from hwflow.quantize.dialects.rewriting import Refused, Rewriting
 from hwflow.quantize.graphs import label_of, producers
-from hwflow.quantize.settings import ADDRESS_BITS, LARGE_ADDRESS_BITS
 
 Floats = npt.NDArray[np.float64]
 
@@ -50,14 +49,12 @@ def kernel(r: Rewriting, node: Node, x: str, vectors: Floats, wish: str) -> str:
     raise Refused(f"'kernel_type' must be LINEAR, POLY, RBF or SIGMOID, not {kind}", "export the model again")
 
 
-def bits_of_kernels(model: Model) -> dict[str, int]:
-    """The names of the products that `kernel` has written, and the bits of the table behind each."""
-    made, bits = producers(model.graph), dict[str, int]()
-    for node in model.graph.nodes:
-        inner = made.get(node.inputs[0]) if node.op_type in ("Clip", "Pow", "Tanh") and not node.domain else None
-        if inner is not None and inner.name.endswith(_SUFFIX):
-            bits[inner.name] = LARGE_ADDRESS_BITS if node.op_type == "Pow" else ADDRESS_BITS
-    return bits
+def products_of_kernels(model: Model) -> tuple[str, ...]:
+    """The names of the products that `kernel` has written."""
+    made = producers(model.graph)
+    inner = (made.get(node.inputs[0]) for node in model.graph.nodes
+             if node.op_type in ("Clip", "Pow", "Tanh") and not node.domain)
+    return tuple(node.name for node in inner if node is not None and node.name.endswith(_SUFFIX))
 
 
 def _distances(
