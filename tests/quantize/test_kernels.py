@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
+from hwflow_base.errors import HwflowError
 
 import hwflow
 import hwflow.onnx
@@ -95,6 +96,21 @@ def test_regressors_and_one_class(more: dict[str, int], tmp_path: Path) -> None:
         assert np.mean(y == expected) > 0.98
     else:
         np.testing.assert_allclose(y, expected, atol=5e-3)
+
+
+def test_sums_that_cancel() -> None:
+    """Two support vectors in one place, whose coefficients of 100,000 leave 1 between them."""
+    b = Builder()
+    y, = b.nodes("SVMRegressor", b.input("x", F, ("n", FEATURES)), outputs=("y",), domain=ML, name="svm", n_supports=2,
+                 kernel_type="RBF", kernel_params=[0.1, 0.0, 3.0], support_vectors=[1.0] * (2 * FEATURES), rho=[0.0],
+                 coefficients=[1e5, 1 - 1e5])
+    b.output(y)
+    with pytest.raises(HwflowError) as refused:
+        quantize(hwflow.onnx.infer(b.model(opset=17, opsets={ML: 1})))
+    assert str(refused.value).endswith(
+        "'svm' (SVMRegressor): the sum of its coefficients must be within a factor of 1024 of its decisions, not 2e+05"
+        ": they cancel, and integers of 16 bits have too few digits for the rest\n"
+        "    train it with a smaller C (a larger nu), or behind a StandardScaler")
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ CLASSIFIERS: Mapping[str, str] = {
     "BaggingClassifier": "sklearn.ensemble", "GaussianNB": "sklearn.naive_bayes",
     "MLPClassifier": "sklearn.neural_network", "LinearSVC": "sklearn.svm", "SGDClassifier": "sklearn.linear_model",
     "RidgeClassifier": "sklearn.linear_model", "LinearDiscriminantAnalysis": "sklearn.discriminant_analysis",
-    "SVC": "sklearn.svm", "NuSVC": "sklearn.svm", "SVC linear": "sklearn.svm"}
+    "SVC": "sklearn.svm", "SVC linear": "sklearn.svm"}
 EXPORT = """
 import importlib, sys, warnings
 import numpy as np

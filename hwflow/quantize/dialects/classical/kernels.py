@@ -22,6 +22,9 @@ Floats = npt.NDArray[np.float64]
 #: Below it exp() is less than half a step of 16 bits.
 _LEAST = -12.0
 
+#: Support vectors that stand for rows of data, and how much larger than its result a sum of terms may be.
+_LOOKED_AT, _MOST_CANCELLED = 256, 1024
+
 #: How the name of a product inside a kernel ends.
 _SUFFIX = ".kernel"
 
@@ -55,6 +58,33 @@ def products_of_kernels(model: Model) -> tuple[str, ...]:
     inner = (made.get(node.inputs[0]) for node in model.graph.nodes
              if node.op_type in ("Clip", "Pow", "Tanh") and not node.domain)
     return tuple(node.name for node in inner if node is not None and node.name.endswith(_SUFFIX))
+
+
+def require_digits(node: Node, vectors: Floats, weights: Floats, bias: Floats) -> None:
+    """Refused: sums of `weights` [sums, vectors] that cancel so far that kernels of 16 bits do not tell them.
+
+    What they give is seen at some of the support vectors themselves.
+    """
+    kind, given = str(node.attributes.get("kernel_type", "LINEAR")), node.attributes.get("kernel_params", ())
+    gamma, constant, degree = np.array(given if given else (0.0, 0.0, 3.0), np.float64)[:3]
+    some = vectors[:: max(1, len(vectors) // _LOOKED_AT)]
+    products = some @ vectors.T
+    match kind:
+        case "RBF":
+            squares = (some**2).sum(axis=1)[:, None] + (vectors**2).sum(axis=1)
+            near = np.exp(-gamma * np.maximum(squares - 2 * products, 0.0))
+        case "POLY":
+            near = (gamma * products + constant) ** degree
+        case _:
+            near = np.tanh(gamma * products + constant)
+    terms = np.abs(weights).sum(axis=1) * np.abs(near).max(initial=0.0)
+    sums = np.abs(near @ weights.T + bias).max(axis=0, initial=0.0)
+    cancelled = float((terms / np.maximum(sums, np.finfo(np.float64).tiny)).max(initial=0.0))
+    if cancelled > _MOST_CANCELLED:
+        raise Refused(
+            f"the sum of its coefficients must be within a factor of {_MOST_CANCELLED} of its decisions, not "
+            f"{cancelled:.3g}: they cancel, and integers of 16 bits have too few digits for the rest",
+            "train it with a smaller C (a larger nu), or behind a StandardScaler")
 
 
 def _distances(

@@ -24,7 +24,7 @@ from hwflow.quantize.dialects.classical.features import (
     two_scores,
     with_like_features,
 )
-from hwflow.quantize.dialects.classical.kernels import kernel
+from hwflow.quantize.dialects.classical.kernels import kernel, require_digits
 from hwflow.quantize.dialects.rewriting import Refused, Rewriting, Rule
 from hwflow.quantize.graphs import as_ints, label_of
 
@@ -189,6 +189,7 @@ def _of_kernel(r: Rewriting, node: Node, vectors: Floats, weights: Floats, bias:
     wish = _named(node)
     if _text(node, "kernel_type", "LINEAR") == "LINEAR":
         return _gemm(r, node, weights @ vectors, bias, wish)
+    require_digits(node, vectors, weights, bias)
     near = kernel(r, node, as_rows_of_float(r, node.inputs[0], wish), vectors, wish)
     names = [r.float32(f"{wish}.{name}", values) for name, values in (("weights", weights), ("bias", bias))]
     return r.emit("Gemm", near, *names, wish=f"{wish}.scores", name=label_of(node), transB=1)
