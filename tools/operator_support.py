@@ -56,10 +56,18 @@ def text() -> str:
     parts.append("## Evaluated, but neither hardware nor host\n\n"
                  "`hwflow.onnx.evaluate` computes them. In a model for hardware they are refused, unless they compute "
                  "with constants: layers with weights of their own, control flow, and operators of other domains.\n\n"
-                 + domains(rest))
+                 + domains(rest) + seen_through(rest))
     if without:
         parts.append("## Known, but not evaluated\n\nThe checker knows their rules.\n\n" + domains(without))
     return "\n".join(parts)
+
+
+def seen_through(keys: Sequence[tuple[str, str]]) -> str:
+    """A line for each operator in whose place other nodes stand."""
+    rows = [(name, operators.OPERATORS[domain, name].limits) for domain, name in sorted(keys)
+            if (domain, name) in operators.OPERATORS and operators.OPERATORS[domain, name].limits]
+    return "\nSome are seen through: other nodes stand in their place, and these become hardware.\n\n" + table(
+        ("operator", "with"), rows)
 
 
 @dataclass(frozen=True)

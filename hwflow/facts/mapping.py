@@ -23,7 +23,7 @@ from ..onnx.errors import LimitError
 from ..onnx.inference.static import suiting_inputs
 from ..onnx.limits import DEFAULT_LIMITS, Limits
 from ..onnx.model import Graph, TensorType, Value
-from ..onnx.operators import HOST_BEFORE, QUANTIZERS
+from ..onnx.operators import HOST_BEFORE, QUANTIZERS, advice_on
 from ..onnx.rewrite.inline import inline_functions
 from ..onnx.run.functions import Functions
 from ..quantize import Quantized, quantize
@@ -140,7 +140,9 @@ def mapped(source: Model, shapes: Mapping[str, tuple[int, ...]], limits: Limits 
     look = _Look(base, source)
     missing = nodes_without_operator(base)
     for index, why in missing.items():
-        look.node(index, why, WITHOUT_OPERATOR)
+        node = base.graph.nodes[index]
+        own = advice_on(node.domain, node.op_type)
+        look.node(index, why, WITHOUT_OPERATOR if own is None else own.to(base))
     static = known = None
     try:
         require_small_model(source.graph)

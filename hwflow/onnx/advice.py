@@ -55,10 +55,11 @@ PRODUCTS = Advice(
     tensorflow="tf.matmul in place of tf.einsum",
 )  # fmt: skip
 BRANCHES = Advice(
-    "give it a constant condition, or compute both branches and choose with Where",
-    torch="torch.where between the results of both branches, or torch.onnx.export(..., dynamo=True) where the "
-    "condition depends on sizes alone",
-    tensorflow="tf.where between the results of both branches in place of tf.cond",
+    "only an If whose condition is constant is seen through: compute both branches and choose with Where",
+    torch="only a condition that is constant or of sizes alone is seen through: torch.where between the results of both "
+    "branches in place of torch.cond or a Python if of tensors",
+    tensorflow="only a constant condition is seen through: tf.where between the results of both branches in place of "
+    "tf.cond",
 )
 UNPOOLING = Advice(
     "use nearest upsampling in its place", torch="torch.nn.Upsample(mode='nearest') in place of torch.nn.MaxUnpool2d"
@@ -67,17 +68,26 @@ DEFORMED = Advice(
     "train the model with Conv in its place",
     torch="train the model with torch.nn.Conv2d in place of torchvision.ops.DeformConv2d",
 )
-STATIC = Advice("quantize the model statically: onnxruntime.quantization.quantize_static in place of quantize_dynamic")
+STATIC = Advice(
+    "give hwflow the float model, or quantize it statically: onnxruntime.quantization.quantize_static in place of "
+    "quantize_dynamic"
+)
 RANDOM = Advice("make the random numbers an input of the model")
 ROUNDS = Advice(
-    "write out its rounds",
-    torch="torch.onnx.export(..., dynamo=True) writes out the rounds of a loop whose number of rounds is fixed",
-    tensorflow="build the layer with unroll=True, or use tf.keras.layers.LSTM or GRU, which become one operator",
+    "only a loop with a constant number of rounds is seen through: let neither its limit nor its condition depend on "
+    "the data",
+    torch="only a loop with a constant number of rounds is seen through: a range of fixed size in place of a while "
+    "loop, or torch.nn.LSTM, GRU or RNN, which become one operator",
+    tensorflow="only a loop with a constant number of rounds is seen through: fix the number of steps in the input's "
+    "shape (tf2onnx with --inputs NAME:0[1,STEPS,FEATURES]), or use tf.keras.layers.LSTM or GRU",
 )
 SCATTER = Advice(
-    "put the parts together with Concat", torch="torch.cat of the parts in place of an assignment to a slice",
-    tensorflow="tf.concat of the parts in place of tf.tensor_scatter_nd_update",
-)  # fmt: skip
+    "write at constant places without a reduction, or one row of a state at a position that is an input",
+    torch="only constant places and rows of a state are seen through: torch.cat of the parts, or torch.where with a mask, "
+    "in place of an assignment to computed places",
+    tensorflow="only constant places and rows of a state are seen through: tf.concat of the parts, or tf.where with a "
+    "mask, in place of tf.tensor_scatter_nd_update",
+)
 GRID = Advice(
     "resample on the host, in front of the model", torch="torch.nn.Upsample(mode='nearest') in place of grid_sample"
 )

@@ -68,6 +68,11 @@ _SVM = f"{_LINEAR}; kernels other than LINEAR are a table behind a product"
 
 _PUTS = "a row along one axis, at a position from the host: as a TensorScatter"
 
+_ROUNDS = (
+    "a constant number of rounds: the recurrent layer that it is (RNN, GRU, LSTM), else the nodes of all rounds, "
+    "at most 5000"
+)
+
 _TABLE = ("lookup", FUSED)
 
 _STANDARD = (
@@ -170,7 +175,8 @@ _STANDARD = (
     Row("Identity", T.LAYOUT | T.ELEMENT | T.IN_NORMALIZATION | T.MISSING_STAYS | T.SAME,
         same=(13, 14, 16, 19, *_EVERY),
         layers=(FUSED,)),
-    Row("If", T.NOT_ON_HOST, same=(11, 13, 16, 19, *_EVERY), advice=advice.BRANCHES),
+    Row("If", T.NOT_ON_HOST, same=(11, 13, 16, 19, *_EVERY), limits="a constant condition: the nodes of its branch",
+        advice=advice.BRANCHES),
     Row("ImageDecoder", texts={"pixel_format": "RGB BGR Grayscale"}),
     Row("InstanceNormalization", T.OWN_LAYER, same=(6, 22), layers=("normalize", "rearrange"), limits=_NORMAL),
     Row("IsInf", T.MISSING_ENDS, same=(20,)),
@@ -185,7 +191,7 @@ _STANDARD = (
     Row("LinearAttention", T.NOT_ON_HOST, texts={"update_rule": "linear gated delta gated_delta"}),
     Row("Log", T.FUNCTION | T.READS_SQUARES, same=(6, 13)),
     Row("LogSoftmax", T.KEEPS_ORDER | T.AT_END | T.AXIS, same=(11,)),
-    Row("Loop", T.NOT_ON_HOST, same=(11, 13, 16, 19, *_EVERY), advice=advice.ROUNDS),
+    Row("Loop", T.NOT_ON_HOST, same=(11, 13, 16, 19, *_EVERY), limits=_ROUNDS, advice=advice.ROUNDS),
     Row("LpNormalization", T.OWN_LAYER, same=(22,), layers=("normalize", "rearrange"), limits=f"p = 2; {_ROWS}"),
     Row("LpPool", T.NOT_ON_HOST | T.OWN_LAYER | T.WINDOW | T.IMAGE, same=(11, 18, 22),
         layers=("average_pool", "lookup"),
@@ -275,7 +281,7 @@ _STANDARD = (
         texts={"coordinate_transformation_mode": "half_pixel output_half_pixel", "mode": "avg max"}),
     Row("Round", T.FUNCTION, same=(22,)),
     Row("STFT", layers=("conv",), limits="real signals; step, window and length constant"),
-    Row("Scan", T.NOT_ON_HOST, same=(11, 16, 19, *_EVERY), advice=advice.ROUNDS),
+    Row("Scan", T.NOT_ON_HOST, same=(11, 16, 19, *_EVERY), limits=_ROUNDS, advice=advice.ROUNDS),
     Row("Scatter", layers=("write_row",), limits=_PUTS, advice=advice.SCATTER),
     Row("ScatterElements", same=(13, 16, 18), layers=(*_SIDE_BY_SIDE, "write_row"), limits=f"{_WRITTEN}; or {_PUTS}",
         advice=advice.SCATTER, texts={"reduction": {1: _SCATTER, 18: _SCATTER + " max min"}}),
@@ -426,6 +432,13 @@ _NOTHING = Row("")
 def row_of(domain: str, op_type: str) -> Row:
     """The row of an operator; one without traits where the table has none."""
     return OPERATORS.get((domain, op_type), _NOTHING)
+
+
+def advice_on(domain: str, op_type: str) -> advice.Advice | None:
+    """What to change in a model with an operator that has no hardware, or which hwflow does not know."""
+    own = row_of(domain, op_type).advice
+    measures = own is None and domain == "com.microsoft" and op_type.startswith("DynamicQuantize")
+    return advice.STATIC if measures else own
 
 
 def having(traits: Trait) -> frozenset[tuple[str, str]]:

@@ -132,7 +132,7 @@ class Row:
     broadcasts: int = 0
     #: The layer kinds that it becomes, one or several of them, or `FUSED`; empty without hardware.
     layers: tuple[str, ...] = ()
-    #: Within which limits it becomes that, in words for docs/operators.md.
+    #: Within which limits it becomes that, in words for docs/operators.md; without `layers` what stands for it.
     limits: str = ""
     product: Product | None = None
     #: What it sums along its axes.

@@ -27,11 +27,12 @@ from hwflow.onnx.operators import (
     QUANTIZERS,
     RESIZES,
     SELECTIONS,
+    advice_on,
     named,
     row_of,
 )
 from hwflow.onnx.ops import find_operator
-from hwflow.onnx.rewrite.fixed import Surroundings, suggestion
+from hwflow.onnx.rewrite.fixed import Surroundings, data_inputs, suggestion
 from hwflow.onnx.rewrite.passes import is_identity
 from hwflow.onnx.rewrite.renaming import reads
 from hwflow.onnx.traits import Trait
@@ -97,7 +98,8 @@ def operators_without_hardware(model: Model) -> list[Problem]:
 def _of_operator(node: Node, model: Model) -> Problem:
     """The problem of a node whose operator has no hardware, and which the host does not run either."""
     operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
-    why = f"operator {operator} has no hardware"
+    form = " in this form" if row_of(node.domain, node.op_type).layers else ""
+    why = f"operator {operator} has no hardware{form}"
     if not node.domain and node.op_type in _DECIDED and (option := constant_option(undecided(node, model), model)):
         return Problem.of(node, "what decides it must be constant, not computed from the inputs", option)
     follower = _layer_behind(node, model.graph) if needs_host(node, model.graph) else None
@@ -118,7 +120,8 @@ def constant_option(names: Iterable[str], model: Model) -> str:
     """The remedy for `names`, which must be constants and depend on inputs that may never change; empty where they
     depend on data."""
     graph = model.graph
-    option = suggestion(names, Surroundings(graph.nodes, graph.inputs, graph.initializers))
+    data = data_inputs(graph.nodes, graph.inputs, graph.initializers)
+    option = suggestion(names, Surroundings(graph.nodes, graph.inputs, graph.initializers, data))
     return f"if the input never changes, give {option}" if option else ""
 
 
@@ -325,7 +328,7 @@ def stand_in_for(node: Node, model: Model) -> str:
     """Advice on what stands in for an operator without hardware; empty where nothing does, and the model can only be
     cut.
     """
-    advice = row_of(node.domain, node.op_type).advice
+    advice = advice_on(node.domain, node.op_type)
     if advice is None and node.domain == "com.microsoft":
         advice = OPTIMIZED
     elif advice is None and node.domain not in ("", "ai.onnx.ml"):

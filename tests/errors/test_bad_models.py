@@ -64,9 +64,9 @@ def test_every_operator_without_hardware_is_named_at_once(cli: Cli) -> None:
     b = Builder("branch")
     x = b.input("x", np.float32, (1, 4))
     y = b.node("Gemm", x, b.constant("w", np.ones((4, 4), np.float32)), name="fc")
-    y = b.node("Mod", y, b.constant("scale", np.ones(4, np.float32)), name="rest", fmod=1)
+    y = b.node("Mod", y, b.constant("scale", np.full(4, 0.7, np.float32)), name="rest", fmod=1)
     places, values = b.constant("places", np.array([[2]])), b.constant("values", np.ones((1, 1), np.float32))
-    y = b.node("ScatterElements", y, places, values, name="put", axis=1)
+    y = b.node("ScatterElements", y, places, values, name="put", axis=1, reduction="add")
     b.output(b.node("Gemm", y, "w", name="last"))
     onnx.save(b.model(), "m.onnx")
     assert cli.refuses("sim", "m.onnx") == (
@@ -74,10 +74,10 @@ def test_every_operator_without_hardware_is_named_at_once(cli: Cli) -> None:
         "  'rest' (Mod): operator Mod has no hardware, and the host cannot run it because 'last' (Gemm) follows\n"
         "    cut the model in front of it with `hwflow onnx extract "
         "MODEL front.onnx --to fc_out` and run the rest on the host\n"
-        "  'put' (ScatterElements): operator ScatterElements has no hardware, and the host cannot run it because "
-        "'last' (Gemm) follows\n"
-        "    put the parts together with Concat, or cut the model in front of it with `hwflow onnx extract "
-        "MODEL front.onnx --to rest_out` and run the rest on the host")
+        "  'put' (ScatterElements): operator ScatterElements has no hardware in this form, and the host cannot run it "
+        "because 'last' (Gemm) follows\n"
+        "    write at constant places without a reduction, or one row of a state at a position that is an input, or cut "
+        "the model in front of it with `hwflow onnx extract MODEL front.onnx --to rest_out` and run the rest on the host")
 
 
 @pytest.mark.rule("OS-20")

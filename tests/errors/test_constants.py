@@ -103,3 +103,54 @@ def test_the_message_names_the_option(cli: Cli, model: str) -> None:
     assert cli.refuses("sim", model, "--input-shape", "gains=3") == (
         "m.onnx: graph/node[1] 'choose' (If): its condition must be constant, not computed from the inputs; if the "
         "input never changes, give --constant sr=16000")
+
+
+@pytest.mark.parametrize("op", ["MatMul", "Gemm"])
+def test_data_of_the_network_are_no_constant(cli: Cli, op: str) -> None:
+    """As small as a parameter, but a layer reads it, here behind a constant factor."""
+    b = Builder()
+    x = b.input("x", np.float32, (1, 4))
+    b.input("sr", np.int64, ())
+    scaled = b.node("Mul", x, b.constant("half", np.float32(0.5)))
+    b.output(b.node(op, scaled, b.constant("w", np.eye(4, dtype=np.float32))), np.float32, (1, 4))
+    b.output(b.node("Reshape", x, b.node("Cast", x, to=7), name="form"), np.float32, None)
+    Path("m.onnx").write_bytes(dumps(b.model()))
+    message = cli.refuses("sim", "m.onnx")
+    assert "'form' (Reshape): input 1 ('" in message
+    assert "--constant" not in message
+    assert message.endswith("hardware needs static shapes; export with fixed sizes (torch.onnx.export without "
+                            "dynamic_axes and dynamic_shapes, tf2onnx with --inputs NAME:0[1,224,224,3])")
+
+
+@pytest.mark.parametrize("op", ["NonZero", "Unique"])
+def test_places_of_data_are_chosen_with_a_mask(cli: Cli, op: str) -> None:
+    b = Builder()
+    x = b.input("x", np.float32, (1, 4))
+    b.input("sr", np.int64, ())
+    b.output(b.node("MatMul", x, b.constant("w", np.eye(4, dtype=np.float32))), np.float32, (1, 4))
+    b.output(b.node(op, x, name="places"), np.int64 if op == "NonZero" else np.float32, None)
+    Path("m.onnx").write_bytes(dumps(b.model()))
+    assert cli.refuses("sim", "m.onnx").endswith("choose with a mask in place of a list of places (torch.where in place "
+                                                 "of x[mask]), which keeps the size")
+
+
+def test_a_condition_of_the_data(cli: Cli) -> None:
+    b = Builder()
+    x = b.input("x", np.float32, (1, 4))
+    y = b.node("MatMul", x, b.constant("w", np.eye(4, dtype=np.float32)))
+    positive = b.node("Greater", b.node("ReduceMax", x, keepdims=0), b.constant("zero", np.float32(0)))
+    branches = {name: make_graph([make_node(op, [y], [f"{op}.y"])], [], [Value(f"{op}.y", tensor_type(np.float32))],
+                                 name=name) for name, op in (("then_branch", "Relu"), ("else_branch", "Tanh"))}
+    b.output(b.node("If", positive, name="choose", **branches), np.float32, (1, 4))
+    Path("m.onnx").write_bytes(dumps(b.model()))
+    assert cli.refuses("sim", "m.onnx") == (
+        "m.onnx: graph/node[3] 'choose' (If): its condition must be constant, not computed from the data; only an If "
+        "whose condition is constant is seen through: compute both branches and choose with Where")
+
+
+def test_the_last_input_is_no_constant(cli: Cli) -> None:
+    b = Builder()
+    x = b.input("x", np.float32, (1, 4))
+    b.output(b.node("Reshape", x, b.node("Cast", x, to=7), name="form"), np.float32, None)
+    Path("m.onnx").write_bytes(dumps(b.model()))
+    assert "--constant" not in cli.refuses("sim", "m.onnx")

@@ -163,6 +163,7 @@ def test_huge_constants_are_refused() -> None:
 
 def test_shapes_that_depend_on_data() -> None:
     b = Builder()
+    b.input("x", np.float32, (2,))
     shape = b.node("Cast", b.input("n", np.float32, (1,)), to=7, output="s")
     b.output(b.node("Expand", b.constant("c", np.float32([1])), shape, name="e", output="y"))
     assert refused(b.model()) == (

@@ -10,6 +10,7 @@ import pytest
 from hwflow.onnx import infer
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Model
+from hwflow.onnx.operators import row_of
 from hwflow.quantize.problems import Problem
 from hwflow.quantize.support import unsupported
 
@@ -67,3 +68,18 @@ def test_behind_the_last_layer_the_host_runs_it() -> None:
     x = b.node("Conv", b.input("x", F, (1, 4, 8, 8)), b.constant("w", np.ones((4, 4, 1, 1), F)), name="first")
     b.output(b.node("LRN", x, name="it", size=3), F)
     assert unsupported(infer(b.model(opset=17))) == []
+
+
+@pytest.mark.parametrize(("op", "producer", "part"), [
+    ("If", "pytorch", "torch.where between the results of both branches"),
+    ("If", "tf2onnx", "tf.where between the results of both branches"),
+    ("Loop", "pytorch", "a range of fixed size in place of a while loop"),
+    ("Scan", "tf2onnx", "fix the number of steps in the input's shape"),
+    ("Loop", "", "let neither its limit nor its condition depend on the data"),
+    ("ScatterND", "pytorch", "torch.cat of the parts, or torch.where with a mask"),
+    ("ScatterND", "", "write at constant places without a reduction")])
+def test_what_is_seen_through_in_another_form(op: str, producer: str, part: str) -> None:
+    """The advice says with what the operator maps, and how to come there."""
+    advice = row_of("", op).advice
+    assert advice is not None and part in advice.for_producer(producer)
+    assert row_of("", op).limits

@@ -255,3 +255,13 @@ def assert_like_the_commands(path: Path, found: Mapped) -> None:
     for mapping, node in zip(found.nodes, nodes, strict=True):
         there = any((node.op_type, name) in host for k in node.outputs for name in (k, renamed.get(k)))
         assert there == (mapping.fate is Fate.HOST), (path.name, mapping)
+
+
+def test_ranges_that_are_measured_at_run_time() -> None:
+    """hwflow has no such operator, and its advice is that of the ones that it has."""
+    b = Builder()
+    (y,) = b.nodes("DynamicQuantizeLSTM", b.input("x", F, (5, 1, 4)), domain="com.microsoft", outputs=["y"])
+    b.output(y, F, (5, 1, 1, 4))
+    (node,) = mapped(b.model(opsets={"com.microsoft": 1}), {}).nodes
+    assert node.remedy == ("give hwflow the float model, or quantize it statically: "
+                           "onnxruntime.quantization.quantize_static in place of quantize_dynamic")

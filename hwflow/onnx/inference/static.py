@@ -14,7 +14,7 @@ import numpy as np
 from hwflow_base.errors import HwflowError
 
 from hwflow.onnx.about import names_file
-from hwflow.onnx.advice import COMPUTED_SIZES, SIZES_OF_DATA, UNKNOWN
+from hwflow.onnx.advice import BRANCHES, COMPUTED_SIZES, SIZES_OF_DATA, UNKNOWN
 from hwflow.onnx.checker import require_valid
 from hwflow.onnx.errors import LimitError, ShapeLimitError
 from hwflow.onnx.inference.maps import Maps, with_classes, with_standard_set
@@ -23,9 +23,9 @@ from hwflow.onnx.inference.open_sizes import Shapes, contradictions, fixed_input
 from hwflow.onnx.inference.rounds import Rounds, rounds_of
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits, Meter
 from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
-from hwflow.onnx.operators import having
+from hwflow.onnx.operators import advice_on, having
 from hwflow.onnx.ops.base import Call, Known, Operator
-from hwflow.onnx.rewrite.fixed import Surroundings, suggestion
+from hwflow.onnx.rewrite.fixed import Surroundings, data_inputs, suggestion
 from hwflow.onnx.rewrite.inline import inline_functions
 from hwflow.onnx.rewrite.renaming import Fresh, all_names, fresh_names, reads, spliced
 from hwflow.onnx.run.calls import find, run
@@ -41,6 +41,8 @@ _OF_DATA = {
     **dict.fromkeys(("CastMap", "DictVectorizer"), "hardware needs tensors: leave out the node, and give the model the "
                     "array of the map's values"),
 }
+#: Operators whose results have as many elements as the data have such places.
+_COUNTED = ("Compress", "NonZero", "Unique")
 
 
 @names_file
@@ -99,7 +101,8 @@ def _walked(model: Model, inputs: tuple[Value, ...], limits: Limits) -> _Walk:
     graph = model.graph
     read = {name for node in graph.nodes for name in reads(node)} | {value.name for value in graph.outputs}
     unread = frozenset(name for node in graph.nodes for name in node.outputs if name not in read)
-    walk = _Walk(model.opsets, Meter(limits), fresh_names(all_names(graph)), inputs, unread, model.producer_name)
+    data = data_inputs(graph.nodes, inputs, graph.initializers)
+    walk = _Walk(model.opsets, Meter(limits), fresh_names(all_names(graph)), inputs, unread, data, model.producer_name)
     for value in inputs:
         assert value.tensor is not None  # fixed_inputs
         walk.known[value.name] = Known(value.tensor.dtype, _numbers(value.tensor))
@@ -131,6 +134,8 @@ class _Walk:
     inputs: tuple[Value, ...]
     #: Results of nodes of the file that nothing reads.
     unread: frozenset[str]
+    #: Inputs with the data of the network.
+    data: frozenset[str]
     producer: str
     known: dict[str, Known] = field(default_factory=dict)
     nodes: list[Node] = field(default_factory=list)
@@ -174,12 +179,15 @@ class _Walk:
         if rounds is None and branch is None and (option := self.suggest(node.inputs[:1])):
             raise call.error("its condition must be constant, not computed from the inputs",
                              f"if the input never changes, give {option}")
+        if node.op_type == "If" and branch is None and self.known[node.inputs[0]].value is None:
+            raise call.error("its condition must be constant, not computed from the data",
+                             BRANCHES.for_producer(self.producer))
         return [rounds] if rounds else branch
 
     def suggest(self, names: Iterable[str]) -> str:
         """The options that make constants of what these tensors depend on; empty where that is the data."""
         constants = {name: known.value for name, known in self.known.items() if known.value is not None}
-        return suggestion(names, Surroundings(self.nodes, self.inputs, constants))
+        return suggestion(names, Surroundings(self.nodes, self.inputs, constants, self.data))
 
     def branch(self, node: Node) -> list[Node] | None:
         """The nodes that an If with a constant condition stands for, in names of this graph; None for others."""
@@ -207,7 +215,8 @@ class _Walk:
             self.visit(tensors, path)
             return
         if operator is None:
-            raise call.error("the operator must be one that hwflow has", UNKNOWN.for_producer(self.producer))
+            own = advice_on(node.domain, node.op_type)
+            raise call.error("the operator must be one that hwflow has", (own or UNKNOWN).for_producer(self.producer))
         operands = [self.known[name] if name else None for name in node.inputs]
         constant = all(operand is None or operand.value is not None for operand in operands)
         random = schema is not None and schema.random
@@ -284,7 +293,7 @@ def _types(
             raise call.error(
                 f"input {position} ('{call.node.inputs[position]}') must be constant, not computed from the data",
                 f"if the input never changes, give {option}" if option else
-                COMPUTED_SIZES.for_producer(producer)
+                (SIZES_OF_DATA if call.node.op_type in _COUNTED else COMPUTED_SIZES).for_producer(producer)
             )
     try:
         with np.errstate(all="ignore"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,8 +12,10 @@ from hwflow_base.errors import HwflowError
 from hwflow.onnx.about import names_file
 from hwflow.onnx.inference.open_sizes import batch_axes
 from hwflow.onnx.model import Array, Dim, DType, Model, Node, TensorType, Value
+from hwflow.onnx.operators import having
 from hwflow.onnx.rewrite.renaming import reads
 from hwflow.onnx.run.operands import describe
+from hwflow.onnx.traits import Trait
 
 #: An input with more elements is data; a parameter of a network has few.
 _FEW = 8
@@ -121,12 +123,30 @@ class Surroundings:
     nodes: Sequence[Node]
     inputs: Sequence[Value]
     constants: Mapping[str, Array]
+    #: Inputs with the data of the network (`data_inputs`).
+    data: frozenset[str]
+
+
+def data_inputs(nodes: Iterable[Node], inputs: Iterable[Value], constants: Container[str]) -> frozenset[str]:
+    """The inputs that a layer of the network reads: a product, a convolution, a tree, ...
+
+    Directly, or by nodes that compute with constants besides.  A comparison ends that: it decides, as parameters do.
+    """
+    origin = {value.name: value.name for value in inputs}
+    found = set()
+    for node in nodes:
+        sources = {origin.get(name, "") for name in reads(node) if name not in constants}
+        if (node.domain, node.op_type) in _LAYERS:
+            found |= sources
+        elif len(sources) == 1 and node.op_type not in _COMPARES:
+            origin.update(dict.fromkeys(filter(None, node.outputs), *sources))
+    return frozenset(found - {""})
 
 
 def suggestion(names: Iterable[str], around: Surroundings) -> str:
     """The options that make constants of what the tensors `names` depend on, as `--constant sr=16000`.
 
-    Empty where they depend on no input, or on one with the data of the network.
+    Empty where they depend on no input, or on one with the data of the network, and where no input would be left.
     """
     makers = {name: node for node in around.nodes for name in node.outputs if name}
     inputs = {value.name: value for value in around.inputs}
@@ -143,11 +163,13 @@ def suggestion(names: Iterable[str], around: Surroundings) -> str:
             todo += reads(node)
             beside = node.inputs if node.op_type in _COMPARES else ()
             compared += [around.constants[other] for other in beside if other in around.constants]
-    if not found or not all(map(_is_parameter, found)):
+    parameters = all(_is_parameter(value) and value.name not in around.data for value in found)
+    if not found or not parameters or len(found) == len(inputs):
         return ""
     return " ".join(f"--constant {value.name}={_example(value, compared)}" for value in found)
 
 
+_LAYERS = having(Trait.NETWORK)
 _COMPARES = ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual")
 
 

@@ -17,6 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from hwflow.onnx import infer, simplify
+from hwflow.onnx.advice import STATIC
 from hwflow.onnx.model import Graph, Model, Node
 from hwflow.onnx.operators import BEST, HOST_BEFORE, LAYOUT, MAX_POOLS, row_of
 from hwflow.onnx.ops.base import Arr
@@ -178,7 +179,7 @@ def refuse_dynamic(rewriting: Rewriting, node: Node) -> None:
     """The rule of operators that quantize with scales of their own finding."""
     raise Refused(
         f"measures the range of '{node.inputs[0]}' while the model runs; in hardware scales must be constants",
-        "quantize the model statically, with calibration data, or give hwflow the float model",
+        STATIC.general,
     )
 
 
