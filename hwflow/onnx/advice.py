@@ -56,8 +56,8 @@ PRODUCTS = Advice(
 )  # fmt: skip
 BRANCHES = Advice(
     "only an If whose condition is constant is seen through: compute both branches and choose with Where",
-    torch="only a condition that is constant or of sizes alone is seen through: torch.where between the results of both "
-    "branches in place of torch.cond or a Python if of tensors",
+    torch="only a condition that is constant or of sizes alone is seen through: torch.where between the results of "
+    "both branches in place of torch.cond or a Python if of tensors",
     tensorflow="only a constant condition is seen through: tf.where between the results of both branches in place of "
     "tf.cond",
 )
@@ -83,8 +83,8 @@ ROUNDS = Advice(
 )
 SCATTER = Advice(
     "write at constant places without a reduction, or one row of a state at a position that is an input",
-    torch="only constant places and rows of a state are seen through: torch.cat of the parts, or torch.where with a mask, "
-    "in place of an assignment to computed places",
+    torch="only constant places and rows of a state are seen through: torch.cat of the parts, or torch.where with a "
+    "mask, in place of an assignment to computed places",
     tensorflow="only constant places and rows of a state are seen through: tf.concat of the parts, or tf.where with a "
     "mask, in place of tf.tensor_scatter_nd_update",
 )

@@ -76,8 +76,9 @@ def test_every_operator_without_hardware_is_named_at_once(cli: Cli) -> None:
         "MODEL front.onnx --to fc_out` and run the rest on the host\n"
         "  'put' (ScatterElements): operator ScatterElements has no hardware in this form, and the host cannot run it "
         "because 'last' (Gemm) follows\n"
-        "    write at constant places without a reduction, or one row of a state at a position that is an input, or cut "
-        "the model in front of it with `hwflow onnx extract MODEL front.onnx --to rest_out` and run the rest on the host")
+        "    write at constant places without a reduction, or one row of a state at a position that is an input, or "
+        "cut the model in front of it with `hwflow onnx extract MODEL front.onnx --to rest_out` and run the rest on "
+        "the host")
 
 
 @pytest.mark.rule("OS-20")

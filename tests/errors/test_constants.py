@@ -130,8 +130,8 @@ def test_places_of_data_are_chosen_with_a_mask(cli: Cli, op: str) -> None:
     b.output(b.node("MatMul", x, b.constant("w", np.eye(4, dtype=np.float32))), np.float32, (1, 4))
     b.output(b.node(op, x, name="places"), np.int64 if op == "NonZero" else np.float32, None)
     Path("m.onnx").write_bytes(dumps(b.model()))
-    assert cli.refuses("sim", "m.onnx").endswith("choose with a mask in place of a list of places (torch.where in place "
-                                                 "of x[mask]), which keeps the size")
+    assert cli.refuses("sim", "m.onnx").endswith(
+        "choose with a mask in place of a list of places (torch.where in place of x[mask]), which keeps the size")
 
 
 def test_a_condition_of_the_data(cli: Cli) -> None:

@@ -140,3 +140,20 @@ def test_rows_in_python_decide_too(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert hwflow.run_golden(quantized, {"x": rows(6, 1, 3, 9, 12)})["y"].shape == (6, 4, 7, 10)
     with pytest.raises(HwflowError, match=r"--input-shape x=1,3,32,32"):
         hwflow.quantize_model(model)
+
+
+def test_a_cache_that_grows(cli: Cli) -> None:
+    """As exporters write past_key_values: the output has a row more than the input."""
+    b = Builder()
+    x = b.input("x", np.float32, ("batch", 1, 4))
+    past = b.input("past", np.float32, ("batch", "length", 4))
+    row = b.node("MatMul", x, b.constant("w", np.eye(4, dtype=np.float32)))
+    b.output(b.node("Concat", past, row, axis=1, output="present"), np.float32, ("batch", "longer", 4))
+    b.output(b.node("ReduceMean", "present", axes=[1], output="y"), np.float32, ("batch", 1, 4))
+    onnx.save(b.model(), "m.onnx")
+    message = ("the shape of input 'past' must be known, not float32[batch, length, 4], and it is a cache that grows: "
+               "'present' has a row more; export the model with a static cache: one of constant size, and a position "
+               "as an input that says which row is written (StaticCache of Hugging Face; docs/language-model.md); for "
+               "a single length of the past give it with --input-shape past=1,32,4")
+    assert cli.refuses("sim", "m.onnx") == f"m.onnx: {message}"
+    assert f"the model: {message}" in cli("check", "--hardware", "m.onnx").out

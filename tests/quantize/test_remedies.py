@@ -81,5 +81,6 @@ def test_behind_the_last_layer_the_host_runs_it() -> None:
 def test_what_is_seen_through_in_another_form(op: str, producer: str, part: str) -> None:
     """The advice says with what the operator maps, and how to come there."""
     advice = row_of("", op).advice
-    assert advice is not None and part in advice.for_producer(producer)
+    assert advice is not None
+    assert part in advice.for_producer(producer)
     assert row_of("", op).limits

@@ -146,7 +146,8 @@ def fixed_inputs(
         if value.tensor is None:
             raise Unsupported(f"input '{value.name}' must be a tensor, not another kind", "hardware takes tensors only")
     notes: list[str] = []
-    fixed = tuple(_fixed_input(value, shapes.get(value.name), symbols, notes, suiting) for value in graph.inputs)
+    fixed = tuple(_fixed_input(value, shapes.get(value.name), symbols, notes, suiting, _longer(value, graph))
+                  for value in graph.inputs)
     return fixed, tuple(notes)
 
 
@@ -182,7 +183,7 @@ def _bind_symbols(value: Value, sizes: tuple[int, ...], symbols: dict[str, int])
 
 def _fixed_input(
     value: Value, chosen: tuple[int, ...] | None, symbols: dict[str, int], notes: list[str],
-    suiting: Callable[[], Shapes | None],
+    suiting: Callable[[], Shapes | None], longer: str,
 ) -> Value:  # fmt: skip
     assert value.tensor is not None  # fixed_inputs
     stated = value.tensor.shape
@@ -201,11 +202,32 @@ def _fixed_input(
         guess = "" if suited else "; that is a guess, and no size that was tried suits the model"
         named = suited or {value.name: example}
         options = (f"--input-shape {name}={','.join(map(str, sizes))}" for name, sizes in named.items())
-        raise HwflowError(
-            f"the shape of input '{value.name}' must be known, not {describe(value.tensor.dtype, stated)}",
-            f"give it with {' '.join(options)}{guess}"
-        )
+        given = f"give it with {' '.join(options)}{guess}"
+        problem = f"the shape of input '{value.name}' must be known, not {describe(value.tensor.dtype, stated)}"
+        if longer:
+            raise HwflowError(f"{problem}, and it is a cache that grows: '{longer}' has a row more",
+                              f"{_STATIC_CACHE}; for a single length of the past {given}")
+        raise HwflowError(problem, given)
     return Value(value.name, TensorType(value.tensor.dtype, tuple(dims)))
+
+
+_STATIC_CACHE = (
+    "export the model with a static cache: one of constant size, and a position as an input that says which row is "
+    "written (StaticCache of Hugging Face; docs/language-model.md)"
+)
+
+
+def _longer(value: Value, graph: Graph) -> str:
+    """The output that is the input `value` with more rows along an axis that is open; "" where none is."""
+    stated = () if value.tensor is None else value.tensor.shape or ()
+    outputs = {output.name for output in graph.outputs}
+    for node in graph.nodes:
+        axis = node.attributes.get("axis")
+        if (node.op_type == "Concat" and value.name in node.inputs and outputs.intersection(node.outputs)
+                and isinstance(axis, int) and -len(stated) <= axis < len(stated)
+                and not isinstance(stated[axis], int)):
+            return node.outputs[0]
+    return ""
 
 
 def contradictions(graph: Graph, known: Mapping[str, Known]) -> tuple[str, ...]:

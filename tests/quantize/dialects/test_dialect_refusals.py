@@ -171,8 +171,8 @@ def test_ranges_that_the_model_measures(op) -> None:
     assert refusal(m.model(y)) == (
         f"1 part of the model cannot become hardware:\n"
         f"  'dynamic' ({op}): measures the range of 'x' while the model runs; in hardware scales must be constants\n"
-        "    give hwflow the float model, or quantize it statically: onnxruntime.quantization.quantize_static in place of "
-        "quantize_dynamic"
+        "    give hwflow the float model, or quantize it statically: onnxruntime.quantization.quantize_static in place "
+        "of quantize_dynamic"
     )
 
 
