@@ -22,7 +22,7 @@ from ..onnx import Model, infer, simplify
 from ..onnx.errors import LimitError
 from ..onnx.inference.static import suiting_inputs
 from ..onnx.limits import DEFAULT_LIMITS, Limits
-from ..onnx.model import Graph, TensorType, Value
+from ..onnx.model import Graph, Node, TensorType, Value
 from ..onnx.operators import HOST_BEFORE, QUANTIZERS, advice_on
 from ..onnx.rewrite.inline import inline_functions
 from ..onnx.run.functions import Functions
@@ -140,9 +140,7 @@ def mapped(source: Model, shapes: Mapping[str, tuple[int, ...]], limits: Limits 
     look = _Look(base, source)
     missing = nodes_without_operator(base)
     for index, why in missing.items():
-        node = base.graph.nodes[index]
-        own = advice_on(node.domain, node.op_type)
-        look.node(index, why, WITHOUT_OPERATOR if own is None else own.to(base))
+        look.node(index, why, _instead(base.graph.nodes[index], base))
     static = known = None
     try:
         require_small_model(source.graph)
@@ -166,6 +164,12 @@ def mapped(source: Model, shapes: Mapping[str, tuple[int, ...]], limits: Limits 
     note = float_note(known)
     parts = look.parts(handed_on if handed_on.graph.kept else static)
     return replace(look.result(static, parts, _forms(known)), notes=(note,) if note else ())
+
+
+def _instead(node: Node, model: Model) -> str:
+    """What to do about a node whose operator hwflow does not have."""
+    own = advice_on(node.domain, node.op_type)
+    return WITHOUT_OPERATOR if own is None else own.to(model)
 
 
 def _forms(model: Model) -> dict[str, str]:
