@@ -39,6 +39,8 @@ ELSEWHERE = {
        for what in ("operator", "option") for k in range(2)},
     ("docs/language-model.md", 0): "torch is no dependency; tests/quantize/test_caches.py makes such models",
     ("docs/language-model.md", 1): "needs a board: tests/host/test_text.py has the golden model in its place",
+    **{("docs/wake-word.md", k): "pymicro-features is no dependency; tests/e2e/test_wake_words.py runs both"
+       for k in range(2)},
     ("docs/streaming.md", 0): "torch is no dependency; tests/e2e/test_streaming.py makes such a model",
     ("docs/streaming.md", 1): "tests/e2e/test_streaming.py runs it; the shipped models have no state",
     ("docs/serve.md", 0): "tests/serve/serving.py has such a pool",

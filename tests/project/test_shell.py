@@ -29,6 +29,7 @@ ELSEWHERE = {
     r"hwflow sim .*--netlist": "needs the result of synthesis: tests/e2e/test_netlist.py",
     r"hwflow sim .*--plan ": "the plan is one of a third-party network",
     r"hwflow build .*--hardware-argmax": "the shipped models end in scores: tests/quantize/test_argmax.py",
+    r"hwflow sim wake/": "the model is of a third-party package: tests/e2e/test_wake_words.py",
     r"hwflow program ": "needs a board: tests/synth/test_program.py has the programmers",
     r"hwflow run .*--generate": "a simulated board of a language model takes minutes: tests/host/test_text.py",
     r"hwflow golden models/shakespeare": "takes a minute: tests/quantize/test_caches.py has small models",
