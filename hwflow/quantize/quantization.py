@@ -22,7 +22,7 @@ from hwflow.onnx.rewrite.passes import PASSES, Pass
 from hwflow.onnx.run.sequences import state_pairs, with_state_rows
 from hwflow.outcome import OutcomeWarning
 from hwflow.quantize.calibrate.partly_quantized import complete, rows_of, trial_form, with_quantizers
-from hwflow.quantize.calibrate.ranges import Progress, equal_rows
+from hwflow.quantize.calibrate.ranges import Progress, checked, equal_rows
 from hwflow.quantize.calibrate.weights import has_real_weights, recurrent_weights
 from hwflow.quantize.checks.imported_layers import require_layers
 from hwflow.quantize.checks.meaning import NOT_COMPARED, Meaning, Proof, Trail
@@ -37,7 +37,7 @@ from hwflow.quantize.importer.importer import Importer
 from hwflow.quantize.importer.kept import states
 from hwflow.quantize.passes.caches import caches_to_rows
 from hwflow.quantize.passes.choices import choices_to_products
-from hwflow.quantize.passes.computed_masks import computed_masks
+from hwflow.quantize.passes.computed_masks import computed_masks, require_keys
 from hwflow.quantize.passes.decomposed import decomposed_to_operators
 from hwflow.quantize.passes.floats import float_note, floats_to_float32
 from hwflow.quantize.passes.joins import (
@@ -140,7 +140,7 @@ def quantize(
     notes = [*(note for note in inferred.notes if note not in model.notes), *filter(None, (float_note(inferred),))]
     trail = Trail(inferred).run((*PASSES, *DIALECT_PASSES))
     raise_all(unsupported(model := trail.end))
-    _require_values(model)
+    _require_data(trail, calibration)
     judged = Meaning.of if proven else _nothing_said
     meaning = judged(original, calibration, inferred)
     notes += [f"{NOT_COMPARED} {meaning.problem}"] if meaning.problem else []
@@ -153,6 +153,14 @@ def quantize(
     warnings = equal_rows(calibration) if form.settings and calibration else ()
     integers = _integers(form, settings, original, notes, warnings)
     return replace(integers, graph=replace(integers.graph, origins=origins(integers.graph, inferred.graph)))
+
+
+def _require_data(trail: Trail, calibration: Mapping[str, Array] | None) -> None:
+    """HwflowError for tensors without elements, and for a row of a float model's data whose mask hides every key."""
+    _require_values(trail.end)
+    if calibration is not None and not _is_quantized(trail.end):
+        masked = trail.before("computed-masks")
+        require_keys(masked, checked(masked, calibration))
 
 
 def _nothing_said(model: Model, rows: Mapping[str, Array] | None, static: Model | None) -> Meaning:

@@ -164,7 +164,7 @@ def unsupported(model: Model) -> list[Problem]:
     graph = model.graph
     host = on_host(graph)
     weights = fixed_names(graph)
-    problems = [*_bad_constants(graph)]
+    problems = [*_bad_constants(model)]
     for node in graph.nodes:
         if node.outputs[0] in weights:
             problems.extend(_of_constant(node, graph))
@@ -277,8 +277,13 @@ def _of_move(node: Node, model: Model) -> Problem:
     )
 
 
-def _bad_constants(graph: Graph) -> Iterator[Problem]:
+#: What adds or chooses infinities as masks have them.
+_MASKING = frozenset({"Add", "Sub", "Where", "Max", "Min"})
+
+
+def _bad_constants(model: Model) -> Iterator[Problem]:
     """Infinite weights; the ONNX checker has refused NaN and bad scales before."""
+    graph = model.graph
     read = consumers(graph)
     for name, value in graph.initializers.items():
         if name not in read or value.dtype.kind != "f" or {node.op_type for node in read[name]} <= {"Clip"}:
@@ -287,8 +292,10 @@ def _bad_constants(graph: Graph) -> Iterator[Problem]:
         if len(bad):
             users = " and ".join(node.label for node in read[name][:2])
             where = [int(k) for k in bad[0]]
-            why = f"weights must be finite, not {value[tuple(where)]} at {where} ({len(bad)} such entries; in {users})"
-            yield Problem.of_tensor(name, why, "train or export the model again")
+            is_limit = {node.op_type for node in read[name]} <= _MASKING and not np.isnan(value).any()
+            what, remedy = ("a mask", MASKED) if is_limit else ("weights", TRAINED)
+            why = f"{what} must be finite, not {value[tuple(where)]} at {where} ({len(bad)} such entries; in {users})"
+            yield Problem.of_tensor(name, why, remedy.to(model))
 
 
 INFERENCE = Advice(
@@ -305,6 +312,14 @@ LIMITS = Advice(
     "export the model with constant parameters (fixed shapes, fixed limits)",
     torch="torch.minimum(torch.maximum(x, low), high) in place of torch.clamp, whose limits are computed",
     tensorflow="tf.minimum(tf.maximum(x, low), high) in place of tf.clip_by_value, whose limits are computed",
+)
+TRAINED = Advice("train or export the model again")
+MASKED = Advice(
+    "only before a Softmax may it be infinite: write the least number that the tensor has in its place, as -100",
+    torch="only before a softmax may it be infinite: masked_fill or torch.where with the least number that the tensor "
+    "has, as -100, in place of float('-inf')",
+    tensorflow="only before a softmax may it be infinite: tf.where with the least number that the tensor has, as "
+    "-100, in place of -inf",
 )
 WEIGHTS = Advice(
     "export the model for inference with its weights as initializers",

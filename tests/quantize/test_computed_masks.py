@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnxruntime
 import pytest
+from hwflow_base.errors import HwflowError
 
 import hwflow
 from hwflow.onnx import Model, dumps, infer
@@ -98,3 +99,19 @@ def test_without_data(form: str) -> None:
 def test_hardware(form: str) -> None:
     model = infer(attention(form))
     check_played(quantize(model, rows_of(model, form == "choice", 60)).graph)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_row_of_data_that_hides_every_key(form: str) -> None:
+    """Runtimes make NaN of it, or shares of rounding errors: the message names the row."""
+    model, rng = infer(attention(form)), np.random.default_rng(2)
+    kind = next(value.tensor.dtype for value in model.graph.inputs if value.name == "mask")
+    is_hidden = np.zeros((6, 1, T), bool)
+    is_hidden[4] = True
+    mask = (is_hidden if form in ("where", "choice", "not") else ~is_hidden).astype(kind)
+    rows = {"x": rng.standard_normal((6, 1, T, C)).astype(np.float32), "mask": mask}
+    with pytest.raises(HwflowError) as caught:
+        quantize(model, rows)
+    assert str(caught.value) == (
+        "row 4 of the data must leave a key to each query: its mask hides all scores that 'shares' (Softmax) reads at "
+        "[0, 0, 0]; leave the row out, or let its mask show at least one key")

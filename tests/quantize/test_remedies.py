@@ -84,3 +84,17 @@ def test_what_is_seen_through_in_another_form(op: str, producer: str, part: str)
     assert advice is not None
     assert part in advice.for_producer(producer)
     assert row_of("", op).limits
+
+
+@pytest.mark.parametrize(("op", "operands"), [("Add", "xm"), ("Where", "bxm")])
+def test_infinities_of_a_mask_are_no_matter_of_training(op: str, operands: str) -> None:
+    """Behind it is no Softmax, which alone could tell what is as far below."""
+    b = Builder()
+    tensors = {"x": b.node("Conv", b.input("x", F, (1, 4, 8, 8)), b.constant("w", np.ones((4, 4, 1, 1), F))),
+               "m": b.constant("mask", F([-np.inf])),
+               "b": b.constant("seen", np.arange(8) > 2)}
+    y = b.node(op, *(tensors[name] for name in operands), name="hide")
+    b.output(b.node("Conv", b.node("Sigmoid", y), "w"), F)
+    found = problem(infer(b.model(opset=17)), "pytorch")
+    assert found.why == f"a mask must be finite, not -inf at [0] (1 such entries; in 'hide' ({op}))"
+    assert found.remedy.startswith("only before a softmax may it be infinite: masked_fill or torch.where with")

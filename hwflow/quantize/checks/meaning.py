@@ -93,6 +93,11 @@ class Trail:
             trail = trail.then(step.name, step.run(trail.end))
         return trail
 
+    def before(self, name: str) -> Model:
+        """The model that the step `name` was given."""
+        at = [step for step, _ in self.steps].index(name)
+        return self.steps[at - 1][1] if at else self.start
+
     def then(self, name: str, model: Model) -> Trail:
         """With the step `name`, which made `model` of the end."""
         return Trail(self.start, (*self.steps, (name, model)))

@@ -13,11 +13,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
+from hwflow_base.errors import HwflowError
 
-from hwflow.onnx import infer
+from hwflow.onnx import evaluate, infer
 from hwflow.onnx.model import Array, Graph, Model, Node
 from hwflow.onnx.operators import LAYOUT, MOVES
-from hwflow.quantize.graphs import Additions, consumers, dynamic_inputs, label_of, producers
+from hwflow.quantize.graphs import Additions, attribute, consumers, dynamic_inputs, label_of, producers
 
 #: What hides a score: no scores are so far apart, and float32 adds it to one exactly enough.
 HIDDEN = -1e4
@@ -66,6 +67,25 @@ def masking_nodes(graph: Graph) -> dict[int, list[Node]]:
                 inside.setdefault(id(node), []).append(softmax)
             todo += _summands(node, graph)
     return inside
+
+
+def require_keys(model: Model, rows: Mapping[str, Array]) -> None:
+    """HwflowError for a row of data whose mask hides all scores of some row: runtimes make NaN of it.
+
+    `model` is one in front of `computed_masks`; `rows` maps every input to an array [n, *its shape].
+    """
+    inside = masking_nodes(model.graph)
+    hidden = {softmax.inputs[0]: softmax for node in model.graph.nodes if id(node) in inside
+              and hides(node, model.graph) for softmax in inside[id(node)]}
+    for k in range(min(map(len, rows.values())) if hidden else 0):
+        values = evaluate(model, {name: array[k] for name, array in rows.items()}, fetch=tuple(hidden))
+        for name, softmax in hidden.items():
+            largest = values[name].max(axis=attribute(softmax, "axis", -1))
+            if (largest <= HIDDEN * 10).any():
+                where = [int(place) for place in np.argwhere(largest <= HIDDEN * 10)[0]]
+                raise HwflowError(
+                    f"row {k} of the data must leave a key to each query: its mask hides all scores that "
+                    f"{softmax.label} reads at {where}", "leave the row out, or let its mask show at least one key")
 
 
 def _summands(node: Node, graph: Graph) -> tuple[str, ...]:
