@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from hwflow_base.errors import HwflowError
 from hwflow_base.later import later
 from hwflow_base.options import Option, Range, Section
+from hwflow_base.printable import rate_text
 
 with later():
     from ..host.text import Choice, Generation, Vocabulary
@@ -58,7 +59,7 @@ def generated(console: Console, board: OpenBoard, options: TextOptions, *, simul
     console.say((", " if vocabulary is None else "").join(shown))
     frames = len(work.frames)
     equal = frames - max((each.frames for each in wrong), default=0)
-    rate = "" if simulated else f", {frames / seconds:,.0f} tokens/s"
+    rate = "" if simulated else f", {rate_text(frames / seconds)} tokens/s"
     console.say(f"{equal} of {frames} tokens equal to the golden model{rate}")
     return {"exit_code": 0 if not wrong else 1, "tokens": tokens, "prompt": prompt, "frames": frames, "equal": equal,
             "text": None if vocabulary is None else "".join(shown), "seconds": seconds}

@@ -9,10 +9,10 @@ import enum
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import Field, dataclass, field, fields, is_dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from hwflow_base.errors import HwflowError
@@ -29,8 +29,6 @@ from hwflow.stages.partition import DATAFLOW, Partition
 
 if TYPE_CHECKING:
     from hwflow.hls.plan.plan import Plan
-from dataclasses import field
-from typing import Any
 
 #: Bits of a byte on a serial line: a start bit, eight of data, a stop bit.
 BITS_OF_A_BYTE = 10
@@ -130,7 +128,8 @@ def hardware_identity_of(graph: LayerGraph, foldings: Sequence[Folding], partiti
     layers = [(type(layer).__name__, *((f.name, OUTSIDE if k in outside and f.name == WEIGHTS
                                         else getattr(layer, f.name)) for f in fields(layer)))  # type: ignore[arg-type]
               for k, layer in enumerate(graph.layers)]
-    rest = [(f.name, getattr(graph, f.name)) for f in fields(graph) if f.compare and f.name != "layers"]
+    rest = [(f.name, getattr(graph, f.name)) for f in fields(graph)
+            if f.compare and f.name != "layers" and _said(f, graph)]
     return digested((rest, layers, tuple(foldings), tuple(sums), *shared_of(partition)))
 
 
@@ -150,7 +149,7 @@ def _parts(value: object) -> Iterator[bytes]:
     elif isinstance(value, enum.Enum):
         yield from _parts((type(value).__name__, value.value))
     elif is_dataclass(value):
-        named = tuple((f.name, getattr(value, f.name)) for f in fields(value) if f.compare)
+        named = tuple((f.name, getattr(value, f.name)) for f in fields(value) if f.compare and _said(f, value))
         yield from _parts((type(value).__name__, named))
     elif isinstance(value, Mapping):
         yield from _parts(("mapping", tuple(sorted(value.items()))))  # tensors have no order
@@ -160,6 +159,11 @@ def _parts(value: object) -> Iterator[bytes]:
             yield from _parts(item)
     else:
         yield _plain(value)
+
+
+def _said(field: Field[object], value: object) -> bool:
+    """False for states of a graph that has none: designs from before there were states keep their identity."""
+    return field.name != "states" or bool(getattr(value, field.name))
 
 
 def _plain(value: object) -> bytes:

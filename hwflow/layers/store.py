@@ -86,7 +86,7 @@ def _graph(text: Mapping[str, Any], arrays: Mapping[str, Any]) -> LayerGraph:
     ]
     origins = {_typed(str, name, arrays): _object(Origin, item, arrays) for name, item in text["origins"].items()}
     ends = tuple(text["inputs"]), tuple(text["outputs"])
-    states = tuple(_object(State, item, arrays) for item in text["states"])
+    states = tuple(_object(State, item, arrays) for item in text.get("states", ()))  # not in files from before states
     return LayerGraph(text["name"], {t.name: t for t in tensors}, tuple(layers), *ends, states, origins)
 
 

@@ -71,9 +71,10 @@ def assert_layers_agree(name: str, dataset: Dataset, quantized: Quantized) -> No
     Means whose scale does not change have exact halves, which the rounding of float sums breaks.
     """
     means = {layer.name for layer in quantized.graph.layers if isinstance(layer, AveragePool)}
+    wide = any(tensor.format.bits > 8 for tensor in quantized.graph.tensors.values())  # floats have 24 bits for a sum
     for row in list(bench.layers(name, dataset, quantized))[:-1]:
         assert row.worst <= 1, row
-        share = 0.1 if row.layer in means else 0.005
+        share = 0.1 if row.layer in means else 0.03 if wide else 0.005
         assert round((1 - row.equal) * row.elements) <= max(2, share * row.elements), row
 
 

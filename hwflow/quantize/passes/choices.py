@@ -13,9 +13,11 @@ import numpy as np
 
 from hwflow.onnx import infer
 from hwflow.onnx.model import Model, Node
-from hwflow.quantize.graphs import Additions, dynamic_inputs, label_of, on_host
+from hwflow.quantize.graphs import Additions, dynamic_inputs, label_of, on_host, producers
 from hwflow.quantize.passes.joins import roots_of
 
+#: What is infinite, or no number, somewhere: a Where behind it leaves that out.
+_QUOTIENTS = frozenset({"Div", "Log", "Pow", "Reciprocal", "Sqrt"})
 _ORDERS = frozenset({"Greater", "GreaterOrEqual", "Less", "LessOrEqual"})
 
 
@@ -67,8 +69,11 @@ def _write_rest(node: Node, added: Additions) -> bool:
 
 
 def _write_choice(node: Node, added: Additions) -> bool:
-    """The sum of what is chosen and what is not; False where a constant of it is no number."""
+    """The sum of what is chosen and what is not; False where one of them may be no number, which 0 times it is not."""
     base, constants, terms = label_of(node), added.graph.initializers, list[str]()
+    makers = producers(added.graph)
+    if any(name in makers and makers[name].op_type in _QUOTIENTS for name in node.inputs[1:]):
+        return False
     if any(not np.isfinite(constants[name]).all() for name in node.inputs[1:] if name in constants):
         return False
     for number, name in enumerate(node.inputs[1:]):

@@ -137,7 +137,7 @@ class Case:
 @pytest.mark.parametrize(
     "case",
     [
-        Case(forked_in, "ulx3s_85f", Resources(lut=4500, ff=4500, dsp=7, ram=9), "mixed"),
+        Case(forked_in, "ulx3s_85f", Resources(lut=3500, ff=3500, dsp=12, ram=12), "mixed"),
         Case(forked_in, "ulx3s_85f", Resources(lut=9000, ff=9000, dsp=9, ram=30), "dataflow"),
         Case(dense_in, "icebreaker", Resources(lut=9999, ff=9999, dsp=8, ram=20), "dataflow", False, True),
     ],
