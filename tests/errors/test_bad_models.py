@@ -71,7 +71,8 @@ def test_every_operator_without_hardware_is_named_at_once(cli: Cli) -> None:
     onnx.save(b.model(), "m.onnx")
     assert cli.refuses("sim", "m.onnx") == (
         "m.onnx: 2 parts of the model cannot become hardware:\n"
-        "  'rest' (Mod): operator Mod has no hardware, and the host cannot run it because 'last' (Gemm) follows\n"
+        "  'rest' (Mod): operator Mod has no hardware in this form, and the host cannot run it because 'last' (Gemm) "
+        "follows\n"
         "    cut the model in front of it with `hwflow onnx extract "
         "MODEL front.onnx --to fc_out` and run the rest on the host\n"
         "  'put' (ScatterElements): operator ScatterElements has no hardware in this form, and the host cannot run it "
