@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar
@@ -105,6 +105,17 @@ class Layer(EqualByValue, ABC):
         made, stated = self.output_frame(*frames), graph.tensors[self.output].frame
         if made != stated:
             raise ValueError(f"layer '{self.name}': output '{self.output}' must be {made}, not {stated}")
+
+    def check_as_output(self, graph: LayerGraph, names: Iterable[str]) -> None:
+        """ValueError if the integers of one of the inputs `names` cannot pass unchanged."""
+        y = graph.tensors[self.output]
+        for name in names:
+            x = graph.tensors[name]
+            if (x.format, x.scale, x.zero_point) != (y.format, y.scale, y.zero_point):
+                raise ValueError(
+                    f"layer '{self.name}': input '{name}' must have the output's format, scale and zero point "
+                    f"({y.format}, {y.scale}, {y.zero_point}), not {x.format}, {x.scale}, {x.zero_point}"
+                )
 
     def check_input_format(self, graph: LayerGraph, stated: IntFormat) -> None:
         """ValueError if the field `input_format` is not the format of the input's tensor."""

@@ -36,14 +36,7 @@ class Concat(Layer):
 
     def check(self, graph: LayerGraph) -> None:
         super().check(graph)
-        y = graph.tensors[self.output]
-        for name in self.inputs:
-            x = graph.tensors[name]
-            if (x.format, x.scale, x.zero_point) != (y.format, y.scale, y.zero_point):
-                raise ValueError(
-                    f"layer '{self.name}': input '{name}' must have the output's format, scale and zero point "
-                    f"({y.format}, {y.scale}, {y.zero_point}), not {x.format}, {x.scale}, {x.zero_point}"
-                )
+        self.check_as_output(graph, self.inputs)
 
     def compute(self, graph: LayerGraph, *inputs: Planes) -> Planes:
         return np.concatenate(inputs)

@@ -42,14 +42,7 @@ class WriteRow(Layer):
 
     def check(self, graph: LayerGraph) -> None:
         super().check(graph)
-        y = graph.tensors[self.output]
-        for name in self.inputs[:2]:
-            x = graph.tensors[name]
-            if (x.format, x.scale, x.zero_point) != (y.format, y.scale, y.zero_point):
-                raise ValueError(
-                    f"layer '{self.name}': input '{name}' must have the output's format, scale and zero point "
-                    f"({y.format}, {y.scale}, {y.zero_point}), not {x.format}, {x.scale}, {x.zero_point}"
-                )
+        self.check_as_output(graph, self.inputs[:2])
         position = graph.tensors[self.inputs[2]].format
         if position.bipolar or position.signed:
             raise ValueError(f"layer '{self.name}': positions must be unsigned, not {position}")

@@ -127,8 +127,10 @@ def wrong_about(form: Form, wanted: list[Any], checked: bool = True) -> str:
     try:
         model = hwflow.onnx.infer(form.model)
     except (EvaluationError, Unsupported) as error:  # shapes that elements decide, and values that are no tensors
-        open_types = ("whose shape follows from", "must be a tensor", "must be constant, not computed",
-                      "to be written out")
+        open_types = ("whose shape follows from", "must be a tensor")
+        if form.op in ("If", "Loop", "Scan"):  # which say more precisely what of them is open
+            open_types += ("its condition must be constant", "its number of rounds must be constant",
+                           "to be written out")
         return "" if any(text in str(error) for text in open_types) else str(error)
     if checked and form.model.opsets.get("", 0) >= PLAIN_SINCE and (errors := errors_of(model)):
         return errors[0]

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
 
 import hwflow.onnx
@@ -17,24 +15,11 @@ from hwflow.layers import Dense
 from hwflow.onnx.advice import Advice
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Model
-from hwflow.quantize import Quantized, quantize
+from tests.quantize.feature_rows import found, ort_outputs, quantized_on
 from tests.strategies.classical import FEATURES, ML
 
 F = np.float32
 Rng = np.random.Generator
-
-
-def ort_outputs(model: Model, x: np.ndarray, where: Path) -> list[Any]:
-    hwflow.onnx.save(model, where / "model.onnx")
-    return onnxruntime.InferenceSession(str(where / "model.onnx")).run(None, {"x": x})
-
-
-def quantized_on(model: Model, x: np.ndarray) -> Quantized:
-    return quantize(hwflow.onnx.infer(model), {"x": x[:, None]})
-
-
-def found(quantized: Quantized, x: np.ndarray) -> list[np.ndarray]:
-    return [value[:, 0] for value in golden.predict(quantized, {"x": x[:, None]}).values()]
 
 
 def machine(rng: Rng, classes: int) -> Model:

@@ -6,17 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
 from hwflow_base.errors import HwflowError
 
 import hwflow
 import hwflow.onnx
-from hwflow import golden
 from hwflow.layers import Dense, Lookup
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Model
-from hwflow.quantize import Quantized, quantize
+from hwflow.quantize import quantize
+from tests.quantize.feature_rows import found, ort_outputs, quantized_on
 from tests.strategies.classical import FEATURES, ML
 
 F = np.float32
@@ -51,19 +50,6 @@ def machine(kind: str, op: str, *, dtype: Any = F, **more: Any) -> Model:
     for name in names:
         b.output(name)
     return b.model(opset=17, opsets={ML: 1})
-
-
-def ort_outputs(model: Model, x: np.ndarray, where: Path) -> list[Any]:
-    hwflow.onnx.save(model, where / "model.onnx")
-    return onnxruntime.InferenceSession(str(where / "model.onnx")).run(None, {"x": x})
-
-
-def quantized_on(model: Model, x: np.ndarray) -> Quantized:
-    return quantize(hwflow.onnx.infer(model), {"x": x[:, None]})
-
-
-def found(quantized: Quantized, x: np.ndarray) -> list[np.ndarray]:
-    return [value[:, 0] for value in golden.predict(quantized, {"x": x[:, None]}).values()]
 
 
 @pytest.mark.parametrize("kind", ["RBF", "POLY", "SIGMOID"])

@@ -38,17 +38,22 @@ def svdf(width: str, rank: int, units: int, memory: int, seed: int) -> tuple[byt
     return m.file([x], [y]), rows
 
 
+def assert_runtime_agrees(width: str, data: bytes, rows: Array) -> None:
+    """LiteRT's kernels give the same floats, and integers at most a step away."""
+    expected = np.array([row[0] for row in runtimes.run(runtimes.LITERT, data, [[row] for row in rows])])
+    found = sequence(data, rows)
+    if width == "FLOAT32":
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5)
+    else:
+        assert np.abs(found.astype(int) - expected.astype(int)).max() <= 1
+
+
 @pytest.mark.parametrize("width", ["FLOAT32", "INT8"])
 @pytest.mark.parametrize("rank, units, memory", [(1, 4, 5), (2, 3, 8), (1, 1, 1)])
 def test_svdf(width: str, rank: int, units: int, memory: int) -> None:
     for seed in range(2):
         data, rows = svdf(width, rank, units, memory, seed)
-        expected = np.array([row[0] for row in runtimes.run(runtimes.LITERT, data, [[row] for row in rows])])
-        found = sequence(data, rows)
-        if width == "FLOAT32":
-            np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5)
-        else:
-            assert np.abs(found.astype(int) - expected.astype(int)).max() <= 1
+        assert_runtime_agrees(width, data, rows)
 
 
 def lstm(width: str, *, coupled: bool, steps: int, major: bool, seed: int = 0) -> tuple[bytes, Array]:
@@ -94,9 +99,4 @@ def test_lstm(width: str, coupled: bool, steps: int, major: bool) -> None:
     """The kernel of int8 has gates of 16 bits and a cell of 16 bits, which a model in QDQ form has not: one step."""
     data, rows = lstm(width, coupled=coupled, steps=steps, major=major)
     assert len(state_pairs(hwflow.onnx.loads(data))) == 2
-    expected = np.array([row[0] for row in runtimes.run(runtimes.LITERT, data, [[row] for row in rows])])
-    found = sequence(data, rows)
-    if width == "FLOAT32":
-        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5)
-    else:
-        assert np.abs(found.astype(int) - expected.astype(int)).max() <= 1
+    assert_runtime_agrees(width, data, rows)

@@ -185,9 +185,8 @@ def fill(c: Conversion, operator: Operator) -> None:
     c.put_raw(c.output(operator), c.node("Expand", c.raw(value), sizes))
 
 
-#: Division of whole numbers: ONNX' rounds to zero, TensorFlow's FLOOR_DIV and FLOOR_MOD down.
 def floor_divide(c: Conversion, operator: Operator) -> None:
-    """FLOOR_DIV of real numbers, FLOOR_MOD of whole ones."""
+    """FLOOR_DIV of real numbers, FLOOR_MOD of whole ones: ONNX' division of whole numbers rounds to zero."""
     x, z = c.inputs(operator, 2)
     y = c.output(operator)
     whole = y.dtype.kind in "iu"

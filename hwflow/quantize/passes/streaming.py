@@ -14,7 +14,7 @@ Any other state is a pair of an input and an output of the graph, as it is (`hwf
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -123,8 +123,7 @@ def _with_moves_seen(model: Model) -> Model:
 
 def _noted(model: Model, others: Mapping[str, str], proposed: Mapping[str, str]) -> Model:
     """`model` with the pairs `others` in its metadata, and a note on each and on each of those that are `proposed`."""
-    notes = [f"input '{name}' and output '{output}' are a state, which stays on the chip from one frame to the next"
-             for name, output in others.items()]  # fmt: skip
+    notes = [*_notes(others)]
     notes += [f"input '{name}' and output '{output}' have the names, the shape and the type of a state; where they are "
               f"one, give --state {name}={output}, and it stays on the chip" for name, output in proposed.items()]
     states = {**state_pairs(model), **others}
@@ -133,6 +132,12 @@ def _noted(model: Model, others: Mapping[str, str], proposed: Mapping[str, str])
         metadata |= {KEY: json.dumps(states), FILE_KEY: json.dumps({**state_names(model), **others})}
     new = tuple(note for note in notes if note not in model.notes)
     return replace(model, metadata=metadata, notes=(*model.notes, *new))
+
+
+def _notes(pairs: Mapping[str, str]) -> Iterator[str]:
+    """A sentence on each state."""
+    for name, output in pairs.items():
+        yield f"input '{name}' and output '{output}' are a state, which stays on the chip from one frame to the next"
 
 
 def _with_kept(model: Model) -> Model:
@@ -355,10 +360,7 @@ def _written(model: Model, fed: Mapping[str, list[_Fed]], pairs: dict[str, str],
     whole = replace(
         graph, nodes=tuple(nodes.values()), inputs=(*kept_in, *shown), outputs=(*kept_out, *last), types=types
     )
-    notes = tuple(
-        f"input '{name}' and output '{output}' are a state, which stays on the chip from one frame to the next"
-        for name, output in pairs.items()
-    )
+    notes = tuple(_notes(pairs))
     names_of_file = json.dumps({**state_names(model), **pairs})
     metadata = {**model.metadata, KEY: json.dumps(states), FILE_KEY: names_of_file}
     return simplify(replace(model, graph=whole, metadata=metadata, notes=(*model.notes, *notes)))

@@ -192,39 +192,28 @@ def _pieces(mapped: _Map, axis: int) -> list[_Piece] | None:
 
 
 def _write_pieces(node: Node, pieces: Sequence[_Piece], axis: int, mapped: _Map, added: Additions) -> None:
-    """A Concat of slices; constants between them are padding of the slice in front, or of the first one behind."""
-    base, rank, parts, before = label_of(node), mapped.numbers.ndim, list[str](), 0
-    waiting = 0.0
-    for number, piece in enumerate(pieces):
+    """A Concat of slices, and of constants between them."""
+    base, shape, parts = label_of(node), mapped.numbers.shape, list[str]()
+    for piece in pieces:
         if not piece.source:
-            before, waiting = (piece.end, piece.value) if not parts else (0, 0.0)
-            continue
-        name, whole = piece.source, mapped.sizes[piece.source][axis]
-        if (piece.start, piece.end) != (0, whole):
+            sizes = [*shape[:axis], piece.end, *shape[axis + 1 :]]
+            parts.append(added.constant(f"{base}.fill", np.full(sizes, piece.value, _dtype(node, added.graph))))
+        elif (piece.start, piece.end) == (0, mapped.sizes[piece.source][axis]):
+            parts.append(piece.source)
+        else:
             ends = [added.int64(f"{base}.{key}", [value]) for key, value in
                     (("start", piece.start), ("end", piece.end), ("axis", axis))]
-            name = added.emit("Slice", name, *ends, wish=f"{base}.slice")
-        behind = pieces[number + 1] if number + 1 < len(pieces) and not pieces[number + 1].source else None
-        for count, value, at in ((before, waiting, axis), (behind.end if behind else 0, behind.value if behind else 0.0,
-                                                           axis + rank)):
-            if count:
-                name = _padded(name, count, value, at, rank, node, added)
-        before = 0
-        parts.append(name)
+            parts.append(added.emit("Slice", piece.source, *ends, wish=f"{base}.slice"))
     if len(parts) == 1:
         added.emit("Identity", parts[0], output=node.outputs[0], name=base)
     else:
         added.emit("Concat", *parts, output=node.outputs[0], name=base, axis=axis)
 
 
-def _padded(name: str, count: int, value: float, at: int, rank: int, node: Node, added: Additions) -> str:
-    """The tensor with `count` elements `value` more in front of an axis (`at` below `rank`), or behind it."""
-    base = label_of(node)
-    pads = np.zeros(2 * rank)
-    pads[at] = count
-    kind = added.graph.tensor_type(node.outputs[0])
-    fill = added.constant(f"{base}.fill", np.array(value, kind.dtype if kind else np.float32))
-    return added.emit("Pad", name, added.int64(f"{base}.pads", pads), fill, wish=f"{base}.padded")
+def _dtype(node: Node, graph: Graph) -> np.dtype[np.generic]:
+    """The type of the elements of a result."""
+    kind = graph.tensor_type(node.outputs[0])
+    return kind.dtype if kind else np.dtype(np.float32)
 
 
 def _write_row(node: Node, mapped: _Map, added: Additions) -> None:
@@ -232,8 +221,7 @@ def _write_row(node: Node, mapped: _Map, added: Additions) -> None:
     base, numbers, shape = label_of(node), mapped.numbers.ravel(), mapped.numbers.shape
     used = [name for name, first in mapped.leaves.items()
             if ((numbers >= first) & (numbers < first + int(np.prod(mapped.sizes[name])))).any()]
-    kind = added.graph.tensor_type(node.outputs[0])
-    dtype = kind.dtype if kind else np.dtype(np.float32)
+    dtype = _dtype(node, added.graph)
     fixed = np.where(numbers < 1, mapped.values[-np.minimum(numbers, 0)], 0.0)
     if not used:  # infer makes it an initializer
         added.emit("Constant", output=node.outputs[0], name=base, value=fixed.reshape(shape).astype(dtype))
@@ -243,21 +231,16 @@ def _write_row(node: Node, mapped: _Map, added: Additions) -> None:
         size, first = int(np.prod(mapped.sizes[name])), mapped.leaves[name]
         inside = (numbers >= first) & (numbers < first + size)
         places[inside] = numbers[inside] - first + at
-        rows.append(_reshaped(name, (1, size), base, added))
+        rows.append(added.reshaped(name, (1, size), f"{base}.reshaped"))
         at += size
-    row = rows[0] if len(rows) == 1 else added.emit("Concat", *rows, wish=f"{base}.row", axis=1)
     fills = np.unique(fixed[numbers < 1])
     if len(fills):
-        row = _padded(row, 1, float(fills[0]) if len(fills) == 1 else 0.0, 3, 2, node, added)
+        rows.append(added.constant(f"{base}.fill", np.full((1, 1), fills[0] if len(fills) == 1 else 0, dtype)))
         places[numbers < 1] = at
+    row = rows[0] if len(rows) == 1 else added.emit("Concat", *rows, wish=f"{base}.row", axis=1)
     chosen = added.emit("Gather", row, added.int64(f"{base}.places", places), wish=f"{base}.chosen", axis=1)
     last = node.outputs[0] if len(fills) < 2 else ""
-    moved = _reshaped(chosen, shape, base, added, last)
+    moved = added.reshaped(chosen, shape, f"{base}.reshaped", last)
     if len(fills) > 1:
         constants = added.constant(f"{base}.constants", fixed.reshape(shape).astype(dtype))
         added.emit("Add", moved, constants, output=node.outputs[0], name=base)
-
-
-def _reshaped(name: str, shape: Sequence[int], base: str, added: Additions, output: str = "") -> str:
-    sizes = added.int64(f"{base}.shape", list(shape))
-    return added.emit("Reshape", name, sizes, wish=f"{base}.reshaped", output=output)
