@@ -17,10 +17,11 @@ from ..options import Project
 
 with later():
     from ..facts.model import describe_model
+    from ..facts.states import states_of_graph
     from ..onnx.container.files import read
     from ..pipeline.pipeline import Pipeline
     from ..synth import load_board
-    from ..views.console.model import show_model
+    from ..views.console.model import show_model, show_states
     from ..views.console.terminal import Console
     from ..views.pictures.model import svg
     from .check import on_board
@@ -54,7 +55,10 @@ def info(console: Console, request: InfoRequest) -> Mapping[str, object]:
         write_atomically(request.svg, svg(source.graph, types.values, where.nodes, request.project.model.name), "--svg")
         console.say(f"picture: {request.svg}")
     facts["layers_in_hardware"] = None if where.problem else [layer.name for layer in trial().graph.layers]
+    plan = None
     if board is not None and not where.problem:
-        facts["execution"] = on_board(console, pipeline, trial().graph, board)[1]
+        plan, facts["execution"] = on_board(console, pipeline, trial().graph, board)
+    facts["states"] = states_of_graph(trial().graph, plan) if where.golden else None
+    show_states(console, facts["states"] or ())
     console.next(command_line("check", request.project, options=["--hardware"]))
     return {**facts, "svg": None if request.svg is None else str(request.svg)}

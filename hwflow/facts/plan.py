@@ -19,7 +19,7 @@ from ..hls.plan.plan_file import memory_facts, outside_facts
 from ..hls.schedule.links import LinkPlan
 from ..host.identity import DesignFacts, hardware_identity_of
 from ..host.rate import Rate, rate_of
-from ..layers.base import LayerGraph
+from ..layers.base import LayerGraph, state_name
 from ..stages.stage import StepPlan
 from ..synth import Board, ends_of
 from ..synth.expected_clock import estimated_clock
@@ -114,7 +114,7 @@ def ends(plan: Plan, link: LinkPlan) -> tuple[str, str]:
     def named(end: Endpoint, what: str) -> str:
         if end.of_stage:
             return plan.stages[end.number].name
-        return f"state '{states[end.number].read}'" if end.of_state else f"{what} '{link.tensor}'"
+        return f"state '{state_name(plan.graph, states[end.number])}'" if end.of_state else f"{what} '{link.tensor}'"
 
     return named(link.source, "input"), named(link.sink, "output")
 

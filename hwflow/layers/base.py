@@ -166,8 +166,8 @@ class LayerGraph(ByValue):
     """A network of integer layers.
 
     `layers` is in topological order; `inputs` and `outputs` are names of `tensors`, of the world outside.  `states` are
-    handed on from frame to frame inside.  `origins` has nodes by the names of layers, for people; they are no part of
-    what the graph computes.
+    handed on from frame to frame inside.  `origins` has nodes by the names of layers, and inputs of the user's model by
+    the names of what states read, for people; they are no part of what the graph computes.
     """
 
     name: str
@@ -257,6 +257,12 @@ def name_of(graph: LayerGraph, layer: Layer) -> str:
     """The name of the user's node that `layer` was made of; its own where that is not known."""
     origin = graph.origins.get(layer.name)
     return layer.name if origin is None else origin.node
+
+
+def state_name(graph: LayerGraph, state: State) -> str:
+    """The name of the input of the user's model that `state` is; that of its tensor where it is not known."""
+    origin = graph.origins.get(state.read)
+    return state.read if origin is None else origin.node
 
 
 def kind_of(graph: LayerGraph, layer: Layer) -> str:

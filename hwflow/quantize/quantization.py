@@ -152,7 +152,8 @@ def quantize(
         form = _of_floats(to_qdq(model, calibration, settings, notes, progress, proof), judged, calibration)
     warnings = equal_rows(calibration) if form.settings and calibration else ()
     integers = _integers(form, settings, original, notes, warnings)
-    return replace(integers, graph=replace(integers.graph, origins=origins(integers.graph, inferred.graph)))
+    made_of = {**origins(integers.graph, inferred.graph), **integers.graph.origins}
+    return replace(integers, graph=replace(integers.graph, origins=made_of))
 
 
 def _require_data(trail: Trail, calibration: Mapping[str, Array] | None) -> None:

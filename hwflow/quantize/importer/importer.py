@@ -10,7 +10,7 @@ import numpy as np
 from hwflow_base.errors import reason_of
 
 from hwflow.layers import Frame, LayerGraph, Tensor
-from hwflow.layers.base import State
+from hwflow.layers.base import Origin, State
 from hwflow.onnx import operators
 from hwflow.onnx.model import Model, Node
 from hwflow.quantize.constants import quantities
@@ -108,7 +108,8 @@ class Importer:
     def layer_graph(self, outputs: tuple[str, ...], states: tuple[State, ...] = ()) -> LayerGraph:
         """The integer graph, once `walk`, the epilogue and the states are done."""
         layers = tuple(self.building.layers)
-        return LayerGraph(self.graph.name, dict(self.tensors), layers, self.inputs.of_the_host, outputs, states)
+        named = {read: Origin(name, "") for read, name in self.inputs.of_states.items()}
+        return LayerGraph(self.graph.name, dict(self.tensors), layers, self.inputs.of_the_host, outputs, states, named)
 
     # One method per group of operators.
 

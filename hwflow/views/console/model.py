@@ -103,6 +103,19 @@ def _show_places(console: Console, facts: Mapping[str, Any]) -> None:
         console.say(f"  the model does not become hardware: {reason}; `hwflow check` lists all reasons")
 
 
+def show_states(console: Console, states: Sequence[Mapping[str, Any]]) -> None:
+    """What stays on the chip from frame to frame, a row for each state; of a plan also where."""
+    words = {None: "", "layer": "a layer", "queue": "a queue in {}", "frame memory": "the frame memory of {}"}
+    rows = [(shortened(state["state"], 40), state["frame"], state["format"], number(state["bits"]),
+             words[state["kept"]].format(state["where"])) for state in states[:_MOST]]
+    if rows:
+        columns = 5 if any(row[-1] for row in rows) else 4
+        head = ("state", "frame", "integers", "bits", "kept in")
+        console.table("states from frame to frame", head[:columns], [row[:columns] for row in rows])
+    if len(states) > _MOST:
+        console.say(f"  and {len(states) - _MOST} more; --json lists all")
+
+
 # What `hwflow check --hardware` says: which nodes map to hardware, a line for each that does not, and the weights.
 
 
