@@ -198,7 +198,8 @@ MOVING = LAYOUT | MOVES
 
 
 def origins(layers: LayerGraph, graph: Graph) -> dict[str, Origin]:
-    """Nodes of `graph` by the names of `layers`: of that name, or else of the longest name that one begins with.
+    """Nodes of `graph` by the names of `layers`: of that name, or else of the longest name that one begins with; and
+    the origins of states that are known.
 
     A node without a name, or with one that others have too, is called like its first result.
     """
@@ -207,7 +208,7 @@ def origins(layers: LayerGraph, graph: Graph) -> dict[str, Origin]:
         for name in filter(None, (node.name, *node.outputs)):
             named.setdefault(name, node)
     origin_of = {layer.name: _origin(layer, named) for layer in layers.layers}
-    return {name: origin for name, origin in origin_of.items() if origin is not None}
+    return {**layers.origins, **{name: origin for name, origin in origin_of.items() if origin is not None}}
 
 
 def _origin(layer: Layer, named: Mapping[str, Node]) -> Origin | None:

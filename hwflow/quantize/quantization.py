@@ -152,8 +152,7 @@ def quantize(
         form = _of_floats(to_qdq(model, calibration, settings, notes, progress, proof), judged, calibration)
     warnings = equal_rows(calibration) if form.settings and calibration else ()
     integers = _integers(form, settings, original, notes, warnings)
-    made_of = {**origins(integers.graph, inferred.graph), **integers.graph.origins}
-    return replace(integers, graph=replace(integers.graph, origins=made_of))
+    return replace(integers, graph=replace(integers.graph, origins=origins(integers.graph, inferred.graph)))
 
 
 def _require_data(trail: Trail, calibration: Mapping[str, Array] | None) -> None:
