@@ -158,13 +158,30 @@ def enter(quantized: Quantized, feeds: Mapping[str, Array]) -> IntArray:
     return frames
 
 
-def run_epilogue(quantized: Quantized, frames: Mapping[str, IntArray]) -> dict[str, Array]:
-    """The host's part after the hardware: frames [n, h, w, c] to rows [n, *output shape] by output name."""
-    inputs = {}
+def run_epilogue(quantized: Quantized, frames: Mapping[str, IntArray], feeds: Mapping[str, Array] | None = None
+                 ) -> dict[str, Array]:  # fmt: skip
+    """The host's part after the hardware: frames [n, h, w, c] to rows [n, *output shape] by output name.
+
+    `feeds` are the rows that `run_prologue` made the frames of.  HwflowError where an output depends on one of them
+    beside the hardware, and it is not given.
+    """
+    read = feeds_of_epilogue(quantized, feeds or {})
+    inputs = dict[str, Array]()
     for value in quantized.epilogue.graph.inputs:
         assert value.tensor is not None
-        inputs[value.name] = frames[value.name][:, None].astype(value.tensor.dtype)
-    return evaluate_rows(quantized.epilogue, inputs)
+        if value.name in quantized.graph.outputs:
+            inputs[value.name] = frames[value.name][:, None].astype(value.tensor.dtype)
+    return evaluate_rows(quantized.epilogue, {**inputs, **read})
+
+
+def feeds_of_epilogue(quantized: Quantized, feeds: Mapping[str, Array]) -> dict[str, Array]:
+    """Those of the rows `feeds` that `run_epilogue` reads.  HwflowError where one is missing."""
+    names = [value.name for value in quantized.epilogue.graph.inputs if value.name not in quantized.graph.outputs]
+    for name in names:
+        if name not in feeds:
+            raise HwflowError(f"rows of input '{name}' must be given behind the hardware, too, where an output depends "
+                              "on it", "give run_epilogue the rows that run_prologue had")  # fmt: skip
+    return {name: feeds[name] for name in names}
 
 
 def evaluate_rows(model: Model, rows: Mapping[str, Array]) -> dict[str, Array]:
@@ -203,7 +220,8 @@ def _over_rows(model: Model, rows: Mapping[str, Array]) -> Model | None:
 
 def predict(quantized: Quantized, feeds: Mapping[str, Array], progress: Progress | None = None) -> dict[str, Array]:
     """The whole model on rows [n, *input shape]: prologue, integer graph, epilogue.  Gives [n, *output shape]."""
-    return run_epilogue(quantized, run(quantized, run_prologue(quantized, feeds), keep=False, progress=progress))
+    made = run(quantized, run_prologue(quantized, feeds), keep=False, progress=progress)
+    return run_epilogue(quantized, made, feeds)
 
 
 def as_batch(outputs: Mapping[str, Array]) -> dict[str, Array]:

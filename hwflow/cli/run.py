@@ -119,7 +119,7 @@ def run(console: Console, request: RunRequest) -> Mapping[str, object]:
             expected = golden.run(quantized, frames, keep=False, progress=progress)
         with console.rows("float model") as progress:
             reference = float_outputs(pipeline.model, dataset.inputs, progress)
-        compared = compare(asked, dataset, reference, golden.run_epilogue(quantized, outputs))
+        compared = compare(asked, dataset, reference, golden.run_epilogue(quantized, outputs, dataset.inputs))
         accuracy = pipeline.judged(compared, quantized, dataset)
         result = BoardRun(board.design.facts, board.link.port.name, board.transport, throughput, board.statistics,
                           differences(quantized.graph, expected, outputs), accuracy, board.filled, request.simulate)

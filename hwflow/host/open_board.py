@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Self, TypeAlias, TypeVar, Union
@@ -58,8 +59,9 @@ class OpenBoard:
         graph; `progress` hears of (frames done, frames in all).  LinkFailed where the board does not give all results.
         """
         quantized = self.design.quantized
-        frames = self.run_integers(golden.run_prologue(quantized, rows_of(quantized, x)), progress)
-        return golden.as_batch(golden.run_epilogue(quantized, frames))
+        rows = rows_of(quantized, x)
+        frames = self.run_integers(golden.run_prologue(quantized, rows), progress)
+        return golden.as_batch(golden.run_epilogue(quantized, frames, rows))
 
     def run_integers(self, frames: Frames, progress: Progress | None = None) -> dict[str, IntArray]:
         """The integer graph's outputs by name for frames by name, or of the only input; both [n, h, w, c]."""
@@ -80,13 +82,17 @@ class OpenBoard:
         that waits for its next item holds results back: they are given when it has it.  The board belongs to the stream
         until that ends: at the end of the source, by `close`, or by an exception.  LinkFailed as of `run`.
         """
-        quantized = self.design.quantized
+        quantized, under_way = self.design.quantized, deque[dict[str, Array]]()
 
         def packed(x: Rows) -> bytes:
-            return pack(quantized.graph, self._checked(golden.run_prologue(quantized, rows_of(quantized, x))))
+            rows = rows_of(quantized, x)
+            data = pack(quantized.graph, self._checked(golden.run_prologue(quantized, rows)))
+            under_way.append(golden.feeds_of_epilogue(quantized, rows))
+            return data
 
         def unpacked(data: bytes) -> dict[str, Array]:
-            return golden.as_batch(golden.run_epilogue(quantized, unpack(quantized.graph, data)))
+            frames = unpack(quantized.graph, data)
+            return golden.as_batch(golden.run_epilogue(quantized, frames, under_way.popleft()))
 
         return self._stream(source, packed, unpacked)
 

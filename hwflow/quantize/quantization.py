@@ -327,9 +327,10 @@ def _import(model: Model, settings: QuantizationSettings) -> tuple[LayerGraph, M
     importer.walk()
     after, outputs = host.epilogue(importer, settings.hardware_argmax)
     graph = importer.layer_graph(outputs, states(importer))
-    raise_all(importer.problems if graph.layers else map(host.of_a_model_for_the_host, importer.problems))
+    raise_all(importer.problems)
     if not graph.layers:
-        raise HwflowError("the model must have a layer that becomes hardware (Conv, Gemm, MatMul, pooling), not none")
+        raise HwflowError("the model must have a layer that becomes hardware (Conv, Gemm, MatMul, pooling), not none",
+                          "a processor runs it as it is")
     if settings.hardware_argmax and not any(isinstance(layer, TopK) for layer in graph.layers):
         raise HwflowError(_no_argmax(model))
     graph.check()

@@ -249,7 +249,7 @@ class Service:
 
     def answered(self, asked: InferRequest, results: bytes) -> web.Response:
         """The board's results for the client."""
-        outputs = golden.run_epilogue(self.quantized, unpack(self.quantized.graph, results))
+        outputs = golden.run_epilogue(self.quantized, unpack(self.quantized.graph, results), asked.rows)
         body, length = answer_of(self.interface, asked, outputs)
         kind = "application/json" if length is None else "application/octet-stream"
         headers = {} if length is None else {HEADER_LENGTH: str(length)}

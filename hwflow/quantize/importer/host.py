@@ -22,7 +22,6 @@ from hwflow.quantize.importer.states import (
     Broken,
     Entry,
     Held,
-    OnHost,
     Rounded,
     TensorState,
     Unrounded,
@@ -30,14 +29,6 @@ from hwflow.quantize.importer.states import (
     image_index,
 )
 from hwflow.quantize.problems import Cause, Problem
-
-_ALONE = "is computed from the input on the host alone"
-
-
-def of_a_model_for_the_host(problem: Problem) -> Problem:
-    """`problem` of a model without a layer, of which nothing would be left without it."""
-    remedy = "the model has no layer that becomes hardware (Conv, Gemm, MatMul, pooling); a processor runs it as it is"
-    return replace(problem, remedy=remedy) if problem.why == _ALONE else problem
 
 
 def _frames_type(tensor: Tensor) -> TensorType:
@@ -104,6 +95,8 @@ def _in_frame(source: str, placed: IntArray, tensor: Tensor, added: Additions) -
 def epilogue(importer: Importer, hardware_argmax: bool = False) -> tuple[Model, tuple[str, ...]]:
     """Integer frames in, the model's original outputs out, without next states; and the names of the frames.
 
+    Besides the frames it reads those of the user's inputs that outputs depend on without a layer in between.
+
     With `hardware_argmax` an ArgMax, ArgMin or TopK that would be computed here becomes a layer of the importer.
 
     Adds a layer to the importer where the model's last product has no QuantizeLinear: its accumulator goes out as it
@@ -116,6 +109,7 @@ def epilogue(importer: Importer, hardware_argmax: bool = False) -> tuple[Model, 
     for value in outputs:
         builder.make(value.name)
     inputs = tuple(Value(name, _frames_type(importer.tensors[name])) for name in builder.frames)
+    inputs += tuple(value for value in graph.inputs if value.name in builder.read)
     nodes = tuple(builder.added.nodes)
     constants = _used(nodes, graph, builder.added)  # an output may be one itself
     names = [value.name for value in outputs if value.name in graph.initializers]
@@ -132,6 +126,8 @@ class _Epilogue:
         self.rankings = RANKINGS if hardware_argmax else frozenset[str]()
         self.added = Additions(importer.graph)
         self.frames: list[str] = []
+        #: Inputs of the model.
+        self.read: set[str] = set()
         self._made = set[str]()
         self._producers = producers(importer.graph)
 
@@ -159,15 +155,20 @@ class _Epilogue:
             self.importer.problems.append(Problem.of_tensor(name, problem.why, problem.remedy) if node is None else
                                           problem.of(node))
             return []
+        if node is None:  # an input of the model
+            self.read.add(name)
+            return []
         # It is made on the host, or it is a constant after a DequantizeLinear or a change of layout.
-        assert node is not None
         self._made.update(node.outputs)
         return [node, *reversed(node.inputs)]
 
     def _from_frame(self, name: str, state: TensorState | None) -> bool:
         """Make a tensor that comes out of the hardware, or say nothing of a broken one; False for any other."""
-        if isinstance(state, Entry) or (isinstance(state, OnHost) and not state.in_epilogue):
-            raise Unsupported(_ALONE, "leave it out of the model", Cause.NEIGHBOUR)
+        if name in self.graph.kept:
+            raise Unsupported("is a state, which stays on the chip, and the host reads it",
+                              "export the model with an input of its own for that", Cause.NEIGHBOUR)
+        if isinstance(state, Entry):
+            return False  # the host makes it again
         if isinstance(state, Rounded):
             state = self.importer.building.held(state)
         if isinstance(state, Held):

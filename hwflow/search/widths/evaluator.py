@@ -73,7 +73,8 @@ class ModelEvaluator:
         def make() -> Mapping[str, object]:
             quantized = self.quantized(bits, tuned=False)
             frames = {name: frames[rows] for name, frames in self._enter(quantized).items()}
-            outputs = golden.run_epilogue(quantized, golden.run(quantized, frames, keep=False))
+            feeds = _rows(dataset.inputs, rows)
+            outputs = golden.run_epilogue(quantized, golden.run(quantized, frames, keep=False), feeds)
             return {"noise": noise_power(_rows(self.metric.reference, rows), outputs)}
 
         return self._stored(f"probe {_text(bits)}", make, lambda facts: float(facts["noise"]))
@@ -84,7 +85,8 @@ class ModelEvaluator:
 
         def make() -> Mapping[str, object]:
             quantized = self.quantized(bits, tuned=tuned)
-            outputs = golden.run_epilogue(quantized, golden.run(quantized, self._enter(quantized), keep=False))
+            made = golden.run(quantized, self._enter(quantized), keep=False)
+            outputs = golden.run_epilogue(quantized, made, self.metric.dataset.inputs)
             score = self.metric.score(outputs)
             return {"noise": noise_power(self.metric.reference, outputs), "accuracy": score.value, "drop": score.drop}
 
