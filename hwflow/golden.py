@@ -18,6 +18,7 @@ from hwflow.onnx import evaluate
 from hwflow.onnx.model import Array, Model
 from hwflow.onnx.rewrite.rows import over_rows
 from hwflow.onnx.run.evaluate import PerModel
+from hwflow.onnx.run.sequences import in_order, inputs_of_rows, state_pairs
 from hwflow.quantize import Quantized
 
 #: Called with (rows done, rows in all).
@@ -158,12 +159,13 @@ def enter(quantized: Quantized, feeds: Mapping[str, Array]) -> IntArray:
     return frames
 
 
-def run_epilogue(quantized: Quantized, frames: Mapping[str, IntArray], feeds: Mapping[str, Array] | None = None
-                 ) -> dict[str, Array]:  # fmt: skip
+def run_epilogue(quantized: Quantized, frames: Mapping[str, IntArray], feeds: Mapping[str, Array] | None = None,
+                 states: dict[str, Array] | None = None) -> dict[str, Array]:  # fmt: skip
     """The host's part after the hardware: frames [n, h, w, c] to rows [n, *output shape] by output name.
 
     `feeds` are the rows that `run_prologue` made the frames of.  HwflowError where an output depends on one of them
-    beside the hardware, and it is not given.
+    beside the hardware, and it is not given.  States that the host keeps are first as `states` has them, else as in
+    the first frame; `states` has them afterwards.
     """
     read = feeds_of_epilogue(quantized, feeds or {})
     inputs = dict[str, Array]()
@@ -171,12 +173,15 @@ def run_epilogue(quantized: Quantized, frames: Mapping[str, IntArray], feeds: Ma
         assert value.tensor is not None
         if value.name in quantized.graph.outputs:
             inputs[value.name] = frames[value.name][:, None].astype(value.tensor.dtype)
-    return evaluate_rows(quantized.epilogue, {**inputs, **read})
+    rows = {**inputs, **read}
+    if state_pairs(quantized.epilogue):
+        return in_order(quantized.epilogue, rows, states=states)
+    return evaluate_rows(quantized.epilogue, rows)
 
 
 def feeds_of_epilogue(quantized: Quantized, feeds: Mapping[str, Array]) -> dict[str, Array]:
     """Those of the rows `feeds` that `run_epilogue` reads.  HwflowError where one is missing."""
-    names = [value.name for value in quantized.epilogue.graph.inputs if value.name not in quantized.graph.outputs]
+    names = [value.name for value in inputs_of_rows(quantized.epilogue) if value.name not in quantized.graph.outputs]
     for name in names:
         if name not in feeds:
             raise HwflowError(f"rows of input '{name}' must be given behind the hardware, too, where an output depends "

@@ -15,6 +15,7 @@ from hwflow_base.files.cache import locked
 from hwflow_base.later import later
 from hwflow_base.options import Option, Range, Section
 
+from ..onnx.run.sequences import state_pairs
 from ..options import Project
 from ..serve.errors import MEBIBYTE, ServeLimits
 from .run import BoardAccess, seconds
@@ -122,7 +123,7 @@ def serve(console: Console, request: ServeRequest) -> Mapping[str, object]:
 
 def require_no_state(quantized: Quantized) -> None:
     """HwflowError where frames of one client would change what another one gets."""
-    if quantized.graph.streaming:
+    if quantized.graph.streaming or state_pairs(quantized.epilogue):
         raise HwflowError(
             "a model that is served must keep no state from frame to frame, and this one does: requests of several "
             "clients, in any order and on any board, would be one sequence",

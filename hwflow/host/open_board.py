@@ -45,6 +45,8 @@ class OpenBoard:
         self.link = link
         self.design = design
         self.transport = transport
+        #: States that the host keeps, after the last row; empty at the beginning of a sequence.
+        self.host_states: dict[str, Array] = {}
 
     @property
     def statistics(self) -> Statistics:
@@ -61,7 +63,7 @@ class OpenBoard:
         quantized = self.design.quantized
         rows = rows_of(quantized, x)
         frames = self.run_integers(golden.run_prologue(quantized, rows), progress)
-        return golden.as_batch(golden.run_epilogue(quantized, frames, rows))
+        return golden.as_batch(golden.run_epilogue(quantized, frames, rows, self.host_states))
 
     def run_integers(self, frames: Frames, progress: Progress | None = None) -> dict[str, IntArray]:
         """The integer graph's outputs by name for frames by name, or of the only input; both [n, h, w, c]."""
@@ -92,7 +94,7 @@ class OpenBoard:
 
         def unpacked(data: bytes) -> dict[str, Array]:
             frames = unpack(quantized.graph, data)
-            return golden.as_batch(golden.run_epilogue(quantized, frames, under_way.popleft()))
+            return golden.as_batch(golden.run_epilogue(quantized, frames, under_way.popleft(), self.host_states))
 
         return self._stream(source, packed, unpacked)
 
@@ -125,6 +127,7 @@ class OpenBoard:
         the one before ended.  Takes a round trip.  It ends a stream that was not read to its end; what of its frames
         was on the way is lost.  LinkFailed where the board does not answer.
         """
+        self.host_states.clear()
         self.link.restart()
 
     def close(self) -> None:

@@ -140,7 +140,7 @@ class Generation:
             feeds[name] = np.full((1, *shape_of(kind)), number, kind.dtype)
         self.frames.append(golden.run_prologue(self.quantized, feeds))
         self.made.append(self.board.run_integers(self.frames[-1]))
-        return golden.run_epilogue(self.quantized, self.made[-1], feeds)[self.model.scores]
+        return golden.run_epilogue(self.quantized, self.made[-1], feeds, self.board.host_states)[self.model.scores]
 
     def of_golden(self) -> tuple[dict[str, IntArray], dict[str, IntArray]]:
         """What the golden model gives for the same frames, and what the board gave."""

@@ -279,7 +279,7 @@ def host_suffix(graph: Graph, allowed: frozenset[str], never: frozenset[str] = f
     alone: behind the hardware there are no inputs.  Next values of states stay in the hardware, too.
     """
     names: set[str] = set()
-    read, beside, late = consumers(graph), _beside_layers(graph), _behind_host(graph)
+    read, beside, late = consumers(graph), _beside_layers(graph), behind_host(graph)
     for node in reversed(graph.nodes):
         followers = [n for name in node.outputs for n in read.get(name, [])]
         fits = (node.op_type in allowed and not node.domain) or needs_host(node, graph)
@@ -291,7 +291,7 @@ def host_suffix(graph: Graph, allowed: frozenset[str], never: frozenset[str] = f
     return names
 
 
-def _behind_host(graph: Graph) -> set[str]:
+def behind_host(graph: Graph) -> set[str]:
     """Results of nodes that need the host and have a layer in front of them, and of all behind those."""
     behind, late = set[str](), set[str]()
     for node in graph.nodes:

@@ -40,6 +40,7 @@ from hwflow.quantize.passes.choices import choices_to_products
 from hwflow.quantize.passes.computed_masks import computed_masks, require_keys
 from hwflow.quantize.passes.decomposed import decomposed_to_operators
 from hwflow.quantize.passes.floats import float_note, floats_to_float32
+from hwflow.quantize.passes.host_states import leave_to_the_host, notes_on
 from hwflow.quantize.passes.joins import (
     constant_parts_to_pads,
     joins_to_sums_and_products,
@@ -98,6 +99,8 @@ DIALECT_PASSES: tuple[Pass, ...] = (
     Pass("batch-second", "Write recurrent nodes of layout 1 as layout 0.", batch_second),
     Pass("last-states-of-y", "Read the last hidden state of a recurrent node from its Y.", last_states_of_y),
     Pass("dequantize-before-pool", "Pool the dequantized input, not its integers.", dequantize_before_pool),
+    Pass("states-of-the-host", "Leave states to the host that are read and made behind the layers.",
+         leave_to_the_host),
 )
 
 #: What a QDQ model goes through before it is imported, in order.
@@ -140,6 +143,7 @@ def quantize(
     notes = [*(note for note in inferred.notes if note not in model.notes), *filter(None, (float_note(inferred),))]
     trail = Trail(inferred).run((*PASSES, *DIALECT_PASSES))
     raise_all(unsupported(model := trail.end))
+    notes += notes_on(inferred.graph, model.graph)
     _require_data(trail, calibration)
     judged = Meaning.of if proven else _nothing_said
     meaning = judged(original, calibration, inferred)

@@ -100,7 +100,7 @@ def check_layers(quantized: Quantized, rows: Mapping[str, Array], total: Agreeme
         form = graph.tensors[layer.output].format
         apart = np.abs(made - expected[layer.output]) // form.step
         total.add(f"{layer.kind} '{layer.name}'", apart, distance, form.high - form.low, exact)
-    behind = golden.run_epilogue(quantized, {name: expected[name] for name in graph.outputs})
+    behind = golden.run_epilogue(quantized, {name: expected[name] for name in graph.outputs}, rows)
     if all(name in inner for name in graph.outputs):
         close(behind, {name: found[name] for name in outputs})
 

@@ -12,6 +12,7 @@ from hwflow import golden, onnx
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Model
 from hwflow.quantize import Quantized, quantize
+from hwflow.quantize.passes.streaming import keep_states
 from hwflow.quantize.support import operators_without_hardware
 from tests.quantize.architectures import sklearn
 from tests.quantize.net import Net, data
@@ -152,6 +153,48 @@ def test_what_the_host_computes_in_front_is_joined_behind_a_layer() -> None:
     assert "ReduceSumSquare" in host
 
 
+def test_outputs_beside_the_hardware() -> None:
+    """One of the inputs alone, one that a result of the hardware is joined with where nothing has hardware."""
+    n = Net(ROW)
+    scores = dense(n, n.x)[0]
+    flags = n.b.node("Not", n.b.node("Greater", n.x, n.constant([0.5]), name="above"), name="flags")
+    total = n.b.node("ReduceLogSumExp", n.x, axes=(1,), keepdims=1, name="total")
+    relative = n.b.node("Cos", n.b.node("Div", scores, total, name="share"), name="relative")
+    q, host = on_host(onnx.infer(n.model(scores, flags, relative)))
+    assert [layer.kind for layer in q.graph.layers] == ["dense", "dense"]
+    assert {"Greater", "Not", "ReduceLogSumExp", "Div", "Cos"} <= host
+    with pytest.raises(HwflowError, match="rows of input 'input' must be given behind the hardware, too"):
+        golden.run_epilogue(q, golden.run(q, golden.run_prologue(q, data(q.twin, 2))))
+
+
+def of_overlaps() -> Model:
+    """Ends as an inverse transform does: half of what the host makes of a frame is added to the next one."""
+    n = Net(ROW)
+    before = n.b.input("overlap", np.float32, (1, 2))
+    waves = n.b.node("Cos", dense(n, n.x)[0], name="waves")
+    now, later = n.b.nodes("Split", waves, numbers(n, 2, 2), outputs=("now", "later"), axis=1)
+    return onnx.infer(n.model(n.b.node("Add", now, before, output="sound"), later))
+
+
+def test_a_state_that_the_host_keeps() -> None:
+    model = keep_states(of_overlaps(), {"overlap": "later"})
+    rows = {"input": data(of_overlaps())["input"]}
+    q = quantize(model, rows)
+    assert "state 'overlap' is kept by the host: its next value is computed behind the hardware" in q.notes
+    assert not q.graph.streaming
+    found, held = golden.predict(q, rows), np.zeros((1, 2), np.float32)
+    alone = quantize(of_overlaps(), {**rows, "overlap": np.zeros((64, 1, 2), np.float32)})
+    for k in range(64):
+        made = golden.predict(alone, {"input": rows["input"][k:k + 1], "overlap": held[None]})
+        assert np.array_equal(found["sound"][k], made["sound"][0])
+        held = made["later"][0]
+    frames, states, parts = golden.run(q, golden.run_prologue(q, rows), keep=False), dict[str, np.ndarray](), []
+    for start, stop in ((0, 5), (5, 64)):
+        part = {name: array[start:stop] for name, array in frames.items()}
+        parts.append(golden.run_epilogue(q, part, rows, states)["sound"])
+    assert np.array_equal(np.concatenate(parts), found["sound"])
+
+
 REFUSED: dict[str, tuple[tuple[int, ...], Callable[[Net], tuple[str, ...]], str]] = {
     "a recurrent layer in front": (ROW, gru, "'gru' (GRU): its sequences must have all steps"),
     "a layer behind": (
@@ -174,8 +217,8 @@ REFUSED: dict[str, tuple[tuple[int, ...], Callable[[Net], tuple[str, ...]], str]
     "all of it": (
         ROW,
         lambda n: (n.b.node("LayerNormalization", n.x, n.constant(np.ones(12)), name="norm"),),
-        "'norm' (LayerNormalization): is computed from the input on the host alone\n    the model has no layer that "
-        "becomes hardware (Conv, Gemm, MatMul, pooling); a processor runs it as it is",
+        "the model must have a layer that becomes hardware (Conv, Gemm, MatMul, pooling), not none; a processor runs "
+        "it as it is",
     ),
 }
 

@@ -114,16 +114,19 @@ def outputs_of_rows(model: Model) -> tuple[Value, ...]:
     return tuple(value for value in model.graph.outputs if value.name not in states)
 
 
-def _steps(model: Model, rows: Mapping[str, Array]) -> Iterator[tuple[dict[str, Array], dict[str, Array]]]:
-    """For each row in order what the model is fed, states included, and its outputs."""
-    pairs = state_pairs(model)
-    states = initial_states(model)
+def _steps(model: Model, rows: Mapping[str, Array], known: dict[str, Array] | None = None
+           ) -> Iterator[tuple[dict[str, Array], dict[str, Array]]]:  # fmt: skip
+    """For each row in order what the model is fed, states included, and its outputs; `known` as `states` of `in_order`.
+    """
+    pairs, known = state_pairs(model), {} if known is None else known
+    states = initial_states(model) | known
     count = min(len(array) for name, array in rows.items() if name not in pairs)
     for k in range(count):
         fed = {**{value.name: rows[value.name][k] for value in inputs_of_rows(model)}, **states}
         outputs = evaluate(model, fed)
         yield fed, outputs
         states = {name: outputs[output] for name, output in pairs.items()}
+        known.update(states)
 
 
 def _zeros(value: Value) -> Array:
@@ -133,15 +136,16 @@ def _zeros(value: Value) -> Array:
 
 
 def in_order(
-    model: Model, rows: Mapping[str, Array], progress: Callable[[int, int], None] | None = None
-) -> dict[str, Array]:
+    model: Model, rows: Mapping[str, Array], progress: Callable[[int, int], None] | None = None,
+    states: dict[str, Array] | None = None,
+) -> dict[str, Array]:  # fmt: skip
     """The outputs [n, *shape] of a streaming model for rows [n, *input shape] in order, without its states.
 
-    The first row finds the initial states, each other one what the row before it left.  `progress` hears of (rows done,
-    rows in all).
+    The first row finds what `states` has, else the initial states, each other one what the row before it left; then
+    `states` has what the last one left.  `progress` hears of (rows done, rows in all).
     """
     rows_made = []
-    for _, outputs in _steps(model, rows):
+    for _, outputs in _steps(model, rows, states):
         rows_made.append(outputs)
         if progress is not None:
             progress(len(rows_made), min(map(len, rows.values())))

@@ -104,10 +104,14 @@ def epilogue(importer: Importer, hardware_argmax: bool = False) -> tuple[Model, 
     """
     graph = importer.graph
     builder = _Epilogue(importer, hardware_argmax)
-    states = set(state_pairs(importer.model).values())
-    outputs = tuple(value for value in graph.outputs if value.name not in states)
-    for value in outputs:
-        builder.make(value.name)
+    pairs = state_pairs(importer.model)
+    users = [value.name for value in graph.outputs if value.name not in pairs.values()]
+    for name in users:
+        builder.make(name)
+    handed = [output for name, output in pairs.items() if name in builder.read]
+    for output in handed:  # states that the host keeps
+        builder.make(output)
+    outputs = tuple(value for value in graph.outputs if value.name in (*users, *handed))
     inputs = tuple(Value(name, _frames_type(importer.tensors[name])) for name in builder.frames)
     inputs += tuple(value for value in graph.inputs if value.name in builder.read)
     nodes = tuple(builder.added.nodes)

@@ -92,7 +92,7 @@ class Importer:
                 else:
                     state = self._state(node, dynamic)
             except Unsupported as problem:
-                if node.outputs[0] in self.suffix and not self._reads_host(dynamic):
+                if node.outputs[0] in self.suffix and not (isinstance(problem, Lacking) and self._reads_host(dynamic)):
                     state = OnHost(in_epilogue=True)
                 else:
                     self.problems.append(problem.of(node))
@@ -102,7 +102,7 @@ class Importer:
                 self.states[name] = state[name] if isinstance(state, dict) else state
 
     def _reads_host(self, dynamic: list[str]) -> bool:
-        """Whether some input is made in the prologue, which the epilogue cannot read."""
+        """Whether some input is made in the prologue."""
         return any(isinstance(self.states[name], (OnHost, Entry)) for name in dynamic)
 
     def layer_graph(self, outputs: tuple[str, ...], states: tuple[State, ...] = ()) -> LayerGraph:

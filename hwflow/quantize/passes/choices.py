@@ -53,8 +53,9 @@ def _is_rest(node: Node, model: Model) -> bool:
     if node.op_type != "Mod" or node.domain or dynamic_inputs(node, model.graph) != node.inputs[:1]:
         return False
     by = model.graph.initializers[node.inputs[1]]
-    exact = by.dtype.kind == "f" and bool((by > np.zeros((), by.dtype)).all()) and bool((np.frexp(by)[0] == 0.5).all())
-    return exact and bool(node.attributes.get("fmod"))
+    if by.dtype.kind != "f" or by.size != 1:
+        return False
+    return bool((by > 0).all() and (np.frexp(by)[0] == 0.5).all() and node.attributes.get("fmod"))
 
 
 def _write_rest(node: Node, added: Additions) -> bool:
