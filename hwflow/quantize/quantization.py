@@ -140,22 +140,21 @@ def quantize(
     """
     shapes = shapes_of_rows(model.graph, input_shapes, calibration)
     inferred, calibration, original = _with_states(infer(model, shapes), calibration, original)
-    notes = [*(note for note in inferred.notes if note not in model.notes), *filter(None, (float_note(inferred),))]
     trail = Trail(inferred).run((*PASSES, *DIALECT_PASSES))
+    given = model.notes
     raise_all(unsupported(model := trail.end))
-    notes += notes_on(inferred.graph, model.graph)
     _require_data(trail, calibration)
     judged = Meaning.of if proven else _nothing_said
     meaning = judged(original, calibration, inferred)
-    notes += [f"{NOT_COMPARED} {meaning.problem}"] if meaning.problem else []
+    notes = [*(note for note in inferred.notes if note not in given), *filter(None, (float_note(inferred),)),
+             *notes_on(inferred.graph, model.graph), *_not_compared(meaning)]
     proof, settings = Proof(trail, meaning), settings or QuantizationSettings()
     if _is_quantized(model):
         form = _of_quantized(proof, judged, calibration, settings, notes, progress)
     else:
         settings = for_classical(settings, products_of_kernels(model)) if takes_wide_integers(inferred) else settings
         form = _of_floats(to_qdq(model, calibration, settings, notes, progress, proof), judged, calibration)
-    warnings = equal_rows(calibration) if form.settings and calibration else ()
-    integers = _integers(form, settings, original, notes, warnings)
+    integers = _integers(form, settings, original, notes, equal_rows((form.settings and calibration) or {}))
     return replace(integers, graph=replace(integers.graph, origins=origins(integers.graph, inferred.graph)))
 
 
@@ -165,6 +164,11 @@ def _require_data(trail: Trail, calibration: Mapping[str, Array] | None) -> None
     if calibration is not None and not _is_quantized(trail.end):
         masked = trail.before("computed-masks")
         require_keys(masked, checked(masked, calibration))
+
+
+def _not_compared(meaning: Meaning) -> tuple[str, ...]:
+    """The note that rewrites were compared with nothing, and why; nothing where they were."""
+    return (f"{NOT_COMPARED} {meaning.problem}",) if meaning.problem else ()
 
 
 def _nothing_said(model: Model, rows: Mapping[str, Array] | None, static: Model | None) -> Meaning:

@@ -32,6 +32,7 @@ class Board:
 
     def __post_init__(self) -> None:
         self.design, self.seen = SimpleNamespace(quantized=self.quantized), list[dict[str, IntArray]]()
+        self.host_states = dict[str, np.ndarray]()
 
     def reset_state(self) -> None:
         self.seen.clear()

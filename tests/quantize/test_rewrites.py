@@ -31,7 +31,8 @@ from tests.quantize.rewrites import (
 
 #: Passes of other dialects, which have tests of their own, those that only name or number, and one that has data.
 ELSEWHERE = {"to-standard-qdq", "computed-masks", "classical-to-standard", "small-floats-to-float32", "name-nodes",
-             "equalize", "numbers-of-rows", "fourier-to-products", "caches-to-rows"}
+             "equalize", "numbers-of-rows", "fourier-to-products", "caches-to-rows",
+             "states-of-the-host"}
 #: What the integers may be apart from the reals, by these; and where a function has steps.
 ERROR, STEPS = 0.06, 0.3
 
