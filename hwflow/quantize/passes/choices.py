@@ -55,7 +55,7 @@ def _is_rest(node: Node, model: Model) -> bool:
     by = model.graph.initializers[node.inputs[1]]
     if by.dtype.kind != "f" or by.size != 1:
         return False
-    return bool((by > 0).all() and (np.frexp(by)[0] == 0.5).all() and node.attributes.get("fmod"))
+    return bool((by > np.zeros((), by.dtype)).all() and (np.frexp(by)[0] == 0.5).all() and node.attributes.get("fmod"))
 
 
 def _write_rest(node: Node, added: Additions) -> bool:
