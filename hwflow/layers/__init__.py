@@ -8,6 +8,7 @@ from hwflow.layers.conv import Conv
 from hwflow.layers.dense import Dense
 from hwflow.layers.elementwise import Add, Multiply
 from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor
+from hwflow.layers.interpolate import Interpolate
 from hwflow.layers.matmul import MatMul
 from hwflow.layers.normalize import Normalize
 from hwflow.layers.pixels import RunningSum, TopK
@@ -31,6 +32,7 @@ __all__ = [
     "Frame",
     "IntArray",
     "IntFormat",
+    "Interpolate",
     "Layer",
     "LayerGraph",
     "Lookup",
@@ -56,4 +58,5 @@ KINDS: tuple[type[Layer], ...] = (
     Recurrent,
     Trees,
     WriteRow,
+    Interpolate,
 )  # fmt: skip

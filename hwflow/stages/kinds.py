@@ -10,6 +10,7 @@ from hwflow.layers.concat import Concat
 from hwflow.layers.conv import Conv
 from hwflow.layers.dense import Dense
 from hwflow.layers.elementwise import Add, Multiply
+from hwflow.layers.interpolate import Interpolate
 from hwflow.layers.matmul import MatMul
 from hwflow.layers.normalize import Normalize
 from hwflow.layers.pixels import RunningSum, TopK
@@ -22,6 +23,7 @@ from hwflow.layers.trees import Trees
 from hwflow.layers.write_row import WriteRow
 from hwflow.stages.concat import ConcatStage
 from hwflow.stages.elementwise import AddStage, MultiplyStage
+from hwflow.stages.interpolate import InterpolateStage
 from hwflow.stages.matmul import MatMulStage
 from hwflow.stages.names import layer_names, name_of
 from hwflow.stages.pools import AveragePoolStage, MaxPoolStage
@@ -37,10 +39,10 @@ from hwflow.stages.write_row import WriteRowStage
 #: The class of each kind; a kind that is not here has no hardware.
 STAGES: dict[type[Layer], type[LayerStage[Layer]]] = {
     Add: AddStage, AveragePool: AveragePoolStage, Concat: ConcatStage, Conv: ConvStage, Dense: DenseStage,
-    Embedding: EmbeddingStage, Lookup: LookupStage, MatMul: MatMulStage, MaxPool: MaxPoolStage,
-    Multiply: MultiplyStage, Normalize: NormalizeStage, Rearrange: RearrangeStage, Recurrent: RecurrentStage,
-    RunningSum: RunningSumStage, Softmax: SoftmaxStage, TopK: TopKStage, Trees: TreesStage,
-    WriteRow: WriteRowStage,
+    Embedding: EmbeddingStage, Interpolate: InterpolateStage, Lookup: LookupStage, MatMul: MatMulStage,
+    MaxPool: MaxPoolStage, Multiply: MultiplyStage, Normalize: NormalizeStage, Rearrange: RearrangeStage,
+    Recurrent: RecurrentStage, RunningSum: RunningSumStage, Softmax: SoftmaxStage, TopK: TopKStage,
+    Trees: TreesStage, WriteRow: WriteRowStage,
 }  # fmt: skip
 
 #: Where a graph keeps its stages.

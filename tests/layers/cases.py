@@ -16,6 +16,7 @@ from hwflow.layers import (
     Embedding,
     Frame,
     IntFormat,
+    Interpolate,
     Layer,
     LayerGraph,
     Lookup,
@@ -259,6 +260,26 @@ def rearrange(rng: Rng) -> Case:
     return Case(graph)
 
 
+def between(rng: Rng, size: int) -> tuple[np.ndarray, np.ndarray, int]:
+    """Any places between any neighbours of an axis, in any order; where it has one entry, and one in four times,
+    entries alone."""
+    total = 1 if size == 1 or rng.random() < 0.25 else int(rng.choice([2, 4, 7, 31, 64, 640]))
+    count = int(rng.integers(1, 8))
+    places = rng.integers(0, size if total == 1 else size - 1, count)
+    if rng.random() < 0.7:
+        places = np.sort(places)
+    return places, rng.integers(0, total + 1 if total > 1 else 1, count), total
+
+
+def interpolate(rng: Rng) -> Case:
+    x, y = pick(rng, FORMATS), pick(rng, FORMATS)
+    source = tensor(rng, "x", Frame(*(int(n) for n in rng.integers(1, (6, 6, 7)))), x)
+    rows, columns = between(rng, source.frame.height), between(rng, source.frame.width)
+    q = rescale(rng, source.frame.channels, y, max(-x.low, x.high) * rows[2] * columns[2])
+    layer = Interpolate("resize", ("x",), "y", x, q, *rows, *columns)
+    return case(layer, {"x": source}, y)
+
+
 def running_sum(rng: Rng) -> Case:
     x = pick(rng, [BIPOLAR, IntFormat(1, False), IntFormat(4, True), IntFormat(8, True), IntFormat(8, False)])
     frame = Frame(*(int(n) for n in rng.integers(1, (3, 3, 25))))
@@ -372,4 +393,4 @@ CASES: dict[type[Layer], Callable[[Rng], Case]] = {
     Embedding: embedding, Add: add,
     Multiply: multiply, Concat: concat, Rearrange: rearrange, TopK: top_k, RunningSum: running_sum, MatMul: matmul,
     Softmax: softmax, Normalize: normalize,
-    Recurrent: recurrent, Trees: trees, WriteRow: write_row}  # fmt: skip
+    Recurrent: recurrent, Trees: trees, WriteRow: write_row, Interpolate: interpolate}  # fmt: skip

@@ -20,6 +20,7 @@ from hwflow.layers import (
     Embedding,
     Frame,
     IntFormat,
+    Interpolate,
     LayerGraph,
     Lookup,
     MatMul,
@@ -74,6 +75,8 @@ def every_kind() -> LayerGraph:
         Trees("trees", ("d",), "t", INT8, *(np.array(values) for values in (
             [3, 1], [-4, 7], [0, 1], [[1, -1], [-3, -2]], [0], rng.integers(-9, 9, (3, 2)))), "max"),
         WriteRow("write", ("f", "d", "v"), "w", 4, 32),
+        Interpolate("resize", ("g",), "i", INT8, q(4), np.array([0, 2, 1]), np.array([0, 3, 4]), 4, np.array([5]),
+                    np.array([0]), 1),
     )
     scores, row = Tensor("c", frame, INT8, 1 / 3, 7), rng.normal(size=(1, 4))
     layers += (
@@ -84,10 +87,10 @@ def every_kind() -> LayerGraph:
     frames = dict.fromkeys("abcfgnp", frame)
     frames |= {"h": Frame(3, 8, 2), "x": Frame(8, 8, 2), "d": Frame(1, 1, 4), "e": Frame(4, 8, 8), "y": Frame(1, 1, 3)}
     frames |= {"k": Frame(4, 8, 2), "r": Frame(8, 8, 6), "m": Frame(2, 16, 6), "l": Frame(1, 1, 1),
-               "t": Frame(1, 1, 2), "v": Frame(1, 1, 1), "w": frame}
+               "t": Frame(1, 1, 2), "v": Frame(1, 1, 1), "w": frame, "i": Frame(3, 1, 4)}
     tensors = {n: Tensor(n, f, UINT4 if n in "xv" else INT8, 1 / 3, 7) for n, f in frames.items()}
     tensors["s"] = Tensor("s", frame, RunningSum.sums_of(tensors["g"]), 1 / 3, 0)
-    graph = LayerGraph("every kind", tensors, layers, ("x", "v"), tuple("yehkrmpnltsw"))
+    graph = LayerGraph("every kind", tensors, layers, ("x", "v"), tuple("yehkrmpnltswi"))
     graph.check()
     return graph
 

@@ -20,6 +20,7 @@ from hwflow.layers import (
     Conv,
     Dense,
     Embedding,
+    Interpolate,
     Layer,
     LayerGraph,
     Lookup,
@@ -204,9 +205,21 @@ def write_row(graph: LayerGraph, layer: Any, x: Ints, row: Ints, position: Ints)
     return made
 
 
+def interpolate(graph: LayerGraph, layer: Any, x: Ints) -> Ints:
+    """Along one axis and then along the other."""
+    sums = x.astype(np.int64)
+    for axis, (places, weights, total) in enumerate(layer.between, 1):
+        lines = []
+        for place, weight in zip(places.tolist(), weights.tolist(), strict=True):
+            line = (total - weight) * sums.take(place, axis)
+            lines.append(line + weight * sums.take(place + 1, axis) if weight else line)
+        sums = np.stack(lines, axis)
+    return rescaled(layer.requantize, sums)
+
+
 MEANINGS: dict[type[Layer], Callable[..., Ints]] = {
     Conv: conv, Dense: dense, MaxPool: max_pool, AveragePool: average_pool, Lookup: lookup, Embedding: embedding,
     Add: add, Multiply: multiply, Concat: concat, Rearrange: rearrange, TopK: top_k, MatMul: matmul,
     RunningSum: running_sum,
     Softmax: softmax, Normalize: normalize,
-    Recurrent: recurrent, Trees: trees, WriteRow: write_row}
+    Recurrent: recurrent, Trees: trees, WriteRow: write_row, Interpolate: interpolate}

@@ -66,7 +66,7 @@ class Blocks(Growing):
         """A convolution every other time."""
         others = {"max_pool": self.max_pool, "average_pool": self.average_pool, "lookup": self.lookup,
                   "dense": self.dense, "rearrange": self.rearrange, "top_k": self.top_k,
-                  "running_sum": self.running_sum, "matmul": partial(matmul, self),
+                  "interpolate": self.interpolate, "running_sum": self.running_sum, "matmul": partial(matmul, self),
                   "softmax": self.softmax, "normalize": self.normalize,
                   "recurrent": partial(recurrent, self),
                   "trees": partial(trees, self), "write_row": partial(write_row, self)}

@@ -17,6 +17,7 @@ from hwflow.layers import (
     Embedding,
     Frame,
     IntFormat,
+    Interpolate,
     Layer,
     LayerGraph,
     Lookup,
@@ -195,6 +196,19 @@ class Growing:
         count = (max(classes[0]) + 1) * (max(classes[1]) + 1) if apart else 1
         return self.fitted(AveragePool, x, like or self.elements(), count, input_format=t.format,
                            kernel=(axes[0].kernel, axes[1].kernel), **found, **both(*axes))
+
+    def interpolate(self, x: str, like: Elements | None = None) -> str:
+        """Somewhat more or fewer pixels, at even distances in most cases."""
+        t, axes = self.tensors[x], []
+        for size in (t.frame.height, t.frame.width):
+            count = min(int(self.rng.integers(1, 2 * size + 1)), self.taste.side)
+            total = 1 if size == 1 else int(self.rng.choice([1, 2, 8, 15]))
+            steps = np.arange(count) * int(self.rng.integers(1, total + 2)) % ((size - 1) * total + 1)
+            places = np.minimum(steps // total, size - (2 if total > 1 else 1))
+            axes.append((places, steps - places * total if total > 1 else np.zeros(count, np.int64), total))
+        names = [f"{axis}{field}" for axis in ("row", "column") for field in ("s", "_weights", "_total")]
+        fields = dict(zip(names, (*axes[0], *axes[1]), strict=True))
+        return self.fitted(Interpolate, x, like or self.elements(), input_format=t.format, **fields)
 
     def lookup(self, x: str, like: Elements | None = None) -> str:
         like, t = like or self.elements(), self.tensors[x]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value
 from amaranth.lib import data
 
@@ -44,6 +45,12 @@ class Results:
         `decided`: cycles from the decision that there is room to the start.
         """
         return with_room(earliest, left, self.depth, back=2 + decided, block=self.words)
+
+    def departures(self, starts: Times, step: int) -> Times:
+        """When the words leave whose blocks start at `starts`; those of a block enter the queue `step` cycles apart."""
+        last = starts + self.latency + Queue.latency_of(self.depth)
+        before = np.arange(1 - self.words, 1) * step
+        return (last[:, None] + before).reshape(-1)
 
     def cost(self, width: int) -> Resources:
         queue = Queue.cost(width=width, depth=self.depth, technology=self.technology)

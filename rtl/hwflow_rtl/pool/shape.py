@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 from amaranth.hdl import Shape
 
 from ..multiply.products import Operand
 from ..rescale.rescaler import Rescaler, RescalerConstants
-from ..stream.queue import Queue
 from ..stream.streams import stream_of
 from ..stream.times import Times
 from ..stream.unit import LanesShape
@@ -48,20 +46,17 @@ class PoolShape(LanesShape):
 
     def departures(self, starts: Times, technology: Technology) -> Times:
         """When the words leave whose blocks start at `starts`, as `results` counts."""
-        results = self.results(technology)
-        last = starts + results.latency + Queue.latency_of(results.depth)
-        before = np.arange(1 - self.parts, 1) * self.step
-        return (last[:, None] + before).reshape(-1)
+        return self.results(technology).departures(starts, self.step)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class RescaledPoolShape(PoolShape):
-    """The sum of each lane over a window, rescaled: division, zero points and clamp are in the constants.
+class RescaledShape(LanesShape):
+    """The sum of each lane over a block of words, rescaled: division, zero points and clamp are in the constants.
 
     accumulator, output
-        Shapes of a sum of a window, and of an element that leaves.
+        Shapes of a sum, and of an element that leaves.
     rescaler
-        The constants of all channels; with an `order` where windows at the edges count fewer elements than others.
+        The constants of all channels.
     out_lanes
         Elements that leave in a beat, and the number of units that rescale; divides `lanes`.
     bipolar
@@ -74,13 +69,19 @@ class RescaledPoolShape(PoolShape):
     out_lanes: int
     bipolar: bool = False
 
-    def __post_init__(self) -> None:
+    def check_lanes(self, what: str) -> None:
+        """ValueError, which calls the unit `what`, where a word does not leave in equal parts."""
         if self.lanes % self.out_lanes:
-            raise ValueError(f"out_lanes of an average pool must divide its {self.lanes} lanes, not {self.out_lanes}")
-        check_constants(self.rescaler, self.window, self.window.words * self.lanes)
+            raise ValueError(f"out_lanes of {what} must divide its {self.lanes} lanes, not {self.out_lanes}")
+
+    @property
+    @abstractmethod
+    def step(self) -> int:
+        """Cycles between the words that leave for the sums of a word."""
 
     @property
     def parts(self) -> int:
+        """Words that leave for the sums of a word."""
         return self.lanes // self.out_lanes
 
     @property
@@ -123,6 +124,18 @@ class RescaledPoolShape(PoolShape):
     def rescalers(self, technology: Technology, name: str) -> list[Rescaler]:
         return [part.unit(accumulator=self.accumulator, output=self.output, interval=self.step, technology=technology,
                           name=f"{name}_requantizer{k}") for k, part in enumerate(self.constants)]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RescaledPoolShape(RescaledShape, PoolShape):
+    """The sum of each lane over a window, rescaled.
+
+    The `rescaler` has an `order` where windows at the edges count fewer elements than others.
+    """
+
+    def __post_init__(self) -> None:
+        self.check_lanes("an average pool")
+        check_constants(self.rescaler, self.window, self.window.words * self.lanes)
 
 
 def check_constants(rescaler: RescalerConstants, window: WindowShape, channels: int) -> None:

@@ -144,8 +144,14 @@ class RearrangeStageShape(MovedShape):
 
     def cost(self, technology: Technology) -> Resources:
         """RAM exact, LUT and FF estimated."""
+        queue = queue_depth(technology)
+        return (self.playing_cost(technology) + CreditCounter.cost(words=queue)
+                + Queue.cost(width=self.width, depth=queue, technology=technology))
+
+    def playing_cost(self, technology: Technology) -> Resources:
+        """The cost of what plays words, without a queue of them."""
         order, width = self.order, self.width
-        parts, queue = self.ring_parts(technology), queue_depth(technology)
+        parts = self.ring_parts(technology)
         depth = sum(parts)
         address, wraps = (depth - 1).bit_length(), not is_power_of_two(depth)
         counters = [address, address, *(counter.width for counter in counters_of(order, depth))]
@@ -155,9 +161,7 @@ class RearrangeStageShape(MovedShape):
             chains, masks = chains + adder_luts(address + 1, technology), masks + 3 * address
             counters += [address + 3]
         return (RingShape(width=width, parts=parts).cost(technology, self.holds)
-                + walker_of(order, depth).cost(technology)
-                + Queue.cost(width=width, depth=queue, technology=technology)
-                + CreditCounter.cost(words=queue) + fitted("RearrangeStage")
+                + walker_of(order, depth).cost(technology) + fitted("RearrangeStage")
                 + Resources(lut=chains + masks, ff=sum(counters)))
 
     def build(self, technology: Technology, name: str) -> RearrangeStage:
@@ -206,20 +210,33 @@ class RearrangeStage(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
+        shape, technology = self.shape, self.technology
+        places_in_queue = queue_depth(technology)
+        m.submodules.queue = queue = Queue(
+            shape=data.ArrayLayout(shape.element, shape.lanes), depth=places_in_queue, technology=technology)
+        m.submodules.credit = credit = CreditCounter(words=places_in_queue, take=1)
+        start, word = self.play(m, credit.credit)
+        m.d.comb += [
+            queue.i.valid.eq(delay(m, start, technology.timing.ram, "valid", reset_less=False)),
+            Value.cast(queue.i.payload).eq(word),
+            credit.taken.eq(start), credit.given.eq(queue.o.valid & queue.o.ready),
+        ]
+        link(m, queue.o, wiring.flipped(self.o))
+        return m
+
+    def play(self, m: Module, allowed: Value) -> tuple[Signal, Value]:
+        """A word is played in each cycle of the first, which `allowed` permits; it is there `timing.ram` cycles later.
+        """
         shape, order, depth, technology = self.shape, self.shape.order, self.depth, self.technology
         m.submodules.walker = walker = Walker(
             shape=walker_of(order, depth), technology=technology, name=self.name)
         m.submodules.ring = ring = Ring(
             shape=RingShape(width=shape.width, parts=self.parts), technology=technology, name=self.ring)
-        places_in_queue = queue_depth(technology)
-        m.submodules.queue = queue = Queue(
-            shape=data.ArrayLayout(shape.element, shape.lanes), depth=places_in_queue, technology=technology)
-        m.submodules.credit = credit = CreditCounter(words=places_in_queue, take=1)
 
         start, wrote = Signal(name="start"), Signal(name="wrote")
         m.d.comb += [walker.start.eq(start), self.busy.eq(start)]
         room, there = self.room(m, start, wrote, walker.freed), self.there(m, start, wrote, walker)
-        m.d.comb += [self.i.ready.eq(room), wrote.eq(self.i.valid & room), start.eq(there & credit.credit)]
+        m.d.comb += [self.i.ready.eq(room), wrote.eq(self.i.valid & room), start.eq(there & allowed)]
 
         write, read = self.write_address(m, wrote), self.read_address(m, start, walker)
         m.d.comb += [
@@ -231,13 +248,7 @@ class RearrangeStage(wiring.Component):
         if order.outside.any():
             outside = delay(m, walker.outside, technology.timing.ram, "outside")
             word = Mux(outside, Cat(*(Const(shape.padding, shape.element) for _ in range(shape.lanes))), word)
-        m.d.comb += [
-            queue.i.valid.eq(delay(m, start, technology.timing.ram, "valid", reset_less=False)),
-            Value.cast(queue.i.payload).eq(word),
-            credit.taken.eq(start), credit.given.eq(queue.o.valid & queue.o.ready),
-        ]
-        link(m, queue.o, wiring.flipped(self.o))
-        return m
+        return start, word
 
     def write_address(self, m: Module, wrote: Signal) -> Value:
         write = Signal(range(self.depth), name="write")

@@ -19,6 +19,7 @@ from hwflow.layers import (
     Embedding,
     Frame,
     IntFormat,
+    Interpolate,
     Layer,
     LayerGraph,
     Lookup,
@@ -40,7 +41,7 @@ from tests.hls.shared.machine import program_for, require_equal
 from tests.layers.cases import CASES, Case, integers
 
 #: The kinds that a shared stage computes, and how many random layers of each are compared; fewer among quick tests.
-COMPUTED = (Conv, Dense, MaxPool, AveragePool, Add, Multiply, Lookup, Concat, Rearrange)
+COMPUTED = (Conv, Dense, MaxPool, AveragePool, Add, Multiply, Lookup, Concat, Rearrange, Interpolate)
 #: The others, and what a shared stage lacks for them.
 REFUSED = {
     MatMul: "a shared stage has no matmul",
