@@ -19,8 +19,9 @@ from tests.strategies.numbers import Rng, integers
 #: For a simulator in Python: few cycles, few gates.
 TINY = Taste(side=5, channels=4, multiplications=800, blocks=2)
 USUAL = Taste()
-#: The kinds of layers that networks of images do not have.
-ROWS_AND_TREES = ("embedding", "matmul", "normalize", "recurrent", "running_sum", "softmax", "trees", "write_row")
+#: The kinds of layers that most networks of images do not have.
+ROWS_AND_TREES = ("embedding", "interpolate", "matmul", "normalize", "recurrent", "running_sum", "softmax", "trees",
+                  "write_row")
 
 
 def network(seed: int, taste: Taste = USUAL, kind: type[Blocks] | None = None) -> LayerGraph:
