@@ -86,8 +86,13 @@ def is_layer(node: Node, constants: Container[str]) -> bool:
 
 
 def is_computed(node: Node) -> bool:
-    """True for an operator that becomes a layer of its own between layers (`operators.COMPUTED`)."""
-    return (node.domain, node.op_type) in COMPUTED
+    """True for what becomes a layer of its own between layers: `operators.COMPUTED`, and what interpolates."""
+    return (node.domain, node.op_type) in COMPUTED or interpolates(node)
+
+
+def interpolates(node: Node) -> bool:
+    """True for a Resize or Upsample whose result lies on lines between elements."""
+    return not node.domain and node.op_type in RESIZES and _mode(node) in ("linear", "bilinear")
 
 
 def is_embedding(node: Node, graph: Graph) -> bool:

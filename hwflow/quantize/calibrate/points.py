@@ -39,6 +39,7 @@ from hwflow.quantize.graphs import (
     dynamic_inputs,
     host_prefix,
     host_suffix,
+    interpolates,
     is_computed,
     is_embedding,
     is_product,
@@ -253,7 +254,7 @@ class _Walk:
         """True for what is neither a function of elements nor keeps its input's values."""
         ranked = node.op_type in ORDERLY and node.outputs[0] in self.at_the_end  # what ranks its result leaves it out
         on_host = needs_host(node, self.graph) and (ranked or not is_computed(node))
-        known = node.op_type in ELEMENTWISE | KEEPS or on_host
+        known = (node.op_type in ELEMENTWISE | KEEPS and not interpolates(node)) or on_host
         makes = not known or pads_values(node, self.graph) or is_embedding(node, self.graph)
         return makes and bool(dynamic_inputs(node, self.graph))
 
@@ -405,7 +406,7 @@ def _readers(name: str, read: dict[str, list[Node]]) -> set[str]:
     operators, todo = set[str](), [name]
     while todo:
         for node in read.get(todo.pop(), []):
-            if node.op_type in LAYOUT | MOVES:
+            if node.op_type in LAYOUT | MOVES and not interpolates(node):
                 todo += node.outputs
             else:
                 operators.add(node.op_type)

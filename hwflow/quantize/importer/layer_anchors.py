@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 from hwflow_base.errors import Refusal, reason_of
 
-from hwflow.layers import AveragePool, Conv, Dense, IntFormat, Layer, Lookup, Requantize, Tensor
+from hwflow.layers import AveragePool, Conv, Dense, Interpolate, IntFormat, Layer, Lookup, Requantize, Tensor
 from hwflow.layers.elementwise import Add, Multiply
 from hwflow.layers.formats import BIPOLAR, IntArray
+from hwflow.layers.interpolate import Between
 from hwflow.layers.matrix import accumulator_format
 from hwflow.layers.rescale import Rescale, Rounding, Thresholds
 from hwflow.layers.window import Window
@@ -127,10 +128,7 @@ class Average(LayerAnchor):
         whole = [(a[0] * b[0], a[1] * b[1]) for a in kinds[0] for b in kinds[1]]
         sums = [_sums_of(x, elements, channels) for elements, _ in whole]
         starts = [Form.linear((Fraction(x.scale) / divisor,) * channels) for _, divisor in whole]
-        forms = [_affine_form(task.unrounded, start, task.parameters) for start in starts]
-        signs, rescaling = _searched(starts, sums, task) if None in forms else _scaled(forms, sums, task)
-        if rescaling is None or not all(np.all(sign > 0) for sign in signs):
-            raise ValueError("an average must not be negated or made constant before its QuantizeLinear")
+        rescaling = _rising(starts, sums, task)
         rows, columns = (
             tuple(kind.index(entry) for entry in axis) if len(whole) > 1 or any(window.pads) else ()
             for kind, axis in zip(kinds, (self.rows, self.columns), strict=True)
@@ -138,6 +136,21 @@ class Average(LayerAnchor):
         return AveragePool(
             task.name, (x.name,), task.y.name, x.format, rescaling, window.kernel, window.strides, window.pads,
             window.dilations, rows, columns)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Resized(LayerAnchor):
+    """A tensor between whose rows and columns the elements of `frame` lie."""
+
+    rows: Between
+    columns: Between
+
+    def layer(self, task: LayerTask) -> Layer:
+        """An Interpolate, which divides where it rescales to `y`."""
+        (x,), total, channels = task.xs, self.rows.total * self.columns.total, self.frame.channels
+        start = Form.linear((Fraction(x.scale) / total,) * channels)
+        rescaling = _rising([start], [_sums_of(x, total, channels)], task)
+        return Interpolate(task.name, (x.name,), task.y.name, x.format, rescaling, *self.rows, *self.columns)
 
 
 @dataclass(frozen=True)
@@ -268,6 +281,16 @@ def _sums_of(x: Tensor, elements: int, channels: int) -> Accumulator:
 def _joined(sums: list[Accumulator]) -> Accumulator:
     """One class after the other."""
     return Accumulator(*(np.concatenate([getattr(part, end) for part in sums]) for end in ("zero", "low", "high")))
+
+
+def _rising(starts: list[Form], sums: list[Accumulator], task: LayerTask) -> Rescale:
+    """The rescaling of the classes of means that begin as `starts`.  ValueError where one does not rise with the mean.
+    """
+    forms = [_affine_form(task.unrounded, start, task.parameters) for start in starts]
+    signs, rescaling = _searched(starts, sums, task) if None in forms else _scaled(forms, sums, task)
+    if rescaling is None or not all(np.all(sign > 0) for sign in signs):
+        raise ValueError("an average must not be negated or made constant before its QuantizeLinear")
+    return rescaling
 
 
 def _scaled(

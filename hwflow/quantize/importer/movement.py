@@ -37,6 +37,10 @@ class Movement:
         self.graph, self.building = graph, building
         self._opsets, self._made = opsets, producers(graph)
 
+    def maker(self, name: str) -> Node:
+        """The node that makes the tensor `name`."""
+        return self._made[name]
+
     def layout(self, node: Node, state: Movable) -> Movable:
         """The result of a node that keeps all elements."""
         if node.op_type in SAME:

@@ -25,6 +25,7 @@ from hwflow.quantize.importer.kinds.reductions import (
     reduce_sum,
     running_sum,
 )
+from hwflow.quantize.importer.kinds.resize import resize
 from hwflow.quantize.importer.kinds.rows import (
     group_normalization,
     instance_normalization,
@@ -65,10 +66,12 @@ HANDLERS: Mapping[tuple[str, str], Handler] = {
     ("", "RNN"): recurrent,
     ("", "MeanVarianceNormalization"): mean_variance_normalization,
     ("", "RMSNormalization"): rms_normalization,
+    ("", "Resize"): resize,
     ("", "TensorScatter"): tensor_scatter,
     ("ai.onnx.ml", "TreeEnsemble"): trees,
     ("ai.onnx.ml", "TreeEnsembleRegressor"): trees,
     ("", "Softmax"): softmax,
+    ("", "Upsample"): resize,
     **{("", name): reduce_best for name in BEST},
     **{("", name): reduce_sum for name in SUMS},
 }
