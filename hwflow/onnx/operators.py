@@ -47,7 +47,8 @@ _BESIDE = "along any axis but the first; along height and width the elements are
 _SIDE_BY_SIDE = ("concat", "rearrange")
 _WRITTEN = "indices constant, no reduction: a Concat of what stands where"
 _MOVE = "constant parameters; at most 4 axes"
-_NEAREST = "mode nearest with constant sizes or scales; nothing that computes between elements (linear, cubic)"
+_RESIZED = ("constant sizes or scales; mode nearest, or linear between two neighbours along one or two axes "
+            "(no antialias); not cubic")
 _SCALES = "scale and zero point constant; activations per tensor, weights per tensor or output channel; up to 16 bits"
 _INTEGERS = "parameters constant; activations per tensor, weights per tensor or output channel"
 _QONNX = "1 to 8 bits, scale, zero point and width constant; activations per tensor"
@@ -272,7 +273,7 @@ _STANDARD = (
         total=Total(2, is_magnitude=True)),
     Row("Relu", T.FUNCTION | T.CLAMP | T.NOT_NEGATIVE | T.HOMOGENEOUS, same=(6, 13, 14), layers=_TABLE),
     Row("Reshape", T.LAYOUT | T.IN_NORMALIZATION | T.MISSING_STAYS, same=(13, 14, 19, *_EVERY)),
-    Row("Resize", T.MOVE | T.RESIZES, same=(18, 19), layers=(FUSED, "rearrange"), limits=_NEAREST,
+    Row("Resize", T.MOVE | T.RESIZES, same=(18, 19), layers=(FUSED, "rearrange", "interpolate"), limits=_RESIZED,
         texts={"coordinate_transformation_mode": {1: _RESIZE, 19: _RESIZE + " half_pixel_symmetric"},
                "keep_aspect_ratio_policy": "stretch not_larger not_smaller",
                "mode": {1: "nearest linear", 11: "nearest linear cubic"},
@@ -327,7 +328,7 @@ _STANDARD = (
     Row("Trilu", T.MOVE | T.PADS),
     Row("Unique", same=(28,)),
     Row("Unsqueeze", T.LAYOUT | T.IN_NORMALIZATION | T.MISSING_STAYS, same=(11, *_EVERY)),
-    Row("Upsample", T.MOVE | T.RESIZES, layers=(FUSED, "rearrange"), limits=_NEAREST,
+    Row("Upsample", T.MOVE | T.RESIZES, layers=(FUSED, "rearrange", "interpolate"), limits=_RESIZED,
         texts={"mode": {1: "nearest bilinear", 7: "nearest linear"}}),
     Row("Where", T.CHOICE | T.TURNING, same=(16,), broadcasts=7),
     Row("Xor", broadcasts=7),

@@ -266,8 +266,8 @@ def _of_move(node: Node, model: Model) -> Problem:
     if node.op_type in RESIZES and mode != "nearest":
         return Problem.of(
             node,
-            f"between layers only mode 'nearest' has hardware, not '{mode}', which computes between elements",
-            NEAREST.to(model),
+            f"between layers only the modes 'nearest' and 'linear' have hardware, not '{mode}'",
+            LINEAR.to(model),
         )
     late = [name for name in dynamic_inputs(node, model.graph) if name != node.inputs[0]] or list(node.inputs[:1])
     return Problem.of(
@@ -326,12 +326,10 @@ WEIGHTS = Advice(
     torch="call torch.nn.utils.parametrize.remove_parametrizations and model.eval() before torch.onnx.export",
     tensorflow="freeze the model before tf2onnx reads it (a SavedModel is frozen)",
 )
-NEAREST = Advice(
-    "export the model with nearest, or with a ConvTranspose of fixed weights that interpolates",
-    torch="torch.nn.Upsample(mode='nearest') in its place, or a torch.nn.ConvTranspose2d of fixed weights that "
-    "interpolates",
-    tensorflow="UpSampling2D(interpolation='nearest') in its place, or a Conv2DTranspose of fixed weights that "
-    "interpolates",
+LINEAR = Advice(
+    "export the model with linear or nearest",
+    torch="torch.nn.Upsample(mode='bilinear') or mode='nearest' in its place",
+    tensorflow="UpSampling2D(interpolation='bilinear') or 'nearest' in its place",
 )
 INTEGERS = Advice(
     "quantize activations to int8 or uint8, or leave their quantizers out: then calibration data decide"

@@ -127,7 +127,7 @@ def gru(n: Net) -> tuple[str, ...]:
 
 
 def resize(n: Net) -> str:
-    made = n.b.node("Resize", n.unit(n.x, 4), "", n.constant([1, 1, 2, 2]), mode="linear", name="grow")
+    made = n.b.node("Resize", n.unit(n.x, 4), "", n.constant([1, 1, 2, 2]), mode="cubic", name="grow")
     n.channels[made] = 4
     return made
 
@@ -207,7 +207,7 @@ REFUSED: dict[str, tuple[tuple[int, ...], Callable[[Net], tuple[str, ...]], str]
     "an operator between layers": (
         IMAGE,
         lambda n: (n.conv(resize(n), 4, (1, 1)),),
-        "'grow' (Resize): between layers only mode 'nearest' has hardware, not 'linear'",
+        "'grow' (Resize): between layers only the modes 'nearest' and 'linear' have hardware, not 'cubic'",
     ),
     "a layer with a computed bias behind": (
         IMAGE,

@@ -32,7 +32,7 @@ REFUSED = [
     ("BatchNormalization", "is_test 0", _TRAINING),
     ("BatchNormalization", "no is_test", _TRAINING),
     ("Dropout", "training", "drops elements at random, as in training"),
-    ("Resize", "linear", "only mode 'nearest' has hardware"),
+    ("Resize", "cubic", "only the modes 'nearest' and 'linear' have hardware"),
 ]
 REASONS = {(op, form): why for ops, form, why in REFUSED for op in ops.split()}
 

@@ -15,7 +15,7 @@ from hwflow.layers import Interpolate
 from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Model, Value
 from hwflow.quantize import Quantized, quantize
-from tests.quantize.models import Qdq, kinds, session
+from tests.quantize.models import Qdq, assert_agrees, kinds, session
 from tests.quantize.net import Net
 
 #: Scale and zero point of what is resized.
@@ -133,3 +133,77 @@ def test_as_onnxruntime(mode: str, old: tuple[int, ...], new: tuple[int, ...]) -
     made = layer.evaluate(quantized.graph, image[None])
     made = made[0].transpose(2, 0, 1).reshape(y.shape)
     assert ((made == np.rint(steps) + INPUT[1]) | (near_half & (np.abs(made - INPUT[1] - steps) < 0.51))).all()
+
+
+def network(n: Net, x: str) -> Quantized:
+    """A convolution behind, and all of it near the float model."""
+    model = onnx.infer(n.model(n.conv(x, 3, (1, 1))))
+    rows = {"input": np.random.default_rng(3).normal(0, 1, (40, *model_shape(model))).astype(np.float32)}
+    expected = np.stack([session(model).run(None, {"input": row})[0] for row in rows["input"]])
+    quantized = quantize(model, rows)
+    noise = golden.predict(quantized, rows)[model.graph.outputs[0].name] - expected
+    assert 10 * np.log10(np.var(expected) / np.mean(noise**2)) > 30, "dB, 8 bits"
+    return quantized
+
+
+def model_shape(model: Model) -> tuple[int, ...]:
+    kind = model.graph.inputs[0].tensor
+    assert kind is not None
+    assert kind.shape is not None
+    return tuple(int(size) for size in kind.shape if isinstance(size, int))
+
+
+def test_floats_behind_a_convolution() -> None:
+    n = Net((3, 6, 5))
+    x = n.node("Resize", n.unit(n.x, 4), "", n.constant((1, 1, 2, 1.6)), mode="linear")
+    assert kinds(network(n, x)) == ["conv", "interpolate", "conv"]
+
+
+def test_axes_of_the_file_that_are_no_image() -> None:
+    """Height and width between Transposes, and one axis of an image alone."""
+    n = Net((3, 6, 5))
+    x = n.node("Transpose", n.unit(n.x, 4), perm=(0, 2, 3, 1))
+    x = n.node("Resize", x, "", n.constant((1, 2, 0.6, 1)), mode="linear")
+    x = n.node("Transpose", x, perm=(0, 3, 1, 2), channels=4)
+    x = n.node("Resize", x, "", n.constant((1, 1, 1, 3)), mode="linear", coordinate_transformation_mode="align_corners")
+    assert kinds(network(n, x)) == ["conv", "interpolate", "interpolate", "conv"]
+
+
+def test_a_sum_of_two_sizes() -> None:
+    """As the decoder of a feature pyramid has it; an activation behind a Resize is a part of it."""
+    n = Net((3, 8, 8))
+    large = n.unit(n.x, 4)
+    small = n.unit(n.node("MaxPool", large, kernel_shape=(2, 2), strides=(2, 2)), 4)
+    grown = n.relu(n.node("Resize", small, "", "", n.constant((1, 4, 8, 8), np.int64), mode="linear"))
+    made = kinds(network(n, n.node("Add", large, grown)))
+    assert sorted(made) == sorted(["conv", "max_pool", "conv", "interpolate", "add", "conv"])
+
+
+@pytest.mark.parametrize(("opset", "op"), [(9, "Upsample"), (10, "Resize")])
+def test_operator_sets_before_11(opset: int, op: str) -> None:
+    n = Net((3, 6, 5), opset=opset)
+    x = n.node(op, n.unit(n.x, 4), n.constant((1, 1, 2, 3)), mode="linear")
+    assert kinds(network(n, x)) == ["conv", "interpolate", "conv"]
+
+
+def test_as_the_runtime_all_the_way() -> None:
+    """With another scale behind, so that there are no halves that floats break."""
+    m = Qdq((1, 3, 5, 6)).qdq(0.0313, 4).conv((4, 3, 3, 3), pads=(1, 1, 1, 1)).qdq(*INPUT)
+    m.node("Resize", "", m.constant("scales", np.array([1, 1, 2, 2], np.float32)), mode="linear").qdq(0.0491, 7)
+    m.conv((5, 4, 3, 3)).qdq(0.25, 3)
+    assert kinds(assert_agrees(m.model(19), 0.25, share=0.995)) == ["conv", "interpolate", "conv"]
+
+
+REFUSED = {
+    "antialias": ((0.5, 0.5), {"antialias": 1}, "must lie between two neighbours along each axis that it resizes"),
+    "a ratio of large numbers": ((1.4043362, 1.0), {}, "fractions with a denominator of at most 4096"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusals(name: str) -> None:
+    scales, attributes, why = REFUSED[name]
+    n = Net((3, 80, 8), opset=19)
+    x = n.node("Resize", n.conv(n.x, 4, (1, 1)), "", n.constant((1, 1, *scales)), mode="linear", **attributes)
+    with pytest.raises(HwflowError, match=rf"\(Resize\): .*{why}"):
+        quantize(onnx.infer(n.model(n.conv(x, 3, (1, 1)))))

@@ -164,10 +164,11 @@ def test_a_signal() -> None:
     assert check(n, n.conv(x, 3, (3,))) == ["conv", "rearrange", "conv"]
 
 
-def test_interpolation_is_refused() -> None:
+def test_cubic_interpolation_is_refused() -> None:
     n = Net((3, 8, 8))
-    x = n.node("Resize", n.unit(n.x, 4), "", n.constant((1, 1, 2, 2)), mode="linear")
-    with pytest.raises(HwflowError, match=r"\(Resize\): between layers only mode 'nearest' has hardware, not 'linear'"):
+    x = n.node("Resize", n.unit(n.x, 4), "", n.constant((1, 1, 2, 2)), mode="cubic")
+    message = r"\(Resize\): between layers only the modes 'nearest' and 'linear' have hardware, not 'cubic'"
+    with pytest.raises(HwflowError, match=message):
         quantize(onnx.infer(n.model(n.conv(x, 3, (1, 1)))))
 
 

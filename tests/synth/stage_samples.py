@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from amaranth.hdl import signed, unsigned
@@ -39,7 +40,7 @@ from hwflow_rtl.trees.walk import WalkedTreesShape, WalkPlan
 from hwflow_rtl.vendor import Technology
 from hwflow_rtl.window.shape import WindowShape
 
-from hwflow.layers import Frame, IntFormat, LayerGraph, Normalize, Recurrent, Requantize, Softmax, Tensor
+from hwflow.layers import Frame, Interpolate, IntFormat, LayerGraph, Normalize, Recurrent, Requantize, Softmax, Tensor
 from hwflow.layers.base import Layer
 from hwflow.layers.recurrent import GATES
 from hwflow.stages.folding import Folding
@@ -152,6 +153,25 @@ def selection(technology: Technology, operation: str, height: int, width: int, w
     return of_shape(SelectionShape(order=shape, element=signed(8), lanes=lanes), technology, "select")
 
 
+def interpolate(technology: Technology, height: int, width: int, factor: int, channels: int, lanes: int,
+                out_lanes: int) -> Sample:
+    """Frames `factor` times as large, with half pixels."""
+    element, axes = IntFormat(8, signed=True), []
+    for size in (height, width):
+        parts = np.clip((2 * np.arange(size * factor) + 1) - factor, 0, 2 * factor * (size - 1))
+        total = 2 * factor if size > 1 else 1
+        places = np.minimum(parts // total, max(0, size - 2))
+        axes.append((places, (parts - places * total) * (size > 1), total))
+    rescale = Requantize(*(np.full(channels, value) for value in (0, 131071, 17 + (2 * factor).bit_length())), 3, -128,
+                         127)
+    layer = Interpolate("resize", ("x",), "y", element, rescale, *axes[0], *axes[1])
+    frame = Frame(height, width, channels)
+    tensors = {name: Tensor(name, of, element, 0.5, 0) for name, of in (("x", frame), ("y", layer.output_frame(frame)))}
+    stage = stage_of(LayerGraph("resize", tensors, (layer,), ("x",), ("y",)), layer)
+    shape = replace(stage.shape(Folding(1, lanes, out_lanes), technology), rescaler=constants(channels, "dsp"))
+    return of_shape(shape, technology, "resize")
+
+
 def lookup(technology: Technology, bits_in: int, bits_out: int, lanes: int) -> Sample:
     table = np.random.default_rng(bits_in).integers(0, 1 << bits_out, 1 << bits_in)
     return of_shape(LookupShape(element=unsigned(bits_in), output=unsigned(bits_out), lanes=lanes, beats=1,
@@ -182,8 +202,8 @@ STAGES: Mapping[str, Callable[..., Sample]] = {
     "JoinStage": join, "Hold": hold, "Replay": replay,
     "ConcatStage": concat, "WriteRowStage": write_row, "AveragePoolStage": average_pool(AveragePoolShape),
     "FoldAveragePoolStage": average_pool(FoldAveragePoolShape), "RearrangeStage": rearrange,
-    "SelectionStage": selection, "LookupStage": lookup, "EmbeddingStage": embedding, "TopKStage": top_k,
-    "RunningSumUnit": running_sum}
+    "InterpolateStage": interpolate, "SelectionStage": selection, "LookupStage": lookup, "EmbeddingStage": embedding,
+    "TopKStage": top_k, "RunningSumUnit": running_sum}
 
 
 # Stages of rows: softmax and normalization

@@ -93,6 +93,10 @@ HELD_OUT: dict[str, tuple[Shape, ...]] = {
             ("RearrangeStage", "flip", 12, 10, 1, 2), ("RearrangeStage", "transpose", 16, 16, 2, 1),
             ("RearrangeStage", "upsample", 7, 7, 3, 2), ("RearrangeStage", "pad", 10, 10, 4, 1),
             ("SelectionStage", "crop", 14, 14, 1, 2), ("SelectionStage", "thin", 16, 16, 4, 1))),
+    "interpolations": tuple(
+        {"unit": "InterpolateStage", "height": height, "width": width, "factor": factor, "channels": channels,
+         "lanes": lanes, "out_lanes": out_lanes} for height, width, factor, channels, lanes, out_lanes in (
+             (12, 12, 2, 4, 4, 2), (5, 16, 4, 8, 2, 1), (20, 20, 3, 2, 1, 1))),
     "links": (
         *({"unit": "HostLink", "bytes_in": bytes_in, "bytes_out": bytes_out, "payload": payload, "room": room,
            "settings": settings} for bytes_in, bytes_out, payload, room, settings in (

@@ -170,8 +170,10 @@ class InterpolateShape(RescaledShape, RearrangeStageShape):
             total += sum((self.product.cost(technology) for _ in range(self.lanes)), Resources())
         if self.weighing:
             total += self.weighing.cost(technology)
-        counters = Nest.bits(self.loops)
-        return total + self.rescale_cost(technology) + fitted("InterpolateStage", counter_bits=counters)
+        weights = self.rows.shape.width + self.columns.shape.width if self.weighing else 0
+        own = fitted("InterpolateStage", counter_bits=Nest.bits(self.loops), sum_bits=self.sums_width,
+                     waiting_bits=waiting, weight_bits=weights)
+        return total + self.rescale_cost(technology) + own
 
     @property
     def loops(self) -> tuple[int, ...]:
