@@ -23,8 +23,9 @@ from hwflow.quantize.calibrate.activations import (
 from hwflow.quantize.calibrate.equalize import equalize
 from hwflow.quantize.calibrate.insert import insert
 from hwflow.quantize.calibrate.points import Point, common_ranges, flags, points, scale_source, squares
-from hwflow.quantize.calibrate.ranges import Progress, ranges_of_silent
+from hwflow.quantize.calibrate.ranges import NOTHING, Progress, ranges_of_silent
 from hwflow.quantize.calibrate.recurrent import Reach, needs_reaches, reaches, with_reaches
+from hwflow.quantize.calibrate.room import Room
 from hwflow.quantize.calibrate.tune import equalizes, resolved, tune
 from hwflow.quantize.calibrate.weights import recurrent_weights
 from hwflow.quantize.checks.meaning import Proof, Trail
@@ -93,6 +94,7 @@ class Prepared:
     there are none.  `seen` has the values of each point on them, or on made-up rows; it is None where there are no rows
     and nothing has to be measured, because the settings say every range.  `reaches` has the values inside of recurrent
     layers, by their nodes' names, of those rows; where there are none and they must be known, of made-up rows.
+    `room` is that for rows beyond the calibration data, where the settings ask for it.
     `equalized` says whether weights of `twin` were equalized across layers.
     """
 
@@ -103,6 +105,7 @@ class Prepared:
     seen: Mapping[str, Histogram] | None
     equalized: bool
     reaches: Mapping[str, Reach] = field(default_factory=dict)
+    room: Room | None = None
 
     @property
     def layers(self) -> tuple[Node, ...]:
@@ -161,8 +164,9 @@ def prepare(
             "and the accuracy will suffer; give real inputs with --data"
         )
     seen = calibrate.measure(model, rows, tensors, progress)
+    room = Room.of(model, tensor_points, rows, settings.room)
     rows_kept = None if calibration is None else rows
-    return Prepared(model, tensor_points, common, rows_kept, seen, equalized, reaches(model, rows))
+    return Prepared(model, tensor_points, common, rows_kept, seen, equalized, reaches(model, rows), room)
 
 
 def _check_types(model: Model, tensors: tuple[Point, ...]) -> None:
@@ -249,7 +253,8 @@ def _activation_settings(
                 notes.append(f"tensor '{name}' is {seen.low:g} everywhere in the calibration data")
             ends = choose_range(seen, choice)
             ends = _of_scores(*ends) if point.is_scores else ends
-            ends = _with_room(*ends, settings.room) if point.is_input else ends
+            if prepared.room is not None:
+                ends = prepared.room.added(point, ends, {name: own.range or NOTHING for name, own in choices.items()})
         choices[name] = replace(choice, method=resolved_method(choice), range=ends)
     for group in prepared.common:
         if len({wished[name] for name in group}) > 1:
@@ -262,10 +267,6 @@ def _activation_settings(
         if wished[name].range is None:
             choices[name] = replace(choices[name], range=ends)
     return choices
-
-
-def _with_room(low: float, high: float, room: float) -> tuple[float, float]:
-    return low - room * (high - low), high + room * (high - low)
 
 
 def _of_scores(low: float, high: float) -> tuple[float, float]:

@@ -50,7 +50,7 @@ from hwflow.quantize.passes.joins import (
 from hwflow.quantize.passes.masks import masks_before_softmax, with_floors
 from hwflow.quantize.passes.normalise import convert_old, layout_before_dequantize, max_pool_last, merge_equal
 from hwflow.quantize.passes.pads import fold_pads
-from hwflow.quantize.passes.products import gemm_of_two, rows_to_conv
+from hwflow.quantize.passes.products import gemm_of_two, rows_to_conv, vectors_to_matrices
 from hwflow.quantize.passes.recurrent import batch_second, last_states_of_y, whole_sequences
 from hwflow.quantize.passes.spectra import fourier_to_products, turn_before_copies
 from hwflow.quantize.passes.streaming import keep_states
@@ -88,6 +88,8 @@ DIALECT_PASSES: tuple[Pass, ...] = (
     Pass("tables-to-constants", "Choose rows of a table before they are dequantized.", tables_to_constants),
     Pass("numbers-of-rows", "Bring the numbers that choose rows of a table into its range.", numbers_of_rows),
     Pass("gemm-of-two", "Write a computed bias of a Gemm, and any of two computed tensors, as a sum.", gemm_of_two),
+    Pass("vectors-to-matrices", "Write products with a constant vector as products with a matrix.",
+         vectors_to_matrices),
     Pass("rows-to-conv", "Write products of several rows with constants as 1x1 convolutions.", rows_to_conv),
     Pass("turn-before-copies", "Turn a tensor before shifted copies of it are stacked.", turn_before_copies),
     Pass("joins-to-sums-and-products", "Write Div, Max and Min of two tensors with Mul, Add and Sub.",

@@ -133,7 +133,7 @@ class QuantizationSettings(ByValue):
     `equalize` is cross-layer equalization of weights; None decides it automatically.  `hardware_argmax`: an ArgMax,
     ArgMin or TopK at the end of the model is a layer of the hardware, not a node of the host.  `chosen`: the widths of
     `default` are somebody's choice, not only what is taken where nobody says.  `room`: ranges of inputs that are found
-    in data grow by this part of them at each end.
+    in data grow by this part of them at each end, and those of other tensors as far as such inputs take them.
     """
 
     default: LayerSettings = LayerSettings()

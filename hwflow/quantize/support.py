@@ -13,7 +13,6 @@ import numpy as np
 from hwflow_base.errors import HwflowError
 
 from hwflow.onnx.advice import FOREIGN, OPTIMIZED, Advice
-from hwflow.onnx.inference.nearest_neighbours import compared_rows
 from hwflow.onnx.model import Graph, Model, Node
 from hwflow.onnx.operators import (
     AFFINE,
@@ -75,10 +74,7 @@ def operators_without_hardware(model: Model) -> list[Problem]:
     Nodes that compute with constants and shapes alone do not count: inference folds them.  Nor do operators that hwflow
     does not know at all, which the checker reports.
     """
-    constants = model.graph.initializers
-    if any(compared_rows(node, map(constants.get, node.inputs)) for node in model.graph.nodes):
-        return []  # inference says what such a model is, and nothing of it becomes hardware
-    folded = set(constants)
+    folded = set(model.graph.initializers)
     host = on_host(model.graph)
     problems = []
     for node in model.graph.nodes:

@@ -12,7 +12,7 @@ import onnxruntime
 import pytest
 from hwflow_base.errors import HwflowError
 
-from hwflow.onnx import Model, dumps, infer, simplify
+from hwflow.onnx import Model, dumps, evaluate, infer, simplify
 from hwflow.onnx.build import Builder, make_graph, make_model, make_node, tensor_type
 from hwflow.onnx.model import Node, Value
 from hwflow.quantize import quantize
@@ -237,3 +237,32 @@ def test_a_loop_that_never_comes_to_its_end() -> None:
     with pytest.raises(HwflowError) as caught:
         infer(make_model(make_graph(graph.nodes, graph.inputs, graph.outputs, far)))
     assert "must end after at most 4096 rounds to be written out, and goes on after 4096" in str(caught.value)
+
+
+def test_rounds_that_know_nothing_of_each_other_are_written_once() -> None:
+    """Operands of all ranks, constants of both graphs, and results that keep axes; the oracle is onnxruntime."""
+    rng = np.random.default_rng(9)
+    b = Builder()
+    x = b.input("x", np.float32, (2, 3))
+    rows, more = (b.constant(name, rng.standard_normal(shape).astype(np.float32))
+                  for name, shape in (("rows", (7, 3)), ("more", (7,))))
+    b.constant("outer", rng.standard_normal((2, 1)).astype(np.float32))
+    nodes = [
+        make_node("Constant", [], ["two"], value=np.array(2, np.float32)),
+        make_node("Sub", ["h", "row"], ["apart"]), make_node("Pow", ["apart", "two"], ["powers"]),
+        make_node("ReduceSum", ["powers", "along"], ["sums"], keepdims=0),
+        make_node("ReduceMax", ["apart"], ["most"], axes=[-1], keepdims=1),
+        make_node("Mul", ["sums", "number"], ["scaled"]), make_node("Add", ["most", "outer"], ["shifted"]),
+        make_node("Identity", ["h"], ["h2"])]
+    body = make_graph(nodes, [value("h"), value("row"), value("number")],
+                      [value("h2"), value("scaled"), value("shifted")], {"along": np.array([1])}, name="body")
+    names = b.nodes("Scan", x, rows, more, outputs=("h", "scaled_rows", "shifted_rows"), body=body, num_scan_inputs=2)
+    for name in names:
+        b.output(name, np.float32, None)
+    model = b.model(opset=17)
+    inferred = infer(model)
+    assert len(inferred.graph.nodes) <= 10
+    rows_of_x = rng.standard_normal((2, 3)).astype(np.float32)
+    wanted = onnxruntime.InferenceSession(dumps(model)).run(None, {"x": rows_of_x})
+    for made, result in zip(evaluate(inferred, {"x": rows_of_x}).values(), wanted, strict=True):
+        np.testing.assert_allclose(made, result, rtol=1e-6)

@@ -100,6 +100,7 @@ CASES: Mapping[str, tuple[Callable[[], Model], Mistake]] = {
     "sum-to-add": (text("sum of three"), reads("Add", 0, 0)),
     "gemm-of-two": (text("gemm of two"), writes("Gemm", alpha=0.6)),
     "factors-behind-products": (text("factor"), computes("Mul", 1, lambda by: 1.01 * by)),
+    "vectors-to-matrices": (text("vector"), computes("MatMul", 1, lambda w: 1.01 * w)),
     "rows-to-conv": (text("rows"), computes("Conv", 1, lambda w: 1.01 * w)),
     "whole-sequences": (text("whole sequences"), computes("GRU", 1, lambda w: 0.9 * w)),
     "batch-second": (text("layout"), computes("LSTM", 1, lambda w: 0.9 * w)),

@@ -18,9 +18,9 @@ from hwflow.onnx.advice import BRANCHES, COMPUTED_SIZES, SIZES_OF_DATA, UNKNOWN
 from hwflow.onnx.checker import require_valid
 from hwflow.onnx.errors import LimitError, ShapeLimitError
 from hwflow.onnx.inference.maps import Maps, with_classes, with_standard_set
-from hwflow.onnx.inference.nearest_neighbours import INSTEAD, compared_rows, refusal
 from hwflow.onnx.inference.open_sizes import Shapes, contradictions, fixed_inputs, suiting_shapes
 from hwflow.onnx.inference.rounds import Rounds, rounds_of
+from hwflow.onnx.inference.rounds_at_once import rounds_at_once
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits, Meter
 from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
 from hwflow.onnx.operators import advice_on, having
@@ -172,9 +172,9 @@ class _Walk:
         if node.domain or node.op_type not in ("If", "Loop", "Scan"):
             return None
         call = Call(node, self.opsets.get("", 0), path, find(node, self.opsets)[0], self.meter)
-        if rows := compared_rows(node, (self.known[name].value if name else None for name in node.inputs)):
-            raise call.error(refusal(rows), INSTEAD)
         rounds = rounds_of(call, self)
+        if rounds is not None and (nodes := rounds_at_once(rounds, self)) is not None:
+            return nodes
         branch = None if rounds else self.branch(node)
         if rounds is None and branch is None and (option := self.suggest(node.inputs[:1])):
             raise call.error("its condition must be constant, not computed from the inputs",

@@ -57,6 +57,9 @@ KEEPS = LAYOUT | MOVES | MAX_POOLS | BEST
 #: Operators that make classes or shares of a row of scores.
 _CLASSIFIES = HOST_ONLY - named(Trait.ELEMENT)
 
+#: Distances are ranked behind it, in the order of their squares.
+_ROOTS = frozenset({"Sqrt"})
+
 
 @dataclass(frozen=True)
 class Point:
@@ -64,12 +67,14 @@ class Point:
 
     `owner` is what settings call it: an input (`is_input`) or the node that computes it, which may stand before a Relu
     or Clip that is a part of it.  `is_scores`: a Softmax, ArgMax or the like on the host makes classes of it.
+    `is_last`: no layer reads it.
     """
 
     tensor: str
     owner: str
     is_input: bool = False
     is_scores: bool = False
+    is_last: bool = False
 
 
 def points(model: Model, ranks: bool = False) -> tuple[Point, ...]:
@@ -177,7 +182,9 @@ class _Walk:
         return self._with_owners()
 
     def _add(self, tensor: str, node: Node) -> None:
-        self.found.setdefault(tensor, Point(tensor, label_of(node), is_scores=self._is_scores(tensor)))
+        is_last = all(self.after.issuperset(filter(None, reader.outputs)) for reader in self.read.get(tensor, ()))
+        point = Point(tensor, label_of(node), is_scores=self._is_scores(tensor), is_last=is_last)
+        self.found.setdefault(tensor, point)
 
     def _add_start(self, name: str) -> None:
         """A tensor that the host makes."""
@@ -246,7 +253,7 @@ class _Walk:
 
     def _is_scores(self, name: str) -> bool:
         readers = self.read.get(name, [])
-        while len(readers) == 1 and readers[0].op_type in LAYOUT:
+        while len(readers) == 1 and readers[0].op_type in LAYOUT | _ROOTS:
             readers = self.read.get(readers[0].outputs[0], [])
         return bool(readers) and all(node.op_type in _CLASSIFIES for node in readers)
 

@@ -29,6 +29,9 @@ from hwflow.quantize.graphs import (
 )
 from hwflow.quantize.passes.computed_masks import hides, masking_nodes
 
+#: The lowest and the highest value of a tensor.
+Range: TypeAlias = tuple[float, float]
+
 #: Called with (rows done, rows in all).
 Progress = Callable[[int, int], None]
 
@@ -227,8 +230,6 @@ def _computed_back(node: Node, name: str, used: dict[str, Mask], model: Model) -
 # The layer that reads such a tensor adds a bias, in steps of the tensor's scale times the weight's. A scale of 1
 # would make these steps as coarse as the weight's, so the tensor takes the range of the reader's result.
 
-
-Range: TypeAlias = tuple[float, float]
 
 NOTHING: Range = (0.0, 0.0)
 

@@ -143,6 +143,26 @@ class _Walk:
         return source, value if node.op_type == "Mul" else 1 / value
 
 
+def vectors_to_matrices(model: Model) -> Model:
+    """A MatMul with a constant vector [K] becomes one with a matrix of one column, or row, and a Reshape behind it."""
+    graph = model.graph
+    added, constant = Additions(graph), fixed_names(graph)
+    for node in graph.nodes:
+        sides = [name in constant for name in node.inputs[:2]]
+        at = sides.index(True) if sides.count(True) == 1 else 0
+        shape, result = shape_of(graph, node.inputs[at]) if any(sides) else None, shape_of(graph, node.outputs[0])
+        if node.op_type != "MatMul" or node.domain or shape is None or len(shape) != 1 or result is None:
+            added.nodes.append(node)
+            continue
+        base = label_of(node)
+        matrix = added.reshaped(node.inputs[at], (-1, 1) if at else (1, -1), f"{base}.matrix")
+        product = added.new(f"{base}.product")
+        operands = (node.inputs[0], matrix) if at else (matrix, node.inputs[1])
+        added.nodes.append(replace(node, inputs=operands, outputs=(product,)))
+        added.reshaped(product, result, f"{base}.shaped", node.outputs[0])
+    return model if len(added.nodes) == len(graph.nodes) else simplify(infer(added.into(model)))
+
+
 #: Axes of pixels that an image has.
 _PIXEL_AXES = 2
 

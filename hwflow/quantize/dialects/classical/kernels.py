@@ -15,18 +15,18 @@ import numpy.typing as npt
 from hwflow.onnx.model import Model, Node
 from hwflow.quantize.dialects.classical.features import with_like_features
 from hwflow.quantize.dialects.rewriting import Refused, Rewriting
-from hwflow.quantize.graphs import label_of, producers
+from hwflow.quantize.graphs import label_of
 
 Floats = npt.NDArray[np.float64]
 
 #: Below it exp() is less than half a step of 16 bits.
-_LEAST = -12.0
+LEAST = -12.0
 
 #: Support vectors that stand for rows of data, and how much larger than its result a sum of terms may be.
 _LOOKED_AT, _MOST_CANCELLED = 256, 1024
 
 #: How the name of a product inside a kernel ends.
-_SUFFIX = ".kernel"
+KERNEL = ".kernel"
 
 
 def kernel(r: Rewriting, node: Node, x: str, vectors: Floats, wish: str) -> str:
@@ -40,10 +40,10 @@ def kernel(r: Rewriting, node: Node, x: str, vectors: Floats, wish: str) -> str:
         weights, bias = gamma * vectors, np.full(len(vectors), constant)
     x, weights = with_like_features(r, x, weights, wish)
     names = [r.float32(f"{wish}.kernel.{name}", values) for name, values in (("weights", weights), ("bias", bias))]
-    inner = r.emit("Gemm", x, *names, wish=f"{wish}.inner", name=f"{label_of(node)}{_SUFFIX}", transB=1)
+    inner = r.emit("Gemm", x, *names, wish=f"{wish}.inner", name=f"{label_of(node)}{KERNEL}", transB=1)
     match kind:
         case "RBF":
-            ends = [r.float32(f"{wish}.kernel.{name}", end) for name, end in (("least", _LEAST), ("most", 0.0))]
+            ends = [r.float32(f"{wish}.kernel.{name}", end) for name, end in (("least", LEAST), ("most", 0.0))]
             return r.emit("Exp", r.emit("Clip", inner, *ends, wish=f"{wish}.inner"), wish=f"{wish}.near")
         case "POLY":
             return r.emit("Pow", inner, r.float32(f"{wish}.kernel.degree", degree), wish=f"{wish}.near")
@@ -53,11 +53,8 @@ def kernel(r: Rewriting, node: Node, x: str, vectors: Floats, wish: str) -> str:
 
 
 def products_of_kernels(model: Model) -> tuple[str, ...]:
-    """The names of the products that `kernel` has written."""
-    made = producers(model.graph)
-    inner = (made.get(node.inputs[0]) for node in model.graph.nodes
-             if node.op_type in ("Clip", "Pow", "Tanh") and not node.domain)
-    return tuple(node.name for node in inner if node is not None and node.name.endswith(_SUFFIX))
+    """The names of the products in front of kernels' tables."""
+    return tuple(node.name for node in model.graph.nodes if node.op_type == "Gemm" and node.name.endswith(KERNEL))
 
 
 def require_digits(node: Node, vectors: Floats, weights: Floats, bias: Floats) -> None:

@@ -1,13 +1,6 @@
-"""Linear models and linear support vector machines as a Gemm, with labels and probabilities behind it.
-
-GaussianNB has distances from the middles of classes, each feature over its variance, as a Gemm.  With z = x - c the
-sum of (x - m)^2 / v is the sum of z^2 / v, minus that of 2 (m - c) z / v, plus a constant.  The host makes z and z^2;
-c is the mean of the middles m, so that little cancels.
-"""
+"""Linear models and support vector machines as a Gemm, with labels and probabilities behind it."""
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +19,7 @@ from hwflow.quantize.dialects.classical.features import (
 )
 from hwflow.quantize.dialects.classical.kernels import kernel, require_digits
 from hwflow.quantize.dialects.rewriting import Refused, Rewriting, Rule
-from hwflow.quantize.graphs import as_ints, label_of
+from hwflow.quantize.graphs import label_of
 
 Floats = npt.NDArray[np.float64]
 
@@ -231,75 +224,3 @@ LINEAR_RULES: dict[tuple[str, str], Rule] = {
     ("ai.onnx.ml", "SVMClassifier"): svm_classifier,
     ("ai.onnx.ml", "SVMRegressor"): svm_regressor,
 }
-
-
-
-#: The variances of a feature differ by this factor at most among classes: beyond it 16 bits do not hold all weights.
-MOST_APART = 100.0
-
-
-class _Distances(NamedTuple):
-    """Distances of the features `x` [n, features] from `middles` over `variances`, both [classes, features]; `inside`
-    are the tensors on the way.
-    """
-
-    x: str
-    middles: Floats
-    variances: Floats
-    inside: tuple[str, ...]
-
-
-def rewrite_sum(r: Rewriting, node: Node) -> None:
-    """A ReduceSum of such quotients; any other one stays."""
-    distances = _distances(r, node)
-    if distances is None:
-        r.nodes.append(node)
-        return
-    apart = distances.variances.max(axis=0) / distances.variances.min(axis=0)
-    if apart.max() > MOST_APART:
-        raise Refused(
-            f"the variances of feature {apart.argmax()} must be within a factor of {MOST_APART:g} in all classes, not "
-            f"{apart.max():.3g}: one Gaussian for each class and feature (GaussianNB) needs more digits than integers "
-            "of 16 bits have", "train it with a larger var_smoothing (0.01), or train a LogisticRegression")
-    wish = node.outputs[0]
-    centre = distances.middles.mean(axis=0).astype(np.float32)
-    z = r.emit("Sub", distances.x, r.constant(f"{wish}.centre", centre[None]), wish=f"{wish}.z")
-    both = r.new(f"{wish}.features")
-    squares, sizes = r.emit("Mul", z, z, wish=f"{wish}.squares"), (len(centre),) * 2
-    r.nodes.append(Node("FeatureVectorizer", (z, squares), (both,), {"inputdimensions": sizes}, both, "ai.onnx.ml"))
-    middles = distances.middles - centre
-    weights = np.concatenate([-2 * middles / distances.variances, 1 / distances.variances], axis=1)
-    x, weights = with_like_features(r, both, weights, wish)
-    names = [r.constant(f"{wish}.{name}", np.asarray(values, np.float32))
-             for name, values in (("weights", weights), ("bias", (middles**2 / distances.variances).sum(axis=1)))]
-    r.emit("Gemm", x, *names, output=wish, name=label_of(node), transB=1)
-
-
-def inside_distances(r: Rewriting) -> set[str]:
-    """The tensors of the graph that such sums are made of."""
-    sums = (_distances(r, node) for node in r.graph.nodes if node.op_type == "ReduceSum" and not node.domain)
-    return {name for distances in sums if distances is not None for name in distances.inside}
-
-
-def _distances(r: Rewriting, node: Node) -> _Distances | None:
-    """The distances that `node` sums, where it is a row of distances."""
-    axes = r.value(node.inputs[1]) if len(node.inputs) > 1 else node.attributes.get("axes", ())
-    if axes is None or as_ints(axes) not in ((2,), (-1,)) or node.attributes.get("keepdims", 1):
-        return None
-    inside, constants = [node.inputs[0]], []
-    for op in ("Div", "Pow", "Sub"):
-        maker = r.made.get(inside[-1])
-        value = None if maker is None or maker.op_type != op else r.value(maker.inputs[1])
-        if maker is None or value is None:
-            return None
-        inside.append(maker.inputs[0])
-        constants.append(value.astype(np.float64))
-    variances, exponent, middles = constants
-    turned = r.made.get(inside[-1])
-    if turned is None or turned.op_type not in ("Reshape", "Unsqueeze") or (exponent != 2).any():
-        return None
-    rows, shape = r.shape(turned.inputs[0]), r.shape(inside[-1])
-    fits = len(rows) == 2 and shape == (rows[0], 1, rows[1]) and r.dtype(turned.inputs[0]) == np.float32
-    if not fits or middles.shape != variances.shape or middles.shape[::2] != (1, rows[1]) or (variances <= 0).any():
-        return None
-    return _Distances(turned.inputs[0], middles[0], variances[0], tuple(inside))

@@ -6,6 +6,7 @@ whose sums are exact; of other models the host adds the scores.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,21 +18,29 @@ from hwflow.onnx.model import Model, Node
 from hwflow.onnx.operators import CLAMPS, NEVER_ON_HOST, QUANTIZERS, SELECTIONS, UNARY
 from hwflow.onnx.ops.base import Arr
 from hwflow.onnx.ops.ml.trees import Ensemble, Forest, scores_of_two
+from hwflow.quantize.dialects.classical.distances import inside_squares, rewrite_squares
 from hwflow.quantize.dialects.classical.features import by_host, rewrite_join, rewrite_product, rewrite_scaler
 from hwflow.quantize.dialects.classical.leaves import sums_of_leaves
-from hwflow.quantize.dialects.classical.linear import LINEAR_RULES, inside_distances, rewrite_sum
+from hwflow.quantize.dialects.classical.linear import LINEAR_RULES
 from hwflow.quantize.dialects.classical.trees import emit_ensemble, read_ensemble, require_few, rewrite_trees
 from hwflow.quantize.dialects.rewriting import Rewriting, Table
 from hwflow.quantize.dialects.standard import in_needed_opset
-from hwflow.quantize.graphs import as_ints, label_of, on_host
+from hwflow.quantize.graphs import ancestors, as_ints, label_of, on_host
 from hwflow.quantize.passes.normalise import OPSET
 
 _ML = "ai.onnx.ml"
 
 
 def rewrite_mean(r: Rewriting, node: Node) -> None:
-    """A ReduceMean of the scores [n, classes] of several models; any other one stays."""
+    """A ReduceMean of the scores [n, classes] of several models, or of what an ArrayFeatureExtractor has chosen, as the
+    values of nearest neighbours: the host sums them.  Any other one stays.
+    """
     scores = _scores(r, node)
+    if not scores and any(other.op_type == "ArrayFeatureExtractor" for other in ancestors(r.graph, node.inputs[:1])):
+        whole = r.emit_like(replace(node, op_type="ReduceSum"), node.inputs[0], wish=f"{node.outputs[0]}.sum")
+        share = math.prod(r.shape(node.outputs[0])) / math.prod(r.shape(node.inputs[0]))
+        r.emit("Mul", whole, r.float32(f"{node.outputs[0]}.share", share), output=node.outputs[0])
+        return
     if not scores:
         r.nodes.append(node)
         return
@@ -130,6 +139,9 @@ def _joined(forests: Sequence[Forest]) -> Forest:
 #: Operators that become trees of integers.
 TREES = frozenset((_ML, name) for name in ("TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor"))
 
+#: The producer that scikit-learn's exporter writes into its files.
+_EXPORTER = "skl2onnx"
+
 #: What no model of scikit-learn has, where it is not quantized.
 _DEEP = (NEVER_ON_HOST | QUANTIZERS) - {"MatMul", "Gemm", "ReduceMean", *(name for _, name in (*TREES, *LINEAR_RULES))}
 
@@ -143,7 +155,8 @@ CLASSICAL_RULES: Table = {
 #: Of standard operators, in models of scikit-learn and its like.
 _STANDARD: Table = {
     ("", "MatMul"): rewrite_product, ("", "Concat"): rewrite_join, ("", "ReduceMean"): rewrite_mean,
-    ("", "ReduceSum"): rewrite_sum,
+    ("", "ReduceSum"): rewrite_squares, ("", "ReduceSumSquare"): rewrite_squares,
+    ("", "ReduceMax"): rewrite_squares,
 }  # fmt: skip
 
 
@@ -158,15 +171,18 @@ def classical_to_standard(model: Model) -> Model:
     if not any((node.domain, node.op_type) in table for node in model.graph.nodes):
         return model
     rewritten = Rewriting(model).run(table)
-    rewritten = replace(rewritten, opsets={"": OPSET, **rewritten.opsets})
+    sets = {_ML: 1} if any(node.domain == _ML for node in rewritten.graph.nodes) else {}
+    rewritten = replace(rewritten, opsets={"": OPSET, **sets, **rewritten.opsets})
     return simplify(infer(in_needed_opset(rewritten)))
 
 
 def _is_classical(model: Model) -> bool:
-    """Whether `model` is one of scikit-learn and its like: operators of ai.onnx.ml, and no layers of deep networks."""
+    """Whether `model` is one of scikit-learn and its like: no layers of deep networks, and operators of ai.onnx.ml, or
+    made by scikit-learn's exporter, as regressors of standard operators alone are."""
     graph = model.graph
     there = {node.op_type for node in graph.nodes}
-    return any(node.domain == _ML for node in graph.nodes) and there.isdisjoint(_DEEP)
+    theirs = model.producer_name == _EXPORTER or any(node.domain == _ML for node in graph.nodes)
+    return theirs and there.isdisjoint(_DEEP)
 
 
 def takes_wide_integers(model: Model) -> bool:
@@ -175,7 +191,7 @@ def takes_wide_integers(model: Model) -> bool:
     graph = model.graph
     if not _is_classical(model):
         return False
-    outside = on_host(graph) | inside_distances(Rewriting(model))
+    outside = on_host(graph) | inside_squares(Rewriting(model))
     return not any(
         node.op_type in (UNARY - CLAMPS) | SELECTIONS and not node.domain and not outside.intersection(node.outputs)
         for node in graph.nodes)
