@@ -209,7 +209,7 @@ def _of_node(node: Node, model: Model, host: set[str], weights: set[str]) -> Ite
         why = f"makes activations {small}, and hardware computes with integers"
         yield Problem.of(node, why, INTEGERS.to(model))
         return
-    computed = list(_of_inputs(node, model, weights))
+    computed = list(_of_inputs(node, model, weights, host))
     yield from computed
     if not computed and node.op_type in HOST_ONLY and not host.intersection(node.outputs):
         yield Problem.of(
@@ -219,7 +219,7 @@ def _of_node(node: Node, model: Model, host: set[str], weights: set[str]) -> Ite
         )
 
 
-def _of_inputs(node: Node, model: Model, weights: set[str]) -> Iterator[Problem]:
+def _of_inputs(node: Node, model: Model, weights: set[str], host: set[str]) -> Iterator[Problem]:
     """Problems of a node that computes what must be constant: weights, scales, limits."""
     graph = model.graph
     dynamic = [name for name in dynamic_inputs(node, graph) if name not in weights]
@@ -237,7 +237,7 @@ def _of_inputs(node: Node, model: Model, weights: set[str]) -> Iterator[Problem]
             yield Problem.of(node, why, "export the model with the batch as the first axis")
     elif node.op_type in QUANTIZERS and any(name not in weights for name in node.inputs[1:] if name):
         yield Problem.of(node, "scale and zero point must be constants", "quantize the model statically")
-    elif len(dynamic) > 1 and node.op_type not in AFFINE | SELECTIONS | JOINS:
+    elif len(dynamic) > 1 and node.op_type not in AFFINE | SELECTIONS | JOINS and not host.intersection(node.outputs):
         yield Problem.of(
             node,
             f"all inputs but the first must be constants, not computed ('{dynamic[1]}')",
