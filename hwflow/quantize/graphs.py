@@ -254,7 +254,7 @@ def _front(graph: Graph) -> set[str]:
                 continue
         if whole.issuperset(dynamic) and not is_embedding(node, graph):
             whole.update(filter(None, node.outputs))
-        of_flags = any(_is_boolean(name, graph) for name in (*dynamic, *node.outputs) if name in whole)
+        of_flags = any(is_boolean(name, graph) for name in (*dynamic, *node.outputs) if name in whole)
         if (of_flags or needs_host(node, graph)) and not at_the_end.intersection(node.outputs):
             todo += filter(None, node.outputs)
     while todo:
@@ -265,7 +265,7 @@ def _front(graph: Graph) -> set[str]:
     return names
 
 
-def _is_boolean(name: str, graph: Graph) -> bool:
+def is_boolean(name: str, graph: Graph) -> bool:
     """Whether the elements of a tensor are true or false."""
     kind = graph.tensor_type(name)
     return kind is not None and kind.dtype.kind == "b"

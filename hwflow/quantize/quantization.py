@@ -39,6 +39,7 @@ from hwflow.quantize.passes.caches import caches_to_rows
 from hwflow.quantize.passes.choices import choices_to_products
 from hwflow.quantize.passes.computed_masks import computed_masks, require_keys
 from hwflow.quantize.passes.decomposed import decomposed_to_operators
+from hwflow.quantize.passes.flags import flags_behind_moves
 from hwflow.quantize.passes.floats import float_note, floats_to_float32
 from hwflow.quantize.passes.host_states import leave_to_the_host, notes_on
 from hwflow.quantize.passes.joins import (
@@ -57,6 +58,7 @@ from hwflow.quantize.passes.streaming import keep_states
 from hwflow.quantize.passes.tables import numbers_of_rows, one_hot_to_gather, tables_to_constants
 from hwflow.quantize.passes.tracing import traced_moves
 from hwflow.quantize.passes.transposed import transposed_to_conv
+from hwflow.quantize.passes.widened import widened_to_expand
 from hwflow.quantize.post_training import PostTraining, to_qdq
 from hwflow.quantize.problems import raise_all
 from hwflow.quantize.provenance import originals, origins, renamed_sources, twin, views
@@ -80,6 +82,8 @@ DIALECT_PASSES: tuple[Pass, ...] = (
          decomposed_to_operators),
     Pass("caches-to-rows", "Write rows at computed places as TensorScatter, what the place decides as tables.",
          caches_to_rows),
+    Pass("widened-to-expand", "Repeat elements before a constant of more elements meets them.", widened_to_expand),
+    Pass("flags-behind-moves", "Move numbers in place of what is true or false.", flags_behind_moves),
     Pass("computed-masks", "Add what hides scores by a computed mask.", computed_masks),
     Pass("masks-before-softmax", "Add what hides scores right before their Softmax.", masks_before_softmax),
     Pass("choices-to-products", "Write what another tensor chooses as products with 0 and 1.", choices_to_products),

@@ -55,13 +55,15 @@ FORMS: dict[str, Callable[[Net, str], str]] = {
     "larger of two": between,
     "constant mask of two": lambda n, y: n.b.node("Where", n.value(np.eye(4), np.bool_), y, n.other(y)),
     "rest": lambda n, y: n.b.node("Mod", n.other(y), n.value(0.5), fmod=1),
+    "numbers of a flag": lambda n, y: n.b.node("Mul", n.other(y), n.b.node(
+        "Cast", n.b.node("Greater", y, n.value(0)), to=1)),
     "dead channels": lambda n, y: n.b.node("Relu", n.conv(y, PARTLY)),
     "dead branch": lambda n, y: n.b.node("Add", y, n.b.node("Relu", n.conv(y, DEAD))),
     "scale of zero": lambda n, y: n.b.node("BatchNormalization", y, *(n.value(v) for v in (
         [1, 0, 1], [0, 0.5, 0], [0, 0, 0], [1, 1, 0]))),
 }
 #: A step of an element is one of its function: integers fall on either side.
-STEPS = {"data of two": 4, "rest": 2}
+STEPS = {"data of two": 4, "rest": 2, "numbers of a flag": 4}
 
 
 @pytest.mark.parametrize("form", FORMS)

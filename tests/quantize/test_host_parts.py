@@ -117,6 +117,24 @@ def test_an_image_grows_behind_the_last_layer() -> None:
     assert host == {"Transpose"}  # of the input; the rest is the order of elements
 
 
+def test_the_largest_of_their_neighbours_behind_the_last_layer() -> None:
+    """As detectors of points end: what is the largest in its window stays, all else is 0."""
+    def peaks(n: Net) -> tuple[str, ...]:
+        heat = n.unit(n.x, 4)
+        largest = n.node("MaxPool", heat, kernel_shape=(3, 3), pads=(1, 1, 1, 1), strides=(1, 1))
+        return (n.node("Mul", heat, n.node("Cast", n.node("Equal", heat, largest), to=1)),)
+
+    q = quantize(model := made(peaks, IMAGE), rows := data(model, 32))
+    conv, pool = q.graph.layers
+    assert (conv.kind, pool.kind) == ("conv", "max_pool")
+    (found,) = golden.predict(q, rows).values()
+    frames = golden.run(q, golden.run_prologue(q, rows))
+    heat, largest = (np.moveaxis(frames[layer.output], -1, 1)[:, None] for layer in (conv, pool))
+    form = q.graph.tensors[conv.output]
+    expected = np.where(heat == largest, np.float32(form.scale) * (heat - form.zero_point), 0)
+    assert np.array_equal(found, expected.astype(np.float32))
+
+
 def gru(n: Net) -> tuple[str, ...]:
     x = n.node("Unsqueeze", n.x, numbers(n, 0))
     weights = n.constant(n.normal(1, 12, 12)), n.constant(n.normal(1, 12, 4))

@@ -40,6 +40,7 @@ from hwflow.quantize.graphs import (
     host_prefix,
     host_suffix,
     interpolates,
+    is_boolean,
     is_computed,
     is_embedding,
     is_product,
@@ -314,7 +315,8 @@ class _Walk:
             fits = fits or (result in forced and node.op_type not in NEVER_ON_HOST)
             if self._is_last_layer(node) or not fits or not all(set(n.outputs) & names for n in followers):
                 continue
-            if result in self.fused | self.graph.kept or (self._is_join(node) and result not in forced):
+            stays = self._is_join(node) and result not in forced and not is_boolean(result, self.graph)
+            if result in self.fused | self.graph.kept or stays:
                 continue
             names.update(filter(None, node.outputs))
         return names

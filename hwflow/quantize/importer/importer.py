@@ -195,10 +195,14 @@ class Importer:
 
     def _movable(self, state: TensorState) -> Held | Unrounded | Rounded:
         if isinstance(state, Entry):
-            row = Frame(1, 1, int(np.prod(state.shape)))
-            state = self.inputs.enter(state, None if frame_of(state.shape) is not None else row)
+            state = self._entered(state)
         assert isinstance(state, (Held, Unrounded, Rounded))
         return state
+
+    def _entered(self, entry: Entry) -> Held:
+        """The entry in a frame: an image, or a row where it is none."""
+        row = Frame(1, 1, int(np.prod(entry.shape)))
+        return self.inputs.enter(entry, None if frame_of(entry.shape) is not None else row)
 
     def _element_wise(self, node: Node, dynamic: list[str]) -> Unrounded:
         operands = {name: self.unrounded(name) for name in dynamic}
@@ -279,7 +283,7 @@ class Importer:
         """The reals of the tensor `name` as something that functions of one element can follow."""
         state = self.states[name]
         if isinstance(state, Entry):
-            state = self.inputs.enter(state, None)
+            state = self._entered(state)
         if isinstance(state, Unrounded):
             return state
         if not isinstance(state, Held) or not state.real:

@@ -2,6 +2,7 @@
 
     Where(c, a, b)            a * Where(c, 1, 0) + b * Where(c, 0, 1)
     Greater(a, b)             Greater(a - b, 0), and Less alike, where a and b have nothing in common
+    Cast(c)                   Where(c, 1, 0), where c is true or false and numbers come of it
     Mod(a, 2)                 a - 2 * Where(a < 0, Ceil(a / 2), Floor(a / 2)), for powers of two, which divide exactly
 
 A choice that is a function of one tensor stays: it becomes a table or thresholds.
@@ -13,7 +14,7 @@ import numpy as np
 
 from hwflow.onnx import infer
 from hwflow.onnx.model import Model, Node
-from hwflow.quantize.graphs import Additions, dynamic_inputs, label_of, on_host, producers
+from hwflow.quantize.graphs import Additions, dynamic_inputs, is_boolean, label_of, on_host, producers
 from hwflow.quantize.passes.joins import roots_of
 
 #: What is infinite, or no number, somewhere: a Where behind it leaves that out.
@@ -28,8 +29,10 @@ def choices_to_products(model: Model) -> Model:
     added, changed = Additions(graph), False
     for node in graph.nodes:
         dynamic = dynamic_inputs(node, graph)
-        several = len({roots.get(name, name) for name in dynamic}) > 1 and not of_host.intersection(node.outputs)
-        written = not of_host.intersection(node.outputs) and _is_rest(node, model) and _write_rest(node, added)
+        here = not of_host.intersection(node.outputs)
+        several = here and len({roots.get(name, name) for name in dynamic}) > 1
+        written = here and ((_is_rest(node, model) and _write_rest(node, added))
+                            or (_makes_numbers(node, model) and _write_numbers(node, added)))
         if several and not node.domain and _is_float(node.inputs[-1], model):
             if node.op_type == "Where" and node.inputs[0] in dynamic:
                 written = _write_choice(node, added)
@@ -66,6 +69,21 @@ def _write_rest(node: Node, added: Additions) -> bool:
     below = added.emit("Less", x, added.float32(f"{base}.zero", 0), wish=f"{base}.below")
     whole = added.emit("Where", below, *ends, wish=f"{base}.whole")
     added.emit("Sub", x, added.emit("Mul", whole, by, wish=f"{base}.multiple"), output=node.outputs[0], name=base)
+    return True
+
+
+def _makes_numbers(node: Node, model: Model) -> bool:
+    """Whether a node makes numbers of what is true or false."""
+    if node.op_type != "Cast" or node.domain:
+        return False
+    kind = model.graph.tensor_type(node.outputs[0])
+    return is_boolean(node.inputs[0], model.graph) and kind is not None and kind.dtype.kind == "f"
+
+
+def _write_numbers(node: Node, added: Additions) -> bool:
+    """1 where it is true, 0 where it is not."""
+    ends = [added.float32(f"{label_of(node)}.{what}", value) for what, value in (("true", 1), ("false", 0))]
+    added.emit("Where", node.inputs[0], *ends, output=node.outputs[0], name=label_of(node))
     return True
 
 

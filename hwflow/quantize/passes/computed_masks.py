@@ -17,14 +17,14 @@ from hwflow_base.errors import HwflowError
 
 from hwflow.onnx import evaluate, infer
 from hwflow.onnx.model import Array, Graph, Model, Node
-from hwflow.onnx.operators import LAYOUT, MOVES
+from hwflow.onnx.operators import JOINS, LAYOUT, MOVES
 from hwflow.quantize.graphs import Additions, attribute, consumers, dynamic_inputs, label_of, producers
 
 #: What hides a score: no scores are so far apart, and float32 adds it to one exactly enough.
 HIDDEN = -1e4
 #: Above this, what is added is a bias that may matter, and below it a mask.
 BIAS = -1e3
-_SUMS = LAYOUT | MOVES | {"Add", "Sub", "Mul", "Div", "Where", "Identity", "Cast", "Max", "Min"}
+_SUMS = LAYOUT | MOVES | JOINS | {"Add", "Sub", "Mul", "Div", "Where", "Identity", "Cast", "Max", "Min"}
 
 
 def computed_masks(model: Model) -> Model:
@@ -62,7 +62,7 @@ def masking_nodes(graph: Graph) -> dict[int, list[Node]]:
                 continue
             seen.add(id(node))
             chooses = node.op_type == "Where" and node.inputs[0] not in graph.initializers
-            is_computed |= chooses or len(dynamic_inputs(node, graph)) > 1
+            is_computed |= chooses or (node.op_type not in JOINS and len(dynamic_inputs(node, graph)) > 1)
             if is_computed:
                 inside.setdefault(id(node), []).append(softmax)
             todo += _summands(node, graph)
@@ -93,7 +93,7 @@ def _summands(node: Node, graph: Graph) -> tuple[str, ...]:
     dynamic = dynamic_inputs(node, graph)
     if node.op_type == "Where":
         return tuple(name for name in node.inputs[1:] if name in dynamic)
-    if node.op_type in ("Add", "Max", "Min"):
+    if node.op_type in ("Add", "Max", "Min", *JOINS):
         return dynamic
     return dynamic[:1] if len(dynamic) == 1 or node.op_type in ("Sub", *LAYOUT, *MOVES) else ()
 
@@ -105,7 +105,7 @@ def hides(node: Node, graph: Graph) -> bool:
 
 def _numbers(node: Node, graph: Graph) -> Mapping[str, Array]:
     """The constants whose values go into the sum."""
-    if node.op_type in LAYOUT | MOVES:
+    if node.op_type in LAYOUT | MOVES | JOINS:
         return {}
     names = node.inputs[1:] if node.op_type == "Where" else node.inputs
     return {name: graph.initializers[name] for name in names if name in graph.initializers

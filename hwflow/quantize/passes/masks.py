@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from hwflow.onnx import evaluate, infer
 from hwflow.onnx.model import Array, Graph, Model, Node
-from hwflow.onnx.operators import LAYOUT
+from hwflow.onnx.operators import JOINS, LAYOUT
 from hwflow.quantize.graphs import (
     Additions,
     apply,
@@ -239,11 +239,20 @@ def with_floors(model: Model, rows: Mapping[str, Array]) -> Model:
             largest = values[name].max(axis=axes[name])
             seen = largest[largest > BIAS]  # a row without a key says nothing
             floors[name] = min(floor, float(seen.min()) - REACH) if seen.size else floor
-    added = walk.added
-    for node in model.graph.nodes:
-        name = node.inputs[0] if node.inputs else ""
-        if node.op_type == "Softmax" and np.isfinite(floors.get(name, np.inf)):
-            low = added.float32(f"{name}.floor", floors[name])
-            node = replace(node, inputs=(added.emit("Clip", name, low, wish=f"{name}.floored"),))
+    _write_floors(model.graph, {name: floor for name, floor in floors.items() if np.isfinite(floor)}, walk.added)
+    return infer(walk.added.into(model))
+
+
+def _write_floors(graph: Graph, floors: Mapping[str, float], added: Additions) -> None:
+    """The nodes with a Clip in front of each Softmax that reads one of `floors`; of a Concat in front of its parts,
+    which become integers."""
+    read = consumers(graph)
+    joined = {node.outputs[0] for node in graph.nodes if node.op_type in JOINS and node.outputs[0] in floors
+              and len(read[node.outputs[0]]) == 1}  # fmt: skip
+    for node in graph.nodes:
+        end = node.outputs[0] if node.outputs[0] in joined else node.inputs[0] if node.inputs else ""
+        if end in floors and (node.op_type in JOINS if end in joined else node.op_type == "Softmax"):
+            low = added.float32(f"{end}.floor", floors[end])
+            node = replace(node, inputs=tuple(added.emit("Clip", name, low, wish=f"{name}.floored")
+                                              for name in node.inputs))  # fmt: skip
         added.nodes.append(node)
-    return infer(added.into(model))
