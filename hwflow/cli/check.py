@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated
 
 from hwflow_base.errors import AnswerIsNo, HwflowError
@@ -51,6 +51,16 @@ class CheckRequest:
         "BOARD", needs="hardware", common=True)] = None
 
 
+def said_once(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """The findings; those that say the same of several places are one, of the first place and the number of the others.
+    """
+    groups: dict[Finding, list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault(replace(finding, path=""), []).append(finding)
+    for first, *others in groups.values():
+        yield replace(first, path=f"{first.path} and {len(others)} more") if others else first
+
+
 def check(console: Console, request: CheckRequest) -> Result:
     """Check MODEL against the ONNX rules, and say which of its nodes become hardware.
 
@@ -62,7 +72,7 @@ def check(console: Console, request: CheckRequest) -> Result:
     document = read(request.project.model, limits=request.project.limits)
     findings = onnx.check(document, strict=request.strict)
     errors, warnings = ([f for f in findings if f.severity is kind] for kind in (Severity.ERROR, Severity.WARNING))
-    for finding in (*errors, *warnings):
+    for finding in said_once((*errors, *warnings)):
         console.say(f"{finding.severity.value}: {finding}")
     summary = f"{request.project.model}: {counted(len(errors), 'error')}, {counted(len(warnings), 'warning')}"
     facts = {

@@ -11,6 +11,9 @@ from hwflow_base.errors import HwflowError
 from hwflow.onnx.model import Graph, Node
 from hwflow.onnx.rewrite.extract import Cuts
 
+#: The remedy where neither side of a node is worth a model of its own.
+NOTHING_LEFT = "a processor runs the model; without this node next to nothing of its layers is left for hardware"
+
 
 class Cause(enum.Enum):
     """NODE: the node itself.  NEIGHBOUR: what is before or after it, and different in a part of the model.
@@ -61,11 +64,14 @@ def with_cuts(problems: Iterable[Problem], graph: Graph) -> tuple[Problem, ...]:
     nodes = {node.label: node for node in reversed(graph.nodes)}
     cuts = Cuts(graph)
 
-    def command(problem: Problem) -> str:
+    def advised(problem: Problem) -> Problem:
         node = nodes.get(problem.where)
-        return cuts.command(node) if node is not None and problem.cut is not None else ""
+        if problem.cut is None or node is None:
+            return problem.advised()
+        command = cuts.command(node)
+        return problem.advised(command) if command else replace(problem, remedy=problem.remedy or NOTHING_LEFT, cut=None)
 
-    return tuple(problem.advised(command(problem)) for problem in problems)
+    return tuple(map(advised, problems))
 
 
 class NoHardware(HwflowError):

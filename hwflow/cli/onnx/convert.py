@@ -21,6 +21,7 @@ with later():
     from ...onnx.container.files import read
     from ...onnx.conversion import imported_sets
     from ...onnx.model import Model
+    from ...onnx.rewrite.sorted_nodes import sorted_nodes
     from ...onnx.rules.walk import tensors
     from ...views.console.terminal import Console
 
@@ -58,10 +59,16 @@ class ConvertRequest:
 
 
 def convert(console: Console, request: ConvertRequest) -> Result:
-    """Write the model SOURCE to TARGET: as text if its name ends in .textproto, else as binary."""
+    """Write the model SOURCE to TARGET: as text if its name ends in .textproto, else as binary.
+
+    Nodes that stand before those that write their inputs are sorted.
+    """
     source, target, limits, opsets = request.source, request.target, request.limits, dict(request.opsets)
     require_folder(target)
-    model = onnx.load(source, limits=limits)
+    loaded = onnx.load(source, limits=limits)
+    model = sorted_nodes(loaded)
+    if model is not loaded:
+        console.say("nodes: sorted, each after those that write its inputs")
     if opsets:
         model = _in_sets(console, source, model, opsets, limits)
     apart = request.external_data

@@ -21,6 +21,9 @@ from hwflow.onnx.traits import Trait
 #: What a network is made of: a part without any of them is of no use.
 _LAYERS = frozenset(name for _, name in having(Trait.NETWORK))
 
+#: A part with less than the whole's work divided by this is of no use; and what is far more work.
+LEAST_SHARE, FAR_MORE = 10, 4
+
 #: Names that a message lists at most.
 MOST = 8
 
@@ -192,32 +195,42 @@ def _called(functions: Iterable[Function], nodes: Iterable[Node]) -> Iterator[Fu
 
 
 class Cuts:
-    """The commands that cut `graph` at its nodes."""
+    """The commands that cut `graph` at its nodes, where a part is left that is worth it."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._computed = {name for node in graph.nodes if any(reads(node)) for name in node.outputs if name}
         self._last = {value.name for value in graph.outputs}
+        self._is_network = any(node.op_type in _LAYERS for node in graph.nodes)
+        self._whole = self._work(graph.nodes)
 
     def command(self, node: Node) -> str:
-        """The command that makes a model of what is in front of `node`, or behind it where no layer is in front; ""
-        where the model has nothing on either side.
+        """The command that makes a model of what is in front of `node`, or of what is behind it where by far the most
+        of the network's work is there; "" where nothing is on either side, or a small share of the work alone.
 
         "`hwflow onnx extract MODEL front.onnx --to conv1_out`"
         """
         before = [name for name in dict.fromkeys(reads(node)) if name in self._computed]
         behind = [name for name in node.outputs if name and name not in self._last]
-        front = f"`hwflow onnx extract MODEL front.onnx {_words('--to', before)}`" if before else ""
-        rest = f"`hwflow onnx extract MODEL rest.onnx {_words('--from', behind)}`" if behind else ""
-        if rest and not (before and self._has_layer(_between(self._graph, set(), before)[0])):
-            return rest if not front or self._has_layer(self._behind(behind)) else front
-        return front
+        front = self._work(_between(self._graph, set(), before)[0]) if before else 0
+        rest = self._work(self._behind(behind)) if behind else 0
+        if not max(front, rest) or max(front, rest) * LEAST_SHARE < self._whole:
+            return ""
+        if front * FAR_MORE >= rest:
+            return f"`hwflow onnx extract MODEL front.onnx {_words('--to', before)}`"
+        return f"`hwflow onnx extract MODEL rest.onnx {_words('--from', behind)}`"
 
-    def _has_layer(self, nodes: Iterable[Node]) -> bool:
-        return any(node.op_type in _LAYERS for node in nodes)
+    def _work(self, nodes: Iterable[Node]) -> int:
+        """The numbers that the layers among `nodes` multiply with, 1 for a layer whose weights are computed: a measure
+        that needs no shapes.  Of a model without a layer, the number of nodes."""
+        if not self._is_network:
+            return len(list(nodes))
+        constants = {**self._graph.initializers, **self._graph.sparse_initializers}
+        return sum(max(1, sum(getattr(constants.get(name), "size", 0) for name in node.inputs[1:]))
+                   for node in nodes if node.op_type in _LAYERS)  # fmt: skip
 
     def _behind(self, names: Iterable[str]) -> Iterator[Node]:
-        """The tensors that depend on these."""
+        """The nodes that depend on these tensors."""
         reached = set(names)
         for node in self._graph.nodes:
             if reached.intersection(reads(node)):

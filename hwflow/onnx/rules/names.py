@@ -11,7 +11,9 @@ from hwflow.onnx.rules.finding import AGAIN, Finding, Nearest, Rule, error, leni
 from hwflow.onnx.rules.walk import START, NodePlace, Scope, Table, initializer_names, nodes_in, scopes, tables
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_SORT = "sort the nodes: each after those that write its inputs"
+_SORT = "sort the nodes, as `hwflow onnx convert MODEL sorted.onnx` does"
+#: So many places where a graph is not sorted are reported one by one.
+_MOST = 8
 
 
 def names_are_identifiers(document: Document) -> Iterator[Finding]:
@@ -134,13 +136,16 @@ def _unsorted(table: Table, late: dict[int, list[str]]) -> Iterator[Finding]:
     for number, cycle in enumerate(find_cycles(table)):
         in_cycle.update(dict.fromkeys(cycle, number))
         yield error("GR-01", table.node(cycle[0]).path, f"the graph must have no cycle, not {_shown(table, cycle)}")
-    for index, names in late.items():
-        for name in names:
-            writer = table.order[name]
-            if index in in_cycle and in_cycle[index] == in_cycle.get(writer):
-                continue
-            text = f"{quoted(name)} must be written before it is read, not later by {table.node(writer).path}"
+    places = [(index, name) for index, names in late.items() for name in names]
+    places = [(index, name) for index, name in places
+              if index not in in_cycle or in_cycle[index] != in_cycle.get(table.order[name])]  # fmt: skip
+    for number, (index, name) in enumerate(places):
+        if number == _MOST:
+            text = f"values must be written before they are read, and {len(places) - _MOST} more are not"
             yield error("GR-04", table.node(index).path, text, _SORT)
+            return
+        text = f"{quoted(name)} must be written before it is read, not later by {table.node(table.order[name]).path}"
+        yield error("GR-04", table.node(index).path, text, _SORT)
 
 
 def _shown(table: Table, cycle: list[int]) -> str:
