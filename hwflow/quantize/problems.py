@@ -69,7 +69,9 @@ def with_cuts(problems: Iterable[Problem], graph: Graph) -> tuple[Problem, ...]:
         if problem.cut is None or node is None:
             return problem.advised()
         command = cuts.command(node)
-        return problem.advised(command) if command else replace(problem, remedy=problem.remedy or NOTHING_LEFT, cut=None)
+        if command:
+            return problem.advised(command)
+        return replace(problem, remedy=problem.remedy or NOTHING_LEFT, cut=None)
 
     return tuple(map(advised, problems))
 
