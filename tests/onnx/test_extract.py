@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from hwflow.cli.onnx.extract import ExtractRequest
 from hwflow.cli.onnx.extract import extract as command
 from hwflow.onnx import evaluate, extract, loads, require_valid, save
 from hwflow.onnx.build import Builder
-from hwflow.onnx.model import Model
+from hwflow.onnx.model import Model, Value
 from hwflow.onnx.rewrite.extract import Cuts
 from hwflow.views.console.terminal import Console
 from tests.project.tree import ROOT
@@ -187,6 +188,28 @@ def test_a_command_leaves_a_layer_of_the_network() -> None:
     b.output(b.node("MatMul", made, b.constant("w", np.eye(2, dtype=np.float32)), output="y"))
     graph = b.model().graph
     assert Cuts(graph).command(graph.nodes[1]) == "`hwflow onnx extract MODEL rest.onnx --from made`"
+
+
+def test_a_command_leaves_a_part_that_is_worth_it() -> None:
+    """A node between a small layer and a large one: the large one is kept; between two small ones of a large model
+    there is nothing to keep."""
+    rng, b = np.random.default_rng(0), Builder()
+    sizes = {"small": (4, 4), "large": (4, 40), "last": (40, 4)}
+    w = {name: b.constant(name, rng.normal(size=size).astype(np.float32)) for name, size in sizes.items()}
+    first = b.node("Det", b.node("MatMul", b.input("x", np.float32, (4, 4)), w["small"], output="y"), output="z")
+    wide = b.node("MatMul", first, w["large"], output="wide")
+    b.output(b.node("MatMul", wide, w["last"], output="end"))
+    graph = b.model().graph
+    assert Cuts(graph).command(graph.nodes[1]) == "`hwflow onnx extract MODEL rest.onnx --from z`"
+    alone = replace(graph, nodes=graph.nodes[:2], outputs=(Value("z", None),))
+    assert Cuts(alone).command(alone.nodes[1]) == "`hwflow onnx extract MODEL front.onnx --to y`"
+    both = Builder()
+    x, large = both.input("x", np.float32, (4, 4)), both.constant("large", np.zeros((4, 400), np.float32))
+    both.output(both.node("MatMul", x, large, output="body"))
+    end = both.node("Det", both.node("MatMul", x, both.constant("w", np.eye(4, dtype=np.float32)), output="y"))
+    both.output(end)
+    graph = both.model().graph
+    assert Cuts(graph).command(graph.nodes[-1]) == ""
 
 
 def test_a_part_does_not_replace_its_model(model: Model, tmp_path: Path) -> None:
