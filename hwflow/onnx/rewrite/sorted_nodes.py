@@ -43,12 +43,10 @@ def _with_graphs(node: Node) -> Node:
     """The node, whose graphs are sorted."""
     changed: dict[str, Attribute] = {}
     for name, value in node.attributes.items():
-        new = _of_graph(value) if isinstance(value, Graph) else value
-        if isinstance(value, tuple) and any(isinstance(entry, Graph) for entry in value):
-            new = tuple(_of_graph(entry) if isinstance(entry, Graph) else entry for entry in value)
-            new = value if all(a is b for a, b in zip(new, value, strict=True)) else new
-        if new is not value:
-            changed[name] = new
+        graphs = [entry for entry in (value if isinstance(value, tuple) else (value,)) if isinstance(entry, Graph)]
+        made = tuple(map(_of_graph, graphs))
+        if any(new is not old for new, old in zip(made, graphs, strict=True)):
+            changed[name] = made if isinstance(value, tuple) else made[0]
     return replace(node, attributes={**node.attributes, **changed}) if changed else node
 
 
