@@ -36,6 +36,10 @@ class Rounding(enum.StrEnum):
     CEIL = "ceil"
 
 
+#: To the nearest integer; they differ in ties alone.
+NEAREST = (Rounding.HALF_EVEN, Rounding.HALF_UP, Rounding.HALF_DOWN)
+
+
 @dataclass(frozen=True, eq=False)
 class Requantize(EqualByValue):
     """y = clamp(round((a * 2**fraction + bias) * multiplier / 2**shift) + zero_point, low, high), per channel, exactly.
@@ -43,6 +47,10 @@ class Requantize(EqualByValue):
     `bias`, `multiplier` and `shift` are int64 arrays of one entry per output channel; multipliers have at most 32 bits
     and are not negative; shifts are from 0 to 62.  `bias` counts in units of 2**-fraction of the accumulator's: a
     fraction above 0 is for biases that are no multiple of the products' scale.
+
+    `outward`, 0 or a power of two, is how far products move away from zero before they are rounded, in channels where
+    that is less than half a step of the result: so kernels compute that first round to multiples of 2 * outward, and
+    then to a step.  It is for roundings to the nearest integer.
     """
 
     bias: IntArray
@@ -53,11 +61,19 @@ class Requantize(EqualByValue):
     high: int
     fraction: int = 0
     rounding: Rounding = Rounding.HALF_EVEN
+    outward: int = 0
 
     def apply(self, accumulator: IntArray) -> IntArray:
         """Requantize `accumulator` of shape [..., channels]."""
         product = ((accumulator << self.fraction) + self.bias) * self.multiplier
+        if self.outward:
+            product = np.where(product < 0, product - self.moves, product + self.moves)
         return np.clip(shift_right(product, self.shift, self.rounding) + self.zero_point, self.low, self.high)
+
+    @property
+    def moves(self) -> IntArray:
+        """By how much products of each channel move away from zero."""
+        return np.where(self.shift > self.outward.bit_length(), self.outward, 0)
 
     @property
     def whole_bias(self) -> tuple[IntArray, IntArray]:
@@ -71,7 +87,7 @@ class Requantize(EqualByValue):
 
     def reach(self, accumulator: IntFormat) -> int:
         """No product (a * 2**fraction + bias) * multiplier is larger in magnitude, for `a` inside `accumulator`."""
-        return largest_sum(accumulator, self.bias, self.fraction) * int(self.multiplier.max())
+        return largest_sum(accumulator, self.bias, self.fraction) * int(self.multiplier.max()) + self.outward
 
     def check(self, channels: int, accumulator: IntFormat, output: IntFormat) -> None:
         """ValueError where the fields contradict each other or the formats around them, or int64 could overflow."""
@@ -83,6 +99,11 @@ class Requantize(EqualByValue):
         _inside("shifts", self.shift, 0, MAX_SHIFT)
         _inside("the fraction", self.fraction, 0, MAX_SHIFT)
         _inside("the zero point", self.zero_point, -_WORD, _WORD)
+        _inside("outward", self.outward, 0, 1 << MAX_SHIFT)
+        if self.outward & (self.outward - 1):
+            raise ValueError(f"outward must be 0 or a power of two, not {self.outward}")
+        if self.outward and self.rounding not in NEAREST:
+            raise ValueError(f"the rounding must be to the nearest integer where products move, not {self.rounding}")
         if self.reach(accumulator) >= MAX_PRODUCT:
             raise ValueError(f"products of {accumulator} with the multipliers must stay below 2**62")
         _check_ends(self.low, self.high, output)

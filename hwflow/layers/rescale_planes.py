@@ -70,11 +70,14 @@ class _Scaler:
         self.ratio = (q.multiplier * unit * (1 << q.fraction))[:, None]
         self.offset = (q.bias * q.multiplier * unit)[:, None]
         self.rounding = q.rounding
+        self.outward = (q.moves * unit)[:, None] if q.outward else None
         self.low, self.high, self.zero_point = q.low - q.zero_point, q.high - q.zero_point, q.zero_point
 
     def __call__(self, sums: npt.NDArray[Any]) -> Floats:
         values: Floats = np.multiply(sums, self.ratio, dtype=np.float64)
         values += self.offset
+        if self.outward is not None:
+            values += np.where(values < 0, -self.outward, self.outward)
         round_exactly(values, self.rounding)
         np.clip(values, self.low, self.high, out=values)
         if self.zero_point:

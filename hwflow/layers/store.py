@@ -66,6 +66,10 @@ def _first(error: BaseException) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
+#: Fields that files from before them do not have, and what they are there; that value is not written.
+_LATER = {"outward": 0}
+
+
 def _plain(value: Any, place: str, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
     """`value` as text, numbers, lists and dictionaries; arrays go into `arrays` and leave their name."""
     if isinstance(value, np.ndarray):
@@ -74,7 +78,9 @@ def _plain(value: Any, place: str, arrays: dict[str, np.ndarray[Any, Any]]) -> A
     if isinstance(value, (IntFormat, Rounding)):
         return str(value)
     if isinstance(value, (Frame, Tensor, Layer, State, Requantize, Thresholds)):
-        return {f.name: _plain(getattr(value, f.name), f"{place}.{f.name}", arrays) for f in fields(value)}  # type: ignore[arg-type]
+        left_out = [name for name, usual in _LATER.items() if getattr(value, name, None) == usual]
+        return {f.name: _plain(getattr(value, f.name), f"{place}.{f.name}", arrays)
+                for f in fields(value) if f.name not in left_out}  # type: ignore[arg-type]
     return list(value) if isinstance(value, tuple) else value
 
 
@@ -94,6 +100,7 @@ def _object(cls: type[Any], values: Mapping[str, Any], arrays: Mapping[str, Any]
     """An instance of the dataclass `cls`."""
     hints = get_type_hints(cls)
     names = {f.name for f in fields(cls)}
+    values = {name: usual for name, usual in _LATER.items() if name in names} | dict(values)
     if names != set(values):
         raise ValueError(f"{cls.__name__} must have the fields {sorted(names)}, not {sorted(values)}")
     return cls(**{name: _typed(hints[name], value, arrays) for name, value in values.items()})

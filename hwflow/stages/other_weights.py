@@ -70,12 +70,12 @@ def roomy(rescale: Requantize | Thresholds, accumulator: IntFormat) -> Requantiz
         return RoomyThresholds(rescale.values, rescale.low, room=room)
     own = {f.name: getattr(rescale, f.name) for f in fields(Requantize)}
     used = [(int(m), int(k)) for m, k in zip(rescale.multiplier, rescale.shift, strict=True) if m]
-    if used and len(used) == len(rescale.multiplier) and all(m & (m - 1) == 0 and m.bit_length() <= k + 1
-                                                             for m, k in used):
+    powers = all(m & (m - 1) == 0 and m.bit_length() <= k + 1 for m, k in used)
+    if powers and not rescale.outward and used and len(used) == len(rescale.multiplier):
         shifts, bits = [k - m.bit_length() + 1 for m, k in used], 0
     else:
         bits = max([BLOCK_BITS, *(m.bit_length() for m, _ in used)])
-        shifts = [k + bits - m.bit_length() for m, k in used] or [MAX_SHIFT]
+        shifts = [k + (0 if rescale.outward else bits - m.bit_length()) for m, k in used] or [MAX_SHIFT]
     base = min(max(min(shifts) - 1, 0), MAX_SHIFT)
     extra = min((1 << (min(max(shifts), MAX_SHIFT) - base).bit_length()) - 1, MAX_SHIFT - base)
     made = RoomyRequantize(**own, room=room, factor_bits=bits, base=base, extra=extra)
@@ -106,7 +106,7 @@ def expressed(room: RequantizerRoom, multiplier: int, shift: int, largest: int, 
     try:
         return room.expressed(multiplier, shift)
     except ValueError:
-        if not room.factor_bits:
+        if not room.factor_bits or room.outward:
             raise
     ratio, place = Fraction(multiplier, 1 << shift), room.base + room.extra
     nearest = round(ratio * (1 << place))
@@ -189,7 +189,7 @@ def with_constants(old: Requantize | Thresholds, new: Requantize | Thresholds) -
                              f"{list(new.values.shape)} from {new.low} on")
         return replace(old, values=new.values)
     assert isinstance(new, Requantize)
-    for name in ("zero_point", "low", "high", "fraction", "rounding"):
+    for name in ("zero_point", "low", "high", "fraction", "rounding", "outward"):
         if getattr(old, name) != getattr(new, name):
             raise ValueError(f"{name.replace('_', ' ')} must be {getattr(old, name)}, not {getattr(new, name)}")
     if len(old.bias) != len(new.bias):

@@ -146,7 +146,7 @@ def constants_of(rescale: Requantize, style: RequantizerStyle) -> RequantizerCon
     return RequantizerConstants(
         bias=rescale.bias, multiplier=rescale.multiplier, shift=rescale.shift, zero_point=rescale.zero_point,
         low=rescale.low, high=rescale.high, style=style, fraction=rescale.fraction,
-        rounding=RequantizerRounding(rescale.rounding.value), room=room_of(rescale))
+        rounding=RequantizerRounding(rescale.rounding.value), room=room_of(rescale), outward=rescale.outward)
 
 
 def index_bits(table: IntArray) -> int:

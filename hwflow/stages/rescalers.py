@@ -48,7 +48,7 @@ def rescaler_constants(rescale: Rescale, accumulator: IntFormat, output: IntForm
     logic = RequantizerConstants(
         bias=rescale.bias, multiplier=rescale.multiplier, shift=rescale.shift, zero_point=rescale.zero_point,
         low=rescale.low, high=rescale.high, style=RequantizerStyle.FABRIC, fraction=rescale.fraction,
-        rounding=RequantizerRounding(rescale.rounding.value), room=room_of(rescale))
+        rounding=RequantizerRounding(rescale.rounding.value), room=room_of(rescale), outward=rescale.outward)
     in_logic_alone = technology.prefers_fabric_requantizer or too_wide_for_blocks(rescale, accumulator)
     if style is MultiplierStyle.LOGIC or in_logic_alone:
         return logic
@@ -63,7 +63,8 @@ def room_of(rescale: Requantize) -> RequantizerRoom | None:
     """The room that the hardware of `rescale` has room for; None of hardware that is made for its own constants."""
     if not isinstance(rescale, RoomyRequantize):
         return None
-    return RequantizerRoom(rescale.room.bits + rescale.fraction, rescale.factor_bits, rescale.base, rescale.extra)
+    return RequantizerRoom(rescale.room.bits + rescale.fraction, rescale.factor_bits, rescale.base, rescale.extra,
+                           rescale.outward)
 
 
 def too_wide_for_blocks(rescale: Requantize, accumulator: IntFormat) -> bool:

@@ -124,7 +124,9 @@ class Sweep:
         x, q = self.inputs[0].format, self.rescale
         products = self.weights.reshape(len(self.weights), -1) * np.array([x.low, x.high])[:, None, None]
         ends = np.stack([products.min(axis=0).sum(axis=1), products.max(axis=0).sum(axis=1)])
-        made = shift_right(((ends << q.fraction) + q.bias) * q.multiplier, q.shift, q.rounding) + q.zero_point
+        products = ((ends << q.fraction) + q.bias) * q.multiplier
+        products += np.where(products < 0, -q.moves, q.moves)
+        made = shift_right(products, q.shift, q.rounding) + q.zero_point
         return bool((made >= q.low).all() and (made <= q.high).all())
 
     def weight_sums(self) -> tuple[IntArray | int, ...]:

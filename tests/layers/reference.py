@@ -30,7 +30,9 @@ def rescale(q, a: int, c: int) -> int:
     if hasattr(q, "values"):
         return q.low + sum(1 for level in q.values[c].tolist() if level <= a)
     bias, multiplier, shift = (int(values[c]) for values in (q.bias, q.multiplier, q.shift))
-    exact = Fraction((a * 2**q.fraction + bias) * multiplier, 2**shift)
+    exact, move = Fraction((a * 2**q.fraction + bias) * multiplier, 2**shift), Fraction(q.outward, 2**shift)
+    if move < Fraction(1, 2):
+        exact += move if exact >= 0 else -move
     return clamp(rounded(exact, str(q.rounding)) + q.zero_point, q.low, q.high)
 
 

@@ -42,6 +42,26 @@ def test_every_small_sum(rounding: Rounding, multiplier: int, shift: int, fracti
         assert made.ravel().tolist() == [reference.rescale(q, a, 0) for a in sums.ravel().tolist()]
 
 
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(("multiplier", "shift"), [(9, 6), (15, 5), (8, 8), (13, 4), (11, 3)])
+def test_sums_that_move_outward_are_rounded_twice(multiplier: int, shift: int, dtype: str) -> None:
+    """To sixteenths of the product first, halves up, and these to the result, halves away from zero, where it is
+    coarser."""
+    q = Requantize(one(0), one(multiplier), one(shift), -3, -60, 70, 0, Rounding.HALF_UP, 8)
+    sums = np.arange(-128, 128)[:, None]
+    expected = []
+    for a in sums.ravel().tolist():
+        if shift > 4:
+            first = (a * multiplier + 8) >> 4
+            away = (2 * abs(first) + (1 << (shift - 4))) >> (shift - 3)
+            made = away if first >= 0 else -away
+        else:
+            made = (2 * a * multiplier + (1 << shift)) >> (shift + 1)
+        expected.append(min(max(made - 3, -60), 70))
+        assert reference.rescale(q, a, 0) == expected[-1]
+    assert both_ways(q, sums, INT8, INT8, dtype).ravel().tolist() == expected
+
+
 @pytest.mark.parametrize(
     ("rounding", "halves"),
     [

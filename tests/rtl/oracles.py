@@ -21,9 +21,12 @@ ROUNDED = {
 
 
 def rescaled(value: int, multiplier: int, shift: int, *, zero_point: int = 0, low: int, high: int,
-             rounding: RequantizerRounding = RequantizerRounding.HALF_EVEN) -> int:
-    """`value * multiplier / 2**shift`, rounded, with the zero point, clamped."""
-    ratio = Fraction(int(value) * int(multiplier), 1 << int(shift))
+             rounding: RequantizerRounding = RequantizerRounding.HALF_EVEN, outward: int = 0) -> int:
+    """`value * multiplier / 2**shift`, moved outward where that is less than a half, rounded, with the zero point,
+    clamped."""
+    ratio, move = (Fraction(number, 1 << int(shift)) for number in (int(value) * int(multiplier), outward))
+    if move < HALF:
+        ratio += move if ratio >= 0 else -move
     return min(max(ROUNDED[rounding](ratio) + int(zero_point), low), high)
 
 
@@ -34,5 +37,5 @@ def requantized(sums: np.ndarray, q: RequantizerConstants, places: np.ndarray | 
     places, out = np.broadcast_to(places, sums.shape), np.zeros(sums.shape, dtype=np.int64)
     for index, k in np.ndenumerate(places):
         out[index] = rescaled(int(sums[index]) + int(q.bias[k]), q.multiplier[k], q.shift[k],
-                              zero_point=q.zero_point, low=q.low, high=q.high)
+                              zero_point=q.zero_point, low=q.low, high=q.high, outward=q.outward)
     return out

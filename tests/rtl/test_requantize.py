@@ -27,10 +27,11 @@ TIMING = Timing(multiply=4)
 
 def make(*, interval: int, style: RequantizerStyle, accumulator=INT6, bias=(0,), multiplier=(1,), shift=(0,),
          zero_point: int = 0, low: int = -8, high: int = 7, output=INT4, timing=TIMING, fraction: int = 0,
-         rounding: RequantizerRounding = RequantizerRounding.HALF_EVEN, like: Technology | None = None) -> Requantizer:
+         rounding: RequantizerRounding = RequantizerRounding.HALF_EVEN, like: Technology | None = None,
+         outward: int = 0) -> Requantizer:
     constants = RequantizerConstants(
         bias=np.array(bias), multiplier=np.array(multiplier), shift=np.array(shift), zero_point=zero_point, low=low,
-        high=high, style=style, fraction=fraction, rounding=rounding)
+        high=high, style=style, fraction=fraction, rounding=rounding, outward=outward)
     return constants.unit(accumulator=accumulator, output=output, interval=interval,
                           technology=Generic(timing=timing, like=like), name="constants")
 
@@ -40,7 +41,7 @@ def check(unit: Requantizer, values: list[int], interval: int, seed: int | None 
     ranges = unit.plan.ranges
     expected = [
         rescaled((value << ranges.fraction) + int(bias[c]), multiplier[c], shift[c], zero_point=ranges.zero_point,
-                 low=ranges.low, high=ranges.high, rounding=ranges.rounding)
+                 low=ranges.low, high=ranges.high, rounding=ranges.rounding, outward=ranges.outward)
         for value, c in zip(values, np.arange(len(values)) % len(bias), strict=True)]
     results, latencies = play(unit, values, interval, seed)
     assert results == expected
@@ -110,8 +111,15 @@ def constants_of(name: str, **more) -> dict:
     return dict(zip(("bias", "multiplier", "shift"), CONSTANTS[name], strict=True)) | more
 
 
-#: Every way of rounding; biases behind the point; zero points and clamps.
+#: Every way of rounding; biases behind the point; products that move outward, or in some channels; zero points, clamps.
 SMALL = [
+    *({"bias": bias, "multiplier": multiplier, "shift": shift, "outward": outward, "fraction": fraction,
+       "interval": interval, "rounding": RequantizerRounding(rounding)}
+      for bias, multiplier, shift, outward, fraction, interval, rounding in (
+          ((0,), (5,), (5,), 4, 0, 1, "half_up"), ((0,), (4,), (4,), 4, 0, 3, "half_up"),
+          ((3, -2, 0), (5, 7, 4), (4, 5, 6), 4, 0, 2, "half_even"),
+          ((3, -2, 0), (5, 7, 4), (4, 3, 5), 4, 0, 1, "half_down"), ((0, 0), (1, 1), (1, 1), 1, 0, 2, "half_even"),
+          ((-9, 5), (11, 15), (8, 7), 32, 2, 5, "half_up"))),
     *(constants_of(name, interval=1, rounding=rounding) for name in ("ties", "mixed")
       for rounding in RequantizerRounding if rounding is not RequantizerRounding.HALF_EVEN),
     *({"fraction": fraction, "bias": bias, "multiplier": multiplier, "shift": shift, "interval": 2}
@@ -147,6 +155,24 @@ def test_wide_sums_near_the_rounding_points(rounding, style):
     unit = make(accumulator=accumulator, bias=bias, multiplier=multiplier, shift=shift, low=0, high=255,
                 output=unsigned(8), zero_point=3, interval=2, style=style, fraction=4, rounding=rounding)
     check(unit, values, 2, seed=3)
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_products_that_move_outward_are_rounded_twice(style):
+    """As kernels do it that round to an integer first, and halves of these away from zero then."""
+    multiplier, shift, outward = (200003, 131075, 262143), (26, 24, 29), 1 << 17
+    unit = make(accumulator=signed(20), multiplier=multiplier, bias=(0, 0, 0), shift=shift, outward=outward, interval=2,
+                low=-128, high=127, output=signed(8), style=style, rounding=RequantizerRounding.HALF_UP, zero_point=-7)
+    source, values, expected = random.Random(0), [], []
+    for k in range(600):
+        m, s = multiplier[k % 3], shift[k % 3]
+        middle = Fraction((2 * source.randint(-130, 130) + 1) << s, 2 * m)
+        values.append(min(max(math.floor(middle) + source.randint(-3, 3), -(1 << 19)), (1 << 19) - 1))
+        first = (values[-1] * m + (1 << 17)) >> 18
+        away = math.floor(Fraction(abs(first), 1 << (s - 18)) + Fraction(1, 2))
+        expected.append(min(max((away if first >= 0 else -away) - 7, -128), 127))
+    assert unit.model(np.array(values)).tolist() == expected
+    check(unit, values, 2, seed=1)
 
 
 SUMS = [signed(17), signed(18), signed(21), signed(24), signed(32), unsigned(20)]

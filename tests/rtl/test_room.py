@@ -26,10 +26,10 @@ def technology() -> Generic:
     return Generic(timing=Timing(multiply=4), hex_roms=True)
 
 
-def requantization(constants, style=RequantizerStyle.DSP, room=ROOM) -> RequantizerConstants:
+def requantization(constants, style=RequantizerStyle.DSP, room=ROOM, outward=0) -> RequantizerConstants:
     bias, multiplier, shift = (np.array(each) for each in constants)
     return RequantizerConstants(bias=bias, multiplier=multiplier, shift=shift, zero_point=3, low=-8, high=7,
-                                style=style, room=room)
+                                style=style, room=room, outward=outward)
 
 
 def unit(made, interval, technology):
@@ -47,6 +47,16 @@ def test_a_form_computes_the_same(constants, style, interval) -> None:
     results, latencies = play(made, values, interval, None)
     assert results == plain.model(np.array(values)).tolist() == made.model(np.array(values)).tolist()
     assert set(latencies) == {made.latency}
+
+
+@pytest.mark.parametrize("style", RequantizerStyle)
+def test_channels_of_a_form_move_outward_or_not(style) -> None:
+    values, constants = [*range(-64, 64)] * 3, ((3, -2, 0), (21, 17, 30), (8, 5, 6))
+    room = RequantizerRoom(bias_bits=6, factor_bits=5, base=4, extra=5, outward=16)
+    made, plain = (unit(requantization(constants, style, each, 16), 2, Generic(timing=Timing(multiply=4)))
+                   for each in (room, None))
+    results, _ = play(made, values, 2, None)
+    assert results == plain.model(np.array(values)).tolist() == made.model(np.array(values)).tolist()
 
 
 @pytest.mark.parametrize("style", RequantizerStyle)

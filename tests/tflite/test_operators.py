@@ -28,6 +28,8 @@ ONE_STEP = """
     SQUARED_DIFFERENCE ABS HARD_SWISH LEAKY_RELU PRELU LOGISTIC L2_NORMALIZATION RESIZE_BILINEAR GREATER EQUAL LESS
     GREATER_EQUAL LESS_EQUAL NOT_EQUAL ELU GELU EXP LOG_SOFTMAX QUANTIZE RSQRT SQRT LOG SUM DILATED"""
 STEPS = dict.fromkeys(ONE_STEP.split(), 1) | {"TANH": 2, "SOFTMAX": 2}
+#: Kernels of 8 bits whose two roundings the model has, too.
+EXACT = {"CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "DILATED"}
 #: Kernels of 16 bits that interpolate in a table of 513 places, in steps of 65536.
 INTERPOLATED = {"EXP": 80}
 #: The kernel of LiteRT for a quantized SUM whose scales differ gives something else than the sum; that of TensorFlow
@@ -69,6 +71,8 @@ def computed(data: bytes, row: list[Array]) -> list[Array]:
 
 
 def steps(kind: str, width: str) -> int:
+    if kind in EXACT and width in ("INT8", "UINT8"):
+        return 0
     return INTERPOLATED.get(kind, STEPS.get(kind, 0)) if width == "INT16" else STEPS.get(kind, 0)
 
 

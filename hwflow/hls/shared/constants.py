@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from hwflow_base.errors import HwflowError
 from hwflow_rtl.rescale.ranges import RequantizerRoom, RequantizerRounding
-from hwflow_rtl.shared.constants import common_fraction, room_for
+from hwflow_rtl.shared.constants import channels_of, common_fraction, room_for
 from hwflow_rtl.shared.shape import Sums
 from hwflow_rtl.shared.steps import DIGIT_BITS, ELEMENT_BITS
 
@@ -35,6 +35,7 @@ class SweepConstants:
     bias: IntArray
     factor: IntArray
     extra: IntArray
+    moves: IntArray
     zero_point: int
     low: int
     high: int
@@ -97,11 +98,12 @@ def needs_of(sweeps: Sequence[Sweep]) -> Sums:
 
 def sweep_constants(sweep: Sweep, needs: Sums) -> SweepConstants:
     """The constants of a sweep in the room that there is."""
-    rescale, more = held(sweep), needs.fraction - sweep.rescale.fraction
-    pairs = list(zip(rescale.multiplier.tolist(), (rescale.shift + more).tolist(), strict=True))
-    expressed = {pair: needs.room.expressed(*pair) for pair in set(pairs)}
-    factor, shift = np.array([expressed[pair] for pair in pairs], np.int64).T
-    return SweepConstants(bias=rescale.bias << more, factor=factor, extra=shift - needs.room.base,
+    rescale = held(sweep)
+    channels = channels_of(rescale, needs.fraction, needs.room.outward)
+    pairs = [needs.room.expressed(each.factor, each.shift, each.moves) for each in channels]
+    factor, shift = np.array(pairs, np.int64).T
+    bias, moves = np.array([(each.bias, each.moves) for each in channels], np.int64).T
+    return SweepConstants(bias=bias, factor=factor, extra=shift - needs.room.base, moves=moves,
                           zero_point=rescale.zero_point, low=rescale.low, high=rescale.high)
 
 
@@ -139,7 +141,8 @@ def shared_room(rescale: RoomyRequantize, fraction: int) -> RequantizerRoom:
     of weights times 128 and 255 at most, and a sum of weights times 255 is one of the layer's sums.
     """
     more = fraction - rescale.fraction
-    return RequantizerRoom(rescale.room.bits + fraction + 2, rescale.factor_bits, rescale.base + more, rescale.extra)
+    return RequantizerRoom(rescale.room.bits + fraction + 2, rescale.factor_bits, rescale.base + more, rescale.extra,
+                           rescale.outward << more)
 
 
 def together(one: RequantizerRoom, other: RequantizerRoom) -> RequantizerRoom:
@@ -147,7 +150,7 @@ def together(one: RequantizerRoom, other: RequantizerRoom) -> RequantizerRoom:
     base = min(one.base, other.base)
     last = max(one.base + one.extra, other.base + other.extra)
     return RequantizerRoom(max(one.bias_bits, other.bias_bits), max(one.factor_bits, other.factor_bits), base,
-                           last - base)
+                           last - base, max(one.outward, other.outward))
 
 
 def sum_bits(sweep: Sweep) -> int:

@@ -285,4 +285,5 @@ class Lowering:
             whole[first:first + len(values)] = values
             return layout.spread(whole, 0)[words]
 
-        return Constants(of_tiles(constants.bias), of_tiles(constants.factor), of_tiles(constants.extra), weights)
+        return Constants(of_tiles(constants.bias), of_tiles(constants.factor), of_tiles(constants.extra), weights,
+                         of_tiles(constants.moves))

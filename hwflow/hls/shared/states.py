@@ -141,9 +141,9 @@ class HandingSteps:
         step = Compute(
             loops=Loops(width=words), read=ReadWalk(base=source + begin, column=way),
             write=WriteWalk(base=target + begin, column=way))
-        numbers = (np.full((1, columns), each[0]) for each in (constants.bias, constants.factor, constants.extra))
+        bias, factor, extra = (
+            np.full((1, columns), each[0]) for each in (constants.bias, constants.factor, constants.extra))
         step = replace(step, output=replace(step.output, zero_point=constants.zero_point))
-        bias, factor, extra = numbers
         return step, Constants(bias, factor, extra, np.eye(columns, dtype=np.int64)[None, None])
 
     def place(self, tensor: Tensor) -> Operand:

@@ -11,6 +11,7 @@ from hwflow.onnx.errors import InvalidModel, Unsupported
 from hwflow.onnx.tflite.batches import dilated
 from hwflow.onnx.tflite.conversion import Conversion, Layout
 from hwflow.onnx.tflite.file import Operator, Options, Tensor
+from hwflow.onnx.tflite.rounding import rounded_twice
 
 _AGAIN = "the file is damaged: copy or export it again"
 _FIRST = Layout.CHANNELS_FIRST
@@ -56,6 +57,7 @@ def _convolve(c: Conversion, operator: Operator, tensors: tuple[Tensor, Tensor, 
         "Conv", c.real(source, _FIRST), weights(c, w, order), *biases(c, bias, x, w),
         kernel_shape=w.shape[1:3], group=group, strides=strides, **pads,
     )  # fmt: skip
+    value = rounded_twice(c, value, x, w, y, axes=2)
     c.put(y, value, _FIRST, options.whole("activation"))
 
 
@@ -130,6 +132,7 @@ def fully_connected(c: Conversion, operator: Operator) -> None:
     else:
         value = c.node("Reshape", c.real(x), c.wholes((-1 if x.is_open else rows // inputs, inputs)))
     value = c.node("Gemm", value, weights(c, w, (0, 1)), *biases(c, bias, x, w), transB=1)
+    value = rounded_twice(c, value, x, w, y, axes=0)
     if keep:
         value = c.node("Reshape", value, c.wholes((*x.shape[:-1], w.shape[0])))
     c.put(y, value, activation=options.whole("activation"))
@@ -169,6 +172,7 @@ def transpose_conv(c: Conversion, operator: Operator) -> None:
         "ConvTranspose", c.real(x, _FIRST), weights(c, w, (3, 0, 1, 2)), *biases(c, bias, x, w),
         kernel_shape=w.shape[1:3], strides=strides, pads=pads, output_padding=extra if any(extra) else None,
     )  # fmt: skip
+    value = rounded_twice(c, value, x, w, y, axes=2)
     c.put(y, value, _FIRST, options.whole("activation"))
 
 

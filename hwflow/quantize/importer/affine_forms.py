@@ -30,6 +30,7 @@ class Form:
     """clamp(unit * (a + whole) + offset, low, high) for an anchor's integer a, per channel (or one for all).
 
     With a `rounding` the affine part is rounded to an integer; then `integer_offset` is added; then the sum is limited.
+    With `outward` the affine part moves so far away from zero; then the sum is limited.
     """
 
     unit: tuple[Fraction, ...]
@@ -39,6 +40,7 @@ class Form:
     high: tuple[Bound, ...]
     rounding: Rounding | None = None
     integer_offset: int = 0
+    outward: tuple[Fraction, ...] | None = None
 
     @staticmethod
     def linear(unit: tuple[Fraction, ...]) -> Form:
@@ -60,10 +62,19 @@ class Form:
             offset=tuple(o * f for o, f in zip(self.offset, factors, strict=True)),
             low=tuple(end[0] for end in ends),
             high=tuple(end[1] for end in ends),
+            outward=self.outward and tuple(o * abs(f) for o, f in zip(self.outward, factors, strict=True)),
         )
 
+    def moved_outward(self, distances: tuple[Fraction, ...]) -> Form | None:
+        """Plus its sign times `distances`."""
+        if self.limited or self.rounding is not None or self.outward is not None or min(distances) < 0:
+            return None
+        return replace(self, outward=distances)
+
     def shifted(self, offsets: tuple[Fraction, ...]) -> Form | None:
-        """Plus `offsets`; None after a rounding unless all of them are the same integer."""
+        """Plus `offsets`; None after a rounding unless all of them are the same integer, and after a move outward."""
+        if self.outward is not None and any(offsets):
+            return None
         integer_offset, offset = self.integer_offset, self.offset
         if self.rounding is None:
             offset = tuple(o + f for o, f in zip(self.offset, offsets, strict=True))
@@ -82,7 +93,7 @@ class Form:
     def plus(self, value: Quantity, sign: int = 1) -> Form | None:
         """Plus or minus a constant; integers with the scale of the products stay integers."""
         count = len(self.unit)
-        if value.is_quantized and not self.limited and self.rounding is None:
+        if value.is_quantized and not self.limited and self.rounding is None and self.outward is None:
             scale, unit = np.broadcast_to(value.scale, (count,)), np.array([float(u) for u in self.unit])
             with np.errstate(all="ignore"):
                 same = bool(np.all(np.abs(scale / unit - 1) < _SAME_SCALE))
@@ -100,7 +111,7 @@ class Form:
 
     def rounded(self, rounding: Rounding) -> Form | None:
         """After a Floor, Ceil or Round.  Floor of x + 1/2, and Ceil of x - 1/2, round to the nearest integer."""
-        if self.limited or self.rounding is not None:
+        if self.limited or self.rounding is not None or self.outward is not None:
             return None
         nearest = {(Rounding.FLOOR, _HALF): Rounding.HALF_UP, (Rounding.CEIL, -_HALF): Rounding.HALF_DOWN}
         for (direction, half), meant in nearest.items():
@@ -130,20 +141,44 @@ def _fractions(value: Quantity, count: int) -> tuple[Fraction, ...]:
     return tuple(Fraction(float(v)) for v in np.broadcast_to(value.real, (count,)))
 
 
+@dataclass(frozen=True)
+class SignOf:
+    """The sign of an anchor's result, or of what `form_of` makes of it, times `factors`."""
+
+    value: str
+    factors: tuple[Fraction, ...]
+
+    def scaled(self, factors: tuple[Fraction, ...]) -> SignOf:
+        return SignOf(self.value, tuple(a * b for a, b in zip(self.factors, factors, strict=True)))
+
+
 def form_of(unrounded: Unrounded, start: Form) -> Form | None:
     """The result of `unrounded`, whose anchor has the form `start`; None where it has no such form."""
-    forms: dict[str, Form | None] = {unrounded.anchor.key: start}
+    forms: dict[str, Form | SignOf | None] = {unrounded.anchor.key: start}
     try:
         for step in unrounded.steps:
-            forms[step.result] = _TRANSITIONS[step.node.op_type](step, forms) if _simple(step) else None
+            forms[step.result] = _form_after(step, forms)
     except (ValueError, OverflowError, ZeroDivisionError):  # a constant that is no finite number, or a division by 0
         return None
-    return forms[unrounded.result]
+    found = forms[unrounded.result]
+    return found if isinstance(found, Form) else None
 
 
-def _simple(step: Step) -> bool:
-    """One computed input, and an operator with such a form."""
-    return step.node.op_type in _TRANSITIONS and sum(isinstance(source, str) for source in step.inputs) == 1
+def _form_after(step: Step, forms: Mapping[str, Form | SignOf | None]) -> Form | SignOf | None:
+    """The result of a step: of one computed input, or of a value and its sign."""
+    computed = [(source, forms[source]) for source in step.inputs if isinstance(source, str)]
+    kind, (name, first) = step.node.op_type, computed[0]
+    if len(computed) == 2 and kind == "Add":
+        for (value, form), (_, sign) in (computed, computed[::-1]):
+            if isinstance(form, Form) and isinstance(sign, SignOf) and sign.value == value:
+                return form.moved_outward(sign.factors)
+    if len(computed) != 1:
+        return None
+    if kind == "Sign" and isinstance(first, Form):
+        return SignOf(name, (Fraction(1),) * len(first.unit))
+    if isinstance(first, SignOf):
+        return first.scaled(_fractions(_constants(step)[0], len(first.factors))) if kind == "Mul" else None
+    return _TRANSITIONS[kind](step, {name: first}) if kind in _TRANSITIONS else None
 
 
 _Forms: TypeAlias = Mapping[str, "Form | None"]

@@ -60,7 +60,8 @@ class Accumulator:
 class Affine:
     """clamp(round(ratio * (a + bias)) + zero_point, low, high) per channel, exactly; ratios are positive.
 
-    `rescale_bits` is what a multiplication is made with (`LayerSettings.rescale_bits`).
+    `rescale_bits` is what a multiplication is made with (`LayerSettings.rescale_bits`).  With `outward`, numbers move
+    so far away from zero, less than 1/2, before they are rounded to the nearest integer.
     """
 
     ratio: tuple[Fraction, ...]
@@ -70,14 +71,17 @@ class Affine:
     zero_point: int
     rounding: Rounding
     rescale_bits: int | None = DEFAULT_RESCALE_BITS
+    outward: tuple[Fraction, ...] | None = None
 
 
 def edges(a: Affine, channel: int, levels: range) -> list[Bound]:
     """The smallest sum that gives each of `levels` or more, exactly, ties included."""
     ratio, bias = a.ratio[channel], a.bias[channel]
     # ratio * (sum + bias) >= k + offset / 2, over one denominator: integers of any size, with no fraction to reduce
-    unit, step = 2 * ratio.numerator * bias.denominator, ratio.denominator * bias.denominator
-    start = 2 * ratio.numerator * bias.numerator
+    away = a.outward[channel] if a.outward is not None else Fraction(0)
+    unit, step = (2 * ratio.numerator * bias.denominator * away.denominator, ratio.denominator * bias.denominator)
+    start = 2 * ratio.numerator * bias.numerator * away.denominator
+    moved, step = 2 * step * away.numerator, step * away.denominator
     offset = {Rounding.FLOOR: 0, Rounding.CEIL: -2}.get(a.rounding, -1)
     sums: list[Bound] = []
     for level in levels:
@@ -86,7 +90,8 @@ def edges(a: Affine, channel: int, levels: range) -> list[Bound]:
             continue
         k = level - a.zero_point
         inclusive = k % 2 == 0 if a.rounding is Rounding.HALF_EVEN else a.rounding in (Rounding.HALF_UP, Rounding.FLOOR)
-        number = (2 * k + offset) * step - start
+        # the middle between two elements is nearer to zero by as much as numbers move away from it
+        number = (2 * k + offset) * step - start + (-moved if k > 0 else moved)
         sums.append(-(-number // unit) if inclusive else number // unit + 1)
     return sums
 
@@ -176,6 +181,9 @@ def affine(form: Form, accumulator: Accumulator, p: Parameters) -> Affine:
     """
     scale, zero_point = Fraction(p.scale), p.zero_point + form.integer_offset
     assert form.rounding is None or scale == 1, "a rounding inside the function is one of the result"
+    outward = form.outward and tuple(distance / scale for distance in form.outward)
+    if outward and (max(outward) >= _HALF or not all(form.unit)):
+        raise ValueError("numbers must move outward by less than half a step, and not be constant")
     ratios, biases = [], []
     rounding = form.rounding or Rounding.HALF_EVEN
     ends = [_ends(low, high, p) for low, high in zip(form.low, form.high, strict=True)]
@@ -187,14 +195,14 @@ def affine(form: Form, accumulator: Accumulator, p: Parameters) -> Affine:
         bias = Fraction(sign * int(whole) - int(zero)) + constant if unit else constant
         bias = max(bias, Fraction(math.floor((low - zero_point - 1) / ratio) - sums[1]))  # all are the lowest element
         bias = min(bias, Fraction(math.ceil((high - zero_point + 1) / ratio) - sums[0]))
-        if abs(bias) >= _FAR_BIAS:
+        if abs(bias) >= _FAR_BIAS and outward is None:
             ratio, bias = _beside(ratio, bias, sums, (zero_point, rounding), p) or (ratio, bias)
         if abs(bias) >= _LARGEST_BIAS:
             raise ValueError(f"a bias must be below 2**{_LARGEST_BIAS.bit_length() - 1} products, not {float(bias)}")
         ratios.append(ratio)
         biases.append(bias)
     lows, highs = tuple(low for low, _ in ends), tuple(high for _, high in ends)
-    return Affine(tuple(ratios), tuple(biases), lows, highs, zero_point, rounding, p.rescale_bits)
+    return Affine(tuple(ratios), tuple(biases), lows, highs, zero_point, rounding, p.rescale_bits, outward)
 
 
 def _beside(
@@ -268,6 +276,10 @@ def multiplication(a: Affine, accumulator: Accumulator) -> Requantize:
     ratios = [ratio / (1 << fraction) for ratio in a.ratio]
     most = widest_multiplier(largest_sum(accumulator.format, bias, fraction))
 
+    if a.outward is not None and any(a.outward):
+        return _moving(a, ratios, Requantize(bias, bias, bias, a.zero_point, a.low[0], a.high[0], fraction, a.rounding),
+                       most)
+
     def made(bits: int, channels: IntArray) -> Requantize:
         multiplier, shift = fixed_points([ratios[c] for c in channels], bits)
         return Requantize(bias[channels], multiplier, shift, a.zero_point, a.low[0], a.high[0], fraction, a.rounding)
@@ -276,6 +288,29 @@ def multiplication(a: Affine, accumulator: Accumulator) -> Requantize:
     if a.rescale_bits is not None or most == BLOCK_BITS:
         return made(min(a.rescale_bits or BLOCK_BITS, most), channels)
     return fewest_bits(a, accumulator, made, range(BLOCK_BITS, most + 1))
+
+
+def _moving(a: Affine, ratios: Sequence[Fraction], start: Requantize, most: int) -> Requantize:
+    """`start` with multipliers for `ratios`, and shifts with which all channels move by one power of two.
+
+    A channel that does not move at all has a shift that is too small for it.  ValueError where a channel moves by no
+    power of two, or where multipliers would lose bits by it.
+    """
+    assert a.outward is not None, "it moves"
+    bits = min(a.rescale_bits or MULTIPLIER_BITS, most)
+    above = bits + start.fraction  # the least shift with which no channel moves
+    pairs = []
+    for ratio, distance in zip(ratios, a.outward, strict=True):
+        if distance.numerator > 1 or distance.denominator & (distance.denominator - 1):
+            raise ValueError(f"numbers must move outward by a power of two of a step, not by {float(distance):.6g}")
+        shift = above + distance.denominator.bit_length() - 2
+        pair = (round(ratio * (1 << shift)), shift) if distance else fixed_point(ratio, bits)
+        right = 1 << (bits - 2) <= pair[0] <= 1 << bits and shift > above if distance else pair[1] <= above
+        if pair[1] > MAX_SHIFT or not right:
+            raise ValueError("numbers must move outward by about half of what a sum of the layer counts")
+        pairs.append((min(pair[0], (1 << bits) - 1), pair[1]))
+    multiplier, shifts = np.array(pairs, np.int64).T
+    return replace(start, multiplier=multiplier, shift=shifts, outward=1 << (above - 1))
 
 
 def _fraction_bits(a: Affine, most: int) -> int:
@@ -304,7 +339,9 @@ def _meaning(rescaling: Requantize, accumulator: Accumulator) -> Thresholds:
     low, high = (rescaling.low,) * len(ratios), (rescaling.high,) * len(ratios)
     biases = tuple(Fraction(int(b), one) for b in rescaling.bias)
     if all(ratios):
-        exact = Affine(tuple(ratios), biases, low, high, rescaling.zero_point, rescaling.rounding)
+        moves = zip(rescaling.moves.tolist(), rescaling.shift.tolist(), strict=True)
+        outward = tuple(Fraction(move, 1 << shift) for move, shift in moves) if rescaling.outward else None
+        exact = Affine(tuple(ratios), biases, low, high, rescaling.zero_point, rescaling.rounding, outward=outward)
         return thresholds(exact, accumulator)
     levels = range(rescaling.low + 1, rescaling.high + 1)
     rows = [[-math.inf if level <= rescaling.zero_point else math.inf for level in levels]]

@@ -71,7 +71,7 @@ def operand(unrounded: Unrounded) -> tuple[Held, Fraction]:
     """A tensor and the constant that it is multiplied with."""
     anchor = unrounded.anchor
     form = form_of(unrounded, Form.linear((Fraction(1),))) if isinstance(anchor, TensorAnchor) else None
-    plain = form is not None and not form.limited and form.rounding is None and not form.offset[0]
+    plain = form is not None and not form.limited and form.rounding is None and not form.outward and not form.offset[0]
     if form is None or not plain or form.unit[0] == 0:
         where = unrounded.steps[-1].node if unrounded.steps else anchor.node
         raise Lacking(f"reads the result of {where.label}, which no QuantizeLinear made integer", (unrounded.result,))

@@ -305,7 +305,10 @@ def _scaled(
     ratio, bias, low, high = (
         tuple(chain.from_iterable(getattr(part, field) for part in parts)) for field in ("ratio", "bias", "low", "high")
     )
-    whole = replace(parts[0], ratio=ratio, bias=bias, low=low, high=high)
+    outward = None
+    if any(part.outward for part in parts):
+        outward = tuple(chain.from_iterable(part.outward or (Fraction(0),) * len(part.ratio) for part in parts))
+    whole = replace(parts[0], ratio=ratio, bias=bias, low=low, high=high, outward=outward)
     return signs, rescale(whole, _joined(sums), task.y.format, task.stage)
 
 
@@ -359,7 +362,7 @@ def form_behind(unrounded: Unrounded, p: Parameters, channels: int = 1) -> Form:
             "are compared with thresholds", "take 2 bits, or an unsigned one"
         )
     form = form_of(unrounded, Form.linear((Fraction(1),) * channels))
-    if form is None or form.rounding is not None or len(set(zip(form.low, form.high, strict=True))) > 1:
+    if form is None or form.rounding is not None or form.outward or len(set(zip(form.low, form.high, strict=True))) > 1:
         raise Refusal(
             f"what follows {unrounded.anchor.node.label} must be constants, Relu and Clip up to its QuantizeLinear",
             "quantize its result first"

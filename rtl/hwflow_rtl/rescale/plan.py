@@ -142,8 +142,8 @@ class RequantizerPlan:
         for factor in ranges.factor if ranges.room is None else (0, mask):
             ones, zeros = ones & factor, zeros & ~factor
         return shift_add_of(self.technology)(
-            value=ranges.sum_shape, factor_bits=ranges.factor_bits, drop=ranges.drop, interval=self.interval,
-            tag_bits=ranges.fields["extra"][0].width if "extra" in ranges.stored else 0, ones=ones, zeros=zeros)
+            value=ranges.sum_shape, factor_bits=ranges.factor_bits, interval=self.interval, tag_bits=ranges.tag_bits,
+            drop=min(ranges.drop, ranges.moving_bit) if ranges.outward else ranges.drop, ones=ones, zeros=zeros)
 
     @property
     def multiply_latency(self) -> int:
@@ -225,13 +225,15 @@ class RequantizerPlan:
         """The cost of all but where the constants are from."""
         ranges, technology = self.ranges, self.technology
         total, result = ranges.sum_shape.width, self.above_shape.width
-        extra = ranges.fields["extra"][0].width if "extra" in ranges.stored else 0
+        extra = ranges.tag_bits
         factor = ranges.factor_bits if "factor" in ranges.stored else 0
         halves = ranges.halves_after(0).width
         resources = Resources(
             lut=self.bias_adder,
             ff=self.lead * ranges.accumulator.width + total + factor + extra + halves + result + self.latency)
         resources += self.rounding_cost()
+        if ranges.outward:  # a carry chain from the bit that products move by, and the gate of that bit
+            resources += Resources(lut=max(1, ranges.product_shape.width - ranges.moving_bit))
         for number in range(self.shifts):
             width = ranges.halves_after((number + 1) * SHIFT_BITS).width
             resources += fitted("Requantizer shift", value_bits=width) + Resources(ff=width + extra)

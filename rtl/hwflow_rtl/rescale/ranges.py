@@ -71,19 +71,25 @@ class RequantizerRoom:
     """The widths that a requantizer is made for, so that other constants can take the places of those in its ROM.
 
     Biases of `bias_bits` bits with their sign; multipliers of up to `factor_bits` bits, or 0 for none at all; shifts
-    from `base` to `base + extra`.
+    from `base` to `base + extra`.  With `outward` (see `RequantizerRanges`) some channels' products move.
     """
 
     bias_bits: int
     factor_bits: int
     base: int
     extra: int
+    outward: int = 0
 
-    def expressed(self, factor: int, shift: int) -> tuple[int, int]:
-        """The same ratio with a shift and a factor that there is room for.  ValueError where there are none."""
-        if not factor and self.factor_bits:
+    def expressed(self, factor: int, shift: int, moves: bool = False) -> tuple[int, int]:
+        """The same ratio with a shift and a factor that there is room for.  ValueError where there are none.
+
+        Where products move, both stay as they are: `outward` is one of their bits.
+        """
+        if moves and factor >> self.factor_bits == 0 and self.base <= shift <= self.base + self.extra:
+            return factor, shift
+        if not factor and self.factor_bits and not moves:
             return 0, self.base
-        for k in range(self.base, self.base + self.extra + 1):
+        for k in range(self.base, self.base + self.extra + 1 if not moves else self.base):
             wide = factor << max(0, k - shift)
             narrow = wide >> max(0, shift - k)
             if narrow << max(0, shift - k) == wide and narrow >> self.factor_bits == (not self.factor_bits):
@@ -95,6 +101,9 @@ class RequantizerRoom:
 @dataclass(frozen=True, eq=False)
 class RequantizerRanges:
     """y = clamp(round((a * 2**fraction + bias) * factor / 2**(base + extra)) + zero_point, low, high), in lowest terms.
+
+    With `outward`, a power of two, products move so far away from zero before they are rounded to the nearest integer,
+    in channels where that is less than half a step of the result; terms stay as they are given then.
 
     Made by `of()`; ranges are Python integers and exact.  `factor` is 1 everywhere where there is nothing to multiply;
     `extra` is at least 0, and 0 in some channel.  With a `room`, ranges and widths are those of any constants that it
@@ -113,22 +122,23 @@ class RequantizerRanges:
     fraction: int
     rounding: RequantizerRounding
     room: RequantizerRoom | None = None
+    outward: int = 0
 
     @staticmethod
     def of(*, accumulator: Shape, bias: npt.NDArray[np.int64], multiplier: npt.NDArray[np.int64],
            shift: npt.NDArray[np.int64], zero_point: int, low: int, high: int, output: Shape, fraction: int = 0,
            rounding: RequantizerRounding = RequantizerRounding.HALF_EVEN,
-           room: RequantizerRoom | None = None) -> RequantizerRanges:
+           room: RequantizerRoom | None = None, outward: int = 0) -> RequantizerRanges:
         """Raises ValueError for constants that are out of range."""
         biases, factors, shifts = (tuple(np.atleast_1d(values).tolist()) for values in (bias, multiplier, shift))
         return RequantizerRanges.of_numbers(accumulator, biases, factors, shifts, zero_point, low, high, output,
-                                            fraction, rounding, room)
+                                            fraction, rounding, room, outward)
 
     @staticmethod
     @lru_cache(maxsize=1 << 9)  # the solver asks for the same constants again and again
     def of_numbers(accumulator: Shape, biases: tuple[int, ...], factors: Sequence[int], shifts: Sequence[int],
                    zero_point: int, low: int, high: int, output: Shape, fraction: int, rounding: RequantizerRounding,
-                   room: RequantizerRoom | None) -> RequantizerRanges:
+                   room: RequantizerRoom | None, outward: int) -> RequantizerRanges:
         """Find the ranges for a number for each channel."""
         if not len(biases) == len(factors) == len(shifts) > 0:
             raise ValueError(f"bias, multiplier and shift of a Requantizer must have one entry for each channel, not "
@@ -145,19 +155,26 @@ class RequantizerRanges:
                              f"to {most}, not {low} and {high}")
         if fraction < 0:
             raise ValueError(f"fraction of a Requantizer must be at least 0 bits, not {fraction}")
-        if room is None:
-            factors, shifts = lowest_terms(factors, shifts)
-        else:
+        if room is not None:
             require_bits("bias of a Requantizer", biases, room.bias_bits)
-            factors, shifts = zip(*map(room.expressed, factors, shifts), strict=True)
+            factors, shifts = zip(*(room.expressed(m, k, bool(outward)) for m, k in zip(factors, shifts, strict=True)),
+                                  strict=True)
+        elif not outward:
+            factors, shifts = lowest_terms(factors, shifts)
         base = min(shifts) if room is None else room.base
         return RequantizerRanges(accumulator, biases, tuple(factors), base, tuple(k - base for k in shifts),
-                                 zero_point, low, high, output, fraction, rounding, room)
+                                 zero_point, low, high, output, fraction, rounding, room, outward)
+
+    def outwards(self, products: npt.NDArray[np.int64], shift: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Products with these shifts after they moved away from zero."""
+        half = np.int64(1) << np.maximum(shift - 1, 0)
+        far: npt.NDArray[np.int64] = np.where(half > self.outward, self.outward, 0)
+        return products + far * np.where(products < 0, -1, 1)
 
     @cached_property
     def aligned(self) -> RequantizerRanges:
         """The same function with `extra` 0 everywhere: smaller shifts become larger factors.  With room, itself."""
-        if self.room is not None:
+        if self.room is not None or self.outward:
             return self
         most = max(self.extra)
         factor = tuple(m << (most - e) for m, e in zip(self.factor, self.extra, strict=True))
@@ -187,6 +204,16 @@ class RequantizerRanges:
         """Low bits of the product of which only matters whether they are all zero: those below the half."""
         return max(0, self.base - 1)
 
+    @property
+    def moving_bit(self) -> int:
+        """The place of the bit that `outward` is."""
+        return self.outward.bit_length() - 1
+
+    @property
+    def moves(self) -> tuple[bool, ...]:
+        """The channels whose products move."""
+        return tuple(bool(self.outward) and self.base + e > self.moving_bit + 1 for e in self.extra)
+
     @cached_property
     def sums(self) -> list[tuple[int, int]]:
         """Range of a * 2**fraction + bias, per channel; with room for others one for all."""
@@ -199,7 +226,8 @@ class RequantizerRanges:
     @cached_property
     def products(self) -> list[tuple[int, int]]:
         factors = self.factor if self.room is None else [max(1, (1 << self.room.factor_bits) - 1)]
-        return [(low * m, high * m) for (low, high), m in zip(self.sums, factors, strict=True)]
+        return [(low * m - self.outward, high * m + self.outward)
+                for (low, high), m in zip(self.sums, factors, strict=True)]
 
     @cached_property
     def halves(self) -> list[tuple[int, int]]:
@@ -242,15 +270,22 @@ class RequantizerRanges:
             "bias": (signed(self.room.bias_bits) if self.room else union([(b, b) for b in self.bias]), self.bias),
             "factor": (unsigned(self.factor_bits), self.factor),
             "extra": (unsigned(self.most_extra.bit_length()), self.extra),
+            "moves": (unsigned(int(self.outward > 0)), tuple(map(int, self.moves))),
         }
 
     @cached_property
     def stored(self) -> dict[str, Shape]:
         """The constants that differ between channels, in the order of their bits in the ROM's word."""
         if self.room is not None:
-            used = {"bias": True, "factor": self.multiplies, "extra": self.room.extra > 0}
+            used = {"bias": True, "factor": self.multiplies, "extra": self.room.extra > 0,
+                    "moves": self.outward > 0}
             return {name: shape for name, (shape, _) in self.fields.items() if used[name]}
         return {name: shape for name, (shape, values) in self.fields.items() if len(set(values)) > 1}
+
+    @property
+    def tag_bits(self) -> int:
+        """Bits of a channel's constants that are needed behind the product."""
+        return sum(shape.width for name, shape in self.stored.items() if name in ("extra", "moves"))
 
     @property
     def word_bits(self) -> int:

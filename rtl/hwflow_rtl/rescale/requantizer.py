@@ -24,7 +24,8 @@ from .rescaler import Rescaler, RescalerConstants, channels_cost, count_channels
 
 
 class RequantizerDatapath(wiring.Component):
-    """Rounds (i_value * 2**fraction + bias) * factor / 2**(base + extra), as `plan` says.
+    """Rounds (i_value * 2**fraction + bias) * factor / 2**(base + extra), as `plan` says: also whether products move
+    away from zero first.
 
     A unit says where the constants of a value are from (`constants_read`), and what it makes of the rounded results
     (`finish`).  Its ports have `i_valid` and `i_value` among them.
@@ -34,7 +35,7 @@ class RequantizerDatapath(wiring.Component):
 
     @abstractmethod
     def constants_read(self, m: Module) -> dict[str, Value]:
-        """bias, factor and extra of the value that is `plan.lead` cycles old."""
+        """bias, factor, extra and moves of the value that is `plan.lead` cycles old."""
 
     @abstractmethod
     def finish(self, m: Module, valid: Value, halves: Value, up: Value) -> None:
@@ -48,15 +49,14 @@ class RequantizerDatapath(wiring.Component):
         value = delay(m, self.i_value, plan.lead, "value")
         total = Signal(ranges.sum_shape, name="sum", reset_less=True)
         factor = Signal(unsigned(ranges.factor_bits), reset_less=True)
-        extra = Signal(constants["extra"].shape(), reset_less=True)
+        tag = Cat(constants[name] for name in ("extra", "moves") if name in ranges.stored)
+        extra = Signal(len(tag), name="extra", reset_less=True)
         with m.If(valid | (plan.passes == 1)):  # later passes want the same sum; else no enable: they part tiles
             m.d.sync += [total.eq(biased(value, constants["bias"], ranges.fraction)), factor.eq(constants["factor"]),
-                         extra.eq(constants["extra"])]
+                         extra.eq(tag)]
         valid = delay(m, valid, 1, "sum_valid", reset_less=False)
         if "factor" not in ranges.stored:
             factor = constants["factor"]
-        if "extra" not in ranges.stored:
-            extra = constants["extra"]
         if plan.multiplier is None:
             product, sticky = total, Const(0, 1)
         elif isinstance(plan.multiplier, ShiftAddShape):
@@ -127,6 +127,10 @@ class RequantizerDatapath(wiring.Component):
         """The shifted product in halves, and whether it is rounded up, `1 + plan.shifts` cycles later."""
         plan, ranges = self.plan, self.plan.ranges
         drop = ranges.drop - plan.dropped
+        if ranges.outward:
+            bits = len(extra) - ("moves" in ranges.stored)
+            moves = extra[bits] if "moves" in ranges.stored else Const(ranges.moves[0], 1)
+            product, extra = moved(product, moves, ranges.moving_bit - plan.dropped), extra[:bits]
         halves = Signal(ranges.halves_after(0), reset_less=True)
         below = Signal(len(plan.or_groups), reset_less=True)
         m.d.sync += halves.eq(product << 1 if ranges.base == 0 else product >> drop)
@@ -157,6 +161,13 @@ def added(m: Module, low: Value, high: Value, place: int, shape: Shape, name: st
     return total
 
 
+def moved(product: Value, moves: Value, place: int) -> Value:
+    """product, 2**place farther away from zero where it `moves`: less where it is negative, else more."""
+    sign = product[-1]
+    step = Cat(moves, (moves & sign).replicate(len(product) - place)).as_signed()
+    return Cat(product[:place], product[place:].as_signed() + step).as_signed()
+
+
 def biased(value: Value, bias: Value, fraction: int) -> Value:
     """value * 2**fraction + bias: the low bits are those of the bias."""
     if fraction == 0:
@@ -178,8 +189,9 @@ class RequantizerConstants(RescalerConstants):
         Integers; `low` and `high` in the range of the output.
     style
         What multiplies.
-    fraction, rounding
-        Fractional bits of `bias`; how the bits that are shifted out are rounded.
+    fraction, rounding, outward
+        Fractional bits of `bias`; how the bits that are shifted out are rounded; by how much products move away from
+        zero before (`RequantizerRanges`).
     order
         Only where classes of pixels, or passes, have constants of their own: the order in which they are used.
     room
@@ -197,6 +209,7 @@ class RequantizerConstants(RescalerConstants):
     rounding: RequantizerRounding = RequantizerRounding.HALF_EVEN
     order: Order | None = None
     room: RequantizerRoom | None = None
+    outward: int = 0
 
     @property
     def constants_count(self) -> int:
@@ -260,7 +273,7 @@ class Requantizer(RequantizerDatapath, Rescaler):
         channel = self.order.places(len(values)) if self.order else np.arange(len(values)) % ranges.channels
         bias, multiplier, shift = (np.asarray(constant, dtype=np.int64)[channel] for constant in self.constants)
         product = ((np.asarray(values, dtype=np.int64) << ranges.fraction) + bias) * multiplier
-        rounded = ranges.rounding.of_quotient(product, shift)
+        rounded = ranges.rounding.of_quotient(ranges.outwards(product, shift), shift)
         return np.clip(rounded + ranges.zero_point, ranges.low, ranges.high)
 
     def constants_read(self, m: Module) -> dict[str, Value]:

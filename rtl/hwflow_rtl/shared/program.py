@@ -26,7 +26,8 @@ from .steps import DIGIT_BITS, ELEMENT_BITS, Compute, Fill, IntArray, Load, Oper
 class Constants:
     """The numbers that a `Compute` multiplies by: int64 arrays.
 
-    `bias`, `factor`, `extra` are [tiles, columns], in the `SharedShape.room`.  `weights` are
+    `bias`, `factor`, `extra` are [tiles, columns], in the `SharedShape.room`; `moves`, too, 1 where products move away
+    from zero; None where none do.  `weights` are
     [tiles, beats, columns (rows of the array), columns]; [tiles, 1, ...] where they are repeated, [tiles, 0, ...] for a
     maximum.
     """
@@ -35,6 +36,12 @@ class Constants:
     factor: IntArray
     extra: IntArray
     weights: IntArray
+    moves: IntArray | None = None
+
+    @property
+    def of_channels(self) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+        """bias, factor, extra and moves."""
+        return self.bias, self.factor, self.extra, np.zeros_like(self.bias) if self.moves is None else self.moves
 
     def check(self, step: Compute, columns: int) -> None:
         """ValueError where an array has another shape than `step` needs."""
@@ -42,6 +49,8 @@ class Constants:
         words = step.weight_words // tiles
         shapes = {"bias": (tiles, columns), "factor": (tiles, columns), "extra": (tiles, columns),
                   "weights": (tiles, words, columns, columns)}
+        if self.moves is not None:
+            shapes["moves"] = tiles, columns
         for name, shape in shapes.items():
             array = getattr(self, name)
             if array.shape != shape or array.dtype != np.int64:
@@ -183,7 +192,7 @@ class Program:
         words = step.weight_words // tiles
         header[:, 0, 0], header[:, 0, 1] = words & 0xFF, words >> 8
         packed = np.array([[constants_word(shape.sums.room, *map(int, one)) for one in zip(*channels, strict=True)]
-                           for channels in zip(constants.bias, constants.factor, constants.extra, strict=True)],
+                           for channels in zip(*constants.of_channels, strict=True)],
                           dtype=object)
         lanes = shape.constants_beats * shape.stream_lanes
         bytes_of = [(packed >> (ELEMENT_BITS * k) & 0xFF).astype(np.int64) for k in range(lanes)]
@@ -275,11 +284,12 @@ class Program:
         reach = 1 << (bits - 1)
         if sums.min() < -reach or sums.max() >= reach:
             raise ValueError(f"sums of a step must fit {bits} bits, not {sums.min()} to {sums.max()}")
-        bias, factor, extra = (each[:, None, :] for each in (constants.bias, constants.factor, constants.extra))
+        bias, factor, extra, moves = (each[:, None, :] for each in constants.of_channels)
+        of_channels = bias, factor, extra, moves
         if output.byte is None:
-            elements = self.shape.rescaled(sums, bias, factor, extra, output.zero_point, output.low, output.high)
+            elements = self.shape.rescaled(sums, of_channels, output.zero_point, output.low, output.high)
         else:
-            elements = byte_of(self.shape.quotients(sums, bias, factor, extra) + output.zero_point, output.byte)
+            elements = byte_of(self.shape.quotients(sums, of_channels) + output.zero_point, output.byte)
         return self.looked_up(step, elements.reshape(-1, self.shape.columns))
 
     def sliding_sums(self, step: Compute, words: IntArray, weights: IntArray) -> IntArray:

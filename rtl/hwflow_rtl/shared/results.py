@@ -94,7 +94,7 @@ class SharedRequantizerShape:
         ranges = RequantizerRanges.of(  # with room the constants of this one channel say nothing
             accumulator=self.accumulator, bias=np.array([0]), multiplier=np.array([0 if room.factor_bits else 1]),
             shift=np.array([room.base]), zero_point=0, low=least, high=most, output=ELEMENT, fraction=self.fraction,
-            rounding=self.rounding, room=room)
+            rounding=self.rounding, room=room, outward=room.outward)
         plan = SharedRequantizerPlan(ranges, self.interval, self.style, technology)
         _ = plan.multiplier  # refuses sums that are too wide
         return plan
@@ -121,9 +121,9 @@ class SharedRequantizer(RequantizerDatapath):
     -----
     i_valid, i_value
         A value.
-    bias, factor, extra
+    bias, factor, extra, moves
         The constants of its channel: they are read in the cycle of `i_valid`, and may be anything in others.  `extra`
-        must be at most `room.extra`.
+        must be at most `room.extra`.  `moves`, where the room has `outward`: the product moves so far away from zero.
     zero_point, low, high
         Of all values: registers that stay as they are from an `i_valid` to its `o_valid`; low <= high.
     byte
@@ -139,6 +139,7 @@ class SharedRequantizer(RequantizerDatapath):
         super().__init__({
             "i_valid": In(1), "i_value": In(shape.accumulator), "bias": In(signed(self.room.bias_bits)),
             "factor": In(unsigned(self.room.factor_bits)), "extra": In(unsigned(self.room.extra.bit_length())),
+            "moves": In(unsigned(int(self.room.outward > 0))),
             "zero_point": In(signed(ZERO_POINT_BITS)), "low": In(ELEMENT), "high": In(ELEMENT),
             "byte": In(2),
             "o_valid": Out(1), "o_value": Out(ELEMENT)})
@@ -149,16 +150,18 @@ class SharedRequantizer(RequantizerDatapath):
         return self.plan.latency
 
     def model(self, values: IntArray, bias: IntArray, factor: IntArray, extra: IntArray, zero_point: int, low: int,
-              high: int) -> IntArray:
+              high: int, moves: IntArray | int = 0) -> IntArray:
         """The results of the values [n], each with its constants [n]; all int64, products below 2**62."""
         ranges = self.plan.ranges
         product = ((np.asarray(values, dtype=np.int64) << ranges.fraction) + bias) * (
             factor if self.room.factor_bits else 1)
+        product += np.where(product < 0, -1, 1) * self.room.outward * moves
         return np.clip(ranges.rounding.of_quotient(product, np.asarray(extra, np.int64) + self.room.base) + zero_point,
                        low, high)
 
     def constants_read(self, m: Module) -> dict[str, Value]:
-        return {"bias": self.bias, "factor": self.factor if self.room.factor_bits else Const(1), "extra": self.extra}
+        return {"bias": self.bias, "factor": self.factor if self.room.factor_bits else Const(1), "extra": self.extra,
+                "moves": self.moves}
 
     def finish(self, m: Module, valid: Value, halves: Value, up: Value) -> None:
         """The addition of the zero point; comparisons of the low bits, and whether there are others; the clamp."""
@@ -287,7 +290,7 @@ class Results(wiring.Component):
             constants = data.View(layout, self.constants.word_select(lane, layout.size))
             m.d.comb += [
                 unit.i_valid.eq(move), unit.i_value.eq(self.sums[lane]), unit.bias.eq(constants.bias),
-                unit.factor.eq(constants.factor), unit.extra.eq(constants.extra),
+                unit.factor.eq(constants.factor), unit.extra.eq(constants.extra), unit.moves.eq(constants.moves),
                 unit.zero_point.eq(self.zero_point), unit.low.eq(self.low), unit.high.eq(self.high),
                 unit.byte.eq(self.byte)]
             words.append(self.looked_up(m, unit, lane))

@@ -12,6 +12,9 @@ from ..rescale.ranges import RequantizerRoom, RequantizerRounding
 from .constants import constants_bits
 from .steps import ELEMENT_BITS, Compute, Fill, IntArray, Load, Operation, Step, Store, meet
 
+#: bias, factor, extra, moves: the constants of the channels of sums, as arrays that broadcast to these.
+ChannelArrays = tuple[IntArray, IntArray, IntArray, IntArray]
+
 
 @dataclass(frozen=True)
 class Sums:
@@ -193,15 +196,16 @@ class SharedShape:
         (first_read, last_read), (first_write, last_write) = step.read_span, step.write_span
         return meet((first_read // half, last_read // half), (first_write // half, last_write // half))
 
-    def rescaled(self, sums: IntArray, bias: IntArray, factor: IntArray, extra: IntArray, zero_point: int, low: int,
-                 high: int) -> IntArray:
+    def rescaled(self, sums: IntArray, constants: ChannelArrays, zero_point: int, low: int, high: int) -> IntArray:
         """The elements that sums become: clamp(round((sum * 2**fraction + bias) * factor / 2**shift) + zero_point)."""
-        return np.clip(self.quotients(sums, bias, factor, extra) + zero_point, low, high)
+        return np.clip(self.quotients(sums, constants) + zero_point, low, high)
 
-    def quotients(self, sums: IntArray, bias: IntArray, factor: IntArray, extra: IntArray) -> IntArray:
-        """round((sum * 2**fraction + bias) * factor / 2**shift)."""
-        own = self.sums
-        return own.rounding.of_quotient(((sums << own.fraction) + bias) * factor, own.room.base + extra)
+    def quotients(self, sums: IntArray, constants: ChannelArrays) -> IntArray:
+        """round((sum * 2**fraction + bias) * factor / 2**shift); products that move do so before."""
+        own, (bias, factor, extra, moves) = self.sums, constants
+        products = ((sums << own.fraction) + bias) * factor
+        products += np.where(products < 0, -own.room.outward, own.room.outward) * moves
+        return own.rounding.of_quotient(products, own.room.base + extra)
 
 
 def ends_of(words: range) -> tuple[int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -28,6 +28,7 @@ class Layer:
     multiplier: np.ndarray
     shift: np.ndarray
     fraction: int = 0
+    outward: int = 0
 
 
 def layer(bias, multiplier, shift, fraction: int = 0) -> Layer:
@@ -80,6 +81,23 @@ def test_the_smallest_room_holds_all_layers(seed) -> None:
     reach = 1 << (room.bias_bits - 1)
     assert all(-reach <= bias < reach for bias in biases)
     assert room.bias_bits == 1 or any(not -reach // 2 <= bias < reach // 2 for bias in biases)
+
+
+def test_layers_that_move_outward_share_a_room_with_others() -> None:
+    """Shifts tell by how many steps products move, so factors and shifts stay, or both grow."""
+    one, two = layer([7, -7], [9, 15], [6, 7]), layer([1, 0], [5, 3], [5, 3], 1)
+    moving, others = [replace(one, outward=8), replace(two, outward=4)], [layer([2], [1], [0]), layer([0], [0], [9])]
+    room, fraction = room_for([*moving, *others]), 1
+    assert room.outward == 16
+    for each in [*moving, *others]:
+        for word, m, k in zip(constants_words(room, fraction, each), each.multiplier, each.shift, strict=True):
+            found, shift = constants_layout(room).from_bits(word), int(k) + fraction - each.fraction
+            place = room.base + found.extra
+            assert Fraction(found.factor, 2**place) == Fraction(int(m), 2**shift)
+            moves = each.outward > 0 and Fraction(each.outward, 2**int(k)) < Fraction(1, 2)
+            assert found.moves == moves
+            if moves:
+                assert Fraction(room.outward, 2**place) == Fraction(each.outward, 2**int(k))
 
 
 def test_layers_of_a_graph_share_a_room() -> None:

@@ -25,12 +25,12 @@ DSP, FABRIC = RequantizerStyle.DSP, RequantizerStyle.FABRIC
 
 @dataclass(frozen=True)
 class Burst:
-    """Values (value, bias, factor, extra) that have zero point and clamp in common."""
+    """Values (value, bias, factor, extra, moves) that have zero point and clamp in common."""
 
     zero_point: int
     low: int
     high: int
-    values: Sequence[tuple[int, int, int, int]]
+    values: Sequence[tuple[int, int, int, int, int]]
 
 
 #: Of a step: all of an element, an empty range, and each kind of end and sign.
@@ -49,10 +49,11 @@ def made(technology: Technology = GENERIC, *, style: RequantizerStyle = FABRIC, 
     return shape.build(technology)
 
 
-def exact(unit: SharedRequantizer, burst: Burst, value: int, bias: int, factor: int, extra: int) -> int:
+def exact(unit: SharedRequantizer, burst: Burst, value: int, bias: int, factor: int, extra: int, moves: int) -> int:
     ranges, room = unit.plan.ranges, unit.room
     return rescaled(value * 2**ranges.fraction + bias, factor if room.factor_bits else 1, room.base + extra,
-                    zero_point=burst.zero_point, low=burst.low, high=burst.high, rounding=ranges.rounding)
+                    zero_point=burst.zero_point, low=burst.low, high=burst.high, rounding=ranges.rounding,
+                    outward=room.outward * moves)
 
 
 def near_rounding(source: random.Random, unit: SharedRequantizer, burst: Burst, bias: int, factor: int, extra: int
@@ -76,7 +77,8 @@ def bursts_of(source: random.Random, unit: SharedRequantizer, count: int) -> lis
             extra = source.choice([0, room.extra, source.randint(0, room.extra)])
             value = source.choice([least, most, source.randint(least, most),
                                    *[near_rounding(source, unit, burst, bias, factor, extra)] * 3])
-            values.append((min(max(value, least), most), bias, factor, extra))
+            moves = int(2 * room.outward < 1 << (room.base + extra) and room.outward and source.random() < 0.7)
+            values.append((min(max(value, least), most), bias, factor, extra, moves))
         bursts.append(Burst(*step, values))
     return bursts
 
@@ -87,7 +89,7 @@ def play(unit: SharedRequantizer, bursts: Sequence[Burst], interval: int, source
 
     In all other cycles there is noise on value and constants; between two bursts the unit gets empty.
     """
-    noise, ports = random.Random(1), Cat(unit.i_value, unit.bias, unit.factor, unit.extra)
+    noise, ports = random.Random(1), Cat(unit.i_value, unit.bias, unit.factor, unit.extra, unit.moves)
     count, starts, ends, results = sum(len(burst.values) for burst in bursts), [], [], []
 
     async def feed(ctx):
@@ -103,7 +105,8 @@ def play(unit: SharedRequantizer, bursts: Sequence[Burst], interval: int, source
                 ctx.set(port, value)
             for values in burst.values:
                 ctx.set(unit.i_valid, 1)
-                for port, value in zip((unit.i_value, unit.bias, unit.factor, unit.extra), values, strict=True):
+                given = zip((unit.i_value, unit.bias, unit.factor, unit.extra, unit.moves), values, strict=True)
+                for port, value in given:
                     ctx.set(port, value)
                 starts.append(cycle)
                 await anext(ticks)
@@ -129,7 +132,8 @@ def play(unit: SharedRequantizer, bursts: Sequence[Burst], interval: int, source
 
 def check(unit: SharedRequantizer, bursts: Sequence[Burst], interval: int, source: random.Random | None = None) -> None:
     expected = [exact(unit, burst, *values) for burst in bursts for values in burst.values]
-    by_model = [unit.model(*np.array(burst.values).T, burst.zero_point, burst.low, burst.high) for burst in bursts]
+    by_model = [unit.model(*np.array(burst.values).T[:4], burst.zero_point, burst.low, burst.high,
+                           np.array(burst.values).T[4]) for burst in bursts]
     assert np.concatenate(by_model).tolist() == expected
     results, latencies = play(unit, bursts, interval, source)
     assert results == expected
@@ -148,6 +152,14 @@ def test_any_constants_of_a_room(interval, style, name) -> None:
     source = random.Random(f"{interval}{style}{name}")
     unit = made(TECHNOLOGIES[name], style=style, interval=interval)
     check(unit, bursts_of(source, unit, 24), interval, source if interval == 4 else None)
+
+
+@pytest.mark.parametrize("style", RequantizerStyle)
+@pytest.mark.parametrize("interval", [1, 4])
+def test_products_that_move_outward_among_others_that_do_not(interval, style) -> None:
+    source = random.Random(f"{interval}{style}")
+    unit = made(style=style, interval=interval, room=RequantizerRoom(18, 18, base=15, extra=12, outward=1 << 17))
+    check(unit, bursts_of(source, unit, 30), interval, source)
 
 
 @pytest.mark.parametrize(("style", "interval", "bits", "factor_bits"), [
@@ -185,7 +197,7 @@ def test_ties_of_every_small_sum(rounding, style, name) -> None:
     room = ROOMS[name]
     unit = made(style=style, bits=6, room=room, rounding=rounding)
     reach, factors = 1 << (room.bias_bits - 1), 1 << room.factor_bits
-    bursts = [Burst(*step, [(value, bias, factor, extra) for value in range(-32, 32)])
+    bursts = [Burst(*step, [(value, bias, factor, extra, 0) for value in range(-32, 32)])
               for step, bias, factor, extra in zip(
                   STEPS, itertools.cycle((0, reach - 1, -reach)), itertools.cycle((factors - 1, 1 % factors, 0)),
                   itertools.cycle((0, room.extra, room.extra // 2, min(1, room.extra))))]

@@ -264,7 +264,7 @@ class Loop(LayerAnchor):
     def _shown(self, task: LayerTask) -> Requantize:
         """From the hidden state to elements, with the constants, Relu and Clip that follow."""
         form = form_of(task.unrounded, Form.linear((Fraction(1, 1 << self.cell.hidden_fraction),)))
-        if form is None or form.rounding is not None or form.unit[0] <= 0:
+        if form is None or form.rounding is not None or form.outward or form.unit[0] <= 0:
             raise Refusal(
                 f"what follows {self.node.label} must be positive constants, Relu and Clip up to its QuantizeLinear",
                 "quantize its result first",
