@@ -6,17 +6,24 @@ is as deep as it must be.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from hwflow_base.errors import AnswerIsNo
+from hwflow_base.errors import AnswerIsNo, HwflowError
 
 from hwflow import golden, hls
+from hwflow.hls.plan.graph_stages import stages_of
+from hwflow.hls.shared.compile import shared_problems
+from hwflow.hls.shared.stage import SharedStage
 from hwflow.layers import LayerGraph
 from hwflow.layers.base import State
-from hwflow.pipeline.planning import budget_of
+from hwflow.options import HardwareOptions
+from hwflow.pipeline.planning import budget_of, plan_for
+from hwflow.stages.folding import Folding
 from hwflow.stages.kinds import hardware_problems
+from hwflow.stages.partition import Execution, Partition, SharedLayers
 from hwflow.synth import load_board
 from tests.networks.playing import Stalls, play_plan
 from tests.networks.test_rtl import check_cycles, check_schedule, plan_of, stalls_of
@@ -26,6 +33,8 @@ from tests.strategies.layer_graphs import frames_for
 from tests.strategies.streaming_graphs import streaming_network
 
 FRAMES = 4
+#: Cycles of a frame above which a simulation of shared stages takes too long.
+LONG = 500
 
 
 def case(seed: int) -> tuple[LayerGraph, hls.Plan, str]:
@@ -47,6 +56,47 @@ def test_sequences(seed: int) -> None:
             ends = [each[len(each) // count - 1 :: len(each) // count] for each in played.cycles]
             check_cycles(plan, ends, played.offered, told)
             check_schedule(plan, played.cycles, count, told)
+
+
+def some_share(graph: LayerGraph, seed: int) -> hls.Plan | None:
+    """A plan with any consecutive layers in a shared stage and the others in stages of any folding; None where no run
+    of them can be in one."""
+    rng, technology = np.random.default_rng([seed, 77]), load_board("ulx3s_85f").technology()
+    count = len(graph.layers)
+    for _ in range(200):
+        first = int(rng.integers(count))
+        run = tuple(k for k in range(first, int(rng.integers(first + 1, count + 1))) if rng.random() < 0.85)
+        if not run or len(run) == count or shared_problems(graph, [graph.layers[k] for k in run]):
+            continue
+        partition = Partition((SharedLayers(
+            "shared0", run, single_port=False, buffer=256, interval=1, rom_rows=int(rng.integers(1, 3)),
+            bands=int(rng.integers(2)), words_ahead=int(rng.choice([0, 0, 50, 999]))),))
+        with suppress(HwflowError):  # stages that would wait for each other in a circle
+            stages, columns = stages_of(graph, partition), int(rng.choice([2, 4]))
+            offered = [[Folding(columns, columns, 1)] if isinstance(stage, SharedStage) else list(stage.foldings())
+                       for stage in stages]
+            foldings = [each[int(rng.integers(len(each)))] for each in offered]
+            return hls.make_plan(graph, foldings, technology, partition=partition)
+    return None
+
+
+@seeds(quick=[14, 27], slow=range(60))
+def test_sequences_beside_a_shared_stage(seed: int) -> None:
+    """States between stages, into and out of a shared stage, and inside of it (27)."""
+    graph = streaming_network(seed)
+    plan = some_share(graph, seed)
+    if plan is None or plan.interval > LONG:
+        return
+    frames = frames_for(graph, FRAMES + 2, seed)
+    for stalls in stalls_of(seed):
+        played = play_plan(graph, plan, frames, stalls)
+        assert not played.wrong, f"{stalls}: {played.wrong}; {plan.partition}"
+        if stalls == Stalls():
+            assert tuple(played.offered) == plan.latency
+            ends = [each[len(each) // (FRAMES + 2) - 1 :: len(each) // (FRAMES + 2)] for each in played.cycles]
+            slowest = max(ends, key=lambda each: each[-1] - each[0])
+            gap = slowest[-1] - slowest[-2]
+            assert gap <= plan.interval if plan.is_bound else gap == plan.interval, (ends, plan.interval)
 
 
 def oracle(graph: LayerGraph, frames: dict[str, np.ndarray]) -> dict[str, list[np.ndarray]]:
@@ -97,6 +147,16 @@ def test_states_that_contradict_their_graph(change, message: str) -> None:
     wrong = State(**{"read": state.read, "write": state.write, "initial": state.initial, **change(state)})
     with pytest.raises(ValueError, match=message):
         replace(graph, states=(wrong, *graph.states[1:])).check()
+
+
+@pytest.mark.slow
+def test_a_search_puts_states_beside_a_shared_stage() -> None:
+    """Some layers of this network have no form in a shared stage; two shared stages and stages of layers are a plan."""
+    board, graph = load_board("ulx3s_85f"), streaming_network(8)
+    plan = plan_for(graph, graph, board, HardwareOptions(execution=Execution.SHARED))
+    assert plan.execution == "mixed"
+    assert len(plan.partition.states_outside(graph)) < len(graph.states)
+    assert not play_plan(graph, plan, frames_for(graph, FRAMES, 8)).wrong
 
 
 def test_an_interval_that_states_allow() -> None:

@@ -205,6 +205,11 @@ class SharedBounds:
         return counts_of(outside_cost(self.outside, streams, self.technology))
 
     @cached_property
+    def states(self) -> frozenset[str]:
+        """The tensors that states read."""
+        return frozenset(state.read for state in self.graph.states)
+
+    @cached_property
     def maker(self) -> dict[str, int]:
         """The layer that makes each tensor, by the tensor's name."""
         return {layer.output: k for k, layer in enumerate(self.graph.layers)}
@@ -227,8 +232,8 @@ class SharedBounds:
         for k, part in enumerate(parts):
             layer = self.graph.layers[first + k]
             for name, size, cycles in zip(layer.inputs, part.words, part.moving, strict=False):
-                if self.maker.get(name, -1) < first:  # it is loaded when it is first read
-                    loads[name] = cycles
+                if self.maker.get(name, -1) < first:  # it is loaded when it is first read, or a state that is there
+                    loads[name] = 0 if name in self.states else cycles
                     needed[until.get(name, k):k + 1] += words.setdefault(name, size)
                     until[name] = k + 1
             gone = self.last_reader[first + k] - first
@@ -264,7 +269,7 @@ class SharedBounds:
         moved = {step.tensor: step.cycles for step in steps if step.name in ("load", "store")}
         layer = self.graph.layers[k]
         words = tuple(program.frames[name].words for name in (*layer.inputs, layer.output))
-        moving = tuple(moved[name] for name in (*layer.inputs, layer.output))
+        moving = tuple(moved.get(name, 0) for name in (*layer.inputs, layer.output))  # a state of its own is there
         if stage_of(self.graph, layer).sources() is not None:  # others may read its elements where they are
             cycles, idle, bits, words = 0, 0, 0, (*words[:-1], 0)
         return Part(cycles, max(0, idle), bits, words, moving, self.around(candidates, columns, buffers[0]))

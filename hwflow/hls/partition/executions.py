@@ -33,10 +33,7 @@ DATAFLOW, SHARED = Execution.DATAFLOW.value, Execution.SHARED.value
 
 @dataclass(frozen=True, eq=False)
 class Executions:
-    """The plans of `graph` for `target`.
-
-    A graph with states has a stage for each layer or one shared stage: no stages hand states on beside a shared one.
-    """
+    """The plans of `graph` for `target`."""
 
     graph: LayerGraph
     target: Target
@@ -99,7 +96,7 @@ class Executions:
         refused = shared_refusal(self.graph)
         if refused is None:
             return self.one_stage(interval, why)
-        mixed = None if self.graph.states else self.mixed(interval)
+        mixed = self.mixed(interval)
         if mixed is None:
             raise AnswerIsNo(f"'{self.graph.name}' cannot be one shared stage: {refused}; and no design of shared "
                              f"stages beside stages of single layers was found that fits {self.target.budget.name}"
@@ -120,7 +117,7 @@ class Executions:
         best = plain
         if search.whole is not None and search.whole * PAYS < dataflow.interval:
             best = self.one_stage_instead(None)[0] or plain  # it may take more than its bound
-        mixed = None if self.graph.states else search.faster(min(best.interval * PAYS / GAIN, dataflow.interval), PAYS)
+        mixed = search.faster(min(best.interval * PAYS / GAIN, dataflow.interval), PAYS)
         best = best if mixed is None else mixed
         if best.interval * PAYS > dataflow.interval:
             return plain
@@ -136,12 +133,12 @@ class Executions:
         dataflow = Alternative(DATAFLOW, None, refused.facts.strip())
         shared, other = self.one_stage_instead(interval)
         if shared is None:
-            mixed = None if self.graph.states else self.mixed(interval)
+            mixed = self.mixed(interval)
             if mixed is None:
                 raise refused.beside(f"{other.why}{self.effort.early}")
             lacking = "one shared stage is not possible" if interval is None else "no single shared stage is so fast"
             return replace(mixed, why=f"{why}, and {lacking}", alternatives=(dataflow, other))
-        if interval is not None or self.graph.states:
+        if interval is not None:
             return replace(shared, why=why, alternatives=(dataflow,))
         self.effort.best = lambda: shared
         mixed = self.search(logic=self.target.logic, outside=self.target.outside).faster(shared.interval)

@@ -17,9 +17,7 @@ def stages_of(graph: LayerGraph, partition: Partition = DATAFLOW) -> tuple[Stage
 
     HwflowError that lists everything without hardware, in one message; or that says what is wrong with `partition`.
     """
-    problems = [*hardware_problems(graph), *(
-        f"state '{state.read}' is handed on from frame to frame outside of a shared stage, which has no hardware yet "
-        "beside one" for state in (partition.states_outside(graph) if partition.shared else ()))]
+    problems = hardware_problems(graph)
     if problems:
         lines = "".join(f"\n  {line}" for line in problems)
         raise HwflowError(f"the integer model runs in the golden model, but not in hardware:{lines}")

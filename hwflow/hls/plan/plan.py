@@ -95,7 +95,7 @@ class Plan(ByValue):
     device: Technology = field(compare=False, repr=False)
     partition: Partition = DATAFLOW
     why: str = field(default="", compare=False)
-    #: The initiation interval if frames have to wait for a shared stage; 0 if they do not.
+    #: The initiation interval if frames have to wait for a shared stage, or beside one for states; 0 if they do not.
     pace: int = 0
     #: The initiation interval if a frame has to wait for the states that the one before hands on; 0 if none has to.
     loop: int = 0
@@ -262,7 +262,7 @@ class PlanMaker:
             model=self.graph.name, technology=technology.name, timing=technology.timing, stages=planned, links=links,
             latency=latencies(stages, foldings, links, technology), resources=resources, streams=streams,
             outside=outside, graph=self.graph, device=technology, partition=partition,
-            pace=0 if streamed else waits, loop=waits if streamed else 0)
+            pace=waits if partition.shared or not streamed else 0, loop=waits if streamed else 0)
 
 
 def make_plan(graph: LayerGraph, foldings: Sequence[Folding], technology: Technology,
