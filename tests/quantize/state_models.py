@@ -112,3 +112,37 @@ def gated(channels: int = 3, taps: int = 3, seed: int = 0) -> Model:
     out = m.b.node("Add", m.b.node("Transpose", y, perm=[0, 2, 1]), x)
     m.b.output(m.b.node("MatMul", out, m.weights(channels, 2), output="y"), F)
     return m.model()
+
+
+def sliding(width: int = 8, heads: int = 2, rows: int = 5, seed: int = 0) -> Model:
+    """Attention of a frame over the last `rows` frames, whose keys and values are caches [1, heads, rows, D]."""
+    m = Streaming("sliding", seed)
+    b, x = m.b, m.b.input("x", F, (1, 1, width))
+    q, k, v = (b.node("Transpose", b.node("Reshape", b.node("MatMul", x, m.weights(width, width, spread=2)),
+                                          m.ints(1, 1, heads, width // heads)), perm=[0, 2, 1, 3]) for _ in "qkv")
+    shape = (1, heads, rows, width // heads)
+    for name in ("keys", "values"):
+        row, cache = (k, v)[name == "values"], b.input(name, F, shape)
+        b.node("Slice", b.node("Concat", cache, row, axis=2), m.ints(-rows), m.ints(2**31 - 1), m.ints(2),
+               output=f"{name}_new")
+        b.output(f"{name}_new", F)
+    scores = b.node("Div", b.node("MatMul", q, b.node("Transpose", "keys_new", perm=[0, 1, 3, 2])), m.constant(F(2)))
+    y = b.node("Transpose", b.node("MatMul", b.node("Softmax", scores, axis=-1), "values_new"), perm=[0, 2, 1, 3])
+    joined = b.node("Add", x, b.node("Reshape", y, m.ints(1, 1, width)))
+    b.output(b.node("MatMul", joined, m.weights(width, 2), output="y"), F)
+    return m.model()
+
+
+def packed(channels: int = 3, taps: tuple[int, ...] = (3, 4, 2), seed: int = 0) -> Model:
+    """Causal convolutions of one step, whose caches lie side by side in one state [1, C, sum of their columns]."""
+    m = Streaming("packed", seed)
+    b, x, new, start = m.b, m.b.input("x", F, (1, channels, 1)), [], 0
+    state = b.input("state", F, (1, channels, sum(taps) - len(taps)))
+    for count in taps:
+        end = start + count - 1
+        both = b.node("Concat", b.node("Slice", state, m.ints(start), m.ints(end), m.ints(2)), x, axis=2)
+        new.append(b.node("Slice", both, m.ints(1), m.ints(count), m.ints(2)))
+        x, start = b.node("Relu", b.node("Conv", both, m.weights(channels, channels, count, spread=1.5))), end
+    b.output(b.node("Concat", *new, axis=2, output="state_new"), F)
+    b.output(b.node("Conv", x, m.weights(2, channels, 1), output="y"), F)
+    return m.model()

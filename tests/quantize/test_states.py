@@ -17,7 +17,17 @@ from hwflow.onnx.model import Array, Model
 from hwflow.onnx.run.sequences import INITIAL_KEY, KEY, in_order, state_pairs
 from hwflow.quantize import quantize
 from hwflow.quantize.passes.streaming import keep_states
-from tests.quantize.state_models import F, Streaming, fsmn, gated, lstm_gates, running_sum, shift_cache
+from tests.quantize.state_models import (
+    F,
+    Streaming,
+    fsmn,
+    gated,
+    lstm_gates,
+    packed,
+    running_sum,
+    shift_cache,
+    sliding,
+)
 
 #: Models, the pairs that must be asked for, and how far the golden model may be from the floats.
 MODELS: list[tuple[Callable[[], Model], dict[str, str], float]] = [
@@ -26,6 +36,8 @@ MODELS: list[tuple[Callable[[], Model], dict[str, str], float]] = [
     (lambda: shift_cache(steps=5, layers=1), {}, 0.03),
     (fsmn, {}, 0.03),
     (gated, {}, 0.03),
+    (sliding, {}, 0.03),
+    (packed, {}, 0.03),
     (running_sum, {"sum": "sum_out"}, 0.03),
     (lstm_gates, {"h_in": "h_out", "c_in": "c_out"}, 0.03),
 ]
