@@ -54,14 +54,16 @@ def resized(x: IntArray, lines: Sequence[Sequence[Fraction]]) -> np.ndarray:
 
 
 def model_of(mode: str, old: tuple[int, ...], new: Sequence[int] = (), scales: Sequence[float] = (), *,
-             out: tuple[float, int] = INPUT, channels: int = 2, opset: int = 19) -> Model:  # fmt: skip
-    """A Conv, the Resize of its image or signal, and a Conv."""
+             out: tuple[float, int] = INPUT, channels: int = 2, integers: bool = False) -> Model:  # fmt: skip
+    """A Conv, the Resize of its image or signal, or of the integers of that, and a Conv."""
     rank = len(old)
-    m = Qdq((1, 3, *old)).qdq(0.0313, 4).conv((channels, 3, *(1,) * rank)).qdq(*INPUT)
+    m = Qdq((1, 3, *old)).qdq(0.0313, 4).conv((channels, 3, *(1,) * rank)).quantize(*INPUT)
+    m = m if integers else m.dequantize(*INPUT)
     sizes = ("", "", m.constant("sizes", np.array([1, channels, *new]))) if new else (
         "", m.constant("scales", np.array([1, 1, *scales], np.float32)))
-    m.node("Resize", *sizes, mode="linear", coordinate_transformation_mode=mode).qdq(*out)
-    return onnx.infer(m.conv((4, channels, *(1,) * rank)).qdq(0.5, 0).model(opset))
+    m.node("Resize", *sizes, mode="linear", coordinate_transformation_mode=mode)
+    m = m.dequantize(*INPUT) if integers else m.qdq(*out)
+    return onnx.infer(m.conv((4, channels, *(1,) * rank)).qdq(0.5, 0).model(19))
 
 
 def layer_of(quantized: Quantized) -> Interpolate:
@@ -111,6 +113,12 @@ def test_scales(mode: str, rows: Fraction, columns: Fraction) -> None:
     model = model_of(mode, (6, 9), scales=(float(rows), float(columns)))
     layer = check_exact(model, mode, (rows, columns), INPUT)
     assert layer.total <= 2 * 16 * 48
+
+
+@pytest.mark.parametrize("mode", MODES[:4])
+def test_integers(mode: str) -> None:
+    """As onnxruntime's QOperator format has them; it rounds them down, ONNX does not say how."""
+    check_exact(model_of(mode, (5, 7), (10, 9), integers=True), mode, (Fraction(2), Fraction(9, 7)), INPUT)
 
 
 @pytest.mark.parametrize("mode", MODES[:4])

@@ -23,7 +23,16 @@ from hwflow.quantize.graphs import apply, interpolates
 from hwflow.quantize.importer.element_places import channel_order
 from hwflow.quantize.importer.layer_anchors import Resized
 from hwflow.quantize.importer.node_context import NodeContext
-from hwflow.quantize.importer.states import Held, Moved, TensorState, Unrounded, Unsupported, image_index
+from hwflow.quantize.importer.states import (
+    Held,
+    Moved,
+    Parameters,
+    Rounded,
+    TensorState,
+    Unrounded,
+    Unsupported,
+    image_index,
+)
 
 Floats = npt.NDArray[np.float64]
 
@@ -36,12 +45,12 @@ _IMAGE, _MOST_AXES = 4, 2
 
 
 def resize(context: NodeContext, node: Node, dynamic: list[str]) -> TensorState | None:
-    """One that interpolates along one or two axes; None for one that only moves elements, or in another mode."""
+    """One that interpolates along one or two axes, of reals or of integers, which are rounded; None for another."""
     if not interpolates(node):
         return None
     if len(dynamic) > 1:
         raise Unsupported(f"its size '{dynamic[1]}' must be constant", "export the model with fixed sizes")
-    held = context.held(node.inputs[0])
+    held = context.held(node.inputs[0], real=False)
     old = held.index.shape
     made = _Evaluated(context, node, old)
     axes = made.axes
@@ -59,7 +68,10 @@ def resize(context: NodeContext, node: Node, dynamic: list[str]) -> TensorState 
     index = image_index(frame, held.index.ndim)[:, channel_order(x, held.index)]
     sizes = [*(old[k] for k in others), *(len(each.places) for each in between)]
     index = np.transpose(index.reshape(sizes), np.argsort([*others, *axes]))
-    return Unrounded.of(Resized(node, node.outputs[0], frame, (held,), rows, columns), index)
+    made_of = Unrounded.of(Resized(node, node.outputs[0], frame, (held,), rows, columns), index)
+    if held.real:
+        return made_of
+    return Rounded(made_of, node, node.outputs[0], Parameters.of(context.tensors[held.tensor]), index)
 
 
 class _Evaluated:
