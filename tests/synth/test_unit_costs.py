@@ -168,8 +168,8 @@ def test_no_constant_is_fitted_to_what_is_tested(name: str) -> None:
 @pytest.mark.parametrize(("name", "board"), [
     ("few queues", "ulx3s_85f"),
     *(pytest.param(name, board, marks=pytest.mark.slow) for board in ("ulx3s_85f", "tangnano9k")
-      for name in ("queues", "gearboxes", "windows", "pools", "rescalers", "joins", "concats", "moves", "interpolations",
-                   "tables", "trees", "small matrix stages", "links", "averages",
+      for name in ("queues", "gearboxes", "windows", "pools", "rescalers", "joins", "concats", "moves",
+                   "interpolations", "tables", "trees", "small matrix stages", "links", "averages",
                    "AXI4-Stream ports", "frames of bytes", "tiled stages", "loops")),
     # A controller of a Gowin takes up to a third more tables than its cost says, which is one for all families.
     *(pytest.param(name, "ulx3s_85f", marks=pytest.mark.slow)
