@@ -16,14 +16,12 @@ import numpy as np
 from hwflow_base.errors import HwflowError
 
 from hwflow.onnx.inference.recurrent_cells import Cell, Floats, Step, cells_of
+from hwflow.onnx.inference.unrolled import MOVING, Lists, Round, Unrolled, lists_of, places_in
 from hwflow.onnx.model import Array, Attribute, Graph, Model, Node, TensorType, Value
-from hwflow.onnx.operators import LAYOUT, MOVES, PADS, RESIZES
 from hwflow.onnx.ops.base import Known
 from hwflow.onnx.rewrite.renaming import Fresh
 from hwflow.onnx.run.evaluate import evaluate
 
-#: What moves elements, and puts in no others.
-_MOVING = (LAYOUT | MOVES | {"Identity"}) - PADS - RESIZES
 #: Nodes of a round, beyond which it is no step of a layer; random inputs that are tried; what results may be apart.
 _MOST_NODES, _DRAWS, _ERROR = 200, 3, 1e-4
 
@@ -50,40 +48,11 @@ class Walk(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Round:
-    """One round: the names of its carried values before and after it, of the rows that it adds, and the place of its
-    first node.
-    """
-
-    before: tuple[str, ...]
-    after: tuple[str, ...]
-    rows: tuple[str, ...]
-    start: int
-
-
 def constant(walk: Walk, wish: str, value: Array) -> str:
     """A constant of the graph that is made."""
     name = walk.fresh(wish)
     walk.known[name] = Known(value.dtype, value.shape, value)
     return name
-
-
-@dataclass(frozen=True)
-class _Loop:
-    """A loop written out: its rounds, the nodes of each, and `ends`, which make its results of them."""
-
-    node: Node
-    rounds: Sequence[Round]
-    nodes: Sequence[Sequence[Node]]
-    ends: Sequence[Node]
-    known: Mapping[str, Known]
-    opsets: Mapping[str, int]
-
-    @property
-    def results(self) -> list[str]:
-        """The results that somebody reads."""
-        return [node.outputs[0] for node in self.ends if node.outputs[0] in self.node.outputs]
 
 
 def recurrent_of(node: Node, rounds: Sequence[Round], ends: Sequence[Node], walk: Walk) -> list[Node] | None:
@@ -95,18 +64,20 @@ def recurrent_of(node: Node, rounds: Sequence[Round], ends: Sequence[Node], walk
         return None
     bounds = [turn.start for turn in rounds] + [len(walk.nodes)]
     parts = [walk.nodes[a:b] for a, b in pairwise(bounds)]
-    loop = _Loop(node, rounds, parts, ends, walk.known, walk.opsets)
-    states = _states(loop)
+    loop = Unrolled(node, rounds, parts, ends, walk.known, walk.opsets)
+    lists = lists_of(loop)
+    states = [place for place in _states(loop) if place not in lists]
     if len(parts[1]) > _MOST_NODES or not 1 <= len(states) <= 2:
         return None
     try:
-        xs = [_read_outside(part, set(turn.before), walk.known) for part, turn in zip(parts, rounds, strict=True)]
+        xs = [_read_outside(part, turn.changing, walk.known) for part, turn in zip(parts, rounds, strict=True)]
         if not xs[1] or len({len(names) for names in xs}) > 1:
             return None
         sequence = _sequence(loop, xs)
-        step = Step(_without_moves(loop, xs[1]), xs[1], [rounds[1].before[k] for k in states], walk.known, walk.opsets)
+        before = [rounds[1].before[k] for k in states]
+        step = Step(_without_moves(loop, xs[1], lists), xs[1], before, walk.known, walk.opsets)
         for cell in cells_of(step):
-            made = _written(loop, cell, states, sequence, walk)
+            made = _written(loop, cell, states, sequence, lists, walk)
             if _same(loop, made, walk):
                 return made
     except HwflowError:  # what cannot be evaluated is no layer
@@ -114,7 +85,7 @@ def recurrent_of(node: Node, rounds: Sequence[Round], ends: Sequence[Node], walk
     return None
 
 
-def _states(loop: _Loop) -> list[int]:
+def _states(loop: Unrolled) -> list[int]:
     """The places of the carried values that are computed from data, each once."""
     last, found = loop.rounds[-1], dict[str, int]()
     for place, (name, before) in enumerate(zip(last.after, last.before, strict=True)):
@@ -138,12 +109,13 @@ def _read_outside(nodes: Sequence[Node], before: set[str], known: Mapping[str, K
 
 
 def _is_move(node: Node, dynamic: Sequence[str], moved: set[str]) -> bool:
-    return not node.domain and node.op_type in _MOVING and dynamic == [node.inputs[0]] and node.inputs[0] in moved
+    return not node.domain and node.op_type in MOVING and dynamic == [node.inputs[0]] and node.inputs[0] in moved
 
 
-def _without_moves(loop: _Loop, xs: Sequence[str]) -> list[Node]:
+def _without_moves(loop: Unrolled, xs: Sequence[str], lists: Lists) -> list[Node]:
     """The nodes of the second round that its functions and results depend on, from `xs` on."""
-    needed, nodes = {*loop.rounds[1].after, *loop.rounds[1].rows}, list[Node]()
+    carried = [name for place, name in enumerate(loop.rounds[1].after) if place not in lists]
+    needed, nodes = {*carried, *loop.rounds[1].rows}, list[Node]()
     for node in reversed(loop.nodes[1]):
         if needed.intersection(node.outputs) and not set(node.outputs).intersection(xs):
             nodes.insert(0, node)
@@ -159,7 +131,7 @@ class _Part:
     places: Array
 
 
-def _sequence(loop: _Loop, xs: Sequence[Sequence[str]]) -> list[_Part]:
+def _sequence(loop: Unrolled, xs: Sequence[Sequence[str]]) -> list[_Part]:
     """The sequence that the rounds read, side by side."""
     parts = list[_Part]()
     for number in range(len(xs[0])):
@@ -174,7 +146,7 @@ def _sequence(loop: _Loop, xs: Sequence[Sequence[str]]) -> list[_Part]:
     return parts
 
 
-def _traced(loop: _Loop, nodes: Sequence[Node], name: str) -> tuple[str, Array]:
+def _traced(loop: Unrolled, nodes: Sequence[Node], name: str) -> tuple[str, Array]:
     """The tensor outside of which `name` is made, and the places of its elements."""
     makers, way = {output: node for node in nodes for output in node.outputs}, list[Node]()
     source = name
@@ -193,7 +165,8 @@ def _traced(loop: _Loop, nodes: Sequence[Node], name: str) -> tuple[str, Array]:
     return source, np.asarray(moved, np.int64).ravel()
 
 
-def _written(loop: _Loop, cell: Cell, states: Sequence[int], sequence: Sequence[_Part], walk: Walk) -> list[Node]:
+def _written(loop: Unrolled, cell: Cell, states: Sequence[int], sequence: Sequence[_Part], lists: Lists, walk: Walk
+             ) -> list[Node]:
     """The recurrent node, what brings its sequence together, and the results of the loop."""
     write = _Writer(loop, walk)
     x = [write.steps(part) for part in sequence]
@@ -209,7 +182,10 @@ def _written(loop: _Loop, cell: Cell, states: Sequence[int], sequence: Sequence[
     layer = len(write.nodes)
     kept = {states[place]: name for place, name in zip(cell.states, named[1:], strict=True)}
     for place, output in enumerate(loop.node.outputs):
-        if output in loop.results:
+        if output in loop.results and place in lists:
+            places = places_in(loop, lists[place], place, states[cell.states[0]])
+            write.listed(places, output, named[0], len(loop.rounds) * cell.hidden)
+        elif output in loop.results:
             write.result(place, output, kept, named[0], cell.hidden)
     read = {name for node in write.nodes[layer:] for name in node.inputs}
     outputs = [name if name in read else "" for name in named]
@@ -222,7 +198,7 @@ def _written(loop: _Loop, cell: Cell, states: Sequence[int], sequence: Sequence[
 class _Writer:
     """Makes the nodes around a recurrent node."""
 
-    def __init__(self, loop: _Loop, walk: Walk) -> None:
+    def __init__(self, loop: Unrolled, walk: Walk) -> None:
         self.loop, self.walk, self.nodes = loop, walk, list[Node]()
         self.base = loop.node.name or next(filter(None, loop.node.outputs))
 
@@ -245,6 +221,14 @@ class _Writer:
         places = constant(self.walk, f"{self.base}/places", part.places.ravel())
         return self.reshaped(self.emit("Gather", self.reshaped(part.source, (size,)), places, wish="chosen", axis=0),
                              sizes)
+
+    def listed(self, places: Array, output: str, y: str, size: int) -> None:
+        """The elements `places` of the states of all rounds, which are `size`."""
+        flat = self.reshaped(y, (-1,))
+        if not np.array_equal(places.ravel(), np.arange(places.size)) or places.size < size:
+            chosen = constant(self.walk, f"{self.base}/places", places.ravel())
+            flat = self.emit("Gather", flat, chosen, wish="chosen", axis=0)
+        self.reshaped(flat, places.shape, output)
 
     def initial(self, name: str, hidden: int) -> str:
         """The initial state; empty where it is zero."""
@@ -274,7 +258,7 @@ class _Writer:
         self.emit("Transpose", self.reshaped(y, rows), output=output, perm=tuple(order))
 
 
-def _same(loop: _Loop, made: Sequence[Node], walk: Walk) -> bool:
+def _same(loop: Unrolled, made: Sequence[Node], walk: Walk) -> bool:
     """Whether `made` gives what the loop gives, on random inputs."""
     unrolled = [*(node for part in loop.nodes for node in part), *loop.ends]
     outside = [name for name in _free(unrolled) if walk.known[name].value is None]

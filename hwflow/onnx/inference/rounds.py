@@ -12,7 +12,8 @@ from typing import TypeAlias, Union
 
 import numpy as np
 
-from hwflow.onnx.inference.recurrent_loops import Round, Walk, constant, recurrent_of
+from hwflow.onnx.inference.recurrent_loops import Walk, constant, recurrent_of
+from hwflow.onnx.inference.unrolled import Round
 from hwflow.onnx.model import Graph, Node
 from hwflow.onnx.ops.base import Call
 from hwflow.onnx.rewrite.renaming import spliced
@@ -96,7 +97,8 @@ class Rounds:
             names[inner] = walk.fresh(f"{prefix}/{inner}")
             added.append(Node("Gather", (name, place), (names[inner],), {"axis": axis}, name=names[inner]))
         nodes, names = spliced(self.body.nodes, names, (), walk.fresh, prefix)
-        results = [names.get(value.name, value.name) for value in self.body.outputs]
+        ends = [_source(self.body, value.name) for value in self.body.outputs]
+        results = [names.get(name, name) for name in ends]
         if not self.sliced:
             self.going, results = results[0] if self.asks else "", results[1:]
         before, self.state = self.state, tuple(results[: len(self.state)])
@@ -125,6 +127,14 @@ class Rounds:
             order = tuple(reversed(raised)) if back else tuple(raised)
             nodes.append(Node("Concat", order, (output,), {"axis": axis}, name=output))
         return nodes
+
+
+def _source(body: Graph, name: str) -> str:
+    """What a result of a body is a copy of: a value that is handed on unchanged has one name in all rounds."""
+    makers = {output: node for node in body.nodes for output in node.outputs}
+    while name in makers and makers[name].op_type == "Identity" and not makers[name].domain:
+        name = makers[name].inputs[0]
+    return name
 
 
 def unsqueezed(walk: Walk, name: str, output: str, axis: int) -> Node:

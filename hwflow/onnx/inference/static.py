@@ -208,6 +208,7 @@ class _Walk:
         return nodes
 
     def visit(self, node: Node, path: str) -> None:
+        node = self.without_empty_parts(node)
         schema, operator = find(node, self.opsets)
         call = Call(node, self.opsets.get(node.domain, 0), path, schema, self.meter)
         tensors = self.maps.as_tensors(call, self.known)
@@ -236,6 +237,13 @@ class _Walk:
         for name, result in zip(node.outputs, results, strict=False):
             if name:
                 self.known[name] = result
+
+    def without_empty_parts(self, node: Node) -> Node:
+        """A Concat of those parts that have elements, as lists are that a loop fills; other nodes as they are."""
+        if node.domain or node.op_type != "Concat":
+            return node
+        parts = tuple(name for name in node.inputs if name and 0 not in self.known[name].shape)
+        return replace(node, inputs=parts) if parts and len(parts) < len(node.inputs) else node
 
     def fold(
         self, call: Call, operator: Operator, operands: list[Known | None], results: tuple[Known, ...]

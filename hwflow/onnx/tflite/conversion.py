@@ -229,7 +229,7 @@ class Conversion:
 
     def put_raw(self, tensor: Tensor, value: str, layout: Layout = Layout.FILE) -> None:
         """`value` has `tensor` as the file would store it."""
-        if tensor.index in self._held or tensor.data is not None:
+        if tensor.index in self._held or tensor.data:  # no bytes: a constant without elements, or computed
             raise InvalidModel(f"{tensor.label} must be computed once, not twice", _AGAIN)
         self._held[tensor.index] = Held(raw={layout: value})
         if layout is Layout.FILE:
@@ -369,7 +369,19 @@ class Conversion:
             axis = quantization.axis
             if layout is Layout.CHANNELS_FIRST:
                 axis = TO_CHANNELS_FIRST.index(axis + 4 - len(tensor.shape))
-        return self.node("DequantizeLinear", value, *self.scales(tensor), axis=axis)
+        return self.dequantized_along(tensor, value, axis)
+
+    def dequantized_along(self, tensor: Tensor, value: str, axis: int | None) -> str:
+        """The same where scales are along `axis`.  A constant of a subgraph is given as real numbers: what a round of a
+        loop computes of constants is known then."""
+        quantization = tensor.quantization
+        assert quantization is not None, "only of quantized tensors"
+        if not self.depth or value not in self.constants:
+            return self.node("DequantizeLinear", value, *self.scales(tensor), axis=axis)
+        array = self.constants[value].astype(np.float32)
+        shape = (1,) * array.ndim if axis is None else tuple(-1 if k == axis else 1 for k in range(array.ndim))
+        zero = quantization.zero_points(tensor.dtype).astype(np.float32).reshape(shape)
+        return self.constant((array - zero) * quantization.scales.reshape(shape), f"{value}/real")
 
     def _quantized(self, tensor: Tensor, value: str) -> str:
         quantization = tensor.quantization

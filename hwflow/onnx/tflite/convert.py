@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -79,7 +79,7 @@ _REMEDIES = {
     **dict.fromkeys(("LSTM", "RNN", "UNIDIRECTIONAL_SEQUENCE_RNN", "BIDIRECTIONAL_SEQUENCE_LSTM",
                      "BIDIRECTIONAL_SEQUENCE_RNN"), "convert the model with tf2onnx to ONNX"),
 }
-_VARIABLES = {"VAR_HANDLE": 1, "READ_VARIABLE": 1, "ASSIGN_VARIABLE": 1, "CALL_ONCE": 1, "IF": 1}
+_VARIABLES = {"VAR_HANDLE": 1, "READ_VARIABLE": 1, "ASSIGN_VARIABLE": 1, "CALL_ONCE": 1, "IF": 1, "WHILE": 1}
 _KNOWN = ROWS.keys() | _VARIABLES.keys()
 
 
@@ -116,6 +116,8 @@ def _operator(c: Conversion, operator: Operator, variables: Variables) -> None:
         _initialise(c, operator, variables)
     elif operator.kind == "IF":
         _if(c, operator)
+    elif operator.kind == "WHILE":
+        _while(c, operator)
     elif operator.kind == "VAR_HANDLE":
         variables.handle(c, operator)
     elif operator.kind == "READ_VARIABLE":
@@ -145,7 +147,7 @@ def _initialise(c: Conversion, operator: Operator, variables: Variables) -> None
         variables.start(variable.name, tensor, _computed(inner, tensor))
 
 
-#: Branches in branches; a subgraph that calls itself has no end.
+#: Subgraphs in subgraphs; one that calls itself has no end.
 _DEEPEST = 8
 
 
@@ -158,39 +160,82 @@ def _if(c: Conversion, operator: Operator) -> None:
         value = c.node("Squeeze", value)
     outputs = c.outputs(operator, len(operator.outputs))
     names = [c.raw(tensor) for tensor in inputs]
-    branches = [_branch(c, options.whole(name), inputs, names, outputs) for name in ("then_graph", "else_graph")]
+    branches = []
+    for name in ("then_graph", "else_graph"):
+        inner, ends = _called(c, options.whole(name), inputs, names, outputs)
+        branches.append(_graph(inner, inner.graph, [], [Value(inner.node("Identity", end), None) for end in ends]))
     made = c.node_of("If", [value], len(outputs), then_branch=branches[0], else_branch=branches[1])
     for tensor, result in zip(outputs, made, strict=True):
         c.put_raw(tensor, result)
 
 
-def _branch(c: Conversion, index: int, inputs: list[Tensor], names: list[str], outputs: tuple[Tensor, ...]) -> Graph:
-    """A subgraph whose inputs are values of the graph around."""
+def _while(c: Conversion, operator: Operator) -> None:
+    """A Loop: one subgraph says of the values whether another one makes the next values of them."""
+    options = operator.read("WhileOptions")
+    condition, body = (options.whole(name) for name in ("condition", "body"))
+    values = c.all_inputs(operator)
+    outputs = c.outputs(operator, len(values))
+    names = [c.raw(tensor) for tensor in values]
+    first = _condition(c, condition, values, names)
+    carried = [c.name(f"{name}/round") for name in names]
+    inner, ends = _called(c, body, values, carried, outputs)
+    goes_on = _condition(inner, condition, values, ends)
+    made_inside, results = {name for node in inner.nodes for name in node.outputs}, list[str]()
+    for end in (goes_on, *ends):  # an output is what a node makes, and one output alone
+        results.append(end if end in made_inside and end not in results else inner.node("Identity", end))
+    types = [TensorType(np.dtype(np.int64), ()), TensorType(np.dtype(np.bool_), ())]
+    types += [TensorType(tensor.dtype, None) for tensor in values]
+    names_inside = (c.name("round"), c.name("goes_on"), *carried)
+    inputs = [Value(name, kind) for name, kind in zip(names_inside, types, strict=True)]
+    whole = _graph(inner, inner.graph, inputs, [Value(name, None) for name in results])
+    made = c.node_of("Loop", ["", first, *names], len(outputs), body=whole)
+    for tensor, result in zip(outputs, made, strict=True):
+        c.put_raw(tensor, result)
+
+
+def _condition(c: Conversion, index: int, values: Sequence[Tensor], names: list[str]) -> str:
+    """The boolean that a subgraph computes of values, among the nodes of `c`."""
+    inner, (end,) = _called(c, index, values, names, None)
+    result = inner.graph.tensors[inner.graph.outputs[0]]
+    if result.type_name != "BOOL" or np.prod(result.shape) != 1:
+        raise InvalidModel(f"{result.label} of subgraph {index} must be one BOOL, not {result.type_name} "
+                           f"{list(result.shape)}", _AGAIN)
+    c.nodes += inner.nodes
+    c.constants.update(inner.constants)
+    c.final_names.update(inner.final_names)
+    return c.node("Squeeze", end) if result.shape else end
+
+
+def _called(c: Conversion, index: int, values: Sequence[Tensor], names: list[str], outputs: Sequence[Tensor] | None
+            ) -> tuple[Conversion, list[str]]:
+    """A subgraph whose inputs are the values `names` of the graph around, and what its outputs are.
+
+    They are to be like `outputs`; without these there is one.
+    """
     if not 0 < index < len(c.file.subgraphs) or c.depth >= _DEEPEST:
         raise InvalidModel(
             f"must call one of the {len(c.file.subgraphs)} subgraphs after the first, at most {_DEEPEST} deep, not "
             f"{index}", _AGAIN,
         )
     graph = c.file.subgraphs[index]
-    if (len(graph.inputs), len(graph.outputs)) != (len(inputs), len(outputs)):
+    if (len(graph.inputs), len(graph.outputs)) != (len(values), 1 if outputs is None else len(outputs)):
         raise InvalidModel(f"subgraph {index} must have as many inputs and outputs as its call", _AGAIN)
     _require_operators(graph)
     c.count_called(1 + len(graph.operators))
     inner = Conversion(c.file, graph, c)
-    for k, (tensor, name) in enumerate(zip(inputs, names, strict=True)):
+    for k, (tensor, name) in enumerate(zip(values, names, strict=True)):
         own = graph.tensors[graph.inputs[k]]
         if (own.type_name, own.quantization) != (tensor.type_name, tensor.quantization):
             raise _unlike(own, index, tensor)
         inner.bind(own, name)
     _operators(inner, graph, Variables())
     if inner.own_states or inner.states:
-        raise Unsupported(f"subgraph {index} must be without variables", "keep variables outside of branches")
-    ends = []
-    for tensor, stated in zip((graph.tensors[k] for k in graph.outputs), outputs, strict=True):
+        raise Unsupported(f"subgraph {index} must be without variables", "keep variables outside of branches and loops")
+    ends = [graph.tensors[k] for k in graph.outputs]
+    for tensor, stated in zip(ends, outputs or (), strict=outputs is not None):
         if (tensor.type_name, tensor.quantization) != (stated.type_name, stated.quantization):
             raise _unlike(tensor, index, stated)
-        ends.append(Value(inner.node("Identity", inner.raw(tensor)), None))
-    return _graph(inner, graph, [], ends)
+    return inner, [inner.raw(tensor) for tensor in ends]
 
 
 def _unlike(tensor: Tensor, index: int, other: Tensor) -> InvalidModel:

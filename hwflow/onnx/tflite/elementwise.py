@@ -181,7 +181,8 @@ def zeros_like(c: Conversion, operator: Operator) -> None:
 def fill(c: Conversion, operator: Operator) -> None:
     """A tensor of one value in a shape that is an input."""
     shape, value = c.inputs(operator, 2)
-    sizes = c.wholes(c.fixed_wholes(shape, "the shape"))
+    known = shape.data is not None
+    sizes = c.wholes(c.fixed_wholes(shape, "the shape")) if known else c.node("Cast", c.raw(shape), to=7)
     c.put_raw(c.output(operator), c.node("Expand", c.raw(value), sizes))
 
 

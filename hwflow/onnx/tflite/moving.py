@@ -186,6 +186,9 @@ def _bounds(axis: int, bounds: tuple[int, int, int], flags: set[str]) -> list[tu
 def slice_(c: Conversion, operator: Operator) -> None:
     """From a place on so many places of each axis; -1 is all that are left."""
     x, begin, size = c.inputs(operator, 3)
+    if begin.data is None or size.data is None:
+        _slice_of_computed(c, operator)
+        return
     begins, sizes = c.fixed_wholes(begin, "the begin"), c.fixed_wholes(size, "the size")
     if not len(begins) == len(sizes) == len(x.shape):
         raise InvalidModel(f"the begin and the size must have a number for each axis of {x.label}", _AGAIN)
@@ -193,6 +196,15 @@ def slice_(c: Conversion, operator: Operator) -> None:
     layout = c.common_layout([x])
     axes = [axis_in(axis, x, layout) for axis in range(len(begins))]
     c.put(c.output(operator), c.node("Slice", c.real(x, layout), *map(c.wholes, (begins, ends, axes))), layout)
+
+
+def _slice_of_computed(c: Conversion, operator: Operator) -> None:
+    """The same with a begin or a size that nodes compute: in a loop written out they are constant."""
+    x, begin, size = c.inputs(operator, 3)
+    first, count = (c.node("Cast", c.raw(tensor), to=7) for tensor in (begin, size))
+    rest = c.node("Less", count, c.wholes([0]))
+    ends = c.node("Where", rest, c.wholes([_FAR]), c.node("Add", first, count))
+    c.put(c.output(operator), c.node("Slice", c.real(x), first, ends))
 
 
 def pad(c: Conversion, operator: Operator) -> None:

@@ -138,6 +138,7 @@ OPTIONS: Final = _tables(
     (77, "MirrorPadOptions", "mode:b"),
     (79, "SplitVOptions", "count:i"),
     (92, "IfOptions", "then_graph:i else_graph:i"),
+    (93, "WhileOptions", "condition:i body:i"),
     (94, "DepthToSpaceOptions", "block:i"),
     (101, "BatchMatMulOptions", "adjoint_x:? adjoint_y:? asymmetric:?"),
     (102, "CumsumOptions", "exclusive:? reverse:?"),

@@ -89,7 +89,7 @@ def weights(c: Conversion, w: Tensor, order: tuple[int, ...]) -> str:
     quantization = w.quantization
     assert quantization is not None, "it is quantized"
     axis = order.index(quantization.axis) if quantization.per_axis else None
-    return c.node("DequantizeLinear", name, *c.scales(w), axis=axis)
+    return c.dequantized_along(w, name, axis)
 
 
 def biases(c: Conversion, bias: Tensor | None, x: Tensor, w: Tensor) -> tuple[str, ...]:
