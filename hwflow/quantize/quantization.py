@@ -27,6 +27,7 @@ from hwflow.quantize.calibrate.weights import has_real_weights, recurrent_weight
 from hwflow.quantize.checks.imported_layers import require_layers
 from hwflow.quantize.checks.meaning import NOT_COMPARED, Meaning, Proof, Trail
 from hwflow.quantize.dialects.classical.kernels import products_of_kernels
+from hwflow.quantize.dialects.classical.missing import lost_ways
 from hwflow.quantize.dialects.classical.rules import classical_to_standard, takes_wide_integers
 from hwflow.quantize.dialects.qoperator import dequantize_before_pool
 from hwflow.quantize.dialects.quantized_constants import fold_constant_layout, small_floats_to_float32
@@ -153,7 +154,7 @@ def quantize(
     judged = Meaning.of if proven else _nothing_said
     meaning = judged(original, calibration, inferred)
     notes = [*(note for note in inferred.notes if note not in given), *filter(None, (float_note(inferred),)),
-             *notes_on(inferred.graph, model.graph), *_not_compared(meaning)]
+             *notes_on(inferred.graph, model.graph), *lost_ways(inferred, calibration), *_not_compared(meaning)]
     proof, settings = Proof(trail, meaning), settings or QuantizationSettings()
     if _is_quantized(model):
         form = _of_quantized(proof, judged, calibration, settings, notes, progress)

@@ -16,6 +16,7 @@ from hwflow.layers import Trees
 from hwflow.onnx.build import Builder, tensor_type
 from hwflow.onnx.checker import check
 from hwflow.onnx.model import Model, Value
+from hwflow.onnx.run.missing import INFINITE, NAN, missing_taken
 from hwflow.quantize import Quantized, quantize
 from hwflow.quantize.dialects.classical.leaves import sums_of_leaves
 from tests.strategies.classical import FEATURES, ML, classic_trees, rows_of
@@ -156,3 +157,36 @@ def test_sums_of_more_than_a_byte(opset: int, tmp_path: Path) -> None:
     assert not [each for each in check(read(quantized.epilogue, tmp_path)) if "error" in str(each.severity)]
     (y,) = found(quantized, x)
     assert np.array_equal(y, ort_outputs(model, x, tmp_path)[0])
+
+
+@pytest.mark.parametrize(("producer", "ways", "gaps", "says"), [
+    ("skl2onnx", [], True, True), ("skl2onnx", [1], True, False), ("skl2onnx", [], False, False),
+    ("catboost", [], True, False)])
+def test_a_note_on_ways_of_missing_values_that_an_export_lost(
+        producer: str, ways: list[int], gaps: bool, says: bool) -> None:
+    """Of skl2onnx alone: other files that send all of them to the false side mean it."""
+    rng = np.random.default_rng(2)
+    trees = classic_trees(rng, "target", 1, ("BRANCH_LEQ",))
+    trees["nodes_missing_value_tracks_true"] = (ways + [0] * len(trees["nodes_modes"]))[: len(trees["nodes_modes"])]
+    b = Builder()
+    features = b.input("x", F, (1, FEATURES))
+    b.output(*b.nodes("TreeEnsembleRegressor", features, outputs=("y",), domain=ML, name="trees", n_targets=1, **trees))
+    model = replace(b.model(opset=17, opsets={ML: 3}), producer_name=producer)
+    x = np.nan_to_num(rows_of(rng))
+    x[0, 0, 1] = np.nan if gaps else 0
+    notes = [note for note in quantize(hwflow.onnx.infer(model), {"x": x}).notes if "missing values" in note]
+    assert notes == ([
+        "trees of 'trees' send missing values, which the calibration data have, to the false side of every node, as "
+        "the file says; scikit-learn's exporter writes that for DecisionTree, RandomForest and ExtraTrees, whatever "
+        "they have learned: compare the classes with scikit-learn's, or put a SimpleImputer in front"] if says else [])
+
+
+def test_missing_values_of_a_model_whose_types_nobody_has_inferred() -> None:
+    """A Cast says of itself whether its result may be NaN."""
+    b = Builder()
+    cast = b.node("Cast", b.input("x", np.float64, (1, FEATURES)), to=1)
+    trees = classic_trees(np.random.default_rng(2), "target", 1)
+    b.output(*b.nodes("TreeEnsembleRegressor", cast, outputs=("y",), domain=ML, n_targets=1, **trees))
+    model = b.model(opset=17, opsets={ML: 3})
+    model = replace(model, graph=replace(model.graph, types={}))
+    assert missing_taken(model.graph)["x"] == {NAN, INFINITE}

@@ -105,6 +105,7 @@ def test_distances_from_rows_of_a_training_are_a_product() -> None:
     scales = np.array([1.0, 2.0, 5.0, 0.5])
     training = (20 + rng.normal(size=(40, FEATURES))) * scales
     x = ((20 + rng.normal(size=(100, FEATURES))) * scales)[:, None].astype(F)
+    x[0] = training[0]  # a distance of 0, which float32 does not see
     quantized = quantize(hwflow.onnx.infer(neighbours(training)), {"x": x})
     (layer,) = quantized.graph.layers
     assert isinstance(layer, Dense)

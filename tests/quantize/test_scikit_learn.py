@@ -24,18 +24,24 @@ CLASSIFIERS: Mapping[str, str] = {
     "BaggingClassifier": "sklearn.ensemble", "GaussianNB": "sklearn.naive_bayes",
     "MLPClassifier": "sklearn.neural_network", "LinearSVC": "sklearn.svm", "SGDClassifier": "sklearn.linear_model",
     "RidgeClassifier": "sklearn.linear_model", "LinearDiscriminantAnalysis": "sklearn.discriminant_analysis",
+    "QuadraticDiscriminantAnalysis": "sklearn.discriminant_analysis", "KNeighborsClassifier": "sklearn.neighbors",
     "SVC": "sklearn.svm", "SVC linear": "sklearn.svm"}
+#: Distances of features of unlike scale are those of the largest: wine goes through a StandardScaler.
+SCALED = ("KNeighborsClassifier",)
 EXPORT = """
 import importlib, sys, warnings
 import numpy as np
 from sklearn import datasets
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from skl2onnx import to_onnx
 warnings.simplefilter("ignore")
 name, module, options = sys.argv[1], sys.argv[2], eval(sys.argv[3])
 for data in ("iris", "wine"):
     x, y = getattr(datasets, f"load_{data}")(return_X_y=True)
     x, y = x.astype(np.float32), np.array(["first", "second", "third"])[y] if data == "iris" else y
-    made = getattr(importlib.import_module(module), name)(**options).fit(x, y)
+    made = getattr(importlib.import_module(module), name)(**options)
+    made = (make_pipeline(StandardScaler(), made) if sys.argv[4] and data == "wine" else made).fit(x, y)
     open(f"{data}.onnx", "wb").write(to_onnx(made, x[:1]).SerializeToString())
     np.savez(f"{data}.npz", in_X=x, calib_X=x, labels=made.predict(x))
 """
@@ -46,7 +52,7 @@ def exported(name: str, folder: Path) -> None:
     if python is None:
         pytest.skip("needs scikit-learn and skl2onnx, here or in a Python that HWFLOW_EXPORTERS names")
     options = "{'kernel': 'linear'}" if name == "SVC linear" else "{}"
-    run(python, EXPORT, [name.split()[0], CLASSIFIERS[name], options], folder)
+    run(python, EXPORT, [name.split()[0], CLASSIFIERS[name], options, "scaled" * (name in SCALED)], folder)
 
 
 def run(python: str, program: str, arguments: list[str], folder: Path) -> None:
@@ -112,6 +118,45 @@ def test_boosted_trees_with_missing_values(library: str, tmp_path: Path) -> None
     run(python, f"PART, NAME = {part!r}, 'in_{feature}'\n{BOOSTED}", [], tmp_path)
     for data in ("iris", "breast_cancer"):
         check_rows(tmp_path, data)
+
+
+#: Regressors, and how far a result may be from the library's, of the largest.
+REGRESSORS: Mapping[str, tuple[str, float]] = {
+    "LinearRegression": ("sklearn.linear_model", 1e-4), "Ridge": ("sklearn.linear_model", 1e-4),
+    "Lasso": ("sklearn.linear_model", 1e-4), "HuberRegressor": ("sklearn.linear_model", 1e-4),
+    "PoissonRegressor": ("sklearn.linear_model", 1e-4), "LinearSVR": ("sklearn.svm", 1e-4),
+    "MLPRegressor": ("sklearn.neural_network", 1e-4), "SVR": ("sklearn.svm", 1e-3), "NuSVR": ("sklearn.svm", 1e-3),
+    "KNeighborsRegressor": ("sklearn.neighbors", 1e-6), "RandomForestRegressor": ("sklearn.ensemble", 1e-5),
+    "GradientBoostingRegressor": ("sklearn.ensemble", 1e-5)}
+REGRESSED = """
+import importlib, sys, warnings
+import numpy as np
+from sklearn import datasets
+from sklearn.model_selection import train_test_split
+from skl2onnx import to_onnx
+warnings.simplefilter("ignore")
+x, y = datasets.load_diabetes(return_X_y=True)
+a, b, of_a, _ = train_test_split(x.astype(np.float32), y, test_size=0.5, random_state=0)
+made = getattr(importlib.import_module(sys.argv[2]), sys.argv[1])().fit(a, of_a)
+open("made.onnx", "wb").write(to_onnx(made, a[:1]).SerializeToString())
+np.savez("made.npz", in_X=b)
+np.save("wanted.npy", np.asarray(made.predict(b), np.float64).ravel())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_a_regressor_is_near_the_library_also_beyond_the_calibration(name: str, tmp_path: Path) -> None:
+    """Half of the rows are the training; of the other half the first 100 are the calibration."""
+    python = python_with(NEEDS["scikit-learn"])
+    if python is None:
+        pytest.skip("needs scikit-learn and skl2onnx, here or in a Python that HWFLOW_EXPORTERS names")
+    module, limit = REGRESSORS[name]
+    run(python, REGRESSED, [name, module], tmp_path)
+    model = hwflow.load(tmp_path / "made.onnx")
+    rows, wanted = hwflow.read_data(tmp_path / "made.npz", model), np.load(tmp_path / "wanted.npy")
+    (found,) = hwflow.run_golden(hwflow.quantize_model(model, rows), rows).values()
+    assert np.abs(found.ravel() - wanted).max() < limit * np.abs(wanted).max()
 
 
 ISOLATED = """

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 import numpy as np
 import numpy.typing as npt
 
+from hwflow.onnx.dtypes import find_element_type
 from hwflow.onnx.model import Array, Graph, Node
 from hwflow.onnx.operators import having
 from hwflow.onnx.traits import Trait
@@ -65,7 +66,8 @@ def _behind(graph: Graph, makers: Mapping[str, Node], node: Node, kinds: frozens
     if key in _PASSING:
         return kinds
     if key == ("", "Cast"):
-        kind = graph.tensor_type(node.outputs[0])
+        code = node.attributes.get("to")
+        kind = find_element_type(code) if isinstance(code, int) else None
         return kinds if kind is not None and kind.dtype.kind == "f" else None
     if key == ("", "Where"):
         question = makers.get(node.inputs[0])

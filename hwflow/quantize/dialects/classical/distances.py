@@ -79,8 +79,19 @@ def rewrite_squares(r: Rewriting, node: Node) -> None:
     names = [r.float32(f"{wish}.{name}", values) for name, values in (("weights", weights), ("bias", bias))]
     shape, kernel = r.shape(output), _kernel(r, node)
     sums = r.emit("Gemm", x, *names, wish=f"{wish}.sums", name=label_of(node) + (KERNEL if kernel else ""), transB=1)
+    if _never_negative(squares):
+        sums = r.emit("Relu", sums, wish=f"{wish}.sums")  # float32 cancels to less than 0, which has no root
     sums = _near(r, sums, shape, kernel, wish) if kernel else sums
     r.emit("Reshape", sums, r.int64(f"{wish}.shape", list(shape)), output=output)
+
+
+def _never_negative(squares: Squares) -> bool:
+    """Whether each form is 0 or more for all features, but for what float64 rounds."""
+    square, linear = squares.square, squares.linear
+    if (square < 0).any() or linear[square == 0].any():
+        return False
+    depth = np.where(square > 0, linear**2 / np.where(square > 0, 4 * square, 1), 0.0).sum(axis=1)
+    return bool((squares.constant - depth >= -_NEAR * (1 + depth)).all())
 
 
 def _features(r: Rewriting, z: str, square: Floats, wish: str) -> tuple[str, Floats]:

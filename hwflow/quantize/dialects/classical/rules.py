@@ -22,6 +22,7 @@ from hwflow.quantize.dialects.classical.distances import inside_squares, rewrite
 from hwflow.quantize.dialects.classical.features import by_host, rewrite_join, rewrite_product, rewrite_scaler
 from hwflow.quantize.dialects.classical.leaves import sums_of_leaves
 from hwflow.quantize.dialects.classical.linear import LINEAR_RULES
+from hwflow.quantize.dialects.classical.missing import EXPORTER
 from hwflow.quantize.dialects.classical.trees import emit_ensemble, read_ensemble, require_few, rewrite_trees
 from hwflow.quantize.dialects.rewriting import Rewriting, Table
 from hwflow.quantize.dialects.standard import in_needed_opset
@@ -139,9 +140,6 @@ def _joined(forests: Sequence[Forest]) -> Forest:
 #: Operators that become trees of integers.
 TREES = frozenset((_ML, name) for name in ("TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor"))
 
-#: The producer that scikit-learn's exporter writes into its files.
-_EXPORTER = "skl2onnx"
-
 #: What no model of scikit-learn has, where it is not quantized.
 _DEEP = (NEVER_ON_HOST | QUANTIZERS) - {"MatMul", "Gemm", "ReduceMean", *(name for _, name in (*TREES, *LINEAR_RULES))}
 
@@ -181,7 +179,7 @@ def _is_classical(model: Model) -> bool:
     made by scikit-learn's exporter, as regressors of standard operators alone are."""
     graph = model.graph
     there = {node.op_type for node in graph.nodes}
-    theirs = model.producer_name == _EXPORTER or any(node.domain == _ML for node in graph.nodes)
+    theirs = model.producer_name == EXPORTER or any(node.domain == _ML for node in graph.nodes)
     return theirs and there.isdisjoint(_DEEP)
 
 
