@@ -18,7 +18,7 @@ from bench.sections import Bench, table
 from hwflow.onnx.model import Array
 from hwflow.onnx.tflite.schema import DTYPES
 from tests.tflite import runtimes
-from tests.tflite.case import FLOAT, Case
+from tests.tflite.case import FLOAT, behind_a_layer
 from tests.tflite.cases import KINDS, made
 from tests.tflite.test_operators import computed, engine
 
@@ -46,19 +46,6 @@ class Equal:
     @property
     def share(self) -> str:
         return f"{np.floor(1e4 * self.equal / self.elements) / 100:.2f} %" if self.elements else ""
-
-
-def behind_a_layer(case: Case) -> Case:
-    """The network with a RELU in front of each input, so that its own operator is not the host's."""
-    m = case.m
-    first = []
-    for index in list(case.inputs):
-        m.tensors.append({**m.tensors[index], 3: f"{m.tensors[index][3]}_before"})
-        m.operator("RELU", [len(m.tensors) - 1], [index])
-        first.append(m.operators.pop())
-        case.inputs[case.inputs.index(index)] = len(m.tensors) - 1
-    m.operators[:0] = first
-    return case
 
 
 def golden(data: bytes, row: list[Array]) -> list[Array]:

@@ -121,3 +121,16 @@ def size(c: Case, low: int = 3, high: int = 8) -> int:
 
 def pick(c: Case, *values: Any) -> Any:
     return values[int(c.rng.integers(len(values)))]
+
+
+def behind_a_layer(case: Case) -> Case:
+    """The network with a RELU in front of each input, so that its own operator is not the host's."""
+    m = case.m
+    first = []
+    for index in list(case.inputs):
+        m.tensors.append({**m.tensors[index], 3: f"{m.tensors[index][3]}_before"})
+        m.operator("RELU", [len(m.tensors) - 1], [index])
+        first.append(m.operators.pop())
+        case.inputs[case.inputs.index(index)] = len(m.tensors) - 1
+    m.operators[:0] = first
+    return case

@@ -16,7 +16,8 @@ import pytest
 import hwflow.onnx
 from hwflow.onnx.model import Array
 from tests.tflite import runtimes
-from tests.tflite.cases import KINDS, Case, made
+from tests.tflite.case import Case, behind_a_layer
+from tests.tflite.cases import KINDS, made
 
 RECORD = Path(__file__).with_name("litert.npz")
 SEEDS = range(2)
@@ -111,3 +112,17 @@ def test_the_record_is_what_the_runtime_says() -> None:
         _, data, row = asked(kind, width, 0)
         for k, found in enumerate(runtimes.run(engine(kind, width), data, [row])[0]):
             assert np.array_equal(found, record()[f"{key(kind, width, 0)}-{k}"]), (kind, width)
+
+
+@pytest.mark.parametrize("kind, width", [("ABS", "INT16"), ("LEAKY_RELU", "INT16"), ("SQUARED_DIFFERENCE", "INT8"),
+                                         ("GATHER_ND", "INT8"), ("BATCH_TO_SPACE_ND", "INT8")])
+def test_integer_layers_without_tables(kind: str, width: str) -> None:
+    """Behind a layer, so that the operator is not the host's: what the model's numbers are, or the next ones."""
+    for seed in SEEDS:
+        case = behind_a_layer(made(kind, width, seed))
+        model = hwflow.onnx.infer(hwflow.onnx.loads(case.file()))
+        row = case.row()
+        fed = {value.name: array[None] for value, array in zip(model.graph.inputs, row, strict=True)}
+        found = hwflow.run_golden(hwflow.quantize_model(model, None), fed)
+        for golden, expected in zip(found.values(), computed(case.file(), row), strict=True):
+            assert np.abs(golden[0].astype(np.int64) - expected).max() <= (width == "INT16" or kind[:7] == "SQUARED")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from hwflow.onnx.errors import InvalidModel, Unsupported
 from hwflow.onnx.tflite.conversion import Conversion, Layout
 from hwflow.onnx.tflite.file import Operator, Tensor
 from hwflow.onnx.tflite.schema import DTYPES
+
+#: The largest number of 16 bits.
+_MOST_STEPS = (1 << 15) - 1
 
 #: Operators of one tensor that ONNX has under a name of its own.
 UNARY = {
@@ -19,7 +24,7 @@ UNARY = {
 #: Operators of two tensors, the number of their options in the union where these have an activation.
 BINARY = {
     "ADD": "Add", "SUB": "Sub", "MUL": "Mul", "DIV": "Div", "MINIMUM": "Min", "MAXIMUM": "Max", "POW": "Pow",
-    "SQUARED_DIFFERENCE": "Sub", "LOGICAL_AND": "And", "LOGICAL_OR": "Or",
+    "SQUARED_DIFFERENCE": "Mul", "LOGICAL_AND": "And", "LOGICAL_OR": "Or",
     "EQUAL": "Equal", "LESS": "Less", "GREATER": "Greater", "LESS_EQUAL": "LessOrEqual",
     "GREATER_EQUAL": "GreaterOrEqual", "NOT_EQUAL": "Equal",
 }  # fmt: skip
@@ -30,7 +35,53 @@ def unary(c: Conversion, operator: Operator) -> None:
     """One node, in the order in which its input lies."""
     (x,) = c.inputs(operator, 1)
     layout = c.common_layout([x])
-    c.put(c.output(operator), c.node(UNARY[operator.kind], c.real(x, layout)), layout)
+    value = c.real(x, layout)
+    if operator.kind == "ABS" and _is_wide(c, x):
+        value = c.node("Sub", c.node("Mul", _positive(c, x, value), c.scalar(2.0)), value)
+    else:
+        value = c.node(UNARY[operator.kind], value)
+    c.put(c.output(operator), value, layout)
+
+
+def _is_wide(c: Conversion, x: Tensor) -> bool:
+    """Whether it has more integers than hardware has tables for."""
+    return c.is_quantized(x) and x.type_name == "INT16"
+
+
+def _positive(c: Conversion, x: Tensor, value: str) -> str:
+    """The numbers of `x` above 0, else 0: integers of its own scale, so nothing is rounded."""
+    return c.requantized(x, c.node("Relu", value))
+
+
+def _leaky(c: Conversion, x: Tensor, value: str, alpha: float) -> str:
+    """alpha times what is below 0.  Of 16 bits as the sum of products that it is: alpha * x + (1 - alpha) * relu(x)."""
+    if not _is_wide(c, x):
+        return c.node("LeakyRelu", value, alpha=alpha)
+    above = c.node("Mul", _positive(c, x, value), c.scalar(1.0 - alpha))
+    return c.node("Add", c.node("Mul", value, c.scalar(alpha)), above)
+
+
+def _squared(c: Conversion, tensors: Sequence[Tensor], y: Tensor, values: Sequence[str]) -> str:
+    """(a - b)**2.  Of quantized tensors the difference has 16 bits, which hold all that there can be, of equal scales
+    exactly; it is made twice, a - b and b - a, for layers multiply two tensors."""
+    difference = c.node("Sub", *values)
+    if not all(map(c.is_quantized, (*tensors, y))):
+        return c.node("Mul", difference, difference)
+    reach, scales = 0.0, []
+    for x in tensors:
+        quantization, info = x.quantization, np.iinfo(x.dtype.name)
+        assert quantization is not None, "it is quantized"
+        (zero,), scale = np.atleast_1d(quantization.zero_points(np.dtype(np.int64))), quantization.scale[0]
+        reach += scale * max(int(info.max) - int(zero), int(zero) - int(info.min))
+        scales.append(scale)
+    exact = scales[0] == scales[1] and reach <= _MOST_STEPS * scales[0]
+    step = scales[0] if exact else reach / _MOST_STEPS
+    if not np.finfo(np.float32).tiny <= step <= np.finfo(np.float32).max:
+        return c.node("Mul", difference, difference)
+    steps = [c.constant(np.float32(step), "step"), c.constant(np.int16(0), "zero_point")]
+    held = [c.node("DequantizeLinear", c.node("QuantizeLinear", value, *steps), *steps)
+            for value in (difference, c.node("Sub", *values[::-1]))]
+    return c.node("Neg", c.node("Mul", *held))
 
 
 def composed(c: Conversion, operator: Operator) -> None:
@@ -47,7 +98,7 @@ def composed(c: Conversion, operator: Operator) -> None:
         approximate = operator.read("GeluOptions").flag("approximate")
         value = c.node("Gelu", value, approximate="tanh" if approximate else None)
     elif kind == "LEAKY_RELU":
-        value = c.node("LeakyRelu", value, alpha=operator.read("LeakyReluOptions").real("alpha"))
+        value = _leaky(c, x, value, operator.read("LeakyReluOptions").real("alpha"))
     else:
         low, high = {"RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0), "RELU_0_TO_1": (0.0, 1.0)}[kind]
         value = c.clipped(value, low, high)
@@ -62,9 +113,9 @@ def binary(c: Conversion, operator: Operator) -> None:
     node = BINARY[operator.kind]
     if node in ("Div", "Pow", "Min", "Max") and not c.is_quantized(y) and y.type_name != "FLOAT32":
         _require_onnx_type(y, node)
-    value = c.node(node, *(c.real(tensor, layout) for tensor in tensors))
-    if operator.kind == "SQUARED_DIFFERENCE":
-        value = c.node("Mul", value, value)
+    values = [c.real(tensor, layout) for tensor in tensors]
+    squared = operator.kind == "SQUARED_DIFFERENCE"
+    value = _squared(c, tensors, y, values) if squared else c.node(node, *values)
     if operator.kind == "NOT_EQUAL":
         value = c.node("Not", value)
     c.put(y, value, layout, options.whole("activation") if options else 0)
