@@ -12,7 +12,7 @@ from hwflow.layers.base import Layer, LayerGraph
 from hwflow.layers.formats import Frame, IntArray, IntFormat
 from hwflow.layers.matrix import errors_of
 from hwflow.layers.planes import Planes, compact
-from hwflow.layers.rescale import Requantize, Rescale, accumulator_of
+from hwflow.layers.rescale import Requantize, Rescale
 from hwflow.layers.rescale_planes import PlanesRescaler
 from hwflow.layers.threshold_fit import as_multiplication
 
@@ -94,7 +94,7 @@ class Interpolate(Layer):
         bias = self.requantize.whole_bias
         low = min(self.total * self.input_format.low, 0) + min(int(bias[0].min()), 0)
         high = max(self.total * self.input_format.high, 0) + max(int(bias[1].max()), 0)
-        return accumulator_of(self.requantize, IntFormat.covering(low, high))
+        return IntFormat.covering(low, high)
 
     @cached_property
     def multiplied(self) -> Requantize | None:

@@ -278,6 +278,15 @@ def unet(batch: Dim = 1, opset: int = 17) -> Model:
     return n.model(n.conv(n.unit(x, 6), 2, (1, 1)))
 
 
+def segmentation(batch: Dim = 1, opset: int = 17) -> Model:
+    """Coarse features on lines between their pixels, beside fine ones, and classes of pixels."""
+    n = Net((3, 16, 16), batch, opset)
+    fine = n.unit(n.x, 6, stride=2)
+    coarse = n.unit(n.unit(fine, 8, stride=2), 8)
+    both = n.node("Concat", fine, n.grown(coarse), axis=1, channels=14)
+    return n.model(n.conv(n.grown(n.unit(both, 6)), 4, (3, 3)))
+
+
 def super_resolution(batch: Dim = 1, opset: int = 17) -> Model:
     n = Net((1, 12, 12), batch, opset)
     x = n.node("Tanh", n.conv(n.relu(n.conv(n.x, 8, (5, 5))), 8, (3, 3)))
@@ -350,7 +359,7 @@ ARCHITECTURES: dict[str, Maker] = {
         mobilenet_v1, mobilenet_v2, mobilenet_v3, resnet, resnet_v2, resnet_a, squeezenet, inception, densenet,
         shufflenet_v1, shufflenet_v2, keyword_1d, mlp,
         autoencoder, vgg, keras, keras_mean, pytorch, two_inputs, two_outputs, sklearn,
-        image_autoencoder, unet, super_resolution, feature_pyramid, wavenet, resnext,
+        image_autoencoder, unet, segmentation, super_resolution, feature_pyramid, wavenet, resnext,
         efficientnet_lite, tcn,
     )
 }  # fmt: skip

@@ -69,6 +69,13 @@ class Net:
         return self.node("Resize", x, self.constant(()), scales, coordinate_transformation_mode="asymmetric",
                          nearest_mode="floor")  # fmt: skip
 
+    def grown(self, x: str) -> str:
+        """Twice as high and wide, by linear interpolation as each operator set writes it."""
+        scales = self.constant((1, 1, 2, 2))
+        if self.opset < 11:
+            return self.node("Upsample" if self.opset < 10 else "Resize", x, scales, mode="linear")
+        return self.node("Resize", x, self.constant(()), scales, mode="linear")
+
     def norm(self, x: str) -> str:
         c = self.channels[x]
         values = (self.rng.uniform(0.5, 1.5, c), self.normal(c, deviation=0.2), self.normal(c, deviation=0.2),
