@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hwflow.onnx.rewrite.inline import inline_functions
     from hwflow.onnx.rewrite.passes import PASSES, Pass, simplify
     from hwflow.onnx.rules.finding import Finding, Severity
-    from hwflow.onnx.run.evaluate import Program, evaluate, prepare
+    from hwflow.onnx.run.evaluate import Program, evaluate, evaluate_nodes, prepare
     from hwflow.onnx.run.trainer import Trainer
 
 __all__ = [
@@ -53,6 +53,7 @@ __all__ = [
     "convert_opset",
     "dumps",
     "evaluate",
+    "evaluate_nodes",
     "extract",
     "infer",
     "infer_types",
@@ -79,6 +80,6 @@ __getattr__, __dir__ = lazy_names(__name__, {
     "rewrite.inline": ("inline_functions",),
     "rewrite.passes": ("PASSES", "Pass", "simplify"),
     "rules.finding": ("Finding", "Severity"),
-    "run.evaluate": ("Program", "evaluate", "prepare"),
+    "run.evaluate": ("Program", "evaluate", "evaluate_nodes", "prepare"),
     "run.trainer": ("Trainer",),
 })

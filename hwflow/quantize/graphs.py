@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hwflow.layers.formats import IntArray
-from hwflow.onnx import evaluate
-from hwflow.onnx.model import Array, Attribute, Graph, Model, Node, TensorType, Value
+from hwflow.onnx import evaluate_nodes
+from hwflow.onnx.model import Array, Attribute, Graph, Model, Node
 from hwflow.onnx.operators import (
     COMPUTED,
     HOST_AFTER,
@@ -170,11 +170,8 @@ def as_ints(value: object) -> tuple[int, ...]:
 
 def apply(node: Node, opsets: Mapping[str, int], inputs: Mapping[str, Array]) -> Array:
     """The first output of one node, all of whose inputs are in `inputs`."""
-    feeds = tuple(Value(name, TensorType(array.dtype, array.shape)) for name, array in inputs.items())
-    single = replace(node, outputs=node.outputs[:1])
-    graph = Graph("one node", (single,), feeds, (Value(single.outputs[0], None),), {})
-    result: Array = evaluate(Model(graph, 10, opsets), inputs)[single.outputs[0]]
-    return result
+    first = node.outputs[0]
+    return evaluate_nodes([replace(node, outputs=(first,))], inputs, [first], opsets)[first]
 
 
 def moves(node: Node, graph: Graph) -> bool:
@@ -195,12 +192,7 @@ def moved_indices(node: Node, index: IntArray, graph: Graph, opsets: Mapping[str
         node = replace(node, inputs=tuple("" if k == 2 else name for k, name in enumerate(node.inputs)))
     plain = {key: value for key, value in node.attributes.items() if key not in ("value", "extrapolation_value")}
     node = replace(node, attributes=plain)
-    read: dict[str, Array] = {node.inputs[0]: index + 1, **{k: v for k, v in parameters.items() if k in node.inputs}}
-    feeds = tuple(Value(name, TensorType(array.dtype, array.shape)) for name, array in read.items())
-    results = tuple(Value(name, None) for name in node.outputs if name)
-    constants = {name: array for name, array in read.items() if name != node.inputs[0]}
-    single = Graph("one node", (node,), feeds[:1], results, constants)
-    moved = evaluate(Model(single, 10, opsets), {node.inputs[0]: read[node.inputs[0]]})
+    moved = evaluate_nodes([node], {node.inputs[0]: index + 1}, filter(None, node.outputs), opsets, parameters)
     return {name: np.asarray(array, np.int64) - 1 for name, array in moved.items()}
 
 

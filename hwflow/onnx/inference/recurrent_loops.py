@@ -17,10 +17,10 @@ from hwflow_base.errors import HwflowError
 
 from hwflow.onnx.inference.recurrent_cells import Cell, Floats, Step, cells_of
 from hwflow.onnx.inference.unrolled import MOVING, Lists, Round, Unrolled, lists_of, places_in
-from hwflow.onnx.model import Array, Attribute, Graph, Model, Node, TensorType, Value
+from hwflow.onnx.model import Array, Attribute, Graph, Node
 from hwflow.onnx.ops.base import Known
 from hwflow.onnx.rewrite.renaming import Fresh
-from hwflow.onnx.run.evaluate import evaluate
+from hwflow.onnx.run.evaluate import evaluate_nodes
 
 #: Nodes of a round, beyond which it is no step of a layer; random inputs that are tried; what results may be apart.
 _MOST_NODES, _DRAWS, _ERROR = 200, 3, 1e-4
@@ -159,9 +159,7 @@ def _traced(loop: Unrolled, nodes: Sequence[Node], name: str) -> tuple[str, Arra
         return source, numbers.ravel()
     constants = {key: array for node in way for key in node.inputs[1:]
                  if key and (array := loop.known[key].value) is not None}
-    graph = Graph("moved", tuple(way), (Value(source, TensorType(numbers.dtype, shape)),), (Value(name, None),),
-                  constants)
-    moved: Array = evaluate(Model(graph, 10, loop.opsets), {source: numbers})[name]
+    moved = evaluate_nodes(way, {source: numbers}, [name], loop.opsets, constants)[name]
     return source, np.asarray(moved, np.int64).ravel()
 
 
@@ -277,9 +275,7 @@ def _same(loop: Unrolled, made: Sequence[Node], walk: Walk) -> bool:
 def _evaluated(nodes: Sequence[Node], fed: Mapping[str, Array], results: Sequence[str], walk: Walk) -> list[Floats]:
     constants = {name: array for name in _free(nodes) if name not in fed and (array := walk.known[name].value)
                  is not None}
-    values = tuple(Value(name, TensorType(array.dtype, array.shape)) for name, array in fed.items())
-    graph = Graph("loop", tuple(nodes), values, tuple(Value(name, None) for name in results), constants)
-    computed = evaluate(Model(graph, 10, walk.opsets), fed)
+    computed = evaluate_nodes(nodes, fed, results, walk.opsets, constants)
     return [np.asarray(computed[name], np.float64) for name in results]
 
 

@@ -14,10 +14,10 @@ from typing import TypeAlias
 import numpy as np
 from hwflow_base.errors import HwflowError
 
-from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
+from hwflow.onnx.model import Array, Node
 from hwflow.onnx.operators import LAYOUT, MOVES, PADS, RESIZES
 from hwflow.onnx.ops.base import Known
-from hwflow.onnx.run.evaluate import evaluate
+from hwflow.onnx.run.evaluate import evaluate_nodes
 
 #: What moves elements, and puts in no others.
 MOVING = (LAYOUT | MOVES | {"Identity"}) - PADS - RESIZES
@@ -117,6 +117,4 @@ def _moved(way: Sequence[Node], name: str, numbers: Mapping[str, Array], loop: U
     if missing := [each for each in read if each not in constants and each not in numbers]:
         raise HwflowError(f"a list must be made of states, not of {missing[0]}")
     fed = {each: numbers[each] for each in read if each in numbers}
-    values = tuple(Value(each, TensorType(array.dtype, array.shape)) for each, array in fed.items())
-    graph = Graph("listed", tuple(way), values, (Value(name, None),), constants)
-    return np.asarray(evaluate(Model(graph, 10, loop.opsets), fed)[name], np.int64)
+    return np.asarray(evaluate_nodes(way, fed, [name], loop.opsets, constants)[name], np.int64)

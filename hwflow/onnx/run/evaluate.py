@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
@@ -12,7 +12,7 @@ import numpy as np
 from hwflow.onnx.about import names_file
 from hwflow.onnx.errors import LimitError
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits, Meter
-from hwflow.onnx.model import Model, Operand
+from hwflow.onnx.model import Array, Graph, Model, Node, Operand, TensorType, Value
 from hwflow.onnx.run.binding import Binder, NodeStep, Scope, Steps, Values, Watch
 from hwflow.onnx.run.feeds import Sizes, check_feeds, output_notes
 from hwflow.onnx.run.functions import Functions
@@ -142,6 +142,25 @@ def evaluate(
     Each begins with the file of the model, where it was read from one.
     """
     return program_of(model, limits).run(feeds, fetch, notes)
+
+
+def evaluate_nodes(
+    nodes: Sequence[Node],
+    feeds: Mapping[str, Array],
+    results: Iterable[str],
+    opsets: Mapping[str, int],
+    constants: Mapping[str, Array] | None = None,
+) -> dict[str, Array]:
+    """What `nodes`, in order, make of the tensors `feeds` and of `constants`: the tensors `results`, by name.
+
+    The feeds are no constants: what a node must know before it runs has to be in `constants`, which may hold more.
+    Raises as `evaluate` does.
+    """
+    inputs = tuple(Value(name, TensorType(array.dtype, array.shape)) for name, array in feeds.items())
+    read = {name for node in nodes for name in node.inputs}
+    held = {name: array for name, array in (constants or {}).items() if name in read and name not in feeds}
+    graph = Graph("nodes", tuple(nodes), inputs, tuple(Value(name, None) for name in results), held)
+    return evaluate(Model(graph, 10, opsets), feeds)
 
 
 def program_of(model: Model, limits: Limits = DEFAULT_LIMITS) -> Program:

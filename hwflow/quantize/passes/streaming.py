@@ -21,7 +21,7 @@ import numpy as np
 from hwflow_base.errors import HwflowError
 
 from hwflow.layers.formats import IntArray
-from hwflow.onnx import evaluate
+from hwflow.onnx import evaluate_nodes
 from hwflow.onnx.about import names_file
 from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
 from hwflow.onnx.operators import JOINS, LAYOUT, MOVES
@@ -207,11 +207,8 @@ def _traced(model: Model, way: list[Node], feeds: Mapping[str, Array], tensor: s
     """The numbers that arrive at the tensor `tensor` over the nodes `way`."""
     if tensor in feeds:
         return feeds[tensor].astype(np.int64)
-    values = tuple(Value(name, TensorType(array.dtype, array.shape)) for name, array in feeds.items())
     way = [replace(node, op_type="Identity", attributes={}) if node.op_type == "Cast" else node for node in way]
-    graph = Graph("moved", tuple(way), values, (Value(tensor, None),), model.graph.initializers)
-    result: Array = evaluate(Model(graph, 10, model.opsets), feeds)[tensor]
-    return np.asarray(result, np.int64)
+    return np.asarray(evaluate_nodes(way, feeds, [tensor], model.opsets, model.graph.initializers)[tensor], np.int64)
 
 
 def _numbers(graph: Graph) -> _Numbers:

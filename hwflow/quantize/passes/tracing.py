@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hwflow.layers.formats import IntArray
-from hwflow.onnx import evaluate, infer, simplify
-from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
+from hwflow.onnx import evaluate_nodes, infer, simplify
+from hwflow.onnx.model import Array, Graph, Model, Node
 from hwflow.onnx.operators import LAYOUT, RESIZES
 from hwflow.quantize.graphs import Additions, dynamic_inputs, label_of, leading_to, moves, producers, shape_of
 
@@ -144,9 +144,7 @@ def _run(result: str, nodes: Sequence[Node], leaves: Mapping[str, tuple[int, ...
         constants.update({name: graph.initializers[name] for name in inputs if name in graph.initializers})
         renamed.append(replace(node, inputs=inputs))
     fed = {f"{name}\0" if name in data else name: array for name, array in feeds.items()}
-    entering = tuple(Value(name, TensorType(array.dtype, array.shape)) for name, array in fed.items())
-    moved = Graph("moved", tuple(renamed), entering, (Value(result, None),), constants)
-    numbers: Array = evaluate(Model(moved, 10, model.opsets), fed)[result]
+    numbers = evaluate_nodes(renamed, fed, [result], model.opsets, constants)[result]
     return _Map(np.asarray(numbers, np.int64), first, dict(leaves), np.concatenate(values))
 
 
