@@ -7,12 +7,12 @@ and one for each framework in which it is a single call.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 from hwflow_base.errors import HwflowError
 
-from hwflow.onnx.advice import FOREIGN, OPTIMIZED, Advice
+from hwflow.onnx.advice import FOREIGN, OPTIMIZED, STATIC, Advice
 from hwflow.onnx.model import Graph, Model, Node
 from hwflow.onnx.operators import (
     AFFINE,
@@ -74,7 +74,7 @@ def operators_without_hardware(model: Model) -> list[Problem]:
     Nodes that compute with constants and shapes alone do not count: inference folds them.  Nor do operators that hwflow
     does not know at all, which the checker reports.
     """
-    folded = set(model.graph.initializers)
+    folded, made = set(model.graph.initializers), producers(model.graph)
     host = on_host(model.graph)
     problems = []
     for node in model.graph.nodes:
@@ -86,6 +86,8 @@ def operators_without_hardware(model: Model) -> list[Problem]:
             continue  # it gets another form, or is refused with a reason
         elif not node.domain and node.op_type in _DECIDED and not undecided(node, model):
             continue  # inference writes it out
+        elif _reads_dynamic(node, made):
+            continue
         elif find_operator(node.domain, node.op_type, model.opsets.get(node.domain, 0)):
             problems.append(_of_operator(node, model))
     return problems
@@ -101,7 +103,15 @@ def _of_operator(node: Node, model: Model) -> Problem:
     follower = _layer_behind(node, model.graph) if needs_host(node, model.graph) else None
     if follower is not None:
         why += f", and the host cannot run it because {follower.label} follows"
-    return Problem.of(node, why, stand_in_for(node, model), cut=CUT)
+    static = advice_on(node.domain, node.op_type) is STATIC  # then what stands around it is dynamic, too
+    return Problem.of(node, why, stand_in_for(node, model), cut=None if static else CUT)
+
+
+def _reads_dynamic(node: Node, made: Mapping[str, Node]) -> bool:
+    """Whether a product reads what a DynamicQuantizeLinear makes, which is a problem itself; once is enough."""
+    makers = (made.get(name) for name in node.inputs)
+    return Trait.QOPERATOR in row_of(node.domain, node.op_type).traits and any(
+        maker is not None and maker.op_type == "DynamicQuantizeLinear" for maker in makers)
 
 
 def undecided(node: Node, model: Model) -> list[str]:

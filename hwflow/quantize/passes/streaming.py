@@ -14,6 +14,7 @@ Any other state is a pair of an input and an output of the graph, as it is (`hwf
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -189,7 +190,9 @@ def _fed_inputs(model: Model) -> dict[str, list[_Fed]]:
                 raise HwflowError(
                     f"{port.title} must be constant, or an input of the model whose elements only move on their way "
                     f"there, and '{port.read}' is computed from {', '.join(map(repr, sources))}",
-                    "export the model with the layer's state as an input of its own",
+                    "no hardware loads a state that is computed: export the model with the layer's state as an input "
+                    "and an output of its own, which begins with zeros, or cut it in front of the layer with `hwflow "
+                    f"onnx extract MODEL front.onnx --to {shlex.quote(port.read)}` and run the rest on the host",
                 )
             index = _traced(model, way, {sources[0]: _places(graph, sources[0])}, port.read)
             fed.setdefault(sources[0], []).append(_Fed(port, index))
