@@ -114,6 +114,9 @@ def compile_shared(graph: LayerGraph, layers: Sequence[Layer], sizes: ProgramSiz
         raise HwflowError("a shared stage must have a way to compute each of its layers:"
                           + "".join(f"\n  {problem}" for problem in problems))
     inputs, outputs = entering_of(graph, layers), leaving_of(graph, layers)
+    if not outputs:
+        raise HwflowError("a shared stage must make something that others read, and its layers only hand states on to "
+                          "themselves", "leave those states out of the model")
     states = kept_states(graph, layers)
     views = views_of(graph, layers, inputs, outputs, states)
     plain = [sweep for layer in layers for sweep in sweeps_of(graph, layer, views)]
@@ -184,8 +187,8 @@ WrittenStep = tuple[Step, Constants | None, Sweep | str | None]
 class StepWriter:
     """Holds what the steps of a program are written from.
 
-    `rows` are `Packed.loaded`, `tables` those of the sweeps, each once.  An input is loaded when it is first read, or
-    all inputs `at_once`.
+    `rows` are `Packed.loaded`, `tables` those of the sweeps, each once.  An input is loaded when it is first read, the
+    one that frames begin with before all, or all inputs `at_once`.
     """
 
     graph: LayerGraph
@@ -201,8 +204,8 @@ class StepWriter:
 
     def steps(self) -> Iterator[tuple[Step, Constants | None, Sweep | None]]:
         """The steps, their constants, and the sweep of each `Compute`; the outputs are stored at the end."""
-        loaded = set(self.inputs) if self.at_once else set[str]()
-        yield from ((self.load(name), None, None) for name in self.inputs if self.at_once)
+        loaded = {name for name in self.inputs if self.at_once or name == self.laid.begins_with}
+        yield from ((self.load(name), None, None) for name in self.inputs if name in loaded)
         for sweep in self.laid.sweeps:
             for name in (made for x in sweep.inputs for made in self.laid.views.made(x.name)):
                 if name in self.inputs and name not in loaded:

@@ -151,8 +151,10 @@ def let_in_early(lives: Sequence[Life], frames: FrameMap, early: Set[str], over:
 
 def lives_of(sweeps: Sequence[Sweep], laid: LaidOut, outputs: Sequence[str], early: Set[str]) -> list[Life]:
     """From the sweep that writes a tensor first to the one that reads it last; the outputs are read after all, then
-    next values of states, and the tensors in `early` may come from the beginning on.  States are there all the time."""
-    first: dict[str, int] = dict.fromkeys([*early, *(state.read for state in laid.states)], 0)
+    next values of states, and the tensors in `early` may come from the beginning on.  States are there all the time,
+    what a frame begins with from the beginning on."""
+    begins = filter(None, [laid.begins_with])
+    first: dict[str, int] = dict.fromkeys([*early, *begins, *(state.read for state in laid.states)], 0)
     last: dict[str, int] = {made: len(sweeps) for name in outputs for made in laid.views.made(name)}
     last |= {made: len(sweeps) + 1 for name in laid.kept for made in laid.views.made(name)}
     for waits in laid.waiting:

@@ -94,6 +94,14 @@ class LaidOut:
                 self.add(sweep, Layout.of([counts[first] for first in sorted(counts)], columns),
                          sweep is last[sweep.output.name])
         self.tensors |= {sweep.output.name: sweep.output for sweep in self.sweeps}
+        #: The input that each frame begins with where there are states: nothing is computed of them before it is there.
+        self.begins_with = self.first_read([x.name for x in inputs]) if states else None
+
+    def first_read(self, inputs: Sequence[str]) -> str | None:
+        """The one of `inputs` that the sweeps read first, or the first one; None where all are states."""
+        entering = [name for name in inputs if name not in {state.read for state in self.states}]
+        read = (name for sweep in self.sweeps for x in sweep.inputs for name in self.views.made(x.name))
+        return next((name for name in (*read, *entering) if name in entering), None)
 
     def words(self, tensor: Tensor) -> int:
         """The words of the frame memory from the first to the last one of a tensor."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from hwflow_rtl.shared.steps import Compute, Fill
+from hwflow_base.errors import HwflowError
+from hwflow_rtl.shared.steps import Compute, Fill, Load
 
 from hwflow import golden
 from hwflow.hls.shared.compile import SharedProgram, shared_problems
@@ -56,6 +58,8 @@ def check(seed: int, taste: Taste) -> Counter[str]:
         require_sequence(graph, made, seed)
     except AssertionError as error:
         raise AssertionError(f"seed {seed}\n{describe(graph)}") from error
+    begin = next(step for step in made.program.steps if not isinstance(step, Fill))
+    assert isinstance(begin, Load), f"seed {seed}: {begin} works on a frame that is not there yet"
     moves = [made.program.steps[step] for step in made.handing]
     return Counter({
         "states": 1, "equal": 1, "image": made.program.image is not None,
@@ -88,6 +92,14 @@ def test_states_that_are_exchanged() -> None:
     assert [name for name in made.tensors if name.endswith("/waits")] == ["a/waits"]
     assert len(made.handing) == 4
     require_sequence(graph, made, 0)
+
+
+def test_states_that_nothing_else_reads() -> None:
+    """A shared stage of such layers alone would have no output; in a whole network they are computed."""
+    graph = next(graph for graph in (streaming_network(seed, TINY) for seed in range(50))
+                 if graph.states and not shared_problems(graph, graph.layers))
+    with pytest.raises(HwflowError, match="must make something that others read"):
+        program_for(replace(graph, outputs=()))
 
 
 def test_a_sum_is_written_over_its_state() -> None:
