@@ -217,9 +217,9 @@ class SharedBounds:
     @cached_property
     def last_reader(self) -> list[int]:
         """For each layer, the last one that reads what it makes: itself where none does, none of the graph for an
-        output."""
+        output, and for the next value of a state."""
         readers = {name: k for k, layer in enumerate(self.graph.layers) for name in layer.inputs}
-        readers |= dict.fromkeys(self.graph.outputs, len(self.graph.layers))
+        readers |= dict.fromkeys(self.graph.sinks, len(self.graph.layers))
         return [readers.get(layer.output, k) for k, layer in enumerate(self.graph.layers)]
 
     def held(self, first: int, parts: Sequence[Part]) -> Iterator[tuple[int, int]]:
