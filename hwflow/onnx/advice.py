@@ -88,6 +88,13 @@ SCATTER = Advice(
     tensorflow="only constant places and rows of a state are seen through: tf.concat of the parts, or tf.where with a "
     "mask, in place of tf.tensor_scatter_nd_update",
 )
+REST = Advice(
+    "what is left of one power of two, counted towards zero (fmod=1, by 1 or 0.5), has hardware; else "
+    "x - by * Floor(x / by), which counts from below",
+    torch="torch.fmod(x, 1.0), or another single power of two; else x - by * torch.floor(x / by), which counts from "
+    "below",
+    tensorflow="x - by * tf.floor(x / by), which counts from below",
+)
 GRID = Advice(
     "resample on the host, in front of the model", torch="torch.nn.Upsample(mode='nearest') in place of grid_sample"
 )

@@ -214,7 +214,7 @@ _STANDARD = (
         limits=f"{_DECIDES}; or {_TWO}"),
     Row("Mish", T.FUNCTION | T.TURNING, same=(22,)),
     Row("Mod", same=(13, 28), broadcasts=7, layers=("lookup", FUSED),
-        limits="fmod 1 of a computed float by a constant power of two"),
+        limits="fmod 1 of a computed float by a constant power of two", advice=advice.REST),
     Row("Mul", T.AFFINE | T.IN_NORMALIZATION | T.MISSING_STAYS, same=(6, 13, 14), broadcasts=7,
         layers=("multiply", FUSED), limits=f"{_AFFINE}{_TWO}"),
     Row("Multinomial", same=(22,), advice=advice.RANDOM),

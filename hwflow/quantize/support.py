@@ -279,10 +279,12 @@ def _of_move(node: Node, model: Model) -> Problem:
     return Problem.of(
         node,
         f"all inputs but the first must be constants, not computed ('{late[0]}')",
-        constant_option(late, model) or PARAMETERS.to(model),
+        constant_option(late, model) or (CHOSEN if node.op_type in _CHOOSING else PARAMETERS).to(model),
     )
 
 
+#: What chooses elements by numbers.
+_CHOOSING = frozenset({"Gather", "GatherElements", "GatherND"})
 #: What adds or chooses infinities as masks have them.
 _MASKING = frozenset({"Add", "Sub", "Where", "Max", "Min"})
 
@@ -313,6 +315,14 @@ PARAMETERS = Advice(
     "export the model with constant parameters (fixed shapes, fixed limits)",
     torch="call torch.onnx.export without dynamic_axes and dynamic_shapes, so that sizes are constant",
     tensorflow="give tf2onnx fixed sizes (--inputs NAME:0[1,224,224,3])",
+)
+CHOSEN = Advice(
+    "numbers that an input decides choose rows of a constant table alone: multiply by a matrix of 0 and 1 that is an "
+    "input (MatMul), or make the numbers constants",
+    torch="numbers that an input decides choose rows of a constant table alone: a product with a matrix of 0 and 1 "
+    "that is an input in place of x[index], or an index that is a buffer of the module",
+    tensorflow="numbers that an input decides choose rows of a constant table alone: tf.matmul with a matrix of 0 and "
+    "1 that is an input in place of tf.gather, or constant indices",
 )
 LIMITS = Advice(
     "export the model with constant parameters (fixed shapes, fixed limits)",

@@ -59,7 +59,7 @@ def test_what_can_only_be_cut() -> None:
     """Nothing is said of another operator where none computes the same."""
     found = problem(network("Hardmax", axis=1), "pytorch")
     assert found.why == "Hardmax runs on the host, but layers after it need hardware"
-    found = problem(network("Mod", F(2), fmod=1), "pytorch")
+    found = problem(network("Atanh"), "pytorch")
     assert found.remedy == "cut the model in front of it and run the rest on the host"
 
 
@@ -98,3 +98,16 @@ def test_infinities_of_a_mask_are_no_matter_of_training(op: str, operands: str) 
     found = problem(infer(b.model(opset=17)), "pytorch")
     assert found.why == f"a mask must be finite, not -inf at [0] (1 such entries; in 'hide' ({op}))"
     assert found.remedy.startswith("only before a softmax may it be infinite: masked_fill or torch.where with")
+
+
+def test_rests_and_rows_that_data_choose() -> None:
+    found = problem(network("Mod", F([0.5, 1, 2, 4] * 2), fmod=1), "pytorch")
+    assert found.why.startswith("operator Mod has no hardware in this form")
+    assert found.remedy.startswith("torch.fmod(x, 1.0), or another single power of two; else x - by * torch.floor(")
+    b = Builder()
+    x = b.node("MatMul", b.input("x", F, (1, 6, 4)), b.constant("w", np.ones((4, 4), F)), name="first")
+    rows = b.node("Gather", x, b.input("edges", np.int64, (9,)), axis=1, name="it")
+    b.output(b.node("MatMul", rows, b.constant("v", np.ones((4, 2), F)), name="last"), F)
+    found = problem(infer(b.model()), "pytorch")
+    assert found.remedy.startswith("numbers that an input decides choose rows of a constant table alone: a product "
+                                   "with a matrix of 0 and 1 that is an input in place of x[index]")
