@@ -9,7 +9,7 @@ from hwflow_base.printable import clean, number, percent, shortened
 
 from hwflow.hls.plan.plan import Plan, StagePlan
 from hwflow.hls.schedule.links import LinkPlan
-from hwflow.layers.base import kind_of
+from hwflow.layers.base import kind_of, state_name
 from hwflow.stages.names import name_of
 
 from ...facts.plan import bottleneck, busy
@@ -125,18 +125,22 @@ def design_graph(
     """The picture of `plan`.  `before` and `after` are the operators that the host computes before and after the
     layers; `href` says where the box of a layer leads, for its position and stage."""
     graph, sketch = plan.graph, _Sketch()
-    by_tensor = {tensor: number for number, stage in enumerate(plan.stages) for tensor in stage.boundaries}
+    by_layer = {name: number for number, stage in enumerate(plan.stages) for name in stage.layers}
+    by_tensor = {layer.output: by_layer[layer.name] for layer in graph.layers}
     links = {(link.sink.number, link.tensor): link for link in plan.links if link.sink.of_stage}
     host = sketch.add(_host("before", before)) if before else None
     for index, name in enumerate(graph.inputs):
         sketch.maker[name] = sketch.add(_value("input", index, name, tensor_text(graph, name)))
         if host is not None:
             sketch.arrows.append(Arrow(host, sketch.maker[name], css="edge host"))
+    for index, state in enumerate(graph.states):
+        text = tensor_text(graph, state.read)
+        sketch.maker[state.read] = sketch.add(_value("state", index, state_name(graph, state), text))
     stages = tuple(plan.stages[by_tensor[layer.output]] for layer in graph.layers)
     for index, (layer, stage) in enumerate(zip(graph.layers, stages, strict=True)):
         box = sketch.add(_layer_box(plan, index, layer, stage, href(index, stage)))
         for name in layer.inputs:
-            inside = name in by_tensor and by_tensor[name] == by_tensor[layer.output]
+            inside = by_tensor.get(name) == by_tensor[layer.output]
             link = None if inside else links.get((by_tensor[layer.output], name))
             sketch.arrows.append(_arrow(plan, sketch.maker[name], box, name, link))
         sketch.maker[layer.output] = box
@@ -145,12 +149,17 @@ def design_graph(
 
 
 def _ends(sketch: _Sketch, plan: Plan, after: Sequence[str]) -> None:
-    """The outputs of the graph, and what the host does with them."""
+    """The outputs of the graph, and what the host does with them; and what states are in the next frame."""
     links = {link.sink.number: link for link in plan.links if link.sink.of_core}
     ends = []
     for index, name in enumerate(plan.graph.outputs):
         ends.append(sketch.add(_value("output", index, name, tensor_text(plan.graph, name))))
         sketch.arrows.append(_arrow(plan, sketch.maker[name], ends[-1], name, links.get(index)))
+    handed = {link.tensor: link for link in plan.links if link.sink.of_state}
+    for index, state in enumerate(plan.graph.states):
+        name = state_name(plan.graph, state)
+        box = sketch.add(_value("next", index, name, tensor_text(plan.graph, state.write)))
+        sketch.arrows.append(_arrow(plan, sketch.maker[state.write], box, state.write, handed.get(state.write)))
     if after:
         host = sketch.add(_host("after", after))
         sketch.arrows += [Arrow(box, host, css="edge host") for box in ends]
