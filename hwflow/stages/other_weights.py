@@ -104,7 +104,7 @@ def expressed(room: RequantizerRoom, multiplier: int, shift: int, largest: int, 
     results that are not clamped; these are within `2 * steps` of 0.
     """
     try:
-        return room.expressed(multiplier, shift)
+        return room.expressed(multiplier, shift, moves=shift > room.outward.bit_length() > 0)
     except ValueError:
         if not room.factor_bits or room.outward:
             raise

@@ -49,14 +49,14 @@ from tests.synth.sample import Sample, of_shape
 
 
 def constants(channels: int, style: str, shifts: int = 2, order: PixelOrder | None = None,
-              factor_bits: int = 17) -> RequantizerConstants:
+              factor_bits: int = 17, outward: int = 0) -> RequantizerConstants:
     """Random ones; the shifts of the channels are `shifts` different ones."""
     rng = np.random.default_rng(channels)
     return RequantizerConstants(
         bias=rng.integers(-999, 999, channels),
         multiplier=rng.integers(1 << (factor_bits - 3), 1 << factor_bits, channels),
         shift=factor_bits + 3 + rng.integers(0, shifts, channels), zero_point=-3, low=-128, high=127,
-        style=RequantizerStyle(style), order=order)
+        style=RequantizerStyle(style), order=order, outward=outward)
 
 
 def rescaler(made: RescalerConstants, technology: Technology, bits: int, output: int, interval: int) -> Sample:
@@ -66,17 +66,19 @@ def rescaler(made: RescalerConstants, technology: Technology, bits: int, output:
 
 def requantizer(technology: Technology, channels: int, bits: int, style: str = "dsp", interval: int = 1,
                 shifts: int = 2, rows: Sequence[int] = (), columns: Sequence[int] = (),
-                factor_bits: int = 17) -> Sample:
+                factor_bits: int = 17, outward: int = 0) -> Sample:
     """With `rows` and `columns` their classes have constants of their own."""
     order = PixelOrder(tuple(rows), tuple(columns), channels) if rows else None
-    made = constants(order.depth if order else channels, style, shifts, order, factor_bits)
+    made = constants(order.depth if order else channels, style, shifts, order, factor_bits, outward)
     return rescaler(made, technology, bits, 8, interval)
 
 
 def shared_requantizer(technology: Technology, bits: int, style: str, interval: int, bias_bits: int = 20,
-                       factor_bits: int = 18, base: int = 17, extra: int = 9, fraction: int = 0) -> Sample:
+                       factor_bits: int = 18, base: int = 17, extra: int = 9, fraction: int = 0,
+                       outward: int = 0) -> Sample:
     shape = SharedRequantizerShape(
-        accumulator=signed(bits), room=RequantizerRoom(bias_bits, factor_bits, base, extra), fraction=fraction,
+        accumulator=signed(bits), room=RequantizerRoom(bias_bits, factor_bits, base, extra, outward),
+        fraction=fraction,
         rounding=RequantizerRounding.HALF_EVEN, interval=interval, style=RequantizerStyle(style))
     return Sample(lambda: shape.build(technology), lambda: shape.cost(technology))
 

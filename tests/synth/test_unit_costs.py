@@ -60,14 +60,17 @@ HELD_OUT: dict[str, tuple[Shape, ...]] = {
            "factor_bits": factor_bits} for bits, style, interval, factor_bits in (
                (20, "dsp", 1, 26), (20, "dsp", 2, 30), (22, "dsp", 4, 22), (16, "dsp", 1, 32), (16, "dsp", 3, 24),
                (20, "fabric", 4, 26))),
+        *({"unit": "Requantizer", "channels": 24, "bits": 20, "style": style, "interval": interval, "outward": 1 << 16}
+          for style, interval in (("dsp", 1), ("fabric", 4))),
         *({"unit": "Requantizer", "channels": channels, "bits": 15, "rows": rows, "columns": columns}
           for channels, rows, columns in ((6, (0, 1, 1, 2), (0, 1, 1, 1, 2)), (24, (0, 1, 1, 1, 1, 1), (0, 0, 0, 1)))),
         *({"unit": "Thresholder", "channels": channels, "levels": levels, "bits": bits, "style": style,
            "interval": interval} for channels, levels, bits, style, interval in (
                (32, 3, 10, "comparators", 1), (20, 31, 13, "search", 1), (100, 7, 12, "search", 4)))),
-    "shared rescalers": tuple(
-        {"unit": "SharedRequantizer", "bits": bits, "style": style, "interval": interval, "extra": extra}
-        for bits, style, interval, extra in ((18, "dsp", 1, 9), (26, "dsp", 4, 20), (18, "fabric", 2, 5))),
+    "shared rescalers": (
+        *({"unit": "SharedRequantizer", "bits": bits, "style": style, "interval": interval, "extra": extra}
+          for bits, style, interval, extra in ((18, "dsp", 1, 9), (26, "dsp", 4, 20), (18, "fabric", 2, 5))),
+        {"unit": "SharedRequantizer", "bits": 20, "style": "dsp", "interval": 2, "extra": 10, "outward": 1 << 17}),
     "joins": (
         *({"unit": "JoinStage", "beats": beats, "lanes": lanes, "words": words, "factors": factors, "shift": shift}
           for beats, lanes, words, factors, shift in (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ import hwflow.onnx
 from hwflow.layers import Conv, Dense
 from hwflow.onnx.model import Array
 from hwflow.quantize.settings import LayerSettings, QuantizationSettings
+from hwflow.stages.other_weights import fitted, with_room
 from tests.tflite.writer import Maker
 
 CHANNELS, ROWS = 6, 400
@@ -82,3 +85,13 @@ def test_every_integer_is_that_of_the_kernel(kind: str, activation: int, output:
     assert layer.requantize.outward
     (golden,) = hwflow.run_golden(made, rows).values()
     assert np.array_equal(golden.reshape(ROWS, CHANNELS), expected)
+
+
+def test_room_for_other_weights_keeps_the_rounding() -> None:
+    data, _, _ = network("DEPTHWISE_CONV_2D", 0, Y)
+    made = hwflow.quantize_model(hwflow.onnx.infer(hwflow.onnx.loads(data)))
+    rows = np.random.default_rng(1).integers(-128, 128, (ROWS, 1, 3, 3, CHANNELS)).astype(np.int8)
+    (expected,), (found,) = (hwflow.run_golden(each, rows).values()
+                             for each in (made, replace(made, graph=with_room(made.graph))))
+    assert np.array_equal(found, expected)
+    assert fitted(made.graph, with_room(made.graph))[1] == []
