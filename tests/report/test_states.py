@@ -51,7 +51,9 @@ def test_the_picture_of_a_design_has_states(board: str) -> None:
     """In stages of their own, and inside of a shared stage: each is a box that is read, and one that is made."""
     model = keep_states(lstm_gates(), {"h_in": "h_out", "c_in": "c_out"})
     graph = quantize(model, {"x": np.random.default_rng(0).normal(0, 1, (20, 1, 3)).astype(np.float32)}).graph
-    picture = design_graph(plan_for(graph, graph, load_board(board)))
+    plan = plan_for(graph, graph, load_board(board))
+    assert "lstm" in plan._repr_html_()
+    picture = design_graph(plan)
     places = {box.identifier: k for k, box in enumerate(picture.boxes)}
     assert {"state-0", "state-1", "next-0", "next-1"} < places.keys()
     assert all(any(arrow.source == places[f"state-{k}"] for arrow in picture.arrows) for k in range(2))

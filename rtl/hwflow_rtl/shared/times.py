@@ -110,7 +110,11 @@ class SharedTimes:
 
     @property
     def interval(self) -> int:
-        """Cycles from the first step of the last frame but one to that of the last frame."""
+        """Cycles from the first step of the last frame but one to that of the last frame; of a frame alone those until
+        it has given its last result and begun its last step."""
+        if len(self.begins) == 1:
+            return 1 + max(int(self.begins[0, -1]), *(int(times[-1]) for times in self.departures)) - int(
+                self.begins[0, 0])
         return int(self.begins[-1, 0] - self.begins[-2, 0])
 
 
