@@ -14,13 +14,13 @@ import pytest
 from hwflow_base.errors import AnswerIsNo, HwflowError
 
 from hwflow import golden, hls
+from hwflow.hls.partition.executions import Executions
 from hwflow.hls.plan.graph_stages import stages_of
 from hwflow.hls.shared.compile import shared_problems
 from hwflow.hls.shared.stage import SharedStage
 from hwflow.layers import LayerGraph
 from hwflow.layers.base import State
-from hwflow.options import HardwareOptions
-from hwflow.pipeline.planning import budget_of, plan_for
+from hwflow.pipeline.planning import budget_of
 from hwflow.stages.folding import Folding
 from hwflow.stages.kinds import hardware_problems
 from hwflow.stages.partition import Execution, Partition, SharedLayers
@@ -151,9 +151,9 @@ def test_states_that_contradict_their_graph(change, message: str) -> None:
 
 @pytest.mark.slow
 def test_a_search_puts_states_beside_a_shared_stage() -> None:
-    """Some layers of this network have no form in a shared stage; two shared stages and stages of layers are a plan."""
+    """Some layers of this network have no form in a shared stage; a plan has others there, with weights in ROMs."""
     board, graph = load_board("ulx3s_85f"), streaming_network(8)
-    plan = plan_for(graph, graph, board, HardwareOptions(execution=Execution.SHARED))
+    plan = Executions(graph, hls.Target(board.technology(), budget_of(board))).plan(Execution.SHARED, None)
     assert plan.execution == "mixed"
     assert len(plan.partition.states_outside(graph)) < len(graph.states)
     assert not play_plan(graph, plan, frames_for(graph, FRAMES, 8)).wrong
