@@ -40,7 +40,6 @@ from hwflow.quantize.passes.caches import caches_to_rows
 from hwflow.quantize.passes.choices import choices_to_products
 from hwflow.quantize.passes.computed_masks import computed_masks, require_keys
 from hwflow.quantize.passes.decomposed import decomposed_to_operators
-from hwflow.quantize.passes.empty import without_empty_parts
 from hwflow.quantize.passes.flags import flags_behind_moves
 from hwflow.quantize.passes.floats import float_note, floats_to_float32
 from hwflow.quantize.passes.host_states import leave_to_the_host, notes_on
@@ -72,7 +71,6 @@ from hwflow.quantize.support import unsupported
 #: that have them stay as they are.
 DIALECT_PASSES: tuple[Pass, ...] = (
     Pass("convert-opset", "Write models of older operator sets as operator set 13 does.", convert_old),
-    Pass("without-empty-parts", "Leave out tensors without elements.", without_empty_parts),
     Pass("floats-to-float32", "Compute in float32 what is float16, bfloat16 or float64.", floats_to_float32),
     Pass("classical-to-standard", "Write trees with integers, linear models as Gemm.", classical_to_standard),
     Pass("to-standard-qdq", "Write QOperator and QONNX nodes as standard ones between quantizers.", to_standard_qdq),

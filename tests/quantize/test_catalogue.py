@@ -32,9 +32,10 @@ RANKINGS = {("", "ArgMax"), ("", "ArgMin"), ("", "TopK")}
 OLD = {("", "Scatter"), ("", "Upsample")}
 #: Operators that are refused whatever their parameters, or run on the host.
 REFUSED = {("", "DynamicQuantizeLinear"), *((MS, name) for name in ("DynamicQuantizeMatMul", "QLinearSoftmax"))}
+#: What it writes for the host around classical models, or finds there.
+FOR_HOST = {"And", "ArrayFeatureExtractor", "Det", "FeatureVectorizer", "Imputer", "IsNaN", "ReduceSum", "Scaler",
+            "ZipMap"}
 #: What the quantizer reads besides: constants, shapes, and what chooses rows of a table.
-#: What it writes for the host around classical models.
-FOR_HOST = {"And", "ArrayFeatureExtractor", "Det", "FeatureVectorizer", "IsNaN", "ReduceSum", "Scaler", "ZipMap"}
 FOLDED = {"CastLike", "Shape", "Size", "Constant", "OneHot"}
 
 

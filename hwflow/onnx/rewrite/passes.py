@@ -80,17 +80,22 @@ def _within_no_limit(node: Node, model: Model) -> str | None:
     return None
 
 
+#: Operators of one input or more, which give it back where it is alone.
+_OF_ANY = frozenset({"Concat", "Max", "Mean", "Min", "Sum"})
+
+
 def is_identity(node: Node, model: Model) -> bool:
     """True for a node of the main graph whose first output is its first input.
 
-    These are Identity, a Cast to the type that its input is known to have, and Dropout in inference: before operator
+    These are Identity, what joins or adds one tensor alone, a Cast to the type that its input is known to have, and
+    Dropout in inference: before operator
     set 7 it drops unless `is_test` says otherwise; from 12 on it does where its third input is true, which only a
     constant excludes.
     """
     if not node.domain and node.op_type in ("Cast", "CastLike"):
         return _keeps_type(node, model)
     if node.domain or node.op_type != "Dropout":
-        return not node.domain and node.op_type == "Identity"
+        return not node.domain and (node.op_type == "Identity" or (node.op_type in _OF_ANY and len(node.inputs) == 1))
     if model.opsets.get("", 0) < 7:
         return bool(node.attributes.get("is_test"))
     if len(node.inputs) < 3 or not node.inputs[2]:
