@@ -36,6 +36,7 @@ from hwflow.quantize.importer import host
 from hwflow.quantize.importer.building import Building
 from hwflow.quantize.importer.importer import Importer
 from hwflow.quantize.importer.kept import states
+from hwflow.quantize.passes.batches import batches_to_dilations
 from hwflow.quantize.passes.caches import caches_to_rows
 from hwflow.quantize.passes.choices import choices_to_products
 from hwflow.quantize.passes.computed_masks import computed_masks, require_keys
@@ -79,6 +80,8 @@ DIALECT_PASSES: tuple[Pass, ...] = (
     Pass("limits-to-joins", "Write Clip with computed limits as Max and Min.", limits_to_joins),
     Pass("traced-moves", "Write what goes to constant places as Concat, Slice and Gather.", traced_moves),
     Pass("constant-parts-to-pads", "Write constants that a Concat joins as padding.", constant_parts_to_pads),
+    Pass("batches-to-dilations", "Write convolutions of every d-th row and column as dilated ones.",
+         batches_to_dilations),
     Pass("decomposed-to-operators", "Write normalizations and softmaxes of many nodes as one.",
          decomposed_to_operators),
     Pass("caches-to-rows", "Write rows at computed places as TensorScatter, what the place decides as tables.",

@@ -126,6 +126,7 @@ CASES: Mapping[str, tuple[Callable[[], Model], Mistake]] = {
     "flags-behind-moves": (text("flags that move"), reads("Mul", 0, 0)),
     "states-of-the-host": (lambda: keep_states(test_host_parts.of_overlaps(), {"overlap": "later"}), forgets("Cos")),
     "constant-parts-to-pads": (text("constants in a concat"), computes("Pad", 2, lambda value: value + 0.1)),
+    "batches-to-dilations": (text("a dilation as a batch"), writes("Conv", dilations=(1, 1), pads=(0, 0, 0, 0))),
     "fold-pads": (text("pad"), writes("Conv", pads=(0, 0, 2, 2))),
     "dequantize-before-pool": (text("pool of integers"), computes("DequantizeLinear", 1, lambda scale: 2 * scale)),
     "decomposed-to-operators": (lambda: onnx.infer(test_row_layers.written_out(test_row_layers.torch_before_17)),

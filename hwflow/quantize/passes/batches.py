@@ -1,0 +1,368 @@
+"""The pass that finds dilated convolutions among those of a batch: exporters of TensorFlow write them that way.
+
+SpaceToBatchND makes a batch of every d-th row and column, and BatchToSpaceND puts the results together again.  Any
+batch of images is one image whose pixels stand between each other, and a convolution of the batch is one of that image
+with a dilation.  Numbers of elements say in which order this image is a tensor of the model, whatever nodes move them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hwflow.layers.formats import IntArray
+from hwflow.onnx import infer, simplify
+from hwflow.onnx.model import Graph, Model, Node
+from hwflow.onnx.operators import ELEMENTWISE, LAYOUT, PADS, QUANTIZERS, UNARY
+from hwflow.onnx.window import extent_of, same_pads
+from hwflow.quantize.graphs import (
+    Additions,
+    Names,
+    as_ints,
+    attribute,
+    consumers,
+    dynamic_inputs,
+    label_of,
+    leading_to,
+    moved_indices,
+    moves,
+    producers,
+    shape_of,
+)
+
+#: Elements beyond which nothing is traced.
+_ELEMENTS = 1 << 22
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """How the images of a batch stand between each other: `sizes` for each axis of pixels.
+
+    `order` are these axes as they count in the number of an image, the slowest first.
+    """
+
+    sizes: tuple[int, ...]
+    order: tuple[int, ...]
+
+    def mixed(self, shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The shape of a batch [N, C, ...] in parts, and the order of the parts in the image [1, C, ...]."""
+        rank = len(self.sizes)
+        pairs = ((rank + 1 + k, self.order.index(k)) for k in range(rank))
+        return (*(self.sizes[k] for k in self.order), *shape[1:]), (rank, *itertools.chain(*pairs))
+
+    def whole(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of the image."""
+        return (1, shape[1], *(n * size for n, size in zip(shape[2:], self.sizes, strict=True)))
+
+    def together(self, batch: IntArray) -> IntArray:
+        """The image of a batch."""
+        parts, order = self.mixed(batch.shape)
+        return batch.reshape(parts).transpose(order).reshape(self.whole(batch.shape))
+
+    def apart(self, image: IntArray, shape: tuple[int, ...]) -> IntArray:
+        """The batch of this shape."""
+        parts, order = self.mixed(shape)
+        return image.reshape([parts[k] for k in order]).transpose(np.argsort(order)).reshape(shape)
+
+
+def _grids(batch: int, axes: int) -> Iterator[_Grid]:
+    """Every grid of a batch, over one or two axes of pixels."""
+    if axes == 1:
+        yield _Grid((batch,), (0,))
+    elif axes == 2:
+        for rows in (n for n in range(1, batch + 1) if batch % n == 0):
+            for order in ((0, 1), (1, 0)):
+                yield _Grid((rows, batch // rows), order)
+
+
+@dataclass(frozen=True)
+class _View:
+    """A part of a tensor, from `starts` to before `ends`, whose axes are in another order.
+
+    The result, in its shape `sizes`, has its axes in `order` where they follow each other in the part.
+    """
+
+    starts: tuple[int, ...]
+    ends: tuple[int, ...]
+    sizes: tuple[int, ...]
+    order: tuple[int, ...]
+
+    @staticmethod
+    def of(numbers: IntArray, shape: tuple[int, ...]) -> _View | None:
+        """The one that has the elements `numbers` of a tensor of that shape; None where it is none."""
+        places = np.unravel_index([numbers.min(), numbers.max()], shape)
+        starts, ends = (tuple(int(at[k]) + k for at in places) for k in (0, 1))
+        part = np.arange(int(np.prod(shape))).reshape(shape)[tuple(map(slice, starts, ends))]
+        steps = [-int(numbers.take(1, k).flat[0] - numbers.flat[0]) if n > 1 else -numbers.size * part.size
+                 for k, n in enumerate(numbers.shape)]  # fmt: skip
+        order = tuple(int(k) for k in np.argsort(steps, kind="stable"))
+        if not np.array_equal(numbers.transpose(order).ravel(), part.ravel()):
+            return None
+        return _View(starts, ends, numbers.shape, order)
+
+    def is_all(self, shape: tuple[int, ...]) -> bool:
+        """Whether it has every element of the tensor."""
+        return (self.starts, self.ends) == ((0,) * len(shape), shape)
+
+    def write(self, source: str, shape: tuple[int, ...], base: str, added: Additions, output: str = "") -> str:
+        """The nodes that make it of a tensor of that shape, and the result."""
+        if not self.is_all(shape):
+            ends = added.int64(f"{base}.starts", self.starts), added.int64(f"{base}.ends", self.ends)
+            source = added.emit("Slice", source, *ends, wish=f"{base}.part")
+        sizes = [self.sizes[k] for k in self.order]
+        if [b - a for a, b in zip(self.starts, self.ends, strict=True)] != sizes:
+            source = added.reshaped(source, sizes, f"{base}.reshaped")
+        if list(self.order) != sorted(self.order):
+            perm = tuple(int(k) for k in np.argsort(self.order))
+            source = added.emit("Transpose", source, wish=f"{base}.turned", perm=perm)
+        return added.emit("Identity", source, output=output) if output else source
+
+
+@dataclass(frozen=True)
+class _Padded:
+    """A view with zeros `around` its pixels, before and after."""
+
+    view: _View
+    around: tuple[int, ...]
+
+    @staticmethod
+    def of(image: IntArray, shape: tuple[int, ...]) -> _Padded | None:
+        """The one that has the elements `image`, -1 for zeros, of a tensor of that shape; None where it is none."""
+        inside = tuple(slice(int(np.min(at)), int(np.max(at)) + 1) for at in np.nonzero(image >= 0) if at.size)
+        numbers = image[inside]
+        if not inside or numbers.min() < 0 or numbers.shape[:2] != image.shape[:2]:
+            return None
+        before = [box.start for box in inside[2:]]
+        after = [n - box.stop for box, n in zip(inside[2:], image.shape[2:], strict=True)]
+        view = _View.of(numbers, shape)
+        return None if view is None else _Padded(view, (*before, *after))
+
+
+@dataclass(frozen=True)
+class _Image:
+    """The tensor `name`, the image of a batch of the shape `shape` in a grid."""
+
+    name: str
+    grid: _Grid
+    shape: tuple[int, ...]
+
+
+def batches_to_dilations(model: Model) -> Model:
+    """A Conv of a batch that is made of one image becomes a Conv with dilations of that image.
+
+    So do those behind it, and functions of elements between them; what moves elements back becomes a Slice at most.
+    """
+    if not any(_is_of_batch(node, model.graph) for node in model.graph.nodes):
+        return model
+    walk = _Walk(model)
+    for node in model.graph.nodes:
+        walk.node(node)
+    if not walk.images:
+        return model
+    nodes = leading_to(walk.added.nodes, [value.name for value in model.graph.outputs])
+    made = walk.added.into(model)
+    made = simplify(infer(replace(made, graph=replace(made.graph, nodes=tuple(nodes)))))
+    return simplify(infer(replace(made, graph=_without_crops(made.graph, walk.convolutions, walk.functions))))
+
+
+def _is_of_batch(node: Node, graph: Graph) -> bool:
+    """Whether a node is a Conv of several images, of every row and column."""
+    if node.domain or node.op_type != "Conv" or node.inputs[0] in graph.initializers:
+        return False
+    shape = shape_of(graph, node.inputs[0])
+    if shape is None or not 3 <= len(shape) <= 4 or shape[0] == 1 or 0 in shape:
+        return False
+    return set(as_ints(node.attributes.get("strides", (1,)))) == {1} and shape_of(graph, node.inputs[1]) is not None
+
+
+class _Walk:
+    """One walk over the nodes of a model."""
+
+    def __init__(self, model: Model) -> None:
+        self.model, self.graph = model, model.graph
+        self.added, self.made = Additions(model.graph), producers(model.graph)
+        #: The images of batches, by the names of the batches.
+        self.images: dict[str, _Image] = {}
+        #: Images that are no results of this walk, and the zeros around them, by the names of the batches.
+        self.sources: dict[str, tuple[_Image, tuple[int, ...]]] = {}
+        #: Tensors with elements of an image, and which ones.
+        self.moved: dict[str, tuple[_Image, IntArray]] = {}
+        #: Results of the convolutions that were written.
+        self.convolutions: set[str] = set()
+        #: Results of functions of elements of an image.
+        self.functions: set[str] = set()
+
+    def node(self, node: Node) -> None:
+        """Write a node."""
+        if _is_of_batch(node, self.graph) and (found := self._source(node.inputs[0], label_of(node))) is not None:
+            self._convolve(node, *found)
+        elif self._is_pointwise(node):
+            images = {name: self.images[name] for name in dynamic_inputs(node, self.graph)}
+            inputs = (images[name].name if name in images else name for name in node.inputs)
+            image = next(iter(images.values()))
+            result = self.added.emit_like(node, *inputs, wish=f"{node.outputs[0]}.image", name=node.name)
+            self.functions.add(result)
+            self._put(node.outputs[0], _Image(result, image.grid, image.shape))
+        else:
+            self._move(node)
+
+    def _source(self, name: str, base: str) -> tuple[_Image, tuple[int, ...]] | None:
+        """The image of a batch, and the zeros around it, before and after; None where it is no tensor of the model."""
+        shape = shape_of(self.graph, name) or ()
+        if name in self.images:
+            return self.images[name], (0,) * (2 * len(shape) - 4)
+        if name not in self.sources:
+            found = self._found(name, shape)
+            if found is None:
+                return None
+            source, whole, grid, part = found
+            image = part.view.write(source, whole, f"{base}.image", self.added)
+            self.sources[name] = _Image(image, grid, shape), part.around
+        return self.sources[name]
+
+    def _found(self, name: str, shape: tuple[int, ...]) -> tuple[str, tuple[int, ...], _Grid, _Padded] | None:
+        """The tensor whose view is the image of a batch: the first one of the model that is so as a whole.
+
+        Else the last one of which a part is.
+        """
+        chain, source, best = list[Node](), name, None
+        while source in self.made and self._moves(self.made[source]):
+            chain.insert(0, self.made[source])
+            source = chain[0].inputs[0]
+            whole = shape_of(self.graph, source)
+            if not whole or max(np.prod(whole), np.prod(shape)) > _ELEMENTS:
+                break
+            numbers = np.arange(int(np.prod(whole)), dtype=np.int64).reshape(whole)
+            for node in chain:
+                numbers = moved_indices(node, numbers, self.graph, self.model.opsets)[node.outputs[0]]
+            for grid in _grids(shape[0], len(shape) - 2) if whole[0] == 1 else ():
+                part = _Padded.of(grid.together(numbers), whole)
+                if part is not None and (best is None or part.view.is_all(whole)):
+                    best = source, whole, grid, part
+                    break
+        return best
+
+    def _moves(self, node: Node) -> bool:
+        """Whether a node moves elements of one tensor, and pads with zeros at most."""
+        if len(node.outputs) > 1 or not (node.op_type in LAYOUT or moves(node, self.graph)) or node.domain:
+            return False
+        fill = self.graph.initializers.get(node.input(2)) if node.op_type in PADS else None
+        return fill is None or not fill.any()
+
+    def _convolve(self, node: Node, image: _Image, around: tuple[int, ...]) -> None:
+        """A Conv of the image with zeros around it."""
+        batch, kernel = shape_of(self.graph, node.inputs[0]), shape_of(self.graph, node.inputs[1])
+        result = shape_of(self.graph, node.outputs[0])
+        assert batch is not None and kernel is not None and result is not None, "shapes are known"  # noqa: PT018
+        own = as_ints(node.attributes.get("dilations", (1,) * (len(batch) - 2)))
+        sizes = image.grid.sizes
+        pads = _pads(node, batch[2:], [extent_of(n, d) for n, d in zip(kernel[2:], own, strict=True)])
+        attributes = {key: value for key, value in node.attributes.items() if key not in ("auto_pad", "strides")}
+        attributes["dilations"] = tuple(d * size for d, size in zip(own, sizes, strict=True))
+        attributes["pads"] = tuple(a * d + b for a, d, b in zip(pads, sizes * 2, around, strict=True))
+        wish = f"{node.outputs[0]}.image"
+        name = self.added.emit("Conv", image.name, *node.inputs[1:], wish=wish, name=node.name, attributes=attributes)
+        self.convolutions.add(name)
+        self._put(node.outputs[0], _Image(name, image.grid, result))
+
+    def _is_pointwise(self, node: Node) -> bool:
+        """Whether a node computes a function of the elements of one grid, the same for all images and pixels."""
+        names = dynamic_inputs(node, self.graph)
+        if not names or any(name not in self.images for name in names) or len(node.outputs) > 1 or node.domain:
+            return False
+        image = self.images[names[0]]
+        if any((self.images[name].grid, self.images[name].shape) != (image.grid, image.shape) for name in names):
+            return False
+        rank = len(image.shape)
+        arrays = [self.graph.initializers[name] for name in node.inputs if name in self.graph.initializers]
+        if node.op_type in QUANTIZERS:
+            return all(array.size == 1 for array in arrays) or attribute(node, "axis", 1) == 1
+        if node.op_type == "BatchNormalization":
+            return True
+        shapes = [(1,) * (rank - array.ndim) + array.shape for array in arrays]
+        even = all(len(shape) == rank and {shape[0], *shape[2:]} == {1} for shape in shapes)
+        return node.op_type in ELEMENTWISE | UNARY and even
+
+    def _put(self, name: str, image: _Image) -> None:
+        """The batch `name` of its image, for whatever reads it as it is."""
+        parts, order = image.grid.mixed(image.shape)
+        whole, added = image.grid.whole(image.shape), self.added
+        self.images[name] = image
+        size = int(np.prod(whole))
+        if size <= _ELEMENTS:
+            self.moved[name] = image, image.grid.apart(np.arange(size, dtype=np.int64).reshape(whole), image.shape)
+        split = added.reshaped(image.name, [parts[k] for k in order], f"{name}.parts")
+        perm = tuple(int(k) for k in np.argsort(order))
+        turned = added.emit("Transpose", split, wish=f"{name}.turned", perm=perm)
+        added.reshaped(turned, image.shape, f"{name}.batch", name)
+
+    def _move(self, node: Node) -> None:
+        """Any other node; one whose result is a part of an image is written as that."""
+        known = self.moved.get(node.inputs[0]) if node.inputs and self._moves(node) else None
+        if known is None:
+            self.added.nodes.append(node)
+            return
+        image, numbers = known
+        numbers = moved_indices(node, numbers, self.graph, self.model.opsets)[node.outputs[0]]
+        shape = image.grid.whole(image.shape)
+        view = _View.of(numbers, shape) if numbers.size and numbers.min() >= 0 else None
+        self.moved[node.outputs[0]] = image, numbers
+        if view is None:
+            self.added.nodes.append(node)
+        else:
+            view.write(image.name, shape, node.outputs[0], self.added, node.outputs[0])
+
+
+def _pads(node: Node, sizes: tuple[int, ...], extents: list[int]) -> tuple[int, ...]:
+    """The zeros that a Conv of strides 1 puts around, before and after."""
+    mode, none = attribute(node, "auto_pad", "NOTSET"), (0,) * (2 * len(sizes))
+    if mode in ("NOTSET", "VALID"):
+        return as_ints(node.attributes.get("pads", none)) if mode == "NOTSET" else none
+    pairs = [same_pads(size, extent, 1, mode) for size, extent in zip(sizes, extents, strict=True)]
+    return (*(before for before, _ in pairs), *(after for _, after in pairs))
+
+
+def _without_crops(graph: Graph, convolutions: set[str], functions: set[str]) -> Graph:
+    """Pixels of these `convolutions` that every reader cuts off are not computed, where they are there for padding.
+
+    `functions` are the results of functions of their elements, which may stand between.
+    """
+    read, outputs, names = consumers(graph), {value.name for value in graph.outputs}, Names(graph)
+    new: dict[int, Node] = {}
+    for node in graph.nodes:
+        if node.outputs[0] not in convolutions:
+            continue
+        chain, parts = [node], read.get(node.outputs[0], [])
+        while len(parts) == 1 and parts[0].outputs[0] in functions and len(dynamic_inputs(parts[0], graph)) == 1:
+            chain.append(parts[0])
+            parts = read.get(parts[0].outputs[0], [])
+        cuts, pads = {_cut(part, graph) for part in parts}, as_ints(node.attributes["pads"])
+        cut = cuts.pop() if len(cuts) == 1 else None
+        given = outputs.intersection(step.outputs[0] for step in chain)
+        if cut is None or given or any(a > b for a, b in zip(cut, pads, strict=True)):
+            continue
+        less = tuple(b - a for a, b in zip(cut, pads, strict=True))
+        small = {step.outputs[0]: names.new(f"{step.outputs[0]}.kept") for step in chain}
+        new |= {id(step): _renamed(step, small) for step in chain}
+        new[id(node)] = replace(new[id(node)], attributes={**node.attributes, "pads": less})
+        new |= {id(part): _renamed(Node("Identity", part.inputs[:1], part.outputs), small) for part in parts}
+    return replace(graph, nodes=tuple(new.get(id(node), node) for node in graph.nodes))
+
+
+def _renamed(node: Node, names: Mapping[str, str]) -> Node:
+    """`node` with other names of these tensors."""
+    inputs, outputs = (tuple(names.get(name, name) for name in given) for given in (node.inputs, node.outputs))
+    return replace(node, inputs=inputs, outputs=outputs)
+
+
+def _cut(node: Node, graph: Graph) -> tuple[int, ...] | None:
+    """What a Slice cuts off before and after the pixels; None for one that chooses channels, and for other nodes."""
+    shape = shape_of(graph, node.inputs[0])
+    if node.op_type != "Slice" or shape is None or len(node.inputs) != 3:
+        return None
+    starts, ends = (as_ints(graph.initializers[name]) for name in node.inputs[1:])
+    after = [n - end for n, end in zip(shape, ends, strict=True)]
+    return None if any((*starts[:2], *after[:2])) else (*starts[2:], *after[2:])
