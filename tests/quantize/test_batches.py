@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -64,6 +65,13 @@ class Blocks:
         x = b.node("Reshape", x, self.whole(1, *(n * d for n, d in zip(inner, self.block, strict=True)), channels))
         return b.node("Slice", x, self.whole(*[0] * k), self.whole(*self.sizes), self.whole(*range(1, k + 1)))
 
+    def quantized(self, x: str, scale: float, zero: int) -> str:
+        """QuantizeLinear and DequantizeLinear of 8 bits."""
+        self.count += 1
+        by = (self.b.constant(f"scale{self.count}", np.float32(scale)),
+              self.b.constant(f"zero{self.count}", np.int8(zero)))  # fmt: skip
+        return self.b.node("DequantizeLinear", self.b.node("QuantizeLinear", x, *by), *by)
+
     def convolved(self, x: str, inputs: int, outputs: int, group: int = 1, behind: bool = False) -> str:
         """Conv between Transposes, with functions `behind` it."""
         b, k = self.b, self.rank
@@ -105,14 +113,47 @@ def test_a_batch_is_a_dilation(seed: int) -> None:
     if rng.integers(2):
         group = channels
     made, swapped = Blocks(sizes, channels, block, taps, seed), bool(rng.integers(2))
-    behind = bool(rng.integers(2))
-    x = made.convolved(made.apart(made.x, channels, swapped), channels, 2 * channels, group, behind)
+    x = made.convolved(made.apart(made.x, channels, swapped), channels, 2 * channels, group, bool(rng.integers(2)))
+    if rng.integers(2):
+        x = made.b.node("Relu", made.b.node("Mul", x, made.random(2 * channels)))
     model = made.model(made.together(x, 2 * channels, swapped), 2 * channels)
     traced = batches_to_dilations(model)
     check(model, traced)
     found = conv_of(traced)
     assert found["dilations"] == block
     assert found["pads"] == (*made.before, *made.after)
+
+
+@pytest.mark.parametrize(("sizes", "block"), [((7, 8), (2, 2)), ((7, 8), (3, 3)), ((11,), (2,))])
+def test_quantizers_between_all_nodes(sizes: tuple[int, ...], block: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+                                      ) -> None:  # fmt: skip
+    """As onnxruntime's quantizer writes them: nothing is left but the one layer, whose integers are the file's."""
+    made, write, k = Blocks(sizes, 2, block, 3), Builder.node, len(sizes)
+    by = [(0.05, 3)]
+
+    def node(b: Builder, op: str, *inputs: str, **stated: Any) -> str:
+        y = write(b, op, *inputs, **stated)
+        return made.quantized(y, *by[0]) if op in ("Pad", "Reshape", "Transpose", "Conv", "Slice") else y
+
+    x, weights = made.quantized(made.x, *by[0]), made.rng.integers(-127, 128, (3, 2, *[3] * k)).astype(np.int8)
+    scales = made.b.constant("scales", np.array([0.01, 0.02, 0.005], np.float32))
+    w = made.b.node("DequantizeLinear", made.b.constant("w", weights), scales, axis=0)
+    monkeypatch.setattr(Builder, "node", node)
+    x = made.b.node("Transpose", made.apart(x, 2), perm=[0, k + 1, *range(1, k + 1)])
+    by[0] = (0.2, 0)
+    x = made.b.node("Transpose", made.b.node("Conv", x, w, name="conv"), perm=[0, *range(2, k + 2), 1])
+    made.b.output(made.together(x, 3), np.float32, (1, *sizes, 3))
+    model = simplify(infer(made.b.model()))
+    check(model, batches_to_dilations(model))
+    quantized = quantize(model)
+    (conv,) = quantized.graph.layers
+    assert conv.dilations[-k:] == block
+    row = np.random.default_rng(1).standard_normal((1, 1, *sizes, 2)).astype(np.float32)
+    (found,) = hwflow.run_golden(quantized, {"x": row}).values()
+    expected = evaluate(model, {"x": row[0]})[model.graph.outputs[0].name]
+    steps = np.rint((found.reshape(expected.shape) - expected) / 0.2)
+    assert np.abs(steps).max() <= 1  # a half that floats round the other way
+    assert np.mean(steps == 0) > 0.98
 
 
 def test_images_that_go_back_in_another_order() -> None:

@@ -16,13 +16,14 @@ import numpy as np
 from hwflow.layers.formats import IntArray
 from hwflow.onnx import infer, simplify
 from hwflow.onnx.model import Graph, Model, Node
-from hwflow.onnx.operators import ELEMENTWISE, LAYOUT, PADS, QUANTIZERS, UNARY
+from hwflow.onnx.operators import AFFINE, LAYOUT, PADS, QUANTIZERS, UNARY
 from hwflow.onnx.window import extent_of, same_pads
 from hwflow.quantize.graphs import (
     Additions,
     Names,
     as_ints,
     attribute,
+    constants,
     consumers,
     dynamic_inputs,
     label_of,
@@ -32,6 +33,7 @@ from hwflow.quantize.graphs import (
     producers,
     shape_of,
 )
+from hwflow.quantize.passes.functions import per_channel
 
 #: Elements beyond which nothing is traced.
 _ELEMENTS = 1 << 22
@@ -107,6 +109,11 @@ class _View:
         """Whether it has every element of the tensor."""
         return (self.starts, self.ends) == ((0,) * len(shape), shape)
 
+    def is_turned(self) -> bool:
+        """Whether axes are in another order at most, and none is split or joined."""
+        part = (b - a for a, b in zip(self.starts, self.ends, strict=True))
+        return [n for n in part if n > 1] == [self.sizes[k] for k in self.order if self.sizes[k] > 1]
+
     def write(self, source: str, shape: tuple[int, ...], base: str, added: Additions, output: str = "") -> str:
         """The nodes that make it of a tensor of that shape, and the result."""
         if not self.is_all(shape):
@@ -142,12 +149,16 @@ class _Padded:
 
 
 @dataclass(frozen=True)
-class _Image:
-    """The tensor `name`, the image of a batch of the shape `shape` in a grid."""
+class _Moved:
+    """A tensor with the elements `numbers`, -1 for zeros, of the tensor `image`, which has the shape `shape`.
 
-    name: str
-    grid: _Grid
+    `written`: it is made of the image as a view, and no other way.
+    """
+
+    image: str
     shape: tuple[int, ...]
+    numbers: IntArray
+    written: bool = False
 
 
 def batches_to_dilations(model: Model) -> Model:
@@ -160,7 +171,7 @@ def batches_to_dilations(model: Model) -> Model:
     walk = _Walk(model)
     for node in model.graph.nodes:
         walk.node(node)
-    if not walk.images:
+    if not walk.convolutions:
         return model
     nodes = leading_to(walk.added.nodes, [value.name for value in model.graph.outputs])
     made = walk.added.into(model)
@@ -184,136 +195,150 @@ class _Walk:
     def __init__(self, model: Model) -> None:
         self.model, self.graph = model, model.graph
         self.added, self.made = Additions(model.graph), producers(model.graph)
-        #: The images of batches, by the names of the batches.
-        self.images: dict[str, _Image] = {}
-        #: Images that are no results of this walk, and the zeros around them, by the names of the batches.
-        self.sources: dict[str, tuple[_Image, tuple[int, ...]]] = {}
-        #: Tensors with elements of an image, and which ones.
-        self.moved: dict[str, tuple[_Image, IntArray]] = {}
-        #: Results of the convolutions that were written.
-        self.convolutions: set[str] = set()
-        #: Results of functions of elements of an image.
-        self.functions: set[str] = set()
+        #: Tensors with elements of an image that this walk made.
+        self.moved: dict[str, _Moved] = {}
+        #: By the names of batches: images of them, their grids, and the zeros around.
+        self.sources: dict[str, tuple[str, _Grid, tuple[int, ...]]] = {}
+        #: Results of the convolutions that were written, and of functions of elements of these.
+        self.convolutions, self.functions = set[str](), set[str]()
 
     def node(self, node: Node) -> None:
         """Write a node."""
         if _is_of_batch(node, self.graph) and (found := self._source(node.inputs[0], label_of(node))) is not None:
             self._convolve(node, *found)
-        elif self._is_pointwise(node):
-            images = {name: self.images[name] for name in dynamic_inputs(node, self.graph)}
-            inputs = (images[name].name if name in images else name for name in node.inputs)
-            image = next(iter(images.values()))
-            result = self.added.emit_like(node, *inputs, wish=f"{node.outputs[0]}.image", name=node.name)
-            self.functions.add(result)
-            self._put(node.outputs[0], _Image(result, image.grid, image.shape))
-        else:
+        elif node.inputs and node.inputs[0] in self.moved and self._moves(node):
             self._move(node)
+        else:
+            self.added.nodes.append(node)
+            self._compute(node)
 
-    def _source(self, name: str, base: str) -> tuple[_Image, tuple[int, ...]] | None:
-        """The image of a batch, and the zeros around it, before and after; None where it is no tensor of the model."""
-        shape = shape_of(self.graph, name) or ()
-        if name in self.images:
-            return self.images[name], (0,) * (2 * len(shape) - 4)
+    def _source(self, name: str, base: str) -> tuple[str, _Grid, tuple[int, ...]] | None:
+        """The image of a batch, its grid, and zeros before and after; None where it is no tensor of the model."""
         if name not in self.sources:
-            found = self._found(name, shape)
+            found = self._found(name)
             if found is None:
                 return None
-            source, whole, grid, part = found
-            image = part.view.write(source, whole, f"{base}.image", self.added)
-            self.sources[name] = _Image(image, grid, shape), part.around
+            begin, functions, grid, part = found
+            image = part.view.write(begin.image, begin.shape, f"{base}.image", self.added)
+            for node in functions:
+                image = self.added.emit_like(node, image, wish=f"{base}.image", name=f"{base}.{label_of(node)}")
+            self.sources[name] = image, grid, part.around
         return self.sources[name]
 
-    def _found(self, name: str, shape: tuple[int, ...]) -> tuple[str, tuple[int, ...], _Grid, _Padded] | None:
-        """The tensor whose view is the image of a batch: the first one of the model that is so as a whole.
+    def _found(self, name: str) -> tuple[_Moved, list[Node], _Grid, _Padded] | None:
+        """The tensor whose view is the image of a batch, the first one of the model that is so as a whole.
 
-        Else the last one of which a part is.
+        Else the last one of which a part is.  Then the quantizers behind it, the image's grid, and the view.
         """
-        chain, source, best = list[Node](), name, None
-        while source in self.made and self._moves(self.made[source]):
-            chain.insert(0, self.made[source])
-            source = chain[0].inputs[0]
-            whole = shape_of(self.graph, source)
-            if not whole or max(np.prod(whole), np.prod(shape)) > _ELEMENTS:
-                break
-            numbers = np.arange(int(np.prod(whole)), dtype=np.int64).reshape(whole)
+        chain, best, batch = list[Node](), None, shape_of(self.graph, name) or ()
+        while True:
+            begin = self._begin(name)
+            if begin is None:
+                return best
+            numbers = begin.numbers
             for node in chain:
-                numbers = moved_indices(node, numbers, self.graph, self.model.opsets)[node.outputs[0]]
-            for grid in _grids(shape[0], len(shape) - 2) if whole[0] == 1 else ():
-                part = _Padded.of(grid.together(numbers), whole)
-                if part is not None and (best is None or part.view.is_all(whole)):
-                    best = source, whole, grid, part
+                if node.op_type not in QUANTIZERS:
+                    numbers = moved_indices(node, numbers, self.graph, self.model.opsets)[node.outputs[0]]
+            for grid in _grids(batch[0], len(batch) - 2) if begin.shape[0] == 1 else ():
+                part = _Padded.of(grid.together(numbers), begin.shape)
+                if part is not None and (best is None or part.view.is_all(begin.shape)):
+                    best = begin, [node for node in chain if node.op_type in QUANTIZERS], grid, part
                     break
-        return best
+            before = self.made.get(name)
+            if name in self.moved or before is None or not (self._moves(before) or self._quantizes(before)):
+                return best
+            chain.insert(0, before)
+            name = before.inputs[0]
+
+    def _begin(self, name: str) -> _Moved | None:
+        """A tensor as elements of an image, else of itself; None where there are too many."""
+        shape = shape_of(self.graph, name)
+        if not shape or np.prod(shape) > _ELEMENTS:
+            return None
+        known = self.moved.get(name)
+        return known or _Moved(name, shape, np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape))
 
     def _moves(self, node: Node) -> bool:
         """Whether a node moves elements of one tensor, and pads with zeros at most."""
         if len(node.outputs) > 1 or not (node.op_type in LAYOUT or moves(node, self.graph)) or node.domain:
             return False
-        fill = self.graph.initializers.get(node.input(2)) if node.op_type in PADS else None
-        return fill is None or not fill.any()
+        if node.op_type not in PADS:
+            return True
+        fill, kind = self.graph.initializers.get(node.input(2)), self.graph.tensor_type(node.inputs[0])
+        return (fill is None or not fill.any()) and kind is not None and kind.dtype.kind == "f"
 
-    def _convolve(self, node: Node, image: _Image, around: tuple[int, ...]) -> None:
-        """A Conv of the image with zeros around it."""
+    def _quantizes(self, node: Node) -> bool:
+        """Whether a node quantizes or dequantizes all elements alike: zero stays zero."""
+        arrays = constants(node, self.graph)
+        return node.op_type in QUANTIZERS and not node.domain and len(dynamic_inputs(node, self.graph)) == 1 and all(
+            array.size == 1 for array in arrays)  # fmt: skip
+
+    def _convolve(self, node: Node, image: str, grid: _Grid, around: tuple[int, ...]) -> None:
+        """A Conv of the image with zeros around it, and the batch of its result for whatever reads it as it is."""
         batch, kernel = shape_of(self.graph, node.inputs[0]), shape_of(self.graph, node.inputs[1])
-        result = shape_of(self.graph, node.outputs[0])
-        assert batch is not None and kernel is not None and result is not None, "shapes are known"  # noqa: PT018
-        own = as_ints(node.attributes.get("dilations", (1,) * (len(batch) - 2)))
-        sizes = image.grid.sizes
+        shape = shape_of(self.graph, node.outputs[0])
+        assert batch is not None and kernel is not None and shape is not None, "shapes are known"  # noqa: PT018
+        own, sizes, added = as_ints(node.attributes.get("dilations", (1,) * (len(batch) - 2))), grid.sizes, self.added
         pads = _pads(node, batch[2:], [extent_of(n, d) for n, d in zip(kernel[2:], own, strict=True)])
         attributes = {key: value for key, value in node.attributes.items() if key not in ("auto_pad", "strides")}
         attributes["dilations"] = tuple(d * size for d, size in zip(own, sizes, strict=True))
         attributes["pads"] = tuple(a * d + b for a, d, b in zip(pads, sizes * 2, around, strict=True))
-        wish = f"{node.outputs[0]}.image"
-        name = self.added.emit("Conv", image.name, *node.inputs[1:], wish=wish, name=node.name, attributes=attributes)
-        self.convolutions.add(name)
-        self._put(node.outputs[0], _Image(name, image.grid, result))
-
-    def _is_pointwise(self, node: Node) -> bool:
-        """Whether a node computes a function of the elements of one grid, the same for all images and pixels."""
-        names = dynamic_inputs(node, self.graph)
-        if not names or any(name not in self.images for name in names) or len(node.outputs) > 1 or node.domain:
-            return False
-        image = self.images[names[0]]
-        if any((self.images[name].grid, self.images[name].shape) != (image.grid, image.shape) for name in names):
-            return False
-        rank = len(image.shape)
-        arrays = [self.graph.initializers[name] for name in node.inputs if name in self.graph.initializers]
-        if node.op_type in QUANTIZERS:
-            return all(array.size == 1 for array in arrays) or attribute(node, "axis", 1) == 1
-        if node.op_type == "BatchNormalization":
-            return True
-        shapes = [(1,) * (rank - array.ndim) + array.shape for array in arrays]
-        even = all(len(shape) == rank and {shape[0], *shape[2:]} == {1} for shape in shapes)
-        return node.op_type in ELEMENTWISE | UNARY and even
-
-    def _put(self, name: str, image: _Image) -> None:
-        """The batch `name` of its image, for whatever reads it as it is."""
-        parts, order = image.grid.mixed(image.shape)
-        whole, added = image.grid.whole(image.shape), self.added
-        self.images[name] = image
-        size = int(np.prod(whole))
-        if size <= _ELEMENTS:
-            self.moved[name] = image, image.grid.apart(np.arange(size, dtype=np.int64).reshape(whole), image.shape)
-        split = added.reshaped(image.name, [parts[k] for k in order], f"{name}.parts")
+        name, inputs = node.outputs[0], (image, *node.inputs[1:])
+        result = added.emit("Conv", *inputs, wish=f"{name}.image", name=node.name, attributes=attributes)
+        self.convolutions.add(result)
+        whole = grid.whole(shape)
+        if np.prod(whole) <= _ELEMENTS:
+            numbers = np.arange(int(np.prod(whole)), dtype=np.int64).reshape(whole)
+            self.moved[name] = _Moved(result, whole, grid.apart(numbers, shape))
+        parts, order = grid.mixed(shape)
+        split = added.reshaped(result, [parts[k] for k in order], f"{name}.parts")
         perm = tuple(int(k) for k in np.argsort(order))
-        turned = added.emit("Transpose", split, wish=f"{name}.turned", perm=perm)
-        added.reshaped(turned, image.shape, f"{name}.batch", name)
+        added.reshaped(added.emit("Transpose", split, wish=f"{name}.turned", perm=perm), shape, f"{name}.batch", name)
+
+    def _compute(self, node: Node) -> None:
+        """A function of elements of an image is one of the image, too, where it is the same for all of a channel."""
+        known = [self.moved.get(name) for name in dynamic_inputs(node, self.graph)]
+        first = known[0] if known else None
+        if first is None or first.written or node.domain or node.op_type not in AFFINE | UNARY | QUANTIZERS:
+            return
+        if first.numbers.min() < 0 or len(node.outputs) > 1 or any(
+            one is None or not np.array_equal(one.numbers, first.numbers) for one in known
+        ):  # fmt: skip
+            return
+        names = self._constants(node, first)
+        if names is not None:
+            names |= {name: self.moved[name].image for name in dynamic_inputs(node, self.graph)}
+            inputs = (names.get(name, name) for name in node.inputs)
+            result = self.added.emit_like(node, *inputs, wish=f"{node.outputs[0]}.image", name=node.name)
+            self.functions.add(result)
+            self.moved[node.outputs[0]] = replace(first, image=result)
+
+    def _constants(self, node: Node, moved: _Moved) -> dict[str, str] | None:
+        """New names for the constants of a function of the image; None where they differ inside a channel."""
+        names, channels = dict[str, str](), moved.numbers // int(np.prod(moved.shape[2:])) % moved.shape[1]
+        for name in node.inputs:
+            value = self.graph.initializers.get(name)
+            if value is None or (value.size == 1 and value.ndim <= min(len(moved.shape), moved.numbers.ndim)):
+                continue
+            if value.ndim > moved.numbers.ndim or node.op_type in QUANTIZERS:
+                return None
+            found = per_channel(node, value, channels, moved.shape)
+            if found is None:
+                return None
+            names[name] = self.added.constant(f"{label_of(node)}.{name}.image", found)
+        return names
 
     def _move(self, node: Node) -> None:
-        """Any other node; one whose result is a part of an image is written as that."""
-        known = self.moved.get(node.inputs[0]) if node.inputs and self._moves(node) else None
-        if known is None:
-            self.added.nodes.append(node)
-            return
-        image, numbers = known
-        numbers = moved_indices(node, numbers, self.graph, self.model.opsets)[node.outputs[0]]
-        shape = image.grid.whole(image.shape)
-        view = _View.of(numbers, shape) if numbers.size and numbers.min() >= 0 else None
-        self.moved[node.outputs[0]] = image, numbers
-        if view is None:
+        """What moves elements of an image; a part of the image is written as that."""
+        known = self.moved[node.inputs[0]]
+        numbers = moved_indices(node, known.numbers, self.graph, self.model.opsets)[node.outputs[0]]
+        view = _View.of(numbers, known.shape) if numbers.size and numbers.min() >= 0 else None
+        written = view is not None and view.is_turned()
+        self.moved[node.outputs[0]] = replace(known, numbers=numbers, written=written or known.written)
+        if view is None or not written:
             self.added.nodes.append(node)
         else:
-            view.write(image.name, shape, node.outputs[0], self.added, node.outputs[0])
+            view.write(known.image, known.shape, node.outputs[0], self.added, node.outputs[0])
 
 
 def _pads(node: Node, sizes: tuple[int, ...], extents: list[int]) -> tuple[int, ...]:

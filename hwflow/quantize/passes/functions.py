@@ -128,15 +128,15 @@ class _Walk:
                 if value is not None and value.ndim > len(shape):  # it would give the tensor another axis
                     names[name] = self.added.constant(f"{label_of(node)}.{name}.unmoved", value.reshape(()))
                 continue
-            moved = _per_channel(node, value, channel, shape)
+            moved = per_channel(node, value, channel, shape)
             if moved is None:
                 return None
             names[name] = self.added.constant(f"{label_of(node)}.{name}.unmoved", moved)
         return names
 
 
-def _per_channel(node: Node, value: Array, channel: IntArray, shape: tuple[int, ...]) -> Array | None:
-    """`value`, which meets elements of these channels, with one entry for each channel of `shape`."""
+def per_channel(node: Node, value: Array, channel: IntArray, shape: tuple[int, ...]) -> Array | None:
+    """`value`, which meets elements of these channels, one entry for each channel of `shape`; None if there is none."""
     norm = node.op_type == "BatchNormalization"
     try:
         full = np.broadcast_to(value.reshape(-1, *[1] * (channel.ndim - 2)) if norm else value, channel.shape).ravel()
