@@ -6,14 +6,14 @@ import itertools
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
 
 import hwflow
-from hwflow.onnx import Model, dumps, evaluate, infer, simplify
+from hwflow.onnx import Model, evaluate, infer, simplify
 from hwflow.onnx.build import Builder
 from hwflow.quantize import quantize
 from hwflow.quantize.passes.batches import batches_to_dilations
+from tests.quantize.models import session
 from tests.quantize.played import check_played
 from tests.random_cases import seeds
 
@@ -89,9 +89,8 @@ class Blocks:
 def check(model: Model, traced: Model) -> None:
     """Both compute the same, and onnxruntime says what."""
     x = np.random.default_rng(1).standard_normal(model.graph.inputs[0].tensor.shape).astype(np.float32)
-    session = onnxruntime.InferenceSession(dumps(model), providers=["CPUExecutionProvider"])
-    np.testing.assert_allclose(evaluate(traced, {"x": x})[traced.graph.outputs[0].name], session.run(None, {"x": x})[0],
-                               rtol=1e-4, atol=1e-4)  # fmt: skip
+    expected = session(model).run(None, {"x": x})[0]
+    np.testing.assert_allclose(evaluate(traced, {"x": x})[traced.graph.outputs[0].name], expected, rtol=1e-4, atol=1e-4)
 
 
 def conv_of(traced: Model) -> dict[str, object]:
