@@ -114,6 +114,22 @@ def test_the_record_is_what_the_runtime_says() -> None:
             assert np.array_equal(found, record()[f"{key(kind, width, 0)}-{k}"]), (kind, width)
 
 
+@pytest.mark.parametrize("width", ["INT8", "UINT8"])
+def test_blocks_around_a_convolution_are_its_dilation(width: str) -> None:
+    """One layer, with the padding of the blocks less what is cropped, and the kernels' integers."""
+    for seed in SEEDS:
+        case = made("DILATED", width, seed)
+        row = case.row()
+        model = hwflow.onnx.infer(hwflow.onnx.loads(case.file()))
+        quantized = hwflow.quantize_model(model, None)
+        (conv,) = quantized.graph.layers
+        assert conv.dilations in ((2, 2), (3, 3))
+        assert conv.pads == conv.dilations * 2
+        fed = {value.name: array[None] for value, array in zip(model.graph.inputs, row, strict=True)}
+        (found,) = hwflow.run_golden(quantized, fed).values()
+        assert np.array_equal(found.ravel(), record()[f"{key('DILATED', width, seed)}-0"].ravel())
+
+
 @pytest.mark.parametrize("kind, width", [("ABS", "INT16"), ("LEAKY_RELU", "INT16"), ("SQUARED_DIFFERENCE", "INT8"),
                                          ("GATHER_ND", "INT8"), ("BATCH_TO_SPACE_ND", "INT8")])
 def test_integer_layers_without_tables(kind: str, width: str) -> None:

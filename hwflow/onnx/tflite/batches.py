@@ -1,7 +1,6 @@
-"""Blocks of pixels as batches and back, between which a convolution is one with a dilation.
+"""Blocks of pixels as batches and back: a Pad, a Reshape, a Transpose and a Reshape.
 
-Older converters write a dilated convolution as SPACE_TO_BATCH_ND, a convolution and BATCH_TO_SPACE_ND: it becomes one
-Conv.  Anywhere else the two are written as what they are, a Pad, a Reshape, a Transpose and a Reshape.
+Older converters write a dilated convolution between the two, which `quantize/passes/batches.py` makes one Conv again.
 """
 
 from __future__ import annotations
@@ -57,10 +56,8 @@ def space_to_batch(c: Conversion, operator: Operator) -> None:
 
 
 def batch_to_space(c: Conversion, operator: Operator) -> None:
-    """The way back; nothing where the convolution before has a dilation already."""
+    """The way back."""
     y = c.output(operator)
-    if c.is_there(y):
-        return
     x, sizes, before, after = blocks_of(c, operator)
     count, batch = len(sizes), x.shape[0]
     for size in sizes:
@@ -78,29 +75,3 @@ def batch_to_space(c: Conversion, operator: Operator) -> None:
         ends = [n - b for n, b in zip(whole, after, strict=True)]
         value = c.node("Slice", value, c.wholes(before), c.wholes(ends), c.wholes(range(1, 1 + count)))
     c.put(y, value)
-
-
-class Dilated(NamedTuple):
-    """A convolution between blocks: what it reads and gives in truth, its dilation and its padding."""
-
-    x: Tensor
-    y: Tensor
-    dilations: tuple[int, ...]
-    pads: tuple[int, ...]
-
-
-def dilated(c: Conversion, operator: Operator, padding: str, strides: tuple[int, ...]) -> Dilated | None:
-    """The dilated convolution of which `operator` is the middle; None where it is not."""
-    before, after = c.maker(operator.inputs[0]), c.only_reader(operator.outputs[0])
-    if before is None or after is None or padding != "VALID" or set(strides) != {1}:
-        return None
-    if (before.kind, after.kind) != ("SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND"):
-        return None
-    x, sizes, first, last = blocks_of(c, before)
-    _, again, crop_first, crop_last = blocks_of(c, after)
-    if sizes != again or len(sizes) != 2:
-        return None
-    pads = [a - b for a, b in zip([*first, *last], [*crop_first, *crop_last], strict=True)]
-    if min(pads) < 0:
-        return None
-    return Dilated(x, c.output(after), tuple(sizes), tuple(pads))

@@ -82,12 +82,6 @@ class Conversion:
         #: What is to be said about the conversion.
         self.notes: list[str] = []
         self._operator: Operator | None = None
-        self._makers: dict[int, Operator] = {}
-        self._readers: dict[int, list[Operator]] = {}
-        for operator in graph.operators:
-            self._makers.update(dict.fromkeys(operator.outputs, operator))
-            for index in operator.inputs:
-                self._readers.setdefault(index, []).append(operator)
 
     # What an operator reads.
 
@@ -154,15 +148,6 @@ class Conversion:
         """How messages name the operator that is converted."""
         return self._operator.label if self._operator else "the model"
 
-    def maker(self, index: int) -> Operator | None:
-        """The operator that computes a tensor."""
-        return self._makers.get(index)
-
-    def only_reader(self, index: int) -> Operator | None:
-        """The operator that alone reads a tensor; None where several do, or it is an output."""
-        readers = self._readers.get(index, [])
-        return readers[0] if len(readers) == 1 and index not in self.graph.outputs else None
-
     def fixed_whole(self, tensor: Tensor, what: str) -> int:
         """The only element of a constant of whole numbers."""
         found = self.fixed_wholes(tensor, what)
@@ -171,10 +156,6 @@ class Conversion:
         return found[0]
 
     # Values of tensors.
-
-    def is_there(self, tensor: Tensor) -> bool:
-        """Whether it has a value already."""
-        return tensor.index in self._held
 
     def holds(self, tensor: Tensor, layout: Layout) -> bool:
         """Whether a value lies in this order already."""

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from hwflow.onnx.errors import InvalidModel, Unsupported
-from hwflow.onnx.tflite.batches import dilated
 from hwflow.onnx.tflite.conversion import Conversion, Layout
 from hwflow.onnx.tflite.file import Operator, Options, Tensor
 from hwflow.onnx.tflite.rounding import rounded_twice
@@ -49,12 +48,8 @@ def _convolve(c: Conversion, operator: Operator, tensors: tuple[Tensor, Tensor, 
     y = c.output(operator)
     strides, places = _sizes(options, "stride_h", "stride_w"), padding(options)
     pads: dict[str, Any] = {"dilations": _sizes(options, "dilation_h", "dilation_w"), "auto_pad": places}
-    found = dilated(c, operator, places, strides) if set(pads["dilations"]) == {1} else None
-    source = x
-    if found is not None:
-        source, y, pads = found.x, found.y, {"dilations": found.dilations, "pads": found.pads}
     value = c.node(
-        "Conv", c.real(source, _FIRST), weights(c, w, order), *biases(c, bias, x, w),
+        "Conv", c.real(x, _FIRST), weights(c, w, order), *biases(c, bias, x, w),
         kernel_shape=w.shape[1:3], group=group, strides=strides, **pads,
     )  # fmt: skip
     value = rounded_twice(c, value, x, w, y, axes=2)

@@ -24,7 +24,6 @@ from hwflow.quantize.graphs import (
     as_ints,
     attribute,
     constants,
-    consumers,
     dynamic_inputs,
     label_of,
     leading_to,
@@ -35,8 +34,8 @@ from hwflow.quantize.graphs import (
 )
 from hwflow.quantize.passes.functions import per_channel
 
-#: Elements beyond which nothing is traced.
-_ELEMENTS = 1 << 22
+#: Elements, nodes and images of a batch beyond which nothing is traced.
+_ELEMENTS, _NODES, _IMAGES = 1 << 21, 48, 1 << 12
 
 
 @dataclass(frozen=True)
@@ -184,7 +183,7 @@ def _is_of_batch(node: Node, graph: Graph) -> bool:
     if node.domain or node.op_type != "Conv" or node.inputs[0] in graph.initializers:
         return False
     shape = shape_of(graph, node.inputs[0])
-    if shape is None or not 3 <= len(shape) <= 4 or shape[0] == 1 or 0 in shape:
+    if shape is None or not 3 <= len(shape) <= 4 or not 1 < shape[0] <= _IMAGES or 0 in shape:
         return False
     return set(as_ints(node.attributes.get("strides", (1,)))) == {1} and shape_of(graph, node.inputs[1]) is not None
 
@@ -245,7 +244,9 @@ class _Walk:
                     best = begin, [node for node in chain if node.op_type in QUANTIZERS], grid, part
                     break
             before = self.made.get(name)
-            if name in self.moved or before is None or not (self._moves(before) or self._quantizes(before)):
+            if name in self.moved or before is None or len(chain) >= _NODES:
+                return best
+            if not (self._moves(before) or self._quantizes(before)):
                 return best
             chain.insert(0, before)
             name = before.inputs[0]
@@ -355,26 +356,29 @@ def _without_crops(graph: Graph, convolutions: set[str], functions: set[str]) ->
 
     `functions` are the results of functions of their elements, which may stand between.
     """
-    read, outputs, names = consumers(graph), {value.name for value in graph.outputs}, Names(graph)
-    new: dict[int, Node] = {}
-    for node in graph.nodes:
+    outputs, names, nodes = {value.name for value in graph.outputs}, Names(graph), list(graph.nodes)
+    for k, node in enumerate(graph.nodes):
         if node.outputs[0] not in convolutions:
             continue
-        chain, parts = [node], read.get(node.outputs[0], [])
-        while len(parts) == 1 and parts[0].outputs[0] in functions and len(dynamic_inputs(parts[0], graph)) == 1:
-            chain.append(parts[0])
-            parts = read.get(parts[0].outputs[0], [])
-        cuts, pads = {_cut(part, graph) for part in parts}, as_ints(node.attributes["pads"])
+        inside, parts = {node.outputs[0]: k}, list[int]()
+        for at, reader in enumerate(graph.nodes):
+            dynamic = set(dynamic_inputs(reader, graph))
+            if dynamic & inside.keys():
+                if dynamic <= inside.keys() and reader.outputs[0] in functions:
+                    inside[reader.outputs[0]] = at
+                else:
+                    parts.append(at)
+        cuts, pads = {_cut(graph.nodes[at], graph) for at in parts}, as_ints(node.attributes["pads"])
         cut = cuts.pop() if len(cuts) == 1 else None
-        given = outputs.intersection(step.outputs[0] for step in chain)
-        if cut is None or given or any(a > b for a, b in zip(cut, pads, strict=True)):
+        if cut is None or outputs & inside.keys() or any(a > b for a, b in zip(cut, pads, strict=True)):
             continue
+        small = {name: names.new(f"{name}.kept") for name in inside}
+        for at in (*inside.values(), *parts):
+            part = nodes[at] if at not in parts else Node("Identity", nodes[at].inputs[:1], nodes[at].outputs)
+            nodes[at] = _renamed(part, small)
         less = tuple(b - a for a, b in zip(cut, pads, strict=True))
-        small = {step.outputs[0]: names.new(f"{step.outputs[0]}.kept") for step in chain}
-        new |= {id(step): _renamed(step, small) for step in chain}
-        new[id(node)] = replace(new[id(node)], attributes={**node.attributes, "pads": less})
-        new |= {id(part): _renamed(Node("Identity", part.inputs[:1], part.outputs), small) for part in parts}
-    return replace(graph, nodes=tuple(new.get(id(node), node) for node in graph.nodes))
+        nodes[k] = replace(nodes[k], attributes={**node.attributes, "pads": less})
+    return replace(graph, nodes=tuple(nodes))
 
 
 def _renamed(node: Node, names: Mapping[str, str]) -> Node:
