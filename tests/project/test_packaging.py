@@ -55,6 +55,31 @@ def test_every_import_is_a_dependency():
     assert wrong == []
 
 
+WITHOUT_EXTRAS = """
+import importlib, sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {missing!r}:
+            raise ModuleNotFoundError(f"no {{name}}", name=name)
+
+sys.meta_path.insert(0, Missing())
+for name in {modules!r}:
+    importlib.import_module(name)
+"""
+
+
+def test_extras_are_needed_only_where_they_are_used():
+    """What every command imports does without them: `pip install .` has none."""
+    extras = import_names([name for extra in SETTINGS["project"]["optional-dependencies"].values() for name in extra])
+    missing = extras - import_names(SETTINGS["project"]["dependencies"])
+    modules = ["hwflow", "hwflow.cli.commands", "hwflow.pipeline.pipeline", "hwflow.hls", "hwflow.synth.transports",
+               "hwflow.export", "hwflow.host", "hwflow.search", "hwflow.data", "hwflow_rtl.io", "hwflow_sim"]
+    done = subprocess.run([sys.executable, "-c", WITHOUT_EXTRAS.format(missing=missing, modules=modules)], cwd=ROOT,
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> Path:
     """The wheel, built from a copy of the project's files, so that nothing is left in the checkout."""
