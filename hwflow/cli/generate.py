@@ -14,12 +14,13 @@ from hwflow_base.options import Option, Range, Section
 from hwflow_base.printable import rate_text
 
 with later():
-    from ..host.text import Choice, Generation, Vocabulary
+    from ..host.text import Choice, Generation, TextModel, Vocabulary
     from ..views.console.runs import differences
     from ..views.console.terminal import Console
 
 if TYPE_CHECKING:
     from ..host.open_board import OpenBoard
+    from ..quantize import Quantized
 
 
 @dataclass(frozen=True)
@@ -41,17 +42,37 @@ class TextOptions:
         "The seed of the random tokens.", Section.TEXT, parse=Range(0), needs="generate")] = 0
 
 
-def generated(console: Console, board: OpenBoard, options: TextOptions, *, simulated: bool) -> Mapping[str, object]:
+@dataclass(frozen=True)
+class Asked:
+    """What is to be generated: read and checked before a board is opened or compiled."""
+
+    options: TextOptions
+    vocabulary: Vocabulary | None
+    prompt: list[int]
+    count: int
+
+    @staticmethod
+    def of(options: TextOptions) -> Asked | None:
+        """None where no text is asked for.  HwflowError for a vocabulary that is none, or does not spell the prompt."""
+        if options.generate is None:
+            return None
+        vocabulary = None if options.vocabulary is None else Vocabulary.read(options.vocabulary)
+        return Asked(options, vocabulary, tokens_of(options.prompt, vocabulary), options.generate)
+
+    def require(self, quantized: Quantized) -> None:
+        """HwflowError unless the model can generate it."""
+        TextModel.of(quantized).require(self.prompt, self.count)
+
+
+def generated(console: Console, board: OpenBoard, asked: Asked, *, simulated: bool) -> Mapping[str, object]:
     """Generate text on `board`, show it, and compare every score with the golden model.  Exit code 1 if one differs."""
-    vocabulary = None if options.vocabulary is None else Vocabulary.read(options.vocabulary)
-    prompt = tokens_of(options.prompt, vocabulary)
-    assert options.generate is not None
-    work = Generation(board, prompt, options.generate, Choice(options.temperature, options.text_seed))
+    options, vocabulary, prompt = asked.options, asked.vocabulary, asked.prompt
+    work = Generation(board, prompt, asked.count, Choice(options.temperature, options.text_seed))
     tokens, start = list[int](), time.monotonic()
     with console.rows("generate on the simulated board" if simulated else "generate on the board") as progress:
         for token in work:
             tokens.append(token)
-            progress(len(tokens), options.generate)
+            progress(len(tokens), asked.count)
     seconds = time.monotonic() - start
     expected, made = work.of_golden()
     wrong = differences(work.quantized.graph, expected, made)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, NoReturn
 
@@ -15,7 +15,7 @@ from hwflow_base.options import Option, Range, Section, command_line
 
 from ..host.session import Patience
 from ..options import BOARD, HardwareOptions, Project, Verbose
-from .generate import TextOptions
+from .generate import Asked, TextOptions
 
 with later():
     import numpy as np
@@ -29,6 +29,7 @@ with later():
     from ..pipeline.boards import designs_of, patience_of, simulated_design
     from ..pipeline.pipeline import Pipeline, required_dataset
     from ..pipeline.records import keep_board
+    from ..quantize import Quantized
     from ..synth import load_board
     from ..views.console.runs import BoardRun, differences, show_run
     from ..views.console.terminal import Console
@@ -101,11 +102,11 @@ def run(console: Console, request: RunRequest) -> Mapping[str, object]:
     pipeline = Pipeline(console, request.project, hardware=request.access.hardware)
     if request.terminal:
         return offered(console, pipeline, request)
-    if request.text.generate is not None:
+    if (text := Asked.of(request.text)) is not None:
         require_place(request)
         with contextlib.ExitStack() as stack:
-            board = stack.enter_context(opened_for(pipeline, request, stack))
-            return generated(console, board, request.text, simulated=request.simulate)
+            board = stack.enter_context(opened_for(pipeline, request, stack, text.require))
+            return generated(console, board, text, simulated=request.simulate)
     whole = required_dataset(pipeline, "run must have inputs to run on")
     require_place(request)
     dataset = whole if request.rows is None else whole.first(request.rows)
@@ -156,10 +157,11 @@ def offered(console: Console, pipeline: Pipeline, request: RunRequest) -> NoRetu
             board.join(SECONDS_TO_LOOK)
 
 
-def opened_for(pipeline: Pipeline, request: RunRequest, stack: contextlib.ExitStack) -> OpenBoard:
-    """The board of the request, real or simulated."""
+def opened_for(pipeline: Pipeline, request: RunRequest, stack: contextlib.ExitStack,
+               require: Callable[[Quantized], None] = lambda quantized: None) -> OpenBoard:
+    """The board of the request, real or simulated; `require` refuses a model before a simulation is compiled."""
     if request.simulate:
-        _, simulated = simulated_design(pipeline)
+        _, simulated = simulated_design(pipeline, require)
         return simulated.open()
     assert request.port is not None
     stack.enter_context(locked(pipeline.folder, pipeline.console.progress))

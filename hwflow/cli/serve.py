@@ -136,7 +136,7 @@ def boards_of(pipeline: Pipeline, request: ServeRequest) -> tuple[Quantized, Des
     if request.simulate:
         if request.ports:
             raise HwflowError("--port must be left out with --simulate, whose boards have lines of their own")
-        quantized, simulated = simulated_design(pipeline)
+        quantized, simulated = simulated_design(pipeline, require_no_state)
         names = [f"simulated board {number}" for number in range(1, request.simulate + 1)]
         return quantized, DesignFacts.read(simulated.folder), {
             name: partial(simulated.open, name=name, seed=number) for number, name in enumerate(names, 1)}

@@ -57,6 +57,19 @@ class TextModel:
         assert position is not None
         return TextModel(token, position, outputs[0], tokens, places)
 
+    def require(self, prompt: Sequence[int], count: int) -> None:
+        """HwflowError unless the prompt has tokens of the model, and `count` more fit the cache."""
+        length = len(prompt) + count - 1
+        if not prompt:
+            raise HwflowError("the prompt must have at least one token, not none")
+        if len(prompt) > self.places or length > self.places:
+            raise HwflowError(
+                f"the prompt and the text must have at most {self.places + 1} tokens, one more than the cache has "
+                f"places, not {len(prompt)} and {count}", "shorten the prompt, or generate fewer tokens")
+        wrong = [token for token in prompt if not 0 <= token < self.tokens]
+        if wrong:
+            raise HwflowError(f"tokens must be from 0 to {self.tokens - 1}, not {wrong[0]}")
+
 
 def _sources(quantized: Quantized) -> dict[str, str]:
     """The input of the model that alone decides an input of the layer graph, by the name of that."""
@@ -105,17 +118,8 @@ class Generation:
 
     def __post_init__(self) -> None:
         self.quantized = self.board.design.quantized
-        self.model = model = TextModel.of(self.quantized)
-        length = len(self.prompt) + self.count - 1
-        if not self.prompt:
-            raise HwflowError("the prompt must have at least one token, not none")
-        if len(self.prompt) > model.places or length > model.places:
-            raise HwflowError(
-                f"the prompt and the text must have at most {model.places + 1} tokens, one more than the cache has "
-                f"places, not {len(self.prompt)} and {self.count}", "shorten the prompt, or generate fewer tokens")
-        wrong = [token for token in self.prompt if not 0 <= token < model.tokens]
-        if wrong:
-            raise HwflowError(f"tokens must be from 0 to {model.tokens - 1}, not {wrong[0]}")
+        self.model = TextModel.of(self.quantized)
+        self.model.require(self.prompt, self.count)
 
     def __iter__(self) -> Iterator[int]:
         """Begin a new sequence, feed the prompt, then each token that was chosen; gives the chosen ones."""
@@ -167,7 +171,7 @@ class Vocabulary:
         """HwflowError for a file that is none."""
         try:
             texts = json.loads(path.read_text("utf-8"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise HwflowError(f"the vocabulary '{path}' must be a JSON file, which it is not: {error}") from None
         known = isinstance(texts, str) or (isinstance(texts, list) and all(isinstance(text, str) for text in texts))
         if not known or not 0 < len(texts) <= MOST_TEXTS:

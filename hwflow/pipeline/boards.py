@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from hwflow_base.errors import HwflowError
@@ -48,8 +49,9 @@ def patience_of(silence: float) -> Patience:
     return Patience(silence=silence, stall=max(Patience().stall, 10 * silence))
 
 
-def simulated_design(pipeline: Pipeline) -> tuple[Quantized, SimulatedDesign]:
-    """The integer model and its simulated board, compiled.
+def simulated_design(pipeline: Pipeline, require: Callable[[Quantized], None] = lambda quantized: None
+                     ) -> tuple[Quantized, SimulatedDesign]:
+    """The integer model and its simulated board, compiled.  `require` refuses a model before that takes its time.
 
     What an earlier command left in the build folder (the integer model, and the plan for this board) is taken as it
     is; what is not there is made with the defaults.  So the simulated board is the one that `hwflow synth` made a
@@ -57,6 +59,7 @@ def simulated_design(pipeline: Pipeline) -> tuple[Quantized, SimulatedDesign]:
     """
     with pipeline.locked():
         quantized = kept_integers(pipeline) or pipeline.quantized
+        require(quantized)
         plan = kept_plan(pipeline, quantized) or new_plan(pipeline, quantized)
         design = Design(quantized.graph, plan, pipeline.board)
         with pipeline.console.step("compile the simulated board"):

@@ -221,6 +221,8 @@ USAGE = {
     ("frobnicate",): "No such command 'frobnicate'; see `hwflow --help`",
     ("sim", "m.onnx", "--frames", "1"): "Invalid value for '--frames': 1 is not in the range x>=2; see `hwflow sim "
                                        "--help`",
+    ("sim", "m.onnx", "--stalls", "nan"): "Invalid value for '--stalls': 'nan' is not a number; see `hwflow sim "
+                                         "--help`",
     ("sim", "m.onnx", "--stalls", "1.5"): "Invalid value for '--stalls': 1.5 is not in the range 0<=x<=0.98; see "
                                          "`hwflow sim --help`",
     ("run", "m.onnx", "--patience", "nan"): "Invalid value for '--patience': 'nan' must be seconds, at least 0.01; see "

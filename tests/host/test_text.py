@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from dataclasses import dataclass
@@ -12,8 +13,10 @@ import numpy as np
 import pytest
 
 from hwflow import HwflowError, golden
+from hwflow.cli.generate import Asked, TextOptions
 from hwflow.host.text import Choice, Generation, TextModel, Vocabulary
 from hwflow.layers.formats import IntArray
+from hwflow.pipeline import boards
 from hwflow.quantize import Quantized, quantize
 from hwflow.quantize.passes.streaming import keep_states
 from tests.quantize.cache_models import ROWS, TOKENS, decoder
@@ -89,6 +92,15 @@ def test_what_is_refused(quantized: Quantized, prompt: list[int], count: int, me
     assert len(list(Generation(Board(quantized), [1], ROWS))) == ROWS  # type: ignore[arg-type]
 
 
+def test_what_cannot_be_generated_is_refused_before_a_board_is_compiled(quantized: Quantized, monkeypatch) -> None:
+    monkeypatch.setattr(boards, "kept_integers", lambda pipeline: quantized)
+    asked = Asked.of(TextOptions(generate=1, prompt="11"))
+    assert asked is not None
+    pipeline = SimpleNamespace(locked=contextlib.nullcontext)  # has nothing to compile with
+    with pytest.raises(HwflowError, match="tokens must be from 0 to 10, not 11"):
+        boards.simulated_design(pipeline, asked.require)  # type: ignore[arg-type]
+
+
 def test_a_wrong_board_shows(quantized: Quantized) -> None:
     work = Generation(Board(quantized, wrong=1), [1], 3)  # type: ignore[arg-type]
     list(work)
@@ -103,7 +115,8 @@ def test_vocabularies(tmp_path: Path) -> None:
     with pytest.raises(HwflowError, match="spelled by the vocabulary, which has no 'x'"):
         words.tokens("abx")
     file = tmp_path / "words.json"
-    for text, message in (("[", "must be a JSON file"), ("[1]", "must be a list of"), ("{}", "must be a list of")):
+    for text, message in (("[", "must be a JSON file"), ("[" * 100_000, "must be a JSON file"),
+                          ("[1]", "must be a list of"), ("{}", "must be a list of")):
         file.write_text(text)
         with pytest.raises(HwflowError, match=message):
             Vocabulary.read(file)

@@ -188,6 +188,33 @@ BAD: dict[str, tuple[Callable[[Maker, Fields], None], str]] = {
 }
 
 
+SCALES: dict[str, tuple[dict[str, object], str]] = {
+    "several scales of what weights multiply": (
+        {"x": np.full(6, 0.1), "w": np.full(4, 0.1)},
+        "tensor 0 'x' must have one scale, because weights multiply it, not several"),
+    "a scale for each input": (
+        {"w": np.full(6, 0.1), "axis": 1},
+        "the weights tensor 1 'w' must have one scale, or one for each output (axis 0), not for each place of axis 1"),
+    "a result without a scale": (
+        {"y": 0.0}, "tensor 2 'y' must have one scale above 0, because it is computed, not 0.0"),
+}
+
+
+@pytest.mark.parametrize("title", SCALES)
+def test_scales_of_products(title: str) -> None:
+    given, expected = SCALES[title]
+    scales: dict = {"x": 0.1, "w": 0.1, "y": 0.1, **given}
+    m = Maker()
+    x = m.tensor("x", [1, 6], "INT8", scale=scales["x"], axis=1)
+    w = m.tensor("w", [4, 6], "INT8", np.ones((4, 6)), scale=scales["w"], axis=scales.get("axis", 0))
+    y = m.tensor("y", [1, 4], "INT8", scale=scales["y"])
+    m.operator("FULLY_CONNECTED", [x, w, m.tensor("b", [4], "INT32", np.arange(4))], [y], "FullyConnectedOptions")
+    with pytest.raises(HwflowError) as caught:
+        hwflow.onnx.loads(m.file([x], [y]), "net.tflite")
+    assert str(caught.value) == f"net.tflite: operator 0 FULLY_CONNECTED 'y': {expected}; {AGAIN}"
+    assert caught.value.exit_code == 2
+
+
 @pytest.mark.parametrize("title", BAD)
 def test_bad_files(title: str) -> None:
     change, expected = BAD[title]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING
 from enum import Enum
@@ -85,12 +86,22 @@ def argument(declared: Declared) -> click.Argument:
                           required=required, metavar=declared.option.metavar, callback=whole(declared))
 
 
+class NumberRange(click.FloatRange):
+    """Numbers in a range: NaN, which no comparison finds outside of one, is none of them."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        return number
+
+
 def type_of(declared: Declared) -> click.ParamType[Any]:
     """How click makes a value of a word."""
     kind, parse = declared.kind, declared.option.parse
     if isinstance(parse, Range):
         low, high, strict = parse.least if parse.above is None else parse.above, parse.most, parse.above is not None
-        return (click.IntRange if kind is int else click.FloatRange)(low, high, min_open=strict)  # type: ignore[arg-type]
+        return (click.IntRange if kind is int else NumberRange)(low, high, min_open=strict)  # type: ignore[arg-type]
     if isinstance(parse, OneOf):
         return click.Choice(parse.words)
     if parse is not None:

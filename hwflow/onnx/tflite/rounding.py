@@ -26,6 +26,8 @@ def rounded_twice(c: Conversion, value: str, x: Tensor, w: Tensor, y: Tensor, ax
         return value
     assert x.quantization and w.quantization and y.quantization, "all are quantized"  # noqa: PT018
     scales = [tensor.quantization.scales.astype(np.float64) for tensor in (x, w, y) if tensor.quantization]
+    if not all(np.all(scale > 0) for scale in scales):  # refused where they are used
+        return value
     _, exponents = np.frexp(scales[0] * scales[1] / scales[2])
     if np.any(exponents >= 0):
         return value

@@ -46,6 +46,7 @@ def _convolve(c: Conversion, operator: Operator, tensors: tuple[Tensor, Tensor, 
               order: tuple[int, ...], group: int) -> None:
     x, w, bias = tensors
     y = c.output(operator)
+    _require_scales(c, x, w, order[0])
     strides, places = _sizes(options, "stride_h", "stride_w"), padding(options)
     pads: dict[str, Any] = {"dilations": _sizes(options, "dilation_h", "dilation_w"), "auto_pad": places}
     value = c.node(
@@ -87,6 +88,20 @@ def weights(c: Conversion, w: Tensor, order: tuple[int, ...]) -> str:
     return c.dequantized_along(w, name, axis)
 
 
+def _require_scales(c: Conversion, x: Tensor, w: Tensor, outputs: int) -> None:
+    """InvalidModel where integers of `x` times `w`, whose axis `outputs` is that of the outputs, have no scale each."""
+    if not (c.is_quantized(x) and c.is_quantized(w)):
+        return
+    assert x.quantization is not None and w.quantization is not None, "both are quantized"  # noqa: PT018
+    if x.quantization.per_axis:
+        raise InvalidModel(f"{x.label} must have one scale, because weights multiply it, not several", _AGAIN)
+    if w.quantization.per_axis and w.quantization.axis != outputs:
+        raise InvalidModel(
+            f"the weights {w.label} must have one scale, or one for each output (axis {outputs}), not for each place "
+            f"of axis {w.quantization.axis}", _AGAIN
+        )
+
+
 def biases(c: Conversion, bias: Tensor | None, x: Tensor, w: Tensor) -> tuple[str, ...]:
     """The real biases, nothing where there are none.
 
@@ -101,7 +116,8 @@ def biases(c: Conversion, bias: Tensor | None, x: Tensor, w: Tensor) -> tuple[st
         raise InvalidModel(f"the bias must be INT32 or INT64, not {bias.type_name}", _AGAIN)
     array = c.fixed(bias, "the bias").astype(np.int64)
     assert x.quantization is not None and w.quantization is not None, "both are quantized"  # noqa: PT018
-    scale = (x.quantization.scales * w.quantization.scales).astype(np.float32)
+    with np.errstate(over="ignore"):  # an infinite scale is refused by the rules
+        scale = (x.quantization.scales * w.quantization.scales).astype(np.float32)
     if np.any(array != array.astype(np.int32)):  # of layers with 16-bit activations
         return (c.constant((array * scale.astype(np.float64)).astype(np.float32), f"{c.names[bias.index]}/real"),)
     name = c.constant(array.astype(np.int32), f"{c.names[bias.index]}/int32")
@@ -121,6 +137,7 @@ def fully_connected(c: Conversion, operator: Operator) -> None:
     inputs, rows = w.shape[1], math.prod(x.shape)
     if not inputs or rows % inputs:
         raise InvalidModel(f"the weights {list(w.shape)} must suit {list(x.shape)} of {x.label}", _AGAIN)
+    _require_scales(c, x, w, 0)
     keep = options.flag("keep_num_dims") and len(x.shape) > 2
     if len(x.shape) == 2 and x.shape[1] == inputs:
         value = c.real(x)
@@ -158,6 +175,7 @@ def transpose_conv(c: Conversion, operator: Operator) -> None:
     assert size is not None and w is not None and x is not None, "the first three are there"  # noqa: PT018
     y = c.output(operator)
     c.rank(x, 4), c.rank(w, 4)
+    _require_scales(c, x, w, 0)
     shape = c.fixed_wholes(size, "the size of the output")
     strides = _sizes(options, "stride_h", "stride_w")
     if len(shape) != 4 or w.shape[3] != x.shape[3]:
