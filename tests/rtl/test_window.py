@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from amaranth.hdl import Module, Value, signed, unsigned
@@ -46,6 +48,16 @@ SHAPES = {
     "whole frame, one tile": WindowShape(height=4, width=5, words=2, kernel=(4, 5)),
     "padding wider than the kernel": WindowShape(height=3, width=4, words=2, kernel=(1, 2), pads=(2, 3, 2, 4)),
     "full": WindowShape(height=4, width=5, words=1, kernel=(3, 3), pads=(2, 2, 2, 2)),
+    "kept": WindowShape(height=1, width=1, words=2, kernel=(3, 1), pads=(2, 0, 0, 0), kept=True),
+    "kept, dilation 3": WindowShape(height=2, width=1, words=1, kernel=(4, 1), dilation=(3, 1), pads=(9, 0, 0, 0),
+                                    tiles_per_group=2, kept=True),
+    "kept, stride 3": WindowShape(height=3, width=1, words=2, kernel=(5, 1), stride=(3, 1), pads=(2, 0, 0, 0),
+                                  groups=2, kept=True),
+    "kept, leftovers": WindowShape(height=7, width=1, words=1, kernel=(4, 1), stride=(2, 1), pads=(2, 0, 0, 0),
+                                   kept=True),
+    "kept, pad 1": WindowShape(height=3, width=4, words=1, kernel=(3, 3), pads=(2, 1, 0, 1), tiles_per_group=2,
+                               kept=True),
+    "kept, one word": WindowShape(height=1, width=1, words=1, kernel=(2, 1), pads=(1, 0, 0, 0), kept=True),
 }
 LANES = 2
 
@@ -78,17 +90,19 @@ def naive(shape: WindowShape, frames: np.ndarray, pad_value: int) -> np.ndarray:
     """The words of all beats, from the definition, one after another."""
     words = []
     per_group = shape.words // shape.groups * LANES
-    for frame in frames:
+    rows = frames.reshape(-1, *frames.shape[2:])  # of all frames
+    for n in range(len(frames)):
+        first, end = (0 if shape.kept else n * shape.height), (n + 1) * shape.height
         for y in range(shape.out_height):
             for x in range(shape.out_width):
                 for group in range(shape.groups):
                     for _ in range(shape.tiles_per_group):
                         for ky in range(shape.kernel[0]):
                             for kx in range(shape.kernel[1]):
-                                iy = y * shape.stride[0] - shape.pads[0] + ky * shape.dilation[0]
+                                iy = n * shape.height + y * shape.stride[0] - shape.pads[0] + ky * shape.dilation[0]
                                 ix = x * shape.stride[1] - shape.pads[1] + kx * shape.dilation[1]
-                                inside = 0 <= iy < shape.height and 0 <= ix < shape.width
-                                pixel = frame[iy, ix] if inside else np.full(frame.shape[2], pad_value)
+                                inside = first <= iy < end and 0 <= ix < shape.width
+                                pixel = rows[iy, ix] if inside else np.full(frames.shape[3], pad_value)
                                 words.append(pixel[group * per_group:(group + 1) * per_group])
     return np.concatenate(words).reshape(-1, LANES)
 
@@ -194,6 +208,8 @@ def random_shapes(seed: int):
             height=max(1, reach[0] + draw(5) - pads[0] - pads[2]), width=reach[1] + draw(5), words=groups * draw(3),
             kernel=kernel, dilation=dilation, stride=(draw(3), draw(3)), pads=pads,
             groups=groups, tiles_per_group=draw(3))
+        if seed % 3 == 2 and reach[0]:
+            shape = replace(shape, height=draw(4) + shape.reach[0], pads=(draw(reach[0]), pads[1], 0, pads[3]), kept=True)
         interval = draw(12)
         if shape.cycles(interval) < 500 and not is_power_of_two(ring_of(shape, interval)):
             yield shape, interval
@@ -244,6 +260,8 @@ def test_model_cost_uses_the_ring():
 @pytest.mark.parametrize(("change", "message"), [
     ({"words": 3, "groups": 2}, "groups of a WindowShape must divide its 3 words, not 2"),
     ({"kernel": (9, 1)}, "height of .* with its padding must be at least that of its dilated kernel, 9, not 4"),
+    ({"kernel": (3, 1), "pads": (3, 0, 0, 0), "kept": True}, "must have at most 2 above its frames, the reach of its "
+     "kernel, and none below, not 3 and 0"),
     ({"stride": (0, 1)}, "stride of a WindowShape must be at least 1, not 0"),
     ({"pads": (0, -1, 0, 0)}, r"pads of a WindowShape must be at least 0, not \(0, -1, 0, 0\)"),
 ])

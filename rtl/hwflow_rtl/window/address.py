@@ -103,6 +103,9 @@ class BlockWalker(wiring.Component):
 
         for loop, taps, size, port in ((2, shape.columns_at(), shape.width, self.outside_x),
                                        (3, shape.rows_at(), shape.height, self.outside_y)):
+            if loop == 3 and shape.kept:
+                self.before_first(m, nest, ends)
+                continue
             for k, outside in enumerate(((taps < 0) | (taps >= size)).T):
                 flag = Signal(init=int(outside[0]), name=f"{port.name}_{k}")
                 if outside.all():
@@ -112,6 +115,21 @@ class BlockWalker(wiring.Component):
                         m.d.sync += flag.eq(nest.at(loop, (int(i) for i in np.flatnonzero(outside))))
                 m.d.comb += port[k].eq(flag)
         return m
+
+    def before_first(self, m: Module, nest: Nest, ends: Signal) -> None:
+        """Where rows are kept, those before the first frame are in the padding: `outside_y` of the first frames."""
+        frames = self.shape.frames_before()
+        most = int(frames.max())
+        frame = Signal(range(most + 1), name="frame")  # from 0 on, as far as it matters
+        with m.If(self.start & ends & (frame != most)):
+            m.d.sync += frame.eq(frame + 1)
+        for k, until in enumerate(frames.T):
+            flag = Signal(init=int(until[0] > 0), name=f"outside_y_{k}")
+            rows = [(np.flatnonzero(until == count), int(count)) for count in np.unique(until[until > 0])]
+            early = [nest.at(3, map(int, at)) & Mux(ends, frame < count - 1, frame < count) for at, count in rows]
+            with m.If(self.start):
+                m.d.sync += flag.eq(Cat(early).any())
+            m.d.comb += self.outside_y[k].eq(flag)
 
 
 class BeatWalker(wiring.Component):

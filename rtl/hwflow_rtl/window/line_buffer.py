@@ -180,6 +180,14 @@ class LineBufferShape:
         return LineBuffer(shape=self, technology=technology)
 
 
+def with_rows_before(frames: npt.NDArray[np.int64], rows: int, value: int) -> npt.NDArray[np.int64]:
+    """Frames [n, height, ...] of a sequence, each below the last `rows` rows before it, which are `value` at first."""
+    count, height, *others = frames.shape
+    before = np.full((rows, *others), value, np.int64)
+    sequence = np.concatenate([before, frames.reshape(count * height, *others)])
+    return np.stack([sequence[n * height:(n + 1) * height + rows] for n in range(count)])
+
+
 class LineBuffer(wiring.Component):
     """Plays the blocks of `shape`; `technology` makes the ring.
 
@@ -231,10 +239,12 @@ class LineBuffer(wiring.Component):
         """Words of all beats in order, [n * blocks, beats, lanes]; frames are [n, height, width, channels]."""
         shape, count = self.shape, len(frames)
         top, left, bottom, right = shape.pads
-        padded = np.pad(np.asarray(frames, dtype=np.int64), ((0, 0), (top, bottom), (left, right), (0, 0)),
-                        constant_values=self.pad_value)
+        frames = np.asarray(frames, dtype=np.int64)
+        if shape.kept:
+            frames, top = with_rows_before(frames, top, self.pad_value), 0
+        padded = np.pad(frames, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=self.pad_value)
         words = padded.reshape(*padded.shape[:3], shape.groups, shape.group_words, self.lanes)
-        rows = (shape.rows_at() + top)[:, None, :, None]  # [out row, out column, tap row, tap column]
+        rows = (shape.rows_at() + shape.pads[0])[:, None, :, None]  # [out row, out column, tap row, tap column]
         columns = (shape.columns_at() + left)[None, :, None, :]
         taps = words[:, rows, columns]  # [n, out row, out column, tap row, tap column, group, word, lane]
         taps = np.moveaxis(taps, 5, 3)  # [n, out row, out column, group, tap row, tap column, word, lane]

@@ -31,6 +31,9 @@ class WindowShape:
         Rows, columns.
     pads
         Rows or columns of padding: top, left, bottom, right.
+    kept
+        The rows above a frame are not padding but the last rows of the frames before it, so many as there would be rows
+        of padding.  Before the first frame they are padding.
     groups
         Of words: a block sees `words // groups` of them.
     tiles_per_group
@@ -46,6 +49,7 @@ class WindowShape:
     pads: tuple[int, int, int, int] = (0, 0, 0, 0)
     groups: int = 1
     tiles_per_group: int = 1
+    kept: bool = False
 
     def __post_init__(self) -> None:
         sizes = {
@@ -60,6 +64,9 @@ class WindowShape:
             raise ValueError(f"pads of a WindowShape must be at least 0, not {self.pads}")
         if self.words % self.groups:
             raise ValueError(f"groups of a WindowShape must divide its {self.words} words, not {self.groups}")
+        if self.kept and (self.pads[0] > self.reach[0] or self.pads[2]):
+            raise ValueError(f"a WindowShape that keeps rows must have at most {self.reach[0]} above its frames, the "
+                             f"reach of its kernel, and none below, not {self.pads[0]} and {self.pads[2]}")
         for name, size, reach in (("height", self.height + self.pads[0] + self.pads[2], self.reach[0]),
                                   ("width", self.width + self.pads[1] + self.pads[3], self.reach[1])):
             if reach >= size:
@@ -123,6 +130,11 @@ class WindowShape:
         """Input row of each tap, [out_height, kernel rows]; in the padding where not in range(height)."""
         starts = np.arange(self.out_height) * self.stride[0] - self.pads[0]
         return starts[:, None] + np.arange(self.kernel[0]) * self.dilation[0]
+
+    def frames_before(self) -> IntArray:
+        """Where rows are kept: of how many first frames the row of each tap is before all frames, [out_height, kernel
+        rows]."""
+        return np.maximum(0, -(self.rows_at() // self.height))
 
     def columns_at(self) -> IntArray:
         """Input column of each tap, [out_width, kernel columns]; in the padding where not in range(width)."""
