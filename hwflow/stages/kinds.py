@@ -24,10 +24,11 @@ from hwflow.layers.write_row import WriteRow
 from hwflow.stages.concat import ConcatStage
 from hwflow.stages.elementwise import AddStage, MultiplyStage
 from hwflow.stages.interpolate import InterpolateStage
+from hwflow.stages.kept_rows import kept_rows
 from hwflow.stages.matmul import MatMulStage
 from hwflow.stages.names import layer_names, name_of
 from hwflow.stages.pools import AveragePoolStage, MaxPoolStage
-from hwflow.stages.products import ConvStage, DenseStage
+from hwflow.stages.products import ConvStage, DenseStage, KeptConvStage
 from hwflow.stages.rearrange import RearrangeStage
 from hwflow.stages.recurrent import RecurrentStage
 from hwflow.stages.rows import NormalizeStage, RunningSumStage, SoftmaxStage, TopKStage
@@ -45,8 +46,8 @@ STAGES: dict[type[Layer], type[LayerStage[Layer]]] = {
     Trees: TreesStage, WriteRow: WriteRowStage,
 }  # fmt: skip
 
-#: Where a graph keeps its stages.
-KEY = "stages"
+#: Where a graph keeps its stages, and those of windows that keep states.
+KEY, KEPT = "stages", "stages of kept rows"
 
 
 def stage_of(graph: LayerGraph, layer: Layer) -> LayerStage[Layer]:
@@ -64,6 +65,14 @@ def stages_by_layer(graph: LayerGraph) -> dict[int, LayerStage[Layer]]:
         stages = graph.derived[KEY] = {
             id(layer): new_stage(graph, name, layer)
             for name, layer in zip(layer_names(graph), graph.layers, strict=True) if has_hardware(layer)}
+    return stages
+
+
+def kept_stages(graph: LayerGraph) -> dict[tuple[int, ...], KeptConvStage]:
+    """The stages of all windows of `graph` that can keep a state, by the positions of their layers; made once."""
+    stages = graph.derived.get(KEPT)
+    if not isinstance(stages, dict):
+        stages = graph.derived[KEPT] = {kept.layers: KeptConvStage.of(graph, kept) for kept in kept_rows(graph)}
     return stages
 
 

@@ -117,6 +117,11 @@ class MatrixStage(LayerStage[M_co]):
     def weights(self) -> IntArray:
         """[cout, kh, kw, cin / groups]."""
 
+    @property
+    def pad(self) -> int:
+        """What pads the frame, as it is on a stream."""
+        return pad_value(self.x)
+
     def hardware_problem(self) -> str | None:
         return rescale_problem(self.layer.requantize, self.y.format)
 
@@ -351,7 +356,7 @@ class MatrixStage(LayerStage[M_co]):
         return max(passes * max(pixels * block, feed, words, tile), whole_feed)
 
     def shape(self, folding: Folding, technology: Technology) -> MatrixStageShape | TiledStageShape:
-        unit, rescaler, pad = self.unit_shape(folding), self.rescaler(folding, technology), pad_value(self.x)
+        unit, rescaler, pad = self.unit_shape(folding), self.rescaler(folding, technology), self.pad
         if isinstance(unit, TiledShape):
             return TiledStageShape(tiled=unit, weights=self.weights, rescaler=rescaler, pad_value=pad)
         return MatrixStageShape(matrix=unit, weights=self.weights, rescaler=rescaler, pad_value=pad)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from hwflow_base.errors import HwflowError
 
 from hwflow.layers.base import Layer, LayerGraph, State
+from hwflow.stages.kept_rows import KeptRows, kept_rows
 
 #: Names of shared stages begin so; a number follows.
 SHARED = "shared"
@@ -27,25 +28,37 @@ class Execution(enum.Enum):
 class Group:
     """The layers of a stage by their positions in the graph, ascending.
 
-    `name` is that of a shared stage, None for a layer that has a stage of its own.
+    `name` is that of a shared stage, None for a layer that has a stage of its own, alone or with those that only move
+    the state that its window keeps (`kept_rows`).  Such a stage is called as the layer.
     """
 
     name: str | None
     layers: tuple[int, ...]
 
+    def layer(self, graph: LayerGraph) -> int:
+        """The position of the layer that has the stage for its own."""
+        made = self.outputs(graph)
+        return next((k for k in self.layers if graph.layers[k].output in made), self.layers[0])
+
     def inputs(self, graph: LayerGraph) -> tuple[str, ...]:
         """The tensors that enter the stage: for a layer of its own its inputs, else each once, as they are read."""
-        if self.name is None:
+        if len(self.layers) == 1 and self.name is None:
             return graph.layers[self.layers[0]].inputs
         return entering_of(graph, [graph.layers[k] for k in self.layers])
 
     def outputs(self, graph: LayerGraph) -> tuple[str, ...]:
         """The tensors that leave it."""
-        kept = kept_states(graph, [graph.layers[k] for k in self.layers]) if self.name else ()
+        kept = kept_inside(graph, self)
         handed = {state.write for state in graph.states if state not in kept}
         read = {*graph.outputs, *handed, *(name for k, layer in enumerate(graph.layers) if k not in self.layers
                                            for name in layer.inputs)}
         return tuple(name for name in (graph.layers[k].output for k in self.layers) if name in read)
+
+
+def kept_inside(graph: LayerGraph, group: Group) -> tuple[State, ...]:
+    """The states that the stage of `group` keeps, and no link hands on."""
+    alone = group.name is None and len(group.layers) == 1
+    return () if alone else kept_states(graph, [graph.layers[k] for k in group.layers])
 
 
 def kept_states(graph: LayerGraph, layers: Iterable[Layer]) -> tuple[State, ...]:
@@ -123,10 +136,16 @@ class Partition:
     shared: tuple[SharedLayers, ...] = ()
 
     def states_outside(self, graph: LayerGraph) -> tuple[State, ...]:
-        """The states of `graph` that no shared stage keeps."""
+        """The states of `graph` that no stage keeps, neither a shared one nor a window."""
         kept = [state.read for each in self.shared
                 for state in kept_states(graph, [graph.layers[k] for k in each.layers])]
+        kept += [window.state.read for window in self.windows(graph)]
         return tuple(state for state in graph.states if state.read not in kept)
+
+    def windows(self, graph: LayerGraph) -> tuple[KeptRows, ...]:
+        """The windows of stages of their own that keep states: all of whose layers no shared stage has."""
+        shared = {k for each in self.shared for k in each.layers}
+        return tuple(window for window in kept_rows(graph) if shared.isdisjoint(window.layers))
 
     def groups(self, graph: LayerGraph, names: Sequence[str] | None = None) -> tuple[Group, ...]:
         """The stages, each after those that it reads.  `names` are what messages call the layers, if not their names.
@@ -140,7 +159,10 @@ class Partition:
                 if stage_of.setdefault(k, each.name) != each.name:
                     raise HwflowError(f"layer '{names[k]}' must be in one stage, not in {stage_of[k]} and {each.name}")
         groups = [Group(each.name, each.layers) for each in self.shared]
-        groups += [Group(None, (k,)) for k in range(len(graph.layers)) if k not in stage_of]
+        windows = self.windows(graph)
+        groups += [Group(None, window.layers) for window in windows]
+        together = {*stage_of, *(k for window in windows for k in window.layers)}
+        groups += [Group(None, (k,)) for k in range(len(graph.layers)) if k not in together]
         return in_order(groups, graph, names)
 
 
@@ -157,7 +179,7 @@ def in_order(groups: Sequence[Group], graph: LayerGraph, names: Sequence[str]) -
     while left:
         ready = next((group for group in left if made.issuperset(group.inputs(graph))), None)
         if ready is None:
-            circle = [group.name or names[group.layers[0]] for group in circle_of(left, graph)]
+            circle = [group.name or names[group.layer(graph)] for group in circle_of(left, graph)]
             raise HwflowError(f"stages must not wait for each other in a circle, as {', '.join(circle)} would",
                               "put all of their layers into one shared stage, or fewer layers into it")
         left.remove(ready)

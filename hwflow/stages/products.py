@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from functools import cached_property
+
 import numpy as np
+from hwflow_rtl.window.shape import WindowShape
 
 from hwflow.layers.conv import Conv
 from hwflow.layers.dense import Dense
 from hwflow.layers.formats import Frame, IntArray
 from hwflow.layers.window import Window
+from hwflow.stages.codes import codes_of
+from hwflow.stages.folding import Folding
+from hwflow.stages.kept_rows import KeptRows
 from hwflow.stages.matrix import MatrixStage
+from hwflow.stages.names import name_of
 from hwflow.stages.sweep import Line, Sweep
 
 
@@ -41,6 +49,61 @@ class ConvStage(MatrixStage[Conv]):
             columns=Line(0, y.frame.width), weights=layer.weights, channels=first[:, None] + np.arange(depth),
             pad=x.zero_point if any(layer.pads) else 0)
         return (sweep.through(layer.window),)
+
+
+@dataclass(frozen=True, eq=False)
+class KeptConvStage(ConvStage):
+    """The window of the layer over the new rows of a frame, and the rows before them, which its line buffer `kept`.
+
+    Its frames are those of the input; a frame of one row is turned, so that the rows are what is kept.
+    """
+
+    kept: KeptRows
+
+    @classmethod
+    def of(cls, graph: LayerGraph, kept: KeptRows) -> KeptConvStage:
+        layer = graph.layers[kept.conv]
+        assert isinstance(layer, Conv)
+        return cls(graph, name_of(kept.conv, layer), layer.kind, tuple(graph.layers[k] for k in kept.layers),
+                   (kept.x,), (layer.output,), (layer.output,), layer, kept)
+
+    @property
+    def turned(self) -> bool:
+        """Whether the columns of the layer's frames are rows here."""
+        return self.x.frame.height == 1
+
+    @cached_property
+    def frame(self) -> Frame:
+        whole = self.x.frame
+        if self.turned:
+            return Frame(whole.width - self.kept.rows, 1, whole.channels)
+        return Frame(whole.height - self.kept.rows, whole.width, whole.channels)
+
+    @cached_property
+    def window(self) -> Window:
+        """With the rows that are kept in place of padding."""
+        window = self.layer.window
+        if not self.turned:
+            return replace(window, pads=(self.kept.rows, window.pads[1], 0, window.pads[3]))
+        return Window((window.kernel[1], 1), (window.strides[1], 1), (window.dilations[1], 1), (self.kept.rows, 0, 0, 0))
+
+    @cached_property
+    def pixels(self) -> WindowShape:
+        return replace(super().pixels, kept=True)
+
+    @cached_property
+    def weights(self) -> IntArray:
+        return self.layer.weights.transpose(0, 2, 1, 3) if self.turned else self.layer.weights
+
+    @property
+    def pad(self) -> int:
+        """What the rows before the first frame are."""
+        return int(codes_of(np.array(self.kept.initial), self.x.format))
+
+    def weight_rows(self, folding: Folding) -> tuple[int, ...]:
+        """None for several windows: those would be computed in passes, over a frame that is played again."""
+        height, width = self.window.positions(self.frame)
+        return super().weight_rows(folding) if height * width == 1 else ()
 
 
 class DenseStage(MatrixStage[Dense]):

@@ -6,7 +6,7 @@ from hwflow_base.errors import HwflowError
 
 from hwflow.hls.shared.stage import SharedStage
 from hwflow.layers.base import LayerGraph
-from hwflow.stages.kinds import hardware_problems, stage_of
+from hwflow.stages.kinds import hardware_problems, kept_stages, stage_of
 from hwflow.stages.names import layer_names
 from hwflow.stages.partition import DATAFLOW, Group, Partition
 from hwflow.stages.stage import Stage
@@ -28,6 +28,8 @@ def stages_of(graph: LayerGraph, partition: Partition = DATAFLOW) -> tuple[Stage
         layers = tuple(graph.layers[k] for k in group.layers)
         if group.name is not None:
             return SharedStage.of(graph, shared[group.name], layers, group.inputs(graph))
+        if len(layers) > 1:
+            return kept_stages(graph)[group.layers]
         return stage_of(graph, *layers)
 
     return tuple(stage(group) for group in partition.groups(graph, names))
@@ -36,4 +38,4 @@ def stages_of(graph: LayerGraph, partition: Partition = DATAFLOW) -> tuple[Stage
 def stage_names(graph: LayerGraph, partition: Partition = DATAFLOW) -> tuple[str, ...]:
     """The names of the stages of `graph` in order, also if some of its layers have no hardware."""
     names = layer_names(graph)
-    return tuple(group.name or names[group.layers[0]] for group in partition.groups(graph, names))
+    return tuple(group.name or names[group.layer(graph)] for group in partition.groups(graph, names))

@@ -109,8 +109,9 @@ def joints(stages: Sequence[Stage], graph: LayerGraph) -> list[tuple[str, Endpoi
 
 
 def streamed_states(graph: LayerGraph, stages: Sequence[Stage]) -> tuple[State, ...]:
-    """The states of `graph` that no shared stage keeps, in order: `Endpoint.state(k)` is the k-th of them."""
-    kept = {state.read for stage in stages if stage.kind == SHARED for state in kept_states(graph, stage.layers)}
+    """The states of `graph` that no stage keeps, in order: `Endpoint.state(k)` is the k-th of them."""
+    kept = {state.read for stage in stages if stage.kind == SHARED or len(stage.layers) > 1
+            for state in kept_states(graph, stage.layers)}
     return tuple(state for state in graph.states if state.read not in kept)
 
 
