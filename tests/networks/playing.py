@@ -7,7 +7,7 @@ with random stalls on each.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from amaranth.hdl import Shape, Value
@@ -70,7 +70,8 @@ def play_plan(graph: LayerGraph, plan: hls.Plan, frames: Mapping[str, IntArray],
     """Every boundary of `plan` against the golden model; with shared stages, every output."""
     core = hls.lower(graph, plan, portable(plan))
     values = golden.run(graph, frames)
-    bench = Bench(core, graph, values, stalls, patience, bool(plan.partition.shared))
+    made = () if plan.partition.shared else [stage.boundaries[-1] for stage in plan.stages]
+    bench = Bench(core, graph, values, stalls, patience, made)
     sim = simulator(core)
     sim.add_testbench(bench.run)
     sim.run()
@@ -83,17 +84,20 @@ def portable(plan: hls.Plan) -> Generic:
 
 
 class Bench:
-    """Feeds and takes; compares every word with the golden one when it moves."""
+    """Feeds and takes; compares every word with the golden one when it moves.
+
+    `made` are the tensors that the stages make, if those are to be compared.
+    """
 
     def __init__(self, core: Core, graph: LayerGraph, values: Mapping[str, IntArray], stalls: Stalls, patience: int,
-                 shared: bool = False):
+                 made: Sequence[str] = ()):
         self.core, self.graph, self.patience = core, graph, patience
         self.sources = [self.stream(getattr(core, port), tensor, values, stalls.source, (stalls.seed, port))
                         for port, tensor in zip(core.input_names, graph.inputs, strict=True)]
         self.sinks = [self.stream(getattr(core, port), tensor, values, stalls.sink, (stalls.seed, port))
                       for port, tensor in zip(core.output_names, graph.outputs, strict=True)]
-        self.stages = [] if shared else [self.stream(stage.o, layer.output, values, 0.0, 0)
-                                         for (_, stage), layer in zip(core.stages, graph.layers, strict=True)]
+        self.stages = [self.stream(stage.o, tensor, values, 0.0, 0)
+                       for (_, stage), tensor in zip(core.stages, made, strict=bool(made))]
         self.played = Played(cycles=[[] for _ in self.sinks], offered=[None for _ in self.sinks])
 
     def stream(self, port: object, tensor: str, values: Mapping[str, IntArray], stall: float, seed: object) -> Stream:

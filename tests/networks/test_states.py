@@ -22,6 +22,7 @@ from hwflow.layers import LayerGraph
 from hwflow.layers.base import State
 from hwflow.pipeline.planning import budget_of
 from hwflow.stages.folding import Folding
+from hwflow.stages.kept_rows import kept_rows
 from hwflow.stages.kinds import hardware_problems
 from hwflow.stages.partition import Execution, Partition, SharedLayers
 from hwflow.synth import load_board
@@ -30,6 +31,7 @@ from tests.networks.test_rtl import check_cycles, check_schedule, plan_of, stall
 from tests.random_cases import seeds
 from tests.strategies.described import describe
 from tests.strategies.layer_graphs import frames_for
+from tests.strategies.shifting_states import shifting_network
 from tests.strategies.streaming_graphs import streaming_network
 
 FRAMES = 4
@@ -47,6 +49,25 @@ def case(seed: int) -> tuple[LayerGraph, hls.Plan, str]:
 @seeds(quick=[0, 1, 2], slow=range(3, 100))
 def test_sequences(seed: int) -> None:
     graph, plan, told = case(seed)
+    count = FRAMES + 2 * max(plan.latency) // plan.interval
+    frames = frames_for(graph, count, seed)
+    for stalls in stalls_of(seed):
+        played = play_plan(graph, plan, frames, stalls)
+        assert not played.wrong, f"{stalls}: {played.wrong}; {told}"
+        if stalls == Stalls():
+            ends = [each[len(each) // count - 1 :: len(each) // count] for each in played.cycles]
+            check_cycles(plan, ends, played.offered, told)
+            check_schedule(plan, played.cycles, count, told)
+
+
+@seeds(quick=range(6), slow=range(6, 120))
+def test_windows_keep_states_that_only_shift(seed: int) -> None:
+    """The line buffer of a convolution has the only copy of its state, and the first frames find the initial rows."""
+    graph = shifting_network(seed)
+    plan, found = plan_of(graph, seed), kept_rows(graph)
+    told = f"seed {seed}\n{describe(graph)}\n{[stage.folding for stage in plan.stages]}\n{graph.states} {found}"
+    assert len(plan.stages) == len(graph.layers) - sum(len(kept.layers) - 1 for kept in found), told
+    assert sum(link.sink.of_state for link in plan.links) == len(graph.states) - len(found), told
     count = FRAMES + 2 * max(plan.latency) // plan.interval
     frames = frames_for(graph, count, seed)
     for stalls in stalls_of(seed):

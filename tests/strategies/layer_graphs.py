@@ -7,10 +7,10 @@ from functools import partial
 import numpy as np
 from hwflow_rtl.vendor import Technology
 
+from hwflow.hls.plan.graph_stages import stages_of
 from hwflow.layers import Frame, LayerGraph
 from hwflow.layers.formats import IntArray
 from hwflow.stages.folding import Folding
-from hwflow.stages.kinds import stage_of
 from hwflow.stages.rescalers import REFERENCE
 from tests.strategies.layers import Growing, Taste
 from tests.strategies.layers_of_rows import matmul, recurrent, trees, write_row
@@ -150,15 +150,14 @@ def frames_for(graph: LayerGraph, count: int, seed: int = 0) -> dict[str, IntArr
 
 
 def any_foldings(graph: LayerGraph, technology: Technology, rng: Rng, *, slowest: int | None = None) -> list[Folding]:
-    """For each layer any of its foldings that `technology` has multipliers for; with `slowest` one of at most so many
+    """For each stage any of its foldings that `technology` has multipliers for; with `slowest` one of at most so many
     cycles a frame, if there is one."""
     picked = []
-    for layer in graph.layers:
-        styles = stage_of(graph, layer).styles(technology)
-        every = stage_of(graph, layer).foldings()
-        options = [folding for folding in every if folding.style in styles]
+    for stage in stages_of(graph):
+        styles = stage.styles(technology)
+        options = [folding for folding in stage.foldings() if folding.style in styles]
         order = rng.permutation(len(options))
-        intervals = ((k, stage_of(graph, layer).schedule(options[k], REFERENCE).interval) for k in order)
+        intervals = ((k, stage.schedule(options[k], REFERENCE).interval) for k in order)
         quick = (k for k, interval in intervals if slowest is None or interval <= slowest)
         picked.append(options[next(quick, len(options) - 1)])
     return picked
