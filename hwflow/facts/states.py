@@ -14,8 +14,8 @@ from ..stages.partition import kept_states
 class StateFacts:
     """A state: the name that the user's model has for it, its frame and integers, and the `bits` of all of them.
 
-    `kept` is "layer", "queue" or "frame memory", `where` the layer, the kind of memory of the queue, or the shared
-    stage; both are None where only a plan would say it.
+    `kept` is "layer", "window", "queue" or "frame memory", `where` the layer, the stage whose window keeps the rows,
+    the kind of memory of the queue, or the shared stage; both are None where only a plan would say it.
     """
 
     state: str
@@ -43,6 +43,10 @@ def _place(graph: LayerGraph, state: State, plan: Plan) -> tuple[str, str]:
     for stage in plan.partition.shared:
         if state in kept_states(graph, [graph.layers[k] for k in stage.layers]):
             return "frame memory", stage.name
+    for window in plan.partition.windows(graph):
+        if window.state is state:
+            return "window", next(stage.name for stage in plan.stages
+                                  if stage.boundaries == (graph.layers[window.conv].output,))
     number = [each.read for each in plan.partition.states_outside(graph)].index(state.read)
     (written,) = (link for link in plan.links if link.sink.of_state and link.sink.number == number)
     return "queue", written.memory(plan.device).value

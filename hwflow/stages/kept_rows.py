@@ -69,6 +69,8 @@ def _of_state(graph: LayerGraph, state: State) -> KeptRows | None:
     rows = _rows(graph, layer, state)
     if rows is None:
         return None
+    while (k := _reshaped(graph, x, moving)) is not None:
+        x, moving = graph.layers[k].inputs[0], [*moving, k]
     return KeptRows(state, x, conv, tuple(sorted([*moving, conv])), rows, int(state.initial.flat[0]))
 
 
@@ -78,7 +80,8 @@ def _readers(graph: LayerGraph, state: State) -> tuple[list[int], int, str] | No
 
     None where that is not all that becomes of the state.
     """
-    moved, moving, windows, joined = {state.read}, [], [], set()
+    moved, moving, windows = {state.read}, list[int](), list[int]()
+    joined: set[str] = set()
     for k, layer in enumerate(graph.layers):
         if not moved.intersection(layer.inputs):
             continue
@@ -94,6 +97,19 @@ def _readers(graph: LayerGraph, state: State) -> tuple[list[int], int, str] | No
     if len(windows) != 1 or len(joined) != 1 or handed != [state.write] or moved.intersection(graph.outputs):
         return None
     return moving, windows[0], joined.pop()
+
+
+def _reshaped(graph: LayerGraph, x: str, readers: Iterable[int]) -> int | None:
+    """The layer that makes `x` for `readers` alone and leaves all elements in order; None where there is none."""
+    for k, layer in enumerate(graph.layers):
+        if layer.output == x and isinstance(layer, Rearrange) and _moves(layer) and x not in graph.sinks:
+            (source,) = (graph.tensors[name].frame.elements for name in layer.inputs)
+            rows, columns, channels = layer.offsets
+            order = (rows[:, None, None] + columns[:, None] + channels).reshape(-1)
+            alone = {id(reader) for reader in graph.consumers(x)} <= {id(graph.layers[j]) for j in readers}
+            if alone and np.array_equal(order, np.arange(source)):
+                return k
+    return None
 
 
 def _moves(layer: Layer) -> bool:

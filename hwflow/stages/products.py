@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from hwflow_rtl.window.shape import WindowShape
 
+from hwflow.layers.base import LayerGraph
 from hwflow.layers.conv import Conv
 from hwflow.layers.dense import Dense
 from hwflow.layers.formats import Frame, IntArray
@@ -85,7 +86,8 @@ class KeptConvStage(ConvStage):
         window = self.layer.window
         if not self.turned:
             return replace(window, pads=(self.kept.rows, window.pads[1], 0, window.pads[3]))
-        return Window((window.kernel[1], 1), (window.strides[1], 1), (window.dilations[1], 1), (self.kept.rows, 0, 0, 0))
+        return Window((window.kernel[1], 1), (window.strides[1], 1), (window.dilations[1], 1),
+                      (self.kept.rows, 0, 0, 0))
 
     @cached_property
     def pixels(self) -> WindowShape:

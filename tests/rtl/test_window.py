@@ -209,7 +209,7 @@ def random_shapes(seed: int):
             kernel=kernel, dilation=dilation, stride=(draw(3), draw(3)), pads=pads,
             groups=groups, tiles_per_group=draw(3))
         if seed % 3 == 2 and reach[0]:
-            shape = replace(shape, height=draw(4) + shape.reach[0], pads=(draw(reach[0]), pads[1], 0, pads[3]), kept=True)
+            shape = replace(shape, height=draw(4) + reach[0], pads=(draw(reach[0]), pads[1], 0, pads[3]), kept=True)
         interval = draw(12)
         if shape.cycles(interval) < 500 and not is_power_of_two(ring_of(shape, interval)):
             yield shape, interval

@@ -82,9 +82,10 @@ def word_join(technology: Technology, width: int, lanes_in: int, lanes: int, chu
 
 def window(technology: Technology, height: int, width: int, words: int, kernel: Sequence[int],
            stride: Sequence[int] = (1, 1), dilation: Sequence[int] = (1, 1), pads: Sequence[int] = (0, 0, 0, 0),
-           groups: int = 1, tiles_per_group: int = 1, bits: int = 8, lanes: int = 2) -> Sample:
+           groups: int = 1, tiles_per_group: int = 1, kept: bool = False, bits: int = 8, lanes: int = 2) -> Sample:
     shape = WindowShape(height=height, width=width, words=words, kernel=tuple(kernel), stride=tuple(stride),
-                        dilation=tuple(dilation), pads=tuple(pads), groups=groups, tiles_per_group=tiles_per_group)
+                        dilation=tuple(dilation), pads=tuple(pads), groups=groups, tiles_per_group=tiles_per_group,
+                        kept=kept)
     buffer = LineBufferShape(window=shape, element=signed(bits), lanes=lanes, pad_value=-3)
     return Sample(lambda: buffer.build(technology), lambda: buffer.cost(technology))
 

@@ -56,13 +56,15 @@ class Known(PlanMaker):
         self.plans: dict[Hashable, Plan] = {}
         #: Layers alone in a shared stage, by likeness and columns: those that are alike share one.
         self.parts: dict[tuple[Hashable, int], Part | None] = {}
-        self._stages: dict[str, Stage] = {}
+        #: By their names and layers: a window may keep a state in one partition, and not in another one.
+        self._stages: dict[tuple[str, int], Stage] = {}
         self._shared: dict[SharedLayers, SharedStage] = {}
         self._choices: dict[tuple[Hashable, int | None], Choices] = {}
 
     def stages(self, partition: Partition) -> tuple[Stage, ...]:
         return tuple(self.shared(stage) if isinstance(stage, SharedStage) else
-                     self._stages.setdefault(stage.name, stage) for stage in super().stages(partition))
+                     self._stages.setdefault((stage.name, len(stage.layers)), stage)
+                     for stage in super().stages(partition))
 
     def shared(self, stage: SharedStage) -> SharedStage:
         """The one that all partitions have instead of this stage, which is equal."""

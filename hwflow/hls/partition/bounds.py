@@ -93,7 +93,10 @@ class DataflowBounds:
 
     def at(self, target: int) -> Counts:
         """The least that each layer takes in a stage that is as fast as `target`: [layers, kinds], infinite where it
-        cannot be so fast."""
+        cannot be so fast.
+
+        Of a stage whose window keeps a state it is that of the layer that makes its output; the others take nothing.
+        """
         solver = self.solver
         least = np.full((len(solver.stages), len(KINDS)), np.inf)
         for k, stage in enumerate(solver.stages):
@@ -102,7 +105,15 @@ class DataflowBounds:
                 fast = choices[k].fast_enough(target, coming)
                 if fast:
                     least[k] = np.minimum(least[k], self.least(k, fast, coming))
-        return least
+        of_layers = np.zeros((len(solver.graph.layers), len(KINDS)))
+        of_layers[self.layers] = least
+        return of_layers
+
+    @cached_property
+    def layers(self) -> list[int]:
+        """For each stage, the position of the layer that makes its output."""
+        position = {layer.output: k for k, layer in enumerate(self.solver.graph.layers)}
+        return [position[stage.boundaries[-1]] for stage in self.solver.stages]
 
     def least(self, k: int, fast: Sequence[Choice], coming: Sequence[int | None]) -> Counts:
         """The least of each resource that stage k takes with the cheapest of these choices."""

@@ -32,6 +32,7 @@ from hwflow.hls.plan.choices import Choice
 from hwflow.hls.plan.outside_memory import OutsideMemory, TooManyWeights, paced
 from hwflow.hls.plan.plan import Plan
 from hwflow.stages.folding import Folding, Schedule
+from hwflow.stages.kinds import stage_of
 from hwflow.stages.partition import SHARED, Group, Partition
 
 #: A mixed design pays where its frames follow each other so many times as fast as in one shared stage.
@@ -92,7 +93,7 @@ class PartitionSearch:
 
     @cached_property
     def bounds(self) -> SharedBounds:
-        likenesses = [stage.likeness for stage in self.dataflow.stages]
+        likenesses = [stage_of(self.graph, layer).likeness for layer in self.graph.layers]
         return SharedBounds(self.graph, self.dataflow.target, likenesses, self.dataflow.known.parts)
 
     @cached_property

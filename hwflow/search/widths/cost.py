@@ -34,7 +34,8 @@ FoldingOf = Callable[[LayerGraph, Layer], Folding | None]
 
 def is_sum_of_layers(plan: Plan) -> bool:
     """Whether the layers' own costs, and what joins them, are all that the plan costs; but for FIFOs of branches."""
-    return not (plan.partition.shared or plan.streams or any(stage.places for stage in plan.stages))
+    joined = any(len(stage.layers) > 1 for stage in plan.stages)
+    return not (plan.partition.shared or joined or plan.streams or any(stage.places for stage in plan.stages))
 
 
 def plan_like(plan: Plan, graph: LayerGraph, folding_of: FoldingOf) -> Plan | None:
@@ -44,10 +45,13 @@ def plan_like(plan: Plan, graph: LayerGraph, folding_of: FoldingOf) -> Plan | No
     """
     if hardware_problems(graph) or [item.name for item in graph.layers] != [item.name for item in plan.graph.layers]:
         return None
+    stages = stages_of(graph, plan.partition)
+    if [tuple(layer.name for layer in stage.layers) for stage in stages] != [stage.layers for stage in plan.stages]:
+        return None  # in these widths other windows keep states
     foldings: list[Folding] = []
     places: dict[str, Places] = {}
-    for stage, widest in zip(stages_of(graph, plan.partition), plan.stages, strict=True):
-        if isinstance(stage, LayerStage):
+    for stage, widest in zip(stages, plan.stages, strict=True):
+        if isinstance(stage, LayerStage) and len(stage.layers) == 1:
             folding = folding_of(graph, stage.layer)
         else:
             folding = widest.folding if stage.folding_problem(widest.folding, plan.device) is None else None
@@ -62,9 +66,10 @@ def plan_like(plan: Plan, graph: LayerGraph, folding_of: FoldingOf) -> Plan | No
 def prices_of(plan: Plan, budget: Budget) -> dict[str, float]:
     """The price of each part of a plan; they add up to the price of the plan.
 
-    A stage of one layer is a part with the layer's name.  The ROM of weights of a shared stage is divided between its
-    layers, by the beats that each takes of it for a frame; the rest of the stage is a part with its own name.  `LINKS`
-    is all else: what joins stages to each other and to the memory outside, and what is lost where cells are packed.
+    A stage of one layer, or of one and those that move the state of its window, is a part with the layer's name.  The
+    ROM of weights of a shared stage is divided between its layers, by the beats that each takes of it for a frame; the
+    rest of the stage is a part with its own name.  `LINKS` is all else: what joins stages to each other and to the
+    memory outside, and what is lost where cells are packed.
     """
     prices: dict[str, float] = {}
     for stage, planned in zip(stages_of(plan.graph, plan.partition), plan.stages, strict=True):
@@ -75,8 +80,15 @@ def prices_of(plan: Plan, budget: Budget) -> dict[str, float]:
             prices |= {layer: rom * count / max(1, sum(beats.values())) for layer, count in beats.items()}
             prices[planned.name] = whole - rom
         else:
-            prices[planned.layers[0]] = whole
+            prices[_made_by(plan.graph, planned)] = whole
     return prices | {LINKS: budget.price(plan.resources) - sum(prices.values())}
+
+
+def _made_by(graph: LayerGraph, stage: StagePlan) -> str:
+    """The name of the layer that a stage of its own computes."""
+    layer = graph.producer(stage.boundaries[-1])
+    assert layer is not None, "a stage makes its boundary"
+    return layer.name
 
 
 def _rom_of_weights(stage: StagePlan, technology: Technology) -> Resources:
@@ -174,7 +186,8 @@ def pace_of(executions: Executions) -> Pace:
     if plan is None:
         foldings, interval, fits = _each_by_itself(graph, able, technology, budget)
     else:
-        foldings = {stage.layers[0]: stage.folding for stage in plan.stages if not stage.steps}
+        foldings = {stage.layers[0]: stage.folding for stage in plan.stages
+                    if not stage.steps and len(stage.layers) == 1}
         interval, fits = plan.interval, True
     costs = {name: able[name].cost(folding, technology) for name, folding in foldings.items()}
     return Pace(technology, budget, foldings, costs, interval, without, fits,

@@ -105,7 +105,8 @@ def _show_places(console: Console, facts: Mapping[str, Any]) -> None:
 
 def show_states(console: Console, states: Sequence[Mapping[str, Any]]) -> None:
     """What stays on the chip from frame to frame, a row for each state; of a plan also where."""
-    words = {None: "", "layer": "a layer", "queue": "a queue in {}", "frame memory": "the frame memory of {}"}
+    words = {None: "", "layer": "a layer", "window": "the window of {}", "queue": "a queue in {}",
+             "frame memory": "the frame memory of {}"}
     rows = [(shortened(state["state"], 40), state["frame"], state["format"], number(state["bits"]),
              words[state["kept"]].format(state["where"])) for state in states[:_MOST]]
     if rows:

@@ -182,7 +182,8 @@ def _value(what: str, index: int, name: str, text: str) -> Box:
 def _layer_box(plan: Plan, index: int, layer: Layer, stage: StagePlan, href: str) -> Box:
     shared, slowest = bool(stage.steps), stage is bottleneck(plan)
     weights = weights_of(layer)
-    look = "shared" if shared else "multiplies" if stage.schedule.multipliers else "passes"
+    computes = stage.schedule.multipliers and layer.output in stage.boundaries
+    look = "shared" if shared else "multiplies" if computes else "passes"
     fill, border = COLOURS[look]
     output = tensor_text(plan.graph, layer.output)
     lines = ((kind_text(plan.graph, layer), WIDE), (name_of(index, layer), NARROW),
@@ -198,14 +199,14 @@ def _layer_box(plan: Plan, index: int, layer: Layer, stage: StagePlan, href: str
 def _share(plan: Plan, layer: Layer, stage: StagePlan) -> float:
     """The share of the interval in which hardware computes the layer."""
     if not stage.steps:
-        return busy(stage, plan)
+        return busy(stage, plan) if layer.output in stage.boundaries else 0.0
     return sum(step.cycles for step in stage.steps if step.tensor == layer.output) / plan.interval
 
 
 def _arrow(plan: Plan, source: int, sink: int, tensor: str, link: LinkPlan | None) -> Arrow:
-    """A stream between stages, or a tensor that stays in the frame memory of a shared stage."""
+    """A stream between stages, or a tensor that stays in the memory of a stage: of a shared one, or of a window."""
     if link is None:
-        return Arrow(source, sink, hint=f"'{clean(tensor)}' stays in the frame memory", css="edge inside")
+        return Arrow(source, sink, hint=f"'{clean(tensor)}' stays in the memory of its stage", css="edge inside")
     return Arrow(source, sink, f"queue {link.beats}" if link.beats else "", link_text(plan, link))
 
 

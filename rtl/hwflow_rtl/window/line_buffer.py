@@ -174,7 +174,16 @@ class LineBufferShape:
         control = fitted("LineBuffer", address_bits=address, counter_bits=counters, masked_taps=masked,
                          taps=sum(window.kernel), is_wide=int(wide))
         return (technology.ram_cost(width=self.width, depth=depth, name="ring") + control + wrap_cost(depth, technology)
-                + Resources(lut=chains, ff=self.width))
+                + self.first_frames_cost() + Resources(lut=chains, ff=self.width))
+
+    def first_frames_cost(self) -> Resources:
+        """What finds the padding before the first frame, where rows are kept: a count of frames, and comparisons."""
+        if not self.window.kept:
+            return Resources()
+        frames = self.window.frames_before()
+        bits = int(frames.max()).bit_length()
+        compared = sum(len(np.unique(until[until > 0])) for until in frames.T)
+        return Resources(lut=2 * bits + compared * (1 + bits // 3), ff=bits)
 
     def build(self, technology: Technology) -> LineBuffer:
         return LineBuffer(shape=self, technology=technology)

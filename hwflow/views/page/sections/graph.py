@@ -9,7 +9,7 @@ from hwflow_base.printable import counted, number, percent, shortened
 from markupsafe import Markup
 
 from hwflow.hls.plan.plan import Plan, StagePlan
-from hwflow.layers.base import Layer
+from hwflow.layers.base import Layer, state_name
 from hwflow.stages.names import layer_names
 
 from ....facts.plan import bottleneck, busy, ends, execution_line, padding_loss
@@ -44,9 +44,11 @@ def cards_of(plan: Plan, stages: Sequence[StagePlan]) -> Iterator[Card]:
     for stage in plan.stages:
         inside = [position for position, other in enumerate(stages) if other is stage]
         if not stage.steps:
-            layer = plan.graph.layers[inside[0]]
+            layer = next(plan.graph.layers[k] for k in inside if plan.graph.layers[k].output == stage.boundaries[-1])
+            keeps = [("keeps", f"the state '{state_name(plan.graph, window.state)}' from frame to frame")
+                     for window in plan.partition.windows(plan.graph) if window.layers == tuple(inside)]
             yield Card(stage_anchor(stage.name), stage.name, kind_text(plan.graph, layer),
-                       (*stage_facts(plan, stage), *layer_facts(plan, layer), in_model(layer)))
+                       (*stage_facts(plan, stage), *layer_facts(plan, layer), *keeps, in_model(layer)))
             continue
         links = tuple((f"#{layer_anchor(position)}", names[position]) for position in inside)
         yield Card(stage_anchor(stage.name), stage.name, f"shared by {len(inside)} layers",
@@ -207,11 +209,12 @@ def layers_table(plan: Plan, design: DesignGraph) -> Markup:
     for position, (layer, stage) in enumerate(zip(graph.layers, design.stages, strict=True)):
         weights = weights_of(layer)
         steps = [step for step in stage.steps if step.tensor == layer.output]
-        cycles = sum(step.cycles for step in steps) if stage.steps else stage.schedule.interval
+        own = stage.schedule.interval if layer.output in stage.boundaries else 0
+        cycles = sum(step.cycles for step in steps) if stage.steps else own
         share = cycles / plan.interval
         rows.append((
             element("a", names[position], href=href_of(position, stage)), kind_text(graph, layer),
-            stage.name if stage.steps else "its own",
+            stage.name if len(stage.layers) > 1 else "its own",
             Markup(", ").join(together(tensor_text(graph, name)) for name in layer.inputs),
             together(tensor_text(graph, layer.output)), "" if weights is None else together(str(weights)),
             layer.multiplications(graph), cycles, Cell(percent(share), share)))
