@@ -120,6 +120,19 @@ def test_sequences_beside_a_shared_stage(seed: int) -> None:
             assert gap <= plan.interval if plan.is_bound else gap == plan.interval, (ends, plan.interval)
 
 
+@seeds(quick=[2], slow=range(3, 40))
+def test_windows_keep_states_beside_a_shared_stage(seed: int) -> None:
+    """Those whose layers are all outside of it; the others are in its memory, or queues."""
+    graph = shifting_network(seed)
+    plan = some_share(graph, seed)
+    if plan is None or plan.interval > LONG or not plan.partition.windows(graph):
+        return
+    frames = frames_for(graph, FRAMES + 2, seed)
+    for stalls in stalls_of(seed):
+        played = play_plan(graph, plan, frames, stalls)
+        assert not played.wrong, f"{stalls}: {played.wrong}; {plan.partition}"
+
+
 def oracle(graph: LayerGraph, frames: dict[str, np.ndarray]) -> dict[str, list[np.ndarray]]:
     """Each tensor of each frame, layer by layer, with a dictionary in place of everything else."""
     made: dict[str, list[np.ndarray]] = {}
