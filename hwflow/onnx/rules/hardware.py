@@ -38,7 +38,8 @@ def constants_are_numbers(document: Document) -> Iterator[Finding]:
         array = _decoded(document, place.proto)
         if array is not None and (count := _nans(array)):
             message = f"the elements should be numbers, not NaN ({count} of {array.size} are)"
-            yield warning("HW-01", "W-nan", place.path, message, "train or export the model again")
+            yield warning("HW-01", "W-nan", place.path, message,
+                          "train or export the model again, unless something is written over them")
 
 
 def _nans(array: Array) -> int:
