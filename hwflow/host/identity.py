@@ -161,9 +161,13 @@ def _parts(value: object) -> Iterator[bytes]:
         yield _plain(value)
 
 
+#: Fields of graphs and rescalings that earlier ones do not have.
+_LATER = frozenset({"states", "outward"})
+
+
 def _said(field: Field[object], value: object) -> bool:
-    """False for states of a graph that has none: designs from before there were states keep their identity."""
-    return field.name != "states" or bool(getattr(value, field.name))
+    """False for a field of `_LATER` that is empty or 0: designs from before it keep their identity."""
+    return field.name not in _LATER or bool(getattr(value, field.name))
 
 
 def _plain(value: object) -> bytes:
