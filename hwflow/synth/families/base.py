@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Protocol
 
 from hwflow_base.errors import HwflowError
@@ -14,6 +15,7 @@ from hwflow_rtl.vendor import Resources, Technology
 from hwflow_rtl.vendor.pads import PadTiming
 from hwflow_rtl.vendor.pll import PllSettings
 
+from ..readback import Fabric
 from ..rom_contents import Contents, RomCell, Wires
 from ..transports import Pin
 from ..yosys_json import Cells
@@ -285,6 +287,14 @@ class Family(FamilyDevices, FamilyTools, FamilyNetlists, FamilyDie, ABC):
 
         `source` names the file in messages.  Raises HwflowError where the contents in it are not `old`.
         """
+
+    def read_back(self, fpga: Fpga, bitstream: Path) -> Fabric:
+        """What the bits in `bitstream`, the packer's file, configure, from the chip database alone.
+
+        Raises HwflowError where the file is none of this device, is cut or damaged, or has bits that the database does
+        not explain; MissingTool where the database is not installed.
+        """
+        raise HwflowError(f"bitstreams of the family {self.name} must have a reader, and there is none")
 
 
 def unlike_pll(source: str) -> HwflowError:
