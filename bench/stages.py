@@ -30,7 +30,7 @@ from hwflow.layers import Add, AveragePool, Conv, Dense, Frame, Layer, LayerGrap
 from hwflow.layers.rescale import Requantize, Thresholds
 from hwflow.stages.folding import Folding
 from hwflow.synth import Board, load_board
-from hwflow.synth.bitstream import constraints
+from hwflow.synth.board_ports import constraints
 from hwflow.synth.design_parts import read_parts
 from hwflow.synth.families import FAMILIES
 from hwflow.synth.netlist import make_netlist

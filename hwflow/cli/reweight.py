@@ -15,6 +15,7 @@ from hwflow_base.later import later
 from hwflow_base.options import Option, Range, Section
 
 from ..options import BOARD, BoardName, Project, Verbose
+from .parser.command import usage_error
 
 with later():
     from ..reweight.retrained import Retrained
@@ -33,7 +34,10 @@ class ReweightRequest:
     board: BoardName = BOARD
     netlist: Annotated[bool, Option(
         "Simulate the new netlist and compare it with the golden model.", Section.SIMULATION)] = False
-    frames: Annotated[int, Option("Frames to simulate with --netlist.", Section.SIMULATION, parse=Range(2))] = 3
+    bitstream: Annotated[bool, Option(
+        "Read the new bitstream back, simulate that and compare it.", Section.SIMULATION)] = False
+    frames: Annotated[int, Option(
+        "Frames to simulate with --netlist or --bitstream.", Section.SIMULATION, parse=Range(2))] = 3
     verbose: Verbose = False
 
 
@@ -43,6 +47,8 @@ def reweight(console: Console, request: ReweightRequest) -> Mapping[str, object]
     Exit codes: 0 done; 1 if the model does not fit the routed hardware, the simulation differs, or a tool fails; 2 if
     there is no routed design.
     """
+    if request.netlist and request.bitstream:
+        raise usage_error("--netlist and --bitstream must not be given together: each is a simulation of its own")
     started = time.monotonic()
     base = base_folder(request)
     retrained = Retrained(console, request.project, request.board, base)
@@ -52,7 +58,8 @@ def reweight(console: Console, request: ReweightRequest) -> Mapping[str, object]
         report = retrained.reweight()
         seconds = time.monotonic() - started
         accuracy = pipeline.accuracy()
-        proof = pipeline.prove(request.frames) if request.netlist else None
+        proof = (pipeline.prove(request.frames, bitstream=request.bitstream)
+                 if request.netlist or request.bitstream else None)
     say_accuracy(console, accuracy)
     console.say(f"bitstream: {report.bitstream}; {report.changed} of {report.parts} parts of ROMs are new, all else is "
                 f"the routed design in {report.base}, its clock of {report.clock_mhz:g} MHz included; {seconds:.1f} s")

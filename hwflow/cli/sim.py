@@ -21,7 +21,7 @@ with later():
     from ..facts.plan import simulation_facts
     from ..pipeline.pipeline import Pipeline
     from ..pipeline.records import keep_headline, keep_netlist, keep_simulation
-    from ..synth.toolchain import find_tool
+    from ..synth.toolchain import find_tool, tools_of_family
     from ..views.console.accuracy import say_accuracy
     from ..views.console.plan import show_simulation
     from ..views.console.runs import failure_lines
@@ -29,22 +29,22 @@ with later():
 
 Result = Mapping[str, object]
 
-#: Frames of a simulation: of the RTL, and of a netlist, whose cells take longer.
-FRAMES, NETLIST_FRAMES = 10, 3
+#: Frames of a simulation: of the RTL, and of single cells, which take longer.
+FRAMES, CELL_FRAMES = 10, 3
 #: Frames of a sequence, at most, where the user gives no number.
 SEQUENCE = 100
 
 
 @dataclass(frozen=True)
 class SimRequest:
-    """The request of `hwflow sim`; `frames` is None for 10, 3 with `netlist`, or with `streaming` all rows of the data,
+    """The request of `hwflow sim`; `frames` is None for 10, 3 with cells, or with `streaming` all rows of the data,
     up to 100."""
 
     project: Project
     quantization: QuantizationOptions = field(default_factory=QuantizationOptions)
     hardware: HardwareOptions = field(default_factory=HardwareOptions)
     frames: Annotated[int | None, Option(
-        "Frames to simulate; 10, or 3 with --netlist.", Section.SIMULATION, parse=Range(2))] = None
+        "Frames to simulate; 10, or 3 with --netlist or --bitstream.", Section.SIMULATION, parse=Range(2))] = None
     stalls: Annotated[float, Option(
         "Probability of a stall at each end in the second run.", Section.SIMULATION, parse=Range(0, 0.98))] = 0.4
     seed: Annotated[int, Option("Seed of the stalls.", Section.SIMULATION)] = 1
@@ -52,21 +52,32 @@ class SimRequest:
     netlist: Annotated[bool, Option(
         "Simulate the netlist from yosys instead, and compare the bytes at the board's pins.",
         Section.SIMULATION)] = False
+    bitstream: Annotated[bool, Option(
+        "The same with the bitstream: its bits, read back as the cells and wires that they configure "
+        "(docs/bitstream.md). It is made first if there is none.", Section.SIMULATION)] = False
     streaming: Annotated[bool, Option(
         "Play all rows of the data, up to 100, as one sequence, of a model that keeps a state from frame to frame "
         "(docs/streaming.md).", Section.SIMULATION)] = False
     clock: Annotated[float | str | None, replace(CLOCK, needs="netlist")] = None
     verbose: Verbose = False
 
+    @property
+    def cells(self) -> str | None:
+        """The option that asks for cells in place of the RTL."""
+        return "--netlist" if self.netlist else "--bitstream" if self.bitstream else None
+
 
 def sim(console: Console, request: SimRequest) -> Result:
     """Simulate the RTL of MODEL and compare every stage with the golden model, bit for bit."""
-    if request.netlist and was_said("stalls"):
-        raise usage_error("--stalls must not be given with --netlist, where only the serial line stalls")
+    if request.netlist and request.bitstream:
+        raise usage_error("--netlist and --bitstream must not be given together: each is a simulation of its own")
+    if request.cells and was_said("stalls"):
+        raise usage_error(f"--stalls must not be given with {request.cells}, where only the serial line stalls")
     if request.clock is not None and not request.netlist:
-        raise usage_error("--clock must be given together with --netlist: only the netlist has a PLL")
+        raise usage_error("--clock must be given together with --netlist: the RTL has no PLL, and a bitstream has its "
+                          "clock from hwflow synth")
     pipeline = Pipeline(console, request.project, request.quantization, request.hardware)
-    if request.netlist:
+    if request.cells:
         return _prove(console, pipeline, request)
     pipeline.prepare(find_tools)
     with pipeline.locked():
@@ -105,21 +116,24 @@ def _frames(pipeline: Pipeline, request: SimRequest, usual: int) -> int:
             "leave it out, or export the model with the state of its recurrent layer as an input and an output "
             "(docs/streaming.md)",
         )
-    rows = pipeline.dataset.rows if pipeline.dataset is not None and not request.netlist else usual
+    rows = pipeline.dataset.rows if pipeline.dataset is not None and not request.cells else usual
     return request.frames or max(2, min(rows, SEQUENCE))
 
 
 def _prove(console: Console, pipeline: Pipeline, request: SimRequest) -> Result:
     if request.waves:
-        raise HwflowError("--waves must not be given with --netlist, whose wires have no names")
-    pipeline.prepare(find_tools, lambda: find_tool("yosys"))
+        raise HwflowError(f"--waves must not be given with {request.cells}, whose wires have no names")
+    tools = find_tool if request.netlist else tools_of_family
+    pipeline.prepare(find_tools, lambda: tools("yosys" if request.netlist else pipeline.board.family))
     with pipeline.locked():
-        proof = pipeline.prove(_frames(pipeline, request, NETLIST_FRAMES), seed=request.seed, clock=request.clock)
+        proof = pipeline.prove(_frames(pipeline, request, CELL_FRAMES), seed=request.seed, clock=request.clock,
+                               bitstream=request.bitstream)
         keep_netlist(pipeline, proof, seed=request.seed)
-    console.table("netlist", ("cell", "how many"), [(kind, str(count)) for kind, count in proof.cells.items()])
+    console.table("bitstream" if request.bitstream else "netlist", ("cell", "how many"),
+                  [(kind, str(count)) for kind, count in proof.cells.items()])
     if proof.difference is not None:
         console.fail(proof.difference)
     console.say(str(proof))
     if proof.equal:
-        pipeline.next("synth")
+        pipeline.next("run" if request.bitstream else "synth")
     return {"exit_code": 0 if proof.equal else 1, "warnings": pipeline.warned.facts(), **proof.facts()}

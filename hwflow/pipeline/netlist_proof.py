@@ -1,5 +1,6 @@
-"""The proof of a netlist: the cells that go to place and route give the golden model's bytes through a board's pins.
+"""The proof of a netlist: its cells give the golden model's bytes through a board's pins.
 
+They are those that go to place and route, or those that a bitstream configures (`synth.readback`).
 The netlist is simulated cell by cell (`hwflow_sim.board`); the driver that talks to a real board (`hwflow.host`) sends
 it frames over a simulated line and takes its results.
 """
@@ -14,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 from hwflow_base.errors import HwflowError
+from hwflow_base.files.cache import digest
 from hwflow_base.files.facts import plain
 from hwflow_sim.board import (
     LinePort,
@@ -47,7 +49,7 @@ SILENCE, STALL, FRAMES_OF_PATIENCE = 0.4, 1.0, 30
 
 @dataclass(frozen=True)
 class NetlistProof:
-    """The result of a proof: `digest` is that of the netlist's file, `cells` counts its kinds of cells.
+    """The result of a proof: `digest` is that of the file of which it is, `cells` counts its kinds of cells.
 
     `difference` says what was not as the golden model has it, None where all was; `cycles` are clock cycles of the
     board, simulated in `seconds`.  `played` and `results` are digests (`frames_digest`) of the frames and of what the
@@ -55,6 +57,7 @@ class NetlistProof:
     """
 
     netlist: Path
+    bitstream: Path | None
     board: str
     digest: str
     cells: Mapping[str, int]
@@ -75,7 +78,8 @@ class NetlistProof:
         return {**plain(self), "equal": self.equal}
 
     def __str__(self) -> str:
-        what = f"netlist {self.digest[:12]} of {self.board}, {sum(self.cells.values())} cells"
+        kind = "netlist" if self.bitstream is None else "bitstream"
+        what = f"{kind} {self.digest[:12]} of {self.board}, {sum(self.cells.values())} cells"
         how = f"{self.frames} frames through its pins, {self.cycles} clock cycles"
         return f"{'equal' if self.equal else 'not equal'}: {what}, {how}" + (", bit for bit" if self.equal else "")
 
@@ -84,8 +88,8 @@ class NetlistProof:
 class NetlistBench:
     """The netlist of `design`, cell by cell behind the pins of its board.
 
-    `netlist` is the JSON file that yosys wrote for place and route, also one whose ROMs have other contents since.  The
-    simulation takes place in `folder`; `cache` keeps what was compiled.
+    `netlist` is the JSON file that yosys wrote for place and route, also one whose ROMs have other contents since, or
+    what was read back from `bitstream`.  The simulation takes place in `folder`; `cache` keeps what was compiled.
     """
 
     netlist: Path
@@ -93,6 +97,7 @@ class NetlistBench:
     folder: Path
     cache: Path
     say: Callable[[str], None] = print
+    bitstream: Path | None = None
 
     def prove(self, frames: Frames | Mapping[str, Frames], image: bytes | None = None) -> NetlistProof:
         """Play `frames`, int64[n, height, width, channels] by input name or of the only input, through the pins, and
@@ -120,7 +125,8 @@ class NetlistBench:
             except LinkFailed as error:
                 difference = str(error)
             facts = simulated.facts
-        return NetlistProof(self.netlist, board.name, cells.digest, cells.cells, len(expected), expected.size,
+        file = cells.digest if self.bitstream is None else digest(self.bitstream)
+        return NetlistProof(self.netlist, self.bitstream, board.name, file, cells.cells, len(expected), expected.size,
                             facts.cycles, time.monotonic() - began, difference, *ends_digests(graph, values))
 
     def talk(self, port: LinePort | NetworkPort, frames: Mapping[str, Frames], image: bytes | None) -> bytes:

@@ -35,7 +35,7 @@ from ..accuracy import Accuracy, LayerNoise, data_warnings, layer_warnings, meas
 from ..data.dataset import Dataset, load_dataset
 from ..data.shapes import given_shapes
 from ..facts.mapping import Mapped, mapped, trial
-from ..facts.plan import CoreClock, clock_of
+from ..facts.plan import CoreClock, clock_of, routed_design
 from ..host.identity import identity
 from ..layers.base import LayerGraph
 from ..onnx.about import about
@@ -50,9 +50,12 @@ from ..quantize.settings import QuantizationSettings, settings_of_bits, with_opt
 from ..quantize.settings_file import settings_from_yaml
 from ..quantize.support import operators_without_hardware, require_small_frames, require_small_model
 from ..synth import Board, SynthesisReport, load_board
+from ..synth.bitstream import bitstream_of
+from ..synth.clock import layout_clock
 from ..synth.design import Design, synthesize_design
 from ..synth.netlist import make_netlist_of
 from ..synth.options import SynthesisOptions
+from ..synth.readback.of_board import netlist_of
 from .build_folders import board_folder, data_key, held, integers_key
 from .measurements import Measurements
 from .planning import executions_of, given_plan, plan_for
@@ -379,17 +382,40 @@ class Pipeline:
         return make_netlist_of(self.design.on_board(), self.synthesis, apart=self.board_folder / "proof", clock=clock,
                                audience=self.audience)
 
-    def prove(self, count: int, *, seed: int = 1, clock: float | str | None = None) -> NetlistProof:
-        """Simulate `count` frames in the netlist, cell by cell, and compare them with the golden model."""
+    def prove(self, count: int, *, seed: int = 1, clock: float | str | None = None, bitstream: bool = False
+              ) -> NetlistProof:
+        """Simulate `count` frames in the netlist, cell by cell, and compare them with the golden model.
+
+        With `bitstream` it is the one that the bits configure, read back.
+        """
         from .netlist_proof import NetlistBench
 
-        netlist = self.netlist(clock)
-        kind = f"simulate the netlist of {self.folder.name} for {self.board.name}"
-        with self.console.step(f"simulate {count} frames through the pins of the netlist", kind,
+        file = self.bitstream() if bitstream else None
+        netlist = self.netlist(clock) if file is None else self.read_back(file)
+        what = "netlist" if file is None else "bitstream"
+        kind = f"simulate the {what} of {self.folder.name} for {self.board.name}"
+        with self.console.step(f"simulate {count} frames through the pins of the {what}", kind,
                                count * self.plan.interval):
-            bench = NetlistBench(netlist, self.design, self.board_folder / "netlist", self.compiled,
-                                 self.console.progress)
+            bench = NetlistBench(netlist, self.design, self.board_folder / what, self.compiled,
+                                 self.console.progress, file)
             return bench.prove(self.frames(count, seed))
+
+    def bitstream(self) -> Path:
+        """The bitstream in build/<model>/<board>/synth, whatever its seed and clock; made there if there is none."""
+        file = bitstream_of(self.synthesis, self.board)
+        same = routed_design(self.plan, self.graph, self.board, self.synthesis)
+        if same is None or not file.is_file():
+            self.synthesize(SynthesisOptions())
+        return file
+
+    def read_back(self, bitstream: Path) -> Path:
+        """The netlist of the cells that `bitstream` configures."""
+        weights = self.design.weights()
+        with self.console.step("read the bitstream back", f"read a bitstream of {self.board.family} back",
+                               bitstream.stat().st_size):
+            return netlist_of(bitstream, self.board, self.board_folder / "readback",
+                              clock=layout_clock(self.synthesis / "layout"),
+                              memory=weights.memory if weights else None)
 
     def synthesize(self, options: SynthesisOptions) -> SynthesisReport:
         """Make the bitstream, its report and `identity.json` for the driver, in build/<model>/<board>/synth."""

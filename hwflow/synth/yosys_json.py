@@ -50,3 +50,8 @@ class Netlist(TypedDict):
     """A netlist; designs here are flattened into the one module `top`."""
 
     modules: dict[str, Module]
+
+
+def numbers_of(cell: Cell) -> dict[str, int]:
+    """The parameters of a cell that are numbers."""
+    return {name: int(value, 2) for name, value in cell["parameters"].items() if value and set(value) <= {"0", "1"}}

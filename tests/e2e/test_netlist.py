@@ -23,6 +23,14 @@ MODEL, DATA = ROOT / "models" / "digits_mlp.onnx", ROOT / "models" / "digits_mlp
 FIRST_BIT = {"ice40": "INIT_0", "ecp5": "INITVAL_00", "gowin": "INIT_RAM_00"}
 
 
+def test_cells_are_of_one_kind(cli: Cli) -> None:
+    done = cli(*SIM, "--netlist", "--bitstream")
+    assert (done.code, done.message) == (2, "--netlist and --bitstream must not be given together: each is a "
+                                            "simulation of its own; see `hwflow sim --help`")
+    done = cli(*SIM, "--bitstream", "--waves")
+    assert done.message == "--waves must not be given with --bitstream, whose wires have no names"
+
+
 def test_waves_are_of_the_rtl_alone(cli: Cli) -> None:
     done = cli(*SIM, "--netlist", "--waves")
     assert done.code == 2
@@ -32,7 +40,7 @@ def test_waves_are_of_the_rtl_alone(cli: Cli) -> None:
     assert done.message.startswith("--stalls must not be given with --netlist, where only the serial line stalls")
     done = cli(*SIM, "--clock", "board")
     assert done.code == 2
-    assert done.message.startswith("--clock must be given together with --netlist: only the netlist has a PLL")
+    assert done.message.startswith("--clock must be given together with --netlist: the RTL has no PLL")
 
 
 @pytest.mark.slow

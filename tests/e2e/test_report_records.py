@@ -130,7 +130,7 @@ def test_what_was_run_with_another_design_is_not_shown(subject: Subject) -> None
     body = proof.section(other).body
     assert body.count("not run with this design: the record in the build folder is of another one") == 3
     assert "equal, bit for bit" not in body
-    assert "1 of 8 checks of the hardware were made" in body
+    assert "1 of 9 checks of the hardware were made" in body
     assert proof.section(other).missing == "hwflow sim small.onnx --data small.npz"
     section = accuracy.section(other)
     assert "was measured of other integers" in section.body
@@ -183,11 +183,13 @@ def test_a_netlist_that_is_equal_and_a_board_that_is_not(subject: Subject, tmp_p
     text = read(section.body).all("dd")
     assert {"3 of random integers, seed 7", "1,234 cells, SHA-256 " + "9" * 64, "2" * 64} <= set(text)
     assert any("yosys 0.64 (wheel)" in line for line in text)
-    assert "3 of 8 checks of the hardware were made; the golden model and the hardware were equal" in section.body
+    assert "3 of 9 checks of the hardware were made; the golden model and the hardware were equal" in section.body
     assert section.missing is None
+    records.keep(tmp_path, "bitstream", subject.design, {**NETLIST, "bitstream": "top.bit", "digest": "8" * 64})
+    assert "1,234 cells, SHA-256 " + "8" * 64 in read(proof.section(there).body).all("dd")
     records.keep(tmp_path, "board", subject.design, BOARD)
     page = read(proof.section(there).body)
-    assert "3 of 8 checks of the hardware were made; not equal: Board." in page.all("p")
+    assert "4 of 9 checks of the hardware were made; not equal: Board." in page.all("p")
     assert "NOT EQUAL" in page.all("p")
     assert page.all("li") == ["output 'y' differs in 2 elements of 1 frames, first in frame 4: golden 5, board 6"]
 

@@ -14,7 +14,8 @@ from hwflow_rtl.vendor.pll import PllSettings
 from hwflow_sim.board import read_netlist
 
 from hwflow.synth import load_board, synthesize
-from hwflow.synth.bitstream import constraints, require_room
+from hwflow.synth.bitstream import require_room
+from hwflow.synth.board_ports import constraints
 from hwflow.synth.board_weights import BoardWeights
 from hwflow.synth.clock import has_pll
 from hwflow.synth.families import FAMILIES

@@ -15,7 +15,7 @@ from hwflow_rtl.stream.streams import stream_of
 from hwflow_rtl.vendor import ECP5, ICE40, Gowin, Resources
 
 from hwflow.synth import boards as boards_module
-from hwflow.synth.bitstream import constraints
+from hwflow.synth.board_ports import constraints
 from hwflow.synth.boards import Board, Programmer, boards_folder, list_boards, load_board
 from hwflow.synth.top import board_top
 from hwflow.synth.transports import Pin

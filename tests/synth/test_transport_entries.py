@@ -13,7 +13,7 @@ from hwflow_rtl.io.transports import FullSpeedUsb, UlpiUsb
 from hwflow_rtl.vendor import ECP5
 
 from hwflow.synth import load_board
-from hwflow.synth.bitstream import constraints
+from hwflow.synth.board_ports import constraints
 from hwflow.synth.boards import Board
 from tests.synth.board_files import content, written
 

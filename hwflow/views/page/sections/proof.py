@@ -16,8 +16,9 @@ from markupsafe import Markup
 
 from hwflow.facts.plan import routed_design
 from hwflow.options import HardwareOptions
-from hwflow.pipeline.records import ACCURACY, BOARD, NETLIST, SIMULATED_BOARD, SIMULATION, Record
+from hwflow.pipeline.records import ACCURACY, BITSTREAM, BOARD, NETLIST, SIMULATED_BOARD, SIMULATION, Record
 from hwflow.quantize.checks.meaning import NOT_COMPARED
+from hwflow.synth.bitstream import bitstream_of
 from hwflow.synth.report import saved_report
 
 from ..markup import command_block, element, verdict
@@ -26,8 +27,6 @@ from ..subject import Section, Subject, found, when
 # The rungs of the proof: what each compares with the golden model, and what the record of its command says.
 
 
-#: The folder of the bitstream in that of the routed design.
-BITSTREAM = "bitstream"
 #: Bytes of a bitstream that are read, more than any has.
 LONGEST = 1 << 26
 #: Lines of what is not equal that a rung shows.
@@ -79,9 +78,9 @@ Told = tuple[list[tuple[str, str]], Sequence[str], bool | None]
 def rungs_of(subject: Subject) -> tuple[Rung, ...]:
     """All rungs in order.  HwflowError where a record is damaged."""
     commands = commands_of(subject)
-    golden, *simulated, whole, board = (rung(subject, title, what, kind, commands[kind], tell)
+    golden, *simulated, bits, whole, board = (rung(subject, title, what, kind, commands[kind], tell)
                                         for title, what, kind, tell in RUNGS)
-    return golden, rewriting(subject), *simulated, timing(subject), whole, board
+    return golden, rewriting(subject), *simulated, timing(subject), bits, whole, board
 
 
 def rewriting(subject: Subject) -> Rung:
@@ -102,7 +101,7 @@ def timing(subject: Subject) -> Rung:
     usable = "no path" if report.usable_mhz is None else f"{report.usable_mhz:.1f} MHz usable"
     facts = [("clock", f"{report.clock_mhz:.6g} MHz, {usable}"),
              ("seed", f"{report.seed}, of {counted(len(report.seeds) or 1, 'run')}"),
-             *bitstream(subject.synthesis / BITSTREAM / report.bitstream.name),
+             *bitstream(bitstream_of(subject.synthesis, subject.board)),
              ("tools", ", ".join(report.tools.values()))]
     return Rung(title, what, command, State.MET if report.meets_clock else State.SLOW, facts)
 
@@ -119,7 +118,7 @@ def commands_of(subject: Subject) -> dict[str, str]:
     data = [] if subject.dataset else ["--data", "FILE"]
     board = [] if subject.hardware.board == HardwareOptions.board else ["--board", str(subject.hardware.board)]
     return {ACCURACY: subject.command("golden", *data), SIMULATION: subject.command("sim"),
-            NETLIST: subject.command("sim", "--netlist"),
+            NETLIST: subject.command("sim", "--netlist"), BITSTREAM: subject.command("sim", "--bitstream"),
             SIMULATED_BOARD: subject.command("run", *data, *board, "--simulate"),
             BOARD: subject.command("run", *data, *board, "--port", "PORT")}
 
@@ -168,7 +167,7 @@ def netlist_facts(record: Record) -> Told:
     cells = sum(int(count) for count in facts["cells"].values())
     return [("frames", frames_text(facts)), ("compared", f"{number(int(facts['bytes_compared']))} bytes"),
             ("clock cycles", f"{number(int(facts['cycles']))}, simulated in {float(facts['seconds']):.1f} s"),
-            ("netlist", f"{number(cells)} cells, SHA-256 {facts['digest']}"),
+            (record.kind, f"{number(cells)} cells, SHA-256 {facts['digest']}"),
             *digests(facts["played"], facts["results"])], [facts["difference"]] if facts["difference"] else (), (
                 require_bool(facts["equal"]))
 
@@ -220,6 +219,9 @@ RUNGS: tuple[tuple[str, str, str, Callable[[Record], Told]], ...] = (
      "stage.", SIMULATION, simulation_facts(1)),
     ("Netlist", "The cells that go to place and route, driven through the pins of the board. Every byte of the results "
      "is compared.", NETLIST, netlist_facts),
+    ("Bitstream", "The bits that are loaded, read back with the database of the chip as cells and wires, and driven "
+     "through the pins of the board. Every byte of the results is compared; delays are not simulated.", BITSTREAM,
+     netlist_facts),
     ("Simulated board", "The whole design with its line to the host, driven by the driver of real boards.",
      SIMULATED_BOARD, board_facts),
     ("Board", "The bitstream on the board.", BOARD, board_facts),
