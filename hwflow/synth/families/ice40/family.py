@@ -6,14 +6,17 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from pathlib import Path
 
 from hwflow_rtl.vendor import ICE40, Technology
 from hwflow_rtl.vendor.pll import PllSettings
 
+from ...readback import Fabric
 from ...rom_contents import Contents, RomCell, Wires, permuted, require_all, require_known, unlike
 from ...transports import Pin
 from ...yosys_json import Bit, Cells
 from ..base import ROUTED, UNCHECKED, Family, Fpga, Limit, NetlistCells, Program, RoutedCells, unlike_pll
+from .readback import read_back
 
 # How nextpnr packs the cells of a netlist into the logic cells of an iCE40.
 
@@ -229,3 +232,6 @@ class ICE40Family(Family):
 
     def patched(self, layout: str, rom_cells: Sequence[RomCell], old: Contents, new: Contents, source: str) -> str:
         return patched(layout, rom_cells, old, new, source)
+
+    def read_back(self, fpga: Fpga, bitstream: Path) -> Fabric:
+        return read_back(fpga.device, fpga.package, bitstream)
