@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 from hwflow_base.errors import HwflowError, MissingTool
 
 #: Column and row of a tile; x from the left, y from below.
@@ -77,23 +79,37 @@ class Database:
     nets: int = 0  # where they begin in the text
     switches_at: int = 0
 
+    @cached_property
     def names(self) -> list[str]:
         """The first name of every wire, with its tile, by its number."""
         found = re.compile(rb"^\.net \d+\n(\d+) (\d+) (\S+)$", re.M).findall(self.text, self.nets, self.switches_at)
         return [f"X{x.decode()}/Y{y.decode()}/{name.decode()}" for x, y, name in found]
 
-    def switches(self, is_set: Callable[[Tile, Place], bool]) -> Iterator[Switch]:
-        """The switches of which a bit is set."""
+    @cached_property
+    def blocks(self) -> list[tuple[Tile, int, tuple[Place, ...], bytes]]:
+        """Of each switch its tile, what it drives, its bits, and the text of its values."""
+        found = []
         for block in self.text[self.switches_at:].strip().split(b"\n\n"):
             head, _, values = block.partition(b"\n")
             kind, x, y, sink, names = (head.split(b" ", 4) + [b""] * 5)[:5]
             if kind.strip() not in (b".buffer", b".routing") or not names:
                 raise damaged(self.path)
-            tile, bits = (int(x), int(y)), places(names)
-            if any(is_set(tile, bit) for bit in bits):
-                words = values.split()
-                yield Switch(tile, int(sink), bits, {
-                    words[k].decode(): int(words[k + 1]) for k in range(0, len(words), 2)})
+            found.append(((int(x), int(y)), int(sink), places(names), values))
+        return found
+
+    @cached_property
+    def switch_bits(self) -> npt.NDArray[np.intp]:
+        """A row for each bit of a switch: x and y of its tile, its row and column there, the number of the switch."""
+        return np.array([(*tile, *place, number) for number, (tile, _, bits, _) in enumerate(self.blocks)
+                         for place in bits], np.intp)
+
+    def switches(self, bits: npt.NDArray[np.bool_]) -> Iterator[Switch]:
+        """The switches of which a bit is set in `bits` [x, y, row, column]."""
+        x, y, row, column, number = self.switch_bits.T
+        for k in np.unique(number[bits[x, y, row, column]]).tolist():
+            tile, sink, names, values = self.blocks[k]
+            words = values.split()
+            yield Switch(tile, sink, names, {words[at].decode(): int(words[at + 1]) for at in range(0, len(words), 2)})
 
 
 @cache

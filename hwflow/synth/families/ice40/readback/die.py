@@ -63,7 +63,7 @@ class Die:
         self.database = database
         self.defaults: dict[object, str] = {}
         self.fabric = Fabric(path, self.defaults)
-        self.names = database.names()
+        self.names = database.names
         columns, rows = (1 + max(place[k] for place in database.tiles) for k in (0, 1))
         self.half_x, self.low_rows = columns // 2, len(image.cells[0]) // ROWS
         self.columns, self.rows = columns, rows
@@ -126,7 +126,11 @@ class Die:
 
     def read_switches(self) -> None:
         """Every switch of which a bit is set drives its wire."""
-        for switch in self.database.switches(lambda tile, place: bool(self.tiles[tile].bits[place])):
+        widest = max(width for width, _ in self.database.sizes.values())
+        bits = np.zeros((self.columns, self.rows, ROWS, widest), bool)
+        for place, tile in self.tiles.items():
+            bits[place][:, :tile.bits.shape[1]] = tile.bits
+        for switch in self.database.switches(bits):
             self.read_switch(switch)
 
     def read_switch(self, switch: Switch) -> None:
