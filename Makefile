@@ -39,7 +39,7 @@ DATA_OPTIONS  = $(MODEL_OPTIONS) $(call option,data,$(or $(DATA),$(if $(MODEL),,
 BOARD_OPTIONS = $(DATA_OPTIONS) $(call option,board,$(BOARD)) $(call option,transport,$(TRANSPORT)) $(call option,plan,$(PLAN))
 
 .DEFAULT_GOAL := help
-.PHONY: help sim synth report explore reweight program run serve check data info quantize golden build boards doctor test test-all fuzz test-lowest upgrade bench lint docs site train wheel clean distclean
+.PHONY: help sim synth report explore reweight program run serve check data info quantize golden build boards doctor test test-all fuzz test-lowest upgrade prove bench lint docs site train wheel clean distclean
 
 help: ## list the targets
 	@echo 'hwflow: an ONNX model in; bit-exact RTL simulation and a bitstream out.'
@@ -147,6 +147,10 @@ test-lowest: ## run the tests but the slow ones with the lowest versions that py
 
 upgrade: ## install the newest versions and write them to constraints.txt; keep it when `make test` passes
 	$(SETUP) --compiler --extras dev,synth --upgrade
+
+prove: ## prove the units for all inputs and all stalls, and print a table [JOBS ARGS]
+	$(SETUP) --extras prove
+	@'$(VENV)/bin/python' -m proofs --jobs '$(JOBS)' $(ARGS)
 
 bench: ## measure, and write docs/measurements and docs/results.md [MODELS ARGS]
 	$(SETUP) --compiler --extras dev,synth

@@ -1,0 +1,8 @@
+"""All proofs, in the order of the table."""
+
+from __future__ import annotations
+
+from .proof import Proof
+from .streams import STREAM_PROOFS
+
+PROOFS: tuple[Proof, ...] = (*STREAM_PROOFS,)

@@ -1,0 +1,157 @@
+"""How a scene is decided: an inductive invariant, k-induction, or a bound on cycles.
+
+"Proved" is said of a run of a solver that came to its end and found nothing; everything else is not a proof.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from hwflow_base.errors import ToolFailed
+
+from .certificate import formulas, read_aiger, read_invariant
+from .model import Model
+from .programs import Clock, OutOfTime, Programs, run, run_yosys
+
+#: What yosys gives to ABC and takes back, while ABC does something else.
+NOTHING = "module nothing(input a, b, output y); \\$_AND_ gate (.A(a), .B(b), .Y(y)); endmodule\n"
+
+
+#: Cycles beyond those of an induction in which a counterexample is looked for, where a step fails.
+LONGER = 16
+
+
+class Verdict(Enum):
+    PROVED = "proved"
+    BOUNDED = "no counterexample within the bound"
+    REFUTED = "NOT PROVED: a counterexample"
+    UNKNOWN = "NOT PROVED: out of time"
+    VACUOUS = "NOT PROVED: the environment is never there"
+    NOT_INDUCTIVE = "NOT PROVED: not inductive"
+
+    @property
+    def good(self) -> bool:
+        return self in (Verdict.PROVED, Verdict.BOUNDED)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """`how` says what the verdict rests on.  A counterexample is in the file `trace`, and `broken` names the claims
+    that it breaks."""
+
+    verdict: Verdict
+    how: str
+    broken: tuple[str, ...] = ()
+    trace: Path | None = None
+
+
+@dataclass(frozen=True)
+class Invariant:
+    """All cycles: PDR of ABC finds an inductive invariant, z3 checks it.  A step from it never leads out of it."""
+
+    def decide(self, model: Model, programs: Programs, clock: Clock) -> Answer:
+        status = abc(model, programs, clock, "claims", "pdr -d -T {seconds} -I claims.pla", write="folded.aig")
+        if status != "snl_UNSAT":
+            return refuted_or_unknown(status, model, programs, clock)
+        circuit, invariant = read_aiger(model.folder / "folded.aig"), read_invariant(model.folder / "claims.pla")
+        (model.folder / "invariant.smt2").write_text(formulas(circuit, invariant), encoding="ascii")
+        run((programs.z3, "-smt2", "invariant.smt2"), model.folder, "invariant.log", clock.left)
+        answers = (model.folder / "invariant.log").read_text(encoding="utf-8").split()
+        if answers != ["unsat", "unsat"]:
+            raise ToolFailed(f"z3 must find the invariant of ABC inductive, not answer {' '.join(answers)}; "
+                             f"both are in {model.folder}")
+        return Answer(Verdict.PROVED, f"invariant of {len(invariant)} clauses, checked by z3")
+
+
+@dataclass(frozen=True)
+class Induction:
+    """All cycles: z3 finds no counterexample in the first `k` cycles, nor a last step after `k` good ones."""
+
+    k: int = 1
+
+    def decide(self, model: Model, programs: Programs, clock: Clock) -> Answer:
+        base = smtbmc(model, programs, clock, ["-t", str(self.k)], "base")
+        if base != "PASSED":
+            return refuted_or_unknown("snl_SAT" if base == "FAILED" else base, model, programs, clock)
+        step = smtbmc(model, programs, clock, ["-i", "-t", str(self.k)], "step")
+        if step != "PASSED":
+            if smtbmc(model, programs, clock, ["-t", str(self.k + LONGER)], "trace") == "FAILED":
+                return Answer(Verdict.REFUTED, "trace by z3", tuple(broken(model, "trace.vcd")),
+                              model.folder / "trace.vcd")
+            return Answer(Verdict.NOT_INDUCTIVE, f"k = {self.k}", tuple(broken(model, "step.vcd")),
+                          model.folder / "step.vcd")
+        return Answer(Verdict.PROVED, f"induction, k = {self.k}, z3")
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The first `cycles` cycles after a start in any reset: ABC finds no counterexample."""
+
+    cycles: int
+
+    def decide(self, model: Model, programs: Programs, clock: Clock) -> Answer:
+        status = abc(model, programs, clock, "claims", f"bmc3 -F {self.cycles} -T {{seconds}}")
+        if status != "snl_UNK" or frames_of(model, "claims") < self.cycles - 1:
+            return refuted_or_unknown(status, model, programs, clock)
+        return Answer(Verdict.BOUNDED, f"bound, {self.cycles} cycles")
+
+
+Method = Invariant | Induction | Bound
+
+
+def abc(model: Model, programs: Programs, clock: Clock, name: str, command: str, write: str = "") -> str:
+    """Run ABC, which is a part of yosys, on `name`.aig; what it found out, "snl_UNSAT", "snl_SAT" or "snl_UNK".
+
+    Assumptions become a latch, and all bad states one; that circuit is in the file `write`.
+    """
+    (model.folder / "nothing.v").write_text(NOTHING, encoding="ascii")
+    (model.folder / f"{name}.status").unlink(missing_ok=True)
+    steps = ["backup", f"read_aiger {name}.aig", "fold", "orpos", *([f"write_aiger {write}"] if write else []),
+             command.format(seconds=max(1, int(clock.left))), f"write_status {name}.status", "restore"]
+    script = ";".join(steps).replace(" ", ",")
+    run_yosys(programs, model.folder, f"{name}.abc", f"read_verilog -icells nothing.v\nhierarchy -top nothing\n"
+              f"abc -script +{script}\n", clock.left + 5)
+    return (model.folder / f"{name}.status").read_text(encoding="ascii").split()[0]
+
+
+def frames_of(model: Model, name: str) -> int:
+    """Cycles that ABC has looked at."""
+    return int((model.folder / f"{name}.status").read_text(encoding="ascii").split()[1])
+
+
+def refuted_or_unknown(status: str, model: Model, programs: Programs, clock: Clock) -> Answer:
+    """A counterexample once more, by z3, which writes its waves; or that time was out."""
+    if status != "snl_SAT":
+        raise OutOfTime
+    try:
+        found = smtbmc(model, programs, clock, ["-t", "200"], "trace")
+    except OutOfTime:
+        return Answer(Verdict.REFUTED, "no time left for its trace")
+    if found != "FAILED":
+        raise ToolFailed(f"z3 must find the counterexample of ABC as well, not say {found}; see {model.folder}")
+    return Answer(Verdict.REFUTED, "trace by z3", tuple(broken(model, "trace.vcd")), model.folder / "trace.vcd")
+
+
+def smtbmc(model: Model, programs: Programs, clock: Clock, options: list[str], name: str) -> str:
+    """Run yosys' model checker with z3: "PASSED", "FAILED", or another word that it ends with."""
+    run((*programs.smtbmc, "-s", "z3", "--presat", *options, "--dump-vcd", f"{name}.vcd", "claims.smt2"),
+        model.folder, f"{name}.log", clock.left, Path(programs.z3).parent)
+    said = (model.folder / f"{name}.log").read_text(encoding="utf-8", errors="replace")
+    found = re.findall(r"Status: (\w+)", said)
+    if not found:
+        raise ToolFailed(f"smtbmc failed at {name} in {model.folder}:\n{said.strip()[-2000:]}")
+    return found[-1].upper()
+
+
+def broken(model: Model, trace: str) -> list[str]:
+    """The claims that are 0 in the last cycle of a trace."""
+    names, values = {}, {}
+    for line in (model.folder / trace).read_text(encoding="utf-8").splitlines():
+        if match := re.match(r"\$var \S+ 1 (\S+) claim_(\S+) \$end", line):
+            names[match[1]] = match[2]
+        elif match := re.match(r"b?([01x]+) ?(\S+)$", line):
+            values[match[2]] = match[1]
+    return [name for code, name in names.items() if values.get(code) == "0"]
