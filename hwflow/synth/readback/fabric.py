@@ -56,6 +56,7 @@ class Fabric:
     _switches: dict[Wire, Driver] = field(default_factory=dict)
     _cells: dict[str, ReadCell] = field(default_factory=dict)
     _pads: dict[str, tuple[str, Wire, str]] = field(default_factory=dict)
+    _held: list[tuple[Wire, str | None, str]] = field(default_factory=list)
 
     def problem(self, where: str, what: str) -> None:
         """Something at `where` (a tile, and a bit of it) that no design may have."""
@@ -81,6 +82,11 @@ class Fabric:
         what an input drives or an output takes; of an inout that of the pad itself, which a cell has as its pin."""
         self._pads[name] = direction, wire, where
 
+    def hold(self, wire: Wire, level: str | None, where: str) -> None:
+        """The device takes `wire` and no cell of ours does: it must be at `level`, "0" or "1", for ever; None says that
+        it has no effect."""
+        self._held.append((wire, level, where))
+
     def module(self, ports: Mapping[str, Sequence[str]]) -> Module:
         """The module `top`, whose `ports` have the pads of their bits, from the lowest on.
 
@@ -103,6 +109,9 @@ class Netting:
         self.drive()
         cells = {name: self.read(name, cell) for name, cell in fabric._cells.items()}
         made = {name: self.port(name, pads) for name, pads in ports.items()}
+        for wire, level, where in fabric._held:
+            if self.net(wire, where) != level and level is not None:
+                fabric.problem(where, f"{wire} must be at {level} for ever")
         named = {pad for pads in ports.values() for pad in pads}
         for pad, (direction, _, where) in fabric._pads.items():
             if pad not in named:

@@ -56,6 +56,20 @@ module ALU (input I0, I1, I3, CIN, output SUM, COUT);
   assign COUT = s ? CIN : c;
 endmodule
 
+// The two outputs of the physical cell of an adder, of which bitstreams tell the table: the whole table is the half sum,
+// its lowest four bits are what the carry becomes where the half sum is 0 (Project Apicula, doc/alu.md).  Tables of
+// nextpnr's adapters: 0000 gives the carry out as a sum, 000f a carry, 000a the first input as a carry, 505a the same
+// only while no carry comes in.
+module ALU16_SUM (input A, B, C, D, CIN, output SUM);
+  parameter [15:0] TABLE = 0;
+  assign SUM = TABLE[{D, C, B, A}] ^ CIN;
+endmodule
+
+module ALU16_COUT (input A, B, C, D, CIN, output COUT);
+  parameter [15:0] TABLE = 0;
+  assign COUT = TABLE[{D, C, B, A}] ? CIN : TABLE[{2'b00, B, A}];
+endmodule
+
 // Flip-flops: N falling edge, E enable; S set and R reset at the clock edge, before the enable; P set and C clear at
 // any time.
 `define PLAIN(NAME, EDGE) \

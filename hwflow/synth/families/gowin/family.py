@@ -6,14 +6,17 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from pathlib import Path
 
 from hwflow_rtl.vendor import Gowin, Technology
 from hwflow_rtl.vendor.pll import PllSettings
 
+from ...readback import Fabric
 from ...rom_contents import Contents, RomCell, replaced
 from ...transports import Pin
 from ...yosys_json import Cell, Cells
 from ..base import UNCHECKED, Family, Fpga, Limit, NetlistCells, Program, RoutedCells, unlike_pll, weighted
+from .readback import read_back
 
 # A routed Gowin as nextpnr's netlist: new dividers of its PLL, new contents of its ROMs.
 #
@@ -130,3 +133,6 @@ class GowinFamily(Family):
 
     def patched(self, layout: str, rom_cells: Sequence[RomCell], old: Contents, new: Contents, source: str) -> str:
         return patched(layout, old, new, source)
+
+    def read_back(self, fpga: Fpga, bitstream: Path) -> Fabric:
+        return read_back(bitstream, str(fpga.chip), fpga.device)

@@ -1,0 +1,102 @@
+"""The database of a chip: tiles, switches, cells, and the tables of what their bits mean.
+
+It is the one that gowin_pack reads, from the Python package apycula (Project Apicula, MIT):
+`apycula/<chip>.msgpack.xz`, read by `apycula.chipdb`; numbers of attributes and their values have their names in
+`apycula.attrids`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.resources
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+from hwflow_base.errors import HwflowError, MissingTool
+
+from .frames import Layout
+
+#: A bit of a tile: its row and column in it.
+Spot = tuple[int, int]
+#: Rows of the bitmap with the contents of a row of block RAMs.
+ROWS_OF_CONTENTS = 256
+INSTALL = "pip install 'hwflow[synth]'"
+
+
+@dataclass(frozen=True, eq=False)
+class Chip:
+    """`db` is apicula's `chipdb.Device` of the die `name`, `ids` its module `attrids`."""
+
+    name: str
+    db: Any
+    ids: Any
+
+    @cached_property
+    def layout(self) -> Layout:
+        """What a bitstream of it looks like."""
+        db = self.db
+        return Layout(self.name, tuple(map(bytes, db.cmd_hdr)), tuple(map(bytes, db.cmd_ftr)), db.height, db.width,
+                      ROWS_OF_CONTENTS * len(db.simplio_rows))
+
+    @cached_property
+    def offsets(self) -> tuple[list[int], list[int]]:
+        """The first row of the bitmap of each row of tiles, the first column of each column of tiles."""
+        rows, columns = [0], [0]
+        for row in range(self.db.rows):
+            rows.append(rows[-1] + self.db[row, 0].height)
+        for column in range(self.db.cols):
+            columns.append(columns[-1] + self.db[0, column].width)
+        return rows, columns
+
+    def attribute(self, table: str, name: str, value: str | int) -> int:
+        """The number that rows of the tables of `table` have for an attribute with a value; 0 where they know none."""
+        ids, values = {
+            "SLICE": (self.ids.cls_attrids, self.ids.cls_attrvals),
+            "BSRAM": (self.ids.bsram_attrids, self.ids.bsram_attrvals),
+            "DSP": (self.ids.dsp_attrids, self.ids.dsp_attrvals), "PLL": (self.ids.pll_attrids, self.ids.pll_attrvals),
+            "IOB": (self.ids.iob_attrids, self.ids.iob_attrvals), "CFG": (self.ids.cfg_attrids, self.ids.cfg_attrvals),
+            "GSR": (self.ids.gsr_attrids, self.ids.gsr_attrvals)}[table]
+        number = value if isinstance(value, int) else values[value]
+        return int(self.db.logicinfo[table].get((ids[name], number), 0) or 0)
+
+    def attributes(self, table: str, values: Mapping[str, str | int]) -> frozenset[int]:
+        """The same for many of them."""
+        return frozenset(code for name, value in values.items() if (code := self.attribute(table, name, value)))
+
+    def pads(self, part: str) -> Mapping[str, str]:
+        """The place in the rim ("IOB8A") of each pin of the package of `part`, which has its speed at its end."""
+        if part not in self.db.packages:
+            raise HwflowError(f"the database of the {self.name} must know the device '{part}'",
+                              "correct the key 'device' of the board file")
+        package, variant, _ = self.db.packages[part]
+        return {pin: place for pin, (place, _) in self.db.pinout[variant][package].items()}
+
+
+def fuses(table: Mapping[tuple[int, ...], Iterable[Spot]], attributes: frozenset[int]) -> set[Spot]:
+    """The bits that a table sets for attributes: those of the rows whose positive numbers are all among them and whose
+    negative ones, the defaults, are not.  Zeros fill a row."""
+    bits: set[Spot] = set()
+    for row, spots in table.items():
+        key = [number for number in row if number]
+        if all(number in attributes if number > 0 else -number not in attributes for number in key):
+            bits.update(map(spot, spots))
+    return bits
+
+
+def spot(values: Iterable[int]) -> Spot:
+    row, column = values
+    return row, column
+
+
+@lru_cache(maxsize=4)
+def read_chip(name: str) -> Chip:
+    """The database of the die `name`.  MissingTool where apycula is not installed, or does not know it."""
+    try:
+        chipdb, ids = importlib.import_module("apycula.chipdb"), importlib.import_module("apycula.attrids")
+        with importlib.resources.as_file(importlib.resources.files("apycula") / f"{name}.msgpack.xz") as path:
+            return Chip(name, chipdb.load_chipdb(str(path)), ids)
+    except (ImportError, OSError) as error:
+        raise MissingTool(f"the database of the {name} must be installed: a part of the Python package apycula "
+                          f"({error})", INSTALL) from None

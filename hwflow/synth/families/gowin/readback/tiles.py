@@ -1,0 +1,76 @@
+"""The bits of each tile, and which of them something explains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ....readback import Fabric
+from .chip import Chip, Spot
+from .frames import Bitmap
+
+
+@dataclass(eq=False)
+class Tile:
+    """The tile at (`row`, `column`): the bits that are set, and those of them that are explained."""
+
+    row: int
+    column: int
+    kind: int
+    data: Any
+    bits: frozenset[Spot]
+    explained: set[Spot] = field(default_factory=set)
+
+    @property
+    def where(self) -> str:
+        return f"X{self.column}Y{self.row}"
+
+    def take(self, spots: Iterable[Spot]) -> frozenset[Spot]:
+        """Those of `spots` that are set: from now on explained by who asks."""
+        found = self.bits.intersection(spots)
+        self.explained |= found
+        return found
+
+    def settings(self, table: Mapping[tuple[int, ...], Iterable[Spot]]) -> frozenset[tuple[int, ...]]:
+        """The rows of a table whose bits are all set.  Bits of it that belong to none of them stay unexplained."""
+        found = [(key, spots) for key, row in table.items() if (spots := frozenset(map(as_spot, row)))
+                 and spots <= self.bits]
+        for _, spots in found:
+            self.explained |= spots
+        return frozenset(tuple(number for number in key if number) for key, _ in found)
+
+
+def as_spot(values: Iterable[int]) -> Spot:
+    row, column = values
+    return row, column
+
+
+def read_tiles(chip: Chip, main: Bitmap) -> dict[tuple[int, int], Tile]:
+    """All tiles, by row and column."""
+    rows, columns = chip.offsets
+    db = chip.db
+    found: dict[tuple[int, int], set[Spot]] = {}
+    row_of = np.repeat(np.arange(db.rows), np.diff(rows))
+    column_of = np.repeat(np.arange(db.cols), np.diff(columns))
+    for y, x in np.argwhere(main):
+        place = int(row_of[y]), int(column_of[x])
+        found.setdefault(place, set()).add((int(y) - rows[place[0]], int(x) - columns[place[1]]))
+    return {(row, column): Tile(row, column, db.grid[row][column], db[row, column],
+                                frozenset(found.get((row, column), ())))
+            for row in range(db.rows) for column in range(db.cols)}
+
+
+def unexplained(tiles: Iterable[Tile], fabric: Fabric) -> None:
+    """A problem for each bit that nothing took."""
+    for tile in tiles:
+        for row, column in sorted(tile.bits - tile.explained):
+            fabric.problem(tile.where, f"bit ({row}, {column}) is set, and no setting of this tile has it")
+
+
+def tiles_of(tiles: Mapping[tuple[int, int], Tile], kinds: Iterable[int]) -> Iterator[Tile]:
+    """The tiles of some kinds of the database."""
+    wanted = set(kinds)
+    return (tile for tile in tiles.values() if tile.kind in wanted)
